@@ -1,0 +1,124 @@
+# One command each. `make help` lists them; CMakePresets.json holds the build types.
+
+PYTHON ?= python3
+JOBS ?= $(shell nproc)
+PYTEST_ARGS ?=
+CTEST_ARGS ?=
+
+SYSTEM_PACKAGES := clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev cmake ninja-build ccache \
+                   libfmt-dev libcli11-dev libgtest-dev libgmock-dev
+PYTHON_PACKAGES := python3 python3-dev python3-venv
+PYTHON_IS_USABLE := import ensurepip, os, sysconfig; \
+                    assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
+PYTHON_IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+
+VENV_STAMP := .venv/.installed
+SOURCE_DIRS := $(wildcard include src runtime tools python tests bench examples)
+CPP_FILES = $(shell find $(SOURCE_DIRS) -name '*.h' -o -name '*.hpp' -o -name '*.cpp')
+TIDY_FILES = $(shell find src tools -name '*.cpp')
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+# ---- what the machine and Python need -------------------------------------------------------------------------------
+
+.PHONY: deps
+deps: ## Install the system packages that are missing (Debian 12; root or sudo)
+	@command -v apt-get >/dev/null || { \
+	  echo "deps: this is not a Debian system; install the equivalents of: $(SYSTEM_PACKAGES)"; exit 0; }; \
+	missing=; \
+	for package in $(SYSTEM_PACKAGES); do \
+	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] || missing+=" $$package"; \
+	done; \
+	$(PYTHON) -c '$(PYTHON_IS_USABLE)' 2>/dev/null || missing+=" $(PYTHON_PACKAGES)"; \
+	[ -n "$$missing" ] || exit 0; \
+	sudo=; \
+	if [ "$$(id -u)" != 0 ]; then \
+	  command -v sudo >/dev/null || { echo "deps: not root and no sudo; install:$$missing" >&2; exit 1; }; \
+	  sudo=sudo; \
+	fi; \
+	echo "deps: installing$$missing"; \
+	$$sudo apt-get -qq update; \
+	$$sudo env DEBIAN_FRONTEND=noninteractive \
+	  apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $$missing
+
+.PHONY: venv
+venv: $(VENV_STAMP) ## Create .venv with the pinned Python packages
+
+$(VENV_STAMP): python/requirements-dev.txt | deps
+	@$(PYTHON) -c '$(PYTHON_IS_NEW_ENOUGH)' || { \
+	  echo "venv: Tenon needs Python 3.11 or newer, found $$($(PYTHON) --version); say make PYTHON=python3.11" >&2; exit 1; }
+	@echo "venv: installing python/requirements-dev.txt into .venv"
+	@$(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@echo "$(CURDIR)/build/python" > "$$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tenon-dev.pth"
+	@touch $@
+
+# ---- build and run --------------------------------------------------------------------------------------------------
+
+.PHONY: build
+build: $(VENV_STAMP) | deps ## Build the library, the command line, the Python module and the tests (release)
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release --parallel $(JOBS)
+	@ln -sfn ../../build/bin/tenon .venv/bin/tenon
+
+.PHONY: debug
+debug: $(VENV_STAMP) | deps ## Build without optimisation, with full debug information, into build-debug
+	@cmake --preset debug --log-level=WARNING >/dev/null
+	@cmake --build --preset debug --parallel $(JOBS)
+
+.PHONY: demo
+demo: build ## Build, then run the main job on an example
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" bash examples/demo.sh
+
+# ---- tests ----------------------------------------------------------------------------------------------------------
+
+RUN_CTEST = ctest --preset release --parallel $(JOBS) $(CTEST_ARGS)
+RUN_PYTEST = .venv/bin/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: test
+test: build ## Build, then run every test: ctest, then pytest; fails if either does
+	@failed=0; $(RUN_CTEST) || failed=1; $(RUN_PYTEST) || failed=1; exit $$failed
+
+.PHONY: test-cpp
+test-cpp: build ## Only the C++ tests; CTEST_ARGS="-R Graph" selects
+	@$(RUN_CTEST)
+
+.PHONY: test-python
+test-python: build ## Only the Python tests; PYTEST_ARGS="-k graph" selects
+	@$(RUN_PYTEST)
+
+.PHONY: asan tsan
+asan: | deps ## Build with AddressSanitizer and UBSan into build-asan, run the C++ tests
+tsan: | deps ## Build with ThreadSanitizer into build-tsan, run the C++ tests
+asan tsan:
+	@cmake --preset $@ --log-level=WARNING >/dev/null
+	@cmake --build --preset $@ --parallel $(JOBS)
+	@ctest --preset $@ --parallel $(JOBS) $(CTEST_ARGS)
+
+# ---- style ----------------------------------------------------------------------------------------------------------
+
+.PHONY: format
+format: $(VENV_STAMP) | deps ## Rewrite the sources in the project's style
+	@clang-format-19 -i $(CPP_FILES)
+	@.venv/bin/ruff check --quiet --fix .
+	@.venv/bin/ruff format --quiet .
+
+.PHONY: lint
+lint: $(VENV_STAMP) | deps ## Check style, and look for bugs with clang-tidy and ruff; changes nothing
+	@clang-format-19 --dry-run -Werror $(CPP_FILES)
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --quiet --check .
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@printf '%s\n' $(TIDY_FILES) | xargs -P $(JOBS) -n 1 clang-tidy-19 -p build --quiet 2> >(grep -v 'warnings generated' >&2)
+	@echo "lint: clean"
+
+.PHONY: clean
+clean: ## Remove what was built; .venv and the system packages stay
+	@rm -rf build build-debug build-asan build-tsan compile_commands.json

@@ -1,0 +1,27 @@
+# How everything is compiled and linked: ccache and lld where they exist, and the sanitizers.
+include(CheckLinkerFlag)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+
+check_linker_flag(CXX -fuse-ld=lld TENON_HAS_LLD)
+if(TENON_HAS_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+if(TENON_SANITIZE STREQUAL "address")
+  set(sanitize_flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+elseif(TENON_SANITIZE STREQUAL "thread")
+  set(sanitize_flags -fsanitize=thread -fno-omit-frame-pointer)
+elseif(NOT TENON_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "TENON_SANITIZE is \"${TENON_SANITIZE}\"; it can be empty, address or thread")
+endif()
+if(sanitize_flags)
+  if(TENON_PYTHON)
+    message(FATAL_ERROR "a sanitized Python module does not load into a plain interpreter; set TENON_PYTHON=OFF")
+  endif()
+  add_compile_options(${sanitize_flags})
+  add_link_options(${sanitize_flags})
+endif()

@@ -1,0 +1,18 @@
+# The warnings of our own targets, for clang and gcc alike. They are errors where the code would be wrong; `make lint`
+# treats all of them as errors. Records leave optional fields out, and state mandatory ones with Required<T>, so a missing
+# initializer is no warning.
+function(tenon_warnings target)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wpedantic -Wno-missing-field-initializers
+    -Wcast-qual
+    -Wextra-semi
+    -Wimplicit-fallthrough
+    -Wnon-virtual-dtor
+    -Woverloaded-virtual
+    -Wshadow
+    -Wvla
+    -Werror=return-type
+    -Werror=switch
+    -Werror=uninitialized
+    -Werror=unused-result)
+endfunction()

@@ -1,0 +1,120 @@
+#include "autodiff/differentiate.h"
+
+#include <algorithm>
+
+#include "graph/builder.h"
+#include "passes/rewrite.h"
+
+namespace tenon {
+namespace {
+
+class Differentiator {
+ public:
+  // Works on a copy of the graph, to whose end the gradient nodes are added.
+  Differentiator(Graph graph, std::span<const ValueRef> wrt)
+      : graph_(std::move(graph)),
+        wrt_(wrt.begin(), wrt.end()),
+        gradients_(graph_.value_count()),
+        needed_(graph_.value_count(), false) {}
+
+  Graph run() {
+    for (ValueRef value : wrt_) require_differentiable(value);
+    mark_needed();
+    add_cotangents();
+    for (size_t id = graph_.nodes().size(); id-- > 0;) differentiate_node(NodeRef{static_cast<uint32_t>(id)});
+    std::vector<ValueRef> outputs;
+    for (ValueRef value : wrt_) outputs.push_back(gradient_or_zero(value));
+    graph_.set_outputs(std::move(outputs));
+    graph_.clear_updates();
+    return std::move(graph_);
+  }
+
+ private:
+  void require_differentiable(ValueRef value) const {
+    if (!graph_.owns(value)) fail("a gradient is asked for a value of another graph");
+    const DType dtype = graph_.type(value).dtype;
+    if (!is_float(dtype)) fail("a value of dtype {} has no gradient", name_of(dtype));
+  }
+
+  // A value is needed when it depends on one of `wrt` through floating values.
+  void mark_needed() {
+    for (ValueRef value : wrt_) needed_[value.id] = true;
+    for (const Node& node : graph_.nodes()) {
+      const bool depends = std::ranges::any_of(node.operands, [&](ValueRef v) { return v && needed_[v.id]; });
+      for (ValueRef result : node.results) {
+        if (depends && is_float(graph_.type(result).dtype)) needed_[result.id] = true;
+      }
+    }
+  }
+
+  void add_cotangents() {
+    const std::vector<ValueRef> outputs = graph_.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const TensorType type = graph_.type(outputs[i]);
+      if (is_float(type.dtype)) accumulate(outputs[i], {graph_, graph_.add_input(fmt::format("grad_{}", i), type)});
+    }
+  }
+
+  void accumulate(ValueRef value, Value gradient) {
+    Value& sum = gradients_[value.id];
+    sum = sum ? sum + gradient : gradient;
+  }
+
+  ValueRef gradient_or_zero(ValueRef value) {
+    if (const Value& gradient = gradients_[value.id]) return gradient.ref();
+    return Builder(graph_).full_like({graph_, value}, 0).ref();
+  }
+
+  void differentiate_node(NodeRef ref) {
+    const Node node = graph_.node(ref);  // a copy: the graph grows below
+    const bool reached = std::ranges::any_of(node.results, [&](ValueRef v) { return static_cast<bool>(gradients_[v.id]); });
+    const bool wanted = std::ranges::any_of(node.operands, [&](ValueRef v) { return v && needed_[v.id]; });
+    if (!reached || !wanted) return;
+    const auto& rule = node.op->gradient.get();
+    if (std::holds_alternative<NotDifferentiable>(rule)) {
+      fail_at(node.location, "{} is not differentiable, and a gradient is asked through it", node.op->name.get());
+    }
+    check(std::holds_alternative<GradientFn>(rule), "{} was not expanded", node.op->name.get());
+    apply(node, std::get<GradientFn>(rule));
+  }
+
+  void apply(const Node& node, const GradientFn& rule) {
+    std::vector<Value> results;
+    std::vector<Value> cotangents;
+    for (ValueRef result : node.results) {
+      results.emplace_back(graph_, result);
+      cotangents.push_back(gradients_[result.id]);
+    }
+    std::vector<Value> operands;
+    for (ValueRef operand : node.operands) operands.push_back(operand ? Value(graph_, operand) : Value());
+    GradContext context(graph_, node, std::move(operands), std::move(results), std::move(cotangents), node.location);
+    const std::vector<Value> gradients = rule(context);
+    check(gradients.size() == node.operands.size(), "{} gave {} gradients for {} operands", node.op->name.get(),
+          gradients.size(), node.operands.size());
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const ValueRef operand = node.operands[i];
+      if (!operand || !gradients[i] || !needed_[operand.id]) continue;
+      const TensorType& type = graph_.type(operand);
+      accumulate(operand, context.cast(context.sum_to(gradients[i], type.shape), type.dtype));
+    }
+  }
+
+  Graph graph_;
+  std::vector<ValueRef> wrt_;
+  std::vector<Value> gradients_;  // by value; nodes that are added have none
+  std::vector<bool> needed_;
+};
+
+}  // namespace
+
+Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt) {
+  return capture([&] {
+    RewriteMap moved;
+    Graph expanded = expand_where(graph, [](const OpDef& op) { return std::holds_alternative<ByExpansion>(op.gradient.get()); }, &moved);
+    std::vector<ValueRef> targets;
+    for (ValueRef value : wrt) targets.push_back(graph.owns(value) ? moved.at(value) : ValueRef());
+    return Differentiator(std::move(expanded), targets).run();
+  });
+}
+
+}  // namespace tenon

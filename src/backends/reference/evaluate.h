@@ -1,0 +1,17 @@
+// The reference backend: evaluates any graph on the CPU straight from the op table. Slow and obviously right; every other
+// backend is judged against it.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+// The graph's outputs for these inputs, in the graph's input order. Sizes bind the symbols of the input types, and a
+// conflict is an error. The graph's updates are then written into the memory of the buffers and inputs they name; when
+// anything fails before that, no memory has changed.
+Result<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs);
+
+}  // namespace tenon

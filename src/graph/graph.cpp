@@ -1,0 +1,206 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "support/checked.h"
+
+namespace tenon {
+namespace {
+
+void check_type(const TensorType& type, std::string_view what, std::string_view name) {
+  for (const Expr& size : type.shape) {
+    if (size.is_constant() && size.constant() < 0) fail("{} '{}' has a negative size: {}", what, name, to_string(type));
+  }
+}
+
+// Data may be bound to a symbolic type only where the sizes agree literally.
+void check_data(const TensorType& type, const Tensor& data, std::string_view what, std::string_view name) {
+  if (!data.defined() || type_of(data) == type) return;
+  fail("{} '{}' is {}, but its data is {}", what, name, to_string(type), to_string(type_of(data)));
+}
+
+void collect_symbols(const Expr& expr, std::set<Symbol>& symbols) {
+  if (expr.is_constant()) return;
+  for (const Symbol& symbol : symbols_of(expr)) symbols.insert(symbol);
+}
+
+void collect_symbols(const Attr& attr, std::set<Symbol>& symbols) {
+  if (const auto* expr = std::get_if<Expr>(&attr)) collect_symbols(*expr, symbols);
+  if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
+    for (const Expr& expr : *exprs) collect_symbols(expr, symbols);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(LeafKind kind) {
+  switch (kind) {
+    case LeafKind::kInput: return "input";
+    case LeafKind::kParameter: return "parameter";
+    case LeafKind::kBuffer: return "buffer";
+    case LeafKind::kConstant: return "constant";
+  }
+  return "?";
+}
+
+bool is_identifier(std::string_view text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; };
+  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, is_part);
+}
+
+ValueRef Graph::add_value(TensorType type, NodeRef node, uint32_t position) {
+  values_.push_back({std::move(type), node, position, {}});
+  return {static_cast<uint32_t>(values_.size() - 1)};
+}
+
+ValueRef Graph::add_leaf(LeafKind kind, std::string name, TensorType type, Tensor data) {
+  check_type(type, name_of(kind), name);
+  check_data(type, data, name_of(kind), name);
+  const auto position = static_cast<uint32_t>(leaves_.size());
+  if (kind != LeafKind::kConstant && !leaves_by_name_.emplace(name, position).second) {
+    fail("the graph has two leaves named '{}'", name);
+  }
+  const ValueRef value = add_value(std::move(type), {}, position);
+  if (is_identifier(name)) values_[value.id].name = name;
+  leaves_.push_back({kind, std::move(name), value, std::move(data)});
+  return value;
+}
+
+ValueRef Graph::add_input(std::string name, TensorType type) {
+  if (!is_identifier(name)) fail("'{}' cannot name an input: use letters, digits, '_' and '.'", name);
+  return add_leaf(LeafKind::kInput, std::move(name), std::move(type), {});
+}
+
+ValueRef Graph::add_parameter(std::string name, TensorType type, Tensor data) {
+  return add_leaf(LeafKind::kParameter, std::move(name), std::move(type), std::move(data));
+}
+
+ValueRef Graph::add_buffer(std::string name, TensorType type, Tensor data) {
+  return add_leaf(LeafKind::kBuffer, std::move(name), std::move(type), std::move(data));
+}
+
+ValueRef Graph::add_constant(Tensor data) {
+  check(data.defined(), "a constant needs data");
+  TensorType type = type_of(data);
+  return add_leaf(LeafKind::kConstant, {}, std::move(type), std::move(data));
+}
+
+ValueRef Graph::copy_leaf(const Leaf& leaf, const TensorType& type) { return add_leaf(leaf.kind, leaf.name, type, leaf.data); }
+
+NodeRef Graph::add_node(const OpDef& op, std::vector<ValueRef> operands, std::vector<Attr> attrs, Location location) {
+  std::vector<const TensorType*> types;
+  types.reserve(operands.size());
+  for (ValueRef operand : operands) {
+    check(!operand || owns(operand), "an operand of {} belongs to another graph", op.name.get());
+    types.push_back(operand ? &type(operand) : nullptr);
+  }
+  std::vector<TensorType> result_types = infer(op, types, attrs);
+  const NodeRef ref{static_cast<uint32_t>(nodes_.size())};
+  nodes_.push_back({&op, std::move(operands), std::move(attrs), {}, std::move(location)});
+  std::vector<ValueRef>& results = nodes_.back().results;
+  results.reserve(result_types.size());
+  for (size_t i = 0; i < result_types.size(); ++i) {
+    results.push_back(add_value(std::move(result_types[i]), ref, static_cast<uint32_t>(i)));
+  }
+  return ref;
+}
+
+void Graph::add_update(ValueRef target, ValueRef value) {
+  check(owns(target) && owns(value), "an update refers to a value of another graph");
+  const Leaf* updated = leaf(target);
+  if (!updated || (updated->kind != LeafKind::kBuffer && updated->kind != LeafKind::kInput)) {
+    fail("only a buffer or an input can be updated");
+  }
+  if (type(target) != type(value)) {
+    fail("'{}' is {} and cannot be updated with {}", updated->name, to_string(type(target)), to_string(type(value)));
+  }
+  const auto same_target = [&](const Update& update) { return update.target == target; };
+  if (std::ranges::any_of(updates_, same_target)) fail("'{}' is updated twice", updated->name);
+  updates_.push_back({target, value});
+}
+
+void Graph::set_outputs(std::vector<ValueRef> outputs) {
+  for (ValueRef output : outputs) check(owns(output), "an output belongs to another graph");
+  outputs_ = std::move(outputs);
+}
+
+void Graph::declare_symbol(Symbol symbol, symbolic::Interval range) {
+  if (range.low > range.high) fail("symbol {} has the empty range [{}, {}]", symbol.name(), range.low, range.high);
+  if (!symbols_.emplace(symbol, range).second) fail("symbol {} is declared twice", symbol.name());
+}
+
+void Graph::bind(std::string_view name, Tensor data) {
+  const auto found = leaves_by_name_.find(name);
+  if (found == leaves_by_name_.end()) fail("the graph has no parameter or buffer '{}'", name);
+  Leaf& leaf = leaves_[found->second];
+  if (leaf.kind == LeafKind::kInput) fail("'{}' is an input; give it when you evaluate", name);
+  check_data(type(leaf.value), data, name_of(leaf.kind), name);
+  leaf.data = std::move(data);
+}
+
+std::vector<ValueRef> Graph::inputs() const {
+  std::vector<ValueRef> inputs;
+  for (const Leaf& leaf : leaves_) {
+    if (leaf.kind == LeafKind::kInput) inputs.push_back(leaf.value);
+  }
+  return inputs;
+}
+
+symbolic::Ranges Graph::ranges() const {
+  std::set<Symbol> symbols;
+  for (const ValueInfo& value : values_) {
+    for (const Expr& size : value.type.shape) collect_symbols(size, symbols);
+  }
+  for (const Node& node : nodes_) {
+    for (const Attr& attr : node.attrs) collect_symbols(attr, symbols);
+  }
+  symbolic::Ranges ranges = symbols_;
+  for (const Symbol& symbol : symbols) ranges.emplace(symbol, symbolic::Interval::at_least(0));
+  return ranges;
+}
+
+const Leaf* Graph::leaf(ValueRef value) const {
+  const ValueInfo& info = values_[value.id];
+  return info.node ? nullptr : &leaves_[info.position];
+}
+
+const Leaf* Graph::leaf_named(std::string_view name) const {
+  const auto found = leaves_by_name_.find(name);
+  return found == leaves_by_name_.end() ? nullptr : &leaves_[found->second];
+}
+
+bool Graph::same_value(ValueRef mine, const Graph& other, ValueRef theirs) const {
+  if (!mine || !theirs) return !mine && !theirs;
+  const ValueInfo& a = values_[mine.id];
+  const ValueInfo& b = other.values_[theirs.id];
+  return a.node == b.node && a.position == b.position && a.type == b.type;
+}
+
+bool Graph::same_node(const Node& mine, const Graph& other, const Node& theirs) const {
+  const auto same = [&](ValueRef a, ValueRef b) { return same_value(a, other, b); };
+  return mine.op == theirs.op && std::ranges::equal(mine.operands, theirs.operands, same) &&
+         std::ranges::equal(mine.attrs, theirs.attrs, equal) && std::ranges::equal(mine.results, theirs.results, same);
+}
+
+bool Graph::operator==(const Graph& other) const {
+  const auto same = [&](ValueRef a, ValueRef b) { return same_value(a, other, b); };
+  const auto same_leaf = [&](const Leaf& a, const Leaf& b) {
+    if (a.kind != b.kind || a.name != b.name || !same(a.value, b.value)) return false;
+    return a.kind != LeafKind::kConstant || identical(a.data, b.data);
+  };
+  const auto same_update = [&](const Update& a, const Update& b) { return same(a.target, b.target) && same(a.value, b.value); };
+  return name_ == other.name_ && symbols_ == other.symbols_ && std::ranges::equal(leaves_, other.leaves_, same_leaf) &&
+         std::ranges::equal(nodes_, other.nodes_, [&](const Node& a, const Node& b) { return same_node(a, other, b); }) &&
+         std::ranges::equal(outputs_, other.outputs_, same) && std::ranges::equal(updates_, other.updates_, same_update);
+}
+
+OpView view_of(const Graph& graph, const Node& node) {
+  std::vector<const TensorType*> types;
+  types.reserve(node.operands.size());
+  for (ValueRef operand : node.operands) types.push_back(operand ? &graph.type(operand) : nullptr);
+  return OpView(*node.op, std::move(types), node.attrs);
+}
+
+}  // namespace tenon

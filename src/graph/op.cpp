@@ -1,0 +1,176 @@
+#include "graph/op.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "graph/ops/families.h"
+#include "support/text.h"
+
+namespace tenon {
+namespace {
+
+using Index = std::unordered_map<std::string_view, const OpDef*>;
+
+std::vector<const OpDef*> collect_ops() {
+  std::vector<const OpDef*> ops;
+  for (const auto& family : op_families()) ops.insert(ops.end(), family.begin(), family.end());
+  return ops;
+}
+
+const Index& ops_by_name() {
+  static const Index index = [] {
+    Index result;
+    for (const OpDef* op : op_table()) {
+      check(result.emplace(op->name, op).second, "op '{}' is in the table twice", op->name.get());
+    }
+    return result;
+  }();
+  return index;
+}
+
+bool is_variadic(Arity arity) { return arity == Arity::kVariadic || arity == Arity::kVariadicOptional; }
+bool may_be_none(Arity arity) { return arity == Arity::kOptional || arity == Arity::kVariadicOptional; }
+
+void check_operand_count(const OpDef& op, size_t count) {
+  const auto& operands = op.operands.get();
+  const bool variadic = !operands.empty() && is_variadic(operands.back().arity);
+  const size_t least = operands.size() - (variadic ? 1 : 0);
+  if (count == least || (variadic && count > least)) return;
+  fail("{} takes {}{} operand{}, got {}", op.name.get(), variadic ? "at least " : "", least, least == 1 ? "" : "s", count);
+}
+
+std::string dtype_list(DTypeSet set) {
+  std::string text;
+  for (DType dtype : kAllDTypes) {
+    if (set.contains(dtype)) text += (text.empty() ? "" : ", ") + std::string(name_of(dtype));
+  }
+  return text;
+}
+
+void check_operands(const OpDef& op, const std::vector<const TensorType*>& types) {
+  check_operand_count(op, types.size());
+  const auto& operands = op.operands.get();
+  for (size_t i = 0; i < types.size(); ++i) {
+    const OperandDef& def = operands[std::min(i, operands.size() - 1)];
+    if (types[i] == nullptr) {
+      if (!may_be_none(def.arity)) fail("{}: operand '{}' must be given", op.name.get(), def.name);
+      continue;
+    }
+    if (!def.dtypes.contains(types[i]->dtype)) {
+      fail("{}: operand '{}' has dtype {}, which is not one of {}", op.name.get(), def.name, name_of(types[i]->dtype),
+           dtype_list(def.dtypes));
+    }
+  }
+}
+
+// Lets a caller write an int where an expression or a real is meant.
+Attr coerce(Attr attr, AttrKind kind) {
+  if (const auto* integer = std::get_if<int64_t>(&attr)) {
+    if (kind == AttrKind::kExpr || kind == AttrKind::kScalar) return Expr(*integer);
+    if (kind == AttrKind::kReal) return static_cast<double>(*integer);
+  }
+  if (const auto* flag = std::get_if<bool>(&attr); flag && kind == AttrKind::kScalar) return Expr(*flag ? 1 : 0);
+  if (const auto* ints = std::get_if<std::vector<int64_t>>(&attr); ints && kind == AttrKind::kExprs) return to_shape(*ints);
+  const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
+  if (exprs && exprs->empty() && kind == AttrKind::kInts) return std::vector<int64_t>{};
+  return attr;
+}
+
+Attr take_attr(const OpDef& op, const AttrDef& def, NamedAttrs& named) {
+  const auto found = std::ranges::find_if(named, [&](const auto& entry) { return entry.first == def.name; });
+  if (found == named.end()) {
+    if (def.fallback.required) fail("{}: attribute '{}' must be given ({})", op.name.get(), def.name, name_of(def.kind));
+    return def.fallback.value;
+  }
+  Attr attr = coerce(std::move(found->second), def.kind);
+  named.erase(found);
+  const bool none_allowed = !def.fallback.required && std::holds_alternative<None>(def.fallback.value);
+  if (has_kind(attr, def.kind) || (none_allowed && std::holds_alternative<None>(attr))) return attr;
+  fail("{}: attribute '{}' must be of kind {}, got {}", op.name.get(), def.name, name_of(def.kind), to_string(attr));
+}
+
+}  // namespace
+
+const AttrDef* OpDef::attr_named(std::string_view wanted) const {
+  const auto found = std::ranges::find(attrs, wanted, &AttrDef::name);
+  return found == attrs.end() ? nullptr : &*found;
+}
+
+std::span<const OpDef* const> op_table() {
+  static const std::vector<const OpDef*> ops = collect_ops();
+  return ops;
+}
+
+const OpDef* find_op(std::string_view name) {
+  const auto found = ops_by_name().find(name);
+  return found == ops_by_name().end() ? nullptr : found->second;
+}
+
+const OpDef& op_named(std::string_view name) {
+  if (const OpDef* op = find_op(name)) return *op;
+  std::vector<std::string_view> names;
+  for (const OpDef* op : op_table()) names.push_back(op->name);
+  fail("there is no op '{}'{}", name, did_you_mean(name, names));
+}
+
+std::vector<TensorType> OpView::present_types(size_t first) const {
+  std::vector<TensorType> present;
+  for (size_t i = first; i < types_.size(); ++i) {
+    if (types_[i] != nullptr) present.push_back(*types_[i]);
+  }
+  return present;
+}
+
+const Attr& OpView::attr(std::string_view name) const {
+  const auto& defs = op_->attrs;
+  for (size_t i = 0; i < defs.size(); ++i) {
+    if (defs[i].name == name) return attrs_[i];
+  }
+  check(false, "op '{}' has no attribute '{}'", op_->name.get(), name);
+  return attrs_[0];
+}
+
+template <class T>
+const T& OpView::get(std::string_view name) const {
+  const T* value = std::get_if<T>(&attr(name));
+  check(value != nullptr, "attribute '{}' of '{}' is of another kind", name, op_->name.get());
+  return *value;
+}
+
+bool OpView::given(std::string_view name) const { return !std::holds_alternative<None>(attr(name)); }
+bool OpView::flag(std::string_view name) const { return get<bool>(name); }
+int64_t OpView::integer(std::string_view name) const { return get<int64_t>(name); }
+double OpView::real(std::string_view name) const { return get<double>(name); }
+const std::string& OpView::string(std::string_view name) const { return get<std::string>(name); }
+DType OpView::dtype(std::string_view name) const { return get<DType>(name); }
+const Expr& OpView::expr(std::string_view name) const { return get<Expr>(name); }
+std::span<const int64_t> OpView::ints(std::string_view name) const { return get<std::vector<int64_t>>(name); }
+std::span<const Expr> OpView::exprs(std::string_view name) const { return get<std::vector<Expr>>(name); }
+
+std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs) {
+  check_operands(op, types);
+  InferContext context(op, types, attrs);
+  try {
+    return op.infer.get()(context);
+  } catch (const Error& error) {
+    fail("{}: {}", op.name.get(), error.diagnostic().message);
+  }
+}
+
+std::vector<Attr> complete_attrs(const OpDef& op, NamedAttrs named) {
+  std::vector<Attr> attrs;
+  attrs.reserve(op.attrs.size());
+  for (const AttrDef& def : op.attrs) attrs.push_back(take_attr(op, def, named));
+  if (named.empty()) return attrs;
+  if (op.attr_named(named.front().first)) fail("{}: attribute '{}' is given twice", op.name.get(), named.front().first);
+  std::vector<std::string_view> names;
+  for (const AttrDef& def : op.attrs) names.push_back(def.name);
+  fail("{} has no attribute '{}'{}", op.name.get(), named.front().first, did_you_mean(named.front().first, names));
+}
+
+DType compute_dtype(const Elementwise& elementwise, const OpView& view) {
+  const DType promoted = result_dtype(view.present_types(elementwise.compute == Compute::kSelect ? 1 : 0));
+  return elementwise.compute == Compute::kPromoteToFloat && is_integral(promoted) ? DType::kF32 : promoted;
+}
+
+}  // namespace tenon

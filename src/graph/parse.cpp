@@ -1,0 +1,398 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+
+#include "graph/graph.h"
+#include "support/checked.h"
+#include "support/cursor.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kLargestConstant = int64_t{1} << 28;  // elements; a larger one is a parameter or a `full`
+
+template <class T>
+T parse_number(std::string_view text, const Location& where) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) fail_at(where, "the number '{}' is out of range", text);
+  if (error != std::errc() || end != text.data() + text.size()) fail_at(where, "'{}' is not a number", text);
+  return value;
+}
+
+bool looks_real(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  if (text == "nan" || text == "inf") return true;
+  const bool starts_as_number = !text.empty() && ((text[0] >= '0' && text[0] <= '9') || text[0] == '.');
+  return starts_as_number && text.find_first_not_of("0123456789.e+-") == std::string_view::npos &&
+         text.find_first_of(".e") != std::string_view::npos;
+}
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string file) : cursor_(text, {std::move(file), 1, 1}) {}
+
+  Graph parse() {
+    cursor_.expect("graph");
+    graph_ = Graph(std::string(cursor_.identifier("the graph's name")));
+    parse_inputs();
+    cursor_.expect("{");
+    while (!cursor_.accept_word("return")) parse_statement();
+    parse_outputs();
+    cursor_.expect("}");
+    end_of("the graph");
+    return std::move(graph_);
+  }
+
+  TensorType parse_lone_type() {
+    TensorType type = parse_type();
+    end_of("the type");
+    return type;
+  }
+
+  NamedAttrs parse_lone_attrs(const OpDef& op) {
+    NamedAttrs named;
+    if (!cursor_.at_end()) named = parse_attr_list(op);
+    end_of("the attributes");
+    return named;
+  }
+
+ private:
+  void end_of(std::string_view what) {
+    if (!cursor_.at_end()) cursor_.fail("text after the end of {}", what);
+  }
+
+  // What is wrong inside `body` is reported at `where`, unless it knows better.
+  template <class Body>
+  auto located(const Location& where, Body&& body) {
+    try {
+      return body();
+    } catch (const Error& error) {
+      throw Error({error.diagnostic().message, where});
+    }
+  }
+
+  void parse_inputs() {
+    cursor_.expect("(");
+    if (cursor_.accept(")")) return;
+    do {
+      const Location where = cursor_.here();
+      const std::string name = value_name();
+      cursor_.expect(":");
+      TensorType type = parse_type();
+      define(name, where, located(where, [&] { return graph_.add_input(name, std::move(type)); }));
+    } while (cursor_.accept(","));
+    cursor_.expect(")");
+  }
+
+  void parse_statement() {
+    if (cursor_.at_end()) cursor_.fail("expected 'return' before the end of the text");
+    if (cursor_.peek() == '%') return parse_definition();
+    if (cursor_.accept_word("symbol")) return parse_symbol();
+    if (cursor_.accept_word("update")) return parse_update();
+    cursor_.fail("expected '%value = ...', 'symbol', 'update' or 'return'");
+  }
+
+  void parse_outputs() {
+    std::vector<ValueRef> outputs;
+    if (cursor_.peek() == '%') {
+      do outputs.push_back(value_use());
+      while (cursor_.accept(","));
+    }
+    graph_.set_outputs(std::move(outputs));
+  }
+
+  void parse_symbol() {
+    const Location where = cursor_.here();
+    const Symbol symbol = located(where, [&] { return Symbol(cursor_.identifier("a symbol")); });
+    if (!cursor_.accept_word("in")) cursor_.fail("expected 'in [low, high]'");
+    cursor_.expect("[");
+    const int64_t low = cursor_.accept("-inf") ? symbolic::Interval::all().low : cursor_.integer("the lower bound");
+    cursor_.expect(",");
+    const int64_t high = cursor_.accept_word("inf") ? symbolic::Interval::all().high : cursor_.integer("the upper bound");
+    cursor_.expect("]");
+    located(where, [&] { graph_.declare_symbol(symbol, {low, high}); });
+  }
+
+  void parse_update() {
+    const Location where = cursor_.here();
+    const ValueRef target = value_use();
+    cursor_.expect("=");
+    const ValueRef value = value_use();
+    located(where, [&] { graph_.add_update(target, value); });
+  }
+
+  struct Target {
+    std::string name;
+    std::optional<TensorType> type;
+    Location where;
+  };
+
+  void parse_definition() {
+    std::vector<Target> targets;
+    do {
+      Target target{{}, {}, cursor_.here()};
+      target.name = value_name();
+      if (cursor_.accept(":")) target.type = parse_type();
+      targets.push_back(std::move(target));
+    } while (cursor_.accept(","));
+    cursor_.expect("=");
+    const Location where = cursor_.here();
+    const std::string_view word = cursor_.identifier("an op");
+    if (word == "parameter" || word == "buffer" || word == "constant") return parse_leaf(word, targets);
+    parse_node(word, where, targets);
+  }
+
+  void parse_leaf(std::string_view kind, const std::vector<Target>& targets) {
+    const Target& target = targets[0];
+    if (targets.size() != 1) fail_at(targets[1].where, "a {} defines one value", kind);
+    if (!target.type) fail_at(target.where, "a {} needs its type: '%{}: f32[...] = {} ...'", kind, target.name, kind);
+    if (kind == "constant") return define(target, graph_.add_constant(parse_constant(*target.type)));
+    const Location where = cursor_.here();
+    const std::string name = cursor_.string("the name");
+    const bool parameter = kind == "parameter";
+    define(target, located(where, [&] {
+             return parameter ? graph_.add_parameter(name, *target.type) : graph_.add_buffer(name, *target.type);
+           }));
+  }
+
+  Tensor parse_constant(const TensorType& type) {
+    const Location where = cursor_.here();
+    if (!is_static(type.shape)) fail_at(where, "a constant cannot have the symbolic type {}", to_string(type));
+    const Sizes shape = evaluate(type.shape, {});
+    const int64_t count = located(where, [&] { return element_count(shape); });
+    if (count > kLargestConstant) fail_at(where, "a constant of {} elements is too large: use a parameter or full", count);
+    Tensor tensor = located(where, [&] { return Tensor::zeros(type.dtype, shape); });
+    if (!cursor_.accept("[")) {
+      if (count == 0) cursor_.fail("expected '[]' for a constant without elements");
+      parse_element(tensor, 0);
+      for (int64_t i = 1; i < count; ++i) copy_element(tensor, 0, i);
+      return tensor;
+    }
+    int64_t given = 0;
+    while (!cursor_.accept("]")) {
+      if (given > 0) cursor_.expect(",");
+      if (given == count) cursor_.fail("{} has {} elements, but more are given", to_string(type), count);
+      parse_element(tensor, given++);
+    }
+    if (given != count) fail_at(where, "{} has {} elements, but {} are given", to_string(type), count, given);
+    return tensor;
+  }
+
+  static void copy_element(Tensor& tensor, int64_t from, int64_t to) {
+    const int64_t size = size_of(tensor.dtype());
+    std::memcpy(tensor.data() + to * size, tensor.data() + from * size, static_cast<size_t>(size));
+  }
+
+  void parse_element(Tensor& tensor, int64_t offset) {
+    const Location where = cursor_.here();
+    const std::string_view text = cursor_.number("a number");
+    const DType dtype = tensor.dtype();
+    if (dtype == DType::kBool) {
+      if (text != "true" && text != "false") fail_at(where, "'{}' is not true or false", text);
+      return tensor.set_integer(offset, text == "true");
+    }
+    if (is_integral(dtype)) {
+      const auto value = parse_number<int64_t>(text, where);
+      if (wrap_to(dtype, value) != value) fail_at(where, "{} does not fit {}", value, name_of(dtype));
+      return tensor.set_integer(offset, value);
+    }
+    if (text == "nan" && cursor_.accept("(")) return parse_nan_bits(tensor, offset);
+    if (dtype == DType::kF64) return tensor.set_real(offset, parse_number<double>(text, where));
+    tensor.set_real(offset, parse_number<float>(text, where));
+  }
+
+  void parse_nan_bits(Tensor& tensor, int64_t offset) {
+    const Location where = cursor_.here();
+    cursor_.expect("0x");
+    const std::string_view digits = cursor_.name("the bits of the NaN");
+    uint64_t bits = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+    const int width = static_cast<int>(size_of(tensor.dtype())) * 8;
+    const bool fits = width == 64 || bits >> width == 0;
+    if (error != std::errc() || end != digits.data() + digits.size() || !fits) fail_at(where, "not the bits of a NaN");
+    std::memcpy(tensor.data() + offset * size_of(tensor.dtype()), &bits, static_cast<size_t>(width / 8));
+    if (!std::isnan(tensor.real(offset))) fail_at(where, "0x{} is not a NaN", digits);
+    cursor_.expect(")");
+  }
+
+  void parse_node(std::string_view op_name, const Location& where, const std::vector<Target>& targets) {
+    const OpDef& op = located(where, [&]() -> const OpDef& { return op_named(op_name); });
+    std::vector<ValueRef> operands = parse_operands();
+    NamedAttrs named = parse_attrs(op);
+    Location location = parse_location();
+    const NodeRef node = located(where, [&] {
+      return graph_.add_node(op, std::move(operands), complete_attrs(op, std::move(named)), std::move(location));
+    });
+    const std::vector<ValueRef> results = graph_.node(node).results;
+    if (results.size() != targets.size()) {
+      fail_at(targets[0].where, "{} has {} results, but {} are named", op_name, results.size(), targets.size());
+    }
+    for (size_t i = 0; i < results.size(); ++i) define(targets[i], results[i]);
+  }
+
+  std::vector<ValueRef> parse_operands() {
+    std::vector<ValueRef> operands;
+    cursor_.expect("(");
+    if (cursor_.accept(")")) return operands;
+    do operands.push_back(cursor_.accept_word("none") ? ValueRef() : value_use());
+    while (cursor_.accept(","));
+    cursor_.expect(")");
+    return operands;
+  }
+
+  NamedAttrs parse_attrs(const OpDef& op) {
+    if (!cursor_.accept("{") || cursor_.accept("}")) return {};
+    NamedAttrs named = parse_attr_list(op);
+    cursor_.expect("}");
+    return named;
+  }
+
+  NamedAttrs parse_attr_list(const OpDef& op) {
+    NamedAttrs named;
+    do {
+      const Location where = cursor_.here();
+      const std::string name(cursor_.identifier("an attribute"));
+      const AttrDef* def = op.attr_named(name);
+      if (!def) located(where, [&] { return complete_attrs(op, {{name, None{}}}); });  // throws: says which there are
+      check(def != nullptr, "an unknown attribute passed");
+      cursor_.expect("=");
+      named.emplace_back(name, parse_attr(def->kind));
+    } while (cursor_.accept(","));
+    return named;
+  }
+
+  Attr parse_attr(AttrKind kind) {
+    if (cursor_.accept_word("none")) return None{};
+    switch (kind) {
+      case AttrKind::kBool:
+        if (cursor_.accept_word("true")) return true;
+        if (cursor_.accept_word("false")) return false;
+        cursor_.fail("expected true or false");
+      case AttrKind::kInt: return cursor_.integer("an integer");
+      case AttrKind::kReal: return parse_real();
+      case AttrKind::kString: return cursor_.string("a text");
+      case AttrKind::kDType: return parse_dtype();
+      case AttrKind::kExpr: return parse_expr(",}");
+      case AttrKind::kScalar: return parse_scalar();
+      case AttrKind::kInts: return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
+      case AttrKind::kExprs: return parse_list<Expr>([&] { return parse_expr(",]"); });
+    }
+    return None{};
+  }
+
+  double parse_real() {
+    const Location where = cursor_.here();
+    return parse_number<double>(cursor_.number("a number"), where);
+  }
+
+  Attr parse_scalar() {
+    const Location where = cursor_.here();
+    const std::string_view text = cursor_.until(",}");
+    const size_t end = text.find_last_not_of(" \t\r");
+    const std::string_view trimmed = text.substr(0, end + 1);
+    if (looks_real(trimmed)) return parse_number<double>(trimmed, where);
+    return expr_from(trimmed, where);
+  }
+
+  template <class T, class Item>
+  std::vector<T> parse_list(Item item) {
+    std::vector<T> items;
+    cursor_.expect("[");
+    if (cursor_.accept("]")) return items;
+    do items.push_back(item());
+    while (cursor_.accept(","));
+    cursor_.expect("]");
+    return items;
+  }
+
+  static Expr expr_from(std::string_view text, const Location& where) {
+    Result<Expr> expr = symbolic::parse(text);
+    if (expr.ok()) return *expr;
+    const Location inner = expr.diagnostic().where;
+    fail_at({where.file, where.line, where.column + std::max(inner.column - 1, 0)}, "{}", expr.diagnostic().message);
+  }
+
+  Expr parse_expr(std::string_view stops) {
+    const Location where = cursor_.here();
+    return expr_from(cursor_.until(stops), where);
+  }
+
+  DType parse_dtype() {
+    const Location where = cursor_.here();
+    const std::string_view name = cursor_.identifier("a dtype");
+    const auto dtype = dtype_named(name);
+    if (!dtype) fail_at(where, "'{}' is not a dtype: use f64 f32 f16 bf16 i64 i32 i16 i8 u8 or bool", name);
+    return *dtype;
+  }
+
+  TensorType parse_type() {
+    TensorType type{parse_dtype(), {}};
+    type.shape = parse_list<Expr>([&] { return parse_expr(",]"); });
+    return type;
+  }
+
+  Location parse_location() {
+    Location location;
+    if (!cursor_.accept("@")) return location;
+    location.file = cursor_.string("the file");
+    if (cursor_.accept(":")) location.line = parse_position("the line");
+    if (location.line > 0 && cursor_.accept(":")) location.column = parse_position("the column");
+    return location;
+  }
+
+  int parse_position(std::string_view what) {
+    const Location where = cursor_.here();
+    const int64_t position = cursor_.integer(what);
+    if (position < 1 || position > std::numeric_limits<int>::max()) fail_at(where, "{} {} is out of range", what, position);
+    return static_cast<int>(position);
+  }
+
+  std::string value_name() {
+    cursor_.expect("%");
+    return std::string(cursor_.name("a value's name"));
+  }
+
+  ValueRef value_use() {
+    const Location where = cursor_.here();
+    const std::string name = value_name();
+    const auto found = values_.find(name);
+    if (found == values_.end()) fail_at(where, "%{} is not defined", name);
+    return found->second;
+  }
+
+  void define(const Target& target, ValueRef value) {
+    if (target.type && *target.type != graph_.type(value)) {
+      fail_at(target.where, "%{} is declared {}, but it is {}", target.name, to_string(*target.type),
+              to_string(graph_.type(value)));
+    }
+    define(target.name, target.where, value);
+  }
+
+  void define(const std::string& name, const Location& where, ValueRef value) {
+    if (!values_.emplace(name, value).second) fail_at(where, "%{} is defined twice", name);
+    graph_.set_value_name(value, is_identifier(name) ? name : std::string());
+  }
+
+  Cursor cursor_;
+  Graph graph_;
+  std::unordered_map<std::string, ValueRef> values_;
+};
+
+}  // namespace
+
+Result<Graph> parse_graph(std::string_view text, std::string file) {
+  return capture([&] { return Parser(text, std::move(file)).parse(); });
+}
+
+Result<TensorType> parse_type(std::string_view text) {
+  return capture([&] { return Parser(text, {}).parse_lone_type(); });
+}
+
+Result<NamedAttrs> parse_attrs(const OpDef& op, std::string_view text) {
+  return capture([&] { return Parser(text, {}).parse_lone_attrs(op); });
+}
+
+}  // namespace tenon

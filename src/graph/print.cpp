@@ -1,0 +1,153 @@
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+
+#include "graph/graph.h"
+
+namespace tenon {
+namespace {
+
+uint64_t element_bits(const Tensor& tensor, int64_t offset) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, tensor.data() + offset * size_of(tensor.dtype()), static_cast<size_t>(size_of(tensor.dtype())));
+  return bits;
+}
+
+// Digits that the parser reads back to the same bits: a narrow float prints as the shortest f32.
+std::string element_to_string(const Tensor& tensor, int64_t offset) {
+  const DType dtype = tensor.dtype();
+  if (dtype == DType::kBool) return tensor.integer(offset) != 0 ? "true" : "false";
+  if (is_integral(dtype)) return std::to_string(tensor.integer(offset));
+  const double value = tensor.real(offset);
+  if (std::isnan(value)) {
+    const Tensor usual = Tensor::scalar(dtype, std::nan(""));
+    const uint64_t bits = element_bits(tensor, offset);
+    return bits == element_bits(usual, 0) ? "nan" : fmt::format("nan(0x{:x})", bits);
+  }
+  if (dtype == DType::kF64 || std::isinf(value)) return real_to_string(value);
+  char buffer[64];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value)).ptr;
+  std::string text(buffer, end);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+bool is_splat(const Tensor& tensor) {
+  if (tensor.numel() == 0) return false;
+  bool same = true;
+  for (int64_t i = 1; i < tensor.numel() && same; ++i) {
+    same = element_bits(tensor, tensor.offset(i)) == element_bits(tensor, tensor.offset(0));
+  }
+  return same;
+}
+
+std::string elements_to_string(const Tensor& tensor) {
+  if (is_splat(tensor)) return element_to_string(tensor, tensor.offset(0));
+  std::string text = "[";
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    if (i > 0) text += ", ";
+    text += element_to_string(tensor, tensor.offset(i));
+  }
+  return text + "]";
+}
+
+class Printer {
+ public:
+  explicit Printer(const Graph& graph) : graph_(graph), names_(graph.value_count()) {
+    for (const Leaf& leaf : graph.leaves()) name_value(leaf.value);
+    for (const Node& node : graph.nodes()) {
+      for (ValueRef result : node.results) name_value(result);
+    }
+  }
+
+  std::string graph() {
+    std::string text = "graph " + graph_.name() + "(" + inputs() + ") {\n";
+    for (const auto& [symbol, range] : graph_.symbols()) text += "  " + symbol_line(symbol, range) + "\n";
+    for (const Leaf& leaf : graph_.leaves()) {
+      if (leaf.kind != LeafKind::kInput) text += "  " + this->leaf(leaf) + "\n";
+    }
+    for (const Node& node : graph_.nodes()) text += "  " + this->node(node) + "\n";
+    for (const Update& update : graph_.updates()) text += "  update " + name(update.target) + " = " + name(update.value) + "\n";
+    return text + "  return" + (graph_.outputs().empty() ? "" : " ") + list(graph_.outputs()) + "\n}\n";
+  }
+
+  std::string node(const Node& node) const {
+    std::string text;
+    for (ValueRef result : node.results) text += (text.empty() ? "" : ", ") + typed(result);
+    text += " = " + std::string(node.op->name.get()) + "(" + list(node.operands) + ")" + attrs(node);
+    if (node.location.known()) text += " @ " + location(node.location);
+    return text;
+  }
+
+ private:
+  void name_value(ValueRef value) {
+    const std::string& wish = graph_.value_name(value);
+    if (!is_identifier(wish)) {
+      names_[value.id] = "%" + std::to_string(unnamed_++);
+      return;
+    }
+    // A wish that is taken gets a suffix, and so does one that looks like an earlier wish with its suffix.
+    std::string name = wish;
+    while (!taken_.emplace(name, 0).second) name = wish + "_" + std::to_string(++taken_[wish]);
+    names_[value.id] = "%" + name;
+  }
+
+  std::string name(ValueRef value) const { return value ? names_[value.id] : "none"; }
+  std::string typed(ValueRef value) const { return name(value) + ": " + to_string(graph_.type(value)); }
+
+  std::string list(const std::vector<ValueRef>& values) const {
+    std::string text;
+    for (size_t i = 0; i < values.size(); ++i) text += (i > 0 ? ", " : "") + name(values[i]);
+    return text;
+  }
+
+  std::string inputs() const {
+    std::string text;
+    for (ValueRef input : graph_.inputs()) text += (text.empty() ? "" : ", ") + typed(input);
+    return text;
+  }
+
+  static std::string symbol_line(Symbol symbol, symbolic::Interval range) {
+    const auto bound = [](int64_t value) {
+      if (value == symbolic::Interval::all().low) return std::string("-inf");
+      return value == symbolic::Interval::all().high ? "inf" : std::to_string(value);
+    };
+    return fmt::format("symbol {} in [{}, {}]", symbol.name(), bound(range.low), bound(range.high));
+  }
+
+  std::string leaf(const Leaf& leaf) const {
+    const std::string data = leaf.kind == LeafKind::kConstant ? elements_to_string(leaf.data) : quote(leaf.name);
+    return fmt::format("{} = {} {}", typed(leaf.value), name_of(leaf.kind), data);
+  }
+
+  // Attributes that have their default value are not printed.
+  static std::string attrs(const Node& node) {
+    std::string text;
+    for (size_t i = 0; i < node.attrs.size(); ++i) {
+      const AttrDef& def = node.op->attrs[i];
+      if (!def.fallback.required && equal(def.fallback.value, node.attrs[i])) continue;
+      text += (text.empty() ? " {" : ", ") + std::string(def.name) + "=" + to_string(node.attrs[i]);
+    }
+    return text.empty() ? text : text + "}";
+  }
+
+  static std::string location(const Location& location) {
+    std::string text = quote(location.file);
+    if (location.line > 0) text += ":" + std::to_string(location.line);
+    if (location.line > 0 && location.column > 0) text += ":" + std::to_string(location.column);
+    return text;
+  }
+
+  const Graph& graph_;
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, int> taken_;  // name -> last suffix tried
+  int unnamed_ = 0;
+};
+
+}  // namespace
+
+std::string to_string(const Graph& graph) { return Printer(graph).graph(); }
+
+std::string describe(const Graph& graph, NodeRef node) { return Printer(graph).node(graph.node(node)); }
+
+}  // namespace tenon

@@ -1,0 +1,110 @@
+#include "graph/type.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "support/checked.h"
+
+namespace tenon {
+namespace {
+
+// Which of two dtype categories wins: "higher" comes from operands that have dimensions, "lower" from rank 0.
+std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> lower) {
+  if (!higher) return lower;
+  if (!lower || is_float(*higher)) return higher;
+  if (*higher == DType::kBool || is_float(*lower)) return promote(*higher, *lower);
+  return higher;
+}
+
+}  // namespace
+
+std::string to_string(std::span<const Expr> shape) {
+  std::string text = "[";
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (dim > 0) text += ", ";
+    text += to_string(shape[dim]);
+  }
+  return text + "]";
+}
+
+std::string to_string(const TensorType& type) { return std::string(name_of(type.dtype)) + to_string(type.shape); }
+
+TensorType type_of(const Tensor& tensor) { return {tensor.dtype(), to_shape(tensor.shape())}; }
+
+Shape to_shape(std::span<const int64_t> sizes) { return {sizes.begin(), sizes.end()}; }
+
+Expr element_count(std::span<const Expr> shape) {
+  Expr count = 1;
+  for (const Expr& size : shape) count = count * size;
+  return count;
+}
+
+bool is_static(std::span<const Expr> shape) {
+  return std::ranges::all_of(shape, [](const Expr& size) { return size.is_constant(); });
+}
+
+Sizes evaluate(std::span<const Expr> shape, const symbolic::Bindings& bindings) {
+  Sizes sizes;
+  sizes.reserve(shape.size());
+  for (const Expr& size : shape) sizes.push_back(evaluate(size, bindings));
+  return sizes;
+}
+
+Shape broadcast(std::span<const Expr> a, std::span<const Expr> b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  Shape result(a.begin(), a.end());
+  const size_t offset = a.size() - b.size();
+  for (size_t dim = 0; dim < b.size(); ++dim) {
+    Expr& size = result[offset + dim];
+    if (size == b[dim] || b[dim].is_constant(1)) continue;
+    if (!size.is_constant(1)) {
+      fail("cannot broadcast {} with {}: sizes {} and {} differ and neither is 1", to_string(a), to_string(b),
+           to_string(size), to_string(b[dim]));
+    }
+    size = b[dim];
+  }
+  return result;
+}
+
+void check_broadcasts_to(std::span<const Expr> from, std::span<const Expr> to) {
+  if (from.size() > to.size() || broadcast(from, to) != Shape(to.begin(), to.end())) {
+    fail("cannot broadcast {} to {}", to_string(from), to_string(to));
+  }
+}
+
+DType result_dtype(std::span<const TensorType> operands) {
+  std::optional<DType> with_dims;
+  std::optional<DType> without_dims;
+  for (const TensorType& type : operands) {
+    std::optional<DType>& category = type.rank() > 0 ? with_dims : without_dims;
+    category = category ? promote(*category, type.dtype) : type.dtype;
+  }
+  const auto result = combine(with_dims, without_dims);
+  check(result.has_value(), "result_dtype needs an operand");
+  return *result;
+}
+
+int64_t normalize_dim(int64_t dim, int64_t rank) {
+  const int64_t limit = std::max<int64_t>(rank, 1);
+  if (dim < -limit || dim >= limit) {
+    fail("dimension {} is out of range for rank {}: it must be in [{}, {}]", dim, rank, -limit, limit - 1);
+  }
+  return dim < 0 ? dim + limit : dim;
+}
+
+std::vector<int64_t> normalize_dims(std::span<const int64_t> dims, int64_t rank) {
+  std::vector<int64_t> result;
+  if (dims.empty()) {
+    result.resize(static_cast<size_t>(rank));
+    std::iota(result.begin(), result.end(), 0);
+    return result;
+  }
+  for (int64_t dim : dims) result.push_back(normalize_dim(dim, rank));
+  std::ranges::sort(result);
+  const auto repeated = std::ranges::adjacent_find(result);
+  if (repeated != result.end()) fail("dimension {} appears twice", *repeated);
+  if (rank == 0) result.clear();
+  return result;
+}
+
+}  // namespace tenon

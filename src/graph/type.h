@@ -1,0 +1,50 @@
+// The type of a graph value: an element type and a shape of symbolic integers.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "graph/tensor.h"
+#include "symbolic/expr.h"
+
+namespace tenon {
+
+using symbolic::Expr;
+using symbolic::Symbol;
+using Shape = std::vector<Expr>;
+
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  int64_t rank() const { return static_cast<int64_t>(shape.size()); }
+  const Expr& size(int64_t dim) const { return shape[static_cast<size_t>(dim)]; }
+  bool operator==(const TensorType&) const = default;
+};
+
+std::string to_string(std::span<const Expr> shape);  // "[N, 784]"
+std::string to_string(const TensorType& type);       // "f32[N, 784]"
+
+TensorType type_of(const Tensor& tensor);
+Shape to_shape(std::span<const int64_t> sizes);
+Expr element_count(std::span<const Expr> shape);
+bool is_static(std::span<const Expr> shape);
+Sizes evaluate(std::span<const Expr> shape, const symbolic::Bindings& bindings);
+
+// PyTorch's broadcasting: shapes are aligned at the right, and a size 1 stretches. A symbolic size stretches nothing:
+// N against 5 is an error, because N could be anything. Throws an Error that names the sizes.
+Shape broadcast(std::span<const Expr> a, std::span<const Expr> b);
+// Fails unless `from` broadcasts to exactly `to`.
+void check_broadcasts_to(std::span<const Expr> from, std::span<const Expr> to);
+
+// PyTorch's result dtype of several operands: those with dimensions outrank those of rank 0 of the same category.
+DType result_dtype(std::span<const TensorType> operands);
+
+// -1 is the last dimension; rank 0 accepts 0 and -1 as PyTorch does. Throws an Error when it is out of range.
+int64_t normalize_dim(int64_t dim, int64_t rank);
+// Each normalized, sorted, unique; an empty list means all dimensions.
+std::vector<int64_t> normalize_dims(std::span<const int64_t> dims, int64_t rank);
+
+}  // namespace tenon

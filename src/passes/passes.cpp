@@ -1,0 +1,61 @@
+#include "passes/passes.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "support/text.h"
+
+namespace tenon {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"decompose", "expand every composite op into the ops it is made of", decompose},
+    {"canonicalize", "simplify nodes and fold constants", canonicalize},
+    {"cse", "compute equal expressions once", eliminate_common_subexpressions},
+    {"dce", "drop what no output or update needs", eliminate_dead_code},
+};
+
+Graph timed(const Pass& pass, const Graph& graph, PassRun& run) {
+  const auto start = std::chrono::steady_clock::now();
+  Graph result = pass.run(graph);
+  run.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+const Pass& pass_named(std::string_view name) {
+  const auto found = std::ranges::find(kPasses, name, &Pass::name);
+  if (found != std::end(kPasses)) return *found;
+  std::vector<std::string_view> names;
+  for (const Pass& pass : kPasses) names.push_back(pass.name);
+  fail("there is no pass '{}'{}", name, did_you_mean(name, names));
+}
+
+Result<Graph> run_passes(Graph graph, std::span<const std::string> names, const PassOptions& options) {
+  return capture([&] {
+    for (const std::string& name : options.skip) pass_named(name);
+    std::vector<const Pass*> passes;
+    for (const std::string& name : names) passes.push_back(&pass_named(name));
+    for (const Pass* pass : passes) {
+      PassRun run{.name = pass->name, .nodes_before = graph.nodes().size()};
+      run.skipped = std::ranges::find(options.skip, pass->name) != options.skip.end();
+      if (!run.skipped) {
+        Graph result = timed(*pass, graph, run);
+        run.changed = !(result == graph);
+        graph = std::move(result);
+      }
+      run.nodes_after = graph.nodes().size();
+      if (options.verify && run.changed) {
+        const Status status = verify(graph);
+        check(status.ok(), "pass {} left an invalid graph: {}", pass->name, status.ok() ? "" : status.diagnostic().text());
+      }
+      if (options.after) options.after(run, graph);
+    }
+    return std::move(graph);
+  });
+}
+
+}  // namespace tenon

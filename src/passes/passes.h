@@ -1,0 +1,47 @@
+// Passes: Graph to Graph, one a file, all of one signature, and one runner that skips, times, verifies and shows them.
+// A pass is a pure function of the graph; it logs nothing.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+Graph canonicalize(const Graph& graph);                    // simplifies nodes and folds constants
+Graph eliminate_common_subexpressions(const Graph& graph);
+Graph eliminate_dead_code(const Graph& graph);             // drops nodes and leaves that nothing needs, except inputs
+Graph decompose(const Graph& graph);                       // expands every composite
+
+struct Pass {
+  std::string_view name;
+  std::string_view doc;
+  Graph (*run)(const Graph&);
+};
+
+std::span<const Pass> all_passes();
+const Pass& pass_named(std::string_view name);  // throws an Error that suggests the nearest name
+
+struct PassRun {
+  std::string_view name;
+  bool skipped = false;
+  bool changed = false;
+  size_t nodes_before = 0;
+  size_t nodes_after = 0;
+  double milliseconds = 0;
+};
+
+struct PassOptions {
+  std::vector<std::string> skip;  // names of passes not to run
+  bool verify = true;             // the graph after each pass
+  std::function<void(const PassRun&, const Graph&)> after;  // sees every pass, with the graph that it left
+};
+
+// Runs the named passes in order. A pass that leaves an invalid graph is our bug: an InternalError that names it.
+Result<Graph> run_passes(Graph graph, std::span<const std::string> names, const PassOptions& options = {});
+
+}  // namespace tenon

@@ -1,0 +1,170 @@
+#include "support/cursor.h"
+
+#include <charconv>
+
+namespace tenon {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name_part(char c) { return is_letter(c) || is_digit(c) || c == '.'; }
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+int hex_digit(char c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+void Cursor::advance(size_t count) {
+  for (const size_t end = position_ + count; position_ < end; ++position_) {
+    if (text_[position_] == '\n') {
+      ++here_.line;
+      here_.column = 1;
+    } else {
+      ++here_.column;
+    }
+  }
+}
+
+void Cursor::skip_blank() {
+  while (position_ < text_.size()) {
+    if (is_blank(text_[position_])) {
+      advance(1);
+    } else if (text_[position_] == '#') {
+      while (position_ < text_.size() && text_[position_] != '\n') advance(1);
+    } else {
+      return;
+    }
+  }
+}
+
+Location Cursor::here() {
+  skip_blank();
+  return here_;
+}
+
+bool Cursor::at_end() {
+  skip_blank();
+  return position_ == text_.size();
+}
+
+char Cursor::peek() { return at_end() ? '\0' : text_[position_]; }
+
+std::string Cursor::next_token() const {
+  if (position_ == text_.size()) return "the end of the text";
+  size_t end = position_;
+  while (end < text_.size() && end < position_ + 32 && is_name_part(text_[end])) ++end;
+  if (end == position_) ++end;
+  std::string token(text_.substr(position_, end - position_));
+  for (char& c : token) {
+    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
+  }
+  return "'" + token + "'";
+}
+
+bool Cursor::accept(std::string_view token) {
+  skip_blank();
+  if (!text_.substr(position_).starts_with(token)) return false;
+  advance(token.size());
+  return true;
+}
+
+void Cursor::expect(std::string_view token) {
+  if (!accept(token)) fail("expected '{}', got {}", token, next_token());
+}
+
+bool Cursor::accept_word(std::string_view word) {
+  skip_blank();
+  const std::string_view rest = text_.substr(position_);
+  if (!rest.starts_with(word) || (rest.size() > word.size() && is_name_part(rest[word.size()]))) return false;
+  advance(word.size());
+  return true;
+}
+
+std::string_view Cursor::identifier(std::string_view what) {
+  if (!is_letter(peek())) fail("expected {}, got {}", what, next_token());
+  return name(what);
+}
+
+std::string_view Cursor::name(std::string_view what) {
+  if (!is_name_part(peek())) fail("expected {}, got {}", what, next_token());
+  const size_t start = position_;
+  size_t end = start;
+  while (end < text_.size() && is_name_part(text_[end])) ++end;
+  advance(end - start);
+  return text_.substr(start, end - start);
+}
+
+int64_t Cursor::integer(std::string_view what) {
+  skip_blank();
+  int64_t value = 0;
+  const char* begin = text_.data() + position_;
+  const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
+  if (error == std::errc::result_out_of_range) fail("{} does not fit 64 bits", what);
+  if (error != std::errc()) fail("expected {}, got {}", what, next_token());
+  advance(static_cast<size_t>(end - begin));
+  return value;
+}
+
+std::string Cursor::string(std::string_view what) {
+  if (peek() != '"') fail("expected {} in quotes, got {}", what, next_token());
+  advance(1);
+  std::string value;
+  while (true) {
+    if (position_ == text_.size() || text_[position_] == '\n') fail("{} lacks its closing quote", what);
+    const char c = text_[position_];
+    advance(1);
+    if (c == '"') return value;
+    if (c != '\\') {
+      value += c;
+      continue;
+    }
+    const char escaped = position_ < text_.size() ? text_[position_] : '\0';
+    if (escaped == 'n') {
+      value += '\n';
+    } else if (escaped == 't') {
+      value += '\t';
+    } else if (escaped == '"' || escaped == '\\') {
+      value += escaped;
+    } else if (escaped == 'x' && position_ + 2 < text_.size() && hex_digit(text_[position_ + 1]) >= 0 &&
+               hex_digit(text_[position_ + 2]) >= 0) {
+      value += static_cast<char>(hex_digit(text_[position_ + 1]) * 16 + hex_digit(text_[position_ + 2]));
+      advance(2);
+    } else {
+      fail("unknown escape '\\' in {}: use \\\" \\\\ \\n \\t or \\xHH", what);
+    }
+    advance(1);
+  }
+}
+
+std::string_view Cursor::until(std::string_view stops) {
+  skip_blank();
+  const size_t start = position_;
+  size_t end = start;
+  int depth = 0;
+  while (end < text_.size() && text_[end] != '\n') {
+    const char c = text_[end];
+    if (depth == 0 && stops.find(c) != std::string_view::npos) break;
+    if (c == '(' || c == '[') ++depth;
+    if (c == ')' || c == ']') --depth;
+    ++end;
+  }
+  advance(end - start);
+  return text_.substr(start, end - start);
+}
+
+std::string_view Cursor::number(std::string_view what) {
+  skip_blank();
+  const size_t start = position_;
+  size_t end = start;
+  while (end < text_.size() && (is_name_part(text_[end]) || text_[end] == '-' || text_[end] == '+')) ++end;
+  if (end == start) fail("expected {}, got {}", what, next_token());
+  advance(end - start);
+  return text_.substr(start, end - start);
+}
+
+}  // namespace tenon

@@ -1,0 +1,50 @@
+// A position in a text that is being parsed, with the line and column for its diagnostics. The parsers of Tenon's text
+// forms are written on top of it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "support/diagnostic.h"
+
+namespace tenon {
+
+class Cursor {
+ public:
+  // `start` is where the text begins in its file.
+  explicit Cursor(std::string_view text, Location start = {"", 1, 1}) : text_(text), here_(std::move(start)) {}
+
+  // Where the next token begins: blanks, newlines and # comments are skipped.
+  Location here();
+  bool at_end();
+  char peek();  // the next character that is not blank; '\0' at the end
+
+  bool accept(std::string_view token);        // consumes it when it is next
+  void expect(std::string_view token);        // or fails: "expected ')', got 'x'"
+  bool accept_word(std::string_view word);    // a whole identifier
+  std::string_view identifier(std::string_view what);  // [A-Za-z_][A-Za-z0-9_.]*
+  std::string_view name(std::string_view what);        // [A-Za-z0-9_.]+
+  int64_t integer(std::string_view what);
+  std::string string(std::string_view what);  // "quoted", unescaped
+
+  // The text up to, not including, the first of `stops` outside parentheses and brackets.
+  std::string_view until(std::string_view stops);
+  // A number or word, as far as it goes: [A-Za-z0-9_.+-]+
+  std::string_view number(std::string_view what);
+
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+    throw Error({fmt::format(format, std::forward<Args>(args)...), here()});
+  }
+
+ private:
+  void skip_blank();
+  void advance(size_t count);
+  std::string next_token() const;  // for messages
+
+  std::string_view text_;
+  size_t position_ = 0;
+  Location here_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,124 @@
+// Failure has two words in Tenon.
+//
+// A Diagnostic is the user's mistake: a malformed text, a shape that does not fit, an index out of range. It says what
+// went wrong, where, with the values, and what to do. Inside the compiler `fail(...)` throws it as an `Error`; at the
+// public face of each folder it comes back as a `Result<T>`. `Result::value()` throws it again, so the two compose.
+//
+// A failed `check(...)` is our bug. It throws an `InternalError`, which nobody converts into a Diagnostic.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace tenon {
+
+// A place in a text the user wrote: a graph file, or the model's source. Line and column count from 1; 0 is "unknown".
+struct Location {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  bool known() const { return line > 0 || !file.empty(); }
+  bool operator==(const Location&) const = default;
+};
+
+std::string to_string(const Location& location);  // "model.py:12:3"
+
+struct Diagnostic {
+  std::string message;
+  Location where;
+
+  std::string text() const;  // "model.py:12:3: error: message"
+};
+
+class Error : public std::exception {
+ public:
+  explicit Error(Diagnostic diagnostic) : diagnostic_(std::move(diagnostic)), text_(diagnostic_.text()) {}
+  const Diagnostic& diagnostic() const { return diagnostic_; }
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  Diagnostic diagnostic_;
+  std::string text_;
+};
+
+class InternalError : public std::exception {
+ public:
+  explicit InternalError(std::string text) : text_(std::move(text)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+
+ private:
+  std::string text_;
+};
+
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw Error({fmt::format(format, std::forward<Args>(args)...), {}});
+}
+
+template <class... Args>
+[[noreturn]] void fail_at(Location where, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error({fmt::format(format, std::forward<Args>(args)...), std::move(where)});
+}
+
+template <class... Args>
+void check(bool holds, fmt::format_string<Args...> format, Args&&... args) {
+  if (!holds) throw InternalError("internal error: " + fmt::format(format, std::forward<Args>(args)...));
+}
+
+// A value, or the Diagnostic that says why there is none.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Diagnostic diagnostic) : state_(std::in_place_index<1>, std::move(diagnostic)) {}
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  // The value; throws the diagnostic as an Error when there is none.
+  const T& value() const& { return require(), std::get<0>(state_); }
+  T& value() & { return require(), std::get<0>(state_); }
+  T value() && { return require(), std::get<0>(std::move(state_)); }
+
+  const T& operator*() const& { return value(); }
+  T& operator*() & { return value(); }
+  const T* operator->() const { return &value(); }
+  T* operator->() { return &value(); }
+
+  // Only when !ok().
+  const Diagnostic& diagnostic() const { return std::get<1>(state_); }
+
+ private:
+  void require() const {
+    if (!ok()) throw Error(diagnostic());
+  }
+
+  std::variant<T, Diagnostic> state_;
+};
+
+struct Unit {
+  bool operator==(const Unit&) const = default;
+};
+using Status = Result<Unit>;
+
+// Runs `body` and turns an Error that it throws into a Result. A body that returns nothing gives a Status.
+template <class Body>
+auto capture(Body&& body) -> Result<std::conditional_t<std::is_void_v<decltype(body())>, Unit, decltype(body())>> {
+  try {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      return Unit{};
+    } else {
+      return body();
+    }
+  } catch (const Error& error) {
+    return error.diagnostic();
+  }
+}
+
+}  // namespace tenon
