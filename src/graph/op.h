@@ -202,11 +202,18 @@ class OpView {
 
 class InferContext : public OpView {
  public:
-  using OpView::OpView;
+  InferContext(const OpDef& op, std::vector<const TensorType*> types, std::span<const Attr> attrs, Facts facts)
+      : OpView(op, std::move(types), attrs), facts_(facts) {}
+
+  const Facts& facts() const { return facts_; }
+
+ private:
+  Facts facts_;
 };
 
 // Checks operand counts, operand dtypes and attribute kinds against the record, then applies its rule.
-std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs);
+std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs,
+                              const Facts& facts = {});
 
 // Attributes in the record's order, defaults filled in. Fails for an unknown, missing or ill-typed one.
 std::vector<Attr> complete_attrs(const OpDef& op, NamedAttrs named);
