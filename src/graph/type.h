@@ -25,6 +25,7 @@ struct TensorType {
 };
 
 std::string to_string(std::span<const Expr> shape);  // "[N, 784]"
+inline std::string to_string(const Shape& shape) { return to_string(std::span<const Expr>(shape)); }
 std::string to_string(const TensorType& type);       // "f32[N, 784]"
 
 TensorType type_of(const Tensor& tensor);
