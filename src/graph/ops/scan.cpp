@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <utility>
 
 #include "graph/ops/common.h"
+#include "graph/ops/lines.h"
 
 namespace tenon {
 namespace {
@@ -16,23 +16,6 @@ const Samples kScanSamples = {"T[3, 4]; dim=0",    "T[3, 4]; dim=-1",   "T[]; di
                               "T[2, 0, 3]; dim=1", "T[2, 0, 3]; dim=2", "T[1]; dim=0",    "T[2, 1, 3]; dim=1", "T[2, 3, 2]; dim=-2",
                               "T[20]; dim=0",      "T[N, 2]; dim=0"};
 
-// Calls start() for each line along the dimension, then step(in, out, position) for its elements in order.
-void for_each_line(ReferenceContext& c, const std::function<void()>& start,
-                   const std::function<void(int64_t in, int64_t out, int64_t position)>& step) {
-  const Tensor& x = c.in();
-  const auto dim = static_cast<size_t>(c.dim("dim"));
-  Sizes lines = x.shape();
-  const int64_t length = x.rank() == 0 ? 1 : std::exchange(lines[dim], 1);
-  for_each_index(lines, [&](const Sizes& line) {
-    start();
-    Sizes index = line;
-    for (int64_t position = 0; position < length; ++position) {
-      if (!index.empty()) index[dim] = position;
-      step(x.offset(index), c.out().offset(index), position);
-    }
-  });
-}
-
 // As in a reduction, integers and bool accumulate in i64.
 Types accumulated(InferContext& c) {
   c.dim("dim");
@@ -43,14 +26,17 @@ Types accumulated(InferContext& c) {
 template <class RealStep, class IntegerStep>
 Semantics accumulate(double real_start, RealStep real_step, int64_t integer_start, IntegerStep integer_step) {
   return reference([=](ReferenceContext& c) {
-    double real = 0;
-    int64_t integer = 0;
-    const auto start = [&] { real = real_start, integer = integer_start; };
-    for_each_line(c, start, [&](int64_t in, int64_t out, int64_t) {
-      if (is_float(c.in().dtype())) {
-        c.out().set_real(out, real = real_step(real, c.in().real(in)));
-      } else {
-        c.out().set_integer(out, integer = integer_step(integer, c.in().integer(in)));
+    const Tensor& x = c.in();
+    Tensor& out = c.out();
+    for_each_line(x.shape(), c.dim("dim"), [&](const std::vector<Sizes>& line) {
+      double real = real_start;
+      int64_t integer = integer_start;
+      for (const Sizes& at : line) {
+        if (is_float(x.dtype())) {
+          out.set_real(out.offset(at), real = real_step(real, x.real(x.offset(at))));
+        } else {
+          out.set_integer(out.offset(at), integer = integer_step(integer, x.integer(x.offset(at))));
+        }
       }
     });
   });
@@ -60,7 +46,6 @@ Value scan(GradContext& g, std::string_view name, Value x) { return g.op(name, {
 
 // The same scan from the end.
 Value reverse_scan(GradContext& g, std::string_view name, Value x) {
-  if (x.rank() == 0) return scan(g, name, x);
   const auto reversed = [&](Value v) { return g.op("flip", {v}, {{"dims", std::vector<int64_t>{g.integer("dim")}}}); };
   return reversed(scan(g, name, reversed(x)));
 }
@@ -149,16 +134,17 @@ template <class AtLeast>
 Semantics running_extreme(AtLeast at_least) {
   return reference([at_least](ReferenceContext& c) {
     const Tensor& x = c.in();
-    int64_t best = 0;
-    int64_t best_position = 0;
-    const auto replaces = [&](int64_t at) {
+    const auto replaces = [&](int64_t at, int64_t best) {
       if (!is_float(x.dtype())) return at_least(x.integer(at), x.integer(best));
       return std::isnan(x.real(at)) || (!std::isnan(x.real(best)) && at_least(x.real(at), x.real(best)));
     };
-    for_each_line(c, [] {}, [&](int64_t in, int64_t out, int64_t position) {
-      if (position == 0 || replaces(in)) best = in, best_position = position;
-      is_float(x.dtype()) ? c.out(0).set_real(out, x.real(best)) : c.out(0).set_integer(out, x.integer(best));
-      c.out(1).set_integer(out, best_position);
+    for_each_line(x.shape(), c.dim("dim"), [&](const std::vector<Sizes>& line) {
+      size_t best = 0;
+      for (size_t i = 0; i < line.size(); ++i) {
+        if (replaces(x.offset(line[i]), x.offset(line[best]))) best = i;
+        copy_element(c.out(0), c.out(0).offset(line[i]), x, x.offset(line[best]));
+        c.out(1).set_integer(c.out(1).offset(line[i]), static_cast<int64_t>(best));
+      }
     });
   });
 }
@@ -166,7 +152,7 @@ Semantics running_extreme(AtLeast at_least) {
 // Each gradient goes to the element that its index names; several may go to one.
 std::vector<Value> gradient_at_indices(GradContext& g) {
   if (g.in().rank() == 0) return {g.dout()};
-  return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()}, {{"dim", g.integer("dim")}, {"reduce", std::string("sum")}})};
+  return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()}, {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
 }
 
 const OpDef kCummax{
