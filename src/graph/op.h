@@ -123,6 +123,12 @@ struct Domain {
   double high = 3;
 };
 
+// A record is known by its address: it cannot be copied.
+struct Pinned {
+  Pinned() = default;
+  Pinned(const Pinned&) = delete;
+};
+
 // ---- the record -----------------------------------------------------------------------------------------------------
 
 struct OpDef {
@@ -142,6 +148,7 @@ struct OpDef {
   Required<std::vector<std::string>> samples;
   Domain domain = {};
   bool special_values = true;  // also test NaN, Inf, -0 and extreme integers
+  Pinned pinned = {};
 
   bool is_composite() const { return std::holds_alternative<Expansion>(semantics.get()); }
   const AttrDef* attr_named(std::string_view name) const;
