@@ -124,6 +124,7 @@ class NodeContext : public Builder, public OpView {
 
   Value in(size_t operand = 0) const { return operands_[operand]; }  // empty when it is absent
   const std::vector<Value>& operands() const { return operands_; }
+  Facts facts() const { return Facts(graph().symbols()); }
 
  private:
   std::vector<Value> operands_;

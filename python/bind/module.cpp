@@ -1,0 +1,13 @@
+#include "bind.h"
+
+NB_MODULE(_tenon, module) {
+  using namespace tenon::python;
+  nb::set_leak_warnings(false);  // a module-level list of ops at exit is no leak
+  module.attr("__version__") = TENON_VERSION;
+  bind_diagnostic(module);
+  bind_tensor(module);
+  bind_op(module);
+  bind_graph(module);
+  bind_sample(module);
+  bind_autodiff(module);
+}

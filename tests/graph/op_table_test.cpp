@@ -1,0 +1,166 @@
+// Tests that the op table generates: every op, every sample, every dtype. tests/python/test_ops_torch.py compares the same
+// samples with PyTorch.
+#include "graph/op.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "autodiff/differentiate.h"
+#include "backends/reference/evaluate.h"
+#include "graph/sample.h"
+#include "passes/passes.h"
+#include "tests/graph/support_values.h"
+
+namespace tenon {
+namespace {
+
+using test::close;
+using test::inputs_for;
+using test::random_tensor;
+
+class OpTable : public testing::TestWithParam<const OpDef*> {
+ protected:
+  const OpDef& op() const { return *GetParam(); }
+};
+
+TEST_P(OpTable, RecordIsComplete) {
+  EXPECT_TRUE(is_identifier(op().name.get()));
+  EXPECT_FALSE(op().family.get().empty());
+  EXPECT_FALSE(op().doc.get().empty());
+  EXPECT_TRUE(op().doc.get().ends_with('.')) << "the doc is sentences";
+  EXPECT_FALSE(op().samples.get().empty());
+  EXPECT_NE(op().peer.get().torch.empty(), op().peer.get().why_none.empty());
+  const bool by_expansion = std::holds_alternative<ByExpansion>(op().gradient.get());
+  EXPECT_TRUE(op().is_composite() || !by_expansion) << "only a composite has a gradient by expansion";
+  std::set<std::string_view> names;
+  for (const OperandDef& operand : op().operands.get()) EXPECT_TRUE(names.insert(operand.name).second) << operand.name;
+  for (const AttrDef& attr : op().attrs) EXPECT_TRUE(names.insert(attr.name).second) << attr.name;
+}
+
+TEST_P(OpTable, SamplesRoundTripAsText) {
+  for (const Sample& sample : samples_of(op())) {
+    const std::string text = to_string(sample.graph);
+    const Result<Graph> parsed = parse_graph(text);
+    ASSERT_TRUE(parsed.ok()) << parsed.diagnostic().text() << "\n" << text;
+    EXPECT_EQ(*parsed, sample.graph) << text;
+    EXPECT_EQ(to_string(*parsed), text);
+  }
+}
+
+TEST_P(OpTable, SamplesEvaluateToTheInferredTypes) {
+  for (const Sample& sample : samples_of(op())) {
+    SCOPED_TRACE(sample.name());
+    ASSERT_TRUE(verify(sample.graph).ok()) << verify(sample.graph).diagnostic().text();
+    const auto outputs = evaluate(sample.graph, inputs_for(sample));
+    ASSERT_TRUE(outputs.ok()) << outputs.diagnostic().text();
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      const TensorType& inferred = sample.graph.type(sample.graph.outputs()[i]);
+      EXPECT_EQ((*outputs)[i].dtype(), inferred.dtype);
+      if (is_static(inferred.shape)) EXPECT_EQ(type_of((*outputs)[i]), inferred);
+    }
+  }
+}
+
+// A composite must mean the same whether it is evaluated as one node or expanded first.
+TEST_P(OpTable, ExpansionAgreesWithTheOp) {
+  if (!op().is_composite()) GTEST_SKIP() << "primitive";
+  for (const Sample& sample : samples_of(op())) {
+    SCOPED_TRACE(sample.name());
+    const Graph expanded = decompose(sample.graph);
+    ASSERT_TRUE(verify(expanded).ok()) << verify(expanded).diagnostic().text();
+    for (const Node& node : expanded.nodes()) EXPECT_FALSE(node.op->is_composite()) << node.op->name.get();
+    const std::vector<Tensor> inputs = inputs_for(sample);
+    const auto direct = evaluate(sample.graph, inputs);
+    const auto through = evaluate(expanded, inputs);
+    ASSERT_TRUE(direct.ok()) << direct.diagnostic().text();
+    ASSERT_TRUE(through.ok()) << through.diagnostic().text();
+    for (size_t i = 0; i < direct->size(); ++i) EXPECT_TRUE(identical((*direct)[i], (*through)[i])) << "result " << i;
+  }
+}
+
+TEST_P(OpTable, PassesKeepTheResult) {
+  for (const Sample& sample : samples_of(op())) {
+    SCOPED_TRACE(sample.name());
+    const std::vector<std::string> passes = {"decompose", "canonicalize", "cse", "dce"};
+    const Result<Graph> optimized = run_passes(sample.graph, passes);
+    ASSERT_TRUE(optimized.ok()) << optimized.diagnostic().text();
+    const std::vector<Tensor> inputs = inputs_for(sample);
+    const auto expected = evaluate(sample.graph, inputs);
+    const auto actual = evaluate(*optimized, inputs);
+    ASSERT_TRUE(expected.ok() && actual.ok()) << (actual.ok() ? "" : actual.diagnostic().text());
+    for (size_t i = 0; i < expected->size(); ++i) EXPECT_TRUE(identical((*actual)[i], (*expected)[i])) << "result " << i;
+  }
+}
+
+// Compares a gradient with central differences of weighted_sum, one input element at a time.
+void expect_finite_differences(const Sample& sample, std::vector<Tensor> inputs, size_t input, const Tensor& gradient,
+                               const std::vector<Tensor>& cotangents) {
+  Tensor& x = inputs[input];
+  const auto value_at = [&](int64_t i, double value) {
+    x.set_real(i, value);
+    const auto outputs = evaluate(sample.graph, inputs);
+    return outputs.ok() ? test::weighted_sum(*outputs, cotangents) : std::nan("");
+  };
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double center = x.real(i);
+    const double step = 1e-5 * std::max(1.0, std::abs(center));
+    const double difference = (value_at(i, center + step) - value_at(i, center - step)) / (2 * step);
+    x.set_real(i, center);
+    const double actual = gradient.real(gradient.offset(i));
+    const bool agrees = std::abs(actual - difference) <= 1e-5 + 1e-4 * std::abs(difference);
+    EXPECT_TRUE(agrees || (std::isnan(actual) && std::isnan(difference)))
+        << "input " << input << ", element " << i << ": gradient " << actual << ", finite difference " << difference;
+  }
+}
+
+void check_gradients(const Sample& sample) {
+  const std::vector<ValueRef> formal = sample.graph.inputs();
+  std::vector<ValueRef> wrt;
+  std::vector<size_t> positions;
+  for (size_t i = 0; i < formal.size(); ++i) {
+    const DType dtype = sample.graph.type(formal[i]).dtype;
+    if (is_float(dtype) && dtype != DType::kF64) return;  // too coarse for differences
+    if (dtype == DType::kF64) wrt.push_back(formal[i]), positions.push_back(i);
+  }
+  if (wrt.empty()) return;
+  const Result<Graph> gradients = differentiate(sample.graph, wrt);
+  ASSERT_TRUE(gradients.ok()) << gradients.diagnostic().text();
+  ASSERT_TRUE(verify(*gradients).ok()) << verify(*gradients).diagnostic().text();
+  std::vector<Tensor> inputs = inputs_for(sample);
+  test::Random random(7);
+  std::vector<Tensor> arguments = inputs;
+  std::vector<Tensor> cotangents;
+  for (ValueRef output : sample.graph.outputs()) {
+    const TensorType& type = sample.graph.type(output);
+    if (!is_float(type.dtype)) continue;
+    cotangents.push_back(random_tensor(type, {}, {-1, 1}, random));
+    arguments.push_back(cotangents.back());
+  }
+  const auto results = evaluate(*gradients, arguments);
+  ASSERT_TRUE(results.ok()) << results.diagnostic().text();
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    expect_finite_differences(sample, inputs, positions[i], (*results)[i], cotangents);
+  }
+}
+
+TEST_P(OpTable, GradientAgreesWithFiniteDifferences) {
+  if (std::holds_alternative<NotDifferentiable>(op().gradient.get())) GTEST_SKIP() << "not differentiable";
+  for (const Sample& sample : samples_of(op())) {
+    SCOPED_TRACE(sample.name());
+    check_gradients(sample);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpTable, testing::ValuesIn(op_table().begin(), op_table().end()),
+                         [](const auto& info) { return std::string(info.param->name.get()); });
+
+TEST(OpTableLookup, UnknownOpSuggestsTheNearest) {
+  const auto found = capture([] { return op_named("summ").name.get(); });
+  ASSERT_FALSE(found.ok());
+  EXPECT_EQ(found.diagnostic().message, "there is no op 'summ'; did you mean 'sum'?");
+}
+
+}  // namespace
+}  // namespace tenon
