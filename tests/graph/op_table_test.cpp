@@ -159,13 +159,13 @@ TEST_P(DifferentiableOps, GradientAgreesWithFiniteDifferences) {
 // The sample with a symbol for each size: 3 becomes S3. Nothing, where the op or its attributes need the numbers.
 std::optional<Graph> with_symbolic_sizes(const Sample& sample) {
   Graph graph(sample.graph.name());
-  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {size, size});
+  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {2, 64});
   const Node& node = sample.graph.nodes()[0];
   std::map<ValueRef, ValueRef> map;
   for (const Leaf& leaf : sample.graph.leaves()) {
     TensorType type = sample.graph.type(leaf.value);
     for (Expr& size : type.shape) {
-      if (size.constant() >= 2 && size.constant() <= 8) size = Symbol(fmt::format("S{}", size.constant()));
+      if (size.is_constant() && size.constant() >= 2 && size.constant() <= 8) size = Symbol(fmt::format("S{}", size.constant()));
     }
     map[leaf.value] = graph.add_input(leaf.name, type);
   }
