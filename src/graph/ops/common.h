@@ -69,6 +69,7 @@ Shape without_dims(const Shape& shape, const std::vector<int64_t>& dims, bool ke
 
 // f16 and bf16 compute in f32.
 inline DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::kF32 : dtype; }
+inline Value widen(Builder& b, Value x) { return b.cast(x, wide(x.dtype())); }
 
 // ---- samples ---------------------------------------------------------------------------------------------------------
 
