@@ -128,6 +128,7 @@ void Graph::set_outputs(std::vector<ValueRef> outputs) {
 
 void Graph::declare_symbol(Symbol symbol, symbolic::Interval range) {
   if (range.low > range.high) fail("symbol {} has the empty range [{}, {}]", symbol.name(), range.low, range.high);
+  if (!nodes_.empty()) fail("symbol {} must be declared before the first node", symbol.name());
   if (!symbols_.emplace(symbol, range).second) fail("symbol {} is declared twice", symbol.name());
 }
 

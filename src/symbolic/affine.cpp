@@ -26,8 +26,10 @@ Affine affine_product(const Expr& expr, Symbol symbol) {
 Affine affine_in(const Expr& expr, Symbol symbol) {
   if (!depends_on(expr, symbol)) return {0, expr};
   switch (expr.kind()) {
-    case Kind::kSymbol: return {1, 0};
-    case Kind::kMul: return affine_product(expr, symbol);
+    case Kind::kSymbol:
+      return {1, 0};
+    case Kind::kMul:
+      return affine_product(expr, symbol);
     case Kind::kAdd: {
       Affine total;
       for (const Expr& term : expr.operands()) {
@@ -36,7 +38,8 @@ Affine affine_in(const Expr& expr, Symbol symbol) {
       }
       return total;
     }
-    default: fail("{} is not affine in {}", expr, symbol.name());
+    default:
+      fail("{} is not affine in {}", expr, symbol.name());
   }
 }
 

@@ -15,15 +15,23 @@ class Bounder {
 
   Interval of(const Expr& expr) {
     switch (expr.kind()) {
-      case Kind::kConstant: return Interval::exactly(expr.constant());
-      case Kind::kSymbol: return known(expr.symbol());
-      case Kind::kAdd: return of_sum(expr);
-      case Kind::kMul: return of_product(expr);
-      case Kind::kFloorDiv: return floordiv(of(expr.operands()[0]), of(expr.operands()[1]));
-      case Kind::kMod: return mod(of(expr.operands()[0]), of(expr.operands()[1]));
+      case Kind::kConstant:
+        return Interval::exactly(expr.constant());
+      case Kind::kSymbol:
+        return known(expr.symbol());
+      case Kind::kAdd:
+        return of_sum(expr);
+      case Kind::kMul:
+        return of_product(expr);
+      case Kind::kFloorDiv:
+        return floordiv(of(expr.operands()[0]), of(expr.operands()[1]));
+      case Kind::kMod:
+        return mod(of(expr.operands()[0]), of(expr.operands()[1]));
       case Kind::kMin:
-      case Kind::kMax: return of_extremum(expr.kind(), expr.operands());
-      default: return compare(expr.kind(), of(expr.operands()[0]), of(expr.operands()[1]));
+      case Kind::kMax:
+        return of_extremum(expr.kind(), expr.operands());
+      default:
+        return compare(expr.kind(), of(expr.operands()[0]), of(expr.operands()[1]));
     }
   }
 
@@ -100,12 +108,17 @@ class Bounder {
     return of_extremum(is_min ? Kind::kMin : Kind::kMax, sums);
   }
 
-  static bool shares_terms(const Expr& a, const Expr& b) {
-    const auto is_in_b = [&](const Expr& term) {
-      return !term.is_constant() &&
-             std::ranges::any_of(terms(b), [&](const Expr& other) { return compare_monomials(term, other) == 0; });
+  // As they are, or once terms of `rest` are opened.
+  static bool shares_terms(const Expr& rest, const Expr& part) {
+    const auto is_in_part = [&](const Expr& term) {
+      const auto is_alike = [&](const Expr& other) { return compare_monomials(term, other) == 0; };
+      return !term.is_constant() && std::ranges::any_of(terms(part), is_alike);
     };
-    return std::ranges::any_of(terms(a), is_in_b);
+    const auto has_in_part = [&](const Expr& operand) { return std::ranges::any_of(terms(operand), is_in_part); };
+    return std::ranges::any_of(terms(rest), [&](const Expr& term) {
+      return is_in_part(term) ||
+             (factors(term).size() == 1 && std::ranges::any_of(factors(term)[0].operands(), has_in_part));
+    });
   }
 
   const Ranges& ranges_;

@@ -36,9 +36,9 @@ Expr map_operands(const Expr& expr, const Map& map) {
 }
 
 // Views into the expression, which has to outlive them.
-std::span<const Expr> terms(const Expr& expr);        // none of 0
-std::span<const Expr> factors(const Expr& term);      // none of a constant
-int64_t coefficient(const Expr& term);                // 3 of 3*x*y, and of 3
+std::span<const Expr> terms(const Expr& expr);    // none of 0
+std::span<const Expr> factors(const Expr& term);  // none of a constant
+int64_t coefficient(const Expr& term);            // 3 of 3*x*y, and of 3
 inline const Expr& leading(const Expr& expr) { return expr.kind() == Kind::kAdd ? expr.operands().front() : expr; }
 inline bool is_sum(const Expr& expr) { return expr.kind() == Kind::kAdd; }
 

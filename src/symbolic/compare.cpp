@@ -90,11 +90,16 @@ Expr make_comparison(Kind kind, const Expr& difference) {
 
 Expr negate(const Expr& boolean) {
   switch (boolean.kind()) {
-    case Kind::kEq: return make_node(Kind::kNe, {boolean.operands()[0], boolean.operands()[1]});
-    case Kind::kNe: return make_node(Kind::kEq, {boolean.operands()[0], boolean.operands()[1]});
-    case Kind::kLt: return le(boolean.operands()[1], boolean.operands()[0]);
-    case Kind::kLe: return lt(boolean.operands()[1], boolean.operands()[0]);
-    default: return 1 - boolean;
+    case Kind::kEq:
+      return make_node(Kind::kNe, {boolean.operands()[0], boolean.operands()[1]});
+    case Kind::kNe:
+      return make_node(Kind::kEq, {boolean.operands()[0], boolean.operands()[1]});
+    case Kind::kLt:
+      return le(boolean.operands()[1], boolean.operands()[0]);
+    case Kind::kLe:
+      return lt(boolean.operands()[1], boolean.operands()[0]);
+    default:
+      return 1 - boolean;
   }
 }
 

@@ -1,7 +1,7 @@
 // Floor division and modulo.
 //
-// A dividend over a constant c > 0 is reduced before it becomes a node: no term is a multiple of c, the coefficients are
-// smaller than c and have no divisor in common with it, the leading one is positive, and the constant is in [0, c).
+// A dividend over a constant c > 0 is reduced before it becomes a node: no term is a multiple of c, the coefficients
+// are smaller than c and have no divisor in common with it, the leading one is positive, and the constant is in [0, c).
 #include <algorithm>
 #include <numeric>
 
@@ -86,6 +86,9 @@ Expr floordiv_reduced(const Expr& a, int64_t c) {
   // -a // c == -((a + c - 1) // c)
   if (coefficient(leading(a)) < 0) return -floordiv_reduced(c - 1 - a, c);
   if (auto merged = merge_quotients(a, c)) return *merged;
+  // x // y // c == x // (y*c), whatever the sign of y
+  if (a.kind() == Kind::kFloorDiv && !a.operands()[1].is_constant())
+    return floordiv(a.operands()[0], a.operands()[1] * c);
   // x % (c*m) // c == x // c % m
   if (a.kind() == Kind::kMod && a.operands()[1].is_constant() && a.operands()[1].constant() % c == 0) {
     return mod(floordiv(a.operands()[0], c), a.operands()[1].constant() / c);

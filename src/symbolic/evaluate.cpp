@@ -21,13 +21,20 @@ class Evaluator {
 
   Wide value(const Expr& expr) const {
     switch (expr.kind()) {
-      case Kind::kConstant: return expr.constant();
-      case Kind::kSymbol: return bound(expr.symbol());
-      case Kind::kAdd: return sum(expr);
-      case Kind::kMul: return product(expr);
-      case Kind::kMin: return extremum(expr, [](Wide a, Wide b) { return std::min(a, b); });
-      case Kind::kMax: return extremum(expr, [](Wide a, Wide b) { return std::max(a, b); });
-      default: return binary(expr, value(expr.operands()[0]), value(expr.operands()[1]));
+      case Kind::kConstant:
+        return expr.constant();
+      case Kind::kSymbol:
+        return bound(expr.symbol());
+      case Kind::kAdd:
+        return sum(expr);
+      case Kind::kMul:
+        return product(expr);
+      case Kind::kMin:
+        return extremum(expr, [](Wide a, Wide b) { return std::min(a, b); });
+      case Kind::kMax:
+        return extremum(expr, [](Wide a, Wide b) { return std::max(a, b); });
+      default:
+        return binary(expr, value(expr.operands()[0]), value(expr.operands()[1]));
     }
   }
 
@@ -69,12 +76,19 @@ class Evaluator {
   static Wide binary(const Expr& expr, Wide a, Wide b) {
     switch (expr.kind()) {
       case Kind::kFloorDiv:
-      case Kind::kMod: return divide(expr, a, b);
-      case Kind::kEq: return a == b;
-      case Kind::kNe: return a != b;
-      case Kind::kLt: return a < b;
-      case Kind::kLe: return a <= b;
-      default: check(false, "{} is not a binary operator", expr); return 0;
+      case Kind::kMod:
+        return divide(expr, a, b);
+      case Kind::kEq:
+        return a == b;
+      case Kind::kNe:
+        return a != b;
+      case Kind::kLt:
+        return a < b;
+      case Kind::kLe:
+        return a <= b;
+      default:
+        check(false, "{} is not a binary operator", expr);
+        return 0;
     }
   }
 

@@ -156,17 +156,27 @@ bool is_boolean(const Expr& expr) {
 Expr rebuild(Kind kind, std::vector<Expr> operands) {
   switch (kind) {
     case Kind::kConstant:
-    case Kind::kSymbol: break;
-    case Kind::kAdd: return sum(operands);
-    case Kind::kMul: return product(operands);
-    case Kind::kFloorDiv: return floordiv(operands[0], operands[1]);
-    case Kind::kMod: return mod(operands[0], operands[1]);
+    case Kind::kSymbol:
+      break;
+    case Kind::kAdd:
+      return sum(operands);
+    case Kind::kMul:
+      return product(operands);
+    case Kind::kFloorDiv:
+      return floordiv(operands[0], operands[1]);
+    case Kind::kMod:
+      return mod(operands[0], operands[1]);
     case Kind::kMin:
-    case Kind::kMax: return extremum(kind, std::move(operands));
-    case Kind::kEq: return eq(operands[0], operands[1]);
-    case Kind::kNe: return ne(operands[0], operands[1]);
-    case Kind::kLt: return lt(operands[0], operands[1]);
-    case Kind::kLe: return le(operands[0], operands[1]);
+    case Kind::kMax:
+      return extremum(kind, std::move(operands));
+    case Kind::kEq:
+      return eq(operands[0], operands[1]);
+    case Kind::kNe:
+      return ne(operands[0], operands[1]);
+    case Kind::kLt:
+      return lt(operands[0], operands[1]);
+    case Kind::kLe:
+      return le(operands[0], operands[1]);
   }
   check(false, "constants and symbols are not rebuilt");
   return {};

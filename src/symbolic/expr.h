@@ -16,8 +16,8 @@
 // Simplification may remove an error (0 * (x // y) is 0), and never adds one to an expression that has a value, as long
 // as the constants of its canonical form fit 64 bits.
 //
-// An expression that nests deeper than 200, or has more than 65536 nodes written out as a tree, is an Error as well: the
-// functions below recurse, and are linear in that size or nearly so.
+// An expression that nests deeper than 200, or has more than 65536 nodes written out as a tree, is an Error as well:
+// the functions below recurse, and are linear in that size or nearly so.
 //
 // A comparison is an expression whose value is 1 or 0. A conjunction is the product of comparisons, a disjunction their
 // maximum, the negation of c is eq(c, 0).
@@ -111,20 +111,21 @@ inline Expr& operator*=(Expr& a, const Expr& b) { return a = a * b; }
 Expr sum(std::span<const Expr> terms);        // faster than adding one by one
 Expr product(std::span<const Expr> factors);  // the number of elements of a shape
 
-// The text form: `2*s0 + 1`, `s0 // 4`, `s0 % 4`, `min(a, b)`, `max(a, b)`, `a == b`, `a < b`. It is Python's syntax with
-// Python's meaning, and parses back to an equal Expr. `start` is where the text begins in its file.
+// The text form: `2*s0 + 1`, `s0 // 4`, `s0 % 4`, `min(a, b)`, `max(a, b)`, `a == b`, `a < b`. It is Python's syntax
+// with Python's meaning, and parses back to an equal Expr. `start` is where the text begins in its file.
 std::string to_string(const Expr& expr);
 Result<Expr> parse(std::string_view text, Location start = {"", 1, 1});
 
-// Reads what sympy's `srepr` prints for PyTorch's shape expressions: Integer, Symbol (assumptions are ignored), Add, Mul,
-// Pow with a natural exponent, FloorDiv, CleanDiv, CeilDiv, Mod, PythonMod, ModularIndexing, Max, Min, comparisons, And,
-// Or, Not, booleans, shifts by a constant, and FloorToInt, CeilToInt, TruncToInt of an IntTrueDiv (PyTorch computes the
-// last three in floating point: they agree for sizes below 2^53). Anything else, Rational and Piecewise among them, is an
-// error that names it.
+// Reads what sympy's `srepr` prints for PyTorch's shape expressions: Integer, Symbol (assumptions are ignored), Add,
+// Mul, Pow with a natural exponent, FloorDiv, CleanDiv, CeilDiv, Mod, PythonMod, ModularIndexing, Max, Min,
+// comparisons, And, Or, Not, booleans, shifts by a constant, and FloorToInt, CeilToInt, TruncToInt of an IntTrueDiv
+// (PyTorch computes the last three in floating point: they agree for sizes below 2^53). Anything else, Rational and
+// Piecewise among them, is an error that names it.
 Result<Expr> parse_srepr(std::string_view text, Location start = {"", 1, 1});
 
 using Bindings = std::map<Symbol, int64_t>;
-int64_t evaluate(const Expr& expr, const Bindings& bindings);  // throws for an unbound symbol, overflow, division by zero
+int64_t evaluate(const Expr& expr,
+                 const Bindings& bindings);  // throws for an unbound symbol, overflow, division by zero
 
 using Substitution = std::map<Symbol, Expr>;
 Expr substitute(const Expr& expr, const Substitution& replacements);  // simultaneous

@@ -99,7 +99,9 @@ namespace {
 
 // True when every value of `a` is below every one of `b`.
 bool always_less(Interval a, Interval b) { return a.high < b.low; }
-bool always_less_equal(Interval a, Interval b) { return a.high < b.low || (a.high == b.low && has_high(a) && has_low(b)); }
+bool always_less_equal(Interval a, Interval b) {
+  return a.high < b.low || (a.high == b.low && has_high(a) && has_low(b));
+}
 
 Interval truth(bool is_always, bool is_never) { return {is_always ? 1 : 0, is_never ? 0 : 1}; }
 
@@ -109,11 +111,17 @@ Interval compare(Kind kind, Interval a, Interval b) {
   const bool differ = always_less(a, b) || always_less(b, a);
   const bool agree = a.is_single() && a == b;
   switch (kind) {
-    case Kind::kEq: return truth(agree, differ);
-    case Kind::kNe: return truth(differ, agree);
-    case Kind::kLt: return truth(always_less(a, b), always_less_equal(b, a));
-    case Kind::kLe: return truth(always_less_equal(a, b), always_less(b, a));
-    default: check(false, "not a comparison"); return Interval::all();
+    case Kind::kEq:
+      return truth(agree, differ);
+    case Kind::kNe:
+      return truth(differ, agree);
+    case Kind::kLt:
+      return truth(always_less(a, b), always_less_equal(b, a));
+    case Kind::kLe:
+      return truth(always_less_equal(a, b), always_less(b, a));
+    default:
+      check(false, "not a comparison");
+      return Interval::all();
   }
 }
 

@@ -64,8 +64,12 @@ std::optional<Expr> recombine_quotient(const Expr& sum, const Expr& term) {
 std::optional<Expr> recombine(const Expr& sum, const Expr& term) {
   if (factors(term).size() != 1) return std::nullopt;
   const Kind kind = factors(term)[0].kind();
-  if (kind == Kind::kMod) return recombine_modulo(sum, term);
-  if (kind == Kind::kFloorDiv) return recombine_quotient(sum, term);
+  try {
+    if (kind == Kind::kMod) return recombine_modulo(sum, term);
+    if (kind == Kind::kFloorDiv) return recombine_quotient(sum, term);
+  } catch (const Error&) {
+    // A multiple of n overflows. The sum is fine as it is.
+  }
   return std::nullopt;
 }
 
@@ -143,7 +147,8 @@ Expr multiply_terms(const Expr& a, const Expr& b) {
   std::vector<Expr> merged;
   std::ranges::merge(factors(a), factors(b), std::back_inserter(merged));
   // c*c is c where c is 0 or 1.
-  const auto repeated = std::ranges::unique(merged, [](const Expr& x, const Expr& y) { return x == y && is_boolean(x); });
+  const auto repeated =
+      std::ranges::unique(merged, [](const Expr& x, const Expr& y) { return x == y && is_boolean(x); });
   merged.erase(repeated.begin(), repeated.end());
   return make_term(checked_mul(coefficient(a), coefficient(b)), std::move(merged));
 }
@@ -159,9 +164,7 @@ struct Extent {
 Extent operator+(Extent a, Extent b) {
   return {std::min<size_t>(a.terms + b.terms, kMaxSize), std::max(a.degree, b.degree)};
 }
-Extent operator*(Extent a, Extent b) {
-  return {std::min<size_t>(a.terms * b.terms, kMaxSize), a.degree + b.degree};
-}
+Extent operator*(Extent a, Extent b) { return {std::min<size_t>(a.terms * b.terms, kMaxSize), a.degree + b.degree}; }
 
 Extent distributed_extent(const Expr& expr) {
   if (expr.is_constant()) return {.terms = 1, .degree = 0};
@@ -182,8 +185,7 @@ bool can_distribute(std::span<const Expr> operands) {
     extent = extent * next;
     most_terms = std::max(most_terms, next.terms);
   }
-  return extent.degree <= kMaxDistributedDegree &&
-         (extent.terms <= kMaxDistributedTerms || extent.terms == most_terms);
+  return extent.degree <= kMaxDistributedDegree && (extent.terms <= kMaxDistributedTerms || extent.terms == most_terms);
 }
 
 Expr distribute(const Expr& a, const Expr& b) {
@@ -240,7 +242,9 @@ Expr operator*(const Expr& a, const Expr& b) {
 
 namespace {
 
-uint64_t magnitude(int64_t value) { return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value); }
+uint64_t magnitude(int64_t value) {
+  return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+}
 
 // Half of 2^63 divides as well, and fits.
 int64_t as_coefficient(uint64_t gcd) {

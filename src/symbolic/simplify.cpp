@@ -39,11 +39,15 @@ class Simplifier {
     const Interval range = bounds(expr, ranges_);
     if (range.is_single()) return range.low;
     switch (expr.kind()) {
-      case Kind::kFloorDiv: return rewritten_quotient(expr);
-      case Kind::kMod: return rewritten_modulo(expr);
+      case Kind::kFloorDiv:
+        return rewritten_quotient(expr);
+      case Kind::kMod:
+        return rewritten_modulo(expr);
       case Kind::kMin:
-      case Kind::kMax: return rewritten_extremum(expr);
-      default: return expr;
+      case Kind::kMax:
+        return rewritten_extremum(expr);
+      default:
+        return expr;
     }
   }
 

@@ -82,8 +82,8 @@ class Solver {
     std::string text;
     for (const auto& [symbol, value] : solution_) {
       if (!depends_on(constraint.left, symbol) && !depends_on(constraint.right, symbol)) continue;
-      text += fmt::format("{} {} = {} from {}", text.empty() ? ", where" : ",", symbol.name(), value,
-                          origins_.at(symbol));
+      text +=
+          fmt::format("{} {} = {} from {}", text.empty() ? ", where" : ",", symbol.name(), value, origins_.at(symbol));
     }
     return text;
   }

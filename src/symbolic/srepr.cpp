@@ -79,8 +79,9 @@ struct Constant {
   int64_t value;
 };
 
-constexpr std::array kConstants = {Constant{"true", 1}, Constant{"false", 0}, Constant{"True", 1},  Constant{"False", 0},
-                                   Constant{"Zero", 0}, Constant{"One", 1},   Constant{"NegativeOne", -1}};
+constexpr std::array kConstants = {Constant{"true", 1},        Constant{"false", 0}, Constant{"True", 1},
+                                   Constant{"False", 0},       Constant{"Zero", 0},  Constant{"One", 1},
+                                   Constant{"NegativeOne", -1}};
 
 // What is understood, and cannot be an integer.
 struct Refusal {
@@ -176,7 +177,8 @@ class Parser {
   std::vector<Expr> arguments(std::string_view name, size_t least, size_t most, const Location& where) {
     std::vector<Expr> parsed = arguments();
     if (parsed.size() < least || (most != 0 && parsed.size() > most)) {
-      fail_at(where, "{} takes {} {}, got {}", name, least, most == 0 ? "or more arguments" : "arguments", parsed.size());
+      fail_at(where, "{} takes {} {}, got {}", name, least, most == 0 ? "or more arguments" : "arguments",
+              parsed.size());
     }
     return parsed;
   }

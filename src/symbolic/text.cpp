@@ -17,26 +17,41 @@ Level level_of(const Expr& expr) {
     case Kind::kConstant:
     case Kind::kSymbol:
     case Kind::kMin:
-    case Kind::kMax: return Level::kAtom;
-    case Kind::kAdd: return Level::kSum;
-    case Kind::kMul: return Level::kProduct;
+    case Kind::kMax:
+      return Level::kAtom;
+    case Kind::kAdd:
+      return Level::kSum;
+    case Kind::kMul:
+      return Level::kProduct;
     case Kind::kFloorDiv:
-    case Kind::kMod: return Level::kQuotient;
-    default: return Level::kComparison;
+    case Kind::kMod:
+      return Level::kQuotient;
+    default:
+      return Level::kComparison;
   }
 }
 
 std::string_view operator_text(Kind kind) {
   switch (kind) {
-    case Kind::kFloorDiv: return "//";
-    case Kind::kMod: return "%";
-    case Kind::kMin: return "min";
-    case Kind::kMax: return "max";
-    case Kind::kEq: return "==";
-    case Kind::kNe: return "!=";
-    case Kind::kLt: return "<";
-    case Kind::kLe: return "<=";
-    default: check(false, "no operator text for kind {}", static_cast<int>(kind)); return {};
+    case Kind::kFloorDiv:
+      return "//";
+    case Kind::kMod:
+      return "%";
+    case Kind::kMin:
+      return "min";
+    case Kind::kMax:
+      return "max";
+    case Kind::kEq:
+      return "==";
+    case Kind::kNe:
+      return "!=";
+    case Kind::kLt:
+      return "<";
+    case Kind::kLe:
+      return "<=";
+    default:
+      check(false, "no operator text for kind {}", static_cast<int>(kind));
+      return {};
   }
 }
 
@@ -55,15 +70,23 @@ class Printer {
  private:
   void print(const Expr& expr) {
     switch (expr.kind()) {
-      case Kind::kConstant: return print_constant(expr.constant());
-      case Kind::kSymbol: text_ += expr.symbol().name(); return;
-      case Kind::kAdd: return print_sum(expr);
-      case Kind::kMul: return print_term(coefficient(expr), factors(expr));
+      case Kind::kConstant:
+        return print_constant(expr.constant());
+      case Kind::kSymbol:
+        text_ += expr.symbol().name();
+        return;
+      case Kind::kAdd:
+        return print_sum(expr);
+      case Kind::kMul:
+        return print_term(coefficient(expr), factors(expr));
       case Kind::kFloorDiv:
-      case Kind::kMod: return print_binary(expr, Level::kProduct, Level::kAtom);
+      case Kind::kMod:
+        return print_binary(expr, Level::kProduct, Level::kAtom);
       case Kind::kMin:
-      case Kind::kMax: return print_call(expr);
-      default: return print_binary(expr, Level::kSum, Level::kSum);
+      case Kind::kMax:
+        return print_call(expr);
+      default:
+        return print_binary(expr, Level::kSum, Level::kSum);
     }
   }
 
@@ -155,7 +178,8 @@ class Parser {
     const Location where = cursor_.here();
     const Expr right = sum();
     left = located(where, [&] { return found->apply(left, right); });
-    if (accept_any(kComparisons)) cursor_.fail("comparisons do not chain: write (a < b)*(b < c)");
+    const Location next = cursor_.here();
+    if (accept_any(kComparisons)) fail_at(next, "comparisons do not chain: write (a < b)*(b < c)");
     return left;
   }
 

@@ -16,21 +16,36 @@ template <>
 struct Operators<int64_t> {
   static int64_t apply(Op op, int64_t a, int64_t b) {
     switch (op) {
-      case Op::kAdd: return checked_add(a, b);
-      case Op::kSub: return checked_sub(a, b);
-      case Op::kMul: return checked_mul(a, b);
-      case Op::kFloorDiv: return checked_floordiv(a, b);
-      case Op::kMod: return checked_mod(a, b);
-      case Op::kCeilDiv: return checked_ceildiv(a, b);
-      case Op::kMin: return std::min(a, b);
-      case Op::kMax: return std::max(a, b);
-      case Op::kEq: return a == b;
-      case Op::kNe: return a != b;
-      case Op::kLt: return a < b;
-      case Op::kLe: return a <= b;
-      case Op::kGt: return a > b;
-      case Op::kGe: return a >= b;
-      default: throw InternalError("not a binary operator");
+      case Op::kAdd:
+        return checked_add(a, b);
+      case Op::kSub:
+        return checked_sub(a, b);
+      case Op::kMul:
+        return checked_mul(a, b);
+      case Op::kFloorDiv:
+        return checked_floordiv(a, b);
+      case Op::kMod:
+        return checked_mod(a, b);
+      case Op::kCeilDiv:
+        return checked_ceildiv(a, b);
+      case Op::kMin:
+        return std::min(a, b);
+      case Op::kMax:
+        return std::max(a, b);
+      case Op::kEq:
+        return a == b;
+      case Op::kNe:
+        return a != b;
+      case Op::kLt:
+        return a < b;
+      case Op::kLe:
+        return a <= b;
+      case Op::kGt:
+        return a > b;
+      case Op::kGe:
+        return a >= b;
+      default:
+        throw InternalError("not a binary operator");
     }
   }
 };
@@ -39,42 +54,72 @@ template <>
 struct Operators<Expr> {
   static Expr apply(Op op, const Expr& a, const Expr& b) {
     switch (op) {
-      case Op::kAdd: return a + b;
-      case Op::kSub: return a - b;
-      case Op::kMul: return a * b;
-      case Op::kFloorDiv: return floordiv(a, b);
-      case Op::kMod: return mod(a, b);
-      case Op::kCeilDiv: return ceildiv(a, b);
-      case Op::kMin: return min(a, b);
-      case Op::kMax: return max(a, b);
-      case Op::kEq: return eq(a, b);
-      case Op::kNe: return ne(a, b);
-      case Op::kLt: return lt(a, b);
-      case Op::kLe: return le(a, b);
-      case Op::kGt: return gt(a, b);
-      case Op::kGe: return ge(a, b);
-      default: throw InternalError("not a binary operator");
+      case Op::kAdd:
+        return a + b;
+      case Op::kSub:
+        return a - b;
+      case Op::kMul:
+        return a * b;
+      case Op::kFloorDiv:
+        return floordiv(a, b);
+      case Op::kMod:
+        return mod(a, b);
+      case Op::kCeilDiv:
+        return ceildiv(a, b);
+      case Op::kMin:
+        return min(a, b);
+      case Op::kMax:
+        return max(a, b);
+      case Op::kEq:
+        return eq(a, b);
+      case Op::kNe:
+        return ne(a, b);
+      case Op::kLt:
+        return lt(a, b);
+      case Op::kLe:
+        return le(a, b);
+      case Op::kGt:
+        return gt(a, b);
+      case Op::kGe:
+        return ge(a, b);
+      default:
+        throw InternalError("not a binary operator");
     }
   }
 };
 
 std::string_view python(Op op) {
   switch (op) {
-    case Op::kAdd: return "+";
-    case Op::kSub: return "-";
-    case Op::kMul: return "*";
-    case Op::kFloorDiv: return "//";
-    case Op::kMod: return "%";
-    case Op::kEq: return "==";
-    case Op::kNe: return "!=";
-    case Op::kLt: return "<";
-    case Op::kLe: return "<=";
-    case Op::kGt: return ">";
-    case Op::kGe: return ">=";
-    case Op::kMin: return "min";
-    case Op::kMax: return "max";
-    case Op::kCeilDiv: return "ceildiv";
-    default: throw InternalError("not a binary operator");
+    case Op::kAdd:
+      return "+";
+    case Op::kSub:
+      return "-";
+    case Op::kMul:
+      return "*";
+    case Op::kFloorDiv:
+      return "//";
+    case Op::kMod:
+      return "%";
+    case Op::kEq:
+      return "==";
+    case Op::kNe:
+      return "!=";
+    case Op::kLt:
+      return "<";
+    case Op::kLe:
+      return "<=";
+    case Op::kGt:
+      return ">";
+    case Op::kGe:
+      return ">=";
+    case Op::kMin:
+      return "min";
+    case Op::kMax:
+      return "max";
+    case Op::kCeilDiv:
+      return "ceildiv";
+    default:
+      throw InternalError("not a binary operator");
   }
 }
 
@@ -87,9 +132,12 @@ const std::vector<Symbol>& symbols() {
 
 int64_t evaluate(const Tree& tree, const Bindings& bindings) {
   switch (tree.op) {
-    case Op::kConstant: return tree.value;
-    case Op::kSymbol: return bindings.at(symbols()[tree.symbol]);
-    case Op::kNegate: return checked_sub(0, evaluate(tree.inputs[0], bindings));
+    case Op::kConstant:
+      return tree.value;
+    case Op::kSymbol:
+      return bindings.at(symbols()[tree.symbol]);
+    case Op::kNegate:
+      return checked_sub(0, evaluate(tree.inputs[0], bindings));
     default:
       return Operators<int64_t>::apply(tree.op, evaluate(tree.inputs[0], bindings), evaluate(tree.inputs[1], bindings));
   }
@@ -97,10 +145,14 @@ int64_t evaluate(const Tree& tree, const Bindings& bindings) {
 
 Expr build(const Tree& tree) {
   switch (tree.op) {
-    case Op::kConstant: return tree.value;
-    case Op::kSymbol: return symbols()[tree.symbol];
-    case Op::kNegate: return -build(tree.inputs[0]);
-    default: return Operators<Expr>::apply(tree.op, build(tree.inputs[0]), build(tree.inputs[1]));
+    case Op::kConstant:
+      return tree.value;
+    case Op::kSymbol:
+      return symbols()[tree.symbol];
+    case Op::kNegate:
+      return -build(tree.inputs[0]);
+    default:
+      return Operators<Expr>::apply(tree.op, build(tree.inputs[0]), build(tree.inputs[1]));
   }
 }
 
@@ -113,9 +165,12 @@ Tree substitute(const Tree& tree, size_t symbol, const Tree& replacement) {
 
 std::string to_string(const Tree& tree) {
   switch (tree.op) {
-    case Op::kConstant: return std::to_string(tree.value);
-    case Op::kSymbol: return symbols()[tree.symbol].name();
-    case Op::kNegate: return "-(" + to_string(tree.inputs[0]) + ")";
+    case Op::kConstant:
+      return std::to_string(tree.value);
+    case Op::kSymbol:
+      return symbols()[tree.symbol].name();
+    case Op::kNegate:
+      return "-(" + to_string(tree.inputs[0]) + ")";
     case Op::kMin:
     case Op::kMax:
     case Op::kCeilDiv:

@@ -11,8 +11,25 @@
 namespace tenon::symbolic::testing {
 
 struct Tree {
-  enum class Op { kConstant, kSymbol, kNegate, kAdd, kSub, kMul, kFloorDiv, kMod, kCeilDiv, kMin, kMax,
-                  kEq, kNe, kLt, kLe, kGt, kGe };
+  enum class Op {
+    kConstant,
+    kSymbol,
+    kNegate,
+    kAdd,
+    kSub,
+    kMul,
+    kFloorDiv,
+    kMod,
+    kCeilDiv,
+    kMin,
+    kMax,
+    kEq,
+    kNe,
+    kLt,
+    kLe,
+    kGt,
+    kGe
+  };
 
   Op op = Op::kConstant;
   int64_t value = 0;         // of a constant
@@ -32,8 +49,8 @@ class RandomTrees {
   explicit RandomTrees(uint64_t seed) : random_(seed) {}
 
   Tree tree(int depth);
-  Bindings bindings();              // of every symbol, to values below 2^15 in magnitude
-  Ranges ranges(const Bindings&);   // that contain these values; some symbols have none
+  Bindings bindings();             // of every symbol, to values below 2^15 in magnitude
+  Ranges ranges(const Bindings&);  // that contain these values; some symbols have none
 
  private:
   int64_t integer(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }

@@ -254,6 +254,14 @@ Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& ind
   return b.op("index_put", operands, {{"reduce", std::string(reduce)}, {"wrap", wrap}});
 }
 
+Value aligned_iota(Builder& b, const Expr& size, int64_t dim, int64_t rank) {
+  Shape shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(dim)] = size;
+  return b.reshape(b.iota(size), shape);
+}
+
+Value symbolic_scalar(Builder& b, const Expr& value) { return b.full(value, {}, DType::kI64); }
+
 }  // namespace ops
 
 OpFamily index_ops() {

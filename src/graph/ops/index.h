@@ -12,4 +12,10 @@ namespace tenon::ops {
 Value index(Builder& b, Value x, const std::vector<Value>& indices, bool wrap = false);
 Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& indices, std::string_view reduce, bool wrap = false);
 
+// 0, 1, 2, ... along one dimension of a tensor of this rank; the other sizes are 1.
+Value aligned_iota(Builder& b, const Expr& size, int64_t dim, int64_t rank);
+
+// An expression as data: i64[].
+Value symbolic_scalar(Builder& b, const Expr& value);
+
 }  // namespace tenon::ops

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/ops/common.h"
+#include "graph/ops/view.h"
 #include "support/checked.h"
 
 namespace tenon {
@@ -35,21 +35,6 @@ Expr inferred_size(const Facts& facts, const Shape& from, const Shape& to, size_
   if (facts.equal(size * known, count)) return size;
   fail("cannot infer -1 in {}: {} does not divide the {} elements of {}", to_string(to), to_string(known),
        to_string(count), to_string(from));
-}
-
-Shape reshaped(const Facts& facts, const Shape& from, std::span<const Expr> requested) {
-  Shape to(requested.begin(), requested.end());
-  size_t unknown = to.size();
-  for (size_t dim = 0; dim < to.size(); ++dim) {
-    if (to[dim].is_constant() && to[dim].constant() < -1) fail("{} has a negative size", to_string(requested));
-    if (!to[dim].is_constant(-1)) continue;
-    if (unknown != to.size()) fail("{} has more than one -1", to_string(requested));
-    unknown = dim;
-  }
-  if (unknown != to.size()) to[unknown] = inferred_size(facts, from, to, unknown);
-  if (facts.equal(element_count(from), element_count(to))) return to;
-  fail("{} has {} elements, {} has {}: they must be {}", to_string(from), to_string(element_count(from)), to_string(to),
-       to_string(element_count(to)), is_static(from) && is_static(to) ? "equal" : "equal whatever the symbols are");
 }
 
 const OpDef kReshape{
@@ -102,10 +87,7 @@ const OpDef kPermute{
       });
     }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      const std::vector<int64_t> order = permutation(g);
-      std::vector<int64_t> inverse(order.size());
-      for (size_t dim = 0; dim < order.size(); ++dim) inverse[static_cast<size_t>(order[dim])] = static_cast<int64_t>(dim);
-      return {g.permute(g.dout(), inverse)};
+      return {g.permute(g.dout(), inverse_of(permutation(g)))};
     }),
     .peer = torch_is("torch.permute(x, dims)"),
     .samples = Samples{"T[3, 4]; dims=[1, 0]", "T[2, 3, 4]; dims=[-1, 0, 1]", "T[2, 3, 4]; dims=[0, 1, 2]", "T[]; dims=[]",
@@ -168,52 +150,12 @@ Expr clamped_bound(const Facts& facts, const Expr& bound, const Expr& size) {
   return facts.max(facts.min(from_start, size), 0);
 }
 
-struct SliceRange {
-  int64_t dim;
-  Expr start;
-  Expr length;
-  int64_t step;
-};
-
-SliceRange slice_range(const OpView& v, const Facts& facts) {
-  check_has_dims(v, "slice");
-  const int64_t dim = v.dim("dim");
-  const int64_t step = v.integer("step");
-  if (step < 1) fail("step {} is not positive", step);
-  const Expr& size = v.type(0).size(dim);
-  const Expr start = clamped_bound(facts, v.expr("start"), size);
-  const Expr end = facts.max(clamped_bound(facts, v.expr("end"), size), start);
-  return {dim, start, ceildiv(end - start, step), step};
-}
-
-// The adjoint of a slice: its elements at their places, zeros between and around them.
-Value unslice(Builder& b, Value part, const SliceRange& range, const Expr& size) {
-  const auto dim = static_cast<size_t>(range.dim);
-  if (range.step > 1) {
-    Shape merged = part.shape();
-    merged[dim] = merged[dim] * range.step;
-    part = b.unsqueeze(part, range.dim + 1);
-    std::vector<Expr> none(part.shape().size(), 0);
-    std::vector<Expr> gap = none;
-    gap[dim + 1] = range.step - 1;
-    part = b.reshape(b.pad(part, none, gap), merged);
-  }
-  std::vector<Expr> low(part.shape().size(), 0);
-  std::vector<Expr> high = low;
-  low[dim] = range.start;
-  high[dim] = size - range.start - part.size(range.dim);
-  return b.pad(part, low, high);
-}
-
 const OpDef kSlice{
     .name = "slice",
     .family = "view",
     .doc = "x[start:end:step] along a dimension. Negative bounds count from the end; bounds are clamped to the dimension.",
     .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = {{"dim", AttrKind::kInt, "the dimension to slice", Attr(int64_t{0})},
-              {"start", AttrKind::kExpr, "the first index", Attr(Expr(0))},
-              {"end", AttrKind::kExpr, "one past the last index", Attr(Expr(kInt64Max))},
-              {"step", AttrKind::kInt, "the distance of indices, at least 1", Attr(int64_t{1})}},
+    .attrs = slice_attrs(),
     .infer = [](InferContext& c) -> Types {
       const SliceRange range = slice_range(c, c.facts());
       TensorType type = c.type(0);
@@ -238,10 +180,106 @@ const OpDef kSlice{
                        "T[3]; end=-5", "T[0, 2]; end=3", "T[4, 0]; dim=0, start=1", "T[2, 3, 4]; dim=1, start=1, end=100",
                        "T[1]; step=5", "T[5]"}};
 
+// ---- flip --------------------------------------------------------------------------------------------------------------
+
+std::vector<int64_t> flipped_dims(const OpView& v) {
+  return v.ints("dims").empty() ? std::vector<int64_t>{} : v.dims("dims");
+}
+
+const OpDef kFlip{
+    .name = "flip",
+    .family = "view",
+    .doc = "Reverses the order of elements along dimensions.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"dims", AttrKind::kInts, "the dimensions to reverse; none given means none"}},
+    .infer = [](InferContext& c) -> Types {
+      flipped_dims(c);
+      return {c.type(0)};
+    },
+    .semantics = reference([](ReferenceContext& c) {
+      const std::vector<int64_t> dims = flipped_dims(c);
+      gather_elements(c, [&](Sizes index) {
+        for (int64_t dim : dims) index[static_cast<size_t>(dim)] = c.in().size(dim) - 1 - index[static_cast<size_t>(dim)];
+        return c.in().offset(index);
+      });
+    }),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      return {g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}})};
+    }),
+    .peer = torch_is("torch.flip(x, dims)"),
+    .samples = Samples{"T[5]; dims=[0]", "T[2, 3]; dims=[-1]", "T[2, 3, 2]; dims=[0, 2]", "T[2, 3]; dims=[]", "T[]; dims=[0]",
+                       "T[0, 2]; dims=[0, 1]", "T[1]; dims=[0]"}};
+
 }  // namespace
 
+namespace ops {
+
+Shape reshaped(const Facts& facts, const Shape& from, std::span<const Expr> requested) {
+  Shape to(requested.begin(), requested.end());
+  size_t unknown = to.size();
+  for (size_t dim = 0; dim < to.size(); ++dim) {
+    if (to[dim].is_constant() && to[dim].constant() < -1) fail("{} has a negative size", to_string(requested));
+    if (!to[dim].is_constant(-1)) continue;
+    if (unknown != to.size()) fail("{} has more than one -1", to_string(requested));
+    unknown = dim;
+  }
+  if (unknown != to.size()) to[unknown] = inferred_size(facts, from, to, unknown);
+  if (facts.equal(element_count(from), element_count(to))) return to;
+  fail("{} has {} elements, {} has {}: they must be {}", to_string(from), to_string(element_count(from)), to_string(to),
+       to_string(element_count(to)), is_static(from) && is_static(to) ? "equal" : "equal whatever the symbols are");
+}
+
+std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
+  std::vector<int64_t> inverse(order.size());
+  for (size_t dim = 0; dim < order.size(); ++dim) inverse[static_cast<size_t>(order[dim])] = static_cast<int64_t>(dim);
+  return inverse;
+}
+
+const std::vector<AttrDef>& slice_attrs() {
+  static const std::vector<AttrDef> attrs = {{"dim", AttrKind::kInt, "the dimension to slice", Attr(int64_t{0})},
+                                             {"start", AttrKind::kExpr, "the first index", Attr(Expr(0))},
+                                             {"end", AttrKind::kExpr, "one past the last index", Attr(Expr(kInt64Max))},
+                                             {"step", AttrKind::kInt, "the distance of indices, at least 1", Attr(int64_t{1})}};
+  return attrs;
+}
+
+SliceRange slice_range(const OpView& v, const Facts& facts) {
+  check_has_dims(v, "slice");
+  const int64_t dim = v.dim("dim");
+  const int64_t step = v.integer("step");
+  if (step < 1) fail("step {} is not positive", step);
+  const Expr& size = v.type(0).size(dim);
+  const Expr start = clamped_bound(facts, v.expr("start"), size);
+  const Expr end = facts.max(clamped_bound(facts, v.expr("end"), size), start);
+  return {dim, start, ceildiv(end - start, step), step};
+}
+
+Value unslice(Builder& b, Value part, const SliceRange& range, const Expr& size) {
+  const auto dim = static_cast<size_t>(range.dim);
+  if (range.step > 1) {
+    Shape merged = part.shape();
+    merged[dim] = merged[dim] * range.step;
+    part = b.unsqueeze(part, range.dim + 1);
+    std::vector<Expr> none(part.shape().size(), 0);
+    std::vector<Expr> gap = none;
+    gap[dim + 1] = range.step - 1;
+    part = b.reshape(b.pad(part, none, gap), merged);
+  }
+  std::vector<Expr> low(part.shape().size(), 0);
+  std::vector<Expr> high = low;
+  low[dim] = range.start;
+  high[dim] = size - range.start - part.size(range.dim);
+  return b.pad(part, low, high);
+}
+
+}  // namespace ops
+
 OpFamily view_ops() {
-  static const OpDef* const ops[] = {&kReshape, &kPermute, &kExpand, &kSlice};
+  static const std::vector<const OpDef*> ops = [] {
+    std::vector<const OpDef*> all = {&kReshape, &kPermute, &kExpand, &kSlice, &kFlip};
+    all.insert(all.end(), rearranging_ops().begin(), rearranging_ops().end());
+    return all;
+  }();
   return ops;
 }
 
