@@ -278,6 +278,7 @@ class Parser {
       case AttrKind::kExpr: return parse_expr(",}");
       case AttrKind::kScalar: return parse_scalar();
       case AttrKind::kInts: return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
+      case AttrKind::kReals: return parse_list<double>([&] { return parse_real(); });
       case AttrKind::kExprs: return parse_list<Expr>([&] { return parse_expr(",]"); });
     }
     return None{};

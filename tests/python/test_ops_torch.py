@@ -60,7 +60,7 @@ class Case:
         self.attrs = {attr.name: self.attr(attr.kind, attrs[attr.name]) for attr in op.attrs}
 
     def size(self, expr):
-        if isinstance(expr, int):
+        if not isinstance(expr, str):
             return expr
         for symbol in re.findall(r"[A-Za-z_][\w.]*", expr):
             self.sizes.setdefault(symbol, 3 + len(self.sizes))
