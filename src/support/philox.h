@@ -1,5 +1,5 @@
-// Philox 4x32-10, the counter-based random number generator of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"
-// (2011). A pure function: each counter and key give four words, and no state passes from one to the next.
+// Philox 4x32-10, the counter-based random number generator of Salmon et al., "Parallel random numbers: as easy as 1,
+// 2, 3" (2011). A pure function: each counter and key give four words, and no state passes from one to the next.
 #pragma once
 
 #include <array>

@@ -143,7 +143,7 @@ void check_gradients(const Sample& sample) {
   for (ValueRef output : sample.graph.outputs()) {
     const TensorType& type = sample.graph.type(output);
     if (!is_float(type.dtype)) continue;
-    cotangents.push_back(random_tensor(type, {}, {-1, 1}, random, test::sizes_for(sample.graph)));
+    cotangents.push_back(random_tensor(type, {}, {-1, 1}, random));
     arguments.push_back(cotangents.back());
   }
   const auto results = evaluate(*gradients, arguments);
@@ -163,13 +163,13 @@ TEST_P(DifferentiableOps, GradientAgreesWithFiniteDifferences) {
 // The sample with a symbol for each size: 3 becomes S3. Nothing, where the op or its attributes need the numbers.
 std::optional<Graph> with_symbolic_sizes(const Sample& sample) {
   Graph graph(sample.graph.name());
-  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {size, size});
+  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {2, 64});
   const Node& node = sample.graph.nodes()[0];
   std::map<ValueRef, ValueRef> map;
   for (const Leaf& leaf : sample.graph.leaves()) {
     TensorType type = sample.graph.type(leaf.value);
     for (Expr& size : type.shape) {
-      if (size.constant() >= 2 && size.constant() <= 8) size = Symbol(fmt::format("S{}", size.constant()));
+      if (size.is_constant() && size.constant() >= 2 && size.constant() <= 8) size = Symbol(fmt::format("S{}", size.constant()));
     }
     map[leaf.value] = graph.add_input(leaf.name, type);
   }

@@ -1,5 +1,5 @@
-// The random ops have no PyTorch peer: the generator is held to its published answers, what is made of it to statistics.
-// All draws are fixed by their keys, so nothing here fails by chance.
+// The random ops have no PyTorch peer: the generator is held to its published answers, what is made of it to
+// statistics. All draws are fixed by their keys, so nothing here fails by chance.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,8 @@ double mean(const Numbers& x) { return std::accumulate(x.begin(), x.end(), 0.0) 
 
 double variance(const Numbers& x) {
   const double center = mean(x);
-  return std::accumulate(x.begin(), x.end(), 0.0, [&](double sum, double v) { return sum + (v - center) * (v - center); }) /
+  return std::accumulate(x.begin(), x.end(), 0.0,
+                         [&](double sum, double v) { return sum + (v - center) * (v - center); }) /
          static_cast<double>(x.size());
 }
 
@@ -51,8 +52,8 @@ double serial_correlation(const Numbers& x) {
   return sum / static_cast<double>(x.size() - 1) / variance(x);
 }
 
-// Kolmogorov-Smirnov: sqrt(n) times the largest distance between the empirical distribution and `cdf`. It exceeds 1.95 in
-// one of a thousand draws.
+// Kolmogorov-Smirnov: sqrt(n) times the largest distance between the empirical distribution and `cdf`. It exceeds 1.95
+// in one of a thousand draws.
 template <class Cdf>
 double distance_from(Cdf cdf, Numbers x) {
   std::ranges::sort(x);
@@ -69,7 +70,8 @@ TEST(Philox, GivesThePublishedAnswers) {
   using Words = std::array<uint32_t, 4>;
   EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t kOnes = 0xffffffff;
-  EXPECT_EQ(philox({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}), (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -149,7 +151,8 @@ TEST(Normal, IsNormal) {
 
 TEST(Bernoulli, HasItsProbability) {
   for (double p : {0.0, 0.1, 0.7, 1.0}) {
-    const std::string op = fmt::format("full() {{value={}, shape=[5000], dtype=f32}} %b = bernoulli(%y, %key)", real_to_string(p));
+    const std::string op =
+        fmt::format("full() {{value={}, shape=[5000], dtype=f32}} %b = bernoulli(%y, %key)", real_to_string(p));
     const Graph graph = parse_graph(fmt::format("graph g(%key: i64[2]) {{ %y = {} return %b }}", op)).value();
     const Numbers x = numbers(evaluate(graph, std::vector{key_of(11)}).value()[0]);
     EXPECT_TRUE(std::ranges::all_of(x, [](double v) { return v == 0 || v == 1; }));
@@ -163,8 +166,9 @@ struct Dropped {
 };
 
 Dropped drop(double p, const Tensor& x, const Tensor& key) {
-  const std::string text = fmt::format(
-      "graph g(%x: {}, %key: i64[2]) {{ %out, %mask = dropout(%x, %key) {{p={}}} return %out, %mask }}", to_string(type_of(x)), real_to_string(p));
+  const std::string text =
+      fmt::format("graph g(%x: {}, %key: i64[2]) {{ %out, %mask = dropout(%x, %key) {{p={}}} return %out, %mask }}",
+                  to_string(type_of(x)), real_to_string(p));
   const auto results = evaluate(parse_graph(text).value(), std::vector{x, key}).value();
   return {numbers(results[0]), numbers(results[1])};
 }
@@ -176,7 +180,8 @@ TEST(Dropout, KeepsTheExpectation) {
     const auto [out, mask] = drop(p, x, key_of(4));
     EXPECT_NEAR(mean(mask), 1 - p, 3.5 * std::sqrt(p * (1 - p) / 5000)) << p;
     for (size_t i = 0; i < out.size(); ++i) {
-      ASSERT_NEAR(out[i], mask[i] * x.real(static_cast<int64_t>(i)) / (1 - p), 1e-4 * x.real(static_cast<int64_t>(i))) << p;
+      ASSERT_NEAR(out[i], mask[i] * x.real(static_cast<int64_t>(i)) / (1 - p), 1e-4 * x.real(static_cast<int64_t>(i)))
+          << p;
     }
   }
 }
@@ -192,7 +197,8 @@ TEST(Dropout, OfZeroKeepsAllAndOfOneNothing) {
 TEST(Dropout, ProbabilitiesAreChecked) {
   const auto graph = parse_graph("graph g(%x: f32[2], %key: i64[2]) { %y, %m = dropout(%x, %key) {p=1.5} return %y }");
   ASSERT_FALSE(graph.ok());
-  EXPECT_NE(graph.diagnostic().message.find("p must be in [0, 1], got 1.5"), std::string::npos) << graph.diagnostic().message;
+  EXPECT_NE(graph.diagnostic().message.find("p must be in [0, 1], got 1.5"), std::string::npos)
+      << graph.diagnostic().message;
 }
 
 TEST(Randint, IsUniformInItsRange) {

@@ -1,4 +1,5 @@
-// What the op table's samples do not reach: errors, empty sizes that only the run reveals, and sharp cases of gradients.
+// What the op table's samples do not reach: errors, empty sizes that only the run reveals, and sharp cases of
+// gradients.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -50,9 +51,12 @@ TEST(Reduction, EmptyExtentsHaveNoExtreme) {
     EXPECT_EQ(error_of("f32[2, 0]", fmt::format("%y = {}(%x) {{dims=[1]}} return %y", op)),
               op + ": dimension 1 of [2, 0] has no elements to choose from");
   }
-  EXPECT_EQ(error_of("f32[0]", "%y = argmax(%x) return %y"), "argmax: dimension 0 of [0] has no elements to choose from");
-  EXPECT_EQ(error_of("f32[0]", "%y = norm(%x) {p=inf} return %y"), "norm: dimension 0 of [0] has no elements to choose from");
-  EXPECT_EQ(error_of("i32[2]", "%y = amax(%x) {allow_empty=true} return %y"), "amax: i32 has no infinity to give for no elements");
+  EXPECT_EQ(error_of("f32[0]", "%y = argmax(%x) return %y"),
+            "argmax: dimension 0 of [0] has no elements to choose from");
+  EXPECT_EQ(error_of("f32[0]", "%y = norm(%x) {p=inf} return %y"),
+            "norm: dimension 0 of [0] has no elements to choose from");
+  EXPECT_EQ(error_of("i32[2]", "%y = amax(%x) {allow_empty=true} return %y"),
+            "amax: i32 has no infinity to give for no elements");
 }
 
 TEST(Reduction, AnExtentMayTurnOutEmptyInTheRun) {
@@ -66,7 +70,8 @@ TEST(Reduction, AnExtentMayTurnOutEmptyInTheRun) {
 }
 
 TEST(Reduction, CompositesTakeSizesThatTurnOutEmpty) {
-  for (const std::string body : {"%y = logsumexp(%x) return %y", "%y = softmax(%x) {dim=0} return %y", "%y = mean(%x) return %y"}) {
+  for (const std::string body :
+       {"%y = logsumexp(%x) return %y", "%y = softmax(%x) {dim=0} return %y", "%y = mean(%x) return %y"}) {
     const Graph expanded = decompose(graph_of("f64[N]", body));
     EXPECT_TRUE(evaluate(expanded, std::vector{vector_of({})}).ok()) << body;
   }
@@ -85,14 +90,16 @@ TEST(Reduction, ProductsHaveGradientsAtZeros) {
 }
 
 TEST(Reduction, EqualExtremesShareTheGradient) {
-  EXPECT_EQ(gradient_of("%y = amax(%x) {keepdim=true} return %y", {4, 1, 4, 4}, 1), (Numbers{1.0 / 3, 0, 1.0 / 3, 1.0 / 3}));
+  EXPECT_EQ(gradient_of("%y = amax(%x) {keepdim=true} return %y", {4, 1, 4, 4}, 1),
+            (Numbers{1.0 / 3, 0, 1.0 / 3, 1.0 / 3}));
   EXPECT_EQ(gradient_of("%y, %i = max_dim(%x) {dim=0, keepdim=true} return %y", {1, 4, 4}, 1), (Numbers{0, 1, 0}));
 }
 
 TEST(Reduction, KinksHaveTheGradientZero) {
   EXPECT_EQ(gradient_of("%y = std(%x) {keepdim=true} return %y", {2, 2, 2}, 1), (Numbers{0, 0, 0}));
   for (const std::string p : {"1.0", "1.5", "2.0", "3.0", "inf"}) {
-    EXPECT_EQ(gradient_of(fmt::format("%y = norm(%x) {{p={}, keepdim=true}} return %y", p), {0, 0}, 1), (Numbers{0, 0})) << p;
+    EXPECT_EQ(gradient_of(fmt::format("%y = norm(%x) {{p={}, keepdim=true}} return %y", p), {0, 0}, 1), (Numbers{0, 0}))
+        << p;
   }
 }
 
@@ -122,10 +129,14 @@ TEST(Scan, RunningExtremesNameTheLatestOfEquals) {
 
 TEST(Normalization, ParametersAreChecked) {
   const auto error = [](std::string_view text) { return parse_graph(text).diagnostic().message; };
-  EXPECT_EQ(error("graph g(%x: f32[2, 4], %w: f32[3]) { %y, %m, %r = layer_norm(%x, %w, none) {normalized_rank=1} return %y }"),
-            "layer_norm: weight must have shape [4], got [3]");
-  EXPECT_EQ(error("graph g(%x: f32[2, 4], %w: f16[4]) { %y, %m, %r = layer_norm(%x, %w, none) {normalized_rank=1} return %y }"),
-            "layer_norm: weight must have the operand's dtype f32, got f16");
+  EXPECT_EQ(
+      error(
+          "graph g(%x: f32[2, 4], %w: f32[3]) { %y, %m, %r = layer_norm(%x, %w, none) {normalized_rank=1} return %y }"),
+      "layer_norm: weight must have shape [4], got [3]");
+  EXPECT_EQ(
+      error(
+          "graph g(%x: f32[2, 4], %w: f16[4]) { %y, %m, %r = layer_norm(%x, %w, none) {normalized_rank=1} return %y }"),
+      "layer_norm: weight must have the operand's dtype f32, got f16");
   EXPECT_EQ(error("graph g(%x: f32[2, 4]) { %y, %m, %r = layer_norm(%x, none, none) {normalized_rank=3} return %y }"),
             "layer_norm: normalized_rank must be in [1, 2] for f32[2, 4], got 3");
   EXPECT_EQ(error("graph g(%x: f32[2, C, 3]) { %y, %m, %r = group_norm(%x, none, none) {groups=2} return %y }"),
@@ -142,8 +153,10 @@ TEST(Sort, EqualValuesKeepTheirOrderAndNanIsLargest) {
 }
 
 TEST(Sort, KMustBeKnownToFit) {
-  EXPECT_EQ(error_of("f32[3]", "%y, %i = topk(%x) {k=4} return %y"), "topk: k = 4 is not known to be in [0, 3] for dimension -1 of f32[3]");
-  EXPECT_EQ(error_of("f32[N]", "%y, %i = topk(%x) {k=2} return %y"), "topk: k = 2 is not known to be in [0, N] for dimension -1 of f32[N]");
+  EXPECT_EQ(error_of("f32[3]", "%y, %i = topk(%x) {k=4} return %y"),
+            "topk: k = 4 is not known to be in [0, 3] for dimension -1 of f32[3]");
+  EXPECT_EQ(error_of("f32[N]", "%y, %i = topk(%x) {k=2} return %y"),
+            "topk: k = 2 is not known to be in [0, N] for dimension -1 of f32[N]");
   const Graph graph = graph_of("f64[N]", "symbol N in [2, 9] %y, %i = topk(%x) {k=2} return %y");
   EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({1, 3, 2})}).value()[0]), (Numbers{3, 2}));
 }
@@ -152,8 +165,10 @@ TEST(Nonzero, CountsInTheRun) {
   const Graph graph = graph_of("f64[N]", "%i: i64[K, 1] = nonzero(%x) {count=K} %s = sum(%i) {dims=[1]} return %s");
   EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0, 1, kNan, 0, 2})}).value()[0]), (Numbers{1, 2, 4}));
   EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0})}).value()[0]), Numbers{});
-  EXPECT_EQ(error_of("f32[N]", "%i = nonzero(%x) {count=K + 1} return %i"), "nonzero: count must be a symbol, got K + 1");
-  const auto wrong = evaluate(graph_of("f64[N]", "%i = nonzero(%x) {count=3} return %i"), std::vector{vector_of({1, 0})});
+  EXPECT_EQ(error_of("f32[N]", "%i = nonzero(%x) {count=K + 1} return %i"),
+            "nonzero: count must be a symbol, got K + 1");
+  const auto wrong =
+      evaluate(graph_of("f64[N]", "%i = nonzero(%x) {count=3} return %i"), std::vector{vector_of({1, 0})});
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.diagnostic().message, "1 elements are not zero, where 3 are expected");
 }

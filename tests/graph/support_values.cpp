@@ -22,19 +22,8 @@ Domain integer_domain(DType dtype) {
 
 }  // namespace
 
-symbolic::Bindings sizes_for(const Graph& graph) {
-  symbolic::Bindings sizes;
-  for (ValueRef input : graph.inputs()) {
-    for (const Expr& size : graph.type(input).shape) {
-      for (const Symbol& symbol : symbols_of(size)) sizes.emplace(symbol, 3 + static_cast<int64_t>(sizes.size()));
-    }
-  }
-  return sizes;
-}
-
-Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range, Domain domain, Random& random,
-                     const symbolic::Bindings& sizes) {
-  Tensor tensor = Tensor::zeros(type.dtype, evaluate(type.shape, sizes));
+Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range, Domain domain, Random& random) {
+  Tensor tensor = Tensor::zeros(type.dtype, evaluate(type.shape, {}));
   const Domain bounds = range ? *range : is_float(type.dtype) ? domain : integer_domain(type.dtype);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
     if (is_float(type.dtype)) {
@@ -53,8 +42,7 @@ std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed) {
   std::vector<Tensor> inputs;
   const std::vector<ValueRef> formal = sample.graph.inputs();
   for (size_t i = 0; i < formal.size(); ++i) {
-    const TensorType& type = sample.graph.type(formal[i]);
-    inputs.push_back(random_tensor(type, sample.ranges[i], sample.op->domain, random, sizes_for(sample.graph)));
+    inputs.push_back(random_tensor(sample.graph.type(formal[i]), sample.ranges[i], sample.op->domain, random));
   }
   return inputs;
 }

@@ -14,12 +14,8 @@ namespace tenon::test {
 
 using Random = std::mt19937_64;
 
-// A size for each symbol that the inputs' shapes have.
-symbolic::Bindings sizes_for(const Graph& graph);
-
 // Values within `range`, or within the op's domain for floats and a small interval for integers.
-Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range, Domain domain, Random& random,
-                     const symbolic::Bindings& sizes = {});
+Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range, Domain domain, Random& random);
 
 // Inputs for a sample, the same in every run.
 std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed = 0);

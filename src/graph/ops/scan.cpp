@@ -12,9 +12,9 @@ namespace {
 using namespace ops;
 
 const std::vector<AttrDef> kScanAttrs = {{"dim", AttrKind::kInt, "the dimension to walk along"}};
-const Samples kScanSamples = {"T[3, 4]; dim=0",    "T[3, 4]; dim=-1",   "T[]; dim=0",     "T[]; dim=-1",      "T[0]; dim=0",
-                              "T[2, 0, 3]; dim=1", "T[2, 0, 3]; dim=2", "T[1]; dim=0",    "T[2, 1, 3]; dim=1", "T[2, 3, 2]; dim=-2",
-                              "T[20]; dim=0",      "T[N, 2]; dim=0"};
+const Samples kScanSamples = {"T[3, 4]; dim=0",    "T[3, 4]; dim=-1",    "T[]; dim=0",        "T[]; dim=-1",
+                              "T[0]; dim=0",       "T[2, 0, 3]; dim=1",  "T[2, 0, 3]; dim=2", "T[1]; dim=0",
+                              "T[2, 1, 3]; dim=1", "T[2, 3, 2]; dim=-2", "T[20]; dim=0"};
 
 // As in a reduction, integers and bool accumulate in i64.
 Types accumulated(InferContext& c) {
@@ -63,8 +63,8 @@ const OpDef kCumsum{
     .samples = kScanSamples};
 
 // An element's derivative sums dout * product / element over the products that contain it. Before the first zero of its
-// line that is a division; every product from there on has that zero, so only the zero itself has another derivative: of
-// the products up to the second zero, without itself. After it all derivatives are zero.
+// line that is a division; every product from there on has that zero, so only the zero itself has another derivative:
+// of the products up to the second zero, without itself. After it all derivatives are zero.
 Value cumprod_gradient(GradContext& g) {
   const Value x = widen(g, g.in());
   const Value is_zero = g.compare("eq", x, 0.0);
@@ -122,7 +122,8 @@ const OpDef kLogcumsumexp{
     .peer = torch_is("torch.logcumsumexp(x, dim)"),
     .samples = kScanSamples};
 
-// ---- running extremes ----------------------------------------------------------------------------------------------------
+// ---- running extremes
+// ----------------------------------------------------------------------------------------------------
 
 Types extreme_type(InferContext& c) {
   c.dim("dim");
@@ -152,7 +153,8 @@ Semantics running_extreme(AtLeast at_least) {
 // Each gradient goes to the element that its index names; several may go to one.
 std::vector<Value> gradient_at_indices(GradContext& g) {
   if (g.in().rank() == 0) return {g.dout()};
-  return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()}, {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
+  return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()},
+               {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
 }
 
 const OpDef kCummax{

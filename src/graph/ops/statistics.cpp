@@ -9,7 +9,7 @@ namespace {
 using namespace ops;
 
 const std::vector<OperandDef> kFloatOperand = {{"x", kFloats}};
-const Samples kMomentSamples = reduction_samples() + empty_reduction_samples() + Samples{"T[N, 3]; dims=[0]"};
+const Samples kMomentSamples = reduction_samples() + empty_reduction_samples();
 
 Types float_reduced(InferContext& c) { return reduced_to(c, c.type(0).dtype); }
 
@@ -20,29 +20,31 @@ Value reduced_count(Builder& b, const Shape& shape, const std::vector<int64_t>& 
   return b.full(count, {}, dtype);
 }
 
-const OpDef kMean{
-    .name = "mean",
-    .family = "reduction",
-    .doc = "The mean over dimensions; NaN over no elements.",
-    .operands = kFloatOperand,
-    .attrs = reduction_attrs(),
-    .infer = float_reduced,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const Value x = e.in_wide();
-      const Value sum = e.sum(x, e.dims("dims"), e.flag("keepdim"));
-      return {e.cast(sum / reduced_count(e, x.shape(), e.dims("dims"), x.dtype()), e.in().dtype())};
-    }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.mean(x, dim=dims or None, keepdim=keepdim)"),
-    .samples = kMomentSamples};
+const OpDef kMean{.name = "mean",
+                  .family = "reduction",
+                  .doc = "The mean over dimensions; NaN over no elements.",
+                  .operands = kFloatOperand,
+                  .attrs = reduction_attrs(),
+                  .infer = float_reduced,
+                  .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+                    const Value x = e.in_wide();
+                    const Value sum = e.sum(x, e.dims("dims"), e.flag("keepdim"));
+                    return {e.cast(sum / reduced_count(e, x.shape(), e.dims("dims"), x.dtype()), e.in().dtype())};
+                  }),
+                  .gradient = ByExpansion{},
+                  .peer = torch_is("torch.mean(x, dim=dims or None, keepdim=keepdim)"),
+                  .samples = kMomentSamples};
 
-// ---- second moments ------------------------------------------------------------------------------------------------------
+// ---- second moments
+// ------------------------------------------------------------------------------------------------------
 
 const std::vector<AttrDef> kVarianceAttrs = {
-    reduction_attrs()[0], {"correction", AttrKind::kReal, "subtracted from the count in the divisor", Attr(1.0)}, reduction_attrs()[1]};
-const Samples kVarianceSamples =
-    kMomentSamples + Samples{"T[3, 4]; dims=[1], correction=0.0", "T[5]; correction=0.5", "T[2, 3]; dims=[0], correction=2.0",
-                             "T[1, 3]; dims=[0]", "T[2, 3, 4]; dims=[0, -1], correction=2.0, keepdim=true"};
+    reduction_attrs()[0],
+    {"correction", AttrKind::kReal, "subtracted from the count in the divisor", Attr(1.0)},
+    reduction_attrs()[1]};
+const Samples kVarianceSamples = kMomentSamples + Samples{"T[3, 4]; dims=[1], correction=0.0", "T[5]; correction=0.5",
+                                                          "T[2, 3]; dims=[0], correction=2.0", "T[1, 3]; dims=[0]",
+                                                          "T[2, 3, 4]; dims=[0, -1], correction=2.0, keepdim=true"};
 
 // What a sum of squared deviations is divided by. Never negative, as in PyTorch.
 Value variance_divisor(Builder& b, const OpView& view, DType dtype) {
@@ -67,12 +69,16 @@ Value variance_gradient(GradContext& g, Value dvariance) {
 const OpDef kVar{
     .name = "var",
     .family = "reduction",
-    .doc = "The variance over dimensions, computed from the deviations from the mean. With `correction` 1 it is the unbiased estimate.",
+    .doc =
+        "The variance over dimensions, computed from the deviations from the mean. With `correction` 1 it is the "
+        "unbiased estimate.",
     .operands = kFloatOperand,
     .attrs = kVarianceAttrs,
     .infer = float_reduced,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(variance(e), e.in().dtype())}; }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {variance_gradient(g, widen(g, g.dout()))}; }),
+    .semantics =
+        composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(variance(e), e.in().dtype())}; }),
+    .gradient =
+        gradient([](GradContext& g) -> std::vector<Value> { return {variance_gradient(g, widen(g, g.dout()))}; }),
     .peer = torch_is("torch.var(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
     .samples = kVarianceSamples};
 
@@ -83,7 +89,8 @@ const OpDef kStd{
     .operands = kFloatOperand,
     .attrs = kVarianceAttrs,
     .infer = float_reduced,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(e.sqrt(variance(e)), e.in().dtype())}; }),
+    .semantics =
+        composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(e.sqrt(variance(e)), e.in().dtype())}; }),
     // Where nothing deviates the derivative is unbounded; zero is PyTorch's choice.
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       const Value out = widen(g, g.out());
@@ -102,14 +109,17 @@ const OpDef kVarMean{
     .results = {"var", "mean"},
     .infer = [](InferContext& c) -> Types { return {float_reduced(c)[0], float_reduced(c)[0]}; },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const Value var = e.op("var", {e.in()}, {{"dims", e.attr("dims")}, {"correction", e.attr("correction")}, {"keepdim", e.attr("keepdim")}});
+      const Value var =
+          e.op("var", {e.in()},
+               {{"dims", e.attr("dims")}, {"correction", e.attr("correction")}, {"keepdim", e.attr("keepdim")}});
       return {var, e.mean(e.in(), e.dims("dims"), e.flag("keepdim"))};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.var_mean(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
     .samples = kVarianceSamples};
 
-// ---- exponentials and norms ----------------------------------------------------------------------------------------------
+// ---- exponentials and norms
+// ----------------------------------------------------------------------------------------------
 
 const OpDef kLogsumexp{
     .name = "logsumexp",
@@ -164,15 +174,18 @@ Value norm_gradient(GradContext& g) {
     const Value is_extreme = g.compare("eq", g.abs(x), norm);
     return g.sign(x) * (dout / g.sum(is_extreme, g.dims("dims"), true)) * is_extreme;
   }
-  const Value of_element = g.sign(x) * zero_where(g, g.compare("eq", x, 0.0), g.pow(g.abs(x), g.scalar(p - 1, x.dtype())));
+  const Value of_element =
+      g.sign(x) * zero_where(g, g.compare("eq", x, 0.0), g.pow(g.abs(x), g.scalar(p - 1, x.dtype())));
   return dout * of_element * zero_where(g, is_zero, g.pow(norm, g.scalar(1 - p, x.dtype())));
 }
 
 const OpDef kNorm{
     .name = "norm",
     .family = "reduction",
-    .doc = "The vector norm over dimensions: sum(|x|^p)^(1/p). p = 0 counts what is not zero, p = inf and -inf are the largest "
-           "and the smallest |x|. Negative and infinite p have no value over no elements.",
+    .doc =
+        "The vector norm over dimensions: sum(|x|^p)^(1/p). p = 0 counts what is not zero, p = inf and -inf are the "
+        "largest "
+        "and the smallest |x|. Negative and infinite p have no value over no elements.",
     .operands = kFloatOperand,
     .attrs = {{"p", AttrKind::kReal, "the order", Attr(2.0)}, reduction_attrs()[0], reduction_attrs()[1]},
     .infer = [](InferContext& c) -> Types {
@@ -184,10 +197,11 @@ const OpDef kNorm{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(norm(e), e.in().dtype())}; }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {norm_gradient(g)}; }),
     .peer = torch_is("torch.linalg.vector_norm(x, ord=p, dim=dims or None, keepdim=keepdim)"),
-    .samples = kMomentSamples +
-               Samples{"T[3, 4]; p=0.0, dims=[1]", "T[3, 4]; p=1.0, dims=[0]", "T[3, 4]; p=inf, dims=[1]", "T[3, 4]; p=-inf, dims=[0]",
-                       "T[3, 4]; p=3.0", "T[3, 4]; p=0.5, dims=[-1], keepdim=true", "T[2, 3]; p=1.5, dims=[0]", "T[4]; p=-2.0",
-                       "T[2, 0]; p=inf, dims=[0]", "T[0]; p=0.0", "T[0]; p=1.0", "T[]; p=3.0"}};
+    .samples =
+        kMomentSamples + Samples{"T[3, 4]; p=0.0, dims=[1]", "T[3, 4]; p=1.0, dims=[0]", "T[3, 4]; p=inf, dims=[1]",
+                                 "T[3, 4]; p=-inf, dims=[0]", "T[3, 4]; p=3.0",
+                                 "T[3, 4]; p=0.5, dims=[-1], keepdim=true", "T[2, 3]; p=1.5, dims=[0]", "T[4]; p=-2.0",
+                                 "T[2, 0]; p=inf, dims=[0]", "T[0]; p=0.0", "T[0]; p=1.0", "T[]; p=3.0"}};
 
 }  // namespace
 
