@@ -9,7 +9,13 @@ namespace {
 using testing::RandomTrees;
 using testing::Tree;
 
+// Sanitizers make each expression twenty times slower.
+#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer)) || \
+    (defined(__has_feature) && __has_feature(thread_sanitizer))
+constexpr int kExpressions = 10'000;
+#else
 constexpr int kExpressions = 100'000;
+#endif
 constexpr int kDepth = 5;
 
 std::optional<Expr> try_build(const Tree& tree) {
