@@ -35,8 +35,11 @@ void collect_symbols(const Attr& attr, std::set<Symbol>& symbols) {
 // Inputs first, as the text form has them.
 std::vector<const Leaf*> ordered_leaves(const Graph& graph) {
   std::vector<const Leaf*> leaves;
-  for (const Leaf& leaf : graph.leaves()) leaves.push_back(&leaf);
-  std::ranges::stable_partition(leaves, [](const Leaf* leaf) { return leaf->kind == LeafKind::kInput; });
+  for (const bool inputs : {true, false}) {
+    for (const Leaf& leaf : graph.leaves()) {
+      if ((leaf.kind == LeafKind::kInput) == inputs) leaves.push_back(&leaf);
+    }
+  }
   return leaves;
 }
 
