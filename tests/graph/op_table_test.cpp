@@ -128,6 +128,10 @@ void check_gradients(const Sample& sample) {
     if (is_float(dtype) && dtype != DType::kF64) return;  // too coarse for differences
     if (dtype == DType::kF64) wrt.push_back(formal[i]), positions.push_back(i);
   }
+  for (ValueRef output : sample.graph.outputs()) {
+    const DType dtype = sample.graph.type(output).dtype;
+    if (is_float(dtype) && dtype != DType::kF64) return;
+  }
   if (wrt.empty()) return;
   const Result<Graph> gradients = differentiate(sample.graph, wrt);
   ASSERT_TRUE(gradients.ok()) << gradients.diagnostic().text();
@@ -159,13 +163,13 @@ TEST_P(DifferentiableOps, GradientAgreesWithFiniteDifferences) {
 // The sample with a symbol for each size: 3 becomes S3. Nothing, where the op or its attributes need the numbers.
 std::optional<Graph> with_symbolic_sizes(const Sample& sample) {
   Graph graph(sample.graph.name());
-  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {size, size});
+  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {2, 64});
   const Node& node = sample.graph.nodes()[0];
   std::map<ValueRef, ValueRef> map;
   for (const Leaf& leaf : sample.graph.leaves()) {
     TensorType type = sample.graph.type(leaf.value);
     for (Expr& size : type.shape) {
-      if (size.constant() >= 2 && size.constant() <= 8) size = Symbol(fmt::format("S{}", size.constant()));
+      if (size.is_constant() && size.constant() >= 2 && size.constant() <= 8) size = Symbol(fmt::format("S{}", size.constant()));
     }
     map[leaf.value] = graph.add_input(leaf.name, type);
   }

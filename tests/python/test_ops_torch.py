@@ -33,7 +33,7 @@ DTYPES = {
 SIGNED_ZERO_FAMILIES = {"unary", "binary"}
 
 # Ops whose peer gives another zero, and why.
-UNSIGNED_ZEROS = {}
+UNSIGNED_ZEROS = dict.fromkeys(("maximum", "minimum", "fmax", "fmin"), "its vectors and their tails choose differently")
 
 HALVES = (torch.float16, torch.bfloat16)
 LARGE = {torch.float64: 1e300, torch.float32: 1e30, torch.bfloat16: 1e30, torch.float16: 3e4}

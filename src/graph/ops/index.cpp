@@ -254,6 +254,34 @@ Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& ind
   return b.op("index_put", operands, {{"reduce", std::string(reduce)}, {"wrap", wrap}});
 }
 
+std::vector<Value> index_along(Builder& b, int64_t dim, Value index) {
+  std::vector<Value> indices(static_cast<size_t>(dim) + 1);
+  indices.back() = b.reshape(index, {element_count(index.shape())});
+  return indices;
+}
+
+Value with_dims(Builder& b, Value x) { return x.rank() == 0 ? b.reshape(x, {1}) : x; }
+
+void check_places(InferContext& c, size_t x, size_t index) {
+  const Shape one = {1};
+  const Shape& large = c.type(x).rank() == 0 ? one : c.type(x).shape;
+  const Shape& small = c.type(index).rank() == 0 ? one : c.type(index).shape;
+  const auto along = static_cast<size_t>(c.dim("dim", x));
+  bool fits = large.size() == small.size();
+  for (size_t dim = 0; fits && dim < large.size(); ++dim) fits = dim == along || c.facts().less_equal(small[dim], large[dim]);
+  if (fits) return;
+  fail("the index is {} for {}: it must have the same rank, and not be larger in a dimension other than {}",
+       to_string(c.type(index)), to_string(c.type(x)), along);
+}
+
+std::vector<Value> index_places(Builder& b, Value index, int64_t dim) {
+  std::vector<Value> indices;
+  for (int64_t other = 0; other < index.rank(); ++other) {
+    indices.push_back(other == dim ? index : aligned_iota(b, index.size(other), other, index.rank()));
+  }
+  return indices;
+}
+
 Value aligned_iota(Builder& b, const Expr& size, int64_t dim, int64_t rank) {
   Shape shape(static_cast<size_t>(rank), 1);
   shape[static_cast<size_t>(dim)] = size;
@@ -265,7 +293,11 @@ Value symbolic_scalar(Builder& b, const Expr& value) { return b.full(value, {}, 
 }  // namespace ops
 
 OpFamily index_ops() {
-  static const OpDef* const ops[] = {&kIndex, &kIndexPut};
+  static const std::vector<const OpDef*> ops = [] {
+    std::vector<const OpDef*> all = {&kIndex, &kIndexPut};
+    for (OpFamily part : {lookup_ops(), scatter_ops()}) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
   return ops;
 }
 

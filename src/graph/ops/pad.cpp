@@ -1,5 +1,6 @@
 // Padding: elements around a tensor.
-#include "graph/ops/common.h"
+#include "graph/ops/index.h"
+#include "support/checked.h"
 
 namespace tenon {
 namespace {
@@ -68,10 +69,96 @@ const OpDef kPad{
                        "T[5]; low=[-2], high=[-3]", "f32[2, 2]; low=[1, 0], high=[0, 0], value=0.1",
                        "f16[2]; low=[1], high=[1], value=inf", "T[2, 1, 2]; low=[0, 1, 0], high=[1, 0, 0]"}};
 
+// ---- padding with elements of x ----------------------------------------------------------------------------------------
+
+// Each dimension by itself: the padded index i, less `low`, is mapped to the index of x that it repeats.
+using Fold = Value (*)(Builder& b, Value i, const Expr& size);
+
+Value reflected(Builder& b, Value i, const Expr& size) {
+  const Value last = symbolic_scalar(b, size - 1);
+  return last - b.abs(last - b.abs(i));
+}
+
+Value replicated(Builder& b, Value i, const Expr& size) {
+  return b.minimum(b.maximum(i, b.integer(0)), symbolic_scalar(b, size - 1));
+}
+
+Value wrapped(Builder& b, Value i, const Expr& size) { return b.op("remainder", {i, symbolic_scalar(b, size)}); }
+
+Semantics pad_by(Fold fold) {
+  return composite([fold](ExpandContext& e) -> std::vector<Value> {
+    Value x = e.in();
+    for (int64_t dim = 0; dim < x.rank(); ++dim) {
+      const Expr& low = e.exprs("low")[static_cast<size_t>(dim)];
+      const Expr& high = e.exprs("high")[static_cast<size_t>(dim)];
+      if (low.is_constant(0) && high.is_constant(0)) continue;
+      const Expr size = x.size(dim);
+      const Value places = fold(e, e.iota(size + low + high) - symbolic_scalar(e, low), size);
+      x = index(e, x, index_along(e, dim, places));
+    }
+    return {x};
+  });
+}
+
+// The rule of a padding that can repeat at most `reach(size)` elements on each side.
+InferFn padded_within(Expr (*reach)(const Expr& size)) {
+  return [reach](InferContext& c) -> Types {
+    Types types = padded(c);
+    for (size_t dim = 0; dim < types[0].shape.size(); ++dim) {
+      const Expr most = reach(c.type(0).shape[dim]);
+      for (const Expr& amount : {c.exprs("low")[dim], c.exprs("high")[dim]}) {
+        if (!c.facts().less_equal(1, amount) || !c.facts().less_equal(most + 1, amount)) continue;
+        fail("{} cannot be padded by {} in dimension {}: at most by {}", to_string(c.type(0)), to_string(amount), dim,
+             to_string(most));
+      }
+    }
+    return types;
+  };
+}
+
+const Samples kFoldSamples = {"T[4]; low=[1], high=[2]", "T[3, 4]; low=[1, 0], high=[1, 3]", "T[2, 3]; low=[1, -1], high=[0, 1]",
+                              "T[2, 2, 3]; low=[1, 1, 2], high=[0, 1, 2]", "T[5]; low=[-2], high=[-1]", "T[3]; low=[0], high=[0]"};
+
+const OpDef kPadReflect{
+    .name = "pad_reflect",
+    .family = "pad",
+    .doc = "Surrounds x with its reflection in its outer elements, which are not repeated. Negative amounts crop.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = kAmounts,
+    .infer = padded_within([](const Expr& size) { return size - 1; }),
+    .semantics = pad_by(reflected),
+    .gradient = ByExpansion{},
+    .peer = torch_is("F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='reflect')[0, 0]"),
+    .samples = kFoldSamples};
+
+const OpDef kPadReplicate{
+    .name = "pad_replicate",
+    .family = "pad",
+    .doc = "Surrounds x with its outer elements, repeated. Negative amounts crop.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = kAmounts,
+    .infer = padded_within([](const Expr& size) { return size.is_constant(0) ? size : Expr(kInt64Max - 1); }),
+    .semantics = pad_by(replicated),
+    .gradient = ByExpansion{},
+    .peer = torch_is("F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='replicate')[0, 0]"),
+    .samples = kFoldSamples + Samples{"T[2]; low=[5], high=[0]"}};
+
+const OpDef kPadCircular{
+    .name = "pad_circular",
+    .family = "pad",
+    .doc = "Surrounds x with itself, as if it went on and on. Negative amounts crop.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = kAmounts,
+    .infer = padded_within([](const Expr& size) { return size; }),
+    .semantics = pad_by(wrapped),
+    .gradient = ByExpansion{},
+    .peer = torch_is("F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='circular')[0, 0]"),
+    .samples = kFoldSamples + Samples{"T[2]; low=[2], high=[1]"}};
+
 }  // namespace
 
 OpFamily pad_ops() {
-  static const OpDef* const ops[] = {&kPad};
+  static const OpDef* const ops[] = {&kPad, &kPadReflect, &kPadReplicate, &kPadCircular};
   return ops;
 }
 
