@@ -247,7 +247,7 @@ const OpDef kGroupNorm{
                      "(w.reshape(w.shape[0], groups, math.prod(w.shape[1:]) // groups)))"
                      "(x.to(torch.promote_types(x.dtype, torch.float32)))"),
     .samples = Samples{"T[2, 4, 3], T[4], T[4]; groups=2", "T[2, 4, 2, 2], none, none; groups=4, eps=0.1",
-                       "T[3, 2], T[2], none; groups=1", "T[1, 6, 2], none, T[6]; groups=3",
+                       "T[3, 2], T[2], none; groups=1", "T[1, 6, 2], T[6], T[6]; groups=3",
                        "T[0, 4, 2], T[4], T[4]; groups=2", "bf16[2, 4, 3], f32[4], f32[4]; groups=2"},
     .special_values = kSpecialsPerChannel};
 

@@ -43,7 +43,7 @@ const std::vector<AttrDef> kVarianceAttrs = {
     {"correction", AttrKind::kReal, "subtracted from the count in the divisor", Attr(1.0)},
     reduction_attrs()[1]};
 const Samples kVarianceSamples = kMomentSamples + Samples{"T[3, 4]; dims=[1], correction=0.0", "T[5]; correction=0.5",
-                                                          "T[2, 3]; dims=[0], correction=2.0", "T[1, 3]; dims=[0]",
+                                                          "T[3, 3]; dims=[0], correction=2.0", "T[1, 3]; dims=[0]",
                                                           "T[2, 3, 4]; dims=[0, -1], correction=2.0, keepdim=true"};
 
 // What a sum of squared deviations is divided by. Never negative, as in PyTorch.
