@@ -102,22 +102,16 @@ class Evaluator {
     return attrs;
   }
 
-  // Only a symbol that the node itself defines, as a size of its results, may still be open.
-  void require_bound(const Node& node, const std::vector<Attr>& attrs) const {
-    const auto is_defined_here = [&](Symbol symbol) {
-      return std::ranges::any_of(node.results, [&](ValueRef result) {
-        return std::ranges::any_of(graph_.type(result).shape, [&](const Expr& size) { return size == Expr(symbol); });
-      });
-    };
+  // Only a symbol that the node itself defines may still be open.
+  static void require_bound(const Node& node, const std::vector<Attr>& attrs) {
     const auto require = [&](const Expr& expr) {
       if (expr.is_constant()) return;
-      for (const Symbol& symbol : symbols_of(expr)) {
-        if (!is_defined_here(symbol)) fail("{}: no input binds the symbol {}", node.op->name.get(), symbol.name());
-      }
+      fail("{}: no input binds the symbol {}", node.op->name.get(), symbols_of(expr)[0].name());
     };
-    for (const Attr& attr : attrs) {
-      if (const auto* expr = std::get_if<Expr>(&attr)) require(*expr);
-      if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) std::ranges::for_each(*exprs, require);
+    for (size_t i = 0; i < attrs.size(); ++i) {
+      if (node.op->attrs[i].kind == AttrKind::kSymbol) continue;
+      if (const auto* expr = std::get_if<Expr>(&attrs[i])) require(*expr);
+      if (const auto* exprs = std::get_if<std::vector<Expr>>(&attrs[i])) std::ranges::for_each(*exprs, require);
     }
   }
 
