@@ -122,8 +122,15 @@ class NodeContext : public Builder, public OpView {
  public:
   NodeContext(Graph& graph, const Node& node, std::vector<Value> operands, Location location = {});
 
+  // Both bases have these: op("exp", {x}) makes a node, op() is the record; integer(1) makes one, integer("dim") reads one.
+  using Builder::integer;
+  using Builder::op;
+  using OpView::integer;
+  using OpView::op;
+
   Value in(size_t operand = 0) const { return operands_[operand]; }  // empty when it is absent
   const std::vector<Value>& operands() const { return operands_; }
+  Facts facts() const { return Facts(graph().symbols()); }
 
  private:
   std::vector<Value> operands_;

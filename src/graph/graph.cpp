@@ -96,7 +96,7 @@ NodeRef Graph::add_node(const OpDef& op, std::vector<ValueRef> operands, std::ve
     check(!operand || owns(operand), "an operand of {} belongs to another graph", op.name.get());
     types.push_back(operand ? &type(operand) : nullptr);
   }
-  std::vector<TensorType> result_types = infer(op, types, attrs);
+  std::vector<TensorType> result_types = infer(op, types, attrs, Facts(symbols_));
   const NodeRef ref{static_cast<uint32_t>(nodes_.size())};
   nodes_.push_back({&op, std::move(operands), std::move(attrs), {}, std::move(location)});
   std::vector<ValueRef>& results = nodes_.back().results;
@@ -128,6 +128,7 @@ void Graph::set_outputs(std::vector<ValueRef> outputs) {
 
 void Graph::declare_symbol(Symbol symbol, symbolic::Interval range) {
   if (range.low > range.high) fail("symbol {} has the empty range [{}, {}]", symbol.name(), range.low, range.high);
+  if (!nodes_.empty()) fail("symbol {} must be declared before the first node", symbol.name());
   if (!symbols_.emplace(symbol, range).second) fail("symbol {} is declared twice", symbol.name());
 }
 

@@ -86,7 +86,8 @@ class Graph {
   void add_update(ValueRef target, ValueRef value);
   void clear_updates() { updates_.clear(); }
   void set_outputs(std::vector<ValueRef> outputs);
-  // What is known of a symbol; one that is not declared is at least 0, as a size is.
+  // What is known of a symbol; one that is not declared is at least 0, as a size is. Declared before the first
+  // node: the types of nodes may follow from it.
   void declare_symbol(Symbol symbol, symbolic::Interval range);
   // Gives a parameter or buffer its data. The type must match.
   void bind(std::string_view name, Tensor data);

@@ -147,9 +147,10 @@ const Expr& OpView::expr(std::string_view name) const { return get<Expr>(name); 
 std::span<const int64_t> OpView::ints(std::string_view name) const { return get<std::vector<int64_t>>(name); }
 std::span<const Expr> OpView::exprs(std::string_view name) const { return get<std::vector<Expr>>(name); }
 
-std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs) {
+std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs,
+                              const Facts& facts) {
   check_operands(op, types);
-  InferContext context(op, types, attrs);
+  InferContext context(op, types, attrs, facts);
   try {
     return op.infer.get()(context);
   } catch (const Error& error) {

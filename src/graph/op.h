@@ -123,6 +123,12 @@ struct Domain {
   double high = 3;
 };
 
+// A record is known by its address: it cannot be copied.
+struct Pinned {
+  Pinned() = default;
+  Pinned(const Pinned&) = delete;
+};
+
 // ---- the record -----------------------------------------------------------------------------------------------------
 
 struct OpDef {
@@ -142,6 +148,7 @@ struct OpDef {
   Required<std::vector<std::string>> samples;
   Domain domain = {};
   bool special_values = true;  // also test NaN, Inf, -0 and extreme integers
+  Pinned pinned = {};
 
   bool is_composite() const { return std::holds_alternative<Expansion>(semantics.get()); }
   const AttrDef* attr_named(std::string_view name) const;
@@ -195,11 +202,18 @@ class OpView {
 
 class InferContext : public OpView {
  public:
-  using OpView::OpView;
+  InferContext(const OpDef& op, std::vector<const TensorType*> types, std::span<const Attr> attrs, Facts facts)
+      : OpView(op, std::move(types), attrs), facts_(facts) {}
+
+  const Facts& facts() const { return facts_; }
+
+ private:
+  Facts facts_;
 };
 
 // Checks operand counts, operand dtypes and attribute kinds against the record, then applies its rule.
-std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs);
+std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs,
+                              const Facts& facts = {});
 
 // Attributes in the record's order, defaults filled in. Fails for an unknown, missing or ill-typed one.
 std::vector<Attr> complete_attrs(const OpDef& op, NamedAttrs named);

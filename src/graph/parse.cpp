@@ -66,7 +66,7 @@ class Parser {
 
   // What is wrong inside `body` is reported at `where`, unless it knows better.
   template <class Body>
-  auto located(const Location& where, Body&& body) {
+  decltype(auto) located(const Location& where, Body&& body) {
     try {
       return body();
     } catch (const Error& error) {

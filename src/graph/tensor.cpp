@@ -112,6 +112,12 @@ int64_t Tensor::offset(int64_t position) const {
 
 void Tensor::copy_from(const Tensor& source) {
   check(shape_ == source.shape_, "copy_from needs equal shapes");
+  if (dtype_ == source.dtype_) {  // bit for bit: a NaN keeps its payload
+    const int64_t size = size_of(dtype_);
+    return for_each_index(shape_, [&](const Sizes& index) {
+      std::memcpy(at(offset(index)), source.at(source.offset(index)), static_cast<size_t>(size));
+    });
+  }
   const bool through_integers = is_integral(source.dtype_);
   for_each_index(shape_, [&](const Sizes& index) {
     const int64_t from = source.offset(index);

@@ -50,6 +50,41 @@ Sizes evaluate(std::span<const Expr> shape, const symbolic::Bindings& bindings) 
   return sizes;
 }
 
+symbolic::Ranges Facts::ranges_of(const Expr& a, const Expr& b) const {
+  symbolic::Ranges ranges;
+  for (const Expr* expr : {&a, &b}) {
+    for (const Symbol& symbol : symbols_of(*expr)) {
+      const bool declared = declared_ && declared_->contains(symbol);
+      ranges.emplace(symbol, declared ? declared_->at(symbol) : symbolic::Interval::at_least(0));
+    }
+  }
+  return ranges;
+}
+
+bool Facts::equal(const Expr& a, const Expr& b) const { return a == b || provably_equal(a, b, ranges_of(a, b)); }
+
+bool Facts::less_equal(const Expr& a, const Expr& b) const {
+  using symbolic::Kind;
+  if (provably_less_equal(a, b, ranges_of(a, b))) return true;
+  // Bounds forget that both sides share a symbol; minimum and maximum are decided operand by operand.
+  const auto below_b = [&](const Expr& operand) { return less_equal(operand, b); };
+  const auto above_a = [&](const Expr& operand) { return less_equal(a, operand); };
+  if (a.kind() == Kind::kMax && std::ranges::all_of(a.operands(), below_b)) return true;
+  if (a.kind() == Kind::kMin && std::ranges::any_of(a.operands(), below_b)) return true;
+  if (b.kind() == Kind::kMin && std::ranges::all_of(b.operands(), above_a)) return true;
+  return b.kind() == Kind::kMax && std::ranges::any_of(b.operands(), above_a);
+}
+
+Expr Facts::min(const Expr& a, const Expr& b) const {
+  if (less_equal(a, b)) return a;
+  return less_equal(b, a) ? b : symbolic::min(a, b);
+}
+
+Expr Facts::max(const Expr& a, const Expr& b) const {
+  if (less_equal(a, b)) return b;
+  return less_equal(b, a) ? a : symbolic::max(a, b);
+}
+
 Shape broadcast(std::span<const Expr> a, std::span<const Expr> b) {
   if (a.size() < b.size()) std::swap(a, b);
   Shape result(a.begin(), a.end());

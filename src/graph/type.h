@@ -25,6 +25,7 @@ struct TensorType {
 };
 
 std::string to_string(std::span<const Expr> shape);  // "[N, 784]"
+inline std::string to_string(const Shape& shape) { return to_string(std::span<const Expr>(shape)); }
 std::string to_string(const TensorType& type);       // "f32[N, 784]"
 
 TensorType type_of(const Tensor& tensor);
@@ -32,6 +33,27 @@ Shape to_shape(std::span<const int64_t> sizes);
 Expr element_count(std::span<const Expr> shape);
 bool is_static(std::span<const Expr> shape);
 Sizes evaluate(std::span<const Expr> shape, const symbolic::Bindings& bindings);
+
+// What is known of sizes: the declared ranges of a graph's symbols; any other symbol is at least 0, as a size is. Shape
+// rules decide with it, and simplify no further than they must, so that a size keeps its form from node to node.
+class Facts {
+ public:
+  Facts() = default;
+  explicit Facts(const symbolic::Ranges& declared) : declared_(&declared) {}  // which must outlive the facts
+
+  // True when it is proven; false is "unknown".
+  bool equal(const Expr& a, const Expr& b) const;
+  bool less_equal(const Expr& a, const Expr& b) const;
+
+  // Without what is proven not to matter.
+  Expr min(const Expr& a, const Expr& b) const;
+  Expr max(const Expr& a, const Expr& b) const;
+
+ private:
+  symbolic::Ranges ranges_of(const Expr& a, const Expr& b) const;
+
+  const symbolic::Ranges* declared_ = nullptr;
+};
 
 // PyTorch's broadcasting: shapes are aligned at the right, and a size 1 stretches. A symbolic size stretches nothing:
 // N against 5 is an error, because N could be anything. Throws an Error that names the sizes.

@@ -67,7 +67,7 @@ class Verifier {
   void verify_types(const Node& node) const {
     std::vector<const TensorType*> types;
     for (ValueRef operand : node.operands) types.push_back(operand ? &graph_.type(operand) : nullptr);
-    const std::vector<TensorType> inferred = infer(*node.op, types, node.attrs);
+    const std::vector<TensorType> inferred = infer(*node.op, types, node.attrs, Facts(graph_.symbols()));
     const auto same = [&](const TensorType& type, ValueRef result) { return type == graph_.type(result); };
     if (!std::ranges::equal(inferred, node.results, same)) {
       fail_at(node.location, "the result types of {} do not follow from its operands", node.op->name.get());

@@ -1,11 +1,224 @@
+// Each node is simplified as it is copied, when its operands are simple already, so one walk is enough. Every rule is exact:
+// it keeps each bit of the result, signed zeros and NaN included.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <unordered_map>
+
+#include "backends/reference/evaluate.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon {
+namespace {
+
+// Folding stops where it would grow the program or take long.
+constexpr int64_t kLargestFolded = 4096;     // elements of a result
+constexpr int64_t kLargestOperands = 65536;  // elements of all operands
+
+// A node of the new graph to be: its op, its simplified operands and its attributes.
+class Candidate {
+ public:
+  Candidate(Graph& graph, const Node& node, std::vector<ValueRef> operands, const TensorType& type)
+      : graph_(graph), node_(node), operands_(std::move(operands)), type_(type) {}
+
+  Graph& graph() const { return graph_; }
+  const Node& node() const { return node_; }
+  const TensorType& type() const { return type_; }  // of the first result
+  const std::vector<ValueRef>& operands() const { return operands_; }
+  ValueRef in(size_t i) const { return operands_[i]; }
+  const TensorType& in_type(size_t i) const { return graph_.type(in(i)); }
+  OpView view() const {
+    std::vector<const TensorType*> types;
+    for (ValueRef operand : operands_) types.push_back(operand ? &graph_.type(operand) : nullptr);
+    return OpView(*node_.op, std::move(types), node_.attrs);
+  }
+
+  // The operand, if it already is what the node gives.
+  ValueRef pass_through(size_t i) const { return in_type(i) == type_ ? in(i) : ValueRef(); }
+
+  // The node that makes operand i, when it is this op.
+  const Node* producer(size_t i, std::string_view op) const {
+    const NodeRef ref = graph_.producer(in(i));
+    return ref && graph_.node(ref).op->name.get() == op ? &graph_.node(ref) : nullptr;
+  }
+
+  // True when operand i is a constant, or a fill, of exactly this value.
+  bool is_all(size_t i, double value) const {
+    if (const Node* fill = producer(i, "full")) {
+      const Attr& filled = fill->attrs[0];
+      if (const auto* real = std::get_if<double>(&filled)) return same(*real, value);
+      const auto* expr = std::get_if<Expr>(&filled);
+      return expr && expr->is_constant() && same(static_cast<double>(expr->constant()), value);
+    }
+    const Leaf* leaf = graph_.leaf(in(i));
+    if (!leaf || leaf->kind != LeafKind::kConstant || leaf->data.numel() != 1) return false;
+    return same(leaf->data.real(0), value);
+  }
+
+  ValueRef add(std::string_view op, std::vector<ValueRef> operands, NamedAttrs attrs) const {
+    const OpDef& def = op_named(op);
+    const NodeRef added = graph_.add_node(def, std::move(operands), complete_attrs(def, std::move(attrs)), node_.location);
+    return graph_.node(added).results[0];
+  }
+
+ private:
+  static bool same(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
+
+  Graph& graph_;
+  const Node& node_;
+  std::vector<ValueRef> operands_;
+  const TensorType& type_;
+};
+
+// A rule gives the value that a node can be replaced by, or nothing.
+using Rule = ValueRef (*)(const Candidate&);
+
+ValueRef drop_neutral_operand(const Candidate& c, double neutral, bool either_side) {
+  if (c.is_all(1, neutral)) return c.pass_through(0);
+  if (either_side && c.is_all(0, neutral)) return c.pass_through(1);
+  return {};
+}
+
+// x + 0 is not x when x is -0: only -0 is neutral for floats.
+ValueRef simplify_add(const Candidate& c) { return drop_neutral_operand(c, is_float(c.type().dtype) ? -0.0 : 0.0, true); }
+ValueRef simplify_sub(const Candidate& c) { return drop_neutral_operand(c, 0.0, false); }
+ValueRef simplify_mul(const Candidate& c) { return drop_neutral_operand(c, 1.0, true); }
+ValueRef simplify_div(const Candidate& c) { return drop_neutral_operand(c, 1.0, false); }
+
+ValueRef undo_itself(const Candidate& c) {
+  const Node* inner = c.producer(0, c.node().op->name.get());
+  return inner && c.graph().type(inner->operands[0]) == c.type() ? inner->operands[0] : ValueRef();
+}
+
+bool holds_exactly(DType wide, DType narrow) {
+  if (wide == narrow || narrow == DType::kBool) return true;
+  if (is_float(narrow)) return is_float(wide) && promote(wide, narrow) == wide;
+  if (is_float(wide)) return (wide == DType::kF64 && narrow != DType::kI64) || (wide == DType::kF32 && size_of(narrow) <= 2);
+  return promote(wide, narrow) == wide;
+}
+
+// A cast through a dtype that holds everything is one cast.
+ValueRef simplify_cast(const Candidate& c) {
+  if (ValueRef same = c.pass_through(0)) return same;
+  const Node* inner = c.producer(0, "cast");
+  if (!inner) return {};
+  const ValueRef source = inner->operands[0];
+  if (!holds_exactly(c.in_type(0).dtype, c.graph().type(source).dtype)) return {};
+  if (c.graph().type(source) == c.type()) return source;
+  return c.add("cast", {source}, {{"dtype", c.type().dtype}});
+}
+
+ValueRef simplify_reshape(const Candidate& c) {
+  if (ValueRef same = c.pass_through(0)) return same;
+  const Node* inner = c.producer(0, "reshape");
+  if (!inner) return {};
+  if (c.graph().type(inner->operands[0]) == c.type()) return inner->operands[0];
+  return c.add("reshape", {inner->operands[0]}, {{"shape", c.type().shape}});
+}
+
+std::vector<int64_t> normalized(std::span<const int64_t> dims) {
+  std::vector<int64_t> result;
+  for (int64_t dim : dims) result.push_back(normalize_dim(dim, static_cast<int64_t>(dims.size())));
+  return result;
+}
+
+ValueRef simplify_permute(const Candidate& c) {
+  std::vector<int64_t> dims = normalized(c.view().ints("dims"));
+  if (std::ranges::is_sorted(dims)) return c.in(0);
+  const Node* inner = c.producer(0, "permute");
+  if (!inner) return {};
+  const std::vector<int64_t> first = normalized(std::get<std::vector<int64_t>>(inner->attrs[0]));
+  for (int64_t& dim : dims) dim = first[static_cast<size_t>(dim)];
+  if (std::ranges::is_sorted(dims)) return inner->operands[0];
+  return c.add("permute", {inner->operands[0]}, {{"dims", std::move(dims)}});
+}
+
+ValueRef simplify_expand(const Candidate& c) {
+  if (ValueRef same = c.pass_through(0)) return same;
+  const Node* inner = c.producer(0, "expand");
+  return inner ? c.add("expand", {inner->operands[0]}, {{"shape", c.type().shape}}) : ValueRef();
+}
+
+// A slice that keeps every element has the operand's shape: with a step of 1 it starts at 0.
+ValueRef simplify_slice(const Candidate& c) { return c.view().integer("step") == 1 ? c.pass_through(0) : ValueRef(); }
+
+ValueRef simplify_pad(const Candidate& c) {
+  const auto is_zero = [](const Expr& amount) { return amount.is_constant(0); };
+  const OpView view = c.view();
+  return std::ranges::all_of(view.exprs("low"), is_zero) ? c.pass_through(0) : ValueRef();
+}
+
+ValueRef simplify_concat(const Candidate& c) { return c.operands().size() == 1 ? c.pass_through(0) : ValueRef(); }
+
+ValueRef simplify_where(const Candidate& c) {
+  if (c.in(1) == c.in(2)) return c.pass_through(1);
+  if (c.is_all(0, 1.0)) return c.pass_through(1);
+  if (c.is_all(0, 0.0)) return c.pass_through(2);
+  return {};
+}
+
+const std::unordered_map<std::string_view, Rule>& rules() {
+  static const std::unordered_map<std::string_view, Rule> table = {
+      {"add", simplify_add},         {"sub", simplify_sub},       {"mul", simplify_mul},         {"div", simplify_div},
+      {"neg", undo_itself},          {"bitwise_not", undo_itself}, {"logical_not", undo_itself},  {"cast", simplify_cast},
+      {"reshape", simplify_reshape}, {"permute", simplify_permute}, {"expand", simplify_expand}, {"slice", simplify_slice},
+      {"pad", simplify_pad},         {"concat", simplify_concat}, {"where", simplify_where}};
+  return table;
+}
+
+bool is_symbolic(const Attr& attr) {
+  if (const auto* expr = std::get_if<Expr>(&attr)) return !expr->is_constant();
+  const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
+  return exprs && !is_static(*exprs);
+}
+
+// The results of a node whose operands are all constants, unless evaluation fails: then the error stays at run time.
+std::optional<std::vector<Tensor>> fold(const Graph& graph, const Node& node, const std::vector<ValueRef>& operands) {
+  if (operands.empty()) return std::nullopt;  // fills stay small
+  int64_t elements = 0;
+  for (ValueRef operand : operands) {
+    if (!operand) continue;
+    const Leaf* leaf = graph.leaf(operand);
+    if (!leaf || leaf->kind != LeafKind::kConstant) return std::nullopt;
+    elements += leaf->data.numel();
+  }
+  if (elements > kLargestOperands || std::ranges::any_of(node.attrs, is_symbolic)) return std::nullopt;
+  Graph single;
+  std::vector<ValueRef> copied;
+  for (ValueRef operand : operands) copied.push_back(operand ? single.add_constant(graph.leaf(operand)->data) : operand);
+  const NodeRef added = single.add_node(*node.op, std::move(copied), node.attrs);
+  for (ValueRef result : single.node(added).results) {
+    const Shape& shape = single.type(result).shape;
+    if (!is_static(shape) || element_count(evaluate(shape, {})) > kLargestFolded) return std::nullopt;
+  }
+  single.set_outputs(single.node(added).results);
+  Result<std::vector<Tensor>> results = evaluate(single, {});
+  if (!results.ok()) return std::nullopt;
+  return std::move(results).value();
+}
+
+void canonicalize_node(Rewriter& rewriter, const Node& node) {
+  Graph& target = rewriter.target();
+  std::vector<ValueRef> operands = rewriter.map(node.operands);
+  if (const auto folded = fold(target, node, operands)) {
+    std::vector<ValueRef> results;
+    for (const Tensor& tensor : *folded) results.push_back(target.add_constant(tensor));
+    return rewriter.replace(node, results);
+  }
+  const auto rule = rules().find(node.op->name.get());
+  if (rule != rules().end()) {
+    const Candidate candidate(target, node, std::move(operands), rewriter.source().type(node.results[0]));
+    if (const ValueRef simpler = rule->second(candidate)) return rewriter.replace(node, {simpler});
+  }
+  rewriter.copy(node);
+}
+
+}  // namespace
 
 Graph canonicalize(const Graph& graph) {
   Rewriter rewriter(graph);
-  for (const Node& node : graph.nodes()) rewriter.copy(node);
+  for (const Node& node : graph.nodes()) canonicalize_node(rewriter, node);
   return rewriter.finish();
 }
 

@@ -26,8 +26,9 @@ std::vector<ValueRef> Rewriter::map(const std::vector<ValueRef>& old) const {
 }
 
 void Rewriter::replace(ValueRef old, ValueRef replacement) {
-  check(source_->type(old) == target_.type(replacement), "a pass replaces {} by {}", to_string(source_->type(old)),
-        to_string(target_.type(replacement)));
+  if (source_->type(old) != target_.type(replacement)) {
+    check(false, "a pass replaces {} by {}", to_string(source_->type(old)), to_string(target_.type(replacement)));
+  }
   map_[old.id] = replacement;
   if (target_.value_name(replacement).empty()) target_.set_value_name(replacement, source_->value_name(old));
 }

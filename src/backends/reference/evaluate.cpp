@@ -83,6 +83,7 @@ class Evaluator {
       pointers.push_back(operand ? &types.back() : nullptr);
     }
     const std::vector<Attr> attrs = concrete_attrs(node);
+    require_bound(node, attrs);
     std::vector<Tensor> results = std::visit(
         [&](const auto& semantics) { return run_op(semantics, node, attrs, pointers, operands); }, node.op->semantics.get());
     store_results(node, std::move(results));
@@ -111,6 +112,25 @@ class Evaluator {
       if (auto* exprs = std::get_if<std::vector<Expr>>(&attr)) *exprs = concrete(*exprs);
     }
     return attrs;
+  }
+
+  // Only a symbol that the node itself defines, as a size of its results, may still be open.
+  void require_bound(const Node& node, const std::vector<Attr>& attrs) const {
+    const auto is_defined_here = [&](Symbol symbol) {
+      return std::ranges::any_of(node.results, [&](ValueRef result) {
+        return std::ranges::any_of(graph_.type(result).shape, [&](const Expr& size) { return size == Expr(symbol); });
+      });
+    };
+    const auto require = [&](const Expr& expr) {
+      if (expr.is_constant()) return;
+      for (const Symbol& symbol : symbols_of(expr)) {
+        if (!is_defined_here(symbol)) fail("{}: no input binds the symbol {}", node.op->name.get(), symbol.name());
+      }
+    };
+    for (const Attr& attr : attrs) {
+      if (const auto* expr = std::get_if<Expr>(&attr)) require(*expr);
+      if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) std::ranges::for_each(*exprs, require);
+    }
   }
 
   std::vector<Tensor> allocate_results(const Node& node) const {

@@ -1,8 +1,20 @@
 #include "graph/ops/common.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tenon::ops {
+
+void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from) {
+  const int64_t size = size_of(in.dtype());
+  if (out.dtype() == in.dtype()) {
+    std::memcpy(out.data() + to * size, in.data() + from * size, static_cast<size_t>(size));
+  } else if (is_float(in.dtype())) {
+    out.set_real(to, in.real(from));
+  } else {
+    out.set_integer(to, in.integer(from));
+  }
+}
 
 Types elementwise_type(InferContext& c) {
   const auto* elementwise = std::get_if<Elementwise>(&c.op().semantics.get());

@@ -47,6 +47,9 @@ inline Semantics reference(std::function<void(ReferenceContext&)> run) { return 
 inline Semantics composite(std::function<std::vector<Value>(ExpandContext&)> run) { return Expansion{std::move(run)}; }
 inline Gradient gradient(GradientFn fn) { return fn; }
 
+// Copies one element between tensors, converting its dtype; the bits stay where the dtypes are the same.
+void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from);
+
 // Two's complement, without the undefined behaviour of signed overflow.
 inline int64_t wrap_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 inline int64_t wrap_sub(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
@@ -66,6 +69,7 @@ Shape without_dims(const Shape& shape, const std::vector<int64_t>& dims, bool ke
 
 // f16 and bf16 compute in f32.
 inline DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::kF32 : dtype; }
+inline Value widen(Builder& b, Value x) { return b.cast(x, wide(x.dtype())); }
 
 // ---- samples ---------------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,272 @@
-// Reading and writing at computed indices.
-#include "graph/ops/common.h"
+// Reading and writing at computed places: `index` and `index_put`, PyTorch's advanced indexing, and what they express.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/ops/index.h"
 
 namespace tenon {
+namespace {
 
-OpFamily index_ops() { return {}; }
+using namespace ops;
+
+// ---- where advanced indexing reads and writes --------------------------------------------------------------------------
+
+// x[i0, i1, ...]: each index that is not `none` stands for one dimension of x, in order. They broadcast together.
+struct Indexing {
+  std::vector<int64_t> dims;  // of x that an index stands for
+  Shape shape;                // of the indices together
+  size_t position = 0;        // where that shape goes in the result: where the indices are, in front if they are separated
+  Shape result;
+};
+
+Indexing indexing(const OpView& v, size_t first) {
+  const TensorType& x = v.type(0);
+  const auto count = static_cast<int64_t>(v.operand_count() - first);
+  if (count > x.rank()) fail("{} indices are given for {}", count, to_string(x));
+  Indexing plan;
+  for (int64_t dim = 0; dim < x.rank(); ++dim) {
+    const size_t operand = first + static_cast<size_t>(dim);
+    if (!v.has(operand)) {
+      plan.result.push_back(x.size(dim));
+      continue;
+    }
+    if (v.type(operand).dtype == DType::kBool) fail("a bool mask cannot be an index: use its nonzero");
+    plan.dims.push_back(dim);
+    plan.shape = broadcast(plan.shape, v.type(operand).shape);
+  }
+  const bool adjacent = !plan.dims.empty() && plan.dims.back() - plan.dims.front() + 1 == std::ssize(plan.dims);
+  if (adjacent) plan.position = static_cast<size_t>(plan.dims.front());
+  plan.result.insert(plan.result.begin() + static_cast<int64_t>(plan.position), plan.shape.begin(), plan.shape.end());
+  return plan;
+}
+
+// An element of a tensor that broadcasts to the shape of `index`.
+int64_t broadcast_offset(const Tensor& tensor, std::span<const int64_t> index) {
+  const auto own = index.last(static_cast<size_t>(tensor.rank()));
+  Sizes at(own.begin(), own.end());
+  for (size_t dim = 0; dim < at.size(); ++dim) at[dim] = tensor.shape()[dim] == 1 ? 0 : at[dim];
+  return tensor.offset(at);
+}
+
+int64_t checked_index(int64_t index, int64_t size, int64_t dim, bool wrap) {
+  const int64_t from_start = wrap && index < 0 ? index + size : index;
+  if (from_start < 0 || from_start >= size) fail("index {} is out of range for dimension {} of size {}", index, dim, size);
+  return from_start;
+}
+
+// Visits each index of the result with the index of x that it means, in row-major order.
+template <class Body>
+void for_each_indexed(ReferenceContext& c, size_t first, Body body) {
+  const Indexing plan = indexing(c, first);
+  const Sizes& shape = c.in().shape();
+  for_each_index(evaluate(plan.result, {}), [&](const Sizes& at) {
+    const auto indices_at = std::span(at).subspan(plan.position, plan.shape.size());
+    Sizes place;
+    size_t next = 0;  // of `at`, the next that no index stands for
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      if (c.has(first + dim)) {
+        const Tensor& index = c.in(first + dim);
+        const int64_t value = index.integer(broadcast_offset(index, indices_at));
+        place.push_back(checked_index(value, shape[dim], static_cast<int64_t>(dim), c.flag("wrap")));
+      } else {
+        if (next == plan.position) next += plan.shape.size();
+        place.push_back(at[next++]);
+      }
+    }
+    body(at, place);
+  });
+}
+
+std::vector<Value> indices_of(const NodeContext& n, size_t first) {
+  return {n.operands().begin() + static_cast<int64_t>(first), n.operands().end()};
+}
+
+const AttrDef kWrap = {"wrap", AttrKind::kBool, "negative indices count from the end; else they are out of range", Attr(true)};
+
+const OpDef kIndex{
+    .name = "index",
+    .family = "index",
+    .doc = "x[indices], PyTorch's advanced indexing. The indices broadcast together, each standing for one dimension of x; "
+           "`none` keeps a dimension. Their shape takes the place of the dimensions that they stand for; it comes first "
+           "when a kept dimension is between them. An index out of range is a run-time error.",
+    .operands = std::vector<OperandDef>{{"x"}, {"indices", kIndices | kBools, Arity::kVariadicOptional}},
+    .attrs = {kWrap},
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, indexing(c, 1).result}}; },
+    .semantics = reference([](ReferenceContext& c) {
+      int64_t position = 0;
+      for_each_indexed(c, 1, [&](const Sizes&, const Sizes& place) {
+        copy_element(c.out(), position++, c.in(), c.in().offset(place));
+      });
+    }),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      std::vector<Value> gradients(g.operands().size());
+      gradients[0] = index_put(g, g.full_like(g.in(), 0), g.dout(), indices_of(g, 1), "add", g.flag("wrap"));
+      return gradients;
+    }),
+    .peer = torch_is("torch.ops.aten.index.Tensor(x, indices)"),
+    .samples = Samples{"T[5], i64[3] in -5..4", "T[4, 3], i64[2] in 0..3", "T[4, 3], none, i32[2, 2] in -3..2",
+                       "T[4, 3], i64[2, 1] in 0..3, i64[3] in 0..2; wrap=false", "T[3], i64[] in 0..2",
+                       "T[2, 3, 4], i64[2] in 0..1, none, i64[2] in 0..3", "T[2, 3, 4], none, i64[2] in 0..2, i32[] in 0..3",
+                       "T[2, 3, 2, 2], none, i64[2] in 0..2, none, i64[3, 1] in 0..1", "T[0, 3], i64[0]",
+                       "T[3, 0], i64[2] in 0..2", "T[2, 2]", "T[2, 2], none", "T[], none", "T[2, 3], i64[1] in 0..1, none"}};
+
+// ---- index_put ---------------------------------------------------------------------------------------------------------
+
+// How a written value meets the one that is there.
+struct Reduction {
+  std::string_view name;
+  double (*real)(double, double);
+  int64_t (*integer)(int64_t, int64_t);
+};
+
+double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+
+constexpr Reduction kReductions[] = {
+    {"set", [](double, double b) { return b; }, [](int64_t, int64_t b) { return b; }},
+    {"add", [](double a, double b) { return a + b; }, wrap_add},
+    {"mul", [](double a, double b) { return a * b; }, wrap_mul},
+    {"amax", greater, [](int64_t a, int64_t b) { return std::max(a, b); }},
+    {"amin", lesser, [](int64_t a, int64_t b) { return std::min(a, b); }}};
+
+const Reduction& reduction_of(const OpView& v) {
+  const std::string& name = v.string("reduce");
+  const auto found = std::ranges::find(kReductions, name, &Reduction::name);
+  if (found == std::end(kReductions)) fail("reduce \"{}\" is not one of set, add, mul, amax, amin", name);
+  return *found;
+}
+
+// Reduces in the wide domain, and rounds once. `wide` are the elements of the result in that domain.
+template <class T, class Read, class Combine>
+void reduce_into(ReferenceContext& c, std::vector<T>& wide, Read read, Combine combine) {
+  for_each_indexed(c, 2, [&](const Sizes& at, const Sizes& place) {
+    T& element = wide[static_cast<size_t>(c.out().offset(place))];
+    element = combine(element, read(c.in(1), broadcast_offset(c.in(1), at)));
+  });
+}
+
+void put(ReferenceContext& c) {
+  const Reduction& reduction = reduction_of(c);
+  const int64_t count = c.out().numel();
+  std::vector<double> reals;
+  std::vector<int64_t> integers;
+  if (is_float(c.out().dtype())) {
+    for (int64_t i = 0; i < count; ++i) reals.push_back(c.in().real(c.in().offset(i)));
+    reduce_into(c, reals, [](const Tensor& t, int64_t at) { return t.real(at); }, reduction.real);
+    for (int64_t i = 0; i < count; ++i) c.out().set_real(i, reals[static_cast<size_t>(i)]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) integers.push_back(c.in().integer(c.in().offset(i)));
+    reduce_into(c, integers, [](const Tensor& t, int64_t at) { return t.integer(at); }, reduction.integer);
+    for (int64_t i = 0; i < count; ++i) c.out().set_integer(i, integers[static_cast<size_t>(i)]);
+  }
+}
+
+// What the gradients of index_put have in common.
+struct PutGradient {
+  explicit PutGradient(GradContext& context)
+      : g(context),
+        indices(indices_of(context, 2)),
+        values(g.expand(g.in(1), indexing(g, 2).result)) {}
+
+  Value read(Value x) { return index(g, x, indices, g.flag("wrap")); }
+  Value write(Value x, Value v, std::string_view how) { return index_put(g, x, v, indices, how, g.flag("wrap")); }
+
+  std::vector<Value> run() {
+    const std::string& reduce = g.string("reduce");
+    std::vector<Value> gradients(g.operands().size());
+    const auto set_first_two = [&](std::pair<Value, Value> both) { std::tie(gradients[0], gradients[1]) = both; };
+    if (reduce == "set") set_first_two({write(g.dout(), g.scalar(0, g.dout().dtype()), "set"), read(g.dout())});
+    if (reduce == "add") set_first_two({g.dout(), read(g.dout())});
+    if (reduce == "mul") set_first_two(product());
+    if (reduce == "amax" || reduce == "amin") set_first_two(extremum());
+    return gradients;
+  }
+
+  // The product of the others: division is exact enough unless the value is zero, and then only one zero leaves anything.
+  std::pair<Value, Value> product() {
+    const Value one = g.scalar(1, values.dtype());
+    const Value none = g.scalar(0, values.dtype());
+    const Value is_zero = g.compare("eq", values, 0);
+    const Value nonzero = g.where(is_zero, one, values);
+    const Value zeros = read(write(g.full(Expr(0), g.in().shape(), DType::kI64), g.cast(is_zero, DType::kI64), "add"));
+    const Value others = read(g.dout() * write(g.in(), nonzero, "mul"));
+    const Value of_zero = g.where(g.compare("eq", zeros, 1), others, none);
+    const Value of_nonzero = g.where(g.compare("eq", zeros, 0), others / nonzero, none);
+    return {g.dout() * write(g.full_like(g.in(), 1), g.in(1), "mul"), g.where(is_zero, of_zero, of_nonzero)};
+  }
+
+  // Those that are the extremum share it evenly.
+  std::pair<Value, Value> extremum() {
+    const Value x_is_it = g.cast(g.compare("eq", g.in(), g.out()), g.dout().dtype());
+    const Value value_is_it = g.cast(g.compare("eq", values, read(g.out())), g.dout().dtype());
+    const Value share = g.dout() / write(x_is_it, value_is_it, "add");
+    return {x_is_it * share, value_is_it * read(share)};
+  }
+
+  GradContext& g;
+  std::vector<Value> indices;
+  Value values;
+};
+
+const OpDef kIndexPut{
+    .name = "index_put",
+    .family = "index",
+    .doc = "x with values written at x[indices], which they broadcast to (see `index`). `reduce` says how a value meets the "
+           "one that is there: set, add, mul, amax, amin. Where indices repeat, \"set\" keeps the last value in row-major "
+           "order; its gradient, as in PyTorch, takes them all to be kept. The others reduce in at least f32 and round once.",
+    .operands = std::vector<OperandDef>{{"x"}, {"values"}, {"indices", kIndices | kBools, Arity::kVariadicOptional}},
+    .attrs = {{"reduce", AttrKind::kString, "set, add, mul, amax or amin", Attr(std::string("set"))}, kWrap},
+    .infer = [](InferContext& c) -> Types {
+      reduction_of(c);
+      if (c.type(0).dtype != c.type(1).dtype) {
+        fail("values of dtype {} cannot be written into {}", name_of(c.type(1).dtype), name_of(c.type(0).dtype));
+      }
+      check_broadcasts_to(c.type(1).shape, indexing(c, 2).result);
+      return {c.type(0)};
+    },
+    .semantics = reference(put),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return PutGradient(g).run(); }),
+    .peer = torch_is("torch.ops.aten.index_put(x, indices, values, reduce == 'add') if reduce in ('set', 'add') else "
+                     "(lambda at: x.flatten().scatter_reduce(0, at.flatten(), values.expand(at.shape).flatten(), "
+                     "{'mul': 'prod'}.get(reduce, reduce)).reshape(x.shape))"
+                     "(torch.ops.aten.index.Tensor(torch.arange(x.numel()).reshape(x.shape), indices))"),
+    // Writes that collide are undefined in PyTorch when they set.
+    .samples = Samples{"T[5], T[1], i64[1] in -5..4", "T[4, 3], T[1, 3], i64[1] in 0..3", "T[4, 3], T[], i64[2] in 0..3",
+                       "T[3, 4], T[3, 1], none, i32[1] in -4..3", "T[2, 3, 4], T[1, 3], i64[1] in 0..1, none, i64[1] in 0..3",
+                       "T[3], T[], i64[] in 0..2; wrap=false", "T[0, 3], T[0, 3], i64[0]",
+                       "T[4, 3], T[3], i64[5] in -4..3; reduce=\"add\"", "T[3, 3], T[2, 4], i64[2, 1] in 0..2, i64[4] in 0..2; reduce=\"add\"",
+                       "T[4], T[6], i64[6] in 0..3; reduce=\"mul\"", "T[4, 2], T[3, 2], i64[3] in 0..3; reduce=\"amax\"",
+                       "T[2, 4], T[2, 3], none, i64[3] in -4..3; reduce=\"amin\""}};
+
+}  // namespace
+
+namespace ops {
+
+Value index(Builder& b, Value x, const std::vector<Value>& indices, bool wrap) {
+  std::vector<Value> operands = {x};
+  operands.insert(operands.end(), indices.begin(), indices.end());
+  return b.op("index", operands, {{"wrap", wrap}});
+}
+
+Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& indices, std::string_view reduce, bool wrap) {
+  std::vector<Value> operands = {x, values};
+  operands.insert(operands.end(), indices.begin(), indices.end());
+  return b.op("index_put", operands, {{"reduce", std::string(reduce)}, {"wrap", wrap}});
+}
+
+Value aligned_iota(Builder& b, const Expr& size, int64_t dim, int64_t rank) {
+  Shape shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(dim)] = size;
+  return b.reshape(b.iota(size), shape);
+}
+
+Value symbolic_scalar(Builder& b, const Expr& value) { return b.full(value, {}, DType::kI64); }
+
+}  // namespace ops
+
+OpFamily index_ops() {
+  static const OpDef* const ops[] = {&kIndex, &kIndexPut};
+  return ops;
+}
 
 }  // namespace tenon

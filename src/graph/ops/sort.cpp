@@ -1,8 +1,192 @@
-// Ops whose result order or size depends on the data.
+// Order: sorting, what it selects, and the places of what is not zero.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
 #include "graph/ops/common.h"
+#include "graph/ops/lines.h"
 
 namespace tenon {
+namespace {
 
-OpFamily sort_ops() { return {}; }
+using namespace ops;
+
+const AttrDef kDim = {"dim", AttrKind::kInt, "the dimension to order", Attr(int64_t{-1})};
+const AttrDef kDescending = {"descending", AttrKind::kBool, "largest first", Attr(false)};
+const Samples kSortSamples = {"T[3, 4]",  "T[3, 4]; dim=0, descending=true", "T[]",           "T[0]",
+                              "T[2, 0]; dim=0", "T[2, 3, 2]; dim=1",         "T[20]; descending=true", "T[1]; dim=0",
+                              "T[N, 2]; dim=0"};
+
+// NaN is the largest.
+bool less(const Tensor& x, int64_t a, int64_t b) {
+  if (!is_float(x.dtype())) return x.integer(a) < x.integer(b);
+  return std::isnan(x.real(b)) ? !std::isnan(x.real(a)) : x.real(a) < x.real(b);
+}
+
+const OpDef kSort{
+    .name = "sort",
+    .family = "sort",
+    .doc = "Sorts along a dimension; the indices say where each value was. Equal values keep their order. NaN is the largest.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {kDim, kDescending},
+    .results = {"values", "indices"},
+    .infer = [](InferContext& c) -> Types {
+      c.dim("dim");
+      return {c.type(0), {DType::kI64, c.type(0).shape}};
+    },
+    .semantics = reference([](ReferenceContext& c) {
+      const Tensor& x = c.in();
+      for_each_line(x.shape(), c.dim("dim"), [&](const std::vector<Sizes>& line) {
+        const auto smaller = [&](size_t a, size_t b) { return less(x, x.offset(line[a]), x.offset(line[b])); };
+        std::vector<size_t> order(line.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::sort(order, [&](size_t a, size_t b) {
+          const auto [first, second] = c.flag("descending") ? std::pair(b, a) : std::pair(a, b);
+          return smaller(first, second) || (!smaller(second, first) && a < b);
+        });
+        for (size_t i = 0; i < line.size(); ++i) {
+          copy_element(c.out(0), c.out(0).offset(line[i]), x, x.offset(line[order[i]]));
+          c.out(1).set_integer(c.out(1).offset(line[i]), static_cast<int64_t>(order[i]));
+        }
+      });
+    }),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()}, {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
+    }),
+    .peer = torch_is("torch.sort(x, dim=dim, descending=descending, stable=True)"),
+    .samples = kSortSamples};
+
+std::vector<Value> sorted(ExpandContext& e, bool descending) {
+  return e.results("sort", {e.in()}, {{"dim", e.attr("dim")}, {"descending", descending}});
+}
+
+const OpDef kArgsort{
+    .name = "argsort",
+    .family = "sort",
+    .doc = "The indices of `sort`.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {kDim, kDescending},
+    .infer = [](InferContext& c) -> Types {
+      c.dim("dim");
+      return {{DType::kI64, c.type(0).shape}};
+    },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {sorted(e, e.flag("descending"))[1]}; }),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.argsort(x, dim=dim, descending=descending, stable=True)"),
+    .samples = kSortSamples};
+
+// How many elements there are to choose from.
+Expr length_along(const OpView& view) {
+  const TensorType& x = view.type(0);
+  const int64_t dim = view.dim("dim");
+  return x.rank() == 0 ? Expr(1) : x.size(dim);
+}
+
+void check_rank(InferContext& c, const Expr& low) {
+  const Expr& k = c.expr("k");
+  const Expr length = length_along(c);
+  if (c.facts().less_equal(low, k) && c.facts().less_equal(k, length)) return;
+  fail("k = {} is not known to be in [{}, {}] for dimension {} of {}", to_string(k), to_string(low), to_string(length),
+       c.integer("dim"), to_string(c.type(0)));
+}
+
+const OpDef kTopk{
+    .name = "topk",
+    .family = "sort",
+    .doc = "The k largest (or smallest) elements along a dimension, in order, and their indices: of equals the first ones.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"k", AttrKind::kExpr, "how many"},
+              kDim,
+              {"largest", AttrKind::kBool, "the largest; else the smallest", Attr(true)},
+              {"sorted", AttrKind::kBool, "whether the order matters; they are in order either way", Attr(true)}},
+    .results = {"values", "indices"},
+    .infer = [](InferContext& c) -> Types {
+      const TensorType& x = c.type(0);
+      check_rank(c, x.rank() == 0 ? 1 : 0);
+      Shape shape = x.shape;
+      if (x.rank() > 0) shape[static_cast<size_t>(c.dim("dim"))] = c.expr("k");
+      return {{x.dtype, shape}, {DType::kI64, shape}};
+    },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const std::vector<Value> all = sorted(e, e.flag("largest"));
+      if (e.in().rank() == 0) return all;
+      const auto first = [&](Value x) { return e.slice(x, e.integer("dim"), 0, e.expr("k")); };
+      return {first(all[0]), first(all[1])};
+    }),
+    .gradient = ByExpansion{},
+    // torch.topk leaves open which of equals it takes.
+    .peer = torch_is("torch.sort(x, dim=dim, descending=largest, stable=True) if x.dim() == 0 else "
+                     "[r.narrow(dim, 0, k) for r in torch.sort(x, dim=dim, descending=largest, stable=True)]"),
+    .samples = Samples{"T[3, 4]; k=2", "T[3, 4]; k=3, dim=0, largest=false", "T[5]; k=0", "T[5]; k=5, sorted=false", "T[]; k=1",
+                       "T[2, 0]; k=1, dim=0", "T[2, 3, 2]; k=1, dim=1", "T[4, N]; k=2, dim=-2"}};
+
+const OpDef kKthvalue{
+    .name = "kthvalue",
+    .family = "sort",
+    .doc = "The k-th smallest element along a dimension, counting from 1, and its index: of equals the first ones come first.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"k", AttrKind::kExpr, "which, from 1"}, kDim, {"keepdim", AttrKind::kBool, "keep the dimension with size 1", Attr(false)}},
+    .results = {"values", "indices"},
+    .infer = [](InferContext& c) -> Types {
+      check_rank(c, 1);
+      Shape shape = c.type(0).rank() == 0 ? Shape{} : without_dims(c.type(0).shape, {c.dim("dim")}, c.flag("keepdim"));
+      return {{c.type(0).dtype, shape}, {DType::kI64, shape}};
+    },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const std::vector<Value> all = sorted(e, false);
+      if (e.in().rank() == 0) return all;
+      const auto kth = [&](Value x) {
+        const Value one = e.slice(x, e.integer("dim"), e.expr("k") - 1, e.expr("k"));
+        return e.flag("keepdim") ? one : e.squeeze(one, e.integer("dim"));
+      };
+      return {kth(all[0]), kth(all[1])};
+    }),
+    .gradient = ByExpansion{},
+    // torch.kthvalue leaves open which of equals it names.
+    .peer = torch_is("torch.sort(x, stable=True) if x.dim() == 0 else [r.narrow(dim, k - 1, 1) if keepdim else r.select(dim, k - 1) "
+                     "for r in torch.sort(x, dim=dim, stable=True)]"),
+    .samples = Samples{"T[3, 4]; k=2", "T[3, 4]; k=3, dim=0, keepdim=true", "T[]; k=1", "T[5]; k=5, dim=0", "T[2, 3, 2]; k=1, dim=1",
+                       "T[2, 0]; k=1, dim=0"}};
+
+const OpDef kNonzero{
+    .name = "nonzero",
+    .family = "sort",
+    .doc = "The indices of the elements that are not zero, one in a row, in row-major order. How many there are is known only in "
+           "the run: `count` is the symbol that stands for it from there on.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"count", AttrKind::kExpr, "a symbol of its own; or a constant, when any other number is a run-time error"}},
+    .infer = [](InferContext& c) -> Types {
+      const Expr& count = c.expr("count");
+      if (!count.is_constant() && count.kind() != symbolic::Kind::kSymbol) fail("count must be a symbol, got {}", to_string(count));
+      return {{DType::kI64, {count, c.type(0).rank()}}};
+    },
+    .semantics = reference([](ReferenceContext& c) {
+      const Tensor& x = c.in();
+      std::vector<Sizes> found;
+      for_each_index(x.shape(), [&](const Sizes& index) {
+        const int64_t at = x.offset(index);
+        if (is_float(x.dtype()) ? x.real(at) != 0 : x.integer(at) != 0) found.push_back(index);
+      });
+      const Expr& count = c.expr("count");
+      if (count.is_constant() && !count.is_constant(std::ssize(found))) {
+        fail("{} elements are not zero, where {} are expected", found.size(), to_string(count));
+      }
+      c.allocate(0, DType::kI64, {std::ssize(found), x.rank()});
+      int64_t position = 0;
+      for (const Sizes& index : found) {
+        for (int64_t coordinate : index) c.out().set_integer(position++, coordinate);
+      }
+    }),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.nonzero(x)"),
+    .samples = Samples{"T[3, 4]; count=K", "T[]; count=K", "T[0, 2]; count=K", "T[10]; count=K", "T[2, 3, 2]; count=K", "T[N]; count=K"}};
+
+}  // namespace
+
+OpFamily sort_ops() {
+  static const OpDef* const ops[] = {&kSort, &kArgsort, &kTopk, &kKthvalue, &kNonzero};
+  return ops;
+}
 
 }  // namespace tenon

@@ -1,0 +1,180 @@
+#include "graph/docs.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+// ---- describing --------------------------------------------------------------------------------------------------------
+
+std::string dtypes_text(DTypeSet set) {
+  if (set == kAny) return "any";
+  std::string text;
+  for (DType dtype : kAllDTypes) {
+    if (set.contains(dtype)) text += (text.empty() ? "" : " ") + std::string(name_of(dtype));
+  }
+  return text;
+}
+
+std::string arity_text(Arity arity) {
+  switch (arity) {
+    case Arity::kOne: return "";
+    case Arity::kOptional: return "optional";
+    case Arity::kVariadic: return "any number";
+    case Arity::kVariadicOptional: return "any number, each optional";
+  }
+  return "?";
+}
+
+template <class Items, class Print>
+std::string join(const Items& items, std::string_view separator, Print print) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) text += (i > 0 ? std::string(separator) : "") + print(items[i]);
+  return text;
+}
+
+std::string operand_in_signature(const OperandDef& operand) {
+  const bool variadic = operand.arity == Arity::kVariadic || operand.arity == Arity::kVariadicOptional;
+  const bool optional = operand.arity == Arity::kOptional || operand.arity == Arity::kVariadicOptional;
+  return std::string(operand.name) + (optional ? "?" : "") + (variadic ? "..." : "");
+}
+
+std::string attr_in_signature(const AttrDef& attr) {
+  const std::string name(attr.name);
+  return attr.fallback.required ? name : name + "=" + to_string(attr.fallback.value);
+}
+
+std::string signature(const OpDef& op) {
+  std::string text = std::string(op.name.get()) + "(" + join(op.operands.get(), ", ", operand_in_signature) + ")";
+  if (!op.attrs.empty()) text += " {" + join(op.attrs, ", ", attr_in_signature) + "}";
+  return text + " -> " + join(op.results, ", ", [](std::string_view name) { return std::string(name); });
+}
+
+// A full stop that a blank or the end follows; "e.g. x" is not the end of a sentence.
+size_t end_of_sentence(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool ends = text[i] == '.' && (i + 1 == text.size() || text[i + 1] == ' ' || text[i + 1] == '\n');
+    const std::string_view before = text.substr(0, i);
+    if (ends && !before.ends_with("e.g") && !before.ends_with("i.e")) return i + 1;
+  }
+  return text.size();
+}
+
+std::string summary(std::string_view doc) {
+  std::string text(doc.substr(0, end_of_sentence(doc)));
+  std::erase(text, '`');
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+std::string gradient_text(const Gradient& gradient) {
+  if (std::holds_alternative<NotDifferentiable>(gradient)) return "no";
+  return std::holds_alternative<ByExpansion>(gradient) ? "by expansion" : "yes";
+}
+
+// ---- Markdown ----------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> families_of(const std::vector<OpDoc>& docs) {
+  std::vector<std::string> families;
+  for (const OpDoc& doc : docs) {
+    if (std::ranges::find(families, doc.family) == families.end()) families.push_back(doc.family);
+  }
+  return families;
+}
+
+// A bar would end a cell of a table.
+std::string cell(std::string text) {
+  for (size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) text.insert(at, "\\");
+  return text;
+}
+
+std::string operands_markdown(const std::vector<OperandDoc>& operands) {
+  if (operands.empty()) return "";
+  std::string text = "| operand | dtypes | |\n|---|---|---|\n";
+  for (const OperandDoc& operand : operands) {
+    text += fmt::format("| `{}` | {} | {} |\n", operand.name, operand.dtypes, operand.arity);
+  }
+  return text + "\n";
+}
+
+std::string attrs_markdown(const std::vector<AttrDoc>& attrs) {
+  if (attrs.empty()) return "";
+  std::string text = "| attribute | kind | default | |\n|---|---|---|---|\n";
+  for (const AttrDoc& attr : attrs) {
+    const std::string fallback = attr.fallback.empty() ? "required" : "`" + cell(attr.fallback) + "`";
+    text += fmt::format("| `{}` | {} | {} | {} |\n", attr.name, attr.kind, fallback, cell(attr.doc));
+  }
+  return text + "\n";
+}
+
+std::string op_markdown(const OpDoc& op) {
+  std::string text = fmt::format("### {}\n\n`{}`\n\n{}\n\n", op.name, op.signature, op.doc);
+  text += operands_markdown(op.operands) + attrs_markdown(op.attrs);
+  text += fmt::format("- {}; gradient: {}\n", op.composite ? "composite" : "primitive", op.gradient);
+  return text + (op.torch.empty() ? "- no PyTorch peer: " + op.no_torch : "- PyTorch: `" + op.torch + "`") + "\n\n";
+}
+
+std::string contents_markdown(const std::vector<OpDoc>& docs) {
+  std::string text = "| family | ops |\n|---|---|\n";
+  for (const std::string& family : families_of(docs)) {
+    std::vector<std::string> links;
+    for (const OpDoc& doc : docs) {
+      if (doc.family == family) links.push_back(fmt::format("[{}](#{})", doc.name, doc.name));
+    }
+    text += fmt::format("| [{}](#{}-ops) | {} |\n", family, family, join(links, " ", [](const std::string& link) { return link; }));
+  }
+  return text + "\n";
+}
+
+constexpr std::string_view kPreface = R"(# The op table
+
+Every operation of the graph IR. `tenon ops --markdown` writes this file from the records in `src/graph/ops/`; edit those,
+then run `make docs`. The rules that hold for all ops (broadcasting, promotion, overflow, NaN) stand at the top of
+`src/graph/op.h`.
+
+A signature reads `op(operands) {attributes} -> results`. `x?` may be `none`, `x...` is any number of operands, and an
+attribute with `=` may be left out. A composite op is defined by the ops that it expands to; `by expansion` means that its
+gradient follows from theirs.
+
+)";
+
+}  // namespace
+
+OpDoc document(const OpDef& op) {
+  OpDoc doc{.name = std::string(op.name.get()),
+            .family = std::string(op.family.get()),
+            .signature = signature(op),
+            .summary = summary(op.doc.get()),
+            .doc = std::string(op.doc.get()),
+            .operands = {},
+            .attrs = {},
+            .results = {op.results.begin(), op.results.end()},
+            .composite = op.is_composite(),
+            .gradient = gradient_text(op.gradient),
+            .torch = std::string(op.peer.get().torch),
+            .no_torch = std::string(op.peer.get().why_none)};
+  for (const OperandDef& operand : op.operands.get()) {
+    doc.operands.push_back({std::string(operand.name), dtypes_text(operand.dtypes), arity_text(operand.arity)});
+  }
+  for (const AttrDef& attr : op.attrs) {
+    doc.attrs.push_back({std::string(attr.name), std::string(name_of(attr.kind)),
+                         attr.fallback.required ? "" : to_string(attr.fallback.value), std::string(attr.doc)});
+  }
+  return doc;
+}
+
+std::string ops_markdown(std::span<const OpDef* const> ops) {
+  std::vector<OpDoc> docs;
+  for (const OpDef* op : ops) docs.push_back(document(*op));
+  std::string text = std::string(kPreface) + contents_markdown(docs);
+  for (const std::string& family : families_of(docs)) {
+    text += fmt::format("## {} ops\n\n", family);
+    for (const OpDoc& doc : docs) {
+      if (doc.family == family) text += op_markdown(doc);
+    }
+  }
+  text.pop_back();  // one newline ends the file
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,135 @@
+#include "support/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr size_t kLargestStream = size_t{1} << 30;  // what does not tell its size could have no end
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int number() const { return number_; }
+  int close() { return ::close(std::exchange(number_, -1)); }
+
+ private:
+  int number_;
+};
+
+[[noreturn]] void fail_with_errno(const std::string& path, std::string_view what) {
+  fail_at({path}, "cannot {}: {}", what, std::generic_category().message(errno));
+}
+
+FileContent map(int descriptor, size_t size, const std::string& path) {
+  void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+  if (memory == MAP_FAILED) fail_with_errno(path, "map it into memory");
+  return {Bytes(static_cast<std::byte*>(memory), size), {memory, [size](void* mapped) { ::munmap(mapped, size); }}};
+}
+
+FileContent read_to_end(int descriptor, const std::string& path) {
+  auto buffer = std::make_shared<std::vector<std::byte>>();
+  size_t size = 0;
+  while (true) {
+    if (buffer->size() - size < 4096) buffer->resize(buffer->size() * 2 + 65536);
+    const ssize_t count = ::read(descriptor, buffer->data() + size, buffer->size() - size);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_with_errno(path, "read");
+    if (count == 0) break;
+    size += static_cast<size_t>(count);
+    if (size > kLargestStream) fail_at({path}, "more than {} bytes, and not a regular file", kLargestStream);
+  }
+  return {Bytes(buffer->data(), size), buffer};
+}
+
+void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_with_errno(path, "write");
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+using Pieces = std::span<const std::span<const std::byte>>;
+
+void write_pieces(const std::string& target, int flags, Pieces pieces, const std::string& path) {
+  Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
+  if (file.number() < 0) fail_with_errno(path, "write");
+  for (const auto& piece : pieces) write_all(file.number(), piece, path);
+  if (file.close() != 0) fail_with_errno(path, "write");
+}
+
+// Through symbolic links, so that a link stays one.
+std::string final_path(const std::string& path) {
+  std::error_code error;
+  const auto resolved = std::filesystem::canonical(path, error);
+  return error ? path : resolved.string();
+}
+
+void replace_file(const std::string& target, Pieces pieces, const std::string& path) {
+  static std::atomic<unsigned> counter = 0;
+  const std::string temporary = fmt::format("{}.tmp.{}.{}", target, ::getpid(), counter++);
+  try {
+    write_pieces(temporary, O_CREAT | O_EXCL, pieces, path);
+    if (::rename(temporary.c_str(), target.c_str()) != 0) fail_with_errno(path, "write");
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+}
+
+}  // namespace
+
+Result<FileContent> read_descriptor(int descriptor, const std::string& name) {
+  return capture([&] {
+    struct stat info = {};
+    if (::fstat(descriptor, &info) != 0) fail_with_errno(name, "read");
+    const bool regular = S_ISREG(info.st_mode) && ::lseek(descriptor, 0, SEEK_CUR) == 0;
+    if (!regular || info.st_size == 0) return read_to_end(descriptor, name);  // files of /proc say that their size is 0
+    return map(descriptor, static_cast<size_t>(info.st_size), name);
+  });
+}
+
+Result<FileContent> read_file(const std::string& path) {
+  return capture([&] {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.number() < 0) fail_with_errno(path, "open");
+    return read_descriptor(file.number(), path).value();
+  });
+}
+
+Status write_file(const std::string& path, Pieces pieces) {
+  return capture([&] {
+    const std::string target = final_path(path);
+    struct stat info = {};
+    const bool special = ::stat(target.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+    if (special) {
+      write_pieces(target, 0, pieces, path);
+    } else {
+      replace_file(target, pieces, path);
+    }
+  });
+}
+
+Status write_file(const std::string& path, std::string_view text) {
+  const std::span<const std::byte> piece = std::as_bytes(std::span(text));
+  return write_file(path, {&piece, 1});
+}
+
+}  // namespace tenon

@@ -1,0 +1,144 @@
+// Binds symbols from equations. One engine serves both questions: it keeps `difference == 0` for each equation, and
+// binds an unknown whenever it is the only one left of an equation.
+#include <algorithm>
+#include <set>
+
+#include "symbolic/canonical.h"
+
+namespace tenon::symbolic {
+namespace {
+
+struct Constraint {
+  Expr left;
+  Expr right;
+  std::string origin;
+
+  std::string text() const { return fmt::format("{} == {}", left, right); }
+};
+
+class Solver {
+ public:
+  Solver(std::vector<Constraint> constraints, std::set<Symbol> unknowns, const Ranges& ranges)
+      : open_(std::move(constraints)), unknowns_(std::move(unknowns)), ranges_(ranges) {}
+
+  Substitution solve() {
+    while (!open_.empty()) {
+      const size_t before = open_.size();
+      std::erase_if(open_, [&](const Constraint& constraint) { return settle(constraint); });
+      if (open_.size() == before) fail_undetermined(open_.front());
+    }
+    return std::move(solution_);
+  }
+
+ private:
+  // Uses the constraint to bind an unknown, or checks it when there is none. False when it has to wait for others.
+  bool settle(const Constraint& constraint) {
+    const Expr difference = located(constraint, [&] { return difference_of(constraint); });
+    const std::vector<Symbol> open = open_unknowns(difference);
+    if (open.empty()) return require_zero(constraint, difference), true;
+    if (open.size() > 1) return false;
+    const Result<Expr> slope = differentiate(difference, open[0]);
+    if (!slope) return false;
+    bind(constraint, open[0], *slope, *intercept(difference, open[0]));
+    return true;
+  }
+
+  Expr difference_of(const Constraint& constraint) const {
+    return substitute(constraint.left, solution_) - substitute(constraint.right, solution_);
+  }
+
+  std::vector<Symbol> open_unknowns(const Expr& expr) const {
+    std::vector<Symbol> open = symbols_of(expr);
+    std::erase_if(open, [&](Symbol symbol) { return !unknowns_.contains(symbol); });
+    return open;
+  }
+
+  // slope*symbol + offset == 0
+  void bind(const Constraint& constraint, Symbol symbol, const Expr& slope, const Expr& offset) {
+    const Expr quotient = located(constraint, [&] { return floordiv(-offset, slope); });
+    if (quotient * slope != -offset) {
+      fail("{}: {} has no integer solution for {}{}", constraint.origin, constraint.text(), symbol.name(),
+           values_of(constraint));
+    }
+    const auto range = ranges_.find(symbol);
+    if (range != ranges_.end() && quotient.is_constant() && !range->second.contains(quotient.constant())) {
+      fail("{}: {} gives {} = {}, which is outside its range {}", constraint.origin, constraint.text(), symbol.name(),
+           quotient, to_string(range->second));
+    }
+    unknowns_.erase(symbol);
+    solution_.emplace(symbol, quotient);
+    origins_.emplace(symbol, constraint.origin);
+  }
+
+  void require_zero(const Constraint& constraint, const Expr& difference) const {
+    if (difference.is_constant(0)) return;
+    const bool is_false = difference.is_constant();
+    fail("{}: {} {}{}", constraint.origin, constraint.text(), is_false ? "is false" : "does not follow",
+         values_of(constraint));
+  }
+
+  // ", where s0 = 3 from dimension 0 of input x"
+  std::string values_of(const Constraint& constraint) const {
+    std::string text;
+    for (const auto& [symbol, value] : solution_) {
+      if (!depends_on(constraint.left, symbol) && !depends_on(constraint.right, symbol)) continue;
+      text +=
+          fmt::format("{} {} = {} from {}", text.empty() ? ", where" : ",", symbol.name(), value, origins_.at(symbol));
+    }
+    return text;
+  }
+
+  [[noreturn]] void fail_undetermined(const Constraint& constraint) const {
+    std::string names;
+    for (const Symbol symbol : open_unknowns(difference_of(constraint))) {
+      names += (names.empty() ? "" : ", ") + symbol.name();
+    }
+    fail("{}: {} does not determine {}{}", constraint.origin, constraint.text(), names, values_of(constraint));
+  }
+
+  template <class Build>
+  static Expr located(const Constraint& constraint, const Build& build) {
+    const Result<Expr> result = capture(build);
+    if (!result) fail("{}: {}: {}", constraint.origin, constraint.text(), result.diagnostic().message);
+    return *result;
+  }
+
+  std::vector<Constraint> open_;
+  std::set<Symbol> unknowns_;
+  const Ranges& ranges_;
+  Substitution solution_;
+  std::map<Symbol, std::string> origins_;  // which constraint bound it
+};
+
+}  // namespace
+
+Result<Bindings> solve(std::span<const Equation> equations, const Ranges& ranges) {
+  return capture([&] {
+    std::vector<Constraint> constraints;
+    std::set<Symbol> unknowns;
+    for (const auto& [expr, value, origin] : equations) {
+      constraints.push_back({expr, value, origin});
+      for (const Symbol symbol : symbols_of(expr)) unknowns.insert(symbol);
+    }
+    Bindings bindings;
+    for (const auto& [symbol, value] : Solver(std::move(constraints), std::move(unknowns), ranges).solve()) {
+      bindings.emplace(symbol, value.constant());
+    }
+    return bindings;
+  });
+}
+
+Result<Substitution> solve_for(std::span<const SymbolicEquation> equations, std::span<const Symbol> unknowns) {
+  return capture([&] {
+    std::vector<Constraint> constraints;
+    for (const auto& [left, right, origin] : equations) constraints.push_back({left, right, origin});
+    const Ranges ranges;
+    Substitution solution = Solver(std::move(constraints), {unknowns.begin(), unknowns.end()}, ranges).solve();
+    for (const Symbol symbol : unknowns) {
+      if (!solution.contains(symbol)) fail("no equation determines {}", symbol.name());
+    }
+    return solution;
+  });
+}
+
+}  // namespace tenon::symbolic

@@ -1,0 +1,90 @@
+#include "tests/graph/support_values.h"
+
+#include <cmath>
+
+namespace tenon::test {
+namespace {
+
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kF64: return 1e-9;
+    case DType::kF32: return 2e-5;
+    case DType::kF16: return 4e-3;
+    case DType::kBF16: return 2e-2;
+    default: return 0;
+  }
+}
+
+Domain integer_domain(DType dtype) {
+  if (dtype == DType::kBool) return {0, 1};
+  return dtype == DType::kU8 ? Domain{0, 18} : Domain{-9, 9};
+}
+
+}  // namespace
+
+symbolic::Bindings sizes_for(const Graph& graph) {
+  symbolic::Bindings sizes;
+  for (ValueRef input : graph.inputs()) {
+    for (const Expr& size : graph.type(input).shape) {
+      for (const Symbol& symbol : symbols_of(size)) sizes.emplace(symbol, 3 + static_cast<int64_t>(sizes.size()));
+    }
+  }
+  return sizes;
+}
+
+Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range, Domain domain, Random& random,
+                     const symbolic::Bindings& sizes) {
+  Tensor tensor = Tensor::zeros(type.dtype, evaluate(type.shape, sizes));
+  const Domain bounds = range ? *range : is_float(type.dtype) ? domain : integer_domain(type.dtype);
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    if (is_float(type.dtype)) {
+      tensor.set_real(i, std::uniform_real_distribution<double>(bounds.low, bounds.high)(random));
+    } else {
+      const auto low = static_cast<int64_t>(bounds.low);
+      const auto high = static_cast<int64_t>(bounds.high);
+      tensor.set_integer(i, std::uniform_int_distribution<int64_t>(low, high)(random));
+    }
+  }
+  return tensor;
+}
+
+std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed) {
+  Random random(std::hash<std::string>()(sample.name()) + seed);
+  std::vector<Tensor> inputs;
+  const std::vector<ValueRef> formal = sample.graph.inputs();
+  for (size_t i = 0; i < formal.size(); ++i) {
+    const TensorType& type = sample.graph.type(formal[i]);
+    inputs.push_back(random_tensor(type, sample.ranges[i], sample.op->domain, random, sizes_for(sample.graph)));
+  }
+  return inputs;
+}
+
+double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents) {
+  double sum = 0;
+  size_t next = 0;
+  for (const Tensor& output : outputs) {
+    if (!is_float(output.dtype())) continue;
+    const Tensor& cotangent = cotangents[next++];
+    for (int64_t i = 0; i < output.numel(); ++i) {
+      sum += output.real(output.offset(i)) * cotangent.real(cotangent.offset(i));
+    }
+  }
+  return sum;
+}
+
+testing::AssertionResult close(const Tensor& actual, const Tensor& expected) {
+  if (type_of(actual) != type_of(expected)) {
+    return testing::AssertionFailure() << to_string(type_of(actual)) << " against " << to_string(type_of(expected));
+  }
+  const double allowed = tolerance(actual.dtype());
+  for (int64_t i = 0; i < actual.numel(); ++i) {
+    const double a = actual.real(actual.offset(i));
+    const double b = expected.real(expected.offset(i));
+    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (std::abs(a - b) <= allowed * std::max(1.0, std::abs(b))) continue;
+    return testing::AssertionFailure() << "element " << i << " is " << a << ", expected " << b;
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace tenon::test

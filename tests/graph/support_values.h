@@ -1,0 +1,33 @@
+// Test values and comparisons that several tests share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/sample.h"
+
+namespace tenon::test {
+
+using Random = std::mt19937_64;
+
+// A size for each symbol that the inputs' shapes have.
+symbolic::Bindings sizes_for(const Graph& graph);
+
+// Values within `range`, or within the op's domain for floats and a small interval for integers.
+Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range, Domain domain, Random& random,
+                     const symbolic::Bindings& sizes = {});
+
+// Inputs for a sample, the same in every run.
+std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed = 0);
+
+// The sum of out * cotangent over all floating outputs.
+double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents);
+
+// Equal within a few roundings of the narrower dtype; NaN equals NaN.
+testing::AssertionResult close(const Tensor& actual, const Tensor& expected);
+
+}  // namespace tenon::test

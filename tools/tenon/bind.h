@@ -1,0 +1,28 @@
+// Where a graph's inputs and parameters come from: NumPy files, or random numbers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tenon::cli {
+
+// Tensors for the inputs, in the graph's order. An argument is "x.npy" (the next input that has none), "name=x.npy", or
+// "all.npz" (by the names in the archive). Throws an Error unless every input has exactly one of its dtype and rank.
+std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string> arguments);
+
+// Binds parameters and buffers. An argument is "name=w.npy" or "all.npz".
+void load_parameters(Graph& graph, std::span<const std::string> arguments);
+
+// Fills those that have no data. The numbers depend on the seed and the name alone. A parameter is uniform in [-k, k) with
+// k = 1/sqrt(elements in a row), as PyTorch initializes layers; a buffer is uniform in [0, 1), so that it can be a variance.
+// Integers are 0 or 1.
+void fill_parameters(Graph& graph, uint64_t seed);
+
+// Throws an Error that lists the parameters and buffers without data.
+void require_parameters(const Graph& graph);
+
+}  // namespace tenon::cli

@@ -1,0 +1,28 @@
+// The commands of `tenon`. Each has a source file of its own: what it is called and takes, then what it does.
+//
+// A command prints its result on standard output and everything else on standard error. It throws an Error for a user's
+// mistake; main() reports it and chooses the exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace tenon::cli {
+
+enum ExitCode : int {
+  kOk = 0,
+  kUserError = 1,      // an input is wrong: a file, a graph, a shape
+  kUsageError = 2,     // the command line is wrong
+  kInternalError = 3,  // Tenon is wrong
+};
+
+struct Command {
+  CLI::App* app;
+  std::function<void()> run;
+};
+
+Command ops_command(CLI::App& tenon);
+Command opt_command(CLI::App& tenon);
+Command eval_command(CLI::App& tenon);
+
+}  // namespace tenon::cli

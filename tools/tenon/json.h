@@ -1,0 +1,47 @@
+// Writing JSON. Values are passed as their text.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tenon::cli::json {
+
+// Bytes that are not ASCII are kept: text is UTF-8.
+inline std::string string(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += {'\\', c};
+    } else if (byte < 0x20 || byte == 0x7f) {
+      quoted += fmt::format("\\u{:04x}", byte);
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+inline std::string boolean(bool value) { return value ? "true" : "false"; }
+
+inline std::string array(const std::vector<std::string>& items) { return fmt::format("[{}]", fmt::join(items, ", ")); }
+
+inline std::string object(const std::vector<std::pair<std::string_view, std::string>>& fields) {
+  std::string text;
+  for (const auto& [name, value] : fields) text += (text.empty() ? "" : ", ") + string(name) + ": " + value;
+  return "{" + text + "}";
+}
+
+// Strings and records, each printed.
+template <class Items, class Print>
+std::string array_of(const Items& items, Print print) {
+  std::vector<std::string> texts;
+  for (const auto& item : items) texts.push_back(print(item));
+  return array(texts);
+}
+
+}  // namespace tenon::cli::json

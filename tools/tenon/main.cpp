@@ -1,0 +1,93 @@
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <sstream>
+
+#include "command.h"
+#include "terminal.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr const char* kFooter = R"(
+Examples:
+  tenon ops softmax                                   what an op does
+  tenon opt model.tg --passes canonicalize,dce        simplify a graph
+  tenon eval model.tg --input x.npy --output out/     evaluate a graph
+
+Exit codes: 0 done; 1 an input is wrong (a file, a graph, a shape); 2 the command line is wrong;
+3 an internal error, which is a bug of Tenon. `tenon COMMAND --help` says more about a command.)";
+
+int show_help(const CLI::App& app, const CLI::Success& request) {
+  std::ostringstream text;
+  app.exit(request, text, text);
+  print(text.str());
+  return kOk;
+}
+
+int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const std::string command = chosen.empty() ? "tenon" : "tenon " + chosen.front()->get_name();
+  print_error(render({error.what(), {}}) + "Run '" + command + " --help' to see what it takes.\n");
+  return kUsageError;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Tenon takes a PyTorch graph to a device.", "tenon");
+  app.set_version_flag("--version", "tenon " TENON_VERSION, "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this text and exit");
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(32);
+  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+  app.get_formatter()->label("Subcommands", "Commands");
+  app.footer(kFooter);
+  const Command commands[] = {ops_command(app), opt_command(app), eval_command(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {
+    return show_help(app, request);
+  } catch (const CLI::ParseError& error) {
+    return report_usage(app, error);
+  }
+  for (const Command& command : commands) {
+    if (command.app->parsed()) command.run();
+  }
+  return kOk;
+}
+
+int report_internal(std::string_view what) {
+  print_error(render({std::string(what) + " (a bug of Tenon; please report it)", {}}));
+  return kInternalError;
+}
+
+int run_and_report(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const ClosedPipe&) {
+    return kOk;
+  } catch (const SourceError& error) {
+    print_error(render(error.diagnostic(), error.line()));
+  } catch (const Error& error) {
+    print_error(render(error.diagnostic()));
+  } catch (const std::bad_alloc&) {
+    print_error(render({"out of memory", {}}));
+  } catch (const InternalError& error) {
+    return report_internal(error.what());
+  } catch (const std::exception& error) {
+    return report_internal(std::string("internal error: ") + error.what());
+  }
+  return kUserError;
+}
+
+}  // namespace
+}  // namespace tenon::cli
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // NOLINT: writing to a closed pipe then fails instead
+  try {
+    return tenon::cli::run_and_report(argc, argv);
+  } catch (...) {
+    std::fputs("error: internal error: could not report an error\n", stderr);
+    return tenon::cli::kInternalError;
+  }
+}

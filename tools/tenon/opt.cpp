@@ -1,0 +1,95 @@
+// tenon opt: runs passes over a graph's text.
+#include <algorithm>
+#include <memory>
+
+#include "command.h"
+#include "passes/passes.h"
+#include "support/file.h"
+#include "terminal.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr const char* kFooter = R"(
+Without --passes the graph is checked and printed in its canonical form.
+
+Examples:
+  tenon opt --list-passes
+  tenon opt model.tg --passes decompose,canonicalize,cse,dce -o small.tg
+  tenon opt model.tg --passes canonicalize,dce --print-changed --time
+  generate | tenon opt - --passes cse)";
+
+struct Options {
+  std::string path;
+  std::string output;
+  std::vector<std::string> passes;
+  std::vector<std::string> skip;
+  bool list = false;
+  bool print = false;
+  bool print_changed = false;
+  bool no_verify = false;
+  bool time = false;
+};
+
+std::string pass_list() {
+  size_t width = 0;
+  for (const Pass& pass : all_passes()) width = std::max(width, pass.name.size());
+  std::string text;
+  for (const Pass& pass : all_passes()) text += fmt::format("{:<{}}  {}\n", pass.name, width, pass.doc);
+  return text;
+}
+
+std::string time_table(const std::vector<PassRun>& runs) {
+  std::string text = fmt::format("{:<16}{:>8}{:>8}{:>12}\n", "pass", "nodes", "after", "ms");
+  double total = 0;
+  for (const PassRun& run : runs) {
+    const std::string time = run.skipped ? "skipped" : fmt::format("{:.3f}", run.milliseconds);
+    text += fmt::format("{:<16}{:>8}{:>8}{:>12}\n", run.name, run.nodes_before, run.nodes_after, time);
+    total += run.milliseconds;
+  }
+  return text + fmt::format("{:<32}{:>12.3f}\n", "total", total);
+}
+
+Graph optimize(Graph graph, const Options& options, std::vector<PassRun>& runs) {
+  PassOptions pass_options{.skip = options.skip, .verify = !options.no_verify, .after = nullptr};
+  pass_options.after = [&](const PassRun& run, const Graph& after) {
+    runs.push_back(run);
+    if (!options.print && !(options.print_changed && run.changed)) return;
+    print_error(fmt::format("# after {}{}\n{}\n", run.name, run.skipped ? " (skipped)" : "", to_string(after)));
+  };
+  return run_passes(std::move(graph), options.passes, pass_options).value();
+}
+
+void run(const Options& options) {
+  if (options.list) return print(pass_list());
+  std::vector<PassRun> runs;
+  const Graph graph = optimize(read_graph(options.path), options, runs);
+  if (options.time) print_error(time_table(runs));
+  if (options.output.empty() || options.output == "-") return print(to_string(graph));
+  write_file(options.output, to_string(graph)).value();
+}
+
+}  // namespace
+
+Command opt_command(CLI::App& tenon) {
+  auto options = std::make_shared<Options>();
+  CLI::App* app = tenon.add_subcommand("opt", "Run passes over a graph");
+  CLI::Option* list = app->add_flag("--list-passes", options->list, "Print the passes and what they do");
+  CLI::Option* path = app->add_option("GRAPH", options->path, "A graph's text; - reads standard input")->type_name("");
+  path->excludes(list);
+  app->add_option("--passes", options->passes, "The passes to run, in this order")->delimiter(',')->type_name("A,B,...");
+  app->add_option("--skip", options->skip, "Passes to leave out")->delimiter(',')->type_name("A,B,...");
+  for (const char* name : {"--passes", "--skip"}) app->get_option(name)->allow_extra_args(false);
+  app->add_flag("--print", options->print, "Print the graph after each pass, on standard error");
+  app->add_flag("--print-changed", options->print_changed, "Likewise, after each pass that changed it");
+  app->add_flag("--no-verify", options->no_verify, "Do not check the graph after each pass");
+  app->add_flag("--time", options->time, "Print node counts and times, on standard error");
+  app->add_option("-o,--output", options->output, "Write the graph to a file instead of standard output")->type_name("FILE");
+  app->footer(kFooter);
+  app->callback([=] {
+    if (!options->list && path->count() == 0) throw CLI::RequiredError("GRAPH");
+  });
+  return {app, [options] { run(*options); }};
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,86 @@
+#include "terminal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <system_error>
+
+#include "support/file.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr size_t kWidestLine = 120;
+
+bool errors_have_colour() {
+  static const bool colour = [] {
+    const char* no_color = std::getenv("NO_COLOR");
+    const char* term = std::getenv("TERM");
+    const bool refused = (no_color && *no_color) || (term && std::string_view(term) == "dumb");
+    return ::isatty(STDERR_FILENO) == 1 && !refused;
+  }();
+  return colour;
+}
+
+std::string styled(std::string_view style, std::string text) {
+  return errors_have_colour() ? fmt::format("\x1b[{}m{}\x1b[0m", style, text) : text;
+}
+
+// What a file says must not drive the terminal.
+std::string printable(std::string_view text) {
+  std::string result(text);
+  std::ranges::replace_if(result, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return result;
+}
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// The line, or the part of a long one around the column, and a caret below that column.
+std::string excerpt(std::string_view line, int column) {
+  const size_t at = std::min(static_cast<size_t>(column - 1), line.size());
+  size_t start = line.size() > kWidestLine && at > kWidestLine / 2 ? at - kWidestLine / 2 : 0;
+  while (start < at && continues_character(line[start])) ++start;
+  std::string shown(line.substr(start, kWidestLine));
+  std::ranges::replace(shown, '\t', ' ');
+  const std::string_view before = line.substr(start, at - start);
+  const auto indent = before.size() - static_cast<size_t>(std::ranges::count_if(before, continues_character));
+  return fmt::format("  {}\n  {}{}\n", printable(shown), std::string(indent, ' '), styled("1;32", "^"));
+}
+
+std::string line_of(std::string_view text, int line) {
+  for (; line > 1; --line) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return std::string(text.substr(0, text.find_first_of("\r\n")));
+}
+
+}  // namespace
+
+void print(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (written) return;
+  if (errno == EPIPE) throw ClosedPipe();
+  fail("cannot write to standard output: {}", std::generic_category().message(errno));
+}
+
+void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
+
+std::string render(const Diagnostic& diagnostic, std::string_view line) {
+  const std::string place = diagnostic.where.known() ? to_string(diagnostic.where) + ": " : "";
+  std::string text = styled("1", printable(place)) + styled("1;31", "error:") + " " + printable(diagnostic.message) + "\n";
+  if (!line.empty() && diagnostic.where.column > 0) text += excerpt(line, diagnostic.where.column);
+  return text;
+}
+
+Graph read_graph(const std::string& path) {
+  const bool standard_input = path == "-";
+  const std::string name = standard_input ? "<stdin>" : path;
+  const FileContent file = (standard_input ? read_descriptor(STDIN_FILENO, name) : read_file(path)).value();
+  Result<Graph> graph = parse_graph(file.text(), name);
+  if (graph.ok()) return *std::move(graph);
+  const Diagnostic& diagnostic = graph.diagnostic();
+  throw SourceError(diagnostic, line_of(file.text(), diagnostic.where.line));
+}
+
+}  // namespace tenon::cli

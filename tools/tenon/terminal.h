@@ -1,0 +1,34 @@
+// Standard output, and how errors look.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "support/diagnostic.h"
+
+namespace tenon::cli {
+
+// Thrown when whoever reads standard output has gone: nothing is wrong, and nothing more is to be done.
+struct ClosedPipe {};
+
+void print(std::string_view text);        // to standard output; fails when it cannot be written
+void print_error(std::string_view text);  // to standard error; never fails
+
+// An Error whose place is in a text that we have: it is reported with that line.
+class SourceError : public Error {
+ public:
+  SourceError(Diagnostic diagnostic, std::string line) : Error(std::move(diagnostic)), line_(std::move(line)) {}
+  const std::string& line() const { return line_; }
+
+ private:
+  std::string line_;
+};
+
+// "file:line:column: error: message", in colour on a terminal, with the line and a caret when there is one.
+std::string render(const Diagnostic& diagnostic, std::string_view line = {});
+
+// A graph's text; "-" is standard input. Throws a SourceError for a malformed one.
+Graph read_graph(const std::string& path);
+
+}  // namespace tenon::cli
