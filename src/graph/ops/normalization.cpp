@@ -17,6 +17,10 @@ const AttrDef kEps = {"eps", AttrKind::kReal, "added to the variance", Attr(1e-5
 const std::vector<OperandDef> kAffineOperands = {
     {"x", kFloats}, {"weight", kFloats, Arity::kOptional}, {"bias", kFloats, Arity::kOptional}};
 
+// PyTorch folds statistics and parameters into a scale and a shift for each channel, where infinities become NaN that
+// are none here.
+constexpr bool kSpecialsPerChannel = false;
+
 // ---- shape rules
 // -------------------------------------------------------------------------------------------------------
 
@@ -243,8 +247,9 @@ const OpDef kGroupNorm{
                      "(w.reshape(w.shape[0], groups, math.prod(w.shape[1:]) // groups)))"
                      "(x.to(torch.promote_types(x.dtype, torch.float32)))"),
     .samples = Samples{"T[2, 4, 3], T[4], T[4]; groups=2", "T[2, 4, 2, 2], none, none; groups=4, eps=0.1",
-                       "T[3, 2], T[2], none; groups=1", "T[1, 6, 2], none, T[6]; groups=3",
-                       "T[0, 4, 2], T[4], T[4]; groups=2", "bf16[2, 4, 3], f32[4], f32[4]; groups=2"}};
+                       "T[3, 2], T[2], none; groups=1", "T[1, 6, 2], T[6], T[6]; groups=3",
+                       "T[0, 4, 2], T[4], T[4]; groups=2", "bf16[2, 4, 3], f32[4], f32[4]; groups=2"},
+    .special_values = kSpecialsPerChannel};
 
 const OpDef kInstanceNorm{
     .name = "instance_norm",
@@ -266,7 +271,8 @@ const OpDef kInstanceNorm{
                      "bias)], True, 0.1, eps)"
                      ".to(x.dtype))(x.to(torch.promote_types(x.dtype, torch.float32)))"),
     .samples = Samples{"T[2, 3, 4], T[3], T[3]", "T[2, 3, 2, 2], none, none; eps=0.1", "T[1, 2, 3], none, T[2]",
-                       "f16[2, 3, 4], f32[3], f32[3]"}};
+                       "f16[2, 3, 4], f32[3], f32[3]"},
+    .special_values = kSpecialsPerChannel};
 
 const OpDef kBatchNorm{
     .name = "batch_norm",
@@ -296,8 +302,9 @@ const OpDef kBatchNorm{
                      "bias)], True, 0.1, eps)"
                      ".to(x.dtype), w.mean(d), (w.var(d, correction=0) + eps).rsqrt(), w.var(d)])"
                      "(x.to(torch.promote_types(x.dtype, torch.float32)), [0, *range(2, x.dim())])"),
-    .samples = Samples{"T[3, 2], T[2], T[2]", "T[2, 3, 4], none, none; eps=0.1", "T[2, 3, 2, 2], T[3], none",
-                       "T[2, 1, 3], none, T[1]", "f16[2, 3, 4], f32[3], f32[3]"}};
+    .samples = Samples{"T[3, 2], T[2], T[2]; eps=0.01", "T[2, 3, 4], none, none; eps=0.1", "T[2, 3, 2, 2], T[3], none",
+                       "T[2, 1, 3], none, T[1]", "f16[2, 3, 4], f32[3], f32[3]"},
+    .special_values = kSpecialsPerChannel};
 
 const OpDef kBatchNormInference{
     .name = "batch_norm_inference",
@@ -320,13 +327,20 @@ const OpDef kBatchNormInference{
       return {per_channel(e, out, 1, 2)};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is("(lambda w: F.batch_norm(w, *[p if p is None else p.to(w.dtype) for p in (running_mean, "
-                     "running_var, weight, bias)], "
-                     "False, 0.1, eps).to(x.dtype))(x.to(torch.promote_types(x.dtype, torch.float32)))"),
+    // F.batch_norm refuses to differentiate by the statistics.
+    .peer = torch_is(
+        "(lambda x, p: F.batch_norm(x, *p, False, 0.1, eps) if not x.requires_grad else "
+        "(lambda m, v, w, b: (x - m) * (v + eps).rsqrt() * w + b)"
+        "(*[q if isinstance(q, int) else q.reshape([-1] + [1] * (x.dim() - 2)) for q in "
+        "[*p[:2], 1 if p[2] is None else p[2], 0 if p[3] is None else p[3]]]))"
+        "(x.to(torch.promote_types(x.dtype, torch.float32)), [p if p is None else "
+        "p.to(torch.promote_types(x.dtype, torch.float32)) for p in (running_mean, running_var, weight, bias)])"
+        ".to(x.dtype)"),
     .samples =
         Samples{"T[3, 2], T[2], T[2], T[2], T[2] in 0..2", "T[2, 3, 4], none, none, T[3], T[3] in 0.1..2; eps=0.1",
                 "T[2, 3, 2, 2], T[3], none, T[3], T[3] in 0.1..2", "T[0, 3], none, T[3], T[3], T[3] in 0.1..2",
-                "f16[2, 3, 4], f32[3], f32[3], f32[3], f32[3] in 0.1..2"}};
+                "f16[2, 3, 4], f32[3], f32[3], f32[3], f32[3] in 0.1..2"},
+    .special_values = kSpecialsPerChannel};
 
 const OpDef kLocalResponseNorm{
     .name = "local_response_norm",

@@ -167,13 +167,10 @@ const OpDef kNonzero{.name = "nonzero",
                          "there are is known only in "
                          "the run: `count` is the symbol that stands for it from there on.",
                      .operands = std::vector<OperandDef>{{"x"}},
-                     .attrs = {{"count", AttrKind::kExpr,
+                     .attrs = {{"count", AttrKind::kSymbol,
                                 "a symbol of its own; or a constant, when any other number is a run-time error"}},
                      .infer = [](InferContext& c) -> Types {
-                       const Expr& count = c.expr("count");
-                       if (!count.is_constant() && count.kind() != symbolic::Kind::kSymbol)
-                         fail("count must be a symbol, got {}", to_string(count));
-                       return {{DType::kI64, {count, c.type(0).rank()}}};
+                       return {{DType::kI64, {c.expr("count"), c.type(0).rank()}}};
                      },
                      .semantics = reference([](ReferenceContext& c) {
                        const Tensor& x = c.in();

@@ -43,7 +43,7 @@ const std::vector<AttrDef> kVarianceAttrs = {
     {"correction", AttrKind::kReal, "subtracted from the count in the divisor", Attr(1.0)},
     reduction_attrs()[1]};
 const Samples kVarianceSamples = kMomentSamples + Samples{"T[3, 4]; dims=[1], correction=0.0", "T[5]; correction=0.5",
-                                                          "T[2, 3]; dims=[0], correction=2.0", "T[1, 3]; dims=[0]",
+                                                          "T[3, 3]; dims=[0], correction=2.0", "T[1, 3]; dims=[0]",
                                                           "T[2, 3, 4]; dims=[0, -1], correction=2.0, keepdim=true"};
 
 // What a sum of squared deviations is divided by. Never negative, as in PyTorch.
@@ -98,7 +98,9 @@ const OpDef kStd{
       return {variance_gradient(g, g.where(g.compare("eq", out, 0.0), g.scalar(0, out.dtype()), dvariance))};
     }),
     .peer = torch_is("torch.std(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
-    .samples = kVarianceSamples};
+    .samples = kVarianceSamples,
+    // Which squares overflow is another matter in each of PyTorch's dtypes.
+    .special_values = false};
 
 const OpDef kVarMean{
     .name = "var_mean",
@@ -116,7 +118,9 @@ const OpDef kVarMean{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.var_mean(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
-    .samples = kVarianceSamples};
+    .samples = kVarianceSamples,
+    // PyTorch's running mean makes NaN of an infinity.
+    .special_values = false};
 
 // ---- exponentials and norms
 // ----------------------------------------------------------------------------------------------
@@ -201,7 +205,9 @@ const OpDef kNorm{
         kMomentSamples + Samples{"T[3, 4]; p=0.0, dims=[1]", "T[3, 4]; p=1.0, dims=[0]", "T[3, 4]; p=inf, dims=[1]",
                                  "T[3, 4]; p=-inf, dims=[0]", "T[3, 4]; p=3.0",
                                  "T[3, 4]; p=0.5, dims=[-1], keepdim=true", "T[2, 3]; p=1.5, dims=[0]", "T[4]; p=-2.0",
-                                 "T[2, 0]; p=inf, dims=[0]", "T[0]; p=0.0", "T[0]; p=1.0", "T[]; p=3.0"}};
+                                 "T[2, 0]; p=inf, dims=[0]", "T[0]; p=0.0", "T[0]; p=1.0", "T[]; p=3.0"},
+    // PyTorch gives |x| for one element, though its square overflows.
+    .special_values = false};
 
 }  // namespace
 

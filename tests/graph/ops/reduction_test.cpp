@@ -89,6 +89,14 @@ TEST(Reduction, ProductsHaveGradientsAtZeros) {
   EXPECT_EQ(gradient_of("%y = prod(%x) {keepdim=true} return %y", {0, 5, 0}, 1), (Numbers{0, 0, 0}));
 }
 
+TEST(Reduction, TheDivisorOfAVarianceIsNeverNegative) {
+  for (const std::string correction : {"2.0", "3.0"}) {
+    const Graph graph = graph_of("f64[N]", fmt::format("%y = var(%x) {{correction={}}} return %y", correction));
+    EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({1, 2})}).value()[0]), Numbers{HUGE_VAL});
+    EXPECT_TRUE(std::isnan(numbers(evaluate(graph, std::vector{vector_of({1, 1})}).value()[0])[0]));
+  }
+}
+
 TEST(Reduction, EqualExtremesShareTheGradient) {
   EXPECT_EQ(gradient_of("%y = amax(%x) {keepdim=true} return %y", {4, 1, 4, 4}, 1),
             (Numbers{1.0 / 3, 0, 1.0 / 3, 1.0 / 3}));
