@@ -54,26 +54,24 @@ class Case:
         self.ranges = sample.ranges
         self.sizes = {}
         self.inputs = [
-            (leaf, DTYPES[dtype], tuple(self.size(s) for s in shape)) for leaf, (dtype, shape) in self.graph.inputs
+            (value.name, DTYPES[value.dtype], tuple(self.size(size) for size in value.shape))
+            for value in self.graph.inputs
         ]
-        _, self.operands, attrs = self.graph.nodes[0]
-        self.attrs = {attr.name: self.attr(attr.kind, attrs[attr.name]) for attr in op.attrs}
+        node = self.graph.nodes[0]
+        self.operands = [None if value is None else value.name for value in node.operands]
+        self.attrs = {attr.name: self.attr(attr.kind, node.attrs[attr.name]) for attr in op.attrs}
 
     def size(self, expr):
-        if isinstance(expr, int):
+        if not isinstance(expr, tenon.Expr):
             return expr
-        for symbol in re.findall(r"[A-Za-z_][\w.]*", expr):
+        for symbol in expr.symbols:
             self.sizes.setdefault(symbol, 3 + len(self.sizes))
-        return eval(expr, {"min": min, "max": max}, dict(self.sizes))
+        return expr.evaluate(self.sizes)
 
     def attr(self, kind, value):
-        if value is None:
-            return None
-        if kind == "dtype":
+        if kind == "dtype" and value is not None:
             return DTYPES[value]
-        if isinstance(value, list):
-            return [self.size(item) for item in value]
-        return self.size(value) if isinstance(value, str) and kind != "string" else value
+        return [self.size(item) for item in value] if isinstance(value, list) else self.size(value)
 
     def generator(self, salt=""):
         return torch.Generator().manual_seed(zlib.crc32((self.name + salt).encode()))
