@@ -118,7 +118,7 @@ class Case:
         """The names that the peer's expression may use."""
         by_name = {leaf: x for (leaf, _, _), x in zip(self.inputs, inputs, strict=True)}
         values = [None if name is None else by_name[name] for name in self.operands]
-        names = {"torch": torch, "F": F, "math": math, **self.attrs}
+        names = {"torch": torch, "F": F, "math": math, "wide": wide, **self.attrs}
         for position, operand in enumerate(self.op.operands):
             if operand.arity.startswith("variadic"):
                 names[operand.name] = values[position:]
@@ -191,6 +191,11 @@ class Peer:
     def run(self, case, inputs):
         results = eval(self.code, case.peer_names(inputs))
         return list(results) if isinstance(results, tuple | list) else [results]
+
+
+def wide(x):
+    """For peers of what comes in at least f32."""
+    return x if x is None else x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def widened(x, floating):
