@@ -45,6 +45,7 @@ class Reader {
       case AttrKind::kDType:
         return dtype_from(object_);
       case AttrKind::kExpr:
+      case AttrKind::kSymbol:
         return size(object_);
       case AttrKind::kScalar:
         return scalar();
