@@ -39,6 +39,7 @@ std::string_view name_of(AttrKind kind) {
     case AttrKind::kString: return "string";
     case AttrKind::kDType: return "dtype";
     case AttrKind::kExpr: return "expression";
+    case AttrKind::kSymbol: return "symbol";
     case AttrKind::kScalar: return "scalar";
     case AttrKind::kInts: return "list of ints";
     case AttrKind::kReals: return "list of reals";
@@ -55,6 +56,10 @@ bool has_kind(const Attr& attr, AttrKind kind) {
     case AttrKind::kString: return std::holds_alternative<std::string>(attr);
     case AttrKind::kDType: return std::holds_alternative<DType>(attr);
     case AttrKind::kExpr: return std::holds_alternative<symbolic::Expr>(attr);
+    case AttrKind::kSymbol: {
+      const auto* expr = std::get_if<symbolic::Expr>(&attr);
+      return expr && (expr->is_constant() || expr->kind() == symbolic::Kind::kSymbol);
+    }
     case AttrKind::kScalar: return std::holds_alternative<symbolic::Expr>(attr) || std::holds_alternative<double>(attr);
     case AttrKind::kInts: return std::holds_alternative<std::vector<int64_t>>(attr);
     case AttrKind::kReals: return std::holds_alternative<std::vector<double>>(attr);

@@ -20,6 +20,7 @@ enum class AttrKind : uint8_t {
   kString,  // "mean"
   kDType,   // f32
   kExpr,    // 2*N + 1
+  kSymbol,  // K: a size that the op itself finds out and thereby defines (or a number, where it is known)
   kScalar,  // an Expr or a real: the value that `full` fills with
   kInts,    // [0, -1]
   kReals,   // [0.5, 2.0]

@@ -32,6 +32,17 @@ void collect_symbols(const Attr& attr, std::set<Symbol>& symbols) {
   }
 }
 
+// Inputs first, as the text form has them.
+std::vector<const Leaf*> ordered_leaves(const Graph& graph) {
+  std::vector<const Leaf*> leaves;
+  for (const bool inputs : {true, false}) {
+    for (const Leaf& leaf : graph.leaves()) {
+      if ((leaf.kind == LeafKind::kInput) == inputs) leaves.push_back(&leaf);
+    }
+  }
+  return leaves;
+}
+
 }  // namespace
 
 std::string_view name_of(LeafKind kind) {
@@ -59,12 +70,14 @@ ValueRef Graph::add_leaf(LeafKind kind, std::string name, TensorType type, Tenso
   check_type(type, name_of(kind), name);
   check_data(type, data, name_of(kind), name);
   const auto position = static_cast<uint32_t>(leaves_.size());
+  const bool is_input = kind == LeafKind::kInput;
   if (kind != LeafKind::kConstant && !leaves_by_name_.emplace(name, position).second) {
     fail("the graph has two leaves named '{}'", name);
   }
   const ValueRef value = add_value(std::move(type), {}, position);
   if (is_identifier(name)) values_[value.id].name = name;
-  leaves_.push_back({kind, std::move(name), value, std::move(data)});
+  leaves_.push_back({kind, std::move(name), value, std::move(data), is_input ? input_count_ : position - input_count_});
+  input_count_ += is_input ? 1 : 0;
   return value;
 }
 
@@ -176,7 +189,11 @@ bool Graph::same_value(ValueRef mine, const Graph& other, ValueRef theirs) const
   if (!mine || !theirs) return !mine && !theirs;
   const ValueInfo& a = values_[mine.id];
   const ValueInfo& b = other.values_[theirs.id];
-  return a.node == b.node && a.position == b.position && a.type == b.type;
+  if (a.node != b.node || a.type != b.type) return false;
+  if (a.node) return a.position == b.position;
+  const Leaf& left = leaves_[a.position];
+  const Leaf& right = other.leaves_[b.position];
+  return left.kind == right.kind && left.ordinal == right.ordinal;
 }
 
 bool Graph::same_node(const Node& mine, const Graph& other, const Node& theirs) const {
@@ -187,12 +204,12 @@ bool Graph::same_node(const Node& mine, const Graph& other, const Node& theirs) 
 
 bool Graph::operator==(const Graph& other) const {
   const auto same = [&](ValueRef a, ValueRef b) { return same_value(a, other, b); };
-  const auto same_leaf = [&](const Leaf& a, const Leaf& b) {
-    if (a.kind != b.kind || a.name != b.name || !same(a.value, b.value)) return false;
-    return a.kind != LeafKind::kConstant || identical(a.data, b.data);
+  const auto same_leaf = [&](const Leaf* a, const Leaf* b) {
+    if (a->name != b->name || !same(a->value, b->value)) return false;
+    return a->kind != LeafKind::kConstant || identical(a->data, b->data);
   };
   const auto same_update = [&](const Update& a, const Update& b) { return same(a.target, b.target) && same(a.value, b.value); };
-  return name_ == other.name_ && symbols_ == other.symbols_ && std::ranges::equal(leaves_, other.leaves_, same_leaf) &&
+  return name_ == other.name_ && symbols_ == other.symbols_ && std::ranges::equal(ordered_leaves(*this), ordered_leaves(other), same_leaf) &&
          std::ranges::equal(nodes_, other.nodes_, [&](const Node& a, const Node& b) { return same_node(a, other, b); }) &&
          std::ranges::equal(outputs_, other.outputs_, same) && std::ranges::equal(updates_, other.updates_, same_update);
 }

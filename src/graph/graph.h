@@ -56,6 +56,7 @@ struct Leaf {
   std::string name;  // of an input, parameter or buffer: unique among them. Empty for a constant.
   ValueRef value;
   Tensor data;       // of a constant always; of a parameter or buffer once bound; of an input never
+  uint32_t ordinal;  // among the inputs, or among the other leaves
 };
 
 struct Node {
@@ -113,8 +114,8 @@ class Graph {
   const Leaf* leaf_named(std::string_view name) const;
   bool owns(ValueRef value) const { return value.id < values_.size(); }
 
-  // The same structure: leaves (constants by their bits, the others by name and type), nodes, updates and outputs in the
-  // same order. Names of values, locations and bound data do not count.
+  // The same structure: inputs, other leaves (constants by their bits, the others by name and type), nodes, updates and
+  // outputs, each in the same order. Names of values, locations and bound data do not count.
   bool operator==(const Graph& other) const;
 
  private:
@@ -132,6 +133,7 @@ class Graph {
 
   std::string name_;
   std::vector<Leaf> leaves_;
+  uint32_t input_count_ = 0;
   std::vector<Node> nodes_;
   std::deque<ValueInfo> values_;  // a deque: types stay where they are while the graph grows
   std::vector<ValueRef> outputs_;

@@ -66,7 +66,7 @@ void check_operands(const OpDef& op, const std::vector<const TensorType*>& types
 // Lets a caller write an int where an expression or a real is meant.
 Attr coerce(Attr attr, AttrKind kind) {
   if (const auto* integer = std::get_if<int64_t>(&attr)) {
-    if (kind == AttrKind::kExpr || kind == AttrKind::kScalar) return Expr(*integer);
+    if (kind == AttrKind::kExpr || kind == AttrKind::kSymbol || kind == AttrKind::kScalar) return Expr(*integer);
     if (kind == AttrKind::kReal) return static_cast<double>(*integer);
   }
   if (const auto* flag = std::get_if<bool>(&attr); flag && kind == AttrKind::kScalar) return Expr(*flag ? 1 : 0);

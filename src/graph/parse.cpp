@@ -275,7 +275,8 @@ class Parser {
       case AttrKind::kReal: return parse_real();
       case AttrKind::kString: return cursor_.string("a text");
       case AttrKind::kDType: return parse_dtype();
-      case AttrKind::kExpr: return parse_expr(",}");
+      case AttrKind::kExpr:
+      case AttrKind::kSymbol: return parse_expr(",}");
       case AttrKind::kScalar: return parse_scalar();
       case AttrKind::kInts: return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
       case AttrKind::kReals: return parse_list<double>([&] { return parse_real(); });

@@ -8,6 +8,7 @@ Rewriter::Rewriter(const Graph& source, const std::function<bool(const Leaf&)>& 
   for (const Leaf& leaf : source.leaves()) {
     if (keep && !keep(leaf)) continue;
     const ValueRef copied = target_.copy_leaf(leaf, source.type(leaf.value));
+    target_.set_value_name(copied, source.value_name(leaf.value));
     replace(leaf.value, copied);
   }
 }

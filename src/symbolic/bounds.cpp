@@ -78,10 +78,10 @@ class Bounder {
       const Expr& factor = factors(term)[0];
       if (factor.kind() == Kind::kFloorDiv) return of_opened_quotient(sum, term);
       if (factor.kind() == Kind::kMin || factor.kind() == Kind::kMax) return of_opened_extremum(sum, term);
-    } catch (const Error&) {
-      // The opened sum overflows, or is too large. The closed one has bounds as well.
+      return Interval::all();
+    } catch (const Error&) {  // The opened sum overflows, or is too large. The closed one has bounds as well.
+      return Interval::all();
     }
-    return Interval::all();
   }
 
   // c*(rest + k*(a // c)) == c*rest + k*a - k*(a % c)

@@ -18,9 +18,9 @@ inline constexpr size_t kMaxDistributedDegree = 8;
 // A node of exactly these operands, which are in canonical form already.
 Expr make_node(Kind kind, std::vector<Expr> operands);
 // The canonical form of an operator over any operands.
-Expr rebuild(Kind kind, std::vector<Expr> operands);
+Expr rebuild(Kind kind, const std::vector<Expr>& operands);
 // The canonical form of kMin or kMax over any operands, at least one.
-Expr extremum(Kind kind, std::vector<Expr> operands);
+Expr extremum(Kind kind, const std::vector<Expr>& operands);
 
 template <class Map>
 Expr map_operands(const Expr& expr, const Map& map) {
@@ -32,7 +32,7 @@ Expr map_operands(const Expr& expr, const Map& map) {
     operands.push_back(map(operand));
     changed = changed || operands.back() != operand;
   }
-  return changed ? rebuild(expr.kind(), std::move(operands)) : expr;
+  return changed ? rebuild(expr.kind(), operands) : expr;
 }
 
 // Views into the expression, which has to outlive them.

@@ -141,7 +141,7 @@ Expr negative(const Expr& difference) {
 
 }  // namespace
 
-Expr extremum(Kind kind, std::vector<Expr> operands) {
+Expr extremum(Kind kind, const std::vector<Expr>& operands) {
   std::vector<Expr> flat;
   for (const Expr& operand : operands) flatten(kind, operand, flat);
   flat = without_shifted(kind, flat);
@@ -150,7 +150,7 @@ Expr extremum(Kind kind, std::vector<Expr> operands) {
   const Expr shared = shared_terms(flat);
   if (!shared.is_constant(0)) {
     for (Expr& operand : flat) operand -= shared;
-    return shared + extremum(kind, std::move(flat));
+    return shared + extremum(kind, flat);
   }
   std::ranges::sort(flat);
   return make_node(kind, std::move(flat));

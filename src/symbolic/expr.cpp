@@ -153,7 +153,7 @@ bool is_boolean(const Expr& expr) {
   return is_comparison(expr.kind()) || (keeps_booleans && std::ranges::all_of(expr.operands(), is_boolean));
 }
 
-Expr rebuild(Kind kind, std::vector<Expr> operands) {
+Expr rebuild(Kind kind, const std::vector<Expr>& operands) {
   switch (kind) {
     case Kind::kConstant:
     case Kind::kSymbol:
@@ -168,7 +168,7 @@ Expr rebuild(Kind kind, std::vector<Expr> operands) {
       return mod(operands[0], operands[1]);
     case Kind::kMin:
     case Kind::kMax:
-      return extremum(kind, std::move(operands));
+      return extremum(kind, operands);
     case Kind::kEq:
       return eq(operands[0], operands[1]);
     case Kind::kNe:

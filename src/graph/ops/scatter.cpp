@@ -44,7 +44,7 @@ Value mean_of(ExpandContext& e, Value sum, Value written, const std::vector<Valu
   const Value before = e.full_like(sum, e.flag("include_self") ? 1 : 0);
   const Value count = index_put(e, before, e.full_like(written, 1), places, "add");
   const Value at_least_one = e.maximum(count, e.integer(1, count.dtype()));
-  return is_float(sum.dtype()) ? sum / at_least_one : e.op("floor_divide", {sum, at_least_one});
+  return is_float(sum.dtype()) ? sum / at_least_one : e.op("floor_div", {sum, at_least_one});
 }
 
 std::vector<Value> expand_scatter(ExpandContext& e) {
@@ -70,6 +70,16 @@ void check_source(InferContext& c) {
   if (!fits) fail("the index {} is not within the source {}", to_string(c.type(1)), to_string(c.type(2)));
 }
 
+// Bool has no mean.
+const Samples kMeanSamples = [] {
+  Samples samples;
+  for (const char* dtype : {"f64", "f32", "f16", "bf16", "i64", "i32", "i8", "u8"}) {
+    samples.push_back(fmt::format("{0}[4], i64[6] in 0..3, {0}[6]; reduce=\"mean\"", dtype));
+    samples.push_back(fmt::format("{0}[4], i64[6] in 0..3, {0}[6]; reduce=\"mean\", include_self=false", dtype));
+  }
+  return samples;
+}();
+
 const OpDef kScatter{
     .name = "scatter",
     .family = "index",
@@ -86,14 +96,18 @@ const OpDef kScatter{
       if (std::ranges::find(kKnown, reduce) == std::end(kKnown)) {
         fail("reduce \"{}\" is not one of set, add, mul, amax, amin, mean", reduce);
       }
+      if (reduce == "mean" && c.type(0).dtype == DType::kBool) fail("bool has no mean");
       check_places(c, 0, 1);
       check_source(c);
       return {c.type(0)};
     },
     .semantics = composite(expand_scatter),
     .gradient = ByExpansion{},
-    .peer = torch_is("torch.scatter(x, dim, index.long(), src) if reduce == 'set' else torch.scatter_reduce(x, dim, index.long(), src, "
-                     "{'add': 'sum', 'mul': 'prod'}.get(reduce, reduce), include_self=include_self)"),
+    // PyTorch rounds each addition, and has no gradient for a source that is larger than the index.
+    .peer = torch_is("(lambda x, at, src: torch.scatter(x, dim, at, src) if reduce == 'set' else torch.scatter_reduce("
+                     "x, dim, at, src, {'add': 'sum', 'mul': 'prod'}.get(reduce, reduce), include_self=include_self))("
+                     "x.double() if x.is_floating_point() else x, index.long(), "
+                     "(src.double() if x.is_floating_point() else src)[tuple(slice(n) for n in index.shape)]).to(x.dtype)"),
     // Writes that collide are undefined in PyTorch when they set.
     .samples = Samples{"T[3, 4], i64[1, 4] in 0..2, T[1, 4]", "T[3, 4], i32[2, 1] in 0..3, T[3, 2]; dim=-1", "T[], i64[] in 0..0, T[]",
                        "T[3], i64[0], T[2]", "T[2, 3, 2], i64[2, 1, 2] in 0..2, T[2, 3, 2]; dim=1",
@@ -101,8 +115,7 @@ const OpDef kScatter{
                        "T[4], i64[6] in 0..3, T[6]; reduce=\"mul\"", "T[4], i64[6] in 0..3, T[6]; reduce=\"mul\", include_self=false",
                        "T[4], i64[5] in 0..3, T[5]; reduce=\"amax\"", "T[4], i64[5] in 0..3, T[5]; reduce=\"amax\", include_self=false",
                        "T[2, 3], i64[2, 4] in 0..2, T[2, 4]; dim=1, reduce=\"amin\"",
-                       "T[4], i64[5] in 0..3, T[5]; reduce=\"amin\", include_self=false", "T[4], i64[6] in 0..3, T[6]; reduce=\"mean\"",
-                       "T[4], i64[6] in 0..3, T[6]; reduce=\"mean\", include_self=false"}};
+                       "T[4], i64[5] in 0..3, T[5]; reduce=\"amin\", include_self=false"} + kMeanSamples};
 
 // ---- a vector of indices -----------------------------------------------------------------------------------------------
 

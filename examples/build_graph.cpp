@@ -1,0 +1,28 @@
+// Building and evaluating a graph in C++: the README's example, whole.
+#include <cstdio>
+
+#include "backends/reference/evaluate.h"
+#include "graph/builder.h"
+
+using namespace tenon;
+
+int main() {
+  try {
+    // [readme]
+    Graph graph("model");
+    Builder b(graph);
+    const Value x = b.value(graph.add_input("x", parse_type("f32[N, 4]").value()));
+    const Value y = b.exp(x) / b.sum(b.exp(x), {-1}, /*keepdim=*/true);
+    graph.set_outputs({y.ref()});
+
+    Tensor input = Tensor::zeros(DType::kF32, {2, 4});
+    const std::vector<Tensor> outputs = evaluate(graph, std::vector{input}).value();
+    // [readme]
+    std::fputs(to_string(graph).c_str(), stdout);
+    std::printf("softmax of zeros: %g\n", outputs[0].real(0));
+    return outputs[0].real(0) == 0.25 ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
