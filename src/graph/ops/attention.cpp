@@ -14,10 +14,12 @@ constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kMask = 3;
 void check_operands(InferContext& c) {
   const DType dtype = c.type(kQuery).dtype;
   for (size_t i : {kQuery, kKey, kValue}) {
-    if (c.type(i).rank() < 2)
+    if (c.type(i).rank() < 2) {
       fail("query, key and value must be [..., length, features], got {}", to_string(c.type(i)));
-    if (c.type(i).dtype != dtype)
+    }
+    if (c.type(i).dtype != dtype) {
       fail("query, key and value must have one dtype, got {} and {}", to_string(c.type(kQuery)), to_string(c.type(i)));
+    }
   }
   if (!c.has(kMask)) return;
   if (c.flag("causal")) fail("a mask and causal cannot both be given");
@@ -37,8 +39,9 @@ Expr group_size(const OpView& c, const Facts& facts) {
   const Expr& shared = key.size(key.rank() - 3);
   const Expr size = floordiv(heads, shared);
   if (!facts.equal(size * shared, heads)) fail("{} query heads do not divide among {} key heads", heads, shared);
-  if (!facts.equal(shared, value.size(value.rank() - 3)))
+  if (!facts.equal(shared, value.size(value.rank() - 3))) {
     fail("keys {} and values {} must have as many heads", to_string(key), to_string(value));
+  }
   return size;
 }
 
@@ -57,10 +60,12 @@ Types attention_type(InferContext& c) {
   const TensorType& key = c.type(kKey);
   const TensorType& value = c.type(kValue);
   const auto from_end = [](const TensorType& type, int64_t i) -> const Expr& { return type.size(type.rank() - i); };
-  if (!c.facts().equal(from_end(query, 1), from_end(key, 1)))
+  if (!c.facts().equal(from_end(query, 1), from_end(key, 1))) {
     fail("query {} and key {} differ in features", to_string(query), to_string(key));
-  if (!c.facts().equal(from_end(key, 2), from_end(value, 2)))
+  }
+  if (!c.facts().equal(from_end(key, 2), from_end(value, 2))) {
     fail("key {} and value {} differ in length", to_string(key), to_string(value));
+  }
   if (c.flag("enable_gqa")) group_size(c, c.facts());
   Shape scores = broadcast(batch_of(c, kQuery), batch_of(c, kKey));
   Shape shape = broadcast(scores, batch_of(c, kValue));
@@ -122,8 +127,8 @@ const OpDef kAttention{
     .family = "attention",
     .doc =
         "softmax(query @ key^T * scale + mask) @ value. The operands are [..., length, features], and leading "
-        "dimensions "
-        "broadcast. A mask is added; a bool one says where to attend. A row that is masked everywhere gives zeros.",
+        "dimensions broadcast. A mask is added; a bool one says where to attend. A row that is masked everywhere "
+        "gives zeros.",
     .operands =
         std::vector<OperandDef>{
             {"query", kFloats}, {"key", kFloats}, {"value", kFloats}, {"mask", kFloats | kBools, Arity::kOptional}},

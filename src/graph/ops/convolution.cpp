@@ -1,4 +1,5 @@
 // Convolutions.
+#include "graph/ops/accumulate.h"
 #include "graph/ops/common.h"
 #include "graph/ops/spatial.h"
 
@@ -29,14 +30,14 @@ Geometry geometry_of(const OpView& c) {
           .transposed = c.flag("transposed")};
 }
 
-// ---- shapes
-// -----------------------------------------------------------------------------------------------------------
+// ---- shapes --------------------------------------------------------------------------------------------------------
 
 void check_operands(InferContext& c) {
   const TensorType& x = c.type(0);
   const TensorType& weight = c.type(1);
-  if (x.rank() < 3 || x.rank() > 5)
+  if (x.rank() < 3 || x.rank() > 5) {
     fail("x must be [N, C, spatial...] with one to three spatial dimensions, got {}", to_string(x));
+  }
   if (weight.rank() != x.rank()) fail("x {} and weight {} must have the same rank", to_string(x), to_string(weight));
   for (const TensorType& type : c.present_types()) {
     if (type.dtype != x.dtype) fail("operands must have one dtype, got {} and {}", to_string(x), to_string(type));
@@ -57,8 +58,9 @@ Expr out_channels(InferContext& c) {
     fail("x {} has {} channels, but the weight {} with {} groups takes {}", to_string(c.type(0)), c.type(0).size(1),
          to_string(weight), groups, in);
   }
-  if (!mod(weight.size(0), groups).is_constant(0))
+  if (!mod(weight.size(0), groups).is_constant(0)) {
     fail("{} channels do not divide into {} groups", weight.size(0), groups);
+  }
   const Expr out = transposed ? weight.size(1) * groups : weight.size(0);
   if (c.has(2) && c.type(2).shape != Shape{out}) fail("the bias must be [{}], got {}", out, to_string(c.type(2)));
   return out;
@@ -87,8 +89,7 @@ Types conv_type(InferContext& c) {
   return {{c.type(0).dtype, std::move(shape)}};
 }
 
-// ---- reference
-// --------------------------------------------------------------------------------------------------------
+// ---- reference -----------------------------------------------------------------------------------------------------
 
 // Sets the spatial part of `source` to where the kernel's element `tap` reads for the result at `out`; false when that
 // is padding, or between the elements of a transposed convolution.
@@ -132,21 +133,16 @@ void for_each_product(ReferenceContext& c, const Geometry& geometry, const Sizes
 
 void run_conv(ReferenceContext& c) {
   const Geometry geometry = geometry_of(c);
-  const bool in_reals = is_float(c.out().dtype());
   for_each_index(c.out().shape(), [&](const Sizes& out) {
-    const int64_t bias_at = c.has(2) ? c.in(2).offset(Sizes{out[1]}) : 0;
-    double real = c.has(2) && in_reals ? c.in(2).real(bias_at) : 0;
-    int64_t integer = c.has(2) && !in_reals ? c.in(2).integer(bias_at) : 0;
-    for_each_product(c, geometry, out, [&](int64_t x, int64_t weight) {
-      in_reals ? void(real += c.in(0).real(x) * c.in(1).real(weight))
-               : void(integer = wrap_add(integer, wrap_mul(c.in(0).integer(x), c.in(1).integer(weight))));
-    });
-    in_reals ? c.out().set_real(c.out().offset(out), real) : c.out().set_integer(c.out().offset(out), integer);
+    Accumulator sum(c.out().dtype());
+    if (c.has(2)) sum.add(c.in(2), c.in(2).offset(Sizes{out[1]}));
+    for_each_product(c, geometry, out,
+                     [&](int64_t x, int64_t weight) { sum.add_product(c.in(0), x, c.in(1), weight); });
+    sum.store(c.out(), c.out().offset(out));
   });
 }
 
-// ---- gradients: all of them are convolutions
-// ----------------------------------------------------------------------------
+// ---- gradients: all of them are convolutions -----------------------------------------------------------------------
 
 Value conv(Builder& b, Value x, Value weight, const Geometry& geometry) {
   return b.op("conv", {x, weight, Value()},
@@ -215,8 +211,7 @@ const OpDef kConv{
     .family = "convolution",
     .doc =
         "Convolution over one to three spatial dimensions of `x` [N, C, ...]. The weight is [out, C/groups, "
-        "kernel...]; "
-        "of a transposed convolution, [C, out/groups, kernel...].",
+        "kernel...]; of a transposed convolution, [C, out/groups, kernel...].",
     .operands = std::vector<OperandDef>{{"x", kNumbers}, {"weight", kNumbers}, {"bias", kNumbers, Arity::kOptional}},
     .attrs = {{"stride", AttrKind::kInts, "the step of the window; one for each spatial dimension or one for all",
                Attr(std::vector<int64_t>{1})},

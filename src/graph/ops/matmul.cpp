@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/ops/accumulate.h"
 #include "graph/ops/common.h"
 
 namespace tenon {
@@ -18,10 +19,12 @@ struct Spec {
 
 void check_letters(std::string_view letters, std::string_view spec) {
   for (size_t i = 0; i < letters.size(); ++i) {
-    if (!std::isalpha(static_cast<unsigned char>(letters[i])))
+    if (!std::isalpha(static_cast<unsigned char>(letters[i]))) {
       fail("'{}' in spec \"{}\" is not a letter", letters[i], spec);
-    if (letters.find(letters[i], i + 1) != letters.npos)
+    }
+    if (letters.find(letters[i], i + 1) != letters.npos) {
       fail("'{}' appears twice in \"{}\" of spec \"{}\"", letters[i], letters, spec);
+    }
   }
 }
 
@@ -58,8 +61,9 @@ LetterSizes letter_sizes(const OpView& c, const Spec& spec, const Facts& facts) 
 void require_one_dtype(const OpView& c) {
   const std::vector<TensorType> types = c.present_types();
   for (const TensorType& type : types) {
-    if (type.dtype != types[0].dtype)
+    if (type.dtype != types[0].dtype) {
       fail("operands must have one dtype, got {} and {}", to_string(types[0]), to_string(type));
+    }
   }
 }
 
@@ -101,17 +105,14 @@ void run_contract(ReferenceContext& c) {
   for (char letter : summed) summed_sizes.push_back(sizes.at(letter).constant());
   const Sizes a_outer = strides_over(spec.out, spec.a, c.in(0)), a_inner = strides_over(summed, spec.a, c.in(0));
   const Sizes b_outer = strides_over(spec.out, spec.b, c.in(1)), b_inner = strides_over(summed, spec.b, c.in(1));
-  const bool in_reals = is_float(c.out().dtype());
   for_each_index(c.out().shape(), [&](const Sizes& outer) {
-    double real = 0;
-    int64_t integer = 0;
+    Accumulator sum(c.out().dtype());
     for_each_index(summed_sizes, [&](const Sizes& inner) {
       const int64_t a = dot(outer, a_outer) + dot(inner, a_inner);
       const int64_t b = dot(outer, b_outer) + dot(inner, b_inner);
-      in_reals ? void(real += c.in(0).real(a) * c.in(1).real(b))
-               : void(integer = wrap_add(integer, wrap_mul(c.in(0).integer(a), c.in(1).integer(b))));
+      sum.add_product(c.in(0), a, c.in(1), b);
     });
-    in_reals ? c.out().set_real(c.out().offset(outer), real) : c.out().set_integer(c.out().offset(outer), integer);
+    sum.store(c.out(), c.out().offset(outer));
   });
 }
 
@@ -137,8 +138,8 @@ const OpDef kContract{
     .name = "contract",
     .family = "matmul",
     .doc =
-        "A sum of products over named dimensions. The spec `\"bik,bkj->bij\"` gives each dimension of `a`, `b` and the "
-        "result a letter; letters that the result lacks are summed. Nothing broadcasts.",
+        "A sum of products over named dimensions. The spec `\"bik,bkj->bij\"` gives each dimension of `a`, `b` "
+        "and the result a letter; letters that the result lacks are summed. Nothing broadcasts.",
     .operands = std::vector<OperandDef>{{"a", kNumbers}, {"b", kNumbers}},
     .attrs = {{"spec", AttrKind::kString, "the letters of a, b and the result"}},
     .infer = contract_type,
@@ -160,8 +161,7 @@ const OpDef kContract{
     .special_values = kSpecialValues,
 };
 
-// ---- matmul: PyTorch's rules for vectors, matrices and batches, said as one contraction
-// --------------------------------
+// ---- matmul: PyTorch's rules for vectors, matrices and batches, said as one contraction ----------------------------
 
 void require_dimensions(const TensorType& type) {
   if (type.rank() == 0) fail("operands need at least one dimension, got {}", to_string(type));
@@ -176,8 +176,9 @@ Shape matmul_shape(const TensorType& a, const TensorType& b, const Facts& facts)
   require_dimensions(b);
   const Expr& left = a.shape.back();
   const Expr& right = b.size(std::max<int64_t>(b.rank() - 2, 0));
-  if (!facts.equal(left, right))
+  if (!facts.equal(left, right)) {
     fail("cannot multiply {} by {}: inner sizes {} and {} differ", to_string(a), to_string(b), left, right);
+  }
   Shape shape = broadcast(batch_of(a), batch_of(b));
   if (a.rank() > 1) shape.push_back(a.size(a.rank() - 2));
   if (b.rank() > 1) shape.push_back(b.shape.back());
@@ -293,9 +294,8 @@ const OpDef kAddmm{
     .name = "addmm",
     .family = "matmul",
     .doc =
-        "beta * input + alpha * (a @ b) of two matrices. The input broadcasts; with beta 0 it is not read, so that its "
-        "NaN "
-        "does not spread.",
+        "beta * input + alpha * (a @ b) of two matrices. The input broadcasts; with beta 0 it is not read, so "
+        "that its NaN does not spread.",
     .operands = std::vector<OperandDef>{{"input", kNumbers}, {"a", kNumbers}, {"b", kNumbers}},
     .attrs = {{"beta", AttrKind::kScalar, "factor of the input", Attr(Expr(1))},
               {"alpha", AttrKind::kScalar, "factor of the product", Attr(Expr(1))}},

@@ -23,8 +23,7 @@ Shape with_ones(Shape shape, size_t count) {
   return shape;
 }
 
-// ---- maxima
-// ----------------------------------------------------------------------------------------------------------------
+// ---- maxima --------------------------------------------------------------------------------------------------------
 
 // The flat index of each element in the last `n` dimensions of a shape.
 Value flat_indices(Builder& b, const Shape& shape, size_t n) {
@@ -64,8 +63,9 @@ const AttrDef kCeilMode = {"ceil_mode", AttrKind::kBool, "the last window may re
 // More padding could make a window of padding only.
 void check_padding(const std::vector<Sliding>& sliding) {
   for (const Sliding& s : sliding) {
-    if (s.padding > s.span().constant() / 2)
+    if (s.padding > s.span().constant() / 2) {
       fail("padding {} is more than half of a window that spans {}", s.padding, s.span());
+    }
   }
 }
 
@@ -85,9 +85,8 @@ const OpDef kMaxPool{
     .name = "max_pool",
     .family = "pooling",
     .doc =
-        "The maximum of each window, and its flat index in the spatial dimensions. The first maximum wins, the last "
-        "NaN, "
-        "and padding never. The spatial dimensions are the last ones, as many as the kernel has sizes.",
+        "The maximum of each window, and its flat index in the spatial dimensions. The first maximum wins, the "
+        "last NaN, and padding never. The spatial dimensions are the last ones, as many as the kernel has sizes.",
     .operands = std::vector<OperandDef>{{"x", kNumbers}},
     .attrs = {kPoolKernel, kPoolStride, kPoolPadding, kPoolDilation, kCeilMode},
     .results = {"values", "indices"},
@@ -125,8 +124,7 @@ const OpDef kMaxPool{
                 "f32[1, 4, 4] in 0..1; kernel=[3, 3], stride=[1]"},
 };
 
-// ---- averages
-// ----------------------------------------------------------------------------------------------------------------
+// ---- averages ------------------------------------------------------------------------------------------------------
 
 // The number of elements that PyTorch counts for each window along one dimension.
 Value window_sizes(Builder& b, const Sliding& s, bool count_padding) {
@@ -150,18 +148,16 @@ std::vector<Sliding> avg_pool_windows(const OpView& c) {
 }
 
 // What the sums of the windows are divided by. Where all windows count alike, that is one number.
-Value divide_by_counts(ExpandContext& e, Value sums, const std::vector<Sliding>& sliding) {
+Value divisors(ExpandContext& e, const std::vector<Sliding>& sliding, DType dtype) {
+  if (e.given("divisor_override")) return e.integer(e.integer("divisor_override"), dtype);
   const bool count_padding = e.flag("count_include_pad");
-  double whole = 1;
-  bool alike = count_padding && !e.flag("ceil_mode");
-  for (const Sliding& s : sliding) whole *= static_cast<double>(s.kernel);
-  if (e.given("divisor_override")) return sums / static_cast<double>(e.integer("divisor_override"));
-  if (alike) return sums / whole;
-  Value counts = e.scalar(1, sums.dtype());
+  const bool alike = count_padding && !e.flag("ceil_mode");
+  Value product = e.integer(1, dtype);
   for (const Sliding& s : sliding) {
-    counts = counts * e.cast(along(e, window_sizes(e, s, count_padding), s.dim, sums.rank()), sums.dtype());
+    const Value sizes = alike ? e.integer(s.kernel) : along(e, window_sizes(e, s, count_padding), s.dim, e.in().rank());
+    product = product * e.cast(sizes, dtype);
   }
-  return sums / counts;
+  return product;
 }
 
 const OpDef kAvgPool{
@@ -184,7 +180,7 @@ const OpDef kAvgPool{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const std::vector<Sliding> sliding = avg_pool_windows(e);
       const Value sums = e.sum(unfold_spatial(e, e.in_wide(), sliding, 0.0), last_dims(sliding.size()));
-      return {e.cast(divide_by_counts(e, sums, sliding), e.in().dtype())};
+      return {e.cast(sums / divisors(e, sliding, sums.dtype()), e.in().dtype())};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is(
@@ -202,8 +198,7 @@ const OpDef kAvgPool{
                 "T[1, 1, 3, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1], padding=[1]"},
 };
 
-// ---- adaptive pools
-// ------------------------------------------------------------------------------------------------------------
+// ---- adaptive pools ------------------------------------------------------------------------------------------------
 
 const AttrDef kOutputSize = {"output_size", AttrKind::kExprs, "one for each spatial dimension"};
 

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "graph/ops/common.h"
-#include "graph/ops/spatial.h"
 
 namespace tenon {
 namespace {
@@ -15,8 +14,7 @@ Value clamp_index(Builder& b, Value index, const Expr& size) {
   return b.minimum(b.maximum(index, b.integer(0)), number(b, size - 1, DType::kI64));
 }
 
-// ---- interpolation weights
-// ----------------------------------------------------------------------------------------------------
+// ---- interpolation weights -----------------------------------------------------------------------------------------
 
 // One of the elements that an interpolated value is made of. No weight means 1.
 struct Tap {
@@ -32,8 +30,7 @@ std::vector<Value> cubic_weights(Value t) {
   return {far(t + 1), near(t), near(1 - t), far(2 - t)};
 }
 
-// ---- upsampling: one dimension after the other
-// -----------------------------------------------------------------------------
+// ---- upsampling: one dimension after the other ---------------------------------------------------------------------
 
 const AttrDef kOutputSize = {"output_size", AttrKind::kExprs, "one for each spatial dimension"};
 const AttrDef kScales = {"scales", AttrKind::kReals, "result size / size for each, where it is not exactly that",
@@ -47,8 +44,9 @@ Types upsampled(InferContext& c) {
   if (sizes.empty() || sizes.size() > 3) fail("output_size must have one to three sizes, got {}", sizes.size());
   if (type.shape.size() < sizes.size()) fail("x {} has fewer dimensions than output_size", to_string(type));
   if (c.given("scales")) {
-    if (c.reals("scales").size() != sizes.size())
+    if (c.reals("scales").size() != sizes.size()) {
       fail("output_size and scales have {} and {} numbers", sizes.size(), c.reals("scales").size());
+    }
     for (double scale : c.reals("scales")) {
       if (!(scale > 0)) fail("scales must be positive, got {}", scale);
     }
@@ -196,8 +194,9 @@ const OpDef kUpsampleBicubic{
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = {kOutputSize, kScales, kAlignCorners},
     .infer = [](InferContext& c) -> Types {
-      if (c.exprs("output_size").size() != 2)
+      if (c.exprs("output_size").size() != 2) {
         fail("output_size must have two sizes, got {}", c.exprs("output_size").size());
+      }
       return upsampled(c);
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
@@ -214,8 +213,7 @@ const OpDef kUpsampleBicubic{
     .special_values = false,  // as upsample_linear
 };
 
-// ---- grid_sample
-// ------------------------------------------------------------------------------------------------------------
+// ---- grid_sample ---------------------------------------------------------------------------------------------------
 
 // The coordinates of a grid along one dimension, and the rules to read there.
 struct Sampling {
@@ -312,13 +310,16 @@ Types grid_sampled(InferContext& c) {
   const TensorType& x = c.type(0);
   const TensorType& grid = c.type(1);
   if (x.rank() != 4) fail("x must be [N, C, H, W], got {}", to_string(x));
-  if (grid.rank() != 4 || !grid.size(3).is_constant(2))
+  if (grid.rank() != 4 || !grid.size(3).is_constant(2)) {
     fail("the grid must be [N, rows, columns, 2], got {}", to_string(grid));
+  }
   if (x.dtype != grid.dtype) fail("x and grid must have one dtype, got {} and {}", to_string(x), to_string(grid));
-  if (!c.facts().equal(x.size(0), grid.size(0)))
+  if (!c.facts().equal(x.size(0), grid.size(0))) {
     fail("x {} and grid {} differ in batch size", to_string(x), to_string(grid));
-  if (x.size(2).is_constant(0) || x.size(3).is_constant(0))
+  }
+  if (x.size(2).is_constant(0) || x.size(3).is_constant(0)) {
     fail("cannot sample the empty dimensions of {}", to_string(x));
+  }
   check_choice(c, "mode", {"bilinear", "nearest", "bicubic"});
   check_choice(c, "padding", {"zeros", "border", "reflection"});
   return {{x.dtype, {x.size(0), x.size(1), grid.size(1), grid.size(2)}}};
@@ -333,8 +334,7 @@ const OpDef kGridSample{
     .family = "resample",
     .doc =
         "The values of images x [N, C, H, W] at the places of a grid [N, rows, columns, 2] of (x, y) coordinates, "
-        "where -1 "
-        "and 1 are the ends of a dimension.",
+        "where -1 and 1 are the ends of a dimension.",
     .operands = std::vector<OperandDef>{{"x", kFloats}, {"grid", kFloats}},
     .attrs = {{"mode", AttrKind::kString, "bilinear, nearest or bicubic", Attr(std::string("bilinear"))},
               {"padding", AttrKind::kString, "what is outside: zeros, border or reflection",
@@ -368,8 +368,7 @@ const OpDef kGridSample{
     .special_values = false,
 };
 
-// ---- pixel_shuffle
-// ------------------------------------------------------------------------------------------------------------
+// ---- pixel_shuffle -------------------------------------------------------------------------------------------------
 
 int64_t checked_factor(const OpView& c) {
   if (c.integer("factor") < 1) fail("factor must be at least 1, got {}", c.integer("factor"));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/ops/accumulate.h"
 #include "graph/ops/common.h"
 #include "graph/ops/spatial.h"
 
@@ -10,8 +11,7 @@ namespace {
 
 using namespace ops;
 
-// ---- windows and fold: a view and its adjoint
-// ---------------------------------------------------------------------------
+// ---- windows and fold: a view and its adjoint ----------------------------------------------------------------------
 
 const AttrDef kStep = {"step", AttrKind::kInt, "the distance of windows, at least 1", Attr(int64_t{1})};
 const AttrDef kDilation = {"dilation", AttrKind::kInt, "the distance of elements in a window, at least 1",
@@ -42,8 +42,8 @@ const OpDef kWindows{
     .name = "windows",
     .family = "pooling",
     .doc =
-        "The windows that slide along a dimension: it becomes the number of windows, and a last dimension holds the "
-        "elements of each. Element k of window i is element step*i + dilation*k of x.",
+        "The windows that slide along a dimension: it becomes the number of windows, and a last dimension holds "
+        "the elements of each. Element k of window i is element step*i + dilation*k of x.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = {{"dim", AttrKind::kInt, "the dimension to slide along"},
               {"size", AttrKind::kInt, "the number of elements in a window, at least 1"},
@@ -82,8 +82,7 @@ const OpDef kFold{
     .family = "pooling",
     .doc =
         "Adds windows back to where they came from: the adjoint of `windows`. The last dimension of x holds the "
-        "elements "
-        "of each window.",
+        "elements of each window.",
     .operands = std::vector<OperandDef>{{"x", kNumbers}},
     .attrs = {{"dim", AttrKind::kInt, "the result's dimension that the windows slide along"},
               {"length", AttrKind::kExpr, "its size"},
@@ -96,8 +95,9 @@ const OpDef kFold{
       TensorType type{x.dtype, {x.shape.begin(), x.shape.end() - 1}};
       Expr& size = type.shape[static_cast<size_t>(normalize_dim(c.integer("dim"), type.rank()))];
       const Expr count = count_windows(c, c.expr("length"), x.shape.back());
-      if (!c.facts().equal(size, count))
+      if (!c.facts().equal(size, count)) {
         fail("{} windows are given where length {} has {}", size, c.expr("length"), count);
+      }
       size = c.expr("length");
       return {std::move(type)};
     },
@@ -105,21 +105,18 @@ const OpDef kFold{
       const Tensor& x = c.in();
       const auto dim = static_cast<size_t>(normalize_dim(c.integer("dim"), x.rank() - 1));
       const int64_t step = c.integer("step");
-      const bool in_reals = is_float(x.dtype());
       for_each_index(c.out().shape(), [&](const Sizes& index) {
+        Accumulator sum(x.dtype());
         Sizes from = index;
         from.push_back(0);
-        double real = 0;
-        int64_t integer = 0;
         for (int64_t k = 0; k < x.shape().back(); ++k) {
           const int64_t start = index[dim] - k * c.integer("dilation");
           if (start < 0 || start % step != 0 || start / step >= x.shape()[dim]) continue;
           from[dim] = start / step;
           from.back() = k;
-          in_reals ? void(real += x.real(x.offset(from)))
-                   : void(integer = wrap_add(integer, x.integer(x.offset(from))));
+          sum.add(x, x.offset(from));
         }
-        in_reals ? c.out().set_real(c.out().offset(index), real) : c.out().set_integer(c.out().offset(index), integer);
+        sum.store(c.out(), c.out().offset(index));
       });
     }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
@@ -136,8 +133,7 @@ const OpDef kFold{
                        "T[1, 3, 2]; dim=-2, length=3, step=4"},
 };
 
-// ---- windows over all spatial dimensions
-// -----------------------------------------------------------------------------------
+// ---- windows over all spatial dimensions ---------------------------------------------------------------------------
 
 // With ceil_mode a window may reach past the padding, but it must start inside the input or the padding before it.
 Expr pooled_length(const Sliding& s, bool ceil_mode) {
@@ -209,8 +205,7 @@ Value fold_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding) {
 
 namespace {
 
-// ---- im2col and col2im
-// -------------------------------------------------------------------------------------------------------
+// ---- im2col and col2im ---------------------------------------------------------------------------------------------
 
 const std::vector<AttrDef> kColumnAttrs = {
     {"kernel", AttrKind::kInts, "the window's size, one for each spatial dimension"},
@@ -242,28 +237,30 @@ Expr total_windows(const std::vector<Sliding>& sliding) {
   return count;
 }
 
+Shape column_shape(const OpView& c, const std::vector<Sliding>& sliding) {
+  const Shape& image = c.type(0).shape;
+  if (image.size() == sliding.size()) fail("x {} has no channels", to_string(c.type(0)));
+  Shape columns(image.begin(), image.end() - std::ssize(sliding));
+  columns.back() *= kernel_count(c);
+  columns.push_back(total_windows(sliding));
+  return columns;
+}
+
 const OpDef kIm2col{
     .name = "im2col",
     .family = "pooling",
-    .doc = "The windows of an image as columns: [..., C, spatial...] becomes [..., C * elements of a window, windows].",
+    .doc =
+        "The windows of an image as columns: [..., C, spatial...] becomes [..., C * elements of a window, "
+        "windows].",
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = kColumnAttrs,
     .infer = [](InferContext& c) -> Types {
-      const Shape& shape = c.type(0).shape;
-      const std::vector<Sliding> sliding = column_windows(c, shape);
-      if (shape.size() == sliding.size()) fail("x {} has no channels", to_string(c.type(0)));
-      Shape columns(shape.begin(), shape.end() - std::ssize(sliding));
-      columns.back() *= kernel_count(c);
-      columns.push_back(total_windows(sliding));
-      return {{c.type(0).dtype, std::move(columns)}};
+      return {{c.type(0).dtype, column_shape(c, column_windows(c, c.type(0).shape))}};
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const std::vector<Sliding> sliding = column_windows(e, e.in().shape());
       const Value unfolded = swap_halves(e, unfold_spatial(e, e.in(), sliding, 0.0), sliding.size());
-      Shape columns(e.in().shape().begin(), e.in().shape().end() - std::ssize(sliding));
-      columns.back() *= kernel_count(e);
-      columns.push_back(total_windows(sliding));
-      return {e.reshape(unfolded, columns)};
+      return {e.reshape(unfolded, column_shape(e, sliding))};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.unfold(x, kernel, *(n * (2 // len(n)) for n in (dilation, padding, stride)))"),
@@ -276,13 +273,15 @@ Shape image_shape(const OpView& c) {
   const auto size = c.exprs("output_size");
   Shape shape = c.type(0).shape;
   if (shape.size() < 2) fail("x must be [..., C * elements of a window, windows], got {}", to_string(c.type(0)));
-  if (size.size() != c.ints("kernel").size())
+  if (size.size() != c.ints("kernel").size()) {
     fail("output_size and kernel have {} and {} sizes", size.size(), c.ints("kernel").size());
+  }
   shape.pop_back();
   const Expr rows = shape.back();
   shape.back() = floordiv(rows, kernel_count(c));
-  if (!mod(rows, kernel_count(c)).is_constant(0))
+  if (!mod(rows, kernel_count(c)).is_constant(0)) {
     fail("{} rows are no multiple of {}, the elements of a window", rows, kernel_count(c));
+  }
   shape.insert(shape.end(), size.begin(), size.end());
   return shape;
 }
@@ -301,8 +300,9 @@ const OpDef kCol2im{
       const Shape image = image_shape(c);
       const Expr count = total_windows(column_windows(c, image));
       const Expr& given = c.type(0).shape.back();
-      if (!c.facts().equal(given, count))
+      if (!c.facts().equal(given, count)) {
         fail("{} windows are given where the image {} has {}", given, to_string(image), count);
+      }
       return {{c.type(0).dtype, image}};
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
