@@ -120,7 +120,7 @@ std::string foreign_name(nb::handle object) {
     const nb::object name = object.attr(attribute);
     if (nb::isinstance<nb::str>(name)) return nb::cast<std::string>(name);
   }
-  const auto text = nb::cast<std::string>(nb::str(object));
+  const auto text = text_of(object);
   return text.starts_with("torch.") ? text.substr(6) : text;
 }
 
