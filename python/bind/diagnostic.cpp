@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <filesystem>
+
 #include "bind.h"
 
 namespace tenon::python {
@@ -19,9 +21,11 @@ nb::handle new_exception(nb::module_& module, const char* name, const char* doc,
   return type.release();
 }
 
+// An error that knows no place of its own happened where Python called.
 void raise(const Error& error) {
-  const Diagnostic& diagnostic = error.diagnostic();
-  nb::object exception = error_type(error.what());
+  Diagnostic diagnostic = error.diagnostic();
+  if (!diagnostic.where.known()) diagnostic.where = python_location();
+  const nb::object exception = error_type(diagnostic.text());
   exception.attr("message") = diagnostic.message;
   exception.attr("file") = diagnostic.where.file;
   exception.attr("line") = diagnostic.where.line;
@@ -39,15 +43,53 @@ void translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
+bool is_of_package(PyFrameObject* frame) {
+  const auto globals = nb::steal<nb::dict>(PyFrame_GetGlobals(frame));
+  const nb::object name = globals.attr("get")("__name__", "");
+  const auto module = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : std::string();
+  return module == "tenon" || module.starts_with("tenon.");
+}
+
+// As the user would write it: relative to the folder he works in.
+std::string shown_path(const std::string& file) {
+  std::error_code ignored;
+  const std::filesystem::path here = std::filesystem::current_path(ignored);
+  const std::string relative = std::filesystem::path(file).lexically_relative(here).string();
+  return relative.empty() || relative.starts_with("..") ? file : relative;
+}
+
 }  // namespace
 
+std::string class_of(nb::handle object) { return nb::cast<std::string>(object.type().attr("__qualname__")); }
+
+Location python_location() {
+  nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
+  while (frame.is_valid() && is_of_package(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
+    frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
+  }
+  if (!frame.is_valid()) return {};
+  auto* top = reinterpret_cast<PyFrameObject*>(frame.ptr());
+  const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(top)));
+  return {shown_path(nb::cast<std::string>(code.attr("co_filename"))), PyFrame_GetLineNumber(top), 0};
+}
+
 void bind_diagnostic(nb::module_& module) {
-  error_type = new_exception(module, "Error",
-                             "The user's mistake: what went wrong (message) and where (file, line, column; empty and 0 "
-                             "when unknown).",
-                             PyExc_ValueError);
-  internal_error_type = new_exception(module, "InternalError", "A bug in Tenon. Please report it.", PyExc_RuntimeError);
+  error_type =
+      new_exception(module, "Error",
+                    "A mistake of the user: what went wrong (message), and where (file, line, column; column is "
+                    "0 where it is unknown).",
+                    PyExc_ValueError);
+  internal_error_type = new_exception(module, "InternalError", "A bug of Tenon. Please report it.", PyExc_RuntimeError);
   nb::register_exception_translator(translate);
+
+  nb::class_<Location>(module, "Location", "A place in a text: a graph file, or a model's source.")
+      .def_ro("file", &Location::file)
+      .def_ro("line", &Location::line, "From 1; 0 where it is unknown.")
+      .def_ro("column", &Location::column, "From 1; 0 where it is unknown.")
+      .def(
+          "__eq__", [](const Location& self, const Location& other) { return self == other; }, nb::is_operator())
+      .def("__str__", [](const Location& self) { return to_string(self); })
+      .def("__repr__", [](const Location& self) { return fmt::format("<tenon.Location {}>", to_string(self)); });
 }
 
 }  // namespace tenon::python

@@ -5,9 +5,13 @@ NB_MODULE(_tenon, module) {
   nb::set_leak_warnings(false);  // a module-level list of ops at exit is no leak
   module.attr("__version__") = TENON_VERSION;
   bind_diagnostic(module);
+  bind_expr(module);
   bind_tensor(module);
   bind_op(module);
+  bind_value(module);
+  bind_node(module);
   bind_graph(module);
   bind_sample(module);
   bind_autodiff(module);
+  bind_passes(module);
 }

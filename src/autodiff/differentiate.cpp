@@ -51,8 +51,15 @@ class Differentiator {
     const std::vector<ValueRef> outputs = graph_.outputs();
     for (size_t i = 0; i < outputs.size(); ++i) {
       const TensorType type = graph_.type(outputs[i]);
-      if (is_float(type.dtype)) accumulate(outputs[i], {graph_, graph_.add_input(fmt::format("grad_{}", i), type)});
+      if (is_float(type.dtype)) accumulate(outputs[i], {graph_, graph_.add_input(cotangent_name(i), type)});
     }
+  }
+
+  // A graph of gradients has inputs of that name already.
+  std::string cotangent_name(size_t output) const {
+    std::string name = fmt::format("grad_{}", output);
+    while (graph_.leaf_named(name) != nullptr) name = "grad_" + name;
+    return name;
   }
 
   void accumulate(ValueRef value, Value gradient) {

@@ -50,7 +50,8 @@ Tensor Tensor::zeros(DType dtype, Sizes shape) {
   return borrow(dtype, std::move(shape), std::move(strides), memory.get(), memory);
 }
 
-Tensor Tensor::borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::shared_ptr<void> owner) {
+Tensor Tensor::borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::shared_ptr<void> owner,
+                      Access access) {
   static std::byte nothing[8];  // an empty tensor may come with a null pointer
   Tensor tensor;
   tensor.dtype_ = dtype;
@@ -59,6 +60,7 @@ Tensor Tensor::borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::
   tensor.strides_ = std::move(strides);
   tensor.data_ = data != nullptr ? static_cast<std::byte*>(data) : nothing;
   tensor.owner_ = std::move(owner);
+  tensor.access_ = access;
   check(tensor.strides_.size() == tensor.shape_.size(), "a tensor has one stride for each dimension");
   check(data != nullptr || tensor.numel_ == 0, "a tensor with elements has data");
   return tensor;
@@ -84,6 +86,13 @@ bool Tensor::is_contiguous() const {
     step *= shape_[dim];
   }
   return true;
+}
+
+bool Tensor::overlaps_itself() const {
+  for (size_t dim = 0; dim < shape_.size(); ++dim) {
+    if (strides_[dim] == 0 && shape_[dim] > 1) return true;
+  }
+  return false;
 }
 
 int64_t Tensor::offset(std::span<const int64_t> index) const {
@@ -120,11 +129,12 @@ void Tensor::copy_from(const Tensor& source) {
   });
 }
 
-Tensor Tensor::contiguous() const {
-  if (is_contiguous()) return *this;
-  Tensor copy = zeros(dtype_, shape_);
-  copy.copy_from(*this);
-  return copy;
+Tensor Tensor::contiguous() const { return is_contiguous() ? *this : copy(); }
+
+Tensor Tensor::copy() const {
+  Tensor result = zeros(dtype_, shape_);
+  result.copy_from(*this);
+  return result;
 }
 
 bool identical(const Tensor& a, const Tensor& b) {

@@ -20,14 +20,18 @@ using Sizes = std::vector<int64_t>;
 int64_t element_count(std::span<const int64_t> shape);      // checked; throws an Error when it overflows
 Sizes contiguous_strides(std::span<const int64_t> shape);   // row-major, in elements
 
+enum class Access : uint8_t { kReadWrite, kReadOnly };
+
 class Tensor {
  public:
   Tensor() = default;  // no data: defined() is false
 
   // Zero-filled, contiguous, 64-byte aligned. Throws an Error for a negative size or when memory runs out.
   static Tensor zeros(DType dtype, Sizes shape);
-  // Memory that somebody else owns. Strides count elements and may be zero or negative.
-  static Tensor borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::shared_ptr<void> owner);
+  // Memory that somebody else owns. Strides count elements and may be zero or negative. Memory that must not be written
+  // (a mapped file, a NumPy array that says so) is kReadOnly: an update of it is an error.
+  static Tensor borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::shared_ptr<void> owner,
+                       Access access = Access::kReadWrite);
   static Tensor scalar(DType dtype, double value);
   static Tensor scalar(DType dtype, int64_t value);
 
@@ -39,6 +43,8 @@ class Tensor {
   int64_t size(int64_t dim) const { return shape_[static_cast<size_t>(dim)]; }
   int64_t numel() const { return numel_; }
   bool is_contiguous() const;
+  bool overlaps_itself() const;  // some element has several indices: a dimension is stretched by a stride of zero
+  Access access() const { return access_; }
   std::byte* data() const { return data_; }
   const std::shared_ptr<void>& owner() const { return owner_; }
 
@@ -52,6 +58,7 @@ class Tensor {
 
   void copy_from(const Tensor& source);  // same shape; converts the dtype
   Tensor contiguous() const;             // itself, or a row-major copy
+  Tensor copy() const;                   // always a row-major copy
 
  private:
   std::byte* at(int64_t offset) const { return data_ + offset * size_of(dtype_); }
@@ -60,6 +67,7 @@ class Tensor {
   Sizes shape_;
   Sizes strides_;
   int64_t numel_ = 0;
+  Access access_ = Access::kReadWrite;
   std::byte* data_ = nullptr;
   std::shared_ptr<void> owner_;
 };

@@ -1,6 +1,7 @@
 #include "backends/reference/evaluate.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/builder.h"
 #include "graph/reference.h"
@@ -17,9 +18,8 @@ class Evaluator {
   std::vector<Tensor> run(std::span<const Tensor> inputs) {
     bind_leaves(inputs);
     for (const Node& node : graph_.nodes()) run_located(node);
-    std::vector<Tensor> outputs;
-    for (ValueRef output : graph_.outputs()) outputs.push_back(values_[output.id]);
-    apply_updates(outputs);
+    std::vector<Tensor> outputs = take_outputs();
+    apply_updates();
     return outputs;
   }
 
@@ -36,6 +36,18 @@ class Evaluator {
     std::vector<symbolic::Equation> equations;
     for (const Leaf& leaf : graph_.leaves()) add_equations(leaf, equations);
     bindings_ = solve(equations, graph_.ranges()).value();
+    for (const Update& update : graph_.updates()) check_writable(*graph_.leaf(update.target));
+  }
+
+  void check_writable(const Leaf& leaf) const {
+    const Tensor& tensor = values_[leaf.value.id];
+    if (tensor.access() == Access::kReadOnly) {
+      fail("{} '{}' is updated by graph {}, but its memory is read-only", name_of(leaf.kind), leaf.name, graph_.name());
+    }
+    if (tensor.overlaps_itself()) {
+      fail("{} '{}' is updated by graph {}, but its elements share memory: give a copy", name_of(leaf.kind), leaf.name,
+           graph_.name());
+    }
   }
 
   void add_equations(const Leaf& leaf, std::vector<symbolic::Equation>& equations) const {
@@ -222,20 +234,23 @@ class Evaluator {
     if (binds) bindings_ = solve(equations, graph_.ranges()).value();
   }
 
-  void apply_updates(std::vector<Tensor>& outputs) {
-    // An output or a new value may be the very memory that an update overwrites: take those copies first.
-    std::vector<Tensor> updated;
-    for (const Update& update : graph_.updates()) {
-      Tensor copy = Tensor::zeros(values_[update.value.id].dtype(), values_[update.value.id].shape());
-      copy.copy_from(values_[update.value.id]);
-      updated.push_back(std::move(copy));
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        if (outputs[i].data() != values_[update.target.id].data()) continue;
-        Tensor preserved = Tensor::zeros(outputs[i].dtype(), outputs[i].shape());
-        preserved.copy_from(outputs[i]);
-        outputs[i] = std::move(preserved);
-      }
+  // A result that is a leaf, or that two outputs name, is copied: the caller may write into what he gets.
+  std::vector<Tensor> take_outputs() const {
+    std::set<const void*> taken;
+    for (const Leaf& leaf : graph_.leaves()) taken.insert(values_[leaf.value.id].owner().get());
+    std::vector<Tensor> outputs;
+    for (ValueRef output : graph_.outputs()) {
+      const Tensor& value = values_[output.id];
+      const bool is_fresh = value.owner() && taken.insert(value.owner().get()).second;
+      outputs.push_back(is_fresh ? value : value.copy());
     }
+    return outputs;
+  }
+
+  void apply_updates() {
+    // A new value may be the very memory that another update overwrites: take the copies first.
+    std::vector<Tensor> updated;
+    for (const Update& update : graph_.updates()) updated.push_back(values_[update.value.id].copy());
     for (size_t i = 0; i < updated.size(); ++i) values_[graph_.updates()[i].target.id].copy_from(updated[i]);
   }
 

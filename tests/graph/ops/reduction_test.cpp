@@ -89,6 +89,14 @@ TEST(Reduction, ProductsHaveGradientsAtZeros) {
   EXPECT_EQ(gradient_of("%y = prod(%x) {keepdim=true} return %y", {0, 5, 0}, 1), (Numbers{0, 0, 0}));
 }
 
+TEST(Reduction, TheDivisorOfAVarianceIsNeverNegative) {
+  for (const std::string correction : {"2.0", "3.0"}) {
+    const Graph graph = graph_of("f64[N]", fmt::format("%y = var(%x) {{correction={}}} return %y", correction));
+    EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({1, 2})}).value()[0]), Numbers{HUGE_VAL});
+    EXPECT_TRUE(std::isnan(numbers(evaluate(graph, std::vector{vector_of({1, 1})}).value()[0])[0]));
+  }
+}
+
 TEST(Reduction, EqualExtremesShareTheGradient) {
   EXPECT_EQ(gradient_of("%y = amax(%x) {keepdim=true} return %y", {4, 1, 4, 4}, 1),
             (Numbers{1.0 / 3, 0, 1.0 / 3, 1.0 / 3}));
@@ -166,7 +174,7 @@ TEST(Nonzero, CountsInTheRun) {
   EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0, 1, kNan, 0, 2})}).value()[0]), (Numbers{1, 2, 4}));
   EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0})}).value()[0]), Numbers{});
   EXPECT_EQ(error_of("f32[N]", "%i = nonzero(%x) {count=K + 1} return %i"),
-            "nonzero: count must be a symbol, got K + 1");
+            "nonzero: attribute 'count' must be of kind symbol, got K + 1");
   const auto wrong =
       evaluate(graph_of("f64[N]", "%i = nonzero(%x) {count=3} return %i"), std::vector{vector_of({1, 0})});
   ASSERT_FALSE(wrong.ok());
