@@ -151,7 +151,8 @@ const OpDef kAttention{
                 "T[1, 4, 2, 2], T[1, 1, 3, 2], T[1, 1, 3, 2], bool[1, 4, 2, 3]; enable_gqa=true",
                 "T[1, 1, 1, 1], T[1, 1, 1, 1], T[1, 1, 1, 1], none", "T[0, 2, 3], T[0, 4, 3], T[0, 4, 2], none"},
     // PyTorch has several kernels for it, which differ in how masked infinities and NaN spread.
-    .special_values = false};
+    .special_values = false,
+};
 
 }  // namespace
 

@@ -251,7 +251,8 @@ const OpDef kConv{
             "T[1, 2, 3, 2], T[2, 2, 3, 2], T[2]; transposed=true, stride=[2, 1], padding=[1, 0], output_padding=[1, 0]",
             "T[1, 1, 2, 2, 2], T[1, 2, 2, 1, 2], none; transposed=true, stride=[2], output_padding=[0, 1, 0]"},
     // PyTorch multiplies padding by infinite weights in some of its kernels, and skips it in others.
-    .special_values = false};
+    .special_values = false,
+};
 
 }  // namespace
 

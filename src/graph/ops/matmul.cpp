@@ -157,7 +157,8 @@ const OpDef kContract{
                 "T[2, 0], T[0, 3]; spec=\"ik,kj->ij\"", "T[0, 2], T[2, 3]; spec=\"ik,kj->ij\"",
                 "T[2, 1], T[1, 3]; spec=\"ik,kj->ij\"", "T[2, 2, 3], T[3, 2, 2]; spec=\"abc,cAb->Aa\"",
                 "T[40], T[40]; spec=\"K,K->\"", "i8[2, 3] in -128..127, i8[3, 2] in -128..127; spec=\"ik,kj->ij\""},
-    .special_values = kSpecialValues};
+    .special_values = kSpecialValues,
+};
 
 // ---- matmul: PyTorch's rules for vectors, matrices and batches, said as one contraction
 // --------------------------------
@@ -238,7 +239,8 @@ const OpDef kMatmul{
                        "T[2, 4, 3], T[3]", "T[2, 3, 4], T[4, 2]", "T[3, 4], T[2, 4, 2]", "T[2, 3, 4], T[2, 4, 2]",
                        "T[2, 1, 2, 3], T[4, 3, 1]", "T[1, 2, 3], T[2, 3, 2]", "T[1, 1, 2], T[1, 2, 1]",
                        "T[0, 3], T[3, 2]", "T[2, 0], T[0, 3]", "T[0], T[0]", "T[0, 2, 3], T[3, 2]"},
-    .special_values = kSpecialValues};
+    .special_values = kSpecialValues,
+};
 
 Types linear_type(InferContext& c) {
   require_one_dtype(c);
@@ -272,7 +274,8 @@ const OpDef kLinear{
     .samples =
         Samples{"T[2, 3], T[4, 3], T[4]", "T[2, 3], T[4, 3], none", "T[3], T[4, 3], T[4]", "T[2, 2, 3], T[1, 3], T[1]",
                 "T[2, 1, 2, 3], T[4, 3], none", "T[0, 3], T[4, 3], T[4]", "T[2, 0], T[4, 0], T[4]"},
-    .special_values = kSpecialValues};
+    .special_values = kSpecialValues,
+};
 
 bool is_zero(const Attr& number) {
   const auto* real = std::get_if<double>(&number);
@@ -320,7 +323,8 @@ const OpDef kAddmm{
                        "T[2, 1], T[2, 3], T[3, 4]; beta=0", "f32[2, 1], f32[2, 3], f32[3, 4]; beta=0.5, alpha=-1.5",
                        "bf16[4], bf16[2, 3], bf16[3, 4]; beta=0.5, alpha=0.1", "T[4], T[2, 0], T[0, 4]; beta=2",
                        "T[4], T[0, 3], T[3, 4]", "T[1, 1], T[1, 1], T[1, 1]"},
-    .special_values = kSpecialValues};
+    .special_values = kSpecialValues,
+};
 
 }  // namespace
 

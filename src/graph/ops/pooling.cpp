@@ -113,15 +113,17 @@ const OpDef kMaxPool{
     }),
     .peer = torch_is("[F.max_pool1d, F.max_pool2d, F.max_pool3d][len(kernel) - 1]("
                      "x, kernel, stride or kernel, padding, dilation, ceil_mode, return_indices=True)"),
-    .samples = Samples{
-        "T[2, 6]; kernel=[2]", "T[1, 2, 5]; kernel=[3], stride=[1], padding=[1]",
-        "T[2, 7]; kernel=[2], stride=[3], ceil_mode=true", "T[1, 1, 7]; kernel=[2], dilation=[3], stride=[2]",
-        "T[1, 6]; kernel=[3], stride=[4], padding=[1], ceil_mode=true", "T[0, 2, 4]; kernel=[2]", "T[1, 1]; kernel=[1]",
-        "T[2, 4, 5]; kernel=[2, 3]", "T[1, 2, 4, 4]; kernel=[2, 2], stride=[1], padding=[1]",
-        "T[1, 5, 4]; kernel=[3, 2], stride=[2, 3], padding=[1, 0], ceil_mode=true",
-        "T[1, 1, 5, 5]; kernel=[2, 2], dilation=[2, 3], stride=[1, 1], padding=[1, 1]",
-        "T[1, 1, 2, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1]", "f32[1, 5] in 1..1; kernel=[3], stride=[1]",
-        "f32[1, 4, 4] in 0..1; kernel=[3, 3], stride=[1]"}};
+    .samples =
+        Samples{"T[2, 6]; kernel=[2]", "T[1, 2, 5]; kernel=[3], stride=[1], padding=[1]",
+                "T[2, 7]; kernel=[2], stride=[3], ceil_mode=true", "T[1, 1, 7]; kernel=[2], dilation=[3], stride=[2]",
+                "T[1, 6]; kernel=[3], stride=[4], padding=[1], ceil_mode=true", "T[0, 2, 4]; kernel=[2]",
+                "T[1, 1]; kernel=[1]", "T[2, 4, 5]; kernel=[2, 3]",
+                "T[1, 2, 4, 4]; kernel=[2, 2], stride=[1], padding=[1]",
+                "T[1, 5, 4]; kernel=[3, 2], stride=[2, 3], padding=[1, 0], ceil_mode=true",
+                "T[1, 1, 5, 5]; kernel=[2, 2], dilation=[2, 3], stride=[1, 1], padding=[1, 1]",
+                "T[1, 1, 2, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1]", "f32[1, 5] in 1..1; kernel=[3], stride=[1]",
+                "f32[1, 4, 4] in 0..1; kernel=[3, 3], stride=[1]"},
+};
 
 // ---- averages
 // ----------------------------------------------------------------------------------------------------------------
@@ -197,7 +199,8 @@ const OpDef kAvgPool{
                 "T[1, 2, 4, 3]; kernel=[2, 2], stride=[1], padding=[1], divisor_override=3",
                 "T[1, 5, 4]; kernel=[3, 2], stride=[2, 3], padding=[1, 0], ceil_mode=true, count_include_pad=false",
                 "T[1, 5, 4]; kernel=[3, 2], stride=[2, 3], padding=[1, 1], ceil_mode=true",
-                "T[1, 1, 3, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1], padding=[1]"}};
+                "T[1, 1, 3, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1], padding=[1]"},
+};
 
 // ---- adaptive pools
 // ------------------------------------------------------------------------------------------------------------
@@ -301,7 +304,8 @@ const OpDef kAdaptiveAvgPool{
     .samples = Samples{"T[2, 6]; output_size=[3]", "T[1, 2, 5]; output_size=[3]", "T[2, 3]; output_size=[5]",
                        "T[1, 4]; output_size=[1]", "T[0, 2, 5]; output_size=[2]", "T[1, 1]; output_size=[1]",
                        "T[2, 4, 5]; output_size=[2, 3]", "T[1, 2, 3, 4]; output_size=[1, 1]",
-                       "T[1, 5, 3]; output_size=[3, 4]", "T[1, 1, 2, 3, 5]; output_size=[1, 2, 3]"}};
+                       "T[1, 5, 3]; output_size=[3, 4]", "T[1, 1, 2, 3, 5]; output_size=[1, 2, 3]"},
+};
 
 const OpDef kAdaptiveMaxPool{
     .name = "adaptive_max_pool",
@@ -333,7 +337,8 @@ const OpDef kAdaptiveMaxPool{
     .samples =
         Samples{"T[2, 6]; output_size=[3]", "T[1, 2, 5]; output_size=[3]", "T[2, 3]; output_size=[5]",
                 "T[0, 2, 5]; output_size=[2]", "T[2, 4, 5]; output_size=[2, 3]", "T[1, 2, 3, 4]; output_size=[1, 1]",
-                "T[1, 1, 2, 3, 5]; output_size=[1, 2, 3]", "f32[1, 7] in 1..1; output_size=[3]"}};
+                "T[1, 1, 2, 3, 5]; output_size=[1, 2, 3]", "f32[1, 7] in 1..1; output_size=[3]"},
+};
 
 }  // namespace
 

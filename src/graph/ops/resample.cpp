@@ -165,7 +165,8 @@ const OpDef kUpsampleNearest{
         "[torch.ops.aten.upsample_nearest1d, torch.ops.aten.upsample_nearest2d, torch.ops.aten.upsample_nearest3d]"
         "[len(output_size) - 1].default(x, output_size, *(scales or []))"),
     .samples = upsample_samples(""),
-    .special_values = false};  // PyTorch lacks most integers, and no float holds their extremes
+    .special_values = false,  // PyTorch lacks most integers, and no float holds their extremes
+};
 
 const OpDef kUpsampleLinear{
     .name = "upsample_linear",
@@ -185,7 +186,8 @@ const OpDef kUpsampleLinear{
         "[len(output_size) - 1].default(x, output_size, align_corners, *(scales or []))"),
     .samples = upsample_samples("") + upsample_samples(", align_corners=true"),
     // PyTorch multiplies the neighbours of an infinity by a weight of 0 also where a size stays the same.
-    .special_values = false};
+    .special_values = false,
+};
 
 const OpDef kUpsampleBicubic{
     .name = "upsample_bicubic",
@@ -209,7 +211,8 @@ const OpDef kUpsampleBicubic{
                        "T[1, 1, 4, 3]; output_size=[6, 7], scales=[1.5, 2.5]", "T[1, 1, 1, 3]; output_size=[2, 3]",
                        "T[1, 1, 3, 3]; output_size=[4, 3], scales=[1.4, 1.2]",
                        "T[1, 1, 3, 3]; output_size=[1, 1], align_corners=true", "T[0, 1, 2, 2]; output_size=[3, 3]"},
-    .special_values = false};  // as upsample_linear
+    .special_values = false,  // as upsample_linear
+};
 
 // ---- grid_sample
 // ------------------------------------------------------------------------------------------------------------
@@ -362,7 +365,8 @@ const OpDef kGridSample{
                 "T[1, 1, 3, 4], T[1, 2, 3, 2] in -2..2; mode=\"bicubic\", padding=\"border\"",
                 "T[0, 1, 2, 2], T[0, 1, 1, 2]"},
     // Where a coordinate is NaN or huge, PyTorch's kernels differ.
-    .special_values = false};
+    .special_values = false,
+};
 
 // ---- pixel_shuffle
 // ------------------------------------------------------------------------------------------------------------
@@ -417,7 +421,8 @@ const OpDef kPixelShuffle{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.pixel_shuffle(x, factor)"),
-    .samples = Samples{"T[1, 4, 2, 3]; factor=2", "T[9, 1, 2]; factor=3", "T[2, 3, 1, 1]; factor=1"}};
+    .samples = Samples{"T[1, 4, 2, 3]; factor=2", "T[9, 1, 2]; factor=3", "T[2, 3, 1, 1]; factor=1"},
+};
 
 const OpDef kPixelUnshuffle{
     .name = "pixel_unshuffle",
@@ -448,7 +453,8 @@ const OpDef kPixelUnshuffle{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.pixel_unshuffle(x, factor)"),
-    .samples = Samples{"T[1, 1, 4, 6]; factor=2", "T[1, 3, 6]; factor=3", "T[2, 3, 1, 1]; factor=1"}};
+    .samples = Samples{"T[1, 1, 4, 6]; factor=2", "T[1, 3, 6]; factor=3", "T[2, 3, 1, 1]; factor=1"},
+};
 
 }  // namespace
 

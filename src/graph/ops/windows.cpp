@@ -74,7 +74,8 @@ const OpDef kWindows{
     .peer = torch_is("x.unfold(dim, dilation * (size - 1) + 1, step)[..., ::dilation]"),
     .samples = Samples{"T[5]; dim=0, size=2", "T[7, 2]; dim=0, size=3, step=2", "T[2, 6]; dim=-1, size=2, dilation=3",
                        "T[2, 8, 2]; dim=1, size=2, step=5, dilation=2", "T[1]; dim=0, size=1",
-                       "T[4]; dim=0, size=1, step=3", "T[0, 3]; dim=1, size=3", "T[2, 3]; dim=-2, size=2, step=4"}};
+                       "T[4]; dim=0, size=1, step=3", "T[0, 3]; dim=1, size=3", "T[2, 3]; dim=-2, size=2, step=4"},
+};
 
 const OpDef kFold{
     .name = "fold",
@@ -132,7 +133,8 @@ const OpDef kFold{
     .samples = Samples{"T[4, 2]; dim=0, length=5", "T[3, 2, 3]; dim=0, length=7, step=2",
                        "T[2, 3, 2]; dim=-1, length=6, dilation=3", "T[2, 2, 2, 2]; dim=1, length=8, step=5, dilation=2",
                        "T[1, 1]; dim=0, length=1", "T[2, 1]; dim=0, length=4, step=3", "T[0, 1, 3]; dim=1, length=3",
-                       "T[1, 3, 2]; dim=-2, length=3, step=4"}};
+                       "T[1, 3, 2]; dim=-2, length=3, step=4"},
+};
 
 // ---- windows over all spatial dimensions
 // -----------------------------------------------------------------------------------
@@ -267,7 +269,8 @@ const OpDef kIm2col{
     .peer = torch_is("F.unfold(x, kernel, *(n * (2 // len(n)) for n in (dilation, padding, stride)))"),
     .samples = Samples{"T[1, 2, 3, 4]; kernel=[2, 2]", "T[2, 4, 5]; kernel=[3, 2], padding=[1, 2], stride=[2, 1]",
                        "T[1, 1, 5, 4]; kernel=[2, 2], dilation=[3, 1], stride=[1, 2]", "T[0, 2, 3, 3]; kernel=[2, 2]",
-                       "T[1, 1, 1]; kernel=[1, 1]"}};
+                       "T[1, 1, 1]; kernel=[1, 1]"},
+};
 
 Shape image_shape(const OpView& c) {
   const auto size = c.exprs("output_size");
@@ -316,7 +319,8 @@ const OpDef kCol2im{
     .samples = Samples{"T[1, 8, 6]; output_size=[3, 4], kernel=[2, 2]",
                        "T[12, 16]; output_size=[4, 5], kernel=[3, 2], padding=[1, 2], stride=[2, 1]",
                        "T[1, 4, 4]; output_size=[5, 4], kernel=[2, 2], dilation=[3, 1], stride=[1, 2]",
-                       "T[1, 1]; output_size=[1, 1], kernel=[1, 1]"}};
+                       "T[1, 1]; output_size=[1, 1], kernel=[1, 1]"},
+};
 
 }  // namespace
 
