@@ -50,12 +50,13 @@ std::string signature(const OpDef& op) {
   return text + " -> " + join(op.results, ", ", [](std::string_view name) { return std::string(name); });
 }
 
-// A full stop that a blank or the end follows; "e.g. x" is not the end of a sentence.
+// A full stop that a blank or the end follows, but not that of "e.g." or "...".
 size_t end_of_sentence(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const bool ends = text[i] == '.' && (i + 1 == text.size() || text[i + 1] == ' ' || text[i + 1] == '\n');
     const std::string_view before = text.substr(0, i);
-    if (ends && !before.ends_with("e.g") && !before.ends_with("i.e")) return i + 1;
+    const bool abbreviates = before.ends_with("e.g") || before.ends_with("i.e") || before.ends_with('.');
+    if (ends && (!abbreviates || i + 1 == text.size())) return i + 1;
   }
   return text.size();
 }

@@ -17,8 +17,7 @@
 namespace tenon::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-Inputs are given in the graph's order, by name (x=x.npy), or all at once by the names in an .npz archive. A value that the
+constexpr const char* kFooter = R"(Inputs are given in the graph's order, by name (x=x.npy), or all at once by the names in an .npz archive. A value that the
 graph updates is a result, too. bf16 is stored as ml_dtypes does it: np.load(f).view(ml_dtypes.bfloat16) reads it.
 Random parameters depend on the seed and their names; a parameter is uniform in [-k, k), k = 1/sqrt(elements in a row).
 
@@ -32,7 +31,7 @@ struct Options {
   std::string path;
   std::vector<std::string> inputs;
   std::vector<std::string> parameters;
-  std::optional<uint64_t> seed;
+  std::optional<int64_t> seed;
   std::string output;
   bool json = false;
 };

@@ -11,8 +11,7 @@
 namespace tenon::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-Examples:
+constexpr const char* kFooter = R"(Examples:
   tenon ops                          every op, one line each
   tenon ops pool                     those whose name contains "pool"
   tenon ops softmax                  all about one op
@@ -160,9 +159,12 @@ Command ops_command(CLI::App& tenon) {
   app->add_option("--family", options->family, "Only this family")->type_name("NAME");
   app->add_flag("--composite", options->composite, "Only ops that expand to others");
   app->add_flag("--differentiable", options->differentiable, "Only ops that have a gradient");
-  CLI::Option* markdown = app->add_flag("--markdown", options->markdown, "Write the reference, docs/ops.md");
-  app->add_flag("--json", options->json, "Write the records as JSON")->excludes(markdown);
+  app->add_flag("--markdown", options->markdown, "Write the reference, docs/ops.md");
+  app->add_flag("--json", options->json, "Write the records as JSON");
   app->footer(kFooter);
+  app->callback([options] {
+    if (options->markdown && options->json) throw CLI::ExcludesError("--markdown", "--json");
+  });
   return {app, [options] { run(*options); }};
 }
 
