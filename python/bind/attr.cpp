@@ -157,7 +157,7 @@ TensorType type_from(nb::handle object) {
   if (nb::isinstance<nb::str>(object)) {
     const auto text = nb::cast<std::string>(object);
     const Result<TensorType> type = parse_type(text);
-    if (!type.ok()) fail("'{}' is not a type: {}", text, type.diagnostic().message);
+    if (!type.ok()) fail("'{}' is not a type: {}", shortened(text), type.diagnostic().message);
     return *type;
   }
   if (!nb::isinstance<nb::tuple>(object) || nb::len(object) != 2 || !is_list(object[1])) {
