@@ -45,6 +45,7 @@ class Reader {
       case AttrKind::kDType:
         return dtype_from(object_);
       case AttrKind::kExpr:
+      case AttrKind::kSymbol:
         return size(object_);
       case AttrKind::kScalar:
         return scalar();
@@ -119,7 +120,7 @@ std::string foreign_name(nb::handle object) {
     const nb::object name = object.attr(attribute);
     if (nb::isinstance<nb::str>(name)) return nb::cast<std::string>(name);
   }
-  const auto text = nb::cast<std::string>(nb::str(object));
+  const auto text = text_of(object);
   return text.starts_with("torch.") ? text.substr(6) : text;
 }
 

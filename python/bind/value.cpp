@@ -226,8 +226,7 @@ class Indexer {
     const bool outside =
         start.is_constant() && (start.constant() < 0 || (size.is_constant() && start.constant() >= size.constant()));
     if (outside) {
-      fail("index {} is out of range for dimension {} of {}", nb::cast<std::string>(nb::str(item)), dim_,
-           to_string(value_.type()));
+      fail("index {} is out of range for dimension {} of {}", text_of(item), dim_, to_string(value_.type()));
     }
     value_ = builder_.slice(value_, dim_, start, start + 1);
     ++dim_;
@@ -327,7 +326,8 @@ void bind_value(nb::module_& module) {
   bind_operators(type);
   type.def(
       "__getitem__", [](const GraphValue& self, nb::handle key) { return Indexer(self).get(key); },
-      nb::sig("def __getitem__(self, key: Any) -> Value"), "Integers, slices with a positive step, None and '...'.");
+      nb::arg("key").none(), nb::sig("def __getitem__(self, key: Any) -> Value"),
+      "Integers, slices with a positive step, None and '...'.");
   type.def("__bool__", [](const GraphValue& self) -> bool {
     fail("{} has no truth value before the graph runs: use tenon.ops.where", describe(self));
   });

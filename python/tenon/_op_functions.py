@@ -12,6 +12,7 @@ _ATTR_TYPES = {
     "string": "str",
     "dtype": "DTypeLike",
     "expression": "SizeLike",
+    "symbol": "SizeLike",
     "scalar": "float | SizeLike",
     "list of ints": "Sequence[int] | int",
     "list of expressions": "Sequence[SizeLike] | SizeLike",

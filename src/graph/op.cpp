@@ -76,7 +76,9 @@ Attr coerce(Attr attr, AttrKind kind) {
     if (kind == AttrKind::kReal) return static_cast<double>(*integer);
   }
   if (const auto* flag = std::get_if<bool>(&attr); flag && kind == AttrKind::kScalar) return Expr(*flag ? 1 : 0);
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(&attr); ints && kind == AttrKind::kExprs) return to_shape(*ints);
+  const auto* ints = std::get_if<std::vector<int64_t>>(&attr);
+  if (ints && kind == AttrKind::kExprs) return to_shape(*ints);
+  if (ints && kind == AttrKind::kReals) return std::vector<double>(ints->begin(), ints->end());
   const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
   if (exprs && exprs->empty() && kind == AttrKind::kInts) return std::vector<int64_t>{};
   return attr;
@@ -151,6 +153,7 @@ const std::string& OpView::string(std::string_view name) const { return get<std:
 DType OpView::dtype(std::string_view name) const { return get<DType>(name); }
 const Expr& OpView::expr(std::string_view name) const { return get<Expr>(name); }
 std::span<const int64_t> OpView::ints(std::string_view name) const { return get<std::vector<int64_t>>(name); }
+std::span<const double> OpView::reals(std::string_view name) const { return get<std::vector<double>>(name); }
 std::span<const Expr> OpView::exprs(std::string_view name) const { return get<std::vector<Expr>>(name); }
 
 std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs,

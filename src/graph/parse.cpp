@@ -295,6 +295,7 @@ class Parser {
       case AttrKind::kSymbol: return symbolic::parse(cursor_);
       case AttrKind::kScalar: return parse_scalar();
       case AttrKind::kInts: return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
+      case AttrKind::kReals: return parse_list<double>([&] { return parse_real(); });
       case AttrKind::kExprs: return parse_list<Expr>([&] { return symbolic::parse(cursor_); });
     }
     return None{};

@@ -17,7 +17,7 @@
 // as the constants of its canonical form fit 64 bits.
 //
 // An expression that nests deeper than 200, or has more than 65536 nodes written out as a tree, is an Error as well:
-// the functions below recurse, and are linear in that size or nearly so.
+// the functions below recurse over that tree.
 //
 // A comparison is an expression whose value is 1 or 0. A conjunction is the product of comparisons, a disjunction their
 // maximum, the negation of c is eq(c, 0).

@@ -29,6 +29,9 @@ DTYPES = {
     "bool": torch.bool,
 }
 
+# Of these families the gradient is also checked at whole numbers, where most have their kinks and ties.
+KINKED_FAMILIES = {"unary", "binary", "select", "activation"}
+
 # Of these families the sign of a zero is checked too.
 SIGNED_ZERO_FAMILIES = {"unary", "binary"}
 
@@ -105,11 +108,17 @@ class Case:
                 result.append(torch.where(keep, x.flatten(), values[chosen]).reshape(x.shape))
         return result
 
+    def whole(self, plain):
+        return [
+            x.round() if x.dtype.is_floating_point and limits is None else x
+            for x, limits in zip(plain, self.ranges, strict=True)
+        ]
+
     def peer_names(self, inputs):
         """The names that the peer's expression may use."""
         by_name = {leaf: x for (leaf, _, _), x in zip(self.inputs, inputs, strict=True)}
         values = [None if name is None else by_name[name] for name in self.operands]
-        names = {"torch": torch, "F": F, "math": math, **self.attrs}
+        names = {"torch": torch, "F": F, "math": math, "wide": wide, **self.attrs}
         for position, operand in enumerate(self.op.operands):
             if operand.arity.startswith("variadic"):
                 names[operand.name] = values[position:]
@@ -184,6 +193,11 @@ class Peer:
         return list(results) if isinstance(results, tuple | list) else [results]
 
 
+def wide(x):
+    """For peers of what comes in at least f32."""
+    return x if x is None else x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 def widened(x, floating):
     if x.dtype.is_floating_point:
         return x.to(torch.promote_types(x.dtype, floating))
@@ -247,7 +261,9 @@ class Checker:
         if self.op.special_values:
             self.check_special(case, case.special(plain))
         if self.op.differentiable and case.dtype in ("f64", None):
-            self.check_gradient(case, plain)
+            self.check_gradient(case, "gradient", plain)
+            if self.op.family in KINKED_FAMILIES:
+                self.check_gradient(case, "gradient at whole numbers", case.whole(plain))
 
     def expect(self, case, what, inputs):
         try:
@@ -285,7 +301,7 @@ class Checker:
             return
         self.judge(case, "special values", inputs, expected)
 
-    def check_gradient(self, case, plain):
+    def check_gradient(self, case, what, plain):
         names = [leaf for leaf, dtype, _ in case.inputs if dtype.is_floating_point]
         if not names or any(x.dtype in HALVES for x in plain):
             return
@@ -294,7 +310,7 @@ class Checker:
         try:
             results = [y for y in self.peer.run(case, leaves) if y.dtype.is_floating_point]
         except Exception as error:
-            self.fail(case, "gradient", f"the peer raised {type(error).__name__}: {error}", plain)
+            self.fail(case, what, f"the peer raised {type(error).__name__}: {error}", plain)
             return
         generator = case.generator("cotangents")
         cotangents = [torch.randn(y.shape, generator=generator, dtype=torch.float64).to(y.dtype) for y in results]
@@ -302,11 +318,11 @@ class Checker:
         try:
             mine = tenon.differentiate(case.graph, names).evaluate(*plain, *cotangents)
         except (tenon.Error, tenon.InternalError) as error:
-            self.fail(case, "gradient", str(error), plain)
+            self.fail(case, what, str(error), plain)
             return
         difference = compare(as_torch(mine), expected, False, False)
         if difference:
-            self.fail(case, "gradient", difference, plain)
+            self.fail(case, what, difference, plain)
 
     def fail(self, case, what, message, inputs):
         names = [leaf for leaf, _, _ in case.inputs]

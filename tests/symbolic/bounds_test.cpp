@@ -47,6 +47,8 @@ TEST(SymbolicBounds, Quotients) {
   EXPECT_EQ(range("i // (n + 1)"), "[0, 3]");
   EXPECT_EQ(range("j // (n + 1)"), "[-2, 2]");
   EXPECT_EQ(range("n // 3"), "[0, inf]");
+  EXPECT_EQ(range("(i + 5) // n"), "[0, 12]");
+  EXPECT_EQ(range("(i - 9) // n"), "[-9, -1]");
   EXPECT_EQ(range("i // x"), "[-7, 7]");
 }
 TEST(SymbolicBounds, Modulo) {

@@ -298,13 +298,16 @@ const OpDef kFmin{
 const OpDef kAtan2{
     .name = "atan2",
     .family = "binary",
-    .doc = "The angle of the point (y, x), in [-pi, pi]: x is the ordinate, as in PyTorch's `atan2(input, other)`.",
+    .doc =
+        "The angle of the point (y, x), in [-pi, pi]: x is the ordinate, as in PyTorch's `atan2(input, other)`. "
+        "The gradient at the origin is 0.",
     .operands = two_operands(),
     .infer = elementwise_type,
     .semantics = real_elementwise([](double x, double y) { return std::atan2(x, y); }),
-    .gradient = from_operands([](GradContext&, Value d, Value x, Value y) -> std::vector<Value> {
+    .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       const Value square = x * x + y * y;
-      return {d * (y / square), -d * (x / square)};
+      const Value slope = drop_where(g, g.compare("eq", square, 0), d / square);
+      return {slope * y, -slope * x};
     }),
     .peer = torch_is("torch.atan2(x, y)"),
     .samples = kArithmeticSamples};

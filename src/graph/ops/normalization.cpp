@@ -3,10 +3,9 @@
 // Statistics come back in f32 for f16 and bf16 operands. PyTorch is not of one mind: on CPU native_layer_norm and its
 // kin give the operand's dtype or that of the parameters, on CUDA f32, and rms_norm f32 everywhere. Rounded statistics
 // cost a gradient its accuracy.
-#include <cmath>
 #include <numeric>
 
-#include "graph/ops/common.h"
+#include "graph/ops/reduce.h"
 
 namespace tenon {
 namespace {
@@ -21,8 +20,7 @@ const std::vector<OperandDef> kAffineOperands = {
 // are none here.
 constexpr bool kSpecialsPerChannel = false;
 
-// ---- shape rules
-// -------------------------------------------------------------------------------------------------------
+// ---- shape rules ----------------------------------------------------------------------------------------------------
 
 // A parameter beside a half-precision operand may be f32, as mixed-precision models have it.
 void check_parameter(const OpView& view, size_t operand, const Shape& shape) {
@@ -59,8 +57,7 @@ void check_channels(const OpView& view) {
   for (size_t operand = 1; operand < view.operand_count(); ++operand) check_parameter(view, operand, {x.size(1)});
 }
 
-// ---- expansion
-// -----------------------------------------------------------------------------------------------------------
+// ---- expansion ------------------------------------------------------------------------------------------------------
 
 struct Standardized {
   Value out;
@@ -98,16 +95,14 @@ std::vector<int64_t> dims_from(int64_t first, int64_t rank) {
   return dims;
 }
 
-// ---- records
-// -------------------------------------------------------------------------------------------------------------
+// ---- records --------------------------------------------------------------------------------------------------------
 
 const OpDef kStandardize{
     .name = "standardize",
     .family = "normalization",
     .doc =
         "(x - mean) / sqrt(var + eps) over dimensions, with the mean and the reciprocal of the root beside it. The "
-        "variance is "
-        "the biased one. The statistics keep the dimensions with size 1.",
+        "variance is the biased one. The statistics keep the dimensions with size 1.",
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = {{"dims", AttrKind::kInts, "the dimensions to normalize over; none given means all",
                Attr(std::vector<int64_t>{})},
@@ -133,26 +128,24 @@ const OpDef kStandardize{
       const Value out = (x - g.out(1)) * rstd;
       const Value dout = widen(g, g.dout());
       Value dx = rstd * (dout - g.mean(dout, dims, true) - out * g.mean(dout * out, dims, true));
-      Expr count = 1;
-      for (int64_t dim : dims) count = count * x.size(dim);
-      const Value n = g.full(count, {}, x.dtype());
+      const Value n = reduced_count(g, x.shape(), dims, x.dtype());
       if (g.has_dout(1)) dx = dx + g.dout(1) / n;
       if (g.has_dout(2)) dx = dx - g.dout(2) * rstd * rstd * out / n;
       return {dx};
     }),
-    .peer = torch_is("(lambda w, d: (lambda m, r: [((w - m) * r).to(x.dtype), m, r])(w.mean(d, True), "
-                     "(w.var(d, correction=0, keepdim=True) + eps).rsqrt()))"
-                     "(x.to(torch.promote_types(x.dtype, torch.float32)), dims or list(range(x.dim())))"),
+    .peer = torch_is("(lambda m, v: [((wide(x) - m) * (v + eps).rsqrt()).to(x.dtype), m, (v + eps).rsqrt()])"
+                     "(torch.mean(wide(x), dim=dims or None, keepdim=True), "
+                     "torch.var(wide(x), dim=dims or None, correction=0, keepdim=True))"),
     .samples = Samples{"T[3, 4]", "T[3, 4]; dims=[1]", "T[3, 4]; dims=[-2], eps=0.1", "T[2, 3, 4]; dims=[0, 2]", "T[]",
-                       "T[2, 1]; dims=[1]", "T[0, 3]; dims=[1]"}};
+                       "T[2, 1]; dims=[1]", "T[0, 3]; dims=[1]"},
+};
 
 const OpDef kLayerNorm{
     .name = "layer_norm",
     .family = "normalization",
     .doc =
         "Standardizes over the last dimensions, then scales and shifts each of their elements. The statistics have "
-        "size 1 in "
-        "the normalized dimensions.",
+        "size 1 in the normalized dimensions.",
     .operands = kAffineOperands,
     .attrs = {{"normalized_rank", AttrKind::kInt, "how many of the last dimensions"}, kEps},
     .results = {"out", "mean", "rstd"},
@@ -167,16 +160,15 @@ const OpDef kLayerNorm{
       return {affine(e, out, 1, 2, trailing_shape(e)), mean, rstd};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is(
-        "(lambda w, d: [F.layer_norm(w, w.shape[d[0]:], *[p if p is None else p.to(w.dtype) for p in (weight, bias)], "
-        "eps)"
-        ".to(x.dtype), w.mean(d, True), (w.var(d, correction=0, keepdim=True) + eps).rsqrt()])"
-        "(x.to(torch.promote_types(x.dtype, torch.float32)), list(range(x.dim() - normalized_rank, x.dim())))"),
+    .peer = torch_is("(lambda d: [F.layer_norm(wide(x), x.shape[d[0]:], wide(weight), wide(bias), eps).to(x.dtype), "
+                     "wide(x).mean(d, True), (wide(x).var(d, correction=0, keepdim=True) + eps).rsqrt()])"
+                     "(list(range(-normalized_rank, 0)))"),
     .samples = Samples{"T[3, 4], T[4], T[4]; normalized_rank=1", "T[3, 4], none, none; normalized_rank=1, eps=0.1",
                        "T[2, 3, 4], T[3, 4], none; normalized_rank=2", "T[2, 3], none, T[2, 3]; normalized_rank=2",
                        "T[0, 3], T[3], T[3]; normalized_rank=1", "T[5], T[5], T[5]; normalized_rank=1",
                        "T[2, 1], T[1], T[1]; normalized_rank=1", "f16[2, 4], f32[4], f32[4]; normalized_rank=1",
-                       "bf16[2, 4], f32[4], none; normalized_rank=1"}};
+                       "bf16[2, 4], f32[4], none; normalized_rank=1"},
+};
 
 const OpDef kRmsNorm{
     .name = "rms_norm",
@@ -198,14 +190,12 @@ const OpDef kRmsNorm{
       return {e.cast(e.has(1) ? out * e.in_wide(1) : out, e.in().dtype()), rstd};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is(
-        "(lambda w, d: [F.rms_norm(w, w.shape[d[0]:], weight if weight is None else weight.to(w.dtype), "
-        "eps).to(x.dtype), "
-        "(w.square().mean(d, True) + eps).rsqrt()])"
-        "(x.to(torch.promote_types(x.dtype, torch.float32)), list(range(x.dim() - normalized_rank, x.dim())))"),
+    .peer = torch_is("(lambda d: [F.rms_norm(wide(x), x.shape[d[0]:], wide(weight), eps).to(x.dtype), "
+                     "(wide(x).square().mean(d, True) + eps).rsqrt()])(list(range(-normalized_rank, 0)))"),
     .samples = Samples{"T[3, 4], T[4]; normalized_rank=1, eps=1e-5", "T[3, 4], none; normalized_rank=1, eps=0.1",
                        "T[2, 3, 4], T[3, 4]; normalized_rank=2, eps=1e-6", "T[0, 3], T[3]; normalized_rank=1, eps=1e-5",
-                       "T[5], none; normalized_rank=1, eps=1e-5", "bf16[2, 4], f32[4]; normalized_rank=1, eps=1e-5"}};
+                       "T[5], none; normalized_rank=1, eps=1e-5", "bf16[2, 4], f32[4]; normalized_rank=1, eps=1e-5"},
+};
 
 // [N, C, ...] as [N, groups, elements of a group].
 Shape grouped_shape(const OpView& view) {
@@ -220,8 +210,7 @@ const OpDef kGroupNorm{
     .family = "normalization",
     .doc =
         "Standardizes groups of channels of [N, C, ...] for each of N, then scales and shifts each channel. The "
-        "statistics are "
-        "[N, groups].",
+        "statistics are [N, groups].",
     .operands = kAffineOperands,
     .attrs = {{"groups", AttrKind::kInt, "how many groups the channels form; it divides their number"}, kEps},
     .results = {"out", "mean", "rstd"},
@@ -241,15 +230,14 @@ const OpDef kGroupNorm{
       return {per_channel(e, e.reshape(out, x.shape()), 1, 2), e.squeeze(mean, 2), e.squeeze(rstd, 2)};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is("(lambda w: (lambda v: [F.group_norm(w, groups, *[p if p is None else p.to(w.dtype) for p in "
-                     "(weight, bias)], eps)"
-                     ".to(x.dtype), v.mean(2), (v.var(2, correction=0) + eps).rsqrt()])"
-                     "(w.reshape(w.shape[0], groups, math.prod(w.shape[1:]) // groups)))"
-                     "(x.to(torch.promote_types(x.dtype, torch.float32)))"),
+    .peer = torch_is("(lambda v: [F.group_norm(wide(x), groups, wide(weight), wide(bias), eps).to(x.dtype), "
+                     "v.mean(2), (v.var(2, correction=0) + eps).rsqrt()])"
+                     "(wide(x).reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups))"),
     .samples = Samples{"T[2, 4, 3], T[4], T[4]; groups=2", "T[2, 4, 2, 2], none, none; groups=4, eps=0.1",
                        "T[3, 2], T[2], none; groups=1", "T[1, 6, 2], T[6], T[6]; groups=3",
                        "T[0, 4, 2], T[4], T[4]; groups=2", "bf16[2, 4, 3], f32[4], f32[4]; groups=2"},
-    .special_values = kSpecialsPerChannel};
+    .special_values = kSpecialsPerChannel,
+};
 
 const OpDef kInstanceNorm{
     .name = "instance_norm",
@@ -267,12 +255,11 @@ const OpDef kInstanceNorm{
       return {per_channel(e, out, 1, 2)};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is("(lambda w: F.instance_norm(w, None, None, *[p if p is None else p.to(w.dtype) for p in (weight, "
-                     "bias)], True, 0.1, eps)"
-                     ".to(x.dtype))(x.to(torch.promote_types(x.dtype, torch.float32)))"),
+    .peer = torch_is("F.instance_norm(wide(x), None, None, wide(weight), wide(bias), True, 0.1, eps).to(x.dtype)"),
     .samples = Samples{"T[2, 3, 4], T[3], T[3]", "T[2, 3, 2, 2], none, none; eps=0.1", "T[1, 2, 3], none, T[2]",
                        "f16[2, 3, 4], f32[3], f32[3]"},
-    .special_values = kSpecialsPerChannel};
+    .special_values = kSpecialsPerChannel,
+};
 
 const OpDef kBatchNorm{
     .name = "batch_norm",
@@ -298,13 +285,14 @@ const OpDef kBatchNorm{
               e.op("var", {x}, {{"dims", dims}})};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is("(lambda w, d: [F.batch_norm(w, None, None, *[p if p is None else p.to(w.dtype) for p in (weight, "
-                     "bias)], True, 0.1, eps)"
-                     ".to(x.dtype), w.mean(d), (w.var(d, correction=0) + eps).rsqrt(), w.var(d)])"
-                     "(x.to(torch.promote_types(x.dtype, torch.float32)), [0, *range(2, x.dim())])"),
+    .peer =
+        torch_is("(lambda d: [F.batch_norm(wide(x), None, None, wide(weight), wide(bias), True, 0.1, eps).to(x.dtype), "
+                 "wide(x).mean(d), (wide(x).var(d, correction=0) + eps).rsqrt(), wide(x).var(d)])"
+                 "([0, *range(2, x.dim())])"),
     .samples = Samples{"T[3, 2], T[2], T[2]; eps=0.01", "T[2, 3, 4], none, none; eps=0.1", "T[2, 3, 2, 2], T[3], none",
                        "T[2, 1, 3], none, T[1]", "f16[2, 3, 4], f32[3], f32[3]"},
-    .special_values = kSpecialsPerChannel};
+    .special_values = kSpecialsPerChannel,
+};
 
 const OpDef kBatchNormInference{
     .name = "batch_norm_inference",
@@ -329,18 +317,16 @@ const OpDef kBatchNormInference{
     .gradient = ByExpansion{},
     // F.batch_norm refuses to differentiate by the statistics.
     .peer = torch_is(
-        "(lambda x, p: F.batch_norm(x, *p, False, 0.1, eps) if not x.requires_grad else "
-        "(lambda m, v, w, b: (x - m) * (v + eps).rsqrt() * w + b)"
-        "(*[q if isinstance(q, int) else q.reshape([-1] + [1] * (x.dim() - 2)) for q in "
-        "[*p[:2], 1 if p[2] is None else p[2], 0 if p[3] is None else p[3]]]))"
-        "(x.to(torch.promote_types(x.dtype, torch.float32)), [p if p is None else "
-        "p.to(torch.promote_types(x.dtype, torch.float32)) for p in (running_mean, running_var, weight, bias)])"
-        ".to(x.dtype)"),
+        "F.batch_norm(wide(x), wide(running_mean), wide(running_var), wide(weight), wide(bias), False, 0.1, "
+        "eps).to(x.dtype) if not x.requires_grad else (lambda c: (x - c(running_mean)) * "
+        "(c(running_var) + eps).rsqrt() * (1 if weight is None else c(weight)) + (0 if bias is None else c(bias)))"
+        "(lambda p: p.reshape([-1] + [1] * (x.dim() - 2)))"),
     .samples =
         Samples{"T[3, 2], T[2], T[2], T[2], T[2] in 0..2", "T[2, 3, 4], none, none, T[3], T[3] in 0.1..2; eps=0.1",
                 "T[2, 3, 2, 2], T[3], none, T[3], T[3] in 0.1..2", "T[0, 3], none, T[3], T[3], T[3] in 0.1..2",
                 "f16[2, 3, 4], f32[3], f32[3], f32[3], f32[3] in 0.1..2"},
-    .special_values = kSpecialsPerChannel};
+    .special_values = kSpecialsPerChannel,
+};
 
 const OpDef kLocalResponseNorm{
     .name = "local_response_norm",
@@ -371,10 +357,10 @@ const OpDef kLocalResponseNorm{
       return {e.cast(x / e.pow(base, e.scalar(e.real("beta"), x.dtype())), e.in().dtype())};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is("(lambda w: F.local_response_norm(w, size, alpha, beta, k).to(x.dtype))"
-                     "(x.to(torch.promote_types(x.dtype, torch.float32)))"),
+    .peer = torch_is("F.local_response_norm(wide(x), size, alpha, beta, k).to(x.dtype)"),
     .samples = Samples{"T[2, 4, 3]; size=3", "T[1, 5, 2, 2]; size=2, alpha=0.5, beta=0.5, k=2.0", "T[2, 3, 2]; size=1",
-                       "T[2, 2, 2]; size=5", "T[0, 3, 2]; size=2"}};
+                       "T[2, 2, 2]; size=5", "T[0, 3, 2]; size=2"},
+};
 
 }  // namespace
 

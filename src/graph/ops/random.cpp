@@ -37,33 +37,33 @@ Types random_float_type(InferContext& c) {
   return random_type(c, 0, c.dtype("dtype"), shape_of(c));
 }
 
-const OpDef kPhilox{.name = "philox",
-                    .family = "random",
-                    .doc =
-                        "Random words of 32 bits, in i64. Element i is word i % 4 of Philox 4x32-10 at the counter "
-                        "offset + i // 4 (64 bits, "
-                        "wrapping; the upper half of the counter is zero), with the seed as its key.",
-                    .operands = std::vector<OperandDef>{kKey},
-                    .attrs = {kShape},
-                    .infer = [](InferContext& c) { return random_type(c, 0, DType::kI64, shape_of(c)); },
-                    .semantics = reference([](ReferenceContext& c) {
-                      const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
-                      const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
-                      const auto seed = static_cast<uint64_t>(c.in().integer(c.in().offset(0)));
-                      const auto offset = static_cast<uint64_t>(c.in().integer(c.in().offset(1)));
-                      for (int64_t i = 0; i < c.out().numel(); ++i) {
-                        const uint64_t counter = offset + static_cast<uint64_t>(i / 4);
-                        const auto words = philox({low(counter), high(counter), 0, 0}, {low(seed), high(seed)});
-                        c.out().set_integer(i, words[static_cast<size_t>(i % 4)]);
-                      }
-                    }),
-                    .gradient = NotDifferentiable{},
-                    .peer = no_peer(kNoPeer),
-                    .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[]",
-                                       "i64[2] in 0..1000; shape=[0, 2]", "i64[2] in -5..5; shape=[9]"}};
+const OpDef kPhilox{
+    .name = "philox",
+    .family = "random",
+    .doc =
+        "Random words of 32 bits, in i64. Element i is word i % 4 of Philox 4x32-10 at the counter offset + i // 4 (64 "
+        "bits, wrapping; the upper half of the counter is zero), with the seed as its key.",
+    .operands = std::vector<OperandDef>{kKey},
+    .attrs = {kShape},
+    .infer = [](InferContext& c) { return random_type(c, 0, DType::kI64, shape_of(c)); },
+    .semantics = reference([](ReferenceContext& c) {
+      const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
+      const auto high = [](uint64_t x) { return static_cast<uint32_t>(x >> 32); };
+      const auto seed = static_cast<uint64_t>(c.in().integer(c.in().offset(0)));
+      const auto offset = static_cast<uint64_t>(c.in().integer(c.in().offset(1)));
+      for (int64_t i = 0; i < c.out().numel(); ++i) {
+        const uint64_t counter = offset + static_cast<uint64_t>(i / 4);
+        const auto words = philox({low(counter), high(counter), 0, 0}, {low(seed), high(seed)});
+        c.out().set_integer(i, words[static_cast<size_t>(i % 4)]);
+      }
+    }),
+    .gradient = NotDifferentiable{},
+    .peer = no_peer(kNoPeer),
+    .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[]",
+                       "i64[2] in 0..1000; shape=[0, 2]", "i64[2] in -5..5; shape=[9]"},
+};
 
-// ---- from words to numbers
-// ---------------------------------------------------------------------------------------------
+// ---- from words to numbers ------------------------------------------------------------------------------------------
 
 Value low_bits(Builder& b, Value words, int bits) {
   return b.op("bitwise_and", {words, b.integer((int64_t{1} << bits) - 1)});
@@ -124,7 +124,8 @@ const OpDef kUniform{
     .peer = no_peer(kNoPeer),
     .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[], dtype=f64",
                        "i64[2] in 0..1000; shape=[5], dtype=f64", "i64[2] in 0..1000; shape=[0, 2]",
-                       "i64[2] in 0..1000; shape=[5], dtype=f16", "i64[2] in 0..1000; shape=[2, 2], dtype=bf16"}};
+                       "i64[2] in 0..1000; shape=[5], dtype=f16", "i64[2] in 0..1000; shape=[2, 2], dtype=bf16"},
+};
 
 Value uniform(Builder& b, Value key, Shape shape, DType dtype) {
   return b.op("uniform", {key}, {{"shape", std::move(shape)}, {"dtype", dtype}});
@@ -148,24 +149,26 @@ const OpDef kNormal{
     .peer = no_peer(kNoPeer),
     .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[], dtype=f64",
                        "i64[2] in 0..1000; shape=[0, 2]", "i64[2] in 0..1000; shape=[5], dtype=f16",
-                       "i64[2] in 0..1000; shape=[2, 2], dtype=bf16"}};
+                       "i64[2] in 0..1000; shape=[2, 2], dtype=bf16"},
+};
 
-// ---- discrete
-// --------------------------------------------------------------------------------------------------------
+// ---- discrete -------------------------------------------------------------------------------------------------------
 
-const OpDef kBernoulli{.name = "bernoulli",
-                       .family = "random",
-                       .doc = "1 with probability p, else 0, for each element of p. The gradient is zero.",
-                       .operands = std::vector<OperandDef>{{"p", kFloats}, kKey},
-                       .infer = [](InferContext& c) { return random_type(c, 1, c.type(0).dtype, c.type(0).shape); },
-                       .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                         const Value p = e.in_wide();
-                         return {e.cast(e.compare("lt", uniform(e, e.in(1), p.shape(), p.dtype()), p), e.in().dtype())};
-                       }),
-                       .gradient = gradient([](GradContext&) -> std::vector<Value> { return {Value(), Value()}; }),
-                       .peer = no_peer(kNoPeer),
-                       .samples = Samples{"T[3, 4] in 0..1, i64[2] in 0..1000", "T[] in 0..1, i64[2] in 0..1000",
-                                          "T[0] in 0..1, i64[2] in 0..1000"}};
+const OpDef kBernoulli{
+    .name = "bernoulli",
+    .family = "random",
+    .doc = "1 with probability p, else 0, for each element of p. The gradient is zero.",
+    .operands = std::vector<OperandDef>{{"p", kFloats}, kKey},
+    .infer = [](InferContext& c) { return random_type(c, 1, c.type(0).dtype, c.type(0).shape); },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const Value p = e.in_wide();
+      return {e.cast(e.compare("lt", uniform(e, e.in(1), p.shape(), p.dtype()), p), e.in().dtype())};
+    }),
+    .gradient = gradient([](GradContext&) -> std::vector<Value> { return {Value(), Value()}; }),
+    .peer = no_peer(kNoPeer),
+    .samples = Samples{"T[3, 4] in 0..1, i64[2] in 0..1000", "T[] in 0..1, i64[2] in 0..1000",
+                       "T[0] in 0..1, i64[2] in 0..1000"},
+};
 
 // What keeps the expectation; when nothing is kept, any number does.
 double dropout_scale(const OpView& view) { return view.real("p") == 1 ? 0 : 1 / (1 - view.real("p")); }
@@ -195,7 +198,8 @@ const OpDef kDropout{
     .peer = no_peer(kNoPeer),
     .samples =
         Samples{"T[3, 4], i64[2] in 0..1000; p=0.5", "T[20], i64[2] in 0..1000; p=0.2", "T[], i64[2] in 0..1000; p=0.0",
-                "T[4], i64[2] in 0..1000; p=1.0", "T[0, 2], i64[2] in 0..1000; p=0.1"}};
+                "T[4], i64[2] in 0..1000; p=1.0", "T[0, 2], i64[2] in 0..1000; p=0.1"},
+};
 
 const OpDef kRandint{
     .name = "randint",
@@ -225,7 +229,8 @@ const OpDef kRandint{
     .samples =
         Samples{"i64[2] in 0..1000; high=10, shape=[3, 4]", "i64[2] in 0..1000; low=-3, high=4, shape=[5], dtype=i8",
                 "i64[2] in 0..1000; high=1, shape=[]", "i64[2] in 0..1000; high=2, shape=[0], dtype=bool",
-                "i64[2] in 0..1000; high=5, shape=[4], dtype=f32"}};
+                "i64[2] in 0..1000; high=5, shape=[4], dtype=f32"},
+};
 
 const OpDef kRandperm{
     .name = "randperm",
@@ -241,7 +246,8 @@ const OpDef kRandperm{
     .gradient = NotDifferentiable{},
     .peer = no_peer(kNoPeer),
     .samples = Samples{"i64[2] in 0..1000; n=7", "i64[2] in 0..1000; n=0", "i64[2] in 0..1000; n=1",
-                       "i64[2] in 0..1000; n=20, dtype=i32"}};
+                       "i64[2] in 0..1000; n=20, dtype=i32"},
+};
 
 }  // namespace
 

@@ -27,37 +27,39 @@ Semantics reshape_to(Rule rule) {
   return composite([rule](ExpandContext& e) -> std::vector<Value> { return {e.reshape(e.in(), rule(e))}; });
 }
 
-// ---- select ------------------------------------------------------------------------------------------------------------
+// ---- select
+// ------------------------------------------------------------------------------------------------------------
 
 Shape selected_shape(const OpView& v) {
   if (v.type(0).rank() == 0) fail("a scalar has no dimension to select from");
   return without_dims(v.type(0).shape, {v.dim("dim")}, false);
 }
 
-const OpDef kSelect{
-    .name = "select",
-    .family = "view",
-    .doc = "One index of a dimension, which goes away. A negative index counts from the end.",
-    .operands = kX,
-    .attrs = {kDim, {"index", AttrKind::kExpr, "the index"}},
-    .infer = [](InferContext& c) -> Types {
-      Shape shape = selected_shape(c);
-      known_index(c.facts(), c.expr("index"), c.type(0).size(c.dim("dim")));  // refuses one that is out of range
-      return {{c.type(0).dtype, std::move(shape)}};
-    },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const int64_t dim = e.dim("dim");
-      const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
-      // Only a symbolic index is left to be checked as the program runs.
-      if (!index) return {ops::index(e, e.in(), index_at(e, dim, e.expr("index")), true)};
-      return {e.squeeze(e.slice(e.in(), dim, *index, *index + 1), dim)};
-    }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.select(x, dim, index)"),
-    .samples = Samples{"T[3, 4]; dim=0, index=1", "T[3, 4]; dim=-1, index=-4", "T[5]; index=4", "T[2, 3, 0]; dim=1, index=2",
-                       "T[1]; index=0", "T[2, 3, 2]; dim=1, index=-1"}};
+const OpDef kSelect{.name = "select",
+                    .family = "view",
+                    .doc = "One index of a dimension, which goes away. A negative index counts from the end.",
+                    .operands = kX,
+                    .attrs = {kDim, {"index", AttrKind::kExpr, "the index"}},
+                    .infer = [](InferContext& c) -> Types {
+                      Shape shape = selected_shape(c);
+                      known_index(c.facts(), c.expr("index"),
+                                  c.type(0).size(c.dim("dim")));  // refuses one that is out of range
+                      return {{c.type(0).dtype, std::move(shape)}};
+                    },
+                    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+                      const int64_t dim = e.dim("dim");
+                      const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
+                      // Only a symbolic index is left to be checked as the program runs.
+                      if (!index) return {ops::index(e, e.in(), index_at(e, dim, e.expr("index")), true)};
+                      return {e.squeeze(e.slice(e.in(), dim, *index, *index + 1), dim)};
+                    }),
+                    .gradient = ByExpansion{},
+                    .peer = torch_is("torch.select(x, dim, index)"),
+                    .samples = Samples{"T[3, 4]; dim=0, index=1", "T[3, 4]; dim=-1, index=-4", "T[5]; index=4",
+                                       "T[2, 3, 0]; dim=1, index=2", "T[1]; index=0", "T[2, 3, 2]; dim=1, index=-1"}};
 
-// ---- dimensions of size 1 ----------------------------------------------------------------------------------------------
+// ---- dimensions of size 1
+// ----------------------------------------------------------------------------------------------
 
 Shape squeezed(const OpView& v) {
   std::vector<int64_t> ones;
@@ -77,8 +79,8 @@ const OpDef kSqueeze{
     .semantics = reshape_to(squeezed),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.squeeze(x, dims) if dims else torch.squeeze(x)"),
-    .samples = Samples{"T[1, 3, 1]", "T[1, 3, 1]; dims=[0]", "T[1, 3, 1]; dims=[-1, 1]", "T[]", "T[]; dims=[-1]", "T[0, 1]",
-                       "T[1]; dims=[0]", "T[2, 3]"}};
+    .samples = Samples{"T[1, 3, 1]", "T[1, 3, 1]; dims=[0]", "T[1, 3, 1]; dims=[-1, 1]", "T[]", "T[]; dims=[-1]",
+                       "T[0, 1]", "T[1]; dims=[0]", "T[2, 3]"}};
 
 Shape unsqueezed(const OpView& v) {
   Shape shape = v.type(0).shape;
@@ -86,20 +88,20 @@ Shape unsqueezed(const OpView& v) {
   return shape;
 }
 
-const OpDef kUnsqueeze{
-    .name = "unsqueeze",
-    .family = "view",
-    .doc = "Inserts a dimension of size 1.",
-    .operands = kX,
-    .attrs = {{"dim", AttrKind::kInt, "its position in the result"}},
-    .infer = of_shape(unsqueezed),
-    .semantics = reshape_to(unsqueezed),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.unsqueeze(x, dim)"),
-    .samples = Samples{"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1", "T[3, 4]; dim=-3", "T[]; dim=0",
-                       "T[]; dim=-1", "T[0]; dim=1"}};
+const OpDef kUnsqueeze{.name = "unsqueeze",
+                       .family = "view",
+                       .doc = "Inserts a dimension of size 1.",
+                       .operands = kX,
+                       .attrs = {{"dim", AttrKind::kInt, "its position in the result"}},
+                       .infer = of_shape(unsqueezed),
+                       .semantics = reshape_to(unsqueezed),
+                       .gradient = ByExpansion{},
+                       .peer = torch_is("torch.unsqueeze(x, dim)"),
+                       .samples = Samples{"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1",
+                                          "T[3, 4]; dim=-3", "T[]; dim=0", "T[]; dim=-1", "T[0]; dim=1"}};
 
-// ---- the order of dimensions -------------------------------------------------------------------------------------------
+// ---- the order of dimensions
+// -------------------------------------------------------------------------------------------
 
 std::vector<int64_t> swapped(const OpView& v) {
   std::vector<int64_t> order(static_cast<size_t>(v.type(0).rank()));
@@ -155,15 +157,16 @@ const OpDef kTranspose{
     .semantics = permute_by(swapped),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.transpose(x, dim0, dim1)"),
-    .samples = Samples{"T[3, 4]; dim0=0, dim1=1", "T[2, 3, 4]; dim0=-1, dim1=0", "T[2, 3]; dim0=1, dim1=1", "T[]; dim0=0, dim1=-1",
-                       "T[2, 0, 3]; dim0=1, dim1=2"}};
+    .samples = Samples{"T[3, 4]; dim0=0, dim1=1", "T[2, 3, 4]; dim0=-1, dim1=0", "T[2, 3]; dim0=1, dim1=1",
+                       "T[]; dim0=0, dim1=-1", "T[2, 0, 3]; dim0=1, dim1=2"}};
 
 const OpDef kMovedim{
     .name = "movedim",
     .family = "view",
     .doc = "Moves dimensions to other places; the rest keep their order.",
     .operands = kX,
-    .attrs = {{"source", AttrKind::kInts, "the dimensions to move"}, {"destination", AttrKind::kInts, "where each goes"}},
+    .attrs = {{"source", AttrKind::kInts, "the dimensions to move"},
+              {"destination", AttrKind::kInts, "where each goes"}},
     .infer = permuted(moved),
     .semantics = permute_by(moved),
     .gradient = ByExpansion{},
@@ -171,7 +174,8 @@ const OpDef kMovedim{
     .samples = Samples{"T[2, 3, 4]; source=[0], destination=[-1]", "T[2, 3, 4]; source=[2, 0], destination=[0, 1]",
                        "T[2, 3]; source=[], destination=[]", "T[]; source=[0], destination=[-1]"}};
 
-// ---- merging, splitting and repeating dimensions -----------------------------------------------------------------------
+// ---- merging, splitting and repeating dimensions
+// -----------------------------------------------------------------------
 
 Shape flattened(const OpView& v) {
   const Shape& shape = v.type(0).shape;
@@ -180,24 +184,24 @@ Shape flattened(const OpView& v) {
   const int64_t end = v.dim("end");
   if (start > end) fail("start {} is after end {}", start, end);
   Shape result(shape.begin(), shape.begin() + start);
-  result.push_back(element_count(std::span(shape).subspan(static_cast<size_t>(start), static_cast<size_t>(end - start + 1))));
+  result.push_back(
+      element_count(std::span(shape).subspan(static_cast<size_t>(start), static_cast<size_t>(end - start + 1))));
   result.insert(result.end(), shape.begin() + end + 1, shape.end());
   return result;
 }
 
-const OpDef kFlatten{
-    .name = "flatten",
-    .family = "view",
-    .doc = "Merges the dimensions from start to end, both included, into one.",
-    .operands = kX,
-    .attrs = {{"start", AttrKind::kInt, "the first dimension", Attr(int64_t{0})},
-              {"end", AttrKind::kInt, "the last dimension", Attr(int64_t{-1})}},
-    .infer = of_shape(flattened),
-    .semantics = reshape_to(flattened),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.flatten(x, start, end)"),
-    .samples = Samples{"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2", "T[2, 3, 2]; start=1, end=1", "T[]", "T[2, 0, 3]",
-                       "T[4]"}};
+const OpDef kFlatten{.name = "flatten",
+                     .family = "view",
+                     .doc = "Merges the dimensions from start to end, both included, into one.",
+                     .operands = kX,
+                     .attrs = {{"start", AttrKind::kInt, "the first dimension", Attr(int64_t{0})},
+                               {"end", AttrKind::kInt, "the last dimension", Attr(int64_t{-1})}},
+                     .infer = of_shape(flattened),
+                     .semantics = reshape_to(flattened),
+                     .gradient = ByExpansion{},
+                     .peer = torch_is("torch.flatten(x, start, end)"),
+                     .samples = Samples{"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2",
+                                        "T[2, 3, 2]; start=1, end=1", "T[]", "T[2, 0, 3]", "T[4]"}};
 
 Shape unflattened(const OpView& v, const Facts& facts) {
   const int64_t dim = v.dim("dim");
@@ -209,18 +213,17 @@ Shape unflattened(const OpView& v, const Facts& facts) {
   return shape;
 }
 
-const OpDef kUnflatten{
-    .name = "unflatten",
-    .family = "view",
-    .doc = "Splits one dimension into several. One size may be -1: it is inferred.",
-    .operands = kX,
-    .attrs = {kDim, {"sizes", AttrKind::kExprs, "the sizes that it becomes"}},
-    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, unflattened(c, c.facts())}}; },
-    .semantics = reshape_to([](ExpandContext& e) { return unflattened(e, e.facts()); }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.unflatten(x, dim, sizes)"),
-    .samples = Samples{"T[6]; sizes=[2, 3]", "T[2, 6]; dim=-1, sizes=[-1, 2]", "T[0, 4]; dim=1, sizes=[2, -1]",
-                       "T[4, 2]; dim=0, sizes=[1, 4, 1]"}};
+const OpDef kUnflatten{.name = "unflatten",
+                       .family = "view",
+                       .doc = "Splits one dimension into several. One size may be -1: it is inferred.",
+                       .operands = kX,
+                       .attrs = {kDim, {"sizes", AttrKind::kExprs, "the sizes that it becomes"}},
+                       .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, unflattened(c, c.facts())}}; },
+                       .semantics = reshape_to([](ExpandContext& e) { return unflattened(e, e.facts()); }),
+                       .gradient = ByExpansion{},
+                       .peer = torch_is("torch.unflatten(x, dim, sizes)"),
+                       .samples = Samples{"T[6]; sizes=[2, 3]", "T[2, 6]; dim=-1, sizes=[-1, 2]",
+                                          "T[0, 4]; dim=1, sizes=[2, -1]", "T[4, 2]; dim=0, sizes=[1, 4, 1]"}};
 
 // Each dimension as a pair (repeat, size): as x is seen, as it is stretched, and merged again.
 struct Repetition {
@@ -262,7 +265,8 @@ const OpDef kRepeat{
     .samples = Samples{"T[2, 3]; repeats=[2, 1]", "T[3]; repeats=[2, 2]", "T[]; repeats=[]", "T[]; repeats=[3]",
                        "T[2, 1]; repeats=[0, 2]", "T[0, 2]; repeats=[2, 2]", "T[2, 2]; repeats=[1, 2, 3]"}};
 
-// ---- roll --------------------------------------------------------------------------------------------------------------
+// ---- roll
+// --------------------------------------------------------------------------------------------------------------
 
 // How many elements a roll takes from the end to the front, where that can be said.
 std::optional<Expr> rolled_to_front(const Facts& facts, const Expr& shift, const Expr& size) {
@@ -297,7 +301,8 @@ const OpDef kRoll{
     .doc = "Moves the elements along dimensions by shifts; what leaves at one end enters at the other.",
     .operands = kX,
     .attrs = {{"shifts", AttrKind::kExprs, "how far, one for each of dims"},
-              {"dims", AttrKind::kInts, "the dimensions; none given rolls the flattened x", Attr(std::vector<int64_t>{})}},
+              {"dims", AttrKind::kInts, "the dimensions; none given rolls the flattened x",
+               Attr(std::vector<int64_t>{})}},
     .infer = [](InferContext& c) -> Types {
       check_roll(c);
       return {c.type(0)};
@@ -319,10 +324,11 @@ const OpDef kRoll{
     }),
     .peer = torch_is("torch.roll(x, shifts, dims)"),
     .samples = Samples{"T[5]; shifts=[2], dims=[0]", "T[3, 4]; shifts=[1]", "T[3, 4]; shifts=[-1, 6], dims=[0, -1]",
-                       "T[0, 2]; shifts=[1], dims=[0]", "T[4]; shifts=[0], dims=[0]", "T[3, 2]; shifts=[1, 1], dims=[0, 0]",
-                       "T[]; shifts=[3]"}};
+                       "T[0, 2]; shifts=[1], dims=[0]", "T[4]; shifts=[0], dims=[0]",
+                       "T[3, 2]; shifts=[1, 1], dims=[0, 0]", "T[]; shifts=[3]"}};
 
-// ---- diagonals and triangles -------------------------------------------------------------------------------------------
+// ---- diagonals and triangles
+// -------------------------------------------------------------------------------------------
 
 const OpDef kDiagonal{
     .name = "diagonal",
@@ -356,7 +362,8 @@ Shape embedded_shape(const OpView& v) {
   if (dim1 == dim2) fail("dim1 and dim2 are the same dimension {}", dim1);
   const Expr size = x.size(x.rank() - 1) + std::abs(v.integer("offset"));
   Shape shape;
-  for (int64_t dim = 0, next = 0; dim <= x.rank(); ++dim) shape.push_back(dim == dim1 || dim == dim2 ? size : x.size(next++));
+  for (int64_t dim = 0, next = 0; dim <= x.rank(); ++dim)
+    shape.push_back(dim == dim1 || dim == dim2 ? size : x.size(next++));
   return shape;
 }
 
@@ -376,7 +383,8 @@ const OpDef kDiagEmbed{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diag_embed(x, offset, dim1, dim2)"),
-    .samples = Samples{"T[3]", "T[2, 3]; offset=1", "T[2, 2]; offset=-1, dim1=0, dim2=2", "T[2, 3]; dim1=1, dim2=0", "T[0]"}};
+    .samples =
+        Samples{"T[3]", "T[2, 3]; offset=1", "T[2, 2]; offset=-1, dim1=0, dim2=2", "T[2, 3]; dim1=1, dim2=0", "T[0]"}};
 
 // x where `compare` holds between columns and rows + k, else zero.
 Value triangle(ExpandContext& e, std::string_view compare) {
@@ -399,14 +407,17 @@ OpDef triangle_op(std::string_view name, std::string_view doc, std::string_view 
           .semantics = composite([compare](ExpandContext& e) -> std::vector<Value> { return {triangle(e, compare)}; }),
           .gradient = ByExpansion{},
           .peer = torch_is(torch),
-          .samples = Samples{"T[3, 4]", "T[3, 3]; diagonal=1", "T[4, 3]; diagonal=-1", "T[2, 2, 2]", "T[0, 2]", "T[1, 1]; diagonal=-3",
-                             "T[2, 3]; diagonal=9"}};
+          .samples = Samples{"T[3, 4]", "T[3, 3]; diagonal=1", "T[4, 3]; diagonal=-1", "T[2, 2, 2]", "T[0, 2]",
+                             "T[1, 1]; diagonal=-3", "T[2, 3]; diagonal=9"}};
 }
 
-const OpDef kTril = triangle_op("tril", "The elements on and below a diagonal; the others are zero.", "le", "torch.tril(x, diagonal)");
-const OpDef kTriu = triangle_op("triu", "The elements on and above a diagonal; the others are zero.", "ge", "torch.triu(x, diagonal)");
+const OpDef kTril =
+    triangle_op("tril", "The elements on and below a diagonal; the others are zero.", "le", "torch.tril(x, diagonal)");
+const OpDef kTriu =
+    triangle_op("triu", "The elements on and above a diagonal; the others are zero.", "ge", "torch.triu(x, diagonal)");
 
-// ---- as_strided --------------------------------------------------------------------------------------------------------
+// ---- as_strided
+// --------------------------------------------------------------------------------------------------------
 
 Shape strided_shape(const OpView& v, const Facts& facts) {
   const auto size = v.exprs("size");
@@ -430,7 +441,8 @@ Shape strided_shape(const OpView& v, const Facts& facts) {
 const OpDef kAsStrided{
     .name = "as_strided",
     .family = "view",
-    .doc = "Element offset + sum(index * stride) of x in row-major order, for each index of `size`. Bounds are checked.",
+    .doc =
+        "Element offset + sum(index * stride) of x in row-major order, for each index of `size`. Bounds are checked.",
     .operands = kX,
     .attrs = {{"size", AttrKind::kExprs, "the result's shape"},
               {"stride", AttrKind::kExprs, "elements from one index to the next, for each dimension"},
@@ -448,9 +460,10 @@ const OpDef kAsStrided{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.as_strided(x.contiguous(), size, stride, offset)"),
-    .samples = Samples{"T[3, 4]; size=[2, 2], stride=[4, 1], offset=1", "T[5]; size=[3, 3], stride=[1, 1]", "T[4]; size=[], stride=[]",
-                       "T[6]; size=[2], stride=[0], offset=5", "T[3]; size=[0, 2], stride=[9, 9]", "T[]; size=[2, 2], stride=[0, 0]",
-                       "T[2, 3]; size=[3, 2], stride=[1, 3]"}};
+    .samples =
+        Samples{"T[3, 4]; size=[2, 2], stride=[4, 1], offset=1", "T[5]; size=[3, 3], stride=[1, 1]",
+                "T[4]; size=[], stride=[]", "T[6]; size=[2], stride=[0], offset=5", "T[3]; size=[0, 2], stride=[9, 9]",
+                "T[]; size=[2, 2], stride=[0, 0]", "T[2, 3]; size=[3, 2], stride=[1, 3]"}};
 
 }  // namespace
 
@@ -474,9 +487,10 @@ std::vector<Value> index_at(Builder& b, int64_t dim, const Expr& index) {
 }
 
 const std::vector<AttrDef>& diagonal_attrs() {
-  static const std::vector<AttrDef> attrs = {{"offset", AttrKind::kInt, "how far above the main diagonal", Attr(int64_t{0})},
-                                             {"dim1", AttrKind::kInt, "the dimension of rows", Attr(int64_t{0})},
-                                             {"dim2", AttrKind::kInt, "the dimension of columns", Attr(int64_t{1})}};
+  static const std::vector<AttrDef> attrs = {
+      {"offset", AttrKind::kInt, "how far above the main diagonal", Attr(int64_t{0})},
+      {"dim1", AttrKind::kInt, "the dimension of rows", Attr(int64_t{0})},
+      {"dim2", AttrKind::kInt, "the dimension of columns", Attr(int64_t{1})}};
   return attrs;
 }
 
@@ -506,8 +520,8 @@ std::vector<Value> diagonal_indices(Builder& b, int64_t leading, const Expr& len
 }
 
 OpFamily rearranging_ops() {
-  static const OpDef* const ops[] = {&kSelect,    &kSqueeze, &kUnsqueeze, &kTranspose, &kMovedim, &kFlatten, &kUnflatten, &kRepeat,
-                                     &kRoll,      &kDiagonal, &kDiagEmbed, &kTril,      &kTriu,    &kAsStrided};
+  static const OpDef* const ops[] = {&kSelect, &kSqueeze, &kUnsqueeze, &kTranspose, &kMovedim, &kFlatten, &kUnflatten,
+                                     &kRepeat, &kRoll,    &kDiagonal,  &kDiagEmbed, &kTril,    &kTriu,    &kAsStrided};
   return ops;
 }
 

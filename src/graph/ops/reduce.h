@@ -26,6 +26,9 @@ using Offsets = std::vector<int64_t>;
 void for_each_result(const Tensor& x, const std::vector<int64_t>& dims,
                      const std::function<void(int64_t, const Offsets&)>& body);
 
+// How many elements of `shape` become one, as a scalar.
+Value reduced_count(Builder& b, const Shape& shape, const std::vector<int64_t>& dims, DType dtype);
+
 // A value of the result's shape, with the reduced dimensions as size 1, so that it broadcasts with the operand.
 Value kept(GradContext& g, Value reduced);
 

@@ -38,8 +38,7 @@ const Samples kAlongSamples = {"T[3, 4]; dim=0", "T[3, 4]; dim=-1, keepdim=true"
                                "T[]; dim=0",     "T[2, 1, 3]; dim=1",
                                "T[2, 0]; dim=0", "T[2, 3, 2]; dim=-2"};
 
-// ---- folds
-// -------------------------------------------------------------------------------------------------------------
+// ---- folds ----------------------------------------------------------------------------------------------------------
 
 // Integers and bool add and multiply in i64, as in PyTorch.
 Types accumulated(InferContext& c) {
@@ -67,18 +66,19 @@ std::function<void(ReferenceContext&)> fold(double real_start, RealStep real_ste
   };
 }
 
-const OpDef kSum{.name = "sum",
-                 .family = "reduction",
-                 .doc = "The sum over dimensions. Integers and bool add up in i64.",
-                 .operands = std::vector<OperandDef>{{"x"}},
-                 .attrs = reduction_attrs(),
-                 .infer = accumulated,
-                 .semantics = reference(fold(0.0, std::plus<double>(), 0, wrap_add)),
-                 .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-                   return {g.expand(kept(g, g.dout()), g.in().shape())};
-                 }),
-                 .peer = torch_is("torch.sum(x, dim=dims or None, keepdim=keepdim)"),
-                 .samples = kFoldSamples};
+const OpDef kSum{
+    .name = "sum",
+    .family = "reduction",
+    .doc = "The sum over dimensions. Integers and bool add up in i64.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = reduction_attrs(),
+    .infer = accumulated,
+    .semantics = reference(fold(0.0, std::plus<double>(), 0, wrap_add)),
+    .gradient =
+        gradient([](GradContext& g) -> std::vector<Value> { return {g.expand(kept(g, g.dout()), g.in().shape())}; }),
+    .peer = torch_is("torch.sum(x, dim=dims or None, keepdim=keepdim)"),
+    .samples = kFoldSamples,
+};
 
 // The products of all elements before each one, along the last dimension.
 Value products_before(Builder& b, Value x) {
@@ -107,22 +107,24 @@ Value products_of_others(Builder& b, Value x, const std::vector<int64_t>& dims) 
   return b.permute(b.reshape(others, moved.shape()), back);
 }
 
-const OpDef kProd{.name = "prod",
-                  .family = "reduction",
-                  .doc = "The product over dimensions. Integers and bool multiply in i64.",
-                  .operands = std::vector<OperandDef>{{"x"}},
-                  .attrs = reduction_attrs(),
-                  .infer = accumulated,
-                  .semantics = reference(fold(1.0, std::multiplies<double>(), 1, wrap_mul)),
-                  .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-                    if (g.in().rank() == 0) return {g.dout()};
-                    return {kept(g, widen(g, g.dout())) * products_of_others(g, widen(g, g.in()), g.dims("dims"))};
-                  }),
-                  // PyTorch takes one dimension at a time.
-                  .peer = torch_is("torch.prod(x).reshape([1] * x.dim() if keepdim else []) if not dims else "
-                                   "torch.prod(x, dims[0], keepdim) if len(dims) == 1 else "
-                                   "torch.prod(torch.prod(x, dims[1], keepdim), dims[0], keepdim)"),
-                  .samples = kFoldSamples};
+const OpDef kProd{
+    .name = "prod",
+    .family = "reduction",
+    .doc = "The product over dimensions. Integers and bool multiply in i64.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = reduction_attrs(),
+    .infer = accumulated,
+    .semantics = reference(fold(1.0, std::multiplies<double>(), 1, wrap_mul)),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      if (g.in().rank() == 0) return {g.dout()};
+      return {kept(g, widen(g, g.dout())) * products_of_others(g, widen(g, g.in()), g.dims("dims"))};
+    }),
+    // PyTorch takes one dimension at a time.
+    .peer = torch_is("torch.prod(x).reshape([1] * x.dim() if keepdim else []) if not dims else "
+                     "torch.prod(x, dims[0], keepdim) if len(dims) == 1 else "
+                     "torch.prod(torch.prod(x, dims[1], keepdim), dims[0], keepdim)"),
+    .samples = kFoldSamples,
+};
 
 Types extreme_type(InferContext& c) {
   if (c.flag("allow_empty") && is_integral(c.type(0).dtype))
@@ -146,81 +148,89 @@ std::vector<Value> share_among_equals(GradContext& g) {
   return {widen(g, kept(g, g.dout())) * is_extreme / count};
 }
 
-const OpDef kAmax{.name = "amax",
-                  .family = "reduction",
-                  .doc = "The largest value over dimensions; NaN where there is one. Over no elements it is an error.",
-                  .operands = std::vector<OperandDef>{{"x"}},
-                  .attrs = kExtremeAttrs,
-                  .infer = extreme_type,
-                  .semantics = extreme(fold(
-                      -HUGE_VAL, [](double a, double b) { return std::isnan(a) || a >= b ? a : b; },
-                      std::numeric_limits<int64_t>::min(), [](int64_t a, int64_t b) { return std::max(a, b); })),
-                  .gradient = gradient(share_among_equals),
-                  .peer = torch_is("torch.amax(x, dim=dims, keepdim=keepdim)"),
-                  .samples = kExtremeSamples};
+const OpDef kAmax{
+    .name = "amax",
+    .family = "reduction",
+    .doc = "The largest value over dimensions; NaN where there is one. Over no elements it is an error.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = kExtremeAttrs,
+    .infer = extreme_type,
+    .semantics = extreme(fold(
+        -HUGE_VAL, [](double a, double b) { return std::isnan(a) || a >= b ? a : b; },
+        std::numeric_limits<int64_t>::min(), [](int64_t a, int64_t b) { return std::max(a, b); })),
+    .gradient = gradient(share_among_equals),
+    .peer = torch_is("torch.amax(x, dim=dims, keepdim=keepdim)"),
+    .samples = kExtremeSamples,
+};
 
-const OpDef kAmin{.name = "amin",
-                  .family = "reduction",
-                  .doc = "The smallest value over dimensions; NaN where there is one. Over no elements it is an error.",
-                  .operands = std::vector<OperandDef>{{"x"}},
-                  .attrs = kExtremeAttrs,
-                  .infer = extreme_type,
-                  .semantics = extreme(fold(
-                      HUGE_VAL, [](double a, double b) { return std::isnan(a) || a <= b ? a : b; },
-                      std::numeric_limits<int64_t>::max(), [](int64_t a, int64_t b) { return std::min(a, b); })),
-                  .gradient = gradient(share_among_equals),
-                  .peer = torch_is("torch.amin(x, dim=dims, keepdim=keepdim)"),
-                  .samples = kExtremeSamples};
+const OpDef kAmin{
+    .name = "amin",
+    .family = "reduction",
+    .doc = "The smallest value over dimensions; NaN where there is one. Over no elements it is an error.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = kExtremeAttrs,
+    .infer = extreme_type,
+    .semantics = extreme(fold(
+        HUGE_VAL, [](double a, double b) { return std::isnan(a) || a <= b ? a : b; },
+        std::numeric_limits<int64_t>::max(), [](int64_t a, int64_t b) { return std::min(a, b); })),
+    .gradient = gradient(share_among_equals),
+    .peer = torch_is("torch.amin(x, dim=dims, keepdim=keepdim)"),
+    .samples = kExtremeSamples,
+};
 
-// ---- counting
-// ------------------------------------------------------------------------------------------------------------
+// ---- counting -------------------------------------------------------------------------------------------------------
 
-const OpDef kCountNonzero{.name = "count_nonzero",
-                          .family = "reduction",
-                          .doc = "How many elements over dimensions are not zero (NaN is not), as i64.",
-                          .operands = std::vector<OperandDef>{{"x"}},
-                          .attrs = reduction_attrs(),
-                          .infer = [](InferContext& c) { return reduced_to(c, DType::kI64); },
-                          .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                            const Value zero = e.integer(0, e.in().dtype());
-                            return {e.sum(e.compare("ne", e.in(), zero), e.dims("dims"), e.flag("keepdim"))};
-                          }),
-                          .gradient = NotDifferentiable{},
-                          .peer = torch_is("torch.sum(x != 0, dim=dims or None, keepdim=keepdim)"),
-                          .samples = kFoldSamples};
+const OpDef kCountNonzero{
+    .name = "count_nonzero",
+    .family = "reduction",
+    .doc = "How many elements over dimensions are not zero (NaN is not), as i64.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = reduction_attrs(),
+    .infer = [](InferContext& c) { return reduced_to(c, DType::kI64); },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const Value zero = e.integer(0, e.in().dtype());
+      return {e.sum(e.compare("ne", e.in(), zero), e.dims("dims"), e.flag("keepdim"))};
+    }),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.sum(x != 0, dim=dims or None, keepdim=keepdim)"),
+    .samples = kFoldSamples,
+};
 
 Value count_nonzero(ExpandContext& e, Value x) {
   return e.op("count_nonzero", {x}, {{"dims", e.attr("dims")}, {"keepdim", e.attr("keepdim")}});
 }
 
-const OpDef kAny{.name = "any",
-                 .family = "reduction",
-                 .doc = "Whether an element over dimensions is not zero, as bool; false over no elements.",
-                 .operands = std::vector<OperandDef>{{"x"}},
-                 .attrs = reduction_attrs(),
-                 .infer = [](InferContext& c) { return reduced_to(c, DType::kBool); },
-                 .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                   return {e.compare("ne", count_nonzero(e, e.in()), e.integer(0))};
-                 }),
-                 .gradient = NotDifferentiable{},
-                 .peer = torch_is("torch.any(x, dim=dims or None, keepdim=keepdim).bool()"),  // u8 for u8 in PyTorch
-                 .samples = kFoldSamples};
+const OpDef kAny{
+    .name = "any",
+    .family = "reduction",
+    .doc = "Whether an element over dimensions is not zero, as bool; false over no elements.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = reduction_attrs(),
+    .infer = [](InferContext& c) { return reduced_to(c, DType::kBool); },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      return {e.compare("ne", count_nonzero(e, e.in()), e.integer(0))};
+    }),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.any(x, dim=dims or None, keepdim=keepdim).bool()"),  // u8 for u8 in PyTorch
+    .samples = kFoldSamples,
+};
 
-const OpDef kAll{.name = "all",
-                 .family = "reduction",
-                 .doc = "Whether all elements over dimensions are not zero, as bool; true over no elements.",
-                 .operands = std::vector<OperandDef>{{"x"}},
-                 .attrs = reduction_attrs(),
-                 .infer = [](InferContext& c) { return reduced_to(c, DType::kBool); },
-                 .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                   return {e.compare("eq", count_nonzero(e, e.logical_not(e.in())), e.integer(0))};
-                 }),
-                 .gradient = NotDifferentiable{},
-                 .peer = torch_is("torch.all(x, dim=dims or None, keepdim=keepdim).bool()"),
-                 .samples = kFoldSamples};
+const OpDef kAll{
+    .name = "all",
+    .family = "reduction",
+    .doc = "Whether all elements over dimensions are not zero, as bool; true over no elements.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = reduction_attrs(),
+    .infer = [](InferContext& c) { return reduced_to(c, DType::kBool); },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      return {e.compare("eq", count_nonzero(e, e.logical_not(e.in())), e.integer(0))};
+    }),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.all(x, dim=dims or None, keepdim=keepdim).bool()"),
+    .samples = kFoldSamples,
+};
 
-// ---- searches
-// ------------------------------------------------------------------------------------------------------------
+// ---- searches -------------------------------------------------------------------------------------------------------
 
 std::vector<int64_t> searched_dims(const OpView& view) {
   if (!view.given("dim")) return normalize_dims({}, view.type(0).rank());
@@ -259,7 +269,8 @@ const OpDef kArgmax{
     .semantics = search([](auto a, auto b) { return a > b; }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.argmax(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
-    .samples = kSearchSamples};
+    .samples = kSearchSamples,
+};
 
 const OpDef kArgmin{
     .name = "argmin",
@@ -271,7 +282,8 @@ const OpDef kArgmin{
     .semantics = search([](auto a, auto b) { return a < b; }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.argmin(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
-    .samples = kSearchSamples};
+    .samples = kSearchSamples,
+};
 
 Types extreme_along_type(InferContext& c) {
   const std::vector<int64_t> dims = searched_dims(c);
@@ -297,29 +309,33 @@ std::vector<Value> gradient_at_index(GradContext& g) {
   return {g.where(chosen, g.reshape(g.dout(), kept_shape), g.scalar(0, g.dout().dtype()))};
 }
 
-const OpDef kMaxDim{.name = "max_dim",
-                    .family = "reduction",
-                    .doc = "The largest value along a dimension and its index, as `amax` and `argmax` give them.",
-                    .operands = std::vector<OperandDef>{{"x"}},
-                    .attrs = kAlongAttrs,
-                    .results = {"values", "indices"},
-                    .infer = extreme_along_type,
-                    .semantics = extreme_along("amax", "argmax"),
-                    .gradient = gradient(gradient_at_index),
-                    .peer = torch_is("torch.max(x, dim, keepdim)"),
-                    .samples = kAlongSamples};
+const OpDef kMaxDim{
+    .name = "max_dim",
+    .family = "reduction",
+    .doc = "The largest value along a dimension and its index, as `amax` and `argmax` give them.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = kAlongAttrs,
+    .results = {"values", "indices"},
+    .infer = extreme_along_type,
+    .semantics = extreme_along("amax", "argmax"),
+    .gradient = gradient(gradient_at_index),
+    .peer = torch_is("torch.max(x, dim, keepdim)"),
+    .samples = kAlongSamples,
+};
 
-const OpDef kMinDim{.name = "min_dim",
-                    .family = "reduction",
-                    .doc = "The smallest value along a dimension and its index, as `amin` and `argmin` give them.",
-                    .operands = std::vector<OperandDef>{{"x"}},
-                    .attrs = kAlongAttrs,
-                    .results = {"values", "indices"},
-                    .infer = extreme_along_type,
-                    .semantics = extreme_along("amin", "argmin"),
-                    .gradient = gradient(gradient_at_index),
-                    .peer = torch_is("torch.min(x, dim, keepdim)"),
-                    .samples = kAlongSamples};
+const OpDef kMinDim{
+    .name = "min_dim",
+    .family = "reduction",
+    .doc = "The smallest value along a dimension and its index, as `amin` and `argmin` give them.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = kAlongAttrs,
+    .results = {"values", "indices"},
+    .infer = extreme_along_type,
+    .semantics = extreme_along("amin", "argmin"),
+    .gradient = gradient(gradient_at_index),
+    .peer = torch_is("torch.min(x, dim, keepdim)"),
+    .samples = kAlongSamples,
+};
 
 const OpDef* const kFoldsAndSearches[] = {&kSum, &kProd,   &kAmax,   &kAmin,   &kCountNonzero, &kAny,
                                           &kAll, &kArgmax, &kArgmin, &kMaxDim, &kMinDim};

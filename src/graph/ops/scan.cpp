@@ -60,7 +60,8 @@ const OpDef kCumsum{
     .semantics = accumulate(0.0, std::plus<double>(), 0, wrap_add),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {reverse_scan(g, "cumsum", g.dout())}; }),
     .peer = torch_is("torch.cumsum(x, dim)"),
-    .samples = kScanSamples};
+    .samples = kScanSamples,
+};
 
 // An element's derivative sums dout * product / element over the products that contain it. Before the first zero of its
 // line that is a division; every product from there on has that zero, so only the zero itself has another derivative:
@@ -90,7 +91,8 @@ const OpDef kCumprod{
     .semantics = accumulate(1.0, std::multiplies<double>(), 1, wrap_mul),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {cumprod_gradient(g)}; }),
     .peer = torch_is("torch.cumprod(x, dim)"),
-    .samples = kScanSamples};
+    .samples = kScanSamples,
+};
 
 const OpDef kLogcumsumexp{
     .name = "logcumsumexp",
@@ -120,10 +122,10 @@ const OpDef kLogcumsumexp{
       return {part("gt") - part("lt")};
     }),
     .peer = torch_is("torch.logcumsumexp(x, dim)"),
-    .samples = kScanSamples};
+    .samples = kScanSamples,
+};
 
-// ---- running extremes
-// ----------------------------------------------------------------------------------------------------
+// ---- running extremes -----------------------------------------------------------------------------------------------
 
 Types extreme_type(InferContext& c) {
   c.dim("dim");
@@ -168,7 +170,8 @@ const OpDef kCummax{
     .semantics = running_extreme([](auto a, auto b) { return a >= b; }),
     .gradient = gradient(gradient_at_indices),
     .peer = torch_is("torch.cummax(x, dim)"),
-    .samples = kScanSamples};
+    .samples = kScanSamples,
+};
 
 const OpDef kCummin{
     .name = "cummin",
@@ -181,7 +184,8 @@ const OpDef kCummin{
     .semantics = running_extreme([](auto a, auto b) { return a <= b; }),
     .gradient = gradient(gradient_at_indices),
     .peer = torch_is("torch.cummin(x, dim)"),
-    .samples = kScanSamples};
+    .samples = kScanSamples,
+};
 
 }  // namespace
 

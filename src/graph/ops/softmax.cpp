@@ -29,23 +29,25 @@ Value sum_along(Context& c, Value x) {
   return c.sum(x, {c.dim("dim")}, true);
 }
 
-const OpDef kSoftmax{.name = "softmax",
-                     .family = "softmax",
-                     .doc = "exp(x) / sum(exp(x)) along a dimension.",
-                     .operands = kFloatOperand,
-                     .attrs = kDimAttr,
-                     .infer = along_dim,
-                     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                       const Value exps = e.exp(shifted(e));
-                       return {e.cast(exps / sum_along(e, exps), e.in().dtype())};
-                     }),
-                     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-                       const Value out = widen(g, g.out());
-                       const Value weighted = widen(g, g.dout()) * out;
-                       return {weighted - out * sum_along(g, weighted)};
-                     }),
-                     .peer = torch_is("torch.softmax(x, dim)"),
-                     .samples = kSoftmaxSamples};
+const OpDef kSoftmax{
+    .name = "softmax",
+    .family = "softmax",
+    .doc = "exp(x) / sum(exp(x)) along a dimension.",
+    .operands = kFloatOperand,
+    .attrs = kDimAttr,
+    .infer = along_dim,
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const Value exps = e.exp(shifted(e));
+      return {e.cast(exps / sum_along(e, exps), e.in().dtype())};
+    }),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      const Value out = widen(g, g.out());
+      const Value weighted = widen(g, g.dout()) * out;
+      return {weighted - out * sum_along(g, weighted)};
+    }),
+    .peer = torch_is("torch.softmax(x, dim)"),
+    .samples = kSoftmaxSamples,
+};
 
 const OpDef kLogSoftmax{
     .name = "log_softmax",
@@ -63,7 +65,8 @@ const OpDef kLogSoftmax{
       return {dout - g.exp(widen(g, g.out())) * sum_along(g, dout)};
     }),
     .peer = torch_is("torch.log_softmax(x, dim)"),
-    .samples = kSoftmaxSamples};
+    .samples = kSoftmaxSamples,
+};
 
 }  // namespace
 

@@ -24,42 +24,42 @@ bool less(const Tensor& x, int64_t a, int64_t b) {
   return std::isnan(x.real(b)) ? !std::isnan(x.real(a)) : x.real(a) < x.real(b);
 }
 
-const OpDef kSort{.name = "sort",
-                  .family = "sort",
-                  .doc =
-                      "Sorts along a dimension; the indices say where each value was. Equal values keep their order. "
-                      "NaN is the largest.",
-                  .operands = std::vector<OperandDef>{{"x"}},
-                  .attrs = {kDim, kDescending},
-                  .results = {"values", "indices"},
-                  .infer = [](InferContext& c) -> Types {
-                    c.dim("dim");
-                    return {c.type(0), {DType::kI64, c.type(0).shape}};
-                  },
-                  .semantics = reference([](ReferenceContext& c) {
-                    const Tensor& x = c.in();
-                    for_each_line(x.shape(), c.dim("dim"), [&](const std::vector<Sizes>& line) {
-                      const auto smaller = [&](size_t a, size_t b) {
-                        return less(x, x.offset(line[a]), x.offset(line[b]));
-                      };
-                      std::vector<size_t> order(line.size());
-                      std::iota(order.begin(), order.end(), 0);
-                      std::ranges::sort(order, [&](size_t a, size_t b) {
-                        const auto [first, second] = c.flag("descending") ? std::pair(b, a) : std::pair(a, b);
-                        return smaller(first, second) || (!smaller(second, first) && a < b);
-                      });
-                      for (size_t i = 0; i < line.size(); ++i) {
-                        copy_element(c.out(0), c.out(0).offset(line[i]), x, x.offset(line[order[i]]));
-                        c.out(1).set_integer(c.out(1).offset(line[i]), static_cast<int64_t>(order[i]));
-                      }
-                    });
-                  }),
-                  .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-                    return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()},
-                                 {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
-                  }),
-                  .peer = torch_is("torch.sort(x, dim=dim, descending=descending, stable=True)"),
-                  .samples = kSortSamples};
+const OpDef kSort{
+    .name = "sort",
+    .family = "sort",
+    .doc =
+        "Sorts along a dimension; the indices say where each value was. Equal values keep their order. NaN is the "
+        "largest.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {kDim, kDescending},
+    .results = {"values", "indices"},
+    .infer = [](InferContext& c) -> Types {
+      c.dim("dim");
+      return {c.type(0), {DType::kI64, c.type(0).shape}};
+    },
+    .semantics = reference([](ReferenceContext& c) {
+      const Tensor& x = c.in();
+      for_each_line(x.shape(), c.dim("dim"), [&](const std::vector<Sizes>& line) {
+        const auto smaller = [&](size_t a, size_t b) { return less(x, x.offset(line[a]), x.offset(line[b])); };
+        std::vector<size_t> order(line.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::sort(order, [&](size_t a, size_t b) {
+          const auto [first, second] = c.flag("descending") ? std::pair(b, a) : std::pair(a, b);
+          return smaller(first, second) || (!smaller(second, first) && a < b);
+        });
+        for (size_t i = 0; i < line.size(); ++i) {
+          copy_element(c.out(0), c.out(0).offset(line[i]), x, x.offset(line[order[i]]));
+          c.out(1).set_integer(c.out(1).offset(line[i]), static_cast<int64_t>(order[i]));
+        }
+      });
+    }),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()},
+                   {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
+    }),
+    .peer = torch_is("torch.sort(x, dim=dim, descending=descending, stable=True)"),
+    .samples = kSortSamples,
+};
 
 std::vector<Value> sorted(ExpandContext& e, bool descending) {
   return e.results("sort", {e.in()}, {{"dim", e.attr("dim")}, {"descending", descending}});
@@ -78,7 +78,8 @@ const OpDef kArgsort{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {sorted(e, e.flag("descending"))[1]}; }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.argsort(x, dim=dim, descending=descending, stable=True)"),
-    .samples = kSortSamples};
+    .samples = kSortSamples,
+};
 
 // How many elements there are to choose from.
 Expr length_along(const OpView& view) {
@@ -125,7 +126,8 @@ const OpDef kTopk{
     .peer = torch_is("torch.sort(x, dim=dim, descending=largest, stable=True) if x.dim() == 0 else "
                      "[r.narrow(dim, 0, k) for r in torch.sort(x, dim=dim, descending=largest, stable=True)]"),
     .samples = Samples{"T[3, 4]; k=2", "T[3, 4]; k=3, dim=0, largest=false", "T[5]; k=0", "T[5]; k=5, sorted=false",
-                       "T[]; k=1", "T[2, 0]; k=1, dim=0", "T[2, 3, 2]; k=1, dim=1"}};
+                       "T[]; k=1", "T[2, 0]; k=1, dim=0", "T[2, 3, 2]; k=1, dim=1"},
+};
 
 const OpDef kKthvalue{
     .name = "kthvalue",
@@ -158,41 +160,40 @@ const OpDef kKthvalue{
         "torch.sort(x, stable=True) if x.dim() == 0 else [r.narrow(dim, k - 1, 1) if keepdim else r.select(dim, k - 1) "
         "for r in torch.sort(x, dim=dim, stable=True)]"),
     .samples = Samples{"T[3, 4]; k=2", "T[3, 4]; k=3, dim=0, keepdim=true", "T[]; k=1", "T[5]; k=5, dim=0",
-                       "T[2, 3, 2]; k=1, dim=1", "T[2, 0]; k=1, dim=0"}};
+                       "T[2, 3, 2]; k=1, dim=1", "T[2, 0]; k=1, dim=0"},
+};
 
-const OpDef kNonzero{.name = "nonzero",
-                     .family = "sort",
-                     .doc =
-                         "The indices of the elements that are not zero, one in a row, in row-major order. How many "
-                         "there are is known only in "
-                         "the run: `count` is the symbol that stands for it from there on.",
-                     .operands = std::vector<OperandDef>{{"x"}},
-                     .attrs = {{"count", AttrKind::kSymbol,
-                                "a symbol of its own; or a constant, when any other number is a run-time error"}},
-                     .infer = [](InferContext& c) -> Types {
-                       return {{DType::kI64, {c.expr("count"), c.type(0).rank()}}};
-                     },
-                     .semantics = reference([](ReferenceContext& c) {
-                       const Tensor& x = c.in();
-                       std::vector<Sizes> found;
-                       for_each_index(x.shape(), [&](const Sizes& index) {
-                         const int64_t at = x.offset(index);
-                         if (is_float(x.dtype()) ? x.real(at) != 0 : x.integer(at) != 0) found.push_back(index);
-                       });
-                       const Expr& count = c.expr("count");
-                       if (count.is_constant() && !count.is_constant(std::ssize(found))) {
-                         fail("{} elements are not zero, where {} are expected", found.size(), to_string(count));
-                       }
-                       c.allocate(0, DType::kI64, {std::ssize(found), x.rank()});
-                       int64_t position = 0;
-                       for (const Sizes& index : found) {
-                         for (int64_t coordinate : index) c.out().set_integer(position++, coordinate);
-                       }
-                     }),
-                     .gradient = NotDifferentiable{},
-                     .peer = torch_is("torch.nonzero(x)"),
-                     .samples = Samples{"T[3, 4]; count=K", "T[]; count=K", "T[0, 2]; count=K", "T[10]; count=K",
-                                        "T[2, 3, 2]; count=K"}};
+const OpDef kNonzero{
+    .name = "nonzero",
+    .family = "sort",
+    .doc =
+        "The indices of the elements that are not zero, one in a row, in row-major order. How many there are is known "
+        "only in the run: `count` is the symbol that stands for it from there on.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"count", AttrKind::kSymbol,
+               "a symbol of its own; or a constant, when any other number is a run-time error"}},
+    .infer = [](InferContext& c) -> Types { return {{DType::kI64, {c.expr("count"), c.type(0).rank()}}}; },
+    .semantics = reference([](ReferenceContext& c) {
+      const Tensor& x = c.in();
+      std::vector<Sizes> found;
+      for_each_index(x.shape(), [&](const Sizes& index) {
+        const int64_t at = x.offset(index);
+        if (is_float(x.dtype()) ? x.real(at) != 0 : x.integer(at) != 0) found.push_back(index);
+      });
+      const Expr& count = c.expr("count");
+      if (count.is_constant() && !count.is_constant(std::ssize(found))) {
+        fail("{} elements are not zero, where {} are expected", found.size(), to_string(count));
+      }
+      c.allocate(0, DType::kI64, {std::ssize(found), x.rank()});
+      int64_t position = 0;
+      for (const Sizes& index : found) {
+        for (int64_t coordinate : index) c.out().set_integer(position++, coordinate);
+      }
+    }),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.nonzero(x)"),
+    .samples = Samples{"T[3, 4]; count=K", "T[]; count=K", "T[0, 2]; count=K", "T[10]; count=K", "T[2, 3, 2]; count=K"},
+};
 
 }  // namespace
 

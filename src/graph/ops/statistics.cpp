@@ -13,30 +13,24 @@ const Samples kMomentSamples = reduction_samples() + empty_reduction_samples();
 
 Types float_reduced(InferContext& c) { return reduced_to(c, c.type(0).dtype); }
 
-// How many elements of `shape` become one, as a scalar.
-Value reduced_count(Builder& b, const Shape& shape, const std::vector<int64_t>& dims, DType dtype) {
-  Expr count = 1;
-  for (int64_t dim : dims) count = count * shape[static_cast<size_t>(dim)];
-  return b.full(count, {}, dtype);
-}
+const OpDef kMean{
+    .name = "mean",
+    .family = "reduction",
+    .doc = "The mean over dimensions; NaN over no elements.",
+    .operands = kFloatOperand,
+    .attrs = reduction_attrs(),
+    .infer = float_reduced,
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const Value x = e.in_wide();
+      const Value sum = e.sum(x, e.dims("dims"), e.flag("keepdim"));
+      return {e.cast(sum / reduced_count(e, x.shape(), e.dims("dims"), x.dtype()), e.in().dtype())};
+    }),
+    .gradient = ByExpansion{},
+    .peer = torch_is("torch.mean(x, dim=dims or None, keepdim=keepdim)"),
+    .samples = kMomentSamples,
+};
 
-const OpDef kMean{.name = "mean",
-                  .family = "reduction",
-                  .doc = "The mean over dimensions; NaN over no elements.",
-                  .operands = kFloatOperand,
-                  .attrs = reduction_attrs(),
-                  .infer = float_reduced,
-                  .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                    const Value x = e.in_wide();
-                    const Value sum = e.sum(x, e.dims("dims"), e.flag("keepdim"));
-                    return {e.cast(sum / reduced_count(e, x.shape(), e.dims("dims"), x.dtype()), e.in().dtype())};
-                  }),
-                  .gradient = ByExpansion{},
-                  .peer = torch_is("torch.mean(x, dim=dims or None, keepdim=keepdim)"),
-                  .samples = kMomentSamples};
-
-// ---- second moments
-// ------------------------------------------------------------------------------------------------------
+// ---- second moments -------------------------------------------------------------------------------------------------
 
 const std::vector<AttrDef> kVarianceAttrs = {
     reduction_attrs()[0],
@@ -80,7 +74,8 @@ const OpDef kVar{
     .gradient =
         gradient([](GradContext& g) -> std::vector<Value> { return {variance_gradient(g, widen(g, g.dout()))}; }),
     .peer = torch_is("torch.var(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
-    .samples = kVarianceSamples};
+    .samples = kVarianceSamples,
+};
 
 const OpDef kStd{
     .name = "std",
@@ -100,7 +95,8 @@ const OpDef kStd{
     .peer = torch_is("torch.std(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
     .samples = kVarianceSamples,
     // Which squares overflow is another matter in each of PyTorch's dtypes.
-    .special_values = false};
+    .special_values = false,
+};
 
 const OpDef kVarMean{
     .name = "var_mean",
@@ -120,10 +116,10 @@ const OpDef kVarMean{
     .peer = torch_is("torch.var_mean(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
     .samples = kVarianceSamples,
     // PyTorch's running mean makes NaN of an infinity.
-    .special_values = false};
+    .special_values = false,
+};
 
-// ---- exponentials and norms
-// ----------------------------------------------------------------------------------------------
+// ---- exponentials and norms -----------------------------------------------------------------------------------------
 
 const OpDef kLogsumexp{
     .name = "logsumexp",
@@ -146,7 +142,8 @@ const OpDef kLogsumexp{
       return {kept(g, g.dout()) * g.exp(widen(g, g.in()) - kept(g, g.out()))};
     }),
     .peer = torch_is("torch.logsumexp(x, dim=dims or list(range(x.dim())), keepdim=keepdim)"),
-    .samples = kMomentSamples};
+    .samples = kMomentSamples,
+};
 
 Value norm(ExpandContext& e) {
   const Value x = e.in_wide();
@@ -188,8 +185,7 @@ const OpDef kNorm{
     .family = "reduction",
     .doc =
         "The vector norm over dimensions: sum(|x|^p)^(1/p). p = 0 counts what is not zero, p = inf and -inf are the "
-        "largest "
-        "and the smallest |x|. Negative and infinite p have no value over no elements.",
+        "largest and the smallest |x|. Negative and infinite p have no value over no elements.",
     .operands = kFloatOperand,
     .attrs = {{"p", AttrKind::kReal, "the order", Attr(2.0)}, reduction_attrs()[0], reduction_attrs()[1]},
     .infer = [](InferContext& c) -> Types {
@@ -207,9 +203,16 @@ const OpDef kNorm{
                                  "T[3, 4]; p=0.5, dims=[-1], keepdim=true", "T[2, 3]; p=1.5, dims=[0]", "T[4]; p=-2.0",
                                  "T[2, 0]; p=inf, dims=[0]", "T[0]; p=0.0", "T[0]; p=1.0", "T[]; p=3.0"},
     // PyTorch gives |x| for one element, though its square overflows.
-    .special_values = false};
+    .special_values = false,
+};
 
 }  // namespace
+
+Value ops::reduced_count(Builder& b, const Shape& shape, const std::vector<int64_t>& dims, DType dtype) {
+  Expr count = 1;
+  for (int64_t dim : dims) count *= shape[static_cast<size_t>(dim)];
+  return b.full(count, {}, dtype);
+}
 
 OpFamily ops::statistics_ops() {
   static const OpDef* const statistics[] = {&kMean, &kVar, &kStd, &kVarMean, &kLogsumexp, &kNorm};

@@ -174,7 +174,7 @@ TEST(Nonzero, CountsInTheRun) {
   EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0, 1, kNan, 0, 2})}).value()[0]), (Numbers{1, 2, 4}));
   EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0})}).value()[0]), Numbers{});
   EXPECT_EQ(error_of("f32[N]", "%i = nonzero(%x) {count=K + 1} return %i"),
-            "nonzero: count must be a symbol, got K + 1");
+            "nonzero: attribute 'count' must be of kind symbol, got K + 1");
   const auto wrong =
       evaluate(graph_of("f64[N]", "%i = nonzero(%x) {count=3} return %i"), std::vector{vector_of({1, 0})});
   ASSERT_FALSE(wrong.ok());
