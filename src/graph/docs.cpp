@@ -5,7 +5,8 @@
 namespace tenon {
 namespace {
 
-// ---- describing --------------------------------------------------------------------------------------------------------
+// ---- describing
+// --------------------------------------------------------------------------------------------------------
 
 std::string dtypes_text(DTypeSet set) {
   if (set == kAny) return "any";
@@ -18,10 +19,14 @@ std::string dtypes_text(DTypeSet set) {
 
 std::string arity_text(Arity arity) {
   switch (arity) {
-    case Arity::kOne: return "";
-    case Arity::kOptional: return "optional";
-    case Arity::kVariadic: return "any number";
-    case Arity::kVariadicOptional: return "any number, each optional";
+    case Arity::kOne:
+      return "";
+    case Arity::kOptional:
+      return "optional";
+    case Arity::kVariadic:
+      return "any number";
+    case Arity::kVariadicOptional:
+      return "any number, each optional";
   }
   return "?";
 }
@@ -73,7 +78,8 @@ std::string gradient_text(const Gradient& gradient) {
   return std::holds_alternative<ByExpansion>(gradient) ? "by expansion" : "yes";
 }
 
-// ---- Markdown ----------------------------------------------------------------------------------------------------------
+// ---- Markdown
+// ----------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> families_of(const std::vector<OpDoc>& docs) {
   std::vector<std::string> families;
@@ -122,7 +128,8 @@ std::string contents_markdown(const std::vector<OpDoc>& docs) {
     for (const OpDoc& doc : docs) {
       if (doc.family == family) links.push_back(fmt::format("[{}](#{})", doc.name, doc.name));
     }
-    text += fmt::format("| [{}](#{}-ops) | {} |\n", family, family, join(links, " ", [](const std::string& link) { return link; }));
+    text += fmt::format("| [{}](#{}-ops) | {} |\n", family, family,
+                        join(links, " ", [](const std::string& link) { return link; }));
   }
   return text + "\n";
 }

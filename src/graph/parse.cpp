@@ -163,7 +163,9 @@ class Parser {
     if (!is_static(type.shape)) fail_at(where, "a constant cannot have the symbolic type {}", to_string(type));
     Sizes shape = evaluate(type.shape, {});
     const int64_t count = located(where, [&] { return element_count(shape); });
-    if (count > kLargestConstant) fail_at(where, "a constant of {} elements is too large: use a parameter or full", count);
+    if (count > kLargestConstant) {
+      fail_at(where, "a constant of {} elements is too large: use a parameter or full", count);
+    }
     if (cursor_.accept("[")) return parse_elements(type, std::move(shape), count, where);
     if (count == 0) cursor_.expected("'[]' for a constant without elements");
     // One value for all elements is held once, whatever the shape says.
@@ -185,7 +187,9 @@ class Parser {
       if (given == count) cursor_.fail("the element count of {} is {}, but more are given", to_string(type), count);
       parse_element(tensor, given++);
     }
-    if (given != count) fail_at(where, "the element count of {} is {}, but {} are given", to_string(type), count, given);
+    if (given != count) {
+      fail_at(where, "the element count of {} is {}, but {} are given", to_string(type), count, given);
+    }
     return tensor;
   }
 
@@ -206,7 +210,9 @@ class Parser {
     if (dtype == DType::kF64) return tensor.set_real(offset, parse_number<double>(text, where));
     const auto value = parse_number<float>(text, where);
     tensor.set_real(offset, value);
-    if (std::isinf(tensor.real(offset)) && !std::isinf(value)) fail_at(where, "{} does not fit {}", text, name_of(dtype));
+    if (std::isinf(tensor.real(offset)) && !std::isinf(value)) {
+      fail_at(where, "{} does not fit {}", text, name_of(dtype));
+    }
   }
 
   void parse_nan_bits(Tensor& tensor, int64_t offset) {
@@ -233,8 +239,8 @@ class Parser {
     });
     const std::vector<ValueRef> results = graph_.node(node).results;
     if (results.size() != targets.size()) {
-      const std::string named_values = targets.size() == 1 ? "1 value is" : fmt::format("{} values are", targets.size());
-      fail_at(targets[0].where, "{} named, but {} gives {}", named_values, op_name, results.size());
+      const std::string given = targets.size() == 1 ? "1 value is" : fmt::format("{} values are", targets.size());
+      fail_at(targets[0].where, "{} named, but {} gives {}", given, op_name, results.size());
     }
     for (size_t i = 0; i < results.size(); ++i) define(targets[i], results[i]);
   }
@@ -265,7 +271,9 @@ class Parser {
       if (!def) located(where, [&] { return complete_attrs(op, {{name, None{}}}); });  // throws: says which there are
       check(def != nullptr, "an unknown attribute passed");
       const auto has_name = [&](const auto& attr) { return attr.first == name; };
-      if (std::ranges::any_of(named, has_name)) fail_at(where, "{}: attribute '{}' is given twice", op.name.get(), name);
+      if (std::ranges::any_of(named, has_name)) {
+        fail_at(where, "{}: attribute '{}' is given twice", op.name.get(), name);
+      }
       cursor_.expect("=");
       named.emplace_back(name, parse_attr(def->kind));
     } while (cursor_.accept(","));

@@ -1,14 +1,10 @@
 """Runs build/bin/tenon as a user's shell does."""
 
 import dataclasses
-import os
 import subprocess
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-TENON = Path(os.environ.get("TENON_CLI", ROOT / "build/bin/tenon"))
+from cli_binary import TENON
 
 
 @dataclasses.dataclass

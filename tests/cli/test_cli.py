@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT, TENON
+from cli_binary import ROOT, TENON
 
 COMMANDS = ["ops", "opt", "eval"]
 

@@ -2,8 +2,8 @@
 //
 //     ==== part of the message @ line:column
 //
-// and goes on to the next such line. The parser must say that, there, and nothing may go wrong on the way: the sanitizers
-// watch these tests.
+// and goes on to the next such line. The parser must say that, there, and nothing may go wrong on the way: the
+// sanitizers watch these tests.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,8 @@ std::vector<Case> cases_of(const std::string& path) {
 
 std::vector<std::string> corpus() {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator("tests/graph/malformed")) paths.push_back(entry.path().string());
+  for (const auto& entry : std::filesystem::directory_iterator("tests/graph/malformed"))
+    paths.push_back(entry.path().string());
   std::ranges::sort(paths);
   return paths;
 }
@@ -76,7 +77,8 @@ TEST(MalformedGraph, EveryCaseIsRejectedWhereItIsWrong) {
   EXPECT_GT(count, 600u);
 }
 
-// ---- what no list can hold -----------------------------------------------------------------------------------------------
+// ---- what no list can hold
+// -----------------------------------------------------------------------------------------------
 
 constexpr std::string_view kWhole = R"(graph whole(%x: f32[N, 4], %k: i64[2]) {
   symbol N in [1, 64]  # a comment

@@ -66,7 +66,8 @@ class Inputs {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (tensors_[i].defined()) continue;
       const Leaf& leaf = *leaves_[i];
-      fail("input '{}' ({}) is not given: add --input {}=FILE.npy", leaf.name, to_string(graph_.type(leaf.value)), leaf.name);
+      fail("input '{}' ({}) is not given: add --input {}=FILE.npy", leaf.name, to_string(graph_.type(leaf.value)),
+           leaf.name);
     }
     return std::move(tensors_);
   }
@@ -172,7 +173,9 @@ void fill_parameters(Graph& graph, int64_t seed) {
 void require_parameters(const Graph& graph) {
   std::vector<std::string> missing;
   for (const Leaf& leaf : graph.leaves()) {
-    if (is_bindable(leaf) && !leaf.data.defined()) missing.push_back(fmt::format("{} '{}'", name_of(leaf.kind), leaf.name));
+    if (is_bindable(leaf) && !leaf.data.defined()) {
+      missing.push_back(fmt::format("{} '{}'", name_of(leaf.kind), leaf.name));
+    }
   }
   if (missing.empty()) return;
   fail("no data for {}: give --param NAME=FILE.npy, or --random-params SEED", fmt::join(missing, ", "));

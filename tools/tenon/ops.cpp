@@ -76,8 +76,8 @@ std::string table(const Ops& ops) {
   const size_t operands_width = width(operands_text);
   std::string text;
   for (const OpDoc& doc : docs) {
-    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {}\n", doc.name, name_width, doc.family, family_width, operands_text(doc),
-                        operands_width, doc.summary);
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {}\n", doc.name, name_width, doc.family, family_width,
+                        operands_text(doc), operands_width, doc.summary);
   }
   return text;
 }
@@ -98,8 +98,8 @@ std::string record(const OpDoc& op, const std::vector<std::string>& similar) {
   if (!op.attrs.empty()) text += "attributes\n";
   for (const AttrDoc& attr : op.attrs) text += attr_text(attr);
   text += fmt::format("results\n  {}\n", fmt::join(op.results, ", "));
-  text += fmt::format("\nfamily    {}\nkind      {}\ngradient  {}\n", op.family, op.composite ? "composite" : "primitive",
-                      op.gradient);
+  text += fmt::format("\nfamily    {}\nkind      {}\ngradient  {}\n", op.family,
+                      op.composite ? "composite" : "primitive", op.gradient);
   text += op.torch.empty() ? "PyTorch   none: " + op.no_torch + "\n" : "PyTorch   " + op.torch + "\n";
   if (!similar.empty()) text += fmt::format("see also  {}\n", fmt::join(similar, ", "));
   return text;

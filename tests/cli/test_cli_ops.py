@@ -3,7 +3,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT, TENON
+from cli_binary import ROOT, TENON
 
 
 def table():
