@@ -35,7 +35,8 @@ const OpDef kFull{
     .peer = torch_is("torch.full(shape, value, dtype=dtype)"),
     .samples = Samples{"; value=2.5, shape=[2, 3], dtype=f32", "; value=7, shape=[], dtype=i64",
                        "; value=-1, shape=[0, 2], dtype=i8", "; value=1, shape=[3], dtype=bool",
-                       "; value=0.1, shape=[2], dtype=bf16"}};
+                       "; value=0.1, shape=[2], dtype=bf16"},
+};
 
 const OpDef kIota{
     .name = "iota",
@@ -50,10 +51,10 @@ const OpDef kIota{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.arange(size, dtype=dtype)"),
-    .samples = Samples{"; size=5", "; size=0", "; size=1, dtype=f32", "; size=100, dtype=i8"}};
+    .samples = Samples{"; size=5", "; size=0", "; size=1, dtype=f32", "; size=100, dtype=i8"},
+};
 
-// ---- sequences
-// ---------------------------------------------------------------------------------------------------------
+// ---- sequences ------------------------------------------------------------------------------------------------------
 
 // The bounds of an arange: all expressions, or all reals. For an integer dtype reals are truncated, as in PyTorch.
 struct Bounds {
@@ -122,7 +123,8 @@ const OpDef kArange{
     .samples = Samples{"; end=5", "; start=2, end=11, step=3", "; start=5, end=-2, step=-2", "; start=3, end=3",
                        "; end=4, dtype=f32", "; start=0.5, end=4, step=1.25, dtype=f32",
                        "; start=1.0, end=0.0, step=-0.3, dtype=f64", "; end=3.5, dtype=i64", "; end=2.5, dtype=bf16",
-                       "; start=-2, end=3, dtype=i8"}};
+                       "; start=-2, end=3, dtype=i8"},
+};
 
 const OpDef kLinspace{
     .name = "linspace",
@@ -148,27 +150,29 @@ const OpDef kLinspace{
     .peer = torch_is("torch.linspace(start, end, steps, dtype=dtype)"),
     .samples = Samples{"; start=0, end=1, steps=5", "; start=3, end=-2, steps=4, dtype=f64",
                        "; start=1, end=2, steps=1", "; start=1, end=2, steps=0",
-                       "; start=-1, end=1, steps=2, dtype=f16", "; start=0, end=7, steps=4, dtype=i32"}};
+                       "; start=-1, end=1, steps=2, dtype=f16", "; start=0, end=7, steps=4, dtype=i32"},
+};
 
-const OpDef kEye{.name = "eye",
-                 .family = "fill",
-                 .doc = "A matrix with ones on the main diagonal and zeros elsewhere.",
-                 .operands = std::vector<OperandDef>{},
-                 .attrs = {{"rows", AttrKind::kExpr, "how many rows"},
-                           {"columns", AttrKind::kExpr, "how many columns"},
-                           {"dtype", AttrKind::kDType, "the result's dtype", Attr(DType::kF32)}},
-                 .infer = [](InferContext& c) -> Types {
-                   return {{c.dtype("dtype"), checked_shape(c, Shape{c.expr("rows"), c.expr("columns")})}};
-                 },
-                 .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                   const Value is_one =
-                       e.compare("eq", e.unsqueeze(e.iota(e.expr("rows")), 1), e.iota(e.expr("columns")));
-                   return {e.cast(is_one, e.dtype("dtype"))};
-                 }),
-                 .gradient = NotDifferentiable{},
-                 .peer = torch_is("torch.eye(rows, columns, dtype=dtype)"),
-                 .samples = Samples{"; rows=3, columns=3", "; rows=2, columns=4, dtype=i64", "; rows=0, columns=2",
-                                    "; rows=1, columns=1, dtype=bool"}};
+const OpDef kEye{
+    .name = "eye",
+    .family = "fill",
+    .doc = "A matrix with ones on the main diagonal and zeros elsewhere.",
+    .operands = std::vector<OperandDef>{},
+    .attrs = {{"rows", AttrKind::kExpr, "how many rows"},
+              {"columns", AttrKind::kExpr, "how many columns"},
+              {"dtype", AttrKind::kDType, "the result's dtype", Attr(DType::kF32)}},
+    .infer = [](InferContext& c) -> Types {
+      return {{c.dtype("dtype"), checked_shape(c, Shape{c.expr("rows"), c.expr("columns")})}};
+    },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const Value is_one = e.compare("eq", e.unsqueeze(e.iota(e.expr("rows")), 1), e.iota(e.expr("columns")));
+      return {e.cast(is_one, e.dtype("dtype"))};
+    }),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.eye(rows, columns, dtype=dtype)"),
+    .samples = Samples{"; rows=3, columns=3", "; rows=2, columns=4, dtype=i64", "; rows=0, columns=2",
+                       "; rows=1, columns=1, dtype=bool"},
+};
 
 }  // namespace
 

@@ -9,8 +9,7 @@ namespace {
 
 using namespace ops;
 
-// ---- where advanced indexing reads and writes
-// --------------------------------------------------------------------------
+// ---- where advanced indexing reads and writes -----------------------------------------------------------------------
 
 // x[i0, i1, ...]: each index that is not `none` stands for one dimension of x, in order. They broadcast together.
 struct Indexing {
@@ -116,10 +115,10 @@ const OpDef kIndex{
                 "T[4, 3], i64[2, 1] in 0..3, i64[3] in 0..2; wrap=false", "T[3], i64[] in 0..2",
                 "T[2, 3, 4], i64[2] in 0..1, none, i64[2] in 0..3", "T[2, 3, 4], none, i64[2] in 0..2, i32[] in 0..3",
                 "T[2, 3, 2, 2], none, i64[2] in 0..2, none, i64[3, 1] in 0..1", "T[0, 3], i64[0]",
-                "T[3, 0], i64[2] in 0..2", "T[2, 3], i64[1] in 0..1, none"}};
+                "T[3, 0], i64[2] in 0..2", "T[2, 3], i64[1] in 0..1, none"},
+};
 
-// ---- index_put
-// ---------------------------------------------------------------------------------------------------------
+// ---- index_put ------------------------------------------------------------------------------------------------------
 
 // How a written value meets the one that is there.
 struct Reduction {
@@ -236,13 +235,10 @@ const OpDef kIndexPut{
     },
     .semantics = reference(put),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return PutGradient(g).run(); }),
-    // PyTorch rounds each addition; in f64 it rounds once, too.
-    .peer = torch_is(
-        "(lambda x, v, at: torch.ops.aten.index_put(x, indices, v, reduce == 'add') if reduce in ('set', 'add') else "
-        "x.flatten().scatter_reduce(0, at.flatten(), v.expand(at.shape).flatten(), "
-        "{'mul': 'prod'}.get(reduce, reduce)).reshape(x.shape))("
-        "x.double() if x.is_floating_point() else x, values.double() if x.is_floating_point() else values, "
-        "torch.ops.aten.index.Tensor(torch.arange(x.numel()).reshape(x.shape), indices)).to(x.dtype)"),
+    .peer = torch_is("torch.ops.aten.index_put(x, indices, values, reduce == 'add') if reduce in ('set', 'add') else "
+                     "(lambda at: x.flatten().scatter_reduce(0, at.flatten(), values.expand(at.shape).flatten(), "
+                     "{'mul': 'prod'}.get(reduce, reduce)).reshape(x.shape))"
+                     "(torch.ops.aten.index.Tensor(torch.arange(x.numel()).reshape(x.shape), indices))"),
     // Writes that collide are undefined in PyTorch when they set.
     .samples =
         Samples{"T[5], T[1], i64[1] in -5..4", "T[4, 3], T[1, 3], i64[1] in 0..3", "T[4, 3], T[], i64[2] in 0..3",
@@ -251,7 +247,8 @@ const OpDef kIndexPut{
                 "T[4, 3], T[3], i64[5] in -4..3; reduce=\"add\"",
                 "T[3, 3], T[2, 4], i64[2, 1] in 0..2, i64[4] in 0..2; reduce=\"add\"",
                 "T[4], T[6], i64[6] in 0..3; reduce=\"mul\"", "T[4, 2], T[3, 2], i64[3] in 0..3; reduce=\"amax\"",
-                "T[2, 4], T[2, 3], none, i64[3] in -4..3; reduce=\"amin\""}};
+                "T[2, 4], T[2, 3], none, i64[3] in -4..3; reduce=\"amin\""},
+};
 
 }  // namespace
 

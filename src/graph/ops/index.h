@@ -16,8 +16,7 @@ Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& ind
 // Indices along one dimension: none for those before it.
 std::vector<Value> index_along(Builder& b, int64_t dim, Value index);
 
-// ---- places: an index of one dimension for each element, as in gather and scatter
-// --------------------------------------
+// ---- places: an index of one dimension for each element, as in gather and scatter -----------------------------------
 
 // x, or x as a vector of one element when it has no dimension: PyTorch takes the one for the other here.
 Value with_dims(Builder& b, Value x);
@@ -29,14 +28,12 @@ void check_places(InferContext& c, size_t x, size_t index);
 // The element of each place, with the index in dimension `dim`, as indices of all dimensions.
 std::vector<Value> index_places(Builder& b, Value index, int64_t dim);
 
-// ---- parts of the family
-// -----------------------------------------------------------------------------------------------
+// ---- parts of the family --------------------------------------------------------------------------------------------
 
 OpFamily lookup_ops();
 OpFamily scatter_ops();
 
-// ---- building blocks
-// ---------------------------------------------------------------------------------------------------
+// ---- building blocks ------------------------------------------------------------------------------------------------
 
 // 0, 1, 2, ... along one dimension of a tensor of this rank; the other sizes are 1.
 Value aligned_iota(Builder& b, const Expr& size, int64_t dim, int64_t rank);

@@ -10,8 +10,7 @@ using namespace ops;
 
 DType promoted(const OpView& v) { return result_dtype(v.present_types()); }
 
-// ---- concat
-// ------------------------------------------------------------------------------------------------------------
+// ---- concat ---------------------------------------------------------------------------------------------------------
 
 Types concatenated(InferContext& c) {
   if (c.operand_count() == 0) fail("there is nothing to join");
@@ -66,10 +65,10 @@ const OpDef kConcat{
     .peer = torch_is("torch.cat(xs, dim)"),
     .samples = Samples{"T[2, 3], T[1, 3]", "T[2, 3], T[2, 1], T[2, 2]; dim=1", "T[2], T[3]; dim=-1", "T[4]",
                        "T[0, 2], T[3, 2]; dim=0", "T[2, 2, 1], T[2, 2, 3]; dim=-1", "T[1], T[1], T[1], T[1]",
-                       "f32[2], i64[3]", "u8[2], i8[1]", "bool[1], f16[2], bf16[1]", "i32[2], bool[2]"}};
+                       "f32[2], i64[3]", "u8[2], i8[1]", "bool[1], f16[2], bf16[1]", "i32[2], bool[2]"},
+};
 
-// ---- stack
-// -------------------------------------------------------------------------------------------------------------
+// ---- stack ----------------------------------------------------------------------------------------------------------
 
 const OpDef kStack{
     .name = "stack",
@@ -98,10 +97,10 @@ const OpDef kStack{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.stack(xs, dim)"),
     .samples = Samples{"T[2, 3], T[2, 3]", "T[2, 3], T[2, 3], T[2, 3]; dim=1", "T[2], T[2]; dim=-1", "T[], T[]; dim=0",
-                       "T[0], T[0]", "T[3]; dim=1", "f32[2], i64[2]", "i32[], f16[]"}};
+                       "T[0], T[0]", "T[3]; dim=1", "f32[2], i64[2]", "i32[], f16[]"},
+};
 
-// ---- split and unbind
-// --------------------------------------------------------------------------------------------------
+// ---- split and unbind -----------------------------------------------------------------------------------------------
 
 std::vector<Value> all_cotangents(GradContext& g, size_t count) {
   std::vector<Value> parts;
@@ -146,7 +145,8 @@ const OpDef kSplit{
     }),
     .peer = torch_is("torch.split(x, sizes, dim)"),
     .samples = Samples{"T[5, 2]; sizes=[2, 3]", "T[2, 4]; sizes=[1, 1, 2], dim=-1", "T[3]; sizes=[3]",
-                       "T[2]; sizes=[0, 2]", "T[0, 2]; sizes=[0]"}};
+                       "T[2]; sizes=[0, 2]", "T[0, 2]; sizes=[0]"},
+};
 
 const OpDef kUnbind{
     .name = "unbind",
@@ -175,7 +175,8 @@ const OpDef kUnbind{
       return {g.op("stack", all_cotangents(g, static_cast<size_t>(g.in().size(dim).constant())), {{"dim", dim}})};
     }),
     .peer = torch_is("torch.unbind(x, dim)"),
-    .samples = Samples{"T[3, 2]", "T[2, 3]; dim=-1", "T[2]", "T[1, 0]"}};
+    .samples = Samples{"T[3, 2]", "T[2, 3]; dim=-1", "T[2]", "T[1, 0]"},
+};
 
 }  // namespace
 

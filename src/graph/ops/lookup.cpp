@@ -10,8 +10,7 @@ using namespace ops;
 
 const AttrDef kDim = {"dim", AttrKind::kInt, "the dimension that is indexed", Attr(int64_t{0})};
 
-// ---- index_select
-// ------------------------------------------------------------------------------------------------------
+// ---- index_select ---------------------------------------------------------------------------------------------------
 
 // An index of rank 0 counts as one of one element, as in PyTorch.
 const OpDef kIndexSelect{
@@ -33,10 +32,10 @@ const OpDef kIndexSelect{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_select(x, dim, index)"),
     .samples = Samples{"T[4, 3], i64[2] in 0..3", "T[4, 3], i32[5] in 0..2; dim=1", "T[3], i64[] in 0..2",
-                       "T[2, 3, 2], i64[2] in 0..2; dim=-2", "T[3, 0], i64[2] in 0..2", "T[3, 2], i64[0]"}};
+                       "T[2, 3, 2], i64[2] in 0..2; dim=-2", "T[3, 0], i64[2] in 0..2", "T[3, 2], i64[0]"},
+};
 
-// ---- gather
-// ------------------------------------------------------------------------------------------------------------
+// ---- gather ---------------------------------------------------------------------------------------------------------
 
 const OpDef kGather{
     .name = "gather",
@@ -59,10 +58,10 @@ const OpDef kGather{
     .peer = torch_is("torch.gather(x, dim, index)"),
     .samples = Samples{"T[3, 4], i64[2, 4] in 0..2", "T[3, 4], i32[3, 2] in 0..3; dim=1", "T[5], i64[7] in 0..4",
                        "T[], i64[] in 0..0", "T[2, 3, 2], i64[1, 5, 2] in 0..2; dim=-2", "T[3, 4], i64[0, 4]",
-                       "T[3], i64[] in 0..2", "T[], i64[2] in 0..0"}};
+                       "T[3], i64[] in 0..2", "T[], i64[2] in 0..0"},
+};
 
-// ---- embedding
-// ---------------------------------------------------------------------------------------------------------
+// ---- embedding ------------------------------------------------------------------------------------------------------
 
 const AttrDef kPaddingIdx = {"padding_idx", AttrKind::kInt, "a row that gets no gradient; -1 means none",
                              Attr(int64_t{-1})};
@@ -105,10 +104,10 @@ const OpDef kEmbedding{
     // With padding the gradient is not the derivative: only PyTorch can judge it, in f32.
     .samples =
         Samples{"T[5, 3], i64[4] in 0..4", "f32[5, 3], i32[2, 3] in 0..4; padding_idx=2", "T[3, 2], i64[] in 0..2",
-                "T[3, 2], i64[0]", "T[2, 0], i64[3] in 0..1", "f32[1, 2], i64[3] in 0..0; padding_idx=0"}};
+                "T[3, 2], i64[0]", "T[2, 0], i64[3] in 0..1", "f32[1, 2], i64[3] in 0..0; padding_idx=0"},
+};
 
-// ---- embedding_bag
-// -----------------------------------------------------------------------------------------------------
+// ---- embedding_bag --------------------------------------------------------------------------------------------------
 
 Expr bag_count(const OpView& v) { return v.flag("include_last_offset") ? v.type(2).size(0) - 1 : v.type(2).size(0); }
 
@@ -186,10 +185,10 @@ const OpDef kEmbeddingBag{
                 "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1",
                 "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1, mode=\"max\"",
                 "T[3, 2], i64[0], i64[3] in 0..0, none; include_last_offset=true"},
-    .special_values = false};  // PyTorch's maximum of a bag skips NaN, ours propagates it as every reduction does
+    .special_values = false,
+};  // PyTorch's maximum of a bag skips NaN, ours propagates it as every reduction does
 
-// ---- one_hot
-// -----------------------------------------------------------------------------------------------------------
+// ---- one_hot --------------------------------------------------------------------------------------------------------
 
 const OpDef kOneHot{
     .name = "one_hot",
@@ -216,7 +215,8 @@ const OpDef kOneHot{
     .gradient = NotDifferentiable{},
     .peer = torch_is("F.one_hot(index.long(), num_classes)"),
     .samples = Samples{"i64[4] in 0..4; num_classes=5", "i32[2, 3] in 0..2; num_classes=3",
-                       "i64[] in 0..1; num_classes=2", "i64[0]; num_classes=4", "i64[3] in 0..0; num_classes=1"}};
+                       "i64[] in 0..1; num_classes=2", "i64[0]; num_classes=4", "i64[3] in 0..0; num_classes=1"},
+};
 
 }  // namespace
 

@@ -68,10 +68,10 @@ const OpDef kPad{
     .samples = Samples{"T[3, 2]; low=[1, 0], high=[0, 2]", "T[3]; low=[2], high=[1], value=1", "T[]; low=[], high=[]",
                        "T[4, 3]; low=[-1, 1], high=[1, -2], value=2", "T[0, 2]; low=[1, 0], high=[1, 0], value=1",
                        "T[5]; low=[-2], high=[-3]", "f32[2, 2]; low=[1, 0], high=[0, 0], value=0.1",
-                       "f16[2]; low=[1], high=[1], value=inf", "T[2, 1, 2]; low=[0, 1, 0], high=[1, 0, 0]"}};
+                       "f16[2]; low=[1], high=[1], value=inf", "T[2, 1, 2]; low=[0, 1, 0], high=[1, 0, 0]"},
+};
 
-// ---- padding with elements of x
-// ----------------------------------------------------------------------------------------
+// ---- padding with elements of x -------------------------------------------------------------------------------------
 
 // Each dimension by itself: the padded index i, less `low`, is mapped to the index of x that it repeats.
 using Fold = Value (*)(Builder& b, Value i, const Expr& size);
@@ -147,7 +147,8 @@ const OpDef kPadReflect{
     .gradient = ByExpansion{},
     .peer = torch_is(
         "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='reflect')[0, 0]"),
-    .samples = kFoldSamples};
+    .samples = kFoldSamples,
+};
 
 const OpDef kPadReplicate{
     .name = "pad_replicate",
@@ -160,7 +161,8 @@ const OpDef kPadReplicate{
     .gradient = ByExpansion{},
     .peer = torch_is(
         "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='replicate')[0, 0]"),
-    .samples = kFoldSamples + Samples{"T[2]; low=[5], high=[0]"}};
+    .samples = kFoldSamples + Samples{"T[2]; low=[5], high=[0]"},
+};
 
 const OpDef kPadCircular{
     .name = "pad_circular",
@@ -173,7 +175,8 @@ const OpDef kPadCircular{
     .gradient = ByExpansion{},
     .peer = torch_is(
         "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='circular')[0, 0]"),
-    .samples = kFoldSamples + Samples{"T[2]; low=[2], high=[1]"}};
+    .samples = kFoldSamples + Samples{"T[2]; low=[2], high=[1]"},
+};
 
 }  // namespace
 

@@ -27,39 +27,39 @@ Semantics reshape_to(Rule rule) {
   return composite([rule](ExpandContext& e) -> std::vector<Value> { return {e.reshape(e.in(), rule(e))}; });
 }
 
-// ---- select
-// ------------------------------------------------------------------------------------------------------------
+// ---- select ---------------------------------------------------------------------------------------------------------
 
 Shape selected_shape(const OpView& v) {
   if (v.type(0).rank() == 0) fail("a scalar has no dimension to select from");
   return without_dims(v.type(0).shape, {v.dim("dim")}, false);
 }
 
-const OpDef kSelect{.name = "select",
-                    .family = "view",
-                    .doc = "One index of a dimension, which goes away. A negative index counts from the end.",
-                    .operands = kX,
-                    .attrs = {kDim, {"index", AttrKind::kExpr, "the index"}},
-                    .infer = [](InferContext& c) -> Types {
-                      Shape shape = selected_shape(c);
-                      known_index(c.facts(), c.expr("index"),
-                                  c.type(0).size(c.dim("dim")));  // refuses one that is out of range
-                      return {{c.type(0).dtype, std::move(shape)}};
-                    },
-                    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-                      const int64_t dim = e.dim("dim");
-                      const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
-                      // Only a symbolic index is left to be checked as the program runs.
-                      if (!index) return {ops::index(e, e.in(), index_at(e, dim, e.expr("index")), true)};
-                      return {e.squeeze(e.slice(e.in(), dim, *index, *index + 1), dim)};
-                    }),
-                    .gradient = ByExpansion{},
-                    .peer = torch_is("torch.select(x, dim, index)"),
-                    .samples = Samples{"T[3, 4]; dim=0, index=1", "T[3, 4]; dim=-1, index=-4", "T[5]; index=4",
-                                       "T[2, 3, 0]; dim=1, index=2", "T[1]; index=0", "T[2, 3, 2]; dim=1, index=-1"}};
+const OpDef kSelect{
+    .name = "select",
+    .family = "view",
+    .doc = "One index of a dimension, which goes away. A negative index counts from the end.",
+    .operands = kX,
+    .attrs = {kDim, {"index", AttrKind::kExpr, "the index"}},
+    .infer = [](InferContext& c) -> Types {
+      Shape shape = selected_shape(c);
+      known_index(c.facts(), c.expr("index"),
+                  c.type(0).size(c.dim("dim")));  // refuses one that is out of range
+      return {{c.type(0).dtype, std::move(shape)}};
+    },
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const int64_t dim = e.dim("dim");
+      const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
+      // Only a symbolic index is left to be checked as the program runs.
+      if (!index) return {ops::index(e, e.in(), index_at(e, dim, e.expr("index")), true)};
+      return {e.squeeze(e.slice(e.in(), dim, *index, *index + 1), dim)};
+    }),
+    .gradient = ByExpansion{},
+    .peer = torch_is("torch.select(x, dim, index)"),
+    .samples = Samples{"T[3, 4]; dim=0, index=1", "T[3, 4]; dim=-1, index=-4", "T[5]; index=4",
+                       "T[2, 3, 0]; dim=1, index=2", "T[1]; index=0", "T[2, 3, 2]; dim=1, index=-1"},
+};
 
-// ---- dimensions of size 1
-// ----------------------------------------------------------------------------------------------
+// ---- dimensions of size 1 -------------------------------------------------------------------------------------------
 
 Shape squeezed(const OpView& v) {
   std::vector<int64_t> ones;
@@ -80,7 +80,8 @@ const OpDef kSqueeze{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.squeeze(x, dims) if dims else torch.squeeze(x)"),
     .samples = Samples{"T[1, 3, 1]", "T[1, 3, 1]; dims=[0]", "T[1, 3, 1]; dims=[-1, 1]", "T[]", "T[]; dims=[-1]",
-                       "T[0, 1]", "T[1]; dims=[0]", "T[2, 3]"}};
+                       "T[0, 1]", "T[1]; dims=[0]", "T[2, 3]"},
+};
 
 Shape unsqueezed(const OpView& v) {
   Shape shape = v.type(0).shape;
@@ -88,20 +89,21 @@ Shape unsqueezed(const OpView& v) {
   return shape;
 }
 
-const OpDef kUnsqueeze{.name = "unsqueeze",
-                       .family = "view",
-                       .doc = "Inserts a dimension of size 1.",
-                       .operands = kX,
-                       .attrs = {{"dim", AttrKind::kInt, "its position in the result"}},
-                       .infer = of_shape(unsqueezed),
-                       .semantics = reshape_to(unsqueezed),
-                       .gradient = ByExpansion{},
-                       .peer = torch_is("torch.unsqueeze(x, dim)"),
-                       .samples = Samples{"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1",
-                                          "T[3, 4]; dim=-3", "T[]; dim=0", "T[]; dim=-1", "T[0]; dim=1"}};
+const OpDef kUnsqueeze{
+    .name = "unsqueeze",
+    .family = "view",
+    .doc = "Inserts a dimension of size 1.",
+    .operands = kX,
+    .attrs = {{"dim", AttrKind::kInt, "its position in the result"}},
+    .infer = of_shape(unsqueezed),
+    .semantics = reshape_to(unsqueezed),
+    .gradient = ByExpansion{},
+    .peer = torch_is("torch.unsqueeze(x, dim)"),
+    .samples = Samples{"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1", "T[3, 4]; dim=-3",
+                       "T[]; dim=0", "T[]; dim=-1", "T[0]; dim=1"},
+};
 
-// ---- the order of dimensions
-// -------------------------------------------------------------------------------------------
+// ---- the order of dimensions ----------------------------------------------------------------------------------------
 
 std::vector<int64_t> swapped(const OpView& v) {
   std::vector<int64_t> order(static_cast<size_t>(v.type(0).rank()));
@@ -158,7 +160,8 @@ const OpDef kTranspose{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.transpose(x, dim0, dim1)"),
     .samples = Samples{"T[3, 4]; dim0=0, dim1=1", "T[2, 3, 4]; dim0=-1, dim1=0", "T[2, 3]; dim0=1, dim1=1",
-                       "T[]; dim0=0, dim1=-1", "T[2, 0, 3]; dim0=1, dim1=2"}};
+                       "T[]; dim0=0, dim1=-1", "T[2, 0, 3]; dim0=1, dim1=2"},
+};
 
 const OpDef kMovedim{
     .name = "movedim",
@@ -172,10 +175,10 @@ const OpDef kMovedim{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.movedim(x, source, destination)"),
     .samples = Samples{"T[2, 3, 4]; source=[0], destination=[-1]", "T[2, 3, 4]; source=[2, 0], destination=[0, 1]",
-                       "T[2, 3]; source=[], destination=[]", "T[]; source=[0], destination=[-1]"}};
+                       "T[2, 3]; source=[], destination=[]", "T[]; source=[0], destination=[-1]"},
+};
 
-// ---- merging, splitting and repeating dimensions
-// -----------------------------------------------------------------------
+// ---- merging, splitting and repeating dimensions --------------------------------------------------------------------
 
 Shape flattened(const OpView& v) {
   const Shape& shape = v.type(0).shape;
@@ -190,18 +193,20 @@ Shape flattened(const OpView& v) {
   return result;
 }
 
-const OpDef kFlatten{.name = "flatten",
-                     .family = "view",
-                     .doc = "Merges the dimensions from start to end, both included, into one.",
-                     .operands = kX,
-                     .attrs = {{"start", AttrKind::kInt, "the first dimension", Attr(int64_t{0})},
-                               {"end", AttrKind::kInt, "the last dimension", Attr(int64_t{-1})}},
-                     .infer = of_shape(flattened),
-                     .semantics = reshape_to(flattened),
-                     .gradient = ByExpansion{},
-                     .peer = torch_is("torch.flatten(x, start, end)"),
-                     .samples = Samples{"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2",
-                                        "T[2, 3, 2]; start=1, end=1", "T[]", "T[2, 0, 3]", "T[4]"}};
+const OpDef kFlatten{
+    .name = "flatten",
+    .family = "view",
+    .doc = "Merges the dimensions from start to end, both included, into one.",
+    .operands = kX,
+    .attrs = {{"start", AttrKind::kInt, "the first dimension", Attr(int64_t{0})},
+              {"end", AttrKind::kInt, "the last dimension", Attr(int64_t{-1})}},
+    .infer = of_shape(flattened),
+    .semantics = reshape_to(flattened),
+    .gradient = ByExpansion{},
+    .peer = torch_is("torch.flatten(x, start, end)"),
+    .samples = Samples{"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2", "T[2, 3, 2]; start=1, end=1", "T[]",
+                       "T[2, 0, 3]", "T[4]"},
+};
 
 Shape unflattened(const OpView& v, const Facts& facts) {
   const int64_t dim = v.dim("dim");
@@ -213,17 +218,19 @@ Shape unflattened(const OpView& v, const Facts& facts) {
   return shape;
 }
 
-const OpDef kUnflatten{.name = "unflatten",
-                       .family = "view",
-                       .doc = "Splits one dimension into several. One size may be -1: it is inferred.",
-                       .operands = kX,
-                       .attrs = {kDim, {"sizes", AttrKind::kExprs, "the sizes that it becomes"}},
-                       .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, unflattened(c, c.facts())}}; },
-                       .semantics = reshape_to([](ExpandContext& e) { return unflattened(e, e.facts()); }),
-                       .gradient = ByExpansion{},
-                       .peer = torch_is("torch.unflatten(x, dim, sizes)"),
-                       .samples = Samples{"T[6]; sizes=[2, 3]", "T[2, 6]; dim=-1, sizes=[-1, 2]",
-                                          "T[0, 4]; dim=1, sizes=[2, -1]", "T[4, 2]; dim=0, sizes=[1, 4, 1]"}};
+const OpDef kUnflatten{
+    .name = "unflatten",
+    .family = "view",
+    .doc = "Splits one dimension into several. One size may be -1: it is inferred.",
+    .operands = kX,
+    .attrs = {kDim, {"sizes", AttrKind::kExprs, "the sizes that it becomes"}},
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, unflattened(c, c.facts())}}; },
+    .semantics = reshape_to([](ExpandContext& e) { return unflattened(e, e.facts()); }),
+    .gradient = ByExpansion{},
+    .peer = torch_is("torch.unflatten(x, dim, sizes)"),
+    .samples = Samples{"T[6]; sizes=[2, 3]", "T[2, 6]; dim=-1, sizes=[-1, 2]", "T[0, 4]; dim=1, sizes=[2, -1]",
+                       "T[4, 2]; dim=0, sizes=[1, 4, 1]"},
+};
 
 // Each dimension as a pair (repeat, size): as x is seen, as it is stretched, and merged again.
 struct Repetition {
@@ -263,10 +270,10 @@ const OpDef kRepeat{
     .gradient = ByExpansion{},
     .peer = torch_is("x.repeat(repeats)"),
     .samples = Samples{"T[2, 3]; repeats=[2, 1]", "T[3]; repeats=[2, 2]", "T[]; repeats=[]", "T[]; repeats=[3]",
-                       "T[2, 1]; repeats=[0, 2]", "T[0, 2]; repeats=[2, 2]", "T[2, 2]; repeats=[1, 2, 3]"}};
+                       "T[2, 1]; repeats=[0, 2]", "T[0, 2]; repeats=[2, 2]", "T[2, 2]; repeats=[1, 2, 3]"},
+};
 
-// ---- roll
-// --------------------------------------------------------------------------------------------------------------
+// ---- roll -----------------------------------------------------------------------------------------------------------
 
 // How many elements a roll takes from the end to the front, where that can be said.
 std::optional<Expr> rolled_to_front(const Facts& facts, const Expr& shift, const Expr& size) {
@@ -325,10 +332,10 @@ const OpDef kRoll{
     .peer = torch_is("torch.roll(x, shifts, dims)"),
     .samples = Samples{"T[5]; shifts=[2], dims=[0]", "T[3, 4]; shifts=[1]", "T[3, 4]; shifts=[-1, 6], dims=[0, -1]",
                        "T[0, 2]; shifts=[1], dims=[0]", "T[4]; shifts=[0], dims=[0]",
-                       "T[3, 2]; shifts=[1, 1], dims=[0, 0]", "T[]; shifts=[3]"}};
+                       "T[3, 2]; shifts=[1, 1], dims=[0, 0]", "T[]; shifts=[3]"},
+};
 
-// ---- diagonals and triangles
-// -------------------------------------------------------------------------------------------
+// ---- diagonals and triangles ----------------------------------------------------------------------------------------
 
 const OpDef kDiagonal{
     .name = "diagonal",
@@ -352,7 +359,8 @@ const OpDef kDiagonal{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diagonal(x, offset, dim1, dim2)"),
     .samples = Samples{"T[3, 3]", "T[3, 4]; offset=1", "T[4, 3]; offset=-2", "T[2, 3, 4]; dim1=0, dim2=-1",
-                       "T[2, 3, 3]; dim1=2, dim2=1", "T[2, 2]; offset=5", "T[0, 3]", "T[1, 1]; offset=-1"}};
+                       "T[2, 3, 3]; dim1=2, dim2=1", "T[2, 2]; offset=5", "T[0, 3]", "T[1, 1]; offset=-1"},
+};
 
 Shape embedded_shape(const OpView& v) {
   const TensorType& x = v.type(0);
@@ -384,7 +392,8 @@ const OpDef kDiagEmbed{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diag_embed(x, offset, dim1, dim2)"),
     .samples =
-        Samples{"T[3]", "T[2, 3]; offset=1", "T[2, 2]; offset=-1, dim1=0, dim2=2", "T[2, 3]; dim1=1, dim2=0", "T[0]"}};
+        Samples{"T[3]", "T[2, 3]; offset=1", "T[2, 2]; offset=-1, dim1=0, dim2=2", "T[2, 3]; dim1=1, dim2=0", "T[0]"},
+};
 
 // x where `compare` holds between columns and rows + k, else zero.
 Value triangle(ExpandContext& e, std::string_view compare) {
@@ -416,8 +425,7 @@ const OpDef kTril =
 const OpDef kTriu =
     triangle_op("triu", "The elements on and above a diagonal; the others are zero.", "ge", "torch.triu(x, diagonal)");
 
-// ---- as_strided
-// --------------------------------------------------------------------------------------------------------
+// ---- as_strided -----------------------------------------------------------------------------------------------------
 
 Shape strided_shape(const OpView& v, const Facts& facts) {
   const auto size = v.exprs("size");
@@ -463,7 +471,8 @@ const OpDef kAsStrided{
     .samples =
         Samples{"T[3, 4]; size=[2, 2], stride=[4, 1], offset=1", "T[5]; size=[3, 3], stride=[1, 1]",
                 "T[4]; size=[], stride=[]", "T[6]; size=[2], stride=[0], offset=5", "T[3]; size=[0, 2], stride=[9, 9]",
-                "T[]; size=[2, 2], stride=[0, 0]", "T[2, 3]; size=[3, 2], stride=[1, 3]"}};
+                "T[]; size=[2, 2], stride=[0, 0]", "T[2, 3]; size=[3, 2], stride=[1, 3]"},
+};
 
 }  // namespace
 

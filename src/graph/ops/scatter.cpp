@@ -18,8 +18,7 @@ void check_same_dtype(const OpView& v, size_t source) {
   fail("a source of dtype {} cannot be written into {}", name_of(v.type(source).dtype), name_of(v.type(0).dtype));
 }
 
-// ---- scatter
-// -----------------------------------------------------------------------------------------------------------
+// ---- scatter --------------------------------------------------------------------------------------------------------
 
 // What leaves every value as it is under a reduction.
 Value identity_of(Builder& b, std::string_view reduce, DType dtype) {
@@ -107,12 +106,10 @@ const OpDef kScatter{
     },
     .semantics = composite(expand_scatter),
     .gradient = ByExpansion{},
-    // PyTorch rounds each addition, and has no gradient for a source that is larger than the index.
-    .peer =
-        torch_is("(lambda x, at, src: torch.scatter(x, dim, at, src) if reduce == 'set' else torch.scatter_reduce("
-                 "x, dim, at, src, {'add': 'sum', 'mul': 'prod'}.get(reduce, reduce), include_self=include_self))("
-                 "x.double() if x.is_floating_point() else x, index.long(), "
-                 "(src.double() if x.is_floating_point() else src)[tuple(slice(n) for n in index.shape)]).to(x.dtype)"),
+    // PyTorch has no gradient for a source that is larger than the index.
+    .peer = torch_is("(lambda at, src: torch.scatter(x, dim, at, src) if reduce == 'set' else torch.scatter_reduce("
+                     "x, dim, at, src, {'add': 'sum', 'mul': 'prod'}.get(reduce, reduce), include_self=include_self))("
+                     "index.long(), src[tuple(slice(n) for n in index.shape)])"),
     // Writes that collide are undefined in PyTorch when they set.
     .samples =
         Samples{"T[3, 4], i64[1, 4] in 0..2, T[1, 4]", "T[3, 4], i32[2, 1] in 0..3, T[3, 2]; dim=-1",
@@ -125,10 +122,10 @@ const OpDef kScatter{
                 "T[4], i64[5] in 0..3, T[5]; reduce=\"amax\", include_self=false",
                 "T[2, 3], i64[2, 4] in 0..2, T[2, 4]; dim=1, reduce=\"amin\"",
                 "T[4], i64[5] in 0..3, T[5]; reduce=\"amin\", include_self=false"} +
-        kMeanSamples};
+        kMeanSamples,
+};
 
-// ---- a vector of indices
-// -----------------------------------------------------------------------------------------------
+// ---- a vector of indices --------------------------------------------------------------------------------------------
 
 // Of index_add and index_copy: the source is x with the indices' length in dimension `dim`.
 Types written_along(InferContext& c) {
@@ -153,32 +150,36 @@ Semantics write_along(std::string_view reduce) {
 
 const std::vector<OperandDef> kWriteAlong = {{"x"}, {"index", kIndices}, {"source"}};
 
-const OpDef kIndexAdd{.name = "index_add",
-                      .family = "index",
-                      .doc = "x with the entries of a source added along a dimension, where a vector of indices says.",
-                      .operands = kWriteAlong,
-                      .attrs = {kDim},
-                      .infer = written_along,
-                      .semantics = write_along("add"),
-                      .gradient = ByExpansion{},
-                      .peer = torch_is("torch.index_add(x, dim, index, source)"),
-                      .samples = Samples{"T[4, 3], i64[2] in 0..3, T[2, 3]", "T[2, 3], i32[4] in 0..2, T[2, 4]; dim=-1",
-                                         "T[3], i64[0], T[0]", "T[3], i64[5] in 0..2, T[5]"}};
+const OpDef kIndexAdd{
+    .name = "index_add",
+    .family = "index",
+    .doc = "x with the entries of a source added along a dimension, where a vector of indices says.",
+    .operands = kWriteAlong,
+    .attrs = {kDim},
+    .infer = written_along,
+    .semantics = write_along("add"),
+    .gradient = ByExpansion{},
+    .peer = torch_is("torch.index_add(x, dim, index, source)"),
+    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[2, 3]", "T[2, 3], i32[4] in 0..2, T[2, 4]; dim=-1",
+                       "T[3], i64[0], T[0]", "T[3], i64[5] in 0..2, T[5]"},
+};
 
-const OpDef kIndexCopy{.name = "index_copy",
-                       .family = "index",
-                       .doc =
-                           "x with the entries of a source written along a dimension, where a vector of indices says. "
-                           "Where indices repeat, the "
-                           "last entry stays.",
-                       .operands = kWriteAlong,
-                       .attrs = {kDim},
-                       .infer = written_along,
-                       .semantics = write_along("set"),
-                       .gradient = ByExpansion{},
-                       .peer = torch_is("torch.index_copy(x, dim, index.long(), source)"),
-                       .samples = Samples{"T[4, 3], i64[1] in 0..3, T[1, 3]",
-                                          "T[2, 3], i32[1] in 0..2, T[2, 1]; dim=-1", "T[3], i64[0], T[0]"}};
+const OpDef kIndexCopy{
+    .name = "index_copy",
+    .family = "index",
+    .doc =
+        "x with the entries of a source written along a dimension, where a vector of indices says. "
+        "Where indices repeat, the "
+        "last entry stays.",
+    .operands = kWriteAlong,
+    .attrs = {kDim},
+    .infer = written_along,
+    .semantics = write_along("set"),
+    .gradient = ByExpansion{},
+    .peer = torch_is("torch.index_copy(x, dim, index.long(), source)"),
+    .samples =
+        Samples{"T[4, 3], i64[1] in 0..3, T[1, 3]", "T[2, 3], i32[1] in 0..2, T[2, 1]; dim=-1", "T[3], i64[0], T[0]"},
+};
 
 const OpDef kIndexFill{
     .name = "index_fill",
@@ -197,10 +198,10 @@ const OpDef kIndexFill{
     .semantics = write_along("set"),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_fill(x, dim, index.long(), value)"),
-    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[]", "T[2, 3], i32[1] in 0..2, T[]; dim=-1", "T[3], i64[0], T[]"}};
+    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[]", "T[2, 3], i32[1] in 0..2, T[]; dim=-1", "T[3], i64[0], T[]"},
+};
 
-// ---- through a view
-// ----------------------------------------------------------------------------------------------------
+// ---- through a view -------------------------------------------------------------------------------------------------
 
 void check_source_shape(InferContext& c, const Shape& expected) {
   const Shape& actual = c.type(1).shape;
@@ -234,7 +235,8 @@ const OpDef kSliceScatter{
     .peer = torch_is("torch.slice_scatter(x, src, dim, start, end, step)"),
     .samples = Samples{"T[5], T[2]; start=1, end=3", "T[2, 6], T[2, 3]; dim=1, start=1, step=2", "T[3, 2], T[3, 2]",
                        "T[4], T[0]; start=3, end=1", "T[7], T[2]; start=-4, step=2", "T[0, 2], T[0, 2]",
-                       "T[2, 3, 2], T[2, 1, 2]; dim=-2, start=2", "f32[4], i64[2]; end=2"}};
+                       "T[2, 3, 2], T[2, 1, 2]; dim=-2, start=2", "f32[4], i64[2]; end=2"},
+};
 
 const OpDef kSelectScatter{
     .name = "select_scatter",
@@ -261,7 +263,8 @@ const OpDef kSelectScatter{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.select_scatter(x, src, dim, index)"),
     .samples = Samples{"T[3, 4], T[4]; index=1", "T[3, 4], T[3]; dim=-1, index=-1", "T[5], T[]; index=0",
-                       "T[2, 0], T[0]; index=1", "T[2, 3, 2], T[2, 2]; dim=1, index=2"}};
+                       "T[2, 0], T[0]; index=1", "T[2, 3, 2], T[2, 2]; dim=1, index=2"},
+};
 
 const OpDef kDiagonalScatter{
     .name = "diagonal_scatter",
@@ -288,10 +291,10 @@ const OpDef kDiagonalScatter{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diagonal_scatter(x, src, offset, dim1, dim2)"),
     .samples = Samples{"T[3, 3], T[3]", "T[3, 4], T[3]; offset=1", "T[2, 3, 4], T[3, 2]; dim1=0, dim2=-1",
-                       "T[4, 3], T[2]; offset=-2", "T[2, 2], T[0]; offset=2"}};
+                       "T[4, 3], T[2]; offset=-2", "T[2, 2], T[0]; offset=2"},
+};
 
-// ---- masked_scatter
-// ----------------------------------------------------------------------------------------------------
+// ---- masked_scatter -------------------------------------------------------------------------------------------------
 
 const OpDef kMaskedScatter{
     .name = "masked_scatter",
@@ -318,7 +321,8 @@ const OpDef kMaskedScatter{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.masked_scatter(x, mask, source)"),
     .samples = Samples{"T[3, 4], bool[3, 4], T[12]", "T[3, 1], bool[4], T[3, 4]", "T[4], bool[], T[4]",
-                       "T[0], bool[0], T[0]", "T[], bool[], T[2]"}};
+                       "T[0], bool[0], T[0]", "T[], bool[], T[2]"},
+};
 
 }  // namespace
 

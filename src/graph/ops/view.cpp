@@ -23,8 +23,7 @@ void check_has_dims(const OpView& v, std::string_view what) {
   if (v.type(0).rank() == 0) fail("a scalar has no dimension to {}", what);
 }
 
-// ---- reshape
-// -----------------------------------------------------------------------------------------------------------
+// ---- reshape --------------------------------------------------------------------------------------------------------
 
 // The size that -1 stands for: what the other sizes leave of the elements.
 Expr inferred_size(const Facts& facts, const Shape& from, const Shape& to, size_t unknown) {
@@ -56,10 +55,10 @@ const OpDef kReshape{
     .peer = torch_is("torch.reshape(x, shape)"),
     .samples = Samples{"T[3, 4]; shape=[4, 3]", "T[3, 4]; shape=[-1]", "T[2, 3, 2]; shape=[2, -1]", "T[1]; shape=[]",
                        "T[]; shape=[1, 1]", "T[0, 3]; shape=[0]", "T[0, 3]; shape=[-1, 3]", "T[2, 0]; shape=[4, 0, 7]",
-                       "T[6]; shape=[1, -1, 2, 1]"}};
+                       "T[6]; shape=[1, -1, 2, 1]"},
+};
 
-// ---- permute
-// -----------------------------------------------------------------------------------------------------------
+// ---- permute --------------------------------------------------------------------------------------------------------
 
 std::vector<int64_t> permutation(const OpView& v) {
   std::vector<int64_t> order;
@@ -71,35 +70,34 @@ std::vector<int64_t> permutation(const OpView& v) {
   return order;
 }
 
-const OpDef kPermute{.name = "permute",
-                     .family = "view",
-                     .doc = "Dimensions in another order: dimension i of the result is dimension dims[i] of x.",
-                     .operands = std::vector<OperandDef>{{"x"}},
-                     .attrs = {{"dims", AttrKind::kInts, "each dimension of x once"}},
-                     .infer = [](InferContext& c) -> Types {
-                       Shape shape;
-                       for (int64_t dim : permutation(c)) shape.push_back(c.type(0).size(dim));
-                       return {{c.type(0).dtype, std::move(shape)}};
-                     },
-                     .semantics = reference([](ReferenceContext& c) {
-                       const std::vector<int64_t> order = permutation(c);
-                       gather_elements(c, [&](const Sizes& index) {
-                         Sizes from(order.size());
-                         for (size_t dim = 0; dim < order.size(); ++dim)
-                           from[static_cast<size_t>(order[dim])] = index[dim];
-                         return c.in().offset(from);
-                       });
-                     }),
-                     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-                       return {g.permute(g.dout(), inverse_of(permutation(g)))};
-                     }),
-                     .peer = torch_is("torch.permute(x, dims)"),
-                     .samples = Samples{"T[3, 4]; dims=[1, 0]", "T[2, 3, 4]; dims=[-1, 0, 1]",
-                                        "T[2, 3, 4]; dims=[0, 1, 2]", "T[]; dims=[]", "T[5]; dims=[0]",
-                                        "T[2, 0, 3]; dims=[2, 0, 1]", "T[2, 1, 2, 3]; dims=[3, 1, 0, 2]"}};
+const OpDef kPermute{
+    .name = "permute",
+    .family = "view",
+    .doc = "Dimensions in another order: dimension i of the result is dimension dims[i] of x.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"dims", AttrKind::kInts, "each dimension of x once"}},
+    .infer = [](InferContext& c) -> Types {
+      Shape shape;
+      for (int64_t dim : permutation(c)) shape.push_back(c.type(0).size(dim));
+      return {{c.type(0).dtype, std::move(shape)}};
+    },
+    .semantics = reference([](ReferenceContext& c) {
+      const std::vector<int64_t> order = permutation(c);
+      gather_elements(c, [&](const Sizes& index) {
+        Sizes from(order.size());
+        for (size_t dim = 0; dim < order.size(); ++dim) from[static_cast<size_t>(order[dim])] = index[dim];
+        return c.in().offset(from);
+      });
+    }),
+    .gradient = gradient(
+        [](GradContext& g) -> std::vector<Value> { return {g.permute(g.dout(), inverse_of(permutation(g)))}; }),
+    .peer = torch_is("torch.permute(x, dims)"),
+    .samples =
+        Samples{"T[3, 4]; dims=[1, 0]", "T[2, 3, 4]; dims=[-1, 0, 1]", "T[2, 3, 4]; dims=[0, 1, 2]", "T[]; dims=[]",
+                "T[5]; dims=[0]", "T[2, 0, 3]; dims=[2, 0, 1]", "T[2, 1, 2, 3]; dims=[3, 1, 0, 2]"},
+};
 
-// ---- expand
-// ------------------------------------------------------------------------------------------------------------
+// ---- expand ---------------------------------------------------------------------------------------------------------
 
 Shape expanded(const Facts& facts, const Shape& from, std::span<const Expr> requested) {
   if (requested.size() < from.size())
@@ -123,32 +121,32 @@ Shape expanded(const Facts& facts, const Shape& from, std::span<const Expr> requ
   return to;
 }
 
-const OpDef kExpand{.name = "expand",
-                    .family = "view",
-                    .doc = "Stretches dimensions of size 1, and adds leading ones. A size of -1 keeps the size of x.",
-                    .operands = std::vector<OperandDef>{{"x"}},
-                    .attrs = {{"shape", AttrKind::kExprs, "the result's shape"}},
-                    .infer = [](InferContext& c) -> Types {
-                      return {{c.type(0).dtype, expanded(c.facts(), c.type(0).shape, c.exprs("shape"))}};
-                    },
-                    .semantics = reference([](ReferenceContext& c) {
-                      const size_t added = c.out().shape().size() - c.in().shape().size();
-                      gather_elements(c, [&](const Sizes& index) {
-                        Sizes from(index.begin() + static_cast<int64_t>(added), index.end());
-                        for (size_t dim = 0; dim < from.size(); ++dim)
-                          from[dim] = c.in().shape()[dim] == 1 ? 0 : from[dim];
-                        return c.in().offset(from);
-                      });
-                    }),
-                    // The caller sums over the stretched dimensions.
-                    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
-                    .peer = torch_is("x.expand(shape)"),
-                    .samples = Samples{"T[3, 1]; shape=[3, 4]", "T[3, 1]; shape=[2, -1, 4]", "T[]; shape=[2, 3]",
-                                       "T[]; shape=[]", "T[1]; shape=[0]", "T[2, 0]; shape=[3, 2, -1]",
-                                       "T[4]; shape=[4]", "T[1, 3, 1]; shape=[2, 3, 2]"}};
+const OpDef kExpand{
+    .name = "expand",
+    .family = "view",
+    .doc = "Stretches dimensions of size 1, and adds leading ones. A size of -1 keeps the size of x.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"shape", AttrKind::kExprs, "the result's shape"}},
+    .infer = [](InferContext& c) -> Types {
+      return {{c.type(0).dtype, expanded(c.facts(), c.type(0).shape, c.exprs("shape"))}};
+    },
+    .semantics = reference([](ReferenceContext& c) {
+      const size_t added = c.out().shape().size() - c.in().shape().size();
+      gather_elements(c, [&](const Sizes& index) {
+        Sizes from(index.begin() + static_cast<int64_t>(added), index.end());
+        for (size_t dim = 0; dim < from.size(); ++dim) from[dim] = c.in().shape()[dim] == 1 ? 0 : from[dim];
+        return c.in().offset(from);
+      });
+    }),
+    // The caller sums over the stretched dimensions.
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
+    .peer = torch_is("x.expand(shape)"),
+    .samples =
+        Samples{"T[3, 1]; shape=[3, 4]", "T[3, 1]; shape=[2, -1, 4]", "T[]; shape=[2, 3]", "T[]; shape=[]",
+                "T[1]; shape=[0]", "T[2, 0]; shape=[3, 2, -1]", "T[4]; shape=[4]", "T[1, 3, 1]; shape=[2, 3, 2]"},
+};
 
-// ---- slice
-// -------------------------------------------------------------------------------------------------------------
+// ---- slice ----------------------------------------------------------------------------------------------------------
 
 // PyTorch's reading of a bound: a negative one counts from the end, and both are clamped to the dimension.
 Expr clamped_bound(const Facts& facts, const Expr& bound, const Expr& size) {
@@ -188,38 +186,39 @@ const OpDef kSlice{
     .samples = Samples{"T[5]; start=1, end=4", "T[5, 3]; dim=1, start=-2", "T[6]; start=1, step=2", "T[7]; step=3",
                        "T[7, 2]; dim=-2, start=-6, end=-1, step=2", "T[3]; start=2, end=1", "T[3]; start=5",
                        "T[3]; end=-5", "T[0, 2]; end=3", "T[4, 0]; dim=0, start=1",
-                       "T[2, 3, 4]; dim=1, start=1, end=100", "T[1]; step=5", "T[5]"}};
+                       "T[2, 3, 4]; dim=1, start=1, end=100", "T[1]; step=5", "T[5]"},
+};
 
-// ---- flip
-// --------------------------------------------------------------------------------------------------------------
+// ---- flip -----------------------------------------------------------------------------------------------------------
 
 std::vector<int64_t> flipped_dims(const OpView& v) {
   return v.ints("dims").empty() ? std::vector<int64_t>{} : v.dims("dims");
 }
 
-const OpDef kFlip{.name = "flip",
-                  .family = "view",
-                  .doc = "Reverses the order of elements along dimensions.",
-                  .operands = std::vector<OperandDef>{{"x"}},
-                  .attrs = {{"dims", AttrKind::kInts, "the dimensions to reverse; none given means none"}},
-                  .infer = [](InferContext& c) -> Types {
-                    flipped_dims(c);
-                    return {c.type(0)};
-                  },
-                  .semantics = reference([](ReferenceContext& c) {
-                    const std::vector<int64_t> dims = flipped_dims(c);
-                    gather_elements(c, [&](Sizes index) {
-                      for (int64_t dim : dims)
-                        index[static_cast<size_t>(dim)] = c.in().size(dim) - 1 - index[static_cast<size_t>(dim)];
-                      return c.in().offset(index);
-                    });
-                  }),
-                  .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-                    return {g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}})};
-                  }),
-                  .peer = torch_is("torch.flip(x, dims)"),
-                  .samples = Samples{"T[5]; dims=[0]", "T[2, 3]; dims=[-1]", "T[2, 3, 2]; dims=[0, 2]",
-                                     "T[2, 3]; dims=[]", "T[]; dims=[0]", "T[0, 2]; dims=[0, 1]", "T[1]; dims=[0]"}};
+const OpDef kFlip{
+    .name = "flip",
+    .family = "view",
+    .doc = "Reverses the order of elements along dimensions.",
+    .operands = std::vector<OperandDef>{{"x"}},
+    .attrs = {{"dims", AttrKind::kInts, "the dimensions to reverse; none given means none"}},
+    .infer = [](InferContext& c) -> Types {
+      flipped_dims(c);
+      return {c.type(0)};
+    },
+    .semantics = reference([](ReferenceContext& c) {
+      const std::vector<int64_t> dims = flipped_dims(c);
+      gather_elements(c, [&](Sizes index) {
+        for (int64_t dim : dims)
+          index[static_cast<size_t>(dim)] = c.in().size(dim) - 1 - index[static_cast<size_t>(dim)];
+        return c.in().offset(index);
+      });
+    }),
+    .gradient = gradient(
+        [](GradContext& g) -> std::vector<Value> { return {g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}})}; }),
+    .peer = torch_is("torch.flip(x, dims)"),
+    .samples = Samples{"T[5]; dims=[0]", "T[2, 3]; dims=[-1]", "T[2, 3, 2]; dims=[0, 2]", "T[2, 3]; dims=[]",
+                       "T[]; dims=[0]", "T[0, 2]; dims=[0, 1]", "T[1]; dims=[0]"},
+};
 
 }  // namespace
 

@@ -11,8 +11,7 @@ namespace tenon::ops {
 // The shape that `reshape` gives: -1 inferred, element counts proven equal.
 Shape reshaped(const Facts& facts, const Shape& from, std::span<const Expr> requested);
 
-// ---- x[start:end:step]. The attributes are those of `slice`.
-// -----------------------------------------------------------
+// ---- x[start:end:step]. The attributes are those of `slice`. --------------------------------------------------------
 
 const std::vector<AttrDef>& slice_attrs();
 
@@ -29,8 +28,7 @@ SliceRange slice_range(const OpView& v, const Facts& facts);
 // them.
 Value unslice(Builder& b, Value part, const SliceRange& range, const Expr& size);
 
-// ---- x.select(dim, index)
-// ----------------------------------------------------------------------------------------------
+// ---- x.select(dim, index) -------------------------------------------------------------------------------------------
 
 // The index counted from the start, where the facts prove that it is in range. Fails where they prove that it is not.
 std::optional<Expr> known_index(const Facts& facts, const Expr& index, const Expr& size);
@@ -38,8 +36,7 @@ std::optional<Expr> known_index(const Facts& facts, const Expr& index, const Exp
 // A place among the dimensions of x as operands of `index`: none for those before `dim`, then the symbolic index.
 std::vector<Value> index_at(Builder& b, int64_t dim, const Expr& index);
 
-// ---- diagonals. The attributes are offset, dim1 and dim2.
-// --------------------------------------------------------------
+// ---- diagonals. The attributes are offset, dim1 and dim2. -----------------------------------------------------------
 
 const std::vector<AttrDef>& diagonal_attrs();
 
@@ -55,8 +52,7 @@ std::vector<Value> diagonal_indices(Builder& b, int64_t leading, const Expr& len
 
 std::vector<int64_t> inverse_of(const std::vector<int64_t>& order);
 
-// ---- parts of the family
-// -----------------------------------------------------------------------------------------------
+// ---- parts of the family --------------------------------------------------------------------------------------------
 
 OpFamily rearranging_ops();
 

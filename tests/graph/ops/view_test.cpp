@@ -171,8 +171,7 @@ TEST(Fill, SequencesOfSymbolicLength) {
   EXPECT_EQ(type_of_node("", "iota() {size=-1}"), "iota: [-1] has the negative size -1");
 }
 
-// ---- gradients of symbolic graphs
-// --------------------------------------------------------------------------------------
+// ---- gradients of symbolic graphs -----------------------------------------------------------------------------------
 
 std::string with_numbers(std::string text, const std::map<char, int>& sizes) {
   std::string result;
