@@ -38,7 +38,7 @@ class Reader {
       case AttrKind::kInt:
         return integer(object_);
       case AttrKind::kReal:
-        return real();
+        return real(object_);
       case AttrKind::kString:
         if (!nb::isinstance<nb::str>(object_)) refuse("a text", object_);
         return nb::cast<std::string>(object_);
@@ -51,6 +51,8 @@ class Reader {
         return scalar();
       case AttrKind::kInts:
         return items<int64_t>([&](nb::handle item) { return integer(item); });
+      case AttrKind::kReals:
+        return items<double>([&](nb::handle item) { return real(item); });
       case AttrKind::kExprs:
         return items<Expr>([&](nb::handle item) { return size(item); });
     }
@@ -70,9 +72,11 @@ class Reader {
     return value;
   }
 
-  double real() const {
+  double real(nb::handle item) const {
     double value = 0;
-    if (is_bool(object_) || !nb::try_cast(object_, value)) refuse("a number", object_);
+    if (is_bool(item) || !nb::try_cast(item, value)) {
+      refuse(def_.kind == AttrKind::kReals ? "a list of numbers" : "a number", item);
+    }
     return value;
   }
 
@@ -153,7 +157,7 @@ TensorType type_from(nb::handle object) {
   if (nb::isinstance<nb::str>(object)) {
     const auto text = nb::cast<std::string>(object);
     const Result<TensorType> type = parse_type(text);
-    if (!type.ok()) fail("'{}' is not a type: {}", text, type.diagnostic().message);
+    if (!type.ok()) fail("'{}' is not a type: {}", shortened(text), type.diagnostic().message);
     return *type;
   }
   if (!nb::isinstance<nb::tuple>(object) || nb::len(object) != 2 || !is_list(object[1])) {

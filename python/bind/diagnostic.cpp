@@ -68,6 +68,11 @@ std::string text_of(nb::handle object) {
   return nb::cast<std::string>(text);
 }
 
+std::string shortened(std::string text) {
+  constexpr size_t kShown = 60;
+  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+}
+
 Location python_location() {
   nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
   while (frame.is_valid() && is_of_package(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {

@@ -95,6 +95,8 @@ Tensor borrow(Array array, Access access, nb::handle source, std::string_view wh
 
 template <class... Traits>
 nb::object export_with(const Tensor& tensor) {
+  constexpr int64_t kMostDimensions = 64;  // of NumPy and PyTorch
+  if (tensor.rank() > kMostDimensions) fail("a tensor of rank {} has more dimensions than an array can", tensor.rank());
   const std::vector<size_t> shape(tensor.shape().begin(), tensor.shape().end());
   const nb::capsule owner(new Tensor(tensor), [](void* held) noexcept { delete static_cast<Tensor*>(held); });
   const nb::ndarray<Traits..., nb::device::cpu> array(tensor.data(), shape.size(), shape.data(), owner,

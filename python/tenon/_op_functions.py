@@ -15,6 +15,7 @@ _ATTR_TYPES = {
     "symbol": "SizeLike",
     "scalar": "float | SizeLike",
     "list of ints": "Sequence[int] | int",
+    "list of reals": "Sequence[float]",
     "list of expressions": "Sequence[SizeLike] | SizeLike",
 }
 

@@ -1,5 +1,6 @@
 #include "graph/attr.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -22,6 +23,12 @@ std::string list_to_string(const std::vector<T>& items, Print print) {
   return text + "]";
 }
 
+bool same_real(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+size_t hash_real(double value) { return std::isnan(value) ? 1 : std::hash<uint64_t>()(std::bit_cast<uint64_t>(value)); }
+
 }  // namespace
 
 std::string_view name_of(AttrKind kind) {
@@ -35,6 +42,7 @@ std::string_view name_of(AttrKind kind) {
     case AttrKind::kSymbol: return "symbol";
     case AttrKind::kScalar: return "scalar";
     case AttrKind::kInts: return "list of ints";
+    case AttrKind::kReals: return "list of reals";
     case AttrKind::kExprs: return "list of expressions";
   }
   return "?";
@@ -54,6 +62,7 @@ bool has_kind(const Attr& attr, AttrKind kind) {
     }
     case AttrKind::kScalar: return std::holds_alternative<symbolic::Expr>(attr) || std::holds_alternative<double>(attr);
     case AttrKind::kInts: return std::holds_alternative<std::vector<int64_t>>(attr);
+    case AttrKind::kReals: return std::holds_alternative<std::vector<double>>(attr);
     case AttrKind::kExprs: return std::holds_alternative<std::vector<symbolic::Expr>>(attr);
   }
   return false;
@@ -71,6 +80,7 @@ std::string to_string(const Attr& attr) {
                              [](const std::vector<int64_t>& value) {
                                return list_to_string(value, [](int64_t item) { return std::to_string(item); });
                              },
+                             [](const std::vector<double>& value) { return list_to_string(value, real_to_string); },
                              [&](const std::vector<symbolic::Expr>& value) { return list_to_string(value, expr_text); }},
                     attr);
 }
@@ -78,9 +88,10 @@ std::string to_string(const Attr& attr) {
 bool equal(const Attr& a, const Attr& b) {
   const double* left = std::get_if<double>(&a);
   const double* right = std::get_if<double>(&b);
-  if (left && right) {
-    return (std::isnan(*left) && std::isnan(*right)) || std::bit_cast<uint64_t>(*left) == std::bit_cast<uint64_t>(*right);
-  }
+  if (left && right) return same_real(*left, *right);
+  const auto* left_list = std::get_if<std::vector<double>>(&a);
+  const auto* right_list = std::get_if<std::vector<double>>(&b);
+  if (left_list && right_list) return std::ranges::equal(*left_list, *right_list, same_real);
   return a == b;
 }
 
@@ -92,11 +103,14 @@ size_t hash_of(const Attr& attr) {
   };
   size_t seed = attr.index();
   hash_combine(seed, std::visit(Overload{[](None) -> size_t { return 0; },
-                                         [](double value) -> size_t {
-                                           return std::isnan(value) ? 1 : std::hash<uint64_t>()(std::bit_cast<uint64_t>(value));
-                                         },
+                                         [](double value) { return hash_real(value); },
                                          [](DType value) { return static_cast<size_t>(value); },
                                          [&](const std::vector<int64_t>& value) { return hash_list(value); },
+                                         [](const std::vector<double>& value) {
+                                           size_t list = value.size();
+                                           for (double item : value) hash_combine(list, hash_real(item));
+                                           return list;
+                                         },
                                          [&](const std::vector<symbolic::Expr>& value) { return hash_list(value); },
                                          [](const auto& value) { return std::hash<std::decay_t<decltype(value)>>()(value); }},
                                 attr));

@@ -23,6 +23,7 @@ enum class AttrKind : uint8_t {
   kSymbol,  // K: a size that the op itself finds out and thereby defines (or a number, where it is known)
   kScalar,  // an Expr or a real: the value that `full` fills with
   kInts,    // [0, -1]
+  kReals,   // [0.5, 2.0]
   kExprs,   // [N, 784]
 };
 
@@ -32,7 +33,7 @@ struct None {
 };
 
 using Attr = std::variant<None, bool, int64_t, double, std::string, DType, symbolic::Expr, std::vector<int64_t>,
-                          std::vector<symbolic::Expr>>;
+                          std::vector<double>, std::vector<symbolic::Expr>>;
 
 struct AttrDef {
   std::string_view name;

@@ -63,6 +63,12 @@ void check_operands(const OpDef& op, const std::vector<const TensorType*>& types
   }
 }
 
+void check_sizes(const TensorType& type) {
+  for (const Expr& size : type.shape) {
+    if (size.is_constant() && size.constant() < 0) fail("the result {} has a negative size", to_string(type));
+  }
+}
+
 // Lets a caller write an int where an expression or a real is meant.
 Attr coerce(Attr attr, AttrKind kind) {
   if (const auto* integer = std::get_if<int64_t>(&attr)) {
@@ -70,7 +76,9 @@ Attr coerce(Attr attr, AttrKind kind) {
     if (kind == AttrKind::kReal) return static_cast<double>(*integer);
   }
   if (const auto* flag = std::get_if<bool>(&attr); flag && kind == AttrKind::kScalar) return Expr(*flag ? 1 : 0);
-  if (const auto* ints = std::get_if<std::vector<int64_t>>(&attr); ints && kind == AttrKind::kExprs) return to_shape(*ints);
+  const auto* ints = std::get_if<std::vector<int64_t>>(&attr);
+  if (ints && kind == AttrKind::kExprs) return to_shape(*ints);
+  if (ints && kind == AttrKind::kReals) return std::vector<double>(ints->begin(), ints->end());
   const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
   if (exprs && exprs->empty() && kind == AttrKind::kInts) return std::vector<int64_t>{};
   return attr;
@@ -145,6 +153,7 @@ const std::string& OpView::string(std::string_view name) const { return get<std:
 DType OpView::dtype(std::string_view name) const { return get<DType>(name); }
 const Expr& OpView::expr(std::string_view name) const { return get<Expr>(name); }
 std::span<const int64_t> OpView::ints(std::string_view name) const { return get<std::vector<int64_t>>(name); }
+std::span<const double> OpView::reals(std::string_view name) const { return get<std::vector<double>>(name); }
 std::span<const Expr> OpView::exprs(std::string_view name) const { return get<std::vector<Expr>>(name); }
 
 std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorType*>& types, std::span<const Attr> attrs,
@@ -152,7 +161,9 @@ std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorTyp
   check_operands(op, types);
   InferContext context(op, types, attrs, facts);
   try {
-    return op.infer.get()(context);
+    std::vector<TensorType> results = op.infer.get()(context);
+    for (const TensorType& type : results) check_sizes(type);
+    return results;
   } catch (const Error& error) {
     fail("{}: {}", op.name.get(), error.diagnostic().message);
   }

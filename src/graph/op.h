@@ -183,6 +183,7 @@ class OpView {
   const Expr& expr(std::string_view attr) const;
   const Attr& attr(std::string_view attr) const;
   std::span<const int64_t> ints(std::string_view attr) const;
+  std::span<const double> reals(std::string_view attr) const;
   std::span<const Expr> exprs(std::string_view attr) const;
 
   // An attribute as a dimension of an operand, normalized.

@@ -112,8 +112,6 @@ def test_parse_errors_have_line_and_column(text):
         (lambda g, x: g.bind("x", np.zeros(2)), "'x' is an input"),
         (lambda g, x: g.symbol("N", 5, 1), "empty range"),
         (lambda g, x: g.symbol("a b"), "a b"),
-        (lambda g, x: g.update(x + 1, x), "only a buffer or an input"),
-        (lambda g, x: g.update(x, tenon.ops.sum(x)), "cannot be updated with"),
         (lambda g, x: g.output(3), "expected a tenon.Value, got a int"),
         (lambda g, x: g.output(tenon.Graph("h").input("x", "f32[]")), "a value of graph h cannot be used in graph g"),
         (lambda g, x: x + tenon.Graph("h").input("x", "f32[]"), "a value of graph h cannot be used in graph g"),
@@ -136,7 +134,6 @@ def test_parse_errors_have_line_and_column(text):
         (lambda g, x: tenon.ops.iota(size=3), "give the graph first"),
         (lambda g, x: tenon.ops.iota(g, x, size=3), "iota takes no operands"),
         (lambda g, x: bool(x), "no truth value"),
-        (lambda g, x: x == 1 and 2, "no truth value"),
         (lambda g, x: x[0, 0, 0], "3 indices for a value of rank 1"),
         (lambda g, x: x[4], "index 4 is out of range"),
         (lambda g, x: x[-5], "index -5 is out of range"),
@@ -146,7 +143,6 @@ def test_parse_errors_have_line_and_column(text):
         (lambda g, x: setattr(x, "name", "a b"), "cannot name a value"),
         (lambda g, x: tenon.differentiate(g, ["nothing"]), "no input, parameter or buffer 'nothing'"),
         (lambda g, x: tenon.differentiate(g, [3]), "expected a tenon.Value"),
-        (lambda g, x: tenon.differentiate(g, [g.input("i", "i64[]")]), "dtype i64 has no gradient"),
         (lambda g, x: tenon.run_passes(g, ["css"]), "there is no pass 'css'; did you mean 'cse'"),
         (lambda g, x: tenon.Expr("N +"), "'N .' is not a size"),
         (lambda g, x: tenon.Expr(1.5), "a size must be"),
@@ -176,10 +172,7 @@ def test_mistakes(graph, mistake, message):
         mistake(graph, x)
     assert info.value.line > 0
     assert info.value.file
-    assert info.value.message[0].islower() or not info.value.message[0].isalpha() or info.value.message[0] in "NF"
-    graph.verify()
-    if "\n  %i:" not in str(graph):
-        assert tenon.parse(before).outputs[0].type == "f32[4]"
+    assert str(graph) == before
 
 
 def test_misaligned_and_odd_strides_are_refused(graph):
@@ -205,6 +198,29 @@ def test_declared_ranges_are_checked():
     graph.output(graph.input("x", "f32[N]"))
     assert len(graph.evaluate(np.zeros(4, np.float32))[0]) == 4
     assert "N" in caught(lambda: graph.evaluate(np.zeros(5, np.float32))).message
+
+
+def test_updates_are_checked(graph):
+    x = graph.input("x", "f32[4]")
+    assert "only a buffer or an input" in caught(lambda: graph.update(x + 1, x)).message
+    assert "cannot be updated with f32[]" in caught(lambda: graph.update(x, tenon.ops.sum(x))).message
+    graph.update(x, x * 2)
+    assert "updated twice" in caught(lambda: graph.update(x, x)).message
+
+
+def test_integers_have_no_gradient(graph):
+    graph.output(graph.input("i", "i64[]"))
+    assert "dtype i64 has no gradient" in caught(lambda: tenon.differentiate(graph, ["i"])).message
+
+
+def test_a_comparison_is_no_condition(graph):
+    x = graph.input("x", "f32[4]")
+    assert "no truth value" in caught(lambda: x if x > 1 else -x).message
+
+
+def test_arrays_have_a_largest_rank(graph):
+    graph.output(tenon.ops.full(graph, value=1, shape=[1] * 200, dtype="f32"))
+    assert "rank 200" in caught(graph.evaluate).message
 
 
 def test_unbound_weights():

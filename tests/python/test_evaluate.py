@@ -351,7 +351,7 @@ def test_tensors_are_handed_on_without_a_copy():
 
 def test_the_gil_is_released():
     graph = doubling()
-    array = np.ones((1000, 300), np.float32)
+    array = np.ones((3000, 1000), np.float32)
     ticks = []
     done = threading.Event()
 
@@ -366,7 +366,7 @@ def test_the_gil_is_released():
     during = len(ticks) - before
     done.set()
     thread.join()
-    assert during > 0
+    assert during > 2  # one that was due before may come in between
 
 
 def test_a_graph_can_grow_while_it_runs():
