@@ -273,12 +273,13 @@ std::vector<Value> index_along(Builder& b, int64_t dim, Value index) {
   return indices;
 }
 
-Value with_dims(Builder& b, Value x) { return x.rank() == 0 ? b.reshape(x, {1}) : x; }
+Shape shape_with_dims(const TensorType& type) { return type.rank() == 0 ? Shape{1} : type.shape; }
+
+Value with_dims(Builder& b, Value x) { return b.reshape(x, shape_with_dims(x.type())); }
 
 void check_places(InferContext& c, size_t x, size_t index) {
-  const Shape one = {1};
-  const Shape& large = c.type(x).rank() == 0 ? one : c.type(x).shape;
-  const Shape& small = c.type(index).rank() == 0 ? one : c.type(index).shape;
+  const Shape large = shape_with_dims(c.type(x));
+  const Shape small = shape_with_dims(c.type(index));
   const auto along = static_cast<size_t>(c.dim("dim", x));
   bool fits = large.size() == small.size();
   for (size_t dim = 0; fits && dim < large.size(); ++dim) {

@@ -20,6 +20,7 @@ std::vector<Value> index_along(Builder& b, int64_t dim, Value index);
 
 // x, or x as a vector of one element when it has no dimension: PyTorch takes the one for the other here.
 Value with_dims(Builder& b, Value x);
+Shape shape_with_dims(const TensorType& type);
 
 // Fails unless `index` has the rank of x and fits in it, in all dimensions but `dim`. What symbols leave open is found
 // out as the program runs: a place out of range is an index out of range.

@@ -1,7 +1,7 @@
 // Several tensors into one, and one into several.
 #include <algorithm>
 
-#include "graph/ops/common.h"
+#include "graph/ops/view.h"
 
 namespace tenon {
 namespace {
@@ -15,7 +15,7 @@ DType promoted(const OpView& v) { return result_dtype(v.present_types()); }
 Types concatenated(InferContext& c) {
   if (c.operand_count() == 0) fail("there is nothing to join");
   TensorType type = c.type(0);
-  if (type.rank() == 0) fail("a scalar has no dimension to join along: stack makes one");
+  require_dims(c, "join along: stack makes one");
   const auto joined = static_cast<size_t>(c.dim("dim"));
   for (size_t i = 1; i < c.operand_count(); ++i) {
     const Shape& shape = c.type(i).shape;
@@ -80,7 +80,7 @@ const OpDef kStack{
       if (c.operand_count() == 0) fail("there is nothing to join");
       TensorType type = c.type(0);
       for (size_t i = 1; i < c.operand_count(); ++i) {
-        if (c.type(i).shape == type.shape) continue;
+        if (c.facts().equal(c.type(i).shape, type.shape)) continue;
         fail("operand {} is {} and operand 0 is {}: the shapes must be the same", i, to_string(c.type(i)),
              to_string(type));
       }
@@ -117,7 +117,7 @@ const OpDef kSplit{
               {"dim", AttrKind::kInt, "the dimension to cut", Attr(int64_t{0})}},
     .results = {"parts"},
     .infer = [](InferContext& c) -> Types {
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to split");
+      require_dims(c, "split");
       const int64_t dim = c.dim("dim");
       Types types;
       Expr total = 0;
@@ -156,7 +156,7 @@ const OpDef kUnbind{
     .attrs = {{"dim", AttrKind::kInt, "the dimension", Attr(int64_t{0})}},
     .results = {"parts"},
     .infer = [](InferContext& c) -> Types {
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to unbind");
+      require_dims(c, "unbind");
       const int64_t dim = c.dim("dim");
       const Expr& size = c.type(0).size(dim);
       if (!size.is_constant()) fail("the number of results, {}, must be a constant", to_string(size));

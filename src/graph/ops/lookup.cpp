@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/ops/index.h"
+#include "graph/ops/view.h"
 
 namespace tenon {
 namespace {
@@ -22,7 +23,7 @@ const OpDef kIndexSelect{
     .infer = [](InferContext& c) -> Types {
       TensorType type = c.type(0);
       if (c.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(c.type(1)));
-      if (type.rank() == 0) fail("a scalar has no dimension to select from");
+      require_dims(c, "select from");
       type.shape[static_cast<size_t>(c.dim("dim"))] = element_count(c.type(1).shape);
       return {type};
     },

@@ -29,23 +29,13 @@ Semantics reshape_to(Rule rule) {
 
 // ---- select ---------------------------------------------------------------------------------------------------------
 
-Shape selected_shape(const OpView& v) {
-  if (v.type(0).rank() == 0) fail("a scalar has no dimension to select from");
-  return without_dims(v.type(0).shape, {v.dim("dim")}, false);
-}
-
 const OpDef kSelect{
     .name = "select",
     .family = "view",
     .doc = "One index of a dimension, which goes away. A negative index counts from the end.",
     .operands = kX,
     .attrs = {kDim, {"index", AttrKind::kExpr, "the index"}},
-    .infer = [](InferContext& c) -> Types {
-      Shape shape = selected_shape(c);
-      known_index(c.facts(), c.expr("index"),
-                  c.type(0).size(c.dim("dim")));  // refuses one that is out of range
-      return {{c.type(0).dtype, std::move(shape)}};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, selected_shape(c, c.facts())}}; },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const int64_t dim = e.dim("dim");
       const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
@@ -210,7 +200,7 @@ const OpDef kFlatten{
 
 Shape unflattened(const OpView& v, const Facts& facts) {
   const int64_t dim = v.dim("dim");
-  if (v.type(0).rank() == 0) fail("a scalar has no dimension to unflatten");
+  require_dims(v, "unflatten");
   const Shape sizes = reshaped(facts, {v.type(0).size(dim)}, v.exprs("sizes"));
   Shape shape = v.type(0).shape;
   shape.erase(shape.begin() + dim);
@@ -299,7 +289,7 @@ void check_roll(const OpView& v) {
   const size_t dims = v.ints("dims").size();
   if (dims == 0 ? shifts != 1 : shifts != dims) fail("{} shifts are given for {} dimensions", shifts, dims);
   for (int64_t dim : v.ints("dims")) normalize_dim(dim, v.type(0).rank());
-  if (v.type(0).rank() == 0 && dims > 0) fail("a scalar has no dimension to roll");
+  if (dims > 0) require_dims(v, "roll");
 }
 
 const OpDef kRoll{
@@ -343,14 +333,7 @@ const OpDef kDiagonal{
     .doc = "The diagonal of two dimensions, as the last dimension. A positive offset is above the main one.",
     .operands = kX,
     .attrs = diagonal_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const Diagonal diagonal = diagonal_of(c, c.facts());
-      Shape shape;
-      for (int64_t dim : diagonal.order) shape.push_back(c.type(0).size(dim));
-      shape.pop_back();
-      shape.back() = diagonal.length;
-      return {{c.type(0).dtype, std::move(shape)}};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, diagonal_shape(c, c.facts())}}; },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const Diagonal diagonal = diagonal_of(e, e.facts());
       const Value last_two = e.permute(e.in(), diagonal.order);
@@ -478,6 +461,12 @@ const OpDef kAsStrided{
 
 namespace ops {
 
+Shape selected_shape(const OpView& v, const Facts& facts) {
+  require_dims(v, "select from");
+  known_index(facts, v.expr("index"), v.type(0).size(v.dim("dim")));  // refuses one that is out of range
+  return without_dims(v.type(0).shape, {v.dim("dim")}, false);
+}
+
 std::optional<Expr> known_index(const Facts& facts, const Expr& index, const Expr& size) {
   const bool from_start = facts.less_equal(0, index);
   const bool from_end = facts.less_equal(index, -1);
@@ -519,6 +508,15 @@ Diagonal diagonal_of(const OpView& v, const Facts& facts) {
   const Expr columns = x.size(dim2) - max(offset, 0);
   diagonal.length = facts.max(facts.min(rows, columns), 0);
   return diagonal;
+}
+
+Shape diagonal_shape(const OpView& v, const Facts& facts) {
+  const Diagonal diagonal = diagonal_of(v, facts);
+  Shape shape;
+  for (int64_t dim : diagonal.order) shape.push_back(v.type(0).size(dim));
+  shape.pop_back();
+  shape.back() = diagonal.length;
+  return shape;
 }
 
 std::vector<Value> diagonal_indices(Builder& b, int64_t leading, const Expr& length, int64_t offset) {

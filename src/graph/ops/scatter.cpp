@@ -18,6 +18,12 @@ void check_same_dtype(const OpView& v, size_t source) {
   fail("a source of dtype {} cannot be written into {}", name_of(v.type(source).dtype), name_of(v.type(0).dtype));
 }
 
+void check_fits(const InferContext& c, size_t source, const Shape& place) {
+  if (c.facts().equal(c.type(source).shape, place)) return;
+  fail("{} is {}, but the place for it is {}", c.op().operands.get()[source].name, to_string(c.type(source)),
+       to_string(place));
+}
+
 // ---- scatter --------------------------------------------------------------------------------------------------------
 
 // What leaves every value as it is under a reduction.
@@ -63,12 +69,9 @@ std::vector<Value> expand_scatter(ExpandContext& e) {
 
 void check_source(InferContext& c) {
   check_same_dtype(c, 2);
-  const Shape& index = c.type(1).shape;
-  const Shape& source = c.type(2).shape;
-  bool fits = index.size() == source.size() || element_count(index) == element_count(source);
-  for (size_t dim = 0; dim < std::min(index.size(), source.size()); ++dim)
-    fits &= c.facts().less_equal(index[dim], source[dim]);
-  if (!fits) fail("the index {} is not within the source {}", to_string(c.type(1)), to_string(c.type(2)));
+  const auto fits = [&](const Expr& index, const Expr& source) { return c.facts().less_equal(index, source); };
+  if (std::ranges::equal(shape_with_dims(c.type(1)), shape_with_dims(c.type(2)), fits)) return;
+  fail("the index {} is not within the source {}", to_string(c.type(1)), to_string(c.type(2)));
 }
 
 // Bool has no mean.
@@ -127,24 +130,25 @@ const OpDef kScatter{
 
 // ---- a vector of indices --------------------------------------------------------------------------------------------
 
-// Of index_add and index_copy: the source is x with the indices' length in dimension `dim`.
+// The place of a source: x with the indices' length in dimension `dim`.
+Shape place_along(const OpView& v) {
+  require_dims(v, "index");
+  if (v.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(v.type(1)));
+  Shape shape = v.type(0).shape;
+  shape[static_cast<size_t>(v.dim("dim"))] = element_count(v.type(1).shape);
+  return shape;
+}
+
 Types written_along(InferContext& c) {
   check_same_dtype(c, 2);
-  const TensorType& x = c.type(0);
-  if (x.rank() == 0) fail("a scalar has no dimension to index");
-  if (c.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(c.type(1)));
-  Shape expected = x.shape;
-  expected[static_cast<size_t>(c.dim("dim"))] = element_count(c.type(1).shape);
-  bool fits = expected.size() == c.type(2).shape.size();
-  for (size_t dim = 0; fits && dim < expected.size(); ++dim)
-    fits = c.facts().equal(expected[dim], c.type(2).shape[dim]);
-  if (!fits) fail("the source is {}, not {}", to_string(c.type(2)), to_string(TensorType{x.dtype, expected}));
-  return {x};
+  check_fits(c, 2, place_along(c));
+  return {c.type(0)};
 }
 
 Semantics write_along(std::string_view reduce) {
   return composite([reduce](ExpandContext& e) -> std::vector<Value> {
-    return {index_put(e, e.in(0), e.in(2), index_along(e, e.dim("dim"), e.in(1)), reduce)};
+    const Value source = e.reshape(e.in(2), place_along(e));
+    return {index_put(e, e.in(0), source, index_along(e, e.dim("dim"), e.in(1)), reduce)};
   });
 }
 
@@ -189,13 +193,13 @@ const OpDef kIndexFill{
     .attrs = {kDim},
     .infer = [](InferContext& c) -> Types {
       check_same_dtype(c, 2);
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to index");
-      if (c.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(c.type(1)));
-      if (c.type(2).rank() != 0) fail("the value is {}, not a scalar", to_string(c.type(2)));
-      c.dim("dim");
+      place_along(c);  // refuses an index that is not a vector
+      check_fits(c, 2, {});
       return {c.type(0)};
     },
-    .semantics = write_along("set"),
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      return {index_put(e, e.in(0), e.in(2), index_along(e, e.dim("dim"), e.in(1)), "set")};
+    }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_fill(x, dim, index.long(), value)"),
     .samples = Samples{"T[4, 3], i64[2] in 0..3, T[]", "T[2, 3], i32[1] in 0..2, T[]; dim=-1", "T[3], i64[0], T[]"},
@@ -203,11 +207,18 @@ const OpDef kIndexFill{
 
 // ---- through a view -------------------------------------------------------------------------------------------------
 
-void check_source_shape(InferContext& c, const Shape& expected) {
-  const Shape& actual = c.type(1).shape;
-  bool same = actual.size() == expected.size();
-  for (size_t dim = 0; same && dim < actual.size(); ++dim) same = c.facts().equal(actual[dim], expected[dim]);
-  if (!same) fail("the source is {}, but the place for it is {}", to_string(c.type(1)), to_string(expected));
+// The rule of a write through the view that has this shape.
+template <class Rule>
+InferFn written_through(Rule shape) {
+  return [shape](InferContext& c) -> Types {
+    check_fits(c, 1, shape(c, c.facts()));
+    return {c.type(0)};
+  };
+}
+
+// What is written: of the view's shape, in the dtype of x.
+Value source_of_shape(ExpandContext& e, const Shape& shape) {
+  return e.reshape(e.cast(e.in(1), e.in().dtype()), shape);
 }
 
 const OpDef kSliceScatter{
@@ -216,18 +227,12 @@ const OpDef kSliceScatter{
     .doc = "x with x[start:end:step] replaced along a dimension. The inverse of `slice`.",
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = slice_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const SliceRange range = slice_range(c, c.facts());
-      Shape expected = c.type(0).shape;
-      expected[static_cast<size_t>(range.dim)] = range.length;
-      check_source_shape(c, expected);
-      return {c.type(0)};
-    },
+    .infer = written_through(sliced_shape),
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const SliceRange range = slice_range(e, e.facts());
       const Expr size = e.in().size(range.dim);
-      const Value src = e.cast(e.in(1), e.in().dtype());
-      if (range.length == size) return {e.reshape(src, e.in().shape())};  // as functionalized models often have it
+      const Value src = source_of_shape(e, sliced_shape(e, e.facts()));
+      if (range.length == size) return {src};  // as functionalized models often have it
       const Value inside = unslice(e, e.full(Expr(1), src.shape(), DType::kBool), range, size);
       return {e.where(inside, unslice(e, src, range, size), e.in())};
     }),
@@ -244,15 +249,10 @@ const OpDef kSelectScatter{
     .doc = "x with one index of a dimension replaced. The inverse of `select`.",
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = {kDim, {"index", AttrKind::kExpr, "the index; a negative one counts from the end"}},
-    .infer = [](InferContext& c) -> Types {
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to select from");
-      known_index(c.facts(), c.expr("index"), c.type(0).size(c.dim("dim")));  // refuses one that is out of range
-      check_source_shape(c, without_dims(c.type(0).shape, {c.dim("dim")}, false));
-      return {c.type(0)};
-    },
+    .infer = written_through(selected_shape),
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const int64_t dim = e.dim("dim");
-      const Value src = e.cast(e.in(1), e.in().dtype());
+      const Value src = source_of_shape(e, selected_shape(e, e.facts()));
       const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
       // Only a symbolic index is left to be checked as the program runs.
       if (!index) return {index_put(e, e.in(), src, index_at(e, dim, e.expr("index")), "set", true)};
@@ -272,20 +272,12 @@ const OpDef kDiagonalScatter{
     .doc = "x with a diagonal replaced. The inverse of `diagonal`.",
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = diagonal_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const Diagonal diagonal = diagonal_of(c, c.facts());
-      Shape expected;
-      for (int64_t dim : diagonal.order) expected.push_back(c.type(0).size(dim));
-      expected.pop_back();
-      expected.back() = diagonal.length;
-      check_source_shape(c, expected);
-      return {c.type(0)};
-    },
+    .infer = written_through(diagonal_shape),
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const Diagonal diagonal = diagonal_of(e, e.facts());
       const Value last_two = e.permute(e.in(), diagonal.order);
       const auto indices = diagonal_indices(e, last_two.rank() - 2, diagonal.length, e.integer("offset"));
-      const Value written = index_put(e, last_two, e.cast(e.in(1), e.in().dtype()), indices, "set");
+      const Value written = index_put(e, last_two, source_of_shape(e, diagonal_shape(e, e.facts())), indices, "set");
       return {e.permute(written, inverse_of(diagonal.order))};
     }),
     .gradient = ByExpansion{},

@@ -19,10 +19,6 @@ void gather_elements(ReferenceContext& c, Source source) {
                  [&](const Sizes& index) { copy_element(c.out(), position++, c.in(), source(index)); });
 }
 
-void check_has_dims(const OpView& v, std::string_view what) {
-  if (v.type(0).rank() == 0) fail("a scalar has no dimension to {}", what);
-}
-
 // ---- reshape --------------------------------------------------------------------------------------------------------
 
 // The size that -1 stands for: what the other sizes leave of the elements.
@@ -164,12 +160,7 @@ const OpDef kSlice{
         "x[start:end:step] along a dimension. Negative bounds count from the end; bounds are clamped to the dimension.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = slice_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const SliceRange range = slice_range(c, c.facts());
-      TensorType type = c.type(0);
-      type.shape[static_cast<size_t>(range.dim)] = range.length;
-      return {type};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, sliced_shape(c, c.facts())}}; },
     .semantics = reference([](ReferenceContext& c) {
       const SliceRange range = slice_range(c, {});
       gather_elements(c, [&](Sizes index) {
@@ -224,6 +215,10 @@ const OpDef kFlip{
 
 namespace ops {
 
+void require_dims(const OpView& v, std::string_view what) {
+  if (v.type(0).rank() == 0) fail("a scalar has no dimension to {}", what);
+}
+
 Shape reshaped(const Facts& facts, const Shape& from, std::span<const Expr> requested) {
   Shape to(requested.begin(), requested.end());
   size_t unknown = to.size();
@@ -255,7 +250,7 @@ const std::vector<AttrDef>& slice_attrs() {
 }
 
 SliceRange slice_range(const OpView& v, const Facts& facts) {
-  check_has_dims(v, "slice");
+  require_dims(v, "slice");
   const int64_t dim = v.dim("dim");
   const int64_t step = v.integer("step");
   if (step < 1) fail("step {} is not positive", step);
@@ -263,6 +258,13 @@ SliceRange slice_range(const OpView& v, const Facts& facts) {
   const Expr start = clamped_bound(facts, v.expr("start"), size);
   const Expr end = facts.max(clamped_bound(facts, v.expr("end"), size), start);
   return {dim, start, ceildiv(end - start, step), step};
+}
+
+Shape sliced_shape(const OpView& v, const Facts& facts) {
+  const SliceRange range = slice_range(v, facts);
+  Shape shape = v.type(0).shape;
+  shape[static_cast<size_t>(range.dim)] = range.length;
+  return shape;
 }
 
 Value unslice(Builder& b, Value part, const SliceRange& range, const Expr& size) {

@@ -3,6 +3,7 @@
 
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
+#include "passes/passes.h"
 
 namespace tenon {
 namespace {
@@ -81,13 +82,28 @@ TEST(Index, Diagnostics) {
   EXPECT_EQ(error_of_graph("%x: f32[2], %i: i64[3], %s: f32[2]", "scatter(%x, %i, %s)"),
             "scatter: the index i64[3] is not within the source f32[2]");
   EXPECT_EQ(error_of_graph("%x: f32[3, 2], %s: f32[2, 3]", "slice_scatter(%x, %s) {end=2}"),
-            "slice_scatter: the source is f32[2, 3], but the place for it is [2, 2]");
+            "slice_scatter: src is f32[2, 3], but the place for it is [2, 2]");
 }
 
 TEST(Gather, APlaceThatSymbolsLeaveOpenIsCheckedAtRunTime) {
   const std::vector<Tensor> values = {Tensor::zeros(DType::kF32, {1, 2}), Tensor::zeros(DType::kI64, {1, 3})};
   EXPECT_EQ(error_of("%x: f32[1, N], %i: i64[1, M]", "gather(%x, %i)", values),
             "index 2 is out of range for dimension 1 of size 2");
+}
+
+// Sizes that are equal without being the same expression.
+TEST(SliceScatter, TakesASourceOfAProvablyEqualSize) {
+  const Graph graph = parse_graph(
+                          "graph g(%x: f32[N], %s: f32[2]) { symbol N in [3, 3] "
+                          "%z = slice_scatter(%x, %s) {start=1, end=N} return %z }")
+                          .value();
+  const auto outputs = evaluate(graph, std::vector{reals_of({1, 2, 3}), reals_of({8, 9})});
+  ASSERT_TRUE(outputs.ok()) << outputs.diagnostic().text();
+  EXPECT_TRUE(identical((*outputs)[0], reals_of({1, 8, 9})));
+  const auto expanded =
+      capture([&] { return evaluate(decompose(graph), std::vector{reals_of({1, 2, 3}), reals_of({8, 9})}).value(); });
+  ASSERT_TRUE(expanded.ok()) << expanded.diagnostic().text();
+  EXPECT_TRUE(identical((*expanded)[0], reals_of({1, 8, 9})));
 }
 
 TEST(IndexPut, TheLastOfRepeatedIndicesStays) {
