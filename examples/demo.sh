@@ -2,6 +2,7 @@
 # What `make demo` shows: a model as text, what the passes make of it, and its result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+exec 2>&1  # in order, wherever it goes
 
 bold='' plain=''
 if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; fi
@@ -18,7 +19,7 @@ show cat examples/mlp.tg
 echo
 echo "Passes rewrite it. Composite ops become primitive ones, equal values one, and the counts say what each pass did."
 show tenon opt examples/mlp.tg --passes decompose,canonicalize,cse,dce --time -o build/mlp.opt.tg
-show tail -n +8 build/mlp.opt.tg
+show cat build/mlp.opt.tg
 
 echo
 echo "The reference backend evaluates it, here for a batch of 3 with seeded parameters: one row of probabilities each."

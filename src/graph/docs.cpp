@@ -117,6 +117,7 @@ std::string attrs_markdown(const std::vector<AttrDoc>& attrs) {
 std::string op_markdown(const OpDoc& op) {
   std::string text = fmt::format("### {}\n\n`{}`\n\n{}\n\n", op.name, op.signature, op.doc);
   text += operands_markdown(op.operands) + attrs_markdown(op.attrs);
+  text += fmt::format("- results: `{}`\n", fmt::join(op.results, "`, `"));
   text += fmt::format("- {}; gradient: {}\n", op.composite ? "composite" : "primitive", op.gradient);
   return text + (op.torch.empty() ? "- no PyTorch peer: " + op.no_torch : "- PyTorch: `" + op.torch + "`") + "\n\n";
 }
