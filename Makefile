@@ -77,6 +77,11 @@ debug: $(VENV_STAMP) | deps ## Build without optimisation, with full debug infor
 demo: build ## Build, then run the main job on an example
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" bash examples/demo.sh
 
+.PHONY: docs
+docs: build ## Regenerate docs/ops.md from the op table
+	@build/bin/tenon ops --markdown > build/ops.md
+	@cp build/ops.md docs/ops.md
+
 # ---- tests ----------------------------------------------------------------------------------------------------------
 
 RUN_CTEST = ctest --preset release --parallel $(JOBS) $(CTEST_ARGS)

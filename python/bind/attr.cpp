@@ -124,7 +124,7 @@ std::string foreign_name(nb::handle object) {
     const nb::object name = object.attr(attribute);
     if (nb::isinstance<nb::str>(name)) return nb::cast<std::string>(name);
   }
-  const auto text = nb::cast<std::string>(nb::str(object));
+  const auto text = text_of(object);
   return text.starts_with("torch.") ? text.substr(6) : text;
 }
 
@@ -157,7 +157,7 @@ TensorType type_from(nb::handle object) {
   if (nb::isinstance<nb::str>(object)) {
     const auto text = nb::cast<std::string>(object);
     const Result<TensorType> type = parse_type(text);
-    if (!type.ok()) fail("'{}' is not a type: {}", text, type.diagnostic().message);
+    if (!type.ok()) fail("'{}' is not a type: {}", shortened(text), type.diagnostic().message);
     return *type;
   }
   if (!nb::isinstance<nb::tuple>(object) || nb::len(object) != 2 || !is_list(object[1])) {

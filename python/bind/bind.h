@@ -32,6 +32,8 @@ void bind_passes(nb::module_& module);
 
 inline nb::str to_str(std::string_view text) { return nb::str(text.data(), text.size()); }
 std::string class_of(nb::handle object);  // "ndarray", for messages
+std::string text_of(nb::handle object);   // str(object)
+std::string shortened(std::string text);  // "a long te..."
 
 // The line of the user's Python program that runs now; the frames of the package itself do not count.
 Location python_location();

@@ -62,6 +62,17 @@ std::string shown_path(const std::string& file) {
 
 std::string class_of(nb::handle object) { return nb::cast<std::string>(object.type().attr("__qualname__")); }
 
+std::string text_of(nb::handle object) {
+  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  if (!text.is_valid()) nb::raise_python_error();
+  return nb::cast<std::string>(text);
+}
+
+std::string shortened(std::string text) {
+  constexpr size_t kShown = 60;
+  return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+}
+
 Location python_location() {
   nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
   while (frame.is_valid() && is_of_package(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {

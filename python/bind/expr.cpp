@@ -109,7 +109,7 @@ Expr expr_from(nb::handle object) {
   if (nb::isinstance<nb::str>(object)) {
     const auto text = nb::cast<std::string>(object);
     const Result<Expr> expr = symbolic::parse(text);
-    if (!expr.ok()) fail("'{}' is not a size: {}", text, expr.diagnostic().message);
+    if (!expr.ok()) fail("'{}' is not a size: {}", shortened(text), expr.diagnostic().message);
     return *expr;
   }
   int64_t value = 0;

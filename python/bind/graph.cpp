@@ -167,16 +167,16 @@ void bind_graph(nb::module_& module) {
             new (self) Graph(name);
           },
           nb::arg("name") = "main")
-      .def("input", add_input, nb::arg("name"), nb::arg("type"),
+      .def("input", add_input, nb::arg("name"), nb::arg("type").none(),
            nb::sig("def input(self, name: str, type: TypeLike) -> Value"), "Adds an input: input('x', 'f32[N, 784]').")
-      .def("parameter", add_parameter, nb::arg("name"), nb::arg("data"),
+      .def("parameter", add_parameter, nb::arg("name"), nb::arg("data").none(),
            nb::sig("def parameter(self, name: str, data: ArrayLike | TypeLike) -> Value"),
            "Adds a parameter that shares the array's memory; with a type in place of an array, bind it later.")
-      .def("buffer", add_buffer, nb::arg("name"), nb::arg("data"),
+      .def("buffer", add_buffer, nb::arg("name"), nb::arg("data").none(),
            nb::sig("def buffer(self, name: str, data: ArrayLike | TypeLike) -> Value"),
            "Adds a buffer that shares the array's memory: an update writes into it. With a type in place of an array, "
            "bind it later.")
-      .def("constant", add_constant, nb::arg("data"), nb::arg("dtype") = nb::none(),
+      .def("constant", add_constant, nb::arg("data").none(), nb::arg("dtype") = nb::none(),
            nb::sig("def constant(self, data: float | ArrayLike, dtype: DTypeLike | None = None) -> Value"),
            "Adds a constant: a number, or a copy of an array.")
       .def("op", add_op_by_name, nb::arg("name"), nb::arg("operands"), nb::arg("attrs"),
@@ -189,7 +189,8 @@ void bind_graph(nb::module_& module) {
           [](Graph& self, nb::handle target, nb::handle value) {
             self.add_update(ref_of(self, target, "update"), ref_of(self, value, "update"));
           },
-          nb::arg("target"), nb::arg("value"), nb::sig("def update(self, target: Value, value: Value) -> None"),
+          nb::arg("target").none(), nb::arg("value").none(),
+          nb::sig("def update(self, target: Value, value: Value) -> None"),
           "Says what a buffer or an input holds after the run.")
       .def("symbol", add_symbol, nb::arg("name"), nb::arg("low") = 0, nb::arg("high") = nb::none(),
            "Declares the range of a size, and gives it as an Expr.")
@@ -198,7 +199,7 @@ void bind_graph(nb::module_& module) {
           [](Graph& self, const std::string& name, nb::handle data) {
             self.bind(name, tensor_from(data, fmt::format("the data of '{}'", name)));
           },
-          nb::arg("name"), nb::arg("data"), nb::sig("def bind(self, name: str, data: ArrayLike) -> None"),
+          nb::arg("name"), nb::arg("data").none(), nb::sig("def bind(self, name: str, data: ArrayLike) -> None"),
           "Gives a parameter or buffer its memory.")
       .def_prop_ro("name", [](const Graph& self) { return self.name(); })
       .def_prop_ro("inputs", [](const GraphPtr& self) { return to_python(self, self->inputs()); })

@@ -35,12 +35,12 @@ nb::tuple pointers(const Items& items) {
   return nb::tuple(list);
 }
 
-// The graph that the operands belong to; an op without Values among its operands names the graph first.
+// The graph of an operand: of a Value, or of the first Value in a list.
 std::shared_ptr<Graph> graph_of(nb::handle object) {
   if (nb::isinstance<GraphValue>(object)) return nb::cast<GraphValue&>(object).graph;
   if (!nb::isinstance<nb::list>(object) && !nb::isinstance<nb::tuple>(object)) return nullptr;
   for (nb::handle item : nb::borrow(object)) {
-    if (auto graph = graph_of(item)) return graph;
+    if (nb::isinstance<GraphValue>(item)) return nb::cast<GraphValue&>(item).graph;
   }
   return nullptr;
 }
@@ -50,7 +50,8 @@ nb::object call(const OpDef& op, const nb::args& args, const nb::kwargs& named) 
     const nb::object rest = nb::steal(PyTuple_GetSlice(args.ptr(), 1, static_cast<Py_ssize_t>(args.size())));
     return add_op(nb::cast<std::shared_ptr<Graph>>(args[0]), op, nb::borrow<nb::args>(rest), named);
   }
-  std::shared_ptr<Graph> graph = graph_of(args);
+  std::shared_ptr<Graph> graph;
+  for (nb::handle operand : args) graph = graph ? graph : graph_of(operand);
   for (const auto& [name, value] : named) graph = graph ? graph : graph_of(value);
   if (!graph) fail("{}: no operand is a tenon.Value; give the graph first", op.name.get());
   return add_op(graph, op, args, named);

@@ -48,7 +48,7 @@ bool is_torch(nb::handle array) {
 // --------------------------------------------------------------------------------------------------------------
 
 std::string shown(nb::handle array, const char* attribute) {
-  return nb::hasattr(array, attribute) ? nb::cast<std::string>(nb::str(array.attr(attribute))) : "?";
+  return nb::hasattr(array, attribute) ? text_of(array.attr(attribute)) : "?";
 }
 
 // The last copy of a Tensor may go away on a thread that does not hold the GIL.
@@ -83,8 +83,8 @@ Tensor borrow(Array array, Access access, nb::handle source, std::string_view wh
   if (!nb::ndarray_check(array)) {
     fail("{} is a {}: give a NumPy array or a torch tensor", what, class_of(array));
   }
-  if (nb::ndarray<nb::ro> elsewhere; nb::try_cast(array, elsewhere, false)) {
-    fail("{} is on device {}: bring it to the CPU first", what, shown(array, "device"));
+  if (const std::string device = shown(array, "device"); device != "cpu" && device != "?") {
+    fail("{} is on device {}: bring it to the CPU first", what, device);
   }
   fail("{} is a {} of dtype {} that cannot be read in place: give a plain copy in native byte order", what,
        class_of(array), shown(array, "dtype"));
@@ -95,6 +95,8 @@ Tensor borrow(Array array, Access access, nb::handle source, std::string_view wh
 
 template <class... Traits>
 nb::object export_with(const Tensor& tensor) {
+  constexpr int64_t kMostDimensions = 64;  // of NumPy and PyTorch
+  if (tensor.rank() > kMostDimensions) fail("a tensor of rank {} has more dimensions than an array can", tensor.rank());
   const std::vector<size_t> shape(tensor.shape().begin(), tensor.shape().end());
   const nb::capsule owner(new Tensor(tensor), [](void* held) noexcept { delete static_cast<Tensor*>(held); });
   const nb::ndarray<Traits..., nb::device::cpu> array(tensor.data(), shape.size(), shape.data(), owner,
@@ -178,14 +180,14 @@ DType dtype_of_number(nb::handle number) {
 
 Tensor tensor_from_number(nb::handle number, DType dtype) {
   const bool is_real = PyFloat_Check(number.ptr());
-  if (is_real && is_integral(dtype)) fail("{} does not fit {}", nb::cast<std::string>(nb::str(number)), name_of(dtype));
+  if (is_real && is_integral(dtype)) fail("{} does not fit {}", text_of(number), name_of(dtype));
   int64_t integer = 0;
   if (!is_real && nb::try_cast(number, integer) && (is_float(dtype) || wrap_to(dtype, integer) == integer)) {
     return Tensor::scalar(dtype, integer);
   }
   double real = 0;
   if (is_integral(dtype) || !nb::try_cast(number, real)) {
-    fail("{} does not fit {}", nb::cast<std::string>(nb::str(number)), name_of(dtype));
+    fail("{} does not fit {}", text_of(number), name_of(dtype));
   }
   return Tensor::scalar(dtype, real);
 }
@@ -197,7 +199,7 @@ void bind_tensor(nb::module_& module) {
       .def(
           "__init__",
           [](Tensor* self, nb::handle data, const nb::object& dtype) { new (self) Tensor(new_tensor(data, dtype)); },
-          nb::arg("data"), nb::arg("dtype") = nb::none(),
+          nb::arg("data").none(), nb::arg("dtype") = nb::none(),
           nb::sig("def __init__(self, data: float | ArrayLike, dtype: DTypeLike | None = None) -> None"),
           "From an array, without a copy, or from a number.")
       .def_prop_ro("dtype", [](const Tensor& self) { return to_str(name_of(self.dtype())); })

@@ -26,31 +26,39 @@ bool is_variadic(const OperandDef& def) {
 // Turns what Python gives into the operands of one node.
 class Operands {
  public:
-  Operands(const std::shared_ptr<Graph>& graph, const OpDef& op) : graph_(graph), op_(op), builder_(*graph) {}
+  Operands(Graph& graph, const OpDef& op) : graph_(graph), op_(op), builder_(graph) {}
 
   void add(nb::handle object) { given_.push_back(nb::borrow(object)); }
-  size_t count() const { return given_.size(); }
+
+  // Fails where the op does not accept them, before the graph grows by the constants among them.
+  void check(std::span<const Attr> attrs) {
+    if (op_.operands.get().empty() && !given_.empty())
+      fail("{} takes no operands, got {}", op_.name.get(), given_.size());
+    for (const nb::object& object : given_) note_tensor(object);
+    std::vector<TensorType> types;
+    for (size_t i = 0; i < given_.size(); ++i) types.push_back(type(i));
+    std::vector<const TensorType*> pointers;
+    for (size_t i = 0; i < types.size(); ++i) pointers.push_back(given_[i].is_none() ? nullptr : &types[i]);
+    infer(op_, pointers, attrs);
+  }
 
   std::vector<ValueRef> refs() {
-    for (const nb::object& object : given_) note_type(object);
     std::vector<ValueRef> refs;
-    for (size_t i = 0; i < given_.size(); ++i) refs.push_back(ref(given_[i], definition(i)));
+    for (size_t i = 0; i < given_.size(); ++i) refs.push_back(ref(i));
     return refs;
   }
 
  private:
-  const OperandDef& definition(size_t i) const {
-    const auto& operands = op_.operands.get();
-    if (operands.empty()) fail("{} takes no operands, got {}", op_.name.get(), given_.size());
-    return operands[std::min(i, operands.size() - 1)];
-  }
-
   // Numbers take their dtype from the tensors beside them.
-  void note_type(const nb::object& object) {
-    if (is_value(object)) beside_.push_back(graph_->type(ref_of(*graph_, object, op_.name.get())));
-    if (!is_value(object) && !is_number(object) && !nb::isinstance<Expr>(object) && !object.is_none()) {
-      beside_.push_back(type_of(tensor_from(object, fmt::format("an operand of {}", op_.name.get()))));
+  void note_tensor(const nb::object& object) {
+    Tensor array;
+    if (is_value(object)) {
+      beside_.push_back(graph_.type(ref_of(graph_, object, op_.name.get())));
+    } else if (!is_number(object) && !nb::isinstance<Expr>(object) && !object.is_none()) {
+      array = tensor_from(object, fmt::format("an operand of {}", op_.name.get()));
+      beside_.push_back(type_of(array));
     }
+    arrays_.push_back(std::move(array));
   }
 
   DType dtype_beside(DType number) const {
@@ -60,24 +68,36 @@ class Operands {
     return category(number) <= category(dtype) ? dtype : number;
   }
 
-  ValueRef ref(const nb::object& object, const OperandDef& def) {
+  TensorType type(size_t position) const {
+    const nb::object& object = given_[position];
     if (object.is_none()) return {};
-    if (is_value(object)) return ref_of(*graph_, object, op_.name.get());
-    if (is_number(object)) {
-      return builder_.constant(tensor_from_number(object, dtype_beside(dtype_of_number(object)))).ref();
-    }
+    if (is_value(object)) return graph_.type(ref_of(graph_, object, op_.name.get()));
+    if (is_number(object)) return type_of(number(object));
+    if (nb::isinstance<Expr>(object)) return {dtype_beside(DType::kI64), {}};
+    return type_of(arrays_[position]);
+  }
+
+  Tensor number(const nb::object& object) const {
+    return tensor_from_number(object, dtype_beside(dtype_of_number(object)));
+  }
+
+  ValueRef ref(size_t position) {
+    const nb::object& object = given_[position];
+    if (object.is_none()) return {};
+    if (is_value(object)) return ref_of(graph_, object, op_.name.get());
+    if (is_number(object)) return builder_.constant(number(object)).ref();
     if (nb::isinstance<Expr>(object)) {
       return builder_.full(nb::cast<Expr>(object), {}, dtype_beside(DType::kI64)).ref();
     }
-    const Tensor tensor = tensor_from(object, fmt::format("operand '{}' of {}", def.name, op_.name.get()));
-    return builder_.constant(tensor.copy()).ref();
+    return builder_.constant(arrays_[position].copy()).ref();
   }
 
-  const std::shared_ptr<Graph>& graph_;
+  Graph& graph_;
   const OpDef& op_;
   Builder builder_;
   std::vector<nb::object> given_;
-  std::vector<TensorType> beside_;
+  std::vector<Tensor> arrays_;      // of those operands that are arrays
+  std::vector<TensorType> beside_;  // of those that are Values or arrays
 };
 
 void add_operands(Operands& operands, const OpDef& op, const nb::args& args, nb::dict& named) {
@@ -226,8 +246,7 @@ class Indexer {
     const bool outside =
         start.is_constant() && (start.constant() < 0 || (size.is_constant() && start.constant() >= size.constant()));
     if (outside) {
-      fail("index {} is out of range for dimension {} of {}", nb::cast<std::string>(nb::str(item)), dim_,
-           to_string(value_.type()));
+      fail("index {} is out of range for dimension {} of {}", text_of(item), dim_, to_string(value_.type()));
     }
     value_ = builder_.slice(value_, dim_, start, start + 1);
     ++dim_;
@@ -296,11 +315,12 @@ ValueRef ref_of(const Graph& graph, nb::handle value, std::string_view what) {
 }
 
 nb::object add_op(const std::shared_ptr<Graph>& graph, const OpDef& op, const nb::args& args, const nb::kwargs& named) {
-  Operands operands(graph, op);
+  Operands operands(*graph, op);
   nb::dict rest;
   rest.update(named);
   add_operands(operands, op, args, rest);
   std::vector<Attr> attrs = complete_attrs(op, attrs_from(op, rest));
+  operands.check(attrs);
   const NodeRef node = graph->add_node(op, operands.refs(), std::move(attrs), python_location());
   const std::vector<ValueRef>& results = graph->node(node).results;
   return results.size() == 1 ? to_python(graph, results[0]) : nb::object(to_python(graph, results));
@@ -327,7 +347,8 @@ void bind_value(nb::module_& module) {
   bind_operators(type);
   type.def(
       "__getitem__", [](const GraphValue& self, nb::handle key) { return Indexer(self).get(key); },
-      nb::sig("def __getitem__(self, key: Any) -> Value"), "Integers, slices with a positive step, None and '...'.");
+      nb::arg("key").none(), nb::sig("def __getitem__(self, key: Any) -> Value"),
+      "Integers, slices with a positive step, None and '...'.");
   type.def("__bool__", [](const GraphValue& self) -> bool {
     fail("{} has no truth value before the graph runs: use tenon.ops.where", describe(self));
   });

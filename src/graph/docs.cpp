@@ -5,7 +5,8 @@
 namespace tenon {
 namespace {
 
-// ---- describing --------------------------------------------------------------------------------------------------------
+// ---- describing
+// --------------------------------------------------------------------------------------------------------
 
 std::string dtypes_text(DTypeSet set) {
   if (set == kAny) return "any";
@@ -18,10 +19,14 @@ std::string dtypes_text(DTypeSet set) {
 
 std::string arity_text(Arity arity) {
   switch (arity) {
-    case Arity::kOne: return "";
-    case Arity::kOptional: return "optional";
-    case Arity::kVariadic: return "any number";
-    case Arity::kVariadicOptional: return "any number, each optional";
+    case Arity::kOne:
+      return "";
+    case Arity::kOptional:
+      return "optional";
+    case Arity::kVariadic:
+      return "any number";
+    case Arity::kVariadicOptional:
+      return "any number, each optional";
   }
   return "?";
 }
@@ -50,12 +55,13 @@ std::string signature(const OpDef& op) {
   return text + " -> " + join(op.results, ", ", [](std::string_view name) { return std::string(name); });
 }
 
-// A full stop that a blank or the end follows; "e.g. x" is not the end of a sentence.
+// A full stop that a blank or the end follows, but not that of "e.g." or "...".
 size_t end_of_sentence(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const bool ends = text[i] == '.' && (i + 1 == text.size() || text[i + 1] == ' ' || text[i + 1] == '\n');
     const std::string_view before = text.substr(0, i);
-    if (ends && !before.ends_with("e.g") && !before.ends_with("i.e")) return i + 1;
+    const bool abbreviates = before.ends_with("e.g") || before.ends_with("i.e") || before.ends_with('.');
+    if (ends && (!abbreviates || i + 1 == text.size())) return i + 1;
   }
   return text.size();
 }
@@ -72,7 +78,8 @@ std::string gradient_text(const Gradient& gradient) {
   return std::holds_alternative<ByExpansion>(gradient) ? "by expansion" : "yes";
 }
 
-// ---- Markdown ----------------------------------------------------------------------------------------------------------
+// ---- Markdown
+// ----------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> families_of(const std::vector<OpDoc>& docs) {
   std::vector<std::string> families;
@@ -110,6 +117,7 @@ std::string attrs_markdown(const std::vector<AttrDoc>& attrs) {
 std::string op_markdown(const OpDoc& op) {
   std::string text = fmt::format("### {}\n\n`{}`\n\n{}\n\n", op.name, op.signature, op.doc);
   text += operands_markdown(op.operands) + attrs_markdown(op.attrs);
+  text += fmt::format("- results: `{}`\n", fmt::join(op.results, "`, `"));
   text += fmt::format("- {}; gradient: {}\n", op.composite ? "composite" : "primitive", op.gradient);
   return text + (op.torch.empty() ? "- no PyTorch peer: " + op.no_torch : "- PyTorch: `" + op.torch + "`") + "\n\n";
 }
@@ -121,7 +129,8 @@ std::string contents_markdown(const std::vector<OpDoc>& docs) {
     for (const OpDoc& doc : docs) {
       if (doc.family == family) links.push_back(fmt::format("[{}](#{})", doc.name, doc.name));
     }
-    text += fmt::format("| [{}](#{}-ops) | {} |\n", family, family, join(links, " ", [](const std::string& link) { return link; }));
+    text += fmt::format("| [{}](#{}-ops) | {} |\n", family, family,
+                        join(links, " ", [](const std::string& link) { return link; }));
   }
   return text + "\n";
 }

@@ -24,9 +24,9 @@ struct Code {
   std::string_view code;  // without the byte order
 };
 
-constexpr std::array kCodes = {Code{DType::kF64, "f8"}, Code{DType::kF32, "f4"}, Code{DType::kF16, "f2"},
+constexpr std::array kCodes = {Code{DType::kF64, "f8"},  Code{DType::kF32, "f4"}, Code{DType::kF16, "f2"},
                                Code{DType::kBF16, "V2"}, Code{DType::kI64, "i8"}, Code{DType::kI32, "i4"},
-                               Code{DType::kI16, "i2"}, Code{DType::kI8, "i1"}, Code{DType::kU8, "u1"},
+                               Code{DType::kI16, "i2"},  Code{DType::kI8, "i1"},  Code{DType::kU8, "u1"},
                                Code{DType::kBool, "b1"}};
 
 struct Header {
@@ -36,7 +36,8 @@ struct Header {
   Sizes shape;
 };
 
-// ---- reading -----------------------------------------------------------------------------------------------------------
+// ---- reading
+// -----------------------------------------------------------------------------------------------------------
 
 // The header is a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class HeaderParser {
@@ -85,8 +86,11 @@ class HeaderParser {
     const std::string_view descr = quoted("a dtype");
     const auto known = std::ranges::find(kCodes, descr.substr(std::min<size_t>(1, descr.size())), &Code::code);
     if (known == kCodes.end() || std::string_view("<>|=").find(descr[0]) == std::string_view::npos) {
-      fail("dtype '{}' is not supported; cast the array to float64, float32, float16, bfloat16 (of ml_dtypes), int64, int32, "
-           "int16, int8, uint8 or bool", descr);
+      fail(
+          "dtype '{}' is not supported; cast the array to float64, float32, float16, bfloat16 (of ml_dtypes), int64, "
+          "int32, "
+          "int16, int8, uint8 or bool",
+          descr);
     }
     header_.dtype = known->dtype;
     header_.big_endian = descr[0] == '>';
@@ -134,7 +138,9 @@ Parts split(Bytes file) {
   for (size_t i = 0; i < width; ++i) length |= static_cast<size_t>(file[kFixed + i]) << (8 * i);
   if (length > kLongestHeader) fail("the .npy header of {} bytes is too long", length);
   const Bytes rest = file.subspan(kFixed + width);
-  if (length > rest.size()) fail("the .npy header is cut off: it has {} bytes, and the file has {} more", length, rest.size());
+  if (length > rest.size()) {
+    fail("the .npy header is cut off: it has {} bytes, and the file has {} more", length, rest.size());
+  }
   return {text_of(rest.first(length)), rest.subspan(length)};
 }
 
@@ -215,7 +221,8 @@ auto read_with(const std::string& path, Parse parse_content) {
   }
 }
 
-// ---- writing -----------------------------------------------------------------------------------------------------------
+// ---- writing
+// -----------------------------------------------------------------------------------------------------------
 
 std::string descr_of(DType dtype) {
   const auto code = std::ranges::find(kCodes, dtype, &Code::dtype);
@@ -230,8 +237,8 @@ std::string tuple_of(const Sizes& shape) {
 }
 
 std::string header_of(const Tensor& tensor) {
-  std::string dictionary = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr_of(tensor.dtype()),
-                                       tuple_of(tensor.shape()));
+  std::string dictionary = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}",
+                                       descr_of(tensor.dtype()), tuple_of(tensor.shape()));
   const size_t fixed = kMagic.size() + 4;
   const size_t total = (fixed + dictionary.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
   dictionary.resize(total - fixed - 1, ' ');

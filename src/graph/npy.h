@@ -1,10 +1,11 @@
 // NumPy's files: .npy holds one array, .npz a zip archive of them.
 //
-// The dtypes are NumPy's of the same name. NumPy has no bf16: it is stored as two-byte void ("<V2"), which is how ml_dtypes
-// stores it, so that np.load(path).view(ml_dtypes.bfloat16) reads it, and what such an array saves is read here.
+// The dtypes are NumPy's of the same name. NumPy has no bf16: it is stored as two-byte void ("<V2"), which is how
+// ml_dtypes stores it, so that np.load(path).view(ml_dtypes.bfloat16) reads it, and what such an array saves is read
+// here.
 //
-// Files are not trusted. A malformed one is an error that names the file, and reading takes no more memory than the file is
-// large. An aligned array of this machine's byte order is used in place, in a private mapping of the file.
+// Files are not trusted. A malformed one is an error that names the file, and reading takes no more memory than the
+// file is large. An aligned array of this machine's byte order is used in place, in a private mapping of the file.
 #pragma once
 
 #include <string>

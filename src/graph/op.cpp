@@ -63,6 +63,12 @@ void check_operands(const OpDef& op, const std::vector<const TensorType*>& types
   }
 }
 
+void check_sizes(const TensorType& type) {
+  for (const Expr& size : type.shape) {
+    if (size.is_constant() && size.constant() < 0) fail("the result {} has a negative size", to_string(type));
+  }
+}
+
 // Lets a caller write an int where an expression or a real is meant.
 Attr coerce(Attr attr, AttrKind kind) {
   if (const auto* integer = std::get_if<int64_t>(&attr)) {
@@ -155,7 +161,9 @@ std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorTyp
   check_operands(op, types);
   InferContext context(op, types, attrs, facts);
   try {
-    return op.infer.get()(context);
+    std::vector<TensorType> results = op.infer.get()(context);
+    for (const TensorType& type : results) check_sizes(type);
+    return results;
   } catch (const Error& error) {
     fail("{}: {}", op.name.get(), error.diagnostic().message);
   }

@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "support/checked.h"
 #include "support/cursor.h"
+#include "support/text.h"
 
 namespace tenon {
 namespace {
@@ -35,7 +36,7 @@ class Parser {
   Parser(std::string_view text, std::string file) : cursor_(text, {std::move(file), 1, 1}) {}
 
   Graph parse() {
-    cursor_.expect("graph");
+    if (!cursor_.accept_word("graph")) cursor_.expected("'graph'");
     graph_ = Graph(std::string(cursor_.identifier("the graph's name")));
     parse_inputs();
     cursor_.expect("{");
@@ -88,11 +89,10 @@ class Parser {
   }
 
   void parse_statement() {
-    if (cursor_.at_end()) cursor_.fail("expected 'return' before the end of the text");
     if (cursor_.peek() == '%') return parse_definition();
     if (cursor_.accept_word("symbol")) return parse_symbol();
     if (cursor_.accept_word("update")) return parse_update();
-    cursor_.fail("expected '%value = ...', 'symbol', 'update' or 'return'");
+    cursor_.expected("'%value = ...', 'symbol', 'update' or 'return'");
   }
 
   void parse_outputs() {
@@ -107,7 +107,7 @@ class Parser {
   void parse_symbol() {
     const Location where = cursor_.here();
     const Symbol symbol = located(where, [&] { return Symbol(cursor_.identifier("a symbol")); });
-    if (!cursor_.accept_word("in")) cursor_.fail("expected 'in [low, high]'");
+    if (!cursor_.accept_word("in")) cursor_.expected("'in [low, high]'");
     cursor_.expect("[");
     const int64_t low = cursor_.accept("-inf") ? symbolic::Interval::all().low : cursor_.integer("the lower bound");
     cursor_.expect(",");
@@ -161,29 +161,36 @@ class Parser {
   Tensor parse_constant(const TensorType& type) {
     const Location where = cursor_.here();
     if (!is_static(type.shape)) fail_at(where, "a constant cannot have the symbolic type {}", to_string(type));
-    const Sizes shape = evaluate(type.shape, {});
+    Sizes shape = evaluate(type.shape, {});
     const int64_t count = located(where, [&] { return element_count(shape); });
-    if (count > kLargestConstant) fail_at(where, "a constant of {} elements is too large: use a parameter or full", count);
-    Tensor tensor = located(where, [&] { return Tensor::zeros(type.dtype, shape); });
-    if (!cursor_.accept("[")) {
-      if (count == 0) cursor_.fail("expected '[]' for a constant without elements");
-      parse_element(tensor, 0);
-      for (int64_t i = 1; i < count; ++i) copy_element(tensor, 0, i);
-      return tensor;
+    if (count > kLargestConstant) {
+      fail_at(where, "a constant of {} elements is too large: use a parameter or full", count);
     }
+    if (cursor_.accept("[")) return parse_elements(type, std::move(shape), count, where);
+    if (count == 0) cursor_.expected("'[]' for a constant without elements");
+    // One value for all elements is held once, whatever the shape says.
+    Tensor element = Tensor::zeros(type.dtype, {});
+    parse_element(element, 0);
+    Sizes strides(shape.size(), 0);
+    return Tensor::borrow(type.dtype, std::move(shape), std::move(strides), element.data(), element.owner());
+  }
+
+  Tensor parse_elements(const TensorType& type, Sizes shape, int64_t count, const Location& where) {
+    // Before memory is taken: each element has a character at least.
+    if (count > static_cast<int64_t>(cursor_.remaining())) {
+      fail_at(where, "the element count of {} is {}, but fewer are given", to_string(type), count);
+    }
+    Tensor tensor = Tensor::zeros(type.dtype, std::move(shape));
     int64_t given = 0;
     while (!cursor_.accept("]")) {
       if (given > 0) cursor_.expect(",");
-      if (given == count) cursor_.fail("{} has {} elements, but more are given", to_string(type), count);
+      if (given == count) cursor_.fail("the element count of {} is {}, but more are given", to_string(type), count);
       parse_element(tensor, given++);
     }
-    if (given != count) fail_at(where, "{} has {} elements, but {} are given", to_string(type), count, given);
+    if (given != count) {
+      fail_at(where, "the element count of {} is {}, but {} are given", to_string(type), count, given);
+    }
     return tensor;
-  }
-
-  static void copy_element(Tensor& tensor, int64_t from, int64_t to) {
-    const int64_t size = size_of(tensor.dtype());
-    std::memcpy(tensor.data() + to * size, tensor.data() + from * size, static_cast<size_t>(size));
   }
 
   void parse_element(Tensor& tensor, int64_t offset) {
@@ -201,7 +208,11 @@ class Parser {
     }
     if (text == "nan" && cursor_.accept("(")) return parse_nan_bits(tensor, offset);
     if (dtype == DType::kF64) return tensor.set_real(offset, parse_number<double>(text, where));
-    tensor.set_real(offset, parse_number<float>(text, where));
+    const auto value = parse_number<float>(text, where);
+    tensor.set_real(offset, value);
+    if (std::isinf(tensor.real(offset)) && !std::isinf(value)) {
+      fail_at(where, "{} does not fit {}", text, name_of(dtype));
+    }
   }
 
   void parse_nan_bits(Tensor& tensor, int64_t offset) {
@@ -228,7 +239,8 @@ class Parser {
     });
     const std::vector<ValueRef> results = graph_.node(node).results;
     if (results.size() != targets.size()) {
-      fail_at(targets[0].where, "{} has {} results, but {} are named", op_name, results.size(), targets.size());
+      const std::string given = targets.size() == 1 ? "1 value is" : fmt::format("{} values are", targets.size());
+      fail_at(targets[0].where, "{} named, but {} gives {}", given, op_name, results.size());
     }
     for (size_t i = 0; i < results.size(); ++i) define(targets[i], results[i]);
   }
@@ -258,6 +270,10 @@ class Parser {
       const AttrDef* def = op.attr_named(name);
       if (!def) located(where, [&] { return complete_attrs(op, {{name, None{}}}); });  // throws: says which there are
       check(def != nullptr, "an unknown attribute passed");
+      const auto has_name = [&](const auto& attr) { return attr.first == name; };
+      if (std::ranges::any_of(named, has_name)) {
+        fail_at(where, "{}: attribute '{}' is given twice", op.name.get(), name);
+      }
       cursor_.expect("=");
       named.emplace_back(name, parse_attr(def->kind));
     } while (cursor_.accept(","));
@@ -270,17 +286,17 @@ class Parser {
       case AttrKind::kBool:
         if (cursor_.accept_word("true")) return true;
         if (cursor_.accept_word("false")) return false;
-        cursor_.fail("expected true or false");
+        cursor_.expected("true or false");
       case AttrKind::kInt: return cursor_.integer("an integer");
       case AttrKind::kReal: return parse_real();
       case AttrKind::kString: return cursor_.string("a text");
       case AttrKind::kDType: return parse_dtype();
       case AttrKind::kExpr:
-      case AttrKind::kSymbol: return parse_expr(",}");
+      case AttrKind::kSymbol: return symbolic::parse(cursor_);
       case AttrKind::kScalar: return parse_scalar();
       case AttrKind::kInts: return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
       case AttrKind::kReals: return parse_list<double>([&] { return parse_real(); });
-      case AttrKind::kExprs: return parse_list<Expr>([&] { return parse_expr(",]"); });
+      case AttrKind::kExprs: return parse_list<Expr>([&] { return symbolic::parse(cursor_); });
     }
     return None{};
   }
@@ -291,12 +307,14 @@ class Parser {
   }
 
   Attr parse_scalar() {
-    const Location where = cursor_.here();
-    const std::string_view text = cursor_.until(",}");
-    const size_t end = text.find_last_not_of(" \t\r");
-    const std::string_view trimmed = text.substr(0, end + 1);
-    if (looks_real(trimmed)) return parse_number<double>(trimmed, where);
-    return expr_from(trimmed, where);
+    if (real_is_next()) return parse_real();
+    return symbolic::parse(cursor_);
+  }
+
+  bool real_is_next() {
+    const char next = cursor_.peek();
+    const bool starts_number = is_identifier(std::string{'_', next}) || next == '-';
+    return starts_number && looks_real(Cursor(cursor_).number("a number"));
   }
 
   template <class T, class Item>
@@ -310,18 +328,6 @@ class Parser {
     return items;
   }
 
-  static Expr expr_from(std::string_view text, const Location& where) {
-    Result<Expr> expr = symbolic::parse(text);
-    if (expr.ok()) return *expr;
-    const Location inner = expr.diagnostic().where;
-    fail_at({where.file, where.line, where.column + std::max(inner.column - 1, 0)}, "{}", expr.diagnostic().message);
-  }
-
-  Expr parse_expr(std::string_view stops) {
-    const Location where = cursor_.here();
-    return expr_from(cursor_.until(stops), where);
-  }
-
   DType parse_dtype() {
     const Location where = cursor_.here();
     const std::string_view name = cursor_.identifier("a dtype");
@@ -332,7 +338,7 @@ class Parser {
 
   TensorType parse_type() {
     TensorType type{parse_dtype(), {}};
-    type.shape = parse_list<Expr>([&] { return parse_expr(",]"); });
+    type.shape = parse_list<Expr>([&] { return symbolic::parse(cursor_); });
     return type;
   }
 
@@ -361,8 +367,16 @@ class Parser {
     const Location where = cursor_.here();
     const std::string name = value_name();
     const auto found = values_.find(name);
-    if (found == values_.end()) fail_at(where, "%{} is not defined", name);
+    if (found == values_.end()) fail_at(where, "%{} is not defined{}", name, nearest_value(name));
     return found->second;
+  }
+
+  std::string nearest_value(std::string_view name) const {
+    if (name.size() < 3) return "";  // every other short name is near
+    std::vector<std::string_view> names;
+    for (const auto& [known, value] : values_) names.push_back(known);
+    std::ranges::sort(names);
+    return did_you_mean(name, names);
   }
 
   void define(const Target& target, ValueRef value) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -34,6 +35,7 @@ std::string element_to_string(const Tensor& tensor, int64_t offset) {
 
 bool is_splat(const Tensor& tensor) {
   if (tensor.numel() == 0) return false;
+  if (std::ranges::all_of(tensor.strides(), [](int64_t stride) { return stride == 0; })) return true;
   bool same = true;
   for (int64_t i = 1; i < tensor.numel() && same; ++i) {
     same = element_bits(tensor, tensor.offset(i)) == element_bits(tensor, tensor.offset(0));

@@ -1,5 +1,7 @@
 #include "graph/tensor.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -11,7 +13,14 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
+// Linux would grant more than there is, and kill the process that uses it.
+int64_t physical_memory() {
+  static const int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
 std::shared_ptr<void> allocate_zeroed(int64_t bytes) {
+  if (bytes > physical_memory()) fail("out of memory: a tensor needs {} bytes, the machine has {}", bytes, physical_memory());
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;  // never zero bytes
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) fail("out of memory: a tensor needs {} bytes", bytes);
@@ -44,7 +53,6 @@ Sizes contiguous_strides(std::span<const int64_t> shape) {
 
 Tensor Tensor::zeros(DType dtype, Sizes shape) {
   const int64_t bytes = checked_mul(element_count(shape), size_of(dtype));
-  if (bytes > kInt64Max - static_cast<int64_t>(kAlignment)) fail("a tensor of {} bytes is too large", bytes);
   auto memory = allocate_zeroed(bytes);
   Sizes strides = contiguous_strides(shape);
   return borrow(dtype, std::move(shape), std::move(strides), memory.get(), memory);

@@ -63,6 +63,10 @@ symbolic::Ranges Facts::ranges_of(const Expr& a, const Expr& b) const {
 
 bool Facts::equal(const Expr& a, const Expr& b) const { return a == b || provably_equal(a, b, ranges_of(a, b)); }
 
+bool Facts::equal(std::span<const Expr> a, std::span<const Expr> b) const {
+  return std::ranges::equal(a, b, [&](const Expr& left, const Expr& right) { return equal(left, right); });
+}
+
 bool Facts::less_equal(const Expr& a, const Expr& b) const {
   using symbolic::Kind;
   if (provably_less_equal(a, b, ranges_of(a, b))) return true;

@@ -26,7 +26,7 @@ struct TensorType {
 
 std::string to_string(std::span<const Expr> shape);  // "[N, 784]"
 inline std::string to_string(const Shape& shape) { return to_string(std::span<const Expr>(shape)); }
-std::string to_string(const TensorType& type);       // "f32[N, 784]"
+std::string to_string(const TensorType& type);  // "f32[N, 784]"
 
 TensorType type_of(const Tensor& tensor);
 Shape to_shape(std::span<const int64_t> sizes);
@@ -43,6 +43,7 @@ class Facts {
 
   // True when it is proven; false is "unknown".
   bool equal(const Expr& a, const Expr& b) const;
+  bool equal(std::span<const Expr> a, std::span<const Expr> b) const;  // and of the same rank
   bool less_equal(const Expr& a, const Expr& b) const;
 
   // Without what is proven not to matter.

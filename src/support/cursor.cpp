@@ -19,7 +19,7 @@ int hex_digit(char c) {
 
 }  // namespace
 
-void Cursor::advance(size_t count) {
+void Cursor::move(size_t count) {
   for (const size_t end = position_ + count; position_ < end; ++position_) {
     if (text_[position_] == '\n') {
       ++here_.line;
@@ -30,12 +30,18 @@ void Cursor::advance(size_t count) {
   }
 }
 
+void Cursor::advance(size_t count) {
+  move(count);
+  last_line_ = here_.line;
+  last_column_ = here_.column;
+}
+
 void Cursor::skip_blank() {
   while (position_ < text_.size()) {
     if (is_blank(text_[position_])) {
-      advance(1);
+      move(1);
     } else if (text_[position_] == '#') {
-      while (position_ < text_.size() && text_[position_] != '\n') advance(1);
+      while (position_ < text_.size() && text_[position_] != '\n') move(1);
     } else {
       return;
     }
@@ -45,6 +51,12 @@ void Cursor::skip_blank() {
 Location Cursor::here() {
   skip_blank();
   return here_;
+}
+
+Location Cursor::next_place() {
+  skip_blank();
+  if (position_ < text_.size()) return here_;
+  return {here_.file, last_line_, last_column_};
 }
 
 bool Cursor::at_end() {
@@ -73,8 +85,13 @@ bool Cursor::accept(std::string_view token) {
   return true;
 }
 
+void Cursor::expected(std::string_view what) {
+  skip_blank();
+  fail("expected {}, got {}", what, next_token());
+}
+
 void Cursor::expect(std::string_view token) {
-  if (!accept(token)) fail("expected '{}', got {}", token, next_token());
+  if (!accept(token)) expected(fmt::format("'{}'", token));
 }
 
 bool Cursor::accept_word(std::string_view word) {
@@ -86,12 +103,12 @@ bool Cursor::accept_word(std::string_view word) {
 }
 
 std::string_view Cursor::identifier(std::string_view what) {
-  if (!is_letter(peek())) fail("expected {}, got {}", what, next_token());
+  if (!is_letter(peek())) expected(what);
   return name(what);
 }
 
 std::string_view Cursor::name(std::string_view what) {
-  if (!is_name_part(peek())) fail("expected {}, got {}", what, next_token());
+  if (!is_name_part(peek())) expected(what);
   const size_t start = position_;
   size_t end = start;
   while (end < text_.size() && is_name_part(text_[end])) ++end;
@@ -105,40 +122,41 @@ int64_t Cursor::integer(std::string_view what) {
   const char* begin = text_.data() + position_;
   const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
   if (error == std::errc::result_out_of_range) fail("{} does not fit 64 bits", what);
-  if (error != std::errc()) fail("expected {}, got {}", what, next_token());
+  if (error != std::errc()) expected(what);
   advance(static_cast<size_t>(end - begin));
   return value;
 }
 
 std::string Cursor::string(std::string_view what) {
-  if (peek() != '"') fail("expected {} in quotes, got {}", what, next_token());
+  if (peek() != '"') expected(fmt::format("{} in quotes", what));
+  const Location start = here_;
   advance(1);
   std::string value;
   while (true) {
-    if (position_ == text_.size() || text_[position_] == '\n') fail("{} lacks its closing quote", what);
+    if (position_ == text_.size() || text_[position_] == '\n') fail_at(start, "{} lacks its closing quote", what);
     const char c = text_[position_];
-    advance(1);
-    if (c == '"') return value;
-    if (c != '\\') {
-      value += c;
+    if (c == '\\') {
+      value += escaped(what);
       continue;
     }
-    const char escaped = position_ < text_.size() ? text_[position_] : '\0';
-    if (escaped == 'n') {
-      value += '\n';
-    } else if (escaped == 't') {
-      value += '\t';
-    } else if (escaped == '"' || escaped == '\\') {
-      value += escaped;
-    } else if (escaped == 'x' && position_ + 2 < text_.size() && hex_digit(text_[position_ + 1]) >= 0 &&
-               hex_digit(text_[position_ + 2]) >= 0) {
-      value += static_cast<char>(hex_digit(text_[position_ + 1]) * 16 + hex_digit(text_[position_ + 2]));
-      advance(2);
-    } else {
-      fail("unknown escape '\\' in {}: use \\\" \\\\ \\n \\t or \\xHH", what);
-    }
     advance(1);
+    if (c == '"') return value;
+    value += c;
   }
+}
+
+// The character that the escape at the cursor stands for.
+char Cursor::escaped(std::string_view what) {
+  const std::string_view rest = text_.substr(position_, 4);
+  const Location start = here_;
+  const auto take = [&](size_t count, char c) { return advance(count), c; };
+  const char kind = rest.size() > 1 ? rest[1] : '\0';
+  if (kind == 'n') return take(2, '\n');
+  if (kind == 't') return take(2, '\t');
+  if (kind == '"' || kind == '\\') return take(2, kind);
+  const bool hex = kind == 'x' && rest.size() == 4 && hex_digit(rest[2]) >= 0 && hex_digit(rest[3]) >= 0;
+  if (hex) return take(4, static_cast<char>(hex_digit(rest[2]) * 16 + hex_digit(rest[3])));
+  fail_at(start, "unknown escape in {}: use \\\" \\\\ \\n \\t or \\xHH", what);
 }
 
 std::string_view Cursor::until(std::string_view stops) {
@@ -162,7 +180,7 @@ std::string_view Cursor::number(std::string_view what) {
   const size_t start = position_;
   size_t end = start;
   while (end < text_.size() && (is_name_part(text_[end]) || text_[end] == '-' || text_[end] == '+')) ++end;
-  if (end == start) fail("expected {}, got {}", what, next_token());
+  if (end == start) expected(what);
   advance(end - start);
   return text_.substr(start, end - start);
 }

@@ -12,7 +12,8 @@ namespace tenon {
 class Cursor {
  public:
   // `start` is where the text begins in its file.
-  explicit Cursor(std::string_view text, Location start = {"", 1, 1}) : text_(text), here_(std::move(start)) {}
+  explicit Cursor(std::string_view text, Location start = {"", 1, 1})
+      : text_(text), here_(std::move(start)), last_line_(here_.line), last_column_(here_.column) {}
 
   // Where the next token begins: blanks, newlines and # comments are skipped.
   Location here();
@@ -32,19 +33,28 @@ class Cursor {
   // A number or word, as far as it goes: [A-Za-z0-9_.+-]+
   std::string_view number(std::string_view what);
 
+  size_t remaining() const { return text_.size() - position_; }  // characters
+
+  // Both fail at the next token; at the end of the text, right after the last one.
+  [[noreturn]] void expected(std::string_view what);  // "expected {what}, got 'x'"
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-    throw Error({fmt::format(format, std::forward<Args>(args)...), here()});
+    throw Error({fmt::format(format, std::forward<Args>(args)...), next_place()});
   }
 
  private:
   void skip_blank();
-  void advance(size_t count);
+  void move(size_t count);
+  void advance(size_t count);  // over a token
+  Location next_place();
+  char escaped(std::string_view what);
   std::string next_token() const;  // for messages
 
   std::string_view text_;
   size_t position_ = 0;
   Location here_;
+  int last_line_;  // where the last token ended
+  int last_column_;
 };
 
 }  // namespace tenon

@@ -27,8 +27,8 @@ struct FileContent {
 Result<FileContent> read_file(const std::string& path);
 Result<FileContent> read_descriptor(int descriptor, const std::string& name);
 
-// Writes the pieces one after the other. A regular file is replaced in one step: whoever reads it sees the old content or
-// the new one, and a failure leaves the old one.
+// Writes the pieces one after the other. A regular file is replaced in one step: whoever reads it sees the old content
+// or the new one, and a failure leaves the old one.
 Status write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 Status write_file(const std::string& path, std::string_view text);
 

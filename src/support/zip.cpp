@@ -26,7 +26,8 @@ constexpr uint16_t kFirstZip64Version = 45;
 constexpr uint16_t kDosEpoch = 0x21;  // the first of January 1980: an archive of the same data is the same bytes
 constexpr uint32_t kIn64 = 0xffffffff;
 
-// ---- reading -----------------------------------------------------------------------------------------------------------
+// ---- reading
+// -----------------------------------------------------------------------------------------------------------
 
 template <class T>
 T little_endian(Bytes bytes, uint64_t at) {
@@ -98,7 +99,9 @@ void read_zip64(Bytes extra, Record& record) {
 
 Record read_record(Bytes archive, uint64_t at) {
   const Bytes fixed = part(archive, at, kDirectoryEntrySize, "its directory");
-  if (little_endian<uint32_t>(fixed, 0) != kDirectoryEntry) fail("the zip archive is damaged: its directory is garbled");
+  if (little_endian<uint32_t>(fixed, 0) != kDirectoryEntry) {
+    fail("the zip archive is damaged: its directory is garbled");
+  }
   const auto name_size = little_endian<uint16_t>(fixed, 28);
   const auto extra_size = little_endian<uint16_t>(fixed, 30);
   const auto comment_size = little_endian<uint16_t>(fixed, 32);
@@ -120,9 +123,12 @@ ZipEntry locate(Bytes archive, const Record& record) {
   if (record.method != 0) fail("'{}' in the zip archive is compressed; store it without compression", record.name);
   if (record.size != record.packed_size) fail("the zip archive is damaged: '{}' has two sizes", record.name);
   const Bytes header = part(archive, record.offset, kLocalHeaderSize, "an entry");
-  if (little_endian<uint32_t>(header, 0) != kLocalHeader) fail("the zip archive is damaged: '{}' is not there", record.name);
+  if (little_endian<uint32_t>(header, 0) != kLocalHeader) {
+    fail("the zip archive is damaged: '{}' is not there", record.name);
+  }
   const uint64_t skipped = uint64_t{little_endian<uint16_t>(header, 26)} + little_endian<uint16_t>(header, 28);
-  return {record.name, part(archive, record.offset + kLocalHeaderSize + skipped, record.size, "an entry"), record.crc32};
+  return {record.name, part(archive, record.offset + kLocalHeaderSize + skipped, record.size, "an entry"),
+          record.crc32};
 }
 
 // Entries that share bytes would let a small archive ask for a lot of memory.
@@ -148,7 +154,8 @@ constexpr std::array<uint32_t, 256> kCrcTable = [] {
   return table;
 }();
 
-// ---- writing -----------------------------------------------------------------------------------------------------------
+// ---- writing
+// -----------------------------------------------------------------------------------------------------------
 
 template <class... Fields>
 std::string little_endian_fields(Fields... fields) {
@@ -162,15 +169,15 @@ std::string little_endian_fields(Fields... fields) {
 
 // The sizes always have 64 bits, in the extra field: one form for small and large.
 std::string local_header(const std::string& name, uint64_t size, uint32_t crc32) {
-  return little_endian_fields(kLocalHeader, kFirstZip64Version, kUtf8Name, uint16_t{0}, uint16_t{0}, kDosEpoch, crc32, kIn64,
-                              kIn64, static_cast<uint16_t>(name.size()), uint16_t{20}) +
+  return little_endian_fields(kLocalHeader, kFirstZip64Version, kUtf8Name, uint16_t{0}, uint16_t{0}, kDosEpoch, crc32,
+                              kIn64, kIn64, static_cast<uint16_t>(name.size()), uint16_t{20}) +
          name + little_endian_fields(kZip64Extra, uint16_t{16}, size, size);
 }
 
 std::string directory_entry(const std::string& name, uint64_t size, uint32_t crc32, uint64_t offset) {
-  return little_endian_fields(kDirectoryEntry, kFirstZip64Version, kFirstZip64Version, kUtf8Name, uint16_t{0}, uint16_t{0},
-                              kDosEpoch, crc32, kIn64, kIn64, static_cast<uint16_t>(name.size()), uint16_t{28}, uint16_t{0},
-                              uint16_t{0}, uint16_t{0}, uint32_t{0}, kIn64) +
+  return little_endian_fields(kDirectoryEntry, kFirstZip64Version, kFirstZip64Version, kUtf8Name, uint16_t{0},
+                              uint16_t{0}, kDosEpoch, crc32, kIn64, kIn64, static_cast<uint16_t>(name.size()),
+                              uint16_t{28}, uint16_t{0}, uint16_t{0}, uint16_t{0}, uint32_t{0}, kIn64) +
          name + little_endian_fields(kZip64Extra, uint16_t{24}, size, size, offset);
 }
 
@@ -189,7 +196,9 @@ std::span<const std::byte> bytes_of(const std::string& text) { return std::as_by
 Result<std::vector<ZipEntry>> read_zip(Bytes archive) {
   return capture([&] {
     const Directory directory = find_directory(archive);
-    if (directory.count > archive.size() / kDirectoryEntrySize) fail("the zip archive is damaged: it has too few entries");
+    if (directory.count > archive.size() / kDirectoryEntrySize) {
+      fail("the zip archive is damaged: it has too few entries");
+    }
     std::vector<ZipEntry> entries;
     uint64_t at = directory.offset;
     for (uint64_t i = 0; i < directory.count; ++i) {
@@ -213,7 +222,9 @@ void check_crc(const ZipEntry& entry) {
 }
 
 void ZipWriter::add(std::string name, Pieces data) {
-  if (name.size() > std::numeric_limits<uint16_t>::max()) fail("a name of {} bytes is too long for a zip archive", name.size());
+  if (name.size() > std::numeric_limits<uint16_t>::max()) {
+    fail("a name of {} bytes is too long for a zip archive", name.size());
+  }
   auto entry = std::make_unique<Added>(Added{std::move(name), {}, std::move(data), size_, 0, 0});
   for (const auto& piece : entry->data) {
     entry->size += piece.size();

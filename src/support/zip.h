@@ -12,16 +12,16 @@ namespace tenon {
 
 struct ZipEntry {
   std::string name;
-  Bytes data;           // in the archive
-  uint32_t crc32 = 0;   // what the archive says it is: see check_crc
+  Bytes data;          // in the archive
+  uint32_t crc32 = 0;  // what the archive says it is: see check_crc
 };
 
-// The entries, in the order of the directory. Directories are left out. The archive is not trusted: a malformed one, one
-// with entries that overlap and one with a compressed entry are errors. ZIP64 is understood.
+// The entries, in the order of the directory. Directories are left out. The archive is not trusted: a malformed one,
+// one with entries that overlap and one with a compressed entry are errors. ZIP64 is understood.
 Result<std::vector<ZipEntry>> read_zip(Bytes archive);
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc = 0);  // `crc` continues an earlier one
-void check_crc(const ZipEntry& entry);  // throws an Error when the data is damaged
+void check_crc(const ZipEntry& entry);                                  // throws an Error when the data is damaged
 
 // The pieces of an archive, to be written one after the other. They refer to the data, and to memory of the writer.
 class ZipWriter {

@@ -40,6 +40,10 @@
 
 #include "support/checked.h"
 
+namespace tenon {
+class Cursor;  // support/cursor.h
+}
+
 namespace tenon::symbolic {
 
 // A symbol is its name: two symbols of one name are the same symbol. Names match [A-Za-z_][A-Za-z0-9_.]*.
@@ -115,6 +119,7 @@ Expr product(std::span<const Expr> factors);  // the number of elements of a sha
 // with Python's meaning, and parses back to an equal Expr. `start` is where the text begins in its file.
 std::string to_string(const Expr& expr);
 Result<Expr> parse(std::string_view text, Location start = {"", 1, 1});
+Expr parse(Cursor& cursor);  // as far as the expression goes, in a longer text; throws an Error
 
 // Reads what sympy's `srepr` prints for PyTorch's shape expressions: Integer, Symbol (assumptions are ignored), Add,
 // Mul, Pow with a natural exponent, FloorDiv, CleanDiv, CeilDiv, Mod, PythonMod, ModularIndexing, Max, Min,

@@ -162,15 +162,8 @@ constexpr std::array kQuotients = {BinaryOperator{"//", floordiv}, BinaryOperato
 //   atom:       integer | symbol | ("min" | "max") "(" comparison {"," comparison} ")" | "(" comparison ")"
 class Parser {
  public:
-  Parser(std::string_view text, Location start) : cursor_(text, std::move(start)) {}
+  explicit Parser(Cursor& cursor) : cursor_(cursor) {}
 
-  Expr parse() {
-    Expr expr = comparison();
-    expect_end(cursor_);
-    return expr;
-  }
-
- private:
   Expr comparison() {
     Expr left = sum();
     const auto* found = accept_any(kComparisons);
@@ -183,6 +176,7 @@ class Parser {
     return left;
   }
 
+ private:
   Expr sum() {
     const Location where = cursor_.here();
     std::vector<Expr> terms = {product()};
@@ -253,7 +247,7 @@ class Parser {
     return nullptr;
   }
 
-  Cursor cursor_;
+  Cursor& cursor_;
   uint32_t depth_ = 0;
 };
 
@@ -266,7 +260,14 @@ std::string to_string(const Expr& expr) {
 }
 
 Result<Expr> parse(std::string_view text, Location start) {
-  return capture([&] { return Parser(text, std::move(start)).parse(); });
+  return capture([&] {
+    Cursor cursor(text, std::move(start));
+    Expr expr = parse(cursor);
+    expect_end(cursor);
+    return expr;
+  });
 }
+
+Expr parse(Cursor& cursor) { return Parser(cursor).comparison(); }
 
 }  // namespace tenon::symbolic

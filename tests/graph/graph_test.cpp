@@ -139,8 +139,8 @@ TEST(Tensors, SizesAreChecked) {
             "integer overflow: 1099511627776 * 1099511627776 does not fit 64 bits");
   EXPECT_EQ(message_of([] { (void)element_count(Sizes{-1}); }), "a tensor cannot have the negative size -1");
   EXPECT_EQ(element_count(Sizes{1ll << 40, 0, 1ll << 20}), 0);
-  EXPECT_EQ(message_of([] { (void)Tensor::zeros(DType::kF32, {1ll << 50}); }),
-            "out of memory: a tensor needs 4503599627370496 bytes");
+  const std::string too_large = message_of([] { (void)Tensor::zeros(DType::kF32, {1ll << 50}); });
+  EXPECT_TRUE(too_large.starts_with("out of memory: a tensor needs 4503599627370496 bytes")) << too_large;
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ std::string npy(std::string_view dictionary, std::string_view data, int version 
 }
 
 std::string header(std::string_view descr, std::string_view shape, bool fortran = false) {
-  return fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}\n", descr, fortran ? "True" : "False", shape);
+  return fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}\n", descr, fortran ? "True" : "False",
+                     shape);
 }
 
 std::string error_of(std::string text) {
@@ -134,7 +135,9 @@ TEST_F(Npy, ReadsWhatOtherVersionsWrite) {
     EXPECT_EQ(parse_npy(content_of(npy(header("|i1", "(2,)"), "\1\2", version))).value().integer(1), 2) << version;
   }
   EXPECT_EQ(parse_npy(content_of(npy(header("<i2", "(2L,)"), std::string("\1\0\2\0", 4)))).value().integer(1), 2);
-  EXPECT_EQ(parse_npy(content_of(npy("{\"shape\":(),\"fortran_order\":False,\"descr\":\"|u1\"}", "\7"))).value().integer(0), 7);
+  EXPECT_EQ(
+      parse_npy(content_of(npy("{\"shape\":(),\"fortran_order\":False,\"descr\":\"|u1\"}", "\7"))).value().integer(0),
+      7);
 }
 
 TEST_F(Npy, ReadsAnyTrueByteAsOne) {
@@ -154,7 +157,8 @@ TEST_F(Npy, RejectsFilesThatAreNotNpy) {
   EXPECT_EQ(error_of(std::string("\x93NUMPY\1\0\x10", 9)), "the .npy header is cut off");
   EXPECT_EQ(error_of(std::string("\x93NUMPY\1\0\x10\0{", 11)),
             "the .npy header is cut off: it has 16 bytes, and the file has 1 more");
-  EXPECT_EQ(error_of(std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12)), "the .npy header of 4294967295 bytes is too long");
+  EXPECT_EQ(error_of(std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12)),
+            "the .npy header of 4294967295 bytes is too long");
   EXPECT_EQ(error_of(npy(header("<f4", "()"), "1234", 9)), "version 9 of the .npy format is not supported");
   EXPECT_EQ(error_of(npy(header("<f4", "()"), "1234", 0)), "version 0 of the .npy format is not supported");
 }
@@ -184,7 +188,8 @@ TEST_F(Npy, RejectsMalformedHeaders) {
 
 TEST_F(Npy, SaysWhichDtypesItReads) {
   for (std::string_view descr : {"<u2", "<u4", "<u8", "<c8", "|O", "<U5", "|S5", "<f16", "f4", "", "<V4", "<M8[ns]"}) {
-    EXPECT_THAT(error_of(npy(header(descr, "()"), "")), HasSubstr("is not supported; cast the array to float64")) << descr;
+    EXPECT_THAT(error_of(npy(header(descr, "()"), "")), HasSubstr("is not supported; cast the array to float64"))
+        << descr;
   }
   EXPECT_THAT(error_of(npy("{'descr': [('a', '<f4')], }", "")), HasSubstr("structured arrays are not supported"));
 }
@@ -200,7 +205,8 @@ TEST_F(Npy, RejectsSizesThatDisagreeWithTheFile) {
 TEST_F(Npy, SurvivesEveryPrefixAndEveryChangedByte) {
   const std::string good = npy(header("<f4", "(2, 2)"), std::string(16, 'x'));
   ASSERT_TRUE(parse_npy(content_of(good)).ok());
-  for (size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(parse_npy(content_of(good.substr(0, size))).ok()) << size;
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(parse_npy(content_of(good.substr(0, size))).ok()) << size;
   for (size_t at = 0; at < good.size(); ++at) {
     for (char byte : {'\0', '\xff', '(', '9', '\''}) {
       std::string changed = good;
@@ -210,10 +216,13 @@ TEST_F(Npy, SurvivesEveryPrefixAndEveryChangedByte) {
   }
 }
 
-// ---- .npz --------------------------------------------------------------------------------------------------------------
+// ---- .npz
+// --------------------------------------------------------------------------------------------------------------
 
 TEST_F(Npy, WritesAndReadsArchives) {
-  const NamedTensors tensors = {{"x", counting(DType::kF32, {2, 3})}, {"fc.weight", counting(DType::kI64, {})}, {"none", counting(DType::kBool, {0})}};
+  const NamedTensors tensors = {{"x", counting(DType::kF32, {2, 3})},
+                                {"fc.weight", counting(DType::kI64, {})},
+                                {"none", counting(DType::kBool, {0})}};
   ASSERT_TRUE(write_npz(path("x.npz"), tensors).ok());
   const NamedTensors read = read_npz(path("x.npz")).value();
   ASSERT_EQ(read.size(), tensors.size());

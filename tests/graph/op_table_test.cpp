@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -169,7 +170,8 @@ std::optional<Graph> with_symbolic_sizes(const Sample& sample) {
   for (const Leaf& leaf : sample.graph.leaves()) {
     TensorType type = sample.graph.type(leaf.value);
     for (Expr& size : type.shape) {
-      if (size.is_constant() && size.constant() >= 2 && size.constant() <= 8) size = Symbol(fmt::format("S{}", size.constant()));
+      const bool named = size.is_constant() && size.constant() >= 2 && size.constant() <= 8;
+      if (named) size = Symbol(fmt::format("S{}", size.constant()));
     }
     map[leaf.value] = graph.add_input(leaf.name, type);
   }
@@ -196,6 +198,45 @@ TEST_P(OpTable, SymbolicSizesGiveTheSameResult) {
       EXPECT_TRUE(identical((*direct)[i], (*expected)[i])) << "result " << i;
       EXPECT_TRUE(identical((*expanded)[i], (*expected)[i])) << "result " << i;
     }
+  }
+}
+
+// The gradient of the sum of all results with respect to each f64 input.
+std::vector<Tensor> gradients_of(const Graph& graph, std::vector<Tensor> inputs) {
+  std::vector<ValueRef> wrt;
+  for (ValueRef input : graph.inputs()) {
+    if (graph.type(input).dtype == DType::kF64) wrt.push_back(input);
+  }
+  const std::vector<Tensor> outputs = evaluate(graph, inputs).value();
+  for (const Tensor& output : outputs) {
+    if (!is_float(output.dtype())) continue;
+    Tensor ones = Tensor::zeros(output.dtype(), output.shape());
+    for (int64_t i = 0; i < ones.numel(); ++i) ones.set_real(i, 1);
+    inputs.push_back(ones);
+  }
+  return evaluate(differentiate(graph, wrt).value(), inputs).value();
+}
+
+TEST_P(DifferentiableOps, SymbolicSizesGiveTheSameGradient) {
+  for (const Sample& sample : samples_of(op())) {
+    SCOPED_TRACE(sample.name());
+    const std::optional<Graph> symbolic = with_symbolic_sizes(sample);
+    if (!symbolic || sample.dtype != DType::kF64) continue;
+    const std::vector<Tensor> inputs = inputs_for(sample);
+    const std::vector<Tensor> expected = gradients_of(sample.graph, inputs);
+    const std::vector<Tensor> actual = gradients_of(*symbolic, inputs);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(close(actual[i], expected[i])) << "input " << i;
+  }
+}
+
+// The exceptions take a dimension that must be a number: a key of 2, coordinates of 2, the parts of an unflattened size.
+TEST(OpTableSymbols, AlmostEveryOpTakesSymbolicSizes) {
+  const std::set<std::string_view> exceptions = {"grid_sample", "unflatten", "philox",  "uniform", "normal",
+                                                 "bernoulli",   "dropout",   "randint", "randperm"};
+  for (const OpDef* op : op_table()) {
+    const std::vector<Sample> samples = samples_of(*op);
+    const bool any = std::ranges::any_of(samples, [](const Sample& s) { return with_symbolic_sizes(s).has_value(); });
+    EXPECT_EQ(any, !exceptions.contains(op->name)) << op->name.get();
   }
 }
 

@@ -29,17 +29,17 @@ def run(command, **environment):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("body", snippets("python"))
+@pytest.mark.parametrize("body", list(snippets("python")))
 def test_python_snippet_runs(body):
     run([sys.executable, "-c", body])
 
 
-@pytest.mark.parametrize("body", snippets("sh"))
+@pytest.mark.parametrize("body", list(snippets("sh")))
 def test_shell_snippet_runs(body):
     run(["bash", "-euo", "pipefail", "-c", body])
 
 
-@pytest.mark.parametrize("body", snippets("cpp"))
+@pytest.mark.parametrize("body", list(snippets("cpp")))
 def test_cpp_snippet_is_part_of_an_example(body):
     examples = [textwrap.dedent(part) for file in (ROOT / "examples").glob("*.cpp") for part in parts(file)]
     assert any(body.strip() in part for part in examples)

@@ -38,12 +38,13 @@ struct PlainArchive {
 
   std::string record(const std::string& name) const {
     return "PK\1\2" + field(20, 2) + field(20, 2) + field(flags, 2) + field(method, 2) + field(0, 4) +
-           field(crc32_of(bytes_of(data)), 4) + field(packed_size, 4) + field(size, 4) + field(name.size(), 2) + field(0, 12) +
-           field(offset, 4) + name;
+           field(crc32_of(bytes_of(data)), 4) + field(packed_size, 4) + field(size, 4) + field(name.size(), 2) +
+           field(0, 12) + field(offset, 4) + name;
   }
 
   std::string text() const {
-    const std::string local = "PK\3\4" + field(20, 2) + field(0, 8) + field(0, 12) + field(1, 2) + field(0, 2) + "a" + data;
+    const std::string local =
+        "PK\3\4" + field(20, 2) + field(0, 8) + field(0, 12) + field(1, 2) + field(0, 2) + "a" + data;
     const std::string directory = record("a") + (twin.empty() ? "" : record(twin));
     return local + directory + "PK\5\6" + field(0, 4) + field(count, 2) + field(count, 2) + field(directory.size(), 4) +
            field(local.size(), 4) + field(comment.size(), 2) + comment;

@@ -54,7 +54,7 @@ TEST(SymbolicText, NestsAsDeepAsAnExpressionCan) {
 }
 
 TEST(SymbolicTextError, NamesThePlace) {
-  EXPECT_EQ(error_of("x + "), "shapes.txt:1:5: error: expected an expression, got the end of the text");
+  EXPECT_EQ(error_of("x + "), "shapes.txt:1:4: error: expected an expression, got the end of the text");
   EXPECT_EQ(error_of("x +\n  (y * ]"), "shapes.txt:2:8: error: expected an expression, got ']'");
   EXPECT_EQ(error_of("(x + 1"), "shapes.txt:1:7: error: expected ')', got the end of the text");
   EXPECT_EQ(error_of(""), "shapes.txt:1:1: error: expected an expression, got the end of the text");

@@ -17,9 +17,11 @@ struct Given {
   std::string path;
 };
 
+// "name=path", or "path" alone. A path that contains '=' can be written "./a=b.npy".
 std::vector<Given> load(const std::string& argument) {
   const size_t equals = argument.find('=');
-  const bool named = equals != std::string::npos && equals > 0 && argument.find('/') >= equals;
+  const bool is_path = argument.starts_with('/') || argument.starts_with('.');
+  const bool named = equals != std::string::npos && !is_path;
   const std::string name = named ? argument.substr(0, equals) : "";
   const std::string path = named ? argument.substr(equals + 1) : argument;
   if (!path.ends_with(".npz")) return {{name, read_npy(path).value(), path}};
@@ -64,7 +66,8 @@ class Inputs {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (tensors_[i].defined()) continue;
       const Leaf& leaf = *leaves_[i];
-      fail("input '{}' ({}) is not given: add --input {}=FILE.npy", leaf.name, to_string(graph_.type(leaf.value)), leaf.name);
+      fail("input '{}' ({}) is not given: add --input {}=FILE.npy", leaf.name, to_string(graph_.type(leaf.value)),
+           leaf.name);
     }
     return std::move(tensors_);
   }
@@ -114,14 +117,14 @@ uint64_t hash_of_name(std::string_view name) {
   return hash;
 }
 
-Tensor random_tensor(const Leaf& leaf, const TensorType& type, uint64_t seed) {
+Tensor random_tensor(const Leaf& leaf, const TensorType& type, int64_t seed) {
   if (!is_static(type.shape)) {
     fail("{} '{}' has the symbolic type {}: give it with --param", name_of(leaf.kind), leaf.name, to_string(type));
   }
   Tensor tensor = Tensor::zeros(type.dtype, evaluate(type.shape, {}));
   const int64_t rows = tensor.rank() > 1 ? std::max<int64_t>(tensor.size(0), 1) : 1;
   const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(tensor.numel() / rows, 1)));
-  std::mt19937_64 random(seed ^ hash_of_name(leaf.name));
+  std::mt19937_64 random(static_cast<uint64_t>(seed) ^ hash_of_name(leaf.name));
   for (int64_t i = 0; i < tensor.numel(); ++i) {
     const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;  // in [0, 1)
     const double real = leaf.kind == LeafKind::kBuffer ? uniform : (2 * uniform - 1) * bound;
@@ -157,7 +160,7 @@ void load_parameters(Graph& graph, std::span<const std::string> arguments) {
   }
 }
 
-void fill_parameters(Graph& graph, uint64_t seed) {
+void fill_parameters(Graph& graph, int64_t seed) {
   std::vector<std::pair<std::string, Tensor>> filled;
   for (const Leaf& leaf : graph.leaves()) {
     if (is_bindable(leaf) && !leaf.data.defined()) {
@@ -170,7 +173,9 @@ void fill_parameters(Graph& graph, uint64_t seed) {
 void require_parameters(const Graph& graph) {
   std::vector<std::string> missing;
   for (const Leaf& leaf : graph.leaves()) {
-    if (is_bindable(leaf) && !leaf.data.defined()) missing.push_back(fmt::format("{} '{}'", name_of(leaf.kind), leaf.name));
+    if (is_bindable(leaf) && !leaf.data.defined()) {
+      missing.push_back(fmt::format("{} '{}'", name_of(leaf.kind), leaf.name));
+    }
   }
   if (missing.empty()) return;
   fail("no data for {}: give --param NAME=FILE.npy, or --random-params SEED", fmt::join(missing, ", "));

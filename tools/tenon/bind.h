@@ -17,10 +17,10 @@ std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string>
 // Binds parameters and buffers. An argument is "name=w.npy" or "all.npz".
 void load_parameters(Graph& graph, std::span<const std::string> arguments);
 
-// Fills those that have no data. The numbers depend on the seed and the name alone. A parameter is uniform in [-k, k) with
-// k = 1/sqrt(elements in a row), as PyTorch initializes layers; a buffer is uniform in [0, 1), so that it can be a variance.
-// Integers are 0 or 1.
-void fill_parameters(Graph& graph, uint64_t seed);
+// Fills those that have no data. The numbers depend on the seed and the name alone. A parameter is uniform in [-k, k)
+// with k = 1/sqrt(elements in a row), as PyTorch initializes layers; a buffer is uniform in [0, 1), so that it can be a
+// variance. Integers are 0 or 1.
+void fill_parameters(Graph& graph, int64_t seed);
 
 // Throws an Error that lists the parameters and buffers without data.
 void require_parameters(const Graph& graph);

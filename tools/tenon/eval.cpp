@@ -1,12 +1,11 @@
 // tenon eval: evaluates a graph with the reference backend.
-#include "backends/reference/evaluate.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
 
+#include "backends/reference/evaluate.h"
 #include "bind.h"
 #include "command.h"
 #include "graph/npy.h"
@@ -17,8 +16,8 @@
 namespace tenon::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-Inputs are given in the graph's order, by name (x=x.npy), or all at once by the names in an .npz archive. A value that the
+constexpr const char* kFooter =
+    R"(Inputs are given in the graph's order, by name (x=x.npy), or all at once by the names in an .npz archive. A value that the
 graph updates is a result, too. bf16 is stored as ml_dtypes does it: np.load(f).view(ml_dtypes.bfloat16) reads it.
 Random parameters depend on the seed and their names; a parameter is uniform in [-k, k), k = 1/sqrt(elements in a row).
 
@@ -32,7 +31,7 @@ struct Options {
   std::string path;
   std::vector<std::string> inputs;
   std::vector<std::string> parameters;
-  std::optional<uint64_t> seed;
+  std::optional<int64_t> seed;
   std::string output;
   bool json = false;
 };
@@ -86,11 +85,12 @@ std::string text_of(const Outcome& outcome) {
 }
 
 std::string json_of(const Outcome& outcome) {
-  return json::object({{"name", json::string(outcome.name)},
-                       {"updated", json::boolean(outcome.updated)},
-                       {"dtype", json::string(name_of(outcome.tensor.dtype()))},
-                       {"shape", json::array_of(outcome.tensor.shape(), [](int64_t size) { return std::to_string(size); })},
-                       {"data", json_values(outcome.tensor)}});
+  return json::object(
+      {{"name", json::string(outcome.name)},
+       {"updated", json::boolean(outcome.updated)},
+       {"dtype", json::string(name_of(outcome.tensor.dtype()))},
+       {"shape", json::array_of(outcome.tensor.shape(), [](int64_t size) { return std::to_string(size); })},
+       {"data", json_values(outcome.tensor)}});
 }
 
 void show(const std::vector<Outcome>& outcomes, bool as_json) {

@@ -4,13 +4,13 @@
 #include <sstream>
 
 #include "command.h"
+#include "support/text.h"
 #include "terminal.h"
 
 namespace tenon::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-Examples:
+constexpr const char* kFooter = R"(Examples:
   tenon ops softmax                                   what an op does
   tenon opt model.tg --passes canonicalize,dce        simplify a graph
   tenon eval model.tg --input x.npy --output out/     evaluate a graph
@@ -25,10 +25,22 @@ int show_help(const CLI::App& app, const CLI::Success& request) {
   return kOk;
 }
 
+// CLI11 says that a command is required; this says which words were no command.
+std::string missing_command(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  if (words.empty()) return "a command is needed";
+  if (words[0].starts_with('-')) return fmt::format("there is no option '{}'", words[0]);
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  return fmt::format("there is no command '{}'{}", words[0], did_you_mean(words[0], candidates));
+}
+
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   const auto chosen = app.get_subcommands();
   const std::string command = chosen.empty() ? "tenon" : "tenon " + chosen.front()->get_name();
-  print_error(render({error.what(), {}}) + "Run '" + command + " --help' to see what it takes.\n");
+  const std::string what = chosen.empty() ? missing_command(app) : error.what();
+  print_error(render({what, {}}) + "Run '" + command + " --help' to see what it takes.\n");
   return kUsageError;
 }
 
@@ -39,9 +51,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  app.get_formatter()->label("Subcommands", "Commands");
   app.footer(kFooter);
   const Command commands[] = {ops_command(app), opt_command(app), eval_command(app)};
+  for (const Command& command : commands) command.app->group("Commands");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {

@@ -11,8 +11,7 @@
 namespace tenon::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-Examples:
+constexpr const char* kFooter = R"(Examples:
   tenon ops                          every op, one line each
   tenon ops pool                     those whose name contains "pool"
   tenon ops softmax                  all about one op
@@ -77,8 +76,8 @@ std::string table(const Ops& ops) {
   const size_t operands_width = width(operands_text);
   std::string text;
   for (const OpDoc& doc : docs) {
-    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {}\n", doc.name, name_width, doc.family, family_width, operands_text(doc),
-                        operands_width, doc.summary);
+    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {}\n", doc.name, name_width, doc.family, family_width,
+                        operands_text(doc), operands_width, doc.summary);
   }
   return text;
 }
@@ -99,8 +98,8 @@ std::string record(const OpDoc& op, const std::vector<std::string>& similar) {
   if (!op.attrs.empty()) text += "attributes\n";
   for (const AttrDoc& attr : op.attrs) text += attr_text(attr);
   text += fmt::format("results\n  {}\n", fmt::join(op.results, ", "));
-  text += fmt::format("\nfamily    {}\nkind      {}\ngradient  {}\n", op.family, op.composite ? "composite" : "primitive",
-                      op.gradient);
+  text += fmt::format("\nfamily    {}\nkind      {}\ngradient  {}\n", op.family,
+                      op.composite ? "composite" : "primitive", op.gradient);
   text += op.torch.empty() ? "PyTorch   none: " + op.no_torch + "\n" : "PyTorch   " + op.torch + "\n";
   if (!similar.empty()) text += fmt::format("see also  {}\n", fmt::join(similar, ", "));
   return text;
@@ -160,9 +159,12 @@ Command ops_command(CLI::App& tenon) {
   app->add_option("--family", options->family, "Only this family")->type_name("NAME");
   app->add_flag("--composite", options->composite, "Only ops that expand to others");
   app->add_flag("--differentiable", options->differentiable, "Only ops that have a gradient");
-  CLI::Option* markdown = app->add_flag("--markdown", options->markdown, "Write the reference, docs/ops.md");
-  app->add_flag("--json", options->json, "Write the records as JSON")->excludes(markdown);
+  app->add_flag("--markdown", options->markdown, "Write the reference, docs/ops.md");
+  app->add_flag("--json", options->json, "Write the records as JSON");
   app->footer(kFooter);
+  app->callback([options] {
+    if (options->markdown && options->json) throw CLI::ExcludesError("--markdown", "--json");
+  });
   return {app, [options] { run(*options); }};
 }
 

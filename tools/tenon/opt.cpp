@@ -10,8 +10,7 @@
 namespace tenon::cli {
 namespace {
 
-constexpr const char* kFooter = R"(
-Without --passes the graph is checked and printed in its canonical form.
+constexpr const char* kFooter = R"(Without --passes the graph is checked and printed in its canonical form.
 
 Examples:
   tenon opt --list-passes
@@ -74,17 +73,19 @@ void run(const Options& options) {
 Command opt_command(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
   CLI::App* app = tenon.add_subcommand("opt", "Run passes over a graph");
-  CLI::Option* list = app->add_flag("--list-passes", options->list, "Print the passes and what they do");
+  app->add_flag("--list-passes", options->list, "Print the passes and what they do");
   CLI::Option* path = app->add_option("GRAPH", options->path, "A graph's text; - reads standard input")->type_name("");
-  path->excludes(list);
-  app->add_option("--passes", options->passes, "The passes to run, in this order")->delimiter(',')->type_name("A,B,...");
+  app->add_option("--passes", options->passes, "The passes to run, in this order")
+      ->delimiter(',')
+      ->type_name("A,B,...");
   app->add_option("--skip", options->skip, "Passes to leave out")->delimiter(',')->type_name("A,B,...");
   for (const char* name : {"--passes", "--skip"}) app->get_option(name)->allow_extra_args(false);
   app->add_flag("--print", options->print, "Print the graph after each pass, on standard error");
   app->add_flag("--print-changed", options->print_changed, "Likewise, after each pass that changed it");
   app->add_flag("--no-verify", options->no_verify, "Do not check the graph after each pass");
   app->add_flag("--time", options->time, "Print node counts and times, on standard error");
-  app->add_option("-o,--output", options->output, "Write the graph to a file instead of standard output")->type_name("FILE");
+  app->add_option("-o,--output", options->output, "Write the graph to a file instead of standard output")
+      ->type_name("FILE");
   app->footer(kFooter);
   app->callback([=] {
     if (!options->list && path->count() == 0) throw CLI::RequiredError("GRAPH");

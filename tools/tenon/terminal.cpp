@@ -68,7 +68,8 @@ void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(
 
 std::string render(const Diagnostic& diagnostic, std::string_view line) {
   const std::string place = diagnostic.where.known() ? to_string(diagnostic.where) + ": " : "";
-  std::string text = styled("1", printable(place)) + styled("1;31", "error:") + " " + printable(diagnostic.message) + "\n";
+  std::string text =
+      styled("1", printable(place)) + styled("1;31", "error:") + " " + printable(diagnostic.message) + "\n";
   if (!line.empty() && diagnostic.where.column > 0) text += excerpt(line, diagnostic.where.column);
   return text;
 }

@@ -21,15 +21,21 @@ void check_rank(const Tensor& tensor) {
   if (tensor.rank() > kLargestRank) fail("a tensor of rank {} cannot be shown", tensor.rank());
 }
 
-// ---- one element ---------------------------------------------------------------------------------------------------------
+// ---- one element
+// ---------------------------------------------------------------------------------------------------------
 
-// The fewest significant digits that denote this value among those of its dtype.
-int significant_digits(DType dtype, double value) {
-  for (int digits = 1; digits < 17; ++digits) {
-    const std::string text = fmt::format("{:.{}e}", value, digits - 1);
-    if (round_to(dtype, std::strtod(text.c_str(), nullptr)) == value) return digits;
+struct Digits {
+  int count;     // significant
+  int exponent;  // of the first one
+};
+
+// The fewest digits that denote this value among those of its dtype.
+Digits shortest_digits(DType dtype, double value) {
+  for (int count = 1;; ++count) {
+    const std::string text = fmt::format("{:.{}e}", value, count - 1);
+    const bool denotes = round_to(dtype, std::strtod(text.c_str(), nullptr)) == value;
+    if (denotes || count == 17) return {count, std::atoi(text.c_str() + text.find('e') + 1)};
   }
-  return 17;
 }
 
 // How all elements of one tensor are written, so that they align.
@@ -54,9 +60,9 @@ class Style {
       if (!std::isfinite(value) || value == 0) continue;
       smallest = std::min(smallest, value);
       largest = std::max(largest, value);
-      const int digits = significant_digits(tensor_.dtype(), value);
-      mantissa = std::max(mantissa, digits - 1);
-      after_point = std::max(after_point, digits - 1 - static_cast<int>(std::floor(std::log10(value))));
+      const Digits digits = shortest_digits(tensor_.dtype(), value);
+      mantissa = std::max(mantissa, digits.count - 1);
+      after_point = std::max(after_point, digits.count - 1 - digits.exponent);
     }
     scientific_ = largest >= 1e8 || smallest < 1e-4;
     decimals_ = std::min(scientific_ ? mantissa : after_point, kMostDecimals);
@@ -77,7 +83,8 @@ class Style {
   size_t width_ = 0;
 };
 
-// ---- rows and brackets -----------------------------------------------------------------------------------------------------
+// ---- rows and brackets
+// -----------------------------------------------------------------------------------------------------
 
 class Layout {
  public:
@@ -143,7 +150,8 @@ class Layout {
   Style style_;
 };
 
-// ---- JSON ----------------------------------------------------------------------------------------------------------------
+// ---- JSON
+// ----------------------------------------------------------------------------------------------------------------
 
 std::string json_element(const Tensor& tensor, int64_t at) {
   const DType dtype = tensor.dtype();
@@ -154,7 +162,8 @@ std::string json_element(const Tensor& tensor, int64_t at) {
   if (dtype == DType::kF64) return real_to_string(value);
   char buffer[64];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value)).ptr;
-  return {buffer, end};
+  const std::string text(buffer, end);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;  // so that -0.0 keeps its sign
 }
 
 std::string json_nested(const Tensor& tensor, int64_t dim, int64_t offset) {

@@ -24,9 +24,7 @@ const OpDef kFull{
     .attrs = {{"value", AttrKind::kScalar, "an integer expression or a real"},
               {"shape", AttrKind::kExprs, "the result's shape"},
               {"dtype", AttrKind::kDType, "the result's dtype"}},
-    .infer = [](InferContext& c) -> Types {
-      return {{c.dtype("dtype"), checked_shape(c, c.exprs("shape"))}};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.dtype("dtype"), checked_shape(c, c.exprs("shape"))}}; },
     .semantics = reference([](ReferenceContext& c) {
       const auto* real = std::get_if<double>(&c.attr("value"));
       for (int64_t i = 0; i < c.out().numel(); ++i) {
@@ -37,23 +35,26 @@ const OpDef kFull{
     .peer = torch_is("torch.full(shape, value, dtype=dtype)"),
     .samples = Samples{"; value=2.5, shape=[2, 3], dtype=f32", "; value=7, shape=[], dtype=i64",
                        "; value=-1, shape=[0, 2], dtype=i8", "; value=1, shape=[3], dtype=bool",
-                       "; value=0.1, shape=[2], dtype=bf16"}};
+                       "; value=0.1, shape=[2], dtype=bf16"},
+};
 
 const OpDef kIota{
     .name = "iota",
     .family = "fill",
     .doc = "The integers 0, 1, ... size-1 as a vector.",
     .operands = std::vector<OperandDef>{},
-    .attrs = {{"size", AttrKind::kExpr, "how many"}, {"dtype", AttrKind::kDType, "the result's dtype", Attr(DType::kI64)}},
+    .attrs = {{"size", AttrKind::kExpr, "how many"},
+              {"dtype", AttrKind::kDType, "the result's dtype", Attr(DType::kI64)}},
     .infer = [](InferContext& c) -> Types { return {{c.dtype("dtype"), checked_shape(c, {&c.expr("size"), 1})}}; },
     .semantics = reference([](ReferenceContext& c) {
       for (int64_t i = 0; i < c.out().numel(); ++i) c.out().set_integer(i, i);
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.arange(size, dtype=dtype)"),
-    .samples = Samples{"; size=5", "; size=0", "; size=1, dtype=f32", "; size=100, dtype=i8"}};
+    .samples = Samples{"; size=5", "; size=0", "; size=1, dtype=f32", "; size=100, dtype=i8"},
+};
 
-// ---- sequences ---------------------------------------------------------------------------------------------------------
+// ---- sequences ------------------------------------------------------------------------------------------------------
 
 // The bounds of an arange: all expressions, or all reals. For an integer dtype reals are truncated, as in PyTorch.
 struct Bounds {
@@ -77,13 +78,15 @@ double as_real(const OpView& v, std::string_view attr) {
 
 std::variant<Bounds, RealBounds> arange_bounds(const OpView& v) {
   const bool any_real = is_real(v, "start") || is_real(v, "end") || is_real(v, "step");
-  if (any_real && is_float(v.dtype("dtype"))) return RealBounds{as_real(v, "start"), as_real(v, "end"), as_real(v, "step")};
+  if (any_real && is_float(v.dtype("dtype")))
+    return RealBounds{as_real(v, "start"), as_real(v, "end"), as_real(v, "step")};
   return Bounds{as_expr(v, "start"), as_expr(v, "end"), as_expr(v, "step")};
 }
 
 Expr count_of(const Facts& facts, const Bounds& b) {
   if (b.step.is_constant(0)) fail("step is zero");
-  if (!facts.less_equal(1, b.step) && !facts.less_equal(b.step, -1)) fail("the sign of step {} is unknown", to_string(b.step));
+  if (!facts.less_equal(1, b.step) && !facts.less_equal(b.step, -1))
+    fail("the sign of step {} is unknown", to_string(b.step));
   return facts.max(ceildiv(b.end - b.start, b.step), 0);
 }
 
@@ -117,9 +120,11 @@ const OpDef kArange{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.arange(start, end, step, dtype=dtype)"),
-    .samples = Samples{"; end=5", "; start=2, end=11, step=3", "; start=5, end=-2, step=-2", "; start=3, end=3", "; end=4, dtype=f32",
-                       "; start=0.5, end=4, step=1.25, dtype=f32", "; start=1.0, end=0.0, step=-0.3, dtype=f64", "; end=3.5, dtype=i64",
-                       "; end=2.5, dtype=bf16", "; start=-2, end=3, dtype=i8"}};
+    .samples = Samples{"; end=5", "; start=2, end=11, step=3", "; start=5, end=-2, step=-2", "; start=3, end=3",
+                       "; end=4, dtype=f32", "; start=0.5, end=4, step=1.25, dtype=f32",
+                       "; start=1.0, end=0.0, step=-0.3, dtype=f64", "; end=3.5, dtype=i64", "; end=2.5, dtype=bf16",
+                       "; start=-2, end=3, dtype=i8"},
+};
 
 const OpDef kLinspace{
     .name = "linspace",
@@ -130,9 +135,7 @@ const OpDef kLinspace{
               {"end", AttrKind::kReal, "the last number"},
               {"steps", AttrKind::kExpr, "how many"},
               {"dtype", AttrKind::kDType, "the result's dtype", Attr(DType::kF32)}},
-    .infer = [](InferContext& c) -> Types {
-      return {{c.dtype("dtype"), checked_shape(c, {&c.expr("steps"), 1})}};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.dtype("dtype"), checked_shape(c, {&c.expr("steps"), 1})}}; },
     // Each half counts from its own end, so that both are exact.
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const Expr steps = e.expr("steps");
@@ -145,8 +148,10 @@ const OpDef kLinspace{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.linspace(start, end, steps, dtype=dtype)"),
-    .samples = Samples{"; start=0, end=1, steps=5", "; start=3, end=-2, steps=4, dtype=f64", "; start=1, end=2, steps=1", "; start=1, end=2, steps=0",
-                       "; start=-1, end=1, steps=2, dtype=f16", "; start=0, end=7, steps=4, dtype=i32"}};
+    .samples = Samples{"; start=0, end=1, steps=5", "; start=3, end=-2, steps=4, dtype=f64",
+                       "; start=1, end=2, steps=1", "; start=1, end=2, steps=0",
+                       "; start=-1, end=1, steps=2, dtype=f16", "; start=0, end=7, steps=4, dtype=i32"},
+};
 
 const OpDef kEye{
     .name = "eye",
@@ -165,7 +170,9 @@ const OpDef kEye{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.eye(rows, columns, dtype=dtype)"),
-    .samples = Samples{"; rows=3, columns=3", "; rows=2, columns=4, dtype=i64", "; rows=0, columns=2", "; rows=1, columns=1, dtype=bool"}};
+    .samples = Samples{"; rows=3, columns=3", "; rows=2, columns=4, dtype=i64", "; rows=0, columns=2",
+                       "; rows=1, columns=1, dtype=bool"},
+};
 
 }  // namespace
 

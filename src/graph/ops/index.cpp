@@ -1,21 +1,21 @@
 // Reading and writing at computed places: `index` and `index_put`, PyTorch's advanced indexing, and what they express.
+#include "graph/ops/index.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "graph/ops/index.h"
 
 namespace tenon {
 namespace {
 
 using namespace ops;
 
-// ---- where advanced indexing reads and writes --------------------------------------------------------------------------
+// ---- where advanced indexing reads and writes -----------------------------------------------------------------------
 
 // x[i0, i1, ...]: each index that is not `none` stands for one dimension of x, in order. They broadcast together.
 struct Indexing {
   std::vector<int64_t> dims;  // of x that an index stands for
   Shape shape;                // of the indices together
-  size_t position = 0;        // where that shape goes in the result: where the indices are, in front if they are separated
+  size_t position = 0;  // where that shape goes in the result: where the indices are, in front if they are separated
   Shape result;
 };
 
@@ -51,7 +51,8 @@ int64_t broadcast_offset(const Tensor& tensor, std::span<const int64_t> index) {
 
 int64_t checked_index(int64_t index, int64_t size, int64_t dim, bool wrap) {
   const int64_t from_start = wrap && index < 0 ? index + size : index;
-  if (from_start < 0 || from_start >= size) fail("index {} is out of range for dimension {} of size {}", index, dim, size);
+  if (from_start < 0 || from_start >= size)
+    fail("index {} is out of range for dimension {} of size {}", index, dim, size);
   return from_start;
 }
 
@@ -60,6 +61,7 @@ template <class Body>
 void for_each_indexed(ReferenceContext& c, size_t first, Body body) {
   const Indexing plan = indexing(c, first);
   const Sizes& shape = c.in().shape();
+  const bool wrap = c.flag("wrap");
   for_each_index(evaluate(plan.result, {}), [&](const Sizes& at) {
     const auto indices_at = std::span(at).subspan(plan.position, plan.shape.size());
     Sizes place;
@@ -68,7 +70,7 @@ void for_each_indexed(ReferenceContext& c, size_t first, Body body) {
       if (c.has(first + dim)) {
         const Tensor& index = c.in(first + dim);
         const int64_t value = index.integer(broadcast_offset(index, indices_at));
-        place.push_back(checked_index(value, shape[dim], static_cast<int64_t>(dim), c.flag("wrap")));
+        place.push_back(checked_index(value, shape[dim], static_cast<int64_t>(dim), wrap));
       } else {
         if (next == plan.position) next += plan.shape.size();
         place.push_back(at[next++]);
@@ -82,14 +84,17 @@ std::vector<Value> indices_of(const NodeContext& n, size_t first) {
   return {n.operands().begin() + static_cast<int64_t>(first), n.operands().end()};
 }
 
-const AttrDef kWrap = {"wrap", AttrKind::kBool, "negative indices count from the end; else they are out of range", Attr(true)};
+const AttrDef kWrap = {"wrap", AttrKind::kBool, "negative indices count from the end; else they are out of range",
+                       Attr(true)};
 
 const OpDef kIndex{
     .name = "index",
     .family = "index",
-    .doc = "x[indices], PyTorch's advanced indexing. The indices broadcast together, each standing for one dimension of x; "
-           "`none` keeps a dimension. Their shape takes the place of the dimensions that they stand for; it comes first "
-           "when a kept dimension is between them. An index out of range is a run-time error.",
+    .doc =
+        "x[indices], PyTorch's advanced indexing. The indices broadcast together, each standing for one dimension of "
+        "x; "
+        "`none` keeps a dimension. Their shape takes the place of the dimensions that they stand for; it comes first "
+        "when a kept dimension is between them. An index out of range is a run-time error.",
     .operands = std::vector<OperandDef>{{"x"}, {"indices", kIndices | kBools, Arity::kVariadicOptional}},
     .attrs = {kWrap},
     .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, indexing(c, 1).result}}; },
@@ -105,13 +110,15 @@ const OpDef kIndex{
       return gradients;
     }),
     .peer = torch_is("torch.ops.aten.index.Tensor(x, indices)"),
-    .samples = Samples{"T[5], i64[3] in -5..4", "T[4, 3], i64[2] in 0..3", "T[4, 3], none, i32[2, 2] in -3..2",
-                       "T[4, 3], i64[2, 1] in 0..3, i64[3] in 0..2; wrap=false", "T[3], i64[] in 0..2",
-                       "T[2, 3, 4], i64[2] in 0..1, none, i64[2] in 0..3", "T[2, 3, 4], none, i64[2] in 0..2, i32[] in 0..3",
-                       "T[2, 3, 2, 2], none, i64[2] in 0..2, none, i64[3, 1] in 0..1", "T[0, 3], i64[0]",
-                       "T[3, 0], i64[2] in 0..2",  "T[2, 3], i64[1] in 0..1, none"}};
+    .samples =
+        Samples{"T[5], i64[3] in -5..4", "T[4, 3], i64[2] in 0..3", "T[4, 3], none, i32[2, 2] in -3..2",
+                "T[4, 3], i64[2, 1] in 0..3, i64[3] in 0..2; wrap=false", "T[3], i64[] in 0..2",
+                "T[2, 3, 4], i64[2] in 0..1, none, i64[2] in 0..3", "T[2, 3, 4], none, i64[2] in 0..2, i32[] in 0..3",
+                "T[2, 3, 2, 2], none, i64[2] in 0..2, none, i64[3, 1] in 0..1", "T[0, 3], i64[0]",
+                "T[3, 0], i64[2] in 0..2", "T[2, 3], i64[1] in 0..1, none"},
+};
 
-// ---- index_put ---------------------------------------------------------------------------------------------------------
+// ---- index_put ------------------------------------------------------------------------------------------------------
 
 // How a written value meets the one that is there.
 struct Reduction {
@@ -123,12 +130,11 @@ struct Reduction {
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
-constexpr Reduction kReductions[] = {
-    {"set", [](double, double b) { return b; }, [](int64_t, int64_t b) { return b; }},
-    {"add", [](double a, double b) { return a + b; }, wrap_add},
-    {"mul", [](double a, double b) { return a * b; }, wrap_mul},
-    {"amax", greater, [](int64_t a, int64_t b) { return std::max(a, b); }},
-    {"amin", lesser, [](int64_t a, int64_t b) { return std::min(a, b); }}};
+constexpr Reduction kReductions[] = {{"set", [](double, double b) { return b; }, [](int64_t, int64_t b) { return b; }},
+                                     {"add", [](double a, double b) { return a + b; }, wrap_add},
+                                     {"mul", [](double a, double b) { return a * b; }, wrap_mul},
+                                     {"amax", greater, [](int64_t a, int64_t b) { return std::max(a, b); }},
+                                     {"amin", lesser, [](int64_t a, int64_t b) { return std::min(a, b); }}};
 
 const Reduction& reduction_of(const OpView& v) {
   const std::string& name = v.string("reduce");
@@ -165,9 +171,7 @@ void put(ReferenceContext& c) {
 // What the gradients of index_put have in common.
 struct PutGradient {
   explicit PutGradient(GradContext& context)
-      : g(context),
-        indices(indices_of(context, 2)),
-        values(g.expand(g.in(1), indexing(g, 2).result)) {}
+      : g(context), indices(indices_of(context, 2)), values(g.expand(g.in(1), indexing(g, 2).result)) {}
 
   Value read(Value x) { return index(g, x, indices, g.flag("wrap")); }
   Value write(Value x, Value v, std::string_view how) { return index_put(g, x, v, indices, how, g.flag("wrap")); }
@@ -183,7 +187,8 @@ struct PutGradient {
     return gradients;
   }
 
-  // The product of the others: division is exact enough unless the value is zero, and then only one zero leaves anything.
+  // The product of the others: division is exact enough unless the value is zero, and then only one zero leaves
+  // anything.
   std::pair<Value, Value> product() {
     const Value one = g.scalar(1, values.dtype());
     const Value none = g.scalar(0, values.dtype());
@@ -212,9 +217,12 @@ struct PutGradient {
 const OpDef kIndexPut{
     .name = "index_put",
     .family = "index",
-    .doc = "x with values written at x[indices], which they broadcast to (see `index`). `reduce` says how a value meets the "
-           "one that is there: set, add, mul, amax, amin. Where indices repeat, \"set\" keeps the last value in row-major "
-           "order; its gradient, as in PyTorch, takes them all to be kept. The others reduce in at least f32 and round once.",
+    .doc =
+        "x with values written at x[indices], which they broadcast to (see `index`). `reduce` says how a value meets "
+        "the "
+        "one that is there: set, add, mul, amax, amin. Where indices repeat, \"set\" keeps the last value in row-major "
+        "order; its gradient, as in PyTorch, takes them all to be kept. The others reduce in at least f32 and round "
+        "once.",
     .operands = std::vector<OperandDef>{{"x"}, {"values"}, {"indices", kIndices | kBools, Arity::kVariadicOptional}},
     .attrs = {{"reduce", AttrKind::kString, "set, add, mul, amax or amin", Attr(std::string("set"))}, kWrap},
     .infer = [](InferContext& c) -> Types {
@@ -227,19 +235,20 @@ const OpDef kIndexPut{
     },
     .semantics = reference(put),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return PutGradient(g).run(); }),
-    // PyTorch rounds each addition; in f64 it rounds once, too.
-    .peer = torch_is("(lambda x, v, at: torch.ops.aten.index_put(x, indices, v, reduce == 'add') if reduce in ('set', 'add') else "
-                     "x.flatten().scatter_reduce(0, at.flatten(), v.expand(at.shape).flatten(), "
-                     "{'mul': 'prod'}.get(reduce, reduce)).reshape(x.shape))("
-                     "x.double() if x.is_floating_point() else x, values.double() if x.is_floating_point() else values, "
-                     "torch.ops.aten.index.Tensor(torch.arange(x.numel()).reshape(x.shape), indices)).to(x.dtype)"),
+    .peer = torch_is("torch.ops.aten.index_put(x, indices, values, reduce == 'add') if reduce in ('set', 'add') else "
+                     "(lambda at: x.flatten().scatter_reduce(0, at.flatten(), values.expand(at.shape).flatten(), "
+                     "{'mul': 'prod'}.get(reduce, reduce)).reshape(x.shape))"
+                     "(torch.ops.aten.index.Tensor(torch.arange(x.numel()).reshape(x.shape), indices))"),
     // Writes that collide are undefined in PyTorch when they set.
-    .samples = Samples{"T[5], T[1], i64[1] in -5..4", "T[4, 3], T[1, 3], i64[1] in 0..3", "T[4, 3], T[], i64[2] in 0..3",
-                       "T[3, 4], T[3, 1], none, i32[1] in -4..3", "T[2, 3, 4], T[1, 3], i64[1] in 0..1, none, i64[1] in 0..3",
-                       "T[3], T[], i64[] in 0..2; wrap=false", "T[0, 3], T[0, 3], i64[0]",
-                       "T[4, 3], T[3], i64[5] in -4..3; reduce=\"add\"", "T[3, 3], T[2, 4], i64[2, 1] in 0..2, i64[4] in 0..2; reduce=\"add\"",
-                       "T[4], T[6], i64[6] in 0..3; reduce=\"mul\"", "T[4, 2], T[3, 2], i64[3] in 0..3; reduce=\"amax\"",
-                       "T[2, 4], T[2, 3], none, i64[3] in -4..3; reduce=\"amin\""}};
+    .samples =
+        Samples{"T[5], T[1], i64[1] in -5..4", "T[4, 3], T[1, 3], i64[1] in 0..3", "T[4, 3], T[], i64[2] in 0..3",
+                "T[3, 4], T[3, 1], none, i32[1] in -4..3", "T[2, 3, 4], T[1, 3], i64[1] in 0..1, none, i64[1] in 0..3",
+                "T[3], T[], i64[] in 0..2; wrap=false", "T[0, 3], T[0, 3], i64[0]",
+                "T[4, 3], T[3], i64[5] in -4..3; reduce=\"add\"",
+                "T[3, 3], T[2, 4], i64[2, 1] in 0..2, i64[4] in 0..2; reduce=\"add\"",
+                "T[4], T[6], i64[6] in 0..3; reduce=\"mul\"", "T[4, 2], T[3, 2], i64[3] in 0..3; reduce=\"amax\"",
+                "T[2, 4], T[2, 3], none, i64[3] in -4..3; reduce=\"amin\""},
+};
 
 }  // namespace
 
@@ -251,7 +260,8 @@ Value index(Builder& b, Value x, const std::vector<Value>& indices, bool wrap) {
   return b.op("index", operands, {{"wrap", wrap}});
 }
 
-Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& indices, std::string_view reduce, bool wrap) {
+Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& indices, std::string_view reduce,
+                bool wrap) {
   std::vector<Value> operands = {x, values};
   operands.insert(operands.end(), indices.begin(), indices.end());
   return b.op("index_put", operands, {{"reduce", std::string(reduce)}, {"wrap", wrap}});
@@ -263,15 +273,18 @@ std::vector<Value> index_along(Builder& b, int64_t dim, Value index) {
   return indices;
 }
 
-Value with_dims(Builder& b, Value x) { return x.rank() == 0 ? b.reshape(x, {1}) : x; }
+Shape shape_with_dims(const TensorType& type) { return type.rank() == 0 ? Shape{1} : type.shape; }
+
+Value with_dims(Builder& b, Value x) { return b.reshape(x, shape_with_dims(x.type())); }
 
 void check_places(InferContext& c, size_t x, size_t index) {
-  const Shape one = {1};
-  const Shape& large = c.type(x).rank() == 0 ? one : c.type(x).shape;
-  const Shape& small = c.type(index).rank() == 0 ? one : c.type(index).shape;
+  const Shape large = shape_with_dims(c.type(x));
+  const Shape small = shape_with_dims(c.type(index));
   const auto along = static_cast<size_t>(c.dim("dim", x));
   bool fits = large.size() == small.size();
-  for (size_t dim = 0; fits && dim < large.size(); ++dim) fits = dim == along || c.facts().less_equal(small[dim], large[dim]);
+  for (size_t dim = 0; fits && dim < large.size(); ++dim) {
+    fits = dim == along || !c.facts().less_equal(large[dim] + 1, small[dim]);
+  }
   if (fits) return;
   fail("the index is {} for {}: it must have the same rank, and not be larger in a dimension other than {}",
        to_string(c.type(index)), to_string(c.type(x)), along);

@@ -1,7 +1,7 @@
 // Several tensors into one, and one into several.
 #include <algorithm>
 
-#include "graph/ops/common.h"
+#include "graph/ops/view.h"
 
 namespace tenon {
 namespace {
@@ -10,17 +10,18 @@ using namespace ops;
 
 DType promoted(const OpView& v) { return result_dtype(v.present_types()); }
 
-// ---- concat ------------------------------------------------------------------------------------------------------------
+// ---- concat ---------------------------------------------------------------------------------------------------------
 
 Types concatenated(InferContext& c) {
   if (c.operand_count() == 0) fail("there is nothing to join");
   TensorType type = c.type(0);
-  if (type.rank() == 0) fail("a scalar has no dimension to join along: stack makes one");
+  require_dims(c, "join along: stack makes one");
   const auto joined = static_cast<size_t>(c.dim("dim"));
   for (size_t i = 1; i < c.operand_count(); ++i) {
     const Shape& shape = c.type(i).shape;
     bool fits = shape.size() == type.shape.size();
-    for (size_t dim = 0; fits && dim < shape.size(); ++dim) fits = dim == joined || c.facts().equal(shape[dim], type.shape[dim]);
+    for (size_t dim = 0; fits && dim < shape.size(); ++dim)
+      fits = dim == joined || c.facts().equal(shape[dim], type.shape[dim]);
     if (!fits) {
       fail("operand {} is {} and operand 0 is {}: only dimension {} may differ", i, to_string(c.type(i)),
            to_string(c.type(0)), joined);
@@ -64,9 +65,10 @@ const OpDef kConcat{
     .peer = torch_is("torch.cat(xs, dim)"),
     .samples = Samples{"T[2, 3], T[1, 3]", "T[2, 3], T[2, 1], T[2, 2]; dim=1", "T[2], T[3]; dim=-1", "T[4]",
                        "T[0, 2], T[3, 2]; dim=0", "T[2, 2, 1], T[2, 2, 3]; dim=-1", "T[1], T[1], T[1], T[1]",
-                       "f32[2], i64[3]", "u8[2], i8[1]", "bool[1], f16[2], bf16[1]", "i32[2], bool[2]"}};
+                       "f32[2], i64[3]", "u8[2], i8[1]", "bool[1], f16[2], bf16[1]", "i32[2], bool[2]"},
+};
 
-// ---- stack -------------------------------------------------------------------------------------------------------------
+// ---- stack ----------------------------------------------------------------------------------------------------------
 
 const OpDef kStack{
     .name = "stack",
@@ -78,8 +80,9 @@ const OpDef kStack{
       if (c.operand_count() == 0) fail("there is nothing to join");
       TensorType type = c.type(0);
       for (size_t i = 1; i < c.operand_count(); ++i) {
-        if (c.type(i).shape == type.shape) continue;
-        fail("operand {} is {} and operand 0 is {}: the shapes must be the same", i, to_string(c.type(i)), to_string(type));
+        if (c.facts().equal(c.type(i).shape, type.shape)) continue;
+        fail("operand {} is {} and operand 0 is {}: the shapes must be the same", i, to_string(c.type(i)),
+             to_string(type));
       }
       const int64_t dim = normalize_dim(c.integer("dim"), type.rank() + 1);
       type.shape.insert(type.shape.begin() + dim, c.operand_count());
@@ -93,10 +96,11 @@ const OpDef kStack{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.stack(xs, dim)"),
-    .samples = Samples{"T[2, 3], T[2, 3]", "T[2, 3], T[2, 3], T[2, 3]; dim=1", "T[2], T[2]; dim=-1", "T[], T[]; dim=0", "T[0], T[0]",
-                       "T[3]; dim=1", "f32[2], i64[2]", "i32[], f16[]"}};
+    .samples = Samples{"T[2, 3], T[2, 3]", "T[2, 3], T[2, 3], T[2, 3]; dim=1", "T[2], T[2]; dim=-1", "T[], T[]; dim=0",
+                       "T[0], T[0]", "T[3]; dim=1", "f32[2], i64[2]", "i32[], f16[]"},
+};
 
-// ---- split and unbind --------------------------------------------------------------------------------------------------
+// ---- split and unbind -----------------------------------------------------------------------------------------------
 
 std::vector<Value> all_cotangents(GradContext& g, size_t count) {
   std::vector<Value> parts;
@@ -113,7 +117,7 @@ const OpDef kSplit{
               {"dim", AttrKind::kInt, "the dimension to cut", Attr(int64_t{0})}},
     .results = {"parts"},
     .infer = [](InferContext& c) -> Types {
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to split");
+      require_dims(c, "split");
       const int64_t dim = c.dim("dim");
       Types types;
       Expr total = 0;
@@ -140,8 +144,9 @@ const OpDef kSplit{
       return {g.concat(all_cotangents(g, g.exprs("sizes").size()), g.dim("dim"))};
     }),
     .peer = torch_is("torch.split(x, sizes, dim)"),
-    .samples = Samples{"T[5, 2]; sizes=[2, 3]", "T[2, 4]; sizes=[1, 1, 2], dim=-1", "T[3]; sizes=[3]", "T[2]; sizes=[0, 2]",
-                       "T[0, 2]; sizes=[0]"}};
+    .samples = Samples{"T[5, 2]; sizes=[2, 3]", "T[2, 4]; sizes=[1, 1, 2], dim=-1", "T[3]; sizes=[3]",
+                       "T[2]; sizes=[0, 2]", "T[0, 2]; sizes=[0]"},
+};
 
 const OpDef kUnbind{
     .name = "unbind",
@@ -151,7 +156,7 @@ const OpDef kUnbind{
     .attrs = {{"dim", AttrKind::kInt, "the dimension", Attr(int64_t{0})}},
     .results = {"parts"},
     .infer = [](InferContext& c) -> Types {
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to unbind");
+      require_dims(c, "unbind");
       const int64_t dim = c.dim("dim");
       const Expr& size = c.type(0).size(dim);
       if (!size.is_constant()) fail("the number of results, {}, must be a constant", to_string(size));
@@ -161,7 +166,8 @@ const OpDef kUnbind{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       std::vector<Value> parts;
       const int64_t dim = e.dim("dim");
-      for (int64_t i = 0; i < e.in().size(dim).constant(); ++i) parts.push_back(e.squeeze(e.slice(e.in(), dim, i, i + 1), dim));
+      for (int64_t i = 0; i < e.in().size(dim).constant(); ++i)
+        parts.push_back(e.squeeze(e.slice(e.in(), dim, i, i + 1), dim));
       return parts;
     }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
@@ -169,7 +175,8 @@ const OpDef kUnbind{
       return {g.op("stack", all_cotangents(g, static_cast<size_t>(g.in().size(dim).constant())), {{"dim", dim}})};
     }),
     .peer = torch_is("torch.unbind(x, dim)"),
-    .samples = Samples{"T[3, 2]", "T[2, 3]; dim=-1", "T[2]", "T[1, 0]"}};
+    .samples = Samples{"T[3, 2]", "T[2, 3]; dim=-1", "T[2]", "T[1, 0]"},
+};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/ops/index.h"
+#include "graph/ops/view.h"
 
 namespace tenon {
 namespace {
@@ -10,7 +11,7 @@ using namespace ops;
 
 const AttrDef kDim = {"dim", AttrKind::kInt, "the dimension that is indexed", Attr(int64_t{0})};
 
-// ---- index_select ------------------------------------------------------------------------------------------------------
+// ---- index_select ---------------------------------------------------------------------------------------------------
 
 // An index of rank 0 counts as one of one element, as in PyTorch.
 const OpDef kIndexSelect{
@@ -22,7 +23,7 @@ const OpDef kIndexSelect{
     .infer = [](InferContext& c) -> Types {
       TensorType type = c.type(0);
       if (c.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(c.type(1)));
-      if (type.rank() == 0) fail("a scalar has no dimension to select from");
+      require_dims(c, "select from");
       type.shape[static_cast<size_t>(c.dim("dim"))] = element_count(c.type(1).shape);
       return {type};
     },
@@ -31,16 +32,19 @@ const OpDef kIndexSelect{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_select(x, dim, index)"),
-    .samples = Samples{"T[4, 3], i64[2] in 0..3", "T[4, 3], i32[5] in 0..2; dim=1", "T[3], i64[] in 0..2", "T[2, 3, 2], i64[2] in 0..2; dim=-2",
-                       "T[3, 0], i64[2] in 0..2", "T[3, 2], i64[0]"}};
+    .samples = Samples{"T[4, 3], i64[2] in 0..3", "T[4, 3], i32[5] in 0..2; dim=1", "T[3], i64[] in 0..2",
+                       "T[2, 3, 2], i64[2] in 0..2; dim=-2", "T[3, 0], i64[2] in 0..2", "T[3, 2], i64[0]"},
+};
 
-// ---- gather ------------------------------------------------------------------------------------------------------------
+// ---- gather ---------------------------------------------------------------------------------------------------------
 
 const OpDef kGather{
     .name = "gather",
     .family = "index",
-    .doc = "For each place of the index, the element of x at that place with the index in dimension `dim`. Negative indices "
-           "are out of range.",
+    .doc =
+        "For each place of the index, the element of x at that place with the index in dimension `dim`. Negative "
+        "indices "
+        "are out of range.",
     .operands = std::vector<OperandDef>{{"x"}, {"index", kIndices}},
     .attrs = {kDim},
     .infer = [](InferContext& c) -> Types {
@@ -53,12 +57,15 @@ const OpDef kGather{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.gather(x, dim, index)"),
-    .samples = Samples{"T[3, 4], i64[2, 4] in 0..2", "T[3, 4], i32[3, 2] in 0..3; dim=1", "T[5], i64[7] in 0..4", "T[], i64[] in 0..0",
-                       "T[2, 3, 2], i64[1, 5, 2] in 0..2; dim=-2", "T[3, 4], i64[0, 4]", "T[3], i64[] in 0..2", "T[], i64[2] in 0..0"}};
+    .samples = Samples{"T[3, 4], i64[2, 4] in 0..2", "T[3, 4], i32[3, 2] in 0..3; dim=1", "T[5], i64[7] in 0..4",
+                       "T[], i64[] in 0..0", "T[2, 3, 2], i64[1, 5, 2] in 0..2; dim=-2", "T[3, 4], i64[0, 4]",
+                       "T[3], i64[] in 0..2", "T[], i64[2] in 0..0"},
+};
 
-// ---- embedding ---------------------------------------------------------------------------------------------------------
+// ---- embedding ------------------------------------------------------------------------------------------------------
 
-const AttrDef kPaddingIdx = {"padding_idx", AttrKind::kInt, "a row that gets no gradient; -1 means none", Attr(int64_t{-1})};
+const AttrDef kPaddingIdx = {"padding_idx", AttrKind::kInt, "a row that gets no gradient; -1 means none",
+                             Attr(int64_t{-1})};
 
 // True where the index is not the padding.
 Value is_no_padding(NodeContext& n, Value index) {
@@ -95,14 +102,15 @@ const OpDef kEmbedding{
       return {index_put(g, g.full_like(g.in(), 0), dout, {g.in(1)}, "add"), Value()};
     }),
     .peer = torch_is("torch.embedding(weight, index, padding_idx)"),
-    .samples = Samples{"T[5, 3], i64[4] in 0..4", "T[5, 3], i32[2, 3] in 0..4; padding_idx=2", "T[3, 2], i64[] in 0..2",
-                       "T[3, 2], i64[0]", "T[2, 0], i64[3] in 0..1", "T[1, 2], i64[3] in 0..0; padding_idx=0"}};
+    // With padding the gradient is not the derivative: only PyTorch can judge it, in f32.
+    .samples =
+        Samples{"T[5, 3], i64[4] in 0..4", "f32[5, 3], i32[2, 3] in 0..4; padding_idx=2", "T[3, 2], i64[] in 0..2",
+                "T[3, 2], i64[0]", "T[2, 0], i64[3] in 0..1", "f32[1, 2], i64[3] in 0..0; padding_idx=0"},
+};
 
-// ---- embedding_bag -----------------------------------------------------------------------------------------------------
+// ---- embedding_bag --------------------------------------------------------------------------------------------------
 
-Expr bag_count(const OpView& v) {
-  return v.flag("include_last_offset") ? v.type(2).size(0) - 1 : v.type(2).size(0);
-}
+Expr bag_count(const OpView& v) { return v.flag("include_last_offset") ? v.type(2).size(0) - 1 : v.type(2).size(0); }
 
 void check_bags(const OpView& v) {
   check_table(v);
@@ -119,8 +127,8 @@ void check_bags(const OpView& v) {
   }
 }
 
-// For each entry of the index, its bag: the number of offsets up to it, less one. Offsets may repeat, and the last may be
-// the number of entries: those bags are empty.
+// For each entry of the index, its bag: the number of offsets up to it, less one. Offsets may repeat, and the last may
+// be the number of entries: those bags are empty.
 Value bag_of_entries(ExpandContext& e) {
   const Expr entries = e.in(1).size(0);
   const Value zeros = e.full(Expr(0), {entries + 1}, DType::kI64);
@@ -150,8 +158,10 @@ std::vector<Value> expand_bags(ExpandContext& e) {
 const OpDef kEmbeddingBag{
     .name = "embedding_bag",
     .family = "index",
-    .doc = "Rows of a matrix, reduced bag by bag. Bag i has the entries of the index from offsets[i] to offsets[i + 1]; an "
-           "empty one is zero. Entries before the first offset are a run-time error. Rows of `padding_idx` do not count.",
+    .doc =
+        "Rows of a matrix, reduced bag by bag. Bag i has the entries of the index from offsets[i] to offsets[i + 1]; "
+        "an "
+        "empty one is zero. Entries before the first offset are a run-time error. Rows of `padding_idx` do not count.",
     .operands = std::vector<OperandDef>{{"weight", kFloats},
                                         {"index", kIndices},
                                         {"offsets", kIndices},
@@ -169,20 +179,25 @@ const OpDef kEmbeddingBag{
                      " per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, "
                      "padding_idx=None if padding_idx < 0 else padding_idx)"),
     // Random offsets are no valid ones: several bags with entries are in tests/graph/index_test.cpp.
-    .samples = Samples{"T[5, 3], i64[4] in 0..4, i64[1] in 0..0, none", "T[5, 3], i64[4] in 0..4, i64[3] in 0..0, none; mode=\"max\"",
-                       "T[5, 3], i32[4] in 0..4, i32[2] in 0..0, T[4]; mode=\"sum\"", "T[4, 2], i64[0], i64[2] in 0..0, none",
-                       "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1",
-                       "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1, mode=\"max\"",
-                       "T[3, 2], i64[0], i64[3] in 0..0, none; include_last_offset=true"},
-    .special_values = false};  // PyTorch's maximum of a bag skips NaN, ours propagates it as every reduction does
+    .samples =
+        Samples{"T[5, 3], i64[4] in 0..4, i64[1] in 0..0, none",
+                "T[5, 3], i64[4] in 0..4, i64[3] in 0..0, none; mode=\"max\"",
+                "T[5, 3], i32[4] in 0..4, i32[2] in 0..0, T[4]; mode=\"sum\"", "T[4, 2], i64[0], i64[2] in 0..0, none",
+                "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1",
+                "T[3, 2], i64[6] in 0..2, i64[2] in 0..0, none; padding_idx=1, mode=\"max\"",
+                "T[3, 2], i64[0], i64[3] in 0..0, none; include_last_offset=true"},
+    .special_values = false,
+};  // PyTorch's maximum of a bag skips NaN, ours propagates it as every reduction does
 
-// ---- one_hot -----------------------------------------------------------------------------------------------------------
+// ---- one_hot --------------------------------------------------------------------------------------------------------
 
 const OpDef kOneHot{
     .name = "one_hot",
     .family = "index",
-    .doc = "A last dimension of classes: 1 at the class that the index names, 0 elsewhere. A class out of range is a run-time "
-           "error.",
+    .doc =
+        "A last dimension of classes: 1 at the class that the index names, 0 elsewhere. A class out of range is a "
+        "run-time "
+        "error.",
     .operands = std::vector<OperandDef>{{"index", kIndices}},
     .attrs = {{"num_classes", AttrKind::kExpr, "how many classes there are"}},
     .infer = [](InferContext& c) -> Types {
@@ -200,8 +215,9 @@ const OpDef kOneHot{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("F.one_hot(index.long(), num_classes)"),
-    .samples = Samples{"i64[4] in 0..4; num_classes=5", "i32[2, 3] in 0..2; num_classes=3", "i64[] in 0..1; num_classes=2",
-                       "i64[0]; num_classes=4", "i64[3] in 0..0; num_classes=1"}};
+    .samples = Samples{"i64[4] in 0..4; num_classes=5", "i32[2, 3] in 0..2; num_classes=3",
+                       "i64[] in 0..1; num_classes=2", "i64[0]; num_classes=4", "i64[3] in 0..0; num_classes=1"},
+};
 
 }  // namespace
 

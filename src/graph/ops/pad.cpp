@@ -7,8 +7,9 @@ namespace {
 
 using namespace ops;
 
-const std::vector<AttrDef> kAmounts = {{"low", AttrKind::kExprs, "how many before, one for each dimension; negative ones crop"},
-                                       {"high", AttrKind::kExprs, "how many after, likewise"}};
+const std::vector<AttrDef> kAmounts = {
+    {"low", AttrKind::kExprs, "how many before, one for each dimension; negative ones crop"},
+    {"high", AttrKind::kExprs, "how many after, likewise"}};
 
 Types padded(InferContext& c) {
   TensorType type = c.type(0);
@@ -67,9 +68,10 @@ const OpDef kPad{
     .samples = Samples{"T[3, 2]; low=[1, 0], high=[0, 2]", "T[3]; low=[2], high=[1], value=1", "T[]; low=[], high=[]",
                        "T[4, 3]; low=[-1, 1], high=[1, -2], value=2", "T[0, 2]; low=[1, 0], high=[1, 0], value=1",
                        "T[5]; low=[-2], high=[-3]", "f32[2, 2]; low=[1, 0], high=[0, 0], value=0.1",
-                       "f16[2]; low=[1], high=[1], value=inf", "T[2, 1, 2]; low=[0, 1, 0], high=[1, 0, 0]"}};
+                       "f16[2]; low=[1], high=[1], value=inf", "T[2, 1, 2]; low=[0, 1, 0], high=[1, 0, 0]"},
+};
 
-// ---- padding with elements of x ----------------------------------------------------------------------------------------
+// ---- padding with elements of x -------------------------------------------------------------------------------------
 
 // Each dimension by itself: the padded index i, less `low`, is mapped to the index of x that it repeats.
 using Fold = Value (*)(Builder& b, Value i, const Expr& size);
@@ -130,8 +132,9 @@ InferFn padded_within(Expr (*reach)(const Expr& size)) {
   };
 }
 
-const Samples kFoldSamples = {"T[4]; low=[1], high=[2]", "T[3, 4]; low=[1, 0], high=[1, 3]", "T[2, 3]; low=[1, -1], high=[0, 1]",
-                              "T[2, 2, 3]; low=[1, 1, 2], high=[0, 1, 2]", "T[5]; low=[-2], high=[-1]", "T[3]; low=[0], high=[0]"};
+const Samples kFoldSamples = {"T[4]; low=[1], high=[2]",           "T[3, 4]; low=[1, 0], high=[1, 3]",
+                              "T[2, 3]; low=[1, -1], high=[0, 1]", "T[2, 2, 3]; low=[1, 1, 2], high=[0, 1, 2]",
+                              "T[5]; low=[-2], high=[-1]",         "T[3]; low=[0], high=[0]"};
 
 const OpDef kPadReflect{
     .name = "pad_reflect",
@@ -142,8 +145,10 @@ const OpDef kPadReflect{
     .infer = padded_within([](const Expr& size) { return size - 1; }),
     .semantics = pad_by(reflected),
     .gradient = ByExpansion{},
-    .peer = torch_is("F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='reflect')[0, 0]"),
-    .samples = kFoldSamples};
+    .peer = torch_is(
+        "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='reflect')[0, 0]"),
+    .samples = kFoldSamples,
+};
 
 const OpDef kPadReplicate{
     .name = "pad_replicate",
@@ -154,8 +159,10 @@ const OpDef kPadReplicate{
     .infer = padded_within([](const Expr& size) { return size.is_constant(0) ? size : Expr(kInt64Max - 1); }),
     .semantics = pad_by(replicated),
     .gradient = ByExpansion{},
-    .peer = torch_is("F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='replicate')[0, 0]"),
-    .samples = kFoldSamples + Samples{"T[2]; low=[5], high=[0]"}};
+    .peer = torch_is(
+        "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='replicate')[0, 0]"),
+    .samples = kFoldSamples + Samples{"T[2]; low=[5], high=[0]"},
+};
 
 const OpDef kPadCircular{
     .name = "pad_circular",
@@ -166,8 +173,10 @@ const OpDef kPadCircular{
     .infer = padded_within([](const Expr& size) { return size; }),
     .semantics = composite(expand_circular),
     .gradient = ByExpansion{},
-    .peer = torch_is("F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='circular')[0, 0]"),
-    .samples = kFoldSamples + Samples{"T[2]; low=[2], high=[1]"}};
+    .peer = torch_is(
+        "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='circular')[0, 0]"),
+    .samples = kFoldSamples + Samples{"T[2]; low=[2], high=[1]"},
+};
 
 }  // namespace
 

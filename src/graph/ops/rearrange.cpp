@@ -27,12 +27,7 @@ Semantics reshape_to(Rule rule) {
   return composite([rule](ExpandContext& e) -> std::vector<Value> { return {e.reshape(e.in(), rule(e))}; });
 }
 
-// ---- select ------------------------------------------------------------------------------------------------------------
-
-Shape selected_shape(const OpView& v) {
-  if (v.type(0).rank() == 0) fail("a scalar has no dimension to select from");
-  return without_dims(v.type(0).shape, {v.dim("dim")}, false);
-}
+// ---- select ---------------------------------------------------------------------------------------------------------
 
 const OpDef kSelect{
     .name = "select",
@@ -40,11 +35,7 @@ const OpDef kSelect{
     .doc = "One index of a dimension, which goes away. A negative index counts from the end.",
     .operands = kX,
     .attrs = {kDim, {"index", AttrKind::kExpr, "the index"}},
-    .infer = [](InferContext& c) -> Types {
-      Shape shape = selected_shape(c);
-      known_index(c.facts(), c.expr("index"), c.type(0).size(c.dim("dim")));  // refuses one that is out of range
-      return {{c.type(0).dtype, std::move(shape)}};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, selected_shape(c, c.facts())}}; },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const int64_t dim = e.dim("dim");
       const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
@@ -54,10 +45,11 @@ const OpDef kSelect{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.select(x, dim, index)"),
-    .samples = Samples{"T[3, 4]; dim=0, index=1", "T[3, 4]; dim=-1, index=-4", "T[5]; index=4", "T[2, 3, 0]; dim=1, index=2",
-                       "T[1]; index=0", "T[2, 3, 2]; dim=1, index=-1"}};
+    .samples = Samples{"T[3, 4]; dim=0, index=1", "T[3, 4]; dim=-1, index=-4", "T[5]; index=4",
+                       "T[2, 3, 0]; dim=1, index=2", "T[1]; index=0", "T[2, 3, 2]; dim=1, index=-1"},
+};
 
-// ---- dimensions of size 1 ----------------------------------------------------------------------------------------------
+// ---- dimensions of size 1 -------------------------------------------------------------------------------------------
 
 Shape squeezed(const OpView& v) {
   std::vector<int64_t> ones;
@@ -77,8 +69,9 @@ const OpDef kSqueeze{
     .semantics = reshape_to(squeezed),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.squeeze(x, dims) if dims else torch.squeeze(x)"),
-    .samples = Samples{"T[1, 3, 1]", "T[1, 3, 1]; dims=[0]", "T[1, 3, 1]; dims=[-1, 1]", "T[]", "T[]; dims=[-1]", "T[0, 1]",
-                       "T[1]; dims=[0]", "T[2, 3]"}};
+    .samples = Samples{"T[1, 3, 1]", "T[1, 3, 1]; dims=[0]", "T[1, 3, 1]; dims=[-1, 1]", "T[]", "T[]; dims=[-1]",
+                       "T[0, 1]", "T[1]; dims=[0]", "T[2, 3]"},
+};
 
 Shape unsqueezed(const OpView& v) {
   Shape shape = v.type(0).shape;
@@ -96,10 +89,11 @@ const OpDef kUnsqueeze{
     .semantics = reshape_to(unsqueezed),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.unsqueeze(x, dim)"),
-    .samples = Samples{"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1", "T[3, 4]; dim=-3", "T[]; dim=0",
-                       "T[]; dim=-1", "T[0]; dim=1"}};
+    .samples = Samples{"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1", "T[3, 4]; dim=-3",
+                       "T[]; dim=0", "T[]; dim=-1", "T[0]; dim=1"},
+};
 
-// ---- the order of dimensions -------------------------------------------------------------------------------------------
+// ---- the order of dimensions ----------------------------------------------------------------------------------------
 
 std::vector<int64_t> swapped(const OpView& v) {
   std::vector<int64_t> order(static_cast<size_t>(v.type(0).rank()));
@@ -155,23 +149,26 @@ const OpDef kTranspose{
     .semantics = permute_by(swapped),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.transpose(x, dim0, dim1)"),
-    .samples = Samples{"T[3, 4]; dim0=0, dim1=1", "T[2, 3, 4]; dim0=-1, dim1=0", "T[2, 3]; dim0=1, dim1=1", "T[]; dim0=0, dim1=-1",
-                       "T[2, 0, 3]; dim0=1, dim1=2"}};
+    .samples = Samples{"T[3, 4]; dim0=0, dim1=1", "T[2, 3, 4]; dim0=-1, dim1=0", "T[2, 3]; dim0=1, dim1=1",
+                       "T[]; dim0=0, dim1=-1", "T[2, 0, 3]; dim0=1, dim1=2"},
+};
 
 const OpDef kMovedim{
     .name = "movedim",
     .family = "view",
     .doc = "Moves dimensions to other places; the rest keep their order.",
     .operands = kX,
-    .attrs = {{"source", AttrKind::kInts, "the dimensions to move"}, {"destination", AttrKind::kInts, "where each goes"}},
+    .attrs = {{"source", AttrKind::kInts, "the dimensions to move"},
+              {"destination", AttrKind::kInts, "where each goes"}},
     .infer = permuted(moved),
     .semantics = permute_by(moved),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.movedim(x, source, destination)"),
     .samples = Samples{"T[2, 3, 4]; source=[0], destination=[-1]", "T[2, 3, 4]; source=[2, 0], destination=[0, 1]",
-                       "T[2, 3]; source=[], destination=[]", "T[]; source=[0], destination=[-1]"}};
+                       "T[2, 3]; source=[], destination=[]", "T[]; source=[0], destination=[-1]"},
+};
 
-// ---- merging, splitting and repeating dimensions -----------------------------------------------------------------------
+// ---- merging, splitting and repeating dimensions --------------------------------------------------------------------
 
 Shape flattened(const OpView& v) {
   const Shape& shape = v.type(0).shape;
@@ -180,7 +177,8 @@ Shape flattened(const OpView& v) {
   const int64_t end = v.dim("end");
   if (start > end) fail("start {} is after end {}", start, end);
   Shape result(shape.begin(), shape.begin() + start);
-  result.push_back(element_count(std::span(shape).subspan(static_cast<size_t>(start), static_cast<size_t>(end - start + 1))));
+  result.push_back(
+      element_count(std::span(shape).subspan(static_cast<size_t>(start), static_cast<size_t>(end - start + 1))));
   result.insert(result.end(), shape.begin() + end + 1, shape.end());
   return result;
 }
@@ -196,12 +194,13 @@ const OpDef kFlatten{
     .semantics = reshape_to(flattened),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.flatten(x, start, end)"),
-    .samples = Samples{"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2", "T[2, 3, 2]; start=1, end=1", "T[]", "T[2, 0, 3]",
-                       "T[4]"}};
+    .samples = Samples{"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2", "T[2, 3, 2]; start=1, end=1", "T[]",
+                       "T[2, 0, 3]", "T[4]"},
+};
 
 Shape unflattened(const OpView& v, const Facts& facts) {
   const int64_t dim = v.dim("dim");
-  if (v.type(0).rank() == 0) fail("a scalar has no dimension to unflatten");
+  require_dims(v, "unflatten");
   const Shape sizes = reshaped(facts, {v.type(0).size(dim)}, v.exprs("sizes"));
   Shape shape = v.type(0).shape;
   shape.erase(shape.begin() + dim);
@@ -220,7 +219,8 @@ const OpDef kUnflatten{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.unflatten(x, dim, sizes)"),
     .samples = Samples{"T[6]; sizes=[2, 3]", "T[2, 6]; dim=-1, sizes=[-1, 2]", "T[0, 4]; dim=1, sizes=[2, -1]",
-                       "T[4, 2]; dim=0, sizes=[1, 4, 1]"}};
+                       "T[4, 2]; dim=0, sizes=[1, 4, 1]"},
+};
 
 // Each dimension as a pair (repeat, size): as x is seen, as it is stretched, and merged again.
 struct Repetition {
@@ -260,9 +260,10 @@ const OpDef kRepeat{
     .gradient = ByExpansion{},
     .peer = torch_is("x.repeat(repeats)"),
     .samples = Samples{"T[2, 3]; repeats=[2, 1]", "T[3]; repeats=[2, 2]", "T[]; repeats=[]", "T[]; repeats=[3]",
-                       "T[2, 1]; repeats=[0, 2]", "T[0, 2]; repeats=[2, 2]", "T[2, 2]; repeats=[1, 2, 3]"}};
+                       "T[2, 1]; repeats=[0, 2]", "T[0, 2]; repeats=[2, 2]", "T[2, 2]; repeats=[1, 2, 3]"},
+};
 
-// ---- roll --------------------------------------------------------------------------------------------------------------
+// ---- roll -----------------------------------------------------------------------------------------------------------
 
 // How many elements a roll takes from the end to the front, where that can be said.
 std::optional<Expr> rolled_to_front(const Facts& facts, const Expr& shift, const Expr& size) {
@@ -288,7 +289,7 @@ void check_roll(const OpView& v) {
   const size_t dims = v.ints("dims").size();
   if (dims == 0 ? shifts != 1 : shifts != dims) fail("{} shifts are given for {} dimensions", shifts, dims);
   for (int64_t dim : v.ints("dims")) normalize_dim(dim, v.type(0).rank());
-  if (v.type(0).rank() == 0 && dims > 0) fail("a scalar has no dimension to roll");
+  if (dims > 0) require_dims(v, "roll");
 }
 
 const OpDef kRoll{
@@ -297,7 +298,8 @@ const OpDef kRoll{
     .doc = "Moves the elements along dimensions by shifts; what leaves at one end enters at the other.",
     .operands = kX,
     .attrs = {{"shifts", AttrKind::kExprs, "how far, one for each of dims"},
-              {"dims", AttrKind::kInts, "the dimensions; none given rolls the flattened x", Attr(std::vector<int64_t>{})}},
+              {"dims", AttrKind::kInts, "the dimensions; none given rolls the flattened x",
+               Attr(std::vector<int64_t>{})}},
     .infer = [](InferContext& c) -> Types {
       check_roll(c);
       return {c.type(0)};
@@ -319,10 +321,11 @@ const OpDef kRoll{
     }),
     .peer = torch_is("torch.roll(x, shifts, dims)"),
     .samples = Samples{"T[5]; shifts=[2], dims=[0]", "T[3, 4]; shifts=[1]", "T[3, 4]; shifts=[-1, 6], dims=[0, -1]",
-                       "T[0, 2]; shifts=[1], dims=[0]", "T[4]; shifts=[0], dims=[0]", "T[3, 2]; shifts=[1, 1], dims=[0, 0]",
-                       "T[]; shifts=[3]"}};
+                       "T[0, 2]; shifts=[1], dims=[0]", "T[4]; shifts=[0], dims=[0]",
+                       "T[3, 2]; shifts=[1, 1], dims=[0, 0]", "T[]; shifts=[3]"},
+};
 
-// ---- diagonals and triangles -------------------------------------------------------------------------------------------
+// ---- diagonals and triangles ----------------------------------------------------------------------------------------
 
 const OpDef kDiagonal{
     .name = "diagonal",
@@ -330,14 +333,7 @@ const OpDef kDiagonal{
     .doc = "The diagonal of two dimensions, as the last dimension. A positive offset is above the main one.",
     .operands = kX,
     .attrs = diagonal_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const Diagonal diagonal = diagonal_of(c, c.facts());
-      Shape shape;
-      for (int64_t dim : diagonal.order) shape.push_back(c.type(0).size(dim));
-      shape.pop_back();
-      shape.back() = diagonal.length;
-      return {{c.type(0).dtype, std::move(shape)}};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, diagonal_shape(c, c.facts())}}; },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const Diagonal diagonal = diagonal_of(e, e.facts());
       const Value last_two = e.permute(e.in(), diagonal.order);
@@ -346,7 +342,8 @@ const OpDef kDiagonal{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diagonal(x, offset, dim1, dim2)"),
     .samples = Samples{"T[3, 3]", "T[3, 4]; offset=1", "T[4, 3]; offset=-2", "T[2, 3, 4]; dim1=0, dim2=-1",
-                       "T[2, 3, 3]; dim1=2, dim2=1", "T[2, 2]; offset=5", "T[0, 3]", "T[1, 1]; offset=-1"}};
+                       "T[2, 3, 3]; dim1=2, dim2=1", "T[2, 2]; offset=5", "T[0, 3]", "T[1, 1]; offset=-1"},
+};
 
 Shape embedded_shape(const OpView& v) {
   const TensorType& x = v.type(0);
@@ -356,7 +353,8 @@ Shape embedded_shape(const OpView& v) {
   if (dim1 == dim2) fail("dim1 and dim2 are the same dimension {}", dim1);
   const Expr size = x.size(x.rank() - 1) + std::abs(v.integer("offset"));
   Shape shape;
-  for (int64_t dim = 0, next = 0; dim <= x.rank(); ++dim) shape.push_back(dim == dim1 || dim == dim2 ? size : x.size(next++));
+  for (int64_t dim = 0, next = 0; dim <= x.rank(); ++dim)
+    shape.push_back(dim == dim1 || dim == dim2 ? size : x.size(next++));
   return shape;
 }
 
@@ -376,7 +374,9 @@ const OpDef kDiagEmbed{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diag_embed(x, offset, dim1, dim2)"),
-    .samples = Samples{"T[3]", "T[2, 3]; offset=1", "T[2, 2]; offset=-1, dim1=0, dim2=2", "T[2, 3]; dim1=1, dim2=0", "T[0]"}};
+    .samples =
+        Samples{"T[3]", "T[2, 3]; offset=1", "T[2, 2]; offset=-1, dim1=0, dim2=2", "T[2, 3]; dim1=1, dim2=0", "T[0]"},
+};
 
 // x where `compare` holds between columns and rows + k, else zero.
 Value triangle(ExpandContext& e, std::string_view compare) {
@@ -399,14 +399,16 @@ OpDef triangle_op(std::string_view name, std::string_view doc, std::string_view 
           .semantics = composite([compare](ExpandContext& e) -> std::vector<Value> { return {triangle(e, compare)}; }),
           .gradient = ByExpansion{},
           .peer = torch_is(torch),
-          .samples = Samples{"T[3, 4]", "T[3, 3]; diagonal=1", "T[4, 3]; diagonal=-1", "T[2, 2, 2]", "T[0, 2]", "T[1, 1]; diagonal=-3",
-                             "T[2, 3]; diagonal=9"}};
+          .samples = Samples{"T[3, 4]", "T[3, 3]; diagonal=1", "T[4, 3]; diagonal=-1", "T[2, 2, 2]", "T[0, 2]",
+                             "T[1, 1]; diagonal=-3", "T[2, 3]; diagonal=9"}};
 }
 
-const OpDef kTril = triangle_op("tril", "The elements on and below a diagonal; the others are zero.", "le", "torch.tril(x, diagonal)");
-const OpDef kTriu = triangle_op("triu", "The elements on and above a diagonal; the others are zero.", "ge", "torch.triu(x, diagonal)");
+const OpDef kTril =
+    triangle_op("tril", "The elements on and below a diagonal; the others are zero.", "le", "torch.tril(x, diagonal)");
+const OpDef kTriu =
+    triangle_op("triu", "The elements on and above a diagonal; the others are zero.", "ge", "torch.triu(x, diagonal)");
 
-// ---- as_strided --------------------------------------------------------------------------------------------------------
+// ---- as_strided -----------------------------------------------------------------------------------------------------
 
 Shape strided_shape(const OpView& v, const Facts& facts) {
   const auto size = v.exprs("size");
@@ -430,7 +432,8 @@ Shape strided_shape(const OpView& v, const Facts& facts) {
 const OpDef kAsStrided{
     .name = "as_strided",
     .family = "view",
-    .doc = "Element offset + sum(index * stride) of x in row-major order, for each index of `size`. Bounds are checked.",
+    .doc =
+        "Element offset + sum(index * stride) of x in row-major order, for each index of `size`. Bounds are checked.",
     .operands = kX,
     .attrs = {{"size", AttrKind::kExprs, "the result's shape"},
               {"stride", AttrKind::kExprs, "elements from one index to the next, for each dimension"},
@@ -448,13 +451,21 @@ const OpDef kAsStrided{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.as_strided(x.contiguous(), size, stride, offset)"),
-    .samples = Samples{"T[3, 4]; size=[2, 2], stride=[4, 1], offset=1", "T[5]; size=[3, 3], stride=[1, 1]", "T[4]; size=[], stride=[]",
-                       "T[6]; size=[2], stride=[0], offset=5", "T[3]; size=[0, 2], stride=[9, 9]", "T[]; size=[2, 2], stride=[0, 0]",
-                       "T[2, 3]; size=[3, 2], stride=[1, 3]"}};
+    .samples =
+        Samples{"T[3, 4]; size=[2, 2], stride=[4, 1], offset=1", "T[5]; size=[3, 3], stride=[1, 1]",
+                "T[4]; size=[], stride=[]", "T[6]; size=[2], stride=[0], offset=5", "T[3]; size=[0, 2], stride=[9, 9]",
+                "T[]; size=[2, 2], stride=[0, 0]", "T[2, 3]; size=[3, 2], stride=[1, 3]"},
+};
 
 }  // namespace
 
 namespace ops {
+
+Shape selected_shape(const OpView& v, const Facts& facts) {
+  require_dims(v, "select from");
+  known_index(facts, v.expr("index"), v.type(0).size(v.dim("dim")));  // refuses one that is out of range
+  return without_dims(v.type(0).shape, {v.dim("dim")}, false);
+}
 
 std::optional<Expr> known_index(const Facts& facts, const Expr& index, const Expr& size) {
   const bool from_start = facts.less_equal(0, index);
@@ -474,9 +485,10 @@ std::vector<Value> index_at(Builder& b, int64_t dim, const Expr& index) {
 }
 
 const std::vector<AttrDef>& diagonal_attrs() {
-  static const std::vector<AttrDef> attrs = {{"offset", AttrKind::kInt, "how far above the main diagonal", Attr(int64_t{0})},
-                                             {"dim1", AttrKind::kInt, "the dimension of rows", Attr(int64_t{0})},
-                                             {"dim2", AttrKind::kInt, "the dimension of columns", Attr(int64_t{1})}};
+  static const std::vector<AttrDef> attrs = {
+      {"offset", AttrKind::kInt, "how far above the main diagonal", Attr(int64_t{0})},
+      {"dim1", AttrKind::kInt, "the dimension of rows", Attr(int64_t{0})},
+      {"dim2", AttrKind::kInt, "the dimension of columns", Attr(int64_t{1})}};
   return attrs;
 }
 
@@ -498,6 +510,15 @@ Diagonal diagonal_of(const OpView& v, const Facts& facts) {
   return diagonal;
 }
 
+Shape diagonal_shape(const OpView& v, const Facts& facts) {
+  const Diagonal diagonal = diagonal_of(v, facts);
+  Shape shape;
+  for (int64_t dim : diagonal.order) shape.push_back(v.type(0).size(dim));
+  shape.pop_back();
+  shape.back() = diagonal.length;
+  return shape;
+}
+
 std::vector<Value> diagonal_indices(Builder& b, int64_t leading, const Expr& length, int64_t offset) {
   std::vector<Value> indices(static_cast<size_t>(leading));
   indices.push_back(b.iota(length) + b.integer(std::max<int64_t>(-offset, 0)));
@@ -506,8 +527,8 @@ std::vector<Value> diagonal_indices(Builder& b, int64_t leading, const Expr& len
 }
 
 OpFamily rearranging_ops() {
-  static const OpDef* const ops[] = {&kSelect,    &kSqueeze, &kUnsqueeze, &kTranspose, &kMovedim, &kFlatten, &kUnflatten, &kRepeat,
-                                     &kRoll,      &kDiagonal, &kDiagEmbed, &kTril,      &kTriu,    &kAsStrided};
+  static const OpDef* const ops[] = {&kSelect, &kSqueeze, &kUnsqueeze, &kTranspose, &kMovedim, &kFlatten, &kUnflatten,
+                                     &kRepeat, &kRoll,    &kDiagonal,  &kDiagEmbed, &kTril,    &kTriu,    &kAsStrided};
   return ops;
 }
 

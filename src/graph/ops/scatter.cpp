@@ -18,7 +18,13 @@ void check_same_dtype(const OpView& v, size_t source) {
   fail("a source of dtype {} cannot be written into {}", name_of(v.type(source).dtype), name_of(v.type(0).dtype));
 }
 
-// ---- scatter -----------------------------------------------------------------------------------------------------------
+void check_fits(const InferContext& c, size_t source, const Shape& place) {
+  if (c.facts().equal(c.type(source).shape, place)) return;
+  fail("{} is {}, but the place for it is {}", c.op().operands.get()[source].name, to_string(c.type(source)),
+       to_string(place));
+}
+
+// ---- scatter --------------------------------------------------------------------------------------------------------
 
 // What leaves every value as it is under a reduction.
 Value identity_of(Builder& b, std::string_view reduce, DType dtype) {
@@ -63,11 +69,9 @@ std::vector<Value> expand_scatter(ExpandContext& e) {
 
 void check_source(InferContext& c) {
   check_same_dtype(c, 2);
-  const Shape& index = c.type(1).shape;
-  const Shape& source = c.type(2).shape;
-  bool fits = index.size() == source.size() || element_count(index) == element_count(source);
-  for (size_t dim = 0; dim < std::min(index.size(), source.size()); ++dim) fits &= c.facts().less_equal(index[dim], source[dim]);
-  if (!fits) fail("the index {} is not within the source {}", to_string(c.type(1)), to_string(c.type(2)));
+  const auto fits = [&](const Expr& index, const Expr& source) { return c.facts().less_equal(index, source); };
+  if (std::ranges::equal(shape_with_dims(c.type(1)), shape_with_dims(c.type(2)), fits)) return;
+  fail("the index {} is not within the source {}", to_string(c.type(1)), to_string(c.type(2)));
 }
 
 // Bool has no mean.
@@ -83,9 +87,11 @@ const Samples kMeanSamples = [] {
 const OpDef kScatter{
     .name = "scatter",
     .family = "index",
-    .doc = "x with each element of src that the index covers written at its place, with the index in dimension `dim`. "
-           "`reduce` says how values that meet combine: set (the last in row-major order stays), add, mul, amax, amin or mean; "
-           "without `include_self` the old value does not take part. Negative indices are out of range.",
+    .doc =
+        "x with each element of src that the index covers written at its place, with the index in dimension `dim`. "
+        "`reduce` says how values that meet combine: set (the last in row-major order stays), add, mul, amax, amin or "
+        "mean; "
+        "without `include_self` the old value does not take part. Negative indices are out of range.",
     .operands = std::vector<OperandDef>{{"x"}, {"index", kIndices}, {"src"}},
     .attrs = {kDim,
               {"reduce", AttrKind::kString, "set, add, mul, amax, amin or mean", Attr(std::string("set"))},
@@ -103,39 +109,46 @@ const OpDef kScatter{
     },
     .semantics = composite(expand_scatter),
     .gradient = ByExpansion{},
-    // PyTorch rounds each addition, and has no gradient for a source that is larger than the index.
-    .peer = torch_is("(lambda x, at, src: torch.scatter(x, dim, at, src) if reduce == 'set' else torch.scatter_reduce("
+    // PyTorch has no gradient for a source that is larger than the index.
+    .peer = torch_is("(lambda at, src: torch.scatter(x, dim, at, src) if reduce == 'set' else torch.scatter_reduce("
                      "x, dim, at, src, {'add': 'sum', 'mul': 'prod'}.get(reduce, reduce), include_self=include_self))("
-                     "x.double() if x.is_floating_point() else x, index.long(), "
-                     "(src.double() if x.is_floating_point() else src)[tuple(slice(n) for n in index.shape)]).to(x.dtype)"),
+                     "index.long(), src[tuple(slice(n) for n in index.shape)])"),
     // Writes that collide are undefined in PyTorch when they set.
-    .samples = Samples{"T[3, 4], i64[1, 4] in 0..2, T[1, 4]", "T[3, 4], i32[2, 1] in 0..3, T[3, 2]; dim=-1", "T[], i64[] in 0..0, T[]",
-                       "T[3], i64[0], T[2]", "T[2, 3, 2], i64[2, 1, 2] in 0..2, T[2, 3, 2]; dim=1",
-                       "T[3, 2], i64[4, 2] in 0..2, T[5, 2]; reduce=\"add\"", "T[4], i64[6] in 0..3, T[6]; reduce=\"add\", include_self=false",
-                       "T[4], i64[6] in 0..3, T[6]; reduce=\"mul\"", "T[4], i64[6] in 0..3, T[6]; reduce=\"mul\", include_self=false",
-                       "T[4], i64[5] in 0..3, T[5]; reduce=\"amax\"", "T[4], i64[5] in 0..3, T[5]; reduce=\"amax\", include_self=false",
-                       "T[2, 3], i64[2, 4] in 0..2, T[2, 4]; dim=1, reduce=\"amin\"",
-                       "T[4], i64[5] in 0..3, T[5]; reduce=\"amin\", include_self=false"} + kMeanSamples};
+    .samples =
+        Samples{"T[3, 4], i64[1, 4] in 0..2, T[1, 4]", "T[3, 4], i32[2, 1] in 0..3, T[3, 2]; dim=-1",
+                "T[], i64[] in 0..0, T[]", "T[3], i64[0], T[2]", "T[2, 3, 2], i64[2, 1, 2] in 0..2, T[2, 3, 2]; dim=1",
+                "T[3, 2], i64[4, 2] in 0..2, T[5, 2]; reduce=\"add\"",
+                "T[4], i64[6] in 0..3, T[6]; reduce=\"add\", include_self=false",
+                "T[4], i64[6] in 0..3, T[6]; reduce=\"mul\"",
+                "T[4], i64[6] in 0..3, T[6]; reduce=\"mul\", include_self=false",
+                "T[4], i64[5] in 0..3, T[5]; reduce=\"amax\"",
+                "T[4], i64[5] in 0..3, T[5]; reduce=\"amax\", include_self=false",
+                "T[2, 3], i64[2, 4] in 0..2, T[2, 4]; dim=1, reduce=\"amin\"",
+                "T[4], i64[5] in 0..3, T[5]; reduce=\"amin\", include_self=false"} +
+        kMeanSamples,
+};
 
-// ---- a vector of indices -----------------------------------------------------------------------------------------------
+// ---- a vector of indices --------------------------------------------------------------------------------------------
 
-// Of index_add and index_copy: the source is x with the indices' length in dimension `dim`.
+// The place of a source: x with the indices' length in dimension `dim`.
+Shape place_along(const OpView& v) {
+  require_dims(v, "index");
+  if (v.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(v.type(1)));
+  Shape shape = v.type(0).shape;
+  shape[static_cast<size_t>(v.dim("dim"))] = element_count(v.type(1).shape);
+  return shape;
+}
+
 Types written_along(InferContext& c) {
   check_same_dtype(c, 2);
-  const TensorType& x = c.type(0);
-  if (x.rank() == 0) fail("a scalar has no dimension to index");
-  if (c.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(c.type(1)));
-  Shape expected = x.shape;
-  expected[static_cast<size_t>(c.dim("dim"))] = element_count(c.type(1).shape);
-  bool fits = expected.size() == c.type(2).shape.size();
-  for (size_t dim = 0; fits && dim < expected.size(); ++dim) fits = c.facts().equal(expected[dim], c.type(2).shape[dim]);
-  if (!fits) fail("the source is {}, not {}", to_string(c.type(2)), to_string(TensorType{x.dtype, expected}));
-  return {x};
+  check_fits(c, 2, place_along(c));
+  return {c.type(0)};
 }
 
 Semantics write_along(std::string_view reduce) {
   return composite([reduce](ExpandContext& e) -> std::vector<Value> {
-    return {index_put(e, e.in(0), e.in(2), index_along(e, e.dim("dim"), e.in(1)), reduce)};
+    const Value source = e.reshape(e.in(2), place_along(e));
+    return {index_put(e, e.in(0), source, index_along(e, e.dim("dim"), e.in(1)), reduce)};
   });
 }
 
@@ -151,21 +164,26 @@ const OpDef kIndexAdd{
     .semantics = write_along("add"),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_add(x, dim, index, source)"),
-    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[2, 3]", "T[2, 3], i32[4] in 0..2, T[2, 4]; dim=-1", "T[3], i64[0], T[0]",
-                       "T[3], i64[5] in 0..2, T[5]"}};
+    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[2, 3]", "T[2, 3], i32[4] in 0..2, T[2, 4]; dim=-1",
+                       "T[3], i64[0], T[0]", "T[3], i64[5] in 0..2, T[5]"},
+};
 
 const OpDef kIndexCopy{
     .name = "index_copy",
     .family = "index",
-    .doc = "x with the entries of a source written along a dimension, where a vector of indices says. Where indices repeat, the "
-           "last entry stays.",
+    .doc =
+        "x with the entries of a source written along a dimension, where a vector of indices says. "
+        "Where indices repeat, the "
+        "last entry stays.",
     .operands = kWriteAlong,
     .attrs = {kDim},
     .infer = written_along,
     .semantics = write_along("set"),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_copy(x, dim, index.long(), source)"),
-    .samples = Samples{"T[4, 3], i64[1] in 0..3, T[1, 3]", "T[2, 3], i32[1] in 0..2, T[2, 1]; dim=-1", "T[3], i64[0], T[0]"}};
+    .samples =
+        Samples{"T[4, 3], i64[1] in 0..3, T[1, 3]", "T[2, 3], i32[1] in 0..2, T[2, 1]; dim=-1", "T[3], i64[0], T[0]"},
+};
 
 const OpDef kIndexFill{
     .name = "index_fill",
@@ -175,24 +193,32 @@ const OpDef kIndexFill{
     .attrs = {kDim},
     .infer = [](InferContext& c) -> Types {
       check_same_dtype(c, 2);
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to index");
-      if (c.type(1).rank() > 1) fail("the index is {}, not a vector", to_string(c.type(1)));
-      if (c.type(2).rank() != 0) fail("the value is {}, not a scalar", to_string(c.type(2)));
-      c.dim("dim");
+      place_along(c);  // refuses an index that is not a vector
+      check_fits(c, 2, {});
       return {c.type(0)};
     },
-    .semantics = write_along("set"),
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      return {index_put(e, e.in(0), e.in(2), index_along(e, e.dim("dim"), e.in(1)), "set")};
+    }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_fill(x, dim, index.long(), value)"),
-    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[]", "T[2, 3], i32[1] in 0..2, T[]; dim=-1", "T[3], i64[0], T[]"}};
+    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[]", "T[2, 3], i32[1] in 0..2, T[]; dim=-1", "T[3], i64[0], T[]"},
+};
 
-// ---- through a view ----------------------------------------------------------------------------------------------------
+// ---- through a view -------------------------------------------------------------------------------------------------
 
-void check_source_shape(InferContext& c, const Shape& expected) {
-  const Shape& actual = c.type(1).shape;
-  bool same = actual.size() == expected.size();
-  for (size_t dim = 0; same && dim < actual.size(); ++dim) same = c.facts().equal(actual[dim], expected[dim]);
-  if (!same) fail("the source is {}, but the place for it is {}", to_string(c.type(1)), to_string(expected));
+// The rule of a write through the view that has this shape.
+template <class Rule>
+InferFn written_through(Rule shape) {
+  return [shape](InferContext& c) -> Types {
+    check_fits(c, 1, shape(c, c.facts()));
+    return {c.type(0)};
+  };
+}
+
+// What is written: of the view's shape, in the dtype of x.
+Value source_of_shape(ExpandContext& e, const Shape& shape) {
+  return e.reshape(e.cast(e.in(1), e.in().dtype()), shape);
 }
 
 const OpDef kSliceScatter{
@@ -201,25 +227,21 @@ const OpDef kSliceScatter{
     .doc = "x with x[start:end:step] replaced along a dimension. The inverse of `slice`.",
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = slice_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const SliceRange range = slice_range(c, c.facts());
-      Shape expected = c.type(0).shape;
-      expected[static_cast<size_t>(range.dim)] = range.length;
-      check_source_shape(c, expected);
-      return {c.type(0)};
-    },
+    .infer = written_through(sliced_shape),
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const SliceRange range = slice_range(e, e.facts());
       const Expr size = e.in().size(range.dim);
-      const Value src = e.cast(e.in(1), e.in().dtype());
-      if (range.length == size) return {e.reshape(src, e.in().shape())};  // as functionalized models often have it
+      const Value src = source_of_shape(e, sliced_shape(e, e.facts()));
+      if (range.length == size) return {src};  // as functionalized models often have it
       const Value inside = unslice(e, e.full(Expr(1), src.shape(), DType::kBool), range, size);
       return {e.where(inside, unslice(e, src, range, size), e.in())};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.slice_scatter(x, src, dim, start, end, step)"),
-    .samples = Samples{"T[5], T[2]; start=1, end=3", "T[2, 6], T[2, 3]; dim=1, start=1, step=2", "T[3, 2], T[3, 2]", "T[4], T[0]; start=3, end=1",
-                       "T[7], T[2]; start=-4, step=2", "T[0, 2], T[0, 2]", "T[2, 3, 2], T[2, 1, 2]; dim=-2, start=2", "f32[4], i64[2]; end=2"}};
+    .samples = Samples{"T[5], T[2]; start=1, end=3", "T[2, 6], T[2, 3]; dim=1, start=1, step=2", "T[3, 2], T[3, 2]",
+                       "T[4], T[0]; start=3, end=1", "T[7], T[2]; start=-4, step=2", "T[0, 2], T[0, 2]",
+                       "T[2, 3, 2], T[2, 1, 2]; dim=-2, start=2", "f32[4], i64[2]; end=2"},
+};
 
 const OpDef kSelectScatter{
     .name = "select_scatter",
@@ -227,25 +249,22 @@ const OpDef kSelectScatter{
     .doc = "x with one index of a dimension replaced. The inverse of `select`.",
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = {kDim, {"index", AttrKind::kExpr, "the index; a negative one counts from the end"}},
-    .infer = [](InferContext& c) -> Types {
-      if (c.type(0).rank() == 0) fail("a scalar has no dimension to select from");
-      known_index(c.facts(), c.expr("index"), c.type(0).size(c.dim("dim")));  // refuses one that is out of range
-      check_source_shape(c, without_dims(c.type(0).shape, {c.dim("dim")}, false));
-      return {c.type(0)};
-    },
+    .infer = written_through(selected_shape),
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const int64_t dim = e.dim("dim");
-      const Value src = e.cast(e.in(1), e.in().dtype());
+      const Value src = source_of_shape(e, selected_shape(e, e.facts()));
       const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
       // Only a symbolic index is left to be checked as the program runs.
       if (!index) return {index_put(e, e.in(), src, index_at(e, dim, e.expr("index")), "set", true)};
-      const Value inside = e.compare("eq", aligned_iota(e, e.in().size(dim), dim, e.in().rank()), symbolic_scalar(e, *index));
+      const Value inside =
+          e.compare("eq", aligned_iota(e, e.in().size(dim), dim, e.in().rank()), symbolic_scalar(e, *index));
       return {e.where(inside, e.unsqueeze(src, dim), e.in())};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.select_scatter(x, src, dim, index)"),
-    .samples = Samples{"T[3, 4], T[4]; index=1", "T[3, 4], T[3]; dim=-1, index=-1", "T[5], T[]; index=0", "T[2, 0], T[0]; index=1",
-                       "T[2, 3, 2], T[2, 2]; dim=1, index=2"}};
+    .samples = Samples{"T[3, 4], T[4]; index=1", "T[3, 4], T[3]; dim=-1, index=-1", "T[5], T[]; index=0",
+                       "T[2, 0], T[0]; index=1", "T[2, 3, 2], T[2, 2]; dim=1, index=2"},
+};
 
 const OpDef kDiagonalScatter{
     .name = "diagonal_scatter",
@@ -253,34 +272,29 @@ const OpDef kDiagonalScatter{
     .doc = "x with a diagonal replaced. The inverse of `diagonal`.",
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = diagonal_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const Diagonal diagonal = diagonal_of(c, c.facts());
-      Shape expected;
-      for (int64_t dim : diagonal.order) expected.push_back(c.type(0).size(dim));
-      expected.pop_back();
-      expected.back() = diagonal.length;
-      check_source_shape(c, expected);
-      return {c.type(0)};
-    },
+    .infer = written_through(diagonal_shape),
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const Diagonal diagonal = diagonal_of(e, e.facts());
       const Value last_two = e.permute(e.in(), diagonal.order);
       const auto indices = diagonal_indices(e, last_two.rank() - 2, diagonal.length, e.integer("offset"));
-      const Value written = index_put(e, last_two, e.cast(e.in(1), e.in().dtype()), indices, "set");
+      const Value written = index_put(e, last_two, source_of_shape(e, diagonal_shape(e, e.facts())), indices, "set");
       return {e.permute(written, inverse_of(diagonal.order))};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diagonal_scatter(x, src, offset, dim1, dim2)"),
-    .samples = Samples{"T[3, 3], T[3]", "T[3, 4], T[3]; offset=1", "T[2, 3, 4], T[3, 2]; dim1=0, dim2=-1", "T[4, 3], T[2]; offset=-2",
-                       "T[2, 2], T[0]; offset=2"}};
+    .samples = Samples{"T[3, 3], T[3]", "T[3, 4], T[3]; offset=1", "T[2, 3, 4], T[3, 2]; dim1=0, dim2=-1",
+                       "T[4, 3], T[2]; offset=-2", "T[2, 2], T[0]; offset=2"},
+};
 
-// ---- masked_scatter ----------------------------------------------------------------------------------------------------
+// ---- masked_scatter -------------------------------------------------------------------------------------------------
 
 const OpDef kMaskedScatter{
     .name = "masked_scatter",
     .family = "index",
-    .doc = "x with the elements where a mask is true replaced by those of a source, one after the other in row-major order. "
-           "x and the mask broadcast together. Too few elements in the source are a run-time error.",
+    .doc =
+        "x with the elements where a mask is true replaced by those of a source, one after the other in row-major "
+        "order. "
+        "x and the mask broadcast together. Too few elements in the source are a run-time error.",
     .operands = std::vector<OperandDef>{{"x"}, {"mask", kBools}, {"source"}},
     .infer = [](InferContext& c) -> Types {
       check_same_dtype(c, 2);
@@ -290,19 +304,22 @@ const OpDef kMaskedScatter{
       const Shape shape = broadcast(e.in(0).shape(), e.in(1).shape());
       const Value mask = e.reshape(e.expand(e.in(1), shape), {element_count(shape)});
       const Value nth = e.op("cumsum", {e.cast(mask, DType::kI64)}, {{"dim", int64_t{0}}});
-      // Element 0 is for where the mask is false, so that a source without elements is one that nothing may be read from.
+      // Element 0 is for where the mask is false, so that a source without elements is one that nothing may be read
+      // from.
       const Value source = e.pad(e.reshape(e.in(2), {element_count(e.in(2).shape())}), {1}, {0});
       const Value read = index(e, source, {e.where(mask, nth, e.integer(0))});
       return {e.where(e.in(1), e.reshape(read, shape), e.in(0))};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.masked_scatter(x, mask, source)"),
-    .samples = Samples{"T[3, 4], bool[3, 4], T[12]", "T[3, 1], bool[4], T[3, 4]", "T[4], bool[], T[4]", "T[0], bool[0], T[0]", "T[], bool[], T[2]"}};
+    .samples = Samples{"T[3, 4], bool[3, 4], T[12]", "T[3, 1], bool[4], T[3, 4]", "T[4], bool[], T[4]",
+                       "T[0], bool[0], T[0]", "T[], bool[], T[2]"},
+};
 
 }  // namespace
 
 OpFamily ops::scatter_ops() {
-  static const OpDef* const ops[] = {&kScatter,     &kIndexAdd,      &kIndexCopy,       &kIndexFill,
+  static const OpDef* const ops[] = {&kScatter,      &kIndexAdd,      &kIndexCopy,       &kIndexFill,
                                      &kSliceScatter, &kSelectScatter, &kDiagonalScatter, &kMaskedScatter};
   return ops;
 }

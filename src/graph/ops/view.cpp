@@ -1,8 +1,9 @@
 // Views: the same elements under other indices.
+#include "graph/ops/view.h"
+
 #include <algorithm>
 #include <numeric>
 
-#include "graph/ops/view.h"
 #include "support/checked.h"
 
 namespace tenon {
@@ -14,14 +15,11 @@ using namespace ops;
 template <class Source>
 void gather_elements(ReferenceContext& c, Source source) {
   int64_t position = 0;
-  for_each_index(c.out().shape(), [&](const Sizes& index) { copy_element(c.out(), position++, c.in(), source(index)); });
+  for_each_index(c.out().shape(),
+                 [&](const Sizes& index) { copy_element(c.out(), position++, c.in(), source(index)); });
 }
 
-void check_has_dims(const OpView& v, std::string_view what) {
-  if (v.type(0).rank() == 0) fail("a scalar has no dimension to {}", what);
-}
-
-// ---- reshape -----------------------------------------------------------------------------------------------------------
+// ---- reshape --------------------------------------------------------------------------------------------------------
 
 // The size that -1 stands for: what the other sizes leave of the elements.
 Expr inferred_size(const Facts& facts, const Shape& from, const Shape& to, size_t unknown) {
@@ -53,9 +51,10 @@ const OpDef kReshape{
     .peer = torch_is("torch.reshape(x, shape)"),
     .samples = Samples{"T[3, 4]; shape=[4, 3]", "T[3, 4]; shape=[-1]", "T[2, 3, 2]; shape=[2, -1]", "T[1]; shape=[]",
                        "T[]; shape=[1, 1]", "T[0, 3]; shape=[0]", "T[0, 3]; shape=[-1, 3]", "T[2, 0]; shape=[4, 0, 7]",
-                       "T[6]; shape=[1, -1, 2, 1]"}};
+                       "T[6]; shape=[1, -1, 2, 1]"},
+};
 
-// ---- permute -----------------------------------------------------------------------------------------------------------
+// ---- permute --------------------------------------------------------------------------------------------------------
 
 std::vector<int64_t> permutation(const OpView& v) {
   std::vector<int64_t> order;
@@ -86,17 +85,19 @@ const OpDef kPermute{
         return c.in().offset(from);
       });
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      return {g.permute(g.dout(), inverse_of(permutation(g)))};
-    }),
+    .gradient = gradient(
+        [](GradContext& g) -> std::vector<Value> { return {g.permute(g.dout(), inverse_of(permutation(g)))}; }),
     .peer = torch_is("torch.permute(x, dims)"),
-    .samples = Samples{"T[3, 4]; dims=[1, 0]", "T[2, 3, 4]; dims=[-1, 0, 1]", "T[2, 3, 4]; dims=[0, 1, 2]", "T[]; dims=[]",
-                       "T[5]; dims=[0]", "T[2, 0, 3]; dims=[2, 0, 1]", "T[2, 1, 2, 3]; dims=[3, 1, 0, 2]"}};
+    .samples =
+        Samples{"T[3, 4]; dims=[1, 0]", "T[2, 3, 4]; dims=[-1, 0, 1]", "T[2, 3, 4]; dims=[0, 1, 2]", "T[]; dims=[]",
+                "T[5]; dims=[0]", "T[2, 0, 3]; dims=[2, 0, 1]", "T[2, 1, 2, 3]; dims=[3, 1, 0, 2]"},
+};
 
-// ---- expand ------------------------------------------------------------------------------------------------------------
+// ---- expand ---------------------------------------------------------------------------------------------------------
 
 Shape expanded(const Facts& facts, const Shape& from, std::span<const Expr> requested) {
-  if (requested.size() < from.size()) fail("cannot expand {} to the lower rank of {}", to_string(from), to_string(requested));
+  if (requested.size() < from.size())
+    fail("cannot expand {} to the lower rank of {}", to_string(from), to_string(requested));
   const size_t added = requested.size() - from.size();
   Shape to(requested.begin(), requested.end());
   for (size_t dim = 0; dim < to.size(); ++dim) {
@@ -136,10 +137,12 @@ const OpDef kExpand{
     // The caller sums over the stretched dimensions.
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
     .peer = torch_is("x.expand(shape)"),
-    .samples = Samples{"T[3, 1]; shape=[3, 4]", "T[3, 1]; shape=[2, -1, 4]", "T[]; shape=[2, 3]", "T[]; shape=[]",
-                       "T[1]; shape=[0]", "T[2, 0]; shape=[3, 2, -1]", "T[4]; shape=[4]", "T[1, 3, 1]; shape=[2, 3, 2]"}};
+    .samples =
+        Samples{"T[3, 1]; shape=[3, 4]", "T[3, 1]; shape=[2, -1, 4]", "T[]; shape=[2, 3]", "T[]; shape=[]",
+                "T[1]; shape=[0]", "T[2, 0]; shape=[3, 2, -1]", "T[4]; shape=[4]", "T[1, 3, 1]; shape=[2, 3, 2]"},
+};
 
-// ---- slice -------------------------------------------------------------------------------------------------------------
+// ---- slice ----------------------------------------------------------------------------------------------------------
 
 // PyTorch's reading of a bound: a negative one counts from the end, and both are clamped to the dimension.
 Expr clamped_bound(const Facts& facts, const Expr& bound, const Expr& size) {
@@ -153,15 +156,11 @@ Expr clamped_bound(const Facts& facts, const Expr& bound, const Expr& size) {
 const OpDef kSlice{
     .name = "slice",
     .family = "view",
-    .doc = "x[start:end:step] along a dimension. Negative bounds count from the end; bounds are clamped to the dimension.",
+    .doc =
+        "x[start:end:step] along a dimension. Negative bounds count from the end; bounds are clamped to the dimension.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = slice_attrs(),
-    .infer = [](InferContext& c) -> Types {
-      const SliceRange range = slice_range(c, c.facts());
-      TensorType type = c.type(0);
-      type.shape[static_cast<size_t>(range.dim)] = range.length;
-      return {type};
-    },
+    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, sliced_shape(c, c.facts())}}; },
     .semantics = reference([](ReferenceContext& c) {
       const SliceRange range = slice_range(c, {});
       gather_elements(c, [&](Sizes index) {
@@ -177,10 +176,11 @@ const OpDef kSlice{
     .peer = torch_is("torch.ops.aten.slice.Tensor(x, dim, start, end, step)"),
     .samples = Samples{"T[5]; start=1, end=4", "T[5, 3]; dim=1, start=-2", "T[6]; start=1, step=2", "T[7]; step=3",
                        "T[7, 2]; dim=-2, start=-6, end=-1, step=2", "T[3]; start=2, end=1", "T[3]; start=5",
-                       "T[3]; end=-5", "T[0, 2]; end=3", "T[4, 0]; dim=0, start=1", "T[2, 3, 4]; dim=1, start=1, end=100",
-                       "T[1]; step=5", "T[5]"}};
+                       "T[3]; end=-5", "T[0, 2]; end=3", "T[4, 0]; dim=0, start=1",
+                       "T[2, 3, 4]; dim=1, start=1, end=100", "T[1]; step=5", "T[5]"},
+};
 
-// ---- flip --------------------------------------------------------------------------------------------------------------
+// ---- flip -----------------------------------------------------------------------------------------------------------
 
 std::vector<int64_t> flipped_dims(const OpView& v) {
   return v.ints("dims").empty() ? std::vector<int64_t>{} : v.dims("dims");
@@ -199,20 +199,25 @@ const OpDef kFlip{
     .semantics = reference([](ReferenceContext& c) {
       const std::vector<int64_t> dims = flipped_dims(c);
       gather_elements(c, [&](Sizes index) {
-        for (int64_t dim : dims) index[static_cast<size_t>(dim)] = c.in().size(dim) - 1 - index[static_cast<size_t>(dim)];
+        for (int64_t dim : dims)
+          index[static_cast<size_t>(dim)] = c.in().size(dim) - 1 - index[static_cast<size_t>(dim)];
         return c.in().offset(index);
       });
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      return {g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}})};
-    }),
+    .gradient = gradient(
+        [](GradContext& g) -> std::vector<Value> { return {g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}})}; }),
     .peer = torch_is("torch.flip(x, dims)"),
-    .samples = Samples{"T[5]; dims=[0]", "T[2, 3]; dims=[-1]", "T[2, 3, 2]; dims=[0, 2]", "T[2, 3]; dims=[]", "T[]; dims=[0]",
-                       "T[0, 2]; dims=[0, 1]", "T[1]; dims=[0]"}};
+    .samples = Samples{"T[5]; dims=[0]", "T[2, 3]; dims=[-1]", "T[2, 3, 2]; dims=[0, 2]", "T[2, 3]; dims=[]",
+                       "T[]; dims=[0]", "T[0, 2]; dims=[0, 1]", "T[1]; dims=[0]"},
+};
 
 }  // namespace
 
 namespace ops {
+
+void require_dims(const OpView& v, std::string_view what) {
+  if (v.type(0).rank() == 0) fail("a scalar has no dimension to {}", what);
+}
 
 Shape reshaped(const Facts& facts, const Shape& from, std::span<const Expr> requested) {
   Shape to(requested.begin(), requested.end());
@@ -236,15 +241,16 @@ std::vector<int64_t> inverse_of(const std::vector<int64_t>& order) {
 }
 
 const std::vector<AttrDef>& slice_attrs() {
-  static const std::vector<AttrDef> attrs = {{"dim", AttrKind::kInt, "the dimension to slice", Attr(int64_t{0})},
-                                             {"start", AttrKind::kExpr, "the first index", Attr(Expr(0))},
-                                             {"end", AttrKind::kExpr, "one past the last index", Attr(Expr(kInt64Max))},
-                                             {"step", AttrKind::kInt, "the distance of indices, at least 1", Attr(int64_t{1})}};
+  static const std::vector<AttrDef> attrs = {
+      {"dim", AttrKind::kInt, "the dimension to slice", Attr(int64_t{0})},
+      {"start", AttrKind::kExpr, "the first index", Attr(Expr(0))},
+      {"end", AttrKind::kExpr, "one past the last index", Attr(Expr(kInt64Max))},
+      {"step", AttrKind::kInt, "the distance of indices, at least 1", Attr(int64_t{1})}};
   return attrs;
 }
 
 SliceRange slice_range(const OpView& v, const Facts& facts) {
-  check_has_dims(v, "slice");
+  require_dims(v, "slice");
   const int64_t dim = v.dim("dim");
   const int64_t step = v.integer("step");
   if (step < 1) fail("step {} is not positive", step);
@@ -252,6 +258,13 @@ SliceRange slice_range(const OpView& v, const Facts& facts) {
   const Expr start = clamped_bound(facts, v.expr("start"), size);
   const Expr end = facts.max(clamped_bound(facts, v.expr("end"), size), start);
   return {dim, start, ceildiv(end - start, step), step};
+}
+
+Shape sliced_shape(const OpView& v, const Facts& facts) {
+  const SliceRange range = slice_range(v, facts);
+  Shape shape = v.type(0).shape;
+  shape[static_cast<size_t>(range.dim)] = range.length;
+  return shape;
 }
 
 Value unslice(Builder& b, Value part, const SliceRange& range, const Expr& size) {
