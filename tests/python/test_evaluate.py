@@ -1,6 +1,7 @@
 """Running graphs: whose memory is read, whose is written, and what comes back."""
 
 import gc
+import operator
 import sys
 import threading
 import weakref
@@ -184,6 +185,34 @@ def test_any_view_of_any_array(data):
     view = np.asarray(view)
     (out,) = identity(f"{dtype}{list(view.shape)}").evaluate(view)
     np.testing.assert_array_equal(out, view, strict=True)
+
+
+# ---- operators -------------------------------------------------------------------------------------------------------
+
+ARITHMETIC = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow]
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+BITWISE = [operator.and_, operator.or_, operator.xor]
+
+
+@pytest.mark.parametrize("apply", [*ARITHMETIC, *COMPARISONS, *BITWISE, operator.matmul])
+def test_binary_operators_are_those_of_torch(apply):
+    a, b = torch.tensor([[7, 4], [1, 6]]), torch.tensor([[2, 3], [5, 6]])
+    graph = tenon.Graph()
+    x, y = graph.input("x", "i64[2, 2]"), graph.input("y", "i64[2, 2]")
+    expected = [apply(a, b)]
+    graph.output(apply(x, y))
+    if apply is not operator.matmul:
+        expected += [apply(a, 3), apply(3, b)]
+        graph.output(apply(x, 3), apply(3, y))
+    torch.testing.assert_close(list(graph.evaluate(a, b)), expected)
+
+
+@pytest.mark.parametrize("apply", [operator.neg, operator.abs, operator.invert])
+def test_unary_operators_are_those_of_torch(apply):
+    a = torch.tensor([-2, 0, 5])
+    graph = tenon.Graph()
+    graph.output(apply(graph.input("x", "i64[3]")))
+    torch.testing.assert_close(graph.evaluate(a)[0], apply(a))
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------------
