@@ -1,5 +1,5 @@
-"""Every snippet of the README and of docs/ works: Python and shell blocks are run, C++ blocks are parts of the examples,
-which are built and run by ctest."""
+"""Every snippet of the README and of docs/ works: Python and shell blocks are run, C++ blocks are parts of the
+examples, which are built and run by ctest."""
 
 import os
 import re

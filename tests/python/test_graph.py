@@ -226,6 +226,54 @@ def test_arrays_beside_values_become_constants():
         np.testing.assert_array_equal(mine, theirs.astype(np.float32), strict=True)
 
 
+FLOATS = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "floor_div": lambda x, y: x // y,
+    "remainder": lambda x, y: x % y,
+    "pow": lambda x, y: abs(x) ** y,
+    "matmul": lambda x, y: x @ y,
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+    "neg": lambda x, y: -x,
+    "abs": lambda x, y: abs(x),
+    "number on the right": lambda x, y: ((x - 1) / 2) ** 2 // 3 % 4,
+    "number on the left": lambda x, y: 3 % (2 ** (1 - x) + 5 / abs(y) + 1) + 7 // (abs(y) + 1) + 2 * x,
+}
+INTEGERS = {
+    "and": lambda x, y: x & y,
+    "or": lambda x, y: x | y,
+    "xor": lambda x, y: x ^ y,
+    "not": lambda x, y: ~x,
+    "shift_left": lambda x, y: x << (y & 3),
+    "shift_right": lambda x, y: x >> (y & 3),
+    "reflected": lambda x, y: (6 & x) | (1 | y) | (3 ^ x) | (1 << (y & 3)),
+}
+
+
+@pytest.mark.parametrize("name", FLOATS)
+def test_operators_agree_with_torch(name):
+    check_operator(FLOATS[name], torch.tensor([[1.5, -2.0], [3.0, 0.5]]), torch.tensor([[2.0, -2.0], [1.0, 3.0]]))
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integer_operators_agree_with_torch(name):
+    check_operator(INTEGERS[name], torch.tensor([1, -2, 7, 12]), torch.tensor([3, 5, 1, 0]))
+
+
+def check_operator(function, a, b):
+    dtype = "f32" if a.is_floating_point() else "i64"
+    graph = tenon.Graph()
+    x, y = (graph.input(name, (dtype, list(t.shape))) for name, t in (("x", a), ("y", b)))
+    torch.testing.assert_close(evaluated(graph, function(x, y), a, b), function(a, b))
+
+
 def test_a_size_may_be_an_operand():
     graph = tenon.Graph()
     x = graph.input("x", "f32[N]")

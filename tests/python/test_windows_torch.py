@@ -1,5 +1,5 @@
-"""Convolution and pooling of random geometry against PyTorch: values and gradients, with constant sizes and with symbols for
-the batch and the spatial dimensions."""
+"""Convolution and pooling of random geometry against PyTorch: values and gradients, with constant sizes and with
+symbols for the batch and the spatial dimensions."""
 
 import tenon
 import torch
@@ -67,7 +67,9 @@ def test_conv(data):
     stride, dilation = numbers(data, FEW, dimensions), numbers(data, FEW, dimensions)
     padding = numbers(data, st.integers(0, 3), dimensions)
     transposed = data.draw(st.booleans())
-    rest = [data.draw(st.integers(0, max(s, d) - 1)) if transposed else 0 for s, d in zip(stride, dilation, strict=True)]
+    rest = [
+        data.draw(st.integers(0, max(s, d) - 1)) if transposed else 0 for s, d in zip(stride, dilation, strict=True)
+    ]
     spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     for size, span, step, pad, more in zip(sizes, spans, stride, padding, rest, strict=True):
         assume((size - 1) * step - 2 * pad + span + more > 0 if transposed else size + 2 * pad >= span)
