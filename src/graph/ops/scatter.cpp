@@ -89,9 +89,8 @@ const OpDef kScatter{
     .family = "index",
     .doc =
         "x with each element of src that the index covers written at its place, with the index in dimension `dim`. "
-        "`reduce` says how values that meet combine: set (the last in row-major order stays), add, mul, amax, amin or "
-        "mean; "
-        "without `include_self` the old value does not take part. Negative indices are out of range.",
+        "Where values meet, `reduce` combines them: set (the last in row-major order stays), add, mul, amax, amin or "
+        "mean. Without `include_self` the old value takes no part. Negative indices are out of range.",
     .operands = std::vector<OperandDef>{{"x"}, {"index", kIndices}, {"src"}},
     .attrs = {kDim,
               {"reduce", AttrKind::kString, "set, add, mul, amax, amin or mean", Attr(std::string("set"))},
