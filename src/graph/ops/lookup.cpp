@@ -152,7 +152,8 @@ std::vector<Value> expand_bags(ExpandContext& e) {
   const Value count = in_bags(counts, 0, "add");
   if (mode == "mean") bags = bags / e.maximum(count, e.scalar(1, dtype));
   if (mode == "max") bags = e.where(e.compare("gt", count, 0), bags, e.scalar(0, dtype));
-  return {e.cast(e.slice(bags, 0, 0, bag_count(e)), e.in().dtype())};  // nothing counts from the last offset on
+  if (e.flag("include_last_offset")) bags = e.pad(bags, {0, 0}, {-1, 0});  // nothing counts from the last offset on
+  return {e.cast(bags, e.in().dtype())};
 }
 
 const OpDef kEmbeddingBag{
