@@ -16,8 +16,7 @@ using symbolic::Interval;
 
 bool is_type(nb::handle object) { return nb::isinstance<nb::str>(object) || nb::isinstance<nb::tuple>(object); }
 
-// ---- building
-// --------------------------------------------------------------------------------------------------------
+// ---- building -------------------------------------------------------------------------------------------------------
 
 nb::object add_input(const GraphPtr& self, const std::string& name, nb::handle type) {
   return to_python(self, self->add_input(name, type_from(type)));
@@ -63,8 +62,7 @@ Expr add_symbol(Graph& self, const std::string& name, int64_t low, std::optional
   return symbol;
 }
 
-// ---- reading
-// ---------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 nb::list nodes_of(const GraphPtr& self) {
   nb::list nodes;
@@ -104,8 +102,7 @@ nb::dict symbols_of_graph(const Graph& self) {
   return symbols;
 }
 
-// ---- running
-// ---------------------------------------------------------------------------------------------------------
+// ---- running --------------------------------------------------------------------------------------------------------
 
 // The inputs in the graph's order: those by position, then those by name.
 std::vector<nb::object> order_inputs(const Graph& graph, const nb::args& inputs, const nb::kwargs& named) {

@@ -44,8 +44,7 @@ bool is_torch(nb::handle array) {
          nb::isinstance(array, modules["torch"].attr("Tensor"));
 }
 
-// ---- in
-// --------------------------------------------------------------------------------------------------------------
+// ---- in -------------------------------------------------------------------------------------------------------------
 
 std::string shown(nb::handle array, const char* attribute) {
   return nb::hasattr(array, attribute) ? text_of(array.attr(attribute)) : "?";
@@ -90,8 +89,7 @@ Tensor borrow(Array array, Access access, nb::handle source, std::string_view wh
        class_of(array), shown(array, "dtype"));
 }
 
-// ---- out
-// -------------------------------------------------------------------------------------------------------------
+// ---- out ------------------------------------------------------------------------------------------------------------
 
 template <class... Traits>
 nb::object export_with(const Tensor& tensor) {

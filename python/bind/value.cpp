@@ -16,8 +16,7 @@ bool is_operand(nb::handle object) {
          (nb::ndarray_check(object) && !nb::isinstance<nb::bytes>(object));
 }
 
-// ---- operands of a node
-// ----------------------------------------------------------------------------------------------
+// ---- operands of a node ---------------------------------------------------------------------------------------------
 
 bool is_variadic(const OperandDef& def) {
   return def.arity == Arity::kVariadic || def.arity == Arity::kVariadicOptional;
@@ -140,8 +139,7 @@ NamedAttrs attrs_from(const OpDef& op, const nb::dict& named) {
   return attrs;
 }
 
-// ---- operators
-// -------------------------------------------------------------------------------------------------------
+// ---- operators ------------------------------------------------------------------------------------------------------
 
 nb::object binary(const char* op, nb::handle a, nb::handle b) {
   const nb::handle value = is_value(a) ? a : b;
@@ -197,8 +195,7 @@ void bind_operators(nb::class_<GraphValue>& type) {
   type.def("__invert__", [](nb::handle self) { return unary("bitwise_not", self); });
 }
 
-// ---- indexing
-// --------------------------------------------------------------------------------------------------------
+// ---- indexing -------------------------------------------------------------------------------------------------------
 
 class Indexer {
  public:

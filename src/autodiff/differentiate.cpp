@@ -58,7 +58,7 @@ class Differentiator {
   // A graph of gradients has inputs of that name already.
   std::string cotangent_name(size_t output) const {
     std::string name = fmt::format("grad_{}", output);
-    while (graph_.leaf_named(name) != nullptr) name = "grad_" + name;
+    while (graph_.leaf_named(name) != nullptr) name.insert(0, "grad_");
     return name;
   }
 
@@ -74,7 +74,8 @@ class Differentiator {
 
   void differentiate_node(NodeRef ref) {
     const Node node = graph_.node(ref);  // a copy: the graph grows below
-    const bool reached = std::ranges::any_of(node.results, [&](ValueRef v) { return static_cast<bool>(gradients_[v.id]); });
+    const bool reached =
+        std::ranges::any_of(node.results, [&](ValueRef v) { return static_cast<bool>(gradients_[v.id]); });
     const bool wanted = std::ranges::any_of(node.operands, [&](ValueRef v) { return v && needed_[v.id]; });
     if (!reached || !wanted) return;
     const auto& rule = node.op->gradient.get();
@@ -117,7 +118,8 @@ class Differentiator {
 Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt) {
   return capture([&] {
     RewriteMap moved;
-    Graph expanded = expand_where(graph, [](const OpDef& op) { return std::holds_alternative<ByExpansion>(op.gradient.get()); }, &moved);
+    Graph expanded = expand_where(
+        graph, [](const OpDef& op) { return std::holds_alternative<ByExpansion>(op.gradient.get()); }, &moved);
     std::vector<ValueRef> targets;
     for (ValueRef value : wrt) targets.push_back(graph.owns(value) ? moved.at(value) : ValueRef());
     return Differentiator(std::move(expanded), targets).run();

@@ -7,11 +7,11 @@
 
 namespace tenon {
 
-// A graph that computes the gradients of `graph` with respect to the values `wrt`, in their order. It takes the inputs of
-// `graph`, then one cotangent for each floating output, named grad_0, grad_1, ... by the output's position (grad_grad_0, ...
-// where the graph has such a leaf, so that gradients can be differentiated again). Sums at fan-out are explicit `add`
-// nodes; a value that no output depends on has gradient zero. Differentiating through an op that has no gradient is an
-// error that names the op.
+// A graph that computes the gradients of `graph` with respect to the values `wrt`, in their order. It takes the inputs
+// of `graph`, then one cotangent for each floating output, named grad_0, grad_1, ... by the output's position
+// (grad_grad_0, ... where the graph has such a leaf, so that gradients can be differentiated again). Sums at fan-out
+// are explicit `add` nodes; a value that no output depends on has gradient zero. Differentiating through an op that has
+// no gradient is an error that names the op.
 Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt);
 
 }  // namespace tenon

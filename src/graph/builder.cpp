@@ -14,7 +14,8 @@ Builder builder_for(Value a, Value b) {
 
 // The constant that stands beside `tensor` in an expression like x * 2.
 Value number_beside(Value tensor, double number) {
-  const bool stays_integral = is_integral(tensor.dtype()) && number == std::floor(number) && tensor.dtype() != DType::kBool;
+  const bool stays_integral =
+      is_integral(tensor.dtype()) && number == std::floor(number) && tensor.dtype() != DType::kBool;
   const DType dtype = is_float(tensor.dtype()) || stays_integral ? tensor.dtype() : DType::kF32;
   return Builder(tensor.graph()).scalar(number, dtype);
 }
@@ -86,7 +87,9 @@ Value Builder::mean(Value x, std::vector<int64_t> dims, bool keepdim) {
 Value Builder::amax(Value x, std::vector<int64_t> dims, bool keepdim) {
   return op("amax", {x}, reduction_attrs(std::move(dims), keepdim));
 }
-Value Builder::contract(Value a, Value b, std::string spec) { return op("contract", {a, b}, {{"spec", std::move(spec)}}); }
+Value Builder::contract(Value a, Value b, std::string spec) {
+  return op("contract", {a, b}, {{"spec", std::move(spec)}});
+}
 
 Value Builder::reshape(Value x, Shape shape) {
   return x.shape() == shape ? x : op("reshape", {x}, {{"shape", std::move(shape)}});
@@ -96,7 +99,8 @@ Value Builder::permute(Value x, std::vector<int64_t> dims) { return op("permute"
 Value Builder::transpose(Value x, int64_t a, int64_t b) {
   std::vector<int64_t> dims(static_cast<size_t>(x.rank()));
   std::iota(dims.begin(), dims.end(), 0);
-  std::swap(dims[static_cast<size_t>(normalize_dim(a, x.rank()))], dims[static_cast<size_t>(normalize_dim(b, x.rank()))]);
+  std::swap(dims[static_cast<size_t>(normalize_dim(a, x.rank()))],
+            dims[static_cast<size_t>(normalize_dim(b, x.rank()))]);
   return permute(x, std::move(dims));
 }
 
@@ -141,13 +145,14 @@ Value Builder::sum_to(Value x, const Shape& shape) {
 
 NodeContext::NodeContext(Graph& graph, const Node& node, std::vector<Value> operands, Location location)
     : Builder(graph, std::move(location)),
-      OpView(*node.op,
-             [&] {
-               std::vector<const TensorType*> types;
-               for (const Value& operand : operands) types.push_back(operand ? &operand.type() : nullptr);
-               return types;
-             }(),
-             node.attrs),
+      OpView(
+          *node.op,
+          [&] {
+            std::vector<const TensorType*> types;
+            for (const Value& operand : operands) types.push_back(operand ? &operand.type() : nullptr);
+            return types;
+          }(),
+          node.attrs),
       operands_(std::move(operands)) {}
 
 Value ExpandContext::in_wide(size_t operand) {

@@ -68,8 +68,8 @@ class Builder {
   Value integer(int64_t number, DType dtype = DType::kI64);
   Value full(Attr number, Shape shape, DType dtype);  // `number` is an Expr or a double
   Value full_like(Value like, double number);
-  Value iota(Expr size, DType dtype = DType::kI64);                   // 0, 1, 2, ...
-  Value iota_along(int64_t dim, std::span<const Expr> shape);         // i64 of `shape`, each element its index along dim
+  Value iota(Expr size, DType dtype = DType::kI64);            // 0, 1, 2, ...
+  Value iota_along(int64_t dim, std::span<const Expr> shape);  // i64 of `shape`, each element its index along dim
 
   // The ops that expansions and gradients use most.
   Value unary(std::string_view name, Value x) { return op(name, {x}); }
@@ -99,12 +99,12 @@ class Builder {
   Value matmul(Value a, Value b) { return op("matmul", {a, b}); }
   Value contract(Value a, Value b, std::string spec);  // "bik,bkj->bij"
 
-  Value reshape(Value x, Shape shape);                          // itself when it has the shape already
+  Value reshape(Value x, Shape shape);  // itself when it has the shape already
   Value permute(Value x, std::vector<int64_t> dims);
   Value transpose(Value x, int64_t a, int64_t b);
-  Value expand(Value x, Shape shape);                           // itself when it has the shape already
-  Value unsqueeze(Value x, int64_t dim);                        // dim in [-(rank+1), rank]
-  Value squeeze(Value x, int64_t dim);                          // drops one dimension of size 1
+  Value expand(Value x, Shape shape);     // itself when it has the shape already
+  Value unsqueeze(Value x, int64_t dim);  // dim in [-(rank+1), rank]
+  Value squeeze(Value x, int64_t dim);    // drops one dimension of size 1
   Value slice(Value x, int64_t dim, Expr start, Expr end, int64_t step = 1);
   Value pad(Value x, std::vector<Expr> low, std::vector<Expr> high, double fill = 0);
   Value concat(const std::vector<Value>& parts, int64_t dim);
@@ -122,7 +122,8 @@ class NodeContext : public Builder, public OpView {
  public:
   NodeContext(Graph& graph, const Node& node, std::vector<Value> operands, Location location = {});
 
-  // Both bases have these: op("exp", {x}) makes a node, op() is the record; integer(1) makes one, integer("dim") reads one.
+  // Both bases have these: op("exp", {x}) makes a node, op() is the record; integer(1) makes one, integer("dim") reads
+  // one.
   using Builder::integer;
   using Builder::op;
   using OpView::integer;

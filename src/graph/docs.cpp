@@ -5,8 +5,7 @@
 namespace tenon {
 namespace {
 
-// ---- describing
-// --------------------------------------------------------------------------------------------------------
+// ---- describing -----------------------------------------------------------------------------------------------------
 
 std::string dtypes_text(DTypeSet set) {
   if (set == kAny) return "any";
@@ -78,8 +77,7 @@ std::string gradient_text(const Gradient& gradient) {
   return std::holds_alternative<ByExpansion>(gradient) ? "by expansion" : "yes";
 }
 
-// ---- Markdown
-// ----------------------------------------------------------------------------------------------------------
+// ---- Markdown -------------------------------------------------------------------------------------------------------
 
 std::vector<std::string> families_of(const std::vector<OpDoc>& docs) {
   std::vector<std::string> families;

@@ -115,47 +115,73 @@ DType promote(DType a, DType b) {
 
 double load_real(DType dtype, const std::byte* element) {
   switch (dtype) {
-    case DType::kF64: return read<double>(element);
-    case DType::kF32: return read<float>(element);
-    case DType::kF16: return decode_half(read<uint16_t>(element));
-    case DType::kBF16: return decode_brain(read<uint16_t>(element));
-    default: return static_cast<double>(load_integer(dtype, element));
+    case DType::kF64:
+      return read<double>(element);
+    case DType::kF32:
+      return read<float>(element);
+    case DType::kF16:
+      return decode_half(read<uint16_t>(element));
+    case DType::kBF16:
+      return decode_brain(read<uint16_t>(element));
+    default:
+      return static_cast<double>(load_integer(dtype, element));
   }
 }
 
 int64_t load_integer(DType dtype, const std::byte* element) {
   switch (dtype) {
-    case DType::kI64: return read<int64_t>(element);
-    case DType::kI32: return read<int32_t>(element);
-    case DType::kI16: return read<int16_t>(element);
-    case DType::kI8: return read<int8_t>(element);
-    case DType::kU8: return read<uint8_t>(element);
-    case DType::kBool: return read<uint8_t>(element) != 0;
-    default: return truncate_to_integer(load_real(dtype, element));
+    case DType::kI64:
+      return read<int64_t>(element);
+    case DType::kI32:
+      return read<int32_t>(element);
+    case DType::kI16:
+      return read<int16_t>(element);
+    case DType::kI8:
+      return read<int8_t>(element);
+    case DType::kU8:
+      return read<uint8_t>(element);
+    case DType::kBool:
+      return read<uint8_t>(element) != 0;
+    default:
+      return truncate_to_integer(load_real(dtype, element));
   }
 }
 
 void store_real(DType dtype, std::byte* element, double value) {
   switch (dtype) {
-    case DType::kF64: return write(element, value);
-    case DType::kF32: return write(element, static_cast<float>(round_to(DType::kF32, value)));
-    case DType::kF16: return write(element, encode_half(value));
-    case DType::kBF16: return write(element, encode_brain(value));
-    case DType::kBool: return write<uint8_t>(element, value != 0);
-    default: return store_integer(dtype, element, truncate_to_integer(value));
+    case DType::kF64:
+      return write(element, value);
+    case DType::kF32:
+      return write(element, static_cast<float>(round_to(DType::kF32, value)));
+    case DType::kF16:
+      return write(element, encode_half(value));
+    case DType::kBF16:
+      return write(element, encode_brain(value));
+    case DType::kBool:
+      return write<uint8_t>(element, value != 0);
+    default:
+      return store_integer(dtype, element, truncate_to_integer(value));
   }
 }
 
 void store_integer(DType dtype, std::byte* element, int64_t value) {
   switch (dtype) {
-    case DType::kI64: return write(element, value);
-    case DType::kI32: return write(element, static_cast<int32_t>(value));
-    case DType::kI16: return write(element, static_cast<int16_t>(value));
-    case DType::kI8: return write(element, static_cast<int8_t>(value));
-    case DType::kU8: return write(element, static_cast<uint8_t>(value));
-    case DType::kBool: return write<uint8_t>(element, value != 0);
-    case DType::kF32: return write(element, static_cast<float>(value));  // not through double: it would round twice
-    default: return store_real(dtype, element, static_cast<double>(value));
+    case DType::kI64:
+      return write(element, value);
+    case DType::kI32:
+      return write(element, static_cast<int32_t>(value));
+    case DType::kI16:
+      return write(element, static_cast<int16_t>(value));
+    case DType::kI8:
+      return write(element, static_cast<int8_t>(value));
+    case DType::kU8:
+      return write(element, static_cast<uint8_t>(value));
+    case DType::kBool:
+      return write<uint8_t>(element, value != 0);
+    case DType::kF32:
+      return write(element, static_cast<float>(value));  // not through double: it would round twice
+    default:
+      return store_real(dtype, element, static_cast<double>(value));
   }
 }
 
@@ -166,16 +192,20 @@ int64_t truncate_to_integer(double value) {
 
 double round_to(DType dtype, double value) {
   switch (dtype) {
-    case DType::kF64: return value;
+    case DType::kF64:
+      return value;
     case DType::kF32: {
       // A conversion out of float's range is undefined in C++; the format's rule gives the infinity.
       constexpr double kRoundsToInfinity = 0x1.FFFFFFp127;
       if (std::abs(value) >= kRoundsToInfinity) return std::copysign(HUGE_VAL, value);
       return static_cast<float>(value);
     }
-    case DType::kF16: return round_to_format(kHalf, value);
-    case DType::kBF16: return round_to_format(kBrain, value);
-    default: break;
+    case DType::kF16:
+      return round_to_format(kHalf, value);
+    case DType::kBF16:
+      return round_to_format(kBrain, value);
+    default:
+      break;
   }
   check(false, "round_to({}): not a floating dtype", name_of(dtype));
   return value;

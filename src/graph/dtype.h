@@ -15,9 +15,9 @@ enum class DType : uint8_t { kF64, kF32, kF16, kBF16, kI64, kI32, kI16, kI8, kU8
 inline constexpr std::array kAllDTypes = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16, DType::kI64,
                                           DType::kI32, DType::kI16, DType::kI8,  DType::kU8,   DType::kBool};
 
-std::string_view name_of(DType dtype);                     // "f32"
-std::optional<DType> dtype_named(std::string_view name);   // the inverse
-int64_t size_of(DType dtype);                              // in bytes
+std::string_view name_of(DType dtype);                    // "f32"
+std::optional<DType> dtype_named(std::string_view name);  // the inverse
+int64_t size_of(DType dtype);                             // in bytes
 
 constexpr bool is_float(DType dtype) { return dtype <= DType::kBF16; }
 constexpr bool is_integral(DType dtype) { return !is_float(dtype); }  // bool included
@@ -57,8 +57,8 @@ int64_t load_integer(DType dtype, const std::byte* element);
 void store_real(DType dtype, std::byte* element, double value);
 void store_integer(DType dtype, std::byte* element, int64_t value);
 
-int64_t truncate_to_integer(double value);      // as load_integer does
-double round_to(DType dtype, double value);     // the nearest value of a floating dtype, ties to even
-int64_t wrap_to(DType dtype, int64_t value);    // modulo 2^bits; for bool, value != 0
+int64_t truncate_to_integer(double value);    // as load_integer does
+double round_to(DType dtype, double value);   // the nearest value of a floating dtype, ties to even
+int64_t wrap_to(DType dtype, int64_t value);  // modulo 2^bits; for bool, value != 0
 
 }  // namespace tenon

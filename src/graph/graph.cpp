@@ -47,10 +47,14 @@ std::vector<const Leaf*> ordered_leaves(const Graph& graph) {
 
 std::string_view name_of(LeafKind kind) {
   switch (kind) {
-    case LeafKind::kInput: return "input";
-    case LeafKind::kParameter: return "parameter";
-    case LeafKind::kBuffer: return "buffer";
-    case LeafKind::kConstant: return "constant";
+    case LeafKind::kInput:
+      return "input";
+    case LeafKind::kParameter:
+      return "parameter";
+    case LeafKind::kBuffer:
+      return "buffer";
+    case LeafKind::kConstant:
+      return "constant";
   }
   return "?";
 }
@@ -100,7 +104,9 @@ ValueRef Graph::add_constant(Tensor data) {
   return add_leaf(LeafKind::kConstant, {}, std::move(type), std::move(data));
 }
 
-ValueRef Graph::copy_leaf(const Leaf& leaf, const TensorType& type) { return add_leaf(leaf.kind, leaf.name, type, leaf.data); }
+ValueRef Graph::copy_leaf(const Leaf& leaf, const TensorType& type) {
+  return add_leaf(leaf.kind, leaf.name, type, leaf.data);
+}
 
 NodeRef Graph::add_node(const OpDef& op, std::vector<ValueRef> operands, std::vector<Attr> attrs, Location location) {
   std::vector<const TensorType*> types;
@@ -208,10 +214,15 @@ bool Graph::operator==(const Graph& other) const {
     if (a->name != b->name || !same(a->value, b->value)) return false;
     return a->kind != LeafKind::kConstant || identical(a->data, b->data);
   };
-  const auto same_update = [&](const Update& a, const Update& b) { return same(a.target, b.target) && same(a.value, b.value); };
-  return name_ == other.name_ && symbols_ == other.symbols_ && std::ranges::equal(ordered_leaves(*this), ordered_leaves(other), same_leaf) &&
-         std::ranges::equal(nodes_, other.nodes_, [&](const Node& a, const Node& b) { return same_node(a, other, b); }) &&
-         std::ranges::equal(outputs_, other.outputs_, same) && std::ranges::equal(updates_, other.updates_, same_update);
+  const auto same_update = [&](const Update& a, const Update& b) {
+    return same(a.target, b.target) && same(a.value, b.value);
+  };
+  return name_ == other.name_ && symbols_ == other.symbols_ &&
+         std::ranges::equal(ordered_leaves(*this), ordered_leaves(other), same_leaf) &&
+         std::ranges::equal(nodes_, other.nodes_,
+                            [&](const Node& a, const Node& b) { return same_node(a, other, b); }) &&
+         std::ranges::equal(outputs_, other.outputs_, same) &&
+         std::ranges::equal(updates_, other.updates_, same_update);
 }
 
 OpView view_of(const Graph& graph, const Node& node) {

@@ -64,7 +64,7 @@ struct Node {
   std::vector<ValueRef> operands;  // an empty ref is an absent optional operand
   std::vector<Attr> attrs;         // in the order of the op's record, complete
   std::vector<ValueRef> results;
-  Location location;               // where in the model it comes from
+  Location location;  // where in the model it comes from
 };
 
 // The value that a buffer or an input holds after the run.

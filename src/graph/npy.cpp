@@ -36,8 +36,7 @@ struct Header {
   Sizes shape;
 };
 
-// ---- reading
-// -----------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 // The header is a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class HeaderParser {
@@ -221,8 +220,7 @@ auto read_with(const std::string& path, Parse parse_content) {
   }
 }
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
 std::string descr_of(DType dtype) {
   const auto code = std::ranges::find(kCodes, dtype, &Code::dtype);

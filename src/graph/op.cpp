@@ -36,7 +36,8 @@ void check_operand_count(const OpDef& op, size_t count) {
   const bool variadic = !operands.empty() && is_variadic(operands.back().arity);
   const size_t least = operands.size() - (variadic ? 1 : 0);
   if (count == least || (variadic && count > least)) return;
-  fail("{} takes {}{} operand{}, got {}", op.name.get(), variadic ? "at least " : "", least, least == 1 ? "" : "s", count);
+  fail("{} takes {}{} operand{}, got {}", op.name.get(), variadic ? "at least " : "", least, least == 1 ? "" : "s",
+       count);
 }
 
 std::string dtype_list(DTypeSet set) {
@@ -87,7 +88,8 @@ Attr coerce(Attr attr, AttrKind kind) {
 Attr take_attr(const OpDef& op, const AttrDef& def, NamedAttrs& named) {
   const auto found = std::ranges::find_if(named, [&](const auto& entry) { return entry.first == def.name; });
   if (found == named.end()) {
-    if (def.fallback.required) fail("{}: attribute '{}' must be given ({})", op.name.get(), def.name, name_of(def.kind));
+    if (def.fallback.required)
+      fail("{}: attribute '{}' must be given ({})", op.name.get(), def.name, name_of(def.kind));
     return def.fallback.value;
   }
   Attr attr = coerce(std::move(found->second), def.kind);

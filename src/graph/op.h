@@ -5,11 +5,13 @@
 //   - Operands of different dtypes are promoted and shapes broadcast as PyTorch does, where the record says so.
 //   - Integer arithmetic wraps in two's complement. Integer division and remainder by zero are run-time errors; the
 //     smallest integer divided by -1 wraps.
-//   - Floating arithmetic is IEEE-754 with round to nearest. An op on f16 or bf16 computes in at least f32 and rounds once.
+//   - Floating arithmetic is IEEE-754 with round to nearest. An op on f16 or bf16 computes in at least f32 and rounds
+//   once.
 //   - NaN propagates through arithmetic, minimum/maximum and reductions. Comparisons with NaN are false, `ne` is true.
 //   - A float that is NaN or outside int64 casts to the smallest int64, which then wraps to the narrower integer.
 //   - A reduction may add in any order; a backend states its own. The reference adds in double.
-//   - Random numbers are a pure function of the key operand (Philox 4x32-10): the same key gives the same numbers everywhere.
+//   - Random numbers are a pure function of the key operand (Philox 4x32-10): the same key gives the same numbers
+//   everywhere.
 //   - An index out of range is a run-time error, never a wild read.
 //   - Effects exist only as a graph's updates, which happen after everything else.
 #pragma once
@@ -47,7 +49,7 @@ class Required {
   T value_;
 };
 
-// ---- operands and results --------------------------------------------------------------------------------------------
+// ---- operands and results -------------------------------------------------------------------------------------------
 
 enum class Arity : uint8_t {
   kOne,
@@ -65,7 +67,7 @@ struct OperandDef {
 // Shape and dtype rule: the types of the results. Fails with a Diagnostic that names the sizes.
 using InferFn = std::function<std::vector<TensorType>(InferContext&)>;
 
-// ---- semantics: a record has exactly one of these ----------------------------------------------------------------------
+// ---- semantics: a record has exactly one of these -------------------------------------------------------------------
 
 // In which dtype an elementwise op computes.
 enum class Compute : uint8_t {
@@ -99,15 +101,15 @@ using Semantics = std::variant<Elementwise, Reference, Expansion>;
 struct NotDifferentiable {};
 struct ByExpansion {};  // of a composite: the gradient of what it expands to
 
-// One gradient for each operand; an empty Value where there is none. A gradient of a broadcast shape or another dtype is
-// summed and cast to its operand's type by the caller.
+// One gradient for each operand; an empty Value where there is none. A gradient of a broadcast shape or another dtype
+// is summed and cast to its operand's type by the caller.
 using GradientFn = std::function<std::vector<Value>(GradContext&)>;
 using Gradient = std::variant<NotDifferentiable, ByExpansion, GradientFn>;
 
 // The lowering to loops. Empty: the op is a library task, or expands.
 using LoopsFn = std::function<void(LoopContext&)>;
 
-// ---- how the op is tested -----------------------------------------------------------------------------------------------
+// ---- how the op is tested -------------------------------------------------------------------------------------------
 
 // The same op in PyTorch: a Python expression over the operands and attributes by name, or why there is none.
 struct Peer {
@@ -156,10 +158,10 @@ struct OpDef {
 
 // All ops, grouped by family. Names are unique.
 std::span<const OpDef* const> op_table();
-const OpDef* find_op(std::string_view name);         // null when there is none
-const OpDef& op_named(std::string_view name);        // throws an Error that suggests the nearest name
+const OpDef* find_op(std::string_view name);   // null when there is none
+const OpDef& op_named(std::string_view name);  // throws an Error that suggests the nearest name
 
-// ---- what an op's functions see of a node ----------------------------------------------------------------------------
+// ---- what an op's functions see of a node ---------------------------------------------------------------------------
 
 // The types of the operands and the attributes, by the names of the record.
 class OpView {
@@ -187,7 +189,9 @@ class OpView {
   std::span<const Expr> exprs(std::string_view attr) const;
 
   // An attribute as a dimension of an operand, normalized.
-  int64_t dim(std::string_view attr, size_t operand = 0) const { return normalize_dim(integer(attr), type(operand).rank()); }
+  int64_t dim(std::string_view attr, size_t operand = 0) const {
+    return normalize_dim(integer(attr), type(operand).rank());
+  }
   std::vector<int64_t> dims(std::string_view attr, size_t operand = 0) const {
     return normalize_dims(ints(attr), type(operand).rank());
   }

@@ -111,7 +111,8 @@ class Parser {
     cursor_.expect("[");
     const int64_t low = cursor_.accept("-inf") ? symbolic::Interval::all().low : cursor_.integer("the lower bound");
     cursor_.expect(",");
-    const int64_t high = cursor_.accept_word("inf") ? symbolic::Interval::all().high : cursor_.integer("the upper bound");
+    const int64_t high =
+        cursor_.accept_word("inf") ? symbolic::Interval::all().high : cursor_.integer("the upper bound");
     cursor_.expect("]");
     located(where, [&] { graph_.declare_symbol(symbol, {low, high}); });
   }
@@ -287,16 +288,25 @@ class Parser {
         if (cursor_.accept_word("true")) return true;
         if (cursor_.accept_word("false")) return false;
         cursor_.expected("true or false");
-      case AttrKind::kInt: return cursor_.integer("an integer");
-      case AttrKind::kReal: return parse_real();
-      case AttrKind::kString: return cursor_.string("a text");
-      case AttrKind::kDType: return parse_dtype();
+      case AttrKind::kInt:
+        return cursor_.integer("an integer");
+      case AttrKind::kReal:
+        return parse_real();
+      case AttrKind::kString:
+        return cursor_.string("a text");
+      case AttrKind::kDType:
+        return parse_dtype();
       case AttrKind::kExpr:
-      case AttrKind::kSymbol: return symbolic::parse(cursor_);
-      case AttrKind::kScalar: return parse_scalar();
-      case AttrKind::kInts: return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
-      case AttrKind::kReals: return parse_list<double>([&] { return parse_real(); });
-      case AttrKind::kExprs: return parse_list<Expr>([&] { return symbolic::parse(cursor_); });
+      case AttrKind::kSymbol:
+        return symbolic::parse(cursor_);
+      case AttrKind::kScalar:
+        return parse_scalar();
+      case AttrKind::kInts:
+        return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
+      case AttrKind::kReals:
+        return parse_list<double>([&] { return parse_real(); });
+      case AttrKind::kExprs:
+        return parse_list<Expr>([&] { return symbolic::parse(cursor_); });
     }
     return None{};
   }
@@ -354,7 +364,8 @@ class Parser {
   int parse_position(std::string_view what) {
     const Location where = cursor_.here();
     const int64_t position = cursor_.integer(what);
-    if (position < 1 || position > std::numeric_limits<int>::max()) fail_at(where, "{} {} is out of range", what, position);
+    if (position < 1 || position > std::numeric_limits<int>::max())
+      fail_at(where, "{} {} is out of range", what, position);
     return static_cast<int>(position);
   }
 

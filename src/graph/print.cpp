@@ -69,7 +69,8 @@ class Printer {
       if (leaf.kind != LeafKind::kInput) text += "  " + this->leaf(leaf) + "\n";
     }
     for (const Node& node : graph_.nodes()) text += "  " + this->node(node) + "\n";
-    for (const Update& update : graph_.updates()) text += "  update " + name(update.target) + " = " + name(update.value) + "\n";
+    for (const Update& update : graph_.updates())
+      text += "  update " + name(update.target) + " = " + name(update.value) + "\n";
     return text + "  return" + (graph_.outputs().empty() ? "" : " ") + list(graph_.outputs()) + "\n}\n";
   }
 

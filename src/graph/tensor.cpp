@@ -20,7 +20,8 @@ int64_t physical_memory() {
 }
 
 std::shared_ptr<void> allocate_zeroed(int64_t bytes) {
-  if (bytes > physical_memory()) fail("out of memory: a tensor needs {} bytes, the machine has {}", bytes, physical_memory());
+  if (bytes > physical_memory())
+    fail("out of memory: a tensor needs {} bytes, the machine has {}", bytes, physical_memory());
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;  // never zero bytes
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) fail("out of memory: a tensor needs {} bytes", bytes);
@@ -58,8 +59,7 @@ Tensor Tensor::zeros(DType dtype, Sizes shape) {
   return borrow(dtype, std::move(shape), std::move(strides), memory.get(), memory);
 }
 
-Tensor Tensor::borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::shared_ptr<void> owner,
-                      Access access) {
+Tensor Tensor::borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::shared_ptr<void> owner, Access access) {
   static std::byte nothing[8];  // an empty tensor may come with a null pointer
   Tensor tensor;
   tensor.dtype_ = dtype;

@@ -1,7 +1,7 @@
 // A strided n-dimensional array in memory: what constants and weights hold, and what evaluation reads and writes.
 //
-// A Tensor is a handle. Copies share the memory, and `owner` keeps it alive: ours when we allocated it, a NumPy or torch
-// tensor's, or a mapped file's. Nothing here copies elements unless its name says so.
+// A Tensor is a handle. Copies share the memory, and `owner` keeps it alive: ours when we allocated it, a NumPy or
+// torch tensor's, or a mapped file's. Nothing here copies elements unless its name says so.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace tenon {
 
 using Sizes = std::vector<int64_t>;
 
-int64_t element_count(std::span<const int64_t> shape);      // checked; throws an Error when it overflows
-Sizes contiguous_strides(std::span<const int64_t> shape);   // row-major, in elements
+int64_t element_count(std::span<const int64_t> shape);     // checked; throws an Error when it overflows
+Sizes contiguous_strides(std::span<const int64_t> shape);  // row-major, in elements
 
 enum class Access : uint8_t { kReadWrite, kReadOnly };
 

@@ -31,7 +31,8 @@ class Verifier {
 
   void verify_leaf(const Leaf& leaf) {
     define(leaf.value);
-    if (leaf.kind != LeafKind::kConstant && !names_.insert(leaf.name).second) fail("two leaves are named '{}'", leaf.name);
+    if (leaf.kind != LeafKind::kConstant && !names_.insert(leaf.name).second)
+      fail("two leaves are named '{}'", leaf.name);
     if (leaf.kind == LeafKind::kConstant && !leaf.data.defined()) fail("a constant has no data");
     if (leaf.data.defined() && type_of(leaf.data) != graph_.type(leaf.value)) {
       fail("{} '{}' is {}, but its data is {}", name_of(leaf.kind), leaf.name, to_string(graph_.type(leaf.value)),
@@ -81,7 +82,8 @@ class Verifier {
     if (!leaf || leaf->kind == LeafKind::kParameter || leaf->kind == LeafKind::kConstant) {
       fail("only a buffer or an input can be updated");
     }
-    if (graph_.type(update.target) != graph_.type(update.value)) fail("the update of '{}' changes its type", leaf->name);
+    if (graph_.type(update.target) != graph_.type(update.value))
+      fail("the update of '{}' changes its type", leaf->name);
   }
 
   const Graph& graph_;

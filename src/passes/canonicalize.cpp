@@ -1,5 +1,5 @@
-// Each node is simplified as it is copied, when its operands are simple already, so one walk is enough. Every rule is exact:
-// it keeps each bit of the result, signed zeros and NaN included.
+// Each node is simplified as it is copied, when its operands are simple already, so one walk is enough. Every rule is
+// exact: it keeps each bit of the result, signed zeros and NaN included.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -58,7 +58,8 @@ class Candidate {
 
   ValueRef add(std::string_view op, std::vector<ValueRef> operands, NamedAttrs attrs) const {
     const OpDef& def = op_named(op);
-    const NodeRef added = graph_.add_node(def, std::move(operands), complete_attrs(def, std::move(attrs)), node_.location);
+    const NodeRef added =
+        graph_.add_node(def, std::move(operands), complete_attrs(def, std::move(attrs)), node_.location);
     return graph_.node(added).results[0];
   }
 
@@ -81,7 +82,9 @@ ValueRef drop_neutral_operand(const Candidate& c, double neutral, bool either_si
 }
 
 // x + 0 is not x when x is -0: only -0 is neutral for floats.
-ValueRef simplify_add(const Candidate& c) { return drop_neutral_operand(c, is_float(c.type().dtype) ? -0.0 : 0.0, true); }
+ValueRef simplify_add(const Candidate& c) {
+  return drop_neutral_operand(c, is_float(c.type().dtype) ? -0.0 : 0.0, true);
+}
 ValueRef simplify_sub(const Candidate& c) { return drop_neutral_operand(c, 0.0, false); }
 ValueRef simplify_mul(const Candidate& c) { return drop_neutral_operand(c, 1.0, true); }
 ValueRef simplify_div(const Candidate& c) { return drop_neutral_operand(c, 1.0, false); }
@@ -94,7 +97,8 @@ ValueRef undo_itself(const Candidate& c) {
 bool holds_exactly(DType wide, DType narrow) {
   if (wide == narrow || narrow == DType::kBool) return true;
   if (is_float(narrow)) return is_float(wide) && promote(wide, narrow) == wide;
-  if (is_float(wide)) return (wide == DType::kF64 && narrow != DType::kI64) || (wide == DType::kF32 && size_of(narrow) <= 2);
+  if (is_float(wide))
+    return (wide == DType::kF64 && narrow != DType::kI64) || (wide == DType::kF32 && size_of(narrow) <= 2);
   return promote(wide, narrow) == wide;
 }
 
@@ -160,9 +164,10 @@ ValueRef simplify_where(const Candidate& c) {
 
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = {
-      {"add", simplify_add},         {"sub", simplify_sub},       {"mul", simplify_mul},         {"div", simplify_div},
-      {"neg", undo_itself},          {"bitwise_not", undo_itself}, {"logical_not", undo_itself},  {"cast", simplify_cast},
-      {"reshape", simplify_reshape}, {"permute", simplify_permute}, {"expand", simplify_expand}, {"slice", simplify_slice},
+      {"add", simplify_add},         {"sub", simplify_sub},       {"mul", simplify_mul},
+      {"div", simplify_div},         {"neg", undo_itself},        {"bitwise_not", undo_itself},
+      {"logical_not", undo_itself},  {"cast", simplify_cast},     {"reshape", simplify_reshape},
+      {"permute", simplify_permute}, {"expand", simplify_expand}, {"slice", simplify_slice},
       {"pad", simplify_pad},         {"concat", simplify_concat}, {"where", simplify_where}};
   return table;
 }
@@ -186,7 +191,8 @@ std::optional<std::vector<Tensor>> fold(const Graph& graph, const Node& node, co
   if (elements > kLargestOperands || std::ranges::any_of(node.attrs, is_symbolic)) return std::nullopt;
   Graph single;
   std::vector<ValueRef> copied;
-  for (ValueRef operand : operands) copied.push_back(operand ? single.add_constant(graph.leaf(operand)->data) : operand);
+  for (ValueRef operand : operands)
+    copied.push_back(operand ? single.add_constant(graph.leaf(operand)->data) : operand);
   const NodeRef added = single.add_node(*node.op, std::move(copied), node.attrs);
   for (ValueRef result : single.node(added).results) {
     const Shape& shape = single.type(result).shape;

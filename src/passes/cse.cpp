@@ -34,7 +34,8 @@ size_t hash_constant(const Tensor& tensor) {
   for (int64_t size : tensor.shape()) hash_combine(seed, static_cast<size_t>(size));
   const auto width = static_cast<size_t>(size_of(tensor.dtype()));
   for_each_index(tensor.shape(), [&](const Sizes& index) {
-    const auto* bytes = reinterpret_cast<const char*>(tensor.data()) + tensor.offset(index) * static_cast<int64_t>(width);
+    const auto* bytes =
+        reinterpret_cast<const char*>(tensor.data()) + tensor.offset(index) * static_cast<int64_t>(width);
     hash_combine(seed, std::hash<std::string_view>()({bytes, width}));
   });
   return seed;
@@ -48,7 +49,8 @@ std::unordered_map<uint32_t, ValueRef> merge_constants(const Graph& graph) {
     if (leaf.kind != LeafKind::kConstant) continue;
     const size_t hash = hash_constant(leaf.data);
     const auto [begin, end] = seen.equal_range(hash);
-    const auto same = std::find_if(begin, end, [&](const auto& entry) { return identical(entry.second->data, leaf.data); });
+    const auto same =
+        std::find_if(begin, end, [&](const auto& entry) { return identical(entry.second->data, leaf.data); });
     if (same != end) {
       first.emplace(leaf.value.id, same->second->value);
     } else {

@@ -50,7 +50,8 @@ Result<Graph> run_passes(Graph graph, std::span<const std::string> names, const 
       run.nodes_after = graph.nodes().size();
       if (options.verify && run.changed) {
         const Status status = verify(graph);
-        check(status.ok(), "pass {} left an invalid graph: {}", pass->name, status.ok() ? "" : status.diagnostic().text());
+        check(status.ok(), "pass {} left an invalid graph: {}", pass->name,
+              status.ok() ? "" : status.diagnostic().text());
       }
       if (options.after) options.after(run, graph);
     }

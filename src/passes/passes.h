@@ -12,10 +12,10 @@
 
 namespace tenon {
 
-Graph canonicalize(const Graph& graph);                    // simplifies nodes and folds constants
+Graph canonicalize(const Graph& graph);  // simplifies nodes and folds constants
 Graph eliminate_common_subexpressions(const Graph& graph);
-Graph eliminate_dead_code(const Graph& graph);             // drops nodes and leaves that nothing needs, except inputs
-Graph decompose(const Graph& graph);                       // expands every composite
+Graph eliminate_dead_code(const Graph& graph);  // drops nodes and leaves that nothing needs, except inputs
+Graph decompose(const Graph& graph);            // expands every composite
 
 struct Pass {
   std::string_view name;
@@ -36,8 +36,8 @@ struct PassRun {
 };
 
 struct PassOptions {
-  std::vector<std::string> skip;  // names of passes not to run
-  bool verify = true;             // the graph after each pass
+  std::vector<std::string> skip;                            // names of passes not to run
+  bool verify = true;                                       // the graph after each pass
   std::function<void(const PassRun&, const Graph&)> after;  // sees every pass, with the graph that it left
 };
 

@@ -68,7 +68,8 @@ class Expander {
     std::vector<Value> formal;
     std::vector<ValueRef> actual;
     for (ValueRef operand : operands) {
-      formal.push_back(operand ? Value(body, body.add_input(fmt::format("in{}", formal.size()), graph_.type(operand))) : Value());
+      formal.push_back(operand ? Value(body, body.add_input(fmt::format("in{}", formal.size()), graph_.type(operand)))
+                               : Value());
       if (operand) actual.push_back(operand);
     }
     const std::vector<Value> results = expand(body, node, std::move(formal));
@@ -76,7 +77,8 @@ class Expander {
   }
 
  private:
-  std::vector<ValueRef> inline_body(const Graph& body, const std::vector<ValueRef>& actual, const std::vector<Value>& results) {
+  std::vector<ValueRef> inline_body(const Graph& body, const std::vector<ValueRef>& actual,
+                                    const std::vector<Value>& results) {
     std::vector<ValueRef> map(body.value_count());
     const std::vector<ValueRef> formal = body.inputs();
     for (size_t i = 0; i < formal.size(); ++i) map[formal[i].id] = actual[i];

@@ -1,5 +1,5 @@
-// How passes are written: a Rewriter walks an old graph and builds a new one, value by value. Leaves are copied first, in
-// order; then the pass decides for each node whether to copy it, to replace it, or to leave it out.
+// How passes are written: a Rewriter walks an old graph and builds a new one, value by value. Leaves are copied first,
+// in order; then the pass decides for each node whether to copy it, to replace it, or to leave it out.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ class Rewriter {
   ValueRef map(ValueRef old) const;
   std::vector<ValueRef> map(const std::vector<ValueRef>& old) const;
 
-  void copy(const Node& node);                                             // same op, mapped operands
-  void replace(const Node& node, const std::vector<ValueRef>& results);    // results of the new graph, of the same types
+  void copy(const Node& node);                                           // same op, mapped operands
+  void replace(const Node& node, const std::vector<ValueRef>& results);  // results of the new graph, of the same types
   void replace(ValueRef old, ValueRef replacement);
 
   // Maps outputs and updates, and returns the new graph. The rewriter is spent.

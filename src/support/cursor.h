@@ -20,9 +20,9 @@ class Cursor {
   bool at_end();
   char peek();  // the next character that is not blank; '\0' at the end
 
-  bool accept(std::string_view token);        // consumes it when it is next
-  void expect(std::string_view token);        // or fails: "expected ')', got 'x'"
-  bool accept_word(std::string_view word);    // a whole identifier
+  bool accept(std::string_view token);                 // consumes it when it is next
+  void expect(std::string_view token);                 // or fails: "expected ')', got 'x'"
+  bool accept_word(std::string_view word);             // a whole identifier
   std::string_view identifier(std::string_view what);  // [A-Za-z_][A-Za-z0-9_.]*
   std::string_view name(std::string_view what);        // [A-Za-z0-9_.]+
   int64_t integer(std::string_view what);

@@ -26,8 +26,7 @@ constexpr uint16_t kFirstZip64Version = 45;
 constexpr uint16_t kDosEpoch = 0x21;  // the first of January 1980: an archive of the same data is the same bytes
 constexpr uint32_t kIn64 = 0xffffffff;
 
-// ---- reading
-// -----------------------------------------------------------------------------------------------------------
+// ---- reading --------------------------------------------------------------------------------------------------------
 
 template <class T>
 T little_endian(Bytes bytes, uint64_t at) {
@@ -154,8 +153,7 @@ constexpr std::array<uint32_t, 256> kCrcTable = [] {
   return table;
 }();
 
-// ---- writing
-// -----------------------------------------------------------------------------------------------------------
+// ---- writing --------------------------------------------------------------------------------------------------------
 
 template <class... Fields>
 std::string little_endian_fields(Fields... fields) {

@@ -1,7 +1,6 @@
-#include "backends/reference/evaluate.h"
-
 #include <gtest/gtest.h>
 
+#include "backends/reference/evaluate.h"
 #include "graph/graph.h"
 
 namespace tenon {
@@ -71,13 +70,15 @@ TEST(Reference, ErrorsPointIntoTheModel) {
 }
 
 TEST(Reference, UpdatesHappenAfterEveryRead) {
-  Graph graph = parse_graph("graph g(%x: f32[2]) {\n"
-                            "  %a: f32[2] = buffer \"a\"\n"
-                            "  %b: f32[2] = buffer \"b\"\n"
-                            "  update %a = %b\n"
-                            "  update %b = %a\n"
-                            "  return %a\n"
-                            "}").value();
+  Graph graph = parse_graph(
+                    "graph g(%x: f32[2]) {\n"
+                    "  %a: f32[2] = buffer \"a\"\n"
+                    "  %b: f32[2] = buffer \"b\"\n"
+                    "  update %a = %b\n"
+                    "  update %b = %a\n"
+                    "  return %a\n"
+                    "}")
+                    .value();
   Tensor a = vector_of({1, 2});
   Tensor b = vector_of({3, 4});
   graph.bind("a", a);
@@ -89,12 +90,14 @@ TEST(Reference, UpdatesHappenAfterEveryRead) {
 }
 
 TEST(Reference, AFailedRunUpdatesNothing) {
-  Graph graph = parse_graph("graph g(%x: i64[1]) {\n"
-                            "  %n: i64[1] = buffer \"n\"\n"
-                            "  update %n = %x\n"
-                            "  %y = floor_div(%n, %x)\n"
-                            "  return %y\n"
-                            "}").value();
+  Graph graph = parse_graph(
+                    "graph g(%x: i64[1]) {\n"
+                    "  %n: i64[1] = buffer \"n\"\n"
+                    "  update %n = %x\n"
+                    "  %y = floor_div(%n, %x)\n"
+                    "  return %y\n"
+                    "}")
+                    .value();
   Tensor n = Tensor::zeros(DType::kI64, {1});
   n.set_integer(0, 5);
   graph.bind("n", n);

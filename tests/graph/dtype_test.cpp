@@ -55,7 +55,7 @@ TEST(DType, HalfFormatsAreExact) {
 }
 
 TEST(DType, RoundsToNearestEvenOnce) {
-  EXPECT_EQ(through(DType::kBF16, 1.0 + 0x1p-8), 1.0);            // a tie goes to even
+  EXPECT_EQ(through(DType::kBF16, 1.0 + 0x1p-8), 1.0);  // a tie goes to even
   EXPECT_EQ(through(DType::kBF16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);
   EXPECT_EQ(through(DType::kBF16, 1.0 + 0x1p-8 + 0x1p-40), 1.0 + 0x1p-7) << "rounding through f32 would give the tie";
   EXPECT_EQ(through(DType::kF16, 65519.9), 65504.0);

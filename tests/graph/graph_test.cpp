@@ -93,7 +93,8 @@ TEST(Graph, DataMustHaveTheDeclaredType) {
   graph.add_input("x", {DType::kF32, {3}});
   EXPECT_EQ(message_of([&] { graph.bind("w", Tensor::zeros(DType::kF32, {4})); }),
             "parameter 'w' is f32[3], but its data is f32[4]");
-  EXPECT_EQ(message_of([&] { graph.bind("v", Tensor::zeros(DType::kF32, {3})); }), "the graph has no parameter or buffer 'v'");
+  EXPECT_EQ(message_of([&] { graph.bind("v", Tensor::zeros(DType::kF32, {3})); }),
+            "the graph has no parameter or buffer 'v'");
   EXPECT_EQ(message_of([&] { graph.bind("x", Tensor::zeros(DType::kF32, {3})); }),
             "'x' is an input; give it when you evaluate");
 }
@@ -130,7 +131,8 @@ TEST(Types, ResultDtypeRanksDimensionsAboveScalars) {
 TEST(Types, DimensionsAreNormalized) {
   EXPECT_EQ(normalize_dim(-1, 3), 2);
   EXPECT_EQ(normalize_dim(-1, 0), 0);
-  EXPECT_EQ(message_of([] { (void)normalize_dim(3, 3); }), "dimension 3 is out of range for rank 3: it must be in [-3, 2]");
+  EXPECT_EQ(message_of([] { (void)normalize_dim(3, 3); }),
+            "dimension 3 is out of range for rank 3: it must be in [-3, 2]");
   EXPECT_EQ(message_of([] { (void)normalize_dims(std::vector<int64_t>{0, -2}, 2); }), "dimension 0 appears twice");
 }
 

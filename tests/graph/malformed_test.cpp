@@ -77,8 +77,7 @@ TEST(MalformedGraph, EveryCaseIsRejectedWhereItIsWrong) {
   EXPECT_GT(count, 600u);
 }
 
-// ---- what no list can hold
-// -----------------------------------------------------------------------------------------------
+// ---- what no list can hold ------------------------------------------------------------------------------------------
 
 constexpr std::string_view kWhole = R"(graph whole(%x: f32[N, 4], %k: i64[2]) {
   symbol N in [1, 64]  # a comment

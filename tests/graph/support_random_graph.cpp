@@ -76,10 +76,14 @@ class Generator {
       if (graph_.type(value) == type) return value;
     }
     switch (below(4)) {
-      case 0: return graph_.add_input(fresh_name(), type);
-      case 1: return graph_.add_parameter(fresh_name() + "/odd \"name\"", type);
-      case 2: return graph_.add_buffer(fresh_name(), type);
-      default: return graph_.add_constant(random_tensor(type, {}, {-3, 3}, random_));
+      case 0:
+        return graph_.add_input(fresh_name(), type);
+      case 1:
+        return graph_.add_parameter(fresh_name() + "/odd \"name\"", type);
+      case 2:
+        return graph_.add_buffer(fresh_name(), type);
+      default:
+        return graph_.add_constant(random_tensor(type, {}, {-3, 3}, random_));
     }
   }
 
@@ -120,9 +124,9 @@ Graph layered_graph(int nodes) {
   while (static_cast<int>(graph.nodes().size()) < nodes) {
     const Value one = builder.scalar(0.5, DType::kF32) + builder.scalar(0.5, DType::kF32);  // folds to 1
     const Value same = builder.exp(x);
-    const Value again = builder.exp(x);                 // a common subexpression
-    builder.exp(same + again);                          // dead
-    x = -(-(same + again * one)) + x;                   // * 1 and the double negation go
+    const Value again = builder.exp(x);  // a common subexpression
+    builder.exp(same + again);           // dead
+    x = -(-(same + again * one)) + x;    // * 1 and the double negation go
   }
   graph.set_outputs({x.ref()});
   return graph;

@@ -1,5 +1,5 @@
-// Random valid graphs made of the op table's samples: every op, dtype and attribute kind, with names, locations, symbols,
-// all kinds of leaves, several outputs, and updates.
+// Random valid graphs made of the op table's samples: every op, dtype and attribute kind, with names, locations,
+// symbols, all kinds of leaves, several outputs, and updates.
 #pragma once
 
 #include "graph/graph.h"

@@ -7,11 +7,16 @@ namespace {
 
 double tolerance(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return 1e-9;
-    case DType::kF32: return 2e-5;
-    case DType::kF16: return 4e-3;
-    case DType::kBF16: return 2e-2;
-    default: return 0;
+    case DType::kF64:
+      return 1e-9;
+    case DType::kF32:
+      return 2e-5;
+    case DType::kF16:
+      return 4e-3;
+    case DType::kBF16:
+      return 2e-2;
+    default:
+      return 0;
   }
 }
 

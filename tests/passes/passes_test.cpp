@@ -129,7 +129,8 @@ double milliseconds(int nodes) {
   double best = 1e9;
   for (int round = 0; round < 5; ++round) {
     double total = 0;
-    const PassOptions options{.verify = false, .after = [&](const PassRun& run, const Graph&) { total += run.milliseconds; }};
+    const PassOptions options{.verify = false,
+                              .after = [&](const PassRun& run, const Graph&) { total += run.milliseconds; }};
     const std::vector<std::string> passes = {"canonicalize", "cse", "dce"};
     EXPECT_TRUE(run_passes(graph, passes, options).ok());
     best = std::min(best, total);

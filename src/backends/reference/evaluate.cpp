@@ -26,7 +26,8 @@ class Evaluator {
  private:
   void bind_leaves(std::span<const Tensor> inputs) {
     const std::vector<ValueRef> formal = graph_.inputs();
-    if (formal.size() != inputs.size()) fail("graph {} takes {} inputs, got {}", graph_.name(), formal.size(), inputs.size());
+    if (formal.size() != inputs.size())
+      fail("graph {} takes {} inputs, got {}", graph_.name(), formal.size(), inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) values_[formal[i].id] = inputs[i];
     for (const Leaf& leaf : graph_.leaves()) {
       if (leaf.kind == LeafKind::kInput) continue;
@@ -59,7 +60,8 @@ class Evaluator {
            tensor.defined() ? to_string(type_of(tensor)) : "nothing");
     }
     for (int64_t dim = 0; dim < type.rank(); ++dim) {
-      equations.push_back({type.size(dim), tensor.size(dim), fmt::format("dimension {} of {} '{}'", dim, name_of(leaf.kind), leaf.name)});
+      equations.push_back({type.size(dim), tensor.size(dim),
+                           fmt::format("dimension {} of {} '{}'", dim, name_of(leaf.kind), leaf.name)});
     }
   }
 
@@ -84,8 +86,9 @@ class Evaluator {
     }
     const std::vector<Attr> attrs = concrete_attrs(node);
     require_bound(node, attrs);
-    std::vector<Tensor> results = std::visit(
-        [&](const auto& semantics) { return run_op(semantics, node, attrs, pointers, operands); }, node.op->semantics.get());
+    std::vector<Tensor> results =
+        std::visit([&](const auto& semantics) { return run_op(semantics, node, attrs, pointers, operands); },
+                   node.op->semantics.get());
     store_results(node, std::move(results));
   }
 
@@ -227,7 +230,8 @@ class Evaluator {
         binds |= !size.is_constant();
         check(!size.is_constant() || size.constant() == results[i].size(dim), "{} gave {} where {} was inferred",
               node.op->name.get(), to_string(type_of(results[i])), to_string(type));
-        equations.push_back({type.size(dim), results[i].size(dim), fmt::format("result {} of {}", i, node.op->name.get())});
+        equations.push_back(
+            {type.size(dim), results[i].size(dim), fmt::format("result {} of {}", i, node.op->name.get())});
       }
       values_[node.results[i].id] = results[i];
     }

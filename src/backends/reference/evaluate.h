@@ -1,5 +1,5 @@
-// The reference backend: evaluates any graph on the CPU straight from the op table. Slow and obviously right; every other
-// backend is judged against it.
+// The reference backend: evaluates any graph on the CPU straight from the op table. Slow and obviously right; every
+// other backend is judged against it.
 #pragma once
 
 #include <span>

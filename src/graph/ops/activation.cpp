@@ -14,7 +14,7 @@ AttrDef real_attr(std::string_view name, std::string_view doc, double fallback) 
   return {name, AttrKind::kReal, doc, Attr(fallback)};
 }
 
-// ---- linear pieces ------------------------------------------------------------------------------------------------
+// ---- linear pieces --------------------------------------------------------------------------------------------------
 
 const OpDef kRelu{
     .name = "relu",
@@ -26,7 +26,8 @@ const OpDef kRelu{
         [](ExpandContext& e) -> std::vector<Value> { return {e.maximum(e.in(), e.integer(0, e.in().dtype()))}; }),
     .gradient = from_result([](GradContext& g, Value d, Value y) { return drop_where(g, g.compare("le", y, 0), d); }),
     .peer = torch_is("F.relu(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kLeakyRelu{
     .name = "leaky_relu",
@@ -42,7 +43,8 @@ const OpDef kLeakyRelu{
     }),
     .peer = torch_is("F.leaky_relu(x, negative_slope)"),
     .samples =
-        unary_samples() + Samples{"T[12]; negative_slope=0.3", "T[5]; negative_slope=-1", "T[5]; negative_slope=0.0"}};
+        unary_samples() + Samples{"T[12]; negative_slope=0.3", "T[5]; negative_slope=-1", "T[5]; negative_slope=0.0"},
+};
 
 // A weight for each channel (dimension 1), shaped so that it broadcasts over x.
 Value prelu_weight(NodeContext& c) {
@@ -82,9 +84,9 @@ const OpDef kPrelu{
       return {g.where(is_above, d, d * weight), g.reshape(by_weight, g.in(1).shape())};
     }),
     .peer = torch_is("F.prelu(x, weight)"),
-    .samples = Samples{
-        "T[2, 3, 4], T[3]", "T[2, 3], T[3]", "T[2, 3], T[1]", "T[5], T[1]", "T[], T[1]", "T[2, 3], T[]",
-        "T[0, 3], T[3]", "T[2, 1, 2, 2], T[1]"}};
+    .samples = Samples{"T[2, 3, 4], T[3]", "T[2, 3], T[3]", "T[2, 3], T[1]", "T[5], T[1]", "T[], T[1]", "T[2, 3], T[]",
+                       "T[0, 3], T[3]", "T[2, 1, 2, 2], T[1]"},
+};
 
 const OpDef kThreshold{
     .name = "threshold",
@@ -99,9 +101,9 @@ const OpDef kThreshold{
     .gradient = from_operand(
         [](GradContext& g, Value d, Value x) { return drop_where(g, g.compare("le", x, g.real("threshold")), d); }),
     .peer = torch_is("F.threshold(x, threshold, value)"),
-    .samples = Samples{
-        "T[3, 4]; threshold=0.5, value=-2", "T[]; threshold=0, value=0", "T[0]; threshold=0, value=1",
-        "T[2, 1, 3]; threshold=-1, value=20"}};
+    .samples = Samples{"T[3, 4]; threshold=0.5, value=-2", "T[]; threshold=0, value=0", "T[0]; threshold=0, value=1",
+                       "T[2, 1, 3]; threshold=-1, value=20"},
+};
 
 const OpDef kHardtanh{
     .name = "hardtanh",
@@ -123,7 +125,8 @@ const OpDef kHardtanh{
       return drop_where(g, g.op("bitwise_or", {below, above}), d);
     }),
     .peer = torch_is("F.hardtanh(x, min_val, max_val)"),
-    .samples = unary_samples() + Samples{"T[12]; min_val=-2, max_val=0.5", "T[5]; min_val=1"}};
+    .samples = unary_samples() + Samples{"T[12]; min_val=-2, max_val=0.5", "T[5]; min_val=1"},
+};
 
 const OpDef kRelu6{
     .name = "relu6",
@@ -137,7 +140,8 @@ const OpDef kRelu6{
     .gradient = ByExpansion{},
     .peer = torch_is("F.relu6(x)"),
     .samples = unary_samples(),
-    .domain = {-4, 9}};
+    .domain = {-4, 9},
+};
 
 // relu6(x + 3) / 6, where hardsigmoid and hardswish bend.
 Value hard_sigmoid(Builder& b, Value x) {
@@ -156,7 +160,8 @@ const OpDef kHardsigmoid{
     }),
     .peer = torch_is("F.hardsigmoid(x)"),
     .samples = unary_samples(),
-    .domain = {-5, 5}};
+    .domain = {-5, 5},
+};
 
 const OpDef kHardswish{
     .name = "hardswish",
@@ -171,18 +176,18 @@ const OpDef kHardswish{
     }),
     .peer = torch_is("F.hardswish(x)"),
     .samples = unary_samples(),
-    .domain = {-5, 5}};
+    .domain = {-5, 5},
+};
 
-// ---- smooth ones --------------------------------------------------------------------------------------------------
+// ---- smooth ones ----------------------------------------------------------------------------------------------------
 
 const OpDef kElu{
     .name = "elu",
     .family = "activation",
     .doc = "scale * x above 0, scale * alpha * expm1(input_scale * x) below.",
     .operands = one_operand(kFloats),
-    .attrs =
-        {real_attr("alpha", "how far below 0 it goes", 1), real_attr("scale", "a factor of the result", 1),
-         real_attr("input_scale", "a factor of a negative x", 1)},
+    .attrs = {real_attr("alpha", "how far below 0 it goes", 1), real_attr("scale", "a factor of the result", 1),
+              real_attr("input_scale", "a factor of a negative x", 1)},
     .infer = same_as(0),
     .semantics = wide_composite([](ExpandContext& e, Value x) {
       const Value below = e.minimum(x, e.scalar(0, x.dtype()));
@@ -196,7 +201,8 @@ const OpDef kElu{
       return g.where(g.compare("gt", x, 0), d * g.real("scale"), bent);
     }),
     .peer = torch_is("torch.ops.aten.elu(x, alpha, scale, input_scale)"),
-    .samples = unary_samples() + Samples{"T[12]; alpha=0.3", "T[12]; alpha=1.7, scale=1.1, input_scale=0.5"}};
+    .samples = unary_samples() + Samples{"T[12]; alpha=0.3", "T[12]; alpha=1.7, scale=1.1, input_scale=0.5"},
+};
 
 const OpDef kSelu{
     .name = "selu",
@@ -209,7 +215,8 @@ const OpDef kSelu{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.selu(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kCelu{
     .name = "celu",
@@ -226,7 +233,8 @@ const OpDef kCelu{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.celu(x, alpha)"),
-    .samples = unary_samples() + Samples{"T[12]; alpha=2.5"}};
+    .samples = unary_samples() + Samples{"T[12]; alpha=2.5"},
+};
 
 const OpDef kSilu{
     .name = "silu",
@@ -240,7 +248,8 @@ const OpDef kSilu{
       return d * s * (1 + x * (1 - s));
     }),
     .peer = torch_is("F.silu(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 constexpr double kCubic = 0.044715;
 constexpr double kTanhScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2 / pi)
@@ -280,7 +289,8 @@ const OpDef kGelu{
     }),
     .peer = torch_is("F.gelu(x, approximate=approximate)"),
     .samples = unary_samples() + Samples{"T[3, 4]; approximate=\"tanh\"", "T[]; approximate=\"tanh\""},
-    .special_values = false};  // of infinity, PyTorch gives inf for one element and NaN for four
+    .special_values = false,
+};  // of infinity, PyTorch gives inf for one element and NaN for four
 
 Value log1p_exp_of_minus_abs(Builder& b, Value x) { return b.unary("log1p", b.exp(-b.abs(x))); }
 
@@ -303,7 +313,8 @@ const OpDef kSoftplus{
       return g.where(g.compare("gt", scaled, g.real("threshold")), d, d * g.sigmoid(scaled));
     }),
     .peer = torch_is("F.softplus(x, beta, threshold)"),
-    .samples = unary_samples() + Samples{"T[12]; beta=2.5", "T[12]; beta=0.5, threshold=1"}};
+    .samples = unary_samples() + Samples{"T[12]; beta=2.5", "T[12]; beta=0.5, threshold=1"},
+};
 
 const OpDef kLogSigmoid{
     .name = "log_sigmoid",
@@ -315,7 +326,8 @@ const OpDef kLogSigmoid{
         [](ExpandContext& e, Value x) { return e.minimum(x, e.scalar(0, x.dtype())) - log1p_exp_of_minus_abs(e, x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.sigmoid(-x); }),
     .peer = torch_is("F.logsigmoid(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kMish{
     .name = "mish",
@@ -329,7 +341,8 @@ const OpDef kMish{
       return d * (t + x * g.sigmoid(x) * (1 - t * t));
     }),
     .peer = torch_is("F.mish(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kSoftsign{
     .name = "softsign",
@@ -343,9 +356,10 @@ const OpDef kSoftsign{
       return d / (size * size);
     }),
     .peer = torch_is("F.softsign(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
-// ---- gates --------------------------------------------------------------------------------------------------------
+// ---- gates ----------------------------------------------------------------------------------------------------------
 
 const OpDef kGlu{
     .name = "glu",
@@ -371,7 +385,8 @@ const OpDef kGlu{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.glu(x, dim)"),
-    .samples = Samples{"T[3, 4]", "T[4, 3]; dim=0", "T[2]", "T[2, 6, 1]; dim=-2", "T[0, 2]", "T[3, 0]"}};
+    .samples = Samples{"T[3, 4]", "T[4, 3]; dim=0", "T[2]", "T[2, 6, 1]; dim=-2", "T[0, 2]", "T[3, 0]"},
+};
 
 }  // namespace
 

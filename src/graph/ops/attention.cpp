@@ -103,7 +103,7 @@ Value scale_of(ExpandContext& e, DType dtype) {
 }
 
 Value masked(ExpandContext& e, Value scores) {
-  const Value nothing = e.scalar(-std::numeric_limits<double>::infinity(), scores.dtype());
+  const Value nothing = e.scalar(-kInfinity, scores.dtype());
   if (e.has(kMask) && e.in(kMask).dtype() != DType::kBool) return scores + e.in_wide(kMask);
   if (e.has(kMask)) return e.where(e.in(kMask), scores, nothing);
   if (!e.flag("causal")) return scores;
@@ -116,7 +116,7 @@ Value masked(ExpandContext& e, Value scores) {
 Value weights_of(ExpandContext& e, Value scores) {
   const Value best =
       e.op("amax", {scores}, {{"dims", std::vector<int64_t>{-1}}, {"keepdim", true}, {"allow_empty", true}});
-  const Value is_masked = e.compare("eq", best, -std::numeric_limits<double>::infinity());
+  const Value is_masked = e.compare("eq", best, -kInfinity);
   const Value zero = e.scalar(0, scores.dtype());
   const Value weights = e.op("softmax", {e.where(is_masked, zero, scores)}, {{"dim", int64_t{-1}}});
   return e.where(is_masked, zero, weights);

@@ -14,28 +14,27 @@ const Samples kNumberSamples =
     binary_samples() + Samples{"f32[3], i64[3]", "f32[3], f64[]", "i64[3], f32[]",  "f16[3], bf16[3]",
                                "u8[3], i8[3]",   "i8[2], i64[]",  "f16[2], f32[2]", "i16[2], u8[2]"};
 // Integers divide by what is not 0. Nor by -1: PyTorch traps on the smallest integer.
-const Samples kDivisionSamples = {
-    "f64[40], f64[40] in 0.5..4",
-    "f64[40], f64[40] in -4..-0.5",
-    "f16[3], bf16[3]",
-    "f32[3], f64[]",
-    "T[3, 4], T[3, 4] in 1..9",
-    "T[], T[] in 1..9",
-    "T[2, 1, 3], T[4, 1] in 2..5",
-    "T[0, 3], T[1] in 1..2",
-    "i64[40], i64[40] in -9..-2",
-    "i32[9], i32[9] in -9..-2",
-    "i16[9], i16[] in -9..-2",
-    "i8[40], i8[40] in -9..-2",
-    "f32[3], i64[3] in 1..9",
-    "i64[3], f32[] in 1..9",
-    "u8[3], i8[3] in 1..9",
-    "i8[2], i64[] in 1..9",
-    "f32[64], f32[64]",
-    "f16[64], f16[64]",
-    "bf16[64], bf16[64]"};
+const Samples kDivisionSamples = {"f64[40], f64[40] in 0.5..4",
+                                  "f64[40], f64[40] in -4..-0.5",
+                                  "f16[3], bf16[3]",
+                                  "f32[3], f64[]",
+                                  "T[3, 4], T[3, 4] in 1..9",
+                                  "T[], T[] in 1..9",
+                                  "T[2, 1, 3], T[4, 1] in 2..5",
+                                  "T[0, 3], T[1] in 1..2",
+                                  "i64[40], i64[40] in -9..-2",
+                                  "i32[9], i32[9] in -9..-2",
+                                  "i16[9], i16[] in -9..-2",
+                                  "i8[40], i8[40] in -9..-2",
+                                  "f32[3], i64[3] in 1..9",
+                                  "i64[3], f32[] in 1..9",
+                                  "u8[3], i8[3] in 1..9",
+                                  "i8[2], i64[] in 1..9",
+                                  "f32[64], f32[64]",
+                                  "f16[64], f16[64]",
+                                  "bf16[64], bf16[64]"};
 
-// ---- sums and products --------------------------------------------------------------------------------------------
+// ---- sums and products ----------------------------------------------------------------------------------------------
 
 const OpDef kAdd{
     .name = "add",
@@ -47,7 +46,8 @@ const OpDef kAdd{
         Compute::kPromote, [](double x, double y) { return x + y; }, wrap_add),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), g.dout()}; }),
     .peer = torch_is("torch.add(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
 const OpDef kSub{
     .name = "sub",
@@ -59,7 +59,8 @@ const OpDef kSub{
         Compute::kPromote, [](double x, double y) { return x - y; }, wrap_sub),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), -g.dout()}; }),
     .peer = torch_is("torch.sub(x, y)"),
-    .samples = kNumberSamples};
+    .samples = kNumberSamples,
+};
 
 const OpDef kMul{
     .name = "mul",
@@ -71,7 +72,8 @@ const OpDef kMul{
         Compute::kPromote, [](double x, double y) { return x * y; }, wrap_mul),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout() * g.in(1), g.dout() * g.in(0)}; }),
     .peer = torch_is("torch.mul(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
 const OpDef kDiv{
     .name = "div",
@@ -84,7 +86,8 @@ const OpDef kDiv{
         [](GradContext&, Value d, Value x, Value y) -> std::vector<Value> { return {d / y, -d * ((x / y) / y)}; }),
     .peer = torch_is("torch.div(x, y)"),
     .samples = kArithmeticSamples,
-    .domain = {0.5, 4}};
+    .domain = {0.5, 4},
+};
 
 // The exponent may be negative: then only 1 and -1 have an integer power, and all else gives 0 as in PyTorch.
 int64_t integer_pow(int64_t x, int64_t y) {
@@ -115,16 +118,16 @@ const OpDef kPow{
       // Where the formulas would give 0 * inf, the function is constant.
       const Value constant_in_x = g.compare("eq", y, 0);
       const Value constant_in_y = g.op("bitwise_and", {g.compare("eq", x, 0), g.compare("ge", y, 0)});
-      return {
-          drop_where(g, constant_in_x, d * (y * g.pow(x, y - 1))),
-          drop_where(g, constant_in_y, d * (widen(g, g.out()) * g.log(x)))};
+      return {drop_where(g, constant_in_x, d * (y * g.pow(x, y - 1))),
+              drop_where(g, constant_in_y, d * (widen(g, g.out()) * g.log(x)))};
     }),
     .peer = torch_is("torch.pow(x, y)"),
     .samples = kNumberSamples +
                Samples{"f64[64], f64[64]", "f32[64], f32[64]", "f64[5], i64[5] in -3..3", "i64[5], f32[5] in 0..2"},
-    .domain = {0.2, 3}};
+    .domain = {0.2, 3},
+};
 
-// ---- division with a whole quotient, and its rest -----------------------------------------------------------------
+// ---- division with a whole quotient, and its rest -------------------------------------------------------------------
 
 void require_divisor(int64_t x, int64_t y) {
   if (y == 0) fail("integer division of {} by zero", x);
@@ -181,7 +184,8 @@ const OpDef kFloorDiv{
     .semantics = elementwise(Compute::kPromote, real_floor_div, integer_floor_div),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.div(x, y, rounding_mode='floor')"),
-    .samples = kDivisionSamples};
+    .samples = kDivisionSamples,
+};
 
 const OpDef kTruncDiv{
     .name = "trunc_div",
@@ -193,7 +197,8 @@ const OpDef kTruncDiv{
         Compute::kPromote, [](double x, double y) { return std::trunc(x / y); }, integer_quotient),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.div(x, y, rounding_mode='trunc')"),
-    .samples = kDivisionSamples};
+    .samples = kDivisionSamples,
+};
 
 const OpDef kFmod{
     .name = "fmod",
@@ -208,7 +213,8 @@ const OpDef kFmod{
     }),
     .peer = torch_is("torch.fmod(x, y)"),
     .samples = kDivisionSamples,
-    .special_values = false};  // of a large x and a tiny y, PyTorch gives NaN
+    .special_values = false,
+};  // of a large x and a tiny y, PyTorch gives NaN
 
 const OpDef kRemainder{
     .name = "remainder",
@@ -223,19 +229,24 @@ const OpDef kRemainder{
     }),
     .peer = torch_is("torch.remainder(x, y)"),
     .samples = kDivisionSamples,
-    .special_values = false};  // of a large x and a tiny y, PyTorch gives NaN
+    .special_values = false,
+};  // of a large x and a tiny y, PyTorch gives NaN
 
-// ---- extremes -----------------------------------------------------------------------------------------------------
+// ---- extremes -------------------------------------------------------------------------------------------------------
 
 // The winner takes the gradient, and equals share it. With a NaN there is no winner, and both take it.
 Gradient extreme_gradient(std::string_view loses) {
   return gradient([loses](GradContext& g) -> std::vector<Value> {
     const Value d = g.dout();
     const Value shared = g.where(g.compare("eq", g.in(0), g.in(1)), d / 2, d);
-    return {
-        drop_where(g, g.compare(loses, g.in(0), g.in(1)), shared),
-        drop_where(g, g.compare(loses, g.in(1), g.in(0)), shared)};
+    return {drop_where(g, g.compare(loses, g.in(0), g.in(1)), shared),
+            drop_where(g, g.compare(loses, g.in(1), g.in(0)), shared)};
   });
+}
+
+template <class T>
+bool is_nan(T x) {
+  return std::isnan(static_cast<double>(x));
 }
 
 const OpDef kMaximum{
@@ -244,10 +255,11 @@ const OpDef kMaximum{
     .doc = "The larger of x and y; NaN if one is NaN. Of equals it is x (-0 equals 0), and they share the gradient.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = promoting_elementwise([](auto x, auto y) { return x >= y || x != x ? x : y; }),
+    .semantics = promoting_elementwise([](auto x, auto y) { return x >= y || is_nan(x) ? x : y; }),
     .gradient = extreme_gradient("lt"),
     .peer = torch_is("torch.maximum(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
 const OpDef kMinimum{
     .name = "minimum",
@@ -255,10 +267,11 @@ const OpDef kMinimum{
     .doc = "The smaller of x and y; NaN if one is NaN. Of equals it is x (-0 equals 0), and they share the gradient.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = promoting_elementwise([](auto x, auto y) { return x <= y || x != x ? x : y; }),
+    .semantics = promoting_elementwise([](auto x, auto y) { return x <= y || is_nan(x) ? x : y; }),
     .gradient = extreme_gradient("gt"),
     .peer = torch_is("torch.minimum(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
 Semantics number_of_the_two(std::string_view wins) {
   return composite([wins](ExpandContext& e) -> std::vector<Value> {
@@ -278,7 +291,8 @@ const OpDef kFmax{
     .semantics = number_of_the_two("ge"),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.fmax(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
 const OpDef kFmin{
     .name = "fmin",
@@ -291,9 +305,10 @@ const OpDef kFmin{
     .semantics = number_of_the_two("le"),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.fmin(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
-// ---- geometry -----------------------------------------------------------------------------------------------------
+// ---- geometry -------------------------------------------------------------------------------------------------------
 
 const OpDef kAtan2{
     .name = "atan2",
@@ -310,7 +325,8 @@ const OpDef kAtan2{
       return {slope * y, -slope * x};
     }),
     .peer = torch_is("torch.atan2(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
 const OpDef kHypot{
     .name = "hypot",
@@ -324,7 +340,8 @@ const OpDef kHypot{
       return {slope * g.in(0), slope * g.in(1)};
     }),
     .peer = torch_is("torch.hypot(x, y)"),
-    .samples = binary_samples() + Samples{"f32[3], f64[]", "f16[3], bf16[3]", "f16[2], f32[2]"}};
+    .samples = binary_samples() + Samples{"f32[3], f64[]", "f16[3], bf16[3]", "f16[2], f32[2]"},
+};
 
 const OpDef kCopysign{
     .name = "copysign",
@@ -336,9 +353,10 @@ const OpDef kCopysign{
     .gradient = gradient(
         [](GradContext& g) -> std::vector<Value> { return {g.dout() * g.sign(g.in(0)) * g.sign(g.out()), Value()}; }),
     .peer = torch_is("torch.copysign(x, y)"),
-    .samples = kArithmeticSamples};
+    .samples = kArithmeticSamples,
+};
 
-// ---- shifts -------------------------------------------------------------------------------------------------------
+// ---- shifts ---------------------------------------------------------------------------------------------------------
 
 // A shift is taken as unsigned, so a negative one is a large one. A narrow dtype loses its bits when the result wraps.
 constexpr uint64_t kBits = 64;
@@ -359,7 +377,8 @@ const OpDef kShiftLeft{
     .semantics = elementwise(Compute::kPromote, nullptr, shift_left),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_left_shift(x, y)"),
-    .samples = binary_samples() + Samples{"u8[3], i8[3]", "i8[2], i64[]", "i64[40], i64[40] in 0..70"}};
+    .samples = binary_samples() + Samples{"u8[3], i8[3]", "i8[2], i64[]", "i64[40], i64[40] in 0..70"},
+};
 
 const OpDef kShiftRight{
     .name = "shift_right",
@@ -370,7 +389,8 @@ const OpDef kShiftRight{
     .semantics = elementwise(Compute::kPromote, nullptr, shift_right),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_right_shift(x, y)"),
-    .samples = binary_samples() + Samples{"u8[3], i8[3]", "i8[2], i64[]", "i64[40], i64[40] in 0..70"}};
+    .samples = binary_samples() + Samples{"u8[3], i8[3]", "i8[2], i64[]", "i64[40], i64[40] in 0..70"},
+};
 
 }  // namespace
 

@@ -52,21 +52,22 @@ const Samples& unary_samples() {
 }
 
 const Samples& binary_samples() {
-  static const Samples samples = {"T[3, 4], T[3, 4]", "T[], T[]",           "T[2, 1, 3], T[4, 1]", "T[3, 1], T[1, 4]",
-                                  "T[0, 3], T[1]",    "T[5], T[]",          "T[1], T[2, 3]",       "T[2, 0], T[2, 1]",
-                                  "T[40], T[40]"};
+  static const Samples samples = {"T[3, 4], T[3, 4]", "T[], T[]",         "T[2, 1, 3], T[4, 1]",
+                                  "T[3, 1], T[1, 4]", "T[0, 3], T[1]",    "T[5], T[]",
+                                  "T[1], T[2, 3]",    "T[2, 0], T[2, 1]", "T[40], T[40]"};
   return samples;
 }
 
 const Samples& promoting_samples() {
-  static const Samples samples = {"f32[3], i64[3]", "f32[3], f64[]", "i64[3], f32[]",  "f16[3], bf16[3]", "u8[3], i8[3]",
-                                  "bool[3], i32[]", "i8[2], i64[]",  "bool[3], f16[]", "f16[2], f32[2]",  "i16[2], u8[2]"};
+  static const Samples samples = {"f32[3], i64[3]", "f32[3], f64[]",  "i64[3], f32[]", "f16[3], bf16[3]",
+                                  "u8[3], i8[3]",   "bool[3], i32[]", "i8[2], i64[]",  "bool[3], f16[]",
+                                  "f16[2], f32[2]", "i16[2], u8[2]"};
   return samples;
 }
 
 const Samples& ternary_samples() {
   static const Samples samples = {"T[3, 4], T[3, 4], T[3, 4]", "T[], T[], T[]", "T[2, 1, 3], T[4, 1], T[3]",
-                                  "T[0, 3], T[1], T[3]",       "T[20], T[], T[20]"};
+                                  "T[0, 3], T[1], T[3]", "T[20], T[], T[20]"};
   return samples;
 }
 

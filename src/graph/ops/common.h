@@ -2,6 +2,7 @@
 // lives here.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -16,7 +17,9 @@ namespace tenon::ops {
 using Types = std::vector<TensorType>;
 using Samples = std::vector<std::string>;
 
-// ---- semantics ---------------------------------------------------------------------------------------------------------
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// ---- semantics ------------------------------------------------------------------------------------------------------
 
 // Lets a scalar function of one to three arguments be called with an array.
 template <class T, class Fn>
@@ -51,11 +54,17 @@ inline Gradient gradient(GradientFn fn) { return fn; }
 void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from);
 
 // Two's complement, without the undefined behaviour of signed overflow.
-inline int64_t wrap_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-inline int64_t wrap_sub(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
-inline int64_t wrap_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+inline int64_t wrap_add(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+inline int64_t wrap_sub(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+inline int64_t wrap_mul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
-// ---- shape and dtype rules -------------------------------------------------------------------------------------------
+// ---- shape and dtype rules ------------------------------------------------------------------------------------------
 
 // Of an elementwise op: the broadcast shape, and the dtype that it computes in or bool.
 Types elementwise_type(InferContext& c);
@@ -71,7 +80,7 @@ Shape without_dims(const Shape& shape, const std::vector<int64_t>& dims, bool ke
 inline DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::kF32 : dtype; }
 inline Value widen(Builder& b, Value x) { return b.cast(x, wide(x.dtype())); }
 
-// ---- samples ---------------------------------------------------------------------------------------------------------
+// ---- samples --------------------------------------------------------------------------------------------------------
 
 // One operand: rank 0, sizes 0 and 1, several dimensions.
 const Samples& unary_samples();

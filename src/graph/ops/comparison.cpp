@@ -21,7 +21,8 @@ const OpDef kEq{
     .semantics = promoting_elementwise(std::equal_to<>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.eq(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kNe{
     .name = "ne",
@@ -32,7 +33,8 @@ const OpDef kNe{
     .semantics = promoting_elementwise(std::not_equal_to<>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.ne(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kLt{
     .name = "lt",
@@ -43,7 +45,8 @@ const OpDef kLt{
     .semantics = promoting_elementwise(std::less<>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.lt(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kLe{
     .name = "le",
@@ -54,7 +57,8 @@ const OpDef kLe{
     .semantics = promoting_elementwise(std::less_equal<>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.le(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kGt{
     .name = "gt",
@@ -65,7 +69,8 @@ const OpDef kGt{
     .semantics = promoting_elementwise(std::greater<>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.gt(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kGe{
     .name = "ge",
@@ -76,9 +81,10 @@ const OpDef kGe{
     .semantics = promoting_elementwise(std::greater_equal<>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.ge(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
-// ---- bits ---------------------------------------------------------------------------------------------------------
+// ---- bits -----------------------------------------------------------------------------------------------------------
 
 const Samples kBitSamples =
     binary_samples() + Samples{"u8[3], i8[3]", "bool[3], i32[]", "i8[2], i64[]", "i16[2], u8[2]"};
@@ -92,7 +98,8 @@ const OpDef kBitwiseAnd{
     .semantics = elementwise(Compute::kPromote, nullptr, std::bit_and<int64_t>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_and(x, y)"),
-    .samples = kBitSamples};
+    .samples = kBitSamples,
+};
 
 const OpDef kBitwiseOr{
     .name = "bitwise_or",
@@ -103,7 +110,8 @@ const OpDef kBitwiseOr{
     .semantics = elementwise(Compute::kPromote, nullptr, std::bit_or<int64_t>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_or(x, y)"),
-    .samples = kBitSamples};
+    .samples = kBitSamples,
+};
 
 const OpDef kBitwiseXor{
     .name = "bitwise_xor",
@@ -114,7 +122,8 @@ const OpDef kBitwiseXor{
     .semantics = elementwise(Compute::kPromote, nullptr, std::bit_xor<int64_t>()),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_xor(x, y)"),
-    .samples = kBitSamples};
+    .samples = kBitSamples,
+};
 
 const OpDef kBitwiseNot{
     .name = "bitwise_not",
@@ -128,9 +137,10 @@ const OpDef kBitwiseNot{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_not(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
-// ---- truth: what is not zero is true, NaN included ----------------------------------------------------------------
+// ---- truth: what is not zero is true, NaN included ------------------------------------------------------------------
 
 Semantics of_truths(std::string_view bitwise) {
   return composite([bitwise](ExpandContext& e) -> std::vector<Value> {
@@ -147,7 +157,8 @@ const OpDef kLogicalAnd{
     .semantics = of_truths("bitwise_and"),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.logical_and(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kLogicalOr{
     .name = "logical_or",
@@ -158,7 +169,8 @@ const OpDef kLogicalOr{
     .semantics = of_truths("bitwise_or"),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.logical_or(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kLogicalXor{
     .name = "logical_xor",
@@ -169,7 +181,8 @@ const OpDef kLogicalXor{
     .semantics = of_truths("bitwise_xor"),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.logical_xor(x, y)"),
-    .samples = kComparisonSamples};
+    .samples = kComparisonSamples,
+};
 
 const OpDef kLogicalNot{
     .name = "logical_not",
@@ -181,7 +194,8 @@ const OpDef kLogicalNot{
         [](ExpandContext& e) -> std::vector<Value> { return {e.compare("eq", e.in(), e.integer(0, e.in().dtype()))}; }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.logical_not(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 }  // namespace
 

@@ -30,7 +30,7 @@ Geometry geometry_of(const OpView& c) {
           .transposed = c.flag("transposed")};
 }
 
-// ---- shapes --------------------------------------------------------------------------------------------------------
+// ---- shapes ---------------------------------------------------------------------------------------------------------
 
 void check_operands(InferContext& c) {
   const TensorType& x = c.type(0);
@@ -89,7 +89,7 @@ Types conv_type(InferContext& c) {
   return {{c.type(0).dtype, std::move(shape)}};
 }
 
-// ---- reference -----------------------------------------------------------------------------------------------------
+// ---- reference ------------------------------------------------------------------------------------------------------
 
 // Sets the spatial part of `source` to where the kernel's element `tap` reads for the result at `out`; false when that
 // is padding, or between the elements of a transposed convolution.
@@ -142,7 +142,7 @@ void run_conv(ReferenceContext& c) {
   });
 }
 
-// ---- gradients: all of them are convolutions -----------------------------------------------------------------------
+// ---- gradients: all of them are convolutions ------------------------------------------------------------------------
 
 Value conv(Builder& b, Value x, Value weight, const Geometry& geometry) {
   return b.op("conv", {x, weight, Value()},

@@ -8,7 +8,7 @@ namespace tenon::ops {
 inline std::vector<OperandDef> one_operand(DTypeSet dtypes = kAny) { return {{"x", dtypes}}; }
 inline std::vector<OperandDef> two_operands(DTypeSet dtypes = kAny) { return {{"x", dtypes}, {"y", dtypes}}; }
 
-// ---- semantics ----------------------------------------------------------------------------------------------------
+// ---- semantics ------------------------------------------------------------------------------------------------------
 
 // One generic function for both domains; the op computes in the promoted dtype.
 template <class Fn>
@@ -24,7 +24,7 @@ Semantics wide_composite(WideFn body);
 // an elementwise op.
 Types promoted_type(InferContext& c);
 
-// ---- gradients ----------------------------------------------------------------------------------------------------
+// ---- gradients ------------------------------------------------------------------------------------------------------
 
 // Rules in terms of the incoming gradient d and either the operand or the result: which of them must be kept for it.
 // They see f16 and bf16 as f32; what they return is rounded once, to the operand's dtype, by the caller.

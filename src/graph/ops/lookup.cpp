@@ -143,12 +143,12 @@ std::vector<Value> expand_bags(ExpandContext& e) {
   const DType dtype = rows.dtype();
   if (e.in(3)) rows = rows * e.unsqueeze(e.in_wide(3), -1);
   const Value counts = e.unsqueeze(e.cast(is_no_padding(e, e.in(1)), dtype), -1);
-  const Value padding = e.scalar(mode == "max" ? -INFINITY : 0.0, dtype);
+  const Value padding = e.scalar(mode == "max" ? -kInfinity : 0.0, dtype);
   rows = e.where(e.unsqueeze(is_no_padding(e, e.in(1)), -1), rows, padding);
   const auto in_bags = [&](Value entries, double start, std::string_view reduce) {
     return index_put(e, e.full(start, {e.in(2).size(0), entries.size(1)}, dtype), entries, {bag}, reduce);
   };
-  Value bags = in_bags(rows, mode == "max" ? -INFINITY : 0.0, mode == "max" ? "amax" : "add");
+  Value bags = in_bags(rows, mode == "max" ? -kInfinity : 0.0, mode == "max" ? "amax" : "add");
   const Value count = in_bags(counts, 0, "add");
   if (mode == "mean") bags = bags / e.maximum(count, e.scalar(1, dtype));
   if (mode == "max") bags = e.where(e.compare("gt", count, 0), bags, e.scalar(0, dtype));

@@ -161,7 +161,7 @@ const OpDef kContract{
     .special_values = kSpecialValues,
 };
 
-// ---- matmul: PyTorch's rules for vectors, matrices and batches, said as one contraction ----------------------------
+// ---- matmul: PyTorch's rules for vectors, matrices and batches, said as one contraction -----------------------------
 
 void require_dimensions(const TensorType& type) {
   if (type.rank() == 0) fail("operands need at least one dimension, got {}", to_string(type));

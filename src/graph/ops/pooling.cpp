@@ -23,7 +23,7 @@ Shape with_ones(Shape shape, size_t count) {
   return shape;
 }
 
-// ---- maxima --------------------------------------------------------------------------------------------------------
+// ---- maxima ---------------------------------------------------------------------------------------------------------
 
 // The flat index of each element in the last `n` dimensions of a shape.
 Value flat_indices(Builder& b, const Shape& shape, size_t n) {
@@ -32,7 +32,7 @@ Value flat_indices(Builder& b, const Shape& shape, size_t n) {
 }
 
 Attr lowest(DType dtype) {
-  if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
+  if (is_float(dtype)) return -kInfinity;
   return Expr(dtype == DType::kU8 ? 0 : kInt64Min >> (64 - 8 * size_of(dtype)));
 }
 
@@ -124,7 +124,7 @@ const OpDef kMaxPool{
                 "f32[1, 4, 4] in 0..1; kernel=[3, 3], stride=[1]"},
 };
 
-// ---- averages ------------------------------------------------------------------------------------------------------
+// ---- averages -------------------------------------------------------------------------------------------------------
 
 // The number of elements that PyTorch counts for each window along one dimension.
 Value window_sizes(Builder& b, const Sliding& s, bool count_padding) {
@@ -198,11 +198,11 @@ const OpDef kAvgPool{
                 "T[1, 1, 3, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1], padding=[1]"},
 };
 
-// ---- adaptive pools ------------------------------------------------------------------------------------------------
+// ---- adaptive pools -------------------------------------------------------------------------------------------------
 
 const AttrDef kOutputSize = {"output_size", AttrKind::kExprs, "one for each spatial dimension"};
 
-Types adaptive_types(InferContext& c, std::vector<DType> dtypes) {
+Types adaptive_types(InferContext& c, const std::vector<DType>& dtypes) {
   const auto sizes = c.exprs("output_size");
   Shape shape = c.type(0).shape;
   if (sizes.empty() || sizes.size() > 3) fail("output_size must have one to three sizes, got {}", sizes.size());

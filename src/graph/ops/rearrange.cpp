@@ -275,7 +275,7 @@ std::optional<Expr> rolled_to_front(const Facts& facts, const Expr& shift, const
 }
 
 Value rolled(ExpandContext& e, Value x, const Expr& shift, int64_t dim) {
-  const Expr size = x.size(dim);
+  const Expr& size = x.size(dim);
   if (const auto front = rolled_to_front(e.facts(), shift, size)) {
     return e.concat({e.slice(x, dim, size - *front, size), e.slice(x, dim, 0, size - *front)}, dim);
   }

@@ -135,7 +135,7 @@ Types extreme_type(InferContext& c) {
 
 // A size may turn out to be zero only in the run.
 Semantics extreme(std::function<void(ReferenceContext&)> folded) {
-  return reference([folded](ReferenceContext& c) {
+  return reference([folded = std::move(folded)](ReferenceContext& c) {
     if (!c.flag("allow_empty")) require_elements(c, c.dims("dims"));
     folded(c);
   });

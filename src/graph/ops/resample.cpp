@@ -14,7 +14,7 @@ Value clamp_index(Builder& b, Value index, const Expr& size) {
   return b.minimum(b.maximum(index, b.integer(0)), number(b, size - 1, DType::kI64));
 }
 
-// ---- interpolation weights -----------------------------------------------------------------------------------------
+// ---- interpolation weights ------------------------------------------------------------------------------------------
 
 // One of the elements that an interpolated value is made of. No weight means 1.
 struct Tap {
@@ -30,7 +30,7 @@ std::vector<Value> cubic_weights(Value t) {
   return {far(t + 1), near(t), near(1 - t), far(2 - t)};
 }
 
-// ---- upsampling: one dimension after the other ---------------------------------------------------------------------
+// ---- upsampling: one dimension after the other ----------------------------------------------------------------------
 
 const AttrDef kOutputSize = {"output_size", AttrKind::kExprs, "one for each spatial dimension"};
 const AttrDef kScales = {"scales", AttrKind::kReals, "result size / size for each, where it is not exactly that",
@@ -163,7 +163,7 @@ const OpDef kUpsampleNearest{
         "[torch.ops.aten.upsample_nearest1d, torch.ops.aten.upsample_nearest2d, torch.ops.aten.upsample_nearest3d]"
         "[len(output_size) - 1].default(x, output_size, *(scales or []))"),
     .samples = upsample_samples(""),
-    .special_values = false,  // PyTorch lacks most integers, and no float holds their extremes
+    .special_values = false,  // PyTorch lacks most integers, and no float holds their extremes,
 };
 
 const OpDef kUpsampleLinear{
@@ -210,10 +210,10 @@ const OpDef kUpsampleBicubic{
                        "T[1, 1, 4, 3]; output_size=[6, 7], scales=[1.5, 2.5]", "T[1, 1, 1, 3]; output_size=[2, 3]",
                        "T[1, 1, 3, 3]; output_size=[4, 3], scales=[1.4, 1.2]",
                        "T[1, 1, 3, 3]; output_size=[1, 1], align_corners=true", "T[0, 1, 2, 2]; output_size=[3, 3]"},
-    .special_values = false,  // as upsample_linear
+    .special_values = false,  // as upsample_linear,
 };
 
-// ---- grid_sample ---------------------------------------------------------------------------------------------------
+// ---- grid_sample ----------------------------------------------------------------------------------------------------
 
 // The coordinates of a grid along one dimension, and the rules to read there.
 struct Sampling {
@@ -368,7 +368,7 @@ const OpDef kGridSample{
     .special_values = false,
 };
 
-// ---- pixel_shuffle -------------------------------------------------------------------------------------------------
+// ---- pixel_shuffle --------------------------------------------------------------------------------------------------
 
 int64_t checked_factor(const OpView& c) {
   if (c.integer("factor") < 1) fail("factor must be at least 1, got {}", c.integer("factor"));

@@ -31,7 +31,7 @@ Value identity_of(Builder& b, std::string_view reduce, DType dtype) {
   if (reduce == "mul") return b.integer(1, dtype);
   if (reduce == "add" || reduce == "mean") return b.integer(0, dtype);
   const bool lowest = reduce == "amax";
-  if (is_float(dtype)) return b.scalar(lowest ? -INFINITY : INFINITY, dtype);
+  if (is_float(dtype)) return b.scalar(lowest ? -kInfinity : kInfinity, dtype);
   if (dtype == DType::kBool || dtype == DType::kU8) return b.integer(lowest ? 0 : 255, dtype);
   const int64_t largest = std::numeric_limits<int64_t>::max() >> (64 - 8 * size_of(dtype));
   return b.integer(lowest ? -largest - 1 : largest, dtype);

@@ -19,10 +19,11 @@ const OpDef kWhere{
       return {Value(), keep_where(g, g.in(0), g.dout()), drop_where(g, g.in(0), g.dout())};
     }),
     .peer = torch_is("torch.where(condition, x, y)"),
-    .samples = Samples{
-        "bool[3, 4], T[3, 4], T[3, 4]", "bool[], T[], T[]", "bool[4, 1], T[2, 1, 3], T[3]", "bool[2, 3], T[], T[3]",
-        "bool[1], T[0, 3], T[1]", "bool[20], T[20], T[]", "bool[], T[2, 3], T[1]", "bool[3], f32[3], i64[]",
-        "bool[3], i64[3], f32[]", "bool[2], f16[2], bf16[2]", "bool[3], bool[3], i8[3]", "bool[3], f32[], f64[]"}};
+    .samples = Samples{"bool[3, 4], T[3, 4], T[3, 4]", "bool[], T[], T[]", "bool[4, 1], T[2, 1, 3], T[3]",
+                       "bool[2, 3], T[], T[3]", "bool[1], T[0, 3], T[1]", "bool[20], T[20], T[]",
+                       "bool[], T[2, 3], T[1]", "bool[3], f32[3], i64[]", "bool[3], i64[3], f32[]",
+                       "bool[2], f16[2], bf16[2]", "bool[3], bool[3], i8[3]", "bool[3], f32[], f64[]"},
+};
 
 // Both of clamp and its gradient compute in one dtype.
 std::vector<Value> promoted_operands(NodeContext& c) {
@@ -48,9 +49,8 @@ std::vector<Value> clamp_gradient(GradContext& g) {
     above = either(above, g.compare("lt", hi, lo));
     inside = both(inside, g.compare("le", x, hi));
   }
-  return {
-      keep_where(g, inside, g.dout()), lo ? keep_where(g, below, g.dout()) : Value(),
-      hi ? keep_where(g, above, g.dout()) : Value()};
+  return {keep_where(g, inside, g.dout()), lo ? keep_where(g, below, g.dout()) : Value(),
+          hi ? keep_where(g, above, g.dout()) : Value()};
 }
 
 const OpDef kClamp{
@@ -76,11 +76,11 @@ const OpDef kClamp{
     // PyTorch's gradient fails where x is broadcast.
     .peer = torch_is(
         "torch.clamp(x.expand(torch.broadcast_shapes(*(t.shape for t in (x, lo, hi) if t is not None))), lo, hi)"),
-    .samples = ternary_samples() + Samples{
-                                       "T[5], T[], none", "T[5], none, T[]", "T[2, 3], none, T[3]",
-                                       "T[1, 3], T[2, 1], none", "T[], T[], none", "T[0], none, T[1]",
-                                       "T[40], T[] in 2..3, T[] in 0..1", "i64[3], f32[], f64[]",
-                                       "f16[3], f32[3], none", "f32[3], none, i64[3]", "u8[3], i8[3], i64[]"}};
+    .samples = ternary_samples() + Samples{"T[5], T[], none", "T[5], none, T[]", "T[2, 3], none, T[3]",
+                                           "T[1, 3], T[2, 1], none", "T[], T[], none", "T[0], none, T[1]",
+                                           "T[40], T[] in 2..3, T[] in 0..1", "i64[3], f32[], f64[]",
+                                           "f16[3], f32[3], none", "f32[3], none, i64[3]", "u8[3], i8[3], i64[]"},
+};
 
 const OpDef kMaskedFill{
     .name = "masked_fill",
@@ -96,11 +96,12 @@ const OpDef kMaskedFill{
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.masked_fill(x, mask, value)"),
-    .samples = Samples{
-        "T[3, 4], bool[3, 4], T[]", "T[], bool[], T[]", "T[2, 1, 3], bool[4, 1], T[]", "T[3], bool[2, 3], T[]",
-        "T[0, 3], bool[1], T[]", "T[20], bool[], T[]", "f32[3], bool[3], i64[]", "f16[4], bool[4], f32[]"}};
+    .samples =
+        Samples{"T[3, 4], bool[3, 4], T[]", "T[], bool[], T[]", "T[2, 1, 3], bool[4, 1], T[]", "T[3], bool[2, 3], T[]",
+                "T[0, 3], bool[1], T[]", "T[20], bool[], T[]", "f32[3], bool[3], i64[]", "f16[4], bool[4], f32[]"},
+};
 
-// ---- interpolation and scaled updates -----------------------------------------------------------------------------
+// ---- interpolation and scaled updates -------------------------------------------------------------------------------
 
 // A composite of three operands that computes wide, and rounds once.
 Semantics wide_ternary(Value (*body)(ExpandContext& e, Value x, Value y, Value z)) {
@@ -125,12 +126,12 @@ const OpDef kLerp{
       return {d * (1 - weight), d * weight, d * (widen(g, g.in(1)) - widen(g, g.in(0)))};
     }),
     .peer = torch_is("torch.lerp(x, end, weight)"),
-    .samples = ternary_samples() + Samples{"T[5], T[5], T[]", "T[5], T[5], T[5] in 0..1"}};
+    .samples = ternary_samples() + Samples{"T[5], T[5], T[]", "T[5], T[5], T[5] in 0..1"},
+};
 
 const std::vector<AttrDef> kValueAttr = {{"value", AttrKind::kReal, "the factor", Attr(1.0)}};
-const Samples kScaledSamples =
-    ternary_samples() +
-    Samples{"T[3, 4], T[4], T[3, 1]; value=-0.5", "f32[3], f32[3], f64[]; value=2", "f16[3], f32[3], f16[3]"};
+const Samples kScaledSamples = ternary_samples() + Samples{"T[3, 4], T[4], T[3, 1]; value=-0.5",
+                                                           "f32[3], f32[3], f64[]; value=2", "f16[3], f32[3], f16[3]"};
 
 const OpDef kAddcmul{
     .name = "addcmul",
@@ -142,7 +143,8 @@ const OpDef kAddcmul{
     .semantics = wide_ternary([](ExpandContext& e, Value x, Value a, Value b) { return x + e.real("value") * a * b; }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.addcmul(x, tensor1, tensor2, value=value)"),
-    .samples = kScaledSamples};
+    .samples = kScaledSamples,
+};
 
 const OpDef kAddcdiv{
     .name = "addcdiv",
@@ -155,7 +157,8 @@ const OpDef kAddcdiv{
     .gradient = ByExpansion{},
     .peer = torch_is("torch.addcdiv(x, tensor1, tensor2, value=value)"),
     .samples = kScaledSamples,
-    .domain = {0.5, 3}};
+    .domain = {0.5, 3},
+};
 
 }  // namespace
 

@@ -116,7 +116,7 @@ const OpDef kTopk{
       return {{x.dtype, shape}, {DType::kI64, shape}};
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const std::vector<Value> all = sorted(e, e.flag("largest"));
+      std::vector<Value> all = sorted(e, e.flag("largest"));
       if (e.in().rank() == 0) return all;
       const auto first = [&](Value x) { return e.slice(x, e.integer("dim"), 0, e.expr("k")); };
       return {first(all[0]), first(all[1])};
@@ -146,7 +146,7 @@ const OpDef kKthvalue{
       return {{c.type(0).dtype, shape}, {DType::kI64, shape}};
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const std::vector<Value> all = sorted(e, false);
+      std::vector<Value> all = sorted(e, false);
       if (e.in().rank() == 0) return all;
       const auto kth = [&](Value x) {
         const Value one = e.slice(x, e.integer("dim"), e.expr("k") - 1, e.expr("k"));

@@ -17,8 +17,9 @@ std::vector<T> per_dimension(std::span<const T> numbers, size_t dimensions, std:
   if (numbers.size() != 1 && numbers.size() != dimensions) {
     fail("{} has {} numbers for {} spatial dimensions", name, numbers.size(), dimensions);
   }
-  for (const Expr number : numbers) {
-    if (number.is_constant() && number.constant() < least) fail("{} must be at least {}, got {}", name, least, number);
+  for (const T& number : numbers) {
+    const Expr size = number;
+    if (size.is_constant() && size.constant() < least) fail("{} must be at least {}, got {}", name, least, size);
   }
   if (numbers.size() == 1) return std::vector<T>(dimensions, numbers[0]);
   return {numbers.begin(), numbers.end()};

@@ -13,7 +13,6 @@ namespace {
 
 using namespace ops;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kPi = std::numbers::pi;
 constexpr double kTwoBySqrtPi = 2 * std::numbers::inv_sqrtpi;
@@ -78,7 +77,8 @@ const OpDef kErf{
     .semantics = real_elementwise([](double x) { return std::erf(x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return kTwoBySqrtPi * d * g.exp(-(x * x)); }),
     .peer = torch_is("torch.erf(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kErfc{
     .name = "erfc",
@@ -89,7 +89,8 @@ const OpDef kErfc{
     .semantics = real_elementwise([](double x) { return std::erfc(x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return -kTwoBySqrtPi * d * g.exp(-(x * x)); }),
     .peer = torch_is("torch.erfc(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kErfinv{
     .name = "erfinv",
@@ -101,7 +102,8 @@ const OpDef kErfinv{
     .gradient = from_result([](GradContext& g, Value d, Value y) { return d * g.exp(y * y) / kTwoBySqrtPi; }),
     .peer = torch_is("torch.erfinv(x)"),
     .samples = unary_samples(),
-    .domain = {-0.95, 0.95}};
+    .domain = {-0.95, 0.95},
+};
 
 const OpDef kLgamma{
     .name = "lgamma",
@@ -113,7 +115,8 @@ const OpDef kLgamma{
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("digamma", x); }),
     .peer = torch_is("torch.lgamma(x)"),
     .samples = unary_samples(),
-    .domain = {0.2, 6}};
+    .domain = {0.2, 6},
+};
 
 const OpDef kDigamma{
     .name = "digamma",
@@ -125,7 +128,8 @@ const OpDef kDigamma{
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("trigamma", x); }),
     .peer = torch_is("torch.digamma(x)"),
     .samples = unary_samples(),
-    .domain = {0.2, 6}};
+    .domain = {0.2, 6},
+};
 
 const OpDef kTrigamma{
     .name = "trigamma",
@@ -139,7 +143,8 @@ const OpDef kTrigamma{
     .samples =
         Samples{"f64[3, 4]", "f32[40]", "f16[2, 3]", "bf16[]", "f32[0]", "i64[5] in 1..9", "u8[1] in 1..9", "bool[4]"},
     .domain = {0.2, 6},
-    .special_values = false};  // PyTorch misses the poles below 0: its sin(pi * x) is not 0 there
+    .special_values = false,
+};  // PyTorch misses the poles below 0: its sin(pi * x) is not 0 there
 
 }  // namespace
 

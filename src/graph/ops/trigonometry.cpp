@@ -18,7 +18,8 @@ const OpDef kSin{
     .semantics = real_elementwise([](double x) { return std::sin(x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.cos(x); }),
     .peer = torch_is("torch.sin(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kCos{
     .name = "cos",
@@ -29,7 +30,8 @@ const OpDef kCos{
     .semantics = real_elementwise([](double x) { return std::cos(x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return -d * g.sin(x); }),
     .peer = torch_is("torch.cos(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kTan{
     .name = "tan",
@@ -41,7 +43,8 @@ const OpDef kTan{
     .gradient = from_result([](GradContext&, Value d, Value y) { return d * (1 + y * y); }),
     .peer = torch_is("torch.tan(x)"),
     .samples = unary_samples(),
-    .domain = {-1.3, 1.3}};
+    .domain = {-1.3, 1.3},
+};
 
 const OpDef kAsin{
     .name = "asin",
@@ -53,7 +56,8 @@ const OpDef kAsin{
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.rsqrt(1 - x * x); }),
     .peer = torch_is("torch.asin(x)"),
     .samples = unary_samples(),
-    .domain = {-0.9, 0.9}};
+    .domain = {-0.9, 0.9},
+};
 
 const OpDef kAcos{
     .name = "acos",
@@ -65,7 +69,8 @@ const OpDef kAcos{
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return -d * g.rsqrt(1 - x * x); }),
     .peer = torch_is("torch.acos(x)"),
     .samples = unary_samples(),
-    .domain = {-0.9, 0.9}};
+    .domain = {-0.9, 0.9},
+};
 
 const OpDef kAtan{
     .name = "atan",
@@ -76,7 +81,8 @@ const OpDef kAtan{
     .semantics = real_elementwise([](double x) { return std::atan(x); }),
     .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (x * x + 1); }),
     .peer = torch_is("torch.atan(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kSinh{
     .name = "sinh",
@@ -87,7 +93,8 @@ const OpDef kSinh{
     .semantics = real_elementwise([](double x) { return std::sinh(x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("cosh", x); }),
     .peer = torch_is("torch.sinh(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kCosh{
     .name = "cosh",
@@ -98,7 +105,8 @@ const OpDef kCosh{
     .semantics = real_elementwise([](double x) { return std::cosh(x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("sinh", x); }),
     .peer = torch_is("torch.cosh(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kTanh{
     .name = "tanh",
@@ -109,7 +117,8 @@ const OpDef kTanh{
     .semantics = real_elementwise([](double x) { return std::tanh(x); }),
     .gradient = from_result([](GradContext&, Value d, Value y) { return d * (1 - y * y); }),
     .peer = torch_is("torch.tanh(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kAsinh{
     .name = "asinh",
@@ -120,7 +129,8 @@ const OpDef kAsinh{
     .semantics = real_elementwise([](double x) { return std::asinh(x); }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.rsqrt(x * x + 1); }),
     .peer = torch_is("torch.asinh(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kAcosh{
     .name = "acosh",
@@ -132,7 +142,8 @@ const OpDef kAcosh{
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.rsqrt(x * x - 1); }),
     .peer = torch_is("torch.acosh(x)"),
     .samples = unary_samples(),
-    .domain = {1.2, 4}};
+    .domain = {1.2, 4},
+};
 
 const OpDef kAtanh{
     .name = "atanh",
@@ -144,7 +155,8 @@ const OpDef kAtanh{
     .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (1 - x * x); }),
     .peer = torch_is("torch.atanh(x)"),
     .samples = unary_samples(),
-    .domain = {-0.9, 0.9}};
+    .domain = {-0.9, 0.9},
+};
 
 }  // namespace
 

@@ -14,10 +14,9 @@ namespace {
 
 using namespace ops;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr Domain kPositive = {0.2, 4};
 
-// ---- arithmetic ---------------------------------------------------------------------------------------------------
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
 
 const OpDef kNeg{
     .name = "neg",
@@ -29,7 +28,8 @@ const OpDef kNeg{
         Compute::kPromote, [](double x) { return -x; }, [](int64_t x) { return wrap_sub(0, x); }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {-g.dout()}; }),
     .peer = torch_is("torch.neg(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kAbs{
     .name = "abs",
@@ -41,7 +41,8 @@ const OpDef kAbs{
         Compute::kPromote, [](double x) { return std::abs(x); }, [](int64_t x) { return x < 0 ? wrap_sub(0, x) : x; }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.sign(x); }),
     .peer = torch_is("torch.abs(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kSign{
     .name = "sign",
@@ -52,7 +53,8 @@ const OpDef kSign{
     .semantics = promoting_elementwise([](auto x) { return (x > 0) - (x < 0); }),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.sign(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kSquare{
     .name = "square",
@@ -63,7 +65,8 @@ const OpDef kSquare{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.in() * e.in()}; }),
     .gradient = from_operand([](GradContext&, Value d, Value x) { return d * (2 * x); }),
     .peer = torch_is("torch.square(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kSqrt{
     .name = "sqrt",
@@ -75,7 +78,8 @@ const OpDef kSqrt{
     .gradient = from_result([](GradContext&, Value d, Value y) { return d / (2 * y); }),
     .peer = torch_is("torch.sqrt(x)"),
     .samples = unary_samples(),
-    .domain = kPositive};
+    .domain = kPositive,
+};
 
 const OpDef kRsqrt{
     .name = "rsqrt",
@@ -87,7 +91,8 @@ const OpDef kRsqrt{
     .gradient = from_result([](GradContext&, Value d, Value y) { return -0.5 * d * (y * y * y); }),
     .peer = torch_is("torch.rsqrt(x)"),
     .samples = unary_samples(),
-    .domain = kPositive};
+    .domain = kPositive,
+};
 
 const OpDef kReciprocal{
     .name = "reciprocal",
@@ -99,9 +104,10 @@ const OpDef kReciprocal{
     .gradient = from_result([](GradContext&, Value d, Value y) { return -d * (y * y); }),
     .peer = torch_is("torch.reciprocal(x)"),
     .samples = unary_samples(),
-    .domain = kPositive};
+    .domain = kPositive,
+};
 
-// ---- exponentials and logarithms ----------------------------------------------------------------------------------
+// ---- exponentials and logarithms ------------------------------------------------------------------------------------
 
 const OpDef kExp{
     .name = "exp",
@@ -112,7 +118,8 @@ const OpDef kExp{
     .semantics = real_elementwise([](double x) { return std::exp(x); }),
     .gradient = from_result([](GradContext&, Value d, Value y) { return d * y; }),
     .peer = torch_is("torch.exp(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kExp2{
     .name = "exp2",
@@ -123,7 +130,8 @@ const OpDef kExp2{
     .semantics = real_elementwise([](double x) { return std::exp2(x); }),
     .gradient = from_result([](GradContext&, Value d, Value y) { return d * y * std::numbers::ln2; }),
     .peer = torch_is("torch.exp2(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kExpm1{
     .name = "expm1",
@@ -134,7 +142,8 @@ const OpDef kExpm1{
     .semantics = real_elementwise([](double x) { return std::expm1(x); }),
     .gradient = from_result([](GradContext&, Value d, Value y) { return d * (y + 1); }),
     .peer = torch_is("torch.expm1(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kLog{
     .name = "log",
@@ -146,7 +155,8 @@ const OpDef kLog{
     .gradient = from_operand([](GradContext&, Value d, Value x) { return d / x; }),
     .peer = torch_is("torch.log(x)"),
     .samples = unary_samples(),
-    .domain = kPositive};
+    .domain = kPositive,
+};
 
 const OpDef kLog2{
     .name = "log2",
@@ -158,7 +168,8 @@ const OpDef kLog2{
     .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (x * std::numbers::ln2); }),
     .peer = torch_is("torch.log2(x)"),
     .samples = unary_samples(),
-    .domain = kPositive};
+    .domain = kPositive,
+};
 
 const OpDef kLog10{
     .name = "log10",
@@ -170,7 +181,8 @@ const OpDef kLog10{
     .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (x * std::numbers::ln10); }),
     .peer = torch_is("torch.log10(x)"),
     .samples = unary_samples(),
-    .domain = kPositive};
+    .domain = kPositive,
+};
 
 const OpDef kLog1p{
     .name = "log1p",
@@ -182,7 +194,8 @@ const OpDef kLog1p{
     .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (x + 1); }),
     .peer = torch_is("torch.log1p(x)"),
     .samples = unary_samples(),
-    .domain = {-0.8, 4}};
+    .domain = {-0.8, 4},
+};
 
 const OpDef kSigmoid{
     .name = "sigmoid",
@@ -193,9 +206,10 @@ const OpDef kSigmoid{
     .semantics = real_elementwise([](double x) { return 1 / (1 + std::exp(-x)); }),
     .gradient = from_result([](GradContext&, Value d, Value y) { return d * y * (1 - y); }),
     .peer = torch_is("torch.sigmoid(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
-// ---- rounding -----------------------------------------------------------------------------------------------------
+// ---- rounding -------------------------------------------------------------------------------------------------------
 
 // Integers are whole already.
 int64_t itself(int64_t x) { return x; }
@@ -210,7 +224,8 @@ const OpDef kFloor{
         Compute::kPromote, [](double x) { return std::floor(x); }, itself),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.floor(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kCeil{
     .name = "ceil",
@@ -222,7 +237,8 @@ const OpDef kCeil{
         Compute::kPromote, [](double x) { return std::ceil(x); }, itself),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.ceil(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kTrunc{
     .name = "trunc",
@@ -234,7 +250,8 @@ const OpDef kTrunc{
         Compute::kPromote, [](double x) { return std::trunc(x); }, itself),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.trunc(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kRint{
     .name = "rint",
@@ -246,7 +263,8 @@ const OpDef kRint{
         Compute::kPromote, [](double x) { return std::nearbyint(x); }, itself),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.round(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 Value round_to_decimals(ExpandContext& e, Value x) {
   const int64_t decimals = e.integer("decimals");
@@ -271,9 +289,10 @@ const OpDef kRound{
     .semantics = wide_composite(round_to_decimals),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.round(x, decimals=decimals) if decimals else torch.round(x)"),
-    .samples = unary_samples() + Samples{
-                                     "f32[12]; decimals=1", "f32[2, 3]; decimals=3",
-                                     "f32[12] in -200..200; decimals=-1", "f64[]; decimals=1", "f32[0]; decimals=1"}};
+    .samples =
+        unary_samples() + Samples{"f32[12]; decimals=1", "f32[2, 3]; decimals=3", "f32[12] in -200..200; decimals=-1",
+                                  "f64[]; decimals=1", "f32[0]; decimals=1"},
+};
 
 const OpDef kFrac{
     .name = "frac",
@@ -284,9 +303,10 @@ const OpDef kFrac{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.in() - e.unary("trunc", e.in())}; }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.frac(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
-// ---- classification -----------------------------------------------------------------------------------------------
+// ---- classification -------------------------------------------------------------------------------------------------
 
 // Infinity beside x: integers compare with it in f32, which reaches further than any of them.
 Value infinity_beside(ExpandContext& e, double sign) {
@@ -302,7 +322,8 @@ const OpDef kIsnan{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.compare("ne", e.in(), e.in())}; }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.isnan(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kIsinf{
     .name = "isinf",
@@ -317,7 +338,8 @@ const OpDef kIsinf{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.isinf(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
 const OpDef kIsfinite{
     .name = "isfinite",
@@ -332,9 +354,10 @@ const OpDef kIsfinite{
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.isfinite(x)"),
-    .samples = unary_samples()};
+    .samples = unary_samples(),
+};
 
-// ---- other dtypes -------------------------------------------------------------------------------------------------
+// ---- other dtypes ---------------------------------------------------------------------------------------------------
 
 // Every dtype to every other, wide integers also with values that wrap. A negative float is no u8, and a float that
 // fits no integer has no cast: PyTorch leaves those undefined.
@@ -365,7 +388,8 @@ const OpDef kCast{
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
     .peer = torch_is("x.to(dtype)"),
     .samples = cast_samples(),
-    .special_values = false};  // PyTorch leaves a float that fits no integer undefined
+    .special_values = false,
+};  // PyTorch leaves a float that fits no integer undefined
 
 const OpDef kBitcast{
     .name = "bitcast",
@@ -384,16 +408,15 @@ const OpDef kBitcast{
       const int64_t width = size_of(c.out().dtype());
       int64_t position = 0;
       for_each_index(c.in().shape(), [&](const Sizes& index) {
-        std::memcpy(
-            c.out().data() + position++ * width, c.in().data() + c.in().offset(index) * width,
-            static_cast<size_t>(width));
+        std::memcpy(c.out().data() + position++ * width, c.in().data() + c.in().offset(index) * width,
+                    static_cast<size_t>(width));
       });
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("x.view(dtype)"),
-    .samples = Samples{
-        "f32[3, 4]; dtype=i32", "i32[4]; dtype=f32", "f64[]; dtype=i64", "i64[2, 1]; dtype=f64", "f16[5]; dtype=bf16",
-        "bf16[0, 2]; dtype=i16", "i8[40]; dtype=u8", "bool[3]; dtype=u8"}};
+    .samples = Samples{"f32[3, 4]; dtype=i32", "i32[4]; dtype=f32", "f64[]; dtype=i64", "i64[2, 1]; dtype=f64",
+                       "f16[5]; dtype=bf16", "bf16[0, 2]; dtype=i16", "i8[40]; dtype=u8", "bool[3]; dtype=u8"},
+};
 
 }  // namespace
 

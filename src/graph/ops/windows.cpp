@@ -11,7 +11,7 @@ namespace {
 
 using namespace ops;
 
-// ---- windows and fold: a view and its adjoint ----------------------------------------------------------------------
+// ---- windows and fold: a view and its adjoint -----------------------------------------------------------------------
 
 const AttrDef kStep = {"step", AttrKind::kInt, "the distance of windows, at least 1", Attr(int64_t{1})};
 const AttrDef kDilation = {"dilation", AttrKind::kInt, "the distance of elements in a window, at least 1",
@@ -133,7 +133,7 @@ const OpDef kFold{
                        "T[1, 3, 2]; dim=-2, length=3, step=4"},
 };
 
-// ---- windows over all spatial dimensions ---------------------------------------------------------------------------
+// ---- windows over all spatial dimensions ----------------------------------------------------------------------------
 
 // With ceil_mode a window may reach past the padding, but it must start inside the input or the padding before it.
 Expr pooled_length(const Sliding& s, bool ceil_mode) {
@@ -205,7 +205,7 @@ Value fold_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding) {
 
 namespace {
 
-// ---- im2col and col2im ---------------------------------------------------------------------------------------------
+// ---- im2col and col2im ----------------------------------------------------------------------------------------------
 
 const std::vector<AttrDef> kColumnAttrs = {
     {"kernel", AttrKind::kInts, "the window's size, one for each spatial dimension"},

@@ -133,17 +133,16 @@ TEST(Activations, SecondDerivativeOfEluIsFinite) {
 TEST(Activations, HalvesOfASymbolicSize) {
   const Graph graph = parse_graph("graph g(%x: f32[3, 2*N]) { %y = glu(%x) return %y }").value();
   EXPECT_EQ(to_string(graph.type(graph.outputs()[0])), "f32[3, N]");
-  EXPECT_THAT(
-      refusal("graph g(%x: f32[N]) { %y = glu(%x) return %y }"), HasSubstr("size N, which is not known to be even"));
+  EXPECT_THAT(refusal("graph g(%x: f32[N]) { %y = glu(%x) return %y }"),
+              HasSubstr("size N, which is not known to be even"));
 }
 
 TEST(Activations, OneWeightForEachOfSymbolicallyManyChannels) {
   Graph graph = parse_graph("graph g(%x: f32[B, C, 2], %w: f32[C]) { %y = prelu(%x, %w) return %y }").value();
   const Graph gradients = differentiate(graph, graph.inputs()).value();
   EXPECT_EQ(to_string(gradients.type(gradients.outputs()[1])), "f32[C]");
-  EXPECT_THAT(
-      refusal("graph g(%x: f32[B, 4], %w: f32[3]) { %y = prelu(%x, %w) return %y }"),
-      HasSubstr("3 weights for 4 channels of x, f32[B, 4]"));
+  EXPECT_THAT(refusal("graph g(%x: f32[B, 4], %w: f32[3]) { %y = prelu(%x, %w) return %y }"),
+              HasSubstr("3 weights for 4 channels of x, f32[B, 4]"));
 }
 
 struct Refusal {
