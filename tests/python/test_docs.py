@@ -14,11 +14,18 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def pages():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
 def snippets(language):
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for number, (name, body) in enumerate(BLOCK.findall(page.read_text())):
-            if name == language:
-                yield pytest.param(body, id=f"{page.stem}-{number}")
+    """Each page's blocks of a language; Python blocks build on each other, so a page of them is one script."""
+    for page in pages():
+        bodies = [body for name, body in BLOCK.findall(page.read_text()) if name == language]
+        if language == "python":
+            bodies = ["\n".join(bodies)] if bodies else []
+        for number, body in enumerate(bodies):
+            yield pytest.param(body, id=f"{page.stem}-{number}")
 
 
 def run(command, **environment):
@@ -40,9 +47,10 @@ def test_shell_snippet_runs(body):
 
 
 @pytest.mark.parametrize("body", list(snippets("cpp")))
-def test_cpp_snippet_is_part_of_an_example(body):
+def test_cpp_snippet_is_part_of_an_example_or_a_source(body):
     examples = [textwrap.dedent(part) for file in (ROOT / "examples").glob("*.cpp") for part in parts(file)]
-    assert any(body.strip() in part for part in examples)
+    sources = [file.read_text() for file in (ROOT / "src").rglob("*.cpp")]
+    assert any(body.strip() in text for text in examples + sources)
 
 
 def parts(file):
