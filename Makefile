@@ -107,6 +107,12 @@ asan tsan:
 	@cmake --build --preset $@ --parallel $(JOBS)
 	@ctest --preset $@ --parallel $(JOBS) $(CTEST_ARGS)
 
+# ---- measurements ----------------------------------------------------------------------------------------------------
+
+.PHONY: bench
+bench: build ## Measure the passes: 1k, 5k and 25k nodes
+	@build/bin/bench_passes
+
 # ---- style ----------------------------------------------------------------------------------------------------------
 
 .PHONY: format

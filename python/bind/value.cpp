@@ -38,7 +38,7 @@ class Operands {
     for (size_t i = 0; i < given_.size(); ++i) types.push_back(type(i));
     std::vector<const TensorType*> pointers;
     for (size_t i = 0; i < types.size(); ++i) pointers.push_back(given_[i].is_none() ? nullptr : &types[i]);
-    infer(op_, pointers, attrs);
+    infer(op_, pointers, attrs, Facts(graph_.symbols()));
   }
 
   std::vector<ValueRef> refs() {
@@ -240,20 +240,16 @@ class Indexer {
     if (!is_size || is_value(item)) {
       fail("a value is indexed by integers, slices, None and '...', got a {}: see tenon.ops.gather", class_of(item));
     }
-    const Expr size = value_.size(dim_);
-    const Expr start = position(item, size);
-    const bool outside =
-        start.is_constant() && (start.constant() < 0 || (size.is_constant() && start.constant() >= size.constant()));
-    if (outside) {
-      fail("index {} is out of range for dimension {} of {}", text_of(item), dim_, to_string(value_.type()));
-    }
-    value_ = builder_.slice(value_, dim_, start, start + 1);
-    ++dim_;
+    value_ = builder_.op("select", {value_}, {{"dim", dim_}, {"index", expr_from(item)}});
   }
 
   void apply_slice(nb::handle item) {
     const Expr size = value_.size(dim_);
     const nb::object step_object = item.attr("step");
+    const bool is_integer = PyIndex_Check(step_object.ptr()) && !nb::isinstance<Expr>(step_object);
+    if (!step_object.is_none() && !is_integer) {
+      fail("a slice's step must be an integer, got a {}", class_of(step_object));
+    }
     const int64_t step = step_object.is_none() ? 1 : expr_from(step_object).constant();
     if (step < 1) fail("a slice's step must be positive, got {}", step);
     const Expr start = clamped(item.attr("start"), size, 0);
@@ -277,7 +273,7 @@ class Indexer {
   Builder builder_;
   Value value_;
   symbolic::Ranges ranges_;
-  int64_t dim_ = 0;  // of `value_`, which keeps all dimensions until the end
+  int64_t dim_ = 0;  // of `value_`
   Shape shape_;
 };
 

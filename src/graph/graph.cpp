@@ -14,9 +14,8 @@ void check_type(const TensorType& type, std::string_view what, std::string_view 
   }
 }
 
-// Data may be bound to a symbolic type only where the sizes agree literally.
 void check_data(const TensorType& type, const Tensor& data, std::string_view what, std::string_view name) {
-  if (!data.defined() || type_of(data) == type) return;
+  if (!data.defined() || data_fits(type, data)) return;
   fail("{} '{}' is {}, but its data is {}", what, name, to_string(type), to_string(type_of(data)));
 }
 
@@ -109,13 +108,10 @@ ValueRef Graph::copy_leaf(const Leaf& leaf, const TensorType& type) {
 }
 
 NodeRef Graph::add_node(const OpDef& op, std::vector<ValueRef> operands, std::vector<Attr> attrs, Location location) {
-  std::vector<const TensorType*> types;
-  types.reserve(operands.size());
   for (ValueRef operand : operands) {
     check(!operand || owns(operand), "an operand of {} belongs to another graph", op.name.get());
-    types.push_back(operand ? &type(operand) : nullptr);
   }
-  std::vector<TensorType> result_types = infer(op, types, attrs, Facts(symbols_));
+  std::vector<TensorType> result_types = infer(op, view_of(*this, op, operands, attrs).types(), attrs, Facts(symbols_));
   const NodeRef ref{static_cast<uint32_t>(nodes_.size())};
   nodes_.push_back({&op, std::move(operands), std::move(attrs), {}, std::move(location)});
   std::vector<ValueRef>& results = nodes_.back().results;
@@ -225,11 +221,11 @@ bool Graph::operator==(const Graph& other) const {
          std::ranges::equal(updates_, other.updates_, same_update);
 }
 
-OpView view_of(const Graph& graph, const Node& node) {
+OpView view_of(const Graph& graph, const OpDef& op, std::span<const ValueRef> operands, std::span<const Attr> attrs) {
   std::vector<const TensorType*> types;
-  types.reserve(node.operands.size());
-  for (ValueRef operand : node.operands) types.push_back(operand ? &graph.type(operand) : nullptr);
-  return OpView(*node.op, std::move(types), node.attrs);
+  types.reserve(operands.size());
+  for (ValueRef operand : operands) types.push_back(operand ? &graph.type(operand) : nullptr);
+  return OpView(op, std::move(types), attrs);
 }
 
 }  // namespace tenon

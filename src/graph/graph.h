@@ -119,6 +119,8 @@ class Graph {
   bool operator==(const Graph& other) const;
 
  private:
+  friend struct GraphTestPeer;  // breaks invariants, to test the verifier
+
   struct ValueInfo {
     TensorType type;
     NodeRef node;       // empty for a leaf
@@ -156,8 +158,8 @@ std::string describe(const Graph& graph, NodeRef node);
 // Checks every invariant above anew, including each node's types. Passes are verified with it.
 Status verify(const Graph& graph);
 
-// The op's view of a node.
-OpView view_of(const Graph& graph, const Node& node);
+// The op's view of a node, or of one to be. The graph and the attributes must outlive it.
+OpView view_of(const Graph& graph, const OpDef& op, std::span<const ValueRef> operands, std::span<const Attr> attrs);
 
 // Names must match [A-Za-z_][A-Za-z0-9_.]*: graph names and value names.
 bool is_identifier(std::string_view text);

@@ -13,7 +13,9 @@
 //   - Random numbers are a pure function of the key operand (Philox 4x32-10): the same key gives the same numbers
 //   everywhere.
 //   - An index out of range is a run-time error, never a wild read.
-//   - Effects exist only as a graph's updates, which happen after everything else.
+//   - Effects exist only as a graph's updates, which happen after everything else. A run-time error is none: a pass may
+//     remove one with a result that nobody needs.
+//   - Any NaN is as good as any other: payloads and signs of NaN are free.
 #pragma once
 
 #include <functional>
@@ -174,6 +176,7 @@ class OpView {
   size_t operand_count() const { return types_.size(); }
   bool has(size_t operand) const { return operand < types_.size() && types_[operand] != nullptr; }
   const TensorType& type(size_t operand) const { return *types_[operand]; }
+  const std::vector<const TensorType*>& types() const { return types_; }
   std::vector<TensorType> present_types(size_t first = 0) const;
 
   bool given(std::string_view attr) const;  // false when the attribute is `none`

@@ -65,7 +65,7 @@ class Parser {
     if (!cursor_.at_end()) cursor_.fail("text after the end of {}", what);
   }
 
-  // What is wrong inside `body` is reported at `where`, unless it knows better.
+  // What is wrong inside `body` is reported at `where`.
   template <class Body>
   decltype(auto) located(const Location& where, Body&& body) {
     try {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -97,10 +98,34 @@ bool Tensor::is_contiguous() const {
 }
 
 bool Tensor::overlaps_itself() const {
+  if (numel_ == 0) return false;
+  std::vector<std::pair<int64_t, int64_t>> steps;  // stride and size
   for (size_t dim = 0; dim < shape_.size(); ++dim) {
-    if (strides_[dim] == 0 && shape_[dim] > 1) return true;
+    if (shape_[dim] > 1) steps.emplace_back(std::abs(strides_[dim]), shape_[dim]);
+  }
+  std::ranges::sort(steps);
+  int64_t reach = 0;  // the largest offset within the dimensions so far
+  for (const auto& [stride, size] : steps) {
+    if (stride <= reach) return true;
+    reach += (size - 1) * stride;
   }
   return false;
+}
+
+bool Tensor::shares_memory_with(const Tensor& other) const {
+  const auto range = [](const Tensor& tensor) {
+    int64_t low = 0;
+    int64_t high = 0;
+    for (size_t dim = 0; dim < tensor.shape_.size(); ++dim) {
+      const int64_t reach = (tensor.shape_[dim] - 1) * tensor.strides_[dim];
+      (reach < 0 ? low : high) += reach;
+    }
+    return std::pair(tensor.at(low), tensor.at(high + 1));
+  };
+  if (numel_ == 0 || other.numel_ == 0) return false;
+  const auto [begin, end] = range(*this);
+  const auto [other_begin, other_end] = range(other);
+  return begin < other_end && other_begin < end;
 }
 
 int64_t Tensor::offset(std::span<const int64_t> index) const {
@@ -147,14 +172,13 @@ Tensor Tensor::copy() const {
 
 bool identical(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
-  const auto size = static_cast<size_t>(size_of(a.dtype()));
-  bool same = true;
-  for_each_index(a.shape(), [&](const Sizes& index) {
-    const std::byte* left = a.data() + a.offset(index) * size_of(a.dtype());
-    const std::byte* right = b.data() + b.offset(index) * size_of(b.dtype());
-    same = same && std::memcmp(left, right, size) == 0;
-  });
-  return same;
+  if (a.data() == b.data() && a.strides() == b.strides()) return true;
+  const int64_t width = size_of(a.dtype());
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const std::byte* left = a.data() + a.offset(i) * width;
+    if (std::memcmp(left, b.data() + b.offset(i) * width, static_cast<size_t>(width)) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace tenon

@@ -29,7 +29,7 @@ class Tensor {
   // Zero-filled, contiguous, 64-byte aligned. Throws an Error for a negative size or when memory runs out.
   static Tensor zeros(DType dtype, Sizes shape);
   // Memory that somebody else owns. Strides count elements and may be zero or negative. Memory that must not be written
-  // (a mapped file, a NumPy array that says so) is kReadOnly: an update of it is an error.
+  // (a NumPy array that says so) is kReadOnly: an update of it is an error.
   static Tensor borrow(DType dtype, Sizes shape, Sizes strides, void* data, std::shared_ptr<void> owner,
                        Access access = Access::kReadWrite);
   static Tensor scalar(DType dtype, double value);
@@ -43,7 +43,8 @@ class Tensor {
   int64_t size(int64_t dim) const { return shape_[static_cast<size_t>(dim)]; }
   int64_t numel() const { return numel_; }
   bool is_contiguous() const;
-  bool overlaps_itself() const;  // some element has several indices: a dimension is stretched by a stride of zero
+  bool overlaps_itself() const;  // two indices may be one element; false only where the strides exclude it
+  bool shares_memory_with(const Tensor& other) const;  // their ranges of addresses meet
   Access access() const { return access_; }
   std::byte* data() const { return data_; }
   const std::shared_ptr<void>& owner() const { return owner_; }

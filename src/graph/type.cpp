@@ -31,6 +31,13 @@ std::string to_string(const TensorType& type) { return std::string(name_of(type.
 
 TensorType type_of(const Tensor& tensor) { return {tensor.dtype(), to_shape(tensor.shape())}; }
 
+bool data_fits(const TensorType& type, const Tensor& data) {
+  const auto same_size = [](const Expr& size, int64_t actual) {
+    return !size.is_constant() || size.constant() == actual;
+  };
+  return type.dtype == data.dtype() && std::ranges::equal(type.shape, data.shape(), same_size);
+}
+
 Shape to_shape(std::span<const int64_t> sizes) { return {sizes.begin(), sizes.end()}; }
 
 Expr element_count(std::span<const Expr> shape) {

@@ -29,6 +29,8 @@ inline std::string to_string(const Shape& shape) { return to_string(std::span<co
 std::string to_string(const TensorType& type);  // "f32[N, 784]"
 
 TensorType type_of(const Tensor& tensor);
+// The same dtype and rank, and equal sizes where they are constants. What symbols stand for is for the solver to say.
+bool data_fits(const TensorType& type, const Tensor& data);
 Shape to_shape(std::span<const int64_t> sizes);
 Expr element_count(std::span<const Expr> shape);
 bool is_static(std::span<const Expr> shape);

@@ -31,10 +31,14 @@ class Verifier {
 
   void verify_leaf(const Leaf& leaf) {
     define(leaf.value);
+    for (const Expr& size : graph_.type(leaf.value).shape) {
+      if (size.is_constant() && size.constant() < 0) fail("{} '{}' has a negative size", name_of(leaf.kind), leaf.name);
+      for (const Symbol& symbol : symbols_of(size)) bound_.insert(symbol);
+    }
     if (leaf.kind != LeafKind::kConstant && !names_.insert(leaf.name).second)
       fail("two leaves are named '{}'", leaf.name);
     if (leaf.kind == LeafKind::kConstant && !leaf.data.defined()) fail("a constant has no data");
-    if (leaf.data.defined() && type_of(leaf.data) != graph_.type(leaf.value)) {
+    if (leaf.data.defined() && !data_fits(graph_.type(leaf.value), leaf.data)) {
       fail("{} '{}' is {}, but its data is {}", name_of(leaf.kind), leaf.name, to_string(graph_.type(leaf.value)),
            to_string(type_of(leaf.data)));
     }
@@ -46,6 +50,7 @@ class Verifier {
       if (operand) require_defined(operand, fmt::format("an operand of {}", node.op->name.get()));
     }
     verify_attrs(node);
+    verify_symbols(node);
     verify_types(node);
     for (ValueRef result : node.results) {
       define(result);
@@ -65,17 +70,36 @@ class Verifier {
     }
   }
 
+  // A symbol stands for a size of a leaf, or for one that this or an earlier node finds out.
+  void verify_symbols(const Node& node) {
+    const auto require = [&](const Expr& expr) {
+      if (expr.is_constant()) return;
+      for (const Symbol& symbol : symbols_of(expr)) {
+        if (!bound_.contains(symbol)) {
+          fail_at(node.location, "{}: nothing before it binds the symbol {}", node.op->name.get(), symbol.name());
+        }
+      }
+    };
+    for (size_t i = 0; i < node.attrs.size(); ++i) {
+      if (const auto* expr = std::get_if<Expr>(&node.attrs[i])) {
+        const bool defines = node.op->attrs[i].kind == AttrKind::kSymbol && !expr->is_constant();
+        defines ? void(bound_.insert(expr->symbol())) : require(*expr);
+      }
+      if (const auto* exprs = std::get_if<std::vector<Expr>>(&node.attrs[i])) std::ranges::for_each(*exprs, require);
+    }
+  }
+
   void verify_types(const Node& node) const {
-    std::vector<const TensorType*> types;
-    for (ValueRef operand : node.operands) types.push_back(operand ? &graph_.type(operand) : nullptr);
-    const std::vector<TensorType> inferred = infer(*node.op, types, node.attrs, Facts(graph_.symbols()));
+    const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
+    const std::vector<TensorType> inferred = infer(*node.op, view.types(), node.attrs, Facts(graph_.symbols()));
     const auto same = [&](const TensorType& type, ValueRef result) { return type == graph_.type(result); };
     if (!std::ranges::equal(inferred, node.results, same)) {
       fail_at(node.location, "the result types of {} do not follow from its operands", node.op->name.get());
     }
   }
 
-  void verify_update(const Update& update) const {
+  void verify_update(const Update& update) {
+    if (!updated_.insert(update.target).second) fail("a leaf is updated twice");
     require_defined(update.target, "the target of an update");
     require_defined(update.value, "the value of an update");
     const Leaf* leaf = graph_.leaf(update.target);
@@ -89,6 +113,8 @@ class Verifier {
   const Graph& graph_;
   std::vector<bool> defined_;
   std::set<std::string> names_;
+  std::set<Symbol> bound_;
+  std::set<ValueRef> updated_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Each node is simplified as it is copied, when its operands are simple already, so one walk is enough. Every rule is
-// exact: it keeps each bit of the result, signed zeros and NaN included.
+// exact: it keeps each bit of the result, signed zeros included; NaN stays NaN, its payload is free.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -28,11 +28,7 @@ class Candidate {
   const std::vector<ValueRef>& operands() const { return operands_; }
   ValueRef in(size_t i) const { return operands_[i]; }
   const TensorType& in_type(size_t i) const { return graph_.type(in(i)); }
-  OpView view() const {
-    std::vector<const TensorType*> types;
-    for (ValueRef operand : operands_) types.push_back(operand ? &graph_.type(operand) : nullptr);
-    return OpView(*node_.op, std::move(types), node_.attrs);
-  }
+  OpView view() const { return view_of(graph_, *node_.op, operands_, node_.attrs); }
 
   // The operand, if it already is what the node gives.
   ValueRef pass_through(size_t i) const { return in_type(i) == type_ ? in(i) : ValueRef(); }
@@ -46,10 +42,11 @@ class Candidate {
   // True when operand i is a constant, or a fill, of exactly this value.
   bool is_all(size_t i, double value) const {
     if (const Node* fill = producer(i, "full")) {
-      const Attr& filled = fill->attrs[0];
-      if (const auto* real = std::get_if<double>(&filled)) return same(*real, value);
-      const auto* expr = std::get_if<Expr>(&filled);
-      return expr && expr->is_constant() && same(static_cast<double>(expr->constant()), value);
+      const DType dtype = in_type(i).dtype;  // the fill is what is left of its value in this dtype
+      if (const auto* real = std::get_if<double>(&fill->attrs[0]))
+        return same(Tensor::scalar(dtype, *real).real(0), value);
+      const auto* expr = std::get_if<Expr>(&fill->attrs[0]);
+      return expr && expr->is_constant() && same(Tensor::scalar(dtype, expr->constant()).real(0), value);
     }
     const Leaf* leaf = graph_.leaf(in(i));
     if (!leaf || leaf->kind != LeafKind::kConstant || leaf->data.numel() != 1) return false;
@@ -178,30 +175,36 @@ bool is_symbolic(const Attr& attr) {
   return exprs && !is_static(*exprs);
 }
 
-// The results of a node whose operands are all constants, unless evaluation fails: then the error stays at run time.
-std::optional<std::vector<Tensor>> fold(const Graph& graph, const Node& node, const std::vector<ValueRef>& operands) {
-  if (operands.empty()) return std::nullopt;  // fills stay small
+bool all_constant(const Graph& graph, const std::vector<ValueRef>& operands) {
   int64_t elements = 0;
   for (ValueRef operand : operands) {
     if (!operand) continue;
     const Leaf* leaf = graph.leaf(operand);
-    if (!leaf || leaf->kind != LeafKind::kConstant) return std::nullopt;
+    if (!leaf || leaf->kind != LeafKind::kConstant) return false;
     elements += leaf->data.numel();
   }
-  if (elements > kLargestOperands || std::ranges::any_of(node.attrs, is_symbolic)) return std::nullopt;
+  return !operands.empty() && elements <= kLargestOperands;  // without operands it is a fill: it stays small
+}
+
+// The results of a node whose operands are all constants. Nothing where they are large, or where evaluation fails: then
+// the error stays at run time.
+std::optional<std::vector<Tensor>> fold(const Graph& graph, const Node& node, const std::vector<ValueRef>& operands) {
+  if (!all_constant(graph, operands) || std::ranges::any_of(node.attrs, is_symbolic)) return std::nullopt;
   Graph single;
   std::vector<ValueRef> copied;
   for (ValueRef operand : operands)
     copied.push_back(operand ? single.add_constant(graph.leaf(operand)->data) : operand);
-  const NodeRef added = single.add_node(*node.op, std::move(copied), node.attrs);
-  for (ValueRef result : single.node(added).results) {
+  const std::vector<ValueRef> outputs = single.node(single.add_node(*node.op, std::move(copied), node.attrs)).results;
+  single.set_outputs(outputs);
+  const auto is_large = [&](ValueRef result) {
     const Shape& shape = single.type(result).shape;
-    if (!is_static(shape) || element_count(evaluate(shape, {})) > kLargestFolded) return std::nullopt;
-  }
-  single.set_outputs(single.node(added).results);
-  Result<std::vector<Tensor>> results = evaluate(single, {});
-  if (!results.ok()) return std::nullopt;
-  return std::move(results).value();
+    return !is_static(shape) || element_count(evaluate(shape, {})) > kLargestFolded;
+  };
+  const auto folded = capture([&]() -> std::optional<std::vector<Tensor>> {
+    if (std::ranges::any_of(outputs, is_large)) return std::nullopt;
+    return evaluate(single, {}).value();
+  });
+  return folded.ok() ? *folded : std::nullopt;
 }
 
 void canonicalize_node(Rewriter& rewriter, const Node& node) {

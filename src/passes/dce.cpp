@@ -1,33 +1,72 @@
+#include <algorithm>
+#include <set>
+
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 namespace tenon {
 namespace {
 
-std::vector<bool> live_values(const Graph& graph) {
-  std::vector<bool> live(graph.value_count(), false);
-  for (ValueRef output : graph.outputs()) live[output.id] = true;
-  for (const Update& update : graph.updates()) live[update.target.id] = live[update.value.id] = true;
-  for (size_t id = graph.nodes().size(); id-- > 0;) {
-    const Node& node = graph.nodes()[id];
-    bool needed = false;
-    for (ValueRef result : node.results) needed |= live[result.id];
-    if (!needed) continue;
-    for (ValueRef result : node.results) live[result.id] = true;
+// What a program needs, found from its end to its beginning: values, and the symbols that stand in their types and
+// attributes. A node that defines such a symbol is needed too, even if nobody reads its results.
+class Liveness {
+ public:
+  explicit Liveness(const Graph& graph) : graph_(graph), live_(graph.value_count(), false) {
+    for (ValueRef output : graph.outputs()) need(output);
+    for (const Update& update : graph.updates()) need(update.target), need(update.value);
+    for (size_t id = graph.nodes().size(); id-- > 0;) visit(graph.nodes()[id]);
+  }
+
+  bool operator[](ValueRef value) const { return live_[value.id]; }
+
+ private:
+  void need(ValueRef value) {
+    if (live_[value.id]) return;
+    live_[value.id] = true;
+    for (const Expr& size : graph_.type(value).shape) need(size);
+  }
+
+  void need(const Expr& expr) {
+    if (expr.is_constant()) return;
+    for (const Symbol& symbol : symbols_of(expr)) symbols_.insert(symbol);
+  }
+
+  bool defines_needed_symbol(const Node& node) const {
+    for (size_t i = 0; i < node.attrs.size(); ++i) {
+      if (node.op->attrs[i].kind != AttrKind::kSymbol) continue;
+      const Expr& expr = std::get<Expr>(node.attrs[i]);
+      if (!expr.is_constant() && symbols_.contains(expr.symbol())) return true;
+    }
+    return false;
+  }
+
+  void visit(const Node& node) {
+    const bool read = std::ranges::any_of(node.results, [&](ValueRef result) { return live_[result.id]; });
+    if (!read && !defines_needed_symbol(node)) return;
+    for (ValueRef result : node.results) need(result);
     for (ValueRef operand : node.operands) {
-      if (operand) live[operand.id] = true;
+      if (operand) need(operand);
+    }
+    for (const Attr& attr : node.attrs) {
+      if (const auto* expr = std::get_if<Expr>(&attr)) need(*expr);
+      if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
+        for (const Expr& expr : *exprs) need(expr);
+      }
     }
   }
-  return live;
-}
+
+  const Graph& graph_;
+  std::vector<bool> live_;
+  std::set<Symbol> symbols_;
+};
 
 }  // namespace
 
 Graph eliminate_dead_code(const Graph& graph) {
-  const std::vector<bool> live = live_values(graph);
-  Rewriter rewriter(graph, [&](const Leaf& leaf) { return leaf.kind == LeafKind::kInput || live[leaf.value.id]; });
+  const Liveness live(graph);
+  Rewriter rewriter(graph, [&](const Leaf& leaf) { return leaf.kind == LeafKind::kInput || live[leaf.value]; });
   for (const Node& node : graph.nodes()) {
-    if (!node.results.empty() && live[node.results[0].id]) rewriter.copy(node);
+    if (!node.results.empty() && live[node.results[0]]) rewriter.copy(node);
   }
   return rewriter.finish();
 }

@@ -15,10 +15,15 @@ constexpr Pass kPasses[] = {
     {"dce", "drop what no output or update needs", eliminate_dead_code},
 };
 
-Graph timed(const Pass& pass, const Graph& graph, PassRun& run) {
+Graph checked_run(const Pass& pass, const Graph& graph, bool verified, PassRun& run) {
   const auto start = std::chrono::steady_clock::now();
   Graph result = pass.run(graph);
   run.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  run.changed = !(result == graph);
+  if (verified && run.changed) {
+    const Status status = verify(result);
+    check(status.ok(), "pass {} left an invalid graph: {}", pass.name, status.ok() ? "" : status.diagnostic().text());
+  }
   return result;
 }
 
@@ -34,28 +39,25 @@ const Pass& pass_named(std::string_view name) {
   fail("there is no pass '{}'{}", name, did_you_mean(name, names));
 }
 
-Result<Graph> run_passes(Graph graph, std::span<const std::string> names, const PassOptions& options) {
+Result<Graph> run_passes(Graph graph, std::span<const Pass> passes, const PassOptions& options) {
   return capture([&] {
-    for (const std::string& name : options.skip) pass_named(name);
-    std::vector<const Pass*> passes;
-    for (const std::string& name : names) passes.push_back(&pass_named(name));
-    for (const Pass* pass : passes) {
-      PassRun run{.name = pass->name, .nodes_before = graph.nodes().size()};
-      run.skipped = std::ranges::find(options.skip, pass->name) != options.skip.end();
-      if (!run.skipped) {
-        Graph result = timed(*pass, graph, run);
-        run.changed = !(result == graph);
-        graph = std::move(result);
-      }
+    for (const Pass& pass : passes) {
+      PassRun run{.name = pass.name, .nodes_before = graph.nodes().size()};
+      run.skipped = std::ranges::find(options.skip, pass.name) != options.skip.end();
+      if (!run.skipped) graph = checked_run(pass, graph, options.verify, run);
       run.nodes_after = graph.nodes().size();
-      if (options.verify && run.changed) {
-        const Status status = verify(graph);
-        check(status.ok(), "pass {} left an invalid graph: {}", pass->name,
-              status.ok() ? "" : status.diagnostic().text());
-      }
       if (options.after) options.after(run, graph);
     }
     return std::move(graph);
+  });
+}
+
+Result<Graph> run_passes(Graph graph, std::span<const std::string> names, const PassOptions& options) {
+  return capture([&] {
+    for (const std::string& name : options.skip) pass_named(name);
+    std::vector<Pass> passes;
+    for (const std::string& name : names) passes.push_back(pass_named(name));
+    return run_passes(std::move(graph), passes, options).value();
   });
 }
 

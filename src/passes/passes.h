@@ -41,7 +41,9 @@ struct PassOptions {
   std::function<void(const PassRun&, const Graph&)> after;  // sees every pass, with the graph that it left
 };
 
-// Runs the named passes in order. A pass that leaves an invalid graph is our bug: an InternalError that names it.
+// Runs passes in order. One that leaves an invalid graph is a bug: an InternalError that names it.
+Result<Graph> run_passes(Graph graph, std::span<const Pass> passes, const PassOptions& options = {});
+// The same for passes of all_passes(), by name.
 Result<Graph> run_passes(Graph graph, std::span<const std::string> names, const PassOptions& options = {});
 
 }  // namespace tenon

@@ -29,6 +29,7 @@ const std::string* intern(std::string_view name) {
 
 Symbol::Symbol(std::string_view name) {
   if (!is_symbol_name(name)) fail("'{}' is not a symbol name: it has to match [A-Za-z_][A-Za-z0-9_.]*", name);
+  if (name == "nan" || name == "inf" || name == "none") fail("'{}' cannot name a symbol: it is a value", name);
   name_ = intern(name);
 }
 

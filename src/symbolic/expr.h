@@ -46,7 +46,8 @@ class Cursor;  // support/cursor.h
 
 namespace tenon::symbolic {
 
-// A symbol is its name: two symbols of one name are the same symbol. Names match [A-Za-z_][A-Za-z0-9_.]*.
+// A symbol is its name: two symbols of one name are the same symbol. Names match [A-Za-z_][A-Za-z0-9_.]*, and are
+// none of the values nan, inf and none.
 class Symbol {
  public:
   explicit Symbol(std::string_view name);  // throws an Error for a malformed name

@@ -219,9 +219,10 @@ class Parser {
     const char next = cursor_.peek();
     if (next >= '0' && next <= '9') return cursor_.integer("an integer");
     if (cursor_.accept("(")) return enclosed().front();
+    const Location where = cursor_.here();
     const std::string_view name = cursor_.identifier("an expression");
     if ((name == "min" || name == "max") && cursor_.peek() == '(') return call(name);
-    return Symbol(name);
+    return located(where, [&] { return Symbol(name); });
   }
 
   Expr call(std::string_view name) {

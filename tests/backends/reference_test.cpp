@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
 
@@ -110,6 +113,22 @@ TEST(Reference, ReadsNonContiguousInputs) {
   const Tensor base = vector_of({0, 1, 2, 3, 4, 5});
   const Tensor transposed = Tensor::borrow(DType::kF32, {2, 3}, {1, 2}, base.data(), base.owner());
   EXPECT_EQ(values_of(evaluate(graph, std::vector{transposed}).value()[0]), (Values{-0.0, -2, -4, -1, -3, -5}));
+}
+
+TEST(Reference, ManyThreadsEvaluateOneGraph) {
+  const Graph graph = parse_graph("graph g(%x: f32[N]) { %y = softmax(%x) {dim=0} return %y }").value();
+  const std::vector<double> expected = values_of(evaluate(graph, std::vector{vector_of({1, 2, 3})}).value()[0]);
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        right += values_of(evaluate(graph, std::vector{vector_of({1, 2, 3})}).value()[0]) == expected ? 1 : 0;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 200);
 }
 
 }  // namespace

@@ -65,6 +65,17 @@ double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor
   return sum;
 }
 
+testing::AssertionResult same_bits_or_nan(const Tensor& actual, const Tensor& expected) {
+  if (type_of(actual) != type_of(expected)) return testing::AssertionFailure() << "the types differ";
+  for (int64_t i = 0; i < actual.numel(); ++i) {
+    const double a = actual.real(actual.offset(i));
+    const double b = expected.real(expected.offset(i));
+    if ((a == b && std::signbit(a) == std::signbit(b)) || (std::isnan(a) && std::isnan(b))) continue;
+    return testing::AssertionFailure() << "element " << i << " is " << a << ", expected " << b;
+  }
+  return testing::AssertionSuccess();
+}
+
 testing::AssertionResult close(const Tensor& actual, const Tensor& expected) {
   if (type_of(actual) != type_of(expected)) {
     return testing::AssertionFailure() << to_string(type_of(actual)) << " against " << to_string(type_of(expected));

@@ -23,6 +23,9 @@ std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed = 0);
 // The sum of out * cotangent over all floating outputs.
 double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents);
 
+// The same bits, or NaN in both.
+testing::AssertionResult same_bits_or_nan(const Tensor& actual, const Tensor& expected);
+
 // Equal within a few roundings of the narrower dtype; NaN equals NaN.
 testing::AssertionResult close(const Tensor& actual, const Tensor& expected);
 

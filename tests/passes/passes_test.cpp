@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -122,31 +122,175 @@ TEST(Passes, KeepWeightsByReference) {
   EXPECT_EQ(result.leaf_named("w")->data.data(), weight.data());
 }
 
-// ---- speed: 1k, 5k and 25k nodes. Bar: 5k in 50 ms, and linear growth. ----
+// ---- passes keep every bit of every result ----
 
-double milliseconds(int nodes) {
-  const Graph graph = test::layered_graph(nodes);
-  double best = 1e9;
-  for (int round = 0; round < 5; ++round) {
-    double total = 0;
-    const PassOptions options{.verify = false,
-                              .after = [&](const PassRun& run, const Graph&) { total += run.milliseconds; }};
-    const std::vector<std::string> passes = {"canonicalize", "cse", "dce"};
-    EXPECT_TRUE(run_passes(graph, passes, options).ok());
-    best = std::min(best, total);
+// The type with 3 for each symbol.
+TensorType with_numbers(TensorType type) {
+  for (Expr& size : type.shape) {
+    symbolic::Bindings bindings;
+    for (const Symbol& symbol : symbols_of(size)) bindings.emplace(symbol, 3);
+    size = evaluate(size, bindings);
   }
-  return best;
+  return type;
 }
 
-TEST(PassSpeed, GrowsLinearly) {
-  const double small = milliseconds(1000);
-  const double middle = milliseconds(5000);
-  const double large = milliseconds(25000);
-  fmt::print("canonicalize + cse + dce: 1k nodes {:.1f} ms, 5k {:.1f} ms, 25k {:.1f} ms\n", small, middle, large);
-#if defined(NDEBUG) && !defined(__SANITIZE_ADDRESS__)
-  EXPECT_LT(middle, 50);
-#endif
-  EXPECT_LT(large, 5 * middle * 2.5) << "time must grow linearly (with room for noise)";
+// Data for the graph's leaves: special values among random ones.
+std::vector<Tensor> bind_randomly(Graph& graph, test::Random& random) {
+  std::vector<Tensor> inputs;
+  for (const Leaf& leaf : std::vector<Leaf>(graph.leaves())) {
+    if (leaf.kind == LeafKind::kConstant) continue;
+    Tensor data = test::random_tensor(with_numbers(graph.type(leaf.value)), {}, {-3, 3}, random);
+    for (int64_t i = 0; i < data.numel() && is_float(data.dtype()); i += 3)
+      data.set_real(i, i % 2 == 0 ? -0.0 : HUGE_VAL);
+    leaf.kind == LeafKind::kInput ? inputs.push_back(data) : graph.bind(leaf.name, data);
+  }
+  return inputs;
+}
+
+std::vector<Tensor> copies_of(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> copies;
+  for (const Tensor& tensor : tensors) copies.push_back(tensor.copy());
+  return copies;
+}
+
+// Where the graph evaluates, the rewritten one gives the same bits.
+bool expect_same_results(Graph graph, const std::vector<std::string>& passes, test::Random& random) {
+  const std::vector<Tensor> inputs = bind_randomly(graph, random);
+  const Graph rewritten = run_passes(graph, passes).value();
+  const auto expected = evaluate(graph, copies_of(inputs));
+  if (!expected.ok()) return false;
+  const auto actual = evaluate(rewritten, copies_of(inputs));
+  EXPECT_TRUE(actual.ok()) << actual.diagnostic().text() << to_string(graph) << to_string(rewritten);
+  for (size_t i = 0; actual.ok() && i < expected->size(); ++i) {
+    EXPECT_TRUE(test::same_bits_or_nan((*actual)[i], (*expected)[i])) << "output " << i << " of\n" << to_string(graph);
+  }
+  return true;
+}
+
+TEST(Passes, KeepTheResultsOfTheCaseFiles) {
+  test::Random random(3);
+  for (const auto& entry : std::filesystem::directory_iterator("tests/passes")) {
+    if (entry.path().extension() != ".txt") continue;
+    for (const Case& c : cases_in(entry.path())) {
+      SCOPED_TRACE(c.title);
+      expect_same_results(parse_graph(c.input).value(), c.passes, random);
+    }
+  }
+}
+
+TEST(Passes, KeepTheResultsOfRandomGraphs) {
+  test::Random random(4);
+  int evaluated = 0;
+  for (int i = 0; i < 600; ++i) {
+    Graph graph = test::random_graph(random, 1 + i % 6);
+    graph.clear_updates();
+    evaluated += expect_same_results(std::move(graph), kAllPasses, random) ? 1 : 0;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(evaluated, 150) << "too few of the random graphs evaluate";
+}
+
+}  // namespace
+
+// Breaks what Graph guards.
+struct GraphTestPeer {
+  static Node& node(Graph& graph, size_t position) { return graph.nodes_[position]; }
+  static TensorType& type(Graph& graph, ValueRef value) { return graph.values_[value.id].type; }
+  static Leaf& leaf(Graph& graph, size_t position) { return graph.leaves_[position]; }
+  static std::vector<Update>& updates(Graph& graph) { return graph.updates_; }
+  static std::vector<ValueRef>& outputs(Graph& graph) { return graph.outputs_; }
+};
+
+namespace {
+
+Graph valid_graph() {
+  return parse_graph(
+             "graph g(%x: f32[3], %y: f32[3]) {\n"
+             "  %m: f32[3] = buffer \"m\"\n"
+             "  %a = add(%x, %y)\n"
+             "  %b = sum(%a) {dims=[0]}\n"
+             "  update %m = %a\n"
+             "  return %b\n"
+             "}")
+      .value();
+}
+
+std::string verdict(const Graph& graph) {
+  const Status status = verify(graph);
+  return status.ok() ? "valid" : status.diagnostic().message;
+}
+
+TEST(Verifier, AcceptsTheGraphThatTheOthersBreak) { EXPECT_EQ(verdict(valid_graph()), "valid"); }
+
+TEST(Verifier, SeesAnOperandThatIsDefinedLater) {
+  Graph graph = valid_graph();
+  GraphTestPeer::node(graph, 0).operands[0] = graph.nodes()[1].results[0];
+  EXPECT_EQ(verdict(graph), "an operand of add is used before it is defined");
+}
+
+TEST(Verifier, SeesAResultOfAnotherType) {
+  Graph graph = valid_graph();
+  GraphTestPeer::type(graph, graph.nodes()[1].results[0]).dtype = DType::kF64;
+  EXPECT_EQ(verdict(graph), "the result types of sum do not follow from its operands");
+}
+
+TEST(Verifier, SeesAnAttributeOfTheWrongKind) {
+  Graph graph = valid_graph();
+  GraphTestPeer::node(graph, 1).attrs[1] = 0.5;
+  EXPECT_EQ(verdict(graph), "sum: attribute 'keepdim' is of the wrong kind");
+  GraphTestPeer::node(graph, 1).attrs.pop_back();
+  EXPECT_EQ(verdict(graph), "sum has incomplete attributes");
+}
+
+TEST(Verifier, SeesAnOutputThatDoesNotExist) {
+  Graph graph = valid_graph();
+  GraphTestPeer::outputs(graph) = {ValueRef{99}};
+  EXPECT_EQ(verdict(graph), "an output is used before it is defined");
+}
+
+TEST(Verifier, SeesALeafThatIsUpdatedTwiceOrToAnotherType) {
+  Graph graph = valid_graph();
+  GraphTestPeer::updates(graph).push_back(graph.updates()[0]);
+  EXPECT_EQ(verdict(graph), "a leaf is updated twice");
+  GraphTestPeer::updates(graph) = {{graph.updates()[0].target, graph.nodes()[1].results[0]}};
+  EXPECT_EQ(verdict(graph), "the update of 'm' changes its type");
+}
+
+TEST(Verifier, SeesLeavesOfOneNameAndDataOfAnotherType) {
+  Graph graph = valid_graph();
+  GraphTestPeer::leaf(graph, 2).data = Tensor::zeros(DType::kF32, {4});
+  EXPECT_EQ(verdict(graph), "buffer 'm' is f32[3], but its data is f32[4]");
+  GraphTestPeer::leaf(graph, 1).name = "x";
+  EXPECT_EQ(verdict(graph), "two leaves are named 'x'");
+}
+
+TEST(Verifier, SeesASymbolThatNothingBinds) {
+  const auto parsed = [](const char* text) { return parse_graph(text).value(); };
+  EXPECT_EQ(verdict(parsed("graph g() { %a = iota() {size=K} return %a }")),
+            "iota: nothing before it binds the symbol K");
+  EXPECT_EQ(verdict(parsed("graph g(%x: f32[4]) { %a = iota() {size=K} %i = nonzero(%x) {count=K} return %a, %i }")),
+            "iota: nothing before it binds the symbol K");
+  EXPECT_EQ(verdict(parsed("graph g(%x: f32[4]) { %i = nonzero(%x) {count=K} %a = iota() {size=K} return %a, %i }")),
+            "valid");
+}
+
+TEST(PassRunner, NamesThePassThatLeavesAnInvalidGraph) {
+  const Pass breaker{"breaker", "breaks a type", [](const Graph& graph) {
+                       Graph broken = graph;
+                       GraphTestPeer::type(broken, broken.outputs()[0]).dtype = DType::kF64;
+                       return broken;
+                     }};
+  const auto run = [&] { (void)run_passes(valid_graph(), std::span<const Pass>(&breaker, 1)); };
+  EXPECT_THROW(
+      {
+        try {
+          run();
+        } catch (const InternalError& error) {
+          EXPECT_NE(std::string(error.what()).find("pass breaker left an invalid graph"), std::string::npos);
+          throw;
+        }
+      },
+      InternalError);
 }
 
 }  // namespace

@@ -418,3 +418,29 @@ def test_a_graph_can_grow_while_it_runs():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_updated_memory_may_not_be_shared():
+    graph = tenon.parse(
+        "graph g(%x: f32[2], %y: f32[2]) { %a = neg(%x) %b = exp(%y) update %x = %a update %y = %b return }"
+    )
+    shared = np.zeros(3, np.float32)
+    with pytest.raises(tenon.Error, match="'x' and 'y' are both updated by graph g, but share memory"):
+        graph.evaluate(shared[:2], shared[1:])
+    graph.evaluate(shared[:2], np.zeros(2, np.float32))
+
+
+def test_updated_memory_may_not_overlap_itself():
+    graph = tenon.parse("graph g(%x: f32[2, 2]) { %a = neg(%x) update %x = %a return }")
+    window = np.lib.stride_tricks.as_strided(np.zeros(3, np.float32), (2, 2), (4, 4))
+    with pytest.raises(tenon.Error, match="its elements share memory"):
+        graph.evaluate(window)
+
+
+def test_symbolic_parameters_bind_by_their_data():
+    graph = tenon.parse('graph g(%x: f32[N]) { %w: f32[N] = parameter "w" %y = mul(%x, %w) return %y }')
+    graph.bind("w", np.array([1, 2, 3], np.float32))
+    (y,) = graph.evaluate(np.full(3, 2, np.float32))
+    np.testing.assert_array_equal(y, [2, 4, 6])
+    with pytest.raises(tenon.Error, match="N"):
+        graph.evaluate(np.zeros(4, np.float32))

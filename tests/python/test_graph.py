@@ -480,3 +480,31 @@ def test_expressions_agree_with_python(pair, values):
     low, high = expr.bounds({name: (value, value) for name, value in values.items()})
     assert low is None or low <= function(values)
     assert high is None or function(values) <= high
+
+
+def test_ops_see_the_declared_ranges_of_symbols():
+    graph = tenon.Graph()
+    graph.symbol("N", 4, 4)
+    x = graph.input("x", "f32[N]")
+    graph.output(tenon.ops.reshape(x, shape=[2, 2]))
+    assert tenon.parse(str(graph)) == graph
+
+
+def test_a_symbolic_dimension_takes_an_integer_index():
+    graph = tenon.Graph()
+    x = graph.input("x", "f32[N, 4]")
+    data = torch.arange(12.0).reshape(3, 4)
+    torch.testing.assert_close(evaluated(graph, x[2], data), data[2])
+    torch.testing.assert_close(evaluated(graph, x[-1, 1:3], data), data[-1, 1:3])
+
+
+def test_a_step_must_be_an_integer():
+    x = tenon.Graph().input("x", "f32[N, 4]")
+    for step in (tenon.Expr("N"), "2"):
+        with pytest.raises(tenon.Error, match="step must be an integer"):
+            x[::step]
+
+
+def test_values_cannot_name_symbols():
+    with pytest.raises(tenon.Error, match="'nan' cannot name a symbol"):
+        tenon.Graph().input("x", "f32[nan]")

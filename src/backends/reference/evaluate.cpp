@@ -37,7 +37,21 @@ class Evaluator {
     std::vector<symbolic::Equation> equations;
     for (const Leaf& leaf : graph_.leaves()) add_equations(leaf, equations);
     bindings_ = solve(equations, graph_.ranges()).value();
-    for (const Update& update : graph_.updates()) check_writable(*graph_.leaf(update.target));
+    check_update_targets();
+  }
+
+  void check_update_targets() const {
+    const std::vector<Update>& updates = graph_.updates();
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const Leaf& leaf = *graph_.leaf(updates[i].target);
+      check_writable(leaf);
+      for (size_t j = 0; j < i; ++j) {
+        const Leaf& other = *graph_.leaf(updates[j].target);
+        if (!values_[leaf.value.id].shares_memory_with(values_[other.value.id])) continue;
+        fail("'{}' and '{}' are both updated by graph {}, but share memory: give copies", other.name, leaf.name,
+             graph_.name());
+      }
+    }
   }
 
   void check_writable(const Leaf& leaf) const {

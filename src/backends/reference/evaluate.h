@@ -11,7 +11,8 @@ namespace tenon {
 
 // The graph's outputs for these inputs, in the graph's input order. Sizes bind the symbols of the input types, and a
 // conflict is an error. The graph's updates are then written into the memory of the buffers and inputs they name; when
-// anything fails before that, no memory has changed. An output shares memory with nothing else.
+// anything fails before that, no memory has changed. What is updated must be writable, and share no memory with what
+// else is updated. An output shares memory with nothing else.
 Result<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs);
 
 }  // namespace tenon

@@ -92,6 +92,7 @@ const OpDef kFold{
       const TensorType& x = c.type(0);
       if (x.rank() < 2) fail("x must have a dimension of windows and one of their elements, got {}", to_string(x));
       if (!x.shape.back().is_constant()) fail("the size {} of the windows must be a constant", x.shape.back());
+      if (x.shape.back().is_constant(0)) fail("windows must have an element, got {}", to_string(x));
       TensorType type{x.dtype, {x.shape.begin(), x.shape.end() - 1}};
       Expr& size = type.shape[static_cast<size_t>(normalize_dim(c.integer("dim"), type.rank()))];
       const Expr count = count_windows(c, c.expr("length"), x.shape.back());
