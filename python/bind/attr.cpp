@@ -23,7 +23,6 @@ struct ToPython {
   }
 };
 
-bool is_list(nb::handle object) { return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object); }
 bool is_bool(nb::handle object) { return nb::isinstance<nb::bool_>(object); }
 
 class Reader {

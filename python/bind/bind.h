@@ -87,4 +87,6 @@ ValueRef ref_of(const Graph& graph, nb::handle value, std::string_view what);
 // results.
 nb::object add_op(const std::shared_ptr<Graph>& graph, const OpDef& op, const nb::args& args, const nb::kwargs& named);
 
+inline bool is_list(nb::handle object) { return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object); }
+
 }  // namespace tenon::python

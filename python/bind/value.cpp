@@ -8,8 +8,6 @@ namespace tenon::python {
 namespace {
 
 bool is_value(nb::handle object) { return nb::isinstance<GraphValue>(object); }
-bool is_list(nb::handle object) { return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object); }
-
 // What may stand beside a Value.
 bool is_operand(nb::handle object) {
   return is_value(object) || is_number(object) || nb::isinstance<Expr>(object) ||
@@ -17,10 +15,6 @@ bool is_operand(nb::handle object) {
 }
 
 // ---- operands of a node ---------------------------------------------------------------------------------------------
-
-bool is_variadic(const OperandDef& def) {
-  return def.arity == Arity::kVariadic || def.arity == Arity::kVariadicOptional;
-}
 
 // Turns what Python gives into the operands of one node.
 class Operands {
@@ -103,7 +97,7 @@ void add_operands(Operands& operands, const OpDef& op, const nb::args& args, nb:
   const auto& defs = op.operands.get();
   size_t next = 0;
   for (; next < args.size(); ++next) {
-    const bool list = next < defs.size() && is_variadic(defs[next]) && is_list(args[next]);
+    const bool list = next < defs.size() && is_variadic(defs[next].arity) && is_list(args[next]);
     if (!list) {
       operands.add(args[next]);
       continue;
@@ -116,14 +110,14 @@ void add_operands(Operands& operands, const OpDef& op, const nb::args& args, nb:
     if (named.contains(name)) {
       const nb::object object = named[name];
       PyDict_DelItem(named.ptr(), name.ptr());
-      if (is_variadic(def) && is_list(object)) {
+      if (is_variadic(def.arity) && is_list(object)) {
         for (nb::handle item : object) operands.add(item);
       } else {
         operands.add(object);
       }
     } else if (def.arity == Arity::kOptional) {
       operands.add(nb::none());
-    } else if (!is_variadic(def)) {
+    } else if (!is_variadic(def.arity)) {
       fail("{}: operand '{}' must be given", op.name.get(), def.name);
     }
   }

@@ -28,9 +28,6 @@ const Index& ops_by_name() {
   return index;
 }
 
-bool is_variadic(Arity arity) { return arity == Arity::kVariadic || arity == Arity::kVariadicOptional; }
-bool may_be_none(Arity arity) { return arity == Arity::kOptional || arity == Arity::kVariadicOptional; }
-
 void check_operand_count(const OpDef& op, size_t count) {
   const auto& operands = op.operands.get();
   const bool variadic = !operands.empty() && is_variadic(operands.back().arity);

@@ -60,6 +60,9 @@ enum class Arity : uint8_t {
   kVariadicOptional,  // any number, each may be `none`
 };
 
+constexpr bool is_variadic(Arity arity) { return arity == Arity::kVariadic || arity == Arity::kVariadicOptional; }
+constexpr bool may_be_none(Arity arity) { return arity == Arity::kOptional || arity == Arity::kVariadicOptional; }
+
 struct OperandDef {
   std::string_view name;
   DTypeSet dtypes = kAny;

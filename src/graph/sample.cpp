@@ -78,9 +78,8 @@ std::vector<std::optional<DType>> dtypes_of(const OpDef& op, const Line& line) {
 
 std::string input_name(const OpDef& op, size_t operand) {
   const OperandDef& def = definition(op, operand);
-  const bool variadic = def.arity == Arity::kVariadic || def.arity == Arity::kVariadicOptional;
   const size_t first = op.operands.get().size() - 1;
-  return variadic ? fmt::format("{}{}", def.name, operand - first) : std::string(def.name);
+  return is_variadic(def.arity) ? fmt::format("{}{}", def.name, operand - first) : std::string(def.name);
 }
 
 Sample make_sample(const OpDef& op, const std::string& text, const Line& line, std::optional<DType> dtype) {
