@@ -84,7 +84,10 @@ Value cumprod_gradient(GradContext& g) {
 const OpDef kCumprod{
     .name = "cumprod",
     .family = "scan",
-    .doc = "The product of the elements up to each one, along a dimension. Integers and bool multiply in i64.",
+    .doc =
+        "The product of the elements up to each one, along a dimension. Integers and bool multiply in i64. The "
+        "gradient "
+        "is right everywhere; the gradient of the gradient only along lines without a zero.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = kScanAttrs,
     .infer = accumulated,

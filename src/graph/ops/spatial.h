@@ -18,7 +18,7 @@ std::vector<T> per_dimension(std::span<const T> numbers, size_t dimensions, std:
     fail("{} has {} numbers for {} spatial dimensions", name, numbers.size(), dimensions);
   }
   for (const T& number : numbers) {
-    const Expr size = number;
+    const Expr& size = number;
     if (size.is_constant() && size.constant() < least) fail("{} must be at least {}, got {}", name, least, size);
   }
   if (numbers.size() == 1) return std::vector<T>(dimensions, numbers[0]);
