@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/reference/evaluate.h"
+#include "tests/graph/support_values.h"
 
 namespace tenon {
 namespace {
@@ -11,12 +12,6 @@ Tensor vector_of(std::vector<double> values) {
   Tensor tensor = Tensor::zeros(DType::kF64, {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) tensor.set_real(static_cast<int64_t>(i), values[i]);
   return tensor;
-}
-
-std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.real(tensor.offset(i)));
-  return values;
 }
 
 Result<Graph> gradient(const Graph& graph, const char* leaf) {
@@ -29,14 +24,14 @@ TEST(Differentiate, SumsAtFanOut) {
   const Graph graph = parse_graph("graph g(%x: f64[2]) { %a = mul(%x, %x) %b = add(%a, %x) return %b }").value();
   const Graph gradients = gradient(graph, "x").value();
   const auto result = evaluate(gradients, std::vector{vector_of({3, -1}), vector_of({1, 10})});
-  EXPECT_EQ(values_of(result.value()[0]), (Values{7, -10}));  // 2x + 1
+  EXPECT_EQ(test::values_of(result.value()[0]), (Values{7, -10}));  // 2x + 1
 }
 
 TEST(Differentiate, AValueThatNothingNeedsHasGradientZero) {
   const Graph graph = parse_graph("graph g(%x: f64[2], %y: f64[2]) { %a = neg(%x) return %a }").value();
   const auto result =
       evaluate(gradient(graph, "y").value(), std::vector{vector_of({1, 2}), vector_of({3, 4}), vector_of({1, 1})});
-  EXPECT_EQ(values_of(result.value()[0]), (Values{0, 0}));
+  EXPECT_EQ(test::values_of(result.value()[0]), (Values{0, 0}));
 }
 
 TEST(Differentiate, ThroughWhatHasNoGradientIsAnErrorThatNamesTheOpAndThePlace) {
@@ -65,7 +60,7 @@ TEST(Differentiate, CanBeAppliedAgain) {
   const Graph second = gradient(gradient(graph, "x").value(), "x").value();
   EXPECT_NE(second.leaf_named("grad_grad_0"), nullptr);
   const auto result = evaluate(second, std::vector{vector_of({2}), vector_of({1}), vector_of({1})});
-  EXPECT_EQ(values_of(result.value()[0]), (Values{12}));  // 6x
+  EXPECT_EQ(test::values_of(result.value()[0]), (Values{12}));  // 6x
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
+#include "tests/graph/support_values.h"
 
 namespace tenon {
 namespace {
@@ -13,12 +14,6 @@ Tensor vector_of(std::vector<double> values, DType dtype = DType::kF32) {
   Tensor tensor = Tensor::zeros(dtype, {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) tensor.set_real(static_cast<int64_t>(i), values[i]);
   return tensor;
-}
-
-std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values;
-  for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.real(tensor.offset(i)));
-  return values;
 }
 
 std::string error_of(const Graph& graph, std::vector<Tensor> inputs) {
@@ -31,7 +26,8 @@ using Values = std::vector<double>;
 
 TEST(Reference, SizesBindSymbols) {
   const Graph graph = parse_graph("graph g(%x: f32[N], %y: f32[N]) { %z = add(%x, %y) return %z }").value();
-  EXPECT_EQ(values_of(evaluate(graph, std::vector{vector_of({1, 2}), vector_of({3, 4})}).value()[0]), (Values{4, 6}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{vector_of({1, 2}), vector_of({3, 4})}).value()[0]),
+            (Values{4, 6}));
   const std::string conflict = error_of(graph, {vector_of({1, 2, 3}), vector_of({1, 2, 3, 4})});
   EXPECT_NE(conflict.find("dimension 0 of input 'y'"), std::string::npos) << conflict;
   EXPECT_NE(conflict.find("3"), std::string::npos) << conflict;
@@ -57,7 +53,7 @@ TEST(Reference, UnboundParametersAreErrors) {
   Graph graph = parse_graph("graph g(%x: f32[2]) { %w: f32[2] = parameter \"w\" %y = mul(%x, %w) return %y }").value();
   EXPECT_EQ(error_of(graph, {vector_of({1, 2})}), "error: parameter 'w' has no data: bind it first");
   graph.bind("w", vector_of({10, 20}));
-  EXPECT_EQ(values_of(evaluate(graph, std::vector{vector_of({1, 2})}).value()[0]), (Values{10, 40}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{vector_of({1, 2})}).value()[0]), (Values{10, 40}));
 }
 
 TEST(Reference, ASymbolThatNothingBindsIsAnError) {
@@ -87,9 +83,9 @@ TEST(Reference, UpdatesHappenAfterEveryRead) {
   graph.bind("a", a);
   graph.bind("b", b);
   const std::vector<Tensor> outputs = evaluate(graph, std::vector{vector_of({0, 0})}).value();
-  EXPECT_EQ(values_of(outputs[0]), (Values{1, 2})) << "the output is the value before the update";
-  EXPECT_EQ(values_of(a), (Values{3, 4}));
-  EXPECT_EQ(values_of(b), (Values{1, 2}));
+  EXPECT_EQ(test::values_of(outputs[0]), (Values{1, 2})) << "the output is the value before the update";
+  EXPECT_EQ(test::values_of(a), (Values{3, 4}));
+  EXPECT_EQ(test::values_of(b), (Values{1, 2}));
 }
 
 TEST(Reference, AFailedRunUpdatesNothing) {
@@ -112,18 +108,18 @@ TEST(Reference, ReadsNonContiguousInputs) {
   const Graph graph = parse_graph("graph g(%x: f32[2, 3]) { %y = neg(%x) return %y }").value();
   const Tensor base = vector_of({0, 1, 2, 3, 4, 5});
   const Tensor transposed = Tensor::borrow(DType::kF32, {2, 3}, {1, 2}, base.data(), base.owner());
-  EXPECT_EQ(values_of(evaluate(graph, std::vector{transposed}).value()[0]), (Values{-0.0, -2, -4, -1, -3, -5}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{transposed}).value()[0]), (Values{-0.0, -2, -4, -1, -3, -5}));
 }
 
 TEST(Reference, ManyThreadsEvaluateOneGraph) {
   const Graph graph = parse_graph("graph g(%x: f32[N]) { %y = softmax(%x) {dim=0} return %y }").value();
-  const std::vector<double> expected = values_of(evaluate(graph, std::vector{vector_of({1, 2, 3})}).value()[0]);
+  const std::vector<double> expected = test::values_of(evaluate(graph, std::vector{vector_of({1, 2, 3})}).value()[0]);
   std::vector<std::thread> threads;
   std::atomic<int> right = 0;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 50; ++i) {
-        right += values_of(evaluate(graph, std::vector{vector_of({1, 2, 3})}).value()[0]) == expected ? 1 : 0;
+        right += test::values_of(evaluate(graph, std::vector{vector_of({1, 2, 3})}).value()[0]) == expected ? 1 : 0;
       }
     });
   }

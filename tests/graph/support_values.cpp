@@ -52,6 +52,12 @@ std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed) {
   return inputs;
 }
 
+std::vector<double> values_of(const Tensor& tensor) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.real(tensor.offset(i)));
+  return values;
+}
+
 double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents) {
   double sum = 0;
   size_t next = 0;

@@ -20,6 +20,9 @@ Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range,
 // Inputs for a sample, the same in every run.
 std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed = 0);
 
+// The elements in row-major order.
+std::vector<double> values_of(const Tensor& tensor);
+
 // The sum of out * cotangent over all floating outputs.
 double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor>& cotangents);
 

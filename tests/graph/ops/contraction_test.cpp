@@ -8,6 +8,7 @@
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
 #include "passes/passes.h"
+#include "tests/graph/support_values.h"
 
 namespace tenon {
 namespace {
@@ -21,14 +22,8 @@ Tensor tensor_of(Sizes shape, const Numbers& values) {
   return tensor;
 }
 
-Numbers numbers(const Tensor& tensor) {
-  Numbers values;
-  for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.real(tensor.offset(i)));
-  return values;
-}
-
 Numbers run(std::string_view text, const std::vector<Tensor>& inputs) {
-  return numbers(evaluate(parse_graph(text).value(), inputs).value()[0]);
+  return test::values_of(evaluate(parse_graph(text).value(), inputs).value()[0]);
 }
 
 std::string refusal(std::string_view text) {
@@ -129,13 +124,13 @@ TEST(Attention, OfAMaskedRow) {
   const Graph graph = parse_graph(text).value();
   const std::vector<Tensor> inputs = {tensor_of({2, 1}, {1, 2}), tensor_of({2, 1}, {3, 4}), tensor_of({2, 1}, {5, 6}),
                                       tensor_of({2, 2}, {-kInf, -kInf, 0, -kInf})};
-  EXPECT_EQ(numbers(evaluate(graph, inputs).value()[0]), (Numbers{0, 5}));
+  EXPECT_EQ(test::values_of(evaluate(graph, inputs).value()[0]), (Numbers{0, 5}));
   const Graph gradients = differentiate(graph, graph.inputs()).value();
   std::vector<Tensor> arguments = inputs;
   arguments.push_back(tensor_of({2, 1}, {1, 1}));
   const std::vector<Tensor> results = evaluate(gradients, arguments).value();
-  EXPECT_EQ(numbers(results[0]), (Numbers{0, 0}));
-  EXPECT_EQ(numbers(results[2]), (Numbers{1, 0}));
+  EXPECT_EQ(test::values_of(results[0]), (Numbers{0, 0}));
+  EXPECT_EQ(test::values_of(results[2]), (Numbers{1, 0}));
 }
 
 TEST(Attention, SymbolicSizes) {

@@ -7,6 +7,7 @@
 #include "autodiff/differentiate.h"
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
+#include "tests/graph/support_values.h"
 
 namespace tenon {
 namespace {
@@ -19,12 +20,6 @@ Tensor row_of(const Numbers& values) {
   Tensor tensor = Tensor::zeros(DType::kF64, {1, 1, static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) tensor.set_real(static_cast<int64_t>(i), values[i]);
   return tensor;
-}
-
-Numbers numbers(const Tensor& tensor) {
-  Numbers values;
-  for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.real(tensor.offset(i)));
-  return values;
 }
 
 Graph graph_of(std::string_view type, std::string_view body) {
@@ -45,7 +40,7 @@ std::vector<Numbers> max_pool(const Numbers& x, std::string_view attrs) {
   const Graph graph = graph_of(fmt::format("f64[1, 1, {}]", x.size()),
                                fmt::format("%y, %i = max_pool(%x) {{{}}} return %y, %i", attrs));
   const std::vector<Tensor> results = evaluate(graph, std::vector{row_of(x)}).value();
-  return {numbers(results[0]), numbers(results[1])};
+  return {test::values_of(results[0]), test::values_of(results[1])};
 }
 
 TEST(MaxPool, TheFirstMaximumWinsAndTheLastNan) {
@@ -62,9 +57,9 @@ TEST(MaxPool, PaddingNeverWins) {
 TEST(MaxPool, OfPaddingOnly) {
   const char* body = "%y, %i = max_pool(%x) {kernel=[2], dilation=[4], padding=[2]} return %y, %i";
   const Graph graph = graph_of("f64[1, 1, 1]", body);
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{row_of({7})}).value()[0]), Numbers{-kInf});
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{row_of({7})}).value()[0]), Numbers{-kInf});
   const Graph gradient = differentiate(graph, graph.inputs()).value();
-  EXPECT_EQ(numbers(evaluate(gradient, std::vector{row_of({7}), row_of({1})}).value()[0]), Numbers{0});
+  EXPECT_EQ(test::values_of(evaluate(gradient, std::vector{row_of({7}), row_of({1})}).value()[0]), Numbers{0});
 }
 
 TEST(MaxPool, SymbolicSizes) {
@@ -76,14 +71,14 @@ TEST(MaxPool, SymbolicSizes) {
 
 TEST(AdaptivePool, NanStaysInItsBins) {
   const Graph graph = graph_of("f64[1, 1, 5]", "%y = adaptive_avg_pool(%x) {output_size=[3]} return %y");
-  const Numbers result = numbers(evaluate(graph, std::vector{row_of({1, 3, 5, 7, kInf})}).value()[0]);
+  const Numbers result = test::values_of(evaluate(graph, std::vector{row_of({1, 3, 5, 7, kInf})}).value()[0]);
   EXPECT_EQ(result, (Numbers{2, 5, kInf}));  // [1, 3], [3, 5, 7], [7, inf]
 }
 
 TEST(AdaptivePool, SymbolicSizes) {
   const Graph graph = graph_of("f64[1, 1, L]", "%y = adaptive_avg_pool(%x) {output_size=[2]} return %y");
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{row_of({1, 2, 6})}).value()[0]), (Numbers{1.5, 4}));
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{row_of({1, 2, 5, 6})}).value()[0]), (Numbers{1.5, 5.5}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{row_of({1, 2, 6})}).value()[0]), (Numbers{1.5, 4}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{row_of({1, 2, 5, 6})}).value()[0]), (Numbers{1.5, 5.5}));
 }
 
 TEST(Windows, AreChecked) {
@@ -119,13 +114,13 @@ TEST(Upsample, SymbolicSizes) {
   EXPECT_EQ(result_type("f32[N, 3, H, W]", "%y = upsample_linear(%x) {output_size=[2*H, 64]} return %y"),
             "f32[N, 3, 2*H, 64]");
   const Graph graph = graph_of("f64[1, 1, L]", "%y = upsample_nearest(%x) {output_size=[2*L]} return %y");
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{row_of({1, 2})}).value()[0]), (Numbers{1, 1, 2, 2}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{row_of({1, 2})}).value()[0]), (Numbers{1, 1, 2, 2}));
 }
 
 // A dimension whose size turns out the same in the run is copied, as it is when that is known before.
 TEST(Upsample, OfTheSameSize) {
   const Graph graph = graph_of("f64[1, 1, L]", "%y = upsample_linear(%x) {output_size=[3], scales=[1.3]} return %y");
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{row_of({1, 2, 4})}).value()[0]), (Numbers{1, 2, 4}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{row_of({1, 2, 4})}).value()[0]), (Numbers{1, 2, 4}));
 }
 
 TEST(Upsample, RefusesWhatDoesNotFit) {

@@ -10,6 +10,7 @@
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
 #include "support/philox.h"
+#include "tests/graph/support_values.h"
 
 namespace tenon {
 namespace {
@@ -23,16 +24,10 @@ Tensor key_of(int64_t seed, int64_t offset = 0) {
   return key;
 }
 
-Numbers numbers(const Tensor& tensor) {
-  Numbers values;
-  for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.real(tensor.offset(i)));
-  return values;
-}
-
 // The first result of a graph of the op, like "uniform(%key) {shape=[4]}".
 Numbers draw(std::string_view op, const Tensor& key) {
   const Graph graph = parse_graph(fmt::format("graph g(%key: i64[2]) {{ %y = {} return %y }}", op)).value();
-  return numbers(evaluate(graph, std::vector{key}).value()[0]);
+  return test::values_of(evaluate(graph, std::vector{key}).value()[0]);
 }
 
 double mean(const Numbers& x) { return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size()); }
@@ -154,7 +149,7 @@ TEST(Bernoulli, HasItsProbability) {
     const std::string op =
         fmt::format("full() {{value={}, shape=[5000], dtype=f32}} %b = bernoulli(%y, %key)", real_to_string(p));
     const Graph graph = parse_graph(fmt::format("graph g(%key: i64[2]) {{ %y = {} return %b }}", op)).value();
-    const Numbers x = numbers(evaluate(graph, std::vector{key_of(11)}).value()[0]);
+    const Numbers x = test::values_of(evaluate(graph, std::vector{key_of(11)}).value()[0]);
     EXPECT_TRUE(std::ranges::all_of(x, [](double v) { return v == 0 || v == 1; }));
     EXPECT_NEAR(mean(x), p, 3.5 * std::sqrt(p * (1 - p) / 5000)) << p;
   }
@@ -170,7 +165,7 @@ Dropped drop(double p, const Tensor& x, const Tensor& key) {
       fmt::format("graph g(%x: {}, %key: i64[2]) {{ %out, %mask = dropout(%x, %key) {{p={}}} return %out, %mask }}",
                   to_string(type_of(x)), real_to_string(p));
   const auto results = evaluate(parse_graph(text).value(), std::vector{x, key}).value();
-  return {numbers(results[0]), numbers(results[1])};
+  return {test::values_of(results[0]), test::values_of(results[1])};
 }
 
 TEST(Dropout, KeepsTheExpectation) {
@@ -189,7 +184,7 @@ TEST(Dropout, KeepsTheExpectation) {
 TEST(Dropout, OfZeroKeepsAllAndOfOneNothing) {
   Tensor x = Tensor::zeros(DType::kF16, {100});
   for (int64_t i = 0; i < x.numel(); ++i) x.set_real(i, static_cast<double>(i));
-  EXPECT_EQ(drop(0, x, key_of(1)).out, numbers(x));
+  EXPECT_EQ(drop(0, x, key_of(1)).out, test::values_of(x));
   EXPECT_EQ(drop(1, x, key_of(1)).out, Numbers(100, 0.0));
   EXPECT_EQ(drop(1, x, key_of(1)).mask, Numbers(100, 0.0));
 }

@@ -8,6 +8,7 @@
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
 #include "passes/passes.h"
+#include "tests/graph/support_values.h"
 
 namespace tenon {
 namespace {
@@ -19,12 +20,6 @@ Tensor vector_of(const Numbers& values, DType dtype = DType::kF64) {
   Tensor tensor = Tensor::zeros(dtype, {static_cast<int64_t>(values.size())});
   for (size_t i = 0; i < values.size(); ++i) tensor.set_real(static_cast<int64_t>(i), values[i]);
   return tensor;
-}
-
-Numbers numbers(const Tensor& tensor) {
-  Numbers values;
-  for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(tensor.real(tensor.offset(i)));
-  return values;
 }
 
 Graph graph_of(std::string_view type, std::string_view body) {
@@ -43,7 +38,7 @@ Numbers gradient_of(std::string_view body, const Numbers& x, size_t results) {
   const Graph gradient = differentiate(graph, graph.inputs()).value();
   std::vector<Tensor> arguments = {vector_of(x)};
   arguments.push_back(vector_of(Numbers(results, 1.0)));
-  return numbers(evaluate(gradient, arguments).value()[0]);
+  return test::values_of(evaluate(gradient, arguments).value()[0]);
 }
 
 TEST(Reduction, EmptyExtentsHaveNoExtreme) {
@@ -61,12 +56,12 @@ TEST(Reduction, EmptyExtentsHaveNoExtreme) {
 
 TEST(Reduction, AnExtentMayTurnOutEmptyInTheRun) {
   const Graph strict = graph_of("f64[N]", "%y = amax(%x) return %y");
-  EXPECT_EQ(numbers(evaluate(strict, std::vector{vector_of({3, 4})}).value()[0]), Numbers{4});
+  EXPECT_EQ(test::values_of(evaluate(strict, std::vector{vector_of({3, 4})}).value()[0]), Numbers{4});
   const auto failed = evaluate(strict, std::vector{vector_of({})});
   ASSERT_FALSE(failed.ok());
   EXPECT_EQ(failed.diagnostic().message, "dimension 0 of [0] has no elements to choose from");
   const Graph lenient = graph_of("f64[N]", "%y = amax(%x) {allow_empty=true} return %y");
-  EXPECT_EQ(numbers(evaluate(lenient, std::vector{vector_of({})}).value()[0]), Numbers{-HUGE_VAL});
+  EXPECT_EQ(test::values_of(evaluate(lenient, std::vector{vector_of({})}).value()[0]), Numbers{-HUGE_VAL});
 }
 
 TEST(Reduction, CompositesTakeSizesThatTurnOutEmpty) {
@@ -92,8 +87,8 @@ TEST(Reduction, ProductsHaveGradientsAtZeros) {
 TEST(Reduction, TheDivisorOfAVarianceIsNeverNegative) {
   for (const std::string correction : {"2.0", "3.0"}) {
     const Graph graph = graph_of("f64[N]", fmt::format("%y = var(%x) {{correction={}}} return %y", correction));
-    EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({1, 2})}).value()[0]), Numbers{HUGE_VAL});
-    EXPECT_TRUE(std::isnan(numbers(evaluate(graph, std::vector{vector_of({1, 1})}).value()[0])[0]));
+    EXPECT_EQ(test::values_of(evaluate(graph, std::vector{vector_of({1, 2})}).value()[0]), Numbers{HUGE_VAL});
+    EXPECT_TRUE(std::isnan(test::values_of(evaluate(graph, std::vector{vector_of({1, 1})}).value()[0])[0]));
   }
 }
 
@@ -131,7 +126,7 @@ TEST(Scan, ProductsHaveGradientsAtZeros) {
 TEST(Scan, RunningExtremesNameTheLatestOfEquals) {
   const Graph graph = graph_of("f64[N]", "%y, %i = cummax(%x) {dim=0} return %y, %i");
   const auto results = evaluate(graph, std::vector{vector_of({1, 1, 0, kNan, 2, kNan})}).value();
-  EXPECT_EQ(numbers(results[1]), (Numbers{0, 1, 1, 3, 3, 5}));
+  EXPECT_EQ(test::values_of(results[1]), (Numbers{0, 1, 1, 3, 3, 5}));
   EXPECT_EQ(gradient_of("%y, %i = cummax(%x) {dim=0} return %y", {1, 3, 2, 3}, 4), (Numbers{1, 2, 0, 1}));
 }
 
@@ -156,8 +151,8 @@ TEST(Normalization, ParametersAreChecked) {
 TEST(Sort, EqualValuesKeepTheirOrderAndNanIsLargest) {
   const Graph graph = graph_of("f64[N]", "%a, %i = sort(%x) %b, %j = sort(%x) {descending=true} return %i, %j");
   const auto results = evaluate(graph, std::vector{vector_of({2, kNan, 1, 2, -0.0, 0})}).value();
-  EXPECT_EQ(numbers(results[0]), (Numbers{4, 5, 2, 0, 3, 1}));
-  EXPECT_EQ(numbers(results[1]), (Numbers{1, 0, 3, 2, 4, 5}));
+  EXPECT_EQ(test::values_of(results[0]), (Numbers{4, 5, 2, 0, 3, 1}));
+  EXPECT_EQ(test::values_of(results[1]), (Numbers{1, 0, 3, 2, 4, 5}));
 }
 
 TEST(Sort, KMustBeKnownToFit) {
@@ -166,13 +161,14 @@ TEST(Sort, KMustBeKnownToFit) {
   EXPECT_EQ(error_of("f32[N]", "%y, %i = topk(%x) {k=2} return %y"),
             "topk: k = 2 is not known to be in [0, N] for dimension -1 of f32[N]");
   const Graph graph = graph_of("f64[N]", "symbol N in [2, 9] %y, %i = topk(%x) {k=2} return %y");
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({1, 3, 2})}).value()[0]), (Numbers{3, 2}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{vector_of({1, 3, 2})}).value()[0]), (Numbers{3, 2}));
 }
 
 TEST(Nonzero, CountsInTheRun) {
   const Graph graph = graph_of("f64[N]", "%i: i64[K, 1] = nonzero(%x) {count=K} %s = sum(%i) {dims=[1]} return %s");
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0, 1, kNan, 0, 2})}).value()[0]), (Numbers{1, 2, 4}));
-  EXPECT_EQ(numbers(evaluate(graph, std::vector{vector_of({0})}).value()[0]), Numbers{});
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{vector_of({0, 1, kNan, 0, 2})}).value()[0]),
+            (Numbers{1, 2, 4}));
+  EXPECT_EQ(test::values_of(evaluate(graph, std::vector{vector_of({0})}).value()[0]), Numbers{});
   EXPECT_EQ(error_of("f32[N]", "%i = nonzero(%x) {count=K + 1} return %i"),
             "nonzero: attribute 'count' must be of kind symbol, got K + 1");
   const auto wrong =
