@@ -1,0 +1,74 @@
+// Backends by name. A backend turns a LoopTree into something that runs:
+//
+//     struct MyBackend : Backend {
+//       MyBackend() : Backend("mine") {}
+//       std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override { ... }
+//       int hardware_requirement() const override { return 0; }
+//     };
+//     static RegisterBackend registration(std::make_shared<MyBackend>());
+//
+// and is then found by its name from C++, Python and the command line.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/tensor.h"
+#include "loops/loop_tree.h"
+
+namespace tenon {
+
+// What a backend needs. 0 is any CPU; the others are bits of what this machine has.
+enum Hardware : int { kCpu = 0, kCuda = 1 << 0, kPlugin = 1 << 1 };
+int available_hardware();
+
+// A kernel that can run. Safe to run from several threads at once, with different memory.
+class Compiled {
+ public:
+  virtual ~Compiled() = default;
+  // `memory` is the inputs by slot, then the outputs by slot: row-major arrays of the kernel's types. `sizes` are the
+  // values of ir.size_symbols(). What goes wrong on the way (an index out of range, an integer division by zero) is
+  // thrown as an Error; the outputs are then undefined. With `sync` false a backend may return before it is done.
+  virtual void run(std::span<void* const> memory, std::span<const int64_t> sizes = {}, bool sync = true) const = 0;
+  virtual std::string dump() const { return ""; }  // its code, for people
+};
+
+class Backend {
+ public:
+  explicit Backend(std::string name) : name_(std::move(name)) {}
+  virtual ~Backend() = default;
+
+  const std::string& name() const { return name_; }
+  // The face of compile_impl: refuses when the hardware is missing.
+  Result<std::unique_ptr<Compiled>> compile(const loops::LoopTree& tree) const;
+  bool is_available() const { return (hardware_requirement() & ~available_hardware()) == 0; }
+
+  virtual std::string doc() const { return ""; }
+  virtual std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const = 0;  // throws an Error
+  virtual int hardware_requirement() const = 0;
+
+ private:
+  std::string name_;
+};
+
+// Throws an Error when the name is taken by another backend.
+void register_backend(std::shared_ptr<const Backend> backend);
+void unregister_backend(std::string_view name);
+
+struct RegisterBackend {
+  explicit RegisterBackend(std::shared_ptr<const Backend> backend) { register_backend(std::move(backend)); }
+};
+
+std::vector<std::shared_ptr<const Backend>> backends();  // sorted by name
+// An unknown name is an error that lists those there are.
+Result<std::shared_ptr<const Backend>> find_backend(std::string_view name);
+
+// Runs a kernel on tensors: checks their types, solves for the sizes, copies what is not contiguous, and makes the
+// outputs. `sizes` says what the inputs' shapes leave open.
+Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std::span<const Tensor> inputs,
+                                const symbolic::Bindings& sizes = {});
+
+}  // namespace tenon

@@ -1,0 +1,129 @@
+// Compiler: what a backend must know to turn a LoopTree into code. Where each node's elements live, by which expression
+// they are reached from a point of the tree, where an accumulator starts, and how a loop falls into stretches without
+// tails and guards.
+//
+// Expressions are over the counters of loops, which count iterations: the index of a variable is the sum, over its
+// loops around a point, of counter times step. The tail is the iteration after the last whole one. Symbols of sizes
+// stay.
+//
+// A backend walks the tree with a Scope:
+//
+//     void emit(TreeRef ref, const Compiler::Scope& scope) {
+//       if (tree.kind(ref) == LoopTree::NODE) return emit_node(ref, scope);
+//       for (const Compiler::Fill& fill : compiler.fills(ref)) emit_fill(fill);     // accumulators start here
+//       for (const Compiler::Segment& part : compiler.segments(ref, scope)) {       // whole iterations, the tail, ...
+//         begin_loop(compiler.counter(ref), part.begin, part.end);
+//         for (TreeRef child : tree.children(ref)) emit(child, part.scope);
+//         end_loop();
+//       }
+//     }
+#pragma once
+
+#include <map>
+#include <unordered_map>
+
+#include "loops/box.h"
+#include "loops/loop_tree.h"
+
+namespace tenon::loops {
+
+class Compiler {
+ public:
+  explicit Compiler(const LoopTree& tree);  // which must outlive it
+
+  // ---- memory ----
+  // A dimension of an array in memory. Scratch is laid out as its writer's loops run, the innermost last: a split
+  // variable has several dimensions.
+  struct Dim {
+    VarRef var;
+    int64_t step;   // elements of the variable from one position to the next
+    int64_t outer;  // the step of the variable's dimension around this one; 0 for the outermost
+    Expr extent;    // positions
+    Expr stride;    // elements of memory from one position to the next
+    TreeRef loop;   // the writer's; empty where the dimension is no loop
+  };
+  struct Allocation {
+    int64_t mem_idx;  // in the memory list: inputs by slot, then outputs by slot, then scratch
+    DType dtype;
+    TreeRef lca;  // the innermost loop around the node and all its readers: scratch lives for one iteration of it
+    std::vector<Dim> dims;
+    bool scratch;
+    Expr size() const;  // in elements
+  };
+  // Of every read, of every node with loops, but not of constants and indices.
+  std::unordered_map<NodeRef, Allocation> allocations;
+  // The running value of each scan: its array without the variable that it goes along.
+  std::unordered_map<NodeRef, Allocation> carries;
+
+  // ---- symbols ----
+  std::unordered_map<VarRef, Symbol> var_to_sym;
+  std::unordered_map<Symbol, VarRef> sym_to_var;
+  Symbol counter(TreeRef loop) const { return counters_.at(loop.id); }
+  Expr index_of(VarRef var, TreeRef at) const;  // at a point of the tree, over counters
+
+  // ---- accesses ----
+  struct Access {
+    NodeRef node;             // whose elements
+    TreeRef at;               // from where
+    std::vector<Expr> index;  // along each of the node's variables: over the symbols of variables and lookups
+    std::vector<Constraint> where;
+    const Allocation* memory;  // null for a constant or an index
+  };
+  // How the node at `ref` writes (its own ref) or reads (an input's) elements. A view that reads one input in several
+  // pieces is asked piece by piece.
+  Access gen_access(NodeRef node, TreeRef ref) const;
+  Access gen_access(const Piece& piece, TreeRef ref) const;
+  Access gen_carry(TreeRef ref) const;  // of a scan's running value
+
+  // The position in the access's memory, in elements.
+  Expr get_scoped_expr(const Access& access) const;
+  // The value of an Index node seen from `ref`.
+  Expr get_scoped_expr(const Expr& over_vars, TreeRef ref) const;
+  // What must hold for the element to be there; not what is proven always to hold.
+  std::vector<Constraint> get_constraints(const Access& access) const;
+  // The elements of memory that one iteration of each loop around the access moves by; nothing where that varies.
+  std::optional<Expr> stride(const Access& access, TreeRef loop) const;
+
+  // ---- control flow ----
+  // What is known at a point of a walk.
+  struct Scope {
+    std::map<VarRef, Expr> extents;   // what the innermost open loop over a variable covers
+    Box box;                          // where the counters of the open loops lie
+    std::vector<Constraint> proven;   // by the segments around; over counters
+    std::vector<Constraint> guarded;  // those that stay guards
+    int copies = 1;                   // of the code at this point
+  };
+  struct Segment {
+    Expr begin;  // of the counter; an empty segment has end <= begin
+    Expr end;
+    Scope scope;
+  };
+  Scope root() const;
+  // The stretches of a loop, in order. Between them they are the whole loop; where a stretch has no guards or no tail,
+  // its scope knows.
+  std::vector<Segment> segments(TreeRef loop, const Scope& scope) const;
+  // The constraints that must be tested, over counters.
+  std::vector<Constraint> get_constraints(const Access& access, const Scope& scope) const;
+
+  // An accumulator that starts right before a loop: a block of a node's memory (or of a scan's carry).
+  struct Fill {
+    NodeRef node;
+    std::vector<Symbol> counters;  // of the loops that run over the block
+    std::vector<Expr> extents;
+    Expr offset;  // in elements, over those counters and those of the loops around
+    // Of a scatter, which starts as its initial value: where that is read, and where it exists. Else it starts as the
+    // op's identity.
+    std::optional<Access> source;
+    Expr source_offset;
+    std::vector<Constraint> where;
+  };
+  std::vector<Fill> fills(TreeRef loop) const;
+
+  const LoopTree& tree() const { return tree_; }
+
+ private:
+  const LoopTree& tree_;
+  std::vector<Symbol> counters_;  // by tree ref
+};
+
+}  // namespace tenon::loops

@@ -1,0 +1,264 @@
+#include "loops/ir.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "loops/box.h"
+
+namespace tenon::loops {
+namespace {
+
+bool same_scalar(const Scalar& a, const Scalar& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* integer = std::get_if<int64_t>(&a)) return *integer == std::get<int64_t>(b);
+  return std::memcmp(&std::get<double>(a), &std::get<double>(b), sizeof(double)) == 0;
+}
+
+Scalar smallest(DType dtype) {
+  if (is_float(dtype)) return -std::numeric_limits<double>::infinity();
+  if (dtype == DType::kBool || dtype == DType::kU8) return int64_t{0};
+  return -(int64_t{1} << (size_of(dtype) * 8 - 2)) * 2;
+}
+
+Scalar largest(DType dtype) {
+  if (is_float(dtype)) return std::numeric_limits<double>::infinity();
+  if (dtype == DType::kBool) return int64_t{1};
+  if (dtype == DType::kU8) return int64_t{255};
+  return -(std::get<int64_t>(smallest(dtype)) + 1);
+}
+
+Scalar number(DType dtype, int64_t value) {
+  return is_float(dtype) ? Scalar(static_cast<double>(value)) : Scalar(value);
+}
+
+template <class T>
+void add_unique(std::vector<T>& items, const T& item) {
+  if (std::ranges::find(items, item) == items.end()) items.push_back(item);
+}
+
+}  // namespace
+
+bool Constant::operator==(const Constant& other) const { return same_scalar(value, other.value); }
+
+bool View::operator==(const View& other) const {
+  return pieces == other.pieces && same_scalar(fill, other.fill) && lookups == other.lookups;
+}
+
+bool Node::has(VarRef var) const { return std::ranges::find(vars, var) != vars.end(); }
+
+std::optional<Scalar> identity_of(const OpDef& op, DType dtype) {
+  const std::string_view name = op.name.get();
+  if (name == "add") return number(dtype, 0);
+  if (name == "mul") return number(dtype, 1);
+  if (name == "maximum") return smallest(dtype);
+  if (name == "minimum") return largest(dtype);
+  if (name == "logaddexp") return smallest(dtype);
+  if (is_float(dtype)) return {};
+  if (name == "bitwise_or") return int64_t{0};
+  if (name == "bitwise_and") return wrap_to(dtype, -1);
+  return {};
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+std::optional<VarRef> IR::var_named(std::string_view name) const {
+  const auto found = std::ranges::find(vars_, name, &Var::name);
+  if (found == vars_.end()) return {};
+  return VarRef{static_cast<uint32_t>(found - vars_.begin())};
+}
+
+std::optional<NodeRef> IR::node_named(std::string_view name) const {
+  const auto found = std::ranges::find(nodes_, name, &Node::name);
+  if (found == nodes_.end()) return {};
+  return NodeRef{static_cast<uint32_t>(found - nodes_.begin())};
+}
+
+std::vector<NodeRef> IR::consumers(NodeRef ref) const {
+  std::vector<NodeRef> result;
+  for (NodeRef reader : order_) {
+    if (std::ranges::find(node(reader).inputs, ref) != node(reader).inputs.end()) result.push_back(reader);
+  }
+  return result;
+}
+
+std::vector<NodeRef> IR::node_refs() const {
+  std::vector<NodeRef> refs;
+  for (uint32_t id = 0; id < nodes_.size(); ++id) refs.push_back({id});
+  return refs;
+}
+
+std::vector<VarRef> IR::folded_vars(NodeRef ref) const { return folded_vars(node(ref)); }
+
+std::vector<VarRef> IR::folded_vars(const Node& node) const {
+  std::vector<VarRef> folded;
+  if (node.as<Reduce>()) {
+    for (VarRef var : this->node(node.inputs[0]).vars) {
+      if (!node.has(var)) folded.push_back(var);
+    }
+  }
+  if (const auto* scatter = node.as<Scatter>()) {
+    const auto fold = [&](VarRef var) {
+      if (!node.has(var)) add_unique(folded, var);
+    };
+    for (size_t i = 1; i < node.inputs.size(); ++i) std::ranges::for_each(this->node(node.inputs[i]).vars, fold);
+    for (const Expr& expr : scatter->index) {
+      for (Symbol symbol : symbols_of(expr)) {
+        if (const auto var = var_named(symbol.name())) fold(*var);
+      }
+    }
+  }
+  return folded;
+}
+
+std::vector<VarRef> IR::iteration_vars(NodeRef ref) const {
+  const Node& node = this->node(ref);
+  std::vector<VarRef> vars = node.vars;
+  if (const auto* scatter = node.as<Scatter>()) {
+    vars.clear();
+    for (size_t i = 0; i < node.vars.size(); ++i) {
+      if (scatter->index[i] == Expr(var(node.vars[i]).symbol())) vars.push_back(node.vars[i]);
+    }
+  }
+  for (VarRef var : folded_vars(node)) vars.push_back(var);
+  return vars;
+}
+
+bool IR::reads_in_step(NodeRef ref, NodeRef input, VarRef var) const {
+  const Node& node = this->node(ref);
+  const std::vector<VarRef>& input_vars = this->node(input).vars;
+  const auto in_step = [&](const std::vector<Expr>& index, const std::vector<VarRef>& vars) {
+    const auto position = std::ranges::find(vars, var) - vars.begin();
+    return node.has(var) && index[static_cast<size_t>(position)] == Expr(this->var(var).symbol());
+  };
+  if (const auto* view = node.as<View>()) {
+    return std::ranges::all_of(
+        view->pieces, [&](const Piece& piece) { return piece.input != input || in_step(piece.index, input_vars); });
+  }
+  if (const auto* scatter = node.as<Scatter>(); scatter && node.inputs[0] == input) {
+    return in_step(scatter->index, node.vars);
+  }
+  return true;
+}
+
+std::vector<Symbol> IR::size_symbols() const {
+  std::set<Symbol> symbols;
+  for (const Var& var : vars_) {
+    for (Symbol symbol : symbols_of(var.size)) symbols.insert(symbol);
+  }
+  return {symbols.begin(), symbols.end()};
+}
+
+symbolic::Ranges IR::ranges() const {
+  symbolic::Ranges ranges;
+  for (Symbol symbol : size_symbols()) ranges[symbol] = symbolic::Interval::at_least(0);
+  for (const auto& [symbol, range] : symbols_) ranges[symbol] = range;
+  return ranges;
+}
+
+TensorType IR::type(NodeRef ref) const {
+  TensorType type{node(ref).dtype, {}};
+  for (VarRef var : node(ref).vars) type.shape.push_back(this->var(var).size);
+  return type;
+}
+
+bool IR::operator==(const IR& other) const {
+  const auto same_var = [](const Var& a, const Var& b) { return a.name == b.name && a.size == b.size; };
+  const auto same_node = [](const Node& a, const Node& b) {
+    return a.name == b.name && a.dtype == b.dtype && a.vars == b.vars && a.action == b.action && a.inputs == b.inputs &&
+           a.loops == b.loops;
+  };
+  return std::ranges::equal(vars_, other.vars_, same_var) && std::ranges::equal(nodes_, other.nodes_, same_node) &&
+         order_ == other.order_ && symbols_ == other.symbols_;
+}
+
+// ---- scheduling -----------------------------------------------------------------------------------------------------
+
+void IR::set_loops(NodeRef ref, std::vector<LoopSpec> loops) {
+  check_loops(node(ref), loops);
+  nodes_[ref.id].loops = std::move(loops);
+}
+
+void IR::set_order(std::vector<NodeRef> order) {
+  std::vector<bool> done(nodes_.size());
+  for (NodeRef ref : node_refs()) done[ref.id] = node(ref).is_leaf();
+  for (NodeRef ref : order) {
+    if (ref.id >= nodes_.size()) fail("the order names node {}, but the kernel has {}", ref.id, nodes_.size());
+    if (done[ref.id]) fail("%{} cannot run {}", node(ref).name, node(ref).is_leaf() ? "on its own" : "twice");
+    for (NodeRef input : node(ref).inputs) {
+      if (!done[input.id]) fail("%{} cannot run before %{}, which it reads", node(ref).name, node(input).name);
+    }
+    done[ref.id] = true;
+  }
+  for (NodeRef ref : node_refs()) {
+    if (!done[ref.id]) fail("%{} is missing from the order", node(ref).name);
+  }
+  order_ = std::move(order);
+}
+
+void IR::set_input(NodeRef ref, NodeRef from, NodeRef to) {
+  const Node &old_input = node(from), &new_input = node(to);
+  const auto has_var = [&](VarRef var) { return new_input.has(var); };
+  if (old_input.dtype != new_input.dtype || old_input.vars.size() != new_input.vars.size() ||
+      !std::ranges::all_of(old_input.vars, has_var)) {
+    fail("%{} cannot take the place of %{}: {} against {}", new_input.name, old_input.name, to_string(type(to)),
+         to_string(type(from)));
+  }
+  Node changed = node(ref);
+  std::ranges::replace(changed.inputs, from, to);
+  const auto replace = [&](Lookup& lookup) {
+    if (lookup.indices == from) lookup.indices = to;
+  };
+  if (auto* view = std::get_if<View>(&changed.action)) {
+    std::ranges::for_each(view->lookups, replace);
+    for (Piece& piece : view->pieces) {
+      if (piece.input != from) continue;
+      std::vector<Expr> index;
+      for (VarRef var : new_input.vars) {
+        index.push_back(
+            piece.index[static_cast<size_t>(std::ranges::find(old_input.vars, var) - old_input.vars.begin())]);
+      }
+      piece = {to, std::move(index), piece.where};
+    }
+  }
+  if (auto* scatter = std::get_if<Scatter>(&changed.action)) std::ranges::for_each(scatter->lookups, replace);
+  check_node(changed);
+  nodes_[ref.id] = std::move(changed);
+}
+
+IR IR::without(NodeRef ref) const {
+  check(consumers(ref).empty() && node(ref).as<Read>() == nullptr && node(ref).as<Write>() == nullptr,
+        "node {} cannot be removed", node(ref).name);
+  IR result = *this;
+  const auto moved = [&](NodeRef& other) {
+    if (other.id > ref.id) --other.id;
+  };
+  std::erase(result.order_, ref);
+  std::ranges::for_each(result.order_, moved);
+  std::ranges::for_each(result.reads_, moved);
+  std::ranges::for_each(result.writes_, moved);
+  result.nodes_.erase(result.nodes_.begin() + ref.id);
+  for (Node& node : result.nodes_) {
+    std::ranges::for_each(node.inputs, moved);
+    if (auto* view = std::get_if<View>(&node.action)) {
+      for (Piece& piece : view->pieces) moved(piece.input);
+      for (Lookup& lookup : view->lookups) moved(lookup.indices);
+    }
+    if (auto* scatter = std::get_if<Scatter>(&node.action)) {
+      for (Lookup& lookup : scatter->lookups) moved(lookup.indices);
+    }
+  }
+  return result;
+}
+
+bool provably_within(const Expr& expr, const Expr& bound, const IR& ir) {
+  Box box(ir.ranges());
+  for (const Var& var : ir.vars()) {
+    if (depends_on(expr, var.symbol())) box.add(var.symbol(), 0, var.size - 1);
+  }
+  return box.contains({expr, bound});
+}
+
+}  // namespace tenon::loops
