@@ -4,6 +4,7 @@
 
 #include "loops/box.h"
 #include "loops/ir.h"
+#include "support/cursor.h"
 
 namespace tenon::loops {
 namespace {
@@ -55,6 +56,7 @@ std::string list(const IR& ir, std::span<const VarRef> vars) {
 
 VarRef IR::add_var(std::string name, Expr size) {
   const Symbol symbol(name);
+  if (name == "new") fail("'new' cannot name a variable: it is a word of the text form");
   if (var_named(name)) fail("variable {} is there already", name);
   if (size.is_constant() && size.constant() < 0) fail("variable {} has the negative size {}", name, size);
   const std::vector<Symbol> sizes = size_symbols();
@@ -62,6 +64,12 @@ VarRef IR::add_var(std::string name, Expr size) {
   for (Symbol part : symbols_of(size)) {
     if (part == symbol || var_named(part.name()))
       fail("the size of {} is {}, but {} is a variable", name, size, part.name());
+  }
+  for (const Node& node : nodes_) {
+    for (const Lookup& lookup : node.lookups()) {
+      if (lookup.symbol == symbol || depends_on(size, lookup.symbol))
+        fail("variable {}: %{} has a lookup of the name {}", name, node.name, lookup.symbol.name());
+    }
   }
   vars_.push_back({std::move(name), std::move(size)});
   return {static_cast<uint32_t>(vars_.size() - 1)};
@@ -156,6 +164,8 @@ NodeRef IR::add(Node node) {
     size_t number = nodes_.size();
     while (node_named(std::to_string(number))) ++number;
     node.name = std::to_string(number);
+  } else if (!is_name(node.name)) {
+    fail("'{}' cannot name a node: use letters, digits, '_' and '.'", node.name);
   } else if (node_named(node.name)) {
     fail("%{} is there already", node.name);
   }
