@@ -73,12 +73,13 @@ class Compiler {
   // pieces is asked piece by piece.
   Access gen_access(NodeRef node, TreeRef ref) const;
   Access gen_access(const Piece& piece, TreeRef ref) const;
+  Access gen_lookup(const Lookup& lookup, TreeRef ref) const;
   Access gen_carry(TreeRef ref) const;  // of a scan's running value
 
-  // The position in the access's memory, in elements.
+  // The position in the access's memory, in elements. Of an Index, which has none, its value.
   Expr get_scoped_expr(const Access& access) const;
-  // The value of an Index node seen from `ref`.
-  Expr get_scoped_expr(const Expr& over_vars, TreeRef ref) const;
+  // An expression over variables as it is at a point of the tree.
+  Expr over_counters(const Expr& over_vars, TreeRef at) const;
   // What must hold for the element to be there; not what is proven always to hold.
   std::vector<Constraint> get_constraints(const Access& access) const;
   // The elements of memory that one iteration of each loop around the access moves by; nothing where that varies.
@@ -105,25 +106,53 @@ class Compiler {
   // The constraints that must be tested, over counters.
   std::vector<Constraint> get_constraints(const Access& access, const Scope& scope) const;
 
-  // An accumulator that starts right before a loop: a block of a node's memory (or of a scan's carry).
+  // An accumulator that starts right before a loop: a block of a node's memory, or of a scan's carry.
   struct Fill {
     NodeRef node;
-    std::vector<Symbol> counters;  // of the loops that run over the block
-    std::vector<Expr> extents;
-    Expr offset;  // in elements, over those counters and those of the loops around
-    // Of a scatter, which starts as its initial value: where that is read, and where it exists. Else it starts as the
-    // op's identity.
-    std::optional<Access> source;
-    Expr source_offset;
-    std::vector<Constraint> where;
+    const Allocation* memory = nullptr;
+    std::vector<Symbol> counters = {};  // of the loops that run over the block
+    std::vector<Expr> extents = {};
+    Expr offset = 0;  // in elements, over those counters and those of the loops around
+    // A scatter starts as its initial value, where that exists: a node, and the position in its memory (of an Index,
+    // its value). Other nodes start as their op's identity.
+    NodeRef source = {};
+    Expr source_offset = 0;
+    std::vector<Constraint> where = {};
   };
   std::vector<Fill> fills(TreeRef loop) const;
 
   const LoopTree& tree() const { return tree_; }
 
  private:
+  struct Guard {
+    Constraint constraint;  // over counters
+    TreeRef leaf;
+  };
+
+  void name_counters();
+  Box box_at(TreeRef at) const;
+  Allocation whole_array(NodeRef ref);
+  Allocation scratch(NodeRef ref);
+  Allocation carry(NodeRef ref);
+  std::vector<Dim> layout(NodeRef ref, TreeRef around, VarRef without) const;
+  TreeRef outermost_fold(NodeRef ref) const;  // empty for a node that folds nothing
+  const Allocation* memory_of(NodeRef node) const;
+  std::vector<Expr> own_index(NodeRef node) const;
+  Expr offset_in(const Allocation& memory, NodeRef node, const std::vector<Expr>& coordinates) const;
+  std::vector<Constraint> over_counters(const Access& access) const;
+
+  Scope inside(TreeRef ref, const Scope& scope, const Expr& begin, const Expr& end, const Expr& extent) const;
+  std::vector<Guard> guards_below(TreeRef loop, const Scope& scope) const;
+  std::optional<std::pair<Expr, Expr>> interior(TreeRef loop, const Guard& guard, const Scope& scope) const;
+  std::vector<Segment> peeled(TreeRef ref, Segment whole, const Scope& around) const;
+  std::vector<Segment> around_interior(TreeRef ref, const Segment& whole, const Scope& around, const Expr& begin,
+                                       const Expr& end, const std::vector<Constraint>& held) const;
+  Fill fill(NodeRef ref, TreeRef loop) const;
+  void add_source(Fill& fill, const std::map<TreeRef, Expr>& positions, const std::map<VarRef, Expr>& elsewhere) const;
+
   const LoopTree& tree_;
   std::vector<Symbol> counters_;  // by tree ref
+  int64_t next_memory_ = 0;
 };
 
 }  // namespace tenon::loops

@@ -171,7 +171,7 @@ struct Node {
   DType dtype;
   std::vector<VarRef> vars;  // of the array that it makes
   Action action;
-  std::vector<NodeRef> inputs;  // every node that the action reads, once
+  std::vector<NodeRef> inputs;  // every node that the action reads
   std::vector<LoopSpec> loops;  // from the outside in
 
   bool operator==(const Node&) const = default;

@@ -41,7 +41,7 @@ class LoopTree {
 
   explicit LoopTree(IR ir);  // throws an Error where an annotation is not possible (a parallel reduction)
 
-  const IR ir;
+  IR ir;  // to be read: another IR is another tree
   const std::vector<TreeRef>& roots() const { return roots_; }
   const std::vector<TreeRef>& children(TreeRef ref) const { return at(ref).children; }
   TreeRef parent(TreeRef ref) const { return at(ref).parent; }  // empty for a root
@@ -65,11 +65,11 @@ class LoopTree {
 
  private:
   struct Element {
-    NodeRef node;  // of a NODE
-    uint32_t loop = 0;
+    NodeRef node = {};  // of a NODE
+    uint32_t loop = 0;  // of a LOOP
     TreeRef parent;
     int depth = 0;
-    std::vector<TreeRef> children;
+    std::vector<TreeRef> children = {};
   };
 
   const Element& at(TreeRef ref) const;
@@ -84,8 +84,11 @@ class LoopTree {
   std::vector<TreeRef> leaves_;  // by node
 };
 
+// Whether `reader` may read `input` in the loop over `var` that also makes it: in each iteration, what it reads must be
+// complete.
+bool may_share_loop(const IR& ir, NodeRef reader, NodeRef input, VarRef var);
+
 // Why the iterations of a loop cannot run at the same time; nothing when they can.
 std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop);
 
-// How many of `loops` a node could share if it ran right after the nodes already placed.
 }  // namespace tenon::loops

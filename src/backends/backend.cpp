@@ -1,0 +1,143 @@
+#include "backends/backend.h"
+
+#include <dlfcn.h>
+
+#include <map>
+#include <mutex>
+
+#include "support/text.h"
+
+namespace tenon {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const Backend>, std::less<>> backends;
+};
+
+// Made at first use: backends register themselves before main.
+Registry& registry() {
+  static Registry registry;
+  return registry;
+}
+
+bool can_load(const char* library) {
+  void* handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+  if (handle) dlclose(handle);
+  return handle != nullptr;
+}
+
+std::string hardware_names(int bits) {
+  std::string names;
+  const auto add = [&](int bit, std::string_view name) {
+    if ((bits & bit) != 0) names += (names.empty() ? "" : " and ") + std::string(name);
+  };
+  add(kCuda, "a CUDA device");
+  add(kPlugin, "the plug-in's device");
+  return names.empty() ? fmt::format("hardware {:#x}", bits) : names;
+}
+
+}  // namespace
+
+int available_hardware() {
+  static const int hardware = kCpu | (can_load("libcuda.so.1") ? kCuda : 0);
+  return hardware;
+}
+
+Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) const {
+  return capture([&] {
+    const int missing = hardware_requirement() & ~available_hardware();
+    if (missing != 0) fail("backend {} needs {}, which this machine lacks", name_, hardware_names(missing));
+    std::unique_ptr<Compiled> kernel = compile_impl(tree);
+    if (!kernel) fail("backend {} compiled kernel {} to nothing", name_, tree.ir.name());
+    return kernel;
+  });
+}
+
+void register_backend(std::shared_ptr<const Backend> backend) {
+  if (!backend || backend->name().empty()) fail("a backend needs a name");
+  const std::lock_guard lock(registry().mutex);
+  const std::string name = backend->name();
+  if (!registry().backends.emplace(name, std::move(backend)).second) fail("backend {} is registered already", name);
+}
+
+void unregister_backend(std::string_view name) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().backends.find(name);
+  if (found == registry().backends.end()) fail("there is no backend {}", name);
+  registry().backends.erase(found);
+}
+
+std::vector<std::shared_ptr<const Backend>> backends() {
+  const std::lock_guard lock(registry().mutex);
+  std::vector<std::shared_ptr<const Backend>> result;
+  for (const auto& [name, backend] : registry().backends) result.push_back(backend);
+  return result;
+}
+
+Result<std::shared_ptr<const Backend>> find_backend(std::string_view name) {
+  return capture([&] {
+    const std::vector<std::shared_ptr<const Backend>> all = backends();
+    std::vector<std::string_view> names;
+    std::string list;
+    for (const auto& backend : all) {
+      if (backend->name() == name) return backend;
+      names.push_back(backend->name());
+      list += (list.empty() ? "" : ", ") + backend->name();
+    }
+    fail("there is no backend '{}'{} (there are: {})", name, did_you_mean(name, names), list);
+  });
+}
+
+// ---- running on tensors ---------------------------------------------------------------------------------------------
+
+namespace {
+
+void check_input(const TensorType& type, const Tensor& tensor, size_t slot) {
+  if (tensor.defined() && tensor.dtype() == type.dtype && tensor.rank() == type.rank()) return;
+  fail("input {} must be {}, got {}", slot, to_string(type),
+       tensor.defined() ? to_string(type_of(tensor)) : std::string("nothing"));
+}
+
+symbolic::Bindings solve_sizes(const loops::IR& ir, std::span<const Tensor> inputs, const symbolic::Bindings& given) {
+  std::vector<symbolic::Equation> equations;
+  for (const auto& [symbol, value] : given) equations.push_back({symbol, value, "the caller"});
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    const TensorType type = ir.type(ir.reads()[slot]);
+    check_input(type, inputs[slot], slot);
+    for (int64_t dim = 0; dim < type.rank(); ++dim) {
+      equations.push_back({type.size(dim), inputs[slot].size(dim), fmt::format("dimension {} of input {}", dim, slot)});
+    }
+  }
+  return solve(equations, ir.ranges()).value();
+}
+
+}  // namespace
+
+Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std::span<const Tensor> inputs,
+                                const symbolic::Bindings& sizes) {
+  return capture([&] {
+    if (inputs.size() != ir.reads().size()) {
+      fail("kernel {} takes {} inputs, got {}", ir.name(), ir.reads().size(), inputs.size());
+    }
+    const symbolic::Bindings bindings = solve_sizes(ir, inputs, sizes);
+    std::vector<int64_t> values;
+    for (Symbol symbol : ir.size_symbols()) {
+      const auto found = bindings.find(symbol);
+      if (found == bindings.end()) fail("kernel {}: no input says what {} is", ir.name(), symbol.name());
+      values.push_back(found->second);
+    }
+    std::vector<Tensor> held;  // contiguous copies live as long as the run
+    std::vector<Tensor> outputs;
+    std::vector<void*> memory;
+    for (const Tensor& input : inputs) memory.push_back(held.emplace_back(input.contiguous()).data());
+    for (loops::NodeRef write : ir.writes()) {
+      const TensorType type = ir.type(write);
+      memory.push_back(outputs.emplace_back(Tensor::zeros(type.dtype, evaluate(type.shape, bindings))).data());
+    }
+    kernel.run(memory, values);
+    return outputs;
+  });
+}
+
+}  // namespace tenon

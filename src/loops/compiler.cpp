@@ -1,0 +1,442 @@
+#include "loops/compiler.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tenon::loops {
+namespace {
+
+// How often the code of one node may be repeated to take guards out of its loops.
+constexpr int kMostCopies = 27;
+
+bool contains(const std::vector<Constraint>& constraints, const Constraint& constraint) {
+  return std::ranges::find(constraints, constraint) != constraints.end();
+}
+
+// What is known of the elements that a node looks up.
+std::span<const Lookup> lookups_of(const Node& node) {
+  if (const auto* view = node.as<View>()) return view->lookups;
+  if (const auto* scatter = node.as<Scatter>()) return scatter->lookups;
+  return {};
+}
+
+void set_strides(std::vector<Compiler::Dim>& dims) {
+  Expr stride = 1;
+  for (auto dim = dims.rbegin(); dim != dims.rend(); ++dim) {
+    dim->stride = stride;
+    stride *= dim->extent;
+  }
+}
+
+}  // namespace
+
+Expr Compiler::Allocation::size() const {
+  Expr size = 1;
+  for (const Dim& dim : dims) size *= dim.extent;
+  return size;
+}
+
+Compiler::Compiler(const LoopTree& tree) : tree_(tree) {
+  name_counters();
+  for (NodeRef read : tree.ir.reads()) allocations.emplace(read, whole_array(read));
+  for (NodeRef write : tree.ir.writes()) allocations.emplace(write, whole_array(write));
+  for (NodeRef node : tree.ir.order()) {
+    if (!tree.ir.node(node).as<Write>()) allocations.emplace(node, scratch(node));
+    if (tree.ir.node(node).as<Scan>()) carries.emplace(node, carry(node));
+  }
+}
+
+// ---- symbols --------------------------------------------------------------------------------------------------------
+
+// The outermost loop over m counts m, the next inside of it m_1, ...: loops side by side may share a name.
+void Compiler::name_counters() {
+  std::set<std::string> taken;
+  for (const Var& var : tree_.ir.vars()) taken.insert(var.name);
+  for (Symbol symbol : tree_.ir.size_symbols()) taken.insert(symbol.name());
+  for (const Node& node : tree_.ir.nodes()) {
+    for (const Lookup& lookup : lookups_of(node)) taken.insert(lookup.symbol.name());
+  }
+  const auto name_of_level = [&](const std::string& var, size_t level) {
+    if (level == 0) return var;
+    std::string name = fmt::format("{}_{}", var, level);
+    while (taken.contains(name)) name += "_";
+    return name;
+  };
+  for (uint32_t id = 0; id < tree_.ir.vars().size(); ++id) {
+    const Symbol symbol = tree_.ir.var({id}).symbol();
+    var_to_sym.emplace(VarRef{id}, symbol);
+    sym_to_var.emplace(symbol, VarRef{id});
+  }
+  counters_.assign(tree_.size(), Symbol("unused"));
+  tree_.walk([&](TreeRef ref, int) {
+    if (tree_.kind(ref) == LoopTree::NODE) return;
+    const VarRef var = tree_.loop(ref).var;
+    const auto is_same_var = [&](TreeRef loop) { return tree_.loop(loop).var == var; };
+    const auto level = static_cast<size_t>(std::ranges::count_if(tree_.path(ref), is_same_var)) - 1;
+    counters_[ref.id] = Symbol(name_of_level(tree_.ir.var(var).name, level));
+  });
+}
+
+Expr Compiler::index_of(VarRef var, TreeRef at) const {
+  std::vector<Expr> terms;
+  for (TreeRef ref = at; ref; ref = tree_.parent(ref)) {
+    if (tree_.kind(ref) == LoopTree::LOOP && tree_.loop(ref).var == var) {
+      terms.push_back(Expr(counter(ref)) * tree_.loop(ref).step);
+    }
+  }
+  return symbolic::sum(terms);
+}
+
+Expr Compiler::over_counters(const Expr& over_vars, TreeRef at) const {
+  symbolic::Substitution substitution;
+  for (Symbol symbol : symbols_of(over_vars)) {
+    if (const auto var = sym_to_var.find(symbol); var != sym_to_var.end()) {
+      substitution.emplace(symbol, index_of(var->second, at));
+    }
+  }
+  return substitution.empty() ? over_vars : substitute(over_vars, substitution);
+}
+
+// Where the counters of the loops around a point lie when no tail is taken into account.
+Box Compiler::box_at(TreeRef at) const {
+  Box box(tree_.ir.ranges());
+  for (TreeRef ref : tree_.path(at)) {
+    const LoopTree::Loop& loop = tree_.loop(ref);
+    const Expr last = loop.tail.is_constant(0) ? loop.size - 1 : loop.size + min(loop.tail, 1) - 1;
+    box.add(counter(ref), 0, last);
+  }
+  if (at && tree_.kind(at) == LoopTree::NODE) {
+    for (const Lookup& lookup : lookups_of(tree_.ir.node(tree_.node(at)))) box.add(lookup.symbol, 0, lookup.bound - 1);
+  }
+  return box;
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+Compiler::Allocation Compiler::whole_array(NodeRef ref) {
+  const Node& node = tree_.ir.node(ref);
+  Allocation allocation{next_memory_++, node.dtype, {}, {}, false};
+  for (VarRef var : node.vars) allocation.dims.push_back({var, 1, 0, tree_.ir.var(var).size, 0, {}});
+  set_strides(allocation.dims);
+  return allocation;
+}
+
+// The dimensions of scratch that lives for one iteration of `around`, laid out as the node's loops run.
+std::vector<Compiler::Dim> Compiler::layout(NodeRef ref, TreeRef around, VarRef without) const {
+  const Node& node = tree_.ir.node(ref);
+  std::vector<Dim> dims;
+  std::set<VarRef> looped;
+  for (TreeRef loop_ref : tree_.path(tree_.find(ref))) {
+    const LoopTree::Loop& loop = tree_.loop(loop_ref);
+    if (!node.has(loop.var) || loop.var == without) continue;
+    looped.insert(loop.var);
+    if (tree_.contains(loop_ref, around) && around) continue;
+    const auto outer = std::find_if(dims.rbegin(), dims.rend(), [&](const Dim& dim) { return dim.var == loop.var; });
+    const Expr extent = loop.tail.is_constant(0) ? loop.size : loop.size + min(loop.tail, 1);
+    dims.push_back({loop.var, loop.step, outer == dims.rend() ? 0 : outer->step, extent, 0, loop_ref});
+  }
+  for (VarRef var : node.vars) {
+    if (!looped.contains(var) && var != without) dims.push_back({var, 1, 0, tree_.ir.var(var).size, 0, {}});
+  }
+  set_strides(dims);
+  return dims;
+}
+
+Compiler::Allocation Compiler::scratch(NodeRef ref) {
+  TreeRef lca = tree_.find(ref);
+  for (NodeRef reader : tree_.ir.consumers(ref)) lca = tree_.lca(lca, tree_.find(reader));
+  if (lca && tree_.kind(lca) == LoopTree::NODE) lca = tree_.parent(lca);
+  return {next_memory_++, tree_.ir.node(ref).dtype, lca, layout(ref, lca, {}), true};
+}
+
+Compiler::Allocation Compiler::carry(NodeRef ref) {
+  const TreeRef around = tree_.parent(outermost_fold(ref));
+  const VarRef along = tree_.ir.node(ref).as<Scan>()->along;
+  return {next_memory_++, tree_.ir.node(ref).dtype, around, layout(ref, around, along), true};
+}
+
+TreeRef Compiler::outermost_fold(NodeRef ref) const {
+  std::vector<VarRef> folded = tree_.ir.folded_vars(ref);
+  if (const auto* scan = tree_.ir.node(ref).as<Scan>()) folded.push_back(scan->along);
+  for (TreeRef loop : tree_.path(tree_.find(ref))) {
+    if (std::ranges::find(folded, tree_.loop(loop).var) != folded.end()) return loop;
+  }
+  return {};
+}
+
+// ---- accesses -------------------------------------------------------------------------------------------------------
+
+const Compiler::Allocation* Compiler::memory_of(NodeRef node) const {
+  const auto found = allocations.find(node);
+  return found == allocations.end() ? nullptr : &found->second;
+}
+
+std::vector<Expr> Compiler::own_index(NodeRef node) const {
+  std::vector<Expr> index;
+  for (VarRef var : tree_.ir.node(node).vars) index.emplace_back(tree_.ir.var(var).symbol());
+  return index;
+}
+
+Compiler::Access Compiler::gen_access(NodeRef node, TreeRef ref) const {
+  const Node& here = tree_.ir.node(tree_.node(ref));
+  if (tree_.node(ref) == node) {
+    const auto* scatter = here.as<Scatter>();
+    if (!scatter) return {node, ref, own_index(node), {}, memory_of(node)};
+    return {node, ref, scatter->index, scatter->where, memory_of(node)};
+  }
+  check(std::ranges::find(here.inputs, node) != here.inputs.end(), "%{} does not read %{}", here.name,
+        tree_.ir.node(node).name);
+  if (const auto* view = here.as<View>()) {
+    const auto piece = std::ranges::find(view->pieces, node, &Piece::input);
+    if (piece != view->pieces.end()) return gen_access(*piece, ref);
+  }
+  return {node, ref, own_index(node), {}, memory_of(node)};
+}
+
+Compiler::Access Compiler::gen_access(const Piece& piece, TreeRef ref) const {
+  return {piece.input, ref, piece.index, piece.where, memory_of(piece.input)};
+}
+
+Compiler::Access Compiler::gen_lookup(const Lookup& lookup, TreeRef ref) const {
+  return {lookup.indices, ref, own_index(lookup.indices), {}, memory_of(lookup.indices)};
+}
+
+Compiler::Access Compiler::gen_carry(TreeRef ref) const {
+  return {tree_.node(ref), ref, own_index(tree_.node(ref)), {}, &carries.at(tree_.node(ref))};
+}
+
+// `coordinates` are of the node's variables, over counters.
+Expr Compiler::offset_in(const Allocation& memory, NodeRef node, const std::vector<Expr>& coordinates) const {
+  const std::vector<VarRef>& vars = tree_.ir.node(node).vars;
+  std::vector<Expr> terms;
+  for (const Dim& dim : memory.dims) {
+    const auto position = static_cast<size_t>(std::ranges::find(vars, dim.var) - vars.begin());
+    Expr local = coordinates[position];
+    if (memory.scratch) local -= index_of(dim.var, memory.lca);
+    if (dim.outer != 0) local = mod(local, dim.outer);
+    terms.push_back(floordiv(local, dim.step) * dim.stride);
+  }
+  return symbolic::sum(terms);
+}
+
+Expr Compiler::get_scoped_expr(const Access& access) const {
+  std::vector<Expr> coordinates;
+  for (const Expr& expr : access.index) coordinates.push_back(over_counters(expr, access.at));
+  const Node& node = tree_.ir.node(access.node);
+  if (const auto* index = node.as<Index>()) {
+    symbolic::Substitution substitution;
+    for (size_t i = 0; i < node.vars.size(); ++i) {
+      substitution.emplace(tree_.ir.var(node.vars[i]).symbol(), coordinates[i]);
+    }
+    return box_at(access.at).simplify(substitute(index->value, substitution));
+  }
+  check(access.memory != nullptr, "%{} has no memory", node.name);
+  return box_at(access.at).simplify(offset_in(*access.memory, access.node, coordinates));
+}
+
+std::vector<Constraint> Compiler::over_counters(const Access& access) const {
+  std::vector<Constraint> result;
+  for (const Constraint& constraint : access.where) {
+    result.push_back({over_counters(constraint.expr, access.at), constraint.bound});
+  }
+  return result;
+}
+
+std::vector<Constraint> Compiler::get_constraints(const Access& access) const {
+  std::vector<Constraint> result = over_counters(access);
+  const Box box = box_at(access.at);
+  std::erase_if(result, [&](const Constraint& constraint) { return box.contains(constraint); });
+  return result;
+}
+
+std::optional<Expr> Compiler::stride(const Access& access, TreeRef loop) const {
+  const Result<Expr> stride = differentiate(get_scoped_expr(access), counter(loop));
+  if (!stride) return {};
+  return *stride;
+}
+
+// ---- control flow ---------------------------------------------------------------------------------------------------
+
+Compiler::Scope Compiler::root() const { return {{}, Box(tree_.ir.ranges()), {}, {}, 1}; }
+
+std::vector<Constraint> Compiler::get_constraints(const Access& access, const Scope& scope) const {
+  std::vector<Constraint> result = over_counters(access);
+  Box box = scope.box;
+  for (const Lookup& lookup : lookups_of(tree_.ir.node(tree_.node(access.at)))) {
+    box.add(lookup.symbol, 0, lookup.bound - 1);
+  }
+  std::erase_if(result, [&](const Constraint& constraint) {
+    return contains(scope.proven, constraint) || box.contains(constraint);
+  });
+  return result;
+}
+
+std::vector<Compiler::Segment> Compiler::segments(TreeRef ref, const Scope& scope) const {
+  const LoopTree::Loop& loop = tree_.loop(ref);
+  const auto open = scope.extents.find(loop.var);
+  const Expr extent = open == scope.extents.end() ? tree_.ir.var(loop.var).size : open->second;
+  const Expr whole = floordiv(extent, loop.step);
+  const Expr all = ceildiv(extent, loop.step);
+  std::vector<Segment> result;
+  if (!whole.is_constant(0)) {
+    result = peeled(ref, {0, whole, inside(ref, scope, 0, whole, loop.step)}, scope);
+  }
+  if (!provably_equal(whole, all, scope.box.ranges())) {
+    result.push_back({whole, all, inside(ref, scope, whole, all, mod(extent, loop.step))});
+  }
+  for (Segment& segment : result) segment.scope.copies = scope.copies * static_cast<int>(result.size());
+  return result;
+}
+
+Compiler::Scope Compiler::inside(TreeRef ref, const Scope& scope, const Expr& begin, const Expr& end,
+                                 const Expr& extent) const {
+  Scope result = scope;
+  result.extents.insert_or_assign(tree_.loop(ref).var, extent);
+  result.box.add(counter(ref), begin, end - 1);
+  return result;
+}
+
+// The constraints below a loop that depend on its counter and are open in a segment of it.
+std::vector<Compiler::Guard> Compiler::guards_below(TreeRef loop, const Scope& scope) const {
+  std::vector<Guard> guards;
+  for (NodeRef node : tree_.nodes_below(loop)) {
+    const TreeRef leaf = tree_.find(node);
+    std::vector<Access> accesses;
+    if (const auto* view = tree_.ir.node(node).as<View>()) {
+      for (const Piece& piece : view->pieces) accesses.push_back(gen_access(piece, leaf));
+    } else if (tree_.ir.node(node).as<Scatter>()) {
+      accesses.push_back(gen_access(node, leaf));
+    }
+    for (const Access& access : accesses) {
+      for (const Constraint& constraint : over_counters(access)) {
+        const bool is_open = depends_on(constraint.expr, counter(loop)) && !contains(scope.proven, constraint) &&
+                             !contains(scope.guarded, constraint);
+        if (is_open) guards.push_back({constraint, leaf});
+      }
+    }
+  }
+  return guards;
+}
+
+// The counters for which a constraint holds, whatever the loops inside count.
+std::optional<std::pair<Expr, Expr>> Compiler::interior(TreeRef loop, const Guard& guard, const Scope& scope) const {
+  Box inner(scope.box.ranges());
+  for (TreeRef ref : tree_.path(guard.leaf)) {
+    if (tree_.depth(ref) <= tree_.depth(loop)) continue;
+    const LoopTree::Loop& below = tree_.loop(ref);
+    inner.add(counter(ref), 0, below.size + min(below.tail, 1) - 1);
+  }
+  const Result<Expr> slope = differentiate(guard.constraint.expr, counter(loop));
+  if (!slope || !slope->is_constant()) return {};
+  const int64_t a = slope->constant();
+  const Expr rest = *intercept(guard.constraint.expr, counter(loop));
+  const std::optional<Expr> low = inner.lowest(rest), high = inner.highest(rest);
+  if (!low || !high || a == 0) return {};
+  const Expr last = guard.constraint.bound - 1;
+  if (a > 0) return {{ceildiv(-*low, a), floordiv(last - *high, a)}};
+  return {{ceildiv(*high - last, -a), floordiv(*low, -a)}};
+}
+
+// Splits a segment around the iterations in which guards below it always hold.
+std::vector<Compiler::Segment> Compiler::peeled(TreeRef ref, Segment whole, const Scope& around) const {
+  if (around.copies * 3 > kMostCopies) return {std::move(whole)};
+  Expr begin = whole.begin, end = whole.end;
+  std::vector<Constraint> held;
+  for (const Guard& guard : guards_below(ref, whole.scope)) {
+    const auto range = interior(ref, guard, whole.scope);
+    if (!range) continue;
+    const Expr first = max(begin, range->first), past = min(end, range->second + 1);
+    if (bounds(past - first, whole.scope.box.ranges()).high <= 0) continue;
+    begin = first;
+    end = past;
+    if (!contains(held, guard.constraint)) held.push_back(guard.constraint);
+  }
+  if (held.empty()) return {std::move(whole)};
+  return around_interior(ref, whole, around, begin, end, held);
+}
+
+std::vector<Compiler::Segment> Compiler::around_interior(TreeRef ref, const Segment& whole, const Scope& around,
+                                                         const Expr& begin, const Expr& end,
+                                                         const std::vector<Constraint>& held) const {
+  const Box& box = around.box;
+  const Expr from = box.simplify(min(begin, whole.end));
+  const Expr to = box.simplify(max(from, end));
+  const Expr extent = tree_.loop(ref).step;
+  std::vector<Segment> result;
+  const auto add = [&](const Expr& first, const Expr& past, bool is_interior) {
+    if (bounds(past - first, box.ranges()).high <= 0) return;
+    Segment segment{first, past, inside(ref, around, first, past, extent)};
+    std::vector<Constraint>& list = is_interior ? segment.scope.proven : segment.scope.guarded;
+    list.insert(list.end(), held.begin(), held.end());
+    result.push_back(std::move(segment));
+  };
+  add(whole.begin, from, false);
+  add(from, to, true);
+  add(to, whole.end, false);
+  return result;
+}
+
+std::vector<Compiler::Fill> Compiler::fills(TreeRef loop) const {
+  std::vector<Fill> result;
+  for (NodeRef node : tree_.nodes_below(loop)) {
+    if (outermost_fold(node) == loop) result.push_back(fill(node, loop));
+  }
+  return result;
+}
+
+Compiler::Fill Compiler::fill(NodeRef ref, TreeRef loop) const {
+  const Node& node = tree_.ir.node(ref);
+  const Allocation& memory = node.as<Scan>() ? carries.at(ref) : allocations.at(ref);
+  Fill fill{.node = ref, .memory = &memory};
+  std::vector<Expr> terms;
+  std::map<TreeRef, Expr> positions;  // along the writer's loops
+  std::map<VarRef, Expr> elsewhere;   // along variables that are no loops
+  for (const Dim& dim : memory.dims) {
+    const bool is_outside = dim.loop && tree_.contains(dim.loop, loop);
+    Expr position = is_outside ? Expr(counter(dim.loop)) : Expr(Symbol(fmt::format("fill_{}", fill.counters.size())));
+    if (!is_outside) {
+      fill.counters.push_back(position.symbol());
+      fill.extents.push_back(dim.extent);
+    }
+    terms.push_back(position * dim.stride);
+    if (dim.loop) positions.emplace(dim.loop, position);
+    if (!dim.loop) elsewhere.emplace(dim.var, position);
+  }
+  fill.offset = symbolic::sum(terms);
+  if (node.as<Scatter>()) add_source(fill, positions, elsewhere);
+  return fill;
+}
+
+void Compiler::add_source(Fill& fill, const std::map<TreeRef, Expr>& positions,
+                          const std::map<VarRef, Expr>& elsewhere) const {
+  const NodeRef initial = tree_.ir.node(fill.node).inputs[0];
+  const auto coordinate = [&](VarRef var) {
+    if (const auto found = elsewhere.find(var); found != elsewhere.end()) return found->second;
+    Expr sum = 0;
+    for (TreeRef loop : tree_.path(tree_.find(fill.node))) {
+      if (tree_.loop(loop).var != var) continue;
+      const auto found = positions.find(loop);
+      sum += (found == positions.end() ? Expr(counter(loop)) : found->second) * tree_.loop(loop).step;
+    }
+    return sum;
+  };
+  std::vector<Expr> coordinates;
+  symbolic::Substitution substitution;
+  for (VarRef var : tree_.ir.node(initial).vars) {
+    coordinates.push_back(coordinate(var));
+    substitution.emplace(tree_.ir.var(var).symbol(), coordinates.back());
+  }
+  Box box = box_at(tree_.find(fill.node));
+  for (size_t i = 0; i < fill.counters.size(); ++i) box.add(fill.counters[i], 0, fill.extents[i] - 1);
+  for (VarRef var : tree_.ir.node(fill.node).vars) {
+    const Constraint exists{coordinate(var), tree_.ir.var(var).size};
+    if (!box.contains(exists)) fill.where.push_back(exists);
+  }
+  fill.source = initial;
+  if (const auto* index = tree_.ir.node(initial).as<Index>())
+    fill.source_offset = substitute(index->value, substitution);
+  const Allocation* memory = memory_of(initial);
+  if (memory) fill.source_offset = box.simplify(offset_in(*memory, initial, coordinates));
+}
+
+}  // namespace tenon::loops

@@ -1,0 +1,185 @@
+#include "loops/loop_tree.h"
+
+#include <algorithm>
+
+namespace tenon::loops {
+namespace {
+
+bool folds(const IR& ir, NodeRef node, VarRef var) {
+  const std::vector<VarRef> folded = ir.folded_vars(node);
+  return std::ranges::find(folded, var) != folded.end();
+}
+
+bool scans_along(const Node& node, VarRef var) {
+  const auto* scan = node.as<Scan>();
+  return scan && scan->along == var;
+}
+
+TreeRef innermost(const std::vector<TreeRef>& open) { return open.empty() ? TreeRef() : open.back(); }
+
+// A vector's lanes go through all nodes of a loop together.
+std::optional<std::string> why_not_vectorized(const LoopTree& tree, TreeRef loop) {
+  for (TreeRef child : tree.children(loop)) {
+    if (tree.kind(child) == LoopTree::LOOP) return "it is not an innermost loop";
+    const VarRef var = tree.loop(loop).var;
+    const Node& node = tree.ir.node(tree.node(child));
+    if (scans_along(node, var))
+      return fmt::format("%{} goes along {}, one element after the other", node.name, tree.ir.var(var).name);
+    if (node.as<Scatter>() && folds(tree.ir, tree.node(child), var)) {
+      return fmt::format("%{} may write one element from several lanes", node.name);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+LoopTree::LoopTree(IR kernel) : ir(std::move(kernel)), leaves_(ir.nodes().size()) {
+  std::vector<TreeRef> open;
+  for (NodeRef node : ir.order()) place(node, open);
+  check_annotations();
+}
+
+const LoopTree::Element& LoopTree::at(TreeRef ref) const {
+  check(owns(ref), "tree ref {} of {}", ref.id, elements_.size());
+  return elements_[ref.id];
+}
+
+TreeRef LoopTree::add(Element element) {
+  const TreeRef ref{static_cast<uint32_t>(elements_.size())};
+  element.depth = element.parent ? at(element.parent).depth + 1 : 0;
+  (element.parent ? elements_[element.parent.id].children : roots_).push_back(ref);
+  elements_.push_back(std::move(element));
+  return ref;
+}
+
+void LoopTree::place(NodeRef node, std::vector<TreeRef>& open) {
+  const std::vector<LoopSpec>& specs = ir.node(node).loops;
+  const auto same = [&](TreeRef ref, const LoopSpec& spec) {
+    const Loop& loop = this->loop(ref);
+    return !spec.fresh && loop.var == spec.var && loop.step == spec.step && loop.annotation == spec.annotation;
+  };
+  size_t shared = 0;
+  while (shared < open.size() && shared < specs.size() && same(open[shared], specs[shared]) &&
+         may_share(open[shared], node)) {
+    ++shared;
+  }
+  open.resize(shared);
+  for (const LoopSpec& spec : std::span(specs).subspan(shared)) {
+    Expr extent = ir.var(spec.var).size;
+    for (TreeRef outer : open) {
+      if (loop(outer).var == spec.var) extent = loop(outer).step;
+    }
+    loops_.push_back({spec.var, floordiv(extent, spec.step), mod(extent, spec.step), spec.step, spec.annotation});
+    open.push_back(add({.loop = static_cast<uint32_t>(loops_.size() - 1), .parent = innermost(open)}));
+  }
+  leaves_[node.id] = add({.node = node, .parent = innermost(open)});
+}
+
+bool LoopTree::may_share(TreeRef loop, NodeRef node) const {
+  return std::ranges::all_of(ir.node(node).inputs, [&](NodeRef input) {
+    const TreeRef leaf = find(input);
+    return !leaf || !contains(loop, leaf) || may_share_loop(ir, node, input, this->loop(loop).var);
+  });
+}
+
+void LoopTree::check_annotations() const {
+  walk([&](TreeRef ref, int) {
+    if (kind(ref) == NODE) return;
+    const Loop& loop = this->loop(ref);
+    std::optional<std::string> reason;
+    if (loop.annotation.mark == Mark::kParallel) reason = why_not_parallel(*this, ref);
+    if (loop.annotation.mark == Mark::kVectorize) reason = why_not_vectorized(*this, ref);
+    if (reason) fail("the loop over {} cannot be {}: {}", ir.var(loop.var).name, to_string(loop.annotation), *reason);
+  });
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+TreeRef LoopTree::lca(TreeRef a, TreeRef b) const {
+  while (a && b && a != b) {
+    if (depth(a) >= depth(b)) {
+      a = parent(a);
+    } else {
+      b = parent(b);
+    }
+  }
+  return a && b ? a : TreeRef();
+}
+
+bool LoopTree::contains(TreeRef outer, TreeRef inner) const {
+  if (!outer) return true;
+  while (inner && depth(inner) > depth(outer)) inner = parent(inner);
+  return inner == outer;
+}
+
+std::vector<TreeRef> LoopTree::path(TreeRef ref) const {
+  std::vector<TreeRef> path;
+  for (; ref; ref = parent(ref)) {
+    if (kind(ref) == LOOP) path.push_back(ref);
+  }
+  std::ranges::reverse(path);
+  return path;
+}
+
+std::vector<NodeRef> LoopTree::nodes_below(TreeRef ref) const {
+  std::vector<NodeRef> nodes;
+  const auto visit = [&](TreeRef below, int) {
+    if (kind(below) == NODE) nodes.push_back(node(below));
+  };
+  walk(visit, ref);
+  return nodes;
+}
+
+void LoopTree::walk(const std::function<void(TreeRef, int)>& visit, TreeRef start) const {
+  const std::function<void(TreeRef)> from = [&](TreeRef ref) {
+    visit(ref, depth(ref));
+    for (TreeRef child : children(ref)) from(child);
+  };
+  if (start) return from(start);
+  for (TreeRef root : roots_) from(root);
+}
+
+std::string LoopTree::dump(const std::function<std::string(TreeRef)>& note) const {
+  std::string text;
+  walk([&](TreeRef ref, int depth) {
+    text += std::string(static_cast<size_t>(depth) * 2, ' ');
+    if (kind(ref) == NODE) {
+      text += to_string(ir, node(ref));
+    } else {
+      const Loop& loop = this->loop(ref);
+      text += fmt::format("for {} in {}", ir.var(loop.var).name, loop.size);
+      if (!loop.tail.is_constant(0)) text += fmt::format(" r {}", loop.tail);
+      if (loop.step != 1) text += fmt::format(" by {}", loop.step);
+      if (loop.annotation.mark != Mark::kNone) text += " " + to_string(loop.annotation);
+    }
+    if (note) text += note(ref);
+    text += "\n";
+  });
+  return text;
+}
+
+bool may_share_loop(const IR& ir, NodeRef reader, NodeRef input, VarRef var) {
+  if (folds(ir, input, var)) return false;
+  if (ir.node(input).has(var)) return ir.reads_in_step(reader, input, var);
+  const bool starts_from_it = ir.node(reader).as<Scatter>() && ir.node(reader).inputs[0] == input;
+  return !(starts_from_it && folds(ir, reader, var));
+}
+
+std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop) {
+  const VarRef var = tree.loop(loop).var;
+  const std::string& name = tree.ir.var(var).name;
+  for (NodeRef ref : tree.nodes_below(loop)) {
+    const Node& node = tree.ir.node(ref);
+    if (folds(tree.ir, ref, var)) return fmt::format("%{} folds {}", node.name, name);
+    if (scans_along(node, var)) return fmt::format("%{} goes along {}", node.name, name);
+    if (node.has(var)) continue;
+    const auto is_inside = [&](NodeRef reader) { return tree.contains(loop, tree.find(reader)); };
+    if (node.as<Write>() || !std::ranges::all_of(tree.ir.consumers(ref), is_inside)) {
+      return fmt::format("every iteration makes the same %{}", node.name);
+    }
+  }
+  return {};
+}
+
+}  // namespace tenon::loops

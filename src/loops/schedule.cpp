@@ -1,0 +1,583 @@
+#include "loops/schedule.h"
+
+#include <algorithm>
+#include <set>
+
+#include "support/checked.h"
+
+namespace tenon::loops {
+namespace {
+
+// Applies a change to the tree's IR, and builds the tree again.
+template <class Change>
+Result<LoopTree> edited(const LoopTree& tree, Change change) {
+  return capture([&] {
+    IR ir = tree.ir;
+    change(ir);
+    return LoopTree(std::move(ir));
+  });
+}
+
+void require_loop(const LoopTree& tree, TreeRef ref) {
+  if (!tree.owns(ref) || tree.kind(ref) != LoopTree::LOOP) fail("the ref {} is not a loop of the tree", ref.id);
+}
+
+void require_node(const LoopTree& tree, NodeRef ref) {
+  if (ref.id >= tree.ir.nodes().size()) fail("the ref {} is not a node of the kernel", ref.id);
+  if (tree.ir.node(ref).is_leaf()) fail("%{} has no loops", tree.ir.node(ref).name);
+}
+
+const std::string& var_name(const LoopTree& tree, TreeRef loop) { return tree.ir.var(tree.loop(loop).var).name; }
+
+// The loops of a node are those around it in the tree: a loop's depth is its position among them.
+size_t position_of(const LoopTree& tree, TreeRef loop) { return static_cast<size_t>(tree.depth(loop)); }
+
+template <class Change>
+void change_loops(IR& ir, const std::vector<NodeRef>& nodes, Change change) {
+  for (NodeRef node : nodes) {
+    std::vector<LoopSpec> loops = ir.node(node).loops;
+    change(loops);
+    ir.set_loops(node, std::move(loops));
+  }
+}
+
+// Threads share the outer of two loops; lanes, copies and tiles are the inner one.
+bool goes_outside(const Annotation& annotation) { return annotation.mark == Mark::kParallel; }
+
+}  // namespace
+
+// ---- loops ----------------------------------------------------------------------------------------------------------
+
+Result<LoopTree> split(const LoopTree& tree, TreeRef loop, int64_t size) {
+  return edited(tree, [&](IR& ir) {
+    require_loop(tree, loop);
+    const LoopTree::Loop& old = tree.loop(loop);
+    if (size < 2)
+      fail("a split of the loop over {} by {} makes no loop: the size is at least 2", var_name(tree, loop), size);
+    const Expr iterations = old.size + min(old.tail, 1);
+    if (iterations.is_constant() && iterations.constant() < size) {
+      fail("the loop over {} has {} iterations: it cannot be split by {}", var_name(tree, loop), iterations, size);
+    }
+    const int64_t step = checked_mul(old.step, size);
+    change_loops(ir, tree.nodes_below(loop), [&](std::vector<LoopSpec>& loops) {
+      const auto inner = loops.begin() + tree.depth(loop);
+      LoopSpec outer = *inner;
+      outer.step = step;
+      (goes_outside(outer.annotation) ? inner->annotation : outer.annotation) = {};
+      inner->fresh = false;
+      loops.insert(inner, outer);
+    });
+  });
+}
+
+Result<LoopTree> merge(const LoopTree& tree, TreeRef loop) {
+  return edited(tree, [&](IR& ir) {
+    require_loop(tree, loop);
+    const std::vector<TreeRef>& children = tree.children(loop);
+    const bool has_one = children.size() == 1 && tree.kind(children[0]) == LoopTree::LOOP;
+    if (!has_one || tree.loop(children[0]).var != tree.loop(loop).var) {
+      fail("the loop over {} cannot be merged: its only child is not a loop over {}", var_name(tree, loop),
+           var_name(tree, loop));
+    }
+    change_loops(ir, tree.nodes_below(loop), [&](std::vector<LoopSpec>& loops) {
+      const auto outer = loops.begin() + tree.depth(loop);
+      const bool is_fresh = outer->fresh;
+      loops.erase(outer)->fresh = is_fresh;
+    });
+  });
+}
+
+Result<LoopTree> swap_loops(const LoopTree& tree, TreeRef a, TreeRef b) {
+  return edited(tree, [&](IR& ir) {
+    require_loop(tree, a);
+    require_loop(tree, b);
+    if (tree.depth(a) > tree.depth(b)) std::swap(a, b);
+    if (a == b || !tree.contains(a, b)) {
+      fail("the loops over {} and {} are not inside of each other", var_name(tree, a), var_name(tree, b));
+    }
+    change_loops(ir, tree.nodes_below(b), [&](std::vector<LoopSpec>& loops) {
+      LoopSpec &outer = loops[position_of(tree, a)], &inner = loops[position_of(tree, b)];
+      std::swap(outer, inner);
+      std::swap(outer.fresh, inner.fresh);  // that is said of the place, not of the loop
+    });
+  });
+}
+
+namespace {
+
+TreeRef sibling_before(const LoopTree& tree, TreeRef ref) {
+  const TreeRef parent = tree.parent(ref);
+  const std::vector<TreeRef>& siblings = parent ? tree.children(parent) : tree.roots();
+  const auto found = std::ranges::find(siblings, ref);
+  return found == siblings.begin() ? TreeRef() : *(found - 1);
+}
+
+}  // namespace
+
+Result<LoopTree> fuse(const LoopTree& tree, TreeRef loop) {
+  return capture([&] {
+    require_loop(tree, loop);
+    const TreeRef before = sibling_before(tree, loop);
+    const std::string& name = var_name(tree, loop);
+    if (!before || tree.kind(before) != LoopTree::LOOP) fail("there is no loop right before the one over {}", name);
+    const LoopTree::Loop &first = tree.loop(before), &second = tree.loop(loop);
+    if (first.var != second.var || first.step != second.step || first.annotation != second.annotation) {
+      fail(
+          "the loop over {} and the one over {} before it are not alike: their variables, steps and annotations must "
+          "be",
+          name, var_name(tree, before));
+    }
+    IR ir = tree.ir;
+    change_loops(ir, tree.nodes_below(loop),
+                 [&](std::vector<LoopSpec>& loops) { loops[position_of(tree, loop)].fresh = false; });
+    LoopTree result(std::move(ir));
+    const NodeRef last = tree.nodes_below(before).back(), next = tree.nodes_below(loop).front();
+    if (result.depth(result.lca(result.find(last), result.find(next))) < tree.depth(loop) ||
+        !result.lca(result.find(last), result.find(next))) {
+      fail("the loops over {} cannot be one: %{} needs what the first has made only at its end", name,
+           tree.ir.node(next).name);
+    }
+    return result;
+  });
+}
+
+Result<LoopTree> unfuse(const LoopTree& tree, TreeRef loop, TreeRef child) {
+  return edited(tree, [&](IR& ir) {
+    require_loop(tree, loop);
+    const std::vector<TreeRef>& children = tree.children(loop);
+    if (std::ranges::find(children, child) == children.end())
+      fail("the ref {} is not in the loop over {}", child.id, var_name(tree, loop));
+    if (child == children.front()) fail("the loop over {} cannot be cut before its first child", var_name(tree, loop));
+    const NodeRef first = tree.nodes_below(child).front();
+    change_loops(ir, {first}, [&](std::vector<LoopSpec>& loops) { loops[position_of(tree, loop)].fresh = true; });
+  });
+}
+
+Result<LoopTree> reorder(const LoopTree& tree, NodeRef node, const std::vector<LoopSpec>& loops) {
+  return edited(tree, [&](IR& ir) {
+    require_node(tree, node);
+    for (const LoopSpec& loop : loops) {
+      if (loop.var.id >= ir.vars().size()) fail("the ref {} is not a variable of the kernel", loop.var.id);
+    }
+    ir.set_loops(node, loops);
+  });
+}
+
+Result<LoopTree> annotate(const LoopTree& tree, TreeRef loop, Annotation annotation) {
+  return edited(tree, [&](IR& ir) {
+    require_loop(tree, loop);
+    if (annotation.tile.empty() == (annotation.mark == Mark::kTile)) fail("a tile has a name, and nothing else has");
+    change_loops(ir, tree.nodes_below(loop),
+                 [&](std::vector<LoopSpec>& loops) { loops[position_of(tree, loop)].annotation = annotation; });
+  });
+}
+
+// ---- nodes ----------------------------------------------------------------------------------------------------------
+
+Result<LoopTree> swap_nodes(const LoopTree& tree, NodeRef a, NodeRef b) {
+  return edited(tree, [&](IR& ir) {
+    require_node(tree, a);
+    require_node(tree, b);
+    if (a == b) fail("%{} cannot be exchanged with itself", ir.node(a).name);
+    std::vector<NodeRef> order = ir.order();
+    std::iter_swap(std::ranges::find(order, a), std::ranges::find(order, b));
+    ir.set_order(std::move(order));
+  });
+}
+
+namespace {
+
+std::string unused_node_name(const IR& ir, std::string name) {
+  while (ir.node_named(name)) name += "_";
+  return name;
+}
+
+std::string unused_var_name(const IR& ir, std::string name) {
+  const std::vector<Symbol> sizes = ir.size_symbols();
+  const auto is_size = [&] { return std::ranges::find(sizes, Symbol(name)) != sizes.end(); };
+  while (ir.var_named(name) || is_size()) name += "_";
+  return name;
+}
+
+// Moves nodes that were added last to right before `place`.
+void run_before(IR& ir, NodeRef place, size_t added) {
+  std::vector<NodeRef> order = ir.order();
+  const auto last = order.end() - static_cast<std::ptrdiff_t>(added);
+  std::rotate(std::ranges::find(order, place), last, order.end());
+  ir.set_order(std::move(order));
+}
+
+bool reads(const Node& node, NodeRef input) { return std::ranges::find(node.inputs, input) != node.inputs.end(); }
+
+bool is_copy(const IR& ir, NodeRef ref) {
+  const auto* view = ir.node(ref).as<View>();
+  if (!view || view->pieces.size() != 1 || !view->lookups.empty() || !view->pieces[0].where.empty()) return false;
+  const Node& input = ir.node(view->pieces[0].input);
+  if (input.vars.size() != ir.node(ref).vars.size()) return false;
+  for (size_t i = 0; i < input.vars.size(); ++i) {
+    if (view->pieces[0].index[i] != Expr(ir.var(input.vars[i]).symbol())) return false;
+  }
+  return true;
+}
+
+// The loops of the node as far as `inside`, then those over the input's variables.
+std::vector<LoopSpec> loops_of_copy(const LoopTree& tree, NodeRef node, NodeRef input, TreeRef inside) {
+  const size_t shared = inside ? position_of(tree, inside) + 1 : 0;
+  std::vector<LoopSpec> loops;
+  std::set<VarRef> complete;
+  const std::vector<LoopSpec>& of_node = tree.ir.node(node).loops;
+  for (size_t i = 0; i < of_node.size(); ++i) {
+    LoopSpec loop = of_node[i];
+    if (i >= shared && !tree.ir.node(input).has(loop.var)) continue;
+    if (i >= shared) loop.annotation = {};
+    loop.fresh = false;
+    if (loop.step == 1) complete.insert(loop.var);
+    loops.push_back(loop);
+  }
+  for (VarRef var : tree.ir.node(input).vars) {
+    if (!complete.contains(var)) loops.push_back({.var = var});
+  }
+  return loops;
+}
+
+// The part of the tree right inside of `inside` that contains the node.
+TreeRef part_with(const LoopTree& tree, TreeRef inside, NodeRef node) {
+  TreeRef part = tree.find(node);
+  while (tree.parent(part) != inside) part = tree.parent(part);
+  return part;
+}
+
+// Runs the copy, which was added last, before the loops that need it. They start anew: sharing them, it would copy one
+// element at a time.
+void place_copy(IR& ir, const LoopTree& tree, NodeRef node, NodeRef input, TreeRef inside) {
+  const TreeRef part = part_with(tree, inside, node);
+  const bool is_made_there = tree.find(input) && tree.contains(part, tree.find(input));
+  const NodeRef first = is_made_there ? node : tree.nodes_below(part).front();
+  run_before(ir, first, 1);
+  const size_t shared = inside ? position_of(tree, inside) + 1 : 0;
+  change_loops(ir, {first}, [&](std::vector<LoopSpec>& loops) {
+    if (loops.size() > shared) loops[shared].fresh = true;
+  });
+}
+
+}  // namespace
+
+Result<LoopTree> copy_input(const LoopTree& tree, NodeRef node, NodeRef input, TreeRef inside) {
+  return capture([&] {
+    require_node(tree, node);
+    const Node& reader = tree.ir.node(node);
+    if (!reads(reader, input)) fail("the ref {} is not an input of %{}", input.id, reader.name);
+    const Node& source = tree.ir.node(input);
+    if (source.as<Constant>() || source.as<Index>()) fail("%{} has no memory that could be copied", source.name);
+    if (inside) require_loop(tree, inside);
+    if (inside && !tree.contains(inside, tree.find(node))) {
+      fail("%{} is not in the loop over {}", reader.name, var_name(tree, inside));
+    }
+    IR ir = tree.ir;
+    const NodeRef copy = ir.add_copy(input, source.vars, unused_node_name(ir, source.name + "_copy"));
+    ir.set_loops(copy, loops_of_copy(tree, node, input, inside));
+    ir.set_input(node, input, copy);
+    place_copy(ir, tree, node, input, inside);
+    LoopTree result(std::move(ir));
+    const TreeRef shared = result.lca(result.find(copy), result.find(node));
+    if (inside && (!shared || result.depth(shared) < tree.depth(inside))) {
+      fail("%{} cannot be copied inside of the loop over {}: %{} reads it there at other indices", source.name,
+           var_name(tree, inside), reader.name);
+    }
+    return result;
+  });
+}
+
+Result<LoopTree> delete_copy(const LoopTree& tree, NodeRef copy) {
+  return capture([&] {
+    require_node(tree, copy);
+    if (!is_copy(tree.ir, copy)) fail("%{} is not a copy", tree.ir.node(copy).name);
+    IR ir = tree.ir;
+    const NodeRef source = ir.node(copy).inputs[0];
+    for (NodeRef reader : tree.ir.consumers(copy)) {
+      if (reads(ir.node(reader), source))
+        fail("%{} reads %{} and its copy", ir.node(reader).name, ir.node(source).name);
+      ir.set_input(reader, copy, source);
+    }
+    return LoopTree(ir.without(copy));
+  });
+}
+
+// ---- split_node -----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Replaces a folded variable v by two: v == part * size + rest.
+class NodeSplitter {
+ public:
+  NodeSplitter(const LoopTree& tree, NodeRef node, TreeRef loop)
+      : ir_(tree.ir),
+        node_(node),
+        var_(tree.loop(loop).var),
+        size_(tree.loop(loop).step),
+        loops_(ir_.node(node).loops) {
+    const std::string name = ir_.var(var_).name;
+    const Expr whole = ir_.var(var_).size;
+    part_ = ir_.add_var(unused_var_name(ir_, name + "_part"), ceildiv(whole, size_));
+    rest_ = ir_.add_var(unused_var_name(ir_, name + "_rest"), size_);
+    has_tail_ = !mod(whole, size_).is_constant(0);
+    index_ = Expr(ir_.var(part_).symbol()) * size_ + Expr(ir_.var(rest_).symbol());
+  }
+
+  IR run() {
+    const Node old = ir_.node(node_);
+    const OpDef& op = *old.as<Reduce>()->op;
+    const size_t before = ir_.order().size();
+    const NodeRef input = has_tail_ ? viewed(old.inputs[0], *identity_of(op, old.dtype)) : rewritten(old.inputs[0]);
+    std::vector<VarRef> vars = old.vars;
+    vars.push_back(part_);
+    const NodeRef partial = ir_.add_reduce(op, input, vars, unused_node_name(ir_, old.name + "_part"));
+    ir_.set_loops(partial, replaced(loops_));
+    const NodeRef total = ir_.add_reduce(op, partial, old.vars, unused_node_name(ir_, old.name + "_total"));
+    run_before(ir_, node_, ir_.order().size() - before);
+    for (NodeRef reader : ir_.consumers(node_)) ir_.set_input(reader, node_, total);
+    return without_unread(ir_.without(node_));
+  }
+
+ private:
+  std::vector<LoopSpec> replaced(std::vector<LoopSpec> loops) const {
+    for (LoopSpec& loop : loops) {
+      loop.fresh = false;
+      if (loop.var != var_) continue;
+      const bool is_outer = loop.step >= size_;
+      loop.var = is_outer ? part_ : rest_;
+      if (is_outer) loop.step /= size_;
+    }
+    return loops;
+  }
+
+  std::vector<VarRef> replaced(std::vector<VarRef> vars) const {
+    const auto found = std::ranges::find(vars, var_);
+    if (found == vars.end()) return vars;
+    *found = part_;
+    vars.insert(std::ranges::find(vars, part_) + 1, rest_);
+    return vars;
+  }
+
+  Expr replaced(const Expr& expr) const { return substitute(expr, {{ir_.var(var_).symbol(), index_}}); }
+
+  // The node's array over the two variables, read where it is. Beyond its end it is `fill`.
+  NodeRef viewed(NodeRef ref, const Scalar& fill) {
+    const Node source = ir_.node(ref);
+    Piece piece{ref, {}, {}};
+    for (VarRef var : source.vars) piece.index.push_back(replaced(Expr(ir_.var(var).symbol())));
+    if (has_tail_) piece.where.push_back({index_, ir_.var(var_).size});
+    return add(source, [&](std::vector<VarRef> vars) { return ir_.add_view({{piece}, fill, {}}, std::move(vars)); });
+  }
+
+  // The same over the two variables, computed anew as far as it is elementwise.
+  NodeRef rewritten(NodeRef ref) {
+    const Node source = ir_.node(ref);
+    if (!source.has(var_)) return ref;
+    const auto* compute = source.as<Compute>();
+    if (!compute) return viewed(ref, is_float(source.dtype) ? Scalar(0.0) : Scalar(int64_t{0}));
+    std::vector<NodeRef> inputs;
+    for (NodeRef input : source.inputs) inputs.push_back(rewritten(input));
+    const bool is_cast = compute->op->attr_named("dtype") != nullptr;
+    const std::optional<DType> dtype = is_cast ? std::optional(source.dtype) : std::nullopt;
+    return add(source,
+               [&](std::vector<VarRef> vars) { return ir_.add_compute(*compute->op, inputs, std::move(vars), dtype); });
+  }
+
+  // With the loops of the reduction, so that they share them.
+  template <class Add>
+  NodeRef add(const Node& source, Add add_node) {
+    const NodeRef ref = add_node(replaced(source.vars));
+    std::vector<LoopSpec> loops = replaced(loops_);
+    std::erase_if(loops, [&](const LoopSpec& loop) { return !ir_.node(ref).has(loop.var); });
+    ir_.set_loops(ref, std::move(loops));
+    return ref;
+  }
+
+  static IR without_unread(IR ir) {
+    const auto is_unread = [&](NodeRef ref) { return !ir.node(ref).as<Write>() && ir.consumers(ref).empty(); };
+    for (auto unread = std::ranges::find_if(ir.order(), is_unread); unread != ir.order().end();
+         unread = std::ranges::find_if(ir.order(), is_unread)) {
+      ir = ir.without(*unread);
+    }
+    return ir;
+  }
+
+  IR ir_;
+  NodeRef node_;
+  VarRef var_;
+  int64_t size_;
+  std::vector<LoopSpec> loops_;
+  VarRef part_;
+  VarRef rest_;
+  bool has_tail_;
+  Expr index_;
+};
+
+}  // namespace
+
+Result<LoopTree> split_node(const LoopTree& tree, NodeRef node, TreeRef loop) {
+  return capture([&] {
+    require_node(tree, node);
+    require_loop(tree, loop);
+    const std::string &name = tree.ir.node(node).name, &var = var_name(tree, loop);
+    if (!tree.ir.node(node).as<Reduce>()) fail("%{} is not a reduction", name);
+    if (!tree.contains(loop, tree.find(node))) fail("%{} is not in the loop over {}", name, var);
+    const std::vector<VarRef> folded = tree.ir.folded_vars(node);
+    if (std::ranges::find(folded, tree.loop(loop).var) == folded.end()) fail("%{} does not fold {}", name, var);
+    if (tree.loop(loop).step == 1) fail("the loop over {} is one element a step: split it first", var);
+    for (const LoopSpec& around : tree.ir.node(node).loops) {
+      if (around.var != tree.loop(loop).var || around.step % tree.loop(loop).step == 0) continue;
+      if (around.step > tree.loop(loop).step)
+        fail("the loop over {} by {} is no multiple of {}", var, around.step, tree.loop(loop).step);
+    }
+    return LoopTree(NodeSplitter(tree, node, loop).run());
+  });
+}
+
+// ---- for tools ------------------------------------------------------------------------------------------------------
+
+Expr flops(const LoopTree& tree) {
+  Expr total = 0;
+  for (NodeRef ref : tree.ir.order()) {
+    const Node& node = tree.ir.node(ref);
+    const auto* compute = node.as<Compute>();
+    const auto* scatter = node.as<Scatter>();
+    const bool counts = (compute && !compute->op->attr_named("dtype")) || node.as<Reduce>() || node.as<Scan>() ||
+                        (scatter && scatter->op);
+    if (!counts) continue;
+    Expr elements = 1;
+    for (VarRef var : tree.ir.iteration_vars(ref)) elements *= tree.ir.var(var).size;
+    total += elements;
+  }
+  return total;
+}
+
+Expr bytes(const LoopTree& tree) {
+  Expr total = 0;
+  for (const auto* slots : {&tree.ir.reads(), &tree.ir.writes()}) {
+    for (NodeRef ref : *slots) {
+      const TensorType type = tree.ir.type(ref);
+      total += element_count(type.shape) * size_of(type.dtype);
+    }
+  }
+  return total;
+}
+
+bool is_parallel(const LoopTree& tree, TreeRef loop) { return !why_not_parallel(tree, loop); }
+
+TreeRef map_ref(const LoopTree& before, TreeRef ref, const LoopTree& after) {
+  if (!before.owns(ref)) return {};
+  for (NodeRef below : before.nodes_below(ref)) {
+    const auto node = after.ir.node_named(before.ir.node(below).name);
+    if (!node || !after.find(*node)) continue;
+    if (before.kind(ref) == LoopTree::NODE) return after.find(*node);
+    const std::string& name = var_name(before, ref);
+    TreeRef nearest;
+    for (TreeRef loop : after.path(after.find(*node))) {
+      if (var_name(after, loop) != name) continue;
+      if (!nearest || after.loop(loop).step >= before.loop(ref).step) nearest = loop;
+    }
+    if (nearest) return nearest;
+  }
+  return {};
+}
+
+// ---- the default ----------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A node's loops run in the order of the first node that reads it at its own index; what it folds comes last.
+void follow_consumer(IR& ir, NodeRef ref) {
+  const std::vector<VarRef> own = ir.iteration_vars(ref);
+  const std::vector<VarRef> folded = ir.folded_vars(ref);
+  const auto is_in = [](const std::vector<VarRef>& vars, VarRef var) {
+    return std::ranges::find(vars, var) != vars.end();
+  };
+  std::vector<LoopSpec> loops;
+  std::set<VarRef> placed;
+  const auto place = [&](VarRef var) {
+    if (placed.insert(var).second) loops.push_back({.var = var});
+  };
+  for (NodeRef reader : ir.consumers(ref)) {
+    for (const LoopSpec& loop : ir.node(reader).loops) {
+      const bool follows = is_in(own, loop.var) && !is_in(folded, loop.var) && ir.reads_in_step(reader, ref, loop.var);
+      if (follows) place(loop.var);
+    }
+    if (!loops.empty()) break;
+  }
+  std::ranges::for_each(own, place);
+  ir.set_loops(ref, std::move(loops));
+}
+
+// Picks nodes one by one: of those that are ready, the one that shares most of the loops that are open.
+class NodeOrder {
+ public:
+  explicit NodeOrder(const IR& ir) : ir_(ir), missing_(ir.nodes().size()) {
+    for (NodeRef ref : ir.order()) {
+      const std::set<NodeRef> inputs(ir.node(ref).inputs.begin(), ir.node(ref).inputs.end());
+      for (NodeRef input : inputs) missing_[ref.id] += ir.node(input).is_leaf() ? 0 : 1;
+      if (missing_[ref.id] == 0) ready_.push_back(ref);
+    }
+  }
+
+  std::vector<NodeRef> run() {
+    std::vector<NodeRef> order;
+    while (!ready_.empty()) {
+      auto best = ready_.begin();
+      for (auto next = ready_.begin() + 1; next != ready_.end(); ++next) {
+        if (shared_with_open(*next) > shared_with_open(*best)) best = next;
+      }
+      const NodeRef node = *best;
+      ready_.erase(best);
+      place(node);
+      order.push_back(node);
+    }
+    return order;
+  }
+
+ private:
+  struct Open {
+    VarRef var;
+    std::set<NodeRef> inside;
+  };
+
+  size_t shared_with_open(NodeRef ref) const {
+    const std::vector<LoopSpec>& loops = ir_.node(ref).loops;
+    size_t shared = 0;
+    while (shared < loops.size() && shared < open_.size() && may_enter(open_[shared], ref, loops[shared])) ++shared;
+    return shared;
+  }
+
+  bool may_enter(const Open& open, NodeRef ref, const LoopSpec& loop) const {
+    return open.var == loop.var && std::ranges::all_of(ir_.node(ref).inputs, [&](NodeRef input) {
+             return !open.inside.contains(input) || may_share_loop(ir_, ref, input, loop.var);
+           });
+  }
+
+  void place(NodeRef ref) {
+    open_.resize(shared_with_open(ref));
+    const std::vector<LoopSpec>& loops = ir_.node(ref).loops;
+    for (size_t i = open_.size(); i < loops.size(); ++i) open_.push_back({loops[i].var, {}});
+    for (Open& open : open_) open.inside.insert(ref);
+    for (NodeRef reader : ir_.consumers(ref)) {
+      if (--missing_[reader.id] == 0) ready_.insert(std::ranges::lower_bound(ready_, reader), reader);
+    }
+  }
+
+  const IR& ir_;
+  std::vector<int> missing_;  // by node: inputs that have not been placed
+  std::vector<NodeRef> ready_;
+  std::vector<Open> open_;
+};
+
+}  // namespace
+
+IR default_schedule(IR ir) {
+  const std::vector<NodeRef> order = ir.order();
+  for (auto ref = order.rbegin(); ref != order.rend(); ++ref) follow_consumer(ir, *ref);
+  ir.set_order(NodeOrder(ir).run());
+  return ir;
+}
+
+}  // namespace tenon::loops
