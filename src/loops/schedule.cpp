@@ -132,8 +132,8 @@ Result<LoopTree> fuse(const LoopTree& tree, TreeRef loop) {
                  [&](std::vector<LoopSpec>& loops) { loops[position_of(tree, loop)].fresh = false; });
     LoopTree result(std::move(ir));
     const NodeRef last = tree.nodes_below(before).back(), next = tree.nodes_below(loop).front();
-    if (result.depth(result.lca(result.find(last), result.find(next))) < tree.depth(loop) ||
-        !result.lca(result.find(last), result.find(next))) {
+    const TreeRef shared = result.lca(result.find(last), result.find(next));
+    if (!shared || result.depth(shared) < tree.depth(loop)) {
       fail("the loops over {} cannot be one: %{} needs what the first has made only at its end", name,
            tree.ir.node(next).name);
     }
