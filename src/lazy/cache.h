@@ -1,0 +1,20 @@
+// Compiled kernels, found by full equality of what was compiled.
+#pragma once
+
+#include "backends/backend.h"
+
+namespace tenon::lazy {
+
+struct Kernel {
+  loops::LoopTree tree;  // as it was compiled: of the first that asked, so names may be another's
+  std::unique_ptr<Compiled> compiled;
+};
+
+// The same kernel under names that say nothing: variables, sizes, lookups and nodes are numbered in order.
+loops::IR canonical(const loops::IR& ir);
+
+// The kernel of an IR, compiled when there is none that equals it. Safe from several threads; each kernel is compiled
+// once. Throws an Error where the backend cannot.
+std::shared_ptr<const Kernel> kernel_for(const loops::IR& ir, const std::string& backend);
+
+}  // namespace tenon::lazy

@@ -1,0 +1,46 @@
+#include "lazy/node.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "lazy/sizes.h"
+
+namespace tenon::lazy {
+namespace {
+
+std::atomic<uint64_t> next_number = 0;
+
+bool says_sizes(const Node& node) { return node.as<Input>() || !node.equations.empty() || !node.covers.empty(); }
+
+std::vector<const Node*> sources_of(const Node& node) {
+  const auto is_before = [](const Node* a, const Node* b) { return a->number < b->number; };
+  std::vector<const Node*> sources;
+  for (const NodePtr& input : node.inputs) {
+    std::vector<const Node*> merged;
+    std::ranges::set_union(sources, input->sources, std::back_inserter(merged), is_before);
+    sources = std::move(merged);
+  }
+  if (says_sizes(node)) sources.push_back(&node);
+  return sources;
+}
+
+}  // namespace
+
+NodePtr make_node(Node node) {
+  const auto made = std::make_shared<Node>(std::move(node));
+  made->number = next_number++;
+  made->sources = sources_of(*made);
+  const auto says_no_less = [&](const NodePtr& input) { return input->sources.size() == made->sources.size(); };
+  if (std::ranges::none_of(made->inputs, says_no_less)) solve_sizes(*made);
+  return made;
+}
+
+std::string list(const std::vector<Symbol>& dims) {
+  std::string text;
+  for (const Symbol& dim : dims) text += (text.empty() ? "" : ", ") + dim.name();
+  return "[" + text + "]";
+}
+
+std::string describe(const Node& node) { return fmt::format("{}{}", name_of(node.dtype), list(node.dims)); }
+
+}  // namespace tenon::lazy

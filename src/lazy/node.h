@@ -1,0 +1,85 @@
+// The graph behind lazy tensors. Nodes are immutable and shared; what they say about sizes is kept beside what they
+// compute, and solved over a whole graph (sizes.h).
+#pragma once
+
+#include <memory>
+#include <variant>
+
+#include "graph/tensor.h"
+#include "lazy/symbol.h"
+#include "loops/ir.h"
+
+namespace tenon::lazy {
+
+struct Node;
+using NodePtr = std::shared_ptr<const Node>;
+
+// The data of an input, under all names of its dimensions.
+struct Storage {
+  DType dtype;
+  tenon::Tensor data;
+};
+
+struct Input {
+  std::shared_ptr<Storage> storage;
+};
+struct Constant {
+  loops::Scalar value;
+};
+struct Index {  // an i64
+  Expr value;
+};
+struct Compute {
+  const OpDef* op;
+};
+struct Reduce {  // of the dimensions that the result lacks
+  const OpDef* op;
+};
+struct Piece {  // as in loops::Piece, but of an input by its position
+  size_t input;
+  std::vector<Expr> index;
+  std::vector<loops::Constraint> where;
+};
+struct Lookup {
+  symbolic::Symbol symbol;
+  size_t indices;
+  Expr bound;
+};
+struct View {
+  std::vector<Piece> pieces;
+  loops::Scalar fill;
+  std::vector<Lookup> lookups;
+};
+struct Alias {};  // of its input, with another order of dimensions, or with something said about sizes
+using Action = std::variant<Input, Constant, Index, Compute, Reduce, View, Alias>;
+
+// A dimension that is read at an expression, never outside. Of the sizes of both, the solver infers the last from the
+// others.
+struct Cover {
+  Symbol dim;
+  Expr index;
+};
+
+struct Node {
+  DType dtype;
+  std::vector<Symbol> dims;
+  Action action;
+  std::vector<NodePtr> inputs = {};
+  std::vector<symbolic::SymbolicEquation> equations = {};  // of sizes: a whole on the left, its parts on the right
+  std::vector<Cover> covers = {};
+  std::vector<const Node*> sources = {};  // this and those above that say something about sizes, in order of creation
+  uint64_t number = 0;                    // counts creations
+
+  template <class T>
+  const T* as() const {
+    return std::get_if<T>(&action);
+  }
+};
+
+// Adds what is known only then: the sources. Throws an Error when sizes contradict each other.
+NodePtr make_node(Node node);
+
+std::string list(const std::vector<Symbol>& dims);  // "[m, k]"
+std::string describe(const Node& node);             // "f32[m, k]"
+
+}  // namespace tenon::lazy

@@ -1,0 +1,210 @@
+#include "lazy/tensor.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "lazy/build.h"
+#include "lazy/cache.h"
+#include "lazy/lower.h"
+#include "lazy/sizes.h"
+
+namespace tenon::lazy {
+
+// How an expression is to be run.
+struct Plan {
+  std::optional<loops::IR> schedule;
+  std::string backend;  // empty: the default
+};
+
+namespace {
+
+struct DefaultBackend {
+  std::mutex mutex;
+  std::string name = "interpreter";
+};
+
+DefaultBackend& the_default() {
+  static DefaultBackend backend;
+  return backend;
+}
+
+const Input& input_of(const Tensor& tensor, std::string_view what) {
+  const auto* input = tensor.node()->as<Input>();
+  if (!input) fail("{} takes an input, but {} is computed", what, describe(*tensor.node()));
+  return *input;
+}
+
+void check_data(const Node& node, const tenon::Tensor& data) {
+  if (!data.defined()) fail("{} is bound to nothing", describe(node));
+  if (data.dtype() == node.dtype && data.shape().size() == node.dims.size()) return;
+  fail("{} cannot be bound to {}: their dtypes and ranks must be the same", describe(node), to_string(type_of(data)));
+}
+
+NodePtr input_node(DType dtype, Symbols dims, tenon::Tensor data) {
+  require_distinct(dims);
+  Node node{dtype, std::move(dims), Input{std::make_shared<Storage>(dtype, data)}};
+  if (data.defined()) check_data(node, data);
+  return make_node(std::move(node));
+}
+
+// Whether `a` and `b` may be the same; symbols may be anything.
+bool may_equal(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype && std::ranges::equal(a.shape, b.shape, [](const Expr& x, const Expr& y) {
+           return !x.is_constant() || !y.is_constant() || x == y;
+         });
+}
+
+void check_schedule(const loops::IR& schedule, const loops::IR& own) {
+  const auto check_slots = [&](const std::vector<loops::NodeRef>& given, const std::vector<loops::NodeRef>& wanted,
+                               std::string_view what) {
+    if (given.size() != wanted.size()) {
+      fail("the schedule is of another kernel: it has {} {}s, not {}", given.size(), what, wanted.size());
+    }
+    for (size_t slot = 0; slot < given.size(); ++slot) {
+      const TensorType type = schedule.type(given[slot]), expected = own.type(wanted[slot]);
+      if (may_equal(type, expected)) continue;
+      fail("the schedule is of another kernel: its {} {} is {}, not {}", what, slot, to_string(type),
+           to_string(expected));
+    }
+  };
+  check_slots(schedule.reads(), own.reads(), "input");
+  check_slots(schedule.writes(), own.writes(), "output");
+}
+
+// What runs: the schedule that was set, if it is still one of this kernel.
+loops::IR scheduled(Program program, const Plan& plan) {
+  if (!plan.schedule) return std::move(program.ir);
+  check_schedule(*plan.schedule, program.ir);
+  return *plan.schedule;
+}
+
+std::shared_ptr<const Kernel> kernel_of(Program program, const Plan& plan) {
+  return kernel_for(scheduled(std::move(program), plan), plan.backend.empty() ? default_backend() : plan.backend);
+}
+
+using Feeds = std::map<const Storage*, tenon::Tensor>;
+
+std::vector<tenon::Tensor> inputs_of(const Program& program, const Feeds& feeds) {
+  std::vector<tenon::Tensor> inputs;
+  for (size_t slot = 0; slot < program.inputs.size(); ++slot) {
+    const auto fed = feeds.find(program.inputs[slot].get());
+    inputs.push_back(fed == feeds.end() ? program.inputs[slot]->data : fed->second);
+    if (!inputs.back().defined())
+      fail("an input {} has no data: bind it", to_string(program.ir.type(program.ir.reads()[slot])));
+  }
+  return inputs;
+}
+
+// Where data came at the run: what the sizes must satisfy.
+void check_conditions(const Program& program, const std::vector<tenon::Tensor>& inputs) {
+  if (program.conditions.empty()) return;
+  std::vector<symbolic::Equation> equations;
+  for (size_t slot = 0; slot < inputs.size(); ++slot) {
+    const TensorType type = program.ir.type(program.ir.reads()[slot]);
+    for (int64_t dim = 0; dim < type.rank(); ++dim) {
+      equations.push_back({type.size(dim), inputs[slot].size(dim), fmt::format("dimension {} of input {}", dim, slot)});
+    }
+  }
+  const symbolic::Bindings sizes = solve(equations, program.ir.ranges()).value();
+  for (const auto& [expr, bound, origin] : program.conditions) {
+    const int64_t value = evaluate(expr, sizes), limit = evaluate(bound, sizes);
+    if (value < 0 || value >= limit) fail("{}: {} is {}, not from 0 to {}", origin, expr, value, limit - 1);
+  }
+}
+
+void require_sizes(const Program& program) {
+  std::set<symbolic::Symbol> said;
+  for (loops::NodeRef read : program.ir.reads()) {
+    for (const Expr& size : program.ir.type(read).shape) {
+      for (symbolic::Symbol symbol : symbols_of(size)) said.insert(symbol);
+    }
+  }
+  for (symbolic::Symbol symbol : program.ir.size_symbols()) {
+    if (!said.contains(symbol)) fail("nothing says what {} is: bind data over it, or use with_sizes", symbol.name());
+  }
+}
+
+}  // namespace
+
+// ---- inputs ---------------------------------------------------------------------------------------------------------
+
+Tensor::Tensor(NodePtr node) : node_(std::move(node)), plan_(std::make_shared<Plan>()) {}
+
+Tensor::Tensor(Symbols dims, DType dtype) : Tensor(input_node(dtype, std::move(dims), {})) {}
+
+Tensor::Tensor(tenon::Tensor data, Symbols dims) : Tensor(input_node(data.dtype(), std::move(dims), data)) {}
+
+void Tensor::bind(tenon::Tensor data) const {
+  const Input& input = input_of(*this, "bind");
+  check_data(*node_, data);
+  input.storage->data = std::move(data);
+}
+
+// ---- what it is -----------------------------------------------------------------------------------------------------
+
+const std::vector<Symbol>& Tensor::dims() const { return node_->dims; }
+
+DType Tensor::dtype() const { return node_->dtype; }
+
+Shape Tensor::shape() const {
+  const Sizes sizes = solve_sizes(*node_);
+  Shape shape;
+  for (const Symbol& dim : node_->dims) shape.push_back(sizes.of(dim));
+  return shape;
+}
+
+Expr Tensor::size(const Symbol& symbol) const { return solve_sizes(*node_).of(symbol); }
+
+// ---- compiling and running ------------------------------------------------------------------------------------------
+
+tenon::Tensor Tensor::data() const { return data({}); }
+
+tenon::Tensor Tensor::data(const std::vector<std::pair<Tensor, tenon::Tensor>>& feeds) const {
+  Feeds fed;
+  std::set<const Storage*> open;
+  for (const auto& [tensor, data] : feeds) {
+    const Input& input = input_of(tensor, "a feed");
+    check_data(*tensor.node(), data);
+    if (!fed.emplace(input.storage.get(), data).second) fail("{} is fed twice", describe(*tensor.node()));
+    open.insert(input.storage.get());
+  }
+  Program program = lower(node_, open);
+  const std::vector<tenon::Tensor> inputs = inputs_of(program, fed);
+  require_sizes(program);
+  check_conditions(program, inputs);
+  const std::shared_ptr<const Kernel> kernel = kernel_of(std::move(program), *plan_);
+  return run(*kernel->compiled, kernel->tree.ir, inputs).value()[0];
+}
+
+std::string Tensor::code() const { return kernel_of(lower(node_, {}), *plan_)->compiled->dump(); }
+
+loops::IR Tensor::ir() const { return scheduled(lower(node_, {}), *plan_); }
+
+loops::LoopTree Tensor::loop_tree() const { return loops::LoopTree(ir()); }
+
+const Tensor& Tensor::set(const loops::LoopTree& schedule) const { return set(schedule.ir); }
+
+const Tensor& Tensor::set(loops::IR schedule) const {
+  check_schedule(schedule, lower(node_, {}).ir);
+  plan_->schedule = std::move(schedule);
+  return *this;
+}
+
+const Tensor& Tensor::backend(std::string name) const {
+  find_backend(name).value();
+  plan_->backend = std::move(name);
+  return *this;
+}
+
+void set_default_backend(std::string name) {
+  find_backend(name).value();
+  const std::lock_guard lock(the_default().mutex);
+  the_default().name = std::move(name);
+}
+
+std::string default_backend() {
+  const std::lock_guard lock(the_default().mutex);
+  return the_default().name;
+}
+
+}  // namespace tenon::lazy

@@ -1,0 +1,392 @@
+#include "lazy/tensor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "backends/backend.h"
+#include "loops/schedule.h"
+#include "tests/graph/support_values.h"
+
+namespace tenon::test {
+namespace {
+
+using lazy::Symbol;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Tensor vector_of(const std::vector<double>& values, DType dtype = DType::kF32) {
+  Tensor tensor = Tensor::zeros(dtype, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) tensor.set_real(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+
+Tensor matrix_of(int64_t rows, const std::vector<double>& values) {
+  const Tensor flat = vector_of(values);
+  const int64_t columns = flat.numel() / rows;
+  return Tensor::borrow(DType::kF32, {rows, columns}, {columns, 1}, flat.data(), flat.owner());
+}
+
+template <class Body>
+std::string error_of(Body body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.diagnostic().message;
+  }
+  return "no error";
+}
+
+class LazyTensor : public testing::Test {
+ protected:
+  static std::vector<double> values(const lazy::Tensor& tensor) { return values_of(tensor.data()); }
+
+  Symbol m{"m"}, k{"k"}, n{"n"}, o{"o"};
+};
+
+// ---- names ----------------------------------------------------------------------------------------------------------
+
+TEST_F(LazyTensor, SymbolsOfOneNameAreTwoDimensions) {
+  const Symbol other("m");
+  const lazy::Tensor a(vector_of({1, 2}), m), b(vector_of({10, 20, 30}), other);
+  const lazy::Tensor c = a * b;
+  EXPECT_EQ(c.data().shape(), (Sizes{2, 3}));
+  EXPECT_THAT(values(c), ElementsAre(10, 20, 30, 20, 40, 60));
+  EXPECT_EQ(c.ir().vars()[0].name, "m");
+  EXPECT_EQ(c.ir().vars()[1].name, "m_1");
+}
+
+TEST_F(LazyTensor, NamesDoNotMeetSizesOrEachOther) {
+  const Symbol sneaky("m_size"), another("m_1"), twin("m");
+  const lazy::Tensor a(m), b(sneaky), c(another), d(twin);
+  const lazy::Tensor sum = a + b + c + d;
+  const auto feed = [](double x) { return vector_of({x, x}); };
+  const Tensor result = sum.data({{a, feed(1)}, {b, feed(2)}, {c, feed(3)}, {d, feed(4)}});
+  EXPECT_EQ(result.shape(), (Sizes{2, 2, 2, 2}));
+  EXPECT_EQ(result.real(7), 10);
+}
+
+TEST_F(LazyTensor, BroadcastsByName) {
+  const lazy::Tensor a(vector_of({1, 2}), m), b(vector_of({10, 20, 30}), n);
+  EXPECT_THAT(values(b + a), ElementsAre(11, 12, 21, 22, 31, 32));
+  EXPECT_THAT(values((a + b).sum(m)), ElementsAre(23, 43, 63));
+}
+
+TEST_F(LazyTensor, RenamedInputsShareTheirData) {
+  const lazy::Tensor a(matrix_of(2, {1, 2, 3, 4}), {m, k});
+  const lazy::Tensor gram = (a * a.to({n, k})).sum(k);
+  EXPECT_THAT(values(gram), ElementsAre(5, 11, 11, 25));
+  a.bind(matrix_of(1, {3, 4}));
+  EXPECT_THAT(values(gram), ElementsAre(25));
+}
+
+TEST_F(LazyTensor, RenamesWhatIsComputed) {
+  const lazy::Tensor a(vector_of({1, 2, 3}), m);
+  const lazy::Tensor sums = a + 1;
+  EXPECT_THAT(values((sums * sums.to(n)).sum(n)), ElementsAre(18, 27, 36));
+}
+
+TEST_F(LazyTensor, TransposesOnlyTheOrder) {
+  const lazy::Tensor a(matrix_of(2, {1, 2, 3, 4, 5, 6}), {m, k});
+  const lazy::Tensor turned = a.transpose({k, m});
+  EXPECT_THAT(values(turned + 0), ElementsAre(1, 4, 2, 5, 3, 6));
+  EXPECT_THAT(values(turned[{2, o}]), ElementsAre(3, 6));
+  EXPECT_THAT(values(a + turned), ElementsAre(2, 4, 6, 8, 10, 12));
+}
+
+// ---- sizes ----------------------------------------------------------------------------------------------------------
+
+TEST_F(LazyTensor, StaySymbolicUntilDataComes) {
+  lazy::Tensor a({m, k}), b({k, n});
+  const lazy::Tensor c = (a * b).sum(k);
+  EXPECT_EQ(c.shape(), (Shape{m.size(), n.size()}));
+  EXPECT_THAT(c.code(), HasSubstr("for m in m_size"));
+  a.bind(matrix_of(1, {1, 2}));
+  b.bind(matrix_of(2, {3, 4, 5, 6}));
+  EXPECT_EQ(c.shape(), (Shape{1, 2}));
+  EXPECT_THAT(values(c), ElementsAre(13, 16));
+  EXPECT_THAT(c.code(), HasSubstr("for m in 1"));
+}
+
+TEST_F(LazyTensor, OneKernelServesAllSizesOfFeeds) {
+  lazy::clear_cache();
+  const lazy::Tensor x(m), w(vector_of({1, 1, 1}), k);
+  const lazy::Tensor c = (x[{2 * o + k}] * w).sum(k);
+  EXPECT_THAT(values_of(c.data({{x, vector_of({1, 2, 3, 4, 5})}})), ElementsAre(6, 12));
+  EXPECT_THAT(values_of(c.data({{x, vector_of({1, 2, 3, 4, 5, 6, 7, 8})}})), ElementsAre(6, 12, 18));
+  EXPECT_EQ(lazy::cache_size(), 1);
+}
+
+TEST_F(LazyTensor, FedSizesAreChecked) {
+  const lazy::Tensor x(m);
+  const lazy::Tensor c = x[{o + 2}].with_sizes({{o, 4}});
+  EXPECT_THAT(values_of(c.data({{x, vector_of({1, 2, 3, 4, 5, 6})}})), ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(error_of([&] { c.data({{x, vector_of({1, 2, 3, 4, 5})}}); }),
+              HasSubstr("the index o + 2 of m: 5 is 5, not from 0 to 4"));
+}
+
+TEST_F(LazyTensor, FlattensAndSplitsUnknownSizes) {
+  const lazy::Tensor x({m, n});
+  const lazy::Tensor turned = x.flatten({n, m}, o).split(o, {k, Symbol("rest")}, 2);
+  const Tensor result = turned.data({{x, matrix_of(2, {1, 2, 3, 4, 5, 6})}});
+  EXPECT_EQ(result.shape(), (Sizes{3, 2}));
+  EXPECT_THAT(values_of(result), ElementsAre(1, 4, 2, 5, 3, 6));
+}
+
+TEST_F(LazyTensor, WhatSizesMustSatisfyIsCheckedWithTheData) {
+  const lazy::Tensor x({m, n}), y(k);
+  const lazy::Tensor halves = x.flatten({m, n}, o).split(o, {Symbol("half"), Symbol("rest")}, 2);
+  EXPECT_THAT(error_of([&] { halves.data({{x, matrix_of(3, {1, 2, 3})}}); }),
+              HasSubstr("o of f32[o] split into [half, rest]: m_size*n_size % 2 is 1, not from 0 to 0"));
+  const lazy::Tensor sum = x.flatten({m, n}, o).to(k) + y;
+  EXPECT_THAT(values_of(sum.data({{x, matrix_of(1, {1, 2})}, {y, vector_of({3, 4})}})), ElementsAre(4, 6));
+  EXPECT_NE(error_of([&] { sum.data({{x, matrix_of(1, {1, 2})}, {y, vector_of({3, 4, 5})}}); }), "no error");
+}
+
+TEST_F(LazyTensor, TheSmallestLimitIsTheSize) {
+  const lazy::Tensor x(vector_of({1, 2, 3, 4, 5, 6, 7, 8}), m), w(vector_of({1, 1}), k), y(vector_of({10, 20, 30}), n);
+  EXPECT_THAT(values((x[{o + k}] * w).sum(k) + y[{o}]), ElementsAre(13, 25, 37));
+  EXPECT_THAT(values(y[{o}] + (x[{o + k}] * w).sum(k)), ElementsAre(13, 25, 37));
+}
+
+TEST_F(LazyTensor, EmptyDimensions) {
+  const lazy::Tensor x(Tensor::zeros(DType::kF32, {0, 3}), {m, n});
+  EXPECT_EQ(x.flatten({n, m}, o).data().shape(), Sizes{0});
+  EXPECT_EQ((x[{o, n}].data().shape()), (Sizes{0, 3}));
+  EXPECT_THAT(values(x.sum(m)), ElementsAre(0, 0, 0));
+  EXPECT_THAT(values(x.max(m)), ElementsAre(-INFINITY, -INFINITY, -INFINITY));
+  EXPECT_THAT(values(x.pad(m, 1, 0, 7)), ElementsAre(7, 7, 7));
+}
+
+TEST_F(LazyTensor, ContradictionsAreErrorsAtTheCall) {
+  const lazy::Tensor a(vector_of({1, 2, 3}), m), b(vector_of({1, 2, 3, 4}), m);
+  EXPECT_EQ(
+      error_of([&] { a* b; }),
+      "m has the size 3 from dimension 0 of the data f32[3] over [m], and the size 4 from dimension 0 of the data "
+      "f32[4] over [m]");
+  EXPECT_THAT(error_of([&] { (a.sum() + b.sum()); }), HasSubstr("m has the size 3 from"));
+  EXPECT_THAT(error_of([&] { a.with_sizes({{m, 4}}); }), HasSubstr("the size 4 from with_sizes of f32[m]"));
+  EXPECT_THAT(error_of([&] { a.split(m, {n, k}, 2); }), HasSubstr("has no solution for the size of n"));
+  EXPECT_THAT(error_of([&] { a.pad(m, -2, -2); }), HasSubstr("the size of m would be -1"));
+}
+
+TEST_F(LazyTensor, LateContradictionsAreErrorsWhenCompiled) {
+  const lazy::Tensor a(m), b(m);
+  const lazy::Tensor c = a + b;
+  a.bind(vector_of({1, 2, 3}));
+  b.bind(vector_of({1, 2, 3, 4}));
+  EXPECT_THAT(error_of([&] { c.data(); }), HasSubstr("m has the size 3 from"));
+}
+
+TEST_F(LazyTensor, IndicesOutsideAreErrorsAtTheCall) {
+  const lazy::Tensor a(vector_of({1, 2, 3}), m);
+  EXPECT_EQ(error_of([&] { a[{m + 1}]; }),
+            "the index m + 1 of m reaches 3, outside of its size 3, with m of size 3: pad it, read it with at(), or "
+            "use smaller sizes");
+  EXPECT_THAT(error_of([&] { a[{o - 1}]; }), HasSubstr("the index o - 1 of m reaches -1"));
+  EXPECT_THAT(error_of([&] { a[{3}]; }), HasSubstr("reaches 3, outside of its size 3"));
+  EXPECT_THAT(values(a.at({o - 1}, 9).with_sizes({{o, 5}})), ElementsAre(9, 1, 2, 3, 9));
+}
+
+TEST_F(LazyTensor, UnknownSizesAreErrors) {
+  const lazy::Tensor a(vector_of({1, 2, 3}), m);
+  EXPECT_EQ(error_of([&] { a.at({o - 1}).data(); }),
+            "nothing says what o_size is: bind data over it, or use with_sizes");
+  EXPECT_THAT(error_of([&] { (lazy::Tensor(n) + a).data(); }), HasSubstr("an input f32[n_size] has no data: bind it"));
+}
+
+TEST_F(LazyTensor, GatheredIndicesAreChecked) {
+  const lazy::Tensor x(vector_of({1, 2, 3}), m);
+  const lazy::Tensor good(vector_of({2, 0}, DType::kI32), n), narrow(vector_of({1, 2}, DType::kI8), n);
+  const lazy::Tensor bad(vector_of({0, 3}, DType::kI64), n);
+  EXPECT_THAT(values(x[{good}]), ElementsAre(3, 1));
+  EXPECT_THAT(values(x[{narrow}] + x[{good}]), ElementsAre(5, 4));
+  EXPECT_THAT(error_of([&] { x[{bad}].data(); }), HasSubstr("index 3 is out of range for a size of 3"));
+  EXPECT_THAT(error_of([&] { x[{x}]; }), HasSubstr("indices are f32[m], not integers"));
+}
+
+// ---- dtypes ---------------------------------------------------------------------------------------------------------
+
+TEST_F(LazyTensor, PromotesAsPyTorchDoes) {
+  const auto of = [&](DType dtype) { return lazy::Tensor(vector_of({1, 2}, dtype), m); };
+  EXPECT_EQ((of(DType::kI32) + of(DType::kF16)).dtype(), DType::kF16);
+  EXPECT_EQ((of(DType::kBF16) * of(DType::kF16)).dtype(), DType::kF32);
+  EXPECT_EQ((of(DType::kI32) / of(DType::kI32)).dtype(), DType::kF32);
+  EXPECT_EQ((of(DType::kI8) + 1).dtype(), DType::kI8);
+  EXPECT_EQ((of(DType::kI8) + 1.5).dtype(), DType::kF32);
+  EXPECT_EQ((of(DType::kF64) + 1.5).dtype(), DType::kF64);
+  EXPECT_EQ((of(DType::kBool) + 1).dtype(), DType::kI64);
+  EXPECT_EQ((of(DType::kF16) < 1).dtype(), DType::kBool);
+  EXPECT_EQ(of(DType::kI32).sum().dtype(), DType::kI64);
+  EXPECT_EQ(of(DType::kBF16).sum().dtype(), DType::kBF16);
+  EXPECT_EQ(where(of(DType::kF32) > 1, of(DType::kI32), 0).dtype(), DType::kI32);
+  EXPECT_EQ(of(DType::kF32).cast(DType::kU8).dtype(), DType::kU8);
+}
+
+TEST_F(LazyTensor, ComputesMixedDtypes) {
+  const lazy::Tensor halves(vector_of({1.5, 2048}, DType::kF16), m), integers(vector_of({3, 4}, DType::kI32), m);
+  EXPECT_THAT(values(halves + integers), ElementsAre(4.5, 2052));
+  EXPECT_THAT(values(halves + 1), ElementsAre(2.5, 2048));  // rounded to f16
+  EXPECT_THAT(values(integers / 2), ElementsAre(1.5, 2));
+  EXPECT_THAT(values(lazy::Tensor(vector_of({1}, DType::kF64), m) * 0.1), ElementsAre(0.1));
+  EXPECT_THAT(values(where(halves > integers, halves, integers)), ElementsAre(3, 2048));
+  EXPECT_THAT(error_of([&] { lazy::Tensor(vector_of({1}, DType::kU8), m) + 300; }), HasSubstr("300 does not fit u8"));
+}
+
+TEST_F(LazyTensor, AppliesEveryElementwiseOpByName) {
+  for (const OpDef* op : op_table()) {
+    if (!std::holds_alternative<Elementwise>(op->semantics.get()) || op->attr_named("dtype")) continue;
+    std::vector<lazy::Operand> operands;
+    for (const OperandDef& operand : op->operands.get()) {
+      const DType dtype = operand.dtypes.contains(DType::kF32)   ? DType::kF32
+                          : operand.dtypes.contains(DType::kI64) ? DType::kI64
+                                                                 : DType::kBool;
+      operands.emplace_back(lazy::Tensor(vector_of({0, 1}, dtype), m));
+    }
+    EXPECT_EQ(lazy::apply(op->name.get(), operands).data().shape(), Sizes{2}) << op->name.get();
+  }
+  EXPECT_THAT(error_of([&] { lazy::apply("expp", {1.0}); }), HasSubstr("did you mean"));
+  EXPECT_THAT(error_of([&] { lazy::apply("softmax", {1.0}); }), HasSubstr("not a function of single elements"));
+  EXPECT_THAT(error_of([&] { lazy::apply("exp", {1.0, 2.0}); }), HasSubstr("exp takes 1 operands, got 2"));
+}
+
+// ---- mistakes -------------------------------------------------------------------------------------------------------
+
+TEST_F(LazyTensor, MistakesSayWhatTheyAre) {
+  const lazy::Tensor a({m, k});
+  EXPECT_EQ(error_of([&] { lazy::Tensor({m, m}); }),
+            "m is there twice in [m, m]: each dimension needs a Symbol of its own");
+  EXPECT_EQ(error_of([&] { a.sum(n); }), "f32[m, k] has no dimension n");
+  EXPECT_EQ(error_of([&] { a.bind(vector_of({1})); }),
+            "f32[m, k] cannot be bound to f32[1]: their dtypes and ranks must be the same");
+  EXPECT_EQ(error_of([&] { (a + 1).bind(vector_of({1})); }), "bind takes an input, but f32[m, k] is computed");
+  EXPECT_EQ(error_of([&] { a[{m}]; }), "f32[m, k] has 2 dimensions, got 1 indices");
+  EXPECT_EQ(error_of([&] { a.to(n); }), "f32[m, k] has 2 dimensions, got 1 new ones: [n]");
+  EXPECT_EQ(error_of([&] { a.transpose(m); }), "[m] is no order of all dimensions of f32[m, k]");
+  EXPECT_THAT(error_of([&] { a.backend("interpretre"); }), HasSubstr("there is no backend 'interpretre'"));
+  EXPECT_THAT(error_of([&] { a[{Expr(symbolic::Symbol("x")), k}]; }), HasSubstr("x in the index x is no lazy::Symbol"));
+  EXPECT_THAT(error_of([&] { a.set((a + a.to({n, o})).ir()); }), HasSubstr("it has 2 inputs, not 1"));
+}
+
+// ---- the cache ------------------------------------------------------------------------------------------------------
+
+struct Counting : Backend {
+  Counting() : Backend("counting") {}
+  int hardware_requirement() const override { return kCpu; }
+  std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
+    ++compilations;
+    return find_backend("interpreter").value()->compile(tree).value();
+  }
+  mutable std::atomic<int> compilations = 0;
+};
+
+class LazyCache : public LazyTensor {
+ protected:
+  void SetUp() override {
+    lazy::clear_cache();
+    register_backend(counting_);
+    lazy::set_default_backend("counting");
+  }
+  void TearDown() override {
+    lazy::set_default_backend("interpreter");
+    unregister_backend("counting");
+  }
+  // How many kernels it compiled.
+  int compiles(const lazy::Tensor& tensor) const {
+    const int before = counting_->compilations;
+    tensor.data();
+    return counting_->compilations - before;
+  }
+
+  std::shared_ptr<Counting> counting_ = std::make_shared<Counting>();
+  lazy::Tensor a_{vector_of({1, 2}), m}, b_{vector_of({3, 4}), m};
+};
+
+TEST_F(LazyCache, EqualGraphsShareAKernel) {
+  EXPECT_EQ(compiles(a_ + b_), 1);
+  EXPECT_EQ(compiles(a_ + b_), 0);
+  EXPECT_EQ(compiles(b_ + a_), 0);
+  const Symbol other("other");
+  EXPECT_EQ(compiles(lazy::Tensor(vector_of({5, 6}), other) + lazy::Tensor(vector_of({7, 8}), other)), 0);
+  EXPECT_EQ(lazy::cache_size(), 1);
+}
+
+TEST_F(LazyCache, WhatIsSharedIsPartOfTheKey) {
+  EXPECT_EQ(compiles(a_ + b_), 1);
+  EXPECT_EQ(compiles(a_ + a_), 1);
+  EXPECT_EQ(compiles(b_ + b_), 0);
+  const lazy::Tensor square(matrix_of(2, {1, 2, 3, 4}), {m, k});
+  EXPECT_EQ(compiles(square[{m, k}] + square[{k, m}]), 1);
+  EXPECT_EQ(compiles(square[{m, k}] + square[{m, k}]), 1);
+}
+
+TEST_F(LazyCache, WhichDimensionsAreOneIsPartOfTheKey) {
+  const lazy::Tensor other(vector_of({3, 4}), n);
+  EXPECT_EQ(compiles((a_ * b_).sum()), 1);
+  EXPECT_EQ(compiles((a_ * other).sum()), 1);
+}
+
+TEST_F(LazyCache, ConstantsSizesDtypesAndSchedulesArePartOfTheKey) {
+  EXPECT_EQ(compiles(a_ * 0.0), 1);
+  EXPECT_EQ(compiles(a_ * -0.0), 1);
+  EXPECT_EQ(compiles(b_ * 0.0), 0);
+  EXPECT_EQ(compiles(lazy::Tensor(vector_of({1, 2, 3}), m) * 0.0), 1);
+  EXPECT_EQ(compiles(lazy::Tensor(vector_of({1, 2}, DType::kF64), m) * 0.0), 1);
+  EXPECT_EQ(compiles(-a_), 1);
+  EXPECT_EQ(compiles(exp(a_)), 1);
+  const lazy::Tensor negated = -b_;
+  negated.set(split(negated.loop_tree(), {0}, 2).value());
+  EXPECT_EQ(compiles(negated), 1);
+  EXPECT_EQ(compiles(negated), 0);
+}
+
+TEST_F(LazyCache, TheBackendIsPartOfTheKey) {
+  EXPECT_EQ(compiles(-a_), 1);
+  (-a_).backend("interpreter").data();
+  EXPECT_EQ(lazy::cache_size(), 2);
+  EXPECT_EQ(compiles(-a_), 0);
+  unregister_backend("counting");
+  counting_ = std::make_shared<Counting>();
+  register_backend(counting_);
+  EXPECT_EQ(compiles(-a_), 1) << "another backend has the name";
+}
+
+TEST_F(LazyCache, ThreadsCompileOnce) {
+  std::vector<std::jthread> threads;
+  std::atomic<int> wrong = 0;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int round = 0; round < 50; ++round) {
+        const lazy::Tensor c = a_ * b_ + round % 5;
+        if (values(c)[0] != 3 + round % 5) ++wrong;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(counting_->compilations, 5);
+  EXPECT_EQ(lazy::cache_size(), 5);
+}
+
+struct Failing : Backend {
+  Failing() : Backend("failing") {}
+  int hardware_requirement() const override { return kCpu; }
+  std::unique_ptr<Compiled> compile_impl(const loops::LoopTree&) const override { fail("not today"); }
+};
+
+TEST_F(LazyCache, FailuresAreNotKept) {
+  register_backend(std::make_shared<Failing>());
+  const lazy::Tensor c = -a_;
+  c.backend("failing");
+  EXPECT_EQ(error_of([&] { c.data(); }), "not today");
+  EXPECT_EQ(lazy::cache_size(), 0);
+  unregister_backend("failing");
+  EXPECT_THAT(error_of([&] { c.data(); }), HasSubstr("there is no backend 'failing'"));
+}
+
+}  // namespace
+}  // namespace tenon::test
