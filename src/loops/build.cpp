@@ -206,7 +206,8 @@ class NodeCheck {
     for (NodeRef input : node_.inputs) {
       check(input.id < ir_.nodes().size(), "node {} does not exist", input.id);
       const Node& read = ir_.node(input);
-      if (read.as<Write>()) fail("%{} reads the output %{}: read %{}", node_.name, read.name, ir_.node(read.inputs[0]).name);
+      if (read.as<Write>())
+        fail("%{} reads the output %{}: read %{}", node_.name, read.name, ir_.node(read.inputs[0]).name);
     }
     std::visit([&](const auto& action) { check_action(action); }, node_.action);
   }
@@ -338,8 +339,8 @@ class NodeCheck {
       check_symbols(index[i], lookups);
       const Constraint needed{index[i], ir_.var(of.vars[i]).size};
       if (std::ranges::find(where, needed) != where.end() || is_within(needed, lookups)) continue;
-      fail("%{} {} %{} at {}, which may be outside of {}: add the constraint `{} in {}`", node_.name,
-           node_.as<Scatter>() ? "writes" : "reads", of.name, index[i], needed.bound, index[i], needed.bound);
+      fail("%{} {} at {}, which may be outside of {}: add the constraint `{} in {}`", node_.name,
+           node_.as<Scatter>() ? "writes" : "reads %" + of.name, index[i], needed.bound, index[i], needed.bound);
     }
   }
 
