@@ -26,6 +26,11 @@ void bind_graph(nb::module_& module);
 void bind_sample(nb::module_& module);
 void bind_autodiff(nb::module_& module);
 void bind_passes(nb::module_& module);
+void bind_loops(nb::module_& module);
+void bind_loop_tree(nb::module_& module);
+void bind_compiler(nb::module_& module);
+void bind_backend(nb::module_& module);
+void bind_lazy(nb::module_& module);
 
 // ---- text, places
 // ----------------------------------------------------------------------------------------------------
@@ -45,7 +50,7 @@ nb::object to_python(const Expr& expr);  // an int where it is constant
 nb::tuple to_python_shape(std::span<const Expr> shape);
 nb::object to_python(const Attr& attr);
 
-Expr expr_from(nb::handle object);        // an int, a tenon.Expr, or a text like "2*N"
+Expr expr_from(nb::handle object);        // an int, a tenon.Expr, a tenon.loops.Symbol, or a text like "2*N"
 DType dtype_from(nb::handle object);      // "f32", torch.float32, numpy.float32
 TensorType type_from(nb::handle object);  // "f32[N, 784]", or ("f32", [N, 784])
 Attr attr_from(const OpDef& op, const AttrDef& def, nb::handle object);

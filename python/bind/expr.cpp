@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.h"
+#include "lazy/symbol.h"
 
 namespace tenon::python {
 namespace {
@@ -106,6 +107,7 @@ void bind_method(nb::class_<Expr>& type, const char* name, const char* doc) {
 
 Expr expr_from(nb::handle object) {
   if (nb::isinstance<Expr>(object)) return nb::cast<Expr>(object);
+  if (nb::isinstance<lazy::Symbol>(object)) return nb::cast<lazy::Symbol>(object);
   if (nb::isinstance<nb::str>(object)) {
     const auto text = nb::cast<std::string>(object);
     const Result<Expr> expr = symbolic::parse(text);

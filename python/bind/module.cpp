@@ -14,4 +14,9 @@ NB_MODULE(_tenon, module) {
   bind_sample(module);
   bind_autodiff(module);
   bind_passes(module);
+  bind_loops(module);
+  bind_loop_tree(module);
+  bind_compiler(module);
+  bind_backend(module);
+  bind_lazy(module);
 }

@@ -1,0 +1,182 @@
+"""Tensors over named dimensions, straight to loops; and the loops themselves: kernels, trees, schedules, backends.
+
+    import tenon.loops as tl
+
+    s = tl.SymbolGenerator()
+    a = tl.Tensor(x).to(s.m, s.k)
+    b = tl.Tensor(y).to(s.k, s.n)
+    c = (a * b).sum(s.k)
+    c.numpy()
+
+Nothing is computed before it is asked for. c.loop_tree shows the loops that do it; each edit of a tree gives another
+tree, and c.set(tree) runs that one instead.
+"""
+
+from tenon._tenon import (
+    IR,
+    Access,
+    Allocation,
+    Compiler,
+    Kernel,
+    Loop,
+    LoopSpec,
+    LoopTree,
+    Symbol,
+    annotate,
+    apply,
+    backends,
+    bytes,
+    cache_size,
+    clear_cache,
+    compile,
+    concat,
+    copy_input,
+    default_backend,
+    default_schedule,
+    delete_copy,
+    flops,
+    fuse,
+    index,
+    is_available,
+    is_parallel,
+    map_ref,
+    merge,
+    register_backend,
+    reorder,
+    set_default_backend,
+    split,
+    split_node,
+    swap_loops,
+    swap_nodes,
+    unfuse,
+    unregister_backend,
+)
+from tenon._tenon import KernelNode as Node
+from tenon._tenon import LazyTensor as Tensor
+
+__all__ = [
+    "IR",
+    "Access",
+    "Allocation",
+    "Backend",
+    "Compiler",
+    "Kernel",
+    "Loop",
+    "LoopSpec",
+    "LoopTree",
+    "Node",
+    "Symbol",
+    "SymbolGenerator",
+    "Tensor",
+    "abs",
+    "annotate",
+    "apply",
+    "backends",
+    "bytes",
+    "cache_size",
+    "clear_cache",
+    "compile",
+    "concat",
+    "copy_input",
+    "default_backend",
+    "default_schedule",
+    "delete_copy",
+    "exp",
+    "flops",
+    "fuse",
+    "index",
+    "is_available",
+    "is_parallel",
+    "log",
+    "map_ref",
+    "maximum",
+    "merge",
+    "minimum",
+    "register_backend",
+    "reorder",
+    "set_default_backend",
+    "split",
+    "split_node",
+    "sqrt",
+    "swap_loops",
+    "swap_nodes",
+    "tanh",
+    "unfuse",
+    "unregister_backend",
+    "where",
+]
+
+
+class SymbolGenerator:
+    """Symbols by name, made when they are first used: s.m is the same dimension each time."""
+
+    def __getattr__(self, name: str) -> Symbol:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        symbol = Symbol(name)
+        setattr(self, name, symbol)
+        return symbol
+
+
+class Backend:
+    """What turns a LoopTree into something that runs. Derive from it, and register an instance:
+
+        class Mine(tl.Backend):
+            name = "mine"
+
+            def compile(self, tree):
+                return MyKernel(tree)
+
+        tl.register_backend(Mine())
+
+    A kernel is an object with run(memory): the kernel's inputs by slot, then its outputs by slot, as NumPy arrays (of
+    bf16, which NumPy lacks, as tenon.Tensors), valid for as long as it runs. run writes to the outputs. The kernel may
+    have dump(), which gives its code as text.
+    """
+
+    name: str
+    hardware_requirement: int = 0  # bits of what the machine must have; 0 is any CPU
+
+    def compile(self, tree: LoopTree) -> object:
+        raise NotImplementedError(f"backend {self.name} has no compile(tree)")
+
+
+def exp(x: Tensor | float) -> Tensor:
+    return apply("exp", x)
+
+
+def log(x: Tensor | float) -> Tensor:
+    return apply("log", x)
+
+
+def sqrt(x: Tensor | float) -> Tensor:
+    return apply("sqrt", x)
+
+
+def abs(x: Tensor | float) -> Tensor:
+    return apply("abs", x)
+
+
+def tanh(x: Tensor | float) -> Tensor:
+    return apply("tanh", x)
+
+
+def maximum(a: Tensor | float, b: Tensor | float) -> Tensor:
+    return apply("maximum", a, b)
+
+
+def minimum(a: Tensor | float, b: Tensor | float) -> Tensor:
+    return apply("minimum", a, b)
+
+
+def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
+    return apply("where", condition, a, b)
+
+
+# In messages and in help() they are tenon.loops.Tensor, not tenon._tenon.LazyTensor.
+for _name in __all__:
+    _object = globals()[_name]
+    if isinstance(_object, type):
+        _object.__module__ = "tenon.loops"
+        _object.__name__ = _object.__qualname__ = _name
+del _name, _object
