@@ -65,10 +65,18 @@ std::vector<lazy::Coordinate> coordinates_from(nb::handle index) {
   return coordinates;
 }
 
-LazyTensor apply(const std::string& op, const nb::args& args) {
+LazyTensor apply(const std::string& name, const nb::args& args, const nb::kwargs& named) {
+  const OpDef& op = op_named(name);
   std::vector<lazy::Operand> operands;
   for (const nb::handle arg : args) operands.push_back(operand_from(arg));
-  return lazy::apply(op, operands);
+  NamedAttrs attrs;
+  for (const auto& [key, value] : named) {
+    const auto attr = nb::cast<std::string>(key);
+    const AttrDef* def = op.attr_named(attr);
+    if (!def) fail("{} has no attribute {}", name, attr);
+    attrs.emplace_back(attr, attr_from(op, *def, value));
+  }
+  return lazy::apply(name, operands, std::move(attrs));
 }
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
@@ -368,9 +376,10 @@ void bind_lazy(nb::module_& module) {
   bind_views(type);
   bind_reductions(type);
   bind_running(type);
-  module.def("apply", apply, nb::arg("op"), nb::arg("operands"),
-             nb::sig("def apply(op: str, *operands: LazyTensor | float) -> LazyTensor"),
-             "Any op of the table that is a function of single elements, by name.");
+  module.def("apply", apply, nb::arg("op"), nb::arg("operands"), nb::arg("attrs"),
+             nb::sig("def apply(op: str, *operands: LazyTensor | float, **attrs: Any) -> LazyTensor"),
+             "Any op of the table that is a function of single elements, by name: apply('leaky_relu', x, "
+             "negative_slope=0.1).");
   module.def(
       "index", [](nb::handle value) { return lazy::index(expr_from(value)); }, nb::arg("value"),
       nb::sig("def index(value: Expr | Symbol | int) -> LazyTensor"),

@@ -1,8 +1,10 @@
 // Arithmetic and reductions: dtypes, and the casts between them.
 #include <algorithm>
 
+#include "graph/graph.h"
 #include "lazy/build.h"
 #include "lazy/tensor.h"
+#include "passes/passes.h"
 
 namespace tenon::lazy {
 namespace {
@@ -15,17 +17,11 @@ DType dtype_beside(const Operand& number, DType dtype) {
   return dtype == DType::kBool ? number.natural() : dtype;
 }
 
-const Elementwise& semantics_of(const OpDef& op) {
-  const auto* elementwise = std::get_if<Elementwise>(&op.semantics.get());
-  if (!elementwise) fail("{} is not a function of single elements: write it with those that are", op.name.get());
-  if (op.attr_named("dtype")) fail("{} needs a dtype: use the function cast", op.name.get());
-  return *elementwise;
-}
-
 // What dtypes promote to depends on ranks only as far as they are 0.
 TensorType type_beside(const Operand& operand, DType others) {
   if (!operand.tensor()) return {dtype_beside(operand, others), {}};
-  return {operand.tensor()->dtype, operand.tensor()->dims.empty() ? Shape() : Shape{1}};
+  return {operand.tensor()->dtype,
+          operand.tensor()->dims.empty() ? Shape() : Shape{symbolic::Symbol("rows"), symbolic::Symbol("columns")}};
 }
 
 // The dtype that the tensors among the operands promote to; of numbers alone, their own.
@@ -76,31 +72,85 @@ DType promoted_dtype(std::span<const Operand> operands) {
   return result_dtype(types);
 }
 
-Tensor apply(std::string_view name, const std::vector<Operand>& operands) {
-  const OpDef& op = op_named(name);
-  const Elementwise& semantics = semantics_of(op);
-  const size_t first = semantics.compute == tenon::Compute::kSelect ? 1 : 0;
-  if (operands.size() != op.operands.get().size()) {
-    fail("{} takes {} operands, got {}", name, op.operands.get().size(), operands.size());
-  }
-  const DType tensors = dtype_of_tensors(std::span(operands).subspan(first));
-  std::vector<TensorType> types;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    types.push_back(type_beside(operands[i], i < first ? operands[i].natural() : tensors));
-  }
-  std::vector<const TensorType*> pointers;
-  for (const TensorType& type : types) pointers.push_back(&type);
-  const std::vector<Attr> attrs = complete_attrs(op, {});
-  const DType result = infer(op, pointers, attrs)[0].dtype;
-  const DType promoted = compute_dtype(semantics, OpView(op, pointers, attrs));
-  std::vector<NodePtr> inputs;
-  for (size_t i = 0; i < operands.size(); ++i) {
-    inputs.push_back(operand_as(operands[i], i < first ? DType::kBool : wide(promoted)));
+namespace {
+
+bool is_cast(const OpDef& op) { return op.attr_named("dtype") != nullptr; }
+
+// An op in the dtype that its operands promote to; f16 and bf16 in f32.
+NodePtr compute(const OpDef& op, std::vector<NodePtr> inputs, DType promoted, DType result) {
+  const bool selects = std::get<Elementwise>(op.semantics.get()).compute == tenon::Compute::kSelect;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = cast_to(inputs[i], selects && i == 0 ? DType::kBool : wide(promoted));
   }
   // What computes in f32 for f16 gives f32; what gives a dtype of its own (a comparison: bool) gives that.
   const DType computed = result == promoted ? wide(promoted) : result;
   std::vector<Symbol> dims = union_of(inputs);
-  return Tensor(cast_to(make_node({computed, std::move(dims), Compute{&op}, std::move(inputs)}), result));
+  return cast_to(make_node({computed, std::move(dims), Compute{&op}, std::move(inputs)}), result);
+}
+
+NodePtr constant_of(const tenon::Tensor& data) {
+  const bool is_real = is_float(data.dtype());
+  return make_node({data.dtype(), {}, Constant{is_real ? loops::Scalar(data.real(0)) : data.integer(0)}});
+}
+
+// Applies the nodes of a graph over whole tensors, as far as they are functions of single elements.
+class Applier {
+ public:
+  Applier(const OpDef& op, const Graph& graph, const std::vector<NodePtr>& inputs) : op_(op), graph_(graph) {
+    for (const Leaf& leaf : graph.leaves()) {
+      const bool is_input = leaf.kind == LeafKind::kInput;
+      if (!is_input && leaf.data.numel() != 1) refuse();
+      values_.emplace(leaf.value, is_input ? inputs[leaf.ordinal] : constant_of(leaf.data));
+    }
+  }
+
+  NodePtr run() {
+    if (graph_.nodes().empty()) refuse();
+    for (const tenon::Node& node : graph_.nodes()) values_.emplace(node.results[0], apply(node));
+    return values_.at(graph_.outputs()[0]);
+  }
+
+ private:
+  NodePtr apply(const tenon::Node& node) const {
+    const auto* semantics = std::get_if<Elementwise>(&node.op->semantics.get());
+    if (!semantics) refuse();
+    const DType result = graph_.type(node.results[0]).dtype;
+    std::vector<NodePtr> inputs;
+    for (ValueRef operand : node.operands) inputs.push_back(values_.at(operand));
+    if (is_cast(*node.op)) return cast_to(inputs[0], result);
+    const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
+    return compute(*node.op, std::move(inputs), compute_dtype(*semantics, view), result);
+  }
+
+  [[noreturn]] void refuse() const { fail("{} is not a function of single elements", op_.name.get()); }
+
+  const OpDef& op_;
+  const Graph& graph_;
+  std::map<ValueRef, NodePtr> values_;
+};
+
+}  // namespace
+
+// The op's own rules say what it is: a graph of it, over tensors of any size, is expanded and applied node by node.
+Tensor apply(std::string_view name, const std::vector<Operand>& operands, NamedAttrs attrs) {
+  const OpDef& op = op_named(name);
+  if (operands.size() != op.operands.get().size()) {
+    fail("{} takes {} operands, got {}", name, op.operands.get().size(), operands.size());
+  }
+  const auto* semantics = std::get_if<Elementwise>(&op.semantics.get());
+  const size_t first = semantics && semantics->compute == tenon::Compute::kSelect ? 1 : 0;
+  const DType tensors = dtype_of_tensors(std::span(operands).subspan(first));
+  Graph graph;
+  std::vector<ValueRef> values;
+  std::vector<NodePtr> inputs;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    TensorType type = type_beside(operands[i], i < first ? operands[i].natural() : tensors);
+    inputs.push_back(operand_as(operands[i], type.dtype));
+    values.push_back(graph.add_input(fmt::format("x{}", i), std::move(type)));
+  }
+  const NodeRef node = graph.add_node(op, values, complete_attrs(op, std::move(attrs)));
+  graph.set_outputs({graph.node(node).results[0]});
+  return Tensor(Applier(op, decompose(graph), inputs).run());
 }
 
 // ---- by name --------------------------------------------------------------------------------------------------------

@@ -152,8 +152,9 @@ class Coordinate {
 
 // ---- elementwise ----------------------------------------------------------------------------------------------------
 
-// Any op of the table that is a function of single elements, by name. An unknown name is an error that suggests one.
-Tensor apply(std::string_view op, const std::vector<Operand>& operands);
+// Any op of the table that is a function of single elements, also a composite one, by name. An unknown name is an error
+// that suggests one.
+Tensor apply(std::string_view op, const std::vector<Operand>& operands, NamedAttrs attrs = {});
 
 Tensor operator+(const Operand& a, const Operand& b);
 Tensor operator-(const Operand& a, const Operand& b);
