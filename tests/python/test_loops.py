@@ -152,8 +152,9 @@ def test_sizes_may_come_with_the_data(s):
     c = (a * b).sum(s.k)
     assert [str(size) for size in c.shape] == [str(s.m.size), str(s.n.size)]
     assert "for m in m_size" in c.code
+    rng = np.random.default_rng(0)
     for m, k, n in ((2, 3, 4), (5, 1, 2)):
-        x, y = np.random.rand(m, k).astype(np.float32), np.random.rand(k, n).astype(np.float32)
+        x, y = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
         np.testing.assert_allclose(np.asarray(c.run({a: x, b: y})), x @ y, rtol=1e-6)
     assert tl.cache_size() == 1
     with pytest.raises(tenon.Error, match="has no data: bind it"):
@@ -169,7 +170,7 @@ def test_mistakes_are_errors_with_the_line(s):
         x[1:2]
     with pytest.raises(tenon.Error, match="has no truth value"):
         bool(x)
-    with pytest.raises(tenon.Error, match="a dimension is a tenon.loops.Symbol, got a str"):
+    with pytest.raises(tenon.Error, match=r"a dimension is a tenon\.loops\.Symbol, got a str"):
         x.sum("m")
     with pytest.raises(tenon.Error, match="there is no backend 'interpretre'; did you mean 'interpreter'"):
         x.backend("interpretre")
@@ -204,7 +205,7 @@ def test_a_kernel_is_its_text():
     assert ir.node("a").op is None
     with pytest.raises(tenon.Error, match="has no node %d"):
         ir.node("d")
-    with pytest.raises(tenon.Error, match="bad.loops:1"):
+    with pytest.raises(tenon.Error, match=r"bad\.loops:1"):
         tl.IR.parse("nonsense", "bad.loops")
 
 
@@ -359,8 +360,8 @@ def test_a_kernel_runs_on_arrays_of_any_kind(matmul):
         kernel.run([x])
     with pytest.raises(tenon.Error, match=r"output 0 must be f32\[16, 3\], got f32\[16, 4\]"):
         kernel.run([x, y, np.zeros((16, 4), np.float32)])
+    out.flags.writeable = False
     with pytest.raises(tenon.Error, match="output 0 is read-only"):
-        out.flags.writeable = False
         kernel.run([x.numpy(), y.numpy(), out])
 
 
