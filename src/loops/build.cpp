@@ -159,6 +159,12 @@ NodeRef IR::add_write(NodeRef input, std::vector<VarRef> vars, std::string name)
   return ref;
 }
 
+void IR::set_name(NodeRef ref, std::string name) {
+  const auto other = node_named(name);
+  if (other && *other != ref) fail("%{} is there already", name);
+  nodes_[ref.id].name = std::move(name);
+}
+
 NodeRef IR::add(Node node) {
   if (node.name.empty()) {
     size_t number = nodes_.size();

@@ -209,6 +209,8 @@ class IR {
                       std::string name = {});
   NodeRef add_write(NodeRef input, std::vector<VarRef> vars, std::string name = {});  // to the next output
 
+  void set_name(NodeRef node, std::string name);  // which no other node has
+
   // ---- scheduling. Each throws an Error and leaves the IR as it was. ----
   void set_loops(NodeRef node, std::vector<LoopSpec> loops);
   void set_order(std::vector<NodeRef> order);
