@@ -209,7 +209,12 @@ class NodeCheck {
       check(var.id < ir_.vars().size(), "variable {} does not exist", var.id);
       if (!seen.insert(var).second) fail("%{} has {} twice", node_.name, ir_.var(var).name);
     }
-    for (NodeRef input : node_.inputs) check(input.id < ir_.nodes().size(), "node {} does not exist", input.id);
+    for (NodeRef input : node_.inputs) {
+      check(input.id < ir_.nodes().size(), "node {} does not exist", input.id);
+      const Node& read = ir_.node(input);
+      if (read.as<Write>())
+        fail("%{} reads the output %{}: read %{}", node_.name, read.name, ir_.node(read.inputs[0]).name);
+    }
     std::visit([&](const auto& action) { check_action(action); }, node_.action);
   }
 
@@ -270,9 +275,11 @@ class NodeCheck {
   // A variable of the result is either kept, and then looped over, or written at an index that does without it.
   void check_kept(const Scatter& scatter) {
     std::set<Symbol> used;
-    for (const Expr& expr : scatter.index) {
+    const auto use = [&](const Expr& expr) {
       for (Symbol symbol : symbols_of(expr)) used.insert(symbol);
-    }
+    };
+    std::ranges::for_each(scatter.index, use);
+    for (const Constraint& constraint : scatter.where) use(constraint.expr);
     for (size_t i = 1; i < node_.inputs.size(); ++i) {
       for (VarRef var : ir_.node(node_.inputs[i]).vars) used.insert(ir_.var(var).symbol());
     }
@@ -338,8 +345,8 @@ class NodeCheck {
       check_symbols(index[i], lookups);
       const Constraint needed{index[i], ir_.var(of.vars[i]).size};
       if (std::ranges::find(where, needed) != where.end() || is_within(needed, lookups)) continue;
-      fail("%{} reads %{} at {}, which may be outside of {}: add the constraint `{} in {}`", node_.name, of.name,
-           index[i], needed.bound, index[i], needed.bound);
+      fail("%{} {} at {}, which may be outside of {}: add the constraint `{} in {}`", node_.name,
+           node_.as<Scatter>() ? "writes" : "reads %" + of.name, index[i], needed.bound, index[i], needed.bound);
     }
   }
 
@@ -397,6 +404,9 @@ void IR::check_loops(const Node& node, std::span<const LoopSpec> loops) const {
   for (const LoopSpec& loop : loops) {
     check(loop.var.id < vars_.size(), "variable {} does not exist", loop.var.id);
     const std::string& name = var(loop.var).name;
+    if (loop.annotation.tile.empty() == (loop.annotation.mark == Mark::kTile)) {
+      fail("%{}: a tile has a name, and no other annotation has one", node.name);
+    }
     if (loop.step < 1) fail("%{}: the loop over {} has the step {}", node.name, name, loop.step);
     const auto outer = steps.find(loop.var);
     if (outer != steps.end() && outer->second <= loop.step) {

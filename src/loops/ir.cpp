@@ -136,11 +136,13 @@ std::vector<VarRef> IR::folded_vars(const Node& node) const {
       if (!node.has(var)) add_unique(folded, var);
     };
     for (size_t i = 1; i < node.inputs.size(); ++i) std::ranges::for_each(this->node(node.inputs[i]).vars, fold);
-    for (const Expr& expr : scatter->index) {
+    const auto fold_mentioned = [&](const Expr& expr) {
       for (Symbol symbol : symbols_of(expr)) {
         if (const auto var = var_named(symbol.name())) fold(*var);
       }
-    }
+    };
+    std::ranges::for_each(scatter->index, fold_mentioned);
+    for (const Constraint& constraint : scatter->where) fold_mentioned(constraint.expr);
   }
   return folded;
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/loops/support_random_ir.h"
+#include "tests/loops/support_random_schedule.h"
 
 namespace tenon::loops {
 namespace {
@@ -354,6 +355,18 @@ TEST(LoopsText, AThousandRandomKernelsRoundTrip) {
     for (NodeRef node : std::vector(ir.order())) shuffle_loops(ir, node, random);
     if (seed % 2 == 0) shuffle_order(ir, random);
     expect_round_trip(ir);
+    if (HasFailure()) return;
+  }
+}
+
+// Edits add copies and partial results behind the nodes that read them.
+TEST(LoopsText, ScheduledRandomKernelsRoundTrip) {
+  std::mt19937 random(11);
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    std::string log;
+    const LoopTree tree = testing::random_schedule(LoopTree(test::random_ir(seed)), 8, random, &log);
+    SCOPED_TRACE(log);
+    expect_round_trip(tree.ir);
     if (HasFailure()) return;
   }
 }
