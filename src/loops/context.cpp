@@ -1,5 +1,6 @@
 // The words that the records' `loops` are written in.
 #include <algorithm>
+#include <bit>
 
 #include "loops/kernel.h"
 
@@ -68,6 +69,14 @@ VarRef LoopKernel::add_var(const Expr& size) {
 
 Symbol LoopKernel::new_lookup() { return new_name("pq", lookups_named_); }
 
+loops::NodeRef LoopKernel::constant(DType dtype, Scalar value) {
+  const auto* real = std::get_if<double>(&value);
+  const int64_t bits = real ? std::bit_cast<int64_t>(*real) : std::get<int64_t>(value);
+  const auto [found, is_new] = constants_.try_emplace({dtype, bits});
+  if (is_new) found->second = ir.add_constant(dtype, value);
+  return found->second;
+}
+
 void LoopKernel::require_sizes(const Expr& expr) {
   for (Symbol symbol : symbols_of(expr)) {
     if (symbols_.contains(symbol) && !sizes_.contains(symbol)) add_var(symbol);
@@ -117,7 +126,7 @@ LoopDims LoopBuilder::common_dims(const std::vector<LoopDims>& operands, const L
 
 DType LoopBuilder::dtype(const LoopValue& x) const { return kernel_->ir.node(x.node).dtype; }
 
-LoopValue LoopBuilder::constant(DType dtype, Scalar value) { return {kernel_->ir.add_constant(dtype, value), {}}; }
+LoopValue LoopBuilder::constant(DType dtype, Scalar value) { return {kernel_->constant(dtype, value), {}}; }
 
 LoopValue LoopBuilder::number(const Expr& value, const LoopDims& dims) {
   if (value.is_constant()) return {constant(DType::kI64, value.constant()).node, LoopDims(dims.size())};
@@ -176,7 +185,7 @@ LoopValue LoopBuilder::wide(const LoopValue& x) {
 
 LoopValue LoopBuilder::equals_or_is_nan(const LoopValue& x, const LoopValue& y) {
   const LoopValue equal = compute("eq", {x, y});
-  return is_float(dtype(x)) ? compute("bitwise_or", {equal, compute("isnan", {x})}) : equal;
+  return is_float(dtype(x)) ? compute("bitwise_or", {equal, compute("ne", {x, x})}) : equal;
 }
 
 // ---- folds ----------------------------------------------------------------------------------------------------------
@@ -262,8 +271,12 @@ LoopValue LoopBuilder::view(const LoopView& view) {
   for (const LoopPiece& piece : view.pieces) action.pieces.push_back(placed(*kernel_, piece, view.lookups));
   LoopValue result{{}, view.dims};
   const std::set<Symbol> used = symbols_in(kernel_->ir, action);
+  const auto is_needed = [&](const loops::Var& var) {
+    // A look-up is an error only for an element that there is.
+    return used.contains(var.symbol()) || (!view.lookups.empty() && !kernel_->box.never_negative(var.size - 1));
+  };
   for (VarRef& dim : result.dims) {
-    if (dim && !used.contains(kernel_->ir.var(dim).symbol())) dim = {};
+    if (dim && !is_needed(kernel_->ir.var(dim))) dim = {};
   }
   result.node = is_same_element(kernel_->ir, action) ? action.pieces[0].input
                                                      : kernel_->ir.add_view(std::move(action), present(result.dims));
@@ -299,7 +312,10 @@ LoopValue LoopBuilder::scatter(const OpDef* op, const LoopValue& x, const std::v
   for (VarRef var : vars) action.index.push_back(index[position_of(x.dims, var)]);
   // The order of the values' variables is the order of writing.
   loops::NodeRef source = aligned(values, dims);
-  const LoopDims iterated = present(dims);
+  LoopDims iterated = present(dims);
+  // The array starts as x before the loops over what is folded: there must be one.
+  const auto is_folded = [&](VarRef var) { return !contains(vars, var); };
+  if (std::ranges::none_of(iterated, is_folded)) iterated.push_back(kernel_->add_var(1));
   if (kernel_->ir.node(source).vars != iterated) source = kernel_->ir.add_copy(source, iterated);
   return {kernel_->ir.add_scatter(std::move(action), x.node, source, vars), x.dims};
 }

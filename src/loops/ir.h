@@ -258,6 +258,7 @@ class IR {
   std::string name_;
   std::vector<Var> vars_;
   std::vector<Node> nodes_;
+  std::map<std::string, NodeRef, std::less<>> nodes_by_name_;
   std::vector<NodeRef> order_;
   std::vector<NodeRef> reads_;
   std::vector<NodeRef> writes_;

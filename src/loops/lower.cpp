@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "loops/kernel.h"
+#include "loops/schedule.h"
 #include "loops/unify.h"
 #include "passes/passes.h"
 
@@ -43,7 +44,7 @@ class Lowering {
     }
     for (ValueRef output : graph_.outputs()) write(output);
     for (const Update& update : graph_.updates()) write(update.value);
-    return unify(kernel_.ir);
+    return default_schedule(unify(kernel_.ir));
   }
 
  private:
@@ -110,9 +111,19 @@ class Lowering {
       lower_elementwise(context);
     }
     for (size_t i = 0; i < node.results.size(); ++i) {
-      values_[node.results[i].id] = context.results()[i];
-      name(context.results()[i].node, node.results[i]);
+      const LoopValue result = without_elements(context.results()[i], graph_.type(node.results[i]).shape);
+      values_[node.results[i].id] = result;
+      name(result.node, node.results[i]);
     }
+  }
+
+  // What has no elements computes none: not even one that it would be the same along.
+  LoopValue without_elements(const LoopValue& value, const Shape& shape) {
+    std::vector<int64_t> empty;
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      if (shape[dim].is_constant(0)) empty.push_back(static_cast<int64_t>(dim));
+    }
+    return LoopBuilder(kernel_).stretched(value, shape, empty);
   }
 
   // Computes in at least f32, and rounds once.
@@ -132,7 +143,7 @@ class Lowering {
   void name(loops::NodeRef node, ValueRef value) {
     const std::string& name =
         graph_.leaf(value) && !graph_.leaf(value)->name.empty() ? graph_.leaf(value)->name : graph_.value_name(value);
-    if (name.empty() || !named_.insert(node).second || !names_.insert(name).second) return;
+    if (!is_identifier(name) || !named_.insert(node).second || !names_.insert(name).second) return;
     kernel_.ir.set_name(node, name);
   }
 

@@ -159,6 +159,10 @@ const OpDef kIndex{
     .loops =
         [](LoopContext& l) {
           Places places = places_of(l, 1, l.in().dims);
+          for (size_t dim = 0; dim < places.dims.size(); ++dim) {  // an index for no element is never out of range
+            const Expr& size = l.result().shape[dim];
+            if (!places.dims[dim] && !l.facts().less_equal(1, size)) places.dims[dim] = l.var(size);
+          }
           const LoopPiece piece{l.in(), l.type(0).shape, std::move(places.index)};
           l.out(l.view({std::move(places.dims), {piece}, {}, std::move(places.lookups)}));
         },
