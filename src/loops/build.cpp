@@ -159,6 +159,14 @@ NodeRef IR::add_write(NodeRef input, std::vector<VarRef> vars, std::string name)
   return ref;
 }
 
+void IR::set_name(NodeRef ref, std::string name) {
+  const auto other = node_named(name);
+  if (other && *other != ref) fail("%{} is there already", name);
+  nodes_by_name_.erase(node(ref).name);
+  nodes_by_name_.emplace(name, ref);
+  nodes_[ref.id].name = std::move(name);
+}
+
 NodeRef IR::add(Node node) {
   if (node.name.empty()) {
     size_t number = nodes_.size();
@@ -173,6 +181,7 @@ NodeRef IR::add(Node node) {
   node.loops = default_loops(node);
   nodes_.push_back(std::move(node));
   const NodeRef ref{static_cast<uint32_t>(nodes_.size() - 1)};
+  nodes_by_name_.emplace(nodes_.back().name, ref);
   if (!nodes_.back().is_leaf()) order_.push_back(ref);
   return ref;
 }

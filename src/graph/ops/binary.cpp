@@ -343,6 +343,20 @@ const OpDef kHypot{
     .samples = binary_samples() + Samples{"f32[3], f64[]", "f16[3], bf16[3]", "f16[2], f32[2]"},
 };
 
+const OpDef kLogaddexp{
+    .name = "logaddexp",
+    .family = "binary",
+    .doc = "log(exp(x) + exp(y)), without overflow.",
+    .operands = two_operands(kFloats),
+    .infer = elementwise_type,
+    .semantics = real_elementwise(log_add_exp),
+    .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
+      return {d * g.unary("sigmoid", x - y), d * g.unary("sigmoid", y - x)};
+    }),
+    .peer = torch_is("torch.logaddexp(x, y)"),
+    .samples = binary_samples() + Samples{"f32[3], f64[]", "f16[3], bf16[3]", "f16[2], f32[2]"},
+};
+
 const OpDef kCopysign{
     .name = "copysign",
     .family = "binary",
@@ -395,9 +409,9 @@ const OpDef kShiftRight{
 }  // namespace
 
 OpFamily binary_ops() {
-  static const OpDef* const ops[] = {&kAdd,      &kSub,   &kMul,       &kDiv,      &kPow,       &kFloorDiv,
-                                     &kTruncDiv, &kFmod,  &kRemainder, &kMaximum,  &kMinimum,   &kFmax,
-                                     &kFmin,     &kAtan2, &kHypot,     &kCopysign, &kShiftLeft, &kShiftRight};
+  static const OpDef* const ops[] = {&kAdd,   &kSub,       &kMul,      &kDiv,       &kPow,       &kFloorDiv, &kTruncDiv,
+                                     &kFmod,  &kRemainder, &kMaximum,  &kMinimum,   &kFmax,      &kFmin,     &kAtan2,
+                                     &kHypot, &kLogaddexp, &kCopysign, &kShiftLeft, &kShiftRight};
   return ops;
 }
 

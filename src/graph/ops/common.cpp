@@ -1,6 +1,7 @@
 #include "graph/ops/common.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace tenon::ops {
@@ -14,6 +15,12 @@ void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from) {
   } else {
     out.set_integer(to, in.integer(from));
   }
+}
+
+double log_add_exp(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return a + b;
+  const double large = std::max(a, b);
+  return std::isinf(large) ? large : large + std::log1p(std::exp(std::min(a, b) - large));
 }
 
 Types elementwise_type(InferContext& c) {
