@@ -1,27 +1,14 @@
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstring>
 #include <unordered_map>
 
 #include "graph/graph.h"
+#include "graph/text.h"
 #include "support/checked.h"
-#include "support/cursor.h"
-#include "support/text.h"
 
 namespace tenon {
 namespace {
 
 constexpr int64_t kLargestConstant = int64_t{1} << 28;  // elements; a larger one is a parameter or a `full`
-
-template <class T>
-T parse_number(std::string_view text, const Location& where) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range) fail_at(where, "the number '{}' is out of range", text);
-  if (error != std::errc() || end != text.data() + text.size()) fail_at(where, "'{}' is not a number", text);
-  return value;
-}
 
 bool looks_real(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
@@ -43,38 +30,24 @@ class Parser {
     while (!cursor_.accept_word("return")) parse_statement();
     parse_outputs();
     cursor_.expect("}");
-    end_of("the graph");
+    expect_end(cursor_, "the graph");
     return std::move(graph_);
   }
 
   TensorType parse_lone_type() {
     TensorType type = parse_type();
-    end_of("the type");
+    expect_end(cursor_, "the type");
     return type;
   }
 
   NamedAttrs parse_lone_attrs(const OpDef& op) {
     NamedAttrs named;
     if (!cursor_.at_end()) named = parse_attr_list(op);
-    end_of("the attributes");
+    expect_end(cursor_, "the attributes");
     return named;
   }
 
  private:
-  void end_of(std::string_view what) {
-    if (!cursor_.at_end()) cursor_.fail("text after the end of {}", what);
-  }
-
-  // What is wrong inside `body` is reported at `where`.
-  template <class Body>
-  decltype(auto) located(const Location& where, Body&& body) {
-    try {
-      return body();
-    } catch (const Error& error) {
-      throw Error({error.diagnostic().message, where});
-    }
-  }
-
   void parse_inputs() {
     cursor_.expect("(");
     if (cursor_.accept(")")) return;
@@ -105,16 +78,8 @@ class Parser {
   }
 
   void parse_symbol() {
-    const Location where = cursor_.here();
-    const Symbol symbol = located(where, [&] { return Symbol(cursor_.identifier("a symbol")); });
-    if (!cursor_.accept_word("in")) cursor_.expected("'in [low, high]'");
-    cursor_.expect("[");
-    const int64_t low = cursor_.accept("-inf") ? symbolic::Interval::all().low : cursor_.integer("the lower bound");
-    cursor_.expect(",");
-    const int64_t high =
-        cursor_.accept_word("inf") ? symbolic::Interval::all().high : cursor_.integer("the upper bound");
-    cursor_.expect("]");
-    located(where, [&] { graph_.declare_symbol(symbol, {low, high}); });
+    const SymbolRange parsed = parse_symbol_range(cursor_);
+    located(parsed.where, [&] { graph_.declare_symbol(parsed.symbol, parsed.range); });
   }
 
   void parse_update() {
@@ -171,7 +136,7 @@ class Parser {
     if (count == 0) cursor_.expected("'[]' for a constant without elements");
     // One value for all elements is held once, whatever the shape says.
     Tensor element = Tensor::zeros(type.dtype, {});
-    parse_element(element, 0);
+    parse_element(cursor_, element, 0);
     Sizes strides(shape.size(), 0);
     return Tensor::borrow(type.dtype, std::move(shape), std::move(strides), element.data(), element.owner());
   }
@@ -186,48 +151,12 @@ class Parser {
     while (!cursor_.accept("]")) {
       if (given > 0) cursor_.expect(",");
       if (given == count) cursor_.fail("the element count of {} is {}, but more are given", to_string(type), count);
-      parse_element(tensor, given++);
+      parse_element(cursor_, tensor, given++);
     }
     if (given != count) {
       fail_at(where, "the element count of {} is {}, but {} are given", to_string(type), count, given);
     }
     return tensor;
-  }
-
-  void parse_element(Tensor& tensor, int64_t offset) {
-    const Location where = cursor_.here();
-    const std::string_view text = cursor_.number("a number");
-    const DType dtype = tensor.dtype();
-    if (dtype == DType::kBool) {
-      if (text != "true" && text != "false") fail_at(where, "'{}' is not true or false", text);
-      return tensor.set_integer(offset, text == "true");
-    }
-    if (is_integral(dtype)) {
-      const auto value = parse_number<int64_t>(text, where);
-      if (wrap_to(dtype, value) != value) fail_at(where, "{} does not fit {}", value, name_of(dtype));
-      return tensor.set_integer(offset, value);
-    }
-    if (text == "nan" && cursor_.accept("(")) return parse_nan_bits(tensor, offset);
-    if (dtype == DType::kF64) return tensor.set_real(offset, parse_number<double>(text, where));
-    const auto value = parse_number<float>(text, where);
-    tensor.set_real(offset, value);
-    if (std::isinf(tensor.real(offset)) && !std::isinf(value)) {
-      fail_at(where, "{} does not fit {}", text, name_of(dtype));
-    }
-  }
-
-  void parse_nan_bits(Tensor& tensor, int64_t offset) {
-    const Location where = cursor_.here();
-    cursor_.expect("0x");
-    const std::string_view digits = cursor_.name("the bits of the NaN");
-    uint64_t bits = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
-    const int width = static_cast<int>(size_of(tensor.dtype())) * 8;
-    const bool fits = width == 64 || bits >> width == 0;
-    if (error != std::errc() || end != digits.data() + digits.size() || !fits) fail_at(where, "not the bits of a NaN");
-    std::memcpy(tensor.data() + offset * size_of(tensor.dtype()), &bits, static_cast<size_t>(width / 8));
-    if (!std::isnan(tensor.real(offset))) fail_at(where, "0x{} is not a NaN", digits);
-    cursor_.expect(")");
   }
 
   void parse_node(std::string_view op_name, const Location& where, const std::vector<Target>& targets) {
@@ -295,18 +224,18 @@ class Parser {
       case AttrKind::kString:
         return cursor_.string("a text");
       case AttrKind::kDType:
-        return parse_dtype();
+        return parse_dtype(cursor_);
       case AttrKind::kExpr:
       case AttrKind::kSymbol:
         return symbolic::parse(cursor_);
       case AttrKind::kScalar:
         return parse_scalar();
       case AttrKind::kInts:
-        return parse_list<int64_t>([&] { return cursor_.integer("an integer"); });
+        return parse_list<int64_t>(cursor_, [&] { return cursor_.integer("an integer"); });
       case AttrKind::kReals:
-        return parse_list<double>([&] { return parse_real(); });
+        return parse_list<double>(cursor_, [&] { return parse_real(); });
       case AttrKind::kExprs:
-        return parse_list<Expr>([&] { return symbolic::parse(cursor_); });
+        return parse_list<Expr>(cursor_, [&] { return symbolic::parse(cursor_); });
     }
     return None{};
   }
@@ -327,28 +256,9 @@ class Parser {
     return starts_number && looks_real(Cursor(cursor_).number("a number"));
   }
 
-  template <class T, class Item>
-  std::vector<T> parse_list(Item item) {
-    std::vector<T> items;
-    cursor_.expect("[");
-    if (cursor_.accept("]")) return items;
-    do items.push_back(item());
-    while (cursor_.accept(","));
-    cursor_.expect("]");
-    return items;
-  }
-
-  DType parse_dtype() {
-    const Location where = cursor_.here();
-    const std::string_view name = cursor_.identifier("a dtype");
-    const auto dtype = dtype_named(name);
-    if (!dtype) fail_at(where, "'{}' is not a dtype: use f64 f32 f16 bf16 i64 i32 i16 i8 u8 or bool", name);
-    return *dtype;
-  }
-
   TensorType parse_type() {
-    TensorType type{parse_dtype(), {}};
-    type.shape = parse_list<Expr>([&] { return symbolic::parse(cursor_); });
+    TensorType type{parse_dtype(cursor_), {}};
+    type.shape = parse_list<Expr>(cursor_, [&] { return symbolic::parse(cursor_); });
     return type;
   }
 
@@ -383,11 +293,10 @@ class Parser {
   }
 
   std::string nearest_value(std::string_view name) const {
-    if (name.size() < 3) return "";  // every other short name is near
     std::vector<std::string_view> names;
     for (const auto& [known, value] : values_) names.push_back(known);
     std::ranges::sort(names);
-    return did_you_mean(name, names);
+    return did_you_mean_name(name, names);
   }
 
   void define(const Target& target, ValueRef value) {

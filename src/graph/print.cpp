@@ -1,37 +1,11 @@
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <cstring>
 #include <unordered_map>
 
 #include "graph/graph.h"
+#include "graph/text.h"
 
 namespace tenon {
 namespace {
-
-uint64_t element_bits(const Tensor& tensor, int64_t offset) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, tensor.data() + offset * size_of(tensor.dtype()), static_cast<size_t>(size_of(tensor.dtype())));
-  return bits;
-}
-
-// Digits that the parser reads back to the same bits: a narrow float prints as the shortest f32.
-std::string element_to_string(const Tensor& tensor, int64_t offset) {
-  const DType dtype = tensor.dtype();
-  if (dtype == DType::kBool) return tensor.integer(offset) != 0 ? "true" : "false";
-  if (is_integral(dtype)) return std::to_string(tensor.integer(offset));
-  const double value = tensor.real(offset);
-  if (std::isnan(value)) {
-    const Tensor usual = Tensor::scalar(dtype, std::nan(""));
-    const uint64_t bits = element_bits(tensor, offset);
-    return bits == element_bits(usual, 0) ? "nan" : fmt::format("nan(0x{:x})", bits);
-  }
-  if (dtype == DType::kF64 || std::isinf(value)) return real_to_string(value);
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value)).ptr;
-  std::string text(buffer, end);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
 
 bool is_splat(const Tensor& tensor) {
   if (tensor.numel() == 0) return false;
@@ -108,14 +82,6 @@ class Printer {
     std::string text;
     for (ValueRef input : graph_.inputs()) text += (text.empty() ? "" : ", ") + typed(input);
     return text;
-  }
-
-  static std::string symbol_line(Symbol symbol, symbolic::Interval range) {
-    const auto bound = [](int64_t value) {
-      if (value == symbolic::Interval::all().low) return std::string("-inf");
-      return value == symbolic::Interval::all().high ? "inf" : std::to_string(value);
-    };
-    return fmt::format("symbol {} in [{}, {}]", symbol.name(), bound(range.low), bound(range.high));
   }
 
   std::string leaf(const Leaf& leaf) const {

@@ -4,6 +4,7 @@
 
 #include "loops/box.h"
 #include "loops/ir.h"
+#include "support/cursor.h"
 
 namespace tenon::loops {
 namespace {
@@ -55,6 +56,7 @@ std::string list(const IR& ir, std::span<const VarRef> vars) {
 
 VarRef IR::add_var(std::string name, Expr size) {
   const Symbol symbol(name);
+  if (name == "new") fail("'new' cannot name a variable: it is a word of the text form");
   if (var_named(name)) fail("variable {} is there already", name);
   if (size.is_constant() && size.constant() < 0) fail("variable {} has the negative size {}", name, size);
   const std::vector<Symbol> sizes = size_symbols();
@@ -62,6 +64,12 @@ VarRef IR::add_var(std::string name, Expr size) {
   for (Symbol part : symbols_of(size)) {
     if (part == symbol || var_named(part.name()))
       fail("the size of {} is {}, but {} is a variable", name, size, part.name());
+  }
+  for (const Node& node : nodes_) {
+    for (const Lookup& lookup : node.lookups()) {
+      if (lookup.symbol == symbol || depends_on(size, lookup.symbol))
+        fail("variable {}: %{} has a lookup of the name {}", name, node.name, lookup.symbol.name());
+    }
   }
   vars_.push_back({std::move(name), std::move(size)});
   return {static_cast<uint32_t>(vars_.size() - 1)};
@@ -156,6 +164,8 @@ NodeRef IR::add(Node node) {
     size_t number = nodes_.size();
     while (node_named(std::to_string(number))) ++number;
     node.name = std::to_string(number);
+  } else if (!is_name(node.name)) {
+    fail("'{}' cannot name a node: use letters, digits, '_' and '.'", node.name);
   } else if (node_named(node.name)) {
     fail("%{} is there already", node.name);
   }
@@ -193,7 +203,12 @@ class NodeCheck {
       check(var.id < ir_.vars().size(), "variable {} does not exist", var.id);
       if (!seen.insert(var).second) fail("%{} has {} twice", node_.name, ir_.var(var).name);
     }
-    for (NodeRef input : node_.inputs) check(input.id < ir_.nodes().size(), "node {} does not exist", input.id);
+    for (NodeRef input : node_.inputs) {
+      check(input.id < ir_.nodes().size(), "node {} does not exist", input.id);
+      const Node& read = ir_.node(input);
+      if (read.as<Write>())
+        fail("%{} reads the output %{}: read %{}", node_.name, read.name, ir_.node(read.inputs[0]).name);
+    }
     std::visit([&](const auto& action) { check_action(action); }, node_.action);
   }
 
@@ -254,9 +269,11 @@ class NodeCheck {
   // A variable of the result is either kept, and then looped over, or written at an index that does without it.
   void check_kept(const Scatter& scatter) {
     std::set<Symbol> used;
-    for (const Expr& expr : scatter.index) {
+    const auto use = [&](const Expr& expr) {
       for (Symbol symbol : symbols_of(expr)) used.insert(symbol);
-    }
+    };
+    std::ranges::for_each(scatter.index, use);
+    for (const Constraint& constraint : scatter.where) use(constraint.expr);
     for (size_t i = 1; i < node_.inputs.size(); ++i) {
       for (VarRef var : ir_.node(node_.inputs[i]).vars) used.insert(ir_.var(var).symbol());
     }
@@ -322,8 +339,8 @@ class NodeCheck {
       check_symbols(index[i], lookups);
       const Constraint needed{index[i], ir_.var(of.vars[i]).size};
       if (std::ranges::find(where, needed) != where.end() || is_within(needed, lookups)) continue;
-      fail("%{} reads %{} at {}, which may be outside of {}: add the constraint `{} in {}`", node_.name, of.name,
-           index[i], needed.bound, index[i], needed.bound);
+      fail("%{} {} at {}, which may be outside of {}: add the constraint `{} in {}`", node_.name,
+           node_.as<Scatter>() ? "writes" : "reads %" + of.name, index[i], needed.bound, index[i], needed.bound);
     }
   }
 
@@ -381,6 +398,9 @@ void IR::check_loops(const Node& node, std::span<const LoopSpec> loops) const {
   for (const LoopSpec& loop : loops) {
     check(loop.var.id < vars_.size(), "variable {} does not exist", loop.var.id);
     const std::string& name = var(loop.var).name;
+    if (loop.annotation.tile.empty() == (loop.annotation.mark == Mark::kTile)) {
+      fail("%{}: a tile has a name, and no other annotation has one", node.name);
+    }
     if (loop.step < 1) fail("%{}: the loop over {} has the step {}", node.name, name, loop.step);
     const auto outer = steps.find(loop.var);
     if (outer != steps.end() && outer->second <= loop.step) {

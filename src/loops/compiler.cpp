@@ -116,7 +116,7 @@ Box Compiler::box_at(TreeRef at) const {
 Compiler::Allocation Compiler::whole_array(NodeRef ref) {
   const Node& node = tree_.ir.node(ref);
   Allocation allocation{next_memory_++, node.dtype, {}, {}, false};
-  for (VarRef var : node.vars) allocation.dims.push_back({var, 1, 0, tree_.ir.var(var).size, 0, {}});
+  for (VarRef var : node.vars) allocation.dims.push_back({var, 1, tree_.ir.var(var).size, 0, {}});
   set_strides(allocation.dims);
   return allocation;
 }
@@ -131,12 +131,11 @@ std::vector<Compiler::Dim> Compiler::layout(NodeRef ref, TreeRef around, VarRef 
     if (!node.has(loop.var) || loop.var == without) continue;
     looped.insert(loop.var);
     if (tree_.contains(loop_ref, around) && around) continue;
-    const auto outer = std::find_if(dims.rbegin(), dims.rend(), [&](const Dim& dim) { return dim.var == loop.var; });
     const Expr extent = loop.tail.is_constant(0) ? loop.size : loop.size + min(loop.tail, 1);
-    dims.push_back({loop.var, loop.step, outer == dims.rend() ? 0 : outer->step, extent, 0, loop_ref});
+    dims.push_back({loop.var, loop.step, extent, 0, loop_ref});
   }
   for (VarRef var : node.vars) {
-    if (!looped.contains(var) && var != without) dims.push_back({var, 1, 0, tree_.ir.var(var).size, 0, {}});
+    if (!looped.contains(var) && var != without) dims.push_back({var, 1, tree_.ir.var(var).size, 0, {}});
   }
   set_strides(dims);
   return dims;
@@ -208,13 +207,14 @@ Compiler::Access Compiler::gen_carry(TreeRef ref) const {
 // `coordinates` are of the node's variables, over counters.
 Expr Compiler::offset_in(const Allocation& memory, NodeRef node, const std::vector<Expr>& coordinates) const {
   const std::vector<VarRef>& vars = tree_.ir.node(node).vars;
+  std::map<VarRef, Expr> rest;  // what the dimensions so far leave of a variable
   std::vector<Expr> terms;
   for (const Dim& dim : memory.dims) {
     const auto position = static_cast<size_t>(std::ranges::find(vars, dim.var) - vars.begin());
-    Expr local = coordinates[position];
-    if (memory.scratch) local -= index_of(dim.var, memory.lca);
-    if (dim.outer != 0) local = mod(local, dim.outer);
-    terms.push_back(floordiv(local, dim.step) * dim.stride);
+    const auto [local, is_first] = rest.try_emplace(dim.var, coordinates[position]);
+    if (is_first && memory.scratch) local->second -= index_of(dim.var, memory.lca);
+    terms.push_back(floordiv(local->second, dim.step) * dim.stride);
+    local->second = mod(local->second, dim.step);
   }
   return symbolic::sum(terms);
 }

@@ -32,12 +32,11 @@ class Compiler {
   explicit Compiler(const LoopTree& tree);  // which must outlive it
 
   // ---- memory ----
-  // A dimension of an array in memory. Scratch is laid out as its writer's loops run, the innermost last: a split
-  // variable has several dimensions.
+  // A dimension of an array in memory. Scratch is laid out as its writer's loops run, the innermost last. A split
+  // variable has several: each divides what those before leave of it by its step.
   struct Dim {
     VarRef var;
     int64_t step;   // elements of the variable from one position to the next
-    int64_t outer;  // the step of the variable's dimension around this one; 0 for the outermost
     Expr extent;    // positions
     Expr stride;    // elements of memory from one position to the next
     TreeRef loop;   // the writer's; empty where the dimension is no loop

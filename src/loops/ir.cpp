@@ -39,12 +39,44 @@ void add_unique(std::vector<T>& items, const T& item) {
   if (std::ranges::find(items, item) == items.end()) items.push_back(item);
 }
 
+// As nodes are added: a view has each input once, and a scatter has each once behind its initial value.
+void remove_repeated_inputs(Node& node) {
+  if (!node.as<View>() && !node.as<Scatter>()) return;
+  const size_t first = node.as<Scatter>() ? 2 : 0;
+  std::vector<NodeRef> inputs(node.inputs.begin(), node.inputs.begin() + static_cast<ptrdiff_t>(first));
+  for (size_t i = first; i < node.inputs.size(); ++i) {
+    const auto from = inputs.begin() + (first > 0 ? 1 : 0);
+    if (std::find(from, inputs.end(), node.inputs[i]) == inputs.end()) inputs.push_back(node.inputs[i]);
+  }
+  node.inputs = std::move(inputs);
+}
+
+// Every place where a node names another one.
+template <class Visit>
+void for_each_ref(Node& node, const Visit& visit) {
+  std::ranges::for_each(node.inputs, visit);
+  const auto visit_lookups = [&](std::vector<Lookup>& lookups) {
+    for (Lookup& lookup : lookups) visit(lookup.indices);
+  };
+  if (auto* view = std::get_if<View>(&node.action)) {
+    for (Piece& piece : view->pieces) visit(piece.input);
+    visit_lookups(view->lookups);
+  }
+  if (auto* scatter = std::get_if<Scatter>(&node.action)) visit_lookups(scatter->lookups);
+}
+
 }  // namespace
 
 bool Constant::operator==(const Constant& other) const { return same_scalar(value, other.value); }
 
 bool View::operator==(const View& other) const {
   return pieces == other.pieces && same_scalar(fill, other.fill) && lookups == other.lookups;
+}
+
+std::span<const Lookup> Node::lookups() const {
+  if (const auto* view = as<View>()) return view->lookups;
+  if (const auto* scatter = as<Scatter>()) return scatter->lookups;
+  return {};
 }
 
 bool Node::has(VarRef var) const { return std::ranges::find(vars, var) != vars.end(); }
@@ -104,11 +136,13 @@ std::vector<VarRef> IR::folded_vars(const Node& node) const {
       if (!node.has(var)) add_unique(folded, var);
     };
     for (size_t i = 1; i < node.inputs.size(); ++i) std::ranges::for_each(this->node(node.inputs[i]).vars, fold);
-    for (const Expr& expr : scatter->index) {
+    const auto fold_mentioned = [&](const Expr& expr) {
       for (Symbol symbol : symbols_of(expr)) {
         if (const auto var = var_named(symbol.name())) fold(*var);
       }
-    }
+    };
+    std::ranges::for_each(scatter->index, fold_mentioned);
+    for (const Constraint& constraint : scatter->where) fold_mentioned(constraint.expr);
   }
   return folded;
 }
@@ -166,12 +200,17 @@ TensorType IR::type(NodeRef ref) const {
 
 bool IR::operator==(const IR& other) const {
   const auto same_var = [](const Var& a, const Var& b) { return a.name == b.name && a.size == b.size; };
-  const auto same_node = [](const Node& a, const Node& b) {
-    return a.name == b.name && a.dtype == b.dtype && a.vars == b.vars && a.action == b.action && a.inputs == b.inputs &&
-           a.loops == b.loops;
-  };
-  return std::ranges::equal(vars_, other.vars_, same_var) && std::ranges::equal(nodes_, other.nodes_, same_node) &&
-         order_ == other.order_ && symbols_ == other.symbols_;
+  if (!std::ranges::equal(vars_, other.vars_, same_var) || symbols_ != other.symbols_) return false;
+  if (nodes_.size() != other.nodes_.size() || order_.size() != other.order_.size()) return false;
+  const auto counterpart = [&](NodeRef& ref) { ref = other.node_named(node(ref).name).value_or(NodeRef()); };
+  std::vector<NodeRef> order = order_;
+  std::ranges::for_each(order, counterpart);
+  if (order != other.order_) return false;
+  return std::ranges::all_of(nodes_, [&](Node node) {
+    for_each_ref(node, counterpart);
+    const auto found = other.node_named(node.name);
+    return found && node == other.node(*found);
+  });
 }
 
 // ---- scheduling -----------------------------------------------------------------------------------------------------
@@ -224,6 +263,7 @@ void IR::set_input(NodeRef ref, NodeRef from, NodeRef to) {
     }
   }
   if (auto* scatter = std::get_if<Scatter>(&changed.action)) std::ranges::for_each(scatter->lookups, replace);
+  remove_repeated_inputs(changed);
   check_node(changed);
   nodes_[ref.id] = std::move(changed);
 }
@@ -240,16 +280,7 @@ IR IR::without(NodeRef ref) const {
   std::ranges::for_each(result.reads_, moved);
   std::ranges::for_each(result.writes_, moved);
   result.nodes_.erase(result.nodes_.begin() + ref.id);
-  for (Node& node : result.nodes_) {
-    std::ranges::for_each(node.inputs, moved);
-    if (auto* view = std::get_if<View>(&node.action)) {
-      for (Piece& piece : view->pieces) moved(piece.input);
-      for (Lookup& lookup : view->lookups) moved(lookup.indices);
-    }
-    if (auto* scatter = std::get_if<Scatter>(&node.action)) {
-      for (Lookup& lookup : scatter->lookups) moved(lookup.indices);
-    }
-  }
+  for (Node& node : result.nodes_) for_each_ref(node, moved);
   return result;
 }
 

@@ -174,12 +174,15 @@ struct Node {
   std::vector<NodeRef> inputs;  // every node that the action reads
   std::vector<LoopSpec> loops;  // from the outside in
 
+  bool operator==(const Node&) const = default;
+
   template <class T>
   const T* as() const {
     return std::get_if<T>(&action);
   }
   bool is_leaf() const { return as<Read>() || as<Constant>() || as<Index>(); }  // has no loops
   bool has(VarRef var) const;                                                   // among `vars`
+  std::span<const Lookup> lookups() const;                                      // of a view or scatter
 };
 
 // ---- the kernel -----------------------------------------------------------------------------------------------------
@@ -241,7 +244,7 @@ class IR {
   symbolic::Ranges ranges() const;
   TensorType type(NodeRef ref) const;  // of a node's whole array
 
-  bool operator==(const IR& other) const;  // everything but the kernel's name
+  bool operator==(const IR& other) const;  // everything but the kernel's name and the numbers of nodes
 
  private:
   NodeRef add(Node node);
@@ -262,7 +265,23 @@ class IR {
 // The value that folding nothing gives: 0 for add, the smallest value for maximum, ... Nothing for other ops.
 std::optional<Scalar> identity_of(const OpDef& op, DType dtype);
 
-// The text form (above). parse(to_string(ir)) == ir.
+// The text form (above): a statement is a line, `#` starts a comment, loops that are left out are the default ones.
+//
+//     symbol N in [1, 64]
+//     var m = 16
+//     %x: f32[m, k] = read 0
+//     %c: f32[] = constant 0.5
+//     %i: i64[k] = index 2*k + 1
+//     %p: f32[m, k] = mul(%x, %c) for m by 8 parallel, m, new k unroll         # `new` is LoopSpec::fresh
+//     %q: i32[m, k] = cast(%p) for m, k tile "amx"
+//     %s: f32[m] = reduce add(%p) for m, k vectorize
+//     %t: f32[m, k] = scan add(%p) along k for m, k
+//     %v: f32[o, k] = view %x[o + k - 1, k] where o + k - 1 in 16 and o in 9 | %x[r, k] else 1.0 with r = %idx in 16
+//     %w: f32[m, k] = scatter add(%x, %v) at [r, k] where o in 3 with r = %idx in 16 for o, k     # `set` overwrites
+//     %out: f32[m] = write 0 (%s) for m
+//     order %p, %s, %out, ...                                                  # where it is not that of the lines
+//
+// parse(to_string(ir)) == ir. Lines go as the nodes were added, but a node comes before those that read it.
 std::string to_string(const IR& ir);
 std::string to_string(const IR& ir, NodeRef node);  // one line, without its loops
 Result<IR> parse(std::string_view text, std::string file = "");

@@ -105,6 +105,12 @@ Result<LoopTree> swap_loops(const LoopTree& tree, TreeRef a, TreeRef b) {
 
 namespace {
 
+// Whether two nodes are in one loop of that depth.
+bool share_loop(const LoopTree& tree, NodeRef a, NodeRef b, int depth) {
+  const TreeRef shared = tree.lca(tree.find(a), tree.find(b));
+  return shared && tree.depth(shared) >= depth;
+}
+
 TreeRef sibling_before(const LoopTree& tree, TreeRef ref) {
   const TreeRef parent = tree.parent(ref);
   const std::vector<TreeRef>& siblings = parent ? tree.children(parent) : tree.roots();
@@ -132,8 +138,7 @@ Result<LoopTree> fuse(const LoopTree& tree, TreeRef loop) {
                  [&](std::vector<LoopSpec>& loops) { loops[position_of(tree, loop)].fresh = false; });
     LoopTree result(std::move(ir));
     const NodeRef last = tree.nodes_below(before).back(), next = tree.nodes_below(loop).front();
-    if (result.depth(result.lca(result.find(last), result.find(next))) < tree.depth(loop) ||
-        !result.lca(result.find(last), result.find(next))) {
+    if (!share_loop(result, last, next, tree.depth(loop))) {
       fail("the loops over {} cannot be one: %{} needs what the first has made only at its end", name,
            tree.ir.node(next).name);
     }
@@ -166,7 +171,6 @@ Result<LoopTree> reorder(const LoopTree& tree, NodeRef node, const std::vector<L
 Result<LoopTree> annotate(const LoopTree& tree, TreeRef loop, Annotation annotation) {
   return edited(tree, [&](IR& ir) {
     require_loop(tree, loop);
-    if (annotation.tile.empty() == (annotation.mark == Mark::kTile)) fail("a tile has a name, and nothing else has");
     change_loops(ir, tree.nodes_below(loop),
                  [&](std::vector<LoopSpec>& loops) { loops[position_of(tree, loop)].annotation = annotation; });
   });
@@ -279,8 +283,7 @@ Result<LoopTree> copy_input(const LoopTree& tree, NodeRef node, NodeRef input, T
     ir.set_input(node, input, copy);
     place_copy(ir, tree, node, input, inside);
     LoopTree result(std::move(ir));
-    const TreeRef shared = result.lca(result.find(copy), result.find(node));
-    if (inside && (!shared || result.depth(shared) < tree.depth(inside))) {
+    if (inside && !share_loop(result, copy, node, tree.depth(inside))) {
       fail("%{} cannot be copied inside of the loop over {}: %{} reads it there at other indices", source.name,
            var_name(tree, inside), reader.name);
     }

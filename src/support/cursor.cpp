@@ -1,5 +1,6 @@
 #include "support/cursor.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace tenon {
@@ -67,7 +68,7 @@ bool Cursor::at_end() {
 char Cursor::peek() { return at_end() ? '\0' : text_[position_]; }
 
 std::string Cursor::next_token() const {
-  if (position_ == text_.size()) return "the end of the text";
+  if (position_ == text_.size()) return std::string(end_);
   size_t end = position_;
   while (end < text_.size() && end < position_ + 32 && is_name_part(text_[end])) ++end;
   if (end == position_) ++end;
@@ -114,6 +115,17 @@ std::string_view Cursor::name(std::string_view what) {
   while (end < text_.size() && is_name_part(text_[end])) ++end;
   advance(end - start);
   return text_.substr(start, end - start);
+}
+
+bool is_name(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_name_part); }
+
+Cursor Cursor::line() {
+  skip_blank();
+  const std::string_view rest = text_.substr(position_, text_.find('\n', position_) - position_);
+  Cursor line(rest, here_);
+  line.end_ = "the end of the line";
+  advance(rest.size());
+  return line;
 }
 
 int64_t Cursor::integer(std::string_view what) {

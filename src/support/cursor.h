@@ -33,6 +33,9 @@ class Cursor {
   // A number or word, as far as it goes: [A-Za-z0-9_.+-]+
   std::string_view number(std::string_view what);
 
+  // The rest of the line as a text of its own. This cursor goes on behind it.
+  Cursor line();
+
   size_t remaining() const { return text_.size() - position_; }  // characters
 
   // Both fail at the next token; at the end of the text, right after the last one.
@@ -55,6 +58,9 @@ class Cursor {
   Location here_;
   int last_line_;  // where the last token ended
   int last_column_;
+  std::string_view end_ = "the end of the text";  // for messages
 };
+
+bool is_name(std::string_view text);  // one that Cursor::name reads
 
 }  // namespace tenon

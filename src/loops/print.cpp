@@ -1,0 +1,166 @@
+#include <algorithm>
+
+#include "graph/graph.h"
+#include "graph/text.h"
+#include "loops/ir.h"
+
+namespace tenon::loops {
+namespace {
+
+template <class Items, class Text>
+std::string joined(const Items& items, std::string_view separator, const Text& text_of) {
+  std::string text;
+  for (const auto& item : items) {
+    if (&item != &*items.begin()) text += separator;
+    text += text_of(item);
+  }
+  return text;
+}
+
+std::string scalar_to_string(const Scalar& scalar, DType dtype) {
+  if (const auto* real = std::get_if<double>(&scalar)) return element_to_string(Tensor::scalar(DType::kF64, *real), 0);
+  return element_to_string(Tensor::scalar(dtype, std::get<int64_t>(scalar)), 0);
+}
+
+// The nodes as they were added; but a node goes before those that read it, and reads go by slot.
+std::vector<NodeRef> definition_order(const IR& ir) {
+  std::vector<NodeRef> order;
+  std::vector<bool> done(ir.nodes().size());
+  const auto next_needed = [&](const Node& node) {
+    const auto* read = node.as<Read>();
+    if (read && read->slot > 0 && !done[ir.reads()[static_cast<size_t>(read->slot) - 1].id]) {
+      return ir.reads()[static_cast<size_t>(read->slot) - 1];
+    }
+    const auto found = std::ranges::find_if(node.inputs, [&](NodeRef input) { return !done[input.id]; });
+    return found == node.inputs.end() ? NodeRef() : *found;
+  };
+  std::vector<NodeRef> pending = ir.node_refs();
+  std::ranges::reverse(pending);
+  while (!pending.empty()) {
+    check(pending.size() <= 2 * done.size(), "the nodes of {} read each other in a circle", ir.name());
+    const NodeRef ref = pending.back();
+    if (const NodeRef needed = done[ref.id] ? NodeRef() : next_needed(ir.node(ref))) {
+      pending.push_back(needed);
+      continue;
+    }
+    pending.pop_back();
+    if (!done[ref.id]) order.push_back(ref);
+    done[ref.id] = true;
+  }
+  return order;
+}
+
+class Printer {
+ public:
+  explicit Printer(const IR& ir) : ir_(ir) {}
+
+  std::string kernel() const {
+    std::string text = "tenon loops 1\nkernel " + (is_identifier(ir_.name()) ? ir_.name() : quote(ir_.name())) + " {\n";
+    for (const auto& [symbol, range] : ir_.symbols()) text += "  " + symbol_line(symbol, range) + "\n";
+    for (const Var& var : ir_.vars()) text += fmt::format("  var {} = {}\n", var.name, var.size);
+    std::vector<NodeRef> nodes = definition_order(ir_);
+    for (NodeRef ref : nodes) text += "  " + node(ir_.node(ref)) + loops(ir_.node(ref)) + "\n";
+    std::erase_if(nodes, [&](NodeRef ref) { return ir_.node(ref).is_leaf(); });
+    if (nodes != ir_.order()) text += "  order " + names(ir_.order()) + "\n";
+    return text + "}\n";
+  }
+
+  std::string node(const Node& node) const {
+    const std::string vars = joined(node.vars, ", ", [&](VarRef var) { return ir_.var(var).name; });
+    const std::string action = std::visit([&](const auto& action) { return this->action(node, action); }, node.action);
+    return fmt::format("%{}: {}[{}] = {}", node.name, name_of(node.dtype), vars, action);
+  }
+
+ private:
+  std::string name(NodeRef ref) const { return "%" + ir_.node(ref).name; }
+
+  std::string names(const std::vector<NodeRef>& refs) const {
+    return joined(refs, ", ", [&](NodeRef ref) { return name(ref); });
+  }
+
+  static std::string index(const std::vector<Expr>& index) { return tenon::to_string(std::span<const Expr>(index)); }
+
+  std::string action(const Node&, const Read& read) const { return fmt::format("read {}", read.slot); }
+  std::string action(const Node& node, const Constant& constant) const {
+    return "constant " + scalar_to_string(constant.value, node.dtype);
+  }
+  std::string action(const Node&, const Index& index) const { return "index " + to_string(index.value); }
+  std::string action(const Node& node, const Compute& compute) const {
+    return fmt::format("{}({})", compute.op->name.get(), names(node.inputs));
+  }
+  std::string action(const Node& node, const Reduce& reduce) const {
+    return fmt::format("reduce {}({})", reduce.op->name.get(), names(node.inputs));
+  }
+  std::string action(const Node& node, const Scan& scan) const {
+    return fmt::format("scan {}({}) along {}", scan.op->name.get(), names(node.inputs), ir_.var(scan.along).name);
+  }
+
+  std::string action(const Node& node, const View& view) const {
+    std::string text = "view " + joined(view.pieces, " | ", [&](const Piece& piece) {
+                         return name(piece.input) + index(piece.index) + where(piece.where);
+                       });
+    const Scalar zero = is_float(node.dtype) ? Scalar(0.0) : Scalar(int64_t{0});
+    if (Constant{view.fill} != Constant{zero}) text += " else " + scalar_to_string(view.fill, node.dtype);
+    return text + lookups(view.lookups);
+  }
+
+  std::string action(const Node& node, const Scatter& scatter) const {
+    const std::string_view op = scatter.op ? scatter.op->name.get() : "set";
+    return fmt::format("scatter {}({}, {}) at {}{}{}", op, name(node.inputs[0]), name(node.inputs[1]),
+                       index(scatter.index), where(scatter.where), lookups(scatter.lookups));
+  }
+
+  std::string action(const Node& node, const Write& write) const {
+    return fmt::format("write {} ({})", write.slot, names(node.inputs));
+  }
+
+  static std::string where(const std::vector<Constraint>& constraints) {
+    if (constraints.empty()) return "";
+    return " where " + joined(constraints, " and ", [](const Constraint& constraint) {
+             return fmt::format("{} in {}", constraint.expr, constraint.bound);
+           });
+  }
+
+  std::string lookups(const std::vector<Lookup>& lookups) const {
+    if (lookups.empty()) return "";
+    return " with " + joined(lookups, ", ", [&](const Lookup& lookup) {
+             return fmt::format("{} = {} in {}", lookup.symbol.name(), name(lookup.indices), lookup.bound);
+           });
+  }
+
+  std::string loops(const Node& node) const {
+    if (node.loops.empty()) return "";
+    return " for " + joined(node.loops, ", ", [&](const LoopSpec& loop) {
+             std::string text = (loop.fresh ? "new " : "") + ir_.var(loop.var).name;
+             if (loop.step != 1) text += fmt::format(" by {}", loop.step);
+             const std::string annotation = to_string(loop.annotation);
+             return annotation.empty() ? text : text + " " + annotation;
+           });
+  }
+
+  const IR& ir_;
+};
+
+}  // namespace
+
+std::string to_string(const Annotation& annotation) {
+  switch (annotation.mark) {
+    case Mark::kNone:
+      return "";
+    case Mark::kParallel:
+      return "parallel";
+    case Mark::kVectorize:
+      return "vectorize";
+    case Mark::kUnroll:
+      return "unroll";
+    case Mark::kTile:
+      return "tile " + quote(annotation.tile);
+  }
+  return "";
+}
+
+std::string to_string(const IR& ir) { return Printer(ir).kernel(); }
+
+std::string to_string(const IR& ir, NodeRef node) { return Printer(ir).node(ir.node(node)); }
+
+}  // namespace tenon::loops
