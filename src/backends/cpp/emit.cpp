@@ -18,12 +18,6 @@ constexpr int64_t kMostCopies = 64;           // of an unrolled body
 constexpr int64_t kMostStackBytes = 1 << 14;  // of one array
 constexpr int64_t kVectorBytes = 64;
 
-std::span<const Lookup> lookups_of(const Node& node) {
-  if (const auto* view = node.as<View>()) return view->lookups;
-  if (const auto* scatter = node.as<Scatter>()) return scatter->lookups;
-  return {};
-}
-
 bool is_one_element(const Allocation& memory) { return memory.scratch && memory.size().is_constant(1); }
 
 class Emitter {
@@ -104,7 +98,7 @@ class Emitter {
   bool declares_itself(NodeRef ref) const {
     const Node& node = ir_.node(ref);
     const Allocation& memory = compiler_.allocations.at(ref);
-    return (node.as<Compute>() || node.as<View>()) && lookups_of(node).empty() && is_one_element(memory) &&
+    return (node.as<Compute>() || node.as<View>()) && node.lookups().empty() && is_one_element(memory) &&
            tree_.parent(tree_.find(ref)) == memory.lca;
   }
 
@@ -220,7 +214,7 @@ class Emitter {
     const Node& node = ir_.node(tree_.node(ref));
     if (is_first_copy_) line("// {}", loops::to_string(ir_, tree_.node(ref)));
     if (is_fused(tree_.node(ref))) return;
-    const std::span<const Lookup> lookups = lookups_of(node);
+    const std::span<const Lookup> lookups = node.lookups();
     if (!lookups.empty()) open("{{");
     for (const Lookup& lookup : lookups) look_up(lookup, ref);
     std::visit([&](const auto& action) { emit(action, ref, node); }, node.action);
@@ -397,7 +391,7 @@ class Emitter {
     };
     const auto* compute = node.as<Compute>();
     if (compute && divides_integers(*compute->op, ir_.node(node.inputs[0]).dtype)) return false;
-    if (node.as<Scan>() || node.as<Scatter>() || std::ranges::any_of(lookups_of(node), differs)) return false;
+    if (node.as<Scan>() || node.as<Scatter>() || std::ranges::any_of(node.lookups(), differs)) return false;
     return compiler_.stride(own_access(leaf), loop).has_value();
   }
 

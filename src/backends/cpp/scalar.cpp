@@ -74,8 +74,8 @@ std::string pattern_of(std::string_view op, DType dtype, bool vector) {
 
 // C++ computes in nothing narrower than 32 bits, but for lanes.
 std::string unsigned_for(Type type) {
-  const int64_t bits = type.lanes == 1 ? std::max<int64_t>(32, size_of(type.dtype) * 8) : size_of(type.dtype) * 8;
-  return fmt::format(type.lanes == 1 ? "u{}" : "u{}x{}", bits, type.lanes);
+  const int64_t bits = size_of(type.dtype) * 8;
+  return type.lanes == 1 ? fmt::format("u{}", std::max<int64_t>(bits, 32)) : fmt::format("u{}x{}", bits, type.lanes);
 }
 
 // A function of one number each, for all lanes.
