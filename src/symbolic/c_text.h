@@ -5,8 +5,18 @@
 
 namespace tenon::symbolic {
 
-// Over 64-bit integers. Minimum, maximum, and division and modulo where the signs may matter, are calls of least(a, b),
-// most(a, b), floordiv(a, b) and floormod(a, b). `name_of` gives a symbol's C name; `ranges` says what is known of it.
+// Over 64-bit integers. `name_of` gives a symbol's C name, `ranges` says what is known of it. The text may call the
+// functions below.
 std::string to_c(const Expr& expr, const Ranges& ranges, const std::function<std::string(Symbol)>& name_of);
+
+inline constexpr std::string_view kCFunctions =
+    R"(static inline int64_t floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+
+static inline int64_t floormod(int64_t a, int64_t b) { return a - b * floordiv(a, b); }
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static inline int64_t most(int64_t a, int64_t b) { return a < b ? b : a; }
+)";
 
 }  // namespace tenon::symbolic

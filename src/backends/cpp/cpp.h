@@ -13,6 +13,8 @@
 // that only feeds a sum over it may be fused with the addition; nothing else is.
 #pragma once
 
+#include <set>
+
 #include "backends/backend.h"
 
 namespace tenon {
@@ -20,13 +22,17 @@ namespace tenon {
 // The source of one kernel. Throws an Error for a tile, and for a name that is no C++ name.
 std::string emit_cpp(const loops::LoopTree& tree, std::string_view function_name);
 
+// Its parts: the function alone, and a file of such functions.
+std::string emit_cpp_function(const loops::LoopTree& tree, std::string_view function_name);
+std::string cpp_file(std::string_view functions);
+std::set<std::string, std::less<>> cpp_words();  // what its names must not be
+
 struct CppOptions {
   int optimization = 3;            // -O
   std::vector<std::string> flags;  // more of them
 };
 
-// Compiles many kernels at once, with $TENON_CXX or else the first of $CXX, c++, g++, clang++ and clang++-19 that there
-// is. Throws an Error with the compiler's own words when it fails. Leaves no files behind.
+// Compiles many kernels at once, as support/shared_library.h says.
 std::vector<std::unique_ptr<Compiled>> compile_cpp(std::span<const loops::LoopTree* const> trees,
                                                    const CppOptions& options = {});
 

@@ -2,14 +2,17 @@
 #include <algorithm>
 #include <bit>
 
-#include "backends/cpp/text.h"
+#include "backends/cpp/cpp.h"
+#include "graph/cpp_text.h"
 #include "loops/compiler.h"
+#include "support/cpp_source.h"
 #include "symbolic/c_text.h"
 
-namespace tenon::cpp {
+namespace tenon {
 namespace {
 
 using namespace loops;
+using cpp::Type;
 using loops::Compute;
 using Access = Compiler::Access;
 using Allocation = Compiler::Allocation;
@@ -140,7 +143,7 @@ class Emitter {
   // One number: an element, a constant, or the value of an index.
   std::string number(NodeRef ref, const Expr& position) {
     const Node& node = ir_.node(ref);
-    if (const auto* constant = node.as<Constant>()) return literal({node.dtype}, constant->value);
+    if (const auto* constant = node.as<Constant>()) return cpp::literal({node.dtype}, constant->value);
     if (node.as<Index>()) return fmt::format("i64({})", print(position));
     const std::string text = element(compiler_.allocations.at(ref), position);
     return node.as<Read>() && node.dtype == DType::kBool ? fmt::format("({} != 0)", text) : text;
@@ -237,12 +240,12 @@ class Emitter {
     const std::string_view op = compute.op->name.get();
     const DType operands = ir_.node(node.inputs.back()).dtype;
     const Type type = type_of(node.dtype);
-    if (divides_integers(*compute.op, operands)) {
+    if (cpp::divides_integers(*compute.op, operands)) {
       line("if ({} == 0) return failed(error, kDivisionByZero, {}, {}, 0);", x[1], tree_.node(ref).id, x[0]);
     }
-    if (op == "cast") return store(own_access(ref), cast(operands, type, x[0]));
+    if (op == "cast") return store(own_access(ref), cpp::cast(operands, type, x[0]));
     if (op == "bitcast") return store(own_access(ref), fmt::format("bits_as<{}>({})", to_string(type), x[0]));
-    store(own_access(ref), apply(*compute.op, operands, type, x));
+    store(own_access(ref), cpp::apply(*compute.op, operands, type, x));
   }
 
   void emit(const Write&, TreeRef ref, const Node&) { store(own_access(ref), inputs_of(ref)[0]); }
@@ -263,7 +266,7 @@ class Emitter {
       if (guards.empty()) return text + value(access);
       text += fmt::format("{} ? {} : ", print(guards), value(access));
     }
-    return text + literal(type_of(dtype), view.fill);
+    return text + cpp::literal(type_of(dtype), view.fill);
   }
 
   void emit(const Reduce& reduce, TreeRef ref, const Node& node) {
@@ -274,14 +277,14 @@ class Emitter {
     std::vector<std::string> x = inputs_of(fused ? tree_.find(node.inputs[0]) : ref);
     const Type type = type_of(node.dtype);
     const std::string next = fused ? fmt::format("mul_add<{}>({}, {}, {})", to_string(type), x[0], x[1], sum)
-                                   : apply(*reduce.op, node.dtype, type, {sum, x[0]});
+                                   : cpp::apply(*reduce.op, node.dtype, type, {sum, x[0]});
     by_lane ? line("{} = {};", sum, next) : store(self, next);
   }
 
   void emit(const Scan& scan, TreeRef ref, const Node& node) {
     const Access carry = compiler_.gen_carry(ref);
     const std::string sum = element(*carry.memory, position_of(carry));
-    line("{} = {};", sum, apply(*scan.op, node.dtype, {node.dtype}, {sum, inputs_of(ref)[0]}));
+    line("{} = {};", sum, cpp::apply(*scan.op, node.dtype, {node.dtype}, {sum, inputs_of(ref)[0]}));
     store(own_access(ref), sum);
   }
 
@@ -291,7 +294,7 @@ class Emitter {
     const std::string at = element(*self.memory, position_of(self));
     const std::string next = value(compiler_.gen_access(node.inputs[1], ref));
     line("{}{} = {};", guards.empty() ? "" : fmt::format("if ({}) ", print(guards)), at,
-         scatter.op ? apply(*scatter.op, node.dtype, {node.dtype}, {at, next}) : next);
+         scatter.op ? cpp::apply(*scatter.op, node.dtype, {node.dtype}, {at, next}) : next);
   }
 
   // ---- loops ----
@@ -311,22 +314,24 @@ class Emitter {
     scope_ = around;
   }
 
+  Scalar identity(NodeRef ref) const {
+    const Node& node = ir_.node(ref);
+    return *identity_of(node.as<Reduce>() ? *node.as<Reduce>()->op : *node.as<Scan>()->op, node.dtype);
+  }
+
   void start(const Compiler::Fill& fill) {
-    const Node& node = ir_.node(fill.node);
-    const OpDef* op = node.as<Reduce>() ? node.as<Reduce>()->op : node.as<Scan>() ? node.as<Scan>()->op : nullptr;
     const std::string first =
-        fill.source ? number(fill.source, fill.source_offset) : literal({node.dtype}, *identity_of(*op, node.dtype));
+        fill.source ? number(fill.source, fill.source_offset) : cpp::literal({fill.memory->dtype}, identity(fill.node));
     const bool is_all = !fill.source && fill.counters.size() == fill.memory->dims.size();
     if (is_all && !is_one_element(*fill.memory)) {
       return line("for (i64 i = 0; i < {}; ++i) {}[i] = {};", print(fill.memory->size()), name_of(*fill.memory), first);
     }
-    const int depth = depth_;
+    std::string around;
     for (size_t i = 0; i < fill.counters.size(); ++i) {
-      open("for (i64 {0} = 0; {0} < {1}; ++{0}) {{", name_of(fill.counters[i]), print(fill.extents[i]));
+      around += fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0}) ", name_of(fill.counters[i]), print(fill.extents[i]));
     }
-    if (!fill.where.empty()) open("if ({}) {{", print(fill.where));
-    line("{} = {};", element(*fill.memory, fill.offset), first);
-    while (depth_ > depth) close("}");
+    if (!fill.where.empty()) around += fmt::format("if ({}) ", print(fill.where));
+    line("{}{} = {};", around, element(*fill.memory, fill.offset), first);
   }
 
   void segment(TreeRef ref, const Expr& begin, const Expr& end) {
@@ -387,10 +392,12 @@ class Emitter {
   bool has_vector_form(TreeRef leaf, TreeRef loop) const {
     const Node& node = ir_.node(tree_.node(leaf));
     const auto differs = [&](const Lookup& lookup) {
-      return depends_on(position_of(compiler_.gen_lookup(lookup, leaf)), compiler_.counter(loop));
+      const Access access = compiler_.gen_lookup(lookup, leaf);
+      return (access.memory && access.memory->scratch && access.memory->lca == loop) ||
+             depends_on(position_of(access), compiler_.counter(loop));
     };
     const auto* compute = node.as<Compute>();
-    if (compute && divides_integers(*compute->op, ir_.node(node.inputs[0]).dtype)) return false;
+    if (compute && cpp::divides_integers(*compute->op, ir_.node(node.inputs[0]).dtype)) return false;
     if (node.as<Scan>() || node.as<Scatter>() || std::ranges::any_of(node.lookups(), differs)) return false;
     return compiler_.stride(own_access(leaf), loop).has_value();
   }
@@ -408,49 +415,44 @@ class Emitter {
                                : lanes;
   }
 
-  // Whole vectors, then what remains one by one.
+  // Whole vectors, then what remains one by one. Each lane folds for itself, and in the end they are folded.
   void vectors(TreeRef ref, const Expr& begin, const Expr& end) {
     const int64_t lanes = lanes_of(ref, end - begin);
     if (lanes == 1) return serial(ref, print(begin), print(end));
-    const Expr past = begin + floordiv(end - begin, lanes) * lanes;
-    open("{{");
-    for (TreeRef leaf : tree_.children(ref)) {
-      if (const auto* reduce = ir_.node(tree_.node(leaf)).as<Reduce>(); reduce && folds(leaf, ref))
-        start_lanes(*reduce, leaf, lanes);
-    }
+    const Expr past = scope_->box.simplify(begin + max(floordiv(end - begin, lanes), 0) * lanes);
+    std::vector<TreeRef> folded = tree_.children(ref);
+    std::erase_if(folded, [&](TreeRef leaf) { return !folds(leaf, ref); });
+    if (!folded.empty()) open("{{");
+    for (TreeRef leaf : folded) start_lanes(leaf, lanes);
     vector_ = ref;
     lanes_ = lanes;
     (past - begin).is_constant(lanes) ? unrolled(ref, begin, 1) : serial(ref, print(begin), print(past));
     vector_ = {};
     lanes_ = 1;
-    for (TreeRef leaf : tree_.children(ref)) {
-      if (const auto* reduce = ir_.node(tree_.node(leaf)).as<Reduce>(); reduce && folds(leaf, ref))
-        fold_lanes(*reduce, leaf, lanes);
-    }
+    for (TreeRef leaf : folded) fold_lanes(leaf, lanes);
+    if (!folded.empty()) close("}");
     if (past != end) serial(ref, print(past), print(end));
-    close("}");
   }
 
-  void start_lanes(const Reduce& reduce, TreeRef leaf, int64_t lanes) {
+  void start_lanes(TreeRef leaf, int64_t lanes) {
     const Allocation& memory = *own_access(leaf).memory;
     const Type type{memory.dtype, lanes};
-    line("{} {} = {};", to_string(type), name_of(memory, "_lanes"),
-         literal(type, *identity_of(*reduce.op, memory.dtype)));
+    line("{} {} = {};", to_string(type), name_of(memory, "_lanes"), cpp::literal(type, identity(tree_.node(leaf))));
   }
 
-  void fold_lanes(const Reduce& reduce, TreeRef leaf, int64_t lanes) {
+  void fold_lanes(TreeRef leaf, int64_t lanes) {
     const Access self = own_access(leaf);
-    const std::string lane = name_of(*self.memory, "_lanes") + "[lane]";
-    open("for (i64 lane = 0; lane < {}; ++lane) {{", lanes);
-    store(self, apply(*reduce.op, self.memory->dtype, {self.memory->dtype}, {value(self), lane}));
-    close("}");
+    const std::string lane = name_of(*self.memory, "_lanes") + "[lane]", sum = value(self);
+    const DType dtype = self.memory->dtype;
+    const std::string next = cpp::apply(*ir_.node(self.node).as<Reduce>()->op, dtype, {dtype}, {sum, lane});
+    line("for (i64 lane = 0; lane < {}; ++lane) {} = {};", lanes, sum, next);
   }
 
   const LoopTree& tree_;
   const IR& ir_;
   const Compiler compiler_;
   std::map<int64_t, std::string> arrays_;  // what to name them, by mem_idx
-  Names names_;
+  CppNames names_{cpp_words()};
   const Compiler::Scope* scope_ = nullptr;
   symbolic::Substitution literals_;  // counters of unrolled loops
   int64_t copies_ = 1;               // of the text at this point
@@ -463,6 +465,8 @@ class Emitter {
 
 }  // namespace
 
-std::string emit_function(const LoopTree& tree, std::string_view name) { return Emitter(tree).function(name); }
+std::string emit_cpp_function(const LoopTree& tree, std::string_view function_name) {
+  return Emitter(tree).function(function_name);
+}
 
-}  // namespace tenon::cpp
+}  // namespace tenon

@@ -1,6 +1,5 @@
 // The backend: compiles the text, loads and runs it.
 #include "backends/cpp/cpp.h"
-#include "backends/cpp/text.h"
 #include "support/shared_library.h"
 #include "support/thread_pool.h"
 
@@ -28,7 +27,7 @@ class CppKernel : public Compiled {
     if (run_(memory.data(), sizes.data(), error, parallel_for) != 0) report(error);
   }
 
-  std::string dump() const override { return cpp::with_prelude(text_); }
+  std::string dump() const override { return cpp_file(text_); }
 
  private:
   [[noreturn]] void report(const int64_t (&error)[4]) const {
@@ -59,25 +58,18 @@ const RegisterBackend kRegistration(std::make_shared<CppBackend>());
 
 }  // namespace
 
-std::string emit_cpp(const loops::LoopTree& tree, std::string_view function_name) {
-  if (function_name.empty() || !cpp::Names::is_free(function_name))
-    fail("a C++ function cannot be named '{}'", function_name);
-  return cpp::with_prelude(cpp::emit_function(tree, function_name));
-}
-
 std::vector<std::unique_ptr<Compiled>> compile_cpp(std::span<const loops::LoopTree* const> trees,
                                                    const CppOptions& options) {
   const auto name = [](size_t i) { return fmt::format("tenon_kernel_{}", i); };
   std::vector<std::string> texts;
-  for (const loops::LoopTree* tree : trees) texts.push_back(cpp::emit_function(*tree, name(texts.size())));
-  std::vector<std::string> flags = {"-std=c++17",         fmt::format("-O{}", options.optimization),
-                                    "-march=native",      "-fno-math-errno",
-                                    "-fno-trapping-math", "-w"};
+  for (const loops::LoopTree* tree : trees) texts.push_back(emit_cpp_function(*tree, name(texts.size())));
+  std::vector<std::string> flags = {"-std=c++17", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-w"};
+  flags.push_back(fmt::format("-O{}", options.optimization));
 #ifdef __x86_64__
   flags.emplace_back("-mprefer-vector-width=512");
 #endif
   flags.insert(flags.end(), options.flags.begin(), options.flags.end());
-  const auto library = SharedLibrary::compile(cpp::with_prelude(fmt::format("{}", fmt::join(texts, "\n"))), flags);
+  const auto library = SharedLibrary::compile(cpp_file(fmt::format("{}", fmt::join(texts, "\n"))), flags);
   std::vector<std::unique_ptr<Compiled>> kernels;
   for (size_t i = 0; i < trees.size(); ++i) {
     kernels.push_back(std::make_unique<CppKernel>(library, name(i), std::move(texts[i]), trees[i]->ir));

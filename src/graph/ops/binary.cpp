@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "graph/ops/elementwise.h"
-#include "graph/ops/scalar_functions.h"
+#include "graph/scalar_functions.h"
 
 namespace tenon {
 namespace {

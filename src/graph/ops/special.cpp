@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "graph/ops/elementwise.h"
-#include "graph/ops/scalar_functions.h"
+#include "graph/scalar_functions.h"
 #include "graph/ops/unary.h"
 
 namespace tenon {

@@ -1,7 +1,9 @@
+#include "graph/cpp_text.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpp/text.h"
+#include "support/checked.h"
 
 namespace tenon::cpp {
 namespace {
@@ -113,7 +115,7 @@ bool divides_integers(const OpDef& op, DType dtype) {
 
 std::string apply(const OpDef& op, DType operands, Type result, const std::vector<std::string>& x) {
   std::string pattern = pattern_of(op.name, operands, result.lanes > 1);
-  if (pattern.empty()) fail("backend cpp has no {} of {}", op.name.get(), name_of(operands));
+  if (pattern.empty()) fail("there is no C++ text for {} of {}", op.name.get(), name_of(operands));
   const bool by_lane = result.lanes > 1 && pattern[0] == '@', is_mask = result.lanes > 1 && pattern[0] == '?';
   if (pattern[0] == '@' || pattern[0] == '?') pattern.erase(0, 1);
   const Type type{operands, by_lane ? 1 : result.lanes};
@@ -136,7 +138,7 @@ std::string cast(DType from, Type to, const std::string& x) {
   return mapped(to, from, std::span(&x, 1), cast_number(from, to.dtype, "a"));
 }
 
-std::string literal(Type type, const loops::Scalar& value) {
+std::string literal(Type type, const std::variant<double, int64_t>& value) {
   const std::string name = to_string(Type{type.dtype});
   if (type.lanes > 1) return fmt::format("splat<{}>({})", to_string(type), literal({type.dtype}, value));
   if (is_integral(type.dtype)) {

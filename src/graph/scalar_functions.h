@@ -1,14 +1,41 @@
-// The scalar functions that C++ has no name for. Op records compute with them, and the text of this file is what
-// backends that emit C++ put into their kernels: hence C++17, names as they stand without a namespace, and an empty
-// line after each function.
+// The scalar functions that C++ has no name for. The op table computes with them, and the text of this file is what
+// backends that emit C++ put into their kernels: hence C++17, names that stand without a namespace, no empty line
+// within a function and one after it.
 #pragma once
 
 #include <math.h>  // lgamma_r is POSIX: <cmath> need not have it
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
-namespace tenon::ops {
+namespace tenon {
+
+// ---- conversions ----------------------------------------------------------------------------------------------------
+
+template <class T, class X>
+T bits_as(X x) {
+  T t;
+  static_assert(sizeof t == sizeof x, "the type changes, and nothing else");
+  std::memcpy(&t, &x, sizeof t);
+  return t;
+}
+
+// NaN and what does not fit 64 bits give the smallest int64.
+inline int64_t to_integer(double x) { return x >= -0x1p63 && x < 0x1p63 ? static_cast<int64_t>(x) : INT64_MIN; }
+
+// bf16, as bits.
+inline float from_brain(uint16_t x) { return bits_as<float>(static_cast<uint32_t>(x) << 16); }
+
+// Rounds once, halves to even: first to an odd float, whose last bit remembers that something was cut off.
+inline uint16_t to_brain(double x) {
+  if (x != x) return 0x7fc0;
+  if (std::fabs(x) >= 0x1.FFp127) return x < 0 ? 0xff80 : 0x7f80;
+  const float close = static_cast<float>(x);
+  uint32_t bits = bits_as<uint32_t>(close);
+  if (close != x) bits = (bits - (std::fabs(static_cast<double>(close)) > std::fabs(x) ? 1 : 0)) | 1;
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
 
 // ---- integers: two's complement; a divisor is not 0 -----------------------------------------------------------------
 
@@ -129,4 +156,4 @@ inline double trigamma(double x) {
   return sum + (1 + 0.5 / x + tail) / x;
 }
 
-}  // namespace tenon::ops
+}  // namespace tenon
