@@ -1,5 +1,7 @@
-// What the text of cpp_text.h calls: a file of functions to be put into other texts, like scalar_functions.h, after the
-// typedefs that cpp_text.h names.
+// Vectors of GNU C++, and f16: functions for emitted text. Like scalar_functions.h this is a file to be put into other
+// texts, there after the typedefs that cpp_text.h names.
+
+// ---- vectors --------------------------------------------------------------------------------------------------------
 
 // Of x - 0 rather than x + 0, as -0 stays -0.
 template <class V, class T>
@@ -12,6 +14,28 @@ V each_lane(i64 first, F f) {
   V v;
   for (i64 lane = 0; lane < i64(sizeof v / sizeof v[0]); ++lane) v[lane] = f(first + lane, lane);
   return v;
+}
+
+template <class V, class T>
+V load(const T* from) {
+  V v;
+  std::memcpy(&v, from, sizeof v);
+  return v;
+}
+
+template <class V, class T>
+void store(T* to, V v) {
+  std::memcpy(to, &v, sizeof v);
+}
+
+template <class V, class T>
+V gather(const T* from, i64 stride) {
+  return each_lane<V>(0, [&](i64 lane, i64) { return from[lane * stride]; });
+}
+
+template <class V, class T>
+void spread(T* to, i64 stride, V v) {
+  for (i64 lane = 0; lane < i64(sizeof v / sizeof v[0]); ++lane) to[lane * stride] = v[lane];
 }
 
 template <class V, class F, class... X>
@@ -31,8 +55,15 @@ V to_bools(M mask) {
 #define rounded(x) __builtin_assoc_barrier(x)
 #endif
 
-// ---- f16, as bits: C++17 has no name for it, compilers have
-// -----------------------------------------------------------
+template <class V>
+V mul_add(V a, V b, V c) {
+#ifdef __clang__
+#pragma clang fp contract(fast)
+#endif
+  return a * b + c;
+}
+
+// ---- f16, as bits --------------------------------------------------------------------------------------------------
 
 inline f32 from_half(f16 x) { return static_cast<f32>(bits_as<_Float16>(x)); }
 

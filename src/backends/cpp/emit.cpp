@@ -31,7 +31,7 @@ class Emitter {
   }
 
   std::string function(std::string_view name) {
-    open("extern \"C\" i64 {}(void* const* memory, const i64* sizes, i64* error, tenon_parallel_for parallel) {{",
+    line("extern \"C\" i64 {}(void* const* memory, const i64* sizes, i64* error, tenon_parallel_for parallel) {{",
          name);
     int64_t position = 0;
     for (Symbol symbol : ir_.size_symbols()) line("const i64 {} = sizes[{}];", name_of(symbol), position++);
@@ -41,25 +41,20 @@ class Emitter {
     scope_ = &root;
     body({}, tree_.roots());
     line("return 0;");
-    close("}");
+    line("}}");
     return std::move(out_);
   }
 
  private:
   // ---- lines and names ----
 
+  // Braces indent.
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
-    out_ += fmt::format("{:{}}{}\n", "", 2 * depth_, fmt::format(format, std::forward<Args>(args)...));
-  }
-  template <class... Args>
-  void open(fmt::format_string<Args...> format, Args&&... args) {
-    line(format, std::forward<Args>(args)...);
-    ++depth_;
-  }
-  void close(std::string_view tail) {
-    --depth_;
-    line("{}", tail);
+    const std::string text = fmt::format(format, std::forward<Args>(args)...);
+    if (text[0] == '}') --depth_;
+    out_ += fmt::format("{:{}}{}\n", "", 2 * depth_, text);
+    if (text.back() == '{') ++depth_;
   }
 
   const std::string& name_of(Symbol symbol) { return names_.get("symbol " + symbol.name(), symbol.name()); }
@@ -67,10 +62,10 @@ class Emitter {
     return names_.get(fmt::format("memory {}{}", memory.mem_idx, suffix), arrays_.at(memory.mem_idx) + suffix);
   }
 
-  void parameter(NodeRef ref, std::string_view qualifier) {
+  void parameter(NodeRef ref, std::string_view constant) {
     const Allocation& memory = compiler_.allocations.at(ref);
-    const std::string type = fmt::format("{}{}*", qualifier, to_string(Type{memory.dtype}));
-    line("{0} __restrict {1} = static_cast<{0}>(memory[{2}]);", type, name_of(memory), memory.mem_idx);
+    line("{0}{1}* __restrict {2} = static_cast<{0}{1}*>(memory[{3}]);", constant, to_string(Type{memory.dtype}),
+         name_of(memory), memory.mem_idx);
   }
 
   // ---- expressions ----
@@ -170,13 +165,11 @@ class Emitter {
   std::string each_lane(DType dtype, One one) {
     const Symbol counter = compiler_.counter(vector_);
     const std::string first = print(counter), type = to_string(type_of(dtype));
-    const symbolic::Substitution literals = literals_;
-    const int64_t lanes = lanes_;
-    literals_.erase(counter);
-    lanes_ = 1;
+    auto outside = literals_.extract(counter);
+    const int64_t lanes = std::exchange(lanes_, 1);
     const std::string text = one();
     lanes_ = lanes;
-    literals_ = literals;
+    literals_.insert(std::move(outside));
     return fmt::format("each_lane<{}>({}, [&](i64 {}, i64 lane) {{ return {}; }})", type, first, name_of(counter),
                        text);
   }
@@ -215,13 +208,13 @@ class Emitter {
 
   void node(TreeRef ref) {
     const Node& node = ir_.node(tree_.node(ref));
-    if (is_first_copy_) line("// {}", loops::to_string(ir_, tree_.node(ref)));
+    if (explained_.insert(ref).second) line("// {}", loops::to_string(ir_, tree_.node(ref)));
     if (is_fused(tree_.node(ref))) return;
     const std::span<const Lookup> lookups = node.lookups();
-    if (!lookups.empty()) open("{{");
+    if (!lookups.empty()) line("{{");
     for (const Lookup& lookup : lookups) look_up(lookup, ref);
     std::visit([&](const auto& action) { emit(action, ref, node); }, node.action);
-    if (!lookups.empty()) close("}");
+    if (!lookups.empty()) line("}}");
   }
 
   // One for all lanes.
@@ -271,7 +264,7 @@ class Emitter {
 
   void emit(const Reduce& reduce, TreeRef ref, const Node& node) {
     const Access self = own_access(ref);
-    const bool by_lane = lanes_ > 1 && folds(ref, vector_);
+    const bool by_lane = lanes_ > 1 && folds(self.node, vector_);
     const std::string sum = by_lane ? name_of(*self.memory, "_lanes") : value(self);
     const bool fused = is_fused(node.inputs[0]);
     std::vector<std::string> x = inputs_of(fused ? tree_.find(node.inputs[0]) : ref);
@@ -297,6 +290,39 @@ class Emitter {
          scatter.op ? cpp::apply(*scatter.op, node.dtype, {node.dtype}, {at, next}) : next);
   }
 
+  // ---- folds ----
+
+  const OpDef& fold_op(NodeRef ref) const {
+    const auto* reduce = ir_.node(ref).as<Reduce>();
+    return reduce ? *reduce->op : *ir_.node(ref).as<Scan>()->op;
+  }
+
+  std::string identity(NodeRef ref, Type type) const {
+    return cpp::literal(type, *identity_of(fold_op(ref), type.dtype));
+  }
+
+  void start(const Compiler::Fill& fill) {
+    const std::string first =
+        fill.source ? number(fill.source, fill.source_offset) : identity(fill.node, {fill.memory->dtype});
+    const bool is_all = !fill.source && fill.counters.size() == fill.memory->dims.size();
+    if (is_all && !is_one_element(*fill.memory)) {
+      return line("for (i64 i = 0; i < {}; ++i) {}[i] = {};", print(fill.memory->size()), name_of(*fill.memory), first);
+    }
+    std::string around;
+    for (size_t i = 0; i < fill.counters.size(); ++i) {
+      around += fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0}) ", name_of(fill.counters[i]), print(fill.extents[i]));
+    }
+    if (!fill.where.empty()) around += fmt::format("if ({}) ", print(fill.where));
+    line("{}{} = {};", around, element(*fill.memory, fill.offset), first);
+  }
+
+  void fold_lanes(NodeRef ref, Type type) {
+    const Access self = own_access(tree_.find(ref));
+    const std::string sum = value(self), lane = name_of(*self.memory, "_lanes") + "[lane]";
+    const std::string next = cpp::apply(fold_op(ref), type.dtype, {type.dtype}, {sum, lane});
+    line("for (i64 lane = 0; lane < {}; ++lane) {} = {};", type.lanes, sum, next);
+  }
+
   // ---- loops ----
 
   void body(TreeRef ref, const std::vector<TreeRef>& children) {
@@ -312,26 +338,6 @@ class Emitter {
       segment(ref, part.begin, part.end);
     }
     scope_ = around;
-  }
-
-  Scalar identity(NodeRef ref) const {
-    const Node& node = ir_.node(ref);
-    return *identity_of(node.as<Reduce>() ? *node.as<Reduce>()->op : *node.as<Scan>()->op, node.dtype);
-  }
-
-  void start(const Compiler::Fill& fill) {
-    const std::string first =
-        fill.source ? number(fill.source, fill.source_offset) : cpp::literal({fill.memory->dtype}, identity(fill.node));
-    const bool is_all = !fill.source && fill.counters.size() == fill.memory->dims.size();
-    if (is_all && !is_one_element(*fill.memory)) {
-      return line("for (i64 i = 0; i < {}; ++i) {}[i] = {};", print(fill.memory->size()), name_of(*fill.memory), first);
-    }
-    std::string around;
-    for (size_t i = 0; i < fill.counters.size(); ++i) {
-      around += fmt::format("for (i64 {0} = 0; {0} < {1}; ++{0}) ", name_of(fill.counters[i]), print(fill.extents[i]));
-    }
-    if (!fill.where.empty()) around += fmt::format("if ({}) ", print(fill.where));
-    line("{}{} = {};", around, element(*fill.memory, fill.offset), first);
   }
 
   void segment(TreeRef ref, const Expr& begin, const Expr& end) {
@@ -350,41 +356,38 @@ class Emitter {
   }
 
   void serial(TreeRef ref, const std::string& begin, const std::string& end) {
-    open("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", name_of(compiler_.counter(ref)), begin, end, lanes_);
+    line("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", name_of(compiler_.counter(ref)), begin, end, lanes_);
     body(ref, tree_.children(ref));
-    close("}");
+    line("}}");
   }
 
   void unrolled(TreeRef ref, const Expr& begin, int64_t count) {
     const Symbol counter = compiler_.counter(ref);
-    const bool was_first = is_first_copy_;
     copies_ *= count;
     for (int64_t i = 0; i < count; ++i) {
       const Expr at = begin + i;
       if (at.is_constant()) literals_.insert_or_assign(counter, at);
-      open("{{  // {} = {}", name_of(counter), at);
+      line("/* {} = {} */ {{", name_of(counter), at);
       if (!at.is_constant()) line("const i64 {} = {};", name_of(counter), print(at));
-      is_first_copy_ = was_first && i == 0;
       body(ref, tree_.children(ref));
-      close("}");
+      line("}}");
     }
     literals_.erase(counter);
-    is_first_copy_ = was_first;
     copies_ /= count;
   }
 
   void parallel(TreeRef ref, const Expr& begin, const Expr& end) {
-    open("if (const i64 wrong = in_parallel(parallel, {}, {}, [&](i64 begin, i64 end) -> i64 {{", print(begin),
+    line("if (const i64 wrong = in_parallel(parallel, {}, {}, [&](i64 begin, i64 end) -> i64 {{", print(begin),
          print(end));
     serial(ref, "begin", "end");
     line("return 0;");
-    close("})) return wrong;");
+    line("}})) return wrong;");
   }
 
   // ---- vectors ----
 
-  bool folds(TreeRef leaf, TreeRef loop) const {
-    const std::vector<VarRef> folded = ir_.folded_vars(tree_.node(leaf));
+  bool folds(NodeRef node, TreeRef loop) const {
+    const std::vector<VarRef> folded = ir_.folded_vars(node);
     return std::ranges::find(folded, tree_.loop(loop).var) != folded.end();
   }
 
@@ -410,9 +413,8 @@ class Emitter {
       widest = std::max(widest, size_of(node.dtype));
       for (NodeRef input : node.inputs) widest = std::max(widest, size_of(ir_.node(input).dtype));
     }
-    const int64_t lanes = kVectorBytes / widest;
-    return count.is_constant() ? std::min<int64_t>(lanes, std::bit_floor(static_cast<uint64_t>(count.constant())))
-                               : lanes;
+    if (!count.is_constant()) return kVectorBytes / widest;
+    return std::min(kVectorBytes / widest, int64_t{1} << (std::bit_width(static_cast<uint64_t>(count.constant())) - 1));
   }
 
   // Whole vectors, then what remains one by one. Each lane folds for itself, and in the end they are folded.
@@ -420,32 +422,21 @@ class Emitter {
     const int64_t lanes = lanes_of(ref, end - begin);
     if (lanes == 1) return serial(ref, print(begin), print(end));
     const Expr past = scope_->box.simplify(begin + max(floordiv(end - begin, lanes), 0) * lanes);
-    std::vector<TreeRef> folded = tree_.children(ref);
-    std::erase_if(folded, [&](TreeRef leaf) { return !folds(leaf, ref); });
-    if (!folded.empty()) open("{{");
-    for (TreeRef leaf : folded) start_lanes(leaf, lanes);
+    std::vector<NodeRef> folded = tree_.nodes_below(ref);
+    std::erase_if(folded, [&](NodeRef node) { return !folds(node, ref); });
+    if (!folded.empty()) line("{{");
+    for (NodeRef node : folded) {
+      const Type type{ir_.node(node).dtype, lanes};
+      line("{} {} = {};", to_string(type), name_of(compiler_.allocations.at(node), "_lanes"), identity(node, type));
+    }
     vector_ = ref;
     lanes_ = lanes;
     (past - begin).is_constant(lanes) ? unrolled(ref, begin, 1) : serial(ref, print(begin), print(past));
     vector_ = {};
     lanes_ = 1;
-    for (TreeRef leaf : folded) fold_lanes(leaf, lanes);
-    if (!folded.empty()) close("}");
+    for (NodeRef node : folded) fold_lanes(node, {ir_.node(node).dtype, lanes});
+    if (!folded.empty()) line("}}");
     if (past != end) serial(ref, print(past), print(end));
-  }
-
-  void start_lanes(TreeRef leaf, int64_t lanes) {
-    const Allocation& memory = *own_access(leaf).memory;
-    const Type type{memory.dtype, lanes};
-    line("{} {} = {};", to_string(type), name_of(memory, "_lanes"), cpp::literal(type, identity(tree_.node(leaf))));
-  }
-
-  void fold_lanes(TreeRef leaf, int64_t lanes) {
-    const Access self = own_access(leaf);
-    const std::string lane = name_of(*self.memory, "_lanes") + "[lane]", sum = value(self);
-    const DType dtype = self.memory->dtype;
-    const std::string next = cpp::apply(*ir_.node(self.node).as<Reduce>()->op, dtype, {dtype}, {sum, lane});
-    line("for (i64 lane = 0; lane < {}; ++lane) {} = {};", lanes, sum, next);
   }
 
   const LoopTree& tree_;
@@ -456,7 +447,7 @@ class Emitter {
   const Compiler::Scope* scope_ = nullptr;
   symbolic::Substitution literals_;  // counters of unrolled loops
   int64_t copies_ = 1;               // of the text at this point
-  bool is_first_copy_ = true;        // which has the comments
+  std::set<TreeRef> explained_;      // the nodes that have their comment
   TreeRef vector_;                   // the loop whose iterations are lanes, in its body
   int64_t lanes_ = 1;
   std::string out_;
@@ -464,6 +455,11 @@ class Emitter {
 };
 
 }  // namespace
+
+std::string emit_cpp(const LoopTree& tree, std::string_view function_name) {
+  if (!is_cpp_name(function_name)) fail("a C++ function cannot be named '{}'", function_name);
+  return cpp_file(emit_cpp_function(tree, function_name));
+}
 
 std::string emit_cpp_function(const LoopTree& tree, std::string_view function_name) {
   return Emitter(tree).function(function_name);

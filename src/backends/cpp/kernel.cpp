@@ -13,11 +13,8 @@ enum ErrorKind : int64_t { kOutOfRange = 1, kDivisionByZero, kOutOfMemory };  //
 
 class CppKernel : public Compiled {
  public:
-  CppKernel(std::shared_ptr<const SharedLibrary> library, const std::string& name, std::string text, loops::IR ir)
-      : library_(std::move(library)),
-        run_(library_->function<KernelFn>(name)),
-        text_(std::move(text)),
-        ir_(std::move(ir)) {}
+  CppKernel(std::shared_ptr<const SharedLibrary> library, KernelFn* run, std::string text, loops::IR ir)
+      : library_(std::move(library)), run_(run), text_(std::move(text)), ir_(std::move(ir)) {}
 
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool) const override {
     const size_t arrays = ir_.reads().size() + ir_.writes().size(), symbols = ir_.size_symbols().size();
@@ -72,7 +69,8 @@ std::vector<std::unique_ptr<Compiled>> compile_cpp(std::span<const loops::LoopTr
   const auto library = SharedLibrary::compile(cpp_file(fmt::format("{}", fmt::join(texts, "\n"))), flags);
   std::vector<std::unique_ptr<Compiled>> kernels;
   for (size_t i = 0; i < trees.size(); ++i) {
-    kernels.push_back(std::make_unique<CppKernel>(library, name(i), std::move(texts[i]), trees[i]->ir));
+    KernelFn* const run = library->function<KernelFn>(name(i));
+    kernels.push_back(std::make_unique<CppKernel>(library, run, std::move(texts[i]), trees[i]->ir));
   }
   return kernels;
 }

@@ -3,7 +3,6 @@
 #include "embedded/kCppFunctions.h"
 #include "embedded/kPrelude.h"
 #include "embedded/kScalarFunctions.h"
-#include "graph/cpp_text.h"
 #include "support/cpp_source.h"
 #include "symbolic/c_text.h"
 
@@ -49,11 +48,6 @@ std::string cpp_file(std::string_view functions) {
     if (functions.find(name) != functions.npos) types += definition;
   }
   return fmt::format("{}\nnamespace {{\n\n{}}}  // namespace\n\n{}", types, helpers().used_by(functions), functions);
-}
-
-std::string emit_cpp(const loops::LoopTree& tree, std::string_view function_name) {
-  if (!is_cpp_name(function_name)) fail("a C++ function cannot be named '{}'", function_name);
-  return cpp_file(emit_cpp_function(tree, function_name));
 }
 
 }  // namespace tenon

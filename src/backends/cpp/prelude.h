@@ -27,9 +27,7 @@ enum { kOutOfRange = 1, kDivisionByZero, kOutOfMemory };
 inline i64 failed(i64* error, i64 kind, i64 node, i64 value, i64 bound) {
   i64 none = 0;
   if (!__atomic_compare_exchange_n(&error[0], &none, kind, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return kind;
-  error[1] = node;
-  error[2] = value;
-  error[3] = bound;
+  error[1] = node, error[2] = value, error[3] = bound;
   return kind;
 }
 
@@ -54,33 +52,3 @@ struct Scratch {
   Scratch(const Scratch&) = delete;
   ~Scratch() { std::free(data); }
 };
-
-template <class V, class T>
-V load(const T* from) {
-  V v;
-  std::memcpy(&v, from, sizeof v);
-  return v;
-}
-
-template <class V, class T>
-void store(T* to, V v) {
-  std::memcpy(to, &v, sizeof v);
-}
-
-template <class V, class T>
-V gather(const T* from, i64 stride) {
-  return each_lane<V>(0, [&](i64 lane, i64) { return from[lane * stride]; });
-}
-
-template <class V, class T>
-void spread(T* to, i64 stride, V v) {
-  for (i64 lane = 0; lane < i64(sizeof v / sizeof v[0]); ++lane) to[lane * stride] = v[lane];
-}
-
-template <class V>
-V mul_add(V a, V b, V c) {
-#ifdef __clang__
-#pragma clang fp contract(fast)
-#endif
-  return a * b + c;
-}
