@@ -36,10 +36,10 @@ class Compiler {
   // variable has several: each divides what those before leave of it by its step.
   struct Dim {
     VarRef var;
-    int64_t step;   // elements of the variable from one position to the next
-    Expr extent;    // positions
-    Expr stride;    // elements of memory from one position to the next
-    TreeRef loop;   // the writer's; empty where the dimension is no loop
+    int64_t step;  // elements of the variable from one position to the next
+    Expr extent;   // positions
+    Expr stride;   // elements of memory from one position to the next
+    TreeRef loop;  // the writer's; empty where the dimension is no loop
   };
   struct Allocation {
     int64_t mem_idx;  // in the memory list: inputs by slot, then outputs by slot, then scratch

@@ -43,6 +43,10 @@
 #include "graph/op.h"
 #include "symbolic/expr.h"
 
+namespace tenon {
+class Cursor;  // support/cursor.h
+}
+
 namespace tenon::loops {
 
 using symbolic::Expr;
@@ -285,6 +289,8 @@ std::optional<Scalar> identity_of(const OpDef& op, DType dtype);
 std::string to_string(const IR& ir);
 std::string to_string(const IR& ir, NodeRef node);  // one line, without its loops
 Result<IR> parse(std::string_view text, std::string file = "");
+std::vector<LoopSpec> parse_loops(Cursor& cursor, const IR& ir);  // what follows `for`; throws an Error
+Annotation parse_annotation(Cursor& cursor);                      // none where no mark follows; throws an Error
 
 // True when `expr` is within [0, bound) for every index of the variables, as far as it can be proven.
 bool provably_within(const Expr& expr, const Expr& bound, const IR& ir);

@@ -8,6 +8,28 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 
+std::string nearest_var(const IR& ir, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Var& var : ir.vars()) names.push_back(var.name);
+  return did_you_mean_name(name, names);
+}
+
+VarRef variable(Cursor& cursor, const IR& ir) {
+  const Location where = cursor.here();
+  const std::string_view name = cursor.identifier("a variable");
+  if (const auto found = ir.var_named(name)) return *found;
+  fail_at(where, "{} is not a variable{}", name, nearest_var(ir, name));
+}
+
+LoopSpec parse_loop(Cursor& cursor, const IR& ir) {
+  LoopSpec loop;
+  loop.fresh = cursor.accept_word("new");
+  loop.var = variable(cursor, ir);
+  if (cursor.accept_word("by")) loop.step = cursor.integer("the step");
+  loop.annotation = parse_annotation(cursor);
+  return loop;
+}
+
 class Parser {
  public:
   Parser(std::string_view text, std::string file) : text_(text, {std::move(file), 1, 1}) {}
@@ -255,28 +277,9 @@ class Parser {
   void parse_loops(NodeRef node) {
     if (!line_.accept_word("for")) return;
     const Location where = line_.here();
-    std::vector<LoopSpec> loops;
-    do loops.push_back(parse_loop());
-    while (line_.accept(","));
+    std::vector<LoopSpec> loops = loops::parse_loops(line_, ir_);
     if (!line_.at_end()) line_.expected("',' or the end of the loops");
     located(where, [&] { ir_.set_loops(node, std::move(loops)); });
-  }
-
-  LoopSpec parse_loop() {
-    LoopSpec loop;
-    loop.fresh = line_.accept_word("new");
-    loop.var = var_use();
-    if (line_.accept_word("by")) loop.step = line_.integer("the step");
-    loop.annotation = parse_annotation();
-    return loop;
-  }
-
-  Annotation parse_annotation() {
-    for (Mark mark : {Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
-      if (line_.accept_word(to_string(Annotation{mark}))) return {mark};
-    }
-    if (line_.accept_word("tile")) return {Mark::kTile, line_.string("the name of the tile")};
-    return {};
   }
 
   // ---- parts ----
@@ -307,7 +310,8 @@ class Parser {
         const bool known = ir_.var_named(symbol.name()) || std::ranges::find(sizes, symbol) != sizes.end() ||
                            std::ranges::find(lookups, symbol, &Lookup::symbol) != lookups.end();
         if (!known) {
-          fail_at(where, "{} in {} is no variable, size or lookup{}", symbol.name(), expr, nearest_var(symbol.name()));
+          fail_at(where, "{} in {} is no variable, size or lookup{}", symbol.name(), expr,
+                  nearest_var(ir_, symbol.name()));
         }
       }
     }
@@ -334,18 +338,7 @@ class Parser {
     return node;
   }
 
-  VarRef var_use() {
-    const Location where = line_.here();
-    const std::string_view name = line_.identifier("a variable");
-    if (const auto found = ir_.var_named(name)) return *found;
-    fail_at(where, "{} is not a variable{}", name, nearest_var(name));
-  }
-
-  std::string nearest_var(std::string_view name) const {
-    std::vector<std::string_view> names;
-    for (const Var& var : ir_.vars()) names.push_back(var.name);
-    return did_you_mean_name(name, names);
-  }
+  VarRef var_use() { return variable(line_, ir_); }
 
   Cursor text_;
   Cursor line_{""};  // the statement
@@ -355,6 +348,21 @@ class Parser {
 };
 
 }  // namespace
+
+std::vector<LoopSpec> parse_loops(Cursor& cursor, const IR& ir) {
+  std::vector<LoopSpec> loops;
+  do loops.push_back(parse_loop(cursor, ir));
+  while (cursor.accept(","));
+  return loops;
+}
+
+Annotation parse_annotation(Cursor& cursor) {
+  for (Mark mark : {Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
+    if (cursor.accept_word(to_string(Annotation{mark}))) return {mark};
+  }
+  if (cursor.accept_word("tile")) return {Mark::kTile, cursor.string("the name of the tile")};
+  return {};
+}
 
 Result<IR> parse(std::string_view text, std::string file) {
   return capture([&] { return Parser(text, std::move(file)).parse(); });

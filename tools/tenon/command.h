@@ -24,5 +24,7 @@ struct Command {
 Command ops_command(CLI::App& tenon);
 Command opt_command(CLI::App& tenon);
 Command eval_command(CLI::App& tenon);
+Command backends_command(CLI::App& tenon);
+Command tune_command(CLI::App& tenon);
 
 }  // namespace tenon::cli

@@ -14,6 +14,8 @@ constexpr const char* kFooter = R"(Examples:
   tenon ops softmax                                   what an op does
   tenon opt model.tg --passes canonicalize,dce        simplify a graph
   tenon eval model.tg --input x.npy --output out/     evaluate a graph
+  tenon backends                                      what kernels can be compiled for
+  tenon tune kernel.loops --search 10                 make a kernel's loops faster
 
 Exit codes: 0 done; 1 an input is wrong (a file, a graph, a shape); 2 the command line is wrong;
 3 an internal error, which is a bug of Tenon. `tenon COMMAND --help` says more about a command.)";
@@ -52,7 +54,8 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(kFooter);
-  const Command commands[] = {ops_command(app), opt_command(app), eval_command(app)};
+  const Command commands[] = {ops_command(app), opt_command(app), eval_command(app), backends_command(app),
+                              tune_command(app)};
   for (const Command& command : commands) command.app->group("Commands");
   try {
     app.parse(argc, argv);

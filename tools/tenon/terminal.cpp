@@ -74,14 +74,26 @@ std::string render(const Diagnostic& diagnostic, std::string_view line) {
   return text;
 }
 
-Graph read_graph(const std::string& path) {
+namespace {
+
+// Reads a text and parses it; a mistake in it is shown with its line.
+template <class Parse>
+auto read_text(const std::string& path, Parse parse) {
   const bool standard_input = path == "-";
   const std::string name = standard_input ? "<stdin>" : path;
   const FileContent file = (standard_input ? read_descriptor(STDIN_FILENO, name) : read_file(path)).value();
-  Result<Graph> graph = parse_graph(file.text(), name);
-  if (graph.ok()) return *std::move(graph);
-  const Diagnostic& diagnostic = graph.diagnostic();
+  auto parsed = parse(file.text(), name);
+  if (parsed.ok()) return std::move(parsed).value();
+  const Diagnostic& diagnostic = parsed.diagnostic();
   throw SourceError(diagnostic, line_of(file.text(), diagnostic.where.line));
+}
+
+}  // namespace
+
+Graph read_graph(const std::string& path) { return read_text(path, parse_graph); }
+
+loops::IR read_kernel(const std::string& path) {
+  return read_text(path, [](std::string_view text, const std::string& name) { return loops::parse(text, name); });
 }
 
 }  // namespace tenon::cli

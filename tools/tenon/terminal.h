@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "graph/graph.h"
+#include "loops/ir.h"
 #include "support/diagnostic.h"
 
 namespace tenon::cli {
@@ -30,5 +31,7 @@ std::string render(const Diagnostic& diagnostic, std::string_view line = {});
 
 // A graph's text; "-" is standard input. Throws a SourceError for a malformed one.
 Graph read_graph(const std::string& path);
+// A kernel's text.
+loops::IR read_kernel(const std::string& path);
 
 }  // namespace tenon::cli

@@ -140,7 +140,11 @@ class Run {
     const bool folds = node.as<loops::Reduce>() || node.as<loops::Scan>();
     if (folds && is_float(node.dtype)) buffer.dtype = DType::kF64;
     const int64_t bytes = allocate_bytes(number(allocation.size()), size_of(buffer.dtype));
-    buffer.owned.assign(static_cast<size_t>(bytes), std::byte{0xff});
+    try {
+      buffer.owned.assign(static_cast<size_t>(bytes), std::byte{0xff});
+    } catch (const std::exception&) {
+      fail("out of memory: %{} needs {} bytes of scratch", node.name, bytes);
+    }
     buffer.data = buffer.owned.data();
   }
 
