@@ -17,12 +17,6 @@ void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from) {
   }
 }
 
-double log_add_exp(double a, double b) {
-  if (std::isnan(a) || std::isnan(b)) return a + b;
-  const double large = std::max(a, b);
-  return std::isinf(large) ? large : large + std::log1p(std::exp(std::min(a, b) - large));
-}
-
 Types elementwise_type(InferContext& c) {
   const auto* elementwise = std::get_if<Elementwise>(&c.op().semantics.get());
   check(elementwise != nullptr, "{} is not elementwise", c.op().name.get());

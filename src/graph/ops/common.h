@@ -64,8 +64,6 @@ inline int64_t wrap_mul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-double log_add_exp(double a, double b);  // log(exp(a) + exp(b)), without overflow
-
 // ---- shape and dtype rules ------------------------------------------------------------------------------------------
 
 // Of an elementwise op: the broadcast shape, and the dtype that it computes in or bool.

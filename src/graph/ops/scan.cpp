@@ -5,6 +5,7 @@
 
 #include "graph/ops/common.h"
 #include "graph/ops/lines.h"
+#include "graph/scalar_functions.h"
 #include "loops/lower.h"
 
 namespace tenon {

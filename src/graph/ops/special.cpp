@@ -3,8 +3,8 @@
 #include <numbers>
 
 #include "graph/ops/elementwise.h"
-#include "graph/scalar_functions.h"
 #include "graph/ops/unary.h"
+#include "graph/scalar_functions.h"
 
 namespace tenon {
 namespace {
