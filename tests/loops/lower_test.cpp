@@ -298,8 +298,24 @@ TEST(Lowered, ConvolutionKeepsNoWindows) {
     %y: f32[N, 4, 8, 8] = relu(%c)
     return %y
   })");
-  EXPECT_EQ(count_of<loops::View>(ir), 1);
-  EXPECT_EQ(LoopTree(ir).roots().size(), 1u);
+  const LoopTree tree(ir);
+  EXPECT_EQ(tree.roots().size(), 1u);
+  ASSERT_EQ(count_of<loops::View>(ir), 1);
+  for (loops::NodeRef ref : ir.node_refs()) {
+    if (ir.node(ref).as<loops::View>()) {
+      EXPECT_EQ(tree.parent(tree.find(ref)), tree.parent(tree.find(ir.consumers(ref)[0])));
+    }
+  }
+}
+
+TEST(Lowered, FlatteningNeedsNoGuard) {
+  const IR ir = lowered(R"(graph g(%x: f32[A, B]) {
+    symbol A in [1, 64]
+    symbol B in [1, 64]
+    %y: f32[A*B] = reshape(%x) {shape=[A*B]}
+    return %y
+  })");
+  EXPECT_THAT(to_string(ir), HasSubstr("view %x[k // B, k % B] for k"));
 }
 
 TEST(Lowered, WhatNobodyReadsIsGone) {
@@ -422,6 +438,37 @@ TEST(Lowered, OfRepeatedIndicesTheLastIsKept) {
   EXPECT_EQ(test::values_of(actual[0]), (std::vector<double>{4, 0, 0, 6}));
   EXPECT_EQ(test::values_of(actual[1]), (std::vector<double>{4, 0, 0, 6}));
   EXPECT_EQ(test::values_of(actual[2]), (std::vector<double>{1, 0, 0, 1}));
+}
+
+TEST(Lowered, ASumOfOneElementStartsAtZero) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.value(graph.add_input("x", {DType::kF32, {1, 2}}));
+  graph.set_outputs({b.sum(x, {0}).ref(), b.op("cumsum", {x}, {{"dim", int64_t{0}}}).ref()});
+  Tensor zeros = Tensor::zeros(DType::kF32, {1, 2});
+  zeros.set_real(0, -0.0);
+  const std::vector<Tensor> sums = run_as_loops(graph, {zeros}).value();
+  for (const Tensor& sum : sums) EXPECT_FALSE(std::signbit(sum.real(0)));
+}
+
+// What has no elements fails for none, also where it is the same number all along.
+TEST(Lowered, NothingIsComputedForNoElements) {
+  Graph graph;
+  Builder b(graph);
+  const Value x = b.value(graph.add_input("x", {DType::kF32, {3}}));
+  const Value like = b.value(graph.add_input("like", {DType::kF32, {Symbol("N")}}));
+  const Value none = b.expand(b.integer(0), {0});
+  graph.set_outputs({b.op("index", {x, b.expand(b.integer(7), like.shape())}).ref(),
+                     b.op("floor_div", {none, none}).ref(), b.op("index", {x, b.expand(b.integer(7), {0})}).ref()});
+  const auto run_with = [&](int64_t size) {
+    return run_as_loops(graph, {Tensor::zeros(DType::kF32, {3}), Tensor::zeros(DType::kF32, {size})});
+  };
+  EXPECT_TRUE(run_with(0).ok()) << run_with(0).diagnostic().text();
+  EXPECT_FALSE(run_with(1).ok());
+  const IR ir = lower(graph).value();
+  for (const loops::Node& node : ir.nodes()) {  // whatever the schedule
+    if (node.as<loops::View>()) EXPECT_EQ(node.vars.size(), 1u) << node.name;
+  }
 }
 
 // What is written depends on the elements that are overwritten: their variables are apart.
