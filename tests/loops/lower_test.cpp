@@ -13,9 +13,8 @@
 #include "backends/reference/evaluate.h"
 #include "graph/builder.h"
 #include "loops/loop_tree.h"
-#include "passes/passes.h"
-#include "tests/graph/support_random_graph.h"
 #include "tests/graph/support_values.h"
+#include "tests/loops/support_lowered.h"
 
 namespace tenon {
 namespace {
@@ -26,20 +25,11 @@ using testing::HasSubstr;
 
 bool is_library_task(const OpDef& op) { return std::holds_alternative<LibraryTask>(op.loops); }
 
-bool needs_library(const Graph& graph) {
-  const Graph expanded = decompose(graph);
-  return std::ranges::any_of(expanded.nodes(), [](const Node& node) { return is_library_task(*node.op); });
-}
-
 Result<std::vector<Tensor>> run_as_loops(const Graph& graph, const std::vector<Tensor>& inputs) {
   return capture([&] {
     const IR ir = lower(graph).value();
     const std::unique_ptr<Compiled> kernel = find_backend("interpreter").value()->compile(LoopTree(ir)).value();
-    std::vector<Tensor> arguments = inputs;
-    for (ValueRef value : kernel_inputs(graph)) {
-      if (graph.leaf(value)->kind != LeafKind::kInput) arguments.push_back(graph.leaf(value)->data);
-    }
-    return run(*kernel, ir, arguments).value();
+    return run(*kernel, ir, test::kernel_arguments(graph, inputs)).value();
   });
 }
 
@@ -71,7 +61,7 @@ class LoweredOps : public testing::TestWithParam<const OpDef*> {
   void for_each_sample(Body body) const {
     for (const Sample& sample : samples_of(*GetParam())) {
       SCOPED_TRACE(sample.name());
-      if (!needs_library(sample.graph)) body(sample);
+      if (!test::needs_library(sample.graph)) body(sample);
       if (HasFatalFailure()) return;
     }
   }
@@ -149,35 +139,18 @@ INSTANTIATE_TEST_SUITE_P(Ops, LoweredOps, testing::ValuesIn(op_table().begin(), 
 
 // ---- whole graphs ---------------------------------------------------------------------------------------------------
 
-// Leaves that have no data get some; a symbol stands for 3.
-Graph with_data(Graph graph, test::Random& random, std::vector<Tensor>& inputs) {
-  const auto tensor_of = [&](TensorType type) {
-    for (Expr& size : type.shape) size = substitute(size, {{Symbol("N"), 3}});
-    return test::random_tensor(type, {}, {-3, 3}, random);
-  };
-  for (const Leaf& leaf : graph.leaves()) {
-    if (leaf.kind == LeafKind::kInput) inputs.push_back(tensor_of(graph.type(leaf.value)));
-    if (leaf.kind == LeafKind::kParameter || leaf.kind == LeafKind::kBuffer) {
-      graph.bind(leaf.name, tensor_of(graph.type(leaf.value)));
-    }
-  }
-  return graph;
-}
-
 TEST(LoweredGraphs, RandomOnesAgreeWithTheReference) {
   int compared = 0;
-  for (int seed = 0; seed < 400; ++seed) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
-    test::Random random(static_cast<uint64_t>(seed));
-    std::vector<Tensor> inputs;
-    Graph graph = with_data(test::random_graph(random, 1 + seed % 12), random, inputs);
-    graph.clear_updates();
-    const auto expected = evaluate(graph, inputs);
-    if (needs_library(graph) || !expected.ok()) continue;
-    const auto actual = run_as_loops(graph, inputs);
-    ASSERT_TRUE(actual.ok()) << actual.diagnostic().text() << "\n" << to_string(graph);
-    for (size_t i = 0; i < expected->size(); ++i) {
-      EXPECT_TRUE(test::close((*actual)[i], (*expected)[i])) << "result " << i << "\n" << to_string(graph);
+    const std::optional<test::LoweredGraph> lowered = test::random_lowered(seed);
+    if (!lowered) continue;
+    const auto kernel = find_backend("interpreter").value()->compile(LoopTree(lowered->ir)).value();
+    const auto actual = run(*kernel, lowered->ir, lowered->arguments, lowered->sizes);
+    ASSERT_TRUE(actual.ok()) << actual.diagnostic().text() << "\n" << to_string(lowered->graph);
+    for (size_t i = 0; i < actual->size(); ++i) {
+      EXPECT_TRUE(test::close((*actual)[i], lowered->expected[i])) << "result " << i << "\n"
+                                                                   << to_string(lowered->graph);
     }
     ++compared;
   }
@@ -194,7 +167,7 @@ TEST_P(LoweredOps, GradientsAgreeWithTheReference) {
     }
     if (wrt.empty()) return;
     const Graph gradients = differentiate(sample.graph, wrt).value();
-    if (needs_library(gradients)) return;
+    if (test::needs_library(gradients)) return;
     std::vector<Tensor> inputs = test::inputs_for(sample);
     test::Random random(5);
     for (size_t i = inputs.size(); i < gradients.inputs().size(); ++i) {
