@@ -1,6 +1,8 @@
 // Random graphs under random schedules: the reference, the interpreter and the C++ backend agree.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "backends/cpp/cpp.h"
 #include "backends/reference/evaluate.h"
 #include "tests/loops/support_lowered.h"
@@ -45,6 +47,16 @@ void expect_agrees(const Case& one, const Compiled& kernel) {
   }
 }
 
+// Where the tests run under sanitizers, so do the kernels: the same compiler must make them.
+CppOptions kernel_options() {
+#ifdef TENON_SANITIZED_CXX
+  setenv("TENON_CXX", TENON_SANITIZED_CXX, 1);
+  return {.optimization = 1, .flags = {"-fsanitize=address,undefined", "-fno-sanitize-recover=all"}};
+#else
+  return {.optimization = 1, .flags = {}};
+#endif
+}
+
 class Agreement : public ::testing::TestWithParam<int> {};
 
 TEST_P(Agreement, OfReferenceInterpreterAndCpp) {
@@ -54,7 +66,7 @@ TEST_P(Agreement, OfReferenceInterpreterAndCpp) {
     const std::vector<Case> cases = draw(seed, kBatch);
     std::vector<const LoopTree*> trees;
     for (const Case& one : cases) trees.push_back(&one.tree);
-    const std::vector<std::unique_ptr<Compiled>> kernels = compile_cpp(trees, {.optimization = 1, .flags = {}});
+    const std::vector<std::unique_ptr<Compiled>> kernels = compile_cpp(trees, kernel_options());
     for (size_t i = 0; i < cases.size(); ++i) {
       SCOPED_TRACE(to_string(cases[i].lowered.graph) + cases[i].log + cases[i].tree.dump());
       expect_agrees(cases[i], *interpreter->compile(cases[i].tree).value());
