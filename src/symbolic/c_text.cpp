@@ -49,7 +49,7 @@ class Printer {
   std::string sum(const Expr& expr) const {
     std::string text;
     for (const Expr& term : expr.operands()) {
-      const std::string next = term.is_constant() || term.kind() == Kind::kMul ? print(term) : operand(term);
+      const std::string next = term.kind() < Kind::kEq ? print(term) : operand(term);
       if (text.empty()) {
         text = next;
       } else {

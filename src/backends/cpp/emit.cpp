@@ -306,7 +306,8 @@ class Emitter {
         fill.source ? number(fill.source, fill.source_offset) : identity(fill.node, {fill.memory->dtype});
     const bool is_all = !fill.source && fill.counters.size() == fill.memory->dims.size();
     if (is_all && !is_one_element(*fill.memory)) {
-      return line("for (i64 i = 0; i < {}; ++i) {}[i] = {};", print(fill.memory->size()), name_of(*fill.memory), first);
+      return line("for (i64 at = 0; at < {}; ++at) {}[at] = {};", print(fill.memory->size()), name_of(*fill.memory),
+                  first);
     }
     std::string around;
     for (size_t i = 0; i < fill.counters.size(); ++i) {

@@ -60,7 +60,7 @@ std::vector<std::unique_ptr<Compiled>> compile_cpp(std::span<const loops::LoopTr
   const auto name = [](size_t i) { return fmt::format("tenon_kernel_{}", i); };
   std::vector<std::string> texts;
   for (const loops::LoopTree* tree : trees) texts.push_back(emit_cpp_function(*tree, name(texts.size())));
-  std::vector<std::string> flags = {"-std=c++17", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-w"};
+  std::vector<std::string> flags = {"-std=c++17", "-march=native", "-fno-math-errno", "-w"};
   flags.push_back(fmt::format("-O{}", options.optimization));
 #ifdef __x86_64__
   flags.emplace_back("-mprefer-vector-width=512");

@@ -36,18 +36,20 @@ std::set<std::string, std::less<>> cpp_words() {
   std::set<std::string, std::less<>> words = helpers().names();
   words.insert(
       {"b8",   "bf16", "f16",   "f32", "f64",   "i16", "i32",  "i64",    "i8",       "u16",   "u32",
-       "u64",  "u8",   "begin", "end", "error", "i",   "lane", "memory", "parallel", "sizes", "tenon_parallel_for",
+       "u64",  "u8",   "begin", "end", "error", "at",  "lane", "memory", "parallel", "sizes", "tenon_parallel_for",
        "wrong"});
   for (const auto& [name, definition] : vector_types()) words.insert(name);
   return words;
 }
 
 std::string cpp_file(std::string_view functions) {
-  std::string types(kTypes);
+  std::string types;
   for (const auto& [name, definition] : vector_types()) {
     if (functions.find(name) != functions.npos) types += definition;
   }
-  return fmt::format("{}\nnamespace {{\n\n{}}}  // namespace\n\n{}", types, helpers().used_by(functions), functions);
+  const std::string used = helpers().used_by(functions);
+  return fmt::format("{}{}{}{}{}", kTypes, types, types.empty() ? "" : "\n",
+                     used.empty() ? "" : fmt::format("namespace {{\n\n{}}}  // namespace\n\n", used), functions);
 }
 
 }  // namespace tenon
