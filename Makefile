@@ -110,8 +110,9 @@ asan tsan:
 # ---- measurements ----------------------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: build ## Measure the passes: 1k, 5k and 25k nodes
+bench: build ## Measure the passes, and the cpp backend on a matmul
 	@build/bin/bench_passes
+	@build/bin/bench_cpp_matmul
 
 # ---- style ----------------------------------------------------------------------------------------------------------
 

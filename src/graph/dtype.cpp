@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "graph/scalar_functions.h"
 #include "support/diagnostic.h"
 
 namespace tenon {
@@ -69,13 +70,6 @@ uint16_t encode_half(double value) {
   return static_cast<uint16_t>(sign | (exponent + 14) << 10 | fraction);
 }
 
-double decode_brain(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-uint16_t encode_brain(double value) {
-  if (std::isnan(value)) return 0x7fc0;
-  return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(round_to_format(kBrain, value))) >> 16);
-}
-
 template <class T>
 T read(const std::byte* element) {
   T value;
@@ -122,7 +116,7 @@ double load_real(DType dtype, const std::byte* element) {
     case DType::kF16:
       return decode_half(read<uint16_t>(element));
     case DType::kBF16:
-      return decode_brain(read<uint16_t>(element));
+      return from_brain(read<uint16_t>(element));
     default:
       return static_cast<double>(load_integer(dtype, element));
   }
@@ -156,7 +150,7 @@ void store_real(DType dtype, std::byte* element, double value) {
     case DType::kF16:
       return write(element, encode_half(value));
     case DType::kBF16:
-      return write(element, encode_brain(value));
+      return write(element, to_brain(value));
     case DType::kBool:
       return write<uint8_t>(element, value != 0);
     default:
@@ -185,10 +179,7 @@ void store_integer(DType dtype, std::byte* element, int64_t value) {
   }
 }
 
-int64_t truncate_to_integer(double value) {
-  const bool fits = value >= -0x1p63 && value < 0x1p63;  // false for NaN
-  return fits ? static_cast<int64_t>(value) : std::numeric_limits<int64_t>::min();
-}
+int64_t truncate_to_integer(double value) { return to_integer(value); }
 
 double round_to(DType dtype, double value) {
   switch (dtype) {

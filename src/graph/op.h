@@ -35,7 +35,7 @@ class InferContext;
 class ReferenceContext;  // graph/reference.h
 class ExpandContext;     // graph/builder.h
 class GradContext;       // graph/builder.h
-class LoopContext;       // the loop builder's face to the op table
+class LoopContext;       // loops/lower.h
 class Value;
 
 // A field that a record cannot leave out: it has no default.
@@ -111,8 +111,13 @@ struct ByExpansion {};  // of a composite: the gradient of what it expands to
 using GradientFn = std::function<std::vector<Value>(GradContext&)>;
 using Gradient = std::variant<NotDifferentiable, ByExpansion, GradientFn>;
 
-// The lowering to loops. Empty: the op is a library task, or expands.
+// ---- loops ----------------------------------------------------------------------------------------------------------
+
+struct LibraryTask {};  // not loops: a backend runs it as a whole
+
+// The lowering to loops (loops/lower.h). Empty: an elementwise op is one Compute node of itself, and a composite expands.
 using LoopsFn = std::function<void(LoopContext&)>;
+using Loops = std::variant<std::monostate, LoopsFn, LibraryTask>;
 
 // ---- how the op is tested -------------------------------------------------------------------------------------------
 
@@ -148,7 +153,7 @@ struct OpDef {
   Required<InferFn> infer;
   Required<Semantics> semantics;
   Required<Gradient> gradient;
-  LoopsFn loops = nullptr;
+  Loops loops = {};
   Required<Peer> peer;
   // Each a line like "T[3, 4], i64[2, 4] in 0..2; dim=0": operand types, for T each dtype of the op's first T operand,
   // then attributes. `in` bounds the values (inclusive); `none` leaves an optional operand out.

@@ -94,6 +94,9 @@ bool Box::never_negative(const Expr& expr) const {
 }
 
 bool Box::contains(const Constraint& constraint) const {
+  const Expr& expr = constraint.expr;
+  const bool is_rest = expr.kind() == symbolic::Kind::kMod && expr.operands()[1] == constraint.bound;
+  if (is_rest && never_negative(constraint.bound)) return true;
   return never_negative(constraint.expr) && never_negative(constraint.bound - 1 - constraint.expr);
 }
 

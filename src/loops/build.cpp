@@ -159,6 +159,14 @@ NodeRef IR::add_write(NodeRef input, std::vector<VarRef> vars, std::string name)
   return ref;
 }
 
+void IR::set_name(NodeRef ref, std::string name) {
+  const auto other = node_named(name);
+  if (other && *other != ref) fail("%{} is there already", name);
+  nodes_by_name_.erase(node(ref).name);
+  nodes_by_name_.emplace(name, ref);
+  nodes_[ref.id].name = std::move(name);
+}
+
 NodeRef IR::add(Node node) {
   if (node.name.empty()) {
     size_t number = nodes_.size();
@@ -173,6 +181,7 @@ NodeRef IR::add(Node node) {
   node.loops = default_loops(node);
   nodes_.push_back(std::move(node));
   const NodeRef ref{static_cast<uint32_t>(nodes_.size() - 1)};
+  nodes_by_name_.emplace(nodes_.back().name, ref);
   if (!nodes_.back().is_leaf()) order_.push_back(ref);
   return ref;
 }
@@ -382,7 +391,12 @@ class NodeCheck {
 
 }  // namespace
 
-void IR::check_node(const Node& node) const { NodeCheck(*this, node).run(); }
+void IR::check_node(const Node& node) const {
+  NodeCheck(*this, node).run();
+  if (node.as<Scatter>() && folded_vars(node).empty()) {
+    fail("%{} scatters over no variable: give its values one, of size 1", node.name);
+  }
+}
 
 void IR::check_loops(const Node& node, std::span<const LoopSpec> loops) const {
   if (node.is_leaf()) fail("%{} has no loops", node.name);

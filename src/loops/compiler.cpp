@@ -143,6 +143,8 @@ std::vector<Compiler::Dim> Compiler::layout(NodeRef ref, TreeRef around, VarRef 
 
 Compiler::Allocation Compiler::scratch(NodeRef ref) {
   TreeRef lca = tree_.find(ref);
+  // An accumulator starts before its fold, also where nobody reads it afterwards.
+  if (const TreeRef fold = outermost_fold(ref)) lca = tree_.parent(fold);
   for (NodeRef reader : tree_.ir.consumers(ref)) lca = tree_.lca(lca, tree_.find(reader));
   if (lca && tree_.kind(lca) == LoopTree::NODE) lca = tree_.parent(lca);
   return {next_memory_++, tree_.ir.node(ref).dtype, lca, layout(ref, lca, {}), true};

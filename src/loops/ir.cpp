@@ -103,9 +103,8 @@ std::optional<VarRef> IR::var_named(std::string_view name) const {
 }
 
 std::optional<NodeRef> IR::node_named(std::string_view name) const {
-  const auto found = std::ranges::find(nodes_, name, &Node::name);
-  if (found == nodes_.end()) return {};
-  return NodeRef{static_cast<uint32_t>(found - nodes_.begin())};
+  const auto found = nodes_by_name_.find(name);
+  return found == nodes_by_name_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<NodeRef> IR::consumers(NodeRef ref) const {
@@ -280,6 +279,8 @@ IR IR::without(NodeRef ref) const {
   std::ranges::for_each(result.reads_, moved);
   std::ranges::for_each(result.writes_, moved);
   result.nodes_.erase(result.nodes_.begin() + ref.id);
+  result.nodes_by_name_.erase(node(ref).name);
+  for (auto& [name, named] : result.nodes_by_name_) moved(named);
   for (Node& node : result.nodes_) for_each_ref(node, moved);
   return result;
 }

@@ -213,6 +213,8 @@ class IR {
                       std::string name = {});
   NodeRef add_write(NodeRef input, std::vector<VarRef> vars, std::string name = {});  // to the next output
 
+  void set_name(NodeRef node, std::string name);  // which no other node has
+
   // ---- scheduling. Each throws an Error and leaves the IR as it was. ----
   void set_loops(NodeRef node, std::vector<LoopSpec> loops);
   void set_order(std::vector<NodeRef> order);
@@ -260,6 +262,7 @@ class IR {
   std::string name_;
   std::vector<Var> vars_;
   std::vector<Node> nodes_;
+  std::map<std::string, NodeRef, std::less<>> nodes_by_name_;
   std::vector<NodeRef> order_;
   std::vector<NodeRef> reads_;
   std::vector<NodeRef> writes_;

@@ -490,8 +490,27 @@ TreeRef map_ref(const LoopTree& before, TreeRef ref, const LoopTree& after) {
 
 namespace {
 
-// A node's loops run in the order of the first node that reads it at its own index; what it folds comes last.
-void follow_consumer(IR& ir, NodeRef ref) {
+using Readers = std::vector<std::vector<NodeRef>>;  // by node, in order
+
+Readers readers_of(const IR& ir) {
+  Readers readers(ir.nodes().size());
+  for (NodeRef ref : ir.order()) {
+    const std::set<NodeRef> inputs(ir.node(ref).inputs.begin(), ir.node(ref).inputs.end());
+    for (NodeRef input : inputs) readers[input.id].push_back(ref);
+  }
+  return readers;
+}
+
+// A view that one node reads in step is computed anew in each of that node's loops, rather than kept.
+bool joins_loops_of(const IR& ir, NodeRef view, std::span<const NodeRef> readers) {
+  if (!ir.node(view).as<View>() || readers.size() != 1) return false;
+  return std::ranges::all_of(ir.node(view).vars, [&](VarRef var) { return ir.reads_in_step(readers[0], view, var); });
+}
+
+// A node's loops run in the order of the first node that reads it at its own index; what it folds comes last. So does a
+// loop of one iteration, where nothing is folded: others rarely have it.
+void follow_consumer(IR& ir, NodeRef ref, std::span<const NodeRef> readers) {
+  if (joins_loops_of(ir, ref, readers)) return ir.set_loops(ref, ir.node(readers[0]).loops);
   const std::vector<VarRef> own = ir.iteration_vars(ref);
   const std::vector<VarRef> folded = ir.folded_vars(ref);
   const auto is_in = [](const std::vector<VarRef>& vars, VarRef var) {
@@ -502,21 +521,25 @@ void follow_consumer(IR& ir, NodeRef ref) {
   const auto place = [&](VarRef var) {
     if (placed.insert(var).second) loops.push_back({.var = var});
   };
-  for (NodeRef reader : ir.consumers(ref)) {
+  for (NodeRef reader : readers) {
     for (const LoopSpec& loop : ir.node(reader).loops) {
       const bool follows = is_in(own, loop.var) && !is_in(folded, loop.var) && ir.reads_in_step(reader, ref, loop.var);
       if (follows) place(loop.var);
     }
     if (!loops.empty()) break;
   }
+  for (VarRef var : own) {
+    if (!folded.empty() || !ir.var(var).size.is_constant(1)) place(var);
+  }
   std::ranges::for_each(own, place);
   ir.set_loops(ref, std::move(loops));
 }
 
-// Picks nodes one by one: of those that are ready, the one that shares most of the loops that are open.
+// Picks nodes one by one: of those that are ready, the one that shares most of the loops that are open. What has no
+// loops comes where none is open: it would close them.
 class NodeOrder {
  public:
-  explicit NodeOrder(const IR& ir) : ir_(ir), missing_(ir.nodes().size()) {
+  NodeOrder(const IR& ir, const Readers& readers) : ir_(ir), readers_(readers), missing_(ir.nodes().size()) {
     for (NodeRef ref : ir.order()) {
       const std::set<NodeRef> inputs(ir.node(ref).inputs.begin(), ir.node(ref).inputs.end());
       for (NodeRef input : inputs) missing_[ref.id] += ir.node(input).is_leaf() ? 0 : 1;
@@ -530,6 +553,10 @@ class NodeOrder {
       auto best = ready_.begin();
       for (auto next = ready_.begin() + 1; next != ready_.end(); ++next) {
         if (shared_with_open(*next) > shared_with_open(*best)) best = next;
+      }
+      if (open_.empty()) {
+        const auto scalar = std::ranges::find_if(ready_, [&](NodeRef ref) { return ir_.node(ref).loops.empty(); });
+        if (scalar != ready_.end()) best = scalar;
       }
       const NodeRef node = *best;
       ready_.erase(best);
@@ -563,12 +590,13 @@ class NodeOrder {
     const std::vector<LoopSpec>& loops = ir_.node(ref).loops;
     for (size_t i = open_.size(); i < loops.size(); ++i) open_.push_back({loops[i].var, {}});
     for (Open& open : open_) open.inside.insert(ref);
-    for (NodeRef reader : ir_.consumers(ref)) {
+    for (NodeRef reader : readers_[ref.id]) {
       if (--missing_[reader.id] == 0) ready_.insert(std::ranges::lower_bound(ready_, reader), reader);
     }
   }
 
   const IR& ir_;
+  const Readers& readers_;
   std::vector<int> missing_;  // by node: inputs that have not been placed
   std::vector<NodeRef> ready_;
   std::vector<Open> open_;
@@ -578,8 +606,9 @@ class NodeOrder {
 
 IR default_schedule(IR ir) {
   const std::vector<NodeRef> order = ir.order();
-  for (auto ref = order.rbegin(); ref != order.rend(); ++ref) follow_consumer(ir, *ref);
-  ir.set_order(NodeOrder(ir).run());
+  const Readers readers = readers_of(ir);
+  for (auto ref = order.rbegin(); ref != order.rend(); ++ref) follow_consumer(ir, *ref, readers[ref->id]);
+  ir.set_order(NodeOrder(ir, readers).run());
   return ir;
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -22,6 +21,7 @@ namespace {
 using test::close;
 using test::inputs_for;
 using test::random_tensor;
+using test::with_symbolic_sizes;
 
 class OpTable : public testing::TestWithParam<const OpDef*> {
  protected:
@@ -160,28 +160,6 @@ TEST_P(DifferentiableOps, GradientAgreesWithFiniteDifferences) {
     SCOPED_TRACE(sample.name());
     check_gradients(sample);
   }
-}
-
-// The sample with a symbol for each size: 3 becomes S3. Nothing, where the op or its attributes need the numbers.
-std::optional<Graph> with_symbolic_sizes(const Sample& sample, int64_t least) {
-  Graph graph(sample.graph.name());
-  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {least, 64});
-  const Node& node = sample.graph.nodes()[0];
-  std::map<ValueRef, ValueRef> map;
-  for (const Leaf& leaf : sample.graph.leaves()) {
-    TensorType type = sample.graph.type(leaf.value);
-    for (Expr& size : type.shape) {
-      const bool named = size.is_constant() && size.constant() >= 2 && size.constant() <= 8;
-      if (named) size = Symbol(fmt::format("S{}", size.constant()));
-    }
-    map[leaf.value] = graph.add_input(leaf.name, type);
-  }
-  std::vector<ValueRef> operands;
-  for (ValueRef operand : node.operands) operands.push_back(operand ? map[operand] : operand);
-  const auto added = capture([&] { return graph.add_node(*node.op, operands, node.attrs); });
-  if (!added.ok()) return std::nullopt;  // a Diagnostic is an answer; an InternalError fails the test
-  graph.set_outputs(graph.node(*added).results);
-  return graph;
 }
 
 void check_symbolic_sizes(const OpDef& op, int64_t least) {

@@ -1,6 +1,7 @@
 #include "tests/graph/support_values.h"
 
 #include <cmath>
+#include <map>
 
 namespace tenon::test {
 namespace {
@@ -50,6 +51,27 @@ std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed) {
     inputs.push_back(random_tensor(sample.graph.type(formal[i]), sample.ranges[i], sample.op->domain, random));
   }
   return inputs;
+}
+
+std::optional<Graph> with_symbolic_sizes(const Sample& sample, int64_t least) {
+  Graph graph(sample.graph.name());
+  for (int64_t size : {2, 3, 4, 5, 6, 7, 8}) graph.declare_symbol(Symbol(fmt::format("S{}", size)), {least, 64});
+  const Node& node = sample.graph.nodes()[0];
+  std::map<ValueRef, ValueRef> map;
+  for (const Leaf& leaf : sample.graph.leaves()) {
+    TensorType type = sample.graph.type(leaf.value);
+    for (Expr& size : type.shape) {
+      const bool named = size.is_constant() && size.constant() >= 2 && size.constant() <= 8;
+      if (named) size = Symbol(fmt::format("S{}", size.constant()));
+    }
+    map[leaf.value] = graph.add_input(leaf.name, type);
+  }
+  std::vector<ValueRef> operands;
+  for (ValueRef operand : node.operands) operands.push_back(operand ? map[operand] : operand);
+  const auto added = capture([&] { return graph.add_node(*node.op, operands, node.attrs); });
+  if (!added.ok()) return std::nullopt;  // a Diagnostic is an answer; an InternalError fails the test
+  graph.set_outputs(graph.node(*added).results);
+  return graph;
 }
 
 std::vector<double> values_of(const Tensor& tensor) {

@@ -20,6 +20,10 @@ Tensor random_tensor(const TensorType& type, const std::optional<Domain>& range,
 // Inputs for a sample, the same in every run.
 std::vector<Tensor> inputs_for(const Sample& sample, uint64_t seed = 0);
 
+// The sample with a symbol for each size from 2 to 8, between `least` and 64: 3 becomes S3. Nothing, where the op or
+// its attributes need the numbers.
+std::optional<Graph> with_symbolic_sizes(const Sample& sample, int64_t least);
+
 // The elements in row-major order.
 std::vector<double> values_of(const Tensor& tensor);
 

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "backends/cpp/cpp.h"
 #include "command.h"
+#include "loops/lower.h"
 #include "passes/passes.h"
 #include "support/file.h"
 #include "terminal.h"
@@ -16,6 +18,7 @@ Examples:
   tenon opt --list-passes
   tenon opt model.tg --passes decompose,canonicalize,cse,dce -o small.tg
   tenon opt model.tg --passes canonicalize,dce --print-changed --time
+  tenon opt model.tg --emit cpp -o model.cpp
   generate | tenon opt - --passes cse)";
 
 struct Options {
@@ -28,6 +31,7 @@ struct Options {
   bool print_changed = false;
   bool no_verify = false;
   bool time = false;
+  std::string emit = "graph";
 };
 
 std::string pass_list() {
@@ -59,13 +63,23 @@ Graph optimize(Graph graph, const Options& options, std::vector<PassRun>& runs) 
   return run_passes(std::move(graph), options.passes, pass_options).value();
 }
 
+// The graph, or what it becomes as one kernel.
+std::string emitted(const Graph& graph, std::string_view stage) {
+  if (stage == "graph") return to_string(graph);
+  const loops::IR kernel = lower(graph).value();
+  if (stage == "loops") return to_string(kernel);
+  const loops::LoopTree tree(kernel);
+  return stage == "tree" ? tree.dump() : emit_cpp(tree, graph.name());
+}
+
 void run(const Options& options) {
   if (options.list) return print(pass_list());
   std::vector<PassRun> runs;
   const Graph graph = optimize(read_graph(options.path), options, runs);
   if (options.time) print_error(time_table(runs));
-  if (options.output.empty() || options.output == "-") return print(to_string(graph));
-  write_file(options.output, to_string(graph)).value();
+  const std::string text = emitted(graph, options.emit);
+  if (options.output.empty() || options.output == "-") return print(text);
+  write_file(options.output, text).value();
 }
 
 }  // namespace
@@ -84,8 +98,10 @@ Command opt_command(CLI::App& tenon) {
   app->add_flag("--print-changed", options->print_changed, "Likewise, after each pass that changed it");
   app->add_flag("--no-verify", options->no_verify, "Do not check the graph after each pass");
   app->add_flag("--time", options->time, "Print node counts and times, on standard error");
-  app->add_option("-o,--output", options->output, "Write the graph to a file instead of standard output")
-      ->type_name("FILE");
+  app->add_option("--emit", options->emit, "What to print: the graph, or its kernel as loops, as a tree, or as C++")
+      ->type_name("STAGE")
+      ->check(CLI::IsMember({"graph", "loops", "tree", "cpp"}));
+  app->add_option("-o,--output", options->output, "Write it to a file instead of standard output")->type_name("FILE");
   app->footer(kFooter);
   app->callback([=] {
     if (!options->list && path->count() == 0) throw CLI::RequiredError("GRAPH");

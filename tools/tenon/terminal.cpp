@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "loops/lower.h"
+#include "support/cursor.h"
 #include "support/file.h"
 
 namespace tenon::cli {
@@ -93,7 +95,11 @@ auto read_text(const std::string& path, Parse parse) {
 Graph read_graph(const std::string& path) { return read_text(path, parse_graph); }
 
 loops::IR read_kernel(const std::string& path) {
-  return read_text(path, [](std::string_view text, const std::string& name) { return loops::parse(text, name); });
+  return read_text(path, [](std::string_view text, const std::string& name) -> Result<loops::IR> {
+    if (!Cursor(text).accept_word("graph")) return loops::parse(text, name);
+    const Result<Graph> graph = parse_graph(text, name);
+    return graph.ok() ? lower(*graph) : Result<loops::IR>(graph.diagnostic());
+  });
 }
 
 }  // namespace tenon::cli

@@ -31,7 +31,7 @@ std::string render(const Diagnostic& diagnostic, std::string_view line = {});
 
 // A graph's text; "-" is standard input. Throws a SourceError for a malformed one.
 Graph read_graph(const std::string& path);
-// A kernel's text.
+// A kernel's text, or a graph's, which is lowered.
 loops::IR read_kernel(const std::string& path);
 
 }  // namespace tenon::cli

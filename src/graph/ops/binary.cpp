@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/ops/elementwise.h"
+#include "graph/scalar_functions.h"
 
 namespace tenon {
 namespace {
@@ -89,17 +90,6 @@ const OpDef kDiv{
     .domain = {0.5, 4},
 };
 
-// The exponent may be negative: then only 1 and -1 have an integer power, and all else gives 0 as in PyTorch.
-int64_t integer_pow(int64_t x, int64_t y) {
-  if (y < 0 && x != 1 && x != -1) return 0;
-  int64_t power = 1;
-  for (uint64_t left = y < 0 ? -static_cast<uint64_t>(y) : static_cast<uint64_t>(y); left > 0; left /= 2) {
-    if (left % 2 == 1) power = wrap_mul(power, x);
-    x = wrap_mul(x, x);
-  }
-  return power;
-}
-
 const OpDef kPow{
     .name = "pow",
     .family = "binary",
@@ -129,50 +119,12 @@ const OpDef kPow{
 
 // ---- division with a whole quotient, and its rest -------------------------------------------------------------------
 
-void require_divisor(int64_t x, int64_t y) {
+using IntegerFn = int64_t (*)(int64_t x, int64_t y);
+
+template <IntegerFn divide>
+int64_t by_non_zero(int64_t x, int64_t y) {
   if (y == 0) fail("integer division of {} by zero", x);
-}
-
-// x / -1 is written as a negation, which wraps for the smallest integer.
-int64_t integer_quotient(int64_t x, int64_t y) {
-  require_divisor(x, y);
-  return y == -1 ? wrap_sub(0, x) : x / y;
-}
-
-int64_t integer_rest(int64_t x, int64_t y) {
-  require_divisor(x, y);
-  return y == -1 ? 0 : x % y;
-}
-
-// Python's modulo has the sign of the divisor: it differs from C's rest by one divisor where their signs differ.
-template <class T>
-bool needs_correction(T rest, T divisor) {
-  return rest != 0 && (rest < 0) != (divisor < 0);
-}
-
-int64_t integer_remainder(int64_t x, int64_t y) {
-  const int64_t rest = integer_rest(x, y);
-  return needs_correction(rest, y) ? rest + y : rest;
-}
-
-double real_remainder(double x, double y) {
-  const double rest = std::fmod(x, y);
-  return needs_correction(rest, y) ? rest + y : rest;
-}
-
-int64_t integer_floor_div(int64_t x, int64_t y) {
-  return integer_quotient(x, y) - (needs_correction(integer_rest(x, y), y) ? 1 : 0);
-}
-
-// As Python does: (x - x % y) / y is whole but for its rounding, so x / y cannot round up to the next whole number.
-double real_floor_div(double x, double y) {
-  if (y == 0) return x / y;
-  const double rest = std::fmod(x, y);
-  double quotient = (x - rest) / y;
-  if (needs_correction(rest, y)) quotient -= 1;
-  if (quotient == 0) return std::copysign(0.0, x / y);
-  const double below = std::floor(quotient);
-  return quotient - below > 0.5 ? below + 1 : below;
+  return divide(x, y);
 }
 
 const OpDef kFloorDiv{
@@ -181,7 +133,7 @@ const OpDef kFloorDiv{
     .doc = "x / y, rounded down. An integer division by zero is an error.",
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, real_floor_div, integer_floor_div),
+    .semantics = elementwise(Compute::kPromote, real_floor_div, by_non_zero<integer_floor_div>),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.div(x, y, rounding_mode='floor')"),
     .samples = kDivisionSamples,
@@ -194,7 +146,7 @@ const OpDef kTruncDiv{
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
     .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return std::trunc(x / y); }, integer_quotient),
+        Compute::kPromote, [](double x, double y) { return std::trunc(x / y); }, by_non_zero<integer_quotient>),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.div(x, y, rounding_mode='trunc')"),
     .samples = kDivisionSamples,
@@ -207,7 +159,7 @@ const OpDef kFmod{
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
     .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return std::fmod(x, y); }, integer_rest),
+        Compute::kPromote, [](double x, double y) { return std::fmod(x, y); }, by_non_zero<integer_rest>),
     .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       return {d, -d * g.op("trunc_div", {x, y})};
     }),
@@ -223,7 +175,7 @@ const OpDef kRemainder{
         "x - y * floor_div(x, y), which has the sign of y: Python's modulo. An integer division by zero is an error.",
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, real_remainder, integer_remainder),
+    .semantics = elementwise(Compute::kPromote, real_remainder, by_non_zero<integer_remainder>),
     .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       return {d, -d * g.op("floor_div", {x, y})};
     }),
@@ -343,6 +295,20 @@ const OpDef kHypot{
     .samples = binary_samples() + Samples{"f32[3], f64[]", "f16[3], bf16[3]", "f16[2], f32[2]"},
 };
 
+const OpDef kLogaddexp{
+    .name = "logaddexp",
+    .family = "binary",
+    .doc = "log(exp(x) + exp(y)), without overflow.",
+    .operands = two_operands(kFloats),
+    .infer = elementwise_type,
+    .semantics = real_elementwise(log_add_exp),
+    .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
+      return {d * g.unary("sigmoid", x - y), d * g.unary("sigmoid", y - x)};
+    }),
+    .peer = torch_is("torch.logaddexp(x, y)"),
+    .samples = binary_samples() + Samples{"f32[3], f64[]", "f16[3], bf16[3]", "f16[2], f32[2]"},
+};
+
 const OpDef kCopysign{
     .name = "copysign",
     .family = "binary",
@@ -357,16 +323,6 @@ const OpDef kCopysign{
 };
 
 // ---- shifts ---------------------------------------------------------------------------------------------------------
-
-// A shift is taken as unsigned, so a negative one is a large one. A narrow dtype loses its bits when the result wraps.
-constexpr uint64_t kBits = 64;
-
-int64_t shift_left(int64_t x, int64_t y) {
-  const auto shift = static_cast<uint64_t>(y);
-  return shift < kBits ? static_cast<int64_t>(static_cast<uint64_t>(x) << shift) : 0;
-}
-
-int64_t shift_right(int64_t x, int64_t y) { return x >> std::min(static_cast<uint64_t>(y), kBits - 1); }
 
 const OpDef kShiftLeft{
     .name = "shift_left",
@@ -395,9 +351,9 @@ const OpDef kShiftRight{
 }  // namespace
 
 OpFamily binary_ops() {
-  static const OpDef* const ops[] = {&kAdd,      &kSub,   &kMul,       &kDiv,      &kPow,       &kFloorDiv,
-                                     &kTruncDiv, &kFmod,  &kRemainder, &kMaximum,  &kMinimum,   &kFmax,
-                                     &kFmin,     &kAtan2, &kHypot,     &kCopysign, &kShiftLeft, &kShiftRight};
+  static const OpDef* const ops[] = {&kAdd,   &kSub,       &kMul,      &kDiv,       &kPow,       &kFloorDiv, &kTruncDiv,
+                                     &kFmod,  &kRemainder, &kMaximum,  &kMinimum,   &kFmax,      &kFmin,     &kAtan2,
+                                     &kHypot, &kLogaddexp, &kCopysign, &kShiftLeft, &kShiftRight};
   return ops;
 }
 

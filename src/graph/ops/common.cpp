@@ -1,6 +1,7 @@
 #include "graph/ops/common.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace tenon::ops {

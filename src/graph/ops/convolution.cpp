@@ -2,6 +2,7 @@
 #include "graph/ops/accumulate.h"
 #include "graph/ops/common.h"
 #include "graph/ops/spatial.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -142,6 +143,87 @@ void run_conv(ReferenceContext& c) {
   });
 }
 
+// ---- loops ----------------------------------------------------------------------------------------------------------
+
+// One variable for each index that a product depends on. Channels are split into groups and channels of a group.
+struct ConvVars {
+  loops::VarRef batch, group, out, in;
+  LoopDims places;  // in the result, one for each spatial dimension
+  LoopDims taps;    // in the kernel, likewise
+
+  LoopDims all() const {
+    LoopDims dims = {batch, group, out};
+    dims.insert(dims.end(), places.begin(), places.end());
+    dims.push_back(in);
+    dims.insert(dims.end(), taps.begin(), taps.end());
+    return dims;
+  }
+};
+
+// Where the products read x: the windows of a convolution; of a transposed one, what reaches the place.
+LoopValue conv_image(LoopContext& l, const Geometry& geometry, const ConvVars& vars, const Expr& group_inputs) {
+  LoopPiece piece{l.in(0), l.type(0).shape, {l.at(vars.batch), l.at(vars.group) * group_inputs + l.at(vars.in)}};
+  for (size_t i = 0; i < geometry.dimensions(); ++i) {
+    const Expr reach = geometry.dilation[i] * l.at(vars.taps[i]) - geometry.padding[i];
+    const Expr distance = l.at(vars.places[i]) - reach;
+    const int64_t stride = geometry.stride[i];
+    piece.index.push_back(geometry.transposed ? floordiv(distance, stride) : l.at(vars.places[i]) * stride + reach);
+    if (geometry.transposed && stride > 1) piece.where.push_back({mod(distance, stride), 1});
+  }
+  return l.wide(l.view(vars.all(), piece));
+}
+
+LoopValue conv_weight(LoopContext& l, const Geometry& geometry, const ConvVars& vars, const Expr& group_outputs,
+                      const Expr& group_inputs) {
+  LoopPiece piece{l.in(1), l.type(1).shape, {l.at(vars.group) * group_outputs + l.at(vars.out), l.at(vars.in)}};
+  if (geometry.transposed) piece.index = {l.at(vars.group) * group_inputs + l.at(vars.in), l.at(vars.out)};
+  for (loops::VarRef tap : vars.taps) piece.index.push_back(l.at(tap));
+  return l.wide(l.view(vars.all(), piece));
+}
+
+// [N, groups, channels, ...] -> [N, groups * channels, ...]
+LoopValue join_groups(LoopContext& l, const LoopValue& x, const Shape& shape, const Expr& group_outputs) {
+  LoopDims dims = x.dims;
+  dims.erase(dims.begin() + 1);
+  LoopPiece piece = l.whole(x, shape);
+  if (group_outputs.is_constant(1)) dims[1] = x.dims[1];
+  if (!shape[1].is_constant(1) && !group_outputs.is_constant(1)) {
+    dims[1] = l.var(l.result().size(1));
+    piece.index[1] = floordiv(l.at(dims[1]), group_outputs);
+    piece.index[2] = mod(l.at(dims[1]), group_outputs);
+  }
+  return l.view(dims, piece);
+}
+
+void lower_conv(LoopContext& l) {
+  const Geometry geometry = geometry_of(l);
+  const Expr group_outputs = floordiv(l.result().size(1), geometry.groups);
+  const Expr group_inputs = floordiv(l.type(0).size(1), geometry.groups);
+  Shape shape = {l.result().size(0), geometry.groups, group_outputs};
+  shape.insert(shape.end(), l.result().shape.begin() + 2, l.result().shape.end());
+  const auto kept = std::ssize(shape);
+  shape.push_back(group_inputs);
+  shape.insert(shape.end(), l.type(1).shape.begin() + 2, l.type(1).shape.end());
+  ConvVars vars{l.var(shape[0]), l.var(geometry.groups), l.var(group_outputs), l.var(group_inputs), {}, {}};
+  for (size_t i = 2; i < l.result().shape.size(); ++i) {
+    vars.places.push_back(l.var(l.result().shape[i]));
+    vars.taps.push_back(l.var(l.type(1).shape[i]));
+  }
+  const LoopValue products = l.compute("mul", {conv_image(l, geometry, vars, group_inputs),
+                                               conv_weight(l, geometry, vars, group_outputs, group_inputs)});
+  std::vector<int64_t> summed;
+  for (int64_t dim = kept; dim < std::ssize(shape); ++dim) summed.push_back(dim);
+  const LoopValue sums = l.fold("add", products, shape, summed);
+  shape.resize(static_cast<size_t>(kept));
+  LoopValue result = join_groups(l, sums, shape, group_outputs);
+  if (l.has(2)) {
+    LoopValue bias = l.wide(l.in(2));
+    bias.dims.resize(geometry.dimensions() + 1);
+    result = l.compute("add", {result, bias});
+  }
+  l.out(l.cast(result, l.result().dtype));
+}
+
 // ---- gradients: all of them are convolutions ------------------------------------------------------------------------
 
 Value conv(Builder& b, Value x, Value weight, const Geometry& geometry) {
@@ -228,6 +310,7 @@ const OpDef kConv{
       const Geometry geometry = geometry_of(g);
       return {input_gradient(g, geometry), weight_gradient(g, geometry), bias_gradient(g)};
     }),
+    .loops = lower_conv,
     .peer =
         torch_is("torch.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)"),
     .samples =

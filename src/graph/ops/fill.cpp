@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "graph/ops/common.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -32,6 +33,15 @@ const OpDef kFull{
       }
     }),
     .gradient = NotDifferentiable{},
+    .loops =
+        [](LoopContext& l) {
+          const auto* expr = std::get_if<Expr>(&l.attr("value"));
+          const bool symbolic = expr && !expr->is_constant();
+          const DType dtype = l.dtype("dtype");
+          const LoopValue value =
+              symbolic ? l.cast(l.number(*expr), dtype) : l.constant(dtype, scalar_in(dtype, l.attr("value")));
+          l.out({value.node, LoopDims(l.result().shape.size())});
+        },
     .peer = torch_is("torch.full(shape, value, dtype=dtype)"),
     .samples = Samples{"; value=2.5, shape=[2, 3], dtype=f32", "; value=7, shape=[], dtype=i64",
                        "; value=-1, shape=[0, 2], dtype=i8", "; value=1, shape=[3], dtype=bool",
@@ -50,6 +60,11 @@ const OpDef kIota{
       for (int64_t i = 0; i < c.out().numel(); ++i) c.out().set_integer(i, i);
     }),
     .gradient = NotDifferentiable{},
+    .loops =
+        [](LoopContext& l) {
+          const LoopDims dims = {l.var(l.expr("size"))};
+          l.out(l.cast(l.number(l.at(dims[0]), dims), l.dtype("dtype")));
+        },
     .peer = torch_is("torch.arange(size, dtype=dtype)"),
     .samples = Samples{"; size=5", "; size=0", "; size=1, dtype=f32", "; size=100, dtype=i8"},
 };

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "loops/lower.h"
+
 namespace tenon {
 namespace {
 
@@ -80,6 +82,51 @@ void for_each_indexed(ReferenceContext& c, size_t first, Body body) {
   });
 }
 
+// Which elements of x are meant: over the dimensions of the indexed result, an index for each dimension of x.
+struct Places {
+  LoopDims dims;
+  std::vector<Expr> index;
+  std::vector<loops::Lookup> lookups;
+};
+
+LoopValue counted_from_start(LoopContext& l, const LoopValue& index, const Expr& size) {
+  if (!l.flag("wrap")) return index;
+  const LoopValue wide = l.cast(index, DType::kI64);
+  const LoopValue is_negative = l.compute("lt", {wide, l.number(0)});
+  return l.compute("where", {is_negative, l.compute("add", {wide, l.number(size)}), wide});
+}
+
+// `x` are the dimensions of operand 0. The variables of those that an index stands for stay out of the places where
+// they are `written`; `others` broadcasts with the places.
+Places places_of(LoopContext& l, size_t first, const LoopDims& x, const LoopDims& written = {},
+                 const LoopDims& others = {}) {
+  const Indexing plan = indexing(l, first);
+  LoopDims kept;
+  for (size_t dim = 0; dim < x.size(); ++dim) {
+    if (!l.has(first + dim)) kept.push_back(x[dim]);
+  }
+  const size_t after = kept.size() - plan.position;
+  std::vector<Expr> kept_index = l.at(kept);
+  kept.insert(kept.begin() + static_cast<int64_t>(plan.position), plan.shape.size(), loops::VarRef());
+  std::vector<LoopDims> operands = {kept};
+  std::vector<LoopValue> indices;
+  for (int64_t dim : plan.dims) {
+    const LoopValue& index = l.in(first + static_cast<size_t>(dim));
+    indices.push_back(counted_from_start(l, index, l.type(0).size(dim)));
+    indices.back().dims.insert(indices.back().dims.end(), after, loops::VarRef());
+    operands.push_back(indices.back().dims);
+  }
+  operands.push_back(others);
+  Places places{l.common_dims(operands, written), {}, {}};
+  size_t next_kept = 0, next_index = 0;
+  for (size_t dim = 0; dim < x.size(); ++dim) {
+    const Expr& size = l.type(0).shape[dim];
+    places.index.push_back(l.has(first + dim) ? l.lookup(places.lookups, indices[next_index++], places.dims, size)
+                                              : kept_index[next_kept++]);
+  }
+  return places;
+}
+
 std::vector<Value> indices_of(const NodeContext& n, size_t first) {
   return {n.operands().begin() + static_cast<int64_t>(first), n.operands().end()};
 }
@@ -109,6 +156,16 @@ const OpDef kIndex{
       gradients[0] = index_put(g, g.full_like(g.in(), 0), g.dout(), indices_of(g, 1), "add", g.flag("wrap"));
       return gradients;
     }),
+    .loops =
+        [](LoopContext& l) {
+          Places places = places_of(l, 1, l.in().dims);
+          for (size_t dim = 0; dim < places.dims.size(); ++dim) {  // an index for no element is never out of range
+            const Expr& size = l.result().shape[dim];
+            if (!places.dims[dim] && !l.facts().less_equal(1, size)) places.dims[dim] = l.var(size);
+          }
+          const LoopPiece piece{l.in(), l.type(0).shape, std::move(places.index)};
+          l.out(l.view({std::move(places.dims), {piece}, {}, std::move(places.lookups)}));
+        },
     .peer = torch_is("torch.ops.aten.index.Tensor(x, indices)"),
     .samples =
         Samples{"T[5], i64[3] in -5..4", "T[4, 3], i64[2] in 0..3", "T[4, 3], none, i32[2, 2] in -3..2",
@@ -125,16 +182,18 @@ struct Reduction {
   std::string_view name;
   double (*real)(double, double);
   int64_t (*integer)(int64_t, int64_t);
+  std::string_view op;  // that does the same; none for "set"
 };
 
 double greater(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double lesser(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 
-constexpr Reduction kReductions[] = {{"set", [](double, double b) { return b; }, [](int64_t, int64_t b) { return b; }},
-                                     {"add", [](double a, double b) { return a + b; }, wrap_add},
-                                     {"mul", [](double a, double b) { return a * b; }, wrap_mul},
-                                     {"amax", greater, [](int64_t a, int64_t b) { return std::max(a, b); }},
-                                     {"amin", lesser, [](int64_t a, int64_t b) { return std::min(a, b); }}};
+constexpr Reduction kReductions[] = {
+    {"set", [](double, double b) { return b; }, [](int64_t, int64_t b) { return b; }, ""},
+    {"add", [](double a, double b) { return a + b; }, wrap_add, "add"},
+    {"mul", [](double a, double b) { return a * b; }, wrap_mul, "mul"},
+    {"amax", greater, [](int64_t a, int64_t b) { return std::max(a, b); }, "maximum"},
+    {"amin", lesser, [](int64_t a, int64_t b) { return std::min(a, b); }, "minimum"}};
 
 const Reduction& reduction_of(const OpView& v) {
   const std::string& name = v.string("reduce");
@@ -166,6 +225,22 @@ void put(ReferenceContext& c) {
     reduce_into(c, integers, [](const Tensor& t, int64_t at) { return t.integer(at); }, reduction.integer);
     for (int64_t i = 0; i < count; ++i) c.out().set_integer(i, integers[static_cast<size_t>(i)]);
   }
+}
+
+void lower_put(LoopContext& l) {
+  const Reduction& reduction = reduction_of(l);
+  const OpDef* op = reduction.op.empty() ? nullptr : &op_named(reduction.op);
+  const auto operand = [&](size_t i) { return op ? l.wide(l.in(i)) : l.in(i); };
+  const LoopValue x = l.stretched(operand(0), l.type(0).shape);
+  const Indexing plan = indexing(l, 2);
+  LoopDims written;
+  for (int64_t dim : plan.dims) written.push_back(x.dims[static_cast<size_t>(dim)]);
+  Places places = places_of(l, 2, x.dims, written, l.in(1).dims);
+  for (size_t dim = 0; dim < places.dims.size(); ++dim) {  // what is written several times counts several times
+    if (!places.dims[dim]) places.dims[dim] = l.var(plan.result[dim]);
+  }
+  const LoopValue result = l.scatter(op, x, places.index, std::move(places.lookups), operand(1), places.dims);
+  l.out(l.cast(result, l.result().dtype));
 }
 
 // What the gradients of index_put have in common.
@@ -235,6 +310,7 @@ const OpDef kIndexPut{
     },
     .semantics = reference(put),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return PutGradient(g).run(); }),
+    .loops = lower_put,
     .peer = torch_is("torch.ops.aten.index_put(x, indices, values, reduce == 'add') if reduce in ('set', 'add') else "
                      "(lambda at: x.flatten().scatter_reduce(0, at.flatten(), values.expand(at.shape).flatten(), "
                      "{'mul': 'prod'}.get(reduce, reduce)).reshape(x.shape))"

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "graph/ops/view.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -30,6 +31,25 @@ Types concatenated(InferContext& c) {
   }
   type.dtype = promoted(c);
   return {type};
+}
+
+void lower_concat(LoopContext& l) {
+  const auto joined = static_cast<size_t>(l.dim("dim"));
+  const loops::VarRef along = l.var(l.result().shape[joined]);
+  std::vector<LoopDims> others;
+  for (size_t i = 0; i < l.operand_count(); ++i) {
+    others.push_back(l.in(i).dims);
+    others.back()[joined] = {};
+  }
+  LoopView view{l.common_dims(others), {}};
+  view.dims[joined] = along;
+  Expr start = 0;
+  for (size_t i = 0; i < l.operand_count(); ++i) {
+    view.pieces.push_back({l.cast(l.in(i), l.result().dtype), l.type(i).shape, l.at(view.dims)});
+    view.pieces.back().index[joined] = l.at(along) - start;
+    start += l.type(i).shape[joined];
+  }
+  l.out(l.view(view));
 }
 
 const OpDef kConcat{
@@ -62,6 +82,7 @@ const OpDef kConcat{
       }
       return parts;
     }),
+    .loops = lower_concat,
     .peer = torch_is("torch.cat(xs, dim)"),
     .samples = Samples{"T[2, 3], T[1, 3]", "T[2, 3], T[2, 1], T[2, 2]; dim=1", "T[2], T[3]; dim=-1", "T[4]",
                        "T[0, 2], T[3, 2]; dim=0", "T[2, 2, 1], T[2, 2, 3]; dim=-1", "T[1], T[1], T[1], T[1]",

@@ -4,6 +4,7 @@
 
 #include "graph/ops/accumulate.h"
 #include "graph/ops/common.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -116,6 +117,28 @@ void run_contract(ReferenceContext& c) {
   });
 }
 
+// The products over all letters, those of the result first, and then the sum over the others.
+void lower_contract(LoopContext& l) {
+  const Spec spec = parse_spec(l.string("spec"));
+  std::string letters = spec.out;
+  Shape shape = l.result().shape;
+  std::vector<int64_t> summed;
+  for (const auto& [letter, size] : letter_sizes(l, spec, l.facts())) {
+    if (has(spec.out, letter)) continue;
+    summed.push_back(std::ssize(shape));
+    letters += letter;
+    shape.push_back(size);
+  }
+  const auto over_letters = [&](size_t operand, const std::string& own) {
+    LoopValue x = l.wide(l.in(operand));
+    LoopDims dims;
+    for (char letter : letters) dims.push_back(has(own, letter) ? x.dims[own.find(letter)] : loops::VarRef());
+    return LoopValue{x.node, std::move(dims)};
+  };
+  const LoopValue products = l.compute("mul", {over_letters(0, spec.a), over_letters(1, spec.b)});
+  l.out(l.cast(l.fold("add", products, shape, summed), l.result().dtype));
+}
+
 // The gradient of an operand is the contraction of the result's gradient with the other operand. A letter that only
 // this operand has was summed: its gradient is the same along it.
 Value contract_gradient(GradContext& g, const std::string& letters, const std::string& out, const std::string& other,
@@ -149,6 +172,7 @@ const OpDef kContract{
       return {contract_gradient(g, spec.a, spec.out, spec.b, g.in(1), g.in(0).shape()),
               contract_gradient(g, spec.b, spec.out, spec.a, g.in(0), g.in(1).shape())};
     }),
+    .loops = lower_contract,
     .peer = torch_is("torch.einsum(spec, a, b).to(a.dtype)"),
     .samples =
         Samples{"T[2, 3], T[3, 4]; spec=\"ik,kj->ij\"", "T[2, 3, 4], T[2, 4, 5]; spec=\"bik,bkj->bij\"",

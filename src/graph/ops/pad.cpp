@@ -1,5 +1,6 @@
 // Padding: elements around a tensor.
 #include "graph/ops/index.h"
+#include "loops/lower.h"
 #include "support/checked.h"
 
 namespace tenon {
@@ -44,6 +45,17 @@ bool unpad(const Sizes& low, const Sizes& shape, Sizes& index) {
   return true;
 }
 
+void lower_pad(LoopContext& l) {
+  LoopView view{l.in().dims, {l.whole(l.in(), l.type(0).shape)}};
+  for (size_t dim = 0; dim < view.dims.size(); ++dim) {
+    if (l.exprs("low")[dim].is_constant(0) && l.exprs("high")[dim].is_constant(0)) continue;
+    view.dims[dim] = l.var(l.result().shape[dim]);
+    view.pieces[0].index[dim] = l.at(view.dims[dim]) - l.exprs("low")[dim];
+  }
+  view.fill = scalar_in(l.result().dtype, l.attr("value"));
+  l.out(l.view(view));
+}
+
 const OpDef kPad{
     .name = "pad",
     .family = "pad",
@@ -64,6 +76,7 @@ const OpDef kPad{
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       return {g.pad(g.dout(), negated(g.exprs("low")), negated(g.exprs("high")))};
     }),
+    .loops = lower_pad,
     .peer = torch_is("F.pad(x, [n for pair in reversed(list(zip(low, high))) for n in pair], value=value)"),
     .samples = Samples{"T[3, 2]; low=[1, 0], high=[0, 2]", "T[3]; low=[2], high=[1], value=1", "T[]; low=[], high=[]",
                        "T[4, 3]; low=[-1, 1], high=[1, -2], value=2", "T[0, 2]; low=[1, 0], high=[1, 0], value=1",

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "graph/ops/common.h"
+#include "loops/lower.h"
 #include "support/philox.h"
 
 namespace tenon {
@@ -37,6 +38,60 @@ Types random_float_type(InferContext& c) {
   return random_type(c, 0, c.dtype("dtype"), shape_of(c));
 }
 
+// Philox in i64, which holds the words as numbers of 32 bits; products wrap, and their halves are masked.
+class PhiloxLoops {
+ public:
+  explicit PhiloxLoops(LoopContext& l) : l_(l), mask_(number(0xFFFFFFFF)) {}
+
+  void run() {
+    LoopDims dims;
+    Expr position = 0;
+    for (const Expr& size : l_.result().shape) {
+      dims.push_back(l_.var(size));
+      position = position * size + l_.at(dims.back());
+    }
+    const LoopValue block = l_.number(l_.simplified(floordiv(position, 4)), dims);
+    const LoopValue counter = l_.compute("add", {part_of_key(1), block});
+    const LoopValue seed = part_of_key(0);
+    const Words words = rounds({low(counter), high(counter), number(0), number(0)}, low(seed), high(seed));
+    l_.out(chosen(words, l_.number(l_.simplified(mod(position, 4)), dims)));
+  }
+
+ private:
+  using Words = std::array<LoopValue, 4>;
+
+  LoopValue number(int64_t value) { return l_.constant(DType::kI64, value); }
+  LoopValue low(const LoopValue& x) { return l_.compute("bitwise_and", {x, mask_}); }
+  LoopValue high(const LoopValue& x) { return low(l_.compute("shift_right", {x, number(32)})); }
+  LoopValue part_of_key(int64_t part) { return l_.view({}, {l_.in(), l_.type(0).shape, {part}}); }
+
+  LoopValue mixed(const LoopValue& a, const LoopValue& b, const LoopValue& c) {
+    return l_.compute("bitwise_xor", {l_.compute("bitwise_xor", {a, b}), c});
+  }
+
+  Words rounds(Words counter, LoopValue key0, LoopValue key1) {
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+      const LoopValue a = l_.compute("mul", {counter[0], number(kPhiloxFactors[0])});
+      const LoopValue b = l_.compute("mul", {counter[2], number(kPhiloxFactors[1])});
+      counter = {mixed(high(b), counter[1], key0), low(b), mixed(high(a), counter[3], key1), low(a)};
+      key0 = low(l_.compute("add", {key0, number(kPhiloxSteps[0])}));
+      key1 = low(l_.compute("add", {key1, number(kPhiloxSteps[1])}));
+    }
+    return counter;
+  }
+
+  LoopValue chosen(const Words& words, const LoopValue& which) {
+    LoopValue result = words[3];
+    for (int64_t i = 2; i >= 0; --i) {
+      result = l_.compute("where", {l_.compute("eq", {which, number(i)}), words[static_cast<size_t>(i)], result});
+    }
+    return result;
+  }
+
+  LoopContext& l_;
+  LoopValue mask_;
+};
+
 const OpDef kPhilox{
     .name = "philox",
     .family = "random",
@@ -58,6 +113,7 @@ const OpDef kPhilox{
       }
     }),
     .gradient = NotDifferentiable{},
+    .loops = [](LoopContext& l) { PhiloxLoops(l).run(); },
     .peer = no_peer(kNoPeer),
     .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[]",
                        "i64[2] in 0..1000; shape=[0, 2]", "i64[2] in -5..5; shape=[9]"},

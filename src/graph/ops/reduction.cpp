@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "graph/ops/reduce.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -66,6 +67,14 @@ std::function<void(ReferenceContext&)> fold(double real_start, RealStep real_ste
   };
 }
 
+// The fold of x in the wide dtype of the result, in which it is rounded once.
+LoopsFn folded(std::string_view op) {
+  return [op](LoopContext& l) {
+    const LoopValue x = l.wide(l.cast(l.in(), l.result().dtype));
+    l.out(l.cast(l.fold(op, x, l.type(0).shape, l.dims("dims"), l.flag("keepdim")), l.result().dtype));
+  };
+}
+
 const OpDef kSum{
     .name = "sum",
     .family = "reduction",
@@ -76,6 +85,7 @@ const OpDef kSum{
     .semantics = reference(fold(0.0, std::plus<double>(), 0, wrap_add)),
     .gradient =
         gradient([](GradContext& g) -> std::vector<Value> { return {g.expand(kept(g, g.dout()), g.in().shape())}; }),
+    .loops = folded("add"),
     .peer = torch_is("torch.sum(x, dim=dims or None, keepdim=keepdim)"),
     .samples = kFoldSamples,
 };
@@ -119,6 +129,7 @@ const OpDef kProd{
       if (g.in().rank() == 0) return {g.dout()};
       return {kept(g, widen(g, g.dout())) * products_of_others(g, widen(g, g.in()), g.dims("dims"))};
     }),
+    .loops = folded("mul"),
     // PyTorch takes one dimension at a time.
     .peer = torch_is("torch.prod(x).reshape([1] * x.dim() if keepdim else []) if not dims else "
                      "torch.prod(x, dims[0], keepdim) if len(dims) == 1 else "
@@ -148,6 +159,27 @@ std::vector<Value> share_among_equals(GradContext& g) {
   return {widen(g, kept(g, g.dout())) * is_extreme / count};
 }
 
+// A size that turns out to be zero is found by looking up the last of its indices.
+LoopValue with_elements(LoopContext& l, const LoopValue& folded, const std::vector<int64_t>& dims) {
+  LoopView view{folded.dims, {}};
+  for (int64_t dim : dims) {
+    const Expr& size = l.type(0).size(dim);
+    if (!l.facts().less_equal(1, size)) l.lookup(view.lookups, l.number(size - 1), {}, size);
+  }
+  if (view.lookups.empty()) return folded;
+  view.pieces.push_back(l.whole(folded, l.result().shape));
+  return l.view(view);
+}
+
+LoopsFn extreme_loops(std::string_view op) {
+  return [op](LoopContext& l) {
+    const std::vector<int64_t> dims = l.dims("dims");
+    const LoopValue extreme = l.fold(op, l.wide(l.in()), l.type(0).shape, dims, l.flag("keepdim"));
+    const LoopValue result = l.cast(extreme, l.result().dtype);
+    l.out(l.flag("allow_empty") ? result : with_elements(l, result, dims));
+  };
+}
+
 const OpDef kAmax{
     .name = "amax",
     .family = "reduction",
@@ -159,6 +191,7 @@ const OpDef kAmax{
         -HUGE_VAL, [](double a, double b) { return std::isnan(a) || a >= b ? a : b; },
         std::numeric_limits<int64_t>::min(), [](int64_t a, int64_t b) { return std::max(a, b); })),
     .gradient = gradient(share_among_equals),
+    .loops = extreme_loops("maximum"),
     .peer = torch_is("torch.amax(x, dim=dims, keepdim=keepdim)"),
     .samples = kExtremeSamples,
 };
@@ -174,6 +207,7 @@ const OpDef kAmin{
         HUGE_VAL, [](double a, double b) { return std::isnan(a) || a <= b ? a : b; },
         std::numeric_limits<int64_t>::max(), [](int64_t a, int64_t b) { return std::min(a, b); })),
     .gradient = gradient(share_among_equals),
+    .loops = extreme_loops("minimum"),
     .peer = torch_is("torch.amin(x, dim=dims, keepdim=keepdim)"),
     .samples = kExtremeSamples,
 };
@@ -259,6 +293,21 @@ Semantics search(Precedes precedes) {
   });
 }
 
+// The first place among those of the extreme, or of NaN: the extreme is NaN where there is one, which equals nothing.
+LoopsFn search_loops(std::string_view op) {
+  return [op](LoopContext& l) {
+    const Shape& shape = l.type(0).shape;
+    const std::vector<int64_t> dims = searched_dims(l);
+    const LoopValue x = l.stretched(l.wide(l.in()), shape, dims);
+    const LoopValue found = l.equals_or_is_nan(x, l.fold(op, x, shape, dims, true));
+    Expr place = 0;
+    for (int64_t dim : dims) place = place * l.type(0).size(dim) + l.at(x.dims[static_cast<size_t>(dim)]);
+    const LoopValue none = l.constant(DType::kI64, std::numeric_limits<int64_t>::max());
+    const LoopValue places = l.compute("where", {found, l.number(place, x.dims), none});
+    l.out(with_elements(l, l.fold("minimum", places, shape, dims, l.flag("keepdim")), dims));
+  };
+}
+
 const OpDef kArgmax{
     .name = "argmax",
     .family = "reduction",
@@ -268,6 +317,7 @@ const OpDef kArgmax{
     .infer = search_type,
     .semantics = search([](auto a, auto b) { return a > b; }),
     .gradient = NotDifferentiable{},
+    .loops = search_loops("maximum"),
     .peer = torch_is("torch.argmax(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
     .samples = kSearchSamples,
 };
@@ -281,6 +331,7 @@ const OpDef kArgmin{
     .infer = search_type,
     .semantics = search([](auto a, auto b) { return a < b; }),
     .gradient = NotDifferentiable{},
+    .loops = search_loops("minimum"),
     .peer = torch_is("torch.argmin(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
     .samples = kSearchSamples,
 };

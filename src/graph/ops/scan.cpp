@@ -5,6 +5,8 @@
 
 #include "graph/ops/common.h"
 #include "graph/ops/lines.h"
+#include "graph/scalar_functions.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -50,6 +52,13 @@ Value reverse_scan(GradContext& g, std::string_view name, Value x) {
   return reversed(scan(g, name, reversed(x)));
 }
 
+LoopsFn scan_loops(std::string_view op) {
+  return [op](LoopContext& l) {
+    const LoopValue x = l.wide(l.cast(l.in(), l.result().dtype));
+    l.out(l.cast(l.scan(op, x, l.type(0).shape, l.dim("dim")), l.result().dtype));
+  };
+}
+
 const OpDef kCumsum{
     .name = "cumsum",
     .family = "scan",
@@ -59,6 +68,7 @@ const OpDef kCumsum{
     .infer = accumulated,
     .semantics = accumulate(0.0, std::plus<double>(), 0, wrap_add),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {reverse_scan(g, "cumsum", g.dout())}; }),
+    .loops = scan_loops("add"),
     .peer = torch_is("torch.cumsum(x, dim)"),
     .samples = kScanSamples,
 };
@@ -93,6 +103,7 @@ const OpDef kCumprod{
     .infer = accumulated,
     .semantics = accumulate(1.0, std::multiplies<double>(), 1, wrap_mul),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {cumprod_gradient(g)}; }),
+    .loops = scan_loops("mul"),
     .peer = torch_is("torch.cumprod(x, dim)"),
     .samples = kScanSamples,
 };
@@ -104,14 +115,7 @@ const OpDef kLogcumsumexp{
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = kScanAttrs,
     .infer = accumulated,
-    .semantics = accumulate(
-        -HUGE_VAL,
-        [](double a, double b) {
-          if (std::isnan(a) || std::isnan(b)) return a + b;
-          const double large = std::max(a, b);
-          return std::isinf(large) ? large : large + std::log1p(std::exp(std::min(a, b) - large));
-        },
-        0, [](int64_t a, int64_t) { return a; }),
+    .semantics = accumulate(-HUGE_VAL, log_add_exp, 0, [](int64_t a, int64_t) { return a; }),
     // dx = exp(x) * (the sum from the end of dout / exp(out)), as logarithms: positive and negative dout apart.
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       const Value x = widen(g, g.in());
@@ -124,6 +128,7 @@ const OpDef kLogcumsumexp{
       };
       return {part("gt") - part("lt")};
     }),
+    .loops = scan_loops("logaddexp"),
     .peer = torch_is("torch.logcumsumexp(x, dim)"),
     .samples = kScanSamples,
 };
@@ -162,6 +167,21 @@ std::vector<Value> gradient_at_indices(GradContext& g) {
                {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
 }
 
+// An element that is the extreme so far, or NaN, is the one that the index names from there on.
+LoopsFn running_extreme_loops(std::string_view op) {
+  return [op](LoopContext& l) {
+    const Shape& shape = l.type(0).shape;
+    const int64_t dim = l.dim("dim");
+    const LoopValue x = shape.empty() ? l.wide(l.in()) : l.stretched(l.wide(l.in()), shape, {dim});
+    const LoopValue extreme = l.scan(op, x, shape, dim);
+    const LoopValue replaces = l.equals_or_is_nan(x, extreme);
+    const Expr place = shape.empty() ? Expr(0) : l.at(x.dims[static_cast<size_t>(dim)]);
+    const LoopValue none = l.constant(DType::kI64, int64_t{0});
+    l.out(l.cast(extreme, l.result().dtype));
+    l.out(l.scan("maximum", l.compute("where", {replaces, l.number(place, x.dims), none}), shape, dim), 1);
+  };
+}
+
 const OpDef kCummax{
     .name = "cummax",
     .family = "scan",
@@ -172,6 +192,7 @@ const OpDef kCummax{
     .infer = extreme_type,
     .semantics = running_extreme([](auto a, auto b) { return a >= b; }),
     .gradient = gradient(gradient_at_indices),
+    .loops = running_extreme_loops("maximum"),
     .peer = torch_is("torch.cummax(x, dim)"),
     .samples = kScanSamples,
 };
@@ -186,6 +207,7 @@ const OpDef kCummin{
     .infer = extreme_type,
     .semantics = running_extreme([](auto a, auto b) { return a <= b; }),
     .gradient = gradient(gradient_at_indices),
+    .loops = running_extreme_loops("minimum"),
     .peer = torch_is("torch.cummin(x, dim)"),
     .samples = kScanSamples,
 };

@@ -57,6 +57,7 @@ const OpDef kSort{
       return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()},
                    {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
     }),
+    .loops = LibraryTask{},
     .peer = torch_is("torch.sort(x, dim=dim, descending=descending, stable=True)"),
     .samples = kSortSamples,
 };
@@ -191,6 +192,7 @@ const OpDef kNonzero{
       }
     }),
     .gradient = NotDifferentiable{},
+    .loops = LibraryTask{},
     .peer = torch_is("torch.nonzero(x)"),
     .samples = Samples{"T[3, 4]; count=K", "T[]; count=K", "T[0, 2]; count=K", "T[10]; count=K", "T[2, 3, 2]; count=K"},
 };

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "graph/ops/elementwise.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -386,6 +387,7 @@ const OpDef kCast{
     .infer = [](InferContext& c) -> Types { return {{c.dtype("dtype"), c.type(0).shape}}; },
     .semantics = promoting_elementwise([](auto x) { return x; }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
+    .loops = [](LoopContext& l) { l.out(l.cast(l.in(), l.dtype("dtype"))); },
     .peer = torch_is("x.to(dtype)"),
     .samples = cast_samples(),
     .special_values = false,
@@ -413,6 +415,7 @@ const OpDef kBitcast{
       });
     }),
     .gradient = NotDifferentiable{},
+    .loops = [](LoopContext& l) { l.out(l.bitcast(l.in(), l.dtype("dtype"))); },
     .peer = torch_is("x.view(dtype)"),
     .samples = Samples{"f32[3, 4]; dtype=i32", "i32[4]; dtype=f32", "f64[]; dtype=i64", "i64[2, 1]; dtype=f64",
                        "f16[5]; dtype=bf16", "bf16[0, 2]; dtype=i16", "i8[40]; dtype=u8", "bool[3]; dtype=u8"},

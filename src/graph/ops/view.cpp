@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "loops/lower.h"
 #include "support/checked.h"
 
 namespace tenon {
@@ -35,6 +36,74 @@ Expr inferred_size(const Facts& facts, const Shape& from, const Shape& to, size_
        to_string(count), to_string(from));
 }
 
+// Dimensions of x and of the result that hold the same elements among themselves.
+struct Run {
+  std::vector<size_t> from;
+  std::vector<size_t> to;
+};
+
+std::vector<size_t> dims_with_elements(const Shape& shape) {
+  std::vector<size_t> dims;
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (!shape[dim].is_constant(1)) dims.push_back(dim);
+  }
+  return dims;
+}
+
+// The shortest runs: they end where as many elements are left on both sides.
+std::vector<Run> runs_of(const Shape& from, const Shape& to) {
+  const std::vector<size_t> to_dims = dims_with_elements(to);
+  std::vector<Run> runs(1);
+  size_t taken = 0;
+  Expr from_count = 1, to_count = 1;
+  for (size_t dim : dims_with_elements(from)) {
+    runs.back().from.push_back(dim);
+    from_count *= from[dim];
+    Expr count = to_count;
+    for (size_t end = taken; end < to_dims.size(); ++end) {
+      count *= to[to_dims[end]];
+      if (count != from_count) continue;
+      runs.back().to.assign(to_dims.begin() + static_cast<int64_t>(taken),
+                            to_dims.begin() + static_cast<int64_t>(end) + 1);
+      runs.emplace_back();
+      taken = end + 1;
+      to_count = count;
+      break;
+    }
+  }
+  runs.back().to.assign(to_dims.begin() + static_cast<int64_t>(taken), to_dims.end());
+  return runs;
+}
+
+// A dimension that stays keeps its variable; else the elements of a run are counted with those of the result, and the
+// count taken apart again.
+void lower_reshape(LoopContext& l) {
+  const Shape &from = l.type(0).shape, &to = l.result().shape;
+  LoopPiece piece = l.whole(l.in(), from);
+  LoopDims dims(to.size());
+  if (element_count(to).is_constant(0))
+    return l.out({l.constant(l.result().dtype, scalar_in(l.result().dtype, Expr(0))).node, dims});
+  for (const Run& run : runs_of(from, to)) {
+    const bool stays = run.from.size() == 1 && run.to.size() == 1 && from[run.from[0]] == to[run.to[0]];
+    if (stays) dims[run.to[0]] = l.in().dims[run.from[0]];
+    const auto has_var = [&](size_t dim) { return static_cast<bool>(l.in().dims[dim]); };
+    if (stays || std::ranges::none_of(run.from, has_var)) continue;
+    Expr position = 0;
+    for (size_t dim : run.to) {
+      dims[dim] = l.var(to[dim]);
+      position = position * to[dim] + l.at(dims[dim]);
+    }
+    Expr stride = 1;
+    for (size_t i = run.from.size(); i-- > 0;) {
+      const Expr& size = from[run.from[i]];
+      const Expr quotient = floordiv(position, stride);
+      piece.index[run.from[i]] = l.simplified(i == 0 ? quotient : mod(quotient, size));
+      stride *= size;
+    }
+  }
+  l.out(l.view(dims, piece));
+}
+
 const OpDef kReshape{
     .name = "reshape",
     .family = "view",
@@ -48,6 +117,7 @@ const OpDef kReshape{
       for (int64_t i = 0; i < c.out().numel(); ++i) copy_element(c.out(), i, c.in(), c.in().offset(i));
     }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.reshape(g.dout(), g.in().shape())}; }),
+    .loops = lower_reshape,
     .peer = torch_is("torch.reshape(x, shape)"),
     .samples = Samples{"T[3, 4]; shape=[4, 3]", "T[3, 4]; shape=[-1]", "T[2, 3, 2]; shape=[2, -1]", "T[1]; shape=[]",
                        "T[]; shape=[1, 1]", "T[0, 3]; shape=[0]", "T[0, 3]; shape=[-1, 3]", "T[2, 0]; shape=[4, 0, 7]",
@@ -87,6 +157,12 @@ const OpDef kPermute{
     }),
     .gradient = gradient(
         [](GradContext& g) -> std::vector<Value> { return {g.permute(g.dout(), inverse_of(permutation(g)))}; }),
+    .loops =
+        [](LoopContext& l) {
+          LoopDims dims;
+          for (int64_t dim : permutation(l)) dims.push_back(l.in().dims[static_cast<size_t>(dim)]);
+          l.out({l.in().node, std::move(dims)});
+        },
     .peer = torch_is("torch.permute(x, dims)"),
     .samples =
         Samples{"T[3, 4]; dims=[1, 0]", "T[2, 3, 4]; dims=[-1, 0, 1]", "T[2, 3, 4]; dims=[0, 1, 2]", "T[]; dims=[]",
@@ -136,6 +212,12 @@ const OpDef kExpand{
     }),
     // The caller sums over the stretched dimensions.
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
+    .loops =
+        [](LoopContext& l) {
+          LoopDims dims = l.in().dims;
+          dims.insert(dims.begin(), l.result().shape.size() - dims.size(), loops::VarRef());
+          l.out({l.in().node, std::move(dims)});
+        },
     .peer = torch_is("x.expand(shape)"),
     .samples =
         Samples{"T[3, 1]; shape=[3, 4]", "T[3, 1]; shape=[2, -1, 4]", "T[]; shape=[2, 3]", "T[]; shape=[]",
@@ -173,6 +255,16 @@ const OpDef kSlice{
       const SliceRange range = slice_range(g, g.facts());
       return {unslice(g, g.dout(), range, g.in().size(range.dim))};
     }),
+    .loops =
+        [](LoopContext& l) {
+          const SliceRange range = slice_range(l, l.facts());
+          const auto dim = static_cast<size_t>(range.dim);
+          LoopPiece piece = l.whole(l.in(), l.type(0).shape);
+          LoopDims dims = l.in().dims;
+          if (range.length != piece.shape[dim]) dims[dim] = l.var(range.length);
+          piece.index[dim] = range.start + range.step * l.at(dims[dim]);
+          l.out(l.view(dims, piece));
+        },
     .peer = torch_is("torch.ops.aten.slice.Tensor(x, dim, start, end, step)"),
     .samples = Samples{"T[5]; start=1, end=4", "T[5, 3]; dim=1, start=-2", "T[6]; start=1, step=2", "T[7]; step=3",
                        "T[7, 2]; dim=-2, start=-6, end=-1, step=2", "T[3]; start=2, end=1", "T[3]; start=5",
@@ -206,6 +298,15 @@ const OpDef kFlip{
     }),
     .gradient = gradient(
         [](GradContext& g) -> std::vector<Value> { return {g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}})}; }),
+    .loops =
+        [](LoopContext& l) {
+          LoopPiece piece = l.whole(l.in(), l.type(0).shape);
+          for (int64_t dim : flipped_dims(l)) {
+            Expr& index = piece.index[static_cast<size_t>(dim)];
+            index = l.type(0).size(dim) - 1 - index;
+          }
+          l.out(l.view(l.in().dims, piece));
+        },
     .peer = torch_is("torch.flip(x, dims)"),
     .samples = Samples{"T[5]; dims=[0]", "T[2, 3]; dims=[-1]", "T[2, 3, 2]; dims=[0, 2]", "T[2, 3]; dims=[]",
                        "T[]; dims=[0]", "T[0, 2]; dims=[0, 1]", "T[1]; dims=[0]"},

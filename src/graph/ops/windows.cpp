@@ -5,6 +5,7 @@
 #include "graph/ops/accumulate.h"
 #include "graph/ops/common.h"
 #include "graph/ops/spatial.h"
+#include "loops/lower.h"
 
 namespace tenon {
 namespace {
@@ -71,11 +72,39 @@ const OpDef kWindows{
       const int64_t dim = g.dim("dim");
       return {fold(g, g.dout(), dim, g.in().size(dim), g.integer("step"), g.integer("dilation"))};
     }),
+    .loops =
+        [](LoopContext& l) {
+          const auto dim = static_cast<size_t>(l.dim("dim"));
+          LoopPiece piece = l.whole(l.in(), l.type(0).shape);
+          LoopDims dims = l.in().dims;
+          dims[dim] = l.var(l.result().shape[dim]);
+          dims.push_back(l.var(l.integer("size")));
+          piece.index[dim] = l.integer("step") * l.at(dims[dim]) + l.integer("dilation") * l.at(dims.back());
+          l.out(l.view(dims, piece));
+        },
     .peer = torch_is("x.unfold(dim, dilation * (size - 1) + 1, step)[..., ::dilation]"),
     .samples = Samples{"T[5]; dim=0, size=2", "T[7, 2]; dim=0, size=3, step=2", "T[2, 6]; dim=-1, size=2, dilation=3",
                        "T[2, 8, 2]; dim=1, size=2, step=5, dilation=2", "T[1]; dim=0, size=1",
                        "T[4]; dim=0, size=1, step=3", "T[0, 3]; dim=1, size=3", "T[2, 3]; dim=-2, size=2, step=4"},
 };
+
+// Each element gathers from the windows that hold it, one element of a window after the other.
+void lower_fold(LoopContext& l) {
+  const int64_t step = l.integer("step");
+  const auto dim = static_cast<size_t>(normalize_dim(l.integer("dim"), l.result().rank()));
+  LoopPiece piece = l.whole(l.in(), l.type(0).shape);
+  LoopDims dims = l.in().dims;
+  dims[dim] = l.var(l.expr("length"));
+  dims.back() = l.var(piece.shape.back());
+  const Expr distance = l.at(dims[dim]) - l.integer("dilation") * l.at(dims.back());
+  piece.index[dim] = floordiv(distance, step);
+  piece.index.back() = l.at(dims.back());
+  if (step > 1) piece.where.push_back({mod(distance, step), 1});
+  Shape shape = l.result().shape;
+  shape.push_back(piece.shape.back());
+  const LoopValue sum = l.fold("add", l.wide(l.view(dims, piece)), shape, {l.result().rank()});
+  l.out(l.cast(sum, l.result().dtype));
+}
 
 const OpDef kFold{
     .name = "fold",
@@ -125,6 +154,7 @@ const OpDef kFold{
       const int64_t size = g.in().shape().back().constant();
       return {windows(g, g.dout(), dim, size, g.integer("step"), g.integer("dilation"))};
     }),
+    .loops = lower_fold,
     .peer = torch_is("(lambda d: torch.zeros([*x.shape[:d], length, *x.shape[d + 1:-1]], dtype=x.dtype).index_add("
                      "d, (torch.arange(x.shape[d])[:, None] * step + torch.arange(x.shape[-1]) * dilation).flatten(), "
                      "x.movedim(-1, d + 1).flatten(d, d + 1)))(dim % (x.ndim - 1))"),

@@ -1,0 +1,376 @@
+#include "loops/unify.h"
+
+#include <algorithm>
+#include <set>
+
+#include "loops/box.h"
+
+namespace tenon::loops {
+namespace {
+
+bool is_plain(const Piece& piece) { return piece.where.empty(); }
+
+bool reads_one_place(const View& view) {
+  return view.pieces.size() == 1 && is_plain(view.pieces[0]) && view.lookups.empty();
+}
+
+// ---- views of views -------------------------------------------------------------------------------------------------
+
+class Composer {
+ public:
+  Composer(const IR& ir, std::vector<Node>& nodes) : ir_(ir), nodes_(nodes), box_(ir.ranges()) {
+    for (const Var& var : ir.vars()) box_.add(var.symbol(), 0, var.size - 1);
+  }
+
+  void run() {
+    for (NodeRef ref : ir_.order()) {
+      if (auto* view = std::get_if<View>(&nodes_[ref.id].action)) read_through(*view);
+    }
+  }
+
+ private:
+  // The views that this one reads have been through this already.
+  void read_through(View& view) const {
+    if (reads_one_place(view)) {
+      const View* inner = view_without_lookups(view.pieces[0].input);
+      if (!inner) return;
+      View composed{{}, inner->fill, {}};
+      for (const Piece& piece : inner->pieces) {
+        std::optional<Piece> joined = join(view.pieces[0], piece);
+        if (!joined) return;
+        composed.pieces.push_back(std::move(*joined));
+      }
+      view = std::move(composed);
+      return;
+    }
+    for (Piece& piece : view.pieces) {
+      const View* inner = view_without_lookups(piece.input);
+      if (!inner || !reads_one_place(*inner)) continue;
+      if (std::optional<Piece> joined = join(piece, inner->pieces[0])) piece = std::move(*joined);
+    }
+  }
+
+  const View* view_without_lookups(NodeRef ref) const {
+    const View* view = nodes_[ref.id].as<View>();
+    return view && view->lookups.empty() ? view : nullptr;
+  }
+
+  // What `outer` reads of a view that reads `inner`.
+  std::optional<Piece> join(const Piece& outer, const Piece& inner) const {
+    symbolic::Substitution at;
+    const std::vector<VarRef>& vars = nodes_[outer.input.id].vars;
+    for (size_t i = 0; i < vars.size(); ++i) at.emplace(ir_.var(vars[i]).symbol(), outer.index[i]);
+    Piece result{inner.input, {}, outer.where};
+    for (const Constraint& constraint : inner.where) {
+      result.where.push_back({box_.simplify(substitute(constraint.expr, at)), constraint.bound});
+    }
+    const std::vector<VarRef>& read = nodes_[inner.input.id].vars;
+    for (size_t i = 0; i < inner.index.size(); ++i) {
+      result.index.push_back(box_.simplify(substitute(inner.index[i], at)));
+      const Constraint inside{result.index.back(), ir_.var(read[i]).size};
+      if (std::ranges::find(result.where, inside) != result.where.end() || box_.contains(inside)) continue;
+      if (result.where.empty()) return {};
+      result.where.push_back(inside);  // Follows from the others, but the IR cannot see it.
+    }
+    return result;
+  }
+
+  const IR& ir_;
+  std::vector<Node>& nodes_;
+  Box box_;
+};
+
+// ---- variables that are one -----------------------------------------------------------------------------------------
+
+// Sets of variables, each with the nodes that have one of it.
+class Classes {
+ public:
+  Classes(const IR& ir, const std::vector<Node>& nodes) : ir_(ir), parents_(ir.vars().size()), users_(parents_.size()) {
+    for (uint32_t id = 0; id < parents_.size(); ++id) parents_[id] = {id};
+    for (uint32_t id = 0; id < nodes.size(); ++id) {
+      const NodeRef ref{id};
+      std::set<VarRef> vars(nodes[id].vars.begin(), nodes[id].vars.end());
+      for (VarRef var : ir.iteration_vars(ref)) vars.insert(var);
+      for (VarRef var : vars) users_[var.id].push_back(ref);
+      vars_.emplace_back(vars.begin(), vars.end());
+    }
+  }
+
+  VarRef find(VarRef var) const {
+    while (parents_[var.id] != var) var = parents_[var.id];
+    return var;
+  }
+
+  // Makes one of two variables, where that changes no node's meaning.
+  void join(VarRef a, VarRef b) {
+    a = find(a);
+    b = find(b);
+    if (a == b || ir_.var(a).size != ir_.var(b).size) return;
+    if (users_[a.id].size() < users_[b.id].size()) std::swap(a, b);
+    const auto has_a = [&](NodeRef node) { return std::ranges::find(vars_[node.id], a) != vars_[node.id].end(); };
+    if (std::ranges::any_of(users_[b.id], has_a)) return;
+    for (NodeRef node : users_[b.id]) std::ranges::replace(vars_[node.id], b, a);
+    users_[a.id].insert(users_[a.id].end(), users_[b.id].begin(), users_[b.id].end());
+    parents_[b.id] = a;
+  }
+
+ private:
+  const IR& ir_;
+  std::vector<VarRef> parents_;
+  std::vector<std::vector<NodeRef>> users_;  // by variable that is its own parent
+  std::vector<std::vector<VarRef>> vars_;    // by node: the parents of its variables
+};
+
+// ---- the kernel anew ------------------------------------------------------------------------------------------------
+
+class Unifier {
+ public:
+  explicit Unifier(const IR& ir) : ir_(ir), nodes_(ir.nodes()) {
+    for (uint32_t id = 0; id < ir.vars().size(); ++id) vars_by_symbol_.emplace(ir.vars()[id].symbol(), VarRef{id});
+  }
+
+  IR run() {
+    Composer(ir_, nodes_).run();
+    merge_variables();
+    rename();
+    skip_identities();
+    return rebuild();
+  }
+
+ private:
+  // First where a whole view may go away by it, then where loops may be shared by it.
+  void merge_variables() {
+    Classes classes(ir_, nodes_);
+    for (const bool only_renaming : {true, false}) {
+      for (const Node& node : nodes_) {
+        const View* view = node.as<View>();
+        if (!view || is_renaming(*view) != only_renaming) continue;
+        for (const Piece& piece : view->pieces) merge_read(classes, piece);
+      }
+    }
+    for (uint32_t id = 0; id < ir_.vars().size(); ++id) classes_.push_back(classes.find({id}));
+  }
+
+  std::optional<VarRef> as_var(const Expr& expr) const {
+    if (expr.kind() != symbolic::Kind::kSymbol) return {};
+    const auto found = vars_by_symbol_.find(expr.symbol());
+    return found == vars_by_symbol_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  bool is_renaming(const View& view) const {
+    return reads_one_place(view) &&
+           std::ranges::all_of(view.pieces[0].index, [&](const Expr& index) { return as_var(index).has_value(); });
+  }
+
+  void merge_read(Classes& classes, const Piece& piece) const {
+    const std::vector<VarRef>& vars = nodes_[piece.input.id].vars;
+    for (size_t i = 0; i < vars.size(); ++i) {
+      if (const auto var = as_var(piece.index[i])) classes.join(vars[i], *var);
+    }
+  }
+
+  // Every variable becomes the one that stands for its class: the first of it, which has the shortest name.
+  void rename() {
+    std::vector<VarRef> first(ir_.vars().size());
+    for (uint32_t id = 0; id < first.size(); ++id) {
+      VarRef& chosen = first[classes_[id].id];
+      if (!chosen) chosen = {id};
+      classes_[id] = chosen;
+      if (chosen.id != id) renamed_.emplace(ir_.vars()[id].symbol(), ir_.var(chosen).symbol());
+    }
+    for (Node& node : nodes_) {
+      rename(node.vars);
+      rename(node.action);
+    }
+  }
+
+  Expr renamed(const Expr& expr) const { return renamed_.empty() ? expr : substitute(expr, renamed_); }
+
+  void rename(std::vector<VarRef>& vars) const {
+    for (VarRef& var : vars) var = classes_[var.id];
+  }
+
+  void rename(std::vector<Expr>& index, std::vector<Constraint>& where) const {
+    for (Expr& expr : index) expr = renamed(expr);
+    for (Constraint& constraint : where) constraint.expr = renamed(constraint.expr);
+  }
+
+  void rename(Action& action) const {
+    if (auto* index = std::get_if<Index>(&action)) index->value = renamed(index->value);
+    if (auto* scan = std::get_if<Scan>(&action)) scan->along = classes_[scan->along.id];
+    if (auto* scatter = std::get_if<Scatter>(&action)) rename(scatter->index, scatter->where);
+    if (auto* view = std::get_if<View>(&action)) {
+      for (Piece& piece : view->pieces) rename(piece.index, piece.where);
+    }
+  }
+
+  // ---- views that are no longer any ----
+
+  void skip_identities() {
+    for (const Node& node : nodes_) {
+      if (node.as<Scatter>()) ordered_.insert(node.inputs[1]);
+    }
+    aliases_ = ir_.node_refs();
+    for (NodeRef ref : ir_.order()) {
+      Node& node = nodes_[ref.id];
+      redirect(node);
+      if (const View* view = node.as<View>(); view && is_identity(ref, *view)) aliases_[ref.id] = view->pieces[0].input;
+    }
+  }
+
+  // Lets a node read what stands for its inputs.
+  void redirect(Node& node) {
+    const auto follow = [&](NodeRef& ref) { ref = aliases_[ref.id]; };
+    if (auto* view = std::get_if<View>(&node.action)) {
+      for (Piece& piece : view->pieces) redirect(piece);
+      for (Lookup& lookup : view->lookups) follow(lookup.indices);
+    }
+    if (auto* scatter = std::get_if<Scatter>(&node.action)) {
+      for (Lookup& lookup : scatter->lookups) follow(lookup.indices);
+    }
+    std::ranges::for_each(node.inputs, follow);
+  }
+
+  void redirect(Piece& piece) const {
+    const std::vector<VarRef>& before = nodes_[piece.input.id].vars;
+    const NodeRef input = aliases_[piece.input.id];
+    std::vector<Expr> index;
+    for (VarRef var : nodes_[input.id].vars) {
+      index.push_back(piece.index[static_cast<size_t>(std::ranges::find(before, var) - before.begin())]);
+    }
+    piece.input = input;
+    piece.index = std::move(index);
+  }
+
+  bool is_identity(NodeRef ref, const View& view) const {
+    if (!reads_one_place(view)) return false;
+    const Node& node = nodes_[ref.id];
+    const Node& input = nodes_[view.pieces[0].input.id];
+    const auto own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
+    if (node.vars.size() != input.vars.size() || !std::ranges::equal(input.vars, view.pieces[0].index, own))
+      return false;
+    return node.vars == input.vars || !ordered_.contains(ref);  // A scatter writes in the order of its values.
+  }
+
+  // ---- building ----
+
+  IR rebuild() {
+    mark_needed();
+    for (const auto& [symbol, range] : ir_.symbols()) result_.declare_symbol(symbol, range);
+    add_vars();
+    moved_.resize(nodes_.size());
+    for (NodeRef read : ir_.reads()) add(read);
+    for (NodeRef ref : ir_.node_refs()) {
+      if (nodes_[ref.id].is_leaf() && needed_[ref.id] && !nodes_[ref.id].as<Read>()) add(ref);
+    }
+    std::vector<NodeRef> order;
+    for (NodeRef ref : ir_.order()) {
+      if (!needed_[ref.id]) continue;
+      order.push_back(ref);
+      if (!nodes_[ref.id].as<Write>()) add(ref);
+    }
+    for (NodeRef write : ir_.writes()) add(write);
+    for (NodeRef& ref : order) ref = moved_[ref.id];
+    result_.set_order(std::move(order));
+    return std::move(result_);
+  }
+
+  void mark_needed() {
+    needed_.resize(nodes_.size());
+    for (NodeRef ref : ir_.reads()) needed_[ref.id] = true;
+    for (NodeRef ref : ir_.writes()) needed_[ref.id] = true;
+    for (size_t i = ir_.order().size(); i-- > 0;) {
+      const NodeRef ref = ir_.order()[i];
+      if (!needed_[ref.id]) continue;
+      if (const View* view = nodes_[ref.id].as<View>()) nodes_[ref.id].inputs = inputs_of(*view);
+      for (NodeRef input : nodes_[ref.id].inputs) needed_[input.id] = true;
+    }
+  }
+
+  static std::vector<NodeRef> inputs_of(const View& view) {
+    std::vector<NodeRef> inputs;
+    for (const Piece& piece : view.pieces) inputs.push_back(piece.input);
+    for (const Lookup& lookup : view.lookups) inputs.push_back(lookup.indices);
+    return inputs;
+  }
+
+  // Those of the nodes, and of the others such that no size of the kernel gets lost.
+  void add_vars() {
+    std::set<VarRef> used;
+    std::set<Symbol> sizes;
+    for (size_t id = 0; id < nodes_.size(); ++id) {
+      if (needed_[id]) used.insert(nodes_[id].vars.begin(), nodes_[id].vars.end());
+    }
+    for (VarRef var : used) std::ranges::copy(symbols_of(ir_.var(var).size), std::inserter(sizes, sizes.end()));
+    vars_.resize(ir_.vars().size());
+    for (uint32_t id = 0; id < vars_.size(); ++id) {
+      const auto is_new = [&](Symbol symbol) { return sizes.insert(symbol).second; };
+      const bool keeps_a_size = std::ranges::count_if(symbols_of(ir_.vars()[id].size), is_new) > 0;
+      if (!used.contains({id}) && !keeps_a_size) continue;
+      vars_[id] = result_.add_var(ir_.vars()[id].name, ir_.vars()[id].size);
+    }
+  }
+
+  void add(NodeRef ref) {
+    Node& node = nodes_[ref.id];
+    for (VarRef& var : node.vars) var = vars_[var.id];
+    for (NodeRef& input : node.inputs) input = moved_[input.id];
+    std::string name = is_number(node.name) ? std::string() : node.name;
+    moved_[ref.id] = std::visit([&](auto& action) { return add(action, node, std::move(name)); }, node.action);
+  }
+
+  static bool is_number(const std::string& name) { return name.find_first_not_of("0123456789") == std::string::npos; }
+
+  NodeRef add(Read&, Node& node, std::string name) { return result_.add_read(node.dtype, node.vars, std::move(name)); }
+  NodeRef add(Constant& constant, Node& node, std::string name) {
+    return result_.add_constant(node.dtype, constant.value, std::move(name));
+  }
+  NodeRef add(Index& index, Node& node, std::string name) {
+    return result_.add_index(std::move(index.value), node.vars, std::move(name));
+  }
+  NodeRef add(Compute& compute, Node& node, std::string name) {
+    const bool chooses = compute.op->attr_named("dtype") == nullptr;
+    const std::optional<DType> dtype = chooses ? std::nullopt : std::optional(node.dtype);
+    return result_.add_compute(*compute.op, node.inputs, node.vars, dtype, std::move(name));
+  }
+  NodeRef add(Reduce& reduce, Node& node, std::string name) {
+    return result_.add_reduce(*reduce.op, node.inputs[0], node.vars, std::move(name));
+  }
+  NodeRef add(Scan& scan, Node& node, std::string name) {
+    return result_.add_scan(*scan.op, node.inputs[0], vars_[scan.along.id], node.vars, std::move(name));
+  }
+  NodeRef add(View& view, Node& node, std::string name) {
+    for (Piece& piece : view.pieces) piece.input = moved_[piece.input.id];
+    move(view.lookups);
+    return result_.add_view(std::move(view), node.vars, std::move(name));
+  }
+  NodeRef add(Scatter& scatter, Node& node, std::string name) {
+    move(scatter.lookups);
+    return result_.add_scatter(std::move(scatter), node.inputs[0], node.inputs[1], node.vars, std::move(name));
+  }
+  NodeRef add(Write&, Node& node, std::string name) {
+    return result_.add_write(node.inputs[0], node.vars, std::move(name));
+  }
+
+  void move(std::vector<Lookup>& lookups) const {
+    for (Lookup& lookup : lookups) lookup.indices = moved_[lookup.indices.id];
+  }
+
+  const IR& ir_;
+  std::vector<Node> nodes_;  // as they change
+  std::map<Symbol, VarRef> vars_by_symbol_;
+  std::vector<VarRef> classes_;     // by variable: the one that stands for it
+  symbolic::Substitution renamed_;  // of symbols, likewise
+  std::set<NodeRef> ordered_;       // nodes whose variables must keep their order
+  std::vector<NodeRef> aliases_;    // by node: the one that stands for it
+  std::vector<bool> needed_;
+  std::vector<VarRef> vars_;    // of the result, by variable
+  std::vector<NodeRef> moved_;  // of the result, by node
+  IR result_{ir_.name()};
+};
+
+}  // namespace
+
+IR unify(const IR& ir) { return Unifier(ir).run(); }
+
+}  // namespace tenon::loops

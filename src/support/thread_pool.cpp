@@ -1,0 +1,110 @@
+#include "support/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+// Stretches for each thread: more even out their times, fewer cost less.
+constexpr int64_t kStretchesPerThread = 4;
+
+struct Loop {
+  int64_t end;
+  int64_t stretch_size;
+  StretchFn stretch;
+  void* context;
+  std::atomic<int64_t> next;
+  std::atomic<int64_t> left;  // iterations that are not done
+  std::atomic<int64_t> error = 0;
+
+  // Takes stretches until there are none. Whoever comes after the last touches nothing but this.
+  void help() {
+    while (true) {
+      const int64_t from = next.fetch_add(stretch_size);
+      if (from >= end) return;
+      const int64_t count = std::min(stretch_size, end - from);
+      int64_t none = 0;
+      if (error == 0) {
+        if (const int64_t failure = stretch(context, from, from + count)) error.compare_exchange_strong(none, failure);
+      }
+      if (left.fetch_sub(count) == count) left.notify_all();
+    }
+  }
+};
+
+class Pool {
+ public:
+  explicit Pool(int64_t threads) {
+    for (int64_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  }
+
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void ask_for_help(const std::shared_ptr<Loop>& loop) {
+    {
+      const std::lock_guard lock(mutex_);
+      for (size_t i = 0; i < threads_.size(); ++i) loops_.push_back(loop);
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  void work() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return is_over_ || !loops_.empty(); });
+      if (is_over_) return;
+      const std::shared_ptr<Loop> loop = std::move(loops_.front());
+      loops_.pop_front();
+      lock.unlock();
+      loop->help();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Loop>> loops_;
+  bool is_over_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+int64_t thread_count() {
+  static const int64_t count = [] {
+    const char* wanted = std::getenv("TENON_THREADS");
+    const int64_t given = wanted ? std::atoll(wanted) : 0;
+    return given > 0 ? given : std::max<int64_t>(1, std::thread::hardware_concurrency());
+  }();
+  return count;
+}
+
+int64_t parallel_for(int64_t begin, int64_t end, StretchFn stretch, void* context) {
+  if (begin >= end) return 0;
+  const int64_t count = end - begin;
+  if (thread_count() == 1 || count == 1) return stretch(context, begin, end);
+  static Pool pool(thread_count() - 1);
+  const int64_t stretch_size = std::max<int64_t>(1, count / (thread_count() * kStretchesPerThread));
+  const auto loop = std::make_shared<Loop>(end, stretch_size, stretch, context, begin, count);
+  pool.ask_for_help(loop);
+  loop->help();
+  for (int64_t left = loop->left; left > 0; left = loop->left) loop->left.wait(left);
+  return loop->error;
+}
+
+}  // namespace tenon

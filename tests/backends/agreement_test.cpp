@@ -1,0 +1,82 @@
+// Random graphs under random schedules: the reference, the interpreter and the C++ backend agree.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "backends/cpp/cpp.h"
+#include "backends/reference/evaluate.h"
+#include "tests/loops/support_lowered.h"
+#include "tests/loops/support_random_ir.h"
+#include "tests/loops/support_random_schedule.h"
+
+namespace tenon {
+namespace {
+
+using loops::LoopTree;
+
+constexpr int kShards = 20;    // tests that run side by side
+constexpr int kPairs = 150;    // of a graph and a schedule, in each
+constexpr size_t kBatch = 50;  // kernels that are compiled at once
+
+struct Case {
+  test::LoweredGraph lowered;
+  LoopTree tree;
+  std::string log;
+};
+
+// Draws seeds until there are enough graphs that can be a kernel and have a result.
+std::vector<Case> draw(uint64_t& seed, size_t count) {
+  std::vector<Case> cases;
+  for (; cases.size() < count; ++seed) {
+    std::optional<test::LoweredGraph> lowered = test::random_lowered(seed);
+    if (!lowered) continue;
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    std::string log = fmt::format("seed {}\n", seed);
+    LoopTree tree = loops::testing::random_schedule(LoopTree(lowered->ir), 20, random, &log);
+    cases.push_back({std::move(*lowered), std::move(tree), std::move(log)});
+  }
+  return cases;
+}
+
+void expect_agrees(const Case& one, const Compiled& kernel) {
+  const auto outputs = run(kernel, one.tree.ir, one.lowered.arguments, one.lowered.sizes);
+  ASSERT_TRUE(outputs.ok()) << outputs.diagnostic().text();
+  ASSERT_EQ(outputs->size(), one.lowered.expected.size());
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    ASSERT_TRUE(test::close((*outputs)[i], one.lowered.expected[i])) << "output " << i;
+  }
+}
+
+// Where the tests run under sanitizers, so do the kernels: the same compiler must make them.
+CppOptions kernel_options() {
+#ifdef TENON_SANITIZED_CXX
+  setenv("TENON_CXX", TENON_SANITIZED_CXX, 1);
+  return {.optimization = 1, .flags = {"-fsanitize=address,undefined", "-fno-sanitize-recover=all"}};
+#else
+  return {.optimization = 1, .flags = {}};
+#endif
+}
+
+class Agreement : public ::testing::TestWithParam<int> {};
+
+TEST_P(Agreement, OfReferenceInterpreterAndCpp) {
+  uint64_t seed = static_cast<uint64_t>(GetParam()) * 1'000'000;
+  const auto interpreter = find_backend("interpreter").value();
+  for (size_t done = 0; done < kPairs; done += kBatch) {
+    const std::vector<Case> cases = draw(seed, kBatch);
+    std::vector<const LoopTree*> trees;
+    for (const Case& one : cases) trees.push_back(&one.tree);
+    const std::vector<std::unique_ptr<Compiled>> kernels = compile_cpp(trees, kernel_options());
+    for (size_t i = 0; i < cases.size(); ++i) {
+      SCOPED_TRACE(to_string(cases[i].lowered.graph) + cases[i].log + cases[i].tree.dump());
+      expect_agrees(cases[i], *interpreter->compile(cases[i].tree).value());
+      expect_agrees(cases[i], *kernels[i]);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, Agreement, ::testing::Range(0, kShards));
+
+}  // namespace
+}  // namespace tenon

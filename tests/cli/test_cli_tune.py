@@ -1,0 +1,114 @@
+import re
+
+KERNEL = """tenon loops 1
+kernel matmul {
+  var m = 24
+  var k = 24
+  var n = 48
+  %a: f32[m, k] = read 0
+  %b: f32[k, n] = read 1
+  %p: f32[m, k, n] = mul(%a, %b) for m, n, k
+  %c: f32[m, n] = reduce add(%p) for m, n, k
+  %out: f32[m, n] = write 0 (%c) for m, n
+}
+"""
+TREE = """  0  for m in 24
+  1    for n in 48
+  2      for k in 24
+  3        %p: f32[m, k, n] = mul(%a, %b)
+  4        %c: f32[m, n] = reduce add(%p)
+  5      %out: f32[m, n] = write 0 (%c)
+"""
+SPEED = re.compile(r"matmul on (\w+): [\d.]+ ms, [\d.]+ GFLOP/s, [\d.]+x of the first\n")
+
+
+def tune(tenon, *args, edits=(), kernel=KERNEL):
+    return tenon("tune", "k.loops", *args, files={"k.loops": kernel}, stdin="".join(edit + "\n" for edit in edits))
+
+
+def test_backends_are_listed(tenon):
+    run = tenon("backends")
+    assert run.code == 0
+    assert [line.split()[0] for line in run.out.splitlines()] == ["cpp", "interpreter"]
+
+
+def test_it_shows_the_tree_and_its_speed(tenon):
+    run = tune(tenon, edits=["quit"])
+    assert run.code == 0 and run.err == ""
+    assert run.out.startswith(TREE)
+    assert SPEED.search(run.out).group(1) == "cpp"
+
+
+def test_edits_undo_and_redo(tenon):
+    run = tune(tenon, "--backend", "interpreter", edits=["split 2 10", "undo", "redo", "undo", "undo"])
+    assert run.code == 0
+    assert run.out.count("for k in 2 r 4 by 10") == 2
+    assert run.out.count(TREE) == 3
+    assert "there is nothing to undo" in run.out
+
+
+def test_a_wrong_edit_changes_nothing_and_points_at_it(tenon):
+    run = tune(tenon, "--backend", "interpreter", edits=["split 99 2", "splt 2 2", "annotate 2 parallel", "search x"])
+    assert run.code == 0
+    assert run.out.count(TREE) == 1
+    assert "the tree has the lines 0 to 5, not 99\n  split 99 2\n        ^" in run.out
+    assert "there is no edit 'splt'; did you mean 'split'?" in run.out
+    assert "the loop over k cannot be parallel: %c folds k" in run.out
+    assert "'x' is not a number of seconds" in run.out
+
+
+def test_what_is_saved_is_read_again(tenon, tmp_path):
+    run = tune(tenon, "-o", "fast.loops", edits=["split 2 8", "annotate 3 unroll", "save other.loops", "swap 1 2"])
+    assert run.code == 0
+    assert "k by 8, k unroll" in (tmp_path / "other.loops").read_text()
+    again = tenon("tune", "fast.loops", stdin="quit\n")
+    assert again.code == 0
+    assert "for k in 3 by 8\n  2      for n in 48\n" in again.out
+
+
+def test_code_is_what_the_backend_made(tenon):
+    assert 'extern "C"' in tune(tenon, edits=["code"]).out
+
+
+def test_a_search_finds_edits_that_make_it_faster(tenon, tmp_path):
+    run = tune(tenon, "--search", "4", "--one-thread", "-o", "fast.loops")
+    assert run.code == 0 and run.err == ""  # the bar is for terminals
+    speedup = float(re.search(r"([\d.]+)x of the first", run.out).group(1))
+    assert speedup > 2
+    edits = run.out[: run.out.index("  0  ")].splitlines()
+    replayed = tune(tenon, "-o", "replayed.loops", edits=edits)
+    assert replayed.code == 0
+    assert (tmp_path / "replayed.loops").read_text() == (tmp_path / "fast.loops").read_text()
+
+
+def test_symbolic_sizes_are_asked_for(tenon):
+    kernel = KERNEL.replace("var m = 24", "var m = M")
+    run = tune(tenon, kernel=kernel)
+    assert (run.code, run.err) == (1, "error: kernel matmul: say how large M is\n")
+    assert tune(tenon, "--size", "M=5", kernel=kernel, edits=["quit"]).code == 0
+    assert "say it as N=64" in tune(tenon, "--size", "5", kernel=kernel).err
+    assert "not negative" in tune(tenon, "--size", "M=-5", kernel=kernel).err
+
+
+def test_mistakes(tenon):
+    assert "there is no backend 'cup'; did you mean 'cpp'?" in tune(tenon, "--backend", "cup").err
+    run = tune(tenon, kernel=KERNEL.replace("mul(%a, %b)", "mul(%a, %z)"))
+    assert run.code == 1
+    assert "k.loops:8:" in run.err and "%z is not defined" in run.err
+
+
+def test_a_graph_is_lowered(tenon):
+    graph = "graph g(%x: f32[4, 8]) {\n  %y: f32[4, 8] = softmax(%x) {dim=-1}\n  return %y\n}\n"
+    run = tenon("tune", "g.tg", files={"g.tg": graph}, stdin="quit\n")
+    assert run.code == 0
+    assert run.out.count("in 8\n") == 3
+    assert "for i in 4\n" in tenon("opt", "g.tg", "--emit", "tree").out
+    assert tenon("opt", "g.tg", "--emit", "loops").out.startswith("tenon loops 1\nkernel g {\n")
+    assert 'extern "C"' in tenon("opt", "g.tg", "--emit", "cpp").out
+
+
+def test_an_op_that_is_no_loop_says_so(tenon):
+    graph = "graph g(%x: f32[4]) {\n  %y: f32[4], %i: i64[4] = sort(%x)\n  return %y\n}\n"
+    run = tenon("opt", "g.tg", "--emit", "loops", files={"g.tg": graph})
+    assert run.code == 1
+    assert "sort is a library task" in run.err
