@@ -15,10 +15,12 @@ bool says_sizes(const Node& node) { return node.as<Input>() || !node.equations.e
 std::vector<const Node*> sources_of(const Node& node) {
   const auto is_before = [](const Node* a, const Node* b) { return a->number < b->number; };
   std::vector<const Node*> sources;
-  for (const NodePtr& input : node.inputs) {
-    std::vector<const Node*> merged;
-    std::ranges::set_union(sources, input->sources, std::back_inserter(merged), is_before);
-    sources = std::move(merged);
+  for (const auto* nodes : {&node.inputs, &node.context}) {
+    for (const NodePtr& other : *nodes) {
+      std::vector<const Node*> merged;
+      std::ranges::set_union(sources, other->sources, std::back_inserter(merged), is_before);
+      sources = std::move(merged);
+    }
   }
   if (says_sizes(node)) sources.push_back(&node);
   return sources;

@@ -67,6 +67,7 @@ struct Node {
   std::vector<NodePtr> inputs = {};
   std::vector<symbolic::SymbolicEquation> equations = {};  // of sizes: a whole on the left, its parts on the right
   std::vector<Cover> covers = {};
+  std::vector<NodePtr> context = {};      // not computed; but what they say about sizes holds
   std::vector<const Node*> sources = {};  // this and those above that say something about sizes, in order of creation
   uint64_t number = 0;                    // counts creations
 

@@ -27,6 +27,70 @@ Expr product_of_sizes(const Symbols& dims) {
   return product;
 }
 
+bool is_same(const loops::Scalar& a, const loops::Scalar& b) {
+  return loops::Constant{a} == loops::Constant{b};  // by bits
+}
+
+// A view of views reads what they read, so that none of them is ever in memory.
+class Composition {
+ public:
+  explicit Composition(Node node) : node_(std::move(node)), view_(std::get<View>(node_.action)) {}
+
+  Node run() {
+    const std::vector<Piece> pieces = std::exchange(view_.pieces, {});
+    for (const Piece& piece : pieces) add(piece, pieces.size() == 1);
+    for (Lookup& lookup : view_.lookups) lookup.indices = input(node_.inputs[lookup.indices]);
+    node_.inputs = std::move(inputs_);
+    return std::move(node_);
+  }
+
+ private:
+  void add(const Piece& piece, bool is_only) {
+    NodePtr source = node_.inputs[piece.input];
+    symbolic::Substitution at;
+    for (size_t i = 0; i < source->dims.size(); ++i) at.emplace(source->dims[i].index_symbol(), piece.index[i]);
+    while (source->as<Alias>()) {
+      node_.context.push_back(source);
+      source = source->inputs[0];
+    }
+    const auto* inner = source->as<View>();
+    if (!inner || !inner->lookups.empty() || !may_replace(*inner, piece, is_only)) return keep(piece, source, at);
+    node_.context.push_back(source);
+    if (piece.where.empty() && is_only) view_.fill = inner->fill;
+    for (const Piece& part : inner->pieces) {
+      Piece composed{input(source->inputs[part.input]), {}, piece.where};
+      for (const Expr& index : part.index) composed.index.push_back(substitute(index, at));
+      for (const auto& [expr, bound] : part.where) composed.where.push_back({substitute(expr, at), bound});
+      view_.pieces.push_back(std::move(composed));
+    }
+  }
+
+  // What the inner view fills must still be filled so.
+  bool may_replace(const View& inner, const Piece& piece, bool is_only) const {
+    const bool fills_nothing = inner.pieces.size() == 1 && inner.pieces[0].where.empty();
+    return fills_nothing || (is_only && (piece.where.empty() || is_same(inner.fill, view_.fill)));
+  }
+
+  void keep(const Piece& piece, const NodePtr& source, const symbolic::Substitution& at) {
+    Piece kept{input(source), {}, piece.where};
+    for (const Symbol& dim : source->dims) kept.index.push_back(at.at(dim.index_symbol()));
+    view_.pieces.push_back(std::move(kept));
+  }
+
+  size_t input(const NodePtr& node) {
+    const auto found = std::ranges::find(inputs_, node);
+    if (found != inputs_.end()) return static_cast<size_t>(found - inputs_.begin());
+    inputs_.push_back(node);
+    return inputs_.size() - 1;
+  }
+
+  Node node_;
+  View& view_;
+  std::vector<NodePtr> inputs_;
+};
+
+NodePtr make_view(Node node) { return make_node(Composition(std::move(node)).run()); }
+
 // A view under construction: reads of one tensor at some coordinates.
 class Reader {
  public:
@@ -82,7 +146,7 @@ class Reader {
 
   NodePtr make(loops::Scalar fill, std::vector<Cover> covers) {
     View view{{std::move(piece_)}, fill, std::move(lookups_)};
-    return make_node({node_->dtype, dims_, std::move(view), inputs_, {}, std::move(covers)});
+    return make_view({node_->dtype, dims_, std::move(view), inputs_, {}, std::move(covers)});
   }
 
   NodePtr node_;
@@ -137,7 +201,7 @@ Tensor Tensor::to(const Symbols& dims) const {
     equations.push_back({dims[i].size(), node_->dims[i].size(), fmt::format("{} as {}", describe(*node_), list(dims))});
   }
   View view{{{0, {dims.begin(), dims.end()}, {}}}, zero_of(dtype()), {}};
-  return Tensor(make_node({dtype(), dims, std::move(view), {node_}, std::move(equations)}));
+  return Tensor(make_view({dtype(), dims, std::move(view), {node_}, std::move(equations)}));
 }
 
 Tensor Tensor::transpose(const Symbols& dims) const {
@@ -175,7 +239,7 @@ Tensor Tensor::flatten(const Symbols& dims, const Symbol& flat) const {
   std::erase_if(kept, [&](const Symbol& dim) { return dim != flat && has(dims, dim); });
   require_distinct(kept);
   const std::string origin = fmt::format("{} of {} flattened to {}", list(dims), describe(*node_), flat.name());
-  return Tensor(make_node(
+  return Tensor(make_view(
       {dtype(), kept, View{{piece}, zero_of(dtype()), {}}, {node_}, {{flat.size(), product_of_sizes(dims), origin}}}));
 }
 
@@ -196,7 +260,7 @@ Tensor Tensor::split(const Symbol& flat, const Symbols& parts) const {
   }
   require_distinct(dims);
   const std::string origin = fmt::format("{} of {} split into {}", flat.name(), describe(*node_), list(parts));
-  return Tensor(make_node(
+  return Tensor(make_view(
       {dtype(), dims, View{{piece}, zero_of(dtype()), {}}, {node_}, {{flat.size(), product_of_sizes(parts), origin}}}));
 }
 
@@ -221,7 +285,7 @@ Tensor Tensor::pad(const Symbol& dim, int64_t low, int64_t high, const Operand& 
   std::ranges::replace(piece.index, Expr(dim), position);
   const std::string origin = fmt::format("{} of {} padded by {} and {}", dim.name(), describe(*node_), low, high);
   const Expr size = dim.size() + low + high;
-  return Tensor(make_node(
+  return Tensor(make_view(
       {dtype(), dims, View{{piece}, number_as(fill, dtype()), {}}, {node_}, {{padded.size(), size, origin}}}));
 }
 
@@ -250,7 +314,7 @@ Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol&
     begin += dim.size();
   }
   const std::string origin = fmt::format("the concatenation of {} tensors", parts.size());
-  return Tensor(make_node({dtype, dims, std::move(view), inputs, {{whole.size(), begin, origin}}}));
+  return Tensor(make_view({dtype, dims, std::move(view), inputs, {{whole.size(), begin, origin}}}));
 }
 
 Tensor concat(const std::vector<Tensor>& parts, const Symbol& dim) {

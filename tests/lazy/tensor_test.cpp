@@ -211,6 +211,88 @@ TEST_F(LazyTensor, GatheredIndicesAreChecked) {
   EXPECT_THAT(error_of([&] { x[{x}]; }), HasSubstr("indices are f32[m], not integers"));
 }
 
+// ---- chains of views ------------------------------------------------------------------------------------------------
+
+// Applies the same random views twice: as one kernel, and with the data in between.
+class RandomViews {
+ public:
+  explicit RandomViews(uint64_t seed) : random_(seed) {}
+
+  void run() {
+    Tensor data = Tensor::zeros(DType::kF32, {number(1, 4), number(1, 4)});
+    for (int64_t i = 0; i < data.numel(); ++i) data.set_real(i, static_cast<double>(i + 1));
+    lazy::Tensor lazily(data, {Symbol("a"), Symbol("b")});
+    lazy::Tensor stepwise = lazily;
+    for (int64_t steps = number(2, 5); steps > 0; --steps) {
+      const uint64_t choice = random_();
+      lazily = viewed(lazily, choice);
+      stepwise = viewed(lazy::Tensor(stepwise.data(), fresh(stepwise)), choice);
+      if (stepwise.data().numel() > 400) break;
+    }
+    ASSERT_TRUE(identical(lazily.data(), stepwise.data())) << to_string(lazily.ir());
+  }
+
+ private:
+  int64_t number(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
+
+  static lazy::Symbols fresh(const lazy::Tensor& x) {
+    lazy::Symbols symbols;
+    for (size_t i = 0; i < x.dims().size(); ++i) symbols.emplace_back("x");
+    return symbols;
+  }
+
+  static lazy::Tensor viewed(const lazy::Tensor& x, uint64_t choice) {
+    Random random(choice);
+    const auto below = [&](uint64_t limit) { return random() % limit; };
+    const Symbol dim = x.dims()[below(x.dims().size())], p("p"), q("q");
+    const int64_t size = x.size(dim).constant();
+    std::vector<lazy::Coordinate> index(x.dims().begin(), x.dims().end());
+    lazy::Coordinate& along = index[static_cast<size_t>(std::ranges::find(x.dims(), dim) - x.dims().begin())];
+    const auto low = static_cast<int64_t>(below(3)), high = static_cast<int64_t>(below(3));
+    switch (below(9)) {
+      case 0:
+        return x.pad(dim, low, high, below(2) == 0 ? 0 : 7);
+      case 1:
+        return x.pad(dim, size > 1 ? -1 : 0, high);
+      case 2:
+        along = size - 1 - p;
+        return x[index];
+      case 3:
+        along = 2 * p + (size > 1 ? low % 2 : 0);
+        return x[index];
+      case 4:
+        along = p + q - low;
+        return x.at(index, 9).with_sizes({{p, size}, {q, 2}});
+      case 5:
+        return x.flatten(below(2) == 0 ? x.dims() : std::vector(x.dims().rbegin(), x.dims().rend()), p);
+      case 6:
+        return size % 2 == 0 ? x.split(dim, {p, q}, 2) : x.to(fresh(x));
+      case 7:
+        return concat({{x, dim}, {x.pad(dim, 1, 0, 5, q), q}}, p);
+      default:
+        return x.transpose(std::vector(x.dims().rbegin(), x.dims().rend()));
+    }
+  }
+
+  Random random_;
+};
+
+TEST(LazyViews, ChainsAreWhatTheirStepsAre) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomViews(seed).run();
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST_F(LazyTensor, AViewOfViewsIsOneView) {
+  const lazy::Tensor x(vector_of({1, 2, 3, 4}), m), w(vector_of({1, 1, 1}), k);
+  const loops::IR ir = (x.pad(m, 1, 1)[{2 * o + k}] * w).sum(k).ir();
+  const auto is_view = [](const loops::Node& node) { return node.as<loops::View>() != nullptr; };
+  EXPECT_EQ(std::ranges::count_if(ir.nodes(), is_view), 1);
+  EXPECT_THAT(to_string(ir), HasSubstr("where"));
+}
+
 // ---- dtypes ---------------------------------------------------------------------------------------------------------
 
 TEST_F(LazyTensor, PromotesAsPyTorchDoes) {
