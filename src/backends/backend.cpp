@@ -62,9 +62,12 @@ void register_backend(std::shared_ptr<const Backend> backend) {
 }
 
 void unregister_backend(std::string_view name) {
+  std::shared_ptr<const Backend>
+      dropped;  // outlives the lock: a backend of Python's may need the interpreter to go away
   const std::lock_guard lock(registry().mutex);
   const auto found = registry().backends.find(name);
   if (found == registry().backends.end()) fail("there is no backend {}", name);
+  dropped = std::move(found->second);
   registry().backends.erase(found);
 }
 

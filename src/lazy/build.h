@@ -13,6 +13,6 @@ void require_distinct(const std::vector<Symbol>& dims);
 loops::Scalar number_as(const Operand& number, DType dtype);  // fails when it does not fit
 NodePtr cast_to(const NodePtr& node, DType dtype);
 NodePtr operand_as(const Operand& operand, DType dtype);
-DType promoted_dtype(std::span<const Operand> operands);
+DType promoted_dtype(std::span<const NodePtr> nodes);
 
 }  // namespace tenon::lazy

@@ -205,8 +205,9 @@ size_t cache_size() {
 }
 
 void clear_cache() {
+  decltype(Cache::entries) dropped;  // outlives the lock: a kernel of Python's may need the interpreter to go away
   const std::lock_guard lock(cache().mutex);
-  cache().entries.clear();
+  dropped.swap(cache().entries);
 }
 
 }  // namespace tenon::lazy

@@ -65,10 +65,9 @@ NodePtr operand_as(const Operand& operand, DType dtype) {
   return make_node({dtype, {}, Constant{number_as(operand, dtype)}});
 }
 
-DType promoted_dtype(std::span<const Operand> operands) {
-  const DType tensors = dtype_of_tensors(operands);
+DType promoted_dtype(std::span<const NodePtr> nodes) {
   std::vector<TensorType> types;
-  for (const Operand& operand : operands) types.push_back(type_beside(operand, tensors));
+  for (const NodePtr& node : nodes) types.push_back(type_beside(Tensor(node), node->dtype));
   return result_dtype(types);
 }
 

@@ -291,12 +291,9 @@ Tensor Tensor::pad(const Symbol& dim, int64_t low, int64_t high, const Operand& 
 
 Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol& whole) {
   if (parts.empty()) fail("concat needs at least one tensor");
-  const std::vector<Operand> operands = [&] {
-    std::vector<Operand> result;
-    for (const auto& [tensor, dim] : parts) result.emplace_back(tensor);
-    return result;
-  }();
-  const DType dtype = promoted_dtype(operands);
+  std::vector<NodePtr> nodes;
+  for (const auto& [tensor, dim] : parts) nodes.push_back(tensor.node());
+  const DType dtype = promoted_dtype(nodes);
   std::vector<NodePtr> inputs;
   std::vector<Symbol> dims;
   View view{{}, zero_of(dtype), {}};
@@ -308,7 +305,9 @@ Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol&
     std::ranges::replace(piece.index, Expr(dim), position);
     view.pieces.push_back(std::move(piece));
     inputs.push_back(cast_to(tensor.node(), dtype));
-    for (const Symbol& own : replaced(tensor.dims(), dim, whole)) {
+    const std::vector<Symbol> own_dims = replaced(tensor.dims(), dim, whole);
+    require_distinct(own_dims);
+    for (const Symbol& own : own_dims) {
       if (!has(dims, own)) dims.push_back(own);
     }
     begin += dim.size();

@@ -376,9 +376,32 @@ TEST_F(LazyTensor, MistakesSayWhatTheyAre) {
   EXPECT_EQ(error_of([&] { a[{m}]; }), "f32[m, k] has 2 dimensions, got 1 indices");
   EXPECT_EQ(error_of([&] { a.to(n); }), "f32[m, k] has 2 dimensions, got 1 new ones: [n]");
   EXPECT_EQ(error_of([&] { a.transpose(m); }), "[m] is no order of all dimensions of f32[m, k]");
+  EXPECT_THAT(error_of([&] { lazy::concat({{a, m}, {a, m}}, k); }), HasSubstr("k is there twice in [k, k]"));
   EXPECT_THAT(error_of([&] { a.backend("interpretre"); }), HasSubstr("there is no backend 'interpretre'"));
   EXPECT_THAT(error_of([&] { a[{Expr(symbolic::Symbol("x")), k}]; }), HasSubstr("x in the index x is no lazy::Symbol"));
   EXPECT_THAT(error_of([&] { a.set((a + a.to({n, o})).ir()); }), HasSubstr("it has 2 inputs, not 1"));
+}
+
+// ---- schedules ------------------------------------------------------------------------------------------------------
+
+TEST_F(LazyTensor, ASchedulesSizesMayComeLater) {
+  const lazy::Tensor x(m);
+  const lazy::Tensor sum = (x * 2).sum();
+  const loops::LoopTree tree = sum.loop_tree();
+  sum.set(split(tree, tree.roots()[0], 4).value());
+  EXPECT_THAT(sum.code(), HasSubstr("for m in m_size // 4 r m_size % 4 by 4"));
+  x.bind(vector_of({1, 2, 3, 4, 5, 6}));
+  EXPECT_THAT(values(sum), ElementsAre(42));
+  EXPECT_THAT(values_of(sum.data({{x, vector_of({1, 2, 3})}})), ElementsAre(12));
+}
+
+TEST_F(LazyTensor, AScheduleOfOtherSizesIsRefused) {
+  const lazy::Tensor x(vector_of({1, 2, 3, 4}), m);
+  const lazy::Tensor negated = -x;
+  negated.set(split(negated.loop_tree(), {0}, 2).value());
+  EXPECT_THAT(values(negated), ElementsAre(-1, -2, -3, -4));
+  x.bind(vector_of({1, 2, 3}));
+  EXPECT_EQ(error_of([&] { negated.data(); }), "the schedule is of another kernel: its input 0 is f32[4], not f32[3]");
 }
 
 // ---- the cache ------------------------------------------------------------------------------------------------------
