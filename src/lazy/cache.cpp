@@ -187,8 +187,8 @@ std::shared_ptr<const Kernel> compile(const IR& ir, const Backend& backend) {
 
 IR canonical(const IR& ir) { return Canonical(ir).run(); }
 
-std::shared_ptr<const Kernel> kernel_for(const IR& ir, const std::string& backend) {
-  const std::shared_ptr<Entry> entry = entry_for(ir, find_backend(backend).value());
+std::shared_ptr<const Kernel> kernel_for(const IR& ir, const std::shared_ptr<const Backend>& backend) {
+  const std::shared_ptr<Entry> entry = entry_for(ir, backend);
   const std::lock_guard lock(entry->compiling);
   try {
     if (!entry->kernel) entry->kernel = compile(ir, *entry->backend);

@@ -15,6 +15,6 @@ loops::IR canonical(const loops::IR& ir);
 
 // The kernel of an IR, compiled when there is none that equals it. Safe from several threads; each kernel is compiled
 // once. Throws an Error where the backend cannot.
-std::shared_ptr<const Kernel> kernel_for(const loops::IR& ir, const std::string& backend);
+std::shared_ptr<const Kernel> kernel_for(const loops::IR& ir, const std::shared_ptr<const Backend>& backend);
 
 }  // namespace tenon::lazy

@@ -10,10 +10,24 @@
 
 namespace tenon::lazy {
 
+namespace {
+
+// What a run without feeds needs, for as long as the inputs keep their shapes.
+struct Prepared {
+  std::shared_ptr<const Backend> backend;
+  std::vector<tenon::Sizes> shapes;              // of the inputs among the node's sources
+  std::vector<std::shared_ptr<Storage>> inputs;  // by slot
+  std::weak_ptr<const Kernel> kernel;            // the cache's
+};
+
+}  // namespace
+
 // How an expression is to be run.
 struct Plan {
-  std::optional<loops::IR> schedule;
-  std::string backend;  // empty: the default
+  std::optional<loops::IR> schedule = {};
+  std::string backend = {};  // empty: the default
+  std::mutex mutex = {};     // of what follows
+  std::shared_ptr<const Prepared> prepared = {};
 };
 
 namespace {
@@ -40,7 +54,7 @@ void check_data(const Node& node, const tenon::Tensor& data) {
   fail("{} cannot be bound to {}: their dtypes and ranks must be the same", describe(node), to_string(type_of(data)));
 }
 
-NodePtr input_node(DType dtype, Symbols dims, tenon::Tensor data) {
+NodePtr input_node(DType dtype, Symbols dims, const tenon::Tensor& data) {
   require_distinct(dims);
   Node node{dtype, std::move(dims), Input{std::make_shared<Storage>(dtype, data)}};
   if (data.defined()) check_data(node, data);
@@ -78,8 +92,16 @@ loops::IR scheduled(Program program, const Plan& plan) {
   return *plan.schedule;
 }
 
-std::shared_ptr<const Kernel> kernel_of(Program program, const Plan& plan) {
-  return kernel_for(scheduled(std::move(program), plan), plan.backend.empty() ? default_backend() : plan.backend);
+std::shared_ptr<const Backend> backend_of(const Plan& plan) {
+  return find_backend(plan.backend.empty() ? default_backend() : plan.backend).value();
+}
+
+std::vector<tenon::Sizes> shapes_of(const Node& node) {
+  std::vector<tenon::Sizes> shapes;
+  for (const Node* source : node.sources) {
+    if (const auto* input = source->as<Input>()) shapes.push_back(input->storage->data.shape());
+  }
+  return shapes;
 }
 
 using Feeds = std::map<const Storage*, tenon::Tensor>;
@@ -132,7 +154,7 @@ Tensor::Tensor(NodePtr node) : node_(std::move(node)), plan_(std::make_shared<Pl
 
 Tensor::Tensor(Symbols dims, DType dtype) : Tensor(input_node(dtype, std::move(dims), {})) {}
 
-Tensor::Tensor(tenon::Tensor data, Symbols dims) : Tensor(input_node(data.dtype(), std::move(dims), data)) {}
+Tensor::Tensor(const tenon::Tensor& data, Symbols dims) : Tensor(input_node(data.dtype(), std::move(dims), data)) {}
 
 void Tensor::bind(tenon::Tensor data) const {
   const Input& input = input_of(*this, "bind");
@@ -157,7 +179,41 @@ Expr Tensor::size(const Symbol& symbol) const { return solve_sizes(*node_).of(sy
 
 // ---- compiling and running ------------------------------------------------------------------------------------------
 
-tenon::Tensor Tensor::data() const { return data({}); }
+namespace {
+
+std::vector<tenon::Tensor> data_of(const std::vector<std::shared_ptr<Storage>>& inputs) {
+  std::vector<tenon::Tensor> data;
+  for (const auto& storage : inputs) data.push_back(storage->data);
+  return data;
+}
+
+tenon::Tensor run_kernel(const Kernel& kernel, const std::vector<tenon::Tensor>& inputs) {
+  return run(*kernel.compiled, kernel.tree.ir, inputs).value()[0];
+}
+
+}  // namespace
+
+tenon::Tensor Tensor::data() const {
+  const std::shared_ptr<const Backend> backend = backend_of(*plan_);
+  std::vector<tenon::Sizes> shapes = shapes_of(*node_);
+  const std::shared_ptr<const Prepared> known = [&] {
+    const std::lock_guard lock(plan_->mutex);
+    return plan_->prepared;
+  }();
+  if (known && known->backend == backend && known->shapes == shapes) {
+    if (const auto kernel = known->kernel.lock()) return run_kernel(*kernel, data_of(known->inputs));
+  }
+  Program program = lower(node_, {});
+  const std::vector<tenon::Tensor> inputs = inputs_of(program, {});
+  require_sizes(program);
+  const std::vector<std::shared_ptr<Storage>> storages = program.inputs;
+  const std::shared_ptr<const Kernel> kernel = kernel_for(scheduled(std::move(program), *plan_), backend);
+  {
+    const std::lock_guard lock(plan_->mutex);
+    plan_->prepared = std::make_shared<Prepared>(backend, std::move(shapes), storages, kernel);
+  }
+  return run_kernel(*kernel, inputs);
+}
 
 tenon::Tensor Tensor::data(const std::vector<std::pair<Tensor, tenon::Tensor>>& feeds) const {
   Feeds fed;
@@ -172,11 +228,12 @@ tenon::Tensor Tensor::data(const std::vector<std::pair<Tensor, tenon::Tensor>>& 
   const std::vector<tenon::Tensor> inputs = inputs_of(program, fed);
   require_sizes(program);
   check_conditions(program, inputs);
-  const std::shared_ptr<const Kernel> kernel = kernel_of(std::move(program), *plan_);
-  return run(*kernel->compiled, kernel->tree.ir, inputs).value()[0];
+  return run_kernel(*kernel_for(scheduled(std::move(program), *plan_), backend_of(*plan_)), inputs);
 }
 
-std::string Tensor::code() const { return kernel_of(lower(node_, {}), *plan_)->compiled->dump(); }
+std::string Tensor::code() const {
+  return kernel_for(scheduled(lower(node_, {}), *plan_), backend_of(*plan_))->compiled->dump();
+}
 
 loops::IR Tensor::ir() const { return scheduled(lower(node_, {}), *plan_); }
 
@@ -187,6 +244,7 @@ const Tensor& Tensor::set(const loops::LoopTree& schedule) const { return set(sc
 const Tensor& Tensor::set(loops::IR schedule) const {
   check_schedule(schedule, lower(node_, {}).ir);
   plan_->schedule = std::move(schedule);
+  plan_->prepared = nullptr;
   return *this;
 }
 

@@ -54,7 +54,7 @@ class Tensor {
  public:
   // ---- inputs ----
   explicit Tensor(Symbols dims, DType dtype = DType::kF32);
-  Tensor(tenon::Tensor data, Symbols dims);
+  Tensor(const tenon::Tensor& data, Symbols dims);
   // Gives an input its data, which is not copied; again and again, if need be.
   void bind(tenon::Tensor data) const;
 
@@ -119,7 +119,7 @@ class Tensor {
 // integers is f32).
 class Operand {
  public:
-  Operand(Tensor tensor) : tensor_(std::move(tensor).node()) {}  // NOLINT(google-explicit-constructor)
+  Operand(const Tensor& tensor) : tensor_(tensor.node()) {}  // NOLINT(google-explicit-constructor)
   Operand(std::floating_point auto number) : number_(double(number)), natural_(DType::kF32) {}  // NOLINT
   Operand(std::integral auto number) : number_(int64_t{number}), natural_(DType::kI64) {}       // NOLINT
   Operand(bool number) : number_(int64_t{number}), natural_(DType::kBool) {}                    // NOLINT

@@ -487,21 +487,39 @@ TEST_F(LazyCache, TheBackendIsPartOfTheKey) {
   EXPECT_EQ(compiles(-a_), 1) << "another backend has the name";
 }
 
+TEST_F(LazyCache, ATensorIsPreparedForItsInputs) {
+  const lazy::Tensor sum = a_ + b_;
+  EXPECT_EQ(compiles(sum), 1);
+  a_.bind(vector_of({5, 6}));
+  EXPECT_EQ(compiles(sum), 0);
+  EXPECT_THAT(values(sum), ElementsAre(8, 10));
+  b_.bind(vector_of({3, 4, 5}));
+  EXPECT_THAT(error_of([&] { sum.data(); }), HasSubstr("m has the size 2 from"));
+  a_.bind(vector_of({1, 2, 3}));
+  EXPECT_EQ(compiles(sum), 1);
+  EXPECT_THAT(values(sum), ElementsAre(4, 6, 8));
+  sum.set(split(sum.loop_tree(), {0}, 2).value());
+  EXPECT_EQ(compiles(sum), 1);
+  lazy::clear_cache();
+  EXPECT_EQ(compiles(sum), 1);
+}
+
 TEST_F(LazyCache, ThreadsCompileOnce) {
   std::vector<std::jthread> threads;
   std::atomic<int> wrong = 0;
+  const lazy::Tensor shared = a_ - b_;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([&] {
       for (int round = 0; round < 50; ++round) {
         const lazy::Tensor c = a_ * b_ + round % 5;
-        if (values(c)[0] != 3 + round % 5) ++wrong;
+        if (values(c)[0] != 3 + round % 5 || values(shared)[0] != -2) ++wrong;
       }
     });
   }
   threads.clear();
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(counting_->compilations, 5);
-  EXPECT_EQ(lazy::cache_size(), 5);
+  EXPECT_EQ(counting_->compilations, 6);
+  EXPECT_EQ(lazy::cache_size(), 6);
 }
 
 struct Failing : Backend {
