@@ -101,7 +101,7 @@ LazyTensor new_tensor(const nb::args& args, const nb::object& dtype) {
     fail("the data has dtype {}, not {}", name_of(data.dtype()), name_of(dtype_from(dtype)));
   }
   if (nb::len(args) == 1) symbols = numbered_symbols(data.rank());
-  return LazyTensor(std::move(data), std::move(symbols));
+  return LazyTensor(data, std::move(symbols));
 }
 
 Tensor data_of(const LazyTensor& self) {

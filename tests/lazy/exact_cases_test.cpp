@@ -212,7 +212,7 @@ TEST_P(ExactCases, TransposedFlatten) {
 
 TEST_P(ExactCases, RowMajorThenColumnMajorFlatten) {
   const lazy::Tensor x(counted({8, 8}), {m, n});
-  std::vector<double> rows(64), columns;
+  std::vector<int> rows(64), columns;
   std::iota(rows.begin(), rows.end(), 0);
   for (int i = 0; i < 64; ++i) columns.push_back(i % 8 * 8 + i / 8);
   EXPECT_THAT(values(x.flatten({m, n}, o)), ElementsAreArray(rows));

@@ -19,7 +19,6 @@ namespace {
 using lazy::Symbol;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::Not;
 
 Tensor vector_of(const std::vector<double>& values, DType dtype = DType::kF32) {
   Tensor tensor = Tensor::zeros(dtype, {static_cast<int64_t>(values.size())});
