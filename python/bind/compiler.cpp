@@ -32,6 +32,20 @@ struct PythonAllocation {
 
 using Owner = std::shared_ptr<const TreeCompiler>;
 
+// What is known at a point of a walk, and a stretch of a loop, where more is known.
+struct PythonScope {
+  Compiler::Scope scope;
+};
+
+struct PythonSegment {
+  Compiler::Segment segment;
+};
+
+struct PythonFill {
+  Owner owner;
+  Compiler::Fill fill;
+};
+
 nb::dict by_name(const Owner& owner, const std::unordered_map<NodeRef, Compiler::Allocation>& allocations) {
   nb::dict result;
   for (NodeRef node : owner->tree->ir.node_refs()) {
@@ -102,6 +116,31 @@ std::vector<PythonAccess> pieces(const Owner& self, uint32_t ref) {
   return accesses;
 }
 
+std::vector<PythonSegment> segments(const TreeCompiler& self, uint32_t loop, const PythonScope& scope) {
+  std::vector<PythonSegment> result;
+  for (const Compiler::Segment& segment : self.compiler.segments(loop_ref(self, loop), scope.scope)) {
+    result.push_back({segment});
+  }
+  return result;
+}
+
+std::vector<PythonFill> fills(const Owner& self, uint32_t loop) {
+  std::vector<PythonFill> result;
+  for (const Compiler::Fill& fill : self->compiler.fills(loop_ref(*self, loop))) result.push_back({self, fill});
+  return result;
+}
+
+std::vector<std::string> counters_of(const PythonFill& self) {
+  std::vector<std::string> names;
+  for (Symbol counter : self.fill.counters) names.push_back(counter.name());
+  return names;
+}
+
+nb::object source_of(const PythonFill& self) {
+  if (!self.fill.source) return nb::none();
+  return nb::cast(KernelNode{ir_of(self.owner->tree), self.fill.source});
+}
+
 nb::object stride(const TreeCompiler& self, const PythonAccess& access, uint32_t loop) {
   const std::optional<Expr> stride = self.compiler.stride(access.access, loop_ref(self, loop));
   return stride ? to_python(*stride) : nb::none();
@@ -141,11 +180,31 @@ void bind_access(nb::module_& module) {
       .def_prop_ro("memory", allocation_of, "None for a constant or an index.");
 }
 
+void bind_control_flow(nb::module_& module) {
+  nb::class_<PythonScope>(module, "Scope", "What is known at a point of a walk through a tree.");
+  nb::class_<PythonSegment>(module, "Segment", "A stretch of a loop: its whole iterations, its tail, ...")
+      .def_prop_ro("begin", [](const PythonSegment& self) { return to_python(self.segment.begin); })
+      .def_prop_ro("end", [](const PythonSegment& self) { return to_python(self.segment.end); })
+      .def_prop_ro("scope", [](const PythonSegment& self) { return PythonScope{self.segment.scope}; });
+  nb::class_<PythonFill>(module, "Fill", "An accumulator that starts right before a loop.")
+      .def_prop_ro("node", [](const PythonFill& self) { return KernelNode{ir_of(self.owner->tree), self.fill.node}; })
+      .def_prop_ro("memory", [](const PythonFill& self) { return PythonAllocation{self.owner, self.fill.memory}; })
+      .def_prop_ro("counters", counters_of, "Of the loops that run over the block.")
+      .def_prop_ro("extents", [](const PythonFill& self) { return to_python_shape(self.fill.extents); })
+      .def_prop_ro(
+          "offset", [](const PythonFill& self) { return to_python(self.fill.offset); }, "In the memory, in elements.")
+      .def_prop_ro("source", source_of,
+                   "Of a scatter: the node that it starts as. Others start as their op's identity.")
+      .def_prop_ro("source_offset", [](const PythonFill& self) { return to_python(self.fill.source_offset); })
+      .def_prop_ro("where", [](const PythonFill& self) { return to_python(self.fill.where); });
+}
+
 }  // namespace
 
 void bind_compiler(nb::module_& module) {
   bind_allocation(module);
   bind_access(module);
+  bind_control_flow(module);
   nb::class_<TreeCompiler>(module, "Compiler",
                            "What a backend must know to turn a LoopTree into code. Expressions are over the counters "
                            "of loops, which count iterations.")
@@ -183,10 +242,16 @@ void bind_compiler(nb::module_& module) {
           nb::arg("access"), "The position in the access's memory, in elements.")
       .def(
           "get_constraints",
-          [](const TreeCompiler& self, const PythonAccess& access) {
-            return to_python(self.compiler.get_constraints(access.access));
+          [](const TreeCompiler& self, const PythonAccess& access, const PythonScope* scope) {
+            return to_python(scope ? self.compiler.get_constraints(access.access, scope->scope)
+                                   : self.compiler.get_constraints(access.access));
           },
-          nb::arg("access"), "(expr, bound): what must be tested, as 0 <= expr < bound.")
+          nb::arg("access"), nb::arg("scope") = nb::none(),
+          "(expr, bound): what must be tested, as 0 <= expr < bound; in a scope, what is left to be tested.")
+      .def(
+          "root", [](const TreeCompiler& self) { return PythonScope{self.compiler.root()}; }, "Where a walk starts.")
+      .def("segments", segments, nb::arg("loop"), nb::arg("scope"), "The stretches of a loop, in order.")
+      .def("fills", fills, nb::arg("loop"), "The accumulators that start right before a loop.")
       .def("stride", stride, nb::arg("access"), nb::arg("loop"),
            "The elements that one iteration moves by; None where that varies.");
 }

@@ -158,6 +158,14 @@ TEST_P(ExactCases, StridedConvolutionInfersItsOutput) {
   }
 }
 
+TEST_P(ExactCases, SizesThatComeWithTheData) {
+  const lazy::Tensor x(m), w(k);
+  const lazy::Tensor c = (x.pad(m, 1, 1)[{2 * o + k}] * w).sum(k);
+  c.backend(GetParam());
+  EXPECT_THAT(values_of(c.data({{x, counted({5})}, {w, ones({3})}})), ElementsAre(1, 6, 7));
+  EXPECT_THAT(values_of(c.data({{x, counted({6})}, {w, ones({2})}})), ElementsAre(0, 3, 7, 5));
+}
+
 TEST_P(ExactCases, Dilation) {
   const lazy::Tensor x(counted({9}), m), w(ones({3}), k);
   EXPECT_THAT(values((x[{o + 2 * k}] * w).sum(k)), ElementsAre(6, 9, 12, 15, 18));

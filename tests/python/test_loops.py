@@ -332,6 +332,24 @@ def test_the_compiler(matmul):
         compiler.gen_access("out", leaf)
 
 
+def test_a_walk_with_the_compiler(matmul):
+    compiler = tl.Compiler(matmul)
+    m, n, outer, _ = matmul.path(matmul.find("c"))
+    scope = compiler.root()
+    for loop in (m, n):
+        (whole,) = compiler.segments(loop, scope)
+        assert (whole.begin, whole.end) == (0, matmul.loop(loop).size)
+        scope = whole.scope
+    whole, tail = compiler.segments(outer, scope)
+    assert (whole.begin, whole.end, tail.begin, tail.end) == (0, 1, 1, 2)
+    (inner,) = compiler.segments(matmul.children(outer)[0], tail.scope)
+    assert (inner.begin, inner.end) == (0, 6)
+    (fill,) = compiler.fills(outer)
+    assert (fill.node.name, fill.memory.mem_idx) == ("c", compiler.allocations["c"].mem_idx)
+    assert (fill.counters, fill.extents, fill.offset, fill.source) == ([], (), 0, None)
+    assert compiler.fills(m) == []
+
+
 def test_constraints_of_a_padded_view(s):
     padded = tl.Tensor(vector(1, 2), s.m).pad(s.m, 1)
     tree = padded.loop_tree
@@ -341,6 +359,9 @@ def test_constraints_of_a_padded_view(s):
     ((expr, bound),) = compiler.get_constraints(piece)
     assert (str(expr), bound) == (f"{compiler.counter(0)} - 1", 2)
     assert piece.where[0][1] == 2
+    segments = compiler.segments(0, compiler.root())
+    assert [(part.begin, part.end) for part in segments] == [(0, 1), (1, 3), (3, 4)]
+    assert [len(compiler.get_constraints(piece, part.scope)) for part in segments] == [1, 0, 1]
 
 
 # ---- backends --------------------------------------------------------------------------------------------------------

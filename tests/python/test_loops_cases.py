@@ -125,6 +125,13 @@ def test_strided_convolution_infers_its_output(backend, s, size):
     check(c, [3, 9, 15, 21, 27, 33, 39, 45], backend)
 
 
+def test_sizes_that_come_with_the_data(backend, s):
+    x, w = tl.Tensor(s.m), tl.Tensor(s.k)
+    c = (x.pad(s.m, 1)[2 * s.o + s.k] * w).sum(s.k).backend(backend)
+    np.testing.assert_array_equal(np.asarray(c.run({x: counted(5), w: ones(3)})), [1, 6, 7])
+    np.testing.assert_array_equal(np.asarray(c.run({x: counted(6), w: ones(2)})), [0, 3, 7, 5])
+
+
 def test_dilation(backend, s):
     c = (tensor(counted(9), s.m)[s.o + 2 * s.k] * tensor(ones(3), s.k)).sum(s.k)
     check(c, [6, 9, 12, 15, 18], backend)

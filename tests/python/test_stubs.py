@@ -10,6 +10,7 @@ from tenon import _tenon
 
 PACKAGE = Path(_tenon.__file__).parent
 LOOPS = {"LazyTensor", "Symbol", "IR", "KernelNode", "LoopTree", "Compiler", "Access", "Allocation", "Loop", "LoopSpec"}
+LOOPS |= {"Segment", "Fill"}
 
 
 def stub(name):
