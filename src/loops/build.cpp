@@ -391,12 +391,7 @@ class NodeCheck {
 
 }  // namespace
 
-void IR::check_node(const Node& node) const {
-  NodeCheck(*this, node).run();
-  if (node.as<Scatter>() && folded_vars(node).empty()) {
-    fail("%{} scatters over no variable: give its values one, of size 1", node.name);
-  }
-}
+void IR::check_node(const Node& node) const { NodeCheck(*this, node).run(); }
 
 void IR::check_loops(const Node& node, std::span<const LoopSpec> loops) const {
   if (node.is_leaf()) fail("%{} has no loops", node.name);

@@ -162,7 +162,7 @@ TreeRef Compiler::outermost_fold(NodeRef ref) const {
   for (TreeRef loop : tree_.path(tree_.find(ref))) {
     if (std::ranges::find(folded, tree_.loop(loop).var) != folded.end()) return loop;
   }
-  return {};
+  return tree_.ir.node(ref).as<Scatter>() ? tree_.find(ref) : TreeRef();
 }
 
 // ---- accesses -------------------------------------------------------------------------------------------------------
@@ -378,10 +378,10 @@ std::vector<Compiler::Segment> Compiler::around_interior(TreeRef ref, const Segm
   return result;
 }
 
-std::vector<Compiler::Fill> Compiler::fills(TreeRef loop) const {
+std::vector<Compiler::Fill> Compiler::fills(TreeRef ref) const {
   std::vector<Fill> result;
-  for (NodeRef node : tree_.nodes_below(loop)) {
-    if (outermost_fold(node) == loop) result.push_back(fill(node, loop));
+  for (NodeRef node : tree_.nodes_below(ref)) {
+    if (outermost_fold(node) == ref) result.push_back(fill(node, ref));
   }
   return result;
 }

@@ -9,8 +9,8 @@
 // A backend walks the tree with a Scope:
 //
 //     void emit(TreeRef ref, const Compiler::Scope& scope) {
-//       if (tree.kind(ref) == LoopTree::NODE) return emit_node(ref, scope);
 //       for (const Compiler::Fill& fill : compiler.fills(ref)) emit_fill(fill);     // accumulators start here
+//       if (tree.kind(ref) == LoopTree::NODE) return emit_node(ref, scope);
 //       for (const Compiler::Segment& part : compiler.segments(ref, scope)) {       // whole iterations, the tail, ...
 //         begin_loop(compiler.counter(ref), part.begin, part.end);
 //         for (TreeRef child : tree.children(ref)) emit(child, part.scope);
@@ -105,7 +105,7 @@ class Compiler {
   // The constraints that must be tested, over counters.
   std::vector<Constraint> get_constraints(const Access& access, const Scope& scope) const;
 
-  // An accumulator that starts right before a loop: a block of a node's memory, or of a scan's carry.
+  // An accumulator that starts right before a loop (or a node): a block of a node's memory, or of a scan's carry.
   struct Fill {
     NodeRef node;
     const Allocation* memory = nullptr;
@@ -118,7 +118,7 @@ class Compiler {
     Expr source_offset = 0;
     std::vector<Constraint> where = {};
   };
-  std::vector<Fill> fills(TreeRef loop) const;
+  std::vector<Fill> fills(TreeRef ref) const;
 
   const LoopTree& tree() const { return tree_; }
 
@@ -134,7 +134,8 @@ class Compiler {
   Allocation scratch(NodeRef ref);
   Allocation carry(NodeRef ref);
   std::vector<Dim> layout(NodeRef ref, TreeRef around, VarRef without) const;
-  TreeRef outermost_fold(NodeRef ref) const;  // empty for a node that folds nothing
+  // The loop right before which a node's accumulator starts: itself for a scatter that folds nothing, else empty.
+  TreeRef outermost_fold(NodeRef ref) const;
   const Allocation* memory_of(NodeRef node) const;
   std::vector<Expr> own_index(NodeRef node) const;
   Expr offset_in(const Allocation& memory, NodeRef node, const std::vector<Expr>& coordinates) const;

@@ -141,5 +141,22 @@ TEST(Compiler, AccumulatorsStartBeforeTheirFold) {
   EXPECT_EQ(fills[0].extents, std::vector<Expr>{6});
 }
 
+TEST(Compiler, AScatterThatFoldsNothingStartsAtItself) {
+  const LoopTree tree(parse(R"(tenon loops 1
+kernel replace {
+  var i = 5
+  %x: f32[i] = read 0
+  %v: f32[i] = read 1
+  %y: f32[i] = scatter set(%x, %v) at [i] where i - 1 in 3
+  %out: f32[i] = write 0 (%y)
+})")
+                          .value());
+  const Tensor x = filled(DType::kF32, {5}, [](int64_t i) { return i; });
+  const Tensor v = filled(DType::kF32, {5}, [](int64_t i) { return 10 * i; });
+  for (const std::string_view backend : {"interpreter", "cpp"}) {
+    EXPECT_EQ(elements(run_on(backend, tree, {x, v})[0]), (std::vector<double>{0, 10, 20, 30, 4})) << backend;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::loops

@@ -77,6 +77,15 @@ TEST(SwapLoops, ExchangesThem) {
   expect_same(tree, swapped, matmul_inputs(4, 5, 6));
 }
 
+TEST(SwapLoops, LeaveACutWhereItIs) {
+  const LoopTree tree(row_softmax(3, 4));
+  const LoopTree cut = unfuse(tree, loop(tree, "e", 1), leaf(tree, "e")).value();
+  ASSERT_TRUE(cut.ir.node(node(cut, "e")).loops[1].fresh);
+  const LoopTree swapped = swap_loops(cut, loop(cut, "e", 0), loop(cut, "e", 1)).value();
+  EXPECT_TRUE(swapped.ir.node(node(swapped, "e")).loops[1].fresh);
+  EXPECT_FALSE(swapped.ir.node(node(swapped, "e")).loops[0].fresh);
+}
+
 TEST(SwapLoops, RefusesLoopsOfOneVariable) {
   const LoopTree tree(matmul(16, 16, 16));
   const LoopTree by_10 = split(tree, loop(tree, "c", 2), 10).value();

@@ -328,11 +328,13 @@ class Emitter {
 
   void body(TreeRef ref, const std::vector<TreeRef>& children) {
     declare_in(ref);
-    for (TreeRef child : children) tree_.kind(child) == LoopTree::NODE ? node(child) : loop(child);
+    for (TreeRef child : children) {
+      for (const Compiler::Fill& fill : compiler_.fills(child)) start(fill);
+      tree_.kind(child) == LoopTree::NODE ? node(child) : loop(child);
+    }
   }
 
   void loop(TreeRef ref) {
-    for (const Compiler::Fill& fill : compiler_.fills(ref)) start(fill);
     const Compiler::Scope* const around = scope_;
     for (const Compiler::Segment& part : compiler_.segments(ref, *around)) {
       scope_ = &part.scope;

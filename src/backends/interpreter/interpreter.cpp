@@ -48,9 +48,7 @@ class Run {
     steps_.resize(ir_.nodes().size());
     for (NodeRef node : ir_.order()) steps_[node.id] = prepare(node);
     fills_.resize(tree_.size());
-    tree_.walk([&](TreeRef ref, int) {
-      if (tree_.kind(ref) == LoopTree::LOOP) prepare_fills(ref);
-    });
+    tree_.walk([&](TreeRef ref, int) { prepare_fills(ref); });
     counters_.resize(slots_.size());
   }
 
@@ -210,8 +208,8 @@ class Run {
     return step;
   }
 
-  void prepare_fills(TreeRef loop) {
-    for (const Compiler::Fill& fill : compiler_.fills(loop)) {
+  void prepare_fills(TreeRef ref) {
+    for (const Compiler::Fill& fill : compiler_.fills(ref)) {
       const loops::Node& node = ir_.node(fill.node);
       FillStep step{.out = buffer_of(*fill.memory), .offset = flat(fill.offset)};
       for (size_t i = 0; i < fill.counters.size(); ++i) {
@@ -230,15 +228,15 @@ class Run {
         const OpDef& op = node.as<loops::Scan>() ? *node.as<loops::Scan>()->op : *node.as<loops::Reduce>()->op;
         step.identity = cell_of(*loops::identity_of(op, node.dtype));
       }
-      fills_[loop.id].push_back(std::move(step));
+      fills_[ref.id].push_back(std::move(step));
     }
   }
 
   // ---- execution ----
 
   void walk(TreeRef ref) {
-    if (tree_.kind(ref) == LoopTree::NODE) return execute(tree_.node(ref));
     for (const FillStep& fill : fills_[ref.id]) execute(fill, 0);
+    if (tree_.kind(ref) == LoopTree::NODE) return execute(tree_.node(ref));
     const LoopTree::Loop& loop = tree_.loop(ref);
     const int64_t extent = extents_[loop.var.id];
     const int64_t count = checked_add(extent / loop.step, extent % loop.step != 0 ? 1 : 0);
@@ -377,7 +375,7 @@ class Run {
   std::vector<int64_t> extents_;              // by variable: what the innermost open loop over it covers
   std::vector<Buffer> buffers_;               // by mem_idx
   std::vector<Step> steps_;                   // by node
-  std::vector<std::vector<FillStep>> fills_;  // by loop
+  std::vector<std::vector<FillStep>> fills_;  // by tree ref
 };
 
 class Interpreted : public Compiled {
