@@ -68,7 +68,7 @@ std::string CppFunctions::used_by(std::string_view text) const {
   std::string used;
   for (const Function& function : functions_ | std::views::reverse) {
     const bool is_used = text.find(function.name) != text.npos || used.find(function.name) != used.npos;
-    if (is_used) used = std::string(function.text) + "\n\n" + used;
+    if (is_used) used.insert(0, "\n\n").insert(0, function.text);
   }
   return used;
 }

@@ -64,7 +64,7 @@ class Printer {
     std::string text;
     for (const Expr& factor : expr.operands()) {
       if (factor.is_constant(-1)) {
-        text = "-" + text;
+        text.insert(0, "-");
       } else if (factor.is_constant()) {
         text = fmt::format("{}*{}", print(factor), text);
       } else {

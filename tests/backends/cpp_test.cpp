@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -178,6 +179,29 @@ TEST(Cpp, FusesNoProductButThatOfASum) {
     EXPECT_THAT(elements(got[0]), Each(0.0)) << name;
     EXPECT_THAT(elements(got[1]), Each(0.0)) << name;
   }
+}
+
+TEST(Cpp, AVectorOfNegativeZerosIsNegative) {
+  const LoopTree tree = tree_of(R"(
+  var i = 16
+  %zero: f32[] = constant -0.0
+  %y: f32[i] = add(%zero, %zero) for i vectorize
+  %out: f32[i] = write 0 (%y) for i vectorize)");
+  EXPECT_THAT(emit_cpp(tree, "f"), HasSubstr("splat<f32x16>(f32(-0.0f))"));
+  for (double value : elements(run_cpp(tree, {})[0])) EXPECT_TRUE(std::signbit(value));
+}
+
+TEST(Cpp, ScattersIntoACopyOfTheInitialValue) {
+  const LoopTree tree = tree_of(R"(
+  var i = 5
+  var one = 1
+  %x: f32[i] = read 0
+  %v: f32[one] = read 1
+  %w: f32[i] = scatter set(%x, %v) at [one + 3] for one
+  %out: f32[i] = write 0 (%w) for i)");
+  const Tensor x = filled(DType::kF32, {5}, [](int64_t i) { return i; });
+  const Tensor nine = filled(DType::kF32, {1}, [](int64_t) { return 9; });
+  EXPECT_EQ(elements(run_cpp(tree, {x, nine})[0]), (std::vector<double>{0, 1, 2, 9, 4}));
 }
 
 // ---- errors at run time ---------------------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ class Emitter {
     if (stride && stride->is_constant(0)) return fmt::format("splat<{}>({})", type, number(access.node, position));
     if (!stride || !access.memory) return each_lane(node.dtype, [&] { return number(access.node, position); });
     const std::string at = element(*access.memory, position);
-    const std::string vector = stride->is_constant(1) ? fmt::format("load<{}>(&{})", type, at)
-                                                      : fmt::format("gather<{}>(&{}, {})", type, at, print(*stride));
+    std::string vector = stride->is_constant(1) ? fmt::format("load<{}>(&{})", type, at)
+                                                : fmt::format("gather<{}>(&{}, {})", type, at, print(*stride));
     if (!node.as<Read>() || node.dtype != DType::kBool) return vector;
     return fmt::format("to_bools<{}>({} != 0)", type, vector);
   }

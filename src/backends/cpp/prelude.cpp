@@ -1,4 +1,6 @@
 // What comes before the functions of a file.
+#include <map>
+
 #include "backends/cpp/cpp.h"
 #include "embedded/kCppFunctions.h"
 #include "embedded/kPrelude.h"
