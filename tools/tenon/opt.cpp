@@ -100,7 +100,7 @@ Command opt_command(CLI::App& tenon) {
   app->add_flag("--time", options->time, "Print node counts and times, on standard error");
   app->add_option("--emit", options->emit, "What to print: the graph, or its kernel as loops, as a tree, or as C++")
       ->type_name("STAGE")
-      ->check(CLI::IsMember({"graph", "loops", "tree", "cpp"}));
+      ->check(CLI::IsMember({"graph", "loops", "tree", "cpp"}).description(""));
   app->add_option("-o,--output", options->output, "Write it to a file instead of standard output")->type_name("FILE");
   app->footer(kFooter);
   app->callback([=] {
