@@ -30,10 +30,10 @@ void bind_loops(nb::module_& module);
 void bind_loop_tree(nb::module_& module);
 void bind_compiler(nb::module_& module);
 void bind_backend(nb::module_& module);
+void bind_schedule(nb::module_& module);
 void bind_lazy(nb::module_& module);
 
-// ---- text, places
-// ----------------------------------------------------------------------------------------------------
+// ---- text, places ---------------------------------------------------------------------------------------------------
 
 inline nb::str to_str(std::string_view text) { return nb::str(text.data(), text.size()); }
 std::string class_of(nb::handle object);  // "ndarray", for messages
@@ -43,8 +43,7 @@ std::string shortened(std::string text);  // "a long te..."
 // The line of the user's Python program that runs now; the frames of the package itself do not count.
 Location python_location();
 
-// ---- sizes, types, attributes
-// ----------------------------------------------------------------------------------------
+// ---- sizes, types, attributes ---------------------------------------------------------------------------------------
 
 nb::object to_python(const Expr& expr);  // an int where it is constant
 nb::tuple to_python_shape(std::span<const Expr> shape);
@@ -55,8 +54,7 @@ DType dtype_from(nb::handle object);      // "f32", torch.float32, numpy.float32
 TensorType type_from(nb::handle object);  // "f32[N, 784]", or ("f32", [N, 784])
 Attr attr_from(const OpDef& op, const AttrDef& def, nb::handle object);
 
-// ---- tensors
-// ---------------------------------------------------------------------------------------------------------
+// ---- tensors --------------------------------------------------------------------------------------------------------
 
 // A NumPy array, a torch tensor, a tenon.Tensor, or whatever else speaks DLPack or the buffer protocol, without a copy:
 // the Tensor keeps the array's memory alive. `what` names it in messages.
@@ -70,8 +68,7 @@ enum class ArrayKind : uint8_t { kNumpy, kTorch, kTensor };
 ArrayKind kind_of(nb::handle array);
 nb::object to_python(Tensor tensor, ArrayKind kind);
 
-// ---- graphs
-// ----------------------------------------------------------------------------------------------------------
+// ---- graphs ---------------------------------------------------------------------------------------------------------
 
 // What Python holds of a graph's value: it keeps the graph alive.
 struct GraphValue {

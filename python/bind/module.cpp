@@ -18,5 +18,6 @@ NB_MODULE(_tenon, module) {
   bind_loop_tree(module);
   bind_compiler(module);
   bind_backend(module);
+  bind_schedule(module);
   bind_lazy(module);
 }

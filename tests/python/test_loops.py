@@ -528,3 +528,55 @@ def test_the_example_is_short(file, comment):
     text = (ROOT / "examples" / file).read_text()
     (body,) = re.findall(rf"^{comment} \[backend\]\n(.*?)^{comment} \[backend\]$", text, re.MULTILINE | re.DOTALL)
     assert len([line for line in body.splitlines() if line.strip()]) <= 15
+
+
+# ---- graphs, text and search -----------------------------------------------------------------------------------------
+
+
+def softmax_graph():
+    g = tenon.Graph("softmax")
+    g.output(tenon.ops.softmax(g.input("x", "f32[4, N]"), dim=-1))
+    return g
+
+
+def test_a_graph_becomes_a_kernel():
+    ir = tl.lower(softmax_graph())
+    x = torch.randn(4, 7)
+    for backend in tl.backends():
+        (y,) = tl.compile(ir, backend).run([x])
+        torch.testing.assert_close(y, torch.softmax(x, -1))
+
+
+def test_what_is_no_loop_is_refused():
+    g = tenon.Graph("sorted")
+    g.output(tenon.ops.sort(g.input("x", "f32[4]"))[0])
+    with pytest.raises(tenon.Error, match="sort is a library task"):
+        tl.lower(g)
+
+
+def test_the_source_needs_no_compiler(matmul, monkeypatch):
+    monkeypatch.setenv("TENON_CXX", "/nowhere/c++")
+    assert 'extern "C"' in tl.emit_cpp(matmul, "matmul")
+    with pytest.raises(tenon.Error, match="nowhere"):
+        tl.compile(matmul, "cpp")
+    with pytest.raises(tenon.Error, match="name"):
+        tl.emit_cpp(matmul, "no name")
+
+
+def test_edits_as_text(matmul):
+    assert str(tl.apply_edit(matmul, "annotate 0 parallel")) == str(matmul.annotate(0, "parallel"))
+    with pytest.raises(tenon.Error, match="did you mean 'split'"):
+        tl.apply_edit(matmul, "splt 0 4")
+
+
+def test_a_search_gives_the_edits_that_it_made(matmul):
+    tree, seconds, edits = tl.search(matmul, seconds=0.5, backend="interpreter", sizes={"N": 5})
+    assert seconds > 0
+    replayed = matmul
+    for edit in edits:
+        replayed = tl.apply_edit(replayed, edit)
+    assert replayed.ir == tree.ir
+    with pytest.raises(tenon.Error, match="say how large N is"):
+        tl.search(matmul, seconds=0.5)
+    with pytest.raises(tenon.Error, match="a search takes"):
+        tl.search(matmul, seconds=0, sizes={"N": 5})

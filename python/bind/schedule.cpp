@@ -1,0 +1,48 @@
+// From graphs to kernels, and to faster ones.
+#include <nanobind/stl/map.h>
+
+#include "backends/cpp/cpp.h"
+#include "loops.h"
+#include "loops/lower.h"
+#include "schedule/edit.h"
+#include "schedule/tuner.h"
+
+namespace tenon::python {
+namespace {
+
+using loops::LoopTree;
+
+nb::tuple search_schedule(const LoopTree& tree, double seconds, const std::string& backend,
+                          const std::map<std::string, int64_t>& sizes, bool parallel, uint32_t seed) {
+  if (!(seconds > 0)) fail("a search takes more than {} seconds", seconds);
+  symbolic::Bindings bindings;
+  for (const auto& [name, size] : sizes) bindings.emplace(Symbol(name), size);
+  const auto found = [&] {
+    const nb::gil_scoped_release release;
+    Workload workload(tree.ir, bindings, seed);
+    const SearchOptions options{.seconds = seconds, .seed = seed, .parallel = parallel};
+    return search(tree, *find_backend(backend).value(), workload, options).value();
+  }();
+  return nb::make_tuple(found.tree, found.seconds, found.edits);
+}
+
+}  // namespace
+
+void bind_schedule(nb::module_& module) {
+  module.def(
+      "lower", [](const std::shared_ptr<Graph>& graph) { return lower(*graph).value(); }, nb::arg("graph"),
+      "A graph as one kernel. Its inputs are the graph's, then the other leaves that are no single number.");
+  module.def(
+      "emit_cpp", [](const LoopTree& tree, const std::string& name) { return emit_cpp(tree, name); }, nb::arg("tree"),
+      nb::arg("name"), "The kernel as C++17 with vectors and threads: one function of that name. Needs no compiler.");
+  module.def(
+      "apply_edit", [](const LoopTree& tree, const std::string& edit) { return loops::apply_edit(tree, edit).value(); },
+      nb::arg("tree"), nb::arg("edit"), "An edit as `tenon tune` takes it, such as 'split 2 16'.");
+  module.def("search", search_schedule, nb::arg("tree"), nb::arg("seconds") = 10.0, nb::arg("backend") = "cpp",
+             nb::arg("sizes") = std::map<std::string, int64_t>(), nb::arg("parallel") = true, nb::arg("seed") = 0,
+             nb::sig("def search(tree: LoopTree, seconds: float = 10.0, backend: str = 'cpp', sizes: dict[str, int] = "
+                     "{}, parallel: bool = True, seed: int = 0) -> tuple[LoopTree, float, list[str]]"),
+             "Looks for a faster schedule: the tree, the seconds of one run, and the edits that make it.");
+}
+
+}  // namespace tenon::python
