@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "backends/backend.h"
+#include "bench/bench.h"
 #include "tests/loops/support_kernels.h"
 
 namespace tenon {
@@ -58,12 +59,4 @@ void print_table() {
 }  // namespace
 }  // namespace tenon
 
-int main() {
-  try {
-    tenon::print_table();
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main() { return tenon::bench::run(tenon::print_table); }

@@ -1,9 +1,9 @@
 // How long a kernel takes to become loops. The bar: a fused kernel of 40 nodes, from graph to LoopTree and all that the
 // Compiler can say of it, in 2 ms.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
+#include "bench/bench.h"
 #include "graph/builder.h"
 #include "loops/compiler.h"
 #include "loops/lower.h"
@@ -66,8 +66,7 @@ double median_milliseconds(Body body) {
     body();
     rounds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
   }
-  std::ranges::sort(rounds);
-  return rounds[kRounds / 2];
+  return bench::median(rounds);
 }
 
 void print_table() {
@@ -87,12 +86,4 @@ void print_table() {
 }  // namespace
 }  // namespace tenon
 
-int main() {
-  try {
-    tenon::print_table();
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main() { return tenon::bench::run(tenon::print_table); }

@@ -2,9 +2,9 @@
 // cse and dce on 5,000 nodes in 50 ms.
 #include "passes/passes.h"
 
-#include <algorithm>
 #include <cstdio>
 
+#include "bench/bench.h"
 #include "tests/graph/support_random_graph.h"
 
 namespace tenon {
@@ -23,8 +23,7 @@ double milliseconds(int nodes) {
     (void)run_passes(graph, passes, options).value();
     rounds.push_back(total);
   }
-  std::ranges::sort(rounds);
-  return rounds[kRounds / 2];
+  return bench::median(rounds);
 }
 
 void print_table() {
@@ -38,12 +37,4 @@ void print_table() {
 }  // namespace
 }  // namespace tenon
 
-int main() {
-  try {
-    tenon::print_table();
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-}
+int main() { return tenon::bench::run(tenon::print_table); }
