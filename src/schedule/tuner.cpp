@@ -134,11 +134,10 @@ constexpr Tile kTiles[] = {{8, 64}, {6, 64}, {4, 64}, {8, 48}, {12, 32}, {8, 32}
 // fold runs over them.
 class Tiling {
  public:
-  Tiling(const IR& ir, NodeRef fold) : ir_(ir), fold_(fold) {
-    const std::vector<VarRef>& kept = layout_of(fold);
-    if (kept.empty()) return;
-    column_ = kept.back();
-    if (kept.size() > 1) row_ = kept[kept.size() - 2];
+  Tiling(const IR& ir, NodeRef fold) : ir_(ir), fold_(fold), kept_(layout_of(fold)), folded_(ir.folded_vars(fold)) {
+    if (kept_.empty()) return;
+    column_ = kept_.back();
+    if (kept_.size() > 1) row_ = kept_[kept_.size() - 2];
   }
 
   bool applies() const { return static_cast<bool>(column_); }
@@ -164,52 +163,57 @@ class Tiling {
     return ir_.node(fold).vars;
   }
 
-  std::string loops_of(NodeRef ref, const Tile& tile) const {
-    const std::vector<VarRef> own = ir_.iteration_vars(ref), folded = ir_.folded_vars(fold_);
-    const auto is_in = [](const std::vector<VarRef>& vars, VarRef var) {
-      return std::ranges::find(vars, var) != vars.end();
-    };
-    std::vector<std::string> outer, inner;
-    for (VarRef var : own) {
-      const std::string& name = ir_.var(var).name;
-      if (var == row_ && tile.rows > 1) {
-        outer.push_back(fmt::format("{} by {}", name, tile.rows));
-        inner.push_back(name);
-      } else if (var == column_) {
-        outer.push_back(fmt::format("{} by {}", name, tile.columns));
-        if (tile.columns > kLanes) inner.push_back(fmt::format("{} by {}", name, kLanes));
-        inner.push_back(name);
-      } else if (!is_in(folded, var)) {
-        outer.push_back(name);
+  // The variables of a node: those of the result as they are written, what is folded last.
+  std::vector<VarRef> in_order(const std::vector<VarRef>& own) const {
+    std::vector<VarRef> result;
+    const auto add = [&](const std::vector<VarRef>& vars, const std::vector<VarRef>& but) {
+      for (VarRef var : vars) {
+        if (is_in(own, var) && !is_in(result, var) && !is_in(but, var)) result.push_back(var);
       }
-    }
-    for (VarRef var : folded) {
-      if (is_in(own, var)) outer.push_back(ir_.var(var).name);
+    };
+    add(kept_, {});
+    add(own, folded_);
+    add(folded_, {});
+    return result;
+  }
+
+  std::string loops_of(NodeRef ref, const Tile& tile) const {
+    std::vector<std::string> outer, inner;
+    for (VarRef var : in_order(ir_.iteration_vars(ref))) {
+      const std::string& name = ir_.var(var).name;
+      const int64_t block = var == row_ ? tile.rows : var == column_ ? tile.columns : 1;
+      outer.push_back(block > 1 ? fmt::format("{} by {}", name, block) : name);
+      if (var == column_ && block > kLanes) inner.push_back(fmt::format("{} by {}", name, kLanes));
+      if (block > 1) inner.push_back(name);
     }
     outer.insert(outer.end(), inner.begin(), inner.end());
     return fmt::format("{}", fmt::join(outer, ", "));
   }
 
+  // Threads for the outermost loop; the loops of a block are copies of their body, and lanes.
   void mark(Draft& draft, bool parallel) const {
-    const auto fold = draft.tree.ir.node_named(ir_.node(fold_).name);
-    if (parallel && !draft.tree.path(draft.tree.find(*fold)).empty()) {
-      draft.apply(fmt::format("annotate {} parallel", draft.tree.path(draft.tree.find(*fold))[0].id));
-    }
+    if (parallel) draft.apply(fmt::format("annotate {} parallel", draft.tree.roots().back().id));
     for (uint32_t line = 0; line < draft.tree.size(); ++line) {
-      if (draft.tree.kind({line}) != LoopTree::LOOP) continue;
-      const LoopTree::Loop loop = draft.tree.loop({line});
-      const auto inside = [&](TreeRef around) { return around && draft.tree.loop(around).var == loop.var; };
-      bool is_nested = false;
-      for (TreeRef around = draft.tree.parent({line}); around; around = draft.tree.parent(around))
-        is_nested |= inside(around);
-      if (!is_nested) continue;
+      if (draft.tree.kind({line}) != LoopTree::LOOP || !is_inside_of_a_block(draft.tree, {line})) continue;
+      const LoopTree::Loop& loop = draft.tree.loop({line});
       const bool is_lanes = loop.var == column_ && loop.step == 1;
       draft.apply(fmt::format("annotate {} {}", line, is_lanes ? "vectorize" : "unroll"));
     }
   }
 
+  static bool is_inside_of_a_block(const LoopTree& tree, TreeRef loop) {
+    for (TreeRef around = tree.parent(loop); around; around = tree.parent(around)) {
+      if (tree.loop(around).var == tree.loop(loop).var) return true;
+    }
+    return false;
+  }
+
+  static bool is_in(const std::vector<VarRef>& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+
   const IR& ir_;
   NodeRef fold_;
+  std::vector<VarRef> kept_;  // the variables of the result
+  std::vector<VarRef> folded_;
   VarRef row_;
   VarRef column_;
 };
