@@ -1,6 +1,7 @@
 #include "loops/schedule.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "support/checked.h"
@@ -377,6 +378,12 @@ class NodeSplitter {
   NodeRef rewritten(NodeRef ref) {
     const Node source = ir_.node(ref);
     if (!source.has(var_)) return ref;
+    if (!ir_.node(ref).has(var_)) return ref;
+    if (const auto found = rewritten_.find(ref); found != rewritten_.end()) return found->second;
+    return rewritten_[ref] = rewrite(ref);
+  }
+
+  NodeRef rewrite(NodeRef ref) {
     const auto* compute = source.as<Compute>();
     if (!compute) return viewed(ref, is_float(source.dtype) ? Scalar(0.0) : Scalar(int64_t{0}));
     std::vector<NodeRef> inputs;
@@ -416,6 +423,7 @@ class NodeSplitter {
   bool has_tail_;
   Expr index_;
 };
+  std::map<NodeRef, NodeRef> rewritten_;
 
 }  // namespace
 

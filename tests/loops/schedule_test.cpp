@@ -185,6 +185,20 @@ TEST(SplitNode, OfAMatmulLetsPartsRunInParallel) {
   EXPECT_FALSE(tree.ir.node_named("p"));  // it is computed over the new variables
   expect_same(original, tree, matmul_inputs(4, 32, 6));
 }
+// Each of them reads the one before it twice: written out, the last would be 2^40 nodes.
+TEST(SplitNode, ComputesWhatIsSharedOnce) {
+  IR ir("powers");
+  const VarRef i = ir.add_var("i", 8);
+  NodeRef power = ir.add_read(DType::kF32, {i});
+  for (int k = 0; k < 40; ++k) power = ir.add_compute(op_named("add"), {power, power}, {i});
+  ir.add_write(ir.add_reduce(op_named("add"), power, {}, "sum"), {}, "out");
+  LoopTree tree(std::move(ir));
+  tree = split(tree, loop(tree, "sum", 0), 4).value();
+  const LoopTree parts = split_node(tree, node(tree, "sum"), loop(tree, "sum", 0)).value();
+  EXPECT_LT(parts.ir.nodes().size(), 100u);
+  expect_same(tree, parts, {filled(DType::kF32, {8}, [](int64_t k) { return k; })});
+}
+
 
 // ---- for tools ------------------------------------------------------------------------------------------------------
 
