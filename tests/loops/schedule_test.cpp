@@ -69,6 +69,15 @@ TEST(Merge, UndoesASplit) {
   expect_refused(merge(tree, loop(tree, "c", 2)), "cannot be merged");
 }
 
+TEST(Merge, KeepsWhatASplitKept) {
+  const LoopTree tree(negate(100));
+  for (const Mark mark : {Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
+    const LoopTree marked = annotate(tree, loop(tree, "y", 0), {mark}).value();
+    const LoopTree split_up = split(marked, loop(marked, "y", 0), 10).value();
+    EXPECT_EQ(merge(split_up, loop(split_up, "y", 0)).value().dump(), marked.dump());
+  }
+}
+
 TEST(SwapLoops, ExchangesThem) {
   const LoopTree tree(matmul(4, 5, 6));
   const LoopTree swapped = swap_loops(tree, loop(tree, "c", 0), loop(tree, "c", 2)).value();
@@ -176,15 +185,6 @@ TEST(SplitNode, FoldsInTwoStages) {
   expect_refused(split_node(tree, node(tree, "total"), loop(tree, "total", 0)), "split it first");
 }
 
-TEST(SplitNode, OfAMatmulLetsPartsRunInParallel) {
-  const LoopTree original(matmul(4, 32, 6));
-  LoopTree tree = split(original, loop(original, "c", 2), 8).value();
-  expect_refused(split_node(tree, node(tree, "p"), loop(tree, "p", 2)), "%p is not a reduction");
-  expect_refused(split_node(tree, node(tree, "c"), loop(tree, "c", 0)), "%c does not fold m");
-  tree = split_node(tree, node(tree, "c"), loop(tree, "c", 2)).value();
-  EXPECT_FALSE(tree.ir.node_named("p"));  // it is computed over the new variables
-  expect_same(original, tree, matmul_inputs(4, 32, 6));
-}
 // Each of them reads the one before it twice: written out, the last would be 2^40 nodes.
 TEST(SplitNode, ComputesWhatIsSharedOnce) {
   IR ir("powers");
@@ -199,6 +199,15 @@ TEST(SplitNode, ComputesWhatIsSharedOnce) {
   expect_same(tree, parts, {filled(DType::kF32, {8}, [](int64_t k) { return k; })});
 }
 
+TEST(SplitNode, OfAMatmulLetsPartsRunInParallel) {
+  const LoopTree original(matmul(4, 32, 6));
+  LoopTree tree = split(original, loop(original, "c", 2), 8).value();
+  expect_refused(split_node(tree, node(tree, "p"), loop(tree, "p", 2)), "%p is not a reduction");
+  expect_refused(split_node(tree, node(tree, "c"), loop(tree, "c", 0)), "%c does not fold m");
+  tree = split_node(tree, node(tree, "c"), loop(tree, "c", 2)).value();
+  EXPECT_FALSE(tree.ir.node_named("p"));  // it is computed over the new variables
+  expect_same(original, tree, matmul_inputs(4, 32, 6));
+}
 
 // ---- for tools ------------------------------------------------------------------------------------------------------
 
