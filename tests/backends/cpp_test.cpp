@@ -298,6 +298,15 @@ TEST(Cpp, NamesThatCppKnowsAlreadyAreAvoided) {
   %memory: f32[for, i] = write 0 (%error) for for, i)");
   const Tensor x = filled(DType::kF32, {2, 20}, [](int64_t i) { return i % 3 - 1; });
   EXPECT_EQ(elements(run_cpp(tree, {x})[0]), elements(run_on("interpreter", tree, {x})[0]));
+  const LoopTree errors = tree_of(R"(
+  var i = 2
+  %kOutOfRange: f32[i] = read 0
+  %kDivisionByZero: i64[] = read 1
+  %kOutOfMemory: f32[] = view %kOutOfRange[failed] with failed = %kDivisionByZero in 2
+  %out: f32[] = write 0 (%kOutOfMemory))");
+  const Tensor one = filled(DType::kI64, {}, [](int64_t) { return 1; });
+  const Tensor numbers = filled(DType::kF32, {2}, [](int64_t i) { return i + 7; });
+  EXPECT_EQ(elements(run_cpp(errors, {numbers, one})[0]), std::vector<double>{8});
   for (const char* name : {"", "for", "EOF", "1st", "a b"}) {
     EXPECT_EQ(error_of([&] { emit_cpp(tree, name); }), fmt::format("a C++ function cannot be named '{}'", name));
   }
