@@ -376,6 +376,12 @@ TEST(Cpp, LeavesNoFilesBehind) {
   std::filesystem::remove(folder);
 }
 
+TEST(Cpp, AMissingFolderForTemporaryFilesIsAnError) {
+  const Environment temporary("TMPDIR", "/nowhere");
+  EXPECT_EQ(error_of([] { compile_all({LoopTree(loops::testing::negate(10))}); }),
+            "there is no folder /nowhere for temporary files: see TMPDIR");
+}
+
 TEST(Cpp, IsABackendByName) {
   const auto backend = find_backend("cpp").value();
   EXPECT_TRUE(backend->is_available());
