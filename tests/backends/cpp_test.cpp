@@ -266,6 +266,21 @@ TEST(Cpp, ScratchThatDoesNotFitIsAnError) {
   }
 }
 
+TEST(Cpp, ManyArraysDoNotOverflowTheStack) {
+  IR ir("chain");
+  const loops::VarRef i = ir.add_var("i", 4096);
+  loops::NodeRef x = ir.add_read(DType::kF32, {i});
+  for (int k = 0; k < 600; ++k) {
+    x = ir.add_compute(op_named("neg"), {x}, {i});
+    ir.set_loops(x, {{.var = i, .fresh = true}});
+  }
+  ir.set_loops(ir.add_write(x, {i}), {{.var = i, .fresh = true}});
+  const LoopTree tree(std::move(ir));
+  const Tensor ones = filled(DType::kF32, {4096}, [](int64_t) { return 1; });
+  const auto kernel = std::move(compile_all({tree}, {.optimization = 0, .flags = {}})[0]);
+  EXPECT_THAT(elements(run(*kernel, tree.ir, std::vector{ones}).value()[0]), Each(1));
+}
+
 TEST(Cpp, RunsFromSeveralThreadsAtOnce) {
   const LoopTree tree = tree_of(fmt::format(fmt::runtime(kSumOfRows), " parallel", " vectorize", " parallel"));
   const auto kernel = std::move(compile_all({tree})[0]);
