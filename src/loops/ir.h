@@ -246,7 +246,7 @@ class IR {
 
   // The symbols in the sizes of variables, sorted: what a caller must say to run the kernel.
   std::vector<Symbol> size_symbols() const;
-  // What is known of size symbols, and of each variable's symbol where its size is bounded.
+  // What is known of the symbols of sizes.
   symbolic::Ranges ranges() const;
   TensorType type(NodeRef ref) const;  // of a node's whole array
 
