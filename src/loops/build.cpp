@@ -389,56 +389,94 @@ class NodeCheck {
   const Node& node_;
 };
 
+class LoopsCheck {
+ public:
+  // `needed` are the variables that the node loops over, `folded` those of them that it folds.
+  LoopsCheck(const IR& ir, const Node& node, std::vector<VarRef> needed, std::vector<VarRef> folded)
+      : ir_(ir), node_(node), needed_(std::move(needed)), folded_(std::move(folded)) {}
+
+  void run(std::span<const LoopSpec> loops) {
+    for (const LoopSpec& loop : loops) {
+      check_loop(loop);
+      check_repeated(loop.var);
+    }
+    check_complete();
+    check_overwrites(loops);
+  }
+
+ private:
+  static bool is_in(const std::vector<VarRef>& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+  const std::string& name_of(VarRef var) const { return ir_.var(var).name; }
+
+  void check_loop(const LoopSpec& loop) {
+    check(loop.var.id < ir_.vars().size(), "variable {} does not exist", loop.var.id);
+    if (loop.annotation.tile.empty() == (loop.annotation.mark == Mark::kTile)) {
+      fail("%{}: a tile has a name, and no other annotation has one", node_.name);
+    }
+    if (loop.step < 1) fail("%{}: the loop over {} has the step {}", node_.name, name_of(loop.var), loop.step);
+    const auto [outer, is_first] = steps_.try_emplace(loop.var, loop.step);
+    if (!is_first && outer->second <= loop.step) {
+      fail("%{}: a loop over {} by {} cannot be inside of one by {}", node_.name, name_of(loop.var), loop.step,
+           outer->second);
+    }
+    outer->second = loop.step;
+  }
+
+  // A loop over another variable does the node's work again in every iteration.
+  void check_repeated(VarRef var) {
+    const auto* scan = node_.as<Scan>();
+    if (!is_in(needed_, var)) {
+      if (folds_) {
+        fail("%{}: a loop over {} inside of a fold would fold everything again", node_.name, name_of(var));
+      }
+      if (node_.has(var)) {
+        fail("%{} writes all of {} at once: a loop over it would leave one element", node_.name, name_of(var));
+      }
+    }
+    folds_ = folds_ || is_in(folded_, var) || (scan && scan->along == var);
+  }
+
+  void check_complete() const {
+    for (VarRef var : needed_) {
+      const auto innermost = steps_.find(var);
+      if (innermost == steps_.end()) fail("%{}: no loop over {}", node_.name, name_of(var));
+      if (innermost->second != 1) {
+        fail("%{}: the innermost loop over {} has the step {}", node_.name, name_of(var), innermost->second);
+      }
+    }
+  }
+
+  // What is overwritten twice keeps the last value: the order of the folded variables is part of the meaning.
+  void check_overwrites(std::span<const LoopSpec> loops) const {
+    const auto* scatter = node_.as<Scatter>();
+    if (!scatter || scatter->op) return;
+    auto last = folded_.begin();
+    for (const LoopSpec& loop : loops) {
+      const auto found = std::ranges::find(folded_, loop.var);
+      if (found == folded_.end()) continue;
+      if (found < last)
+        fail("%{} overwrites in the order of its variables: {} comes too late", node_.name, name_of(loop.var));
+      last = found;
+    }
+  }
+
+  const IR& ir_;
+  const Node& node_;
+  std::vector<VarRef> needed_;
+  std::vector<VarRef> folded_;
+  std::map<VarRef, int64_t> steps_;  // of the innermost loops so far
+  bool folds_ = false;               // a loop so far
+};
+
 }  // namespace
 
 void IR::check_node(const Node& node) const { NodeCheck(*this, node).run(); }
 
 void IR::check_loops(const Node& node, std::span<const LoopSpec> loops) const {
   if (node.is_leaf()) fail("%{} has no loops", node.name);
-  const std::vector<VarRef> folded = folded_vars(node);
   std::vector<VarRef> needed;
   for (const LoopSpec& loop : default_loops(node)) needed.push_back(loop.var);
-  const auto is_in = [](std::span<const VarRef> vars, VarRef var) {
-    return std::ranges::find(vars, var) != vars.end();
-  };
-  const auto* scan = node.as<Scan>();
-  std::map<VarRef, int64_t> steps;
-  bool folds = false;
-  for (const LoopSpec& loop : loops) {
-    check(loop.var.id < vars_.size(), "variable {} does not exist", loop.var.id);
-    const std::string& name = var(loop.var).name;
-    if (loop.annotation.tile.empty() == (loop.annotation.mark == Mark::kTile)) {
-      fail("%{}: a tile has a name, and no other annotation has one", node.name);
-    }
-    if (loop.step < 1) fail("%{}: the loop over {} has the step {}", node.name, name, loop.step);
-    const auto outer = steps.find(loop.var);
-    if (outer != steps.end() && outer->second <= loop.step) {
-      fail("%{}: a loop over {} by {} cannot be inside of one by {}", node.name, name, loop.step, outer->second);
-    }
-    steps[loop.var] = loop.step;
-    const bool repeats = !is_in(needed, loop.var);
-    if (repeats && folds) fail("%{}: a loop over {} inside of a fold would fold everything again", node.name, name);
-    folds = folds || is_in(folded, loop.var) || (scan && scan->along == loop.var);
-  }
-  for (VarRef var : needed) {
-    const auto innermost = steps.find(var);
-    if (innermost == steps.end()) fail("%{}: no loop over {}", node.name, this->var(var).name);
-    if (innermost->second != 1) {
-      fail("%{}: the innermost loop over {} has the step {}", node.name, this->var(var).name, innermost->second);
-    }
-  }
-  const auto* scatter = node.as<Scatter>();
-  if (!scatter || scatter->op) return;
-  // What is overwritten twice keeps the last value: the order of the folded variables is part of the meaning.
-  size_t position = 0;
-  for (const LoopSpec& loop : loops) {
-    const auto found = std::ranges::find(folded, loop.var);
-    if (found == folded.end()) continue;
-    const auto at = static_cast<size_t>(found - folded.begin());
-    if (at < position)
-      fail("%{} overwrites in the order of its variables: {} comes too late", node.name, var(loop.var).name);
-    position = at;
-  }
+  LoopsCheck(*this, node, std::move(needed), folded_vars(node)).run(loops);
 }
 
 }  // namespace tenon::loops

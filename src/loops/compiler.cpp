@@ -1,23 +1,15 @@
 #include "loops/compiler.h"
 
 #include <algorithm>
-#include <set>
 
 namespace tenon::loops {
 namespace {
 
-// How often the code of one node may be repeated to take guards out of its loops.
+// How often the code of one node may be repeated to take guards and tails out of its loops.
 constexpr int kMostCopies = 27;
 
 bool contains(const std::vector<Constraint>& constraints, const Constraint& constraint) {
   return std::ranges::find(constraints, constraint) != constraints.end();
-}
-
-// What is known of the elements that a node looks up.
-std::span<const Lookup> lookups_of(const Node& node) {
-  if (const auto* view = node.as<View>()) return view->lookups;
-  if (const auto* scatter = node.as<Scatter>()) return scatter->lookups;
-  return {};
 }
 
 void set_strides(std::vector<Compiler::Dim>& dims) {
@@ -50,18 +42,11 @@ Compiler::Compiler(const LoopTree& tree) : tree_(tree) {
 
 // The outermost loop over m counts m, the next inside of it m_1, ...: loops side by side may share a name.
 void Compiler::name_counters() {
-  std::set<std::string> taken;
-  for (const Var& var : tree_.ir.vars()) taken.insert(var.name);
-  for (Symbol symbol : tree_.ir.size_symbols()) taken.insert(symbol.name());
+  for (const Var& var : tree_.ir.vars()) taken_.insert(var.name);
+  for (Symbol symbol : tree_.ir.size_symbols()) taken_.insert(symbol.name());
   for (const Node& node : tree_.ir.nodes()) {
-    for (const Lookup& lookup : lookups_of(node)) taken.insert(lookup.symbol.name());
+    for (const Lookup& lookup : node.lookups()) taken_.insert(lookup.symbol.name());
   }
-  const auto name_of_level = [&](const std::string& var, size_t level) {
-    if (level == 0) return var;
-    std::string name = fmt::format("{}_{}", var, level);
-    while (taken.contains(name)) name += "_";
-    return name;
-  };
   for (uint32_t id = 0; id < tree_.ir.vars().size(); ++id) {
     const Symbol symbol = tree_.ir.var({id}).symbol();
     var_to_sym.emplace(VarRef{id}, symbol);
@@ -73,8 +58,15 @@ void Compiler::name_counters() {
     const VarRef var = tree_.loop(ref).var;
     const auto is_same_var = [&](TreeRef loop) { return tree_.loop(loop).var == var; };
     const auto level = static_cast<size_t>(std::ranges::count_if(tree_.path(ref), is_same_var)) - 1;
-    counters_[ref.id] = Symbol(name_of_level(tree_.ir.var(var).name, level));
+    const std::string& name = tree_.ir.var(var).name;
+    counters_[ref.id] = level == 0 ? Symbol(name) : unused_symbol(fmt::format("{}_{}", name, level));
   });
+  for (Symbol counter : counters_) taken_.insert(counter.name());
+}
+
+Symbol Compiler::unused_symbol(std::string name) const {
+  while (taken_.contains(name)) name += "_";
+  return Symbol(name);
 }
 
 Expr Compiler::index_of(VarRef var, TreeRef at) const {
@@ -106,7 +98,7 @@ Box Compiler::box_at(TreeRef at) const {
     box.add(counter(ref), 0, last);
   }
   if (at && tree_.kind(at) == LoopTree::NODE) {
-    for (const Lookup& lookup : lookups_of(tree_.ir.node(tree_.node(at)))) box.add(lookup.symbol, 0, lookup.bound - 1);
+    for (const Lookup& lookup : tree_.ir.node(tree_.node(at)).lookups()) box.add(lookup.symbol, 0, lookup.bound - 1);
   }
   return box;
 }
@@ -264,7 +256,7 @@ Compiler::Scope Compiler::root() const { return {{}, Box(tree_.ir.ranges()), {},
 std::vector<Constraint> Compiler::get_constraints(const Access& access, const Scope& scope) const {
   std::vector<Constraint> result = over_counters(access);
   Box box = scope.box;
-  for (const Lookup& lookup : lookups_of(tree_.ir.node(tree_.node(access.at)))) {
+  for (const Lookup& lookup : tree_.ir.node(tree_.node(access.at)).lookups()) {
     box.add(lookup.symbol, 0, lookup.bound - 1);
   }
   std::erase_if(result, [&](const Constraint& constraint) {
@@ -279,11 +271,16 @@ std::vector<Compiler::Segment> Compiler::segments(TreeRef ref, const Scope& scop
   const Expr extent = open == scope.extents.end() ? tree_.ir.var(loop.var).size : open->second;
   const Expr whole = floordiv(extent, loop.step);
   const Expr all = ceildiv(extent, loop.step);
+  const bool has_tail = !provably_equal(whole, all, scope.box.ranges());
   std::vector<Segment> result;
+  if (has_tail && !whole.is_constant(0) && scope.copies * 2 > kMostCopies) {
+    const Expr covered = min(loop.step, extent - Expr(counter(ref)) * loop.step);
+    return {{0, all, inside(ref, scope, 0, all, covered)}};
+  }
   if (!whole.is_constant(0)) {
     result = peeled(ref, {0, whole, inside(ref, scope, 0, whole, loop.step)}, scope);
   }
-  if (!provably_equal(whole, all, scope.box.ranges())) {
+  if (has_tail) {
     result.push_back({whole, all, inside(ref, scope, whole, all, mod(extent, loop.step))});
   }
   for (Segment& segment : result) segment.scope.copies = scope.copies * static_cast<int>(result.size());
@@ -320,9 +317,12 @@ std::vector<Compiler::Guard> Compiler::guards_below(TreeRef loop, const Scope& s
   return guards;
 }
 
-// The counters for which a constraint holds, whatever the loops inside count.
+// The counters for which a constraint holds, whatever the loops inside count and the node looks up.
 std::optional<std::pair<Expr, Expr>> Compiler::interior(TreeRef loop, const Guard& guard, const Scope& scope) const {
   Box inner(scope.box.ranges());
+  for (const Lookup& lookup : tree_.ir.node(tree_.node(guard.leaf)).lookups()) {
+    inner.add(lookup.symbol, 0, lookup.bound - 1);
+  }
   for (TreeRef ref : tree_.path(guard.leaf)) {
     if (tree_.depth(ref) <= tree_.depth(loop)) continue;
     const LoopTree::Loop& below = tree_.loop(ref);
@@ -395,7 +395,7 @@ Compiler::Fill Compiler::fill(NodeRef ref, TreeRef loop) const {
   std::map<VarRef, Expr> elsewhere;   // along variables that are no loops
   for (const Dim& dim : memory.dims) {
     const bool is_outside = dim.loop && tree_.contains(dim.loop, loop);
-    Expr position = is_outside ? Expr(counter(dim.loop)) : Expr(Symbol(fmt::format("fill_{}", fill.counters.size())));
+    const Expr position = is_outside ? counter(dim.loop) : unused_symbol(fmt::format("fill_{}", fill.counters.size()));
     if (!is_outside) {
       fill.counters.push_back(position.symbol());
       fill.extents.push_back(dim.extent);

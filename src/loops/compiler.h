@@ -20,6 +20,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "loops/box.h"
@@ -100,7 +101,7 @@ class Compiler {
   };
   Scope root() const;
   // The stretches of a loop, in order. Between them they are the whole loop; where a stretch has no guards or no tail,
-  // its scope knows.
+  // its scope knows. Inside of many stretches there is only one, whose iterations cover a minimum of two expressions.
   std::vector<Segment> segments(TreeRef loop, const Scope& scope) const;
   // The constraints that must be tested, over counters.
   std::vector<Constraint> get_constraints(const Access& access, const Scope& scope) const;
@@ -129,6 +130,7 @@ class Compiler {
   };
 
   void name_counters();
+  Symbol unused_symbol(std::string name) const;  // of that name, or one close to it
   Box box_at(TreeRef at) const;
   Allocation whole_array(NodeRef ref);
   Allocation scratch(NodeRef ref);
@@ -152,6 +154,7 @@ class Compiler {
 
   const LoopTree& tree_;
   std::vector<Symbol> counters_;  // by tree ref
+  std::set<std::string> taken_;   // names of variables, sizes, lookups and counters
   int64_t next_memory_ = 0;
 };
 

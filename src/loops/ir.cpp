@@ -87,7 +87,7 @@ std::optional<Scalar> identity_of(const OpDef& op, DType dtype) {
   if (name == "mul") return number(dtype, 1);
   if (name == "maximum") return smallest(dtype);
   if (name == "minimum") return largest(dtype);
-  if (name == "logaddexp") return smallest(dtype);
+  if (name == "logaddexp" && is_float(dtype)) return smallest(dtype);
   if (is_float(dtype)) return {};
   if (name == "bitwise_or") return int64_t{0};
   if (name == "bitwise_and") return wrap_to(dtype, -1);

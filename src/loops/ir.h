@@ -22,7 +22,7 @@
 //     flattened and split dimensions, padding, concatenation, im2col and gathers; transposition needs none, as arrays
 //     are indexed by name.
 //   - Arithmetic happens in the dtype of the inputs, which is one for all of them; f16 and bf16 are only moved and
-//   cast.
+//     cast.
 //   - `for` lists a node's loops from the outside in. `k by 10, k` is a split: an outer loop whose iterations cover 10
 //     elements each, and a last one for the tail. A loop over a variable that the node does not have repeats it.
 //   - Reads, constants and indices are not loops: they are values wherever they are used.
@@ -246,7 +246,7 @@ class IR {
 
   // The symbols in the sizes of variables, sorted: what a caller must say to run the kernel.
   std::vector<Symbol> size_symbols() const;
-  // What is known of size symbols, and of each variable's symbol where its size is bounded.
+  // What is known of the symbols of sizes.
   symbolic::Ranges ranges() const;
   TensorType type(NodeRef ref) const;  // of a node's whole array
 

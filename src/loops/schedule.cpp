@@ -1,6 +1,7 @@
 #include "loops/schedule.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "support/checked.h"
@@ -81,8 +82,10 @@ Result<LoopTree> merge(const LoopTree& tree, TreeRef loop) {
     }
     change_loops(ir, tree.nodes_below(loop), [&](std::vector<LoopSpec>& loops) {
       const auto outer = loops.begin() + tree.depth(loop);
-      const bool is_fresh = outer->fresh;
-      loops.erase(outer)->fresh = is_fresh;
+      const LoopSpec before = *outer;
+      const auto merged = loops.erase(outer);
+      merged->fresh = before.fresh;
+      if (goes_outside(before.annotation)) merged->annotation = before.annotation;
     });
   });
 }
@@ -373,10 +376,15 @@ class NodeSplitter {
     return add(source, [&](std::vector<VarRef> vars) { return ir_.add_view({{piece}, fill, {}}, std::move(vars)); });
   }
 
-  // The same over the two variables, computed anew as far as it is elementwise.
+  // The same over the two variables, computed anew as far as it is elementwise: once, however many read it.
   NodeRef rewritten(NodeRef ref) {
+    if (!ir_.node(ref).has(var_)) return ref;
+    if (const auto found = rewritten_.find(ref); found != rewritten_.end()) return found->second;
+    return rewritten_[ref] = rewrite(ref);
+  }
+
+  NodeRef rewrite(NodeRef ref) {
     const Node source = ir_.node(ref);
-    if (!source.has(var_)) return ref;
     const auto* compute = source.as<Compute>();
     if (!compute) return viewed(ref, is_float(source.dtype) ? Scalar(0.0) : Scalar(int64_t{0}));
     std::vector<NodeRef> inputs;
@@ -415,6 +423,7 @@ class NodeSplitter {
   VarRef rest_;
   bool has_tail_;
   Expr index_;
+  std::map<NodeRef, NodeRef> rewritten_;
 };
 
 }  // namespace

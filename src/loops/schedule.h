@@ -10,7 +10,8 @@ namespace tenon::loops {
 // The loop's iterations become a loop of their own, of `size` iterations each: "k in 16" split by 10 is
 // "k in 1 r 6 by 10" around "k in 10".
 Result<LoopTree> split(const LoopTree& tree, TreeRef loop, int64_t size);
-// The inverse: a loop and its only child, over the same variable, become one.
+// The inverse: a loop and its only child, over the same variable, become one. It is parallel where the outer one was,
+// else it has the annotation of the inner one.
 Result<LoopTree> merge(const LoopTree& tree, TreeRef loop);
 // Exchanges a loop with a loop around it or inside of it. What is in the outer but not in the inner keeps its loops.
 Result<LoopTree> swap_loops(const LoopTree& tree, TreeRef a, TreeRef b);

@@ -32,7 +32,7 @@ class EditParser {
     const Location where = cursor_.here();
     const int64_t number = cursor_.integer("the number of a line");
     if (number < 0 || number >= static_cast<int64_t>(tree_.size())) {
-      fail_at(where, "the tree has the lines 0 to {}, not {}", tree_.size() - 1, number);
+      fail_at(where, "there is no line {}: the tree has {}, from 0 on", number, tree_.size());
     }
     return {static_cast<uint32_t>(number)};
   }

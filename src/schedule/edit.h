@@ -7,8 +7,9 @@
 //     unfuse 2 5                 cuts the loop in line 2 before line 5
 //     annotate 3 vectorize       parallel, vectorize, unroll, tile "name", none
 //     order %p m by 8, m, k      the loops of one node, as in a kernel's text
-//     copy %p %b 1               reads %b through a copy, made inside of the loop in line 1 (or nowhere: outside of
-//     all) delete %b_copy             the copy split_node %c 2            folds the loop in line 2 in two stages
+//     copy %p %b 1               reads %b through a copy, made inside of the loop in line 1 (left out: of none)
+//     delete %b_copy             the copy
+//     split_node %c 2            folds the loop in line 2 in two stages
 //
 // Lines count from 0, as in LoopTree::dump: they are the numbers of TreeRefs.
 #pragma once

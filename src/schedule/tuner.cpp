@@ -20,13 +20,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Small whole numbers: sums of them are exact in any order.
+// Small whole numbers: sums of them are exact in any order. None is 0, which integers cannot be divided by.
 Tensor random_tensor(DType dtype, Sizes shape, std::mt19937& random) {
   Tensor tensor = Tensor::zeros(dtype, std::move(shape));
-  const bool is_signed = dtype != DType::kU8 && dtype != DType::kBool;
-  std::uniform_int_distribution<int64_t> numbers(is_signed ? -2 : 0, dtype == DType::kBool ? 1 : 2);
+  const bool is_bool = dtype == DType::kBool, is_signed = !is_bool && dtype != DType::kU8;
+  std::uniform_int_distribution<int64_t> numbers(is_bool ? 0 : 1, is_bool ? 1 : 2);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    is_float(dtype) ? tensor.set_real(i, static_cast<double>(numbers(random))) : tensor.set_integer(i, numbers(random));
+    const int64_t number = is_signed && random() % 2 == 0 ? -numbers(random) : numbers(random);
+    is_float(dtype) ? tensor.set_real(i, static_cast<double>(number)) : tensor.set_integer(i, number);
   }
   return tensor;
 }
@@ -271,8 +272,9 @@ class Search {
     for (NodeRef node : start_.ir.order()) {
       if (!start_.ir.node(node).as<loops::Reduce>()) continue;
       const Tiling tiling(start_.ir, node);
+      if (!tiling.applies()) continue;
       for (const Tile& tile : kTiles) {
-        if (elapsed() > options_.seconds || !tiling.applies()) return;
+        if (elapsed() > options_.seconds) return;
         Draft draft{start_, {}};
         if (tiling.apply(draft, tile, options_.parallel)) attempt(std::move(draft));
       }
@@ -326,7 +328,10 @@ class Search {
 
 Result<Schedule> search(const LoopTree& start, const Backend& backend, Workload& workload,
                         const SearchOptions& options) {
-  return capture([&] { return Search(start, backend, workload, options).run(); });
+  return capture([&] {
+    if (start.size() == 0) fail("kernel {} writes nothing: there is no schedule to search for", start.ir.name());
+    return Search(start, backend, workload, options).run();
+  });
 }
 
 }  // namespace tenon

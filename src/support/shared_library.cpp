@@ -50,7 +50,10 @@ std::string find_compiler() {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string path = (fs::temp_directory_path() / "tenon-XXXXXX").string();
+    std::error_code missing;
+    const fs::path parent = fs::temp_directory_path(missing);
+    if (missing) fail("there is no folder {} for temporary files: see TMPDIR", environment("TMPDIR"));
+    std::string path = (parent / "tenon-XXXXXX").string();
     if (!mkdtemp(path.data())) fail("cannot make the folder {}: {}", path, std::strerror(errno));
     path_ = path;
   }

@@ -1,5 +1,7 @@
 #include "support/thread_pool.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -7,8 +9,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
-#include <vector>
 
 namespace tenon {
 namespace {
@@ -40,25 +42,21 @@ struct Loop {
   }
 };
 
+// Its threads are never ended: the process does that. So is the pool itself, which they wait in.
 class Pool {
  public:
+  // Where the system gives no more threads, fewer do.
   explicit Pool(int64_t threads) {
-    for (int64_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-  }
-
-  ~Pool() {
-    {
-      const std::lock_guard lock(mutex_);
-      is_over_ = true;
+    try {
+      for (; threads_ < threads; ++threads_) std::thread([this] { work(); }).detach();
+    } catch (const std::system_error&) {
     }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
   }
 
   void ask_for_help(const std::shared_ptr<Loop>& loop) {
     {
       const std::lock_guard lock(mutex_);
-      for (size_t i = 0; i < threads_.size(); ++i) loops_.push_back(loop);
+      for (int64_t i = 0; i < threads_; ++i) loops_.push_back(loop);
     }
     changed_.notify_all();
   }
@@ -67,8 +65,7 @@ class Pool {
   void work() {
     while (true) {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return is_over_ || !loops_.empty(); });
-      if (is_over_) return;
+      changed_.wait(lock, [&] { return !loops_.empty(); });
       const std::shared_ptr<Loop> loop = std::move(loops_.front());
       loops_.pop_front();
       lock.unlock();
@@ -79,9 +76,30 @@ class Pool {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Loop>> loops_;
-  bool is_over_ = false;
-  std::vector<std::thread> threads_;
+  int64_t threads_ = 0;
 };
+
+// ---- one for the process --------------------------------------------------------------------------------------------
+
+std::mutex pool_mutex;
+Pool* the_pool = nullptr;
+
+// A fork has none of the threads, and what they held stays locked: it starts a pool of its own.
+void survive_forks() {
+  pthread_atfork([] { pool_mutex.lock(); }, [] { pool_mutex.unlock(); },
+                 [] {
+                   the_pool = nullptr;
+                   pool_mutex.unlock();
+                 });
+}
+
+Pool& pool() {
+  static std::once_flag once;
+  std::call_once(once, survive_forks);
+  const std::lock_guard lock(pool_mutex);
+  if (!the_pool) the_pool = new Pool(thread_count() - 1);
+  return *the_pool;
+}
 
 }  // namespace
 
@@ -98,10 +116,9 @@ int64_t parallel_for(int64_t begin, int64_t end, StretchFn stretch, void* contex
   if (begin >= end) return 0;
   const int64_t count = end - begin;
   if (thread_count() == 1 || count == 1) return stretch(context, begin, end);
-  static Pool pool(thread_count() - 1);
   const int64_t stretch_size = std::max<int64_t>(1, count / (thread_count() * kStretchesPerThread));
   const auto loop = std::make_shared<Loop>(end, stretch_size, stretch, context, begin, count);
-  pool.ask_for_help(loop);
+  pool().ask_for_help(loop);
   loop->help();
   for (int64_t left = loop->left; left > 0; left = loop->left) loop->left.wait(left);
   return loop->error;

@@ -154,6 +154,22 @@ TEST(Interpreter, FoldsWide) {
   EXPECT_EQ(elements(run_kernel(LoopTree(ir), {values})->at(0)), std::vector<double>{100065536});
 }
 
+TEST(Interpreter, ConstantsHaveTheirDtype) {
+  const LoopTree tree(loops::parse(R"(tenon loops 1
+kernel equal {
+  var i = 1
+  %x: f32[i] = read 0
+  %c: f32[] = constant 0.1
+  %same: bool[i] = eq(%x, %c)
+  %out: bool[i] = write 0 (%same)
+})")
+                          .value());
+  const Tensor x = filled(DType::kF32, {1}, [](int64_t) { return 0.1; });
+  for (const std::string_view backend : {"interpreter", "cpp"}) {
+    EXPECT_EQ(elements(run_on(backend, tree, {x})[0]), std::vector<double>{1}) << backend;
+  }
+}
+
 TEST(Interpreter, ScratchThatDoesNotFitIsAnError) {
   loops::IR ir("huge");
   const loops::VarRef i = ir.add_var("i", int64_t{1} << 50);

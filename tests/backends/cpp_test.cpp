@@ -266,6 +266,21 @@ TEST(Cpp, ScratchThatDoesNotFitIsAnError) {
   }
 }
 
+TEST(Cpp, ManyArraysDoNotOverflowTheStack) {
+  IR ir("chain");
+  const loops::VarRef i = ir.add_var("i", 4096);
+  loops::NodeRef x = ir.add_read(DType::kF32, {i});
+  for (int k = 0; k < 600; ++k) {
+    x = ir.add_compute(op_named("neg"), {x}, {i});
+    ir.set_loops(x, {{.var = i, .fresh = true}});
+  }
+  ir.set_loops(ir.add_write(x, {i}), {{.var = i, .fresh = true}});
+  const LoopTree tree(std::move(ir));
+  const Tensor ones = filled(DType::kF32, {4096}, [](int64_t) { return 1; });
+  const auto kernel = std::move(compile_all({tree}, {.optimization = 0, .flags = {}})[0]);
+  EXPECT_THAT(elements(run(*kernel, tree.ir, std::vector{ones}).value()[0]), Each(1));
+}
+
 TEST(Cpp, RunsFromSeveralThreadsAtOnce) {
   const LoopTree tree = tree_of(fmt::format(fmt::runtime(kSumOfRows), " parallel", " vectorize", " parallel"));
   const auto kernel = std::move(compile_all({tree})[0]);
@@ -298,6 +313,15 @@ TEST(Cpp, NamesThatCppKnowsAlreadyAreAvoided) {
   %memory: f32[for, i] = write 0 (%error) for for, i)");
   const Tensor x = filled(DType::kF32, {2, 20}, [](int64_t i) { return i % 3 - 1; });
   EXPECT_EQ(elements(run_cpp(tree, {x})[0]), elements(run_on("interpreter", tree, {x})[0]));
+  const LoopTree errors = tree_of(R"(
+  var i = 2
+  %kOutOfRange: f32[i] = read 0
+  %kDivisionByZero: i64[] = read 1
+  %kOutOfMemory: f32[] = view %kOutOfRange[failed] with failed = %kDivisionByZero in 2
+  %out: f32[] = write 0 (%kOutOfMemory))");
+  const Tensor one = filled(DType::kI64, {}, [](int64_t) { return 1; });
+  const Tensor numbers = filled(DType::kF32, {2}, [](int64_t i) { return i + 7; });
+  EXPECT_EQ(elements(run_cpp(errors, {numbers, one})[0]), std::vector<double>{8});
   for (const char* name : {"", "for", "EOF", "1st", "a b"}) {
     EXPECT_EQ(error_of([&] { emit_cpp(tree, name); }), fmt::format("a C++ function cannot be named '{}'", name));
   }
@@ -365,6 +389,12 @@ TEST(Cpp, LeavesNoFilesBehind) {
     EXPECT_TRUE(std::filesystem::is_empty(folder));
   }
   std::filesystem::remove(folder);
+}
+
+TEST(Cpp, AMissingFolderForTemporaryFilesIsAnError) {
+  const Environment temporary("TMPDIR", "/nowhere");
+  EXPECT_EQ(error_of([] { compile_all({LoopTree(loops::testing::negate(10))}); }),
+            "there is no folder /nowhere for temporary files: see TMPDIR");
 }
 
 TEST(Cpp, IsABackendByName) {

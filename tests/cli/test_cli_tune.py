@@ -52,7 +52,7 @@ def test_a_wrong_edit_changes_nothing_and_points_at_it(tenon):
     run = tune(tenon, "--backend", "interpreter", edits=["split 99 2", "splt 2 2", "annotate 2 parallel", "search x"])
     assert run.code == 0
     assert run.out.count(TREE) == 1
-    assert "the tree has the lines 0 to 5, not 99\n  split 99 2\n        ^" in run.out
+    assert "there is no line 99: the tree has 6, from 0 on\n  split 99 2\n        ^" in run.out
     assert "there is no edit 'splt'; did you mean 'split'?" in run.out
     assert "the loop over k cannot be parallel: %c folds k" in run.out
     assert "'x' is not a number of seconds" in run.out

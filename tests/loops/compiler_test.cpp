@@ -158,5 +158,67 @@ kernel replace {
   }
 }
 
+LoopTree tree_of(std::string_view statements) {
+  return LoopTree(parse(fmt::format("tenon loops 1\nkernel test {{\n{}\n}}\n", statements)).value());
+}
+
+TEST(Compiler, CountersOfAFillHaveNamesOfTheirOwn) {
+  const LoopTree tree = tree_of(R"(
+  var fill_0 = 3
+  var fill = 4
+  var k = fill_1
+  %x: f32[fill_0, fill, k] = read 0
+  %s: f32[fill_0, fill] = reduce add(%x) for fill_0, k, fill by 2, fill
+  %out: f32[fill_0, fill] = write 0 (%s) for fill_0, fill)");
+  const Tensor x = filled(DType::kF32, {3, 4, 2}, [](int64_t i) { return i; });
+  for (const std::string_view backend : {"interpreter", "cpp"}) {
+    EXPECT_EQ(elements(run_on(backend, tree, {x})[0]),
+              (std::vector<double>{1, 5, 9, 13, 17, 21, 25, 29, 33, 37, 41, 45}))
+        << backend;
+  }
+}
+
+TEST(Compiler, AGuardOverALookupIsPeeledForAllThatItMayBe) {
+  const LoopTree tree = tree_of(R"(
+  var i = 8
+  var o = 8
+  %x: f32[i] = read 0
+  %shift: i64[] = read 1
+  %y: f32[o] = view %x[o + r] where o + r in 8 with r = %shift in 4
+  %out: f32[o] = write 0 (%y))");
+  const Tensor x = filled(DType::kF32, {8}, [](int64_t i) { return i + 1; });
+  for (const std::string_view backend : {"interpreter", "cpp"}) {
+    const Tensor shift = filled(DType::kI64, {}, [](int64_t) { return 2; });
+    EXPECT_EQ(elements(run_on(backend, tree, {x, shift})[0]), (std::vector<double>{3, 4, 5, 6, 7, 8, 0, 0})) << backend;
+  }
+}
+
+// Each loop falls into whole iterations and a tail, and so would the loops inside of both.
+TEST(Compiler, TailsInsideOfTailsDoNotMultiplyTheCode) {
+  constexpr int kVars = 7;
+  std::string vars, dims, outer, inner;
+  for (int i = 0; i < kVars; ++i) {
+    vars += fmt::format("  var v{0} = N{0}\n", i);
+    dims += fmt::format("{}v{}", i > 0 ? ", " : "", i);
+    outer += fmt::format("v{} by 2, ", i);
+    inner += fmt::format("{}v{}", i > 0 ? ", " : "", i);
+  }
+  const LoopTree tree = tree_of(fmt::format(
+      "{0}  %x: f32[{1}] = read 0\n  %y: f32[{1}] = neg(%x) for {2}{3}\n  %out: f32[{1}] = write 0 (%y) for {2}{3}",
+      vars, dims, outer, inner));
+  const Compiler compiler(tree);
+  int copies = 0;
+  const std::function<void(TreeRef, const Compiler::Scope&)> count = [&](TreeRef ref, const Compiler::Scope& scope) {
+    if (tree.kind(ref) == LoopTree::NODE) return void(++copies);
+    for (const Compiler::Segment& part : compiler.segments(ref, scope)) count(tree.children(ref)[0], part.scope);
+  };
+  count(tree.roots()[0], compiler.root());
+  EXPECT_LE(copies, 27);
+  for (const Sizes& shape : {Sizes(kVars, 3), Sizes{1, 2, 3, 4, 3, 2, 1}, Sizes{3, 1, 2, 3, 0, 3, 3}}) {
+    const Tensor x = filled(DType::kF32, shape, [](int64_t i) { return i; });
+    EXPECT_EQ(elements(run_on("cpp", tree, {x})[0]), elements(run_on("interpreter", tree, {x})[0]));
+  }
+}
+
 }  // namespace
 }  // namespace tenon::loops

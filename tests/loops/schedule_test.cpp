@@ -69,6 +69,15 @@ TEST(Merge, UndoesASplit) {
   expect_refused(merge(tree, loop(tree, "c", 2)), "cannot be merged");
 }
 
+TEST(Merge, KeepsWhatASplitKept) {
+  const LoopTree tree(negate(100));
+  for (const Mark mark : {Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
+    const LoopTree marked = annotate(tree, loop(tree, "y", 0), {mark}).value();
+    const LoopTree split_up = split(marked, loop(marked, "y", 0), 10).value();
+    EXPECT_EQ(merge(split_up, loop(split_up, "y", 0)).value().dump(), marked.dump());
+  }
+}
+
 TEST(SwapLoops, ExchangesThem) {
   const LoopTree tree(matmul(4, 5, 6));
   const LoopTree swapped = swap_loops(tree, loop(tree, "c", 0), loop(tree, "c", 2)).value();
@@ -174,6 +183,20 @@ TEST(SplitNode, FoldsInTwoStages) {
     EXPECT_EQ(by_size.ir.var(by_size.loop(parts).var).name, "i_part");
   }
   expect_refused(split_node(tree, node(tree, "total"), loop(tree, "total", 0)), "split it first");
+}
+
+// Each of them reads the one before it twice: written out, the last would be 2^40 nodes.
+TEST(SplitNode, ComputesWhatIsSharedOnce) {
+  IR ir("powers");
+  const VarRef i = ir.add_var("i", 8);
+  NodeRef power = ir.add_read(DType::kF32, {i});
+  for (int k = 0; k < 40; ++k) power = ir.add_compute(op_named("add"), {power, power}, {i});
+  ir.add_write(ir.add_reduce(op_named("add"), power, {}, "sum"), {}, "out");
+  LoopTree tree(std::move(ir));
+  tree = split(tree, loop(tree, "sum", 0), 4).value();
+  const LoopTree parts = split_node(tree, node(tree, "sum"), loop(tree, "sum", 0)).value();
+  EXPECT_LT(parts.ir.nodes().size(), 100u);
+  expect_same(tree, parts, {filled(DType::kF32, {8}, [](int64_t k) { return k; })});
 }
 
 TEST(SplitNode, OfAMatmulLetsPartsRunInParallel) {

@@ -46,6 +46,8 @@ class Proposer {
   TreeRef any_ref() { return {static_cast<uint32_t>(number(0, static_cast<int64_t>(tree_.size())))}; }
   NodeRef any_node() { return {static_cast<uint32_t>(number(0, static_cast<int64_t>(tree_.ir.nodes().size())))}; }
 
+  VarRef any_var() { return {static_cast<uint32_t>(number(0, static_cast<int64_t>(tree_.ir.vars().size())))}; }
+
   TreeRef any_loop() {
     for (int attempt = 0; attempt < 8; ++attempt) {
       const TreeRef ref = any_ref();
@@ -91,6 +93,7 @@ class Proposer {
     if (node.id < tree_.ir.nodes().size()) loops = tree_.ir.node(node).loops;
     std::ranges::shuffle(loops, random_);
     if (number(0, 4) == 0 && !loops.empty()) loops.pop_back();
+    if (number(0, 4) == 0) loops.insert(loops.begin(), {.var = any_var()});
     return {fmt::format("reorder(%{})", node.id), reorder(tree_, node, loops)};
   }
 

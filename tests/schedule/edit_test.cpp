@@ -40,7 +40,7 @@ TEST(EditText, SaysWhatIsWrongWithIt) {
     return result.ok() ? "it was accepted" : result.diagnostic().message;
   };
   EXPECT_THAT(message("splt 2 10"), HasSubstr("there is no edit 'splt'; did you mean 'split'?"));
-  EXPECT_THAT(message("split 99 10"), HasSubstr("the tree has the lines 0 to 5, not 99"));
+  EXPECT_THAT(message("split 99 10"), HasSubstr("there is no line 99: the tree has 6, from 0 on"));
   EXPECT_THAT(message("split 2"), HasSubstr("expected the size"));
   EXPECT_THAT(message("split 2 10 7"), HasSubstr("expected the end of the edit"));
   EXPECT_THAT(message("copy %p %bb"), HasSubstr("there is no node %bb"));

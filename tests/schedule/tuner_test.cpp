@@ -25,6 +25,27 @@ TEST(Tuner, FindsScheduleThatItsEditsMake) {
   EXPECT_EQ(tree.ir, found.tree.ir);
 }
 
+TEST(Tuner, RefusesAKernelThatWritesNothing) {
+  loops::IR ir("nothing");
+  ir.add_read(DType::kF32, {ir.add_var("i", 3)});
+  const LoopTree tree(ir);
+  Workload workload(ir);
+  const auto found = search(tree, *find_backend("interpreter").value(), workload, {.seconds = 0.1});
+  ASSERT_FALSE(found.ok());
+  EXPECT_THAT(found.diagnostic().message, HasSubstr("kernel nothing writes nothing"));
+}
+
+TEST(Tuner, DividesIntegers) {
+  loops::IR ir("quotients");
+  const loops::VarRef i = ir.add_var("i", 100);
+  const loops::NodeRef x = ir.add_read(DType::kI64, {i}), y = ir.add_read(DType::kU8, {i});
+  const loops::NodeRef wide = ir.add_compute(op_named("cast"), {y}, {i}, DType::kI64);
+  ir.add_write(ir.add_compute(op_named("floor_div"), {wide, x}, {i}), {i});
+  ir.add_write(ir.add_compute(op_named("remainder"), {x, wide}, {i}), {i});
+  const auto seconds = Workload(ir).measure(LoopTree(ir), *find_backend("interpreter").value());
+  EXPECT_TRUE(seconds.ok()) << seconds.diagnostic().text();
+}
+
 TEST(Tuner, WantsTheSizes) {
   const LoopTree tree(matmul(Symbol("N"), 6, 20));
   const auto built = capture([&] { return Workload(tree.ir); });

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <vector>
 
 namespace tenon {
@@ -43,6 +44,18 @@ TEST(ThreadPool, AnErrorEndsTheLoop) {
   const auto fails_at_7 = [](int64_t begin, int64_t end) -> int64_t { return begin <= 7 && 7 < end ? 42 : 0; };
   EXPECT_EQ(in_parallel(0, 1000, fails_at_7), 42);
   EXPECT_EQ(in_parallel(8, 1000, fails_at_7), 0);
+}
+
+// A fork inherits the pool without its threads.
+TEST(ThreadPoolDeathTest, LoopsRunInAFork) {
+  const auto count = [] {
+    std::atomic<int64_t> runs = 0;
+    in_parallel(0, 1000, [&](int64_t begin, int64_t end) -> int64_t { return runs += end - begin, 0; });
+    return runs.load();
+  };
+  EXPECT_EQ(count(), 1000);
+  EXPECT_EXIT(std::exit(count() == 1000 ? 0 : 1), ::testing::ExitedWithCode(0), "");
+  EXPECT_EQ(count(), 1000);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using Access = Compiler::Access;
 using Allocation = Compiler::Allocation;
 
 constexpr int64_t kMostCopies = 64;           // of an unrolled body
-constexpr int64_t kMostStackBytes = 1 << 14;  // of one array
+constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
+constexpr int64_t kMostStackBytes = 1 << 20;  // of all of them
 constexpr int64_t kVectorBytes = 64;
 
 bool is_one_element(const Allocation& memory) { return memory.scratch && memory.size().is_constant(1); }
@@ -109,12 +110,19 @@ class Emitter {
     }
   }
 
+  bool fits_stack(const Allocation& memory) const {
+    const Expr size = memory.size();
+    return size.is_constant() && size.constant() <= kMostArrayBytes / size_of(memory.dtype) &&
+           stack_bytes_ < kMostStackBytes;
+  }
+
   void declare(NodeRef ref, const Allocation& memory) {
     const std::string name = name_of(memory), type = to_string(type_of(memory.dtype));
     if (is_one_element(memory)) return line("{} {};", type, name);
-    const Expr size = memory.size();
-    if (size.is_constant() && size.constant() <= kMostStackBytes / size_of(memory.dtype)) {
-      return line("alignas(64) {} {}[{}];", type, name, std::max<int64_t>(size.constant(), 1));
+    if (fits_stack(memory)) {
+      const int64_t count = std::max<int64_t>(memory.size().constant(), 1);
+      stack_bytes_ += count * size_of(memory.dtype);
+      return line("alignas(64) {} {}[{}];", type, name, count);
     }
     std::vector<std::string> extents;
     for (const Compiler::Dim& dim : memory.dims) extents.push_back(print(dim.extent));
@@ -450,6 +458,7 @@ class Emitter {
   const Compiler::Scope* scope_ = nullptr;
   symbolic::Substitution literals_;  // counters of unrolled loops
   int64_t copies_ = 1;               // of the text at this point
+  int64_t stack_bytes_ = 0;          // of the arrays so far
   std::set<TreeRef> explained_;      // the nodes that have their comment
   TreeRef vector_;                   // the loop whose iterations are lanes, in its body
   int64_t lanes_ = 1;

@@ -40,6 +40,7 @@ std::set<std::string, std::less<>> cpp_words() {
       {"b8",   "bf16", "f16",   "f32", "f64",   "i16", "i32",  "i64",    "i8",       "u16",   "u32",
        "u64",  "u8",   "begin", "end", "error", "at",  "lane", "memory", "parallel", "sizes", "tenon_parallel_for",
        "wrong"});
+  words.insert({"kDivisionByZero", "kOutOfMemory", "kOutOfRange"});
   for (const auto& [name, definition] : vector_types()) words.insert(name);
   return words;
 }

@@ -26,8 +26,8 @@ struct Cell {
   int64_t integer = 0;
 };
 
-Cell cell_of(const loops::Scalar& scalar) {
-  if (const auto* real = std::get_if<double>(&scalar)) return {*real, 0};
+Cell cell_of(DType dtype, const loops::Scalar& scalar) {
+  if (const auto* real = std::get_if<double>(&scalar)) return {round_to(dtype, *real), 0};
   return {0, std::get<int64_t>(scalar)};
 }
 
@@ -154,7 +154,7 @@ class Run {
     const loops::Node& node = ir_.node(access.node);
     Source result{.dtype = node.dtype};
     if (const auto* constant = node.as<loops::Constant>()) {
-      result.constant = cell_of(constant->value);
+      result.constant = cell_of(node.dtype, constant->value);
     } else {
       result.offset = flat(compiler_.get_scoped_expr(access));
       if (access.memory) result.buffer = buffer_of(*access.memory);
@@ -204,7 +204,7 @@ class Run {
   Step prepare_view(Step step, const loops::View& view, TreeRef leaf) {
     for (const loops::Lookup& lookup : view.lookups) step.lookups.push_back(prepare_lookup(lookup, leaf));
     for (const loops::Piece& piece : view.pieces) step.sources.push_back(source(compiler_.gen_access(piece, leaf)));
-    step.fill = cell_of(view.fill);
+    step.fill = cell_of(ir_.node(tree_.node(leaf)).dtype, view.fill);
     return step;
   }
 
@@ -220,13 +220,14 @@ class Run {
       if (fill.source) {
         const loops::Node& initial = ir_.node(fill.source);
         Source from{.offset = flat(fill.source_offset), .dtype = initial.dtype};
-        if (const auto* constant = initial.as<loops::Constant>()) from.constant = cell_of(constant->value);
+        if (const auto* constant = initial.as<loops::Constant>())
+          from.constant = cell_of(initial.dtype, constant->value);
         const auto memory = compiler_.allocations.find(fill.source);
         if (memory != compiler_.allocations.end()) from.buffer = buffer_of(memory->second);
         step.source = std::move(from);
       } else {
         const OpDef& op = node.as<loops::Scan>() ? *node.as<loops::Scan>()->op : *node.as<loops::Reduce>()->op;
-        step.identity = cell_of(*loops::identity_of(op, node.dtype));
+        step.identity = cell_of(node.dtype, *loops::identity_of(op, node.dtype));
       }
       fills_[ref.id].push_back(std::move(step));
     }
