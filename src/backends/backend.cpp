@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -94,15 +95,26 @@ Result<std::shared_ptr<const Backend>> find_backend(std::string_view name) {
 
 // ---- running on tensors ---------------------------------------------------------------------------------------------
 
+void check_sizes(const loops::IR& ir, const symbolic::Bindings& sizes) {
+  const std::vector<Symbol> symbols = ir.size_symbols();
+  for (const auto& [symbol, value] : sizes) {
+    if (std::ranges::find(symbols, symbol) != symbols.end()) continue;
+    std::string list;
+    for (Symbol known : symbols) list += (list.empty() ? "" : ", ") + known.name();
+    fail("kernel {} has no size {} (it has {})", ir.name(), symbol.name(), list.empty() ? "none that is open" : list);
+  }
+}
+
 namespace {
 
 void check_input(const TensorType& type, const Tensor& tensor, size_t slot) {
-  if (tensor.defined() && tensor.dtype() == type.dtype && tensor.rank() == type.rank()) return;
+  if (tensor.defined() && data_fits(type, tensor)) return;
   fail("input {} must be {}, got {}", slot, to_string(type),
        tensor.defined() ? to_string(type_of(tensor)) : std::string("nothing"));
 }
 
 symbolic::Bindings solve_sizes(const loops::IR& ir, std::span<const Tensor> inputs, const symbolic::Bindings& given) {
+  check_sizes(ir, given);
   std::vector<symbolic::Equation> equations;
   for (const auto& [symbol, value] : given) equations.push_back({symbol, value, "the caller"});
   for (size_t slot = 0; slot < inputs.size(); ++slot) {

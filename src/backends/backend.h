@@ -66,6 +66,9 @@ std::vector<std::shared_ptr<const Backend>> backends();  // sorted by name
 // An unknown name is an error that lists those there are.
 Result<std::shared_ptr<const Backend>> find_backend(std::string_view name);
 
+// Throws an Error for a size that the kernel does not leave open.
+void check_sizes(const loops::IR& ir, const symbolic::Bindings& sizes);
+
 // Runs a kernel on tensors: checks their types, solves for the sizes, copies what is not contiguous, and makes the
 // outputs. `sizes` says what the inputs' shapes leave open.
 Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std::span<const Tensor> inputs,

@@ -143,14 +143,56 @@ int64_t Tensor::offset(int64_t position) const {
   return offset;
 }
 
+namespace {
+
+// `count` elements of a fixed size, which the compiler turns into moves.
+template <size_t kSize>
+void copy_line(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * to_stride * static_cast<int64_t>(kSize), from + i * from_stride * static_cast<int64_t>(kSize),
+                kSize);
+  }
+}
+
+using CopyLine = void (*)(std::byte*, int64_t, const std::byte*, int64_t, int64_t);
+
+CopyLine copy_line_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1:
+      return copy_line<1>;
+    case 2:
+      return copy_line<2>;
+    case 4:
+      return copy_line<4>;
+    default:
+      return copy_line<8>;
+  }
+}
+
+}  // namespace
+
+// Bit for bit: a NaN keeps its payload.
+void Tensor::copy_bits_from(const Tensor& source) {
+  if (numel_ == 0) return;
+  if (is_contiguous() && source.is_contiguous()) {
+    std::memcpy(data_, source.data_, static_cast<size_t>(numel_ * size_of(dtype_)));
+    return;
+  }
+  const std::span<const int64_t> lines = std::span(shape_).first(shape_.size() - 1);
+  const CopyLine copy = copy_line_of(dtype_);
+  for_each_index(lines, [&](const Sizes& index) {
+    int64_t to = 0, from = 0;
+    for (size_t dim = 0; dim < index.size(); ++dim) {
+      to += index[dim] * strides_[dim];
+      from += index[dim] * source.strides_[dim];
+    }
+    copy(at(to), strides_.back(), source.at(from), source.strides_.back(), shape_.back());
+  });
+}
+
 void Tensor::copy_from(const Tensor& source) {
   check(shape_ == source.shape_, "copy_from needs equal shapes");
-  if (dtype_ == source.dtype_) {  // bit for bit: a NaN keeps its payload
-    const int64_t size = size_of(dtype_);
-    return for_each_index(shape_, [&](const Sizes& index) {
-      std::memcpy(at(offset(index)), source.at(source.offset(index)), static_cast<size_t>(size));
-    });
-  }
+  if (dtype_ == source.dtype_) return copy_bits_from(source);
   const bool through_integers = is_integral(source.dtype_);
   for_each_index(shape_, [&](const Sizes& index) {
     const int64_t from = source.offset(index);

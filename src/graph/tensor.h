@@ -63,6 +63,7 @@ class Tensor {
 
  private:
   std::byte* at(int64_t offset) const { return data_ + offset * size_of(dtype_); }
+  void copy_bits_from(const Tensor& source);
 
   DType dtype_ = DType::kF32;
   Sizes shape_;

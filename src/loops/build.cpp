@@ -348,7 +348,7 @@ class NodeCheck {
       check_symbols(index[i], lookups);
       const Constraint needed{index[i], ir_.var(of.vars[i]).size};
       if (std::ranges::find(where, needed) != where.end() || is_within(needed, lookups)) continue;
-      fail("%{} {} at {}, which may be outside of {}: add the constraint `{} in {}`", node_.name,
+      fail("%{} {} at {}, which may be outside of {}: add `where {} in {}`", node_.name,
            node_.as<Scatter>() ? "writes" : "reads %" + of.name, index[i], needed.bound, index[i], needed.bound);
     }
   }

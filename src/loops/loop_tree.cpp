@@ -85,7 +85,8 @@ void LoopTree::check_annotations() const {
     std::optional<std::string> reason;
     if (loop.annotation.mark == Mark::kParallel) reason = why_not_parallel(*this, ref);
     if (loop.annotation.mark == Mark::kVectorize) reason = why_not_vectorized(*this, ref);
-    if (reason) fail("the loop over {} cannot be {}: {}", ir.var(loop.var).name, to_string(loop.annotation), *reason);
+    if (reason)
+      fail("the loop over {} cannot be marked {}: {}", ir.var(loop.var).name, to_string(loop.annotation), *reason);
   });
 }
 

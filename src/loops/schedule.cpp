@@ -20,7 +20,9 @@ Result<LoopTree> edited(const LoopTree& tree, Change change) {
 }
 
 void require_loop(const LoopTree& tree, TreeRef ref) {
-  if (!tree.owns(ref) || tree.kind(ref) != LoopTree::LOOP) fail("the ref {} is not a loop of the tree", ref.id);
+  if (!tree.owns(ref)) fail("the tree has {} lines, and none is {}", tree.size(), ref.id);
+  if (tree.kind(ref) == LoopTree::LOOP) return;
+  fail("line {} is the node %{}, not a loop", ref.id, tree.ir.node(tree.node(ref)).name);
 }
 
 void require_node(const LoopTree& tree, NodeRef ref) {

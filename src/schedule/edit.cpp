@@ -83,8 +83,9 @@ class EditParser {
 
   Result<LoopTree> annotate() {
     const TreeRef loop = line();
-    if (!cursor_.accept_word("none") && cursor_.at_end()) cursor_.expected("parallel, vectorize, unroll, tile or none");
-    const Annotation annotation = parse_annotation(cursor_);
+    const bool is_none = cursor_.accept_word("none");
+    const Annotation annotation = is_none ? Annotation() : parse_annotation(cursor_);
+    if (!is_none && annotation.mark == Mark::kNone) cursor_.expected("parallel, vectorize, unroll, tile or none");
     return end(), loops::annotate(tree_, loop, annotation);
   }
 
@@ -136,7 +137,7 @@ std::string_view edit_help() {
          "fuse 4                 with the loop before it\n"
          "unfuse 2 5             cuts the loop in line 2 before line 5\n"
          "annotate 3 vectorize   parallel, vectorize, unroll, tile \"name\" or none\n"
-         "order %p m by 8, m, k  the loops of one node\n"
+         "order %p m by 8, n, m, k  the loops of one node, from the outside in\n"
          "copy %p %b 1           reads %b through a copy, made inside of the loop in line 1 (left out: of none)\n"
          "delete %b_copy         the copy\n"
          "split_node %c 2        folds the loop in line 2 in two stages\n";

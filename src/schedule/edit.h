@@ -6,7 +6,7 @@
 //     fuse 4                     with the loop before it
 //     unfuse 2 5                 cuts the loop in line 2 before line 5
 //     annotate 3 vectorize       parallel, vectorize, unroll, tile "name", none
-//     order %p m by 8, m, k      the loops of one node, as in a kernel's text
+//     order %p m by 8, n, m, k   the loops of one node, as in a kernel's text
 //     copy %p %b 1               reads %b through a copy, made inside of the loop in line 1 (left out: of none)
 //     delete %b_copy             the copy
 //     split_node %c 2            folds the loop in line 2 in two stages

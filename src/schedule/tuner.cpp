@@ -55,6 +55,7 @@ bool agree(double a, double b) {
 // ---- measuring ------------------------------------------------------------------------------------------------------
 
 Workload::Workload(const IR& kernel, const symbolic::Bindings& sizes, uint32_t seed) : sizes_(sizes) {
+  check_sizes(kernel, sizes);
   for (Symbol symbol : kernel.size_symbols()) {
     const auto found = sizes.find(symbol);
     if (found == sizes.end()) fail("kernel {}: say how large {} is", kernel.name(), symbol.name());
@@ -259,7 +260,7 @@ class Search {
     start_seconds_ = seconds;
     seen_.push_back(start_.ir);
     try_tiles();
-    while (elapsed() < options_.seconds) try_random();
+    while (!is_over()) try_random();
     return best_.front();
   }
 
@@ -267,6 +268,7 @@ class Search {
   static constexpr size_t kKept = 4;  // the best schedules, which random edits start from
 
   double elapsed() const { return seconds_since(begin_); }
+  bool is_over() const { return elapsed() > options_.seconds || (options_.stop && options_.stop()); }
 
   void try_tiles() {
     for (NodeRef node : start_.ir.order()) {
@@ -274,7 +276,7 @@ class Search {
       const Tiling tiling(start_.ir, node);
       if (!tiling.applies()) continue;
       for (const Tile& tile : kTiles) {
-        if (elapsed() > options_.seconds) return;
+        if (is_over()) return;
         Draft draft{start_, {}};
         if (tiling.apply(draft, tile, options_.parallel)) attempt(std::move(draft));
       }

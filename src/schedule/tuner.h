@@ -51,6 +51,7 @@ struct SearchOptions {
   double seconds = 10;
   uint32_t seed = 0;
   bool parallel = true;                                      // may use threads
+  std::function<bool()> stop = {};                           // asked between schedules: the best so far is enough
   std::function<void(const SearchProgress&)> progress = {};  // after each schedule
 };
 

@@ -86,8 +86,9 @@ TEST(RunKernel, ChecksItsInputs) {
   EXPECT_THAT(message_of(run_kernel(tree, {a, Tensor()})), HasSubstr("input 1 must be f32[5, N], got nothing"));
   EXPECT_THAT(message_of(run_kernel(tree, {a, Tensor::zeros(DType::kF64, {5, 2})})), HasSubstr("got f64[5, 2]"));
   EXPECT_THAT(message_of(run_kernel(tree, {a, Tensor::zeros(DType::kF32, {4, 2})})),
-              HasSubstr("dimension 0 of input 1"));
+              HasSubstr("input 1 must be f32[5, N], got f32[4, 2]"));
   EXPECT_THAT(message_of(run_kernel(tree, {a, b}, {{Symbol("N"), 3}})), HasSubstr("dimension 1 of input 1"));
+  EXPECT_EQ(message_of(run_kernel(tree, {a, b}, {{Symbol("K"), 3}})), "kernel matmul has no size K (it has N)");
 }
 
 TEST(RunKernel, CopiesWhatIsNotContiguous) {

@@ -1,4 +1,9 @@
 import re
+import signal
+import subprocess
+import time
+
+from cli_binary import TENON
 
 KERNEL = """tenon loops 1
 kernel matmul {
@@ -54,7 +59,7 @@ def test_a_wrong_edit_changes_nothing_and_points_at_it(tenon):
     assert run.out.count(TREE) == 1
     assert "there is no line 99: the tree has 6, from 0 on\n  split 99 2\n        ^" in run.out
     assert "there is no edit 'splt'; did you mean 'split'?" in run.out
-    assert "the loop over k cannot be parallel: %c folds k" in run.out
+    assert "the loop over k cannot be marked parallel: %c folds k" in run.out
     assert "'x' is not a number of seconds" in run.out
 
 
@@ -115,3 +120,32 @@ def test_an_op_that_is_no_loop_says_so(tenon):
     run = tenon("opt", "g.tg", "--emit", "loops", files={"g.tg": graph})
     assert run.code == 1
     assert "sort is a library task" in run.err
+
+
+def test_blanks_around_a_line_do_not_matter(tenon):
+    run = tune(tenon, "--backend", "interpreter", edits=["  split 2 10 ", "", "undo 3", " quit "])
+    assert run.out.count("for k in 2 r 4 by 10") == 1
+    assert "there is no edit 'undo'\n  undo 3\n  ^" in run.out
+
+
+def test_mistakes_are_told_before_the_search(tenon):
+    assert tune(tenon, "--search", "600", "-o", "no/such/folder").err == "error: there is no folder no/such\n"
+    assert tune(tenon, "--search", "0").code == 2
+    assert tune(tenon, "--size", "N=3").err == "error: kernel matmul has no size N (it has none that is open)\n"
+
+
+def test_an_interrupted_search_keeps_what_it_found(tmp_path):
+    (tmp_path / "k.loops").write_text(KERNEL)
+    command = [TENON, "tune", "k.loops", "--backend", "interpreter", "--search", "600", "-o", "found.loops"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert SPEED.search(out)
+    assert (tmp_path / "found.loops").read_text().startswith("tenon loops 1\n")
+
+
+def test_a_kernel_without_loops_gets_some(tenon):
+    bare = re.sub(r" for .*", "", KERNEL)
+    assert tune(tenon, "--backend", "interpreter", kernel=bare, edits=["quit"]).out.startswith(TREE)

@@ -78,7 +78,7 @@ TEST(LoopTree, AFoldCannotBeParallel) {
   ir.set_loops(*ir.node_named("c"), loops);
   const auto built = capture([&] { return LoopTree(ir); });
   ASSERT_FALSE(built.ok());
-  EXPECT_THAT(built.diagnostic().message, HasSubstr("the loop over k cannot be parallel: %c folds k"));
+  EXPECT_THAT(built.diagnostic().message, HasSubstr("the loop over k cannot be marked parallel: %c folds k"));
 }
 
 TEST(LoopTree, OnlyInnermostLoopsAreVectors) {

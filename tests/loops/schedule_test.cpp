@@ -56,8 +56,8 @@ TEST(Split, RefusesWhatMakesNoLoop) {
   expect_refused(split(tree, loop(tree, "c", 2), 1), "at least 2");
   expect_refused(split(tree, loop(tree, "c", 2), -3), "at least 2");
   expect_refused(split(tree, loop(tree, "c", 2), 17), "has 16 iterations");
-  expect_refused(split(tree, leaf(tree, "c"), 2), "is not a loop");
-  expect_refused(split(tree, {12345}, 2), "is not a loop");
+  expect_refused(split(tree, leaf(tree, "c"), 2), "line 4 is the node %c, not a loop");
+  expect_refused(split(tree, {12345}, 2), "the tree has 6 lines, and none is 12345");
   const LoopTree twice = split(tree, loop(tree, "c", 2), 4).value();
   expect_refused(split(twice, loop(twice, "c", 3), 4), "cannot be inside of one by 4");
 }

@@ -46,6 +46,15 @@ TEST(Tuner, DividesIntegers) {
   EXPECT_TRUE(seconds.ok()) << seconds.diagnostic().text();
 }
 
+TEST(Tuner, StopsWhenItIsToldTo) {
+  const LoopTree start(matmul(8, 6, 20));
+  Workload workload(start.ir);
+  int asked = 0;
+  const SearchOptions options{.seconds = 1e6, .stop = [&] { return ++asked > 20; }};
+  const Schedule found = search(start, *find_backend("interpreter").value(), workload, options).value();
+  EXPECT_GT(found.seconds, 0);
+}
+
 TEST(Tuner, WantsTheSizes) {
   const LoopTree tree(matmul(Symbol("N"), 6, 20));
   const auto built = capture([&] { return Workload(tree.ir); });

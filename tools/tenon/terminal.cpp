@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "loops/lower.h"
+#include "loops/schedule.h"
 #include "support/cursor.h"
 #include "support/file.h"
 
@@ -94,9 +95,19 @@ auto read_text(const std::string& path, Parse parse) {
 
 Graph read_graph(const std::string& path) { return read_text(path, parse_graph); }
 
+namespace {
+
+// A kernel that says nothing of its loops gets those to start from.
+Result<loops::IR> scheduled(Result<loops::IR> kernel, std::string_view text) {
+  if (!kernel.ok() || text.find(" for ") != std::string_view::npos) return kernel;
+  return loops::default_schedule(std::move(kernel).value());
+}
+
+}  // namespace
+
 loops::IR read_kernel(const std::string& path) {
   return read_text(path, [](std::string_view text, const std::string& name) -> Result<loops::IR> {
-    if (!Cursor(text).accept_word("graph")) return loops::parse(text, name);
+    if (!Cursor(text).accept_word("graph")) return scheduled(loops::parse(text, name), text);
     const Result<Graph> graph = parse_graph(text, name);
     return graph.ok() ? lower(*graph) : Result<loops::IR>(graph.diagnostic());
   });

@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <csignal>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -57,6 +59,24 @@ double parse_seconds(const std::string& text) {
   return seconds;
 }
 
+std::string trimmed(const std::string& line) {
+  const size_t first = line.find_first_not_of(" \t\r");
+  return first == std::string::npos ? "" : line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
+}
+
+volatile std::sig_atomic_t was_interrupted = 0;
+
+// While it lives, Ctrl-C asks the search to stop; what it has found is kept.
+class Interruptible {
+ public:
+  Interruptible() : before_(std::signal(SIGINT, [](int) { was_interrupted = 1; })) { was_interrupted = 0; }
+  ~Interruptible() { std::signal(SIGINT, before_); }
+  Interruptible(const Interruptible&) = delete;
+
+ private:
+  void (*before_)(int);
+};
+
 std::string bar(double part) {
   constexpr int kWidth = 30;
   const int filled = std::clamp(static_cast<int>(part * kWidth), 0, kWidth);
@@ -80,18 +100,21 @@ class Session {
   void edit_by_hand() {
     show();
     for (std::string line; prompt() && std::getline(std::cin, line);) {
-      if (line == "quit" || line == "exit") break;
+      if (trimmed(line) == "quit" || trimmed(line) == "exit") break;
       try {
-        obey(line);
+        obey(trimmed(line));
       } catch (const Error& error) {
-        print(render(error.diagnostic(), line));
+        const Diagnostic& wrong = error.diagnostic();
+        print(render({wrong.message, {"", 0, wrong.where.column}}, trimmed(line)));
       }
     }
   }
 
   void search(double seconds) {
     const bool live = ::isatty(STDERR_FILENO) == 1;
+    const Interruptible interruptible;
     SearchOptions search_options{.seconds = seconds, .seed = options_.seed, .parallel = !options_.one_thread};
+    search_options.stop = [] { return was_interrupted != 0; };
     if (live) search_options.progress = [&](const SearchProgress& progress) { show_progress(progress, seconds); };
     Schedule found = tenon::search(tree(), *backend_, workload_, search_options).value();
     if (live) print_error("\n");
@@ -112,9 +135,9 @@ class Session {
     const std::string rest = line.size() > word.size() ? line.substr(word.size() + 1) : "";
     if (word.empty()) return;
     if (word == "help") return print(std::string(loops::edit_help()) + std::string(kCommands));
-    if (word == "undo") return move(-1);
-    if (word == "redo") return move(1);
-    if (word == "show") return show();
+    if (word == "undo" && rest.empty()) return move(-1);
+    if (word == "redo" && rest.empty()) return move(1);
+    if (word == "show" && rest.empty()) return show();
     if (word == "code") return print(backend_->compile(tree()).value()->dump());
     if (word == "save") return save(rest.empty() ? options_.output : rest);
     if (word == "search") return search(parse_seconds(rest));
@@ -180,6 +203,8 @@ class Session {
 };
 
 void run(const Options& options) {
+  const std::filesystem::path folder = std::filesystem::path(options.output).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) fail("there is no folder {}", folder.string());
   Session session(read_kernel(options.path), options);
   options.search > 0 ? session.search(options.search) : session.edit_by_hand();
   if (!options.output.empty()) session.save(options.output);
@@ -196,7 +221,7 @@ Command tune_command(CLI::App& tenon) {
   app->get_option("--size")->allow_extra_args(false);
   app->add_option("--search", options->search, "Search for so many seconds instead of reading edits")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(0.001, 1e6).description(""));
   app->add_option("--seed", options->seed, "Of the data and the search")->type_name("N");
   app->add_flag("--one-thread", options->one_thread, "Search without parallel loops");
   app->add_option("-o,--output", options->output, "Write the kernel with its loops when done")->type_name("FILE");
