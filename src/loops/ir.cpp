@@ -1,8 +1,8 @@
 #include "loops/ir.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <set>
 
@@ -14,7 +14,7 @@ namespace {
 bool same_scalar(const Scalar& a, const Scalar& b) {
   if (a.index() != b.index()) return false;
   if (const auto* integer = std::get_if<int64_t>(&a)) return *integer == std::get<int64_t>(b);
-  return std::memcmp(&std::get<double>(a), &std::get<double>(b), sizeof(double)) == 0;
+  return std::bit_cast<uint64_t>(std::get<double>(a)) == std::bit_cast<uint64_t>(std::get<double>(b));
 }
 
 Scalar smallest(DType dtype) {

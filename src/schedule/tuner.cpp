@@ -12,7 +12,6 @@ namespace tenon {
 namespace {
 
 using loops::IR;
-using loops::LoopSpec;
 using loops::LoopTree;
 using loops::NodeRef;
 using loops::TreeRef;

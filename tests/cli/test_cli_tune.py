@@ -34,7 +34,8 @@ def test_backends_are_listed(tenon):
 
 def test_it_shows_the_tree_and_its_speed(tenon):
     run = tune(tenon, edits=["quit"])
-    assert run.code == 0 and run.err == ""
+    assert run.code == 0
+    assert run.err == ""
     assert run.out.startswith(TREE)
     assert SPEED.search(run.out).group(1) == "cpp"
 
@@ -72,7 +73,8 @@ def test_code_is_what_the_backend_made(tenon):
 
 def test_a_search_finds_edits_that_make_it_faster(tenon, tmp_path):
     run = tune(tenon, "--search", "4", "--one-thread", "-o", "fast.loops")
-    assert run.code == 0 and run.err == ""  # the bar is for terminals
+    assert run.code == 0
+    assert run.err == ""
     speedup = float(re.search(r"([\d.]+)x of the first", run.out).group(1))
     assert speedup > 2
     edits = run.out[: run.out.index("  0  ")].splitlines()
@@ -94,7 +96,8 @@ def test_mistakes(tenon):
     assert "there is no backend 'cup'; did you mean 'cpp'?" in tune(tenon, "--backend", "cup").err
     run = tune(tenon, kernel=KERNEL.replace("mul(%a, %b)", "mul(%a, %z)"))
     assert run.code == 1
-    assert "k.loops:8:" in run.err and "%z is not defined" in run.err
+    assert "k.loops:8:" in run.err
+    assert "%z is not defined" in run.err
 
 
 def test_a_graph_is_lowered(tenon):
