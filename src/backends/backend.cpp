@@ -45,6 +45,12 @@ int available_hardware() {
   return hardware;
 }
 
+void check_arguments(const loops::IR& ir, std::span<void* const> memory, std::span<const int64_t> sizes) {
+  const size_t arrays = ir.reads().size() + ir.writes().size(), symbols = ir.size_symbols().size();
+  check(memory.size() == arrays && sizes.size() == symbols, "kernel {} takes {} arrays and {} sizes, got {} and {}",
+        ir.name(), arrays, symbols, memory.size(), sizes.size());
+}
+
 Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) const {
   return capture([&] {
     const int missing = hardware_requirement() & ~available_hardware();

@@ -36,6 +36,9 @@ class Compiled {
   virtual std::string dump() const { return ""; }  // its code, for people
 };
 
+// For those who implement `run`: checks that there are as many arrays and sizes as the kernel takes.
+void check_arguments(const loops::IR& ir, std::span<void* const> memory, std::span<const int64_t> sizes);
+
 class Backend {
  public:
   explicit Backend(std::string name) : name_(std::move(name)) {}

@@ -25,6 +25,7 @@
 //     cast.
 //   - `for` lists a node's loops from the outside in. `k by 10, k` is a split: an outer loop whose iterations cover 10
 //     elements each, and a last one for the tail. A loop over a variable that the node does not have repeats it.
+//     Where that may be no times, the nodes that read it must have such a loop as well.
 //   - Reads, constants and indices are not loops: they are values wherever they are used.
 //   - Nodes run in `order()`, and share loops as LoopTree says. Loops change the order of a kernel's work, never its
 //     result (but for the rounding of a floating reduction, which may be folded in any order).

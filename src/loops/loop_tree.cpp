@@ -10,6 +10,25 @@ bool scans_along(const Node& node, VarRef var) {
   return scan && scan->along == var;
 }
 
+bool starts_from(const Node& scatter, NodeRef input) { return scatter.as<Scatter>() && scatter.inputs[0] == input; }
+
+bool has_loop_over(const Node& node, VarRef var) {
+  return std::ranges::find(node.loops, var, &LoopSpec::var) != node.loops.end();
+}
+
+// A node that is not made, as its loop has no iterations, must not be needed: who reads it has that loop as well.
+void check_unneeded(const IR& ir, NodeRef ref, VarRef var) {
+  const Node& node = ir.node(ref);
+  const std::string& name = ir.var(var).name;
+  if (node.as<Write>()) fail("%{} cannot be repeated over {}, which may be no times", node.name, name);
+  for (NodeRef reader : ir.consumers(ref)) {
+    const bool reads_before = starts_from(ir.node(reader), ref) && ir.folds(reader, var);
+    if (has_loop_over(ir.node(reader), var) && !reads_before) continue;
+    fail("%{} cannot be repeated over {}, which may be no times: %{} reads it also then", node.name, name,
+         ir.node(reader).name);
+  }
+}
+
 TreeRef innermost(const std::vector<TreeRef>& open) { return open.empty() ? TreeRef() : open.back(); }
 
 // A vector's lanes go through all nodes of a loop together.
@@ -32,6 +51,7 @@ std::optional<std::string> why_not_vectorized(const LoopTree& tree, TreeRef loop
 LoopTree::LoopTree(IR kernel) : ir(std::move(kernel)), leaves_(ir.nodes().size()) {
   std::vector<TreeRef> open;
   for (NodeRef node : ir.order()) place(node, open);
+  check_repeats();
   check_annotations();
 }
 
@@ -76,6 +96,17 @@ bool LoopTree::may_share(TreeRef loop, NodeRef node) const {
     const TreeRef leaf = find(input);
     return !leaf || !contains(loop, leaf) || may_share_loop(ir, node, input, this->loop(loop).var);
   });
+}
+
+void LoopTree::check_repeats() const {
+  const symbolic::Ranges ranges = ir.ranges();
+  for (NodeRef ref : ir.order()) {
+    const std::vector<VarRef> own = ir.iteration_vars(ref);
+    for (const LoopSpec& loop : ir.node(ref).loops) {
+      const bool repeats = std::ranges::find(own, loop.var) == own.end();
+      if (repeats && bounds(ir.var(loop.var).size, ranges).low < 1) check_unneeded(ir, ref, loop.var);
+    }
+  }
 }
 
 void LoopTree::check_annotations() const {
@@ -158,8 +189,7 @@ std::string LoopTree::dump(const std::function<std::string(TreeRef)>& note) cons
 bool may_share_loop(const IR& ir, NodeRef reader, NodeRef input, VarRef var) {
   if (ir.folds(input, var)) return false;
   if (ir.node(input).has(var)) return ir.reads_in_step(reader, input, var);
-  const bool starts_from_it = ir.node(reader).as<Scatter>() && ir.node(reader).inputs[0] == input;
-  return !(starts_from_it && ir.folds(reader, var));
+  return !(starts_from(ir.node(reader), input) && ir.folds(reader, var));
 }
 
 std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop) {

@@ -39,7 +39,9 @@ class LoopTree {
     Annotation annotation;
   };
 
-  explicit LoopTree(IR ir);  // throws an Error where an annotation is not possible (a parallel reduction)
+  // Throws an Error where an annotation is not possible (a parallel reduction), and where a node is needed that a loop
+  // without iterations would leave out.
+  explicit LoopTree(IR ir);
 
   IR ir;  // to be read: another IR is another tree
   const std::vector<TreeRef>& roots() const { return roots_; }
@@ -76,6 +78,7 @@ class LoopTree {
   TreeRef add(Element element);
   void place(NodeRef node, std::vector<TreeRef>& open);
   bool may_share(TreeRef loop, NodeRef node) const;
+  void check_repeats() const;
   void check_annotations() const;
 
   std::vector<Element> elements_;

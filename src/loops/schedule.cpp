@@ -514,7 +514,7 @@ Readers readers_of(const IR& ir) {
 
 // A view that one node reads in step is computed anew in each of that node's loops, rather than kept.
 bool joins_loops_of(const IR& ir, NodeRef view, std::span<const NodeRef> readers) {
-  if (!ir.node(view).as<View>() || readers.size() != 1) return false;
+  if (!ir.node(view).as<View>() || readers.size() != 1 || ir.node(readers[0]).as<Scatter>()) return false;
   return std::ranges::all_of(ir.node(view).vars, [&](VarRef var) { return ir.reads_in_step(readers[0], view, var); });
 }
 

@@ -21,6 +21,12 @@ std::string environment(const char* name) {
   return value ? value : "";
 }
 
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
 // Of a command, which may have arguments.
 bool can_run(const std::string& command) {
   const std::string program = command.substr(0, command.find(' '));
@@ -38,6 +44,7 @@ bool can_run(const std::string& command) {
 
 std::string find_compiler() {
   const std::string chosen = environment("TENON_CXX");
+  if (chosen.find('/') != chosen.npos && access(chosen.c_str(), X_OK) == 0) return quoted(chosen);  // may have spaces
   if (!chosen.empty() && !can_run(chosen)) fail("cannot run the compiler {} that TENON_CXX names", chosen);
   for (const std::string& name : {chosen, environment("CXX"), std::string("c++"), std::string("g++"),
                                   std::string("clang++"), std::string("clang++-19")}) {
@@ -67,12 +74,6 @@ class TemporaryFolder {
  private:
   fs::path path_;
 };
-
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
 
 void run_compiler(const std::string& command) {
   FILE* output = popen((command + " 2>&1").c_str(), "r");

@@ -97,6 +97,15 @@ TEST(RunKernel, CopiesWhatIsNotContiguous) {
   EXPECT_EQ(elements(run_kernel(LoopTree(negate(3)), {column})->at(0)), (std::vector<double>{0, -4, -8}));
 }
 
+TEST(RunKernel, WantsEveryArray) {
+  const LoopTree tree(negate(3));
+  float numbers[3] = {};
+  void* const memory[] = {numbers};
+  for (const std::string_view backend : {"interpreter", "cpp"}) {
+    EXPECT_ANY_THROW(find_backend(backend).value()->compile(tree).value()->run(memory)) << backend;
+  }
+}
+
 TEST(RunKernel, WantsSizesThatNoInputSays) {
   loops::IR ir("count");
   const loops::VarRef i = ir.add_var("i", Symbol("N"));

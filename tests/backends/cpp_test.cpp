@@ -401,6 +401,18 @@ TEST(Cpp, LeavesNoFilesBehind) {
   std::filesystem::remove(folder);
 }
 
+TEST(Cpp, ACompilerMayHaveSpacesInItsPathAndArguments) {
+  const LoopTree tree(loops::testing::negate(10));
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / fmt::format("tenon cxx {}", getpid());
+  std::filesystem::create_directory(folder);
+  std::filesystem::create_symlink("/usr/bin/g++", folder / "g++");
+  for (const std::string& command : {(folder / "g++").string(), std::string("g++ -DNAME=1")}) {
+    const Environment compiler("TENON_CXX", command);
+    EXPECT_EQ(error_of([&] { compile_all({tree}); }), "no error");
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Cpp, AMissingFolderForTemporaryFilesIsAnError) {
   const Environment temporary("TMPDIR", "/nowhere");
   EXPECT_EQ(error_of([] { compile_all({LoopTree(loops::testing::negate(10))}); }),

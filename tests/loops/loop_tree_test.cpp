@@ -81,6 +81,32 @@ TEST(LoopTree, AFoldCannotBeParallel) {
   EXPECT_THAT(built.diagnostic().message, HasSubstr("the loop over k cannot be marked parallel: %c folds k"));
 }
 
+// %y is repeated over j: without iterations of it, nobody would make %y.
+TEST(LoopTree, WhatIsNeededIsNotRepeatedNoTimes) {
+  const auto built = [](std::string_view symbol, std::string_view loops_of_out) {
+    return capture([&] {
+      return LoopTree(parse(fmt::format(R"(tenon loops 1
+kernel repeated {{
+  symbol N in {}
+  var i = 4
+  var j = N
+  %x: f32[i] = read 0
+  %z: f32[i, j] = read 1
+  %y: f32[i] = neg(%x) for j, i
+  %s: f32[i, j] = add(%y, %z) for j, i
+  %out0: f32[i, j] = write 0 (%s) for j, i
+  %out1: f32[i] = write 1 (%y) for {}
+}})",
+                                        symbol, loops_of_out))
+                          .value());
+    });
+  };
+  EXPECT_EQ(built("[0, 9]", "i").diagnostic().message,
+            "%y cannot be repeated over j, which may be no times: %out1 reads it also then");
+  EXPECT_EQ(built("[0, 9]", "j, i").diagnostic().message, "%out1 cannot be repeated over j, which may be no times");
+  EXPECT_TRUE(built("[1, 9]", "i").ok());
+}
+
 TEST(LoopTree, OnlyInnermostLoopsAreVectors) {
   IR ir = matmul(4, 5, 6);
   for (NodeRef ref : ir.order()) {

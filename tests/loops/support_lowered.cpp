@@ -14,9 +14,9 @@ bool needs_library(const Graph& graph) {
                              [](const Node& node) { return std::holds_alternative<LibraryTask>(node.op->loops); });
 }
 
-Graph with_data(Graph graph, Random& random, std::vector<Tensor>& inputs) {
+Graph with_data(Graph graph, Random& random, std::vector<Tensor>& inputs, int64_t n) {
   const auto tensor_of = [&](TensorType type) {
-    for (Expr& size : type.shape) size = substitute(size, {{Symbol("N"), 3}});
+    for (Expr& size : type.shape) size = substitute(size, {{Symbol("N"), n}});
     return random_tensor(type, {}, {-3, 3}, random);
   };
   for (const Leaf& leaf : graph.leaves()) {
@@ -39,7 +39,8 @@ std::vector<Tensor> kernel_arguments(const Graph& graph, const std::vector<Tenso
 std::optional<LoweredGraph> random_lowered(uint64_t seed) {
   Random random(seed);
   std::vector<Tensor> inputs;
-  Graph graph = with_data(random_graph(random, 1 + static_cast<int>(seed % 12)), random, inputs);
+  constexpr int64_t kSizes[] = {3, 0, 1, 8};
+  Graph graph = with_data(random_graph(random, 1 + static_cast<int>(seed % 12)), random, inputs, kSizes[seed / 12 % 4]);
   graph.clear_updates();
   if (needs_library(graph)) return {};
   const auto expected = evaluate(graph, inputs);

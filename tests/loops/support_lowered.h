@@ -16,8 +16,8 @@ struct LoweredGraph {
 
 bool needs_library(const Graph& graph);  // an op of it is no loops
 
-// Gives leaves that have no data some, and `inputs` a tensor each. The symbol N stands for 3.
-Graph with_data(Graph graph, Random& random, std::vector<Tensor>& inputs);
+// Gives leaves that have no data some, and `inputs` a tensor each. The symbol N stands for `n`.
+Graph with_data(Graph graph, Random& random, std::vector<Tensor>& inputs, int64_t n = 3);
 
 // The kernel's arguments for a graph's inputs.
 std::vector<Tensor> kernel_arguments(const Graph& graph, const std::vector<Tensor>& inputs);

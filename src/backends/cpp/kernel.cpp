@@ -17,9 +17,7 @@ class CppKernel : public Compiled {
       : library_(std::move(library)), run_(run), text_(std::move(text)), ir_(std::move(ir)) {}
 
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool) const override {
-    const size_t arrays = ir_.reads().size() + ir_.writes().size(), symbols = ir_.size_symbols().size();
-    check(memory.size() == arrays && sizes.size() == symbols, "kernel {} takes {} arrays and {} sizes, got {} and {}",
-          ir_.name(), arrays, symbols, memory.size(), sizes.size());
+    check_arguments(ir_, memory, sizes);
     int64_t error[4] = {};
     if (run_(memory.data(), sizes.data(), error, parallel_for) != 0) report(error);
   }

@@ -384,6 +384,7 @@ class Interpreted : public Compiled {
   explicit Interpreted(const LoopTree& tree) : tree_(tree), compiler_(tree_) {}
 
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool) const override {
+    check_arguments(tree_.ir, memory, sizes);
     Run(compiler_, memory, sizes).run();
   }
   std::string dump() const override { return tree_.dump(); }
