@@ -157,4 +157,16 @@ std::string literal(Type type, const std::variant<double, int64_t>& value) {
                                    : fmt::format("f64({:#})", real);
 }
 
+std::map<std::string, std::string> vector_types() {
+  std::map<std::string, std::string> types;
+  for (const char* type : {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u64", "u32", "u16", "u8", "b8"}) {
+    for (int lanes = 2; lanes <= 64; lanes *= 2) {
+      const std::string name = fmt::format("{}x{}", type, lanes);
+      types[name] =
+          fmt::format("typedef {0} {1} __attribute__((vector_size({2} * sizeof({0}))));\n", type, name, lanes);
+    }
+  }
+  return types;
+}
+
 }  // namespace tenon::cpp

@@ -8,6 +8,7 @@
 //     to_bools<V>(mask)  1 for each lane of the mask that is not 0
 #pragma once
 
+#include <map>
 #include <variant>
 
 #include "graph/op.h"
@@ -20,6 +21,7 @@ struct Type {
   int64_t lanes = 1;
 };
 std::string to_string(const Type& type);
+std::map<std::string, std::string> vector_types();  // by name: what defines it
 
 // A number of a floating or an integral dtype.
 std::string literal(Type type, const std::variant<double, int64_t>& value);

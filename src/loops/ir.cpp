@@ -123,6 +123,11 @@ std::vector<NodeRef> IR::node_refs() const {
 
 std::vector<VarRef> IR::folded_vars(NodeRef ref) const { return folded_vars(node(ref)); }
 
+bool IR::folds(NodeRef ref, VarRef var) const {
+  const std::vector<VarRef> folded = folded_vars(ref);
+  return std::ranges::find(folded, var) != folded.end();
+}
+
 std::vector<VarRef> IR::folded_vars(const Node& node) const {
   std::vector<VarRef> folded;
   if (node.as<Reduce>()) {

@@ -240,6 +240,7 @@ class IR {
   std::vector<VarRef> iteration_vars(NodeRef ref) const;
   // Those that it folds: in the body of a loop over one of them, the node's value is not complete.
   std::vector<VarRef> folded_vars(NodeRef ref) const;
+  bool folds(NodeRef ref, VarRef var) const;  // whether it is one of those
   // Whether `node` reads `input` at its own index of that variable, and at no other (false for scatter's initial value
   // under a variable that it does not keep).
   bool reads_in_step(NodeRef node, NodeRef input, VarRef var) const;

@@ -5,11 +5,6 @@
 namespace tenon::loops {
 namespace {
 
-bool folds(const IR& ir, NodeRef node, VarRef var) {
-  const std::vector<VarRef> folded = ir.folded_vars(node);
-  return std::ranges::find(folded, var) != folded.end();
-}
-
 bool scans_along(const Node& node, VarRef var) {
   const auto* scan = node.as<Scan>();
   return scan && scan->along == var;
@@ -25,7 +20,7 @@ std::optional<std::string> why_not_vectorized(const LoopTree& tree, TreeRef loop
     const Node& node = tree.ir.node(tree.node(child));
     if (scans_along(node, var))
       return fmt::format("%{} goes along {}, one element after the other", node.name, tree.ir.var(var).name);
-    if (node.as<Scatter>() && folds(tree.ir, tree.node(child), var)) {
+    if (node.as<Scatter>() && tree.ir.folds(tree.node(child), var)) {
       return fmt::format("%{} may write one element from several lanes", node.name);
     }
   }
@@ -160,10 +155,10 @@ std::string LoopTree::dump(const std::function<std::string(TreeRef)>& note) cons
 }
 
 bool may_share_loop(const IR& ir, NodeRef reader, NodeRef input, VarRef var) {
-  if (folds(ir, input, var)) return false;
+  if (ir.folds(input, var)) return false;
   if (ir.node(input).has(var)) return ir.reads_in_step(reader, input, var);
   const bool starts_from_it = ir.node(reader).as<Scatter>() && ir.node(reader).inputs[0] == input;
-  return !(starts_from_it && folds(ir, reader, var));
+  return !(starts_from_it && ir.folds(reader, var));
 }
 
 std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop) {
@@ -171,7 +166,7 @@ std::optional<std::string> why_not_parallel(const LoopTree& tree, TreeRef loop) 
   const std::string& name = tree.ir.var(var).name;
   for (NodeRef ref : tree.nodes_below(loop)) {
     const Node& node = tree.ir.node(ref);
-    if (folds(tree.ir, ref, var)) return fmt::format("%{} folds {}", node.name, name);
+    if (tree.ir.folds(ref, var)) return fmt::format("%{} folds {}", node.name, name);
     if (scans_along(node, var)) return fmt::format("%{} goes along {}", node.name, name);
     if (node.has(var)) continue;
     const auto is_inside = [&](NodeRef reader) { return tree.contains(loop, tree.find(reader)); };

@@ -21,13 +21,17 @@ constexpr int64_t kMostCopies = 64;           // of an unrolled body
 constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
 constexpr int64_t kMostStackBytes = 1 << 20;  // of all of them
 constexpr int64_t kVectorBytes = 64;
+constexpr int64_t kLongestFold = 64;  // of one lane, in the dtype of the fold
 
 bool is_one_element(const Allocation& memory) { return memory.scratch && memory.size().is_constant(1); }
 
 class Emitter {
  public:
   explicit Emitter(const LoopTree& tree) : tree_(tree), ir_(tree.ir), compiler_(tree) {
-    for (const auto& [ref, memory] : compiler_.allocations) arrays_[memory.mem_idx] = ir_.node(ref).name;
+    for (auto& [ref, memory] : compiler_.allocations) {
+      arrays_[memory.mem_idx] = ir_.node(ref).name;
+      if (is_long_sum(ref) && is_one_element(memory)) memory.dtype = DType::kF64;
+    }
     for (const auto& [ref, memory] : compiler_.carries) arrays_[memory.mem_idx] = ir_.node(ref).name + "_so_far";
   }
 
@@ -93,6 +97,12 @@ class Emitter {
 
   // ---- memory ----
 
+  // One number that takes up many is kept wide, and rounded where it is read.
+  bool is_long_sum(NodeRef ref) const {
+    const auto* reduce = ir_.node(ref).as<Reduce>();
+    return reduce && reduce->op->name.get() == "add" && ir_.node(ref).dtype == DType::kF32;
+  }
+
   // Whether the node's statement declares its variable as well.
   bool declares_itself(NodeRef ref) const {
     const Node& node = ir_.node(ref);
@@ -110,19 +120,14 @@ class Emitter {
     }
   }
 
-  bool fits_stack(const Allocation& memory) const {
-    const Expr size = memory.size();
-    return size.is_constant() && size.constant() <= kMostArrayBytes / size_of(memory.dtype) &&
-           stack_bytes_ < kMostStackBytes;
-  }
-
   void declare(NodeRef ref, const Allocation& memory) {
     const std::string name = name_of(memory), type = to_string(type_of(memory.dtype));
     if (is_one_element(memory)) return line("{} {};", type, name);
-    if (fits_stack(memory)) {
-      const int64_t count = std::max<int64_t>(memory.size().constant(), 1);
-      stack_bytes_ += count * size_of(memory.dtype);
-      return line("alignas(64) {} {}[{}];", type, name, count);
+    const Expr size = memory.size();
+    if (size.is_constant() && size.constant() <= kMostArrayBytes / size_of(memory.dtype) &&
+        stack_bytes_ < kMostStackBytes) {
+      stack_bytes_ += size.constant() * size_of(memory.dtype);
+      return line("alignas(64) {} {}[{}];", type, name, std::max<int64_t>(size.constant(), 1));
     }
     std::vector<std::string> extents;
     for (const Compiler::Dim& dim : memory.dims) extents.push_back(print(dim.extent));
@@ -148,7 +153,9 @@ class Emitter {
     const Node& node = ir_.node(ref);
     if (const auto* constant = node.as<Constant>()) return cpp::literal({node.dtype}, constant->value);
     if (node.as<Index>()) return fmt::format("i64({})", print(position));
-    const std::string text = element(compiler_.allocations.at(ref), position);
+    const Allocation& memory = compiler_.allocations.at(ref);
+    const std::string text = element(memory, position);
+    if (memory.dtype != node.dtype) return cpp::cast(memory.dtype, {node.dtype}, text);
     return node.as<Read>() && node.dtype == DType::kBool ? fmt::format("({} != 0)", text) : text;
   }
 
@@ -272,13 +279,16 @@ class Emitter {
 
   void emit(const Reduce& reduce, TreeRef ref, const Node& node) {
     const Access self = own_access(ref);
-    const bool by_lane = lanes_ > 1 && folds(self.node, vector_);
-    const std::string sum = by_lane ? name_of(*self.memory, "_lanes") : value(self);
+    const bool by_lane = lanes_ > 1 && ir_.folds(self.node, tree_.loop(vector_).var);
+    const Type type = type_of(by_lane ? node.dtype : self.memory->dtype);
+    const std::string sum = by_lane                    ? name_of(*self.memory, "_lanes")
+                            : type.dtype != node.dtype ? name_of(*self.memory)
+                                                       : value(self);
     const bool fused = is_fused(node.inputs[0]);
     std::vector<std::string> x = inputs_of(fused ? tree_.find(node.inputs[0]) : ref);
-    const Type type = type_of(node.dtype);
+    for (std::string& operand : x) operand = cpp::cast(node.dtype, type, operand);
     const std::string next = fused ? fmt::format("mul_add<{}>({}, {}, {})", to_string(type), x[0], x[1], sum)
-                                   : cpp::apply(*reduce.op, node.dtype, type, {sum, x[0]});
+                                   : cpp::apply(*reduce.op, type.dtype, type, {sum, x[0]});
     by_lane ? line("{} = {};", sum, next) : store(self, next);
   }
 
@@ -327,9 +337,11 @@ class Emitter {
 
   void fold_lanes(NodeRef ref, Type type) {
     const Access self = own_access(tree_.find(ref));
-    const std::string sum = value(self), lane = name_of(*self.memory, "_lanes") + "[lane]";
-    const std::string next = cpp::apply(fold_op(ref), type.dtype, {type.dtype}, {sum, lane});
-    line("for (i64 lane = 0; lane < {}; ++lane) {} = {};", type.lanes, sum, next);
+    const Type wide{self.memory->dtype};
+    const std::string sum = element(*self.memory, position_of(self));
+    const std::string lane = cpp::cast(type.dtype, wide, name_of(*self.memory, "_lanes") + "[lane]");
+    line("for (i64 lane = 0; lane < {}; ++lane) {} = {};", type.lanes, sum,
+         cpp::apply(fold_op(ref), wide.dtype, wide, {sum, lane}));
   }
 
   // ---- loops ----
@@ -397,11 +409,6 @@ class Emitter {
 
   // ---- vectors ----
 
-  bool folds(NodeRef node, TreeRef loop) const {
-    const std::vector<VarRef> folded = ir_.folded_vars(node);
-    return std::ranges::find(folded, tree_.loop(loop).var) != folded.end();
-  }
-
   // What can fail, and what depends on the iteration before, goes one by one.
   bool has_vector_form(TreeRef leaf, TreeRef loop) const {
     const Node& node = ir_.node(tree_.node(leaf));
@@ -428,21 +435,27 @@ class Emitter {
     return std::min(kVectorBytes / widest, int64_t{1} << (std::bit_width(static_cast<uint64_t>(count.constant())) - 1));
   }
 
-  // Whole vectors, then what remains one by one. Each lane folds for itself, and in the end they are folded.
+  // Whole vectors, then what remains one by one. Each lane folds for itself, not for too long, then they are folded.
   void vectors(TreeRef ref, const Expr& begin, const Expr& end) {
     const int64_t lanes = lanes_of(ref, end - begin);
     if (lanes == 1) return serial(ref, print(begin), print(end));
     const Expr past = scope_->box.simplify(begin + max(floordiv(end - begin, lanes), 0) * lanes);
     std::vector<NodeRef> folded = tree_.nodes_below(ref);
-    std::erase_if(folded, [&](NodeRef node) { return !folds(node, ref); });
-    if (!folded.empty()) line("{{");
+    std::erase_if(folded, [&](NodeRef node) { return !ir_.folds(node, tree_.loop(ref).var); });
+    std::string from = print(begin), to = print(past);
+    if (!folded.empty()) {
+      const std::string& block = names_.get(fmt::format("block {}", ref.id), "block");
+      line("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", block, from, to, kLongestFold * lanes);
+      to = fmt::format("least({}, {} + {})", to, block, kLongestFold * lanes);
+      from = block;
+    }
     for (NodeRef node : folded) {
       const Type type{ir_.node(node).dtype, lanes};
       line("{} {} = {};", to_string(type), name_of(compiler_.allocations.at(node), "_lanes"), identity(node, type));
     }
     vector_ = ref;
     lanes_ = lanes;
-    (past - begin).is_constant(lanes) ? unrolled(ref, begin, 1) : serial(ref, print(begin), print(past));
+    folded.empty() && (past - begin).is_constant(lanes) ? unrolled(ref, begin, 1) : serial(ref, from, to);
     vector_ = {};
     lanes_ = 1;
     for (NodeRef node : folded) fold_lanes(node, {ir_.node(node).dtype, lanes});
@@ -452,7 +465,7 @@ class Emitter {
 
   const LoopTree& tree_;
   const IR& ir_;
-  const Compiler compiler_;
+  Compiler compiler_;
   std::map<int64_t, std::string> arrays_;  // what to name them, by mem_idx
   CppNames names_{cpp_words()};
   const Compiler::Scope* scope_ = nullptr;

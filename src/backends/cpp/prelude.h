@@ -37,18 +37,3 @@ i64 in_parallel(tenon_parallel_for parallel, i64 begin, i64 end, Body body) {
   if (!parallel) return body(begin, end);
   return parallel(begin, end, [](void* context, i64 b, i64 e) { return (*static_cast<Body*>(context))(b, e); }, &body);
 }
-
-template <class T>
-struct Scratch {
-  T* data = nullptr;  // stays null where memory runs out
-  explicit Scratch(std::initializer_list<i64> extents) {
-    i64 bytes = sizeof(T);
-    for (i64 extent : extents) {
-      if (__builtin_mul_overflow(bytes, extent, &bytes)) return;
-    }
-    if (bytes < INT64_MAX - 64)
-      data = static_cast<T*>(std::aligned_alloc(64, (static_cast<u64>(bytes) + 64) / 64 * 64));
-  }
-  Scratch(const Scratch&) = delete;
-  ~Scratch() { std::free(data); }
-};
