@@ -197,7 +197,7 @@ def test_mistakes_are_errors_with_the_line(s):
     with pytest.raises(tenon.Error, match=r"a dimension is a tenon\.loops\.Symbol, got an int"):
         x.sum(1)
     for values in ([1.0, 2.0], (1, 2), [[1.0], [2.0]]):
-        with pytest.raises(tenon.Error, match="the data is a (list|tuple): give a NumPy array or a torch tensor"):
+        with pytest.raises(tenon.Error, match=r"the data is a (list|tuple): give a NumPy array or a torch tensor"):
             tl.Tensor(values, s.m)
     with pytest.raises(tenon.Error, match=r"an index must be an integer of 64 bits or a tenon\.Expr, got a float"):
         x[0.5]
