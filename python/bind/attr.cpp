@@ -60,7 +60,7 @@ class Reader {
 
  private:
   [[noreturn]] void refuse(std::string_view wanted, nb::handle got) const {
-    fail("attribute '{}' of {} must be {}, got a {}", def_.name, op_.name.get(), wanted, class_of(got));
+    fail("attribute '{}' of {} must be {}, got {}", def_.name, op_.name.get(), wanted, class_of(got));
   }
 
   int64_t integer(nb::handle item) const {
@@ -160,7 +160,7 @@ TensorType type_from(nb::handle object) {
     return *type;
   }
   if (!nb::isinstance<nb::tuple>(object) || nb::len(object) != 2 || !is_list(object[1])) {
-    fail("a type is a text like \"f32[N, 784]\" or a pair of a dtype and a list of sizes, got a {}", class_of(object));
+    fail("a type is a text like \"f32[N, 784]\" or a pair of a dtype and a list of sizes, got {}", class_of(object));
   }
   TensorType type{dtype_from(object[0]), {}};
   for (nb::handle size : nb::object(object[1])) type.shape.push_back(expr_from(size));

@@ -45,9 +45,10 @@ class PythonCompiled : public Compiled {
     nb::list arrays;
     for (size_t i = 0; i < slots.size(); ++i) {
       const TensorType type = ir_.type(slots[i]);
+      const Access access = i < ir_.reads().size() ? Access::kReadOnly : Access::kReadWrite;
       Sizes shape = evaluate(type.shape, bindings);
       Sizes strides = contiguous_strides(shape);
-      Tensor array = Tensor::borrow(type.dtype, std::move(shape), std::move(strides), memory[i], nullptr);
+      Tensor array = Tensor::borrow(type.dtype, std::move(shape), std::move(strides), memory[i], nullptr, access);
       arrays.append(to_python(std::move(array), ArrayKind::kNumpy));
     }
     kernel_.get().attr("run")(arrays);
@@ -73,7 +74,7 @@ class PythonBackend : public Backend {
     const nb::gil_scoped_acquire gil;
     nb::object kernel = backend_.get().attr("compile")(nb::cast(LoopTree(tree)));
     if (!nb::hasattr(kernel, "run")) {
-      fail("compile() of backend {} must give an object with run(memory), got a {}", name(), class_of(kernel));
+      fail("compile() of backend {} must give an object with run(memory), got {}", name(), class_of(kernel));
     }
     return std::make_unique<PythonCompiled>(std::move(kernel), tree.ir);
   }
@@ -92,6 +93,9 @@ class PythonBackend : public Backend {
 };
 
 void register_python_backend(nb::object backend) {
+  if (PyType_Check(backend.ptr())) {
+    fail("register an instance of {}, not the class", text_of(backend.attr("__qualname__")));
+  }
   std::string name;
   int hardware = 0;
   if (!nb::hasattr(backend, "name") || !nb::try_cast(backend.attr("name"), name) || name.empty()) {
@@ -130,10 +134,16 @@ std::vector<Tensor> tensors_from(nb::handle arrays) {
   return tensors;
 }
 
+void check_outputs(std::span<const Tensor> outputs) {
+  for (size_t slot = 0; slot < outputs.size(); ++slot) {
+    if (outputs[slot].access() == Access::kReadOnly) fail("output {} is read-only", slot);
+    if (outputs[slot].overlaps_itself()) fail("output {} overlaps itself: several indices are one element", slot);
+  }
+}
+
 void write_to(const std::vector<Tensor>& results, std::span<Tensor> outputs) {
   for (size_t slot = 0; slot < results.size(); ++slot) {
     Tensor& output = outputs[slot];
-    if (output.access() == Access::kReadOnly) fail("output {} is read-only", slot);
     if (output.dtype() != results[slot].dtype() || output.shape() != results[slot].shape()) {
       fail("output {} must be {}, got {}", slot, to_string(type_of(results[slot])), to_string(type_of(output)));
     }
@@ -150,6 +160,7 @@ nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<st
     fail("kernel {} takes {} inputs, or them and {} outputs, got {} arrays", self.ir.name(), reads, writes,
          tensors.size());
   }
+  check_outputs(std::span(tensors).subspan(reads));
   const symbolic::Bindings bindings = bindings_from(sizes);
   std::vector<Tensor> results;
   {

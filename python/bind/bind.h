@@ -36,7 +36,7 @@ void bind_lazy(nb::module_& module);
 // ---- text, places ---------------------------------------------------------------------------------------------------
 
 inline nb::str to_str(std::string_view text) { return nb::str(text.data(), text.size()); }
-std::string class_of(nb::handle object);  // "ndarray", for messages
+std::string class_of(nb::handle object);  // "an int", for messages
 std::string text_of(nb::handle object);   // str(object)
 std::string shortened(std::string text);  // "a long te..."
 
@@ -49,7 +49,8 @@ nb::object to_python(const Expr& expr);  // an int where it is constant
 nb::tuple to_python_shape(std::span<const Expr> shape);
 nb::object to_python(const Attr& attr);
 
-Expr expr_from(nb::handle object);        // an int, a tenon.Expr, a tenon.loops.Symbol, or a text like "2*N"
+// An int, a tenon.Expr, a tenon.loops.Symbol, or a text like "2*N"; `what` it is, in messages.
+Expr expr_from(nb::handle object, std::string_view what = "a size");
 DType dtype_from(nb::handle object);      // "f32", torch.float32, numpy.float32
 TensorType type_from(nb::handle object);  // "f32[N, 784]", or ("f32", [N, 784])
 Attr attr_from(const OpDef& op, const AttrDef& def, nb::handle object);
@@ -59,9 +60,10 @@ Attr attr_from(const OpDef& op, const AttrDef& def, nb::handle object);
 // A NumPy array, a torch tensor, a tenon.Tensor, or whatever else speaks DLPack or the buffer protocol, without a copy:
 // the Tensor keeps the array's memory alive. `what` names it in messages.
 Tensor tensor_from(nb::handle array, std::string_view what);
-bool is_number(nb::handle object);                          // a Python bool, int or float
-Tensor tensor_from_number(nb::handle number, DType dtype);  // rank 0; fails when it does not fit
-DType dtype_of_number(nb::handle number);                   // bool, i64 or f32, as in PyTorch
+bool is_number(nb::handle object);                            // a Python bool, int or float
+Tensor tensor_from_number(nb::handle number, DType dtype);    // rank 0; fails when it does not fit
+Tensor new_tensor(nb::handle data, const nb::object& dtype);  // of an array or a number; NumPy's numbers have a dtype
+DType dtype_of_number(nb::handle number);                     // bool, i64 or f32, as in PyTorch
 
 // What arrays a caller works with; results are of the same kind, without a copy.
 enum class ArrayKind : uint8_t { kNumpy, kTorch, kTensor };

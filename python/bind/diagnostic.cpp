@@ -60,7 +60,11 @@ std::string shown_path(const std::string& file) {
 
 }  // namespace
 
-std::string class_of(nb::handle object) { return nb::cast<std::string>(object.type().attr("__qualname__")); }
+std::string class_of(nb::handle object) {
+  const auto name = nb::cast<std::string>(object.type().attr("__qualname__"));
+  const bool starts_with_vowel = !name.empty() && std::string_view("aeioAEIO").find(name[0]) != std::string_view::npos;
+  return (starts_with_vowel ? "an " : "a ") + name;
+}
 
 std::string text_of(nb::handle object) {
   const nb::object text = nb::steal(PyObject_Str(object.ptr()));

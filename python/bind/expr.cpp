@@ -25,7 +25,7 @@ void for_each_binding(const nb::object& dict, const nb::kwargs& named, Body&& bo
 
 int64_t integer_from(nb::handle object, std::string_view what) {
   int64_t value = 0;
-  if (!nb::try_cast(object, value)) fail("{} must be an integer of 64 bits, got a {}", what, class_of(object));
+  if (!nb::try_cast(object, value)) fail("{} must be an integer of 64 bits, got {}", what, class_of(object));
   return value;
 }
 
@@ -105,18 +105,18 @@ void bind_method(nb::class_<Expr>& type, const char* name, const char* doc) {
 
 }  // namespace
 
-Expr expr_from(nb::handle object) {
+Expr expr_from(nb::handle object, std::string_view what) {
   if (nb::isinstance<Expr>(object)) return nb::cast<Expr>(object);
   if (nb::isinstance<lazy::Symbol>(object)) return nb::cast<lazy::Symbol>(object);
   if (nb::isinstance<nb::str>(object)) {
     const auto text = nb::cast<std::string>(object);
     const Result<Expr> expr = symbolic::parse(text);
-    if (!expr.ok()) fail("'{}' is not a size: {}", shortened(text), expr.diagnostic().message);
+    if (!expr.ok()) fail("'{}' is not {}: {}", shortened(text), what, expr.diagnostic().message);
     return *expr;
   }
   int64_t value = 0;
   if (nb::isinstance<nb::bool_>(object) || !nb::try_cast(object, value)) {
-    fail("a size must be an integer of 64 bits or a tenon.Expr, got a {}", class_of(object));
+    fail("{} must be an integer of 64 bits or a tenon.Expr, got {}", what, class_of(object));
   }
   return value;
 }

@@ -23,7 +23,7 @@ void bind_operator(nb::class_<LazySymbol>& type, const char* name, const char* r
 }
 
 LazySymbol symbol_from(nb::handle object) {
-  if (!nb::isinstance<LazySymbol>(object)) fail("a dimension is a tenon.loops.Symbol, got a {}", class_of(object));
+  if (!nb::isinstance<LazySymbol>(object)) fail("a dimension is a tenon.loops.Symbol, got {}", class_of(object));
   return nb::cast<LazySymbol>(object);
 }
 
@@ -49,13 +49,13 @@ lazy::Operand operand_from(nb::handle object) {
   if (nb::isinstance<nb::bool_>(object)) return nb::cast<bool>(object);
   if (int64_t integer = 0; !PyFloat_Check(object.ptr()) && nb::try_cast(object, integer)) return integer;
   if (double real = 0; nb::try_cast(object, real)) return real;
-  fail("an operand is a tenon.loops.Tensor or a number, got a {}: make a Tensor of it, with to()", class_of(object));
+  fail("an operand is a tenon.loops.Tensor or a number, got {}: make a Tensor of it, with to()", class_of(object));
 }
 
 lazy::Coordinate coordinate_from(nb::handle object) {
   if (nb::isinstance<LazyTensor>(object)) return nb::cast<LazyTensor>(object);
   if (nb::isinstance<nb::slice>(object)) fail("an index is an expression like s.i + 2: slices are not supported");
-  return expr_from(object);
+  return expr_from(object, "an index");
 }
 
 std::vector<lazy::Coordinate> coordinates_from(nb::handle index) {
@@ -87,19 +87,21 @@ lazy::Symbols numbered_symbols(int64_t rank) {
   return symbols;
 }
 
-LazyTensor new_tensor(const nb::args& args, const nb::object& dtype) {
+bool is_list_of_numbers(nb::handle object) {
+  return is_list(object) && nb::len(object) > 0 && (is_number(object[0]) || is_list(object[0]));
+}
+
+LazyTensor new_input(const nb::args& args, const nb::object& dtype) {
   const bool has_data = nb::len(args) > 0 && !nb::isinstance<LazySymbol>(args[0]) && !is_list(args[0]);
+  if (nb::len(args) > 0 && is_list_of_numbers(args[0])) {
+    fail("the data is {}: give a NumPy array or a torch tensor", class_of(args[0]));
+  }
   lazy::Symbols symbols;
   for (size_t i = has_data ? 1 : 0; i < nb::len(args); ++i) {
     for (const LazySymbol& symbol : symbols_from(args[i])) symbols.push_back(symbol);
   }
   if (!has_data) return LazyTensor(std::move(symbols), dtype.is_none() ? DType::kF32 : dtype_from(dtype));
-  Tensor data = is_number(args[0])
-                    ? tensor_from_number(args[0], dtype.is_none() ? dtype_of_number(args[0]) : dtype_from(dtype))
-                    : tensor_from(args[0], "the data");
-  if (!dtype.is_none() && dtype_from(dtype) != data.dtype()) {
-    fail("the data has dtype {}, not {}", name_of(data.dtype()), name_of(dtype_from(dtype)));
-  }
+  const Tensor data = new_tensor(args[0], dtype);
   if (nb::len(args) == 1) symbols = numbered_symbols(data.rank());
   return LazyTensor(data, std::move(symbols));
 }
@@ -112,7 +114,7 @@ Tensor data_of(const LazyTensor& self) {
 Tensor run(const LazyTensor& self, const nb::dict& feeds) {
   std::vector<std::pair<LazyTensor, Tensor>> fed;
   for (const auto& [tensor, data] : feeds) {
-    if (!nb::isinstance<LazyTensor>(tensor)) fail("a feed is for a tenon.loops.Tensor, not for a {}", class_of(tensor));
+    if (!nb::isinstance<LazyTensor>(tensor)) fail("a feed is for a tenon.loops.Tensor, not for {}", class_of(tensor));
     fed.emplace_back(nb::cast<LazyTensor>(tensor), tensor_from(data, "a feed"));
   }
   const nb::gil_scoped_release release;
@@ -123,7 +125,7 @@ LazyTensor with_sizes(const LazyTensor& self, const nb::dict& sizes) {
   std::vector<std::pair<LazySymbol, int64_t>> pairs;
   for (const auto& [symbol, size] : sizes) {
     int64_t value = 0;
-    if (!nb::try_cast(size, value)) fail("a size is an int, got a {}", class_of(size));
+    if (!nb::try_cast(size, value)) fail("a size is an int, got {}", class_of(size));
     pairs.emplace_back(symbol_from(symbol), value);
   }
   return self.with_sizes(pairs);
@@ -150,7 +152,7 @@ LazyTensor concat(nb::handle parts, nb::handle dim) {
     } else if (nb::isinstance<nb::tuple>(part) && nb::len(part) == 2 && nb::isinstance<LazyTensor>(part[0])) {
       pairs.emplace_back(nb::cast<LazyTensor>(part[0]), symbol_from(part[1]));
     } else {
-      fail("concat takes Tensors, or pairs of a Tensor and a Symbol, got a {}", class_of(part));
+      fail("concat takes Tensors, or pairs of a Tensor and a Symbol, got {}", class_of(part));
     }
   }
   if (!tensors.empty() && !pairs.empty()) fail("concat takes Tensors or pairs, not both");
@@ -158,9 +160,10 @@ LazyTensor concat(nb::handle parts, nb::handle dim) {
 }
 
 const LazyTensor& set_schedule(const LazyTensor& self, nb::handle schedule) {
+  if (schedule.is_none()) return self.reset_schedule();
   if (nb::isinstance<loops::LoopTree>(schedule)) return self.set(nb::cast<loops::LoopTree&>(schedule));
   if (nb::isinstance<loops::IR>(schedule)) return self.set(nb::cast<loops::IR>(schedule));
-  fail("a schedule is a LoopTree or an IR, got a {}", class_of(schedule));
+  fail("a schedule is a LoopTree, an IR or None, got {}", class_of(schedule));
 }
 
 std::string describe(const LazyTensor& self) {
@@ -277,6 +280,8 @@ void bind_reductions(nb::class_<LazyTensor>& type) {
        "def sum(self, *symbols: Symbol) -> LazyTensor");
   bind("prod", &LazyTensor::prod, "Over some dimensions, or all; of integers as i64.",
        "def prod(self, *symbols: Symbol) -> LazyTensor");
+  bind("mean", &LazyTensor::mean, "Over some dimensions, or all; of integers as f32.",
+       "def mean(self, *symbols: Symbol) -> LazyTensor");
   bind("max", &LazyTensor::max, "Over some dimensions, or all.", "def max(self, *symbols: Symbol) -> LazyTensor");
   bind("min", &LazyTensor::min, "Over some dimensions, or all.", "def min(self, *symbols: Symbol) -> LazyTensor");
   type.def(
@@ -313,9 +318,9 @@ void bind_running(nb::class_<LazyTensor>& type) {
       "The kernel's code, for people.");
   type.def_prop_ro("ir", &LazyTensor::ir, "The kernel, as scheduled.");
   type.def_prop_ro("loop_tree", &LazyTensor::loop_tree);
-  type.def("set", set_schedule, nb::arg("schedule"), nb::rv_policy::none,
-           nb::sig("def set(self, schedule: LoopTree | IR) -> LazyTensor"),
-           "How it is run: a tree or IR that was made from its own.");
+  type.def("set", set_schedule, nb::arg("schedule").none(), nb::rv_policy::none,
+           nb::sig("def set(self, schedule: LoopTree | IR | None) -> LazyTensor"),
+           "How it is run: a tree or IR that was made from its own, or None for the default.");
   type.def(
       "backend",
       [](const LazyTensor& self, const std::string& name) -> const LazyTensor& { return self.backend(name); },
@@ -350,7 +355,7 @@ void bind_lazy(nb::module_& module) {
   type.def(
       "__init__",
       [](LazyTensor* self, const nb::args& args, const nb::object& dtype) {
-        new (self) LazyTensor(new_tensor(args, dtype));
+        new (self) LazyTensor(new_input(args, dtype));
       },
       nb::arg("args"), nb::kw_only(), nb::arg("dtype") = nb::none(),
       nb::sig(
@@ -381,7 +386,7 @@ void bind_lazy(nb::module_& module) {
              "Any op of the table that is a function of single elements, by name: apply('leaky_relu', x, "
              "negative_slope=0.1).");
   module.def(
-      "index", [](nb::handle value) { return lazy::index(expr_from(value)); }, nb::arg("value"),
+      "index", [](nb::handle value) { return lazy::index(expr_from(value, "an index")); }, nb::arg("value"),
       nb::sig("def index(value: Expr | Symbol | int) -> LazyTensor"),
       "An i64 over the symbols of an expression: index(s.m) counts 0, 1, 2, ...");
   module.def(

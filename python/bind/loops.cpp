@@ -127,7 +127,7 @@ NodeRef node_ref(const IR& ir, nb::handle node) {
   if (nb::isinstance<KernelNode>(node)) {
     name = nb::cast<KernelNode&>(node).node().name;
   } else if (!nb::try_cast(node, name)) {
-    fail("a node is a tenon.loops.Node or its name, got a {}", class_of(node));
+    fail("a node is a tenon.loops.Node or its name, got {}", class_of(node));
   }
   const std::string_view bare = name.starts_with('%') ? std::string_view(name).substr(1) : name;
   const auto ref = ir.node_named(bare);
@@ -138,7 +138,7 @@ NodeRef node_ref(const IR& ir, nb::handle node) {
 VarRef var_ref(const IR& ir, nb::handle var) {
   std::string name;
   if (!nb::try_cast(nb::hasattr(var, "name") ? nb::object(var.attr("name")) : nb::borrow(var), name)) {
-    fail("a variable is its name, got a {}", class_of(var));
+    fail("a variable is its name, got {}", class_of(var));
   }
   const auto ref = ir.var_named(name);
   if (!ref) fail("kernel {} has no variable {}", ir.name(), name);
@@ -163,7 +163,7 @@ Annotation annotation_from(nb::handle object) {
       return {Mark::kTile, tile};
   }
   std::string text;
-  if (!nb::try_cast(object, text)) fail("an annotation is a text or (\"tile\", name), got a {}", class_of(object));
+  if (!nb::try_cast(object, text)) fail("an annotation is a text or (\"tile\", name), got {}", class_of(object));
   for (Mark mark : {Mark::kNone, Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
     if (text == to_string(Annotation{mark})) return {mark};
   }

@@ -80,12 +80,12 @@ Tensor borrow(Array array, Access access, nb::handle source, std::string_view wh
 // Why nothing could be borrowed from it.
 [[noreturn]] void refuse(nb::handle array, std::string_view what) {
   if (!nb::ndarray_check(array)) {
-    fail("{} is a {}: give a NumPy array or a torch tensor", what, class_of(array));
+    fail("{} is {}: give a NumPy array or a torch tensor", what, class_of(array));
   }
   if (const std::string device = shown(array, "device"); device != "cpu" && device != "?") {
     fail("{} is on device {}: bring it to the CPU first", what, device);
   }
-  fail("{} is a {} of dtype {} that cannot be read in place: give a plain copy in native byte order", what,
+  fail("{} is {} of dtype {} that cannot be read in place: give a plain copy in native byte order", what,
        class_of(array), shown(array, "dtype"));
 }
 
@@ -129,15 +129,6 @@ std::string describe(const Tensor& tensor) {
   }
   if (tensor.numel() > kShown) text += ", ...";
   return fmt::format("<tenon.Tensor {} [{}]>", to_string(type_of(tensor)), text);
-}
-
-Tensor new_tensor(nb::handle data, const nb::object& dtype) {
-  if (!is_number(data)) {
-    Tensor tensor = tensor_from(data, "the data");
-    if (dtype.is_none() || dtype_from(dtype) == tensor.dtype()) return tensor;
-    fail("the data has dtype {}, not {}", name_of(tensor.dtype()), name_of(dtype_from(dtype)));
-  }
-  return tensor_from_number(data, dtype.is_none() ? dtype_of_number(data) : dtype_from(dtype));
 }
 
 }  // namespace
@@ -188,6 +179,17 @@ Tensor tensor_from_number(nb::handle number, DType dtype) {
     fail("{} does not fit {}", text_of(number), name_of(dtype));
   }
   return Tensor::scalar(dtype, real);
+}
+
+Tensor new_tensor(nb::handle data, const nb::object& dtype) {
+  if (!is_number(data)) {
+    Tensor tensor = tensor_from(data, "the data");
+    if (dtype.is_none() || dtype_from(dtype) == tensor.dtype()) return tensor;
+    fail("the data has dtype {}, not {}", name_of(tensor.dtype()), name_of(dtype_from(dtype)));
+  }
+  if (!dtype.is_none()) return tensor_from_number(data, dtype_from(dtype));
+  const bool is_of_numpy = nb::hasattr(data, "dtype");
+  return tensor_from_number(data, is_of_numpy ? dtype_from(data.attr("dtype")) : dtype_of_number(data));
 }
 
 void bind_tensor(nb::module_& module) {

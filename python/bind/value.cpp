@@ -232,7 +232,7 @@ class Indexer {
     if (nb::isinstance<nb::slice>(item)) return apply_slice(item);
     const bool is_size = nb::isinstance<Expr>(item) || (PyIndex_Check(item.ptr()) && !nb::isinstance<nb::bool_>(item));
     if (!is_size || is_value(item)) {
-      fail("a value is indexed by integers, slices, None and '...', got a {}: see tenon.ops.gather", class_of(item));
+      fail("a value is indexed by integers, slices, None and '...', got {}: see tenon.ops.gather", class_of(item));
     }
     value_ = builder_.op("select", {value_}, {{"dim", dim_}, {"index", expr_from(item)}});
   }
@@ -242,7 +242,7 @@ class Indexer {
     const nb::object step_object = item.attr("step");
     const bool is_integer = PyIndex_Check(step_object.ptr()) && !nb::isinstance<Expr>(step_object);
     if (!step_object.is_none() && !is_integer) {
-      fail("a slice's step must be an integer, got a {}", class_of(step_object));
+      fail("a slice's step must be an integer, got {}", class_of(step_object));
     }
     const int64_t step = step_object.is_none() ? 1 : expr_from(step_object).constant();
     if (step < 1) fail("a slice's step must be positive, got {}", step);
@@ -295,7 +295,7 @@ nb::tuple to_python(const std::shared_ptr<Graph>& graph, const std::vector<Value
 }
 
 ValueRef ref_of(const Graph& graph, nb::handle value, std::string_view what) {
-  if (!is_value(value)) fail("{}: expected a tenon.Value, got a {}", what, class_of(value));
+  if (!is_value(value)) fail("{}: expected a tenon.Value, got {}", what, class_of(value));
   const auto& held = nb::cast<const GraphValue&>(value);
   if (held.graph.get() != &graph) {
     fail("{}: a value of graph {} cannot be used in graph {}", what, held.graph->name(), graph.name());

@@ -144,8 +144,8 @@ class Backend:
         tl.register_backend(Mine())
 
     A kernel is an object with run(memory): the kernel's inputs by slot, then its outputs by slot, as NumPy arrays (of
-    bf16, which NumPy lacks, as tenon.Tensors), valid for as long as it runs. run writes to the outputs. The kernel may
-    have dump(), which gives its code as text.
+    bf16, which NumPy lacks, as tenon.Tensors), valid for as long as it runs. run writes to the outputs; the inputs are
+    read-only. The kernel may have dump(), which gives its code as text.
     """
 
     name: str

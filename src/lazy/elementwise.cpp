@@ -196,6 +196,16 @@ Tensor reduce(const NodePtr& node, const Symbols& folded, std::string_view op, b
 
 Tensor Tensor::sum(const Symbols& dims) const { return reduce(node_, dims, "add", true); }
 Tensor Tensor::prod(const Symbols& dims) const { return reduce(node_, dims, "mul", true); }
+
+// Rounded once: a total that f16 cannot hold may have a mean that it can.
+Tensor Tensor::mean(const Symbols& dims) const {
+  const DType result = is_float(dtype()) ? dtype() : DType::kF32;
+  const Tensor total = (is_float(dtype()) ? cast(wide(result)) : *this).sum(dims);
+  Expr count = 1;
+  for (const Symbol& dim : dims.empty() ? this->dims() : dims) count *= dim.size();
+  return (total.cast(wide(result)) / index(count).cast(wide(result))).cast(result);
+}
+
 Tensor Tensor::max(const Symbols& dims) const { return reduce(node_, dims, "maximum", false); }
 Tensor Tensor::min(const Symbols& dims) const { return reduce(node_, dims, "minimum", false); }
 

@@ -1,8 +1,8 @@
 #include "lazy/lower.h"
 
 #include <algorithm>
-#include <unordered_set>
 
+#include "lazy/fingerprint.h"
 #include "lazy/sizes.h"
 #include "loops/schedule.h"
 
@@ -12,28 +12,10 @@ namespace {
 using loops::NodeRef;
 using loops::VarRef;
 
-// Inputs first.
-std::vector<const Node*> in_order(const Node& output) {
-  std::vector<const Node*> order;
-  std::unordered_set<const Node*> seen;
-  std::vector<std::pair<const Node*, size_t>> open = {{&output, 0}};
-  while (!open.empty()) {
-    auto& [node, next] = open.back();
-    if (next < node->inputs.size()) {
-      const Node* input = node->inputs[next++].get();
-      if (seen.insert(input).second) open.emplace_back(input, 0);
-      continue;
-    }
-    order.push_back(node);
-    open.pop_back();
-  }
-  return order;
-}
-
 class Lowering {
  public:
   Lowering(const NodePtr& output, const std::set<const Storage*>& open)
-      : output_(*output), sizes_(solve_sizes(*output, open)) {}
+      : output_(*output), sizes_(solve_sizes(*output, open)), ir_(kernel_name(*output)) {}
 
   Program run() {
     const std::vector<const Node*> order = in_order(output_);
@@ -119,7 +101,10 @@ class Lowering {
 
   NodeRef add(const Node& node, const Constant& constant) { return ir_.add_constant(node.dtype, constant.value); }
 
-  NodeRef add(const Node& node, const Index& index) { return ir_.add_index(index_over_ir(index.value), vars_of(node)); }
+  NodeRef add(const Node& node, const Index& index) {
+    const bool is_always_computed = node.dims.empty();
+    return ir_.add_index(is_always_computed ? over_ir(index.value) : index_over_ir(index.value), vars_of(node));
+  }
 
   NodeRef add(const Node& node, const Compute& compute) {
     const bool is_cast = compute.op->attr_named("dtype") != nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_set>
 
 #include "lazy/sizes.h"
 
@@ -35,6 +36,23 @@ NodePtr make_node(Node node) {
   const auto says_no_less = [&](const NodePtr& input) { return input->sources.size() == made->sources.size(); };
   if (std::ranges::none_of(made->inputs, says_no_less)) solve_sizes(*made);
   return made;
+}
+
+std::vector<const Node*> in_order(const Node& output) {
+  std::vector<const Node*> order;
+  std::unordered_set<const Node*> seen;
+  std::vector<std::pair<const Node*, size_t>> open = {{&output, 0}};
+  while (!open.empty()) {
+    auto& [node, next] = open.back();
+    if (next < node->inputs.size()) {
+      const Node* input = node->inputs[next++].get();
+      if (seen.insert(input).second) open.emplace_back(input, 0);
+      continue;
+    }
+    order.push_back(node);
+    open.pop_back();
+  }
+  return order;
 }
 
 std::string list(const std::vector<Symbol>& dims) {

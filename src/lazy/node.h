@@ -80,6 +80,8 @@ struct Node {
 // Adds what is known only then: the sources. Throws an Error when sizes contradict each other.
 NodePtr make_node(Node node);
 
+std::vector<const Node*> in_order(const Node& output);  // it and what it is computed from, inputs first
+
 std::string list(const std::vector<Symbol>& dims);  // "[m, k]"
 std::string describe(const Node& node);             // "f32[m, k]"
 

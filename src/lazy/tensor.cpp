@@ -62,13 +62,29 @@ NodePtr input_node(DType dtype, Symbols dims, const tenon::Tensor& data) {
 }
 
 // Whether `a` and `b` may be the same; symbols may be anything.
+bool may_equal(const Expr& a, const Expr& b) { return !a.is_constant() || !b.is_constant() || a == b; }
+
 bool may_equal(const TensorType& a, const TensorType& b) {
-  return a.dtype == b.dtype && std::ranges::equal(a.shape, b.shape, [](const Expr& x, const Expr& y) {
-           return !x.is_constant() || !y.is_constant() || x == y;
-         });
+  return a.dtype == b.dtype &&
+         std::ranges::equal(a.shape, b.shape, [](const Expr& x, const Expr& y) { return may_equal(x, y); });
 }
 
+// Edits add variables behind those of the kernel. One that is folded is in no slot.
+void check_vars(const loops::IR& schedule, const loops::IR& own) {
+  if (schedule.vars().size() < own.vars().size()) fail("the schedule is of another kernel: it lacks variables");
+  for (size_t i = 0; i < own.vars().size(); ++i) {
+    const auto& [name, size] = schedule.vars()[i];
+    if (may_equal(size, own.vars()[i].size)) continue;
+    fail("the schedule is of another kernel: its variable {} has the size {}, not {}", name, size, own.vars()[i].size);
+  }
+}
+
+// The name says what is computed, of any sizes.
 void check_schedule(const loops::IR& schedule, const loops::IR& own) {
+  if (schedule.name() != own.name()) {
+    fail("the schedule is of another kernel ({}), this one is {}: make it from ir() or loop_tree()", schedule.name(),
+         own.name());
+  }
   const auto check_slots = [&](const std::vector<loops::NodeRef>& given, const std::vector<loops::NodeRef>& wanted,
                                std::string_view what) {
     if (given.size() != wanted.size()) {
@@ -83,6 +99,7 @@ void check_schedule(const loops::IR& schedule, const loops::IR& own) {
   };
   check_slots(schedule.reads(), own.reads(), "input");
   check_slots(schedule.writes(), own.writes(), "output");
+  check_vars(schedule, own);
 }
 
 // What runs: the schedule that was set, if it is still one of this kernel.
@@ -132,6 +149,15 @@ void check_conditions(const Program& program, const std::vector<tenon::Tensor>& 
     const int64_t value = evaluate(expr, sizes), limit = evaluate(bound, sizes);
     if (value < 0 || value >= limit) fail("{}: {} is {}, not from 0 to {}", origin, expr, value, limit - 1);
   }
+}
+
+void require_input(const Node& node, const Tensor& feed) {
+  const Storage* storage = input_of(feed, "a feed").storage.get();
+  const bool is_there = std::ranges::any_of(node.sources, [&](const Node* source) {
+    const auto* input = source->as<Input>();
+    return input && input->storage.get() == storage;
+  });
+  if (!is_there) fail("the feed {} is no input of the expression {}", describe(*feed.node()), describe(node));
 }
 
 void require_sizes(const Program& program) {
@@ -224,6 +250,7 @@ tenon::Tensor Tensor::data(const std::vector<std::pair<Tensor, tenon::Tensor>>& 
     if (!fed.emplace(input.storage.get(), data).second) fail("{} is fed twice", describe(*tensor.node()));
     open.insert(input.storage.get());
   }
+  for (const auto& [tensor, data] : feeds) require_input(*node_, tensor);
   Program program = lower(node_, open);
   const std::vector<tenon::Tensor> inputs = inputs_of(program, fed);
   require_sizes(program);
@@ -244,6 +271,12 @@ const Tensor& Tensor::set(const loops::LoopTree& schedule) const { return set(sc
 const Tensor& Tensor::set(loops::IR schedule) const {
   check_schedule(schedule, lower(node_, {}).ir);
   plan_->schedule = std::move(schedule);
+  plan_->prepared = nullptr;
+  return *this;
+}
+
+const Tensor& Tensor::reset_schedule() const {
+  plan_->schedule.reset();
   plan_->prepared = nullptr;
   return *this;
 }

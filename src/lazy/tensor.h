@@ -90,6 +90,7 @@ class Tensor {
   // ---- reductions: of some dimensions, or of all ----
   Tensor sum(const Symbols& dims = {}) const;   // of integers: as i64
   Tensor prod(const Symbols& dims = {}) const;  // likewise
+  Tensor mean(const Symbols& dims = {}) const;  // of integers as f32
   Tensor max(const Symbols& dims = {}) const;
   Tensor min(const Symbols& dims = {}) const;
 
@@ -97,14 +98,17 @@ class Tensor {
 
   // ---- compiling and running ----
   tenon::Tensor data() const;
-  // The same, with data for inputs that are not bound (or instead of it). The kernel is compiled for any size of them.
+  // The same, with data for inputs of the expression that are not bound (or instead of it). The kernel is compiled for
+  // any size of them.
   tenon::Tensor data(const std::vector<std::pair<Tensor, tenon::Tensor>>& feeds) const;
   std::string code() const;  // the kernel's, for people
   loops::IR ir() const;      // as scheduled
   loops::LoopTree loop_tree() const;
-  // How this expression is run: a tree or IR that was made from ir() or loop_tree().
+  // How this expression is run: a tree or IR that was made from ir() or loop_tree(), in this process or another. A
+  // kernel's name stands for what it computes, and edits and the text form keep it: another name is an error.
   const Tensor& set(const loops::LoopTree& schedule) const;
   const Tensor& set(loops::IR schedule) const;
+  const Tensor& reset_schedule() const;           // to the default one
   const Tensor& backend(std::string name) const;  // an unknown name is an error that lists those there are
 
   explicit Tensor(std::shared_ptr<const Node> node);

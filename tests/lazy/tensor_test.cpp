@@ -378,7 +378,9 @@ TEST_F(LazyTensor, MistakesSayWhatTheyAre) {
   EXPECT_THAT(error_of([&] { lazy::concat({{a, m}, {a, m}}, k); }), HasSubstr("k is there twice in [k, k]"));
   EXPECT_THAT(error_of([&] { a.backend("interpretre"); }), HasSubstr("there is no backend 'interpretre'"));
   EXPECT_THAT(error_of([&] { a[{Expr(symbolic::Symbol("x")), k}]; }), HasSubstr("x in the index x is no lazy::Symbol"));
-  EXPECT_THAT(error_of([&] { a.set((a + a.to({n, o})).ir()); }), HasSubstr("it has 2 inputs, not 1"));
+  EXPECT_THAT(error_of([&] { a.set((a + a.to({n, o})).ir()); }), HasSubstr("the schedule is of another kernel (lazy_"));
+  EXPECT_EQ(error_of([&] { (a + 1).data({{lazy::Tensor({n, o}), matrix_of(1, {1})}}); }),
+            "the feed f32[n, o] is no input of the expression f32[m, k]");
 }
 
 // ---- schedules ------------------------------------------------------------------------------------------------------
@@ -401,6 +403,88 @@ TEST_F(LazyTensor, AScheduleOfOtherSizesIsRefused) {
   EXPECT_THAT(values(negated), ElementsAre(-1, -2, -3, -4));
   x.bind(vector_of({1, 2, 3}));
   EXPECT_EQ(error_of([&] { negated.data(); }), "the schedule is of another kernel: its input 0 is f32[4], not f32[3]");
+}
+
+TEST_F(LazyTensor, AScheduleOfAnotherComputationIsRefused) {
+  const lazy::Tensor a(vector_of({1, 2}), m);
+  const lazy::Tensor e = a * 2;
+  const std::vector<lazy::Tensor> others = {a * 3,
+                                            a + 2,
+                                            -a * 2,
+                                            a * 2 * 1,
+                                            a * a,
+                                            a[{1 - m}] * 2,
+                                            (a * 2).sum() + a,
+                                            lazy::index(m) * a,
+                                            a.pad(m, 0, 0) * 2};
+  for (const lazy::Tensor& other : others) {
+    EXPECT_EQ(error_of([&] { e.set(other.loop_tree()); }),
+              fmt::format("the schedule is of another kernel ({}), this one is {}: make it from ir() or loop_tree()",
+                          other.ir().name(), e.ir().name()));
+  }
+  EXPECT_THAT(values(e), ElementsAre(2, 4));
+}
+
+TEST_F(LazyTensor, AKernelsNameIsItsStructure) {
+  const auto name_with = [](const Symbol& row, const Symbol& column, double factor) {
+    const lazy::Tensor x({row, column});
+    return (x.pad(column, 1, 1).sum(row) * factor).ir().name();
+  };
+  const std::string name = name_with(m, k, 2);
+  EXPECT_EQ(name, "lazy_e53467b5d33c7f75") << "texts that were saved must stay loadable";
+  EXPECT_EQ(name_with(Symbol("z"), Symbol("a"), 2), name);
+  EXPECT_EQ(name_with(k, m, 2), name);
+  EXPECT_NE(name_with(m, k, 2.5), name);
+  const lazy::Tensor a(m), b(m), wide(m, DType::kF64);
+  EXPECT_EQ((a - b).ir().name(), (b - a).ir().name());
+  EXPECT_NE((a - a).ir().name(), (a - b).ir().name());
+  EXPECT_NE((-a).ir().name(), (-wide).ir().name());
+  EXPECT_NE((a * 0.0).ir().name(), (a * -0.0).ir().name());
+  EXPECT_NE(lazy::index(m).with_sizes({{m, 5}}).sum().ir().name(),
+            lazy::index(m).with_sizes({{m, 6}}).sum().ir().name());
+}
+
+TEST_F(LazyTensor, ASavedScheduleFitsTheSameExpressionOverOtherSymbols) {
+  const lazy::Tensor x(vector_of({1, 2, 3, 4, 5}), m), y(vector_of({1, 2, 3, 4, 5}), n);
+  const lazy::Tensor saved = (x * 2).sum(), loaded = (y * 2).sum();
+  const std::string text = to_string(split(saved.loop_tree(), {0}, 2).value().ir);
+  loaded.set(loops::parse(text).value());
+  EXPECT_EQ(to_string(loaded.ir()), text);
+  EXPECT_THAT(values(loaded), ElementsAre(30));
+}
+
+TEST_F(LazyTensor, AScheduleOfOtherFoldedSizesIsRefused) {
+  const lazy::Tensor x(vector_of({1, 2, 3, 4}), m);
+  const lazy::Tensor last = lazy::index(n).sum() + (x[{n}] * 0).sum().cast(DType::kI64);
+  last.set(last.loop_tree());
+  EXPECT_THAT(values(last), ElementsAre(6));
+  x.bind(vector_of({1, 2, 3}));
+  EXPECT_THAT(error_of([&] { last.data(); }), HasSubstr("the schedule is of another kernel"));
+}
+
+TEST_F(LazyTensor, AScheduleCanBeTakenBack) {
+  const lazy::Tensor negated = -lazy::Tensor(vector_of({1, 2, 3, 4}), m);
+  const loops::IR before = negated.ir();
+  negated.set(split(negated.loop_tree(), {0}, 2).value());
+  EXPECT_FALSE(negated.ir() == before);
+  EXPECT_TRUE(negated.reset_schedule().ir() == before);
+  EXPECT_THAT(values(negated), ElementsAre(-1, -2, -3, -4));
+}
+
+TEST_F(LazyTensor, Means) {
+  const lazy::Tensor x(matrix_of(2, {1, 2, 3, 4, 5, 9}), {m, n});
+  EXPECT_THAT(values(x.mean()), ElementsAre(4));
+  EXPECT_THAT(values(x.mean(n)), ElementsAre(2, 6));
+  EXPECT_THAT(values(x.mean({n, m})), ElementsAre(4));
+  const lazy::Tensor integers(vector_of({1, 2}, DType::kI32), m);
+  EXPECT_EQ(integers.mean().dtype(), DType::kF32);
+  EXPECT_THAT(values(integers.mean()), ElementsAre(1.5));
+  const lazy::Tensor half(vector_of({60000, 60000}, DType::kF16), m);
+  EXPECT_EQ(half.mean().dtype(), DType::kF16);
+  EXPECT_THAT(values(half.mean()), ElementsAre(60000)) << "their sum is no f16";
+  EXPECT_TRUE(std::isnan(values(lazy::Tensor(vector_of({}), m).mean())[0]));
+  const lazy::Tensor later(m);
+  EXPECT_THAT(values_of(later.mean().data({{later, vector_of({1, 2, 6})}})), ElementsAre(3));
 }
 
 // ---- the cache ------------------------------------------------------------------------------------------------------

@@ -44,6 +44,14 @@ def vector(*values, dtype=np.float32):
     return np.array(values, dtype=dtype)
 
 
+NAME_OF_A_KERNEL = """
+import tenon.loops as tl
+s = tl.SymbolGenerator()
+unused = [tl.Symbol("x") for _ in range(100)]
+print((tl.Tensor(s.first, s.second) * 2.5).sum(s.second).ir.name)
+"""
+
+
 # ---- symbols and tensors ---------------------------------------------------------------------------------------------
 
 
@@ -71,6 +79,17 @@ def test_tensors_of_arrays_of_any_kind(s):
         np.testing.assert_array_equal((x + 1).numpy(), [2, 3])
     assert [symbol.name for symbol in tl.Tensor(np.ones((2, 3))).symbols] == ["d0", "d1"]
     assert tl.Tensor(3.0).shape == ()
+    assert tl.Tensor(3.0).dtype == "f32"
+    for number, dtype in [
+        (np.float64(3), "f64"),
+        (np.float32(3), "f32"),
+        (np.int32(3), "i32"),
+        (np.bool_(True), "bool"),
+    ]:
+        assert tl.Tensor(number).dtype == dtype
+        assert tenon.Tensor(number).dtype == dtype
+    assert tl.Tensor(np.float64(3), dtype="f32").dtype == "f32"
+    assert tl.Tensor(np.float64(0.1)).numpy() == 0.1
     assert tl.Tensor(s.m, s.k, dtype="i32").dtype == "i32"
     assert tl.Tensor([s.m, s.k]).symbols == (s.m, s.k)
 
@@ -130,6 +149,9 @@ def test_reductions_agree_with_torch(s):
     assert torch.equal(torch.from_dlpack(x.max(s.m)), a.amax(0))
     assert torch.equal(torch.from_dlpack(x.min(s.m, s.n)), a.min())
     assert x.sum().shape == ()
+    assert torch.equal(torch.from_dlpack(x.mean(s.n)), a.mean(1))
+    assert torch.equal(torch.from_dlpack(x.mean()), a.mean())
+    assert x.cast("i32").mean(s.m, s.n).numpy() == np.float32(3.5)
 
 
 def test_functions_by_name(s):
@@ -172,6 +194,15 @@ def test_mistakes_are_errors_with_the_line(s):
         bool(x)
     with pytest.raises(tenon.Error, match=r"a dimension is a tenon\.loops\.Symbol, got a str"):
         x.sum("m")
+    with pytest.raises(tenon.Error, match=r"a dimension is a tenon\.loops\.Symbol, got an int"):
+        x.sum(1)
+    for values in ([1.0, 2.0], (1, 2), [[1.0], [2.0]]):
+        with pytest.raises(tenon.Error, match=r"the data is a (list|tuple): give a NumPy array or a torch tensor"):
+            tl.Tensor(values, s.m)
+    with pytest.raises(tenon.Error, match=r"an index must be an integer of 64 bits or a tenon\.Expr, got a float"):
+        x[0.5]
+    with pytest.raises(tenon.Error, match=r"the feed f32\[k, n\] is no input of the expression f32\[m\]"):
+        (x + 1).run({tl.Tensor(s.k, s.n): np.ones((1, 1), np.float32)})
     with pytest.raises(tenon.Error, match="there is no backend 'interpretre'; did you mean 'interpreter'"):
         x.backend("interpretre")
     with pytest.raises(tenon.Error, match="did you mean 'exp'"):
@@ -430,7 +461,7 @@ def test_a_backend_in_python(s, registered):
         negated = (-tl.Tensor(vector(*values), s.m)).backend("numpy-negate")
         np.testing.assert_array_equal(negated.numpy(), -vector(*values))
     assert backend.compiled == 1
-    assert backend.memory == [((2,), np.float32, True), ((2,), np.float32, True)]
+    assert backend.memory == [((2,), np.float32, False), ((2,), np.float32, True)]
     assert negated.code == "np.negative"
     x = tl.Tensor(s.m)
     np.testing.assert_array_equal(np.asarray((-x).backend("numpy-negate").run({x: vector(7, 8, 9)})), -vector(7, 8, 9))
@@ -444,6 +475,26 @@ def test_a_backend_in_python_may_be_the_default(s, registered):
         assert (-tl.Tensor(vector(1), s.m)).code == "np.negative"
     finally:
         tl.set_default_backend("interpreter")
+
+
+def test_a_backend_in_python_cannot_write_to_inputs(s, registered):
+    class Clearing:
+        def run(self, memory):
+            assert [array.flags.writeable for array in memory] == [False, True]
+            memory[0][:] = 0
+
+    class Writing(tl.Backend):
+        name = "writing"
+
+        def compile(self, tree):
+            return Clearing()
+
+    registered(Writing())
+    array = vector(1, 2)
+    array.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        (-tl.Tensor(array, s.m)).backend("writing").numpy()
+    np.testing.assert_array_equal(array, [1, 2])
 
 
 def test_a_backend_in_python_runs_on_threads(s, registered):
@@ -491,10 +542,41 @@ def test_mistakes_of_backends(s, registered):
         negated.backend("elsewhere").numpy()
     with pytest.raises(tenon.Error, match="backend broken is registered already"):
         tl.register_backend(Broken())
+    with pytest.raises(tenon.Error, match=r"register an instance of \S*Broken, not the class"):
+        tl.register_backend(Broken)
     with pytest.raises(tenon.Error, match="a backend needs a name"):
         tl.register_backend(tl.Backend())
     with pytest.raises(tenon.Error, match="there is no backend nothing"):
         tl.unregister_backend("nothing")
+
+
+def test_a_schedule_is_of_one_computation(s):
+    a = tl.Tensor(vector(1, 2, 3), s.m)
+    e = a * 2
+    with pytest.raises(tenon.Error, match=r"of another kernel \(lazy_\w+\), this one is lazy_\w+: make it from ir\(\)"):
+        e.set((a * 3).loop_tree)
+    np.testing.assert_array_equal(e.numpy(), [2, 4, 6])
+    default = e.ir
+    e.set(tl.IR.parse(str(e.loop_tree.split(0, 2).ir)))
+    assert e.ir != default
+    np.testing.assert_array_equal(e.numpy(), [2, 4, 6])
+    assert e.set(None).ir == default
+    with pytest.raises(tenon.Error, match="a schedule is a LoopTree, an IR or None, got an int"):
+        e.set(1)
+
+
+def test_the_name_of_a_kernel_is_that_of_another_process(s):
+    other = subprocess.run([sys.executable, "-c", NAME_OF_A_KERNEL], capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == (tl.Tensor(s.m, s.k) * 2.5).sum(s.k).ir.name
+
+
+def test_outputs_that_overlap_themselves_are_refused(s):
+    kernel = tl.compile((-tl.Tensor(vector(1, 2), s.m)).loop_tree)
+    out = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (2,), (0,))
+    with pytest.raises(tenon.Error, match="output 0 overlaps itself"):
+        kernel.run([vector(1, 2), out])
+    with pytest.raises(tenon.Error, match="output 0 is read-only"):
+        kernel.run([vector(1, 2), np.broadcast_to(np.float32(0), (2,))])
 
 
 def test_a_registered_backend_does_not_keep_python_from_ending():
