@@ -115,7 +115,7 @@ using Gradient = std::variant<NotDifferentiable, ByExpansion, GradientFn>;
 
 struct LibraryTask {};  // not loops: a backend runs it as a whole
 
-// The lowering to loops (loops/lower.h). Empty: an elementwise op is one Compute node of itself, and a composite expands.
+// The lowering to loops (loops/lower.h). Empty: an elementwise op is one Compute node of itself, a composite expands.
 using LoopsFn = std::function<void(LoopContext&)>;
 using Loops = std::variant<std::monostate, LoopsFn, LibraryTask>;
 
