@@ -84,7 +84,7 @@ Result<LoopTree> merge(const LoopTree& tree, TreeRef loop) {
     }
     change_loops(ir, tree.nodes_below(loop), [&](std::vector<LoopSpec>& loops) {
       const auto outer = loops.begin() + tree.depth(loop);
-      const LoopSpec before = *outer;
+      const LoopSpec before = std::move(*outer);
       const auto merged = loops.erase(outer);
       merged->fresh = before.fresh;
       if (goes_outside(before.annotation)) merged->annotation = before.annotation;

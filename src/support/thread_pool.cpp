@@ -50,6 +50,7 @@ class Pool {
     try {
       for (; threads_ < threads; ++threads_) std::thread([this] { work(); }).detach();
     } catch (const std::system_error&) {
+      return;
     }
   }
 
