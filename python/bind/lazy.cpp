@@ -5,6 +5,7 @@
 
 #include "bind.h"
 #include "lazy/tensor.h"
+#include "operators.h"
 
 namespace tenon::python {
 namespace {
@@ -172,31 +173,8 @@ std::string describe(const LazyTensor& self) {
   return fmt::format("<tenon.loops.Tensor {}[{}]>", name_of(self.dtype()), dims);
 }
 
-struct BinaryMethod {
-  const char* name;
-  const char* reflected;  // null where Python exchanges the sides itself
-  const char* op;
-};
-
-constexpr BinaryMethod kBinary[] = {{"__add__", "__radd__", "add"},
-                                    {"__sub__", "__rsub__", "sub"},
-                                    {"__mul__", "__rmul__", "mul"},
-                                    {"__truediv__", "__rtruediv__", "div"},
-                                    {"__floordiv__", "__rfloordiv__", "floor_div"},
-                                    {"__mod__", "__rmod__", "remainder"},
-                                    {"__pow__", "__rpow__", "pow"},
-                                    {"__and__", "__rand__", "bitwise_and"},
-                                    {"__or__", "__ror__", "bitwise_or"},
-                                    {"__xor__", "__rxor__", "bitwise_xor"},
-                                    {"__lt__", nullptr, "lt"},
-                                    {"__le__", nullptr, "le"},
-                                    {"__gt__", nullptr, "gt"},
-                                    {"__ge__", nullptr, "ge"},
-                                    {"__eq__", nullptr, "eq"},
-                                    {"__ne__", nullptr, "ne"}};
-
 void bind_binary(nb::class_<LazyTensor>& type) {
-  for (const BinaryMethod& method : kBinary) {
+  for (const BinaryOperator& method : kElementwiseOperators) {
     const char* op = method.op;
     const auto bind = [&](const char* name, bool is_reflected) {
       type.def(

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.h"
+#include "operators.h"
 
 namespace tenon::python {
 namespace {
@@ -145,45 +146,21 @@ nb::object unary(const char* op, nb::handle x) {
   return add_op(nb::cast<GraphValue&>(x).graph, op_named(op), nb::cast<nb::args>(nb::make_tuple(x)), nb::kwargs());
 }
 
-struct Operator {
-  const char* name;
-  const char* reflected;  // where the Value is on the right
-  const char* op;
-};
-
-constexpr Operator kOperators[] = {{"__add__", "__radd__", "add"},
-                                   {"__sub__", "__rsub__", "sub"},
-                                   {"__mul__", "__rmul__", "mul"},
-                                   {"__truediv__", "__rtruediv__", "div"},
-                                   {"__floordiv__", "__rfloordiv__", "floor_div"},
-                                   {"__mod__", "__rmod__", "remainder"},
-                                   {"__pow__", "__rpow__", "pow"},
-                                   {"__matmul__", "__rmatmul__", "matmul"},
-                                   {"__and__", "__rand__", "bitwise_and"},
-                                   {"__or__", "__ror__", "bitwise_or"},
-                                   {"__xor__", "__rxor__", "bitwise_xor"},
-                                   {"__lshift__", "__rlshift__", "shift_left"},
-                                   {"__rshift__", "__rrshift__", "shift_right"},
-                                   {"__eq__", nullptr, "eq"},
-                                   {"__ne__", nullptr, "ne"},
-                                   {"__lt__", nullptr, "lt"},
-                                   {"__le__", nullptr, "le"},
-                                   {"__gt__", nullptr, "gt"},
-                                   {"__ge__", nullptr, "ge"}};
+void bind_operator(nb::class_<GraphValue>& type, const BinaryOperator& entry) {
+  const char* op = entry.op;
+  const auto apply = [op](nb::handle a, nb::handle b) -> nb::object {
+    return is_operand(b) ? binary(op, a, b) : nb::borrow(nb::handle(Py_NotImplemented));
+  };
+  const auto apply_reflected = [op](nb::handle b, nb::handle a) -> nb::object {
+    return is_operand(a) ? binary(op, a, b) : nb::borrow(nb::handle(Py_NotImplemented));
+  };
+  type.def(entry.name, apply, nb::arg("other").none());
+  if (entry.reflected != nullptr) type.def(entry.reflected, apply_reflected, nb::arg("other").none());
+}
 
 void bind_operators(nb::class_<GraphValue>& type) {
-  const nb::handle not_implemented = Py_NotImplemented;
-  for (const Operator& entry : kOperators) {
-    const char* op = entry.op;
-    const auto apply = [op, not_implemented](nb::handle a, nb::handle b) -> nb::object {
-      return is_operand(b) ? binary(op, a, b) : nb::borrow(not_implemented);
-    };
-    const auto apply_reflected = [op, not_implemented](nb::handle b, nb::handle a) -> nb::object {
-      return is_operand(a) ? binary(op, a, b) : nb::borrow(not_implemented);
-    };
-    type.def(entry.name, apply, nb::arg("other").none());
-    if (entry.reflected != nullptr) type.def(entry.reflected, apply_reflected, nb::arg("other").none());
-  }
+  for (const BinaryOperator& entry : kElementwiseOperators) bind_operator(type, entry);
+  bind_operator(type, {"__matmul__", "__rmatmul__", "matmul"});
   type.def("__neg__", [](nb::handle self) { return unary("neg", self); });
   type.def("__abs__", [](nb::handle self) { return unary("abs", self); });
   type.def("__invert__", [](nb::handle self) { return unary("bitwise_not", self); });

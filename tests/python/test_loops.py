@@ -662,3 +662,9 @@ def test_a_search_gives_the_edits_that_it_made(matmul):
         tl.search(matmul, seconds=0.5)
     with pytest.raises(tenon.Error, match="a search takes"):
         tl.search(matmul, seconds=0, sizes={"N": 5})
+
+
+def test_integers_shift(s):
+    x = tl.Tensor(np.array([1, 2, 3], np.int32)).to(s.i)
+    np.testing.assert_array_equal((x << 2).numpy(), [4, 8, 12])
+    np.testing.assert_array_equal((16 >> x).numpy(), [8, 4, 2])

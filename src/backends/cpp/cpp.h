@@ -5,9 +5,9 @@
 //
 //     extern "C" int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, tenon_parallel_for parallel)
 //
-// `memory` and `sizes` are those of Compiled::run. `error` points to four numbers, of which the first starts as 0: the
-// kind, the node's number, a value and a bound. `parallel` runs the iterations of a loop on several threads; a null
-// pointer runs them one after the other.
+// `memory` and `sizes` are those of Compiled::run; an output overlaps no other array. `error` points to four numbers,
+// of which the first starts as 0: the kind, the node's number, a value and a bound. `parallel` runs the iterations of a
+// loop on several threads; a null pointer runs them one after the other.
 //
 // f32 is computed in f32, reductions in the order of their loops; a loop of vectors folds its lanes last. A product
 // that only feeds a sum over it may be fused with the addition; nothing else is.
