@@ -25,10 +25,7 @@ class Canonical {
     for (uint32_t id = 0; id < from_.vars().size(); ++id) {
       to_.add_var(fmt::format("v{}", id), renamed(from_.var({id}).size));
     }
-    for (NodeRef ref : sequence()) {
-      const loops::Node& node = from_.node(ref);
-      refs_[ref.id] = std::visit([&](const auto& action) { return add(node, action); }, node.action);
-    }
+    for (NodeRef ref : sequence()) refs_[ref.id] = add(from_.node(ref));
     for (NodeRef ref : from_.order()) to_.set_loops(refs_[ref.id], from_.node(ref).loops);
     to_.set_order(moved(from_.order()));
     return std::move(to_);
@@ -66,61 +63,16 @@ class Canonical {
 
   Expr renamed(const Expr& expr) const { return substitute(expr, names_); }
 
-  std::vector<Expr> renamed(std::vector<Expr> exprs) const {
-    for (Expr& expr : exprs) expr = renamed(expr);
-    return exprs;
-  }
-
-  std::vector<loops::Constraint> renamed(std::vector<loops::Constraint> constraints) const {
-    for (auto& [expr, bound] : constraints) expr = renamed(expr), bound = renamed(bound);
-    return constraints;
-  }
-
-  std::vector<loops::Lookup> renamed(std::vector<loops::Lookup> lookups) {
-    for (loops::Lookup& lookup : lookups) {
+  NodeRef add(loops::Node node) {
+    node.name.clear();
+    for_each_lookup(node, [&](loops::Lookup& lookup) {
       const symbolic::Symbol symbol(fmt::format("l{}", names_.size()));
       names_.insert_or_assign(lookup.symbol, Expr(symbol));
-      lookup = {symbol, moved(lookup.indices), renamed(lookup.bound)};
-    }
-    return lookups;
-  }
-
-  NodeRef add(const loops::Node& node, const loops::Read&) { return to_.add_read(node.dtype, node.vars); }
-  NodeRef add(const loops::Node& node, const loops::Constant& constant) {
-    return to_.add_constant(node.dtype, constant.value);
-  }
-  NodeRef add(const loops::Node& node, const loops::Index& index) {
-    return to_.add_index(renamed(index.value), node.vars);
-  }
-  NodeRef add(const loops::Node& node, const loops::Write&) { return to_.add_write(moved(node.inputs[0]), node.vars); }
-
-  NodeRef add(const loops::Node& node, const loops::Compute& compute) {
-    const bool is_cast = compute.op->attr_named("dtype") != nullptr;
-    const std::optional<DType> dtype = is_cast ? std::optional(node.dtype) : std::nullopt;
-    return to_.add_compute(*compute.op, moved(node.inputs), node.vars, dtype);
-  }
-
-  NodeRef add(const loops::Node& node, const loops::Reduce& reduce) {
-    return to_.add_reduce(*reduce.op, moved(node.inputs[0]), node.vars);
-  }
-
-  NodeRef add(const loops::Node& node, const loops::Scan& scan) {
-    return to_.add_scan(*scan.op, moved(node.inputs[0]), scan.along, node.vars);
-  }
-
-  NodeRef add(const loops::Node& node, const loops::View& view) {
-    loops::View result{{}, view.fill, renamed(view.lookups)};
-    for (const loops::Piece& piece : view.pieces) {
-      result.pieces.push_back({moved(piece.input), renamed(piece.index), renamed(piece.where)});
-    }
-    return to_.add_view(std::move(result), node.vars);
-  }
-
-  NodeRef add(const loops::Node& node, const loops::Scatter& scatter) {
-    loops::Scatter result{scatter.op, {}, {}, renamed(scatter.lookups)};
-    result.index = renamed(scatter.index);
-    result.where = renamed(scatter.where);
-    return to_.add_scatter(std::move(result), moved(node.inputs[0]), moved(node.inputs[1]), node.vars);
+      lookup.symbol = symbol;
+    });
+    for_each_ref(node, [&](NodeRef& ref) { ref = moved(ref); });
+    for_each_expr(node, [&](Expr& expr) { expr = renamed(expr); });
+    return to_.add_node(std::move(node));
   }
 
   const IR& from_;

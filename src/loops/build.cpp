@@ -84,9 +84,7 @@ void IR::declare_symbol(Symbol symbol, symbolic::Interval range) {
 // ---- nodes ----------------------------------------------------------------------------------------------------------
 
 NodeRef IR::add_read(DType dtype, std::vector<VarRef> vars, std::string name) {
-  const NodeRef ref = add({std::move(name), dtype, std::move(vars), Read{static_cast<int64_t>(reads_.size())}, {}, {}});
-  reads_.push_back(ref);
-  return ref;
+  return add_node({std::move(name), dtype, std::move(vars), Read{}, {}, {}});
 }
 
 NodeRef IR::add_constant(DType dtype, Scalar value, std::string name) {
@@ -153,10 +151,7 @@ NodeRef IR::add_scatter(Scatter scatter, NodeRef initial, NodeRef values, std::v
 }
 
 NodeRef IR::add_write(NodeRef input, std::vector<VarRef> vars, std::string name) {
-  const Write write{static_cast<int64_t>(writes_.size())};
-  const NodeRef ref = add({std::move(name), node(input).dtype, std::move(vars), write, {input}, {}});
-  writes_.push_back(ref);
-  return ref;
+  return add_node({std::move(name), node(input).dtype, std::move(vars), Write{}, {input}, {}});
 }
 
 void IR::set_name(NodeRef ref, std::string name) {

@@ -51,21 +51,48 @@ void remove_repeated_inputs(Node& node) {
   node.inputs = std::move(inputs);
 }
 
-// Every place where a node names another one.
-template <class Visit>
-void for_each_ref(Node& node, const Visit& visit) {
-  std::ranges::for_each(node.inputs, visit);
-  const auto visit_lookups = [&](std::vector<Lookup>& lookups) {
-    for (Lookup& lookup : lookups) visit(lookup.indices);
-  };
-  if (auto* view = std::get_if<View>(&node.action)) {
-    for (Piece& piece : view->pieces) visit(piece.input);
-    visit_lookups(view->lookups);
-  }
-  if (auto* scatter = std::get_if<Scatter>(&node.action)) visit_lookups(scatter->lookups);
+}  // namespace
+
+void for_each_lookup(Node& node, const std::function<void(Lookup&)>& visit) {
+  if (auto* view = std::get_if<View>(&node.action)) std::ranges::for_each(view->lookups, visit);
+  if (auto* scatter = std::get_if<Scatter>(&node.action)) std::ranges::for_each(scatter->lookups, visit);
 }
 
-}  // namespace
+void for_each_ref(Node& node, const std::function<void(NodeRef&)>& visit) {
+  std::ranges::for_each(node.inputs, visit);
+  for_each_lookup(node, [&](Lookup& lookup) { visit(lookup.indices); });
+  auto* view = std::get_if<View>(&node.action);
+  if (!view) return;
+  for (Piece& piece : view->pieces) visit(piece.input);
+}
+
+void for_each_var(Node& node, const std::function<void(VarRef&)>& visit) {
+  std::ranges::for_each(node.vars, visit);
+  if (auto* scan = std::get_if<Scan>(&node.action)) visit(scan->along);
+}
+
+void for_each_expr(Node& node, const std::function<void(Expr&)>& visit) {
+  const auto visit_place = [&](std::vector<Expr>& index, std::vector<Constraint>& where) {
+    std::ranges::for_each(index, visit);
+    for (Constraint& constraint : where) visit(constraint.expr), visit(constraint.bound);
+  };
+  for_each_lookup(node, [&](Lookup& lookup) { visit(lookup.bound); });
+  if (auto* index = std::get_if<Index>(&node.action)) visit(index->value);
+  if (auto* scatter = std::get_if<Scatter>(&node.action)) visit_place(scatter->index, scatter->where);
+  if (auto* view = std::get_if<View>(&node.action)) {
+    for (Piece& piece : view->pieces) visit_place(piece.index, piece.where);
+  }
+}
+
+NodeRef IR::add_node(Node node) {
+  remove_repeated_inputs(node);
+  if (auto* read = std::get_if<Read>(&node.action)) read->slot = static_cast<int64_t>(reads_.size());
+  if (auto* write = std::get_if<Write>(&node.action)) write->slot = static_cast<int64_t>(writes_.size());
+  const NodeRef ref = add(std::move(node));
+  if (this->node(ref).as<Read>()) reads_.push_back(ref);
+  if (this->node(ref).as<Write>()) writes_.push_back(ref);
+  return ref;
+}
 
 bool Constant::operator==(const Constant& other) const { return same_scalar(value, other.value); }
 

@@ -33,6 +33,7 @@
 // Refs stay valid as an IR grows, and in copies of it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -214,6 +215,10 @@ class IR {
                       std::string name = {});
   NodeRef add_write(NodeRef input, std::vector<VarRef> vars, std::string name = {});  // to the next output
 
+  // A node of another kernel, once what it names is of this one (see for_each_ref and the like). It gets its default
+  // loops, and the next slot if it has any.
+  NodeRef add_node(Node node);
+
   void set_name(NodeRef node, std::string name);  // which no other node has
 
   // ---- scheduling. Each throws an Error and leaves the IR as it was. ----
@@ -270,6 +275,12 @@ class IR {
   std::vector<NodeRef> writes_;
   symbolic::Ranges symbols_;
 };
+
+// Every place where a node names other nodes and variables, and every expression in it: to move it to another kernel.
+void for_each_ref(Node& node, const std::function<void(NodeRef&)>& visit);
+void for_each_var(Node& node, const std::function<void(VarRef&)>& visit);
+void for_each_lookup(Node& node, const std::function<void(Lookup&)>& visit);
+void for_each_expr(Node& node, const std::function<void(Expr&)>& visit);
 
 // The value that folding nothing gives: 0 for add, the smallest value for maximum, ... Nothing for other ops.
 std::optional<Scalar> identity_of(const OpDef& op, DType dtype);

@@ -179,28 +179,8 @@ class Unifier {
       if (chosen.id != id) renamed_.emplace(ir_.vars()[id].symbol(), ir_.var(chosen).symbol());
     }
     for (Node& node : nodes_) {
-      rename(node.vars);
-      rename(node.action);
-    }
-  }
-
-  Expr renamed(const Expr& expr) const { return renamed_.empty() ? expr : substitute(expr, renamed_); }
-
-  void rename(std::vector<VarRef>& vars) const {
-    for (VarRef& var : vars) var = classes_[var.id];
-  }
-
-  void rename(std::vector<Expr>& index, std::vector<Constraint>& where) const {
-    for (Expr& expr : index) expr = renamed(expr);
-    for (Constraint& constraint : where) constraint.expr = renamed(constraint.expr);
-  }
-
-  void rename(Action& action) const {
-    if (auto* index = std::get_if<Index>(&action)) index->value = renamed(index->value);
-    if (auto* scan = std::get_if<Scan>(&action)) scan->along = classes_[scan->along.id];
-    if (auto* scatter = std::get_if<Scatter>(&action)) rename(scatter->index, scatter->where);
-    if (auto* view = std::get_if<View>(&action)) {
-      for (Piece& piece : view->pieces) rename(piece.index, piece.where);
+      for_each_var(node, [&](VarRef& var) { var = classes_[var.id]; });
+      if (!renamed_.empty()) for_each_expr(node, [&](Expr& expr) { expr = substitute(expr, renamed_); });
     }
   }
 
@@ -312,49 +292,14 @@ class Unifier {
   }
 
   void add(NodeRef ref) {
-    Node& node = nodes_[ref.id];
-    for (VarRef& var : node.vars) var = vars_[var.id];
-    for (NodeRef& input : node.inputs) input = moved_[input.id];
-    std::string name = is_number(node.name) ? std::string() : node.name;
-    moved_[ref.id] = std::visit([&](auto& action) { return add(action, node, std::move(name)); }, node.action);
+    Node node = nodes_[ref.id];
+    for_each_var(node, [&](VarRef& var) { var = vars_[var.id]; });
+    for_each_ref(node, [&](NodeRef& input) { input = moved_[input.id]; });
+    if (is_number(node.name)) node.name.clear();
+    moved_[ref.id] = result_.add_node(std::move(node));
   }
 
   static bool is_number(const std::string& name) { return name.find_first_not_of("0123456789") == std::string::npos; }
-
-  NodeRef add(Read&, Node& node, std::string name) { return result_.add_read(node.dtype, node.vars, std::move(name)); }
-  NodeRef add(Constant& constant, Node& node, std::string name) {
-    return result_.add_constant(node.dtype, constant.value, std::move(name));
-  }
-  NodeRef add(Index& index, Node& node, std::string name) {
-    return result_.add_index(std::move(index.value), node.vars, std::move(name));
-  }
-  NodeRef add(Compute& compute, Node& node, std::string name) {
-    const bool chooses = compute.op->attr_named("dtype") == nullptr;
-    const std::optional<DType> dtype = chooses ? std::nullopt : std::optional(node.dtype);
-    return result_.add_compute(*compute.op, node.inputs, node.vars, dtype, std::move(name));
-  }
-  NodeRef add(Reduce& reduce, Node& node, std::string name) {
-    return result_.add_reduce(*reduce.op, node.inputs[0], node.vars, std::move(name));
-  }
-  NodeRef add(Scan& scan, Node& node, std::string name) {
-    return result_.add_scan(*scan.op, node.inputs[0], vars_[scan.along.id], node.vars, std::move(name));
-  }
-  NodeRef add(View& view, Node& node, std::string name) {
-    for (Piece& piece : view.pieces) piece.input = moved_[piece.input.id];
-    move(view.lookups);
-    return result_.add_view(std::move(view), node.vars, std::move(name));
-  }
-  NodeRef add(Scatter& scatter, Node& node, std::string name) {
-    move(scatter.lookups);
-    return result_.add_scatter(std::move(scatter), node.inputs[0], node.inputs[1], node.vars, std::move(name));
-  }
-  NodeRef add(Write&, Node& node, std::string name) {
-    return result_.add_write(node.inputs[0], node.vars, std::move(name));
-  }
-
-  void move(std::vector<Lookup>& lookups) const {
-    for (Lookup& lookup : lookups) lookup.indices = moved_[lookup.indices.id];
-  }
 
   const IR& ir_;
   std::vector<Node> nodes_;  // as they change
