@@ -1,0 +1,35 @@
+/* How compiled kernels are called, and what they ask of whoever calls them. C11: emitted code, the compiler and the
+ * runtime agree on this file. */
+#ifndef TENON_RUNTIME_KERNEL_H
+#define TENON_RUNTIME_KERNEL_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Runs one stretch [begin, end) of a loop: 0, or the kind of an error that ends the loop. */
+typedef int64_t (*tenon_stretch)(void* context, int64_t begin, int64_t end);
+
+typedef struct tenon_host {
+  /* Calls `stretch` for stretches that make up [begin, end), until one returns an error; returns that. */
+  int64_t (*parallel_for)(int64_t begin, int64_t end, tenon_stretch stretch, void* context);
+  /* Scratch memory, aligned to 64 bytes; null where there is none. Released by the thread that allocated it. */
+  void* (*allocate)(int64_t bytes);
+  void (*release)(void* memory);
+} tenon_host;
+
+/* What goes wrong on the way: error[0] of a kernel, which starts as 0. error[1] is the number of the node; error[2] and
+ * error[3] are a value and a bound. The first of several threads tells. */
+enum { kTenonOutOfRange = 1, kTenonDivisionByZero = 2, kTenonOutOfMemory = 3 };
+
+/* `memory` is the kernel's inputs by slot, then its outputs by slot; an output overlaps no other array. `sizes` are the
+ * values of its symbols. */
+typedef int64_t (*tenon_kernel)(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,30 @@
+// LoopTrees to LLVM IR, assembly and object code.
+//
+// A kernel is one function, which returns 0 or the kind of error:
+//
+//     int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host)
+//
+// as runtime/kernel.h says. Nothing else is asked of its surroundings but the functions of runtime/functions.h, by name.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "codegen/target.h"
+#include "loops/loop_tree.h"
+
+namespace tenon::codegen {
+
+struct KernelSource {
+  const loops::LoopTree* tree;
+  std::string name;  // of the function
+};
+
+// As text, readably named, after the few passes that run. Throw an Error for a tile that the target lacks.
+std::string emit_llvm(std::span<const KernelSource> kernels, const Target& target);
+std::string emit_asm(std::span<const KernelSource> kernels, const Target& target);
+// One relocatable object file (ELF, or wasm; PTX is text).
+std::string emit_object(std::span<const KernelSource> kernels, const Target& target);
+
+}  // namespace tenon::codegen
