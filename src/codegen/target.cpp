@@ -1,5 +1,6 @@
 #include "codegen/target.h"
 
+#include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/X86TargetParser.h>
 #include <sys/syscall.h>
@@ -38,12 +39,18 @@ bool is_used(std::string_view feature) {
          feature.starts_with("amx") || others.contains(feature);
 }
 
+// LLVM lists those that no other implies.
 Features features_of_cpu(std::string_view cpu) {
-  llvm::SmallVector<llvm::StringRef, 128> all;
-  llvm::X86::getFeaturesForCPU({cpu.data(), cpu.size()}, all);
+  llvm::SmallVector<llvm::StringRef, 128> listed;
+  llvm::X86::getFeaturesForCPU({cpu.data(), cpu.size()}, listed);
+  llvm::StringMap<bool> all;
+  for (const llvm::StringRef feature : listed) {
+    all[feature] = true;
+    llvm::X86::updateImpliedFeatures(feature, true, all);
+  }
   Features used;
-  for (const llvm::StringRef feature : all) {
-    if (is_used({feature.data(), feature.size()})) used.insert(feature.str());
+  for (const auto& entry : all) {
+    if (is_used({entry.getKey().data(), entry.getKey().size()})) used.insert(entry.getKey().str());
   }
   return used;
 }

@@ -15,7 +15,7 @@ enum class Arch : uint8_t { kX86, kWasm, kPtx };
 struct Target {
   std::string name;  // as a user says it: native, x86-64-v3, wasm32, ...
   Arch arch;
-  std::string triple;    // as LLVM spells the rest
+  std::string triple;  // as LLVM spells the rest
   std::string cpu;
   std::string features;  // "+avx2,+fma,...": all that the code may use, and no more
 
