@@ -1,7 +1,6 @@
 #include "codegen/module.h"
 
 #include <llvm/CodeGen/TargetPassConfig.h>
-#include <llvm/Config/llvm-config.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -157,7 +156,5 @@ std::string Unit::object() {
   generate(out, /*as_text=*/target_.arch == Arch::kPtx);
   return bytes.str().str();
 }
-
-std::string llvm_version() { return LLVM_VERSION_STRING; }
 
 }  // namespace tenon::codegen

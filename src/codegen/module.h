@@ -40,6 +40,4 @@ class Unit {
   std::string complaint_;
 };
 
-std::string llvm_version();
-
 }  // namespace tenon::codegen
