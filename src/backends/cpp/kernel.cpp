@@ -1,7 +1,7 @@
 // The backend: compiles the text, loads and runs it.
 #include "backends/cpp/cpp.h"
 #include "support/shared_library.h"
-#include "support/thread_pool.h"
+#include "runtime/thread_pool.h"
 
 namespace tenon {
 namespace {

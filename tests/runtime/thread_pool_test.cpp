@@ -1,4 +1,4 @@
-#include "support/thread_pool.h"
+#include "runtime/thread_pool.h"
 
 #include <gtest/gtest.h>
 
