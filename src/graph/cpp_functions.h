@@ -71,20 +71,3 @@ template <class T>
 f16 to_half(T x) {
   return bits_as<f16>(static_cast<_Float16>(x));
 }
-
-// ---- memory ---------------------------------------------------------------------------------------------------------
-
-template <class T>
-struct Scratch {
-  T* data = nullptr;  // stays null where memory runs out
-  explicit Scratch(std::initializer_list<i64> extents) {
-    i64 bytes = sizeof(T);
-    for (i64 extent : extents) {
-      if (__builtin_mul_overflow(bytes, extent, &bytes)) return;
-    }
-    if (bytes < INT64_MAX - 64)
-      data = static_cast<T*>(std::aligned_alloc(64, (static_cast<u64>(bytes) + 64) / 64 * 64));
-  }
-  Scratch(const Scratch&) = delete;
-  ~Scratch() { std::free(data); }
-};

@@ -130,7 +130,7 @@ TEST(Cpp, AnnotationsChangeTheTextAndNotTheResult) {
   const std::vector<double> wanted = elements(run_on("interpreter", plain, {x})[0]);
   for (const auto& [rows, columns, sign] :
        {std::tuple("", "", "for (i64 j = 0; j < N; j += 1)"), std::tuple("", " vectorize", "f32x16 s_lanes"),
-        std::tuple(" parallel", "", "in_parallel(parallel, 0, 5"), std::tuple(" unroll", "", "/* i = 4 */ {"),
+        std::tuple(" parallel", "", "in_parallel(host, 0, 5"), std::tuple(" unroll", "", "/* i = 4 */ {"),
         std::tuple("", " unroll", "#pragma GCC unroll"), std::tuple(" parallel", " vectorize", "s_lanes[lane]")}) {
     const LoopTree tree = tree_of(fmt::format(fmt::runtime(kSumOfRows), rows, columns, rows));
     EXPECT_THAT(emit_cpp(tree, "sum"), HasSubstr(sign));
@@ -325,10 +325,10 @@ TEST(Cpp, NamesThatCppKnowsAlreadyAreAvoided) {
   EXPECT_EQ(elements(run_cpp(tree, {x})[0]), elements(run_on("interpreter", tree, {x})[0]));
   const LoopTree errors = tree_of(R"(
   var i = 2
-  %kOutOfRange: f32[i] = read 0
-  %kDivisionByZero: i64[] = read 1
-  %kOutOfMemory: f32[] = view %kOutOfRange[failed] with failed = %kDivisionByZero in 2
-  %out: f32[] = write 0 (%kOutOfMemory))");
+  %kTenonOutOfRange: f32[i] = read 0
+  %kTenonDivisionByZero: i64[] = read 1
+  %kTenonOutOfMemory: f32[] = view %kTenonOutOfRange[failed] with failed = %kTenonDivisionByZero in 2
+  %out: f32[] = write 0 (%kTenonOutOfMemory))");
   const Tensor one = filled(DType::kI64, {}, [](int64_t) { return 1; });
   const Tensor numbers = filled(DType::kF32, {2}, [](int64_t i) { return i + 7; });
   EXPECT_EQ(elements(run_cpp(errors, {numbers, one})[0]), std::vector<double>{8});
@@ -356,7 +356,8 @@ TEST(Cpp, TheSourceCompilesOnItsOwn) {
 TEST(Cpp, HelpersAreThereOnlyWhereTheyAreUsed) {
   const std::string text = emit_cpp(LoopTree(loops::testing::negate(10)), "negate");
   EXPECT_THAT(text, HasSubstr("// %y: f32[i] = neg(%x)\n    const f32 y = -x[i];"));
-  for (const char* helper : {"erfinv", "splat", "Scratch", "floordiv"}) EXPECT_THAT(text, Not(HasSubstr(helper)));
+  for (const char* helper : {"erfinv", "splat", "struct Scratch", "floordiv"})
+    EXPECT_THAT(text, Not(HasSubstr(helper)));
 }
 
 // ---- the compiler ---------------------------------------------------------------------------------------------------

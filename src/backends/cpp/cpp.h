@@ -1,13 +1,9 @@
 // The `cpp` backend: a LoopTree as C++17 text with GNU vector extensions. The text needs nothing but a compiler: it is
 // the target for foreign toolchains, and what the backend itself compiles, loads and runs.
 //
-// The text defines one function, which returns 0 or, where something goes wrong on the way, the kind of error:
+// The text defines one function, a tenon_kernel of runtime/kernel.h, which it begins with:
 //
-//     extern "C" int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, tenon_parallel_for parallel)
-//
-// `memory` and `sizes` are those of Compiled::run; an output overlaps no other array. `error` points to four numbers,
-// of which the first starts as 0: the kind, the node's number, a value and a bound. `parallel` runs the iterations of a
-// loop on several threads; a null pointer runs them one after the other.
+//     extern "C" int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host)
 //
 // f32 is computed in f32, reductions in the order of their loops; a loop of vectors folds its lanes last. A product
 // that only feeds a sum over it may be fused with the addition; nothing else is.

@@ -36,8 +36,7 @@ class Emitter {
   }
 
   std::string function(std::string_view name) {
-    line("extern \"C\" i64 {}(void* const* memory, const i64* sizes, i64* error, tenon_parallel_for parallel) {{",
-         name);
+    line("extern \"C\" i64 {}(void* const* memory, const i64* sizes, i64* error, const tenon_host* host) {{", name);
     int64_t position = 0;
     for (Symbol symbol : ir_.size_symbols()) line("const i64 {} = sizes[{}];", name_of(symbol), position++);
     for (NodeRef ref : ir_.reads()) parameter(ref, "const ");
@@ -132,8 +131,8 @@ class Emitter {
     std::vector<std::string> extents;
     for (const Compiler::Dim& dim : memory.dims) extents.push_back(print(dim.extent));
     const std::string& owner = name_of(memory, "_memory");
-    line("const Scratch<{}> {}({{{}}});", type, owner, fmt::join(extents, ", "));
-    line("if (!{}.data) return failed(error, kOutOfMemory, {}, 0, 0);", owner, ref.id);
+    line("const Scratch<{}> {}(host, {{{}}});", type, owner, fmt::join(extents, ", "));
+    line("if (!{}.data) return failed(error, kTenonOutOfMemory, {}, 0, 0);", owner, ref.id);
     line("{}* const {} = {}.data;", type, name, owner);
   }
 
@@ -237,8 +236,8 @@ class Emitter {
     const Access access = compiler_.gen_lookup(lookup, ref);
     const std::string& index = name_of(lookup.symbol);
     line("const i64 {} = {};", index, number(access.node, position_of(access)));
-    line("if ({0} < 0 || {0} >= {1}) return failed(error, kOutOfRange, {2}, {0}, {1});", index, print(lookup.bound),
-         tree_.node(ref).id);
+    line("if ({0} < 0 || {0} >= {1}) return failed(error, kTenonOutOfRange, {2}, {0}, {1});", index,
+         print(lookup.bound), tree_.node(ref).id);
   }
 
   void emit(const auto&, TreeRef, const Node& node) { check(false, "%{} is no statement", node.name); }
@@ -249,7 +248,7 @@ class Emitter {
     const DType operands = ir_.node(node.inputs.back()).dtype;
     const Type type = type_of(node.dtype);
     if (cpp::divides_integers(*compute.op, operands)) {
-      line("if ({} == 0) return failed(error, kDivisionByZero, {}, {}, 0);", x[1], tree_.node(ref).id, x[0]);
+      line("if ({} == 0) return failed(error, kTenonDivisionByZero, {}, {}, 0);", x[1], tree_.node(ref).id, x[0]);
     }
     if (op == "cast") return store(own_access(ref), cpp::cast(operands, type, x[0]));
     if (op == "bitcast") return store(own_access(ref), fmt::format("bits_as<{}>({})", to_string(type), x[0]));
@@ -400,8 +399,7 @@ class Emitter {
   }
 
   void parallel(TreeRef ref, const Expr& begin, const Expr& end) {
-    line("if (const i64 wrong = in_parallel(parallel, {}, {}, [&](i64 begin, i64 end) -> i64 {{", print(begin),
-         print(end));
+    line("if (const i64 wrong = in_parallel(host, {}, {}, [&](i64 begin, i64 end) -> i64 {{", print(begin), print(end));
     serial(ref, "begin", "end");
     line("return 0;");
     line("}})) return wrong;");

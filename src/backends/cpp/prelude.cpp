@@ -1,6 +1,7 @@
 // What comes before the functions of a file.
 #include "backends/cpp/cpp.h"
 #include "embedded/kCppFunctions.h"
+#include "embedded/kKernelAbi.h"
 #include "embedded/kPrelude.h"
 #include "embedded/kScalarFunctions.h"
 #include "graph/cpp_text.h"
@@ -22,11 +23,10 @@ const CppFunctions& helpers() {
 
 std::set<std::string, std::less<>> cpp_words() {
   std::set<std::string, std::less<>> words = helpers().names();
+  words.insert({"b8",  "bf16", "f16",   "f32", "f64",   "i16", "i32",  "i64",    "i8",   "u16",   "u32",
+                "u64", "u8",   "begin", "end", "error", "at",  "lane", "memory", "host", "sizes", "wrong"});
   words.insert(
-      {"b8",   "bf16", "f16",   "f32", "f64",   "i16", "i32",  "i64",    "i8",       "u16",   "u32",
-       "u64",  "u8",   "begin", "end", "error", "at",  "lane", "memory", "parallel", "sizes", "tenon_parallel_for",
-       "wrong"});
-  words.insert({"kDivisionByZero", "kOutOfMemory", "kOutOfRange"});
+      {"kTenonDivisionByZero", "kTenonOutOfMemory", "kTenonOutOfRange", "tenon_host", "tenon_kernel", "tenon_stretch"});
   for (const auto& [name, definition] : cpp::vector_types()) words.insert(name);
   return words;
 }
@@ -37,7 +37,7 @@ std::string cpp_file(std::string_view functions) {
     if (functions.find(name) != functions.npos) types += definition;
   }
   const std::string used = helpers().used_by(functions);
-  return fmt::format("{}{}{}{}{}", kTypes, types, types.empty() ? "" : "\n",
+  return fmt::format("{}\n{}{}{}{}{}", kKernelAbi, kTypes, types, types.empty() ? "" : "\n",
                      used.empty() ? "" : fmt::format("namespace {{\n\n{}}}  // namespace\n\n", used), functions);
 }
 

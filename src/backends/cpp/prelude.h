@@ -1,4 +1,4 @@
-// A kernel in C++. These types are the same in all of them; the functions are those that this one uses.
+// The types are the same in all kernels; the functions are those that this one uses.
 #include <math.h>
 
 #include <cmath>
@@ -16,11 +16,6 @@ typedef int64_t i64; typedef int32_t i32; typedef int16_t i16; typedef int8_t i8
 typedef uint64_t u64; typedef uint32_t u32; typedef uint16_t u16; typedef uint8_t u8;
 // clang-format on
 
-// Calls the body for stretches that make up [begin, end), until one returns an error.
-typedef i64 (*tenon_parallel_for)(i64 begin, i64 end, i64 (*body)(void* context, i64 begin, i64 end), void* context);
-
-enum { kOutOfRange = 1, kDivisionByZero, kOutOfMemory };
-
 // ---- functions ------------------------------------------------------------------------------------------------------
 
 // The first of several threads tells.
@@ -32,8 +27,22 @@ inline i64 failed(i64* error, i64 kind, i64 node, i64 value, i64 bound) {
 }
 
 template <class Body>
-i64 in_parallel(tenon_parallel_for parallel, i64 begin, i64 end, Body body) {
-  if (begin >= end) return 0;
-  if (!parallel) return body(begin, end);
-  return parallel(begin, end, [](void* context, i64 b, i64 e) { return (*static_cast<Body*>(context))(b, e); }, &body);
+i64 in_parallel(const tenon_host* host, i64 begin, i64 end, Body body) {
+  const auto run = [](void* context, i64 b, i64 e) { return (*static_cast<Body*>(context))(b, e); };
+  return host->parallel_for(begin, end, run, &body);
 }
+
+template <class T>
+struct Scratch {
+  const tenon_host* host;
+  T* data = nullptr;  // stays null where memory runs out
+  Scratch(const tenon_host* from, std::initializer_list<i64> extents) : host(from) {
+    i64 bytes = sizeof(T);
+    for (i64 extent : extents) {
+      if (__builtin_mul_overflow(bytes, extent, &bytes)) return;
+    }
+    data = static_cast<T*>(host->allocate(bytes));
+  }
+  Scratch(const Scratch&) = delete;
+  ~Scratch() { host->release(data); }
+};

@@ -1,0 +1,25 @@
+#include "backends/native_kernel.h"
+
+#include "runtime/host.h"
+
+namespace tenon {
+namespace {
+
+[[noreturn]] void report(const loops::IR& ir, const int64_t (&error)[4]) {
+  const auto [kind, node, value, bound] = error;
+  const std::string& name = ir.nodes()[static_cast<size_t>(node)].name;
+  if (kind == kTenonOutOfRange) fail("%{}: index {} is out of range for a size of {}", name, value, bound);
+  if (kind == kTenonDivisionByZero) fail("%{}: integer division of {} by zero", name, value);
+  check(kind == kTenonOutOfMemory, "kernel {} fails with {}, which is no kind of error", ir.name(), kind);
+  fail("%{}: there is no memory for its scratch", name);
+}
+
+}  // namespace
+
+void NativeKernel::run(std::span<void* const> memory, std::span<const int64_t> sizes, bool) const {
+  check_arguments(ir_, memory, sizes);
+  int64_t error[4] = {};
+  if (function_(memory.data(), sizes.data(), error, tenon_default_host()) != 0) report(ir_, error);
+}
+
+}  // namespace tenon

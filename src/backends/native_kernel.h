@@ -1,0 +1,25 @@
+// A function of the kernel ABI (runtime/kernel.h) as a kernel that can run: what the backends that generate machine
+// code share.
+#pragma once
+
+#include "backends/backend.h"
+#include "runtime/kernel.h"
+
+namespace tenon {
+
+class NativeKernel : public Compiled {
+ public:
+  // `code` keeps the function's code in memory; `ir` is what it was compiled from.
+  NativeKernel(tenon_kernel function, std::shared_ptr<const void> code, loops::IR ir)
+      : function_(function), code_(std::move(code)), ir_(std::move(ir)) {}
+
+  // On the default host. An error names its node as the IR does.
+  void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool sync) const override;
+
+ private:
+  tenon_kernel function_;
+  std::shared_ptr<const void> code_;
+  loops::IR ir_;
+};
+
+}  // namespace tenon
