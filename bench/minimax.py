@@ -4,11 +4,12 @@ Each has the least largest error (Remez), in the weight that its use gives it. T
 one, and those that are left make up for it.
 """
 
+import functools
+
 import mpmath as mp
 
 mp.mp.dps = 60
-DIGITS = {"f32": 24, "f64": 53}
-REFITTED = 2  # coefficients whose rounding matters
+DIGITS = {"f32": 24, "f64": 53, "F32": 53}  # F32: for f32, but computed in f64
 
 
 def rounded(x, precision):
@@ -58,13 +59,19 @@ def remez(function, low, high, degree, weight, known):
 
 
 def minimax(function, low, high, degree, weight, dtype):
+    """The best of what rounding the first few coefficients before the others are found gives."""
     low, high = mp.mpf(low), mp.mpf(high)
-    known = []
-    for k in range(min(REFITTED, degree) + 1):
+    points = nodes(low, high, 500)
+    exact = [(x, function(x), weight(x)) for x in points]
+    known, results = [], []
+    for k in range(min(degree, 4) + 1):
         coefficients, _ = remez(function, low, high, degree, weight, known)
-        known.append(rounded(coefficients[k], DIGITS[dtype]))
-    known += [rounded(c, DIGITS[dtype]) for c in coefficients[len(known) :]]
-    return known, max(abs(weight(x) * (value(known, x) - function(x))) for x in nodes(low, high, 500))
+        all_rounded = [rounded(c, DIGITS[dtype]) for c in coefficients]
+        error = max(abs(w * (value(all_rounded, x) - y)) for x, y, w in exact)
+        results.append((error, all_rounded))
+        known = all_rounded[: k + 1]
+    error, coefficients = min(results, key=lambda result: result[0])
+    return coefficients, error
 
 
 def tail(function, order):
@@ -122,6 +129,30 @@ def scaled_erfc(center):
 
 def q_of(x, center):
     return (mp.mpf(x) - center) / (mp.mpf(x) + center)
+
+
+def short_log2(f):
+    return mp.log1p(f) / mp.log(2) / f if f else 1 / mp.log(2)
+
+
+def log_beyond_cubic(z):
+    """(log((1 + s) / (1 - s)) - 2 s - 2/3 s^3) / s^5, where z is s^2."""
+    return sum(2 * z**k / (2 * k + 5) for k in range(60))
+
+
+@functools.cache
+def scaled_erfinv(w):
+    """erfinv(x) / x, where w is -log(1 - x^2)."""
+    x = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(x) / x if x else mp.sqrt(mp.pi) / 2
+
+
+def erfinv_center(middle):
+    return lambda u: scaled_erfinv(u + middle)
+
+
+def erfinv_tail(middle):
+    return lambda u: scaled_erfinv((u + middle) ** 2)
 
 
 def one(_):
@@ -206,10 +237,34 @@ TABLES = [
         "Erfc",
         "(1 + 2x) exp(x^2) erfc(x) in (x - c) / (x + c), as far as erfc(x) is above 0; c is 3 for f32, 4 for f64",
         {
-            "f32": (scaled_erfc(3), -1, q_of(10.1, 3), 10, one),
+            "F32": (scaled_erfc(3), -1, q_of(11, 3), 11, one),
             "f64": (scaled_erfc(4), -1, q_of(27.3, 4), 22, one),
         },
     ),
+    ("ShortLog2", "log2(1 + f) / f, good for f32", {"F32": (short_log2, LOG_LOW, LOG_HIGH, 13, one)}),
+    ("ShortExp2", "2^r, |r| <= 1/2, good for f32", {"F32": (lambda r: mp.mpf(2) ** r, -0.501, 0.501, 7, one)}),
+    (
+        "LongLog",
+        "(2 atanh(s) - 2s - 2/3 s^3) / s^5 in s^2",
+        {"f64": (log_beyond_cubic, 0, LOG_Z, 6, power(2))},
+    ),
+    (
+        "ErfinvCenter",
+        "erfinv(x) / x in w - 2.5 (f32; w is -log(1 - x^2)) or w - 3.125 (f64)",
+        {
+            "F32": (erfinv_center(2.5), -2.5, 2.51, 10, one),
+            "f64": (erfinv_center(3.125), -3.125, 3.126, 25, one),
+        },
+    ),
+    (
+        "ErfinvTail",
+        "the same in sqrt(w) - 3.125 or sqrt(w) - 3.25",
+        {
+            "F32": (erfinv_tail(3.125), -0.9, 0.9, 11, one),
+            "f64": (erfinv_tail(3.25), -0.76, 0.76, 22, one),
+        },
+    ),
+    ("ErfinvEnd", "the same in sqrt(w) - 5", {"f64": (erfinv_tail(5), -1.01, 1.01, 20, one)}),
 ]
 
 
@@ -226,12 +281,62 @@ def print_table(name, what, variants):
         for c in coefficients:
             print(f"    {shorter(float(c).hex())},")
         print("};")
-    both = ", ".join(f"k{name}{dtype.upper()}" for dtype in variants)
-    print(f"inline constexpr Polynomial k{name} = {{{both}}};\n", flush=True)
+    if "f32" in variants:
+        print(f"inline constexpr Polynomial k{name} = {{k{name}F32, k{name}F64}};")
+    print(flush=True)
+
+
+def print_parts(name, what, number, precisions):
+    """A number as a sum of parts that have so many bits each."""
+    parts = []
+    for precision in precisions:
+        parts.append(rounded(number - sum(parts), precision))
+    values = ", ".join(shorter(float(p).hex()) for p in parts)
+    print(f"inline constexpr double k{name}[] = {{{values}}};  // {what}")
+
+
+def print_limbs(name, what, number, zeros, count):
+    bits = int(mp.floor(number * mp.mpf(2) ** (32 * (count - zeros))))
+    limbs = [bits >> 32 * (count - 1 - i) & 0xFFFFFFFF for i in range(count)]
+    print(f"// {what}.\ninline constexpr uint32_t k{name}[] = {{")
+    for i in range(0, count, 8):
+        print("    " + " ".join(f"0x{limb:08x}," for limb in limbs[i : i + 8]))
+    print("};")
+
+
+PROLOGUE = """// Made by bench/minimax.py: the polynomials of codegen's math, and numbers in parts.
+#pragma once
+
+#include <cstdint>
+
+#include "codegen/math_builder.h"
+
+namespace tenon::codegen {
+"""
+
+
+def main():
+    print(PROLOGUE)
+    for table in TABLES:
+        print_table(*table)
+    print("// ---- numbers in parts: a product of a leading part with a small whole number is exact")
+    print_parts("Ln2F32", "ln(2)", mp.log(2), [11, 24])
+    print_parts("Ln2F64", "ln(2)", mp.log(2), [40, 53])
+    print_parts("Log10Of2F32", "log10(2)", mp.log10(2), [11, 24])
+    print_parts("Log10Of2F64", "log10(2)", mp.log10(2), [40, 53])
+    print_parts("Log2eF32", "1 / ln(2)", 1 / mp.log(2), [24, 24])
+    print_parts("Log2eF64", "1 / ln(2)", 1 / mp.log(2), [53, 53])
+    print_parts("Log10eF32", "1 / ln(10)", 1 / mp.log(10), [24, 24])
+    print_parts("Log10eF64", "1 / ln(10)", 1 / mp.log(10), [53, 53])
+    print_parts("TwoThirds", "2/3", mp.mpf(2) / 3, [53, 53])
+    print_parts("HalfPiF32", "pi / 2", mp.pi / 2, [24, 24, 24])
+    print_parts("HalfPiF64", "pi / 2", mp.pi / 2, [53, 53, 53])
+    print_parts("HalfPiShort", "pi / 2 for targets without fma", mp.pi / 2, [33, 33, 33, 53])
+    print()
+    with mp.workdps(500):
+        print_limbs("TwoOverPi", "2 / pi, in 32 bits each; the third ends before the point", 2 / mp.pi, 3, 44)
+    print("\n}  // namespace tenon::codegen")
 
 
 if __name__ == "__main__":
-    import sys
-    for table in TABLES:
-        if len(sys.argv) < 2 or table[0] in sys.argv[1:]:
-            print_table(*table)
+    main()

@@ -44,7 +44,7 @@ Mask operator<(Real x, RealOperand y) { return compare(CmpInst::FCMP_OLT, x, y);
 Mask operator<=(Real x, RealOperand y) { return compare(CmpInst::FCMP_OLE, x, y); }
 Mask operator>(Real x, RealOperand y) { return compare(CmpInst::FCMP_OGT, x, y); }
 Mask operator>=(Real x, RealOperand y) { return compare(CmpInst::FCMP_OGE, x, y); }
-Mask operator==(Real x, RealOperand y) { return compare(CmpInst::FCMP_OEQ, x, y); }
+Mask operator==(Real x, Real y) { return compare(CmpInst::FCMP_OEQ, x, y); }
 Mask is_nan(Real x) { return compare(CmpInst::FCMP_UNO, x, x); }
 Mask operator!=(Bits x, uint64_t y) { return {{x.context, x.builder().CreateICmpNE(x.value, x.constant(y).value)}}; }
 Mask operator&(Mask x, Mask y) { return {{x.context, x.builder().CreateAnd(x.value, y.value)}}; }

@@ -75,7 +75,8 @@ Mask operator<(Real x, RealOperand y);
 Mask operator<=(Real x, RealOperand y);
 Mask operator>(Real x, RealOperand y);
 Mask operator>=(Real x, RealOperand y);
-Mask operator==(Real x, RealOperand y);
+Mask operator==(Real x, Real y);
+inline Mask operator==(Real x, double y) { return x == x.constant(y); }
 Mask operator!=(Bits x, uint64_t y);
 Mask operator&(Mask x, Mask y);
 Mask operator|(Mask x, Mask y);
