@@ -55,9 +55,7 @@ Real select(Mask mask, Real x, RealOperand y) {
   return {{x.context, x.builder().CreateSelect(mask.value, x.value, y.beside(x).value)}};
 }
 Real select(Mask mask, double x, Real y) { return select(mask, y.constant(x), y); }
-Bits select(Mask mask, Bits x, Bits y) {
-  return {{x.context, x.builder().CreateSelect(mask.value, x.value, y.value)}};
-}
+Bits select(Mask mask, Bits x, Bits y) { return {{x.context, x.builder().CreateSelect(mask.value, x.value, y.value)}}; }
 
 Real at_most(Real x, double limit) { return select(x > limit, limit, x); }
 Real at_least(Real x, double limit) { return select(x < limit, limit, x); }

@@ -41,8 +41,8 @@ struct Bits : Lanes {
 
 // A second operand: what the first one computes with may be a plain number.
 struct RealOperand {
-  RealOperand(Real x) : real(x) {}           // NOLINT(google-explicit-constructor)
-  RealOperand(double x) : number(x) {}       // NOLINT(google-explicit-constructor)
+  RealOperand(Real x) : real(x) {}      // NOLINT(google-explicit-constructor)
+  RealOperand(double x) : number(x) {}  // NOLINT(google-explicit-constructor)
   Real beside(Real x) const { return real.value != nullptr ? real : x.constant(number); }
 
   Real real = {};
@@ -98,8 +98,8 @@ Real sqrt(Real x);
 Bits bits_of(Real x);
 Real real_of(Bits x);
 Real abs(Real x);
-Bits sign_of(Real x);          // its bit, all others 0
-Real flip(Real x, Bits sign);  // -x where the sign's bit is set
+Bits sign_of(Real x);                       // its bit, all others 0
+Real flip(Real x, Bits sign);               // -x where the sign's bit is set
 Real with_sign(Real magnitude, Bits sign);  // of a magnitude that is not negative
 Real to_f64(Real x);
 Real to_f32(Real x);

@@ -7,8 +7,8 @@
 namespace tenon::codegen::math {
 namespace {
 
-// The sum of a number and this one has the number, rounded to a whole one, in its lowest bits: plus twice the bias of an
-// exponent, so that they are never negative.
+// The sum of a number and this one has the number, rounded to a whole one, in its lowest bits: plus twice the bias of
+// an exponent, so that they are never negative.
 double rounder(Real x) { return x.pick(0x1.8p23 + 254, 0x1.8p52 + 2046); }
 
 struct Reduced {
@@ -79,8 +79,8 @@ Real short_exp2(Real x) {
   return evaluate(kShortExp2F32, x - reduced.whole) * power_of_two(reduced.lowest_bits);
 }
 
-// 2 * (t expm1(r) + (t - 1/2)) with t = 2^(n - 1), which is exp(x) - 1 without 2^n, that could overflow. The sign of x is
-// that of the result, and of -0 there is no other trace.
+// 2 * (t expm1(r) + (t - 1/2)) with t = 2^(n - 1), which is exp(x) - 1 without 2^n, that could overflow. The sign of x
+// is that of the result, and of -0 there is no other trace.
 Real expm1(Real x) {
   const Real clamped = at_least(at_most(x, x.pick(89, 710)), x.pick(-20, -40));
   const Reduced reduced = reduce(clamped);
@@ -115,8 +115,8 @@ Real tanh(Real x) {
 
 namespace {
 
-// sinh and cosh of |x| are half of 2^n exp(r) -+ 2^-n exp(-r): sums of sinh(r) and cosh(r) with a = (2^n - 2^-n) / 4 and
-// b = (2^n + 2^-n) / 4 before them, doubled at the end since 2^n may be too large.
+// sinh and cosh of |x| are half of 2^n exp(r) -+ 2^-n exp(-r): sums of sinh(r) and cosh(r) with a = (2^n - 2^-n) / 4
+// and b = (2^n + 2^-n) / 4 before them, doubled at the end since 2^n may be too large.
 struct Hyperbolic {
   Real a, b;
   Real sinh;    // of r

@@ -1,9 +1,9 @@
 #include "codegen/math_reduction.h"
 
+#include <fmt/format.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
-#include <fmt/format.h>
 
 #include <array>
 #include <limits>
@@ -19,7 +19,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTwoOverPiRounded = 2 * std::numbers::inv_pi;
 
-// ---- numbers of usual size: n = x * 2/pi is rounded to a whole number, and x - n pi/2 has no large error -------------
+// ---- numbers of usual size: n = x * 2/pi is rounded to a whole number, and x - n pi/2 has no large error
+// -------------
 
 double largest_usual(Real x) { return x.pick(1e5, 1.5e6); }
 
@@ -66,7 +67,8 @@ Angle reduce_usual(Real x) {
   return to_f32(reduce_without_fma(to_f64(x)), bits_of(x).value->getType());
 }
 
-// ---- large numbers (Payne and Hanek): 2/pi as a long binary fraction, of which only some digits count ----------------
+// ---- large numbers (Payne and Hanek): 2/pi as a long binary fraction, of which only some digits count
+// ----------------
 
 constexpr int kWindow = 8;    // of 32 bits each
 constexpr int kProducts = 6;  // of the product's, from those of weight 1 down
@@ -76,7 +78,8 @@ llvm::GlobalVariable* digits_of_two_over_pi(llvm::Module& module) {
   constexpr const char* kName = "tenon.two_over_pi";
   if (auto* found = module.getGlobalVariable(kName, true)) return found;
   llvm::Constant* digits = llvm::ConstantDataArray::get(module.getContext(), llvm::ArrayRef<uint32_t>(kTwoOverPi));
-  auto* global = new llvm::GlobalVariable(module, digits->getType(), true, llvm::GlobalValue::InternalLinkage, digits, kName);
+  auto* global =
+      new llvm::GlobalVariable(module, digits->getType(), true, llvm::GlobalValue::InternalLinkage, digits, kName);
   global->setAlignment(llvm::Align(64));
   return global;
 }
@@ -153,8 +156,7 @@ Angle reduce_large(Real x) {
   const Bits shift = position & 31;
   const Bits mantissa = (bits & 0xfffffffffffff) | uint64_t{1} << 52;
   const Bits low = shift_left(mantissa & kLow32, shift), high = shift_left(mantissa >> 32, shift) + (low >> 32);
-  std::array<Bits, kProducts> digits =
-      multiply({low & kLow32, high & kLow32, high >> 32}, load_window(position >> 5));
+  std::array<Bits, kProducts> digits = multiply({low & kLow32, high & kLow32, high >> 32}, load_window(position >> 5));
   // From 1/2 on, the distance to the next quadrant is less: 1 - 0.d1 d2..., but for one in the last place.
   const Bits above_half = digits[1] >> 31;
   const Bits quadrant = digits[0] + above_half;

@@ -12,8 +12,8 @@ struct Angle {
   Bits quadrant;  // its lowest two bits count
 };
 
-// Of any x >= 0. Where one lane holds a large number, all go through a slower way, under a branch: the builder must be at
-// the end of a block, and is at the end of another one after.
+// Of any x >= 0. Where one lane holds a large number, all go through a slower way, under a branch: the builder must be
+// at the end of a block, and is at the end of another one after.
 Angle reduce_angle(Real x);
 
 }  // namespace tenon::codegen::math

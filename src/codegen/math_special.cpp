@@ -73,9 +73,7 @@ Real erfinv_f32(Real x) {
 
 }  // namespace
 
-Real erfinv(Real x) {
-  return erfinv_at_ends(x, x.is_f64() ? erfinv_f64(x) : to_f32(erfinv_f32(to_f64(x))));
-}
+Real erfinv(Real x) { return erfinv_at_ends(x, x.is_f64() ? erfinv_f64(x) : to_f32(erfinv_f32(to_f64(x)))); }
 
 // ---- pow ------------------------------------------------------------------------------------------------------------
 

@@ -93,8 +93,8 @@ Real acos(Real x) {
 
 namespace {
 
-// atan(y / x) for y, x >= 0, not both 0 and not both infinite. The quotient of the smaller by the larger is at most 1, and
-// above tan(pi/8) its difference from pi/4 is used.
+// atan(y / x) for y, x >= 0, not both 0 and not both infinite. The quotient of the smaller by the larger is at most 1,
+// and above tan(pi/8) its difference from pi/4 is used.
 Real atan_of_quotient(Real y, Real x) {
   const Mask is_steep = y > x;
   const Real smaller = select(is_steep, x, y), larger = select(is_steep, y, x);
