@@ -227,10 +227,10 @@ TABLES = [
     ),
     (
         "Erf",
-        "-log(erfc(x)) / x - 1, as far as erf(x) is below 1; f64 in x - 2",
+        "-log(erfc(x)) / x - 1, as far as erf(x) is below 1",
         {
             "f32": (erf_exponent, 0, 4, 8, erf_weight),
-            "f64": (lambda u: erf_exponent(u + 2), -2, 4, 24, lambda u: erf_weight(u + 2)),
+            "f64": (erf_exponent, 0, 6, 24, erf_weight),
         },
     ),
     (
@@ -250,10 +250,10 @@ TABLES = [
     ),
     (
         "ErfinvCenter",
-        "erfinv(x) / x in w - 2.5 (f32; w is -log(1 - x^2)) or w - 3.125 (f64)",
+        "erfinv(x) / x in w - 2.5 (f32; w is -log(1 - x^2)) or w - 1 (f64)",
         {
             "F32": (erfinv_center(2.5), -2.5, 2.51, 10, one),
-            "f64": (erfinv_center(3.125), -3.125, 3.126, 25, one),
+            "f64": (erfinv_center(1), -1, 5.251, 25, one),
         },
     ),
     (

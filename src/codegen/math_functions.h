@@ -17,7 +17,7 @@ Real tanh(Real x);
 
 // exp(x + low) * factor, for x within what has a finite result; low is small beside x. The product alone rounds to a
 // subnormal number.
-Real exp_times(Real x, Real low, Real factor);
+Real exp_times(Real x, Real low, const TwoReals& factor);
 // 2^(x + low), for |x| <= 1100.
 Real exp2_of_sum(Real x, Real low);
 // 2^x in f64 to the precision that f32 needs, for |x| <= 1000.
