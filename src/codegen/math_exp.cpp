@@ -35,7 +35,7 @@ Reduced reduce(Real x) {
 // exp(r) - 1. The correction comes in where sums are small, so that r is as good as exact.
 Real expm1_of(const Reduced& x) {
   const Real r = x.close - x.correction;
-  return x.close + mul_add(evaluate(kExp, r), r * r, -x.correction);
+  return x.close + mul_add(evaluate(kExpm1, r), r * r, -x.correction);
 }
 
 // exp(r), where r has half an ulp of error.
@@ -107,12 +107,17 @@ Real one_minus_exp(Real x) {
   return mul_add(expm1_of(reduced), -power, 1 - power);
 }
 
-// exp(-|x|) cannot overflow.
+Real exp_of_negative(Real x) {
+  const Reduced reduced = reduce(-x);
+  return scale(expm1_of(reduced) + 1, reduced.lowest_bits);
+}
+
+// With x = n ln(2) + r, it is 2^n / (2^n + exp(-r)). In the sum 2^n may be too small to count.
 Real sigmoid(Real x) {
-  const Real small = at_least(-abs(x), x.pick(-104, -746));
-  const Reduced reduced = reduce(small);
-  const Real power = scale(expm1_of(reduced) + 1, reduced.lowest_bits);
-  return select(x < 0, power, 1) / (power + 1);
+  const Reduced reduced = reduce(at_least(at_most(x, x.pick(20, 40)), x.pick(-104, -746)));
+  const Real rest = expm1_of({reduced.whole, reduced.lowest_bits, -reduced.close, -reduced.correction});
+  const Real power = power_of_two(bits_of(at_least(reduced.whole, -100) + rounder(x)));
+  return scale(1 / ((power + 1) + rest), reduced.lowest_bits);
 }
 
 // (1 - exp(-2|x|)) / (1 + exp(-2|x|)), each with 2^n apart from exp(r) - 1.
@@ -131,8 +136,8 @@ namespace {
 // and b = (2^n + 2^-n) / 4 before them, doubled at the end since 2^n may be too large.
 struct Hyperbolic {
   Real a, b;
-  Real sinh;    // of r
-  Real coshm1;  // cosh(r) - 1
+  Real close, beyond;  // sinh(r) is their sum
+  Real coshm1;         // cosh(r) - 1
 };
 
 Hyperbolic hyperbolic(Real size) {
@@ -142,21 +147,21 @@ Hyperbolic hyperbolic(Real size) {
   // 2^-n counts for nothing long before it leaves the normal numbers.
   const Real limited = at_most(reduced.whole, 80) * -1 + (rounder(size) - 2);
   const Real shrinking = power_of_two(bits_of(limited));
-  return {growing - shrinking, growing + shrinking, mul_add(evaluate(kSinh, square) * square, r, r),
-          evaluate(kCosh, square) * square};
+  const Real beyond = mul_add(evaluate(kSinh, square) * square, r, -reduced.correction);
+  return {growing - shrinking, growing + shrinking, reduced.close, beyond, evaluate(kCosh, square) * square};
 }
 
 }  // namespace
 
 Real sinh(Real x) {
   const Hyperbolic h = hyperbolic(abs(x));
-  const Real half = h.a + mul_add(h.a, h.coshm1, h.b * h.sinh);
+  const Real half = mul_add(h.b, h.close, h.a) + mul_add(h.a, h.coshm1, h.b * h.beyond);
   return with_sign(half + half, sign_of(x));
 }
 
 Real cosh(Real x) {
   const Hyperbolic h = hyperbolic(abs(x));
-  const Real half = h.b + mul_add(h.b, h.coshm1, h.a * h.sinh);
+  const Real half = mul_add(h.a, h.close, h.b) + mul_add(h.b, h.coshm1, h.a * h.beyond);
   return half + half;
 }
 

@@ -13,7 +13,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-// erf(x) = 1 - exp(-t), where t = x + x P(x) is a smooth function.
+// erfc(x) = exp(-t), where t = x + x P(x) is a smooth function.
 Real erf(Real x) {
   const Real size = at_most(abs(x), x.pick(4, 6));
   return with_sign(one_minus_exp(mul_add(evaluate(kErf, size), size, size)), sign_of(x));
@@ -37,7 +37,10 @@ Real erfc(Real x) {
     const Real result = erfc_of_positive(at_most(abs(wide), 11), kErfcF32, 3);
     return to_f32(select(wide < 0, 2 - result, result));
   }
-  const Real result = erfc_of_positive(at_most(abs(x), 27.3), kErfcF64, 4);
+  // Where x is small, an error of q would be too large.
+  const Real size = abs(x), small = at_most(size, 1);
+  const Real near = exp_of_negative(mul_add(evaluate(kErf, small), small, small));
+  const Real result = select(size < 0.75, near, erfc_of_positive(at_most(size, 27.3), kErfcF64, 4));
   return select(x < 0, 2 - result, result);
 }
 

@@ -10,23 +10,44 @@ namespace tenon::codegen {
 // (exp(r) - 1 - r) / r^2, |r| <= ln(2) / 2.
 inline constexpr double kExpF32[] = {
     // off by 2^-26.0
-    0x1p-1, 0x1.5554a4p-3, 0x1.555534p-5, 0x1.1230c4p-7, 0x1.6cec8p-10,
+    0x1p-1, 0x1.5554a4p-3, 0x1.55552ep-5, 0x1.122ffp-7, 0x1.6d0c9p-10,
 };
 inline constexpr double kExpF64[] = {
-    // off by 2^-60.4
+    // off by 2^-60.3
     0x1p-1,
     0x1.5555555555559p-3,
     0x1.555555555555ap-5,
-    0x1.111111110f707p-7,
-    0x1.6c16c16c102d7p-10,
-    0x1.a01a01afe0271p-13,
-    0x1.a01a01cf5440dp-16,
-    0x1.71ddf7de5bc3fp-19,
-    0x1.27e47b803db1cp-22,
-    0x1.af606e75ad8a5p-26,
-    0x1.200af81990a7ap-29,
+    0x1.111111110f721p-7,
+    0x1.6c16c16c0fa36p-10,
+    0x1.a01a01afd247ap-13,
+    0x1.a01a01d3b06dep-16,
+    0x1.71ddf80149375p-19,
+    0x1.27e46fa8ec8efp-22,
+    0x1.af603920d1dd8p-26,
+    0x1.201fdabcdaad7p-29,
 };
 inline constexpr Polynomial kExp = {kExpF32, kExpF64};
+
+// the same to more digits than a sum with 1 keeps.
+inline constexpr double kExpm1F32[] = {
+    // off by 2^-28.6
+    0x1p-1, 0x1.555556p-3, 0x1.5554a6p-5, 0x1.111082p-7, 0x1.6d7bc2p-10, 0x1.a1b78ap-13,
+};
+inline constexpr double kExpm1F64[] = {
+    // off by 2^-60.3
+    0x1p-1,
+    0x1.5555555555559p-3,
+    0x1.555555555555ap-5,
+    0x1.111111110f721p-7,
+    0x1.6c16c16c0fa36p-10,
+    0x1.a01a01afd247ap-13,
+    0x1.a01a01d3b06dep-16,
+    0x1.71ddf80149375p-19,
+    0x1.27e46fa8ec8efp-22,
+    0x1.af603920d1dd8p-26,
+    0x1.201fdabcdaad7p-29,
+};
+inline constexpr Polynomial kExpm1 = {kExpm1F32, kExpm1F64};
 
 // f32: (log(1 + f) - f + f^2 / 2) / f^3; f64: (2 atanh(s) - 2s) / s^3 in s^2, s = f / (2 + f).
 inline constexpr double kLogF32[] = {
@@ -71,9 +92,10 @@ inline constexpr Polynomial kCos = {kCosF32, kCosF64};
 
 // (sinh(r) - r) / r^3 in r^2, |r| <= ln(2) / 2.
 inline constexpr double kSinhF32[] = {
-    // off by 2^-26.1
-    0x1.5554a8p-3,
-    0x1.122e0ap-7,
+    // off by 2^-34.3
+    0x1.555556p-3,
+    0x1.110fc2p-7,
+    0x1.a2d72p-13,
 };
 inline constexpr double kSinhF64[] = {
     // off by 2^-61.5

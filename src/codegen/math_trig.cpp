@@ -85,7 +85,8 @@ double half_pi_low(Real x) { return x.pick(kHalfPiF32[1], kHalfPiF64[1]); }
 
 Real asin(Real x) {
   const Arc arc = arc_of(abs(x));
-  const Real large = (half_pi(x) - arc.root * 2) - (arc.beyond * 2 - half_pi_low(x));
+  const TwoReals rest = fast_two_sum(x.constant(half_pi(x)), arc.root * -2);
+  const Real large = rest.high - (arc.beyond * 2 - (rest.low + half_pi_low(x)));
   return with_sign(abs(select(arc.is_large, large, arc.root + arc.beyond)), sign_of(x));
 }
 
