@@ -103,6 +103,7 @@ class Emitter {
   bool fills_whole_vectors(const Spot& spot) const;
   Value* all_lanes(Value* value) { return values_.splat(value, lanes_); }
   Value* steps();  // 0, 1, 2, ...
+  Value* first_lanes(Value* count);  // a mask of that many
 
   // ---- nodes (nodes.cpp) ----
   void node(TreeRef ref);
@@ -162,6 +163,7 @@ class Emitter {
   int64_t stack_bytes_ = 0;  // of the arrays so far
   TreeRef vector_;           // the loop whose iterations are lanes, in its body
   int64_t lanes_ = 1;
+  bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
   Value* tail_ = nullptr;   // the lanes that there are; null: all
   Value* guard_ = nullptr;  // the lanes that may be touched; null: all
   int64_t sum_ = 0;         // which of the lane sums

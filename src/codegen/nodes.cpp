@@ -172,8 +172,10 @@ Value* Emitter::irregular(const Expr& position) {
 bool Emitter::fills_whole_vectors(const Spot& spot) const {
   if (!spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
   const Expr& row = spot.access.memory->dims.back().extent;
-  return row.is_constant() && row.constant() % lanes_ == 0 &&
-         bounds(mod(spot.position, lanes_), scope_->box.ranges()).is_single();
+  if (!row.is_constant() || row.constant() % lanes_ != 0 || !begins_at_whole_vector_) return false;
+  const Symbol counter = compiler_.counter(vector_);
+  const Expr at_first_lane = substitute(spot.position, {{counter, lanes_ * Expr(counter)}});
+  return symbolic::simplify(mod(at_first_lane, lanes_), scope_->box.ranges()).is_constant(0);
 }
 
 Value* Emitter::mask_for(const Spot& spot, bool is_contiguous) const {
