@@ -191,8 +191,7 @@ Value* Emitter::first_lanes(Value* count) {
   Value* const missing = b_.CreateSub(b_.getInt64(64), count);
   Value* const bits = b_.CreateLShr(b_.getInt64(~uint64_t{0}), missing);
   const auto lanes = static_cast<unsigned>(lanes_);
-  return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)),
-                          llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
+  return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)), llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
 }
 
 // Fewer iterations than there are lanes.

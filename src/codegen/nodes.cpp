@@ -114,7 +114,8 @@ Emitter::Spot& Emitter::spot(TreeRef at, Which which) {
 // With the literals. Copies of a body mostly differ by a number.
 Emitter::Expr Emitter::position(Spot& spot) {
   if (literals_.empty()) return spot.position;
-  const bool is_current = std::ranges::equal(spot.known, literals_, {}, {}, [](const auto& l) { return l.first; });
+  const auto as_known = [](const auto& literal) { return std::pair(literal.first, literal.second.is_offset); };
+  const bool is_current = std::ranges::equal(spot.known, literals_, {}, {}, as_known);
   if (!is_current) {
     spot.known.clear();
     spot.slopes.clear();
@@ -122,7 +123,7 @@ Emitter::Expr Emitter::position(Spot& spot) {
     symbolic::Substitution zero;
     for (const auto& [symbol, literal] : literals_) {
       const Result<Expr> slope = differentiate(spot.position, symbol);
-      spot.known.push_back(symbol);
+      spot.known.emplace_back(symbol, literal.is_offset);
       spot.is_affine = spot.is_affine && slope.ok() && slope->is_constant();
       spot.slopes.push_back(spot.is_affine ? slope->constant() : 0);
       if (!literal.is_offset) zero.emplace(symbol, 0);
