@@ -45,14 +45,14 @@ class Emitter {
   // It, as the compiler knows it: asked for once, used in every copy of the code.
   struct Spot {
     Compiler::Access access;
-    Expr position;                     // over counters
-    std::vector<Symbol> known = {};    // the counters that are numbers, when `base` was found
-    bool is_affine = false;            // in those
-    Expr base = {};                    // the position where they are 0
-    std::vector<int64_t> slopes = {};  // by each of them
-    TreeRef lanes_of = {};             // the vectorized loop that `stride` is of
-    std::optional<Expr> stride = {};   // from lane to lane; nothing where it varies
-    int64_t guards_of = -1;            // the scope that `guards` are of
+    Expr position;                                    // over counters
+    std::vector<std::pair<Symbol, bool>> known = {};  // the literals, when `base` was found, and if they are offsets
+    bool is_affine = false;                           // in those
+    Expr base = {};                                   // the position where they are 0
+    std::vector<int64_t> slopes = {};                 // by each of them
+    TreeRef lanes_of = {};                            // the vectorized loop that `stride` is of
+    std::optional<Expr> stride = {};                  // from lane to lane; nothing where it varies
+    int64_t guards_of = -1;                           // the scope that `guards` are of
     std::vector<loops::Constraint> guards = {};
   };
   // A counter in an unrolled body: a number, or as far from the counter's value as that.
@@ -102,7 +102,8 @@ class Emitter {
   Value* mask_for(const Spot& spot, bool is_contiguous) const;
   bool fills_whole_vectors(const Spot& spot) const;
   Value* all_lanes(Value* value) { return values_.splat(value, lanes_); }
-  Value* steps();  // 0, 1, 2, ...
+  Value* steps();                    // 0, 1, 2, ...
+  Value* first_lanes(Value* count);  // a mask of that many
 
   // ---- nodes (nodes.cpp) ----
   void node(TreeRef ref);
@@ -162,9 +163,10 @@ class Emitter {
   int64_t stack_bytes_ = 0;  // of the arrays so far
   TreeRef vector_;           // the loop whose iterations are lanes, in its body
   int64_t lanes_ = 1;
-  Value* tail_ = nullptr;   // the lanes that there are; null: all
-  Value* guard_ = nullptr;  // the lanes that may be touched; null: all
-  int64_t sum_ = 0;         // which of the lane sums
+  bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
+  Value* tail_ = nullptr;                // the lanes that there are; null: all
+  Value* guard_ = nullptr;               // the lanes that may be touched; null: all
+  int64_t sum_ = 0;                      // which of the lane sums
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
 };

@@ -152,6 +152,7 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
   std::erase_if(folded, [&](NodeRef node) { return !ir_.folds(node, tree_.loop(ref).var); });
   vector_ = ref;
   lanes_ = lanes;
+  begins_at_whole_vector_ = scope_->box.simplify(mod(from, lanes)).is_constant(0);
   folded.empty() ? stretch(ref, from, to) : folding(ref, from, to, folded);
   vector_ = {};
   lanes_ = 1;
@@ -185,6 +186,14 @@ void Emitter::at_literal_lanes(Symbol counter, Literal literal, TreeRef ref) {
   literals_.erase(counter);
 }
 
+// Of 1 to all lanes: as many bits.
+Value* Emitter::first_lanes(Value* count) {
+  Value* const missing = b_.CreateSub(b_.getInt64(64), count);
+  Value* const bits = b_.CreateLShr(b_.getInt64(~uint64_t{0}), missing);
+  const auto lanes = static_cast<unsigned>(lanes_);
+  return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)), llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
+}
+
 // Fewer iterations than there are lanes.
 void Emitter::rest(TreeRef ref, const Expr& begin, const Expr& end) {
   const Symbol counter = compiler_.counter(ref);
@@ -199,7 +208,7 @@ void Emitter::rest(TreeRef ref, const Expr& begin, const Expr& end) {
     return;
   }
   const auto masked = [&] {
-    tail_ = b_.CreateICmpSLT(steps(), all_lanes(index(end - begin)));
+    tail_ = first_lanes(index(end - begin));
     if (begin.is_constant()) {
       at_literal_lanes(counter, {begin.constant(), false}, ref);
     } else {

@@ -114,7 +114,8 @@ Emitter::Spot& Emitter::spot(TreeRef at, Which which) {
 // With the literals. Copies of a body mostly differ by a number.
 Emitter::Expr Emitter::position(Spot& spot) {
   if (literals_.empty()) return spot.position;
-  const bool is_current = std::ranges::equal(spot.known, literals_, {}, {}, [](const auto& l) { return l.first; });
+  const auto as_known = [](const auto& literal) { return std::pair(literal.first, literal.second.is_offset); };
+  const bool is_current = std::ranges::equal(spot.known, literals_, {}, {}, as_known);
   if (!is_current) {
     spot.known.clear();
     spot.slopes.clear();
@@ -122,7 +123,7 @@ Emitter::Expr Emitter::position(Spot& spot) {
     symbolic::Substitution zero;
     for (const auto& [symbol, literal] : literals_) {
       const Result<Expr> slope = differentiate(spot.position, symbol);
-      spot.known.push_back(symbol);
+      spot.known.emplace_back(symbol, literal.is_offset);
       spot.is_affine = spot.is_affine && slope.ok() && slope->is_constant();
       spot.slopes.push_back(spot.is_affine ? slope->constant() : 0);
       if (!literal.is_offset) zero.emplace(symbol, 0);
@@ -172,8 +173,10 @@ Value* Emitter::irregular(const Expr& position) {
 bool Emitter::fills_whole_vectors(const Spot& spot) const {
   if (!spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
   const Expr& row = spot.access.memory->dims.back().extent;
-  return row.is_constant() && row.constant() % lanes_ == 0 &&
-         bounds(mod(spot.position, lanes_), scope_->box.ranges()).is_single();
+  if (!row.is_constant() || row.constant() % lanes_ != 0 || !begins_at_whole_vector_) return false;
+  const Symbol counter = compiler_.counter(vector_);
+  const Expr at_first_lane = substitute(spot.position, {{counter, lanes_ * Expr(counter)}});
+  return symbolic::simplify(mod(at_first_lane, lanes_), scope_->box.ranges()).is_constant(0);
 }
 
 Value* Emitter::mask_for(const Spot& spot, bool is_contiguous) const {
