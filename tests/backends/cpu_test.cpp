@@ -108,7 +108,7 @@ TEST_F(CpuBackend, ErrorsNameTheKernelsOwnNodes) {
   IR ir("divide");
   const VarRef i = ir.add_var("i", 4);
   const NodeRef x = ir.add_read(DType::kI64, {i}, "x"), y = ir.add_read(DType::kI64, {i}, "y");
-  ir.add_write(ir.add_compute(op_named("floor_divide"), {x, y}, {i}, {}, "q"), {i}, "out");
+  ir.add_write(ir.add_compute(op_named("floor_div"), {x, y}, {i}, {}, "q"), {i}, "out");
   const LoopTree tree(ir), other = renamed(ir);
   const LoopTree* const trees[] = {&tree, &other};
   const auto kernels = compile_cpu(trees);

@@ -117,19 +117,20 @@ TEST(Wasm, TheLinkerTakesEveryKernel) {
 constexpr std::string_view kRunInNode = R"(
 const fs = require('fs');
 const imports = new Proxy({}, {get: (_, name) => Math[name.replace(/f$/, '')]});
-const {exports} = new WebAssembly.Instance(new WebAssembly.Module(fs.readFileSync(process.argv[2])), {env: imports});
-const base = exports.__heap_base.value;
+const code = new WebAssembly.Module(fs.readFileSync(process.argv[2]));
+const wasm = new WebAssembly.Instance(code, {env: imports}).exports;
+const base = wasm.__heap_base.value;
 const sizes = [16 * 8, 8 * 32, 16 * 32];
 const starts = [base + 1024];
 for (const size of sizes) starts.push(starts[starts.length - 1] + 4 * size);
-while (exports.memory.buffer.byteLength < starts[3]) exports.memory.grow(1);
-const pointers = new Int32Array(exports.memory.buffer, base, 3);
+while (wasm.memory.buffer.byteLength < starts[3]) wasm.memory.grow(1);
+const pointers = new Int32Array(wasm.memory.buffer, base, 3);
 for (let i = 0; i < 3; ++i) pointers[i] = starts[i];
-const arrays = sizes.map((size, i) => new Float32Array(exports.memory.buffer, starts[i], size));
+const arrays = sizes.map((size, i) => new Float32Array(wasm.memory.buffer, starts[i], size));
 for (let i = 0; i < sizes[0]; ++i) arrays[0][i] = i * 7 % 11 - 4;
 for (let i = 0; i < sizes[1]; ++i) arrays[1][i] = i * 7 % 11 - 4;
-const code = exports.matmul_tile(base, base + 512, base + 256, 0);
-if (code != 0) throw new Error('it returns ' + code);
+const failure = wasm.matmul_tile(base, base + 512, base + 256, 0);
+if (failure != 0) throw new Error('it returns ' + failure);
 console.log(Array.from(arrays[2]).join(' '));
 )";
 
@@ -139,9 +140,9 @@ TEST(Wasm, NodeComputesWhatTheInterpreterDoes) {
   const Folder folder;
   const LoopTree tree = matmul_tile();
   link_wasm(tree, linker, folder);
-  ASSERT_TRUE(write_file(folder.file("run.js"), kRunInNode).ok());
+  ASSERT_TRUE(write_file(folder.file("run.cjs"), kRunInNode).ok());
   const std::string said =
-      output_of(fmt::format("node {} {}", folder.file("run.js"), folder.file("matmul_tile.wasm")), folder);
+      output_of(fmt::format("node {} {}", folder.file("run.cjs"), folder.file("matmul_tile.wasm")), folder);
   const auto number = [](int64_t i) { return static_cast<double>(i * 7 % 11) - 4; };
   const std::vector<Tensor> inputs = {filled(DType::kF32, {16, 8}, number), filled(DType::kF32, {8, 32}, number)};
   EXPECT_EQ(said, fmt::format("{}\n", fmt::join(elements(run_on("interpreter", tree, inputs)[0]), " ")));
