@@ -50,6 +50,12 @@ void bind_schedule(nb::module_& module) {
       "emit_asm", [](const LoopTree& tree, const std::string& cpu) { return emit_for(tree, cpu, codegen::emit_asm); },
       nb::arg("tree"), nb::arg("cpu") = "native", "The kernel as assembly, for a CPU by name.");
   module.def(
+      "schedule",
+      [](const loops::IR& kernel, const std::string& backend) {
+        return find_backend(backend).value()->schedule(kernel);
+      },
+      nb::arg("kernel"), nb::arg("backend") = "cpu", "A schedule that suits the backend's machine, without a search.");
+  module.def(
       "apply_edit", [](const LoopTree& tree, const std::string& edit) { return loops::apply_edit(tree, edit).value(); },
       nb::arg("tree"), nb::arg("edit"), "An edit as `tenon tune` takes it, such as 'split 2 16'.");
   module.def("search", search_schedule, nb::arg("tree"), nb::arg("seconds") = 10.0, nb::arg("backend") = "cpp",

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "loops/schedule.h"
 #include "support/text.h"
 
 namespace tenon {
@@ -49,6 +50,10 @@ void check_arguments(const loops::IR& ir, std::span<void* const> memory, std::sp
   const size_t arrays = ir.reads().size() + ir.writes().size(), symbols = ir.size_symbols().size();
   check(memory.size() == arrays && sizes.size() == symbols, "kernel {} takes {} arrays and {} sizes, got {} and {}",
         ir.name(), arrays, symbols, memory.size(), sizes.size());
+}
+
+loops::LoopTree Backend::schedule(const loops::IR& kernel) const {
+  return loops::LoopTree(loops::default_schedule(kernel));
 }
 
 Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) const {

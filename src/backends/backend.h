@@ -50,6 +50,8 @@ class Backend {
   bool is_available() const { return (hardware_requirement() & ~available_hardware()) == 0; }
 
   virtual std::string doc() const { return ""; }
+  // A schedule that suits the backend's machine, without a search. Here, the one that suits any.
+  virtual loops::LoopTree schedule(const loops::IR& kernel) const;
   virtual std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const = 0;  // throws an Error
   virtual int hardware_requirement() const = 0;
 

@@ -1,9 +1,13 @@
 #include "backends/cpu/cpu.h"
 
+#include <unistd.h>
+
 #include "backends/native_kernel.h"
 #include "codegen/codegen.h"
 #include "codegen/loader.h"
 #include "codegen/objects.h"
+#include "runtime/thread_pool.h"
+#include "schedule/plan.h"
 
 namespace tenon {
 namespace {
@@ -29,6 +33,11 @@ class CpuKernel : public NativeKernel {
   std::shared_ptr<const codegen::Target> target_;
 };
 
+int64_t cache_bytes(int name, int64_t otherwise) {
+  const long bytes = ::sysconf(name);
+  return bytes > 0 ? bytes : otherwise;
+}
+
 // Code that this machine cannot run.
 class ForeignKernel : public Compiled {
  public:
@@ -51,6 +60,7 @@ struct CpuBackend : Backend {
   CpuBackend() : Backend("cpu") {}
   std::string doc() const override { return "machine code by LLVM, with vectors and threads"; }
   int hardware_requirement() const override { return kCpu; }
+  loops::LoopTree schedule(const loops::IR& kernel) const override { return plan(kernel, machine_of("native")); }
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
     const loops::LoopTree* const trees[] = {&tree};
     return std::move(compile_cpu(trees)[0]);
@@ -60,6 +70,16 @@ struct CpuBackend : Backend {
 const RegisterBackend kRegistration(std::make_shared<CpuBackend>());
 
 }  // namespace
+
+Machine machine_of(std::string_view cpu) {
+  const codegen::Target target = codegen::find_target(cpu);
+  Machine machine{.vector_bytes = target.vector_bytes, .vector_registers = target.vector_registers};
+  machine.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, machine.l1_bytes);
+  machine.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, machine.l2_bytes);
+  machine.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, machine.l3_bytes);
+  machine.threads = thread_count();
+  return machine;
+}
 
 std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTree* const> trees,
                                                    const CpuOptions& options) {

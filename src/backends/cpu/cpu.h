@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/backend.h"
+#include "schedule/machine.h"
 
 namespace tenon {
 
@@ -12,6 +13,9 @@ struct CpuOptions {
   std::string cpu = "native";  // a name of codegen/target.h
   bool use_cache = true;
 };
+
+// The model of a CPU that schedules are made for; its caches are those of this machine.
+Machine machine_of(std::string_view cpu);
 
 // Compiles many kernels at once, on all threads. Kernels that differ in names only are compiled once.
 std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTree* const> trees,
