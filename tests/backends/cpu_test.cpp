@@ -9,6 +9,7 @@
 #include "codegen/objects.h"
 #include "loops/key.h"
 #include "tests/loops/support_kernels.h"
+#include "tests/support/support_environment.h"
 
 namespace tenon {
 namespace {
@@ -25,18 +26,16 @@ class CpuBackend : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "tenon_cpu_XXXXXX").string();
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
-    ::setenv("TENON_CACHE", folder_.c_str(), 1);
+    cache_.emplace("TENON_CACHE", folder_.c_str());
   }
-  void TearDown() override {
-    ::unsetenv("TENON_CACHE");
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { fs::remove_all(folder_); }
 
   size_t files() const {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
   std::string folder_;
+  std::optional<tenon::testing::WithVariable> cache_;
 };
 
 Tensor numbers(Sizes shape) {
