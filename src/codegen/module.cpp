@@ -71,7 +71,7 @@ llvm::TargetMachine& machine_for(const Target& target) {
   return *machine;
 }
 
-// The vectors of the IR are meant as they are: LLVM splits wide ones where it is not told.
+// Vectors are meant as they are, also for CPUs where LLVM would rather have them narrow.
 void add_attributes(llvm::Module& module, const Target& target) {
   const std::string bits = std::to_string(8 * target.vector_bytes);
   for (llvm::Function& function : module) {
