@@ -38,17 +38,19 @@ auto with_bits(tenon_dtype dtype, const void* x, Body body) {
   return call(uint8_t{0xFF});
 }
 
-// Parts are whole blocks.
-int64_t part_begin(int64_t part, int64_t size) {
-  const int64_t blocks = (size + kBlock - 1) / kBlock;
-  const int64_t each = blocks / TENON_NONZERO_PARTS, rest = blocks % TENON_NONZERO_PARTS;
-  return std::min(size, (each * part + std::min(part, rest)) * kBlock);
+// Parts have the same size, which grows with the array's.
+int64_t part_size(int64_t size) {
+  constexpr int64_t kSmallest = 4096;
+  return std::max(kSmallest, (size + TENON_NONZERO_PARTS - 1) / TENON_NONZERO_PARTS);
 }
+
+int64_t part_count(int64_t size) { return (size + part_size(size) - 1) / part_size(size); }
 
 template <class Body>
 void for_each_part(const tenon_host* host, int64_t size, Body body) {
-  in_parallel(host, 0, TENON_NONZERO_PARTS, size, [&](int64_t begin, int64_t end) -> int64_t {
-    for (int64_t part = begin; part < end; ++part) body(part, part_begin(part, size), part_begin(part + 1, size));
+  const int64_t each = part_size(size);
+  in_parallel(host, 0, part_count(size), size, [&](int64_t begin, int64_t end) -> int64_t {
+    for (int64_t part = begin; part < end; ++part) body(part, part * each, std::min(size, (part + 1) * each));
     return 0;
   });
 }
@@ -120,7 +122,7 @@ int64_t tenon_nonzero_count(const tenon_host* host, tenon_dtype dtype, int64_t s
         tenon::with_bits(dtype, x, [&](const auto* bits, auto mask) { return tenon::count(bits, mask, begin, end); });
   });
   int64_t total = 0;
-  for (int64_t part = 0; part < TENON_NONZERO_PARTS; ++part) total += std::exchange(starts[part], total);
+  for (int64_t part = 0; part < tenon::part_count(size); ++part) total += std::exchange(starts[part], total);
   return total;
 }
 

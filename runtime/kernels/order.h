@@ -77,8 +77,11 @@ auto with_element(tenon_dtype dtype, Body body) {
 
 // ---- entries --------------------------------------------------------------------------------------------------------
 
-// A key of up to 32 bits in a line of up to 2^32 elements: one number.
+// A key of 32 bits in a line of up to 2^32 elements: one number. What a longer key has before those is left out.
 struct NarrowEntry {
+  static constexpr size_t kKeyBytes = 4;
+  static constexpr int64_t kLongestLine = int64_t{1} << 32;
+
   uint64_t bits;
   static NarrowEntry make(uint64_t key, int64_t position) { return {key << 32 | static_cast<uint64_t>(position)}; }
   uint64_t key() const { return bits >> 32; }
@@ -87,6 +90,8 @@ struct NarrowEntry {
 };
 
 struct WideEntry {
+  static constexpr size_t kKeyBytes = 8;
+
   uint64_t key_bits;
   int64_t from;
   static WideEntry make(uint64_t key, int64_t position) { return {key, position}; }
@@ -97,16 +102,8 @@ struct WideEntry {
   }
 };
 
-// Calls body with values of the classes of the element and of the entry.
-template <class Body>
-int64_t with_entry(tenon_dtype dtype, int64_t length, Body body) {
-  return with_element(dtype, [&](auto element) -> int64_t {
-    if constexpr (sizeof(typename decltype(element)::Key) <= 4) {
-      if (length <= int64_t{1} << 32) return body(element, NarrowEntry());
-    }
-    return body(element, WideEntry());
-  });
-}
+template <class Entry, class Element>
+inline constexpr bool kHoldsKey = sizeof(typename Element::Key) <= Entry::kKeyBytes;
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
@@ -119,6 +116,7 @@ struct Line {
   const Storage* first;
   int64_t stride;
   bool downward;
+  int shift = 0;  // entries have the key without so many of its last bits
 
   Line(const void* x, const tenon_lines& lines, int64_t number, bool is_downward)
       : first(static_cast<const Storage*>(x) + number / lines.inner * lines.length * lines.inner +
@@ -131,11 +129,12 @@ struct Line {
 
   template <class Entry>
   void load(int64_t begin, int64_t end, Entry* to) const {
-    for (int64_t i = begin; i < end; ++i) *to++ = Entry::make(key(i), i);
+    for (int64_t i = begin; i < end; ++i) *to++ = Entry::make(static_cast<uint64_t>(key(i)) >> shift, i);
   }
 
   template <class Entry>
   Storage element(const Entry& entry) const {
+    if (Entry::kKeyBytes < sizeof(Key)) return first[entry.position() * stride];
     const auto key = static_cast<Key>(static_cast<Key>(entry.key()) ^ flip());
     return Element::is_shared(key) ? first[entry.position() * stride] : Element::element(key);
   }

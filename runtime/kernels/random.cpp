@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 constexpr int64_t kWordsPerBlock = 4;
-constexpr int64_t kBatch = kLanes * kWordsPerBlock * 16;  // words that are made at once
+constexpr int64_t kBatch = kLanes * kWordsPerBlock * 4;  // words that are made at once
 
 typedef uint64_t Lanes __attribute__((vector_size(kLanes * sizeof(uint64_t))));
 

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kBlock = 64;
 
 // How much memory it takes to select k of a line: room for twice as many, so that choosing among them is rare.
-int64_t room_for(int64_t k, int64_t length) { return std::min(length, 2 * k + 4 * kBlock) + kBlock; }
+int64_t room_for(int64_t k, int64_t length) { return std::min(length, 2 * k + kBlock) + kBlock; }
 
 template <class Element>
 bool any_below(const Line<Element>& line, typename Element::Key limit, int64_t begin, int64_t end) {
@@ -131,8 +131,14 @@ class Selector {
 
 int64_t select_lines(const tenon_host* host, tenon_dtype dtype, const tenon_lines& lines, int64_t first, int64_t k,
                      bool largest, const void* x, void* values, int64_t* indices) {
-  return with_entry(dtype, lines.length, [&](auto element, auto entry) {
-    return Selector<decltype(element), decltype(entry)>(host, lines, first, k, largest, x, values, indices).run();
+  return with_element(dtype, [&](auto element) {
+    using Element = decltype(element);
+    if constexpr (kHoldsKey<NarrowEntry, Element>) {
+      if (lines.length <= NarrowEntry::kLongestLine) {
+        return Selector<Element, NarrowEntry>(host, lines, first, k, largest, x, values, indices).run();
+      }
+    }
+    return Selector<Element, WideEntry>(host, lines, first, k, largest, x, values, indices).run();
   });
 }
 

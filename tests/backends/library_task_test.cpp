@@ -126,6 +126,21 @@ TEST_P(LibraryOrder, OfLongLines) {
   expect_as_reference(graph_of("topk", type, {{"k", Expr(60000)}}), {x});
 }
 
+// Keys of 64 bits that differ after their first 32 differing ones alone: in few neighbours, then in many.
+TEST(LibraryTask, OrdersKeysThatBeginAlike) {
+  Random random(6);
+  for (const uint64_t distinct : {20000u, 50u}) {
+    Tensor x = Tensor::zeros(DType::kI64, {70001});
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      const uint64_t high = random() % distinct, low = random() % 3;
+      x.set_integer(i, static_cast<int64_t>(high << 48 | low));
+    }
+    for (const bool down : {false, true}) {
+      expect_as_reference(graph_of("argsort", type_of(x), {{"descending", down}}), {x});
+    }
+  }
+}
+
 // What selection keeps changes with every block.
 TEST_P(LibraryOrder, OfLinesInOrder) {
   Tensor x = Tensor::zeros(GetParam(), {2, 3000});
