@@ -4,6 +4,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "runtime/functions.h"
+
 namespace tenon::codegen {
 namespace {
 
@@ -14,57 +16,56 @@ void* address(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// A function of libm, for f64 and for f32.
-#define OF_ONE(name) \
-  {#name, address<double(double)>(std::name)}, { #name "f", address<float(float)>(std::name) }
-#define OF_TWO(name) \
-  {#name, address<double(double, double)>(std::name)}, { #name "f", address<float(float, float)>(std::name) }
-
+// The runtime's, and what LLVM calls where a target has no instruction: libm's functions of f64 and f32, and moves of memory.
 Table make_table() {
-  return {{"memcpy", address<void*(void*, const void*, size_t)>(std::memcpy)},
-          {"memmove", address<void*(void*, const void*, size_t)>(std::memmove)},
-          {"memset", address<void*(void*, int, size_t)>(std::memset)},
-          {"fma", address<double(double, double, double)>(std::fma)},
-          {"fmaf", address<float(float, float, float)>(std::fma)},
-          OF_TWO(fmod),
-          OF_TWO(pow),
-          OF_TWO(atan2),
-          OF_TWO(hypot),
-          OF_ONE(exp),
-          OF_ONE(exp2),
-          OF_ONE(expm1),
-          OF_ONE(log),
-          OF_ONE(log2),
-          OF_ONE(log10),
-          OF_ONE(log1p),
-          OF_ONE(sin),
-          OF_ONE(cos),
-          OF_ONE(tan),
-          OF_ONE(asin),
-          OF_ONE(acos),
-          OF_ONE(atan),
-          OF_ONE(sinh),
-          OF_ONE(cosh),
-          OF_ONE(tanh),
-          OF_ONE(asinh),
-          OF_ONE(acosh),
-          OF_ONE(atanh),
-          OF_ONE(erf),
-          OF_ONE(erfc),
-          OF_ONE(lgamma),
-          OF_ONE(tgamma),
-          OF_ONE(cbrt),
-          OF_ONE(sqrt),
-          OF_ONE(floor),
-          OF_ONE(ceil),
-          OF_ONE(trunc),
-          OF_ONE(rint),
-          OF_ONE(nearbyint),
-          OF_ONE(round)};
+  using F64 = double(double);
+  using F32 = float(float);
+  using F64s = double(double, double);
+  using F32s = float(float, float);
+  Table table = {
+      {"memcpy", address<void*(void*, const void*, size_t)>(std::memcpy)},
+      {"memmove", address<void*(void*, const void*, size_t)>(std::memmove)},
+      {"memset", address<void*(void*, int, size_t)>(std::memset)},
+      {"fma", address<double(double, double, double)>(std::fma)},
+      {"fmaf", address<float(float, float, float)>(std::fma)},
+      {"fmod", address<F64s>(std::fmod)},
+      {"fmodf", address<F32s>(std::fmod)},
+      {"pow", address<F64s>(std::pow)},
+      {"powf", address<F32s>(std::pow)},
+      {"atan2", address<F64s>(std::atan2)},
+      {"atan2f", address<F32s>(std::atan2)},
+      {"exp", address<F64>(std::exp)},
+      {"expf", address<F32>(std::exp)},
+      {"exp2", address<F64>(std::exp2)},
+      {"exp2f", address<F32>(std::exp2)},
+      {"log", address<F64>(std::log)},
+      {"logf", address<F32>(std::log)},
+      {"log2", address<F64>(std::log2)},
+      {"log2f", address<F32>(std::log2)},
+      {"log10", address<F64>(std::log10)},
+      {"log10f", address<F32>(std::log10)},
+      {"sin", address<F64>(std::sin)},
+      {"sinf", address<F32>(std::sin)},
+      {"cos", address<F64>(std::cos)},
+      {"cosf", address<F32>(std::cos)},
+      {"floor", address<F64>(std::floor)},
+      {"floorf", address<F32>(std::floor)},
+      {"ceil", address<F64>(std::ceil)},
+      {"ceilf", address<F32>(std::ceil)},
+      {"trunc", address<F64>(std::trunc)},
+      {"truncf", address<F32>(std::trunc)},
+      {"rint", address<F64>(std::rint)},
+      {"rintf", address<F32>(std::rint)},
+      {"nearbyint", address<F64>(std::nearbyint)},
+      {"nearbyintf", address<F32>(std::nearbyint)},
+      {"round", address<F64>(std::round)},
+      {"roundf", address<F32>(std::round)},
+  };
+  int64_t count = 0;
+  const tenon_function* functions = tenon_functions(&count);
+  for (int64_t i = 0; i < count; ++i) table.emplace(functions[i].name, functions[i].address);
+  return table;
 }
-
-#undef OF_ONE
-#undef OF_TWO
 
 }  // namespace
 
