@@ -1,9 +1,11 @@
 #include "backends/backend.h"
 
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include "loops.h"
+#include "runtime/thread_pool.h"
 
 namespace tenon::python {
 namespace {
@@ -151,8 +153,17 @@ void write_to(const std::vector<Tensor>& results, std::span<Tensor> outputs) {
   }
 }
 
+// 0, for none, is what the surroundings have.
+int64_t threads_from(std::optional<int64_t> threads) {
+  if (!threads) return 0;
+  if (*threads < 1 || *threads > kMostThreads) fail("threads must be in [1, {}], got {}", kMostThreads, *threads);
+  return *threads;
+}
+
 // Given the inputs, makes the outputs; given all, writes to the outputs.
-nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<std::string, int64_t>& sizes) {
+nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<std::string, int64_t>& sizes,
+                    std::optional<int64_t> threads) {
+  const int64_t own_threads = threads_from(threads);
   std::vector<Tensor> tensors = tensors_from(arrays);
   const ArrayKind kind = tensors.empty() ? ArrayKind::kNumpy : kind_of(nb::borrow(arrays)[0]);
   const size_t reads = self.ir.reads().size(), writes = self.ir.writes().size();
@@ -165,6 +176,7 @@ nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<st
   std::vector<Tensor> results;
   {
     const nb::gil_scoped_release release;
+    const ThreadCount guard(own_threads > 0 ? own_threads : thread_count());
     results = run(*self.compiled, self.ir, std::span(tensors).first(reads), bindings).value();
     if (tensors.size() > reads) write_to(results, std::span(tensors).subspan(reads));
   }
@@ -176,6 +188,15 @@ nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<st
   return outputs;
 }
 
+PreparedRun prepare_kernel(const TreeKernel& self, nb::handle arrays, const std::map<std::string, int64_t>& sizes) {
+  return prepare(*self.compiled, self.ir, tensors_from(arrays), bindings_from(sizes)).value();
+}
+
+void run_prepared(const PreparedRun& self) {
+  const nb::gil_scoped_release release;
+  self();
+}
+
 nb::dict backends_by_name() {
   nb::dict result;
   for (const auto& backend : backends()) result[to_str(backend->name())] = to_str(backend->doc());
@@ -185,11 +206,21 @@ nb::dict backends_by_name() {
 }  // namespace
 
 void bind_backend(nb::module_& module) {
+  nb::class_<PreparedRun>(module, "PreparedRun", "A kernel and its arrays: a call runs it.")
+      .def("__call__", run_prepared);
   nb::class_<TreeKernel>(module, "Kernel", "A compiled kernel.")
       .def("run", run_kernel, nb::arg("arrays"), nb::arg("sizes") = std::map<std::string, int64_t>(),
-           nb::sig("def run(self, arrays: Sequence[ArrayLike], sizes: dict[str, int] = {}) -> list"),
+           nb::arg("threads") = nb::none(),
+           nb::sig("def run(self, arrays: Sequence[ArrayLike], sizes: dict[str, int] = {}, "
+                   "threads: int | None = None) -> list"),
            "Takes the inputs by slot and gives the outputs, arrays of the same kind; or takes the outputs as well, and "
-           "writes to them. `sizes` says what the inputs' shapes leave open.")
+           "writes to them. `sizes` says what the inputs' shapes leave open. `threads` is how many threads this run "
+           "may use; None is threads().")
+      .def("prepare", prepare_kernel, nb::arg("arrays"), nb::arg("sizes") = std::map<std::string, int64_t>(),
+           nb::keep_alive<0, 1>(),
+           nb::sig("def prepare(self, arrays: Sequence[ArrayLike], sizes: dict[str, int] = {}) -> PreparedRun"),
+           "A run with these inputs by slot, then these outputs by slot, to call again and again: the arrays are "
+           "checked here, and each call only runs the kernel.")
       .def("dump", [](const TreeKernel& self) { return self.compiled->dump(); }, "Its code, for people.");
   module.def("compile", compile, nb::arg("tree"), nb::arg("backend") = "interpreter",
              "Turns a LoopTree into something that runs.");
@@ -205,6 +236,13 @@ void bind_backend(nb::module_& module) {
              nb::sig("def register_backend(backend: Any) -> None"),
              "Makes a backend known by its name: see tenon.loops.Backend.");
   module.def("unregister_backend", [](const std::string& name) { unregister_backend(name); }, nb::arg("name"));
+  module.def("threads", thread_count, "How many threads a parallel loop runs on.");
+  module.def(
+      "set_threads", [](std::optional<int64_t> threads) { set_threads(threads_from(threads)); },
+      nb::arg("threads").none(),
+      "Sets how many threads a parallel loop runs on. 1 starts none; None is the default: $TENON_THREADS, or as many "
+      "as "
+      "the process has CPUs.");
 }
 
 }  // namespace tenon::python

@@ -645,6 +645,15 @@ def test_the_source_needs_no_compiler(matmul, monkeypatch):
         tl.emit_cpp(matmul, "no name")
 
 
+def test_machine_code_as_text(matmul):
+    assert "define" in tl.emit_llvm(matmul)
+    assert "zmm" not in tl.emit_asm(matmul, cpu="x86-64-v3")
+    assert "i32.load" in tl.emit_asm(matmul, cpu="wasm32")
+    assert ".target sm_90" in tl.emit_asm(matmul, "nvptx64")
+    with pytest.raises(tenon.Error, match="did you mean 'x86-64-v3'"):
+        tl.emit_llvm(matmul, cpu="x86-64-3")
+
+
 def test_edits_as_text(matmul):
     assert str(tl.apply_edit(matmul, "annotate 0 parallel")) == str(matmul.annotate(0, "parallel"))
     with pytest.raises(tenon.Error, match="did you mean 'split'"):
@@ -668,3 +677,42 @@ def test_integers_shift(s):
     x = tl.Tensor(np.array([1, 2, 3], np.int32)).to(s.i)
     np.testing.assert_array_equal((x << 2).numpy(), [4, 8, 12])
     np.testing.assert_array_equal((16 >> x).numpy(), [8, 4, 2])
+
+
+# ---- threads ------------------------------------------------------------------------------------
+
+
+def test_the_number_of_threads_is_set_for_the_process_and_for_one_run():
+    before = tl.threads()
+    assert before >= 1
+    tl.set_threads(3)
+    assert tl.threads() == 3
+    tl.set_threads(None)
+    assert tl.threads() == before
+    with pytest.raises(tenon.Error, match=r"threads must be in \[1, 512\], got 0"):
+        tl.set_threads(0)
+
+
+def test_one_thread_starts_none():
+    code = """
+import os
+import numpy as np
+import tenon.loops as tl
+tl.set_threads(4)
+kernel = tl.compile(tl.IR.parse('''tenon loops 1
+kernel k {
+  var i = 64
+  %x: f32[i] = read 0
+  %y: f32[i] = neg(%x) for i parallel
+  %out: f32[i] = write 0 (%y) for i parallel
+}'''), "cpp")
+x = np.arange(64, dtype=np.float32)
+before = len(os.listdir("/proc/self/task"))
+alone = kernel.run([x], threads=1)[0]
+assert len(os.listdir("/proc/self/task")) == before
+assert tl.threads() == 4
+together = kernel.run([x])[0]
+assert len(os.listdir("/proc/self/task")) == before + 3
+assert (alone == together).all() and (alone == -x).all()
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
