@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.kernels import report
 from bench.kernels.case import Case
 from bench.kernels.cases import all_cases
-from bench.kernels.harness import Effort, Row, measure
+from bench.kernels.harness import Effort, Row, keep_freed_memory, measure
 
 
 def arguments() -> argparse.Namespace:
@@ -73,11 +73,14 @@ def main() -> None:
     threads = options.threads or [1, 2]
     rounds = options.rounds or (5 if options.quick else 9)
     effort = Effort(rounds=rounds, seconds=1.0 if options.quick else 2.0)
+    keep_freed_memory()
     start = time.perf_counter()
     rows = run(cases, threads, effort)
     seconds = time.perf_counter() - start
     print(report.bars_table(report.judge_all(rows), report.judge_compile(rows)))
     print(f"\nratio: torch's time / Tenon's, the median of up to {rounds} rounds; {seconds:.0f} s in all")
+    if any(row.disturbed for row in rows):
+        print("~: other processes took the CPUs, and no bar counts the row; measure it again when it is quiet")
     if options.json:
         settings = {"threads": threads, "rounds": rounds, "quick": options.quick}
         options.json.write_text(json.dumps(report.as_json(rows, settings, seconds), indent=1) + "\n")

@@ -298,7 +298,9 @@ def layer_norms() -> Iterator[Case]:
             inputs=partial(norm_inputs, shape, ("weight", "bias")),
             graph=lambda x, weight, bias: ops.layer_norm(x, weight, bias, normalized_rank=1)[0],
             reference=lambda x, weight, bias: torch.layer_norm(x, x.shape[1:], weight, bias, 1e-5),
-            rivals=layer_norm_rivals,
+            rivals=lambda i, out: {
+                "layer_norm": partial(torch.layer_norm, i["x"], i["x"].shape[1:], i["weight"], i["bias"], 1e-5)
+            },
             constants=("weight", "bias"),
             quick=size in ("16KB", "4MB"),
         )
@@ -307,19 +309,6 @@ def layer_norms() -> Iterator[Case]:
 def norm_inputs(shape, weights):
     inputs = {"x": random(*shape)}
     return inputs | {name: random(shape[1], seed=seed) for seed, name in enumerate(weights, start=1)}
-
-
-def layer_norm_rivals(i, out):
-    x, sizes = i["x"], i["x"].shape[1:]
-    outs = (out, torch.empty(x.shape[0], 1), torch.empty(x.shape[0], 1))
-
-    def into_buffers():
-        return torch.native_layer_norm(x, sizes, i["weight"], i["bias"], 1e-5, out=outs)[0]
-
-    return {
-        "layer_norm": partial(torch.layer_norm, x, sizes, i["weight"], i["bias"], 1e-5),
-        "native_layer_norm(out=)": into_buffers,
-    }
 
 
 def rms_norms() -> Iterator[Case]:

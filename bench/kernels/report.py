@@ -61,7 +61,8 @@ def line(row: Row) -> str:
     spread = f"{row.ratio_low:.2f}..{row.ratio_high:.2f}"
     times = f"{duration(row.tenon_s):>10} {duration(row.torch_s):>10}"
     rates = f"{rate(row, row.tenon_s):>11} {rate(row, row.torch_s):>11}"
-    return f"{start} {row.ratio:>6.2f}x {spread:>15} {times} {rates}  {row.rival}"
+    mark = "~" if row.disturbed else "x"
+    return f"{start} {row.ratio:>6.2f}{mark} {spread:>15} {times} {rates}  {row.rival}"
 
 
 def duration(seconds: float) -> str:
@@ -89,22 +90,31 @@ def judge(bar: Bar, threads: int, rows: list[Row]) -> dict | None:
     if not mine:
         return None
     good = [row for row in mine if row.status == "ok"]
-    worst = min(good, key=lambda row: row.ratio, default=None)
-    mean = geomean(good) if good else None
-    reached = bool(good) and (bar.geomean is None or mean >= bar.geomean)
-    reached = reached and (bar.minimum is None or worst.ratio >= bar.minimum)
+    quiet = [row for row in good if not row.disturbed]
+    worst = min(quiet, key=lambda row: row.ratio, default=None)
+    mean = geomean(quiet) if quiet else None
     return {
         "name": bar.name,
         "threads": threads,
         "rows": len(mine),
         "not_ok": len(mine) - len(good),
+        "disturbed": len(good) - len(quiet),
         "geomean": mean,
         "minimum": worst and worst.ratio,
         "minimum_row": worst and f"{worst.family} {worst.name}",
         "geomean_bar": bar.geomean,
         "minimum_bar": bar.minimum,
-        "passed": reached and len(good) == len(mine),
+        "result": result(bar, mean, worst, all_ok=len(good) == len(mine), all_quiet=len(quiet) == len(good)),
     }
+
+
+def result(bar: Bar, mean: float | None, worst: Row | None, all_ok: bool, all_quiet: bool) -> str:
+    """UNSURE where no row that counts is against it, but some rows do not count."""
+    missed_geomean = bar.geomean is not None and mean is not None and mean < bar.geomean
+    missed_minimum = bar.minimum is not None and worst is not None and worst.ratio < bar.minimum
+    if not all_ok or missed_geomean or missed_minimum:
+        return "MISS"
+    return "PASS" if all_quiet else "UNSURE"
 
 
 def judge_all(rows: list[Row]) -> list[dict]:
@@ -118,17 +128,21 @@ def judge_compile(rows: list[Row]) -> dict | None:
     if not seconds:
         return None
     median = statistics.median(seconds)
-    return {"median_s": median, "most_s": max(seconds), "bar_s": COMPILE_BAR_S, "passed": median <= COMPILE_BAR_S}
+    return {
+        "median_s": median,
+        "most_s": max(seconds),
+        "bar_s": COMPILE_BAR_S,
+        "result": "PASS" if median <= COMPILE_BAR_S else "MISS",
+    }
 
 
 def bars_table(verdicts: list[dict], compiling: dict | None) -> str:
     lines = ["\nbars", f"  {'':<28} {'thr':>3} {'geomean':>8} {'minimum':>8}  {'bar':<28} result"]
     lines += [bar_line(verdict) for verdict in verdicts]
     if compiling:
-        result = "PASS" if compiling["passed"] else "MISS"
         lines.append(
             f"  {'compile one kernel':<28} {'':>3} {'median':>8} {duration(compiling['median_s']):>8}  "
-            f"{'at most ' + duration(compiling['bar_s']):<28} {result}"
+            f"{'at most ' + duration(compiling['bar_s']):<28} {compiling['result']}"
         )
     return "\n".join(lines)
 
@@ -139,10 +153,11 @@ def bar_line(verdict: dict) -> str:
     notes = [f"lowest: {verdict['minimum_row']}"] if verdict["minimum_row"] else []
     if verdict["not_ok"]:
         notes.append(f"{verdict['not_ok']} of {verdict['rows']} rows have no result")
-    result = "PASS" if verdict["passed"] else "MISS"
+    if verdict["disturbed"]:
+        notes.append(f"{verdict['disturbed']} of {verdict['rows']} rows disturbed")
     return (
         f"  {verdict['name']:<28} {verdict['threads']:>3} {shown[0]:>8} {shown[1]:>8}  {', '.join(wanted):<28} "
-        f"{result}  {'; '.join(notes)}"
+        f"{verdict['result']:<6}  {'; '.join(notes)}"
     )
 
 
