@@ -17,7 +17,7 @@ PYTHON_IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 VENV_STAMP := .venv/.installed
 SOURCE_DIRS := $(wildcard include src runtime tools python tests bench examples)
 CPP_FILES = $(shell find $(SOURCE_DIRS) -name '*.h' -o -name '*.hpp' -o -name '*.cpp')
-TIDY_FILES = $(shell find src tools -name '*.cpp')
+TIDY_FILES = $(shell find src runtime tools -name '*.cpp')
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -26,7 +26,7 @@ SHELL := /bin/bash
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 # ---- what the machine and Python need -------------------------------------------------------------------------------
 
@@ -119,6 +119,14 @@ bench: build ## Measure the passes, and the cpp backend on a matmul
 .PHONY: bench-kernels
 bench-kernels: build ## Kernels against PyTorch's ops: the bars; ARGS="--quick --family matmul" selects, JSON=out.json
 	@PYTHONPATH=build/python .venv/bin/python -m bench.kernels $(if $(JSON),--json "$(JSON)") $(ARGS)
+
+.PHONY: bench-compile
+bench-compile: build ## Measure how long kernels take to compile, and to come from the cache
+	@build/bin/bench_compile
+
+.PHONY: bench-library
+bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
+	@.venv/bin/python bench/library.py
 
 # ---- style ----------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 #include "runtime/scratch.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -17,9 +19,16 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
+// From this size on memory comes in huge pages, where the system has them: there are fewer to touch for the first time.
+constexpr size_t kWorthHugePages = size_t{8} << 20;
+constexpr size_t kHugePage = size_t{2} << 20;
+
 void* from_system(size_t bytes) {
+  const bool huge = bytes >= kWorthHugePages;
   void* memory = nullptr;
-  return posix_memalign(&memory, kAlignment, bytes) == 0 ? memory : nullptr;
+  if (posix_memalign(&memory, huge ? kHugePage : kAlignment, bytes) != 0) return nullptr;
+  if (huge) madvise(memory, bytes, MADV_HUGEPAGE);
+  return memory;
 }
 
 #ifndef TENON_ADDRESS_SANITIZER

@@ -235,9 +235,9 @@ def block(call: Callable[[], object], calls: int, threads: int) -> Block:
     seconds_of(call, max(1, round(calls * WARM_UP_S / BLOCK_S)), most=BLOCK_S)
     if threads == 1:
         return Block(seconds_of(call, calls, clock=time.process_time), quiet=True)
-    before = waited()
+    start, waited_before = time.perf_counter(), waited()
     seconds = seconds_of(call, calls, most=4 * BLOCK_S)
-    return Block(seconds, quiet=waited() - before <= MOST_WAITING * seconds * calls)
+    return Block(seconds, quiet=waited() - waited_before <= MOST_WAITING * (time.perf_counter() - start))
 
 
 def time_rounds(row: Row, ours: Callable, theirs: Callable, first: float, effort: Effort) -> None:

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "runtime/functions.h"
+
 namespace tenon::codegen {
 namespace {
 
@@ -14,13 +16,13 @@ void* address(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// What LLVM calls where a target has no instruction: libm's functions of f64 and f32, and moves of memory.
+// The runtime's, and what LLVM calls where a target has no instruction: libm's functions of f64 and f32, and moves of memory.
 Table make_table() {
   using F64 = double(double);
   using F32 = float(float);
   using F64s = double(double, double);
   using F32s = float(float, float);
-  return {
+  Table table = {
       {"memcpy", address<void*(void*, const void*, size_t)>(std::memcpy)},
       {"memmove", address<void*(void*, const void*, size_t)>(std::memmove)},
       {"memset", address<void*(void*, int, size_t)>(std::memset)},
@@ -59,6 +61,10 @@ Table make_table() {
       {"round", address<F64>(std::round)},
       {"roundf", address<F32>(std::round)},
   };
+  int64_t count = 0;
+  const tenon_function* functions = tenon_functions(&count);
+  for (int64_t i = 0; i < count; ++i) table.emplace(functions[i].name, functions[i].address);
+  return table;
 }
 
 }  // namespace

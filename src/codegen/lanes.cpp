@@ -83,7 +83,7 @@ void Emitter::fill_run(const Compiler::Allocation& memory, const Expr& offset, c
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
   const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
-  const int64_t wide = target_.vector_bytes / size_of(memory.dtype);
+  const int64_t wide = std::max<int64_t>(1, target_.vector_bytes / size_of(memory.dtype));
   const auto put = [&](const Expr& at, int64_t lanes) {
     b_.CreateAlignedStore(values_.splat(value, lanes), f_->indices.address(array, type, substituted(offset + at)),
                           align);
@@ -131,7 +131,7 @@ int64_t Emitter::lanes_for(TreeRef loop, const Expr& count) {
     widest = std::max(widest, size_of(node.dtype));
     for (NodeRef input : node.inputs) widest = std::max(widest, size_of(ir_.node(input).dtype));
   }
-  const int64_t lanes = target_.vector_bytes / widest;
+  const int64_t lanes = std::max<int64_t>(1, target_.vector_bytes / widest);
   if (!count.is_constant()) return lanes;
   const auto number = static_cast<uint64_t>(count.constant());
   return std::min<int64_t>(lanes,

@@ -94,6 +94,7 @@ class Object {
 };
 
 constexpr size_t kStubBytes = 8;
+constexpr size_t kGap = 64;  // before the code: sanitizers look for what is known of a function in front of it
 constexpr size_t kLargest = size_t{1} << 30;  // relative addresses have 31 bits
 constexpr size_t kLargestAlignment = 4096;    // what mmap gives
 
@@ -177,6 +178,7 @@ class Linker {
 
   void place_all() {
     const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+    size_ = kGap;
     place(kCode);
     stubs_ = reserve(functions_.size() * kStubBytes, kStubBytes);
     constants_ = size_ = rounded_up(size_, page);

@@ -71,7 +71,7 @@ llvm::TargetMachine& machine_for(const Target& target) {
   return *machine;
 }
 
-// The vectors of the IR are meant as they are: LLVM splits wide ones where it is not told.
+// Vectors are meant as they are, also for CPUs where LLVM would rather have them narrow.
 void add_attributes(llvm::Module& module, const Target& target) {
   const std::string bits = std::to_string(8 * target.vector_bytes);
   for (llvm::Function& function : module) {
@@ -103,10 +103,12 @@ void Unit::throw_complaint() const {
   if (!complaint_.empty()) fail("LLVM cannot generate this code: {}", complaint_);
 }
 
+// The code is the emitter's; these remove what it says twice. Registers for its variables make it three times as fast,
+// and the others make it easier to read. Measured beyond that: SimplifyCFG and LICM change nothing, or make it slower.
 void Unit::run_passes() {
   llvm::legacy::PassManager passes;
   passes.add(llvm::createSROAPass());
-  passes.add(llvm::createEarlyCSEPass());
+  passes.add(llvm::createEarlyCSEPass(/*UseMemorySSA=*/true));
   passes.add(llvm::createInstructionCombiningPass());
   passes.run(module_);
 }
@@ -129,7 +131,7 @@ void Unit::generate(llvm::raw_pwrite_stream& out, bool as_text) {
     check(!failed, "{} has no such output", target_.name);
     passes.run(module_);
   } catch (...) {
-    machines()[machine_key(target_)].release();
+    (void)machines()[machine_key(target_)].release();  // it may be in any state
     throw;
   }
   throw_complaint();

@@ -12,11 +12,13 @@
 
 #include "support/diagnostic.h"
 #include "support/file.h"
+#include "tests/support/support_environment.h"
 
 namespace tenon::codegen {
 namespace {
 
 namespace fs = std::filesystem;
+using tenon::testing::WithVariable;
 
 constexpr int64_t kLarge = int64_t{1} << 30;
 
@@ -187,25 +189,9 @@ TEST_F(Cache, ProcessesShareAFolder) {
   for (const std::string& name : files()) EXPECT_TRUE(name.ends_with(".tenon")) << name;
 }
 
-class CacheEnvironment : public ::testing::Test {
- protected:
-  static constexpr const char* kNames[] = {"TENON_CACHE", "TENON_CACHE_SIZE", "XDG_CACHE_HOME", "HOME"};
-  void SetUp() override {
-    for (const char* name : kNames) {
-      const char* const value = std::getenv(name);
-      before_.emplace_back(value ? std::optional<std::string>(value) : std::nullopt);
-      ::unsetenv(name);
-    }
-  }
-  void TearDown() override {
-    for (size_t i = 0; i < std::size(kNames); ++i) {
-      before_[i] ? ::setenv(kNames[i], before_[i]->c_str(), 1) : ::unsetenv(kNames[i]);
-    }
-  }
-  std::vector<std::optional<std::string>> before_;
-};
-
-TEST_F(CacheEnvironment, SaysWhereItIs) {
+TEST(CacheEnvironment, SaysWhereItIs) {
+  const WithVariable none[] = {
+      {"TENON_CACHE", nullptr}, {"TENON_CACHE_SIZE", nullptr}, {"XDG_CACHE_HOME", nullptr}, {"HOME", nullptr}};
   EXPECT_FALSE(ObjectCache::from_environment());
   ::setenv("HOME", "/home/me", 1);
   EXPECT_EQ(ObjectCache::from_environment()->folder(), "/home/me/.cache/tenon");

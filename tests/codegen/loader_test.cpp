@@ -1,13 +1,17 @@
 #include "codegen/loader.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <fstream>
 #include <random>
 
 #include "support/diagnostic.h"
+#include "support/file.h"
 #include "tests/codegen/support_llvm.h"
+#include "tests/support/support_environment.h"
 
 namespace tenon::codegen::testing {
 namespace {
@@ -118,6 +122,16 @@ TEST(Loader, AnUnknownFunctionIsNamed) {
     EXPECT_THAT(error.what(), HasSubstr("'nobody'"));
   }
   EXPECT_THROW(LoadedCode::load(everything())->address("nothing"), Error);
+}
+
+TEST(Loader, NamesItsFunctionsToPerf) {
+  const tenon::testing::WithVariable perf("TENON_PERF", "1");
+  const auto code = LoadedCode::load(everything(), "the label");
+  const std::string path = fmt::format("/tmp/perf-{}.map", ::getpid());
+  const std::string map(read_file(path).value().text());
+  ::unlink(path.c_str());
+  EXPECT_THAT(map, HasSubstr(fmt::format("{:x} ", reinterpret_cast<uintptr_t>(code->address("call_both")))));
+  EXPECT_THAT(map, HasSubstr(" the label call_both\n"));
 }
 
 TEST(Loader, OtherFilesAreRefused) {

@@ -2,9 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-
 #include "support/diagnostic.h"
+#include "tests/support/support_environment.h"
 
 namespace tenon::codegen {
 namespace {
@@ -12,17 +11,16 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-class Target_ : public ::testing::Test {
- protected:
-  void SetUp() override { ::unsetenv("TENON_CPU"); }
-  void TearDown() override { ::unsetenv("TENON_CPU"); }
+class TargetTest : public ::testing::Test {
+ private:
+  tenon::testing::WithVariable none_{"TENON_CPU", nullptr};
 };
 
-TEST_F(Target_, EveryNameIsFound) {
+TEST_F(TargetTest, EveryNameIsFound) {
   for (const std::string& name : target_names()) EXPECT_EQ(find_target(name).name, name);
 }
 
-TEST_F(Target_, LevelsOfX86DifferInVectors) {
+TEST_F(TargetTest, LevelsOfX86DifferInVectors) {
   EXPECT_EQ(find_target("x86-64-v2").vector_bytes, 16);
   EXPECT_FALSE(find_target("x86-64-v2").has_fma);
   EXPECT_EQ(find_target("x86-64-v3").vector_bytes, 32);
@@ -36,7 +34,7 @@ TEST_F(Target_, LevelsOfX86DifferInVectors) {
   EXPECT_TRUE(find_target("sapphirerapids").has_amx);
 }
 
-TEST_F(Target_, TheOthersHaveNoThreads) {
+TEST_F(TargetTest, TheOthersHaveNoThreads) {
   EXPECT_EQ(find_target("wasm32").index_bits, 32);
   EXPECT_EQ(find_target("wasm32").vector_bytes, 16);
   EXPECT_FALSE(find_target("wasm32").has_threads);
@@ -44,7 +42,7 @@ TEST_F(Target_, TheOthersHaveNoThreads) {
   EXPECT_EQ(missing_here(find_target("wasm32")), std::vector<std::string>{"wasm32"});
 }
 
-TEST_F(Target_, AnUnknownNameListsThoseThereAre) {
+TEST_F(TargetTest, AnUnknownNameListsThoseThereAre) {
   try {
     find_target("x86-64-v5");
     FAIL();
@@ -54,15 +52,15 @@ TEST_F(Target_, AnUnknownNameListsThoseThereAre) {
   }
 }
 
-TEST_F(Target_, NativeRunsHereAndMayBeAnother) {
+TEST_F(TargetTest, NativeRunsHereAndMayBeAnother) {
   EXPECT_TRUE(runs_here(find_target("native")));
   EXPECT_TRUE(runs_here(find_target("x86-64-v2")));
-  ::setenv("TENON_CPU", "x86-64-v3", 1);
+  const tenon::testing::WithVariable cpu("TENON_CPU", "x86-64-v3");
   EXPECT_EQ(find_target("native").name, "x86-64-v3");
   EXPECT_EQ(find_target("native").vector_bytes, 32);
 }
 
-TEST_F(Target_, SaysWhatThisMachineLacks) {
+TEST_F(TargetTest, SaysWhatThisMachineLacks) {
   const bool amx = find_target("native").has_amx;
   EXPECT_EQ(runs_here(find_target("sapphirerapids")), amx);
   if (!amx) {

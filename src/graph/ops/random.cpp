@@ -7,7 +7,7 @@
 
 #include "graph/ops/common.h"
 #include "loops/lower.h"
-#include "support/philox.h"
+#include "runtime/philox.h"
 
 namespace tenon {
 namespace {

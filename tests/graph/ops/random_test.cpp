@@ -9,7 +9,7 @@
 #include "autodiff/differentiate.h"
 #include "backends/reference/evaluate.h"
 #include "graph/graph.h"
-#include "support/philox.h"
+#include "runtime/philox.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {

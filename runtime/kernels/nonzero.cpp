@@ -1,0 +1,138 @@
+// The first pass counts, part by part; the second knows from that where each part writes.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "runtime/kernels.h"
+#include "runtime/kernels/parallel.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kBlock = 256;
+
+// Calls body with a pointer to the elements as bits, and with those of the bits that make one differ from zero: not the
+// sign of a float.
+template <class Body>
+auto with_bits(tenon_dtype dtype, const void* x, Body body) {
+  const auto call = [&]<class Bits>(Bits mask) { return body(static_cast<const Bits*>(x), mask); };
+  switch (dtype) {
+    case kTenonF64:
+      return call(~uint64_t{0} >> 1);
+    case kTenonF32:
+      return call(~uint32_t{0} >> 1);
+    case kTenonF16:
+    case kTenonBF16:
+      return call(uint16_t{0x7FFF});
+    case kTenonI64:
+      return call(~uint64_t{0});
+    case kTenonI32:
+      return call(~uint32_t{0});
+    case kTenonI16:
+      return call(uint16_t{0xFFFF});
+    case kTenonI8:
+    case kTenonU8:
+    case kTenonBool:
+      break;
+  }
+  return call(uint8_t{0xFF});
+}
+
+// Parts have the same size, which grows with the array's.
+int64_t part_size(int64_t size) {
+  constexpr int64_t kSmallest = 4096;
+  return std::max(kSmallest, (size + TENON_NONZERO_PARTS - 1) / TENON_NONZERO_PARTS);
+}
+
+int64_t part_count(int64_t size) { return (size + part_size(size) - 1) / part_size(size); }
+
+template <class Body>
+void for_each_part(const tenon_host* host, int64_t size, Body body) {
+  const int64_t each = part_size(size);
+  in_parallel(host, 0, part_count(size), size, [&](int64_t begin, int64_t end) -> int64_t {
+    for (int64_t part = begin; part < end; ++part) body(part, part * each, std::min(size, (part + 1) * each));
+    return 0;
+  });
+}
+
+template <class Bits>
+int64_t count(const Bits* x, Bits mask, int64_t begin, int64_t end) {
+  int64_t found = 0;
+  for (int64_t at = begin; at < end; at += kBlock) {
+    uint32_t in_block = 0;
+    for (int64_t i = at; i < std::min(at + kBlock, end); ++i) in_block += (x[i] & mask) != 0;
+    found += in_block;
+  }
+  return found;
+}
+
+// Writes the coordinates of positions, which come in ascending order.
+class Coordinates {
+ public:
+  Coordinates(const int64_t* shape, int64_t rank, int64_t* to) : shape_(shape), rank_(rank), to_(to) {}
+
+  void write(int64_t position) {
+    if (position < row_end_) {
+      for (int64_t dim = 0; dim < rank_ - 1; ++dim) to_[dim] = to_[dim - rank_];
+      to_[rank_ - 1] = position - row_begin_;
+    } else {
+      begin_row(position);
+    }
+    to_ += rank_;
+  }
+
+ private:
+  void begin_row(int64_t position) {
+    int64_t rest = position;
+    for (int64_t dim = rank_ - 1; dim >= 0; --dim) {
+      to_[dim] = rest % shape_[dim];
+      rest /= shape_[dim];
+    }
+    row_begin_ = position - to_[rank_ - 1];
+    row_end_ = row_begin_ + shape_[rank_ - 1];
+  }
+
+  const int64_t* shape_;
+  int64_t rank_;
+  int64_t* to_;
+  int64_t row_begin_ = 0;
+  int64_t row_end_ = 0;
+};
+
+template <class Bits>
+void write(const Bits* x, Bits mask, int64_t begin, int64_t end, Coordinates to) {
+  std::array<uint32_t, kBlock> found;
+  for (int64_t at = begin; at < end; at += kBlock) {
+    size_t found_count = 0;  // without branches: which are zero is anyone's guess
+    const auto size = static_cast<uint32_t>(std::min(kBlock, end - at));
+    for (uint32_t i = 0; i < size; ++i) {
+      found[found_count] = i;
+      found_count += (x[at + i] & mask) != 0;
+    }
+    for (size_t i = 0; i < found_count; ++i) to.write(at + found[i]);
+  }
+}
+
+}  // namespace
+}  // namespace tenon
+
+int64_t tenon_nonzero_count(const tenon_host* host, tenon_dtype dtype, int64_t size, const void* x, int64_t* starts) {
+  tenon::for_each_part(host, size, [&](int64_t part, int64_t begin, int64_t end) {
+    starts[part] =
+        tenon::with_bits(dtype, x, [&](const auto* bits, auto mask) { return tenon::count(bits, mask, begin, end); });
+  });
+  int64_t total = 0;
+  for (int64_t part = 0; part < tenon::part_count(size); ++part) total += std::exchange(starts[part], total);
+  return total;
+}
+
+void tenon_nonzero_write(const tenon_host* host, tenon_dtype dtype, const int64_t* shape, int64_t rank, const void* x,
+                         const int64_t* starts, int64_t* indices) {
+  if (rank == 0) return;
+  int64_t size = 1;
+  for (int64_t dim = 0; dim < rank; ++dim) size *= shape[dim];
+  tenon::for_each_part(host, size, [&](int64_t part, int64_t begin, int64_t end) {
+    const tenon::Coordinates to(shape, rank, indices + starts[part] * rank);
+    tenon::with_bits(dtype, x, [&](const auto* bits, auto mask) { tenon::write(bits, mask, begin, end, to); });
+  });
+}

@@ -1,0 +1,40 @@
+// What the kernels share to run on the host's threads.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/kernel.h"
+
+namespace tenon {
+
+// Elements that are worth a second thread: a few microseconds of work.
+inline constexpr int64_t kWorthThreads = 1 << 14;
+
+// Runs body(begin, end) -> error over stretches of [begin, end); on this thread alone when there are few elements.
+template <class Body>
+int64_t in_parallel(const tenon_host* host, int64_t begin, int64_t end, int64_t elements, Body body) {
+  if (begin >= end) return 0;
+  if (elements < kWorthThreads) return body(begin, end);
+  const auto run = [](void* context, int64_t b, int64_t e) { return (*static_cast<Body*>(context))(b, e); };
+  return host->parallel_for(begin, end, run, &body);
+}
+
+// Scratch for `size` objects that need no construction; null where there is none.
+template <class T>
+class ScratchArray {
+ public:
+  ScratchArray(const tenon_host* host, int64_t size) : host_(host) {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(size, static_cast<int64_t>(sizeof(T)), &bytes)) return;
+    data_ = static_cast<T*>(host->allocate(bytes));
+  }
+  ScratchArray(const ScratchArray&) = delete;
+  ~ScratchArray() { host_->release(data_); }
+  T* get() const { return data_; }
+
+ private:
+  const tenon_host* host_;
+  T* data_ = nullptr;
+};
+
+}  // namespace tenon

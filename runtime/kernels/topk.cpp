@@ -1,0 +1,156 @@
+// Selection: reads each line once, and keeps what may still be among the first k. What is not below the k-th of those
+// seen so far is passed over, a block at a time.
+#include <algorithm>
+
+#include "runtime/kernels/order.h"
+#include "runtime/kernels/parallel.h"
+#include "runtime/thread_pool.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kBlock = 64;
+
+// How much memory it takes to select k of a line: room for twice as many, so that choosing among them is rare.
+int64_t room_for(int64_t k, int64_t length) { return std::min(length, 2 * k + kBlock) + kBlock; }
+
+template <class Element>
+bool any_below(const Line<Element>& line, typename Element::Key limit, int64_t begin, int64_t end) {
+  bool any = false;
+  for (int64_t i = begin; i < end; ++i) any |= line.key(i) < limit;
+  return any;
+}
+
+// Leaves the k smallest of [0, count) first, in any order but with the largest of them last, and returns how many.
+template <class Entry>
+int64_t keep_first(Entry* entries, int64_t count, int64_t k) {
+  if (count < k) return count;
+  std::nth_element(entries, entries + k - 1, entries + count);
+  return k;
+}
+
+// The first k > 0 of a part of a line, or all of it, into memory of room_for(k, end - begin). Returns how many.
+template <class Element, class Entry>
+int64_t select(const Line<Element>& line, int64_t begin, int64_t end, int64_t k, Entry* kept) {
+  using Key = typename Element::Key;
+  const int64_t room = room_for(k, end - begin);
+  int64_t count = 0;
+  bool limited = false;
+  Key limit = 0;  // later elements with this key come after those that are kept
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t block_end = std::min(at + kBlock, end);
+    if (limited && !any_below(line, limit, at, block_end)) continue;
+    for (int64_t i = at; i < block_end; ++i) {
+      const Key key = line.key(i);
+      if (!limited || key < limit) kept[count++] = Entry::make(key, i);
+    }
+    if (count + kBlock <= room) continue;
+    count = keep_first(kept, count, k);
+    limit = static_cast<Key>(kept[k - 1].key());
+    limited = true;
+  }
+  return keep_first(kept, count, k);
+}
+
+template <class Element, class Entry>
+class Selector {
+ public:
+  // Writes the entries [first, k) of each line, sorted.
+  Selector(const tenon_host* host, const tenon_lines& lines, int64_t first, int64_t k, bool largest, const void* x,
+           void* values, int64_t* indices)
+      : host_(host),
+        lines_(lines),
+        first_(first),
+        k_(k),
+        largest_(largest),
+        x_(x),
+        values_(values),
+        indices_(indices) {}
+
+  int64_t run() const {
+    const int64_t count = lines_.outer * lines_.inner;
+    if (count == 0 || k_ == 0) return 0;
+    const int64_t parts = thread_count();
+    const bool shared = count < parts && lines_.length / parts >= std::max(kWorthThreads, 4 * k_);
+    if (shared) return select_together(count, parts);
+    return in_parallel(host_, 0, count, count * lines_.length, [&](int64_t begin, int64_t end) -> int64_t {
+      const ScratchArray<Entry> kept(host_, room_for(k_, lines_.length));
+      if (!kept.get()) return kTenonOutOfMemory;
+      for (int64_t number = begin; number < end; ++number) {
+        const Line<Element> line = input(number);
+        write(number, line, kept.get(), select(line, 0, lines_.length, k_, kept.get()));
+      }
+      return 0;
+    });
+  }
+
+ private:
+  Line<Element> input(int64_t number) const { return Line<Element>(x_, lines_, number, largest_); }
+
+  void write(int64_t number, const Line<Element>& line, Entry* kept, int64_t count) const {
+    if (first_ == 0) std::sort(kept, kept + count);  // else one is wanted, and it is the last
+    const OutputLine<typename Element::Storage> out(values_, indices_, {lines_.outer, k_ - first_, lines_.inner},
+                                                    number);
+    out.store(line, kept + first_, 0, k_ - first_);
+  }
+
+  // Each thread selects from a part of the line; the first k of all are among those.
+  int64_t select_together(int64_t count, int64_t parts) const {
+    const int64_t length = lines_.length, room = room_for(k_, length / parts + 1);
+    const ScratchArray<Entry> kept(host_, room * parts);
+    const ScratchArray<int64_t> counts(host_, parts);
+    if (!kept.get() || !counts.get()) return kTenonOutOfMemory;
+    for (int64_t number = 0; number < count; ++number) {
+      const Line<Element> line = input(number);
+      in_parallel(host_, 0, parts, length, [&](int64_t begin, int64_t end) -> int64_t {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t from = length / parts * i + std::min(i, length % parts);
+          const int64_t to = length / parts * (i + 1) + std::min(i + 1, length % parts);
+          counts.get()[i] = select(line, from, to, k_, kept.get() + i * room);
+        }
+        return 0;
+      });
+      Entry* end = kept.get();
+      for (int64_t i = 0; i < parts; ++i) {
+        end = std::copy_n(kept.get() + i * room, counts.get()[i], end);
+      }
+      write(number, line, kept.get(), keep_first(kept.get(), end - kept.get(), k_));
+    }
+    return 0;
+  }
+
+  const tenon_host* host_;
+  tenon_lines lines_;
+  int64_t first_;
+  int64_t k_;
+  bool largest_;
+  const void* x_;
+  void* values_;
+  int64_t* indices_;
+};
+
+int64_t select_lines(const tenon_host* host, tenon_dtype dtype, const tenon_lines& lines, int64_t first, int64_t k,
+                     bool largest, const void* x, void* values, int64_t* indices) {
+  return with_element(dtype, [&](auto element) {
+    using Element = decltype(element);
+    if constexpr (kHoldsKey<NarrowEntry, Element>) {
+      if (lines.length <= NarrowEntry::kLongestLine) {
+        return Selector<Element, NarrowEntry>(host, lines, first, k, largest, x, values, indices).run();
+      }
+    }
+    return Selector<Element, WideEntry>(host, lines, first, k, largest, x, values, indices).run();
+  });
+}
+
+}  // namespace
+}  // namespace tenon
+
+int64_t tenon_topk(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int64_t k, int largest, const void* x,
+                   void* values, int64_t* indices) {
+  return tenon::select_lines(host, dtype, lines, 0, k, largest != 0, x, values, indices);
+}
+
+int64_t tenon_kthvalue(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int64_t k, const void* x,
+                       void* values, int64_t* indices) {
+  return tenon::select_lines(host, dtype, lines, k - 1, k, false, x, values, indices);
+}

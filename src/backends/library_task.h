@@ -1,0 +1,16 @@
+// The ops that are run as a whole, by a kernel of the runtime: those with LibraryTask in their record, and composites
+// that such a kernel computes faster than the ops they expand to. Bit by bit the reference's results, but for which NaN
+// it is.
+#pragma once
+
+#include "graph/reference.h"
+
+namespace tenon {
+
+// Runs one node on the host's threads. Reads the inputs of the context and writes its outputs, as a record's reference
+// function does; throws an Error for a run-time error.
+using LibraryTaskFn = void (*)(ReferenceContext&);
+
+LibraryTaskFn find_library_task(const OpDef& op);  // null when the op is none of these
+
+}  // namespace tenon
