@@ -114,6 +114,10 @@ bench: build ## Measure the passes, and the cpp backend on a matmul
 	@build/bin/bench_passes
 	@build/bin/bench_cpp_matmul
 
+.PHONY: bench-compile
+bench-compile: build ## Measure how long kernels take to compile, and to come from the cache
+	@build/bin/bench_compile
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

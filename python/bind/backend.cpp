@@ -188,6 +188,15 @@ nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<st
   return outputs;
 }
 
+PreparedRun prepare_kernel(const TreeKernel& self, nb::handle arrays, const std::map<std::string, int64_t>& sizes) {
+  return prepare(*self.compiled, self.ir, tensors_from(arrays), bindings_from(sizes)).value();
+}
+
+void run_prepared(const PreparedRun& self) {
+  const nb::gil_scoped_release release;
+  self();
+}
+
 nb::dict backends_by_name() {
   nb::dict result;
   for (const auto& backend : backends()) result[to_str(backend->name())] = to_str(backend->doc());
@@ -197,6 +206,8 @@ nb::dict backends_by_name() {
 }  // namespace
 
 void bind_backend(nb::module_& module) {
+  nb::class_<PreparedRun>(module, "PreparedRun", "A kernel and its arrays: a call runs it.")
+      .def("__call__", run_prepared);
   nb::class_<TreeKernel>(module, "Kernel", "A compiled kernel.")
       .def("run", run_kernel, nb::arg("arrays"), nb::arg("sizes") = std::map<std::string, int64_t>(),
            nb::arg("threads") = nb::none(),
@@ -205,6 +216,11 @@ void bind_backend(nb::module_& module) {
            "Takes the inputs by slot and gives the outputs, arrays of the same kind; or takes the outputs as well, and "
            "writes to them. `sizes` says what the inputs' shapes leave open. `threads` is how many threads this run "
            "may use; None is threads().")
+      .def("prepare", prepare_kernel, nb::arg("arrays"), nb::arg("sizes") = std::map<std::string, int64_t>(),
+           nb::keep_alive<0, 1>(),
+           nb::sig("def prepare(self, arrays: Sequence[ArrayLike], sizes: dict[str, int] = {}) -> PreparedRun"),
+           "A run with these inputs by slot, then these outputs by slot, to call again and again: the arrays are "
+           "checked here, and each call only runs the kernel.")
       .def("dump", [](const TreeKernel& self) { return self.compiled->dump(); }, "Its code, for people.");
   module.def("compile", compile, nb::arg("tree"), nb::arg("backend") = "interpreter",
              "Turns a LoopTree into something that runs.");

@@ -2,6 +2,7 @@
 #include <nanobind/stl/map.h>
 
 #include "backends/cpp/cpp.h"
+#include "codegen/codegen.h"
 #include "loops.h"
 #include "loops/lower.h"
 #include "schedule/edit.h"
@@ -26,6 +27,12 @@ nb::tuple search_schedule(const LoopTree& tree, double seconds, const std::strin
   return nb::make_tuple(found.tree, found.seconds, found.edits);
 }
 
+std::string emit_for(const LoopTree& tree, const std::string& cpu,
+                     std::string (*emit)(std::span<const codegen::KernelSource>, const codegen::Target&)) {
+  const codegen::KernelSource source{&tree, tree.ir.name()};
+  return emit({&source, 1}, codegen::find_target(cpu));
+}
+
 }  // namespace
 
 void bind_schedule(nb::module_& module) {
@@ -35,6 +42,19 @@ void bind_schedule(nb::module_& module) {
   module.def(
       "emit_cpp", [](const LoopTree& tree, const std::string& name) { return emit_cpp(tree, name); }, nb::arg("tree"),
       nb::arg("name"), "The kernel as C++17 with vectors and threads: one function of that name. Needs no compiler.");
+  module.def(
+      "emit_llvm", [](const LoopTree& tree, const std::string& cpu) { return emit_for(tree, cpu, codegen::emit_llvm); },
+      nb::arg("tree"), nb::arg("cpu") = "native",
+      "The kernel as LLVM's text, for a CPU by name: native, x86-64-v3, wasm32, ...");
+  module.def(
+      "emit_asm", [](const LoopTree& tree, const std::string& cpu) { return emit_for(tree, cpu, codegen::emit_asm); },
+      nb::arg("tree"), nb::arg("cpu") = "native", "The kernel as assembly, for a CPU by name.");
+  module.def(
+      "schedule",
+      [](const loops::IR& kernel, const std::string& backend) {
+        return find_backend(backend).value()->schedule(kernel);
+      },
+      nb::arg("kernel"), nb::arg("backend") = "cpu", "A schedule that suits the backend's machine, without a search.");
   module.def(
       "apply_edit", [](const LoopTree& tree, const std::string& edit) { return loops::apply_edit(tree, edit).value(); },
       nb::arg("tree"), nb::arg("edit"), "An edit as `tenon tune` takes it, such as 'split 2 16'.");

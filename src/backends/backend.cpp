@@ -3,9 +3,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 
+#include "loops/schedule.h"
 #include "support/text.h"
 
 namespace tenon {
@@ -49,6 +51,10 @@ void check_arguments(const loops::IR& ir, std::span<void* const> memory, std::sp
   const size_t arrays = ir.reads().size() + ir.writes().size(), symbols = ir.size_symbols().size();
   check(memory.size() == arrays && sizes.size() == symbols, "kernel {} takes {} arrays and {} sizes, got {} and {}",
         ir.name(), arrays, symbols, memory.size(), sizes.size());
+}
+
+loops::LoopTree Backend::schedule(const loops::IR& kernel) const {
+  return loops::LoopTree(loops::default_schedule(kernel));
 }
 
 Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) const {
@@ -133,6 +139,39 @@ symbolic::Bindings solve_sizes(const loops::IR& ir, std::span<const Tensor> inpu
   return solve(equations, ir.ranges()).value();
 }
 
+std::vector<int64_t> size_values(const loops::IR& ir, const symbolic::Bindings& bindings) {
+  std::vector<int64_t> values;
+  for (Symbol symbol : ir.size_symbols()) {
+    const auto found = bindings.find(symbol);
+    if (found == bindings.end()) fail("kernel {}: no input says what {} is", ir.name(), symbol.name());
+    values.push_back(found->second);
+  }
+  return values;
+}
+
+bool share_memory(const Tensor& a, const Tensor& b) {
+  const auto* const a_begin = static_cast<const std::byte*>(a.data());
+  const auto* const b_begin = static_cast<const std::byte*>(b.data());
+  const auto bytes = [](const Tensor& tensor) { return tensor.numel() * size_of(tensor.dtype()); };
+  return std::less<>()(a_begin, b_begin + bytes(b)) && std::less<>()(b_begin, a_begin + bytes(a));
+}
+
+// `arrays[place]` as an output: the inputs by slot come first.
+void check_output(const loops::IR& ir, const symbolic::Bindings& bindings, std::span<const Tensor> arrays,
+                  size_t place) {
+  const size_t slot = place - ir.reads().size();
+  const TensorType type = ir.type(ir.writes()[slot]);
+  const Tensor& output = arrays[place];
+  if (!output.defined() || output.dtype() != type.dtype || output.shape() != evaluate(type.shape, bindings)) {
+    fail("output {} must be {}, got {}", slot, to_string(type),
+         output.defined() ? to_string(type_of(output)) : std::string("nothing"));
+  }
+  if (output.access() == Access::kReadOnly) fail("output {} is read-only", slot);
+  for (size_t other = 0; other < place; ++other) {
+    if (share_memory(output, arrays[other])) fail("output {} and array {} share memory", slot, other);
+  }
+}
+
 }  // namespace
 
 Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std::span<const Tensor> inputs,
@@ -142,12 +181,6 @@ Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std
       fail("kernel {} takes {} inputs, got {}", ir.name(), ir.reads().size(), inputs.size());
     }
     const symbolic::Bindings bindings = solve_sizes(ir, inputs, sizes);
-    std::vector<int64_t> values;
-    for (Symbol symbol : ir.size_symbols()) {
-      const auto found = bindings.find(symbol);
-      if (found == bindings.end()) fail("kernel {}: no input says what {} is", ir.name(), symbol.name());
-      values.push_back(found->second);
-    }
     std::vector<Tensor> held;  // contiguous copies live as long as the run
     std::vector<Tensor> outputs;
     std::vector<void*> memory;
@@ -156,8 +189,29 @@ Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std
       const TensorType type = ir.type(write);
       memory.push_back(outputs.emplace_back(Tensor::zeros(type.dtype, evaluate(type.shape, bindings))).data());
     }
-    kernel.run(memory, values);
+    kernel.run(memory, size_values(ir, bindings));
     return outputs;
+  });
+}
+
+Result<PreparedRun> prepare(const Compiled& kernel, const loops::IR& ir, std::vector<Tensor> arrays,
+                            const symbolic::Bindings& sizes) {
+  return capture([&] {
+    const size_t reads = ir.reads().size(), writes = ir.writes().size();
+    if (arrays.size() != reads + writes) {
+      fail("kernel {} takes {} inputs and {} outputs, got {} arrays", ir.name(), reads, writes, arrays.size());
+    }
+    const symbolic::Bindings bindings = solve_sizes(ir, std::span(arrays).first(reads), sizes);
+    PreparedRun run;
+    run.kernel_ = &kernel;
+    run.sizes_ = size_values(ir, bindings);
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      if (!arrays[i].is_contiguous()) fail("array {} is not contiguous: a prepared run copies nothing", i);
+      if (i >= reads) check_output(ir, bindings, arrays, i);
+      run.memory_.push_back(arrays[i].data());
+    }
+    run.arrays_ = std::move(arrays);
+    return run;
   });
 }
 

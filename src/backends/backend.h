@@ -50,6 +50,8 @@ class Backend {
   bool is_available() const { return (hardware_requirement() & ~available_hardware()) == 0; }
 
   virtual std::string doc() const { return ""; }
+  // A schedule that suits the backend's machine, without a search. Here, the one that suits any.
+  virtual loops::LoopTree schedule(const loops::IR& kernel) const;
   virtual std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const = 0;  // throws an Error
   virtual int hardware_requirement() const = 0;
 
@@ -76,5 +78,25 @@ void check_sizes(const loops::IR& ir, const symbolic::Bindings& sizes);
 // outputs. `sizes` says what the inputs' shapes leave open.
 Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std::span<const Tensor> inputs,
                                 const symbolic::Bindings& sizes = {});
+
+// A run whose arrays are known. They are checked when it is prepared, so that each run is the kernel's own time and
+// nothing else; it writes straight to the outputs.
+class PreparedRun {
+ public:
+  void operator()() const { kernel_->run(memory_, sizes_); }
+
+ private:
+  friend Result<PreparedRun> prepare(const Compiled&, const loops::IR&, std::vector<Tensor>, const symbolic::Bindings&);
+
+  const Compiled* kernel_ = nullptr;
+  std::vector<Tensor> arrays_;  // what the memory is of
+  std::vector<void*> memory_;
+  std::vector<int64_t> sizes_;
+};
+
+// `arrays` are the inputs by slot, then the outputs by slot: contiguous, and no output overlaps another array. The
+// kernel must outlive the run.
+Result<PreparedRun> prepare(const Compiled& kernel, const loops::IR& ir, std::vector<Tensor> arrays,
+                            const symbolic::Bindings& sizes = {});
 
 }  // namespace tenon

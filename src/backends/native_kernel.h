@@ -16,6 +16,9 @@ class NativeKernel : public Compiled {
   // On the default host. An error names its node as the IR does.
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool sync) const override;
 
+ protected:
+  const loops::IR& ir() const { return ir_; }
+
  private:
   tenon_kernel function_;
   std::shared_ptr<const void> code_;

@@ -4,7 +4,8 @@
 //
 //     int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host)
 //
-// as runtime/kernel.h says. Nothing else is asked of its surroundings but the functions of runtime/functions.h, by name.
+// as runtime/kernel.h says. Nothing else is asked of its surroundings but the functions of runtime/functions.h, by
+// name.
 #pragma once
 
 #include <span>

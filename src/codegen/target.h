@@ -3,6 +3,7 @@
 // Only this folder includes LLVM, and its public headers (this one, codegen.h) do not show it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,9 +13,9 @@ namespace tenon::codegen {
 enum class Arch : uint8_t { kX86, kWasm, kPtx };
 
 struct Target {
-  std::string name;    // as a user says it: native, x86-64-v3, wasm32, ...
+  std::string name;  // as a user says it: native, x86-64-v3, wasm32, ...
   Arch arch;
-  std::string triple;    // as LLVM spells the rest
+  std::string triple;  // as LLVM spells the rest
   std::string cpu;
   std::string features;  // "+avx2,+fma,...": all that the code may use, and no more
 
@@ -30,12 +31,14 @@ struct Target {
   bool has_threads;      // a parallel loop may run on several; else it is a plain loop
 };
 
-// `native` is the CPU of this machine; x86-64-v2, -v3, -v4 and sapphirerapids are levels of x86; wasm32 and nvptx64 are
-// the others. An unknown name throws an Error that lists those there are.
+// `native` is the CPU of this machine, or what $TENON_CPU says; x86-64-v2, -v3, -v4, sapphirerapids and the like are
+// levels of x86; wasm32 and nvptx64 are the others. An unknown name throws an Error that lists those there are.
 Target find_target(std::string_view name);
 std::vector<std::string> target_names();
 
-// Whether this machine can run code for the target.
+// What code for the target needs and this machine lacks: "avx512f", or "wasm32" for another architecture.
+std::vector<std::string> missing_here(const Target& target);
+// Whether this machine can run code for the target: it lacks nothing.
 bool runs_here(const Target& target);
 
 }  // namespace tenon::codegen

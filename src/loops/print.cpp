@@ -3,6 +3,7 @@
 #include "graph/graph.h"
 #include "graph/text.h"
 #include "loops/ir.h"
+#include "loops/key.h"
 
 namespace tenon::loops {
 namespace {
@@ -52,27 +53,35 @@ std::vector<NodeRef> definition_order(const IR& ir) {
 
 class Printer {
  public:
-  explicit Printer(const IR& ir) : ir_(ir) {}
+  enum Names { kOwn, kNumbers };  // of nodes
+  explicit Printer(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {}
 
   std::string kernel() const {
-    std::string text = "tenon loops 1\nkernel " + (is_identifier(ir_.name()) ? ir_.name() : quote(ir_.name())) + " {\n";
+    return "tenon loops 1\nkernel " + (is_identifier(ir_.name()) ? ir_.name() : quote(ir_.name())) + " " + body();
+  }
+
+  std::string body() const {
+    std::string text = "{\n";
     for (const auto& [symbol, range] : ir_.symbols()) text += "  " + symbol_line(symbol, range) + "\n";
     for (const Var& var : ir_.vars()) text += fmt::format("  var {} = {}\n", var.name, var.size);
     std::vector<NodeRef> nodes = definition_order(ir_);
-    for (NodeRef ref : nodes) text += "  " + node(ir_.node(ref)) + loops(ir_.node(ref)) + "\n";
+    for (NodeRef ref : nodes) text += "  " + node(ref) + loops(ir_.node(ref)) + "\n";
     std::erase_if(nodes, [&](NodeRef ref) { return ir_.node(ref).is_leaf(); });
     if (nodes != ir_.order()) text += "  order " + names(ir_.order()) + "\n";
     return text + "}\n";
   }
 
-  std::string node(const Node& node) const {
+  std::string node(NodeRef ref) const {
+    const Node& node = ir_.node(ref);
     const std::string vars = joined(node.vars, ", ", [&](VarRef var) { return ir_.var(var).name; });
     const std::string action = std::visit([&](const auto& action) { return this->action(node, action); }, node.action);
-    return fmt::format("%{}: {}[{}] = {}", node.name, name_of(node.dtype), vars, action);
+    return fmt::format("{}: {}[{}] = {}", name(ref), name_of(node.dtype), vars, action);
   }
 
  private:
-  std::string name(NodeRef ref) const { return "%" + ir_.node(ref).name; }
+  std::string name(NodeRef ref) const {
+    return "%" + (names_ == kNumbers ? std::to_string(ref.id) : ir_.node(ref).name);
+  }
 
   std::string names(const std::vector<NodeRef>& refs) const {
     return joined(refs, ", ", [&](NodeRef ref) { return name(ref); });
@@ -139,6 +148,7 @@ class Printer {
   }
 
   const IR& ir_;
+  const Names names_;
 };
 
 }  // namespace
@@ -161,6 +171,8 @@ std::string to_string(const Annotation& annotation) {
 
 std::string to_string(const IR& ir) { return Printer(ir).kernel(); }
 
-std::string to_string(const IR& ir, NodeRef node) { return Printer(ir).node(ir.node(node)); }
+std::string to_string(const IR& ir, NodeRef node) { return Printer(ir).node(node); }
+
+std::string key_of(const IR& ir) { return Printer(ir, Printer::kNumbers).body(); }
 
 }  // namespace tenon::loops

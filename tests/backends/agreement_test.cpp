@@ -1,9 +1,10 @@
-// Random graphs under random schedules: the reference, the interpreter and the C++ backend agree.
+// Random graphs under random schedules: the reference, the interpreter, the C++ and the CPU backend agree.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
 #include "backends/cpp/cpp.h"
+#include "backends/cpu/cpu.h"
 #include "backends/reference/evaluate.h"
 #include "tests/loops/support_lowered.h"
 #include "tests/loops/support_random_ir.h"
@@ -59,7 +60,7 @@ CppOptions kernel_options() {
 
 class Agreement : public ::testing::TestWithParam<int> {};
 
-TEST_P(Agreement, OfReferenceInterpreterAndCpp) {
+TEST_P(Agreement, OfReferenceInterpreterCppAndCpu) {
   uint64_t seed = static_cast<uint64_t>(GetParam()) * 1'000'000;
   const auto interpreter = find_backend("interpreter").value();
   for (size_t done = 0; done < kPairs; done += kBatch) {
@@ -67,10 +68,12 @@ TEST_P(Agreement, OfReferenceInterpreterAndCpp) {
     std::vector<const LoopTree*> trees;
     for (const Case& one : cases) trees.push_back(&one.tree);
     const std::vector<std::unique_ptr<Compiled>> kernels = compile_cpp(trees, kernel_options());
+    const std::vector<std::unique_ptr<Compiled>> native = compile_cpu(trees, {.use_cache = false});
     for (size_t i = 0; i < cases.size(); ++i) {
       SCOPED_TRACE(to_string(cases[i].lowered.graph) + cases[i].log + cases[i].tree.dump());
       expect_agrees(cases[i], *interpreter->compile(cases[i].tree).value());
       expect_agrees(cases[i], *kernels[i]);
+      expect_agrees(cases[i], *native[i]);
       if (HasFatalFailure()) return;
     }
   }

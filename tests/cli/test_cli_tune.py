@@ -34,7 +34,7 @@ def tune(tenon, *args, edits=(), kernel=KERNEL):
 def test_backends_are_listed(tenon):
     run = tenon("backends")
     assert run.code == 0
-    assert [line.split()[0] for line in run.out.splitlines()] == ["cpp", "interpreter"]
+    assert [line.split()[0] for line in run.out.splitlines()] == ["cpp", "cpu", "interpreter"]
 
 
 def test_it_shows_the_tree_and_its_speed(tenon):
@@ -113,6 +113,9 @@ def test_a_graph_is_lowered(tenon):
     assert "for i in 4\n" in tenon("opt", "g.tg", "--emit", "tree").out
     assert tenon("opt", "g.tg", "--emit", "loops").out.startswith("tenon loops 1\nkernel g {\n")
     assert 'extern "C"' in tenon("opt", "g.tg", "--emit", "cpp").out
+    assert "define i64 @g(" in tenon("opt", "g.tg", "--emit", "llvm").out
+    assert "f32.load" in tenon("opt", "g.tg", "--emit", "asm", "--cpu", "wasm32").out
+    assert "there is no CPU 'wasm'" in tenon("opt", "g.tg", "--emit", "asm", "--cpu", "wasm").err
 
 
 def test_an_op_that_is_no_loop_says_so(tenon):

@@ -645,6 +645,15 @@ def test_the_source_needs_no_compiler(matmul, monkeypatch):
         tl.emit_cpp(matmul, "no name")
 
 
+def test_machine_code_as_text(matmul):
+    assert "define" in tl.emit_llvm(matmul)
+    assert "zmm" not in tl.emit_asm(matmul, cpu="x86-64-v3")
+    assert "i32.load" in tl.emit_asm(matmul, cpu="wasm32")
+    assert ".target sm_90" in tl.emit_asm(matmul, "nvptx64")
+    with pytest.raises(tenon.Error, match="did you mean 'x86-64-v3'"):
+        tl.emit_llvm(matmul, cpu="x86-64-3")
+
+
 def test_edits_as_text(matmul):
     assert str(tl.apply_edit(matmul, "annotate 0 parallel")) == str(matmul.annotate(0, "parallel"))
     with pytest.raises(tenon.Error, match="did you mean 'split'"):

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "backends/cpp/cpp.h"
+#include "codegen/codegen.h"
 #include "command.h"
 #include "loops/lower.h"
 #include "passes/passes.h"
@@ -19,6 +20,7 @@ Examples:
   tenon opt model.tg --passes decompose,canonicalize,cse,dce -o small.tg
   tenon opt model.tg --passes canonicalize,dce --print-changed --time
   tenon opt model.tg --emit cpp -o model.cpp
+  tenon opt model.tg --emit asm --cpu x86-64-v3
   generate | tenon opt - --passes cse)";
 
 struct Options {
@@ -32,6 +34,7 @@ struct Options {
   bool no_verify = false;
   bool time = false;
   std::string emit = "graph";
+  std::string cpu = "native";
 };
 
 std::string pass_list() {
@@ -64,12 +67,17 @@ Graph optimize(Graph graph, const Options& options, std::vector<PassRun>& runs) 
 }
 
 // The graph, or what it becomes as one kernel.
-std::string emitted(const Graph& graph, std::string_view stage) {
+std::string emitted(const Graph& graph, const Options& options) {
+  const std::string_view stage = options.emit;
   if (stage == "graph") return to_string(graph);
   const loops::IR kernel = lower(graph).value();
   if (stage == "loops") return to_string(kernel);
   const loops::LoopTree tree(kernel);
-  return stage == "tree" ? tree.dump() : emit_cpp(tree, graph.name());
+  if (stage == "tree") return tree.dump();
+  if (stage == "cpp") return emit_cpp(tree, graph.name());
+  const codegen::KernelSource source{&tree, graph.name()};
+  const codegen::Target target = codegen::find_target(options.cpu);
+  return stage == "llvm" ? codegen::emit_llvm({&source, 1}, target) : codegen::emit_asm({&source, 1}, target);
 }
 
 void run(const Options& options) {
@@ -77,7 +85,7 @@ void run(const Options& options) {
   std::vector<PassRun> runs;
   const Graph graph = optimize(read_graph(options.path), options, runs);
   if (options.time) print_error(time_table(runs));
-  const std::string text = emitted(graph, options.emit);
+  const std::string text = emitted(graph, options);
   if (options.output.empty() || options.output == "-") return print(text);
   write_file(options.output, text).value();
 }
@@ -98,9 +106,13 @@ Command opt_command(CLI::App& tenon) {
   app->add_flag("--print-changed", options->print_changed, "Likewise, after each pass that changed it");
   app->add_flag("--no-verify", options->no_verify, "Do not check the graph after each pass");
   app->add_flag("--time", options->time, "Print node counts and times, on standard error");
-  app->add_option("--emit", options->emit, "What to print: the graph, or its kernel as loops, as a tree, or as C++")
+  app->add_option("--emit", options->emit,
+                  "What to print: the graph, or its kernel as loops, as a tree, as C++, as LLVM's text or as assembly")
       ->type_name("STAGE")
-      ->check(CLI::IsMember({"graph", "loops", "tree", "cpp"}).description(""));
+      ->check(CLI::IsMember({"graph", "loops", "tree", "cpp", "llvm", "asm"}).description(""));
+  app->add_option("--cpu", options->cpu,
+                  "What llvm and asm are for: " + fmt::format("{}", fmt::join(codegen::target_names(), ", ")))
+      ->type_name("NAME");
   app->add_option("-o,--output", options->output, "Write it to a file instead of standard output")->type_name("FILE");
   app->footer(kFooter);
   app->callback([=] {

@@ -1,0 +1,32 @@
+#include "runtime/functions.h"
+
+#include <iterator>
+
+#include "graph/scalar_functions.h"
+
+double tenon_lgamma_f64(double x) { return tenon::log_gamma(x); }
+double tenon_digamma_f64(double x) { return tenon::digamma(x); }
+double tenon_trigamma_f64(double x) { return tenon::trigamma(x); }
+float tenon_lgamma_f32(float x) { return static_cast<float>(tenon::log_gamma(x)); }
+float tenon_digamma_f32(float x) { return static_cast<float>(tenon::digamma(x)); }
+float tenon_trigamma_f32(float x) { return static_cast<float>(tenon::trigamma(x)); }
+
+namespace {
+
+template <class Function>
+tenon_function entry(const char* name, Function* function) {
+  return {name, reinterpret_cast<void*>(function)};
+}
+
+const tenon_function kFunctions[] = {
+    entry("tenon_lgamma_f64", tenon_lgamma_f64),     entry("tenon_lgamma_f32", tenon_lgamma_f32),
+    entry("tenon_digamma_f64", tenon_digamma_f64),   entry("tenon_digamma_f32", tenon_digamma_f32),
+    entry("tenon_trigamma_f64", tenon_trigamma_f64), entry("tenon_trigamma_f32", tenon_trigamma_f32),
+};
+
+}  // namespace
+
+const tenon_function* tenon_functions(int64_t* count) {
+  *count = std::size(kFunctions);
+  return kFunctions;
+}

@@ -1,0 +1,105 @@
+#include "backends/cpu/cpu.h"
+
+#include <unistd.h>
+
+#include "backends/native_kernel.h"
+#include "codegen/codegen.h"
+#include "codegen/loader.h"
+#include "codegen/objects.h"
+#include "runtime/thread_pool.h"
+#include "schedule/plan.h"
+
+namespace tenon {
+namespace {
+
+using codegen::LoadedCode;
+
+std::string llvm_text(const loops::IR& ir, const codegen::Target& target) {
+  const loops::LoopTree tree(ir);
+  const codegen::KernelSource source{&tree, ir.name()};
+  return codegen::emit_llvm({&source, 1}, target);
+}
+
+class CpuKernel : public NativeKernel {
+ public:
+  CpuKernel(std::shared_ptr<const LoadedCode> code, loops::IR ir, std::shared_ptr<const codegen::Target> target)
+      : NativeKernel(code->function<std::remove_pointer_t<tenon_kernel>>(codegen::kObjectFunction), code,
+                     std::move(ir)),
+        target_(std::move(target)) {}
+
+  std::string dump() const override { return llvm_text(ir(), *target_); }
+
+ private:
+  std::shared_ptr<const codegen::Target> target_;
+};
+
+int64_t cache_bytes(int name, int64_t otherwise) {
+  const long bytes = ::sysconf(name);
+  return bytes > 0 ? bytes : otherwise;
+}
+
+// Code that this machine cannot run.
+class ForeignKernel : public Compiled {
+ public:
+  ForeignKernel(loops::IR ir, std::shared_ptr<const codegen::Target> target)
+      : ir_(std::move(ir)), target_(std::move(target)) {}
+
+  void run(std::span<void* const>, std::span<const int64_t>, bool) const override {
+    fail("kernel {} is compiled for {}, and this machine lacks {}", ir_.name(), target_->name,
+         fmt::join(codegen::missing_here(*target_), ", "));
+  }
+
+  std::string dump() const override { return llvm_text(ir_, *target_); }
+
+ private:
+  loops::IR ir_;
+  std::shared_ptr<const codegen::Target> target_;
+};
+
+struct CpuBackend : Backend {
+  CpuBackend() : Backend("cpu") {}
+  std::string doc() const override { return "machine code by LLVM, with vectors and threads"; }
+  int hardware_requirement() const override { return kCpu; }
+  loops::LoopTree schedule(const loops::IR& kernel) const override { return plan(kernel, machine_of("native")); }
+  std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
+    const loops::LoopTree* const trees[] = {&tree};
+    return std::move(compile_cpu(trees)[0]);
+  }
+};
+
+const RegisterBackend kRegistration(std::make_shared<CpuBackend>());
+
+}  // namespace
+
+Machine machine_of(std::string_view cpu) {
+  const codegen::Target target = codegen::find_target(cpu);
+  Machine machine{.vector_bytes = target.vector_bytes, .vector_registers = target.vector_registers};
+  machine.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, machine.l1_bytes);
+  machine.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, machine.l2_bytes);
+  machine.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, machine.l3_bytes);
+  machine.threads = thread_count();
+  return machine;
+}
+
+std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTree* const> trees,
+                                                   const CpuOptions& options) {
+  const auto target = std::make_shared<const codegen::Target>(codegen::find_target(options.cpu));
+  const auto cache = options.use_cache ? codegen::ObjectCache::from_environment() : std::nullopt;
+  const codegen::Objects objects = codegen::compile_objects(trees, *target, cache ? &*cache : nullptr);
+  const bool runs = codegen::runs_here(*target);
+  std::vector<std::shared_ptr<const LoadedCode>> loaded(objects.objects.size());
+  std::vector<std::unique_ptr<Compiled>> kernels;
+  for (size_t i = 0; i < trees.size(); ++i) {
+    const loops::IR& ir = trees[i]->ir;
+    std::shared_ptr<const LoadedCode>& code = loaded[objects.of_tree[i]];
+    if (runs && !code) code = LoadedCode::load(objects.objects[objects.of_tree[i]], ir.name());
+    if (runs) {
+      kernels.push_back(std::make_unique<CpuKernel>(code, ir, target));
+    } else {
+      kernels.push_back(std::make_unique<ForeignKernel>(ir, target));
+    }
+  }
+  return kernels;
+}
+
+}  // namespace tenon

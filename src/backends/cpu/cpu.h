@@ -1,0 +1,24 @@
+// The `cpu` backend: machine code by LLVM, in this process.
+//
+// Objects come from the cache on disk (codegen/cache.h) where it has them. Code for another CPU compiles, and does not
+// run: whoever tries is told what this machine lacks.
+#pragma once
+
+#include "backends/backend.h"
+#include "schedule/machine.h"
+
+namespace tenon {
+
+struct CpuOptions {
+  std::string cpu = "native";  // a name of codegen/target.h
+  bool use_cache = true;
+};
+
+// The model of a CPU that schedules are made for; its caches are those of this machine.
+Machine machine_of(std::string_view cpu);
+
+// Compiles many kernels at once, on all threads. Kernels that differ in names only are compiled once.
+std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTree* const> trees,
+                                                   const CpuOptions& options = {});
+
+}  // namespace tenon

@@ -1,0 +1,266 @@
+#include "codegen/emit.h"
+
+#include <llvm/IR/MDBuilder.h>
+
+#include <algorithm>
+
+#include "codegen/emitter.h"
+
+namespace tenon::codegen {
+
+using namespace loops;
+using llvm::BasicBlock;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kMostCopies = 256;             // of an unrolled body
+constexpr int64_t kLeastParallelWork = 1 << 14;  // operations below which threads cost more than they save
+
+}  // namespace
+
+llvm::Function* emit_kernel(llvm::Module& module, const LoopTree& tree, const std::string& name, const Target& target) {
+  return Emitter(module, tree, target).kernel(name);
+}
+
+Emitter::Emitter(llvm::Module& module, const LoopTree& tree, const Target& target)
+    : module_(module),
+      tree_(tree),
+      ir_(tree.ir),
+      target_(target),
+      b_(module.getContext()),
+      values_(b_, target),
+      compiler_(tree) {
+  for (auto& [ref, memory] : compiler_.allocations) {
+    if (is_long_sum(ref) && is_one_element(memory)) memory.dtype = DType::kF64;
+  }
+}
+
+// ---- the function ---------------------------------------------------------------------------------------------------
+
+llvm::Function* Emitter::kernel(const std::string& name) {
+  llvm::Type* const pointer = b_.getPtrTy();
+  auto* const type = llvm::FunctionType::get(b_.getInt64Ty(), {pointer, pointer, pointer, pointer}, false);
+  auto* const function = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
+  FunctionBuilder builder(b_, function);
+  f_ = &builder;
+  bind_parameters(function);
+  const Compiler::Scope root = compiler_.root();
+  scope_ = &root;
+  f_->indices.set_ranges(root.box.ranges());
+  body({}, tree_.roots());
+  f_->finish();
+  return function;
+}
+
+void Emitter::bind_parameters(llvm::Function* function) {
+  const char* const names[] = {"memory", "sizes", "error", "host"};
+  for (unsigned i = 0; i < 4; ++i) function->getArg(i)->setName(names[i]);
+  f_->error = function->getArg(2);
+  f_->host = function->getArg(3);
+  const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  b_.SetInsertPoint(f_->entry_end());
+  uint64_t position = 0;
+  for (Symbol symbol : ir_.size_symbols()) {
+    Value* const at = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), function->getArg(1), position++);
+    f_->indices.bind(symbol, b_.CreateLoad(b_.getInt64Ty(), at, symbol.name()));
+  }
+  const auto bind_array = [&](NodeRef ref) {
+    const int64_t slot = compiler_.allocations.at(ref).mem_idx;
+    Value* const at = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), function->getArg(0), static_cast<uint64_t>(slot));
+    arrays_[slot] = b_.CreateLoad(b_.getPtrTy(), at, ir_.node(ref).name);
+  };
+  for (NodeRef ref : ir_.reads()) bind_array(ref);
+  for (NodeRef ref : ir_.writes()) bind_array(ref);
+}
+
+Value* Emitter::failed(int64_t kind, NodeRef node, Value* value, Value* bound) {
+  Value* const code = b_.getInt64(static_cast<uint64_t>(kind));
+  b_.CreateCall(failed_function(), {f_->error, code, b_.getInt64(node.id), value, bound});
+  return code;
+}
+
+// The first of several threads tells.
+llvm::Function* Emitter::failed_function() {
+  constexpr const char* kName = "tenon.failed";
+  if (llvm::Function* const known = module_.getFunction(kName)) return known;
+  const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+  llvm::Type* const number = b_.getInt64Ty();
+  auto* const type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), number, number, number, number}, false);
+  auto* const function = llvm::Function::Create(type, llvm::Function::InternalLinkage, kName, module_);
+  function->addFnAttr(llvm::Attribute::NoInline);
+  function->addFnAttr(llvm::Attribute::Cold);
+  auto* const entry = BasicBlock::Create(b_.getContext(), "entry", function);
+  auto* const first = BasicBlock::Create(b_.getContext(), "first", function);
+  auto* const exit = BasicBlock::Create(b_.getContext(), "exit", function);
+  b_.SetInsertPoint(entry);
+  const auto ordering = llvm::AtomicOrdering::SequentiallyConsistent;
+  Value* const swapped = b_.CreateAtomicCmpXchg(function->getArg(0), b_.getInt64(0), function->getArg(1),
+                                                llvm::MaybeAlign(8), ordering, ordering);
+  b_.CreateCondBr(b_.CreateExtractValue(swapped, 1), first, exit);
+  b_.SetInsertPoint(first);
+  for (unsigned i = 1; i < 4; ++i) {
+    b_.CreateStore(function->getArg(i + 1), b_.CreateConstInBoundsGEP1_64(number, function->getArg(0), i));
+  }
+  b_.CreateBr(exit);
+  b_.SetInsertPoint(exit);
+  b_.CreateRetVoid();
+  return function;
+}
+
+// ---- loops ----------------------------------------------------------------------------------------------------------
+
+void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
+  declare_in(ref);
+  for (TreeRef child : children) {
+    for (const Compiler::Fill& fill : compiler_.fills(child)) start(fill);
+    tree_.kind(child) == LoopTree::NODE ? node(child) : loop(child);
+  }
+}
+
+void Emitter::loop(TreeRef ref) {
+  const Compiler::Scope* const around = scope_;
+  const int64_t around_number = scope_number_;
+  for (const Compiler::Segment& part : compiler_.segments(ref, *around)) {
+    scope_ = &part.scope;
+    scope_number_ = ++scopes_;
+    f_->indices.set_ranges(part.scope.box.ranges());
+    segment(ref, part.begin, part.end);
+  }
+  scope_ = around;
+  scope_number_ = around_number;
+  f_->indices.set_ranges(around->box.ranges());
+}
+
+void Emitter::segment(TreeRef ref, const Expr& begin, const Expr& end) {
+  const auto& [var, size, tail, step, annotation] = tree_.loop(ref);
+  if (annotation.mark == Mark::kTile) {
+    fail("target {} has no tile \"{}\": take it off the loop over {}", target_.name, annotation.tile,
+         ir_.var(var).name);
+  }
+  const symbolic::Interval count = bounds(substituted(end - begin), scope_->box.ranges());
+  if (count.high <= 0) return;
+  if (annotation.mark == Mark::kVectorize) return vectors(ref, begin, end);
+  const int64_t most = annotation.mark == Mark::kUnroll ? kMostCopies / copies_ : 1;
+  if (count.high <= most && (count.is_single() || annotation.mark == Mark::kUnroll)) {
+    return unrolled(ref, begin, end, count.high);
+  }
+  if (annotation.mark == Mark::kParallel && target_.has_threads) return parallel(ref, begin, end);
+  serial(ref, index(begin), index(end));
+}
+
+void Emitter::serial(TreeRef ref, Value* begin, Value* end) {
+  f_->loop(compiler_.counter(ref), begin, end, 1, [&] { body(ref, tree_.children(ref)); });
+}
+
+template <class Body>
+void Emitter::at_literal(Symbol counter, Literal literal, Body body) {
+  literals_.emplace(counter, literal);
+  body();
+  literals_.erase(counter);
+}
+
+Emitter::Expr Emitter::substituted(const Expr& expr) const {
+  symbolic::Substitution substitution;
+  for (const auto& [symbol, literal] : literals_) {
+    if (depends_on(expr, symbol)) {
+      substitution.emplace(symbol, literal.is_offset ? Expr(symbol) + literal.number : Expr(literal.number));
+    }
+  }
+  return substitution.empty() ? expr : substitute(expr, substitution);
+}
+
+// A copy that may be one too many tests whether it is.
+void Emitter::unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t most) {
+  const Symbol counter = compiler_.counter(ref);
+  const Expr first = substituted(begin);
+  const int64_t least = std::max<int64_t>(bounds(substituted(end - begin), scope_->box.ranges()).low, 0);
+  const auto copy = [&](int64_t i) {
+    const Literal literal{first.is_constant() ? first.constant() + i : i, !first.is_constant()};
+    const auto emit = [&] { at_literal(counter, literal, [&] { body(ref, tree_.children(ref)); }); };
+    if (i < least) return emit();
+    f_->when(b_.CreateICmpSLT(index(begin + i), index(end)), emit);
+  };
+  const auto copies = [&] {
+    copies_ *= most;
+    for (int64_t i = 0; i < most; ++i) copy(i);
+    copies_ /= most;
+  };
+  first.is_constant() ? copies() : f_->with(counter, index(begin), copies);
+}
+
+// Operations in one iteration, about.
+Emitter::Expr Emitter::work_below(TreeRef ref) const {
+  if (tree_.kind(ref) == LoopTree::NODE) return 1;
+  Expr work = 0;
+  for (TreeRef child : tree_.children(ref)) {
+    const Expr times = tree_.kind(child) == LoopTree::LOOP ? tree_.loop(child).size + 1 : Expr(1);
+    work += times * work_below(child);
+  }
+  return work;
+}
+
+// The body becomes a function of a table with all that has a value here, and of a stretch of the loop.
+void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
+  std::vector<std::pair<Symbol, Value*>> symbols;
+  for (const auto& [symbol, value] : f_->indices.symbols()) symbols.emplace_back(symbol, value);
+  std::vector<Value*> contents = {f_->error, f_->host};
+  for (const auto& [slot, array] : arrays_) contents.push_back(array);
+  for (const auto& [symbol, value] : symbols) contents.push_back(value);
+  std::vector<llvm::Type*> types;
+  for (Value* value : contents) types.push_back(value->getType());
+  auto* const table_type = llvm::StructType::get(b_.getContext(), types);
+  Value* const table = f_->on_stack(table_type, 1, "table");
+  for (unsigned i = 0; i < contents.size(); ++i) {
+    b_.CreateStore(contents[i], b_.CreateStructGEP(table_type, table, i));
+  }
+  llvm::Type* const number = b_.getInt64Ty();
+  auto* const type = llvm::FunctionType::get(number, {b_.getPtrTy(), number, number}, false);
+  auto* const function = llvm::Function::Create(
+      type, llvm::Function::InternalLinkage, f_->function()->getName() + "_" + compiler_.counter(ref).name(), module_);
+  Value* const from = index(begin);
+  Value* const to = index(end);
+  const BasicBlock::iterator here = b_.GetInsertPoint();
+  BasicBlock* const block = b_.GetInsertBlock();
+  outline(ref, *f_, function, symbols, table_type);
+  b_.SetInsertPoint(block, here);
+
+  Value* const is_small = b_.CreateICmpSLT(index((end - begin) * work_below(ref)), b_.getInt64(kLeastParallelWork));
+  auto* const call_type = llvm::FunctionType::get(number, {number, number, b_.getPtrTy(), b_.getPtrTy()}, false);
+  Value* const code = either(
+      is_small, [&] { return b_.CreateCall(function, {table, from, to}); },
+      [&] {
+        Value* const parallel_for = b_.CreateLoad(b_.getPtrTy(), f_->host, "parallel_for");
+        return b_.CreateCall(call_type, parallel_for, {from, to, function, table});
+      });
+  f_->leave_when(b_.CreateIsNotNull(code), [&] { return code; });
+}
+
+void Emitter::outline(TreeRef ref, FunctionBuilder& outside, llvm::Function* function,
+                      const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table) {
+  FunctionBuilder inside(b_, function);
+  f_ = &inside;
+  const std::map<int64_t, Value*> arrays_outside = arrays_;
+  const auto registers_outside = std::exchange(registers_, {});
+  f_->indices.set_ranges(scope_->box.ranges());
+  unsigned position = 0;
+  {
+    const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(f_->entry_end());
+    const auto next = [&](const llvm::Twine& name) {
+      Value* const at = b_.CreateStructGEP(table, function->getArg(0), position);
+      return b_.CreateLoad(table->getElementType(position++), at, name);
+    };
+    f_->error = next("error");
+    f_->host = next("host");
+    for (auto& [slot, array] : arrays_) array = next(array->getName());
+    for (const auto& [symbol, value] : symbols) f_->indices.bind(symbol, next(symbol.name()));
+  }
+  serial(ref, function->getArg(1), function->getArg(2));
+  f_->finish();
+  f_ = &outside;
+  arrays_ = arrays_outside;
+  registers_ = registers_outside;
+}
+
+}  // namespace tenon::codegen

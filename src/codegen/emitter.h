@@ -1,0 +1,174 @@
+// Inside of codegen: the walk over a LoopTree that emits it. emit.cpp has the function and its loops, nodes.cpp what is
+// inside of them, lanes.cpp the loops whose iterations are lanes of vectors.
+//
+//   - An unrolled loop is copies of its body in which the counter is a number; with that, small scratch arrays are only
+//     indexed by numbers, and LLVM keeps them in registers. That is how a register tile comes about.
+//   - A vectorized loop covers `lanes_` iterations at a time. Values that are the same in all lanes stay single
+//   numbers.
+//     What is left over is masked where the target can, and goes one by one elsewhere.
+//   - A loop of vectors that folds has a sum in each lane, several vectors of them, and folds lanes last. Sums of
+//   floats
+//     are of no more than kLongestFold terms each; they are added up in f64 where the result is one number.
+//   - A parallel loop's body is a function of its own, which gets all that it uses in a table.
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+#include <set>
+
+#include "codegen/function.h"
+#include "codegen/values.h"
+#include "loops/compiler.h"
+
+namespace tenon::codegen {
+
+class Emitter {
+ public:
+  Emitter(llvm::Module& module, const loops::LoopTree& tree, const Target& target);
+
+  llvm::Function* kernel(const std::string& name);
+
+ private:
+  using NodeRef = loops::NodeRef;
+  using TreeRef = loops::TreeRef;
+  using Expr = symbolic::Expr;
+  using Symbol = symbolic::Symbol;
+  using Compiler = loops::Compiler;
+  using Value = llvm::Value;
+
+  // Which element a node reads or writes.
+  struct Which {
+    enum Role : uint8_t { kSelf, kInput, kPiece, kLookup, kCarry } role;
+    size_t position = 0;
+    auto operator<=>(const Which&) const = default;
+  };
+  // It, as the compiler knows it: asked for once, used in every copy of the code.
+  struct Spot {
+    Compiler::Access access;
+    Expr position;                                    // over counters
+    std::vector<std::pair<Symbol, bool>> known = {};  // the literals, when `base` was found, and if they are offsets
+    bool is_affine = false;                           // in those
+    Expr base = {};                                   // the position where they are 0
+    std::vector<int64_t> slopes = {};                 // by each of them
+    TreeRef lanes_of = {};                            // the vectorized loop that `stride` is of
+    std::optional<Expr> stride = {};                  // from lane to lane; nothing where it varies
+    int64_t guards_of = -1;                           // the scope that `guards` are of
+    std::vector<loops::Constraint> guards = {};
+  };
+  // A counter in an unrolled body: a number, or as far from the counter's value as that.
+  struct Literal {
+    int64_t number;
+    bool is_offset;
+  };
+
+  // ---- the function (emit.cpp) ----
+  void bind_parameters(llvm::Function* function);
+  Value* failed(int64_t kind, NodeRef node, Value* value, Value* bound);
+  llvm::Function* failed_function();
+
+  // ---- loops (emit.cpp) ----
+  void body(TreeRef ref, const std::vector<TreeRef>& children);
+  void loop(TreeRef ref);
+  void segment(TreeRef ref, const Expr& begin, const Expr& end);
+  void serial(TreeRef ref, Value* begin, Value* end);
+  void unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t most);
+  void parallel(TreeRef ref, const Expr& begin, const Expr& end);
+  Expr work_below(TreeRef ref) const;
+  void outline(TreeRef ref, FunctionBuilder& outside, llvm::Function* function,
+               const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table);
+  template <class Body>
+  void at_literal(Symbol counter, Literal literal, Body body);
+  Expr substituted(const Expr& expr) const;  // with the literals
+  Value* index(const Expr& expr) { return f_->indices.value(substituted(expr)); }
+
+  // ---- memory (nodes.cpp) ----
+  static bool is_one_element(const Compiler::Allocation& memory);
+  bool is_long_sum(NodeRef ref) const;
+  bool is_register(NodeRef ref) const;  // its value needs no memory
+  bool is_fused(NodeRef ref) const;     // a product that only feeds a sum beside it, and is computed there
+  void declare_in(TreeRef loop);
+  Value* declare(NodeRef ref, const Compiler::Allocation& memory);
+
+  // ---- elements (nodes.cpp) ----
+  Spot& spot(TreeRef at, Which which);
+  Compiler::Access access(TreeRef at, Which which) const;
+  Expr position(Spot& spot);
+  std::optional<Expr> lane_stride(Spot& spot);
+  Value* read(TreeRef at, Which which);
+  Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
+  void write(TreeRef at, Value* value);
+  void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
+  Value* irregular(const Expr& position);  // by lane
+  Value* mask_for(const Spot& spot, bool is_contiguous) const;
+  bool fills_whole_vectors(const Spot& spot) const;
+  Value* all_lanes(Value* value) { return values_.splat(value, lanes_); }
+  Value* steps();                    // 0, 1, 2, ...
+  Value* first_lanes(Value* count);  // a mask of that many
+
+  // ---- nodes (nodes.cpp) ----
+  void node(TreeRef ref);
+  void look_up(const loops::Lookup& lookup, TreeRef ref, size_t position);
+  void leave_where(Value* bad, int64_t kind, NodeRef node, Value* value, const Expr& bound);
+  std::vector<Value*> inputs_of(TreeRef ref);
+  void emit(const loops::Compute& compute, TreeRef ref);
+  void emit(const loops::View& view, TreeRef ref);
+  void emit(const loops::Reduce& reduce, TreeRef ref);
+  void emit(const loops::Scan& scan, TreeRef ref);
+  void emit(const loops::Scatter& scatter, TreeRef ref);
+  void emit(const loops::Write& write, TreeRef ref);
+  template <class Action>
+  void emit(const Action& action, TreeRef ref);
+  Value* pieces(const loops::View& view, TreeRef ref, size_t first);
+  Value* either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no);
+  const std::vector<loops::Constraint>& guards(Spot& spot);
+  bool differs_by_lane(const Expr& expr) const;
+  Value* holds(const std::vector<loops::Constraint>& constraints);  // null: always; by lane where that differs
+  Value* holds(const loops::Constraint& constraint);
+
+  // ---- folds (lanes.cpp) ----
+  const OpDef& fold_op(NodeRef ref) const;
+  void start(const Compiler::Fill& fill);
+  void fill_run(const Compiler::Allocation& memory, const Expr& offset, const Expr& count, Value* value);
+
+  // ---- lanes (lanes.cpp) ----
+  bool has_vector_form(TreeRef leaf, TreeRef loop);
+  int64_t lanes_for(TreeRef loop, const Expr& count);
+  void vectors(TreeRef ref, const Expr& begin, const Expr& end);
+  void stretch(TreeRef ref, const Expr& begin, const Expr& end);
+  void rest(TreeRef ref, const Expr& begin, const Expr& end);
+  void folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded);
+  void fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_t sums, const std::vector<NodeRef>& folded);
+  void fold_lanes(NodeRef ref, int64_t sums);
+  Value* lane_sum(NodeRef ref, int64_t position);
+  void lanes_body(TreeRef ref) { body(ref, tree_.children(ref)); }
+  void at_literal_lanes(Symbol counter, Literal literal, TreeRef ref);
+
+  llvm::Module& module_;
+  const loops::LoopTree& tree_;
+  const loops::IR& ir_;
+  const Target& target_;
+  llvm::IRBuilder<> b_;
+  Values values_;
+  Compiler compiler_;
+
+  // Where the walk is.
+  FunctionBuilder* f_ = nullptr;
+  std::map<int64_t, Value*> arrays_;               // by mem_idx
+  std::unordered_map<NodeRef, Value*> registers_;  // values without memory
+  const Compiler::Scope* scope_ = nullptr;
+  int64_t scope_number_ = 0;
+  int64_t scopes_ = 0;
+  std::map<Symbol, Literal> literals_;
+  int64_t copies_ = 1;       // of the code at this point
+  int64_t stack_bytes_ = 0;  // of the arrays so far
+  TreeRef vector_;           // the loop whose iterations are lanes, in its body
+  int64_t lanes_ = 1;
+  bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
+  Value* tail_ = nullptr;                // the lanes that there are; null: all
+  Value* guard_ = nullptr;               // the lanes that may be touched; null: all
+  int64_t sum_ = 0;                      // which of the lane sums
+  std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
+  std::map<std::pair<TreeRef, Which>, Spot> spots_;
+};
+
+}  // namespace tenon::codegen

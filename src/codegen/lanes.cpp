@@ -1,0 +1,294 @@
+// Loops whose iterations are lanes of vectors; and how accumulators start and end.
+#include <algorithm>
+#include <bit>
+#include <ranges>
+
+#include "codegen/emitter.h"
+
+namespace tenon::codegen {
+
+using namespace loops;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kLongestFold = 64;  // terms of one sum in a lane
+constexpr int64_t kLaneSums = 4;      // vectors of sums, so that one does not wait for the other
+constexpr int64_t kMostVectors = 8;   // that are written out instead of in a loop
+
+std::optional<int64_t> number_of(const symbolic::Expr& expr) {
+  return expr.is_constant() ? std::optional(expr.constant()) : std::nullopt;
+}
+
+bool rounds(const OpDef& op, DType dtype) {
+  return is_float(dtype) && (op.name.get() == "add" || op.name.get() == "mul" || op.name.get() == "logaddexp");
+}
+
+}  // namespace
+
+// ---- accumulators ---------------------------------------------------------------------------------------------------
+
+const OpDef& Emitter::fold_op(NodeRef ref) const {
+  const auto* reduce = ir_.node(ref).as<Reduce>();
+  return reduce ? *reduce->op : *ir_.node(ref).as<Scan>()->op;
+}
+
+void Emitter::start(const Compiler::Fill& fill) {
+  const Compiler::Allocation& memory = *fill.memory;
+  llvm::Type* const type = values_.memory_type(memory.dtype);
+  if (!fill.source) {
+    Value* const identity = values_.literal(memory.dtype, *identity_of(fold_op(fill.node), memory.dtype));
+    Value* const value = values_.to_memory(identity, memory.dtype);
+    if (fill.counters.size() == memory.dims.size()) return fill_run(memory, 0, memory.size(), value);
+  }
+  const auto one = [&] {
+    Value* value = nullptr;
+    if (!fill.source) {
+      value = values_.literal(memory.dtype, *identity_of(fold_op(fill.node), memory.dtype));
+    } else {
+      const Node& source = ir_.node(fill.source);
+      const auto known = registers_.find(fill.source);
+      if (const auto* constant = source.as<Constant>()) {
+        value = values_.literal(source.dtype, constant->value);
+      } else if (source.as<Index>()) {
+        value = index(fill.source_offset);
+      } else if (known != registers_.end()) {
+        value = known->second;
+      } else {
+        const Compiler::Allocation& from = compiler_.allocations.at(fill.source);
+        llvm::Type* const from_type = values_.memory_type(from.dtype);
+        Value* const at = f_->indices.address(arrays_.at(from.mem_idx), from_type, substituted(fill.source_offset));
+        value = values_.cast(values_.from_memory(b_.CreateLoad(from_type, at), from.dtype), from.dtype, source.dtype);
+      }
+    }
+    const auto put = [&] {
+      Value* const at = f_->indices.address(arrays_.at(memory.mem_idx), type, substituted(fill.offset));
+      b_.CreateStore(values_.to_memory(value, memory.dtype), at);
+    };
+    put();
+  };
+  const auto guarded = [&] {
+    Value* const inside = holds(fill.where);
+    inside ? f_->when(inside, one) : one();
+  };
+  std::function<void(size_t)> nest = [&](size_t depth) {
+    if (depth == fill.counters.size()) return guarded();
+    f_->loop(fill.counters[depth], b_.getInt64(0), index(fill.extents[depth]), 1, [&] { nest(depth + 1); });
+  };
+  nest(0);
+}
+
+// Whole vectors, then one by one. A short run is written out, so that it can stay in registers.
+void Emitter::fill_run(const Compiler::Allocation& memory, const Expr& offset, const Expr& count, Value* value) {
+  llvm::Type* const type = values_.memory_type(memory.dtype);
+  Value* const array = arrays_.at(memory.mem_idx);
+  const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
+  const int64_t wide = std::max<int64_t>(1, target_.vector_bytes / size_of(memory.dtype));
+  const auto put = [&](const Expr& at, int64_t lanes) {
+    b_.CreateAlignedStore(values_.splat(value, lanes), f_->indices.address(array, type, substituted(offset + at)),
+                          align);
+  };
+  if (count.is_constant() && count.constant() <= kMostVectors * 8 * wide) {
+    int64_t at = 0;
+    for (int64_t lanes = wide; lanes >= 1; lanes /= 2) {
+      for (; at + lanes <= count.constant(); at += lanes) put(at, lanes);
+    }
+    return;
+  }
+  const Symbol counter("fill");
+  const Expr past = floordiv(count, wide) * wide;
+  f_->loop(counter, b_.getInt64(0), index(past), wide, [&] { put(counter, wide); });
+  f_->loop(counter, index(past), index(count), 1, [&] { put(counter, 1); });
+}
+
+// ---- which loops can be lanes ---------------------------------------------------------------------------------------
+
+// What depends on the iteration before goes one by one.
+bool Emitter::has_vector_form(TreeRef leaf, TreeRef loop) {
+  const Node& node = ir_.node(tree_.node(leaf));
+  if (node.as<Scan>()) return false;
+  const Symbol counter = compiler_.counter(loop);
+  Spot& self = spot(leaf, {Which::kSelf});
+  const Result<Expr> stride = differentiate(self.position, counter);
+  if (!stride.ok()) return false;
+  const std::span<const Lookup> lookups = node.lookups();
+  const bool looks_up_lanes = std::ranges::any_of(std::views::iota(size_t{0}, lookups.size()), [&](size_t i) {
+    const Spot& lookup = spot(leaf, {Which::kLookup, i});
+    const bool is_local = lookup.access.memory && lookup.access.memory->scratch && lookup.access.memory->lca == loop;
+    return is_local || depends_on(lookup.position, counter);
+  });
+  if (!node.as<Scatter>()) return true;
+  const auto depends = [&](const Constraint& constraint) { return depends_on(constraint.expr, counter); };
+  return !looks_up_lanes && stride->is_constant() && !stride->is_constant(0) &&
+         std::ranges::none_of(compiler_.get_constraints(self.access), depends);
+}
+
+int64_t Emitter::lanes_for(TreeRef loop, const Expr& count) {
+  int64_t widest = 1;
+  for (TreeRef leaf : tree_.children(loop)) {
+    if (!has_vector_form(leaf, loop)) return 1;
+    const Node& node = ir_.node(tree_.node(leaf));
+    widest = std::max(widest, size_of(node.dtype));
+    for (NodeRef input : node.inputs) widest = std::max(widest, size_of(ir_.node(input).dtype));
+  }
+  const int64_t lanes = std::max<int64_t>(1, target_.vector_bytes / widest);
+  if (!count.is_constant()) return lanes;
+  const auto number = static_cast<uint64_t>(count.constant());
+  return std::min<int64_t>(lanes,
+                           static_cast<int64_t>(target_.has_masks ? std::bit_ceil(number) : std::bit_floor(number)));
+}
+
+// ---- loops of vectors -----------------------------------------------------------------------------------------------
+
+void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
+  const Expr from = substituted(begin), to = substituted(end);
+  const int64_t lanes = lanes_for(ref, to - from);
+  if (lanes == 1) {
+    const symbolic::Interval count = bounds(to - from, scope_->box.ranges());
+    if (count.is_single() && count.high <= kMostVectors) return unrolled(ref, begin, end, count.high);
+    return serial(ref, index(begin), index(end));
+  }
+  std::vector<NodeRef> folded = tree_.nodes_below(ref);
+  std::erase_if(folded, [&](NodeRef node) { return !ir_.folds(node, tree_.loop(ref).var); });
+  vector_ = ref;
+  lanes_ = lanes;
+  begins_at_whole_vector_ = scope_->box.simplify(mod(from, lanes)).is_constant(0);
+  folded.empty() ? stretch(ref, from, to) : folding(ref, from, to, folded);
+  vector_ = {};
+  lanes_ = 1;
+}
+
+void Emitter::stretch(TreeRef ref, const Expr& begin, const Expr& end) {
+  const Symbol counter = compiler_.counter(ref);
+  const std::optional<int64_t> count = number_of(end - begin);
+  const int64_t most = bounds(end - begin, scope_->box.ranges()).high;
+  if (count && *count <= kMostVectors * lanes_) {
+    const int64_t whole = *count / lanes_ * lanes_;
+    const auto all = [&] {
+      for (int64_t at = 0; at < whole; at += lanes_) {
+        const Literal literal{begin.is_constant() ? begin.constant() + at : at, !begin.is_constant()};
+        at_literal_lanes(counter, literal, ref);
+      }
+    };
+    begin.is_constant() ? all() : f_->with(counter, index(begin), all);
+    if (whole < *count) rest(ref, begin + whole, end);
+    return;
+  }
+  if (most < lanes_) return rest(ref, begin, end);
+  const Expr past = scope_->box.simplify(begin + max(floordiv(end - begin, lanes_), 0) * lanes_);
+  f_->loop(counter, index(begin), index(past), lanes_, [&] { lanes_body(ref); });
+  if (past != end) rest(ref, past, end);
+}
+
+void Emitter::at_literal_lanes(Symbol counter, Literal literal, TreeRef ref) {
+  literals_.emplace(counter, literal);
+  lanes_body(ref);
+  literals_.erase(counter);
+}
+
+// Of 1 to all lanes: as many bits.
+Value* Emitter::first_lanes(Value* count) {
+  Value* const missing = b_.CreateSub(b_.getInt64(64), count);
+  Value* const bits = b_.CreateLShr(b_.getInt64(~uint64_t{0}), missing);
+  const auto lanes = static_cast<unsigned>(lanes_);
+  return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)), llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
+}
+
+// Fewer iterations than there are lanes.
+void Emitter::rest(TreeRef ref, const Expr& begin, const Expr& end) {
+  const Symbol counter = compiler_.counter(ref);
+  if (!target_.has_masks) {
+    const TreeRef loop = std::exchange(vector_, TreeRef());
+    const int64_t lanes = std::exchange(lanes_, 1);
+    const symbolic::Interval count = bounds(end - begin, scope_->box.ranges());
+    count.is_single() && count.high <= kMostVectors ? unrolled(ref, begin, end, count.high)
+                                                    : serial(ref, index(begin), index(end));
+    vector_ = loop;
+    lanes_ = lanes;
+    return;
+  }
+  const auto masked = [&] {
+    tail_ = first_lanes(index(end - begin));
+    if (begin.is_constant()) {
+      at_literal_lanes(counter, {begin.constant(), false}, ref);
+    } else {
+      f_->with(counter, index(begin), [&] { lanes_body(ref); });
+    }
+    tail_ = nullptr;
+  };
+  const bool is_needed = bounds(end - begin, scope_->box.ranges()).low > 0;
+  is_needed ? masked() : f_->when(b_.CreateICmpSLT(index(begin), index(end)), masked);
+}
+
+// ---- folds of lanes -------------------------------------------------------------------------------------------------
+
+Value* Emitter::lane_sum(NodeRef ref, int64_t position) {
+  Value*& sum = lane_sums_[{ref, position}];
+  if (!sum) sum = f_->on_stack(values_.type(ir_.node(ref).dtype, lanes_), 1, ir_.node(ref).name + "_lanes");
+  return sum;
+}
+
+// In blocks, after which the lanes are folded.
+void Emitter::folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded) {
+  lane_sums_.clear();
+  const std::optional<int64_t> count = number_of(end - begin);
+  const int64_t sums = count ? std::clamp<int64_t>(*count / lanes_, 1, kLaneSums) : kLaneSums;
+  const int64_t block = kLongestFold * sums * lanes_;
+  const bool is_exact =
+      std::ranges::none_of(folded, [&](NodeRef node) { return rounds(fold_op(node), ir_.node(node).dtype); });
+  const Symbol from("block"), to("block_end");
+  if (is_exact || (count && *count <= block)) return fold_block(ref, begin, end, sums, folded);
+  f_->loop(from, index(begin), index(end), block, [&] {
+    Value* const past = b_.CreateAdd(index(from), b_.getInt64(static_cast<uint64_t>(block)));
+    Value* const last = index(end);
+    f_->with(to, b_.CreateSelect(b_.CreateICmpSLT(past, last), past, last),
+             [&] { fold_block(ref, from, to, sums, folded); });
+  });
+}
+
+void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_t sums,
+                         const std::vector<NodeRef>& folded) {
+  const Symbol counter = compiler_.counter(ref);
+  for (NodeRef node : folded) {
+    const DType dtype = ir_.node(node).dtype;
+    for (int64_t i = 0; i < sums; ++i) {
+      b_.CreateStore(values_.literal(dtype, *identity_of(fold_op(node), dtype), lanes_), lane_sum(node, i));
+    }
+  }
+  const Expr many = begin + floordiv(end - begin, sums * lanes_) * (sums * lanes_);
+  const Expr whole = begin + floordiv(end - begin, lanes_) * lanes_;
+  f_->loop(counter, index(begin), index(many), sums * lanes_, [&] {
+    for (sum_ = 0; sum_ < sums; ++sum_) at_literal_lanes(counter, {sum_ * lanes_, true}, ref);
+  });
+  sum_ = 0;
+  if (sums > 1 && many != whole) f_->loop(counter, index(many), index(whole), lanes_, [&] { lanes_body(ref); });
+  const bool rest_is_masked = target_.has_masks;
+  if (whole != end && rest_is_masked) rest(ref, whole, end);
+  for (NodeRef node : folded) fold_lanes(node, sums);
+  if (whole != end && !rest_is_masked) rest(ref, whole, end);
+}
+
+void Emitter::fold_lanes(NodeRef ref, int64_t sums) {
+  const OpDef& op = fold_op(ref);
+  const DType dtype = ir_.node(ref).dtype;
+  const DType wide = compiler_.allocations.at(ref).dtype;
+  llvm::Type* const type = values_.type(dtype, lanes_);
+  std::vector<Value*> all;
+  for (int64_t i = 0; i < sums; ++i) all.push_back(b_.CreateLoad(type, lane_sum(ref, i)));
+  for (size_t step = 1; step < all.size(); step *= 2) {
+    for (size_t i = 0; i + step < all.size(); i += 2 * step) {
+      Value* const both[] = {all[i], all[i + step]};
+      all[i] = values_.apply(op, dtype, both);
+    }
+  }
+  Value* const folded = values_.fold_lanes(op, wide, values_.cast(all[0], dtype, wide));
+  const int64_t lanes = std::exchange(lanes_, 1);
+  const TreeRef loop = std::exchange(vector_, TreeRef());
+  const TreeRef leaf = tree_.find(ref);
+  Value* const both[] = {read(leaf, {Which::kSelf}), folded};
+  write(leaf, values_.apply(op, wide, both));
+  lanes_ = lanes;
+  vector_ = loop;
+}
+
+}  // namespace tenon::codegen

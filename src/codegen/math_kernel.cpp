@@ -1,0 +1,76 @@
+#include "codegen/math_kernel.h"
+
+#include <vector>
+
+#include "codegen/math.h"
+#include "codegen/module.h"
+
+namespace tenon::codegen {
+namespace {
+
+constexpr const char* kName = "math_kernel";
+using Code = void(const void* const* operands, void* result, int64_t count);
+
+size_t operand_count(std::string_view op) {
+  return op == "pow" || op == "atan2" || op == "hypot" || op == "logaddexp" ? 2 : 1;
+}
+
+llvm::Value* load(llvm::IRBuilder<>& b, llvm::Type* type, llvm::Value* operands, size_t which, llvm::Value* index) {
+  llvm::Value* array = b.CreateLoad(b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), operands, which));
+  llvm::Type* scalar = type->getScalarType();
+  return b.CreateAlignedLoad(type, b.CreateGEP(scalar, array, index), llvm::Align(scalar->getScalarSizeInBits() / 8));
+}
+
+// A loop over vectors; the count is not 0.
+void emit(llvm::Module& module, std::string_view op, llvm::Type* type, int64_t lanes, const Target& target) {
+  llvm::LLVMContext& context = module.getContext();
+  llvm::IRBuilder<> b(context);
+  auto* signature = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty()}, false);
+  auto* function = llvm::Function::Create(signature, llvm::GlobalValue::ExternalLinkage, kName, module);
+  auto* entry = llvm::BasicBlock::Create(context, "entry", function);
+  auto* loop = llvm::BasicBlock::Create(context, "loop", function);
+  auto* end = llvm::BasicBlock::Create(context, "end", function);
+  b.SetInsertPoint(entry);
+  b.CreateBr(loop);
+
+  b.SetInsertPoint(loop);
+  llvm::PHINode* index = b.CreatePHI(b.getInt64Ty(), 2);
+  index->addIncoming(b.getInt64(0), entry);
+  std::vector<llvm::Value*> operands;
+  for (size_t i = 0; i < operand_count(op); ++i) operands.push_back(load(b, type, function->getArg(0), i, index));
+  llvm::Value* result = emit_math(b, op, operands, target);
+  llvm::Value* address = b.CreateGEP(type->getScalarType(), function->getArg(1), index);
+  b.CreateAlignedStore(result, address, llvm::Align(type->getScalarSizeInBits() / 8));
+  llvm::Value* next = b.CreateAdd(index, b.getInt64(lanes));
+  index->addIncoming(next, b.GetInsertBlock());
+  b.CreateCondBr(b.CreateICmpSLT(next, function->getArg(2)), loop, end);
+
+  b.SetInsertPoint(end);
+  b.CreateRetVoid();
+}
+
+void emit_into(Unit& unit, std::string_view op, DType dtype, int lanes, const Target& target) {
+  llvm::LLVMContext& context = unit.module().getContext();
+  llvm::Type* scalar = dtype == DType::kF64 ? llvm::Type::getDoubleTy(context) : llvm::Type::getFloatTy(context);
+  emit(unit.module(), op, lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, lanes), lanes, target);
+}
+
+}  // namespace
+
+MathKernel::MathKernel(std::string_view op, DType dtype, int lanes, const Target& target) {
+  Unit unit(target);
+  emit_into(unit, op, dtype, lanes, target);
+  code_ = LoadedCode::load(unit.object());
+}
+
+void MathKernel::run(std::span<const void* const> operands, void* result, int64_t count) const {
+  if (count > 0) code_->function<Code>(kName)(operands.data(), result, count);
+}
+
+std::string math_kernel_asm(std::string_view op, DType dtype, int lanes, const Target& target) {
+  Unit unit(target);
+  emit_into(unit, op, dtype, lanes, target);
+  return unit.asm_text();
+}
+
+}  // namespace tenon::codegen

@@ -1,0 +1,162 @@
+#include "codegen/module.h"
+
+#include <llvm/CodeGen/TargetPassConfig.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Transforms/InstCombine/InstCombine.h>
+#include <llvm/Transforms/Scalar.h>
+
+#include <map>
+#include <mutex>
+
+#include "support/diagnostic.h"
+
+namespace tenon::codegen {
+namespace {
+
+// LLVM ends the process where it can go no further (an operation that has no instruction). It is ours alone, and none
+// of its frames catches: an Error gets past them. What they held is lost, which is why the machine is not used again.
+[[noreturn]] void throw_fatal(void*, const char* reason, bool) { fail("LLVM cannot generate this code: {}", reason); }
+
+void start_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmParser();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeWebAssemblyTargetInfo();
+    LLVMInitializeWebAssemblyTarget();
+    LLVMInitializeWebAssemblyTargetMC();
+    LLVMInitializeWebAssemblyAsmParser();
+    LLVMInitializeWebAssemblyAsmPrinter();
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    llvm::install_fatal_error_handler(throw_fatal);
+  });
+}
+
+std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
+  std::string complaint;
+  const llvm::Target* const backend = llvm::TargetRegistry::lookupTarget(target.triple, complaint);
+  check(backend, "LLVM has no target {}: {}", target.triple, complaint);
+  return std::unique_ptr<llvm::TargetMachine>(
+      backend->createTargetMachine(target.triple, target.cpu, target.features, {}, llvm::Reloc::PIC_,
+                                   llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+}
+
+// Making a machine costs as much as a small kernel, so each thread keeps those that it has used.
+using Machines = std::map<std::string, std::unique_ptr<llvm::TargetMachine>>;
+Machines& machines() {
+  thread_local Machines machines;
+  return machines;
+}
+
+std::string machine_key(const Target& target) { return target.triple + " " + target.cpu + " " + target.features; }
+
+llvm::TargetMachine& machine_for(const Target& target) {
+  start_llvm();
+  std::unique_ptr<llvm::TargetMachine>& machine = machines()[machine_key(target)];
+  if (!machine) machine = make_machine(target);
+  return *machine;
+}
+
+// Vectors are meant as they are, also for CPUs where LLVM would rather have them narrow.
+void add_attributes(llvm::Module& module, const Target& target) {
+  const std::string bits = std::to_string(8 * target.vector_bytes);
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration()) continue;
+    function.addFnAttr(llvm::Attribute::NoUnwind);
+    if (target.arch != Arch::kX86) continue;
+    function.addFnAttr("prefer-vector-width", bits);
+    function.addFnAttr("min-legal-vector-width", bits);
+  }
+}
+
+}  // namespace
+
+Unit::Unit(const Target& target) : target_(target), module_("tenon", context_) {
+  context_.setDiagnosticHandlerCallBack(
+      [](const llvm::DiagnosticInfo* info, void* unit) {
+        std::string& complaint = static_cast<Unit*>(unit)->complaint_;
+        if (info->getSeverity() != llvm::DS_Error || !complaint.empty()) return;
+        llvm::raw_string_ostream out(complaint);
+        llvm::DiagnosticPrinterRawOStream printer(out);
+        info->print(printer);
+      },
+      this);
+  module_.setTargetTriple(target_.triple);
+  module_.setDataLayout(machine_for(target_).createDataLayout());
+}
+
+void Unit::throw_complaint() const {
+  if (!complaint_.empty()) fail("LLVM cannot generate this code: {}", complaint_);
+}
+
+// The code is the emitter's; these remove what it says twice. Registers for its variables make it three times as fast,
+// and the others make it easier to read. Measured beyond that: SimplifyCFG and LICM change nothing, or make it slower.
+void Unit::run_passes() {
+  llvm::legacy::PassManager passes;
+  passes.add(llvm::createSROAPass());
+  passes.add(llvm::createEarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.add(llvm::createInstructionCombiningPass());
+  passes.run(module_);
+}
+
+void Unit::finish() {
+  add_attributes(module_, target_);
+  std::string wrong;
+  llvm::raw_string_ostream out(wrong);
+  check(!llvm::verifyModule(module_, &out), "the module is not well formed: {}", wrong);
+  run_passes();
+  throw_complaint();
+}
+
+void Unit::generate(llvm::raw_pwrite_stream& out, bool as_text) {
+  finish();
+  llvm::legacy::PassManager passes;
+  const auto kind = as_text ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  try {
+    const bool failed = machine_for(target_).addPassesToEmitFile(passes, out, nullptr, kind, /*DisableVerify=*/true);
+    check(!failed, "{} has no such output", target_.name);
+    passes.run(module_);
+  } catch (...) {
+    (void)machines()[machine_key(target_)].release();  // it may be in any state
+    throw;
+  }
+  throw_complaint();
+}
+
+std::string Unit::ir_text() {
+  finish();
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  module_.print(out, nullptr);
+  return text;
+}
+
+std::string Unit::asm_text() {
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream out(text);
+  generate(out, /*as_text=*/true);
+  return text.str().str();
+}
+
+std::string Unit::object() {
+  llvm::SmallString<0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  generate(out, /*as_text=*/target_.arch == Arch::kPtx);
+  return bytes.str().str();
+}
+
+}  // namespace tenon::codegen

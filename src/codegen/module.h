@@ -1,0 +1,43 @@
+// Inside of codegen: an LLVM module for a target, and what becomes of it.
+//
+//     Unit unit(target);
+//     emit_kernel(unit.module(), tree, "kernel", target);
+//     const std::string object = unit.object();
+//
+// What LLVM complains of is thrown as an Error; it never ends the process. A module that is not well formed is our bug.
+#pragma once
+
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/Module.h>
+
+#include <string>
+
+#include "codegen/target.h"
+
+namespace tenon::codegen {
+
+class Unit {
+ public:
+  explicit Unit(const Target& target);
+  Unit(const Unit&) = delete;
+
+  llvm::Module& module() { return module_; }
+
+  // Each checks the module and runs the few passes on it first: a unit is good for one of them.
+  std::string ir_text();
+  std::string asm_text();
+  std::string object();  // of PTX, the text
+
+ private:
+  void finish();
+  void run_passes();
+  void generate(llvm::raw_pwrite_stream& out, bool as_text);
+  void throw_complaint() const;
+
+  const Target target_;
+  llvm::LLVMContext context_;
+  llvm::Module module_;
+  std::string complaint_;
+};
+
+}  // namespace tenon::codegen

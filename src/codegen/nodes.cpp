@@ -1,0 +1,459 @@
+// What is inside of loops: memory, elements and nodes.
+#include <llvm/IR/IntrinsicInst.h>
+
+#include <algorithm>
+
+#include "codegen/emitter.h"
+#include "runtime/kernel.h"
+
+namespace tenon::codegen {
+
+using namespace loops;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
+constexpr int64_t kMostStackBytes = 1 << 18;  // of all of them
+
+bool is_parallel_between(const LoopTree& tree, TreeRef inner, TreeRef outer) {
+  for (TreeRef ref = tree.parent(inner); ref != outer; ref = tree.parent(ref)) {
+    if (tree.loop(ref).annotation.mark == Mark::kParallel) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+bool Emitter::is_one_element(const Compiler::Allocation& memory) {
+  return memory.scratch && memory.size().is_constant(1);
+}
+
+// One number that takes up many is kept wide, and rounded where it is read.
+bool Emitter::is_long_sum(NodeRef ref) const {
+  const auto* reduce = ir_.node(ref).as<Reduce>();
+  return reduce && reduce->op->name.get() == "add" && ir_.node(ref).dtype == DType::kF32;
+}
+
+bool Emitter::is_register(NodeRef ref) const {
+  const Node& node = ir_.node(ref);
+  const Compiler::Allocation& memory = compiler_.allocations.at(ref);
+  if (!(node.as<loops::Compute>() || node.as<View>()) || !is_one_element(memory)) return false;
+  if (tree_.parent(tree_.find(ref)) != memory.lca) return false;
+  return std::ranges::none_of(
+      ir_.consumers(ref), [&](NodeRef reader) { return is_parallel_between(tree_, tree_.find(reader), memory.lca); });
+}
+
+bool Emitter::is_fused(NodeRef ref) const {
+  const Node& node = ir_.node(ref);
+  const auto* compute = node.as<loops::Compute>();
+  if (!compute || compute->op->name.get() != "mul" || !is_float(node.dtype)) return false;
+  const std::vector<NodeRef> readers = ir_.consumers(ref);
+  const auto* reduce = readers.size() == 1 ? ir_.node(readers[0]).as<Reduce>() : nullptr;
+  return reduce && reduce->op->name.get() == "add" &&
+         tree_.parent(tree_.find(ref)) == tree_.parent(tree_.find(readers[0]));
+}
+
+void Emitter::declare_in(TreeRef loop) {
+  for (NodeRef ref : ir_.order()) {
+    const Compiler::Allocation& memory = compiler_.allocations.at(ref);
+    const auto carry = compiler_.carries.find(ref);
+    if (memory.scratch && memory.lca == loop && !is_register(ref) && !is_fused(ref)) {
+      arrays_[memory.mem_idx] = declare(ref, memory);
+    }
+    if (carry != compiler_.carries.end() && carry->second.lca == loop) {
+      arrays_[carry->second.mem_idx] = declare(ref, carry->second);
+    }
+  }
+}
+
+Value* Emitter::declare(NodeRef ref, const Compiler::Allocation& memory) {
+  const std::string& name = ir_.node(ref).name;
+  llvm::Type* const type = values_.memory_type(memory.dtype);
+  const Expr size = memory.size();
+  if (size.is_constant() && size.constant() <= kMostArrayBytes / size_of(memory.dtype) &&
+      stack_bytes_ < kMostStackBytes) {
+    stack_bytes_ += size.constant() * size_of(memory.dtype);
+    return f_->on_stack(type, std::max<int64_t>(size.constant(), 1), name);
+  }
+  std::vector<Value*> extents;
+  for (const Compiler::Dim& dim : memory.dims) extents.push_back(index(dim.extent));
+  return f_->on_heap(type, extents, name,
+                     [&] { return failed(kTenonOutOfMemory, ref, b_.getInt64(0), b_.getInt64(0)); });
+}
+
+// ---- where elements are ---------------------------------------------------------------------------------------------
+
+Compiler::Access Emitter::access(TreeRef at, Which which) const {
+  const Node& node = ir_.node(tree_.node(at));
+  switch (which.role) {
+    case Which::kSelf:
+      return compiler_.gen_access(tree_.node(at), at);
+    case Which::kInput:
+      return compiler_.gen_access(node.inputs[which.position], at);
+    case Which::kPiece:
+      return compiler_.gen_access(node.as<View>()->pieces[which.position], at);
+    case Which::kLookup:
+      return compiler_.gen_lookup(node.lookups()[which.position], at);
+    default:
+      return compiler_.gen_carry(at);
+  }
+}
+
+Emitter::Spot& Emitter::spot(TreeRef at, Which which) {
+  const auto found = spots_.find({at, which});
+  if (found != spots_.end()) return found->second;
+  const Compiler::Access here = access(at, which);
+  const bool has_position = here.memory || ir_.node(here.node).as<Index>();
+  const Expr position = has_position ? compiler_.get_scoped_expr(here) : Expr(0);
+  return spots_.emplace(std::pair(at, which), Spot{.access = here, .position = position}).first->second;
+}
+
+// With the literals. Copies of a body mostly differ by a number.
+Emitter::Expr Emitter::position(Spot& spot) {
+  if (literals_.empty()) return spot.position;
+  const auto as_known = [](const auto& literal) { return std::pair(literal.first, literal.second.is_offset); };
+  const bool is_current = std::ranges::equal(spot.known, literals_, {}, {}, as_known);
+  if (!is_current) {
+    spot.known.clear();
+    spot.slopes.clear();
+    spot.is_affine = true;
+    symbolic::Substitution zero;
+    for (const auto& [symbol, literal] : literals_) {
+      const Result<Expr> slope = differentiate(spot.position, symbol);
+      spot.known.emplace_back(symbol, literal.is_offset);
+      spot.is_affine = spot.is_affine && slope.ok() && slope->is_constant();
+      spot.slopes.push_back(spot.is_affine ? slope->constant() : 0);
+      if (!literal.is_offset) zero.emplace(symbol, 0);
+    }
+    spot.base = substitute(spot.position, zero);
+  }
+  if (!spot.is_affine) return substituted(spot.position);
+  int64_t offset = 0;
+  size_t i = 0;
+  for (const auto& [symbol, literal] : literals_) offset += spot.slopes[i++] * literal.number;
+  return offset == 0 ? spot.base : spot.base + offset;
+}
+
+std::optional<Emitter::Expr> Emitter::lane_stride(Spot& spot) {
+  if (spot.lanes_of != vector_) {
+    spot.lanes_of = vector_;
+    const Result<Expr> stride = differentiate(spot.position, compiler_.counter(vector_));
+    spot.stride = stride.ok() ? std::optional(*stride) : std::nullopt;
+  }
+  if (!spot.stride || f_->indices.differs_by_lane(spot.position)) return {};
+  return substituted(*spot.stride);
+}
+
+Value* Emitter::steps() {
+  std::vector<llvm::Constant*> numbers;
+  for (int64_t lane = 0; lane < lanes_; ++lane) numbers.push_back(b_.getInt64(static_cast<uint64_t>(lane)));
+  return llvm::ConstantVector::get(numbers);
+}
+
+Value* Emitter::irregular(const Expr& position) {
+  const Symbol counter = compiler_.counter(vector_);
+  const auto literal = literals_.find(counter);
+  const bool is_number = literal != literals_.end() && !literal->second.is_offset;
+  Value* const first = is_number ? b_.getInt64(static_cast<uint64_t>(literal->second.number)) : index(counter);
+  f_->indices.bind_lanes(counter, b_.CreateAdd(all_lanes(first), steps()));
+  // The lanes have the literal of their loop in them.
+  const auto own = literals_.extract(counter);
+  Value* const lanes = f_->indices.lanes(substituted(position), static_cast<unsigned>(lanes_));
+  if (own) literals_.emplace(own.key(), own.mapped());
+  f_->indices.unbind(counter);
+  return lanes;
+}
+
+// ---- reading and writing --------------------------------------------------------------------------------------------
+
+// A row of scratch that is a whole number of vectors may be touched beyond what is used of it.
+bool Emitter::fills_whole_vectors(const Spot& spot) const {
+  if (!spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
+  const Expr& row = spot.access.memory->dims.back().extent;
+  if (!row.is_constant() || row.constant() % lanes_ != 0 || !begins_at_whole_vector_) return false;
+  const Symbol counter = compiler_.counter(vector_);
+  const Expr at_first_lane = substitute(spot.position, {{counter, lanes_ * Expr(counter)}});
+  return symbolic::simplify(mod(at_first_lane, lanes_), scope_->box.ranges()).is_constant(0);
+}
+
+Value* Emitter::mask_for(const Spot& spot, bool is_contiguous) const {
+  if (guard_) return guard_;
+  return tail_ && is_contiguous && fills_whole_vectors(spot) ? nullptr : tail_;
+}
+
+Value* Emitter::read(TreeRef at, Which which) {
+  Spot& here = spot(at, which);
+  const Node& node = ir_.node(here.access.node);
+  if (const auto* constant = node.as<Constant>()) return values_.literal(node.dtype, constant->value);
+  if (const auto known = registers_.find(here.access.node); known != registers_.end()) return known->second;
+  const std::optional<Expr> stride = lanes_ == 1 ? Expr(0) : lane_stride(here);
+  if (!here.access.memory) {
+    if (!stride) return irregular(here.position);
+    Value* const first = f_->indices.value(position(here));
+    if (stride->is_constant(0)) return first;
+    return b_.CreateAdd(all_lanes(first), b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
+  }
+  const Compiler::Allocation& memory = *here.access.memory;
+  llvm::Type* const type = values_.memory_type(memory.dtype);
+  Value* const array = arrays_.at(memory.mem_idx);
+  Value* const address = stride ? f_->indices.address(array, type, position(here)) : nullptr;
+  Value* const addresses = stride ? nullptr : b_.CreateGEP(type, array, irregular(here.position));
+  Value* const value = values_.from_memory(load(here, address, stride, addresses), memory.dtype);
+  return which.role == Which::kSelf ? value : values_.cast(value, memory.dtype, node.dtype);
+}
+
+Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses) {
+  const DType dtype = spot.access.memory->dtype;
+  const llvm::Align align(static_cast<uint64_t>(size_of(dtype)));
+  llvm::Type* const type = values_.memory_type(dtype);
+  if (stride && stride->is_constant(0) && !guard_) return b_.CreateAlignedLoad(type, address, align);
+  auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
+  if (stride && stride->is_constant(1)) {
+    Value* const mask = mask_for(spot, true);
+    if (!mask) return b_.CreateAlignedLoad(vector, address, align);
+    return b_.CreateMaskedLoad(vector, address, align, mask, llvm::Constant::getNullValue(vector));
+  }
+  if (!addresses) addresses = b_.CreateGEP(type, address, b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
+  Value* const mask = mask_for(spot, false);
+  return b_.CreateMaskedGather(vector, addresses, align, mask, mask ? llvm::Constant::getNullValue(vector) : nullptr);
+}
+
+void Emitter::write(TreeRef at, Value* value) {
+  const NodeRef ref = tree_.node(at);
+  if (!ir_.node(ref).as<Write>() && is_register(ref)) {
+    registers_[ref] = value;
+    return;
+  }
+  Spot& here = spot(at, {Which::kSelf});
+  const Compiler::Allocation& memory = *here.access.memory;
+  const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(here);
+  Value* const address =
+      f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position(here));
+  store(here, address, stride, values_.to_memory(value, memory.dtype));
+}
+
+void Emitter::store(const Spot& spot, Value* address, const Expr& stride, Value* value) {
+  const llvm::Align align(static_cast<uint64_t>(size_of(spot.access.memory->dtype)));
+  if (stride.is_constant(0)) {
+    if (lanes_of(value) > 1) value = b_.CreateExtractElement(value, uint64_t{0});
+    b_.CreateAlignedStore(value, address, align);
+    return;
+  }
+  value = all_lanes(value);
+  if (stride.is_constant(1)) {
+    Value* const mask = mask_for(spot, true);
+    mask ? static_cast<void>(b_.CreateMaskedStore(value, address, align, mask))
+         : static_cast<void>(b_.CreateAlignedStore(value, address, align));
+    return;
+  }
+  llvm::Type* const type = value->getType()->getScalarType();
+  Value* const addresses = b_.CreateGEP(type, address, b_.CreateMul(all_lanes(f_->indices.value(stride)), steps()));
+  b_.CreateMaskedScatter(value, addresses, align, mask_for(spot, false));
+}
+
+// ---- nodes ----------------------------------------------------------------------------------------------------------
+
+void Emitter::node(TreeRef ref) {
+  const Node& node = ir_.node(tree_.node(ref));
+  if (is_fused(tree_.node(ref))) return;
+  const std::span<const Lookup> lookups = node.lookups();
+  for (size_t i = 0; i < lookups.size(); ++i) look_up(lookups[i], ref, i);
+  std::visit([&](const auto& action) { emit(action, ref); }, node.action);
+  for (const Lookup& lookup : lookups) f_->indices.unbind(lookup.symbol);
+}
+
+template <class Action>
+void Emitter::emit(const Action&, TreeRef ref) {
+  check(false, "%{} is no statement", ir_.node(tree_.node(ref)).name);
+}
+
+void Emitter::look_up(const Lookup& lookup, TreeRef ref, size_t position) {
+  const Which which{Which::kLookup, position};
+  Value* index_value = values_.cast(read(ref, which), ir_.node(lookup.indices).dtype, DType::kI64);
+  Value* const bound = index(lookup.bound);
+  const auto like = [&](Value* value) { return values_.splat(value, lanes_of(index_value)); };
+  Value* bad = b_.CreateICmpUGE(index_value, like(bound));
+  if (tail_ && lanes_of(bad) > 1) bad = b_.CreateAnd(bad, tail_);
+  leave_where(bad, kTenonOutOfRange, tree_.node(ref), index_value, lookup.bound);
+  if (lanes_of(index_value) == 1) return f_->indices.bind_here(lookup.symbol, index_value);
+  if (tail_) index_value = b_.CreateSelect(tail_, index_value, llvm::Constant::getNullValue(index_value->getType()));
+  f_->indices.bind_lanes(lookup.symbol, index_value);
+}
+
+// The first of the lanes tells.
+void Emitter::leave_where(Value* bad, int64_t kind, NodeRef node, Value* value, const Expr& bound) {
+  const bool is_vector = lanes_of(bad) > 1;
+  Value* const any = is_vector ? b_.CreateOrReduce(bad) : bad;
+  f_->leave_when(any, [&] {
+    Value* one = value;
+    if (is_vector) {
+      Value* const bits = b_.CreateBitCast(bad, b_.getIntNTy(static_cast<unsigned>(lanes_of(bad))));
+      Value* const wide = b_.CreateZExt(bits, b_.getInt64Ty());
+      Value* const lane = b_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, wide, b_.getTrue());
+      one = lanes_of(value) > 1 ? b_.CreateExtractElement(value, lane) : value;
+    }
+    return failed(kind, node, one, index(bound));
+  });
+}
+
+std::vector<Value*> Emitter::inputs_of(TreeRef ref) {
+  std::vector<Value*> values;
+  int64_t lanes = 1;
+  for (size_t i = 0; i < ir_.node(tree_.node(ref)).inputs.size(); ++i) {
+    values.push_back(read(ref, {Which::kInput, i}));
+    lanes = std::max(lanes, lanes_of(values.back()));
+  }
+  for (Value*& value : values) value = values_.splat(value, lanes);
+  return values;
+}
+
+void Emitter::emit(const loops::Compute& compute, TreeRef ref) {
+  const Node& node = ir_.node(tree_.node(ref));
+  const std::vector<Value*> x = inputs_of(ref);
+  const std::string_view op = compute.op->name;
+  const DType operands = ir_.node(node.inputs.back()).dtype;
+  if (divides_integers(*compute.op, operands)) {
+    Value* bad = b_.CreateIsNull(x[1]);
+    if (tail_ && lanes_of(bad) > 1) bad = b_.CreateAnd(bad, tail_);
+    leave_where(bad, kTenonDivisionByZero, tree_.node(ref), values_.cast(x[0], operands, DType::kI64), 0);
+  }
+  Value* const value = op == "cast"      ? values_.cast(x[0], operands, node.dtype)
+                       : op == "bitcast" ? values_.bits_as(x[0], operands, node.dtype)
+                                         : values_.apply(*compute.op, operands, x);
+  value->setName(node.name);
+  write(ref, value);
+}
+
+void Emitter::emit(const loops::Write&, TreeRef ref) { write(ref, inputs_of(ref)[0]); }
+
+// ---- views ----------------------------------------------------------------------------------------------------------
+
+void Emitter::emit(const View& view, TreeRef ref) { write(ref, pieces(view, ref, 0)); }
+
+Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
+  if (first == view.pieces.size()) return values_.literal(ir_.node(tree_.node(ref)).dtype, view.fill);
+  const Which which{Which::kPiece, first};
+  Value* const inside = holds(guards(spot(ref, which)));
+  if (!inside) return read(ref, which);
+  if (lanes_of(inside) == 1) {
+    return either(inside, [&] { return read(ref, which); }, [&] { return pieces(view, ref, first + 1); });
+  }
+  Value* const around = guard_;
+  guard_ = around ? b_.CreateAnd(around, inside) : tail_ ? b_.CreateAnd(tail_, inside) : inside;
+  Value* const value = all_lanes(read(ref, which));
+  guard_ = around;
+  return b_.CreateSelect(inside, value, all_lanes(pieces(view, ref, first + 1)));
+}
+
+Value* Emitter::either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no) {
+  if (const auto* known = llvm::dyn_cast<llvm::ConstantInt>(condition)) return known->isOne() ? yes() : no();
+  llvm::BasicBlock* const then = f_->block("then");
+  llvm::BasicBlock* const otherwise = f_->block("else");
+  llvm::BasicBlock* const after = f_->block("either");
+  b_.CreateCondBr(condition, then, otherwise);
+  b_.SetInsertPoint(then);
+  Value* first = yes();
+  llvm::BasicBlock* const then_end = b_.GetInsertBlock();
+  b_.SetInsertPoint(otherwise);
+  Value* second = no();
+  const int64_t lanes = std::max(lanes_of(first), lanes_of(second));
+  second = values_.splat(second, lanes);
+  llvm::BasicBlock* const otherwise_end = b_.GetInsertBlock();
+  b_.CreateBr(after);
+  b_.SetInsertPoint(then_end);
+  first = values_.splat(first, lanes);
+  b_.CreateBr(after);
+  b_.SetInsertPoint(after);
+  llvm::PHINode* const value = b_.CreatePHI(first->getType(), 2);
+  value->addIncoming(first, then_end);
+  value->addIncoming(second, otherwise_end);
+  return value;
+}
+
+const std::vector<Constraint>& Emitter::guards(Spot& spot) {
+  if (spot.guards_of != scope_number_) {
+    spot.guards_of = scope_number_;
+    spot.guards = compiler_.get_constraints(spot.access, *scope_);
+  }
+  return spot.guards;
+}
+
+bool Emitter::differs_by_lane(const Expr& expr) const {
+  return lanes_ > 1 && (depends_on(expr, compiler_.counter(vector_)) || f_->indices.differs_by_lane(expr));
+}
+
+Value* Emitter::holds(const std::vector<Constraint>& constraints) {
+  Value* result = nullptr;
+  for (const Constraint& constraint : constraints) {
+    Value* const one = holds(constraint);
+    if (!one) continue;
+    const int64_t lanes = std::max(lanes_of(one), result ? lanes_of(result) : 1);
+    result = result ? b_.CreateAnd(values_.splat(result, lanes), values_.splat(one, lanes)) : one;
+  }
+  return result;
+}
+
+// 0 <= x < bound is one comparison of unsigned numbers, as no bound is negative.
+Value* Emitter::holds(const Constraint& constraint) {
+  if (differs_by_lane(constraint.expr)) {
+    return b_.CreateICmpULT(irregular(constraint.expr), all_lanes(index(constraint.bound)));
+  }
+  Value* const inside = b_.CreateICmpULT(index(constraint.expr), index(constraint.bound));
+  const auto* known = llvm::dyn_cast<llvm::ConstantInt>(inside);
+  return known && known->isOne() ? nullptr : inside;
+}
+
+// ---- folds, scans, scatters -----------------------------------------------------------------------------------------
+
+void Emitter::emit(const Reduce& reduce, TreeRef ref) {
+  const NodeRef self = tree_.node(ref);
+  const Node& node = ir_.node(self);
+  const bool by_lane = lanes_ > 1 && ir_.folds(self, tree_.loop(vector_).var);
+  const DType dtype = by_lane ? node.dtype : compiler_.allocations.at(self).dtype;
+  llvm::Type* const lanes_type = values_.type(dtype, lanes_);
+  Value* const sum = by_lane ? b_.CreateLoad(lanes_type, lane_sum(self, sum_)) : read(ref, {Which::kSelf});
+  const bool fused = is_fused(node.inputs[0]);
+  std::vector<Value*> x = inputs_of(fused ? tree_.find(node.inputs[0]) : ref);
+  int64_t lanes = lanes_of(sum);
+  for (const Value* operand : x) lanes = std::max(lanes, lanes_of(operand));
+  for (Value*& operand : x) operand = values_.splat(values_.cast(operand, node.dtype, dtype), lanes);
+  Value* const before = values_.splat(sum, lanes);
+  Value* const both[] = {before, x[0]};
+  Value* next = fused ? values_.mul_add(x[0], x[1], before) : values_.apply(*reduce.op, dtype, both);
+  next->setName(node.name);
+  if (!by_lane) return write(ref, next);
+  if (tail_) next = b_.CreateSelect(tail_, next, sum);
+  b_.CreateStore(next, lane_sum(self, sum_));
+}
+
+void Emitter::emit(const Scan& scan, TreeRef ref) {
+  const Node& node = ir_.node(tree_.node(ref));
+  Spot& carry = spot(ref, {Which::kCarry});
+  llvm::Type* const type = values_.memory_type(node.dtype);
+  Value* const at = f_->indices.address(arrays_.at(carry.access.memory->mem_idx), type, position(carry));
+  Value* const both[] = {values_.from_memory(b_.CreateLoad(type, at), node.dtype), inputs_of(ref)[0]};
+  Value* const next = values_.apply(*scan.op, node.dtype, both);
+  b_.CreateStore(values_.to_memory(next, node.dtype), at);
+  write(ref, next);
+}
+
+void Emitter::emit(const Scatter& scatter, TreeRef ref) {
+  const DType dtype = ir_.node(tree_.node(ref)).dtype;
+  const auto combine = [&] {
+    Value* next = read(ref, {Which::kInput, 1});
+    if (scatter.op) {
+      Value* before = read(ref, {Which::kSelf});
+      const int64_t lanes = std::max(lanes_of(before), lanes_of(next));
+      Value* const both[] = {values_.splat(before, lanes), values_.splat(next, lanes)};
+      next = values_.apply(*scatter.op, dtype, both);
+    }
+    write(ref, next);
+  };
+  Value* const inside = holds(guards(spot(ref, {Which::kSelf})));
+  inside ? f_->when(inside, combine) : combine();
+}
+
+}  // namespace tenon::codegen

@@ -1,0 +1,197 @@
+#include "codegen/target.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/X86TargetParser.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "support/diagnostic.h"
+#include "support/text.h"
+
+namespace tenon::codegen {
+namespace {
+
+using Features = std::set<std::string, std::less<>>;
+
+constexpr std::string_view kNative = "native", kWasm32 = "wasm32", kNvptx64 = "nvptx64";
+
+// Names that LLVM knows.
+constexpr std::array<std::string_view, 9> kX86Cpus = {"x86-64-v2",      "x86-64-v3",      "x86-64-v4",
+                                                      "haswell",        "skylake-avx512", "icelake-server",
+                                                      "sapphirerapids", "znver3",         "znver4"};
+
+// ---- x86 ------------------------------------------------------------------------------------------------------------
+
+// What instructions that come of LLVM IR may need. The others of a CPU (transactions, keys, random numbers, ...) are
+// not asked of a machine, which may hide them.
+bool is_used(std::string_view feature) {
+  static const std::set<std::string_view> others = {"fma",   "f16c",  "bmi",  "bmi2",    "lzcnt",  "popcnt", "movbe",
+                                                    "cmov",  "cx16",  "mmx",  "fxsr",    "sahf",   "x87",    "cx8",
+                                                    "64bit", "crc32", "gfni", "evex512", "pclmul", "prfchw"};
+  return feature.starts_with("sse") || feature.starts_with("ssse") || feature.starts_with("avx") ||
+         feature.starts_with("amx") || others.contains(feature);
+}
+
+// LLVM lists those that no other implies.
+Features features_of_cpu(std::string_view cpu) {
+  llvm::SmallVector<llvm::StringRef, 128> listed;
+  llvm::X86::getFeaturesForCPU({cpu.data(), cpu.size()}, listed);
+  llvm::StringMap<bool> all;
+  for (const llvm::StringRef feature : listed) {
+    all[feature] = true;
+    llvm::X86::updateImpliedFeatures(feature, true, all);
+  }
+  Features used;
+  for (const auto& entry : all) {
+    if (is_used({entry.getKey().data(), entry.getKey().size()})) used.insert(entry.getKey().str());
+  }
+  return used;
+}
+
+#ifdef __x86_64__
+// The kernel of the system saves tiles only for a process that asked.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+struct Host {
+  std::string cpu = llvm::sys::getHostCPUName().str();
+  std::map<std::string, bool> features;
+
+  // LLVM looks at what the system saves (XCR0), and does not touch leaf 0x1D of CPUID, which some machines leave empty.
+  Host() {
+    for (const auto& entry : llvm::sys::getHostCPUFeatures()) features[entry.getKey().str()] = entry.getValue();
+    const auto tile = features.find("amx-tile");
+    if (tile == features.end() || !tile->second || may_use_tiles()) return;
+    for (auto& [name, has] : features) has = has && !name.starts_with("amx");
+  }
+
+  bool has(const std::string& feature) const {
+    const auto found = features.find(feature);
+    return found == features.end() || found->second;  // what LLVM does not look for is in every x86-64
+  }
+};
+
+const Host& host() {
+  static const Host host;
+  return host;
+}
+#endif
+
+Target x86_target(std::string_view name, std::string_view cpu, const Features& features) {
+  const auto has = [&](std::string_view feature) { return features.contains(feature); };
+  const bool avx512 = has("avx512f") && has("avx512vl") && has("avx512bw") && has("avx512dq");
+  Target target{.name = std::string(name), .arch = Arch::kX86, .triple = "x86_64-unknown-linux-gnu"};
+  target.cpu = cpu;
+  target.vector_bytes = avx512 ? 64 : has("avx2") ? 32 : 16;
+  target.vector_registers = avx512 ? 32 : 16;
+  target.index_bits = 64;
+  target.has_fma = has("fma");
+  target.has_masks = avx512;
+  target.has_f16 = has("f16c");
+  target.has_bf16_dot = avx512 && has("avx512bf16");
+  target.has_vnni = avx512 ? has("avx512vnni") : has("avxvnni");
+  target.has_amx = has("amx-tile") && has("amx-bf16") && has("amx-int8");
+  target.has_threads = true;
+  return target;
+}
+
+Target named_x86(std::string_view name) {
+  const Features features = features_of_cpu(name);
+  Target target = x86_target(name, name, features);
+  for (const std::string& feature : features) target.features += (target.features.empty() ? "+" : ",+") + feature;
+  return target;
+}
+
+// What the machine lacks is said as well: LLVM would expect it of a CPU of that name.
+Target native_target() {
+#ifdef __x86_64__
+  Features features;
+  std::string text;
+  for (const auto& [name, has] : host().features) {
+    if (has) features.insert(name);
+    text += (text.empty() ? "" : ",") + ((has ? "+" : "-") + name);
+  }
+  Target target = x86_target(kNative, host().cpu, features);
+  target.features = text;
+  return target;
+#else
+  fail("there is no machine code for the CPU of this machine; say one of {}", fmt::join(kX86Cpus, ", "));
+#endif
+}
+
+// ---- the others -----------------------------------------------------------------------------------------------------
+
+Target wasm_target() {
+  Target target{.name = std::string(kWasm32), .arch = Arch::kWasm, .triple = "wasm32-unknown-unknown"};
+  target.cpu = "generic";
+  target.features = "+simd128,+bulk-memory,+sign-ext,+nontrapping-fptoint,+mutable-globals";
+  target.vector_bytes = 16;
+  target.vector_registers = 16;  // of the machines that run it
+  target.index_bits = 32;
+  return target;
+}
+
+Target ptx_target() {
+  Target target{.name = std::string(kNvptx64), .arch = Arch::kPtx, .triple = "nvptx64-nvidia-cuda"};
+  target.cpu = "sm_90";
+  target.features = "+ptx80";
+  target.vector_bytes = 4;  // a lane is a thread
+  target.vector_registers = 128;
+  target.index_bits = 64;
+  target.has_fma = true;
+  target.has_f16 = true;
+  return target;
+}
+
+}  // namespace
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names = {std::string(kNative)};
+  names.insert(names.end(), kX86Cpus.begin(), kX86Cpus.end());
+  names.emplace_back(kWasm32);
+  names.emplace_back(kNvptx64);
+  return names;
+}
+
+Target find_target(std::string_view name) {
+  if (name == kNative) {
+    const char* const instead = std::getenv("TENON_CPU");
+    if (!instead || !*instead || instead == kNative) return native_target();
+    name = instead;
+  }
+  if (name == kWasm32) return wasm_target();
+  if (name == kNvptx64) return ptx_target();
+  if (std::ranges::find(kX86Cpus, name) != kX86Cpus.end()) return named_x86(name);
+  const std::vector<std::string> names = target_names();
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  fail("there is no CPU '{}'{} (there are: {})", name, did_you_mean(name, views), fmt::join(names, ", "));
+}
+
+std::vector<std::string> missing_here(const Target& target) {
+  if (target.arch != Arch::kX86) return {target.name};
+#ifdef __x86_64__
+  std::vector<std::string> missing;
+  for (size_t begin = 0; begin < target.features.size();) {
+    const size_t end = std::min(target.features.find(',', begin), target.features.size());
+    const std::string feature = target.features.substr(begin + 1, end - begin - 1);
+    if (target.features[begin] == '+' && !host().has(feature)) missing.push_back(feature);
+    begin = end + 1;
+  }
+  return missing;
+#else
+  return {"x86-64"};
+#endif
+}
+
+bool runs_here(const Target& target) { return missing_here(target).empty(); }
+
+}  // namespace tenon::codegen

@@ -1,0 +1,68 @@
+// Inside of codegen: numbers of every dtype as LLVM values, and the elementwise ops of the table on them.
+//
+// In a register bool is i1, and f16 and bf16 are i16: their bits. In memory bool is a byte. A value is one number or a
+// vector of lanes; the operands of an op have the same number of lanes.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include <span>
+
+#include "codegen/target.h"
+#include "loops/ir.h"
+
+namespace tenon::codegen {
+
+int64_t lanes_of(const llvm::Value* value);
+bool divides_integers(const OpDef& op, DType dtype);  // its second operand must not be 0
+
+class Values {
+ public:
+  Values(llvm::IRBuilderBase& builder, const Target& target) : b_(builder), target_(target) {}
+
+  llvm::Type* type(DType dtype, int64_t lanes = 1) const;
+  llvm::Type* memory_type(DType dtype, int64_t lanes = 1) const;
+  llvm::Value* from_memory(llvm::Value* value, DType dtype);
+  llvm::Value* to_memory(llvm::Value* value, DType dtype);
+
+  llvm::Value* literal(DType dtype, const loops::Scalar& value, int64_t lanes = 1) const;
+  llvm::Value* splat(llvm::Value* value, int64_t lanes);  // itself where it has them already
+
+  llvm::Value* apply(const OpDef& op, DType operands, std::span<llvm::Value* const> x);
+  llvm::Value* cast(llvm::Value* x, DType from, DType to);
+  llvm::Value* bits_as(llvm::Value* x, DType from, DType to);
+  llvm::Value* mul_add(llvm::Value* x, llvm::Value* y, llvm::Value* z);  // of floats; may round once or twice
+  llvm::Value* fold_lanes(const OpDef& op, DType dtype, llvm::Value* x);
+
+ private:
+  using Pair = std::span<llvm::Value* const>;
+
+  llvm::Value* real(std::string_view op, DType dtype, Pair x);
+  llvm::Value* integer(std::string_view op, DType dtype, Pair x);
+  llvm::Value* compare(std::string_view op, DType dtype, Pair x);
+  llvm::Value* wide_real(std::string_view op, Pair x);  // of double
+  llvm::Value* quotient(std::string_view op, DType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* shift(std::string_view op, DType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* integer_pow(DType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* extreme(llvm::Value* keeps_first, llvm::Value* x, llvm::Value* y);
+  llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x) { return b_.CreateUnaryIntrinsic(id, x); }
+
+  llvm::Value* to_float(llvm::Value* x, DType from);  // f32, of f16 or bf16
+  llvm::Value* to_narrow(llvm::Value* x, DType to);   // f16 or bf16, of f32 or f64
+  llvm::Value* rounded_to_odd(llvm::Value* x);        // f64 as f32, so that rounding it again rounds once
+  llvm::Value* half_from_float(llvm::Value* x);
+  llvm::Value* float_from_half(llvm::Value* x);
+  llvm::Value* brain_from_float(llvm::Value* x);
+  llvm::Value* to_integer(llvm::Value* x, DType to);
+
+  llvm::Value* number(llvm::Type* type, double value) const { return llvm::ConstantFP::get(type, value); }
+  llvm::Value* number(llvm::Type* type, int64_t value) const {
+    return llvm::ConstantInt::get(type, static_cast<uint64_t>(value), true);
+  }
+  llvm::Type* like(llvm::Value* value, llvm::Type* element) const;  // as many lanes of another type
+
+  llvm::IRBuilderBase& b_;
+  const Target& target_;
+};
+
+}  // namespace tenon::codegen

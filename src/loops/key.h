@@ -1,0 +1,12 @@
+// Kernels by what they do.
+#pragma once
+
+#include "loops/ir.h"
+
+namespace tenon::loops {
+
+// The text of a kernel without its name, and with numbers for the names of nodes: kernels of the same key are the same
+// code, whose errors name the same nodes.
+std::string key_of(const IR& ir);
+
+}  // namespace tenon::loops

@@ -1,0 +1,210 @@
+#include "schedule/ahead.h"
+
+#include <algorithm>
+#include <map>
+
+#include "loops/compiler.h"
+
+namespace tenon {
+namespace {
+
+using namespace loops;
+
+using NodeMap = std::map<NodeRef, NodeRef>;
+
+void copy_symbols_and_vars(const IR& from, IR& to) {
+  for (const auto& [symbol, range] : from.symbols()) to.declare_symbol(symbol, range);
+  for (const Var& var : from.vars()) to.add_var(var.name, var.size);
+}
+
+NodeRef copy_node(const IR& from, NodeRef ref, IR& to, const NodeMap& known) {
+  Node node = from.node(ref);
+  for_each_ref(node, [&](NodeRef& input) { input = known.at(input); });
+  return to.add_node(std::move(node));
+}
+
+class Splitter {
+ public:
+  Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : tree_(tree), ir_(tree.ir), compiler_(tree) {
+    for (NodeRef ref : ir_.node_refs()) is_constant_.push_back(depends_on_constants(ref, constants));
+    for (NodeRef ref : ir_.order()) {
+      if (is_prepared(ref)) prepared_.insert(ref);
+    }
+    for (NodeRef ref : ir_.writes()) need(ref);
+  }
+
+  AheadOfTime run() {
+    copy_symbols_and_vars(ir_, out_);
+    for (NodeRef ref : ir_.reads()) {
+      if (needed_.contains(ref)) add_read(ref);
+    }
+    for (NodeRef ref : prepared_) {
+      if (needed_.contains(ref)) prepare(ref);
+    }
+    for (NodeRef ref : ir_.node_refs()) {
+      const bool is_leaf = ir_.node(ref).as<Constant>() || ir_.node(ref).as<Index>();
+      if (is_leaf && needed_.contains(ref)) new_[ref] = copy_node(ir_, ref, out_, new_);
+    }
+    std::vector<NodeRef> order;
+    for (NodeRef ref : ir_.order()) {
+      if (!needed_.contains(ref)) continue;
+      new_[ref] = prepared_.contains(ref) ? add_view(ref) : copy_node(ir_, ref, out_, new_);
+      out_.set_loops(new_[ref], prepared_.contains(ref) ? loops_of_reader(ref) : ir_.node(ref).loops);
+      order.push_back(new_[ref]);
+    }
+    out_.set_order(close_to_readers(std::move(order)));
+    return {LoopTree(std::move(out_)), std::move(inputs_), std::move(preparations_)};
+  }
+
+ private:
+  // Nodes come after those that they read. A number is no reason to prepare something.
+  bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
+    const Node& node = ir_.node(ref);
+    if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
+    if (node.as<Write>()) return false;
+    if (node.is_leaf()) return true;
+    const bool has_fixed_size =
+        std::ranges::all_of(node.vars, [&](VarRef var) { return ir_.var(var).size.is_constant(); });
+    return has_fixed_size && std::ranges::all_of(node.inputs, [&](NodeRef input) { return is_constant_[input.id]; });
+  }
+
+  bool reads_constants(NodeRef ref) const {
+    if (ir_.node(ref).as<Read>()) return true;
+    return std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef input) { return reads_constants(input); });
+  }
+
+  // Has memory of its own, and a reader that runs later.
+  bool is_prepared(NodeRef ref) const {
+    if (!is_constant_[ref.id] || !reads_constants(ref)) return false;
+    const std::vector<NodeRef> readers = ir_.consumers(ref);
+    return readers.size() == 1 && !is_constant_[readers[0].id];
+  }
+
+  void need(NodeRef ref) {
+    if (!needed_.insert(ref).second || prepared_.contains(ref)) return;
+    for (NodeRef input : ir_.node(ref).inputs) need(input);
+  }
+
+  void add_read(NodeRef ref) {
+    const Node& node = ir_.node(ref);
+    new_[ref] = out_.add_read(node.dtype, node.vars, node.name);
+    inputs_.push_back({.slot = node.as<Read>()->slot});
+  }
+
+  // ---- one array ----
+
+  struct Layout {
+    std::vector<VarRef> vars;           // one for each dimension in memory
+    std::vector<Expr> positions = {};   // along them, over the variables of the node
+    std::map<VarRef, Expr> index = {};  // of the node's variables, over those
+  };
+
+  // As scratch memory would be laid out, all of it: see Compiler::Dim.
+  Layout layout_of(NodeRef ref, IR& ir) const {
+    Layout layout;
+    std::map<VarRef, Expr> rest;
+    std::map<VarRef, Expr> around;  // what one iteration of the loop around covers
+    for (const LoopSpec& loop : ir_.node(ref).loops) {
+      if (!ir_.node(ref).has(loop.var)) continue;
+      const Expr covered = around.try_emplace(loop.var, ir_.var(loop.var).size).first->second;
+      const Expr extent = ceildiv(covered, loop.step);
+      around.insert_or_assign(loop.var, loop.step);
+      const auto [local, is_first] = rest.try_emplace(loop.var, ir_.var(loop.var).symbol());
+      if (extent.is_constant(1) && loop.step != 1) continue;
+      const VarRef var = ir.add_var(unused_name(ir, ir_.var(loop.var).name), extent);
+      layout.vars.push_back(var);
+      layout.positions.push_back(floordiv(local->second, loop.step));
+      local->second = mod(local->second, loop.step);
+      Expr& index = layout.index.try_emplace(loop.var, 0).first->second;
+      index += Expr(ir.var(var).symbol()) * loop.step;
+    }
+    return layout;
+  }
+
+  static std::string unused_name(const IR& ir, const std::string& name) {
+    std::string result = name + "p";
+    for (int i = 1; ir.var_named(result); ++i) result = fmt::format("{}p{}", name, i);
+    return result;
+  }
+
+  void prepare(NodeRef ref) {
+    const Layout here = layout_of(ref, out_);
+    packed_[ref] = {out_.add_read(ir_.node(ref).dtype, here.vars, ir_.node(ref).name + "_ahead"), here.positions};
+    inputs_.push_back({.preparation = static_cast<int64_t>(preparations_.size())});
+    preparations_.push_back(preparation_of(ref));
+  }
+
+  Preparation preparation_of(NodeRef ref) const {
+    Preparation result{IR(ir_.name() + "_ahead"), {}};
+    copy_symbols_and_vars(ir_, result.kernel);
+    NodeMap known;
+    copy_with_inputs(ref, result, known);
+    const Layout layout = layout_of(ref, result.kernel);
+    Piece piece{.input = known.at(ref), .index = {}, .where = {}};
+    for (VarRef var : ir_.node(ref).vars) {
+      const Expr& index = layout.index.at(var);
+      piece.index.push_back(index);
+      if (!provably_within(index, ir_.var(var).size, result.kernel)) piece.where.push_back({index, ir_.var(var).size});
+    }
+    const Scalar zero = is_float(ir_.node(ref).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
+    const NodeRef packed = result.kernel.add_view({{piece}, zero, {}}, layout.vars);
+    result.kernel.add_write(packed, layout.vars);
+    return result;
+  }
+
+  void copy_with_inputs(NodeRef ref, Preparation& to, NodeMap& known) const {
+    if (known.contains(ref)) return;
+    for (NodeRef input : ir_.node(ref).inputs) copy_with_inputs(input, to, known);
+    if (const auto* read = ir_.node(ref).as<Read>()) {
+      known[ref] = to.kernel.add_read(ir_.node(ref).dtype, ir_.node(ref).vars, ir_.node(ref).name);
+      to.inputs.push_back(read->slot);
+      return;
+    }
+    known[ref] = copy_node(ir_, ref, to.kernel, known);
+  }
+
+  NodeRef add_view(NodeRef ref) {
+    const auto& [read, positions] = packed_.at(ref);
+    const Scalar zero = is_float(ir_.node(ref).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
+    return out_.add_view({{{read, positions, {}}}, zero, {}}, ir_.node(ref).vars, ir_.node(ref).name);
+  }
+
+  // It is no more than another way to read: it runs where its reader does.
+  std::vector<LoopSpec> loops_of_reader(NodeRef ref) const { return ir_.node(ir_.consumers(ref)[0]).loops; }
+
+  std::vector<NodeRef> close_to_readers(std::vector<NodeRef> order) const {
+    std::vector<NodeRef> result;
+    std::set<NodeRef> views;
+    for (NodeRef ref : prepared_) {
+      if (needed_.contains(ref)) views.insert(new_.at(ref));
+    }
+    for (NodeRef ref : order) {
+      if (views.contains(ref)) continue;
+      for (NodeRef input : out_.node(ref).inputs) {
+        if (views.erase(input) > 0) result.push_back(input);
+      }
+      result.push_back(ref);
+    }
+    return result;
+  }
+
+  const LoopTree& tree_;
+  const IR& ir_;
+  Compiler compiler_;
+  std::vector<bool> is_constant_;
+  std::set<NodeRef> prepared_;
+  std::set<NodeRef> needed_;
+  IR out_{tree_.ir.name()};
+  NodeMap new_;
+  std::map<NodeRef, std::pair<NodeRef, std::vector<Expr>>> packed_;
+  std::vector<AheadOfTime::Input> inputs_;
+  std::vector<Preparation> preparations_;
+};
+
+}  // namespace
+
+AheadOfTime split_ahead(const LoopTree& tree, const std::set<int64_t>& constants) {
+  return Splitter(tree, constants).run();
+}
+
+}  // namespace tenon

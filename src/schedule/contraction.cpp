@@ -1,0 +1,471 @@
+// Sums of products: matmul, linear, convolution.
+//
+// A block of the result, `rows` x `columns`, stays in registers while the folded variables run; a column is a lane.
+// Around it, a panel of columns goes over all rows, so that what the panel reads of the second operand stays in the
+// cache:
+//
+//     for n by 64 parallel                      a panel
+//       %b_packed[k, n] = ...                   what it reads, in the order in which it is read
+//       for m by 6                              a block
+//         for k                                 c[m, n] += a[m, k] * b[k, n]
+//           for m unroll, n by 16 unroll, n vectorize
+//         for m unroll, ...                     bias, activation, ..., write
+//
+// Where there is too little to reuse (one row of a vector-matrix product), the folded variable is the vector instead.
+#include <algorithm>
+#include <set>
+
+#include "loops/schedule.h"
+#include "schedule/plan.h"
+
+namespace tenon {
+namespace {
+
+using namespace loops;
+
+using Vars = std::vector<VarRef>;
+
+bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+
+// ---- what is what ---------------------------------------------------------------------------------------------------
+
+struct Contraction {
+  NodeRef sum;
+  NodeRef product;
+  NodeRef a;  // has the rows
+  NodeRef b;  // has the columns
+  Vars batch;
+  Vars rows;
+  Vars columns;                    // the last is the one that results are contiguous along
+  Vars folded;                     // the last is the one that `a` is contiguous along, if it is along any
+  std::set<NodeRef> makes_a = {};  // nodes that compute operands elementwise, the operand included
+  std::set<NodeRef> makes_b = {};
+  std::vector<NodeRef> epilogue = {};  // what is computed elementwise of the sum, in order
+};
+
+bool is_op(const Node& node, std::string_view name) {
+  const auto* compute = node.as<loops::Compute>();
+  return compute && compute->op->name.get() == name;
+}
+
+bool is_sum_of_products(const IR& ir, NodeRef ref) {
+  const auto* reduce = ir.node(ref).as<Reduce>();
+  if (!reduce || reduce->op->name.get() != "add" || !is_float(ir.node(ref).dtype)) return false;
+  const NodeRef product = ir.node(ref).inputs[0];
+  return is_op(ir.node(product), "mul") && ir.consumers(product).size() == 1;
+}
+
+// The variable along which results are written one after the other.
+VarRef contiguous_of(const IR& ir, const Vars& vars) {
+  const auto is_wide = [&](VarRef var) { return !ir.var(var).size.is_constant(1); };
+  const auto found = std::find_if(vars.rbegin(), vars.rend(), is_wide);
+  return found == vars.rend() ? VarRef() : *found;
+}
+
+// Elementwise nodes that only serve to make `ref`.
+void collect_makers(const IR& ir, NodeRef ref, NodeRef user, std::set<NodeRef>& makers) {
+  const Node& node = ir.node(ref);
+  if (!node.as<loops::Compute>() && !node.as<View>()) return;
+  const auto serves = [&](NodeRef reader) { return reader == user || makers.contains(reader); };
+  if (!std::ranges::all_of(ir.consumers(ref), serves)) return;
+  makers.insert(ref);
+  for (NodeRef input : node.inputs) collect_makers(ir, input, ref, makers);
+}
+
+std::vector<NodeRef> epilogue_of(const IR& ir, NodeRef sum) {
+  std::vector<NodeRef> result;
+  std::set<NodeRef> depends = {sum};
+  for (NodeRef ref : ir.order()) {
+    const Node& node = ir.node(ref);
+    if (std::ranges::none_of(node.inputs, [&](NodeRef input) { return depends.contains(input); })) continue;
+    depends.insert(ref);
+    const auto keeps = [&](VarRef var) { return node.has(var); };
+    const bool is_elementwise = (node.as<loops::Compute>() || node.as<Write>()) &&
+                                std::ranges::all_of(ir.node(sum).vars, keeps) &&
+                                node.vars.size() >= ir.node(sum).vars.size();
+    const auto is_inside = [&](NodeRef input) {
+      return !depends.contains(input) || input == sum || std::ranges::find(result, input) != result.end();
+    };
+    if (is_elementwise && std::ranges::all_of(node.inputs, is_inside)) result.push_back(ref);
+  }
+  return result;
+}
+
+VarRef column_of(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue) {
+  for (NodeRef ref : epilogue) {
+    if (ir.node(ref).as<Write>()) return contiguous_of(ir, ir.node(ref).vars);
+  }
+  return contiguous_of(ir, ir.node(sum).vars);
+}
+
+// The order in which memory goes through the folded variables, so that the last is contiguous.
+void sort_by_layout(const IR& ir, NodeRef operand, Vars& vars) {
+  const Vars& layout = ir.node(operand).vars;
+  const auto position = [&](VarRef var) { return std::ranges::find(layout, var) - layout.begin(); };
+  std::ranges::stable_sort(vars, {}, position);
+}
+
+void move_to_end(Vars& vars, VarRef var) {
+  std::erase(vars, var);
+  vars.push_back(var);
+}
+
+std::optional<Contraction> find_contraction(const IR& ir) {
+  std::vector<NodeRef> sums;
+  for (NodeRef ref : ir.order()) {
+    if (is_sum_of_products(ir, ref)) sums.push_back(ref);
+  }
+  if (sums.size() != 1) return {};
+  Contraction c{.sum = sums[0], .product = ir.node(sums[0]).inputs[0]};
+  c.a = ir.node(c.product).inputs[0];
+  c.b = ir.node(c.product).inputs[1];
+  c.epilogue = epilogue_of(ir, c.sum);
+  const VarRef column = column_of(ir, c.sum, c.epilogue);
+  if (!column || !ir.node(c.sum).has(column)) return {};
+  if (!ir.node(c.b).has(column)) std::swap(c.a, c.b);
+  if (c.a == c.b || !ir.node(c.b).has(column) || ir.node(c.a).has(column)) return {};
+  for (VarRef var : ir.node(c.sum).vars) {
+    const bool in_a = ir.node(c.a).has(var), in_b = ir.node(c.b).has(var);
+    (in_a && in_b ? c.batch : in_a ? c.rows : c.columns).push_back(var);
+  }
+  c.folded = ir.folded_vars(c.sum);
+  sort_by_layout(ir, c.a, c.folded);
+  move_to_end(c.columns, column);
+  collect_makers(ir, c.a, c.product, c.makes_a);
+  collect_makers(ir, c.b, c.product, c.makes_b);
+  return c;
+}
+
+// ---- sizes ----------------------------------------------------------------------------------------------------------
+
+// Of a size that is not known, something that is neither small nor large.
+int64_t about(const Expr& size) { return size.is_constant() ? size.constant() : 256; }
+
+int64_t about(const IR& ir, const Vars& vars) {
+  int64_t product = 1;
+  for (VarRef var : vars) product = std::min<int64_t>(product * std::max<int64_t>(about(ir.var(var).size), 1), 1 << 30);
+  return product;
+}
+
+int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+struct Tile {
+  int64_t rows;
+  int64_t columns;
+};
+
+// Multiply-adds of whole vectors to cover so many rows and columns, and a part of the loads that they wait for.
+double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes) {
+  constexpr double kInFlight = 8;  // multiply-adds that hide each other's latency
+  constexpr double kLoad = 0.3;
+  const auto block = [&](int64_t r, int64_t c) {
+    return std::max(static_cast<double>(r * c) + kLoad * static_cast<double>(r + c), kInFlight);
+  };
+  const int64_t vectors = divided_up(columns, lanes), wide = tile.columns / lanes;
+  const int64_t row_blocks = rows / tile.rows, row_rest = rows % tile.rows;
+  const int64_t column_blocks = vectors / wide, column_rest = vectors % wide;
+  const auto times = [](int64_t a, int64_t b) { return static_cast<double>(a * b); };
+  double cost = times(row_blocks, column_blocks) * block(tile.rows, wide);
+  if (row_rest > 0) cost += times(column_blocks, 1) * block(row_rest, wide);
+  if (column_rest > 0) cost += times(row_blocks, 1) * block(tile.rows, column_rest);
+  if (row_rest > 0 && column_rest > 0) cost += block(row_rest, column_rest);
+  return cost;
+}
+
+// Accumulators, the vectors of one step and one broadcast fit the registers.
+Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) {
+  Tile best{1, lanes};
+  double best_cost = 1e300;
+  for (int64_t wide = 4; wide >= 1; --wide) {
+    for (int64_t high = 1; (high + 1) * wide + 1 <= registers && high <= 14; ++high) {
+      const Tile tile{high, wide * lanes};
+      const double cost = cost_of(tile, rows, columns, lanes);
+      if (cost >= best_cost) continue;
+      best = tile;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+// ---- the schedule ---------------------------------------------------------------------------------------------------
+
+constexpr int64_t kRowsWorthPacking = 24;  // that use what is packed
+constexpr int64_t kMostDots = 3;           // rows for which folding along the vector is better
+
+class Planner {
+ public:
+  Planner(IR ir, Contraction c, const Machine& machine) : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
+    if (!c_.rows.empty()) row_ = c_.rows.back();
+    column_ = c_.columns.back();
+    lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
+    tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine.vector_registers);
+  }
+
+  LoopTree run() {
+    if (is_dot_product()) {
+      plan_dots();
+    } else {
+      plan_tiles();
+    }
+    return LoopTree(std::move(ir_));
+  }
+
+ private:
+  Expr row_size() const { return row_ ? ir_.var(row_).size : Expr(1); }
+  bool reads_contiguously(NodeRef ref, VarRef var) const {
+    return ir_.node(ref).as<Read>() && contiguous_of(ir_, ir_.node(ref).vars) == var;
+  }
+
+  // ---- loops ----
+
+  static void append(std::vector<LoopSpec>& loops, const Vars& vars) {
+    for (VarRef var : vars) loops.push_back({.var = var});
+  }
+
+  Vars all_but_last(Vars vars) const {
+    if (!vars.empty()) vars.pop_back();
+    return vars;
+  }
+
+  // The loops outside of a block: panels of columns around rows, or rows around panels.
+  std::vector<LoopSpec> outer() const {
+    std::vector<LoopSpec> panels, blocks, loops;
+    append(panels, all_but_last(c_.columns));
+    panels.push_back({.var = column_, .step = tile_.columns});
+    append(blocks, all_but_last(c_.rows));
+    if (row_) blocks.push_back({.var = row_, .step = tile_.rows});
+    append(loops, c_.batch);
+    loops.insert(loops.end(), panels.begin(), panels.end());
+    loops.insert(loops.end(), blocks.begin(), blocks.end());
+    return loops;
+  }
+
+  int64_t iterations_of(const LoopSpec& loop) const { return divided_up(about(ir_.var(loop.var).size), loop.step); }
+
+  // The first loop that keeps all threads busy goes outside and runs on them.
+  std::vector<LoopSpec> with_threads(std::vector<LoopSpec> loops) const {
+    const auto busy = [&](const LoopSpec& loop) {
+      const int64_t count = iterations_of(loop), threads = std::max<int64_t>(machine_.threads, 2);
+      return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
+    };
+    if (loops.empty()) return loops;
+    auto best = loops.begin();
+    for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
+      if (busy(*best) >= 0.85) break;
+      if (busy(*loop) > busy(*best)) best = loop;
+    }
+    best->annotation.mark = Mark::kParallel;
+    std::rotate(loops.begin(), best, best + 1);
+    return loops;
+  }
+
+  std::vector<LoopSpec> block_of(const std::vector<LoopSpec>& outer, const Node& node) const {
+    std::vector<LoopSpec> loops;
+    const auto has_outer = [&](VarRef var, int64_t step) {
+      return std::ranges::any_of(outer, [&](const LoopSpec& l) { return l.var == var && l.step == step; });
+    };
+    for (VarRef var : node.vars) {
+      if (!has_outer(var, 1) && var != row_ && var != column_) loops.push_back({.var = var});
+    }
+    if (row_ && !has_outer(row_, 1)) loops.push_back({.var = row_, .annotation = {Mark::kUnroll}});
+    if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
+    loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  // The folded variables; two steps of the last at once.
+  std::vector<LoopSpec> steps() const {
+    std::vector<LoopSpec> loops;
+    append(loops, c_.folded);
+    const Expr& size = ir_.var(c_.folded.back()).size;
+    if (!size.is_constant() || size.constant() % 2 != 0 || size.constant() < 4) return loops;
+    loops.back().step = 2;
+    loops.push_back({.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
+    return loops;
+  }
+
+  static std::vector<LoopSpec> joined(std::vector<LoopSpec> first, const std::vector<LoopSpec>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  // ---- register tiles ----
+
+  void plan_tiles() {
+    const std::vector<LoopSpec> around = with_threads(outer());
+    if (wants_packing()) pack_b();
+    if (!c_.makes_b.empty()) make_b(around);
+    if (!c_.makes_a.empty()) make_a(around);
+    std::vector<LoopSpec> inner = joined(steps(), block_of(around, Node{}));
+    ir_.set_loops(c_.product, joined(around, inner));
+    ir_.set_loops(c_.sum, joined(around, inner));
+    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, block_of(around, ir_.node(ref))));
+    in_order();
+  }
+
+  bool wants_packing() const {
+    if (!c_.makes_b.empty()) return false;
+    const int64_t uses = about(ir_, c_.rows);
+    if (!reads_contiguously(c_.b, column_)) return true;
+    const int64_t bytes = about(ir_, c_.folded) * about(ir_.var(column_).size) * size_of(ir_.node(c_.b).dtype);
+    return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
+  }
+
+  void pack_b() {
+    const NodeRef packed = ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_name(ir_.node(c_.b).name + "_packed"));
+    ir_.set_input(c_.product, c_.b, packed);
+    c_.b = packed;
+    c_.makes_b = {packed};
+  }
+
+  std::string unused_name(std::string name) const {
+    while (ir_.node_named(name)) name += "_";
+    return name;
+  }
+
+  // One panel, in the order in which a block reads it.
+  void make_b(const std::vector<LoopSpec>& around) {
+    for (NodeRef ref : c_.makes_b) {
+      std::vector<LoopSpec> loops = outside_of_rows(around);
+      for (VarRef var : ir_.node(c_.b).vars) {
+        if (is_in(c_.folded, var)) loops.push_back({.var = var});
+      }
+      sort_folded(loops);
+      if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
+      loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+      ir_.set_loops(ref, loops_it_has(ref, std::move(loops)));
+    }
+  }
+
+  void sort_folded(std::vector<LoopSpec>& loops) const {
+    const auto position = [&](const LoopSpec& loop) {
+      const auto found = std::ranges::find(c_.folded, loop.var);
+      return found == c_.folded.end() ? -1 : found - c_.folded.begin();
+    };
+    std::ranges::stable_sort(loops, {}, position);
+  }
+
+  std::vector<LoopSpec> outside_of_rows(std::vector<LoopSpec> loops) const {
+    const auto is_row = [&](const LoopSpec& loop) { return is_in(c_.rows, loop.var); };
+    // Rows outside of the panels repeat the packing: each thread packs for itself.
+    while (!loops.empty() && is_row(loops.back())) loops.pop_back();
+    return loops;
+  }
+
+  // All of it, before: row by row.
+  void make_a(const std::vector<LoopSpec>& around) {
+    for (NodeRef ref : c_.makes_a) {
+      std::vector<LoopSpec> loops;
+      for (const LoopSpec& loop : around) {
+        if (!is_in(c_.batch, loop.var)) break;
+        loops.push_back(loop);
+      }
+      for (VarRef var : c_.batch) {
+        if (std::ranges::none_of(loops, [&](const LoopSpec& l) { return l.var == var; })) loops.push_back({.var = var});
+      }
+      const size_t shared = loops.size();
+      append(loops, c_.rows);
+      append(loops, c_.folded);
+      if (shared == 0 && !loops.empty()) loops.front().annotation.mark = Mark::kParallel;
+      loops.back().annotation.mark = Mark::kVectorize;
+      ir_.set_loops(ref, loops_it_has(ref, std::move(loops)));
+    }
+  }
+
+  // A node that has fewer variables is made once, and one that has more takes them last.
+  std::vector<LoopSpec> loops_it_has(NodeRef ref, std::vector<LoopSpec> loops) const {
+    const Vars own = ir_.iteration_vars(ref);
+    std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
+    for (VarRef var : own) {
+      if (std::ranges::none_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) {
+        loops.push_back({.var = var});
+      }
+    }
+    return loops;
+  }
+
+  // ---- dot products ----
+
+  // Few rows, and operands that are contiguous along what is folded.
+  bool is_dot_product() const {
+    const VarRef last = c_.folded.back();
+    return about(ir_, c_.rows) <= kMostDots && c_.makes_b.empty() && reads_contiguously(c_.b, last) &&
+           contiguous_of(ir_, ir_.node(c_.a).vars) == last;
+  }
+
+  void plan_dots() {
+    constexpr int64_t kColumns = 16;
+    std::vector<LoopSpec> around;
+    append(around, c_.batch);
+    append(around, all_but_last(c_.columns));
+    around.push_back({.var = column_, .step = kColumns});
+    around = with_threads(std::move(around));
+    if (!c_.makes_a.empty()) make_a(around);
+    std::vector<LoopSpec> loops = around;
+    loops.push_back({.var = column_});
+    append(loops, c_.rows);
+    append(loops, c_.folded);
+    loops.back().annotation.mark = Mark::kVectorize;
+    ir_.set_loops(c_.product, loops);
+    ir_.set_loops(c_.sum, loops);
+    for (NodeRef ref : c_.epilogue) {
+      std::vector<LoopSpec> after = around;
+      append(after, c_.rows);
+      for (VarRef var : ir_.node(ref).vars) {
+        if (!ir_.node(c_.sum).has(var)) after.push_back({.var = var});
+      }
+      after.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+      ir_.set_loops(ref, std::move(after));
+    }
+    in_order();
+  }
+
+  // What the operands are made of first, each as close to its use as it can be.
+  void in_order() {
+    std::vector<NodeRef> order;
+    const auto is_part = [&](NodeRef ref) {
+      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) ||
+             std::ranges::find(c_.epilogue, ref) != c_.epilogue.end();
+    };
+    std::set<NodeRef> needed;
+    const std::function<void(NodeRef)> need = [&](NodeRef ref) {
+      if (!needed.insert(ref).second) return;
+      for (NodeRef input : ir_.node(ref).inputs) need(input);
+    };
+    need(c_.sum);
+    for (NodeRef ref : c_.epilogue) need(ref);
+    const std::vector<NodeRef> all = ir_.order();
+    const auto add = [&](auto wanted) {
+      for (NodeRef ref : all) {
+        if (wanted(ref)) order.push_back(ref);
+      }
+    };
+    add([&](NodeRef ref) { return needed.contains(ref) && !is_part(ref); });
+    add([&](NodeRef ref) { return c_.makes_b.contains(ref); });
+    order.push_back(c_.product);
+    order.push_back(c_.sum);
+    order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
+    add([&](NodeRef ref) { return !needed.contains(ref); });
+    ir_.set_order(std::move(order));
+  }
+
+  IR ir_;
+  Contraction c_;
+  const Machine& machine_;
+  VarRef row_;
+  VarRef column_;
+  int64_t lanes_ = 1;
+  Tile tile_{};
+};
+
+}  // namespace
+
+std::optional<LoopTree> plan_contraction(const IR& kernel, const Machine& machine) {
+  IR ir = default_schedule(kernel);
+  std::optional<Contraction> contraction = find_contraction(ir);
+  if (!contraction) return {};
+  return Planner(std::move(ir), *std::move(contraction), machine).run();
+}
+
+}  // namespace tenon

@@ -1,0 +1,10 @@
+#include "schedule/plan.h"
+
+namespace tenon {
+
+loops::LoopTree plan(const loops::IR& kernel, const Machine& machine) {
+  if (std::optional<loops::LoopTree> tree = plan_contraction(kernel, machine)) return *std::move(tree);
+  return plan_stream(kernel, machine);
+}
+
+}  // namespace tenon

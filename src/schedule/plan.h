@@ -1,0 +1,19 @@
+// The default schedule: a tree that is good without a search, from the shape of the kernel and a model of the machine.
+//
+// A kernel falls into one of a few kinds, each a file:
+//   contraction.cpp   sums of products over two or more kept variables: register tiles, cache blocks, packing
+//   stream.cpp        everything else: elementwise chains, folds and scans with what surrounds them, moves of data
+#pragma once
+
+#include "loops/loop_tree.h"
+#include "schedule/machine.h"
+
+namespace tenon {
+
+loops::LoopTree plan(const loops::IR& kernel, const Machine& machine);
+
+// The kinds: nothing where the kernel is not of it.
+std::optional<loops::LoopTree> plan_contraction(const loops::IR& kernel, const Machine& machine);
+loops::LoopTree plan_stream(const loops::IR& kernel, const Machine& machine);
+
+}  // namespace tenon

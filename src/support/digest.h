@@ -1,0 +1,20 @@
+// A number that stands for a text: 128 bits, the same on every machine. Good enough that two texts of a lifetime do not
+// meet by chance; no defence against someone who wants them to.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tenon {
+
+struct Digest {
+  uint64_t high = 0;
+  uint64_t low = 0;
+  bool operator==(const Digest&) const = default;
+  std::string hex() const;  // 32 digits
+};
+
+Digest digest(std::string_view bytes);
+
+}  // namespace tenon

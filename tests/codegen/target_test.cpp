@@ -1,0 +1,72 @@
+#include "codegen/target.h"
+
+#include <gmock/gmock.h>
+
+#include "support/diagnostic.h"
+#include "tests/support/support_environment.h"
+
+namespace tenon::codegen {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class TargetTest : public ::testing::Test {
+ private:
+  tenon::testing::WithVariable none_{"TENON_CPU", nullptr};
+};
+
+TEST_F(TargetTest, EveryNameIsFound) {
+  for (const std::string& name : target_names()) EXPECT_EQ(find_target(name).name, name);
+}
+
+TEST_F(TargetTest, LevelsOfX86DifferInVectors) {
+  EXPECT_EQ(find_target("x86-64-v2").vector_bytes, 16);
+  EXPECT_FALSE(find_target("x86-64-v2").has_fma);
+  EXPECT_EQ(find_target("x86-64-v3").vector_bytes, 32);
+  EXPECT_TRUE(find_target("x86-64-v3").has_fma);
+  EXPECT_FALSE(find_target("x86-64-v3").has_masks);
+  EXPECT_EQ(find_target("x86-64-v4").vector_bytes, 64);
+  EXPECT_TRUE(find_target("x86-64-v4").has_masks);
+  EXPECT_FALSE(find_target("x86-64-v4").has_vnni);
+  EXPECT_TRUE(find_target("znver4").has_bf16_dot);
+  EXPECT_FALSE(find_target("znver4").has_amx);
+  EXPECT_TRUE(find_target("sapphirerapids").has_amx);
+}
+
+TEST_F(TargetTest, TheOthersHaveNoThreads) {
+  EXPECT_EQ(find_target("wasm32").index_bits, 32);
+  EXPECT_EQ(find_target("wasm32").vector_bytes, 16);
+  EXPECT_FALSE(find_target("wasm32").has_threads);
+  EXPECT_EQ(find_target("nvptx64").vector_bytes, 4);
+  EXPECT_EQ(missing_here(find_target("wasm32")), std::vector<std::string>{"wasm32"});
+}
+
+TEST_F(TargetTest, AnUnknownNameListsThoseThereAre) {
+  try {
+    find_target("x86-64-v5");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("there is no CPU 'x86-64-v5'"));
+    EXPECT_THAT(error.what(), HasSubstr("sapphirerapids"));
+  }
+}
+
+TEST_F(TargetTest, NativeRunsHereAndMayBeAnother) {
+  EXPECT_TRUE(runs_here(find_target("native")));
+  EXPECT_TRUE(runs_here(find_target("x86-64-v2")));
+  const tenon::testing::WithVariable cpu("TENON_CPU", "x86-64-v3");
+  EXPECT_EQ(find_target("native").name, "x86-64-v3");
+  EXPECT_EQ(find_target("native").vector_bytes, 32);
+}
+
+TEST_F(TargetTest, SaysWhatThisMachineLacks) {
+  const bool amx = find_target("native").has_amx;
+  EXPECT_EQ(runs_here(find_target("sapphirerapids")), amx);
+  if (!amx) {
+    EXPECT_THAT(missing_here(find_target("sapphirerapids")), Contains("amx-tile"));
+  }
+}
+
+}  // namespace
+}  // namespace tenon::codegen
