@@ -115,4 +115,15 @@ Real evaluate(std::span<const double> coefficients, Real x) {
   return sum;
 }
 
+TwoReals evaluate_in_two(std::span<const double> coefficients, Real x) {
+  return two_sum(x.constant(coefficients[0]), evaluate(coefficients.subspan(1), x) * x);
+}
+
+TwoReals quotient(const TwoReals& x, const TwoReals& y) {
+  const Real high = x.high / y.high;
+  const TwoReals check = two_product(high, y.high);
+  const Real rest = ((x.high - check.high) - check.low) + (x.low - high * y.low);
+  return {high, rest / y.high};
+}
+
 }  // namespace tenon::codegen

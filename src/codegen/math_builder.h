@@ -136,5 +136,10 @@ Real evaluate(std::span<const double> coefficients, Real x);
 inline Real evaluate(const Polynomial& polynomial, Real x) {
   return evaluate(x.is_f64() ? polynomial.f64 : polynomial.f32, x);
 }
+// The last sum is not rounded.
+TwoReals evaluate_in_two(std::span<const double> coefficients, Real x);
+
+// x / y, given both in two parts.
+TwoReals quotient(const TwoReals& x, const TwoReals& y);
 
 }  // namespace tenon::codegen

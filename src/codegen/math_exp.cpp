@@ -12,28 +12,34 @@ namespace {
 double rounder(Real x) { return x.pick(0x1.8p23 + 254, 0x1.8p52 + 2046); }
 
 struct Reduced {
-  Real rest;   // r
   Real whole;  // n
   Bits lowest_bits;
+  Real close;       // x - n ln(2), but for ln(2)'s last digits,
+  Real correction;  // and these
 };
 
 Reduced round_to_whole(Real x, double scale) {
   const Real sum = mul_add(x, scale, rounder(x));
-  return {x, sum - rounder(x), bits_of(sum)};
+  return {sum - rounder(x), bits_of(sum), x, x};
 }
 
-// Products of n with the first part are exact.
-Reduced reduce(Real x, RealOperand low = 0.0) {
+// Products of n with the first part of ln(2) are exact.
+Reduced reduce(Real x) {
   const double* ln2 = x.is_f64() ? kLn2F64 : kLn2F32;
   Reduced reduced = round_to_whole(x, kLog2eF64[0]);
-  reduced.rest = mul_add(reduced.whole, -ln2[0], x);
-  if (low.real.value != nullptr) reduced.rest = reduced.rest + low;
-  reduced.rest = mul_add(reduced.whole, -ln2[1], reduced.rest);
+  reduced.close = mul_add(reduced.whole, -ln2[0], x);
+  reduced.correction = reduced.whole * ln2[1];
   return reduced;
 }
 
-Real expm1_of_rest(Real r) { return mul_add(evaluate(kExp, r), r * r, r); }
-Real exp_of_rest(Real r) { return expm1_of_rest(r) + 1; }
+// exp(r) - 1. The correction comes in where sums are small, so that r is as good as exact.
+Real expm1_of(const Reduced& x) {
+  const Real r = x.close - x.correction;
+  return x.close + mul_add(evaluate(kExpm1, r), r * r, -x.correction);
+}
+
+// exp(r), where r has half an ulp of error.
+Real exp_of_rest(Real r) { return mul_add(evaluate(kExp, r), r * r, r) + 1; }
 
 // 2^n by its exponent alone: n must not leave the normal numbers.
 Real power_of_two(Bits lowest_bits) {
@@ -54,13 +60,19 @@ Real clamp_exponent(Real x) { return at_least(at_most(x, x.pick(89, 710)), x.pic
 }  // namespace
 
 Real exp(Real x) {
-  const Reduced reduced = reduce(clamp_exponent(x));
-  return scale(exp_of_rest(reduced.rest), reduced.lowest_bits);
+  const Real clamped = clamp_exponent(x);
+  const double* ln2 = x.is_f64() ? kLn2F64 : kLn2F32;
+  const Reduced reduced = round_to_whole(clamped, kLog2eF64[0]);
+  const Real rest = mul_add(reduced.whole, -ln2[1], mul_add(reduced.whole, -ln2[0], clamped));
+  return scale(exp_of_rest(rest), reduced.lowest_bits);
 }
 
-Real exp_times(Real x, Real low, Real factor) {
-  const Reduced reduced = reduce(x, low);
-  return scale(exp_of_rest(reduced.rest) * factor, reduced.lowest_bits);
+// f exp(r) is f + f (exp(r) - 1).
+Real exp_times(Real x, Real low, const TwoReals& factor) {
+  Reduced reduced = reduce(x);
+  reduced.correction = reduced.correction - low;
+  const Real product = factor.high + mul_add(factor.high, expm1_of(reduced), factor.low);
+  return scale(product, reduced.lowest_bits);
 }
 
 Real exp2(Real x) {
@@ -85,22 +97,27 @@ Real expm1(Real x) {
   const Real clamped = at_least(at_most(x, x.pick(89, 710)), x.pick(-20, -40));
   const Reduced reduced = reduce(clamped);
   const Real power = power_of_two(reduced.lowest_bits - 1);
-  const Real half = mul_add(expm1_of_rest(reduced.rest), power, power - 0.5);
+  const Real half = mul_add(expm1_of(reduced), power, power - 0.5);
   return with_sign(half + half, sign_of(x));
 }
 
 Real one_minus_exp(Real x) {
   const Reduced reduced = reduce(-x);
   const Real power = power_of_two(reduced.lowest_bits);
-  return mul_add(expm1_of_rest(reduced.rest), -power, 1 - power);
+  return mul_add(expm1_of(reduced), -power, 1 - power);
 }
 
-// exp(-|x|) cannot overflow.
+Real exp_of_negative(Real x) {
+  const Reduced reduced = reduce(-x);
+  return scale(expm1_of(reduced) + 1, reduced.lowest_bits);
+}
+
+// With x = n ln(2) + r, it is 2^n / (2^n + exp(-r)). In the sum 2^n may be too small to count.
 Real sigmoid(Real x) {
-  const Real small = at_least(-abs(x), x.pick(-104, -746));
-  const Reduced reduced = reduce(small);
-  const Real power = scale(exp_of_rest(reduced.rest), reduced.lowest_bits);
-  return select(x < 0, power, 1) / (power + 1);
+  const Reduced reduced = reduce(at_least(at_most(x, x.pick(20, 40)), x.pick(-104, -746)));
+  const Real rest = expm1_of({reduced.whole, reduced.lowest_bits, -reduced.close, -reduced.correction});
+  const Real power = power_of_two(bits_of(at_least(reduced.whole, -100) + rounder(x)));
+  return scale(1 / ((power + 1) + rest), reduced.lowest_bits);
 }
 
 // (1 - exp(-2|x|)) / (1 + exp(-2|x|)), each with 2^n apart from exp(r) - 1.
@@ -108,7 +125,7 @@ Real tanh(Real x) {
   const Real size = at_most(abs(x), x.pick(10, 20));
   const Reduced reduced = reduce(size * -2);
   const Real power = power_of_two(reduced.lowest_bits);
-  const Real rest = expm1_of_rest(reduced.rest);
+  const Real rest = expm1_of(reduced);
   const Real quotient = mul_add(rest, -power, 1 - power) / mul_add(rest, power, power + 1);
   return with_sign(quotient, sign_of(x));
 }
@@ -119,32 +136,32 @@ namespace {
 // and b = (2^n + 2^-n) / 4 before them, doubled at the end since 2^n may be too large.
 struct Hyperbolic {
   Real a, b;
-  Real sinh;    // of r
-  Real coshm1;  // cosh(r) - 1
+  Real close, beyond;  // sinh(r) is their sum
+  Real coshm1;         // cosh(r) - 1
 };
 
 Hyperbolic hyperbolic(Real size) {
-  const Reduced reduced = reduce(at_most(size, size.pick(90, 711)));
-  const Real r = reduced.rest, square = r * r;
+  const Reduced reduced = reduce(at_most(size, size.pick(89.5, 710.6)));
+  const Real r = reduced.close - reduced.correction, square = r * r;
   const Real growing = power_of_two(reduced.lowest_bits - 2);
   // 2^-n counts for nothing long before it leaves the normal numbers.
   const Real limited = at_most(reduced.whole, 80) * -1 + (rounder(size) - 2);
   const Real shrinking = power_of_two(bits_of(limited));
-  return {growing - shrinking, growing + shrinking, mul_add(evaluate(kSinh, square) * square, r, r),
-          evaluate(kCosh, square) * square};
+  const Real beyond = mul_add(evaluate(kSinh, square) * square, r, -reduced.correction);
+  return {growing - shrinking, growing + shrinking, reduced.close, beyond, evaluate(kCosh, square) * square};
 }
 
 }  // namespace
 
 Real sinh(Real x) {
   const Hyperbolic h = hyperbolic(abs(x));
-  const Real half = h.a + mul_add(h.a, h.coshm1, h.b * h.sinh);
+  const Real half = mul_add(h.b, h.close, h.a) + mul_add(h.a, h.coshm1, h.b * h.beyond);
   return with_sign(half + half, sign_of(x));
 }
 
 Real cosh(Real x) {
   const Hyperbolic h = hyperbolic(abs(x));
-  const Real half = h.b + mul_add(h.b, h.coshm1, h.a * h.sinh);
+  const Real half = mul_add(h.a, h.close, h.b) + mul_add(h.b, h.coshm1, h.a * h.beyond);
   return half + half;
 }
 

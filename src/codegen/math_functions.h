@@ -17,13 +17,14 @@ Real tanh(Real x);
 
 // exp(x + low) * factor, for x within what has a finite result; low is small beside x. The product alone rounds to a
 // subnormal number.
-Real exp_times(Real x, Real low, Real factor);
+Real exp_times(Real x, Real low, const TwoReals& factor);
 // 2^(x + low), for |x| <= 1100.
 Real exp2_of_sum(Real x, Real low);
 // 2^x in f64 to the precision that f32 needs, for |x| <= 1000.
 Real short_exp2(Real x);
-// 1 - exp(-x), for x from 0 to at most 60.
+// 1 - exp(-x) and exp(-x), for x from 0 to at most 60.
 Real one_minus_exp(Real x);
+Real exp_of_negative(Real x);
 
 // ---- math_log.cpp ---------------------------------------------------------------------------------------------------
 

@@ -161,12 +161,9 @@ Real acosh(Real x) {
 Real atanh(Real x) {
   const Real size = abs(x), twice = size + size;
   const TwoReals divisor = two_sum(x.constant(1), -size);
-  const Real quotient = twice / divisor.high;
-  const TwoReals check = two_product(quotient, divisor.high);
-  const Real rest = ((twice - check.high) - check.low) - quotient * divisor.low;
-  Real result = log1p_of_sum(quotient, rest / divisor.high) * 0.5;
-  result = select(size > 1, kNan, result);
-  result = select(size == 1, kInfinity, result);
+  const TwoReals ratio = quotient({twice, x.constant(0)}, divisor);
+  Real result = log1p_of_sum(ratio.high, ratio.low) * 0.5;
+  result = select(size == 1, kInfinity, select(size < 1, result, kNan));
   return with_sign(select(size < x.pick(0x1p-13, 0x1p-28), size, result), sign_of(x));
 }
 

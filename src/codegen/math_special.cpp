@@ -13,11 +13,10 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
-// erf(x) = 1 - exp(-t), where t = x + x P(x) is a smooth function.
+// erfc(x) = exp(-t), where t = x + x P(x) is a smooth function.
 Real erf(Real x) {
   const Real size = at_most(abs(x), x.pick(4, 6));
-  const Real argument = x.is_f64() ? size - 2 : size;
-  return with_sign(one_minus_exp(mul_add(evaluate(kErf, argument), size, size)), sign_of(x));
+  return with_sign(one_minus_exp(mul_add(evaluate(kErf, size), size, size)), sign_of(x));
 }
 
 namespace {
@@ -27,7 +26,7 @@ Real erfc_of_positive(Real x, std::span<const double> polynomial, double center)
   const Real upper = real_of(bits_of(x) & 0xfffffffff8000000);
   const Real rest = (upper - x) * (upper + x);
   const Real q = (x - center) / (x + center);
-  return exp_times(-(upper * upper), rest, evaluate(polynomial, q) / mul_add(x, 2, 1));
+  return exp_times(-(upper * upper), rest, quotient(evaluate_in_two(polynomial, q), two_sum(x.constant(1), x + x)));
 }
 
 }  // namespace
@@ -38,7 +37,10 @@ Real erfc(Real x) {
     const Real result = erfc_of_positive(at_most(abs(wide), 11), kErfcF32, 3);
     return to_f32(select(wide < 0, 2 - result, result));
   }
-  const Real result = erfc_of_positive(at_most(abs(x), 27.3), kErfcF64, 4);
+  // Where x is small, an error of q would be too large.
+  const Real size = abs(x), small = at_most(size, 1);
+  const Real near = exp_of_negative(mul_add(evaluate(kErf, small), small, small));
+  const Real result = select(size < 0.75, near, erfc_of_positive(at_most(size, 27.3), kErfcF64, 4));
   return select(x < 0, 2 - result, result);
 }
 
@@ -60,9 +62,12 @@ Real erfinv_at_ends(Real x, Real inside) {
 // x P(w) with w = -log(1 - x^2), in powers of w, or of its root where that is large.
 Real erfinv_f64(Real x) {
   const Real w = -log((1 - x) * (x + 1)), root = sqrt(w);
-  const Real center = evaluate(kErfinvCenterF64, w - 3.125);
-  const Real tail = evaluate(kErfinvTailF64, root - 3.25), end = evaluate(kErfinvEndF64, root - 5);
-  return select(w < 6.25, center, select(root < 4, tail, end)) * x;
+  const TwoReals center = evaluate_in_two(kErfinvCenterF64, w - 1);
+  const TwoReals tail = evaluate_in_two(kErfinvTailF64, root - 3.25), end = evaluate_in_two(kErfinvEndF64, root - 5);
+  const Mask is_center = w < 6.25, is_tail = root < 4;
+  const Real high = select(is_center, center.high, select(is_tail, tail.high, end.high));
+  const Real low = select(is_center, center.low, select(is_tail, tail.low, end.low));
+  return mul_add(high, x, low * x);
 }
 
 Real erfinv_f32(Real x) {
@@ -106,11 +111,7 @@ TwoReals constant(Real like, const double (&parts)[2]) { return {like.constant(p
 // (m - 1) / (m + 1).
 TwoReals ratio_to_one(Real m) {
   const Real f = m - 1;
-  const TwoReals divisor = fast_two_sum(f.constant(2), f);
-  const Real quotient = f / divisor.high;
-  const TwoReals check = two_product(quotient, divisor.high);
-  const Real rest = ((f - check.high) - check.low) - quotient * divisor.low;
-  return {quotient, rest / divisor.high};
+  return quotient({f, f.constant(0)}, fast_two_sum(f.constant(2), f));
 }
 
 // log2(x) to twice the precision but for a few bits: s = (m - 1) / (m + 1), and log(m) is 2s + 2/3 s^3 + ...

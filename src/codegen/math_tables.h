@@ -10,23 +10,44 @@ namespace tenon::codegen {
 // (exp(r) - 1 - r) / r^2, |r| <= ln(2) / 2.
 inline constexpr double kExpF32[] = {
     // off by 2^-26.0
-    0x1p-1, 0x1.5554a4p-3, 0x1.555534p-5, 0x1.1230c4p-7, 0x1.6cec8p-10,
+    0x1p-1, 0x1.5554a4p-3, 0x1.55552ep-5, 0x1.122ffp-7, 0x1.6d0c9p-10,
 };
 inline constexpr double kExpF64[] = {
-    // off by 2^-60.4
+    // off by 2^-60.3
     0x1p-1,
     0x1.5555555555559p-3,
     0x1.555555555555ap-5,
-    0x1.111111110f707p-7,
-    0x1.6c16c16c102d7p-10,
-    0x1.a01a01afe0271p-13,
-    0x1.a01a01cf5440dp-16,
-    0x1.71ddf7de5bc3fp-19,
-    0x1.27e47b803db1cp-22,
-    0x1.af606e75ad8a5p-26,
-    0x1.200af81990a7ap-29,
+    0x1.111111110f721p-7,
+    0x1.6c16c16c0fa36p-10,
+    0x1.a01a01afd247ap-13,
+    0x1.a01a01d3b06dep-16,
+    0x1.71ddf80149375p-19,
+    0x1.27e46fa8ec8efp-22,
+    0x1.af603920d1dd8p-26,
+    0x1.201fdabcdaad7p-29,
 };
 inline constexpr Polynomial kExp = {kExpF32, kExpF64};
+
+// the same to more digits than a sum with 1 keeps.
+inline constexpr double kExpm1F32[] = {
+    // off by 2^-28.6
+    0x1p-1, 0x1.555556p-3, 0x1.5554a6p-5, 0x1.111082p-7, 0x1.6d7bc2p-10, 0x1.a1b78ap-13,
+};
+inline constexpr double kExpm1F64[] = {
+    // off by 2^-60.3
+    0x1p-1,
+    0x1.5555555555559p-3,
+    0x1.555555555555ap-5,
+    0x1.111111110f721p-7,
+    0x1.6c16c16c0fa36p-10,
+    0x1.a01a01afd247ap-13,
+    0x1.a01a01d3b06dep-16,
+    0x1.71ddf80149375p-19,
+    0x1.27e46fa8ec8efp-22,
+    0x1.af603920d1dd8p-26,
+    0x1.201fdabcdaad7p-29,
+};
+inline constexpr Polynomial kExpm1 = {kExpm1F32, kExpm1F64};
 
 // f32: (log(1 + f) - f + f^2 / 2) / f^3; f64: (2 atanh(s) - 2s) / s^3 in s^2, s = f / (2 + f).
 inline constexpr double kLogF32[] = {
@@ -71,9 +92,10 @@ inline constexpr Polynomial kCos = {kCosF32, kCosF64};
 
 // (sinh(r) - r) / r^3 in r^2, |r| <= ln(2) / 2.
 inline constexpr double kSinhF32[] = {
-    // off by 2^-26.1
-    0x1.5554a8p-3,
-    0x1.122e0ap-7,
+    // off by 2^-34.3
+    0x1.555556p-3,
+    0x1.110fc2p-7,
+    0x1.a2d72p-13,
 };
 inline constexpr double kSinhF64[] = {
     // off by 2^-61.5
@@ -120,21 +142,21 @@ inline constexpr double kAtanF64[] = {
 };
 inline constexpr Polynomial kAtan = {kAtanF32, kAtanF64};
 
-// -log(erfc(x)) / x - 1, as far as erf(x) is below 1; f64 in x - 2.
+// -log(erfc(x)) / x - 1, as far as erf(x) is below 1.
 inline constexpr double kErfF32[] = {
     // off by 2^-27.8
     0x1.06eba8p-3,  0x1.45f3p-1,     0x1.a4f8c4p-4,  -0x1.39b7cep-6,  -0x1.636f18p-13,
     0x1.b7422ap-10, -0x1.4e252ep-11, 0x1.f27daap-14, -0x1.3af44ap-17,
 };
 inline constexpr double kErfF64[] = {
-    // off by 2^-56.5
-    0x1.aeb665363ea2bp0,    0x1.bc5630f3f8669p-1,   0x1.c9fadda99c6f6p-6,   -0x1.786e4f5d1fb02p-8,
-    0x1.1cd5eb462d4b8p-10,  -0x1.735db68076884p-13, 0x1.5e68442df8ffep-16,  -0x1.81684d179a983p-24,
-    -0x1.f3f2fc122e6adp-21, 0x1.869d65356d3b2p-22,  -0x1.9951f4b464ffcp-24, 0x1.42499a293e62dp-26,
-    -0x1.477689a4fd581p-29, -0x1.666fcc695fdb2p-34, 0x1.5972ea01847adp-33,  -0x1.f972eca042e22p-35,
-    0x1.62cca4dee25c1p-36,  -0x1.2f7173d19f1fbp-38, -0x1.a8bfa1047f474p-41, 0x1.6d23ec8953b35p-44,
-    0x1.6e6500249b448p-43,  0x1.c5f8cec75bb97p-46,  -0x1.8e4c5908b362bp-46, -0x1.f11e587325289p-51,
-    0x1.c84b668d40abp-51,
+    // off by 2^-56.0
+    0x1.06eba8214db68p-3,   0x1.45f306dc9c897p-1,   0x1.a4f4e2a1b2074p-4,   -0x1.39668593d7af1p-6,
+    -0x1.b6b68beee966cp-13, 0x1.bca67bd162cd2p-10,  -0x1.35654f9df23f2p-11, 0x1.b22bc3dc20dc7p-16,
+    0x1.0e7f9acf4072bp-14,  -0x1.f2afc7a564a58p-16, 0x1.c950717f47c41p-19,  0x1.7c870bbbe2a07p-19,
+    -0x1.d37efa10d4065p-20, 0x1.692dc14a88846p-22,  0x1.26950a249d937p-23,  -0x1.306c5934166b9p-23,
+    0x1.1a50c641eff55p-24,  -0x1.681fd862cb1b8p-26, 0x1.576d449b23d5p-28,   -0x1.f347431fc999cp-31,
+    0x1.12837b5f02338p-33,  -0x1.bbaead263eb87p-37, 0x1.f1ecf015d67a5p-41,  -0x1.5acbc25c7a8c2p-45,
+    0x1.c391669317813p-51,
 };
 inline constexpr Polynomial kErf = {kErfF32, kErfF64};
 
@@ -177,7 +199,7 @@ inline constexpr double kLongLogF64[] = {
     0x1.3b1ef57e804bdp-3, 0x1.0f7f04969f955p-3, 0x1.0e4b47c67a921p-3,
 };
 
-// erfinv(x) / x in w - 2.5 (f32; w is -log(1 - x^2)) or w - 3.125 (f64).
+// erfinv(x) / x in w - 2.5 (f32; w is -log(1 - x^2)) or w - 1 (f64).
 inline constexpr double kErfinvCenterF32[] = {
     // off by 2^-28.3
     0x1.805c5d01d2efbp0,   0x1.f91e8b3dcb463p-3,   -0x1.11c3f394795bep-8,  -0x1.48667e8b7ec8dp-10,
@@ -185,14 +207,14 @@ inline constexpr double kErfinvCenterF32[] = {
     0x1.2235376db769ep-26, -0x1.2c55e790aa368p-27, 0x1.c28d8422ac69ep-32,
 };
 inline constexpr double kErfinvCenterF64[] = {
-    // off by 2^-54.1
-    0x1.a755e7c99ae86p0,    0x1.ebd80d9b13df9p-3,   -0x1.8b6c33114ea6dp-8,  -0x1.84576948350f8p-11,
-    0x1.879c2a20b114fp-13,  -0x1.d1d1f7ca70e18p-17, -0x1.6e8a53c9f1b28p-20, 0x1.c6b4f89b6b7dep-22,
-    -0x1.f36cee4507982p-26, -0x1.1a9eb44fca4d9p-28, 0x1.20f53fa1d5692p-30,  -0x1.dc3e2d39cbfdp-35,
-    -0x1.c8a5ba0dee0d1p-37, 0x1.7230e54c7d381p-39,  -0x1.6ba4c54a4868ap-44, -0x1.6824b84494984p-45,
-    0x1.d63693d83a26ep-48,  -0x1.9db6018ccfc87p-55, -0x1.1ab4a9b92234bp-53, 0x1.284690356cf1ep-56,
-    0x1.7889211f341bbp-61,  -0x1.c40493b73b9c2p-62, 0x1.634a1d4442f0dp-66,  0x1.558b8aa4bbda9p-68,
-    -0x1.99fcbbeeaed33p-72, -0x1.a54d52286fe14p-76,
+    // off by 2^-54.0
+    0x1.209b9bb73e395p0,    0x1.fb8fccc60652p-3,    0x1.16931130fac82p-8,   -0x1.3779be7c1d0bbp-9,
+    0x1.a3f0f04a4cb2bp-14,  0x1.4075e58068316p-15,  -0x1.1eee00dce929ap-18, -0x1.2f73f6b065ba3p-21,
+    0x1.06ac9215fb3e5p-23,  0x1.9f1302c1319bep-28,  -0x1.9fa42ba2c73c4p-29, 0x1.24011bba2a65cp-36,
+    0x1.29402f12c6cabp-34,  -0x1.06ced34d2ea6ep-38, -0x1.7de6a15803609p-40, 0x1.52c860df0f783p-43,
+    0x1.990f303aeb385p-46,  -0x1.a67de3146e114p-49, -0x1.70150b77c358dp-50, 0x1.f3d5d9caca19fp-52,
+    -0x1.21acc0493f556p-54, 0x1.675ea0c6ed222p-58,  -0x1.5434afb07d5dcp-63, -0x1.2285bc0269353p-67,
+    0x1.ee6eff6dca51fp-71,  -0x1.a54d52286fe06p-76,
 };
 
 // the same in sqrt(w) - 3.125 or sqrt(w) - 3.25.

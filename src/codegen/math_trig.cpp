@@ -11,9 +11,10 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+// Each is a sum whose first part is larger.
 struct SinCos {
-  Real sin;
-  Real cos;
+  TwoReals sin;
+  TwoReals cos;
 };
 
 // Of r + low, at most pi / 4.
@@ -21,7 +22,13 @@ SinCos sin_cos(const Angle& angle) {
   const Real r = angle.rest, square = r * r;
   const Real cubic = mul_add(evaluate(kSin, square), square * r, angle.low);
   const Real below_one = mul_add(mul_add(evaluate(kCos, square), square, -0.5), square, -(r * angle.low));
-  return {r + cubic, below_one + 1};
+  return {{r, cubic}, {r.constant(1), below_one}};
+}
+
+Real rounded(const TwoReals& x) { return x.high + x.low; }
+
+TwoReals select(Mask mask, const TwoReals& x, const TwoReals& y) {
+  return {codegen::select(mask, x.high, y.high), codegen::select(mask, x.low, y.low)};
 }
 
 // The sign's bit, where this bit of the quadrant is set.
@@ -35,14 +42,14 @@ Bits sign_from(Bits quadrant, int bit) {
 Real sin(Real x) {
   const Angle angle = reduce_angle(abs(x));
   const SinCos both = sin_cos(angle);
-  const Real size = select((angle.quadrant & 1) != 0, both.cos, both.sin);
+  const Real size = rounded(select((angle.quadrant & 1) != 0, both.cos, both.sin));
   return flip(size, sign_from(angle.quadrant, 1) ^ sign_of(x));
 }
 
 Real cos(Real x) {
   const Angle angle = reduce_angle(abs(x));
   const SinCos both = sin_cos(angle);
-  const Real size = select((angle.quadrant & 1) != 0, both.sin, both.cos);
+  const Real size = rounded(select((angle.quadrant & 1) != 0, both.sin, both.cos));
   return flip(size, sign_from(angle.quadrant + 1, 1));
 }
 
@@ -50,24 +57,25 @@ Real tan(Real x) {
   const Angle angle = reduce_angle(abs(x));
   const SinCos both = sin_cos(angle);
   const Mask is_odd = (angle.quadrant & 1) != 0;
-  const Real size = select(is_odd, both.cos, both.sin) / select(is_odd, both.sin, both.cos);
-  return flip(size, sign_from(angle.quadrant, 0) ^ sign_of(x));
+  const TwoReals over = select(is_odd, both.cos, both.sin), under = select(is_odd, both.sin, both.cos);
+  const TwoReals size = quotient(fast_two_sum(over.high, over.low), fast_two_sum(under.high, under.low));
+  return flip(rounded(size), sign_from(angle.quadrant, 0) ^ sign_of(x));
 }
 
 namespace {
 
-// asin(x) for |x| <= 1/2, given x^2.
-Real asin_of_small(Real x, Real square) { return mul_add(evaluate(kAsin, square) * square, x, x); }
-
+// asin(|x|) is root + beyond, or for a large |x|, pi/2 - 2 (root + beyond).
 struct Arc {
-  Mask is_large;  // |x| is above 1/2, and asin(|x|) = pi/2 - 2 small
-  Real small;     // else it is this
+  Mask is_large;
+  Real root;
+  Real beyond;
 };
 
 Arc arc_of(Real size) {
   const Mask is_large = size > 0.5;
   const Real square = select(is_large, (1 - size) * 0.5, size * size);
-  return {is_large, asin_of_small(select(is_large, sqrt(square), size), square)};
+  const Real root = select(is_large, sqrt(square), size);
+  return {is_large, root, evaluate(kAsin, square) * square * root};
 }
 
 double half_pi(Real x) { return x.pick(kHalfPiF32[0], kHalfPiF64[0]); }
@@ -77,17 +85,17 @@ double half_pi_low(Real x) { return x.pick(kHalfPiF32[1], kHalfPiF64[1]); }
 
 Real asin(Real x) {
   const Arc arc = arc_of(abs(x));
-  const Real large = half_pi(x) - (arc.small * 2 - half_pi_low(x));
-  return with_sign(abs(select(arc.is_large, large, arc.small)), sign_of(x));
+  const TwoReals rest = fast_two_sum(x.constant(half_pi(x)), arc.root * -2);
+  const Real large = rest.high - (arc.beyond * 2 - (rest.low + half_pi_low(x)));
+  return with_sign(abs(select(arc.is_large, large, arc.root + arc.beyond)), sign_of(x));
 }
 
-// pi/2 - asin(x); for a large |x|, 2 small, or pi - 2 small.
 Real acos(Real x) {
   const Arc arc = arc_of(abs(x));
-  const Real twice = arc.small * 2;
+  const Real small = arc.root + arc.beyond, twice = small * 2;
   const Real negative = 2 * half_pi(x) - (twice - 2 * half_pi_low(x));
   const Real large = select(x < 0, negative, twice);
-  const Real middle = half_pi(x) - (flip(arc.small, sign_of(x)) - half_pi_low(x));
+  const Real middle = half_pi(x) - (flip(small, sign_of(x)) - half_pi_low(x));
   return select(arc.is_large, large, middle);
 }
 
@@ -120,9 +128,11 @@ Real atan(Real x) {
 
 Real atan2(Real y, Real x) {
   const Real y_size = abs(y), x_size = abs(x);
-  // Sums must not overflow; what is lost of the smaller one then is below any result.
-  const Mask is_large = (y_size > y.pick(0x1p100, 0x1p1000)) | (x_size > x.pick(0x1p100, 0x1p1000));
-  const Real factor = select(is_large, x.constant(0.25), 1);
+  // Sums must not overflow, nor products be subnormal; what is lost of a small one beside a large one is below any
+  // result.
+  const Real larger = select(y_size > x_size, y_size, x_size);
+  const Mask is_large = larger > x.pick(0x1p100, 0x1p1000), is_small = larger < x.pick(0x1p-100, 0x1p-900);
+  const Real factor = select(is_large, 0.25, select(is_small, x.constant(x.pick(0x1p64, 0x1p200)), 1));
   const Mask both_zero = (y_size == 0) & (x_size == 0);
   const Mask both_infinite = (y_size == kInfinity) & (x_size == kInfinity);
   const Real ordinate = select(both_infinite, 1, y_size * factor);

@@ -136,7 +136,7 @@ inline double log_gamma(double x) {
 inline double digamma(double x) {
   if (x == 0) return std::copysign(HUGE_VAL, -x);
   if (x < 0 && x == std::floor(x)) return NAN;
-  if (x < 0) return digamma(1 - x) - M_PI / std::tan(M_PI * std::fmod(x, 1.0));
+  if (x < 0) return digamma(1 - x) - M_PI / std::tan(M_PI * (x - std::nearbyint(x)));
   double sum = 0;
   for (; x < 12; ++x) sum -= 1 / x;
   const double y = 1 / (x * x);
@@ -147,7 +147,7 @@ inline double digamma(double x) {
 
 inline double trigamma(double x) {
   if (x <= 0 && x == std::floor(x)) return std::isinf(x) ? NAN : HUGE_VAL;
-  if (x < 0) return std::pow(M_PI / std::sin(M_PI * std::fmod(x, 1.0)), 2) - trigamma(1 - x);
+  if (x < 0) return std::pow(M_PI / std::sin(M_PI * (x - std::nearbyint(x))), 2) - trigamma(1 - x);
   double sum = 0;
   for (; x < 12; ++x) sum += 1 / (x * x);
   const double y = 1 / (x * x);

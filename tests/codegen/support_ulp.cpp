@@ -42,7 +42,7 @@ long double erfinv(long double x) {
 long double digamma(long double x) {
   if (x == 0) return std::copysign(kInfinity, -x);
   if (x < 0 && x == std::floor(x)) return std::numeric_limits<long double>::quiet_NaN();
-  if (x < 0) return digamma(1 - x) - kPi / std::tan(kPi * std::fmod(x, 1.0L));
+  if (x < 0) return digamma(1 - x) - kPi / std::tan(kPi * (x - std::nearbyint(x)));
   long double sum = 0;
   for (; x < 30; ++x) sum -= 1 / x;
   const long double z = 1 / (x * x);
@@ -55,7 +55,7 @@ long double digamma(long double x) {
 long double trigamma(long double x) {
   if (x <= 0 && x == std::floor(x)) return std::isinf(x) ? std::numeric_limits<long double>::quiet_NaN() : kInfinity;
   if (x < 0) {
-    const long double sine = std::sin(kPi * std::fmod(x, 1.0L));
+    const long double sine = std::sin(kPi * (x - std::nearbyint(x)));
     return (kPi / sine) * (kPi / sine) - trigamma(1 - x);
   }
   long double sum = 0;
