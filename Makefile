@@ -3,6 +3,8 @@
 PYTHON ?= python3
 JOBS ?= $(shell nproc)
 PYTEST_ARGS ?=
+ARGS ?=
+JSON ?=
 CTEST_ARGS ?=
 
 SYSTEM_PACKAGES := g++ clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev \
@@ -117,6 +119,10 @@ ulp: build ## Measure the error of generated math at 10 million points each; pri
 bench: build ## Measure the passes, and the cpp backend on a matmul
 	@build/bin/bench_passes
 	@build/bin/bench_cpp_matmul
+
+.PHONY: bench-kernels
+bench-kernels: build ## Kernels against PyTorch's ops: the bars; ARGS="--quick --family matmul" selects, JSON=out.json
+	@PYTHONPATH=build/python .venv/bin/python -m bench.kernels $(if $(JSON),--json "$(JSON)") $(ARGS)
 
 .PHONY: bench-compile
 bench-compile: build ## Measure how long kernels take to compile, and to come from the cache

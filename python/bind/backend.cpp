@@ -4,6 +4,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include "backends/bound.h"
+#include "backends/bound.h"
 #include "loops.h"
 #include "runtime/thread_pool.h"
 
@@ -115,11 +117,19 @@ void register_python_backend(nb::object backend) {
 struct TreeKernel {
   loops::IR ir;
   std::unique_ptr<Compiled> compiled;
+  std::map<int64_t, Tensor> constants = {};  // inputs that nobody gives any more, by slot
 };
 
-TreeKernel compile(const LoopTree& tree, const std::string& backend) {
+TreeKernel compile(const LoopTree& tree, const std::string& name, const std::map<int64_t, nb::object>& constants) {
+  std::map<int64_t, Tensor> tensors;
+  for (const auto& [slot, array] : constants) {
+    tensors.emplace(slot, tensor_from(array, fmt::format("constant {}", slot)).contiguous());
+  }
   const nb::gil_scoped_release release;
-  return {tree.ir, find_backend(backend).value()->compile(tree).value()};
+  const auto backend = find_backend(name).value();
+  if (tensors.empty()) return {tree.ir, backend->compile(tree).value()};
+  std::unique_ptr<Compiled> kernel = compile_bound(*backend, tree, tensors);
+  return {tree.ir, std::move(kernel), std::move(tensors)};
 }
 
 symbolic::Bindings bindings_from(const std::map<std::string, int64_t>& sizes) {
@@ -128,11 +138,21 @@ symbolic::Bindings bindings_from(const std::map<std::string, int64_t>& sizes) {
   return bindings;
 }
 
-std::vector<Tensor> tensors_from(nb::handle arrays) {
+// With the constants in their places.
+std::vector<Tensor> tensors_from(nb::handle arrays, const TreeKernel& kernel) {
   std::vector<Tensor> tensors;
+  size_t given = 0;
+  const auto add_constants = [&] {
+    for (auto it = kernel.constants.find(static_cast<int64_t>(tensors.size())); it != kernel.constants.end();
+         it = kernel.constants.find(static_cast<int64_t>(tensors.size()))) {
+      tensors.push_back(it->second);
+    }
+  };
   for (const nb::handle array : nb::borrow(arrays)) {
-    tensors.push_back(tensor_from(array, fmt::format("array {}", tensors.size())));
+    add_constants();
+    tensors.push_back(tensor_from(array, fmt::format("array {}", given++)));
   }
+  add_constants();
   return tensors;
 }
 
@@ -164,12 +184,13 @@ int64_t threads_from(std::optional<int64_t> threads) {
 nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<std::string, int64_t>& sizes,
                     std::optional<int64_t> threads) {
   const int64_t own_threads = threads_from(threads);
-  std::vector<Tensor> tensors = tensors_from(arrays);
-  const ArrayKind kind = tensors.empty() ? ArrayKind::kNumpy : kind_of(nb::borrow(arrays)[0]);
+  std::vector<Tensor> tensors = tensors_from(arrays, self);
+  const ArrayKind kind = nb::len(arrays) == 0 ? ArrayKind::kNumpy : kind_of(nb::borrow(arrays)[0]);
   const size_t reads = self.ir.reads().size(), writes = self.ir.writes().size();
+  const size_t constants = self.constants.size();
   if (tensors.size() != reads && tensors.size() != reads + writes) {
-    fail("kernel {} takes {} inputs, or them and {} outputs, got {} arrays", self.ir.name(), reads, writes,
-         tensors.size());
+    fail("kernel {} takes {} inputs, or them and {} outputs, got {} arrays", self.ir.name(), reads - constants, writes,
+         tensors.size() - constants);
   }
   check_outputs(std::span(tensors).subspan(reads));
   const symbolic::Bindings bindings = bindings_from(sizes);
@@ -182,14 +203,14 @@ nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<st
   }
   nb::list outputs;
   for (size_t slot = 0; slot < results.size(); ++slot) {
-    if (tensors.size() > reads) outputs.append(nb::borrow(arrays)[reads + slot]);
+    if (tensors.size() > reads) outputs.append(nb::borrow(arrays)[reads - constants + slot]);
     if (tensors.size() == reads) outputs.append(to_python(results[slot], kind));
   }
   return outputs;
 }
 
 PreparedRun prepare_kernel(const TreeKernel& self, nb::handle arrays, const std::map<std::string, int64_t>& sizes) {
-  return prepare(*self.compiled, self.ir, tensors_from(arrays), bindings_from(sizes)).value();
+  return prepare(*self.compiled, self.ir, tensors_from(arrays, self), bindings_from(sizes)).value();
 }
 
 void run_prepared(const PreparedRun& self) {
@@ -222,11 +243,22 @@ void bind_backend(nb::module_& module) {
            "A run with these inputs by slot, then these outputs by slot, to call again and again: the arrays are "
            "checked here, and each call only runs the kernel.")
       .def("dump", [](const TreeKernel& self) { return self.compiled->dump(); }, "Its code, for people.");
+  constexpr const char* kCompileDoc =
+      "Turns a LoopTree into something that runs. `constants` gives some inputs, by slot, once and for all: what "
+      "depends "
+      "on them alone (packed weights) is computed here, and runs take the other inputs.";
   module.def("compile", compile, nb::arg("tree"), nb::arg("backend") = "interpreter",
-             "Turns a LoopTree into something that runs.");
+             nb::arg("constants") = std::map<int64_t, nb::object>(),
+             nb::sig("def compile(tree: LoopTree, backend: str = 'interpreter', constants: dict[int, ArrayLike] = {}) "
+                     "-> Kernel"),
+             kCompileDoc);
   module.def(
-      "compile", [](const loops::IR& ir, const std::string& backend) { return compile(LoopTree(ir), backend); },
-      nb::arg("ir"), nb::arg("backend") = "interpreter");
+      "compile",
+      [](const loops::IR& ir, const std::string& backend, const std::map<int64_t, nb::object>& constants) {
+        return compile(LoopTree(ir), backend, constants);
+      },
+      nb::arg("ir"), nb::arg("backend") = "interpreter", nb::arg("constants") = std::map<int64_t, nb::object>(),
+      nb::sig("def compile(ir: IR, backend: str = 'interpreter', constants: dict[int, ArrayLike] = {}) -> Kernel"));
   module.def("backends", backends_by_name, nb::sig("def backends() -> dict[str, str]"),
              "What each backend does, by name.");
   module.def(

@@ -7,13 +7,6 @@
 #include "runtime/kernels/parallel.h"
 #include "runtime/philox.h"
 
-// The same function for several levels of CPUs, of which the loader chooses.
-#if defined(__x86_64__) && defined(__ELF__)
-#define TENON_FOR_EACH_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TENON_FOR_EACH_CPU
-#endif
-
 namespace tenon {
 namespace {
 
@@ -30,7 +23,7 @@ struct Key {
 };
 
 // A batch of words, of which the first belongs to block `block`.
-TENON_FOR_EACH_CPU void make_words(uint64_t seed, uint64_t block, uint32_t* words) {
+[[gnu::always_inline]] inline void make_words(uint64_t seed, uint64_t block, uint32_t* words) {
   constexpr uint64_t kWord = 0xFFFFFFFF;
   constexpr Lanes kCount = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   for (int64_t made = 0; made < kBatch; made += kLanes * kWordsPerBlock, block += kLanes) {
@@ -56,15 +49,39 @@ TENON_FOR_EACH_CPU void make_words(uint64_t seed, uint64_t block, uint32_t* word
   }
 }
 
+// ---- for several levels of CPUs ----
+
+using MakeWords = void(uint64_t seed, uint64_t block, uint32_t* words);
+
+void make_words_anywhere(uint64_t seed, uint64_t block, uint32_t* words) { make_words(seed, block, words); }
+
+#ifdef __x86_64__
+[[gnu::target("arch=x86-64-v3")]] void make_words_v3(uint64_t seed, uint64_t block, uint32_t* words) {
+  make_words(seed, block, words);
+}
+
+[[gnu::target("arch=x86-64-v4")]] void make_words_v4(uint64_t seed, uint64_t block, uint32_t* words) {
+  make_words(seed, block, words);
+}
+
+MakeWords* fastest() {
+  if (__builtin_cpu_supports("x86-64-v4")) return make_words_v4;
+  return __builtin_cpu_supports("x86-64-v3") ? make_words_v3 : make_words_anywhere;
+}
+#else
+MakeWords* fastest() { return make_words_anywhere; }
+#endif
+
 // Calls body(words, position, count): `count` elements from `position` on have these words, `words_each` for each.
 template <class Body>
 void for_each_batch(const tenon_host* host, const Key& key, int64_t size, int64_t words_each, Body body) {
   const int64_t in_batch = kBatch / words_each;
   const int64_t batches = (size + in_batch - 1) / in_batch;
+  static MakeWords* const make = fastest();
   in_parallel(host, 0, batches, size, [&](int64_t begin, int64_t end) -> int64_t {
     alignas(64) uint32_t words[kBatch];
     for (int64_t batch = begin; batch < end; ++batch) {
-      make_words(key.seed, key.offset + static_cast<uint64_t>(batch * (kBatch / kWordsPerBlock)), words);
+      make(key.seed, key.offset + static_cast<uint64_t>(batch * (kBatch / kWordsPerBlock)), words);
       body(static_cast<const uint32_t*>(words), batch * in_batch, std::min(in_batch, size - batch * in_batch));
     }
     return 0;
@@ -131,7 +148,12 @@ void tenon_uniform(const tenon_host* host, tenon_dtype dtype, const int64_t* key
 }
 
 void tenon_randint(const tenon_host* host, const int64_t* key, int64_t low, int64_t range, int64_t size, int64_t* out) {
-  tenon::for_each_batch(host, tenon::Key(key), size, 2, [&](const uint32_t* words, int64_t position, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) out[position + i] = tenon::wide_number(words + 2 * i, 59) % range + low;
-  });
+  const auto fill = [&](auto reduce) {
+    tenon::for_each_batch(host, tenon::Key(key), size, 2, [&](const uint32_t* words, int64_t position, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) out[position + i] = reduce(tenon::wide_number(words + 2 * i, 59)) + low;
+    });
+  };
+  const bool is_power_of_two = (range & (range - 1)) == 0;
+  if (is_power_of_two) return fill([&](int64_t number) { return number & (range - 1); });
+  fill([&](int64_t number) { return number % range; });
 }

@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kMostCopies = 256;             // of an unrolled body
 constexpr int64_t kLeastParallelWork = 1 << 14;  // operations below which threads cost more than they save
+constexpr int64_t kParallelBlock = 1 << 12;      // elements of a loop of vectors that stay on one thread
 
 }  // namespace
 
@@ -119,6 +120,7 @@ void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
 }
 
 void Emitter::loop(TreeRef ref) {
+  if (const std::vector<TreeRef> loops = run_of(ref); loops.size() > 1) return run(loops);
   const Compiler::Scope* const around = scope_;
   const int64_t around_number = scope_number_;
   for (const Compiler::Segment& part : compiler_.segments(ref, *around)) {
@@ -200,8 +202,22 @@ Emitter::Expr Emitter::work_below(TreeRef ref) const {
   return work;
 }
 
-// The body becomes a function of a table with all that has a value here, and of a stretch of the loop.
 void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
+  on_threads(ref, begin, end, (end - begin) * work_below(ref), [&](Value* from, Value* to) { serial(ref, from, to); });
+}
+
+// In blocks of whole vectors.
+void Emitter::parallel_vectors(TreeRef ref, const Expr& count) {
+  const Symbol first("first"), past("past");
+  on_threads(ref, 0, ceildiv(count, kParallelBlock), count * work_below(ref), [&](Value* from, Value* to) {
+    f_->with(first, from, [&] {
+      f_->with(past, to, [&] { vectors(ref, kParallelBlock * Expr(first), min(kParallelBlock * Expr(past), count)); });
+    });
+  });
+}
+
+// The body becomes a function of a table with all that has a value here, and of a stretch of the loop.
+void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch) {
   std::vector<std::pair<Symbol, Value*>> symbols;
   for (const auto& [symbol, value] : f_->indices.symbols()) symbols.emplace_back(symbol, value);
   std::vector<Value*> contents = {f_->error, f_->host};
@@ -222,10 +238,10 @@ void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
   Value* const to = index(end);
   const BasicBlock::iterator here = b_.GetInsertPoint();
   BasicBlock* const block = b_.GetInsertBlock();
-  outline(ref, *f_, function, symbols, table_type);
+  outline(*f_, function, symbols, table_type, stretch);
   b_.SetInsertPoint(block, here);
 
-  Value* const is_small = b_.CreateICmpSLT(index((end - begin) * work_below(ref)), b_.getInt64(kLeastParallelWork));
+  Value* const is_small = b_.CreateICmpSLT(index(work), b_.getInt64(kLeastParallelWork));
   auto* const call_type = llvm::FunctionType::get(number, {number, number, b_.getPtrTy(), b_.getPtrTy()}, false);
   Value* const code = either(
       is_small, [&] { return b_.CreateCall(function, {table, from, to}); },
@@ -236,8 +252,9 @@ void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
   f_->leave_when(b_.CreateIsNotNull(code), [&] { return code; });
 }
 
-void Emitter::outline(TreeRef ref, FunctionBuilder& outside, llvm::Function* function,
-                      const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table) {
+void Emitter::outline(FunctionBuilder& outside, llvm::Function* function,
+                      const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table,
+                      const Stretch& stretch) {
   FunctionBuilder inside(b_, function);
   f_ = &inside;
   const std::map<int64_t, Value*> arrays_outside = arrays_;
@@ -256,11 +273,89 @@ void Emitter::outline(TreeRef ref, FunctionBuilder& outside, llvm::Function* fun
     for (auto& [slot, array] : arrays_) array = next(array->getName());
     for (const auto& [symbol, value] : symbols) f_->indices.bind(symbol, next(symbol.name()));
   }
-  serial(ref, function->getArg(1), function->getArg(2));
+  stretch(function->getArg(1), function->getArg(2));
   f_->finish();
   f_ = &outside;
   arrays_ = arrays_outside;
   registers_ = registers_outside;
+}
+
+// ---- loops that are one ---------------------------------------------------------------------------------------------
+
+// The loop and those right inside of it that go on in memory where it does.
+std::vector<TreeRef> Emitter::run_of(TreeRef ref) {
+  std::vector<TreeRef> loops = {ref};
+  while (tree_.children(loops.back()).size() == 1) {
+    const TreeRef inner = tree_.children(loops.back())[0];
+    if (tree_.kind(inner) == LoopTree::NODE || !runs_on(loops.back(), inner)) break;
+    loops.push_back(inner);
+  }
+  return loops;
+}
+
+// One iteration of the outer loop moves every element as far as all of the inner loop's do.
+bool Emitter::runs_on(TreeRef outer, TreeRef inner) {
+  const auto is_whole = [&](TreeRef ref) {
+    const LoopTree::Loop& loop = tree_.loop(ref);
+    return loop.step == 1 && !scope_->extents.contains(loop.var);
+  };
+  const Mark outer_mark = tree_.loop(outer).annotation.mark, inner_mark = tree_.loop(inner).annotation.mark;
+  const bool marks_agree = (outer_mark == Mark::kNone || outer_mark == Mark::kParallel) &&
+                           (inner_mark == Mark::kNone || inner_mark == Mark::kVectorize);
+  if (!is_whole(outer) || !is_whole(inner) || !marks_agree || !compiler_.fills(inner).empty()) return false;
+  for (NodeRef node : tree_.nodes_below(inner)) {
+    if (ir_.node(node).as<Scatter>()) return false;
+    const TreeRef leaf = tree_.find(node);
+    for (Which which : elements_of(leaf)) {
+      const Spot& element = spot(leaf, which);
+      if (!keeps_pace(element.position, outer, inner)) return false;
+      for (const Constraint& constraint : element.access.where) {
+        if (!keeps_pace(compiler_.over_counters(constraint.expr, leaf), outer, inner)) return false;
+      }
+      for (const Constraint& open : compiler_.get_constraints(element.access)) {
+        const auto depends = [&](TreeRef loop) { return depends_on(open.expr, compiler_.counter(loop)); };
+        if (depends(outer) || depends(inner)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool Emitter::keeps_pace(const Expr& expr, TreeRef outer, TreeRef inner) const {
+  const Result<Expr> far = differentiate(expr, compiler_.counter(outer));
+  const Result<Expr> near = differentiate(expr, compiler_.counter(inner));
+  return far.ok() && near.ok() && *far == *near * tree_.loop(inner).size &&
+         !depends_on(*near, compiler_.counter(outer));
+}
+
+void Emitter::run(const std::vector<TreeRef>& loops) {
+  const TreeRef last = loops.back();
+  const Compiler::Scope* const around = scope_;
+  Compiler::Scope scope = *around;
+  Expr count = 1;
+  for (TreeRef ref : loops) count *= tree_.loop(ref).size;
+  if (bounds(count, around->box.ranges()).high <= 0) return;
+  for (TreeRef ref : loops) {
+    scope.extents.insert_or_assign(tree_.loop(ref).var, 1);
+    if (ref == last) continue;
+    scope.box.add(compiler_.counter(ref), 0, 0);
+    literals_.emplace(compiler_.counter(ref), Literal{0, false});
+  }
+  scope.box.add(compiler_.counter(last), 0, count - 1);
+  scope_ = &scope;
+  const int64_t around_number = std::exchange(scope_number_, ++scopes_);
+  f_->indices.set_ranges(scope.box.ranges());
+  const bool is_parallel = tree_.loop(loops[0]).annotation.mark == Mark::kParallel && target_.has_threads;
+  const bool is_vector = tree_.loop(last).annotation.mark == Mark::kVectorize;
+  if (is_parallel) {
+    is_vector ? parallel_vectors(last, count) : parallel(last, 0, count);
+  } else {
+    is_vector ? vectors(last, 0, count) : serial(last, index(0), index(count));
+  }
+  for (TreeRef ref : loops) literals_.erase(compiler_.counter(ref));
+  scope_ = around;
+  scope_number_ = around_number;
+  f_->indices.set_ranges(around->box.ranges());
 }
 
 }  // namespace tenon::codegen

@@ -10,6 +10,8 @@
 //   floats
 //     are of no more than kLongestFold terms each; they are added up in f64 where the result is one number.
 //   - A parallel loop's body is a function of its own, which gets all that it uses in a table.
+//   - Nested loops that go through all memory in one stretch are one loop: the outer counters stay 0, and the innermost
+//     goes on where its own loop would end.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -69,13 +71,20 @@ class Emitter {
   // ---- loops (emit.cpp) ----
   void body(TreeRef ref, const std::vector<TreeRef>& children);
   void loop(TreeRef ref);
+  std::vector<TreeRef> run_of(TreeRef ref);
+  bool runs_on(TreeRef outer, TreeRef inner);
+  bool keeps_pace(const Expr& expr, TreeRef outer, TreeRef inner) const;
+  void run(const std::vector<TreeRef>& loops);
   void segment(TreeRef ref, const Expr& begin, const Expr& end);
   void serial(TreeRef ref, Value* begin, Value* end);
   void unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t most);
+  using Stretch = std::function<void(Value* begin, Value* end)>;
   void parallel(TreeRef ref, const Expr& begin, const Expr& end);
+  void parallel_vectors(TreeRef ref, const Expr& count);
+  void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch);
   Expr work_below(TreeRef ref) const;
-  void outline(TreeRef ref, FunctionBuilder& outside, llvm::Function* function,
-               const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table);
+  void outline(FunctionBuilder& outside, llvm::Function* function,
+               const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
   template <class Body>
   void at_literal(Symbol counter, Literal literal, Body body);
   Expr substituted(const Expr& expr) const;  // with the literals
@@ -90,6 +99,7 @@ class Emitter {
   Value* declare(NodeRef ref, const Compiler::Allocation& memory);
 
   // ---- elements (nodes.cpp) ----
+  std::vector<Which> elements_of(TreeRef leaf) const;
   Spot& spot(TreeRef at, Which which);
   Compiler::Access access(TreeRef at, Which which) const;
   Expr position(Spot& spot);

@@ -54,7 +54,7 @@ class Object {
   std::vector<T> table(size_t i) const {
     const std::string_view bytes = content(i);
     std::vector<T> entries(bytes.size() / sizeof(T));
-    std::memcpy(entries.data(), bytes.data(), entries.size() * sizeof(T));
+    bytes.copy(reinterpret_cast<char*>(entries.data()), entries.size() * sizeof(T));
     return entries;
   }
 
@@ -218,7 +218,7 @@ class Linker {
     for (const auto& [symbol, slot] : slots_) {
       if (!functions_[slot]) functions_[slot] = base_ + offset_of(object_.symbol(symbol));
     }
-    std::memcpy(base_ + table_, functions_.data(), functions_.size() * sizeof(void*));
+    std::memcpy(base_ + table_, static_cast<const void*>(functions_.data()), functions_.size() * sizeof(void*));
     for (size_t slot = 0; slot < functions_.size(); ++slot) {
       const size_t stub = stubs_ + slot * kStubBytes, entry = table_ + slot * sizeof(void*);
       const auto distance = static_cast<int32_t>(entry - (stub + 6));

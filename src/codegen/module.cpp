@@ -1,6 +1,5 @@
 #include "codegen/module.h"
 
-#include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -122,16 +121,19 @@ void Unit::finish() {
   throw_complaint();
 }
 
-void Unit::generate(llvm::raw_pwrite_stream& out, bool as_text) {
-  finish();
+void Unit::run_codegen(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
   llvm::legacy::PassManager passes;
-  const auto kind = as_text ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  const bool failed = machine_for(target_).addPassesToEmitFile(passes, out, nullptr, kind, /*DisableVerify=*/true);
+  check(!failed, "{} has no such output", target_.name);
+  passes.run(module_);
+}
+
+void Unit::generate(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
+  finish();
   try {
-    const bool failed = machine_for(target_).addPassesToEmitFile(passes, out, nullptr, kind, /*DisableVerify=*/true);
-    check(!failed, "{} has no such output", target_.name);
-    passes.run(module_);
+    run_codegen(out, kind);
   } catch (...) {
-    (void)machines()[machine_key(target_)].release();  // it may be in any state
+    machines().erase(machine_key(target_));  // it may be in any state
     throw;
   }
   throw_complaint();
@@ -148,14 +150,14 @@ std::string Unit::ir_text() {
 std::string Unit::asm_text() {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream out(text);
-  generate(out, /*as_text=*/true);
+  generate(out, llvm::CodeGenFileType::AssemblyFile);
   return text.str().str();
 }
 
 std::string Unit::object() {
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream out(bytes);
-  generate(out, /*as_text=*/target_.arch == Arch::kPtx);
+  generate(out, target_.arch == Arch::kPtx ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);
   return bytes.str().str();
 }
 

@@ -9,6 +9,7 @@
 
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Support/CodeGen.h>
 
 #include <string>
 
@@ -31,7 +32,8 @@ class Unit {
  private:
   void finish();
   void run_passes();
-  void generate(llvm::raw_pwrite_stream& out, bool as_text);
+  void run_codegen(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind);
+  void generate(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind);
   void throw_complaint() const;
 
   const Target target_;

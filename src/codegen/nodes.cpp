@@ -102,6 +102,19 @@ Compiler::Access Emitter::access(TreeRef at, Which which) const {
   }
 }
 
+std::vector<Emitter::Which> Emitter::elements_of(TreeRef leaf) const {
+  const Node& node = ir_.node(tree_.node(leaf));
+  std::vector<Which> elements = {{Which::kSelf}};
+  const auto add = [&](Which::Role role, size_t count) {
+    for (size_t i = 0; i < count; ++i) elements.push_back({role, i});
+  };
+  const auto* view = node.as<View>();
+  view ? add(Which::kPiece, view->pieces.size()) : add(Which::kInput, node.inputs.size());
+  add(Which::kLookup, node.lookups().size());
+  add(Which::kCarry, node.as<Scan>() ? 1 : 0);
+  return elements;
+}
+
 Emitter::Spot& Emitter::spot(TreeRef at, Which which) {
   const auto found = spots_.find({at, which});
   if (found != spots_.end()) return found->second;

@@ -1,10 +1,347 @@
+// Everything that is no contraction: one pass over memory where that is possible.
+//
+// All nodes share their outer loops (loops::default_schedule). What is left to decide, in this order:
+//   - a fold of much to little is done in parts, which are independent: a fixed number of them, so that the result does
+//     not depend on the threads
+//   - where memory is contiguous along a variable that is kept, and not along the one that is folded, a block of the
+//     kept one becomes the innermost loop: its accumulators are vectors
+//   - a move from one order of variables to another goes block by block, each of which is transposed in registers
+//   - innermost loops are lanes of vectors
+//   - an outer loop is parallel; where it is short, or folded, a block of the innermost one is
+#include <algorithm>
+#include <map>
+
 #include "loops/schedule.h"
 #include "schedule/plan.h"
 
 namespace tenon {
+namespace {
 
-loops::LoopTree plan_stream(const loops::IR& kernel, const Machine&) {
-  return loops::LoopTree(loops::default_schedule(kernel));
+using namespace loops;
+
+using Vars = std::vector<VarRef>;
+
+constexpr int64_t kColumnVectors = 8;        // accumulators of a block of columns
+constexpr int64_t kEnough = 8;               // iterations of a loop that is parallel
+constexpr int64_t kLeastParallel = 1 << 14;  // elements below which nothing is parallel
+constexpr int64_t kParallelBlock = 1 << 13;  // elements of an innermost loop for one thread
+constexpr int64_t kFewResults = 64;          // of a fold that is done in parts
+constexpr int64_t kMostParts = 64;           // of such a fold
+constexpr int64_t kLeastPart = 1 << 14;      // elements that a part folds
+constexpr int64_t kTransposedBlock = 64;     // elements of both variables of a block that is transposed
+
+template <class Range, class T>
+bool is_in(const Range& range, const T& item) {
+  return std::ranges::find(range, item) != std::ranges::end(range);
+}
+
+std::optional<int64_t> number_of(const Expr& size) {
+  return size.is_constant() ? std::optional(size.constant()) : std::nullopt;
+}
+
+int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+class StreamPlan {
+ public:
+  StreamPlan(const IR& kernel, const Machine& machine) : ir_(default_schedule(kernel)), machine_(machine) {}
+
+  LoopTree run() {
+    fold_in_parts();
+    turn_to_contiguous();
+    vectorize();
+    spread();
+    return LoopTree(std::move(ir_));
+  }
+
+ private:
+  // ---- what is where ----
+  std::optional<int64_t> elements(const Vars& vars) const {
+    int64_t product = 1;
+    for (VarRef var : vars) {
+      const std::optional<int64_t> size = number_of(ir_.var(var).size);
+      if (!size) return {};
+      product = std::min<int64_t>(product * *size, int64_t{1} << 40);
+    }
+    return product;
+  }
+
+  bool is_small(VarRef var, int64_t bound) const {
+    const std::optional<int64_t> size = number_of(ir_.var(var).size);
+    return size && *size <= bound;
+  }
+
+  VarRef last_of(const Vars& vars) const {
+    const auto is_wide = [&](VarRef var) { return !ir_.var(var).size.is_constant(1); };
+    const auto found = std::find_if(vars.rbegin(), vars.rend(), is_wide);
+    return found == vars.rend() ? VarRef() : *found;
+  }
+
+  // The variable of `vars` that a step in memory is a step of; none where that is looked up.
+  VarRef stepped_by(const Piece& piece, const Vars& vars) const {
+    const Vars& of_input = ir_.node(piece.input).vars;
+    if (of_input.empty()) return {};
+    for (VarRef var : vars) {
+      const Result<Expr> slope = differentiate(piece.index.back(), ir_.var(var).symbol());
+      if (slope.ok() && (slope->is_constant(1) || slope->is_constant(-1))) return var;
+    }
+    return {};
+  }
+
+  // The variables along which a node's accesses to arrays of the kernel are contiguous.
+  Vars contiguous_of(NodeRef ref) const {
+    const Node& node = ir_.node(ref);
+    Vars vars;
+    if (const auto* view = node.as<View>()) {
+      for (const Piece& piece : view->pieces) {
+        if (ir_.node(piece.input).as<Read>()) vars.push_back(stepped_by(piece, node.vars));
+      }
+    } else {
+      for (NodeRef input : node.inputs) {
+        if (ir_.node(input).as<Read>()) vars.push_back(last_of(ir_.node(input).vars));
+      }
+    }
+    if (node.as<Write>()) vars.push_back(last_of(node.vars));
+    std::erase(vars, VarRef());
+    return vars;
+  }
+
+  Vars contiguous_below(const LoopTree& tree, TreeRef loop) const {
+    Vars vars;
+    for (NodeRef ref : tree.nodes_below(loop)) {
+      for (VarRef var : contiguous_of(ref)) vars.push_back(var);
+    }
+    return vars;
+  }
+
+  static bool is_innermost(const LoopTree& tree, TreeRef loop) {
+    return std::ranges::all_of(tree.children(loop), [&](TreeRef child) { return tree.kind(child) == LoopTree::NODE; });
+  }
+
+  std::vector<TreeRef> innermost_loops(const LoopTree& tree) const {
+    std::vector<TreeRef> loops;
+    tree.walk([&](TreeRef ref, int) {
+      if (tree.kind(ref) == LoopTree::LOOP && is_innermost(tree, ref)) loops.push_back(ref);
+    });
+    return loops;
+  }
+
+  // The loop around `inside`, or itself, over the variable; none where it is split.
+  static TreeRef loop_over(const LoopTree& tree, TreeRef inside, VarRef var) {
+    TreeRef found;
+    for (TreeRef loop : tree.path(inside)) {
+      if (tree.loop(loop).var != var) continue;
+      if (found || tree.loop(loop).step != 1) return {};
+      found = loop;
+    }
+    return found;
+  }
+
+  int64_t widest_below(const LoopTree& tree, TreeRef loop) const {
+    int64_t bytes = 1;
+    for (NodeRef ref : tree.nodes_below(loop)) {
+      bytes = std::max(bytes, size_of(ir_.node(ref).dtype));
+      for (NodeRef input : ir_.node(ref).inputs) bytes = std::max(bytes, size_of(ir_.node(input).dtype));
+    }
+    return bytes;
+  }
+
+  template <class Edit>
+  void edit_loops(const LoopTree& tree, TreeRef loop, Edit edit) {
+    const auto depth = static_cast<ptrdiff_t>(tree.depth(loop));
+    for (NodeRef ref : tree.nodes_below(loop)) {
+      std::vector<LoopSpec> loops = ir_.node(ref).loops;
+      edit(loops, loops.begin() + depth);
+      ir_.set_loops(ref, std::move(loops));
+    }
+  }
+
+  // ---- folds in parts ----
+  void fold_in_parts() {
+    std::vector<std::string> folds;  // by name, as refs move
+    for (NodeRef ref : ir_.order()) {
+      if (part_size(ref)) folds.push_back(ir_.node(ref).name);
+    }
+    for (const std::string& name : folds) split_fold(*ir_.node_named(name));
+  }
+
+  struct Parts {
+    VarRef var;
+    int64_t size;
+  };
+
+  std::optional<Parts> part_size(NodeRef ref) const {
+    if (!ir_.node(ref).as<Reduce>()) return {};
+    const std::optional<int64_t> results = elements(ir_.node(ref).vars);
+    if (!results || *results > kFewResults) return {};
+    const Vars folded = ir_.folded_vars(ref);
+    VarRef longest;
+    for (VarRef var : folded) {
+      if (!longest || !is_small(var, number_of(ir_.var(longest).size).value_or(kInt64Max))) longest = var;
+    }
+    Vars others = folded;
+    std::erase(others, longest);
+    const int64_t beside = std::max<int64_t>(elements(others).value_or(1), 1);
+    const int64_t least = std::max<int64_t>(divided_up(kLeastPart, beside), 2);
+    const std::optional<int64_t> length = number_of(ir_.var(longest).size);
+    if (!length) return Parts{longest, least};
+    if (*length < 2 * least) return {};
+    return Parts{longest, best_part(*length, std::max(least, divided_up(*length, kMostParts)))};
+  }
+
+  // A part of at least that size. One that leaves no rest needs no guards; of others, whole vectors are best.
+  static int64_t best_part(int64_t length, int64_t least) {
+    for (int64_t size = least; size <= 2 * least; ++size) {
+      if (length % size == 0) return size;
+    }
+    return divided_up(least, 64) * 64;
+  }
+
+  void split_fold(NodeRef ref) {
+    const auto [var, size] = *part_size(ref);
+    std::vector<LoopSpec> loops = {{.var = var, .step = size}};
+    for (const LoopSpec& loop : ir_.node(ref).loops) loops.push_back({.var = loop.var});
+    const std::string name = ir_.node(ref).name;
+    ir_.set_loops(ref, std::move(loops));
+    const LoopTree before(ir_);
+    const LoopTree after = split_node(before, ref, before.path(before.find(ref))[0]).value();
+    ir_ = after.ir;
+    const NodeRef total = *ir_.node_named(name + "_total");
+    loops = ir_.node(total).loops;
+    if (!loops.empty()) loops[0].fresh = true;
+    ir_.set_loops(total, std::move(loops));
+  }
+
+  // ---- contiguous innermost loops ----
+  void turn_to_contiguous() {
+    for (size_t done = 0;; ++done) {
+      const LoopTree tree(ir_);
+      const std::vector<TreeRef> loops = innermost_loops(tree);
+      if (done >= loops.size()) return;
+      turn(tree, loops[done]);
+    }
+  }
+
+  void turn(const LoopTree& tree, TreeRef inner) {
+    const VarRef var = tree.loop(inner).var;
+    const Vars wanted = contiguous_below(tree, inner);
+    const std::vector<NodeRef> nodes = tree.nodes_below(inner);
+    const bool folds = std::ranges::any_of(nodes, [&](NodeRef ref) {
+      const auto* scan = ir_.node(ref).as<Scan>();
+      return ir_.folds(ref, var) || (scan && scan->along == var);
+    });
+    const auto other = std::ranges::find_if(wanted, [&](VarRef other) {
+      return other != var && loop_over(tree, inner, other) && tree.loop(inner).step == 1;
+    });
+    if (other == wanted.end()) return;
+    if (folds && !is_in(wanted, var)) return sink(tree, loop_over(tree, inner, *other), inner);
+    if (folds || std::ranges::any_of(nodes, [&](NodeRef ref) { return ir_.node(ref).as<Scatter>() != nullptr; }))
+      return;
+    transpose(tree, loop_over(tree, inner, *other), inner);
+  }
+
+  // A block of the loop stays where it is, and its elements become the innermost loop.
+  void sink(const LoopTree& tree, TreeRef loop, TreeRef inner) {
+    const VarRef var = tree.loop(loop).var;
+    const int64_t block = kColumnVectors * machine_.vector_bytes / widest_below(tree, inner);
+    const bool is_whole = is_small(var, block);
+    edit_loops(tree, loop, [&](std::vector<LoopSpec>& loops, auto at) {
+      is_whole ? static_cast<void>(loops.erase(at)) : static_cast<void>(at->step = block);
+      loops.push_back({.var = var});
+    });
+  }
+
+  // Both in blocks, and in blocks of those that are as many elements as a vector.
+  void transpose(const LoopTree& tree, TreeRef outer, TreeRef inner) {
+    for (TreeRef loop = outer; loop != inner; loop = tree.children(loop)[0]) {
+      if (tree.children(loop).size() != 1) return;
+    }
+    const VarRef row = tree.loop(outer).var, column = tree.loop(inner).var;
+    const int64_t lanes = std::min<int64_t>(machine_.vector_bytes / widest_below(tree, inner), 16);
+    edit_loops(tree, outer, [&](std::vector<LoopSpec>& loops, auto at) {
+      loops.erase(at);
+      loops.pop_back();
+      for (const int64_t step : {kTransposedBlock, lanes, int64_t{1}}) {
+        if (step == 1 || !is_small(row, step)) loops.push_back({.var = row, .step = step});
+        if (step == 1 || !is_small(column, step)) loops.push_back({.var = column, .step = step});
+      }
+      loops[loops.size() - 2].annotation.mark = Mark::kUnroll;
+    });
+  }
+
+  // ---- lanes ----
+  void vectorize() {
+    const LoopTree tree(ir_);
+    for (TreeRef loop : innermost_loops(tree)) {
+      if (annotate(tree, loop, {Mark::kVectorize}).ok()) mark(tree, loop, Mark::kVectorize);
+    }
+  }
+
+  void mark(const LoopTree& tree, TreeRef loop, Mark mark) {
+    edit_loops(tree, loop, [&](std::vector<LoopSpec>&, auto at) { at->annotation.mark = mark; });
+  }
+
+  // ---- threads ----
+  void spread() {
+    const LoopTree tree(ir_);
+    for (TreeRef root : tree.roots()) {
+      if (tree.kind(root) == LoopTree::LOOP && !is_little(tree, root)) spread(tree, root);
+    }
+  }
+
+  bool is_little(const LoopTree& tree, TreeRef root) const {
+    const auto is_little_work = [&](NodeRef ref) {
+      const std::optional<int64_t> work = elements(ir_.iteration_vars(ref));
+      return work && *work < kLeastParallel;
+    };
+    return std::ranges::all_of(tree.nodes_below(root), is_little_work);
+  }
+
+  // The first loop with enough iterations; else a block of the innermost loop; else what there is.
+  void spread(const LoopTree& tree, TreeRef root) {
+    std::vector<TreeRef> spine = {root};
+    while (tree.children(spine.back()).size() == 1 && tree.kind(tree.children(spine.back())[0]) == LoopTree::LOOP) {
+      spine.push_back(tree.children(spine.back())[0]);
+    }
+    std::erase_if(spine, [&](TreeRef loop) { return !is_parallel(tree, loop); });
+    if (spine.empty()) return;
+    const auto is_plain = [&](TreeRef loop) { return tree.loop(loop).annotation.mark == Mark::kNone; };
+    const auto is_long = [&](TreeRef loop) {
+      const std::optional<int64_t> count = number_of(tree.loop(loop).size);
+      return is_plain(loop) && (!count || *count >= kEnough);
+    };
+    const auto found = std::ranges::find_if(spine, is_long);
+    if (found != spine.end()) return move_out(tree, root, *found);
+    const TreeRef inner = spine.back();
+    const LoopTree::Loop& loop = tree.loop(inner);
+    if (loop.annotation.mark == Mark::kVectorize && loop.step == 1 && loop_over(tree, inner, loop.var) &&
+        !is_small(loop.var, kParallelBlock)) {
+      return block_outside(tree, root, inner);
+    }
+    if (is_plain(spine[0])) move_out(tree, root, spine[0]);
+  }
+
+  void move_out(const LoopTree& tree, TreeRef root, TreeRef loop) {
+    const auto distance = tree.depth(loop) - tree.depth(root);
+    edit_loops(tree, root, [&](std::vector<LoopSpec>&, auto at) {
+      std::rotate(at, at + distance, at + distance + 1);
+      at->annotation.mark = Mark::kParallel;
+    });
+  }
+
+  void block_outside(const LoopTree& tree, TreeRef root, TreeRef inner) {
+    edit_loops(tree, root, [&](std::vector<LoopSpec>& loops, auto at) {
+      loops.insert(at, {.var = tree.loop(inner).var, .step = kParallelBlock, .annotation = {Mark::kParallel}});
+    });
+  }
+
+  IR ir_;
+  const Machine& machine_;
+};
+
+}  // namespace
+
+loops::LoopTree plan_stream(const loops::IR& kernel, const Machine& machine) {
+  return StreamPlan(kernel, machine).run();
 }
 
 }  // namespace tenon

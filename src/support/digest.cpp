@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
 
 namespace tenon {
 namespace {
@@ -22,9 +22,10 @@ uint64_t spread(uint64_t value) {
   return value ^ (value >> 32);
 }
 
-uint64_t word(const char* bytes) {
+// Of the first 8 bytes; those that are not there are 0.
+uint64_t word(std::string_view bytes) {
   uint64_t value = 0;
-  std::memcpy(&value, bytes, sizeof value);
+  bytes.copy(reinterpret_cast<char*>(&value), sizeof value);
   return std::endian::native == std::endian::little ? value : __builtin_bswap64(value);
 }
 
@@ -32,10 +33,8 @@ uint64_t word(const char* bytes) {
 
 Digest digest(std::string_view bytes) {
   Digest state{kOdd1, bytes.size()};
-  for (; bytes.size() >= 16; bytes.remove_prefix(16)) mix(state, word(bytes.data()), word(bytes.data() + 8));
-  char rest[16] = {};
-  std::memcpy(rest, bytes.data(), bytes.size());
-  mix(state, word(rest), word(rest + 8));
+  for (; bytes.size() >= 16; bytes.remove_prefix(16)) mix(state, word(bytes), word(bytes.substr(8)));
+  mix(state, word(bytes), word(bytes.substr(std::min<size_t>(bytes.size(), 8))));
   mix(state, 0, 0);
   return {spread(state.high + state.low), spread(state.low)};
 }

@@ -206,6 +206,7 @@ TEST(LibraryRandom, OfAnyKeyAndSize) {
     }
     const NamedAttrs wide = {{"low", Expr(-(int64_t{1} << 61))}, {"high", Expr(int64_t{1} << 61)}, {"shape", shape}};
     expect_as_reference(graph_of("randint", key_type, wide), {key});
+    expect_as_reference(graph_of("randint", key_type, {{"high", Expr(64)}, {"shape", shape}}), {key});
     expect_as_reference(graph_of("randperm", key_type, {{"n", Expr(size)}}), {key});
   }
 }

@@ -22,7 +22,7 @@ std::string llvm_text(const loops::IR& ir, const codegen::Target& target) {
 
 class CpuKernel : public NativeKernel {
  public:
-  CpuKernel(std::shared_ptr<const LoadedCode> code, loops::IR ir, std::shared_ptr<const codegen::Target> target)
+  CpuKernel(const std::shared_ptr<const LoadedCode>& code, loops::IR ir, std::shared_ptr<const codegen::Target> target)
       : NativeKernel(code->function<std::remove_pointer_t<tenon_kernel>>(codegen::kObjectFunction), code,
                      std::move(ir)),
         target_(std::move(target)) {}

@@ -1,14 +1,14 @@
-#include "backends/prepared.h"
+#include "backends/bound.h"
 
 #include "schedule/ahead.h"
 
 namespace tenon {
 namespace {
 
-class PreparedKernel : public Compiled {
+class BoundKernel : public Compiled {
  public:
-  PreparedKernel(const loops::IR& ir, std::unique_ptr<Compiled> kernel, std::vector<AheadOfTime::Input> inputs,
-                 std::vector<Tensor> prepared)
+  BoundKernel(const loops::IR& ir, std::unique_ptr<Compiled> kernel, std::vector<AheadOfTime::Input> inputs,
+              std::vector<Tensor> prepared)
       : ir_(ir), kernel_(std::move(kernel)), inputs_(std::move(inputs)), prepared_(std::move(prepared)) {}
 
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool sync) const override {
@@ -54,16 +54,16 @@ Tensor prepare(const Backend& backend, const Preparation& preparation, const std
 
 }  // namespace
 
-std::unique_ptr<Compiled> compile_prepared(const Backend& backend, const loops::LoopTree& tree,
-                                           const std::map<int64_t, Tensor>& constants) {
+std::unique_ptr<Compiled> compile_bound(const Backend& backend, const loops::LoopTree& tree,
+                                        const std::map<int64_t, Tensor>& constants) {
   check_constants(tree.ir, constants);
   std::set<int64_t> slots;
   for (const auto& [slot, tensor] : constants) slots.insert(slot);
   AheadOfTime ahead = split_ahead(tree, slots);
   std::vector<Tensor> prepared;
   for (const Preparation& each : ahead.preparations) prepared.push_back(prepare(backend, each, constants));
-  return std::make_unique<PreparedKernel>(tree.ir, backend.compile(ahead.tree).value(), std::move(ahead.inputs),
-                                          std::move(prepared));
+  return std::make_unique<BoundKernel>(tree.ir, backend.compile(ahead.tree).value(), std::move(ahead.inputs),
+                                       std::move(prepared));
 }
 
 }  // namespace tenon
