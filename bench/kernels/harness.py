@@ -200,13 +200,20 @@ def seconds_of(
     return (clock() - start) / done
 
 
-def calls_for(call: Callable[[], object], seconds: float) -> int:
-    """How many calls take so long, where nothing disturbs them."""
+class Side(NamedTuple):
+    call: Callable[[], object]
+    calls: int  # of a block
+    warm_up: int  # calls before it
+
+
+def calibrated(call: Callable[[], object]) -> Side:
+    """As many calls as take BLOCK_S where nothing disturbs them."""
     once = min(seconds_of(call, 1), seconds_of(call, 1))
     for _ in range(2):
         if once < LONG_S:
-            once = min(once, seconds_of(call, math.ceil(seconds / 4 / once), most=seconds))
-    return max(1, round(seconds / once))
+            once = min(once, seconds_of(call, math.ceil(BLOCK_S / 4 / once), most=BLOCK_S))
+    warm_up = math.ceil(WARM_UP_S / once) if once < LONG_S else 0
+    return Side(call, max(1, round(BLOCK_S / once)), warm_up)
 
 
 def fastest(rivals: dict[str, Callable[[], object]]) -> tuple[str, Callable[[], object]]:
@@ -230,21 +237,21 @@ def waited() -> float:
     return total / 1e9
 
 
-def block(call: Callable[[], object], calls: int, threads: int, warm_up: bool = True) -> Block:
+def block(side: Side, threads: int) -> Block:
     time.sleep(PAUSE_S if threads == 1 else PAUSE_OF_POOLS_S)
-    if warm_up:
-        seconds_of(call, math.ceil(calls * WARM_UP_S / BLOCK_S), most=BLOCK_S)
+    if side.warm_up > 0:
+        seconds_of(side.call, side.warm_up, most=BLOCK_S)
     if threads == 1:
-        return Block(seconds_of(call, calls, clock=time.process_time), quiet=True)
+        return Block(seconds_of(side.call, side.calls, clock=time.process_time), quiet=True)
     start, waited_before = time.perf_counter(), waited()
-    seconds = seconds_of(call, calls, most=4 * BLOCK_S)
+    seconds = seconds_of(side.call, side.calls, most=4 * BLOCK_S)
     return Block(seconds, quiet=waited() - waited_before <= MOST_WAITING * (time.perf_counter() - start))
 
 
 def time_rounds(row: Row, ours: Callable, theirs: Callable, first: float, effort: Effort) -> None:
     if first > HOPELESS_S:
-        return keep(row, [(Block(first, True), block(theirs, 1, row.threads))])
-    sides = ((ours, calls_for(ours, BLOCK_S)), (theirs, calls_for(theirs, BLOCK_S)))
+        return keep(row, [(Block(first, True), block(calibrated(theirs), row.threads))])
+    sides = (calibrated(ours), calibrated(theirs))
     rounds: list[tuple[Block, Block]] = []
     deadline = time.perf_counter() + effort.seconds
     gc.disable()
@@ -252,17 +259,17 @@ def time_rounds(row: Row, ours: Callable, theirs: Callable, first: float, effort
         while sum(map(is_quiet, rounds)) < effort.rounds and (
             len(rounds) < FEWEST_ROUNDS or time.perf_counter() < deadline
         ):
-            rounds.append(one_round(sides, row.threads, ours_first=len(rounds) % 2 == 0, warm_up=first < LONG_S))
+            rounds.append(one_round(*sides, row.threads, ours_first=len(rounds) % 2 == 0))
     finally:
         gc.enable()
     return keep(row, rounds)
 
 
-def one_round(sides, threads: int, ours_first: bool, warm_up: bool) -> tuple[Block, Block]:
+def one_round(ours: Side, theirs: Side, threads: int, ours_first: bool) -> tuple[Block, Block]:
     if ours_first:
-        return block(*sides[0], threads, warm_up), block(*sides[1], threads, warm_up)
-    theirs = block(*sides[1], threads, warm_up)
-    return block(*sides[0], threads, warm_up), theirs
+        return block(ours, threads), block(theirs, threads)
+    theirs_block = block(theirs, threads)
+    return block(ours, threads), theirs_block
 
 
 def is_quiet(both: tuple[Block, Block]) -> bool:
