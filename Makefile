@@ -109,6 +109,10 @@ asan tsan:
 	@cmake --build --preset $@ --parallel $(JOBS)
 	@ctest --preset $@ --parallel $(JOBS) $(CTEST_ARGS)
 
+.PHONY: ulp
+ulp: build ## Measure the error of generated math at 10 million points each; prints function, dtype, worst error and where
+	@TENON_ULP_POINTS=$(or $(POINTS),10000000) build/bin/tenon_tests --gtest_filter='All/MathTest.*' --gtest_brief=1
+
 # ---- measurements ----------------------------------------------------------------------------------------------------
 
 .PHONY: bench

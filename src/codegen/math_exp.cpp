@@ -1,5 +1,8 @@
 // Powers of e, and what is made of them. All take x apart as n ln(2) + r, so that exp(x) is 2^n exp(r).
+#include <llvm/IR/IntrinsicsX86.h>
+
 #include <numbers>
+#include <optional>
 
 #include "codegen/math_functions.h"
 #include "codegen/math_tables.h"
@@ -47,11 +50,29 @@ Real power_of_two(Bits lowest_bits) {
   return real_of((lowest_bits - bias(is_f64)) << mantissa_bits(is_f64));
 }
 
-// In two steps, of which the last one alone rounds: the result may be subnormal or infinite.
-Real scale(Real x, Bits lowest_bits) {
+// The instruction of AVX-512 that does it all, for one register.
+std::optional<llvm::Intrinsic::ID> scaling_instruction(Real x) {
+  const Target& target = x.context->target;
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x.value->getType());
+  const bool fills_register = vector != nullptr && vector->getPrimitiveSizeInBits() == 512;
+  if (!fills_register || target.arch != Arch::kX86 || target.vector_bytes != 64) return std::nullopt;
+  return x.is_f64() ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
+}
+
+Real scale_by(llvm::Intrinsic::ID instruction, Real x, Real whole) {
+  llvm::IRBuilderBase& b = x.builder();
+  constexpr int kCurrentRounding = 4;
+  llvm::Value* all_lanes = x.is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff);
+  return {{x.context, b.CreateIntrinsic(instruction, {},
+                                        {x.value, whole.value, x.value, all_lanes, b.getInt32(kCurrentRounding)})}};
+}
+
+// x 2^n, in two steps, of which the last one alone rounds: the result may be subnormal or infinite.
+Real scale(Real x, const Reduced& by) {
+  if (const auto instruction = scaling_instruction(x)) return scale_by(*instruction, x, by.whole);
   const int shift = mantissa_bits(x.is_f64());
-  const Bits half = (lowest_bits << (shift - 1)) & (exponent_mask(x.is_f64()) | sign_bit(x.is_f64()));
-  return x * real_of(half) * real_of((lowest_bits << shift) - half);
+  const Bits half = (by.lowest_bits << (shift - 1)) & (exponent_mask(x.is_f64()) | sign_bit(x.is_f64()));
+  return x * real_of(half) * real_of((by.lowest_bits << shift) - half);
 }
 
 // Below this, exp is 0, and above the other infinite.
@@ -64,7 +85,7 @@ Real exp(Real x) {
   const double* ln2 = x.is_f64() ? kLn2F64 : kLn2F32;
   const Reduced reduced = round_to_whole(clamped, kLog2eF64[0]);
   const Real rest = mul_add(reduced.whole, -ln2[1], mul_add(reduced.whole, -ln2[0], clamped));
-  return scale(exp_of_rest(rest), reduced.lowest_bits);
+  return scale(exp_of_rest(rest), reduced);
 }
 
 // f exp(r) is f + f (exp(r) - 1).
@@ -72,18 +93,18 @@ Real exp_times(Real x, Real low, const TwoReals& factor) {
   Reduced reduced = reduce(x);
   reduced.correction = reduced.correction - low;
   const Real product = factor.high + mul_add(factor.high, expm1_of(reduced), factor.low);
-  return scale(product, reduced.lowest_bits);
+  return scale(product, reduced);
 }
 
 Real exp2(Real x) {
   const Real clamped = at_least(at_most(x, x.pick(129, 1025)), x.pick(-151, -1076));
   const Reduced reduced = round_to_whole(clamped, 1);
-  return scale(exp_of_rest((clamped - reduced.whole) * std::numbers::ln2), reduced.lowest_bits);
+  return scale(exp_of_rest((clamped - reduced.whole) * std::numbers::ln2), reduced);
 }
 
 Real exp2_of_sum(Real x, Real low) {
   const Reduced reduced = round_to_whole(x, 1);
-  return scale(exp_of_rest(((x - reduced.whole) + low) * std::numbers::ln2), reduced.lowest_bits);
+  return scale(exp_of_rest(((x - reduced.whole) + low) * std::numbers::ln2), reduced);
 }
 
 Real short_exp2(Real x) {
@@ -109,15 +130,17 @@ Real one_minus_exp(Real x) {
 
 Real exp_of_negative(Real x) {
   const Reduced reduced = reduce(-x);
-  return scale(expm1_of(reduced) + 1, reduced.lowest_bits);
+  return scale(expm1_of(reduced) + 1, reduced);
 }
 
-// With x = n ln(2) + r, it is 2^n / (2^n + exp(-r)). In the sum 2^n may be too small to count.
+// With x = n ln(2) + r, it is 2^n / (1 + 2^n + (exp(-r) - 1)). In the sum 2^n may be too small to count.
 Real sigmoid(Real x) {
   const Reduced reduced = reduce(at_least(at_most(x, x.pick(20, 40)), x.pick(-104, -746)));
   const Real rest = expm1_of({reduced.whole, reduced.lowest_bits, -reduced.close, -reduced.correction});
   const Real power = power_of_two(bits_of(at_least(reduced.whole, -100) + rounder(x)));
-  return scale(1 / ((power + 1) + rest), reduced.lowest_bits);
+  const Real sum = power + 1;
+  const Real lost = power - (sum - 1);  // nothing, where 2^n is above 1
+  return scale(1 / (sum + (rest + lost)), reduced);
 }
 
 // (1 - exp(-2|x|)) / (1 + exp(-2|x|)), each with 2^n apart from exp(r) - 1.

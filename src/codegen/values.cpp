@@ -141,7 +141,7 @@ Value* Values::real(std::string_view op, DType dtype, Pair x) {
   return is_math(op) ? emit_math(b_, op, x, target_) : nullptr;
 }
 
-// As real_floor_div and real_remainder of graph/scalar_functions.h.
+// As real_floor_div and real_remainder of runtime/scalar_functions.h.
 Value* Values::wide_real(std::string_view op, Pair x) {
   Value* const zero = number(x[0]->getType(), 0.0);
   if (op == "trunc_div") return unary(llvm::Intrinsic::trunc, b_.CreateFDiv(x[0], x[1]));
@@ -225,7 +225,7 @@ Value* Values::shift(std::string_view op, DType dtype, Value* x, Value* y) {
   return cast(b_.CreateAShr(wide, b_.CreateSelect(fits, by, number(by->getType(), int64_t{63}))), DType::kI64, dtype);
 }
 
-// As integer_pow of graph/scalar_functions.h; the exponent's 64 bits are 64 steps without a branch.
+// As integer_pow of runtime/scalar_functions.h; the exponent's 64 bits are 64 steps without a branch.
 Value* Values::integer_pow(DType dtype, Value* x, Value* y) {
   Value* base = cast(x, dtype, DType::kI64);
   Value* const exponent = cast(y, dtype, DType::kI64);
