@@ -1,4 +1,6 @@
-"""Finds the polynomials of src/codegen/math_tables.h: `python bench/minimax.py > src/codegen/math_tables.h; make format`.
+"""Finds the polynomials of src/codegen/math_tables.h.
+
+    python bench/minimax.py > src/codegen/math_tables.h && make format
 
 Each has the least largest error (Remez), in the weight that its use gives it. The first coefficients are rounded one by
 one, and those that are left make up for it.

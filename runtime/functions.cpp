@@ -2,14 +2,13 @@
 
 #include <iterator>
 
-#include "graph/scalar_functions.h"
+#include "runtime/scalar_functions.h"
 
 // Of double, it has 4 ulp and more of error below 0; most systems have a wider type.
 double tenon_lgamma_f64(double x) {
   int sign = 0;
   return static_cast<double>(::lgammal_r(x, &sign));
 }
-
 
 double tenon_digamma_f64(double x) { return tenon::digamma(x); }
 double tenon_trigamma_f64(double x) { return tenon::trigamma(x); }

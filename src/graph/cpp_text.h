@@ -2,7 +2,7 @@
 //
 // The types are typedefs of the emitter's: f64, f32, ... as dtypes are named, b8 for bool (0 or 1), u8 to u64, and f16
 // and bf16 as bits. A vector of GNU C++ is such a name with its lanes: f32x16. What the text calls beyond <cmath> is in
-// scalar_functions.h, and for vectors the emitter's:
+// runtime/scalar_functions.h, and for vectors the emitter's:
 //     splat<V>(x)        x in all lanes
 //     map<V>(f, x...)    f of the numbers in each lane
 //     to_bools<V>(mask)  1 for each lane of the mask that is not 0

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "graph/scalar_functions.h"
+#include "runtime/scalar_functions.h"
 #include "support/diagnostic.h"
 
 namespace tenon {

@@ -46,7 +46,7 @@ TEST(Backends, AnUnknownNameIsAnErrorThatListsThem) {
   const auto found = find_backend("interpretr");
   ASSERT_FALSE(found.ok());
   EXPECT_THAT(found.diagnostic().message,
-              HasSubstr("there is no backend 'interpretr'; did you mean 'interpreter'? (there are: cpp, interpreter"));
+              HasSubstr("there is no backend 'interpretr'; did you mean 'interpreter'? (there are: cpp, cpu, interpreter"));
 }
 
 TEST(Backends, ANameIsTakenOnce) {

@@ -7,7 +7,7 @@
 #include <random>
 #include <type_traits>
 
-#include "graph/scalar_functions.h"
+#include "runtime/scalar_functions.h"
 
 namespace tenon::test {
 namespace {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "graph/ops/elementwise.h"
-#include "graph/scalar_functions.h"
+#include "runtime/scalar_functions.h"
 
 namespace tenon {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "graph/ops/common.h"
 #include "graph/ops/lines.h"
-#include "graph/scalar_functions.h"
 #include "loops/lower.h"
+#include "runtime/scalar_functions.h"
 
 namespace tenon {
 namespace {

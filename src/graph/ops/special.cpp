@@ -4,7 +4,7 @@
 
 #include "graph/ops/elementwise.h"
 #include "graph/ops/unary.h"
-#include "graph/scalar_functions.h"
+#include "runtime/scalar_functions.h"
 
 namespace tenon {
 namespace {

@@ -1,10 +1,12 @@
-// Every elementwise op, cast and bitcast of the op table in C++, one number at a time and in vectors, against the
-// interpreter, which computes as the records say.
+// Every elementwise op, cast and bitcast of the op table in C++ and in machine code, one number at a time and in
+// vectors, against the interpreter, which computes as the records say.
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <set>
 
+#include "backends/cpu/cpu.h"
+#include "codegen/target.h"
 #include "graph/cpp_text.h"
 #include "tests/backends/support_cpp.h"
 #include "tests/graph/support_values.h"
@@ -135,23 +137,55 @@ testing::AssertionResult agrees(const Case& c, const Tensor& got, const Tensor& 
   return c.is_exact ? test::same_bits_or_nan(got, wanted) : test::close(got, wanted);
 }
 
-void expect_agreement(const std::vector<Case>& cases) {
-  std::vector<LoopTree> trees;
-  for (const Case& c : cases) trees.push_back(c.tree);
-  const auto kernels = test::compile_all(trees, {});
-  for (size_t i = 0; i < cases.size(); ++i) {
-    SCOPED_TRACE(cases[i].name + "\n" + kernels[i]->dump());
-    const std::vector<Tensor> wanted = loops::testing::run_on("interpreter", cases[i].tree, cases[i].inputs);
-    const std::vector<Tensor> got = run(*kernels[i], cases[i].tree.ir, cases[i].inputs).value();
-    EXPECT_TRUE(agrees(cases[i], got[0], wanted[0])) << "in vectors";
-    EXPECT_TRUE(agrees(cases[i], got[1], wanted[1])) << "one by one";
-  }
+using Kernels = std::vector<std::unique_ptr<Compiled>>;
+
+struct Maker {
+  const char* name;  // for tests
+  const char* compiler_or_cpu;
+  Kernels (*compile)(const std::vector<LoopTree>& trees, const char* compiler_or_cpu);
+};
+
+Kernels by_compiler(const std::vector<LoopTree>& trees, const char* compiler) {
+  const test::Environment environment("TENON_CXX", compiler);
+  return test::compile_all(trees, {});
 }
 
-class CppOps : public testing::TestWithParam<const char*> {};
+Kernels for_cpu(const std::vector<LoopTree>& trees, const char* cpu) {
+  std::vector<const LoopTree*> pointers;
+  for (const LoopTree& tree : trees) pointers.push_back(&tree);
+  return compile_cpu(pointers, {.cpu = cpu, .use_cache = false});
+}
 
-TEST_P(CppOps, EveryOpOfTheTableDoesWhatItsRecordSays) {
-  const test::Environment compiler("TENON_CXX", GetParam());
+constexpr Maker kMakers[] = {{"gcc", test::kCompilers[0], by_compiler},
+                             {"clang", test::kCompilers[1], by_compiler},
+                             {"native", "native", for_cpu},
+                             {"v4", "x86-64-v4", for_cpu},
+                             {"v3", "x86-64-v3", for_cpu},
+                             {"v2", "x86-64-v2", for_cpu}};
+
+class NativeOps : public testing::TestWithParam<Maker> {
+ protected:
+  void SetUp() override {
+    if (GetParam().compile == for_cpu && !codegen::runs_here(codegen::find_target(GetParam().compiler_or_cpu))) {
+      GTEST_SKIP() << "this machine does not run code for " << GetParam().compiler_or_cpu;
+    }
+  }
+
+  void expect_agreement(const std::vector<Case>& cases) const {
+    std::vector<LoopTree> trees;
+    for (const Case& c : cases) trees.push_back(c.tree);
+    const Kernels kernels = GetParam().compile(trees, GetParam().compiler_or_cpu);
+    for (size_t i = 0; i < cases.size(); ++i) {
+      SCOPED_TRACE(cases[i].name);
+      const std::vector<Tensor> wanted = loops::testing::run_on("interpreter", cases[i].tree, cases[i].inputs);
+      const std::vector<Tensor> got = run(*kernels[i], cases[i].tree.ir, cases[i].inputs).value();
+      EXPECT_TRUE(agrees(cases[i], got[0], wanted[0])) << "in vectors\n" << kernels[i]->dump();
+      EXPECT_TRUE(agrees(cases[i], got[1], wanted[1])) << "one by one\n" << kernels[i]->dump();
+    }
+  }
+};
+
+TEST_P(NativeOps, EveryOpOfTheTableDoesWhatItsRecordSays) {
   std::vector<Case> cases;
   for (const OpDef* op : op_table()) {
     for (Case& c : cases_of(*op)) cases.push_back(std::move(c));
@@ -160,13 +194,13 @@ TEST_P(CppOps, EveryOpOfTheTableDoesWhatItsRecordSays) {
   expect_agreement(cases);
 }
 
-TEST_P(CppOps, EveryDtypeConvertsToEveryOther) {
-  const test::Environment compiler("TENON_CXX", GetParam());
+TEST_P(NativeOps, EveryDtypeConvertsToEveryOther) {
   expect_agreement(conversions(op_named("cast")));
   expect_agreement(conversions(op_named("bitcast")));
 }
 
-INSTANTIATE_TEST_SUITE_P(Compilers, CppOps, testing::ValuesIn(test::kCompilers));
+INSTANTIATE_TEST_SUITE_P(Makers, NativeOps, testing::ValuesIn(kMakers),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(CppText, LiteralsKeepTheirValueAndSign) {
   EXPECT_EQ(cpp::literal({DType::kF32}, 0.1), "f32(0.1f)");
