@@ -87,6 +87,7 @@ class Emitter {
   void parallel_vectors(TreeRef ref, const Expr& count);
   void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch);
   Expr work_below(TreeRef ref) const;
+  int64_t work_of(TreeRef leaf) const;
   void outline(FunctionBuilder& outside, llvm::Function* function,
                const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
   template <class Body>

@@ -491,13 +491,15 @@ void Emitter::emit(const Reduce& reduce, TreeRef ref) {
 }
 
 void Emitter::emit(const Scan& scan, TreeRef ref) {
-  const Node& node = ir_.node(tree_.node(ref));
+  const DType dtype = ir_.node(tree_.node(ref)).dtype;
   Spot& carry = spot(ref, {Which::kCarry});
-  llvm::Type* const type = values_.memory_type(node.dtype);
-  Value* const at = f_->indices.address(arrays_.at(carry.access.memory->mem_idx), type, position(carry));
-  Value* const both[] = {values_.from_memory(b_.CreateLoad(type, at), node.dtype), inputs_of(ref)[0]};
-  Value* const next = values_.apply(*scan.op, node.dtype, both);
-  b_.CreateStore(values_.to_memory(next, node.dtype), at);
+  const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(carry);
+  Value* const array = arrays_.at(carry.access.memory->mem_idx);
+  Value* const at = f_->indices.address(array, values_.memory_type(dtype), position(carry));
+  Value* const before = values_.from_memory(load(carry, at, stride, nullptr), dtype);
+  Value* const both[] = {before, values_.splat(inputs_of(ref)[0], lanes_of(before))};
+  Value* const next = values_.apply(*scan.op, dtype, both);
+  store(carry, at, stride, values_.to_memory(next, dtype));
   write(ref, next);
 }
 
