@@ -16,6 +16,7 @@ constexpr int64_t kLongestFold = 64;  // terms of one sum in a lane
 constexpr int64_t kLaneSums = 4;      // vectors of sums, so that one does not wait for the other
 constexpr int64_t kMostVectors = 8;   // that are written out instead of in a loop
 constexpr size_t kMostMoves = 3;      // nodes of a loop that looks elements up and does little else
+constexpr int64_t kInARow = 4;        // elements of such a loop
 
 std::optional<int64_t> number_of(const symbolic::Expr& expr) {
   return expr.is_constant() ? std::optional(expr.constant()) : std::nullopt;
@@ -151,7 +152,7 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
   if (lanes == 1) {
     const symbolic::Interval count = bounds(to - from, scope_->box.ranges());
     if (count.is_single() && count.high <= kMostVectors) return unrolled(ref, begin, end, count.high);
-    return serial(ref, index(begin), index(end));
+    return one_by_one(ref, begin, end);
   }
   std::vector<NodeRef> folded = tree_.nodes_below(ref);
   std::erase_if(folded, [&](NodeRef node) { return !ir_.folds(node, tree_.loop(ref).var); });
@@ -161,6 +162,19 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
   folded.empty() ? stretch(ref, from, to) : folding(ref, from, to, folded);
   vector_ = {};
   lanes_ = 1;
+}
+
+// Several in a row, so that counting costs little.
+void Emitter::one_by_one(TreeRef ref, const Expr& begin, const Expr& end) {
+  const Symbol counter = compiler_.counter(ref);
+  const bool is_short = tree_.children(ref).size() <= kMostMoves;
+  const Expr past = is_short ? begin + max(floordiv(end - begin, kInARow), 0) * kInARow : begin;
+  if (is_short) {
+    f_->loop(counter, index(begin), index(past), kInARow, [&] {
+      for (int64_t i = 0; i < kInARow; ++i) at_literal_lanes(counter, {i, true}, ref);
+    });
+  }
+  serial(ref, index(past), index(end));
 }
 
 void Emitter::stretch(TreeRef ref, const Expr& begin, const Expr& end) {
