@@ -64,7 +64,8 @@ def run(cases: list[Case], threads: list[int], effort: Effort) -> list[Row]:
 
 def main() -> None:
     options = arguments()
-    cases = selected(all_cases(), options)
+    everything = all_cases()
+    cases = selected(everything, options)
     if options.list:
         print("\n".join(f"{case.title} {case.dtype}" for case in cases))
         return
@@ -72,17 +73,19 @@ def main() -> None:
         sys.exit("no row fits these arguments; --list shows them")
     threads = options.threads or [1, 2]
     rounds = options.rounds or (5 if options.quick else 9)
-    effort = Effort(rounds=rounds, seconds=1.0 if options.quick else 2.0)
+    effort = Effort(rounds=rounds, seconds=1.0 if options.quick else 1.5)
     keep_freed_memory()
     start = time.perf_counter()
     rows = run(cases, threads, effort)
     seconds = time.perf_counter() - start
     print(report.bars_table(report.judge_all(rows), report.judge_compile(rows)))
+    if len(cases) < len(everything):
+        print(f"\nThese are {len(cases)} of {len(everything)} rows: the bars are judged by all.")
     print(f"\nratio: torch's time / Tenon's, the median of up to {rounds} rounds; {seconds:.0f} s in all")
     if any(row.disturbed for row in rows):
         print("~: other processes took the CPUs, and no bar counts the row; measure it again when it is quiet")
     if options.json:
-        settings = {"threads": threads, "rounds": rounds, "quick": options.quick}
+        settings = {"threads": threads, "rounds": rounds, "measured": len(cases), "of": len(everything)}
         options.json.write_text(json.dumps(report.as_json(rows, settings, seconds), indent=1) + "\n")
 
 
