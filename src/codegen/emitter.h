@@ -87,6 +87,7 @@ class Emitter {
   void parallel_vectors(TreeRef ref, const Expr& count);
   void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch);
   Expr work_below(TreeRef ref) const;
+  int64_t work_of(TreeRef leaf) const;
   void outline(FunctionBuilder& outside, llvm::Function* function,
                const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
   template <class Body>
@@ -109,6 +110,7 @@ class Emitter {
   Expr position(Spot& spot);
   std::optional<Expr> lane_stride(Spot& spot);
   Value* read(TreeRef at, Which which);
+  std::optional<Expr> next_row(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
   Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
   void write(TreeRef at, Value* value);
@@ -169,6 +171,7 @@ class Emitter {
   bool has_vector_form(TreeRef leaf, TreeRef loop);
   int64_t lanes_for(TreeRef loop, const Expr& count);
   void vectors(TreeRef ref, const Expr& begin, const Expr& end);
+  void one_by_one(TreeRef ref, const Expr& begin, const Expr& end);
   void stretch(TreeRef ref, const Expr& begin, const Expr& end);
   void rest(TreeRef ref, const Expr& begin, const Expr& end);
   void folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded);
