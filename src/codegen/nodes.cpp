@@ -217,6 +217,9 @@ Value* Emitter::read(TreeRef at, Which which) {
     return b_.CreateAdd(all_lanes(first), b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   }
   const Compiler::Allocation& memory = *here.access.memory;
+  if (which.role == Which::kSelf && held_.contains(here.access.node)) {
+    return b_.CreateLoad(values_.memory_type(memory.dtype, lanes_), held(here));
+  }
   if (Value* const known = transposed_read(at, which)) return values_.from_memory(known, memory.dtype);
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
@@ -294,6 +297,10 @@ void Emitter::write(TreeRef at, Value* value) {
   }
   Spot& here = spot(at, {Which::kSelf});
   const Compiler::Allocation& memory = *here.access.memory;
+  if (held_.contains(ref)) {
+    b_.CreateStore(all_lanes(value), held(here));
+    return;
+  }
   const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(here);
   Value* const address =
       f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position(here));
