@@ -21,7 +21,11 @@ NodeRef copy_node(const IR& from, NodeRef ref, IR& to, const NodeMap& known) {
 class Splitter {
  public:
   Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : ir_(tree.ir) {
-    for (NodeRef ref : ir_.node_refs()) is_constant_.push_back(depends_on_constants(ref, constants));
+    is_constant_.resize(ir_.nodes().size());
+    for (NodeRef ref : ir_.node_refs()) {
+      if (ir_.node(ref).is_leaf()) is_constant_[ref.id] = depends_on_constants(ref, constants);
+    }
+    for (NodeRef ref : ir_.order()) is_constant_[ref.id] = depends_on_constants(ref, constants);
     for (NodeRef ref : ir_.order()) {
       if (is_prepared(ref)) prepared_.insert(ref);
     }
@@ -53,7 +57,7 @@ class Splitter {
   }
 
  private:
-  // Nodes come after those that they read. A number is no reason to prepare something.
+  // Asked after those that the node reads. A number is no reason to prepare something.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
