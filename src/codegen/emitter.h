@@ -214,6 +214,7 @@ class Emitter {
   int64_t stack_bytes_ = 0;  // of the arrays so far
   TreeRef vector_;           // the loop whose iterations are lanes, in its body
   int64_t lanes_ = 1;
+  bool is_last_part_ = true;             // of the innermost loop so far: no iterations come after it
   bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
   Value* tail_ = nullptr;                // the lanes that there are; null: all
   Value* guard_ = nullptr;               // the lanes that may be touched; null: all

@@ -185,9 +185,10 @@ Value* Emitter::irregular(const Expr& position) {
 
 // ---- reading and writing --------------------------------------------------------------------------------------------
 
-// A row of scratch that is a whole number of vectors may be touched beyond what is used of it.
+// A row of scratch that is a whole number of vectors may be touched beyond what is used of it: beyond its end, not
+// where another part of the loop goes on.
 bool Emitter::fills_whole_vectors(const Spot& spot) const {
-  if (!spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
+  if (!is_last_part_ || !spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
   const Expr& row = spot.access.memory->dims.back().extent;
   return row.is_constant() && row.constant() % lanes_ == 0 && is_at_whole_vectors(spot);
 }
