@@ -112,7 +112,7 @@ class Emitter {
   Value* read(TreeRef at, Which which);
   std::optional<Expr> next_row(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
-  Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
+  Value* strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align);
   void write(TreeRef at, Value* value);
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
   bool goes_past_caches(NodeRef ref) const;
@@ -205,6 +205,7 @@ class Emitter {
   int64_t lanes_ = 1;
   bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
   Value* tail_ = nullptr;                // the lanes that there are; null: all
+  int64_t tail_count_ = 0;               // how many those are; 0: not known
   Value* guard_ = nullptr;               // the lanes that may be touched; null: all
   int64_t sum_ = 0;                      // which of the lane sums
   bool streams_are_aligned_ = false;     // the outputs that go past the caches begin at whole vectors
