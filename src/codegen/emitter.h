@@ -162,6 +162,7 @@ class Emitter {
   Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
   std::vector<Value*> rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t width);
   std::vector<Value*> transposed(std::vector<Value*> rows);
+  Value* shuffled(Value* x, Value* y, llvm::ArrayRef<int> picks);
   Value* transposed_read(TreeRef at, Which which) const;
 
   // ---- folds (lanes.cpp) ----
