@@ -116,7 +116,7 @@ class Emitter {
   Value* read(TreeRef at, Which which);
   std::optional<Expr> next_row(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
-  Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
+  Value* strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align);
   void write(TreeRef at, Value* value);
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
   bool goes_past_caches(NodeRef ref) const;
@@ -166,6 +166,7 @@ class Emitter {
   Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
   std::vector<Value*> rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t width);
   std::vector<Value*> transposed(std::vector<Value*> rows);
+  Value* shuffled(Value* x, Value* y, llvm::ArrayRef<int> picks);
   Value* transposed_read(TreeRef at, Which which) const;
 
   // ---- folds (lanes.cpp) ----
@@ -217,6 +218,7 @@ class Emitter {
   bool is_last_part_ = true;             // of the innermost loop so far: no iterations come after it
   bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
   Value* tail_ = nullptr;                // the lanes that there are; null: all
+  int64_t tail_count_ = 0;               // how many those are; 0: not known
   Value* guard_ = nullptr;               // the lanes that may be touched; null: all
   int64_t sum_ = 0;                      // which of the lane sums
   struct Cell {

@@ -318,12 +318,14 @@ void Emitter::rest(TreeRef ref, const Expr& begin, const Expr& end) {
   }
   const auto masked = [&] {
     tail_ = first_lanes(index(end - begin));
+    tail_count_ = number_of(end - begin).value_or(0);
     if (begin.is_constant()) {
       at_literal_lanes(counter, {begin.constant(), false}, ref);
     } else {
       f_->with(counter, index(begin), [&] { lanes_body(ref); });
     }
     tail_ = nullptr;
+    tail_count_ = 0;
   };
   const bool is_needed = bounds(end - begin, scope_->box.ranges()).low > 0;
   is_needed ? masked() : f_->when(b_.CreateICmpSLT(index(begin), index(end)), masked);

@@ -58,6 +58,8 @@ void collect_makers(const IR& ir, NodeRef ref, NodeRef user, std::set<NodeRef>& 
   for (NodeRef input : node.inputs) collect_makers(ir, input, ref, makers);
 }
 
+}  // namespace
+
 std::vector<NodeRef> epilogue_of(const IR& ir, NodeRef sum) {
   std::vector<NodeRef> result;
   std::set<NodeRef> depends = {sum};
@@ -83,6 +85,8 @@ VarRef column_of(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue
   }
   return contiguous_of(ir, ir.node(sum).vars);
 }
+
+namespace {
 
 // The order in which memory goes through the folded variables, so that the last is contiguous.
 void sort_by_layout(const IR& ir, NodeRef operand, Vars& vars) {
