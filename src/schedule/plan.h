@@ -2,6 +2,7 @@
 //
 // A kernel falls into one of a few kinds, each a file:
 //   contraction.cpp   sums of products over two or more kept variables: register tiles, cache blocks, packing
+//   attention.cpp     two sums of products with a softmax between them: both as tiles, block by block
 //   stream.cpp        everything else: elementwise chains, folds and scans with what surrounds them, moves of data
 #pragma once
 
@@ -14,6 +15,7 @@ loops::LoopTree plan(const loops::IR& kernel, const Machine& machine);
 
 // The kinds: nothing where the kernel is not of it.
 std::optional<loops::LoopTree> plan_contraction(const loops::IR& kernel, const Machine& machine);
+std::optional<loops::LoopTree> plan_attention(const loops::IR& kernel, const Machine& machine);
 loops::LoopTree plan_stream(const loops::IR& kernel, const Machine& machine);
 
 }  // namespace tenon
