@@ -1,10 +1,12 @@
 #include "codegen/emit.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
 
 #include "codegen/emitter.h"
+#include "codegen/math.h"
 
 namespace tenon::codegen {
 
@@ -15,7 +17,9 @@ using llvm::Value;
 namespace {
 
 constexpr int64_t kMostCopies = 256;             // of an unrolled body
-constexpr int64_t kLeastParallelWork = 1 << 14;  // operations below which threads cost more than they save
+constexpr int64_t kLeastParallelWork = 1 << 18;  // operations below which threads cost more than they save
+constexpr int64_t kMathWork = 16;                // of a function that is computed, in operations
+constexpr int64_t kScalarWork = 8;               // of an operation on one element
 constexpr int64_t kParallelBlock = 1 << 12;      // elements of a loop of vectors that stay on one thread
 
 }  // namespace
@@ -49,9 +53,38 @@ llvm::Function* Emitter::kernel(const std::string& name) {
   const Compiler::Scope root = compiler_.root();
   scope_ = &root;
   f_->indices.set_ranges(root.box.ranges());
-  body({}, tree_.roots());
+  whole_tree();
   f_->finish();
   return function;
+}
+
+// Stores past the caches need addresses of whole vectors: where there may be other ones, there is code for both.
+void Emitter::whole_tree() {
+  const auto all = [&] {
+    body({}, tree_.roots());
+    fence_streams();
+  };
+  std::vector<NodeRef> streams = ir_.writes();
+  std::erase_if(streams, [&](NodeRef ref) { return !goes_past_caches(ref); });
+  if (streams.empty()) return all();
+  Value* const aligned = are_aligned(streams);
+  streams_are_aligned_ = true;
+  f_->when(aligned, all);
+  streams_are_aligned_ = false;
+  f_->when(b_.CreateNot(aligned), all);
+}
+
+Value* Emitter::are_aligned(const std::vector<NodeRef>& writes) {
+  Value* bits = b_.getInt64(0);
+  for (NodeRef ref : writes) {
+    bits = b_.CreateOr(bits, b_.CreatePtrToInt(arrays_.at(compiler_.allocations.at(ref).mem_idx), b_.getInt64Ty()));
+  }
+  return b_.CreateIsNull(b_.CreateAnd(bits, static_cast<uint64_t>(target_.vector_bytes - 1)));
+}
+
+// Makes what was stored past the caches visible to other threads before they are told of it.
+void Emitter::fence_streams() {
+  if (streams_are_aligned_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
 
 void Emitter::bind_parameters(llvm::Function* function) {
@@ -194,15 +227,24 @@ void Emitter::unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t 
   first.is_constant() ? copies() : f_->with(counter, index(begin), copies);
 }
 
-// Operations in one iteration, about.
+// Of one iteration, in operations on a vector's lane, about.
 Emitter::Expr Emitter::work_below(TreeRef ref) const {
-  if (tree_.kind(ref) == LoopTree::NODE) return 1;
+  if (tree_.kind(ref) == LoopTree::NODE) return work_of(ref);
   Expr work = 0;
   for (TreeRef child : tree_.children(ref)) {
     const Expr times = tree_.kind(child) == LoopTree::LOOP ? tree_.loop(child).size + 1 : Expr(1);
     work += times * work_below(child);
   }
   return work;
+}
+
+int64_t Emitter::work_of(TreeRef leaf) const {
+  const Node& node = ir_.node(tree_.node(leaf));
+  const auto* compute = node.as<loops::Compute>();
+  const TreeRef loop = tree_.parent(leaf);
+  const bool is_vector = loop && tree_.loop(loop).annotation.mark == Mark::kVectorize && node.lookups().empty();
+  const bool is_long = compute && is_float(node.dtype) && is_math(compute->op->name.get());
+  return (is_long ? kMathWork : 1) * (is_vector ? 1 : kScalarWork);
 }
 
 void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
@@ -277,6 +319,7 @@ void Emitter::outline(FunctionBuilder& outside, llvm::Function* function,
     for (const auto& [symbol, value] : symbols) f_->indices.bind(symbol, next(symbol.name()));
   }
   stretch(function->getArg(1), function->getArg(2));
+  fence_streams();
   f_->finish();
   f_ = &outside;
   arrays_ = arrays_outside;

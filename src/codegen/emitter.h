@@ -66,6 +66,9 @@ class Emitter {
 
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
+  void whole_tree();
+  Value* are_aligned(const std::vector<NodeRef>& writes);
+  void fence_streams();
   Value* failed(int64_t kind, NodeRef node, Value* value, Value* bound);
   llvm::Function* failed_function();
 
@@ -84,6 +87,7 @@ class Emitter {
   void parallel_vectors(TreeRef ref, const Expr& count);
   void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch);
   Expr work_below(TreeRef ref) const;
+  int64_t work_of(TreeRef leaf) const;
   void outline(FunctionBuilder& outside, llvm::Function* function,
                const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
   template <class Body>
@@ -106,13 +110,17 @@ class Emitter {
   Expr position(Spot& spot);
   std::optional<Expr> lane_stride(Spot& spot);
   Value* read(TreeRef at, Which which);
+  std::optional<Expr> next_row(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
   Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
   void write(TreeRef at, Value* value);
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
+  bool goes_past_caches(NodeRef ref) const;
+  bool is_streamed(const Spot& spot) const;
   Value* irregular(const Expr& position);  // by lane
   Value* mask_for(const Spot& spot, bool is_contiguous) const;
   bool fills_whole_vectors(const Spot& spot) const;
+  bool is_at_whole_vectors(const Spot& spot) const;
   Value* all_lanes(Value* value) { return values_.splat(value, lanes_); }
   Value* steps();                    // 0, 1, 2, ...
   Value* first_lanes(Value* count);  // a mask of that many
@@ -131,6 +139,7 @@ class Emitter {
   template <class Action>
   void emit(const Action& action, TreeRef ref);
   Value* pieces(const loops::View& view, TreeRef ref, size_t first);
+  bool is_always_there(const Spot& spot) const;
   Value* either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no);
   const std::vector<loops::Constraint>& guards(Spot& spot);
   bool differs_by_lane(const Expr& expr) const;
@@ -146,11 +155,13 @@ class Emitter {
   struct Lanes {
     TreeRef loop;
     int64_t count;
+    int64_t used;  // of them
   };
   std::optional<Lanes> lanes_of_block(TreeRef outer, int64_t count);
   bool is_read_across(Spot& element, TreeRef outer, TreeRef inner);
   void transpose_reads(TreeRef outer, const Expr& begin, int64_t count);
   Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
+  std::vector<Value*> rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t width);
   std::vector<Value*> transposed(std::vector<Value*> rows);
   Value* transposed_read(TreeRef at, Which which) const;
 
@@ -163,6 +174,7 @@ class Emitter {
   bool has_vector_form(TreeRef leaf, TreeRef loop);
   int64_t lanes_for(TreeRef loop, const Expr& count);
   void vectors(TreeRef ref, const Expr& begin, const Expr& end);
+  void one_by_one(TreeRef ref, const Expr& begin, const Expr& end);
   void stretch(TreeRef ref, const Expr& begin, const Expr& end);
   void rest(TreeRef ref, const Expr& begin, const Expr& end);
   void folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded);
@@ -196,6 +208,7 @@ class Emitter {
   Value* tail_ = nullptr;                // the lanes that there are; null: all
   Value* guard_ = nullptr;               // the lanes that may be touched; null: all
   int64_t sum_ = 0;                      // which of the lane sums
+  bool streams_are_aligned_ = false;     // the outputs that go past the caches begin at whole vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
   std::map<std::pair<TreeRef, Which>, Block> blocks_;

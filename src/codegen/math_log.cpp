@@ -1,5 +1,4 @@
 // Logarithms, and what is made of them. All take x apart as 2^e (1 + f).
-#include <limits>
 #include <numbers>
 
 #include "codegen/math_functions.h"
@@ -7,9 +6,6 @@
 
 namespace tenon::codegen::math {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Reduced {
   Bits exponent_bits;  // those of 2^e
@@ -59,7 +55,8 @@ Real log_of(Real exponent, Real fraction, Real beyond) {
 // To a base whose logarithm is 1 / scale: the part of the exponent is e * (of_two[0] + of_two[1]).
 Real log_to_base(Reduced x, const double* scale, std::span<const double> of_two) {
   const Real low = mul_add(x.fraction, scale[1], log_beyond_fraction(x.fraction) * scale[0]);
-  const Real fraction = mul_add(x.fraction, scale[0], mul_add(x.exponent, of_two[1], low));
+  const TwoReals product = two_product(x.fraction, low.constant(scale[0]));
+  const Real fraction = product.high + (product.low + mul_add(x.exponent, of_two[1], low));
   return mul_add(x.exponent, of_two[0], fraction);
 }
 

@@ -1,17 +1,10 @@
 // The error functions, and powers.
-#include <limits>
 #include <numbers>
 
 #include "codegen/math_functions.h"
 #include "codegen/math_tables.h"
 
 namespace tenon::codegen::math {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
 
 // erfc(x) = exp(-t), where t = x + x P(x) is a smooth function.
 Real erf(Real x) {
@@ -21,12 +14,14 @@ Real erf(Real x) {
 
 namespace {
 
-// exp(-x^2) P(q) / (1 + 2x), where the square is that of the upper half of x's digits, which is exact, plus a rest.
+// exp(-x^2) (9/8 + P(q)) / (1 + 2x), where the square is that of the upper half of x's digits, which is exact, plus a
+// rest.
 Real erfc_of_positive(Real x, std::span<const double> polynomial, double center) {
   const Real upper = real_of(bits_of(x) & 0xfffffffff8000000);
   const Real rest = (upper - x) * (upper + x);
   const Real q = (x - center) / (x + center);
-  return exp_times(-(upper * upper), rest, quotient(evaluate_in_two(polynomial, q), two_sum(x.constant(1), x + x)));
+  return exp_times(-(upper * upper), rest,
+                   quotient(two_sum(x.constant(1.125), evaluate(polynomial, q)), two_sum(x.constant(1), x + x)));
 }
 
 }  // namespace
@@ -39,7 +34,8 @@ Real erfc(Real x) {
   }
   // Where x is small, an error of q would be too large.
   const Real size = abs(x), small = at_most(size, 1);
-  const Real near = exp_of_negative(mul_add(evaluate(kErf, small), small, small));
+  const TwoReals exponent = fast_two_sum(small, evaluate(kErf, small) * small);
+  const Real near = exp_times(-exponent.high, -exponent.low, {x.constant(1), x.constant(0)});
   const Real result = select(size < 0.75, near, erfc_of_positive(at_most(size, 27.3), kErfcF64, 4));
   return select(x < 0, 2 - result, result);
 }
@@ -67,7 +63,9 @@ Real erfinv_f64(Real x) {
   const Mask is_center = w < 6.25, is_tail = root < 4;
   const Real high = select(is_center, center.high, select(is_tail, tail.high, end.high));
   const Real low = select(is_center, center.low, select(is_tail, tail.low, end.low));
-  return mul_add(high, x, low * x);
+  const TwoReals product = two_product(high, x);
+  // Of a tiny x, the product's low part is below what there is.
+  return product.high + mul_add(low, x, select(abs(x) > 0x1p-900, product.low, 0));
 }
 
 Real erfinv_f32(Real x) {
@@ -78,7 +76,11 @@ Real erfinv_f32(Real x) {
 
 }  // namespace
 
-Real erfinv(Real x) { return erfinv_at_ends(x, x.is_f64() ? erfinv_f64(x) : to_f32(erfinv_f32(to_f64(x)))); }
+// The sign is that of x; of -0 a sum may have lost it.
+Real erfinv(Real x) {
+  const Real inside = x.is_f64() ? erfinv_f64(x) : to_f32(erfinv_f32(to_f64(x)));
+  return with_sign(abs(erfinv_at_ends(x, inside)), sign_of(x));
+}
 
 // ---- pow ------------------------------------------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ Real pow(Real x, Real y) {
   const Real size = abs(x), half = y * 0.5;
   const Mask is_whole = floor(y) == y, is_even = floor(half) == half;
   Real result = x.is_f64() ? pow_f64(size, y) : pow_f32(size, y);
-  result = select(((size == 1) & !is_nan(y)) | (y == 0), 1, result);
+  result = select((size == 1) & !is_nan(y), 1, result);
   // NaN < 0 is false: that of x = NaN stays.
   result = select((x < 0) & (x > -kInfinity) & !is_whole, kNan, result);
   const Bits sign = select(is_whole & !is_even, sign_of(x), bits_of(x).constant(0));

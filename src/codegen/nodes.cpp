@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
 constexpr int64_t kMostStackBytes = 1 << 18;  // of all of them
+constexpr int64_t kPastCaches = 1 << 25;      // bytes of an output that no cache keeps
+constexpr int kToSecondCache = 2;             // how close llvm.prefetch brings it
 constexpr int64_t kWidestStep = 4;            // elements from lane to lane that are read with those between
 
 bool is_parallel_between(const LoopTree& tree, TreeRef inner, TreeRef outer) {
@@ -187,7 +189,11 @@ Value* Emitter::irregular(const Expr& position) {
 bool Emitter::fills_whole_vectors(const Spot& spot) const {
   if (!spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
   const Expr& row = spot.access.memory->dims.back().extent;
-  if (!row.is_constant() || row.constant() % lanes_ != 0 || !begins_at_whole_vector_) return false;
+  return row.is_constant() && row.constant() % lanes_ == 0 && is_at_whole_vectors(spot);
+}
+
+bool Emitter::is_at_whole_vectors(const Spot& spot) const {
+  if (!begins_at_whole_vector_) return false;
   const Symbol counter = compiler_.counter(vector_);
   const Expr at_first_lane = substitute(spot.position, {{counter, lanes_ * Expr(counter)}});
   return symbolic::simplify(mod(at_first_lane, lanes_), scope_->box.ranges()).is_constant(0);
@@ -215,9 +221,31 @@ Value* Emitter::read(TreeRef at, Which which) {
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
   Value* const address = stride ? f_->indices.address(array, type, position(here)) : nullptr;
+  const std::optional<Expr> ahead = stride && stride->is_constant(1) ? next_row(here, at) : std::nullopt;
+  if (ahead) {
+    Value* const next = f_->indices.address(array, type, position(here) + *ahead);
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                       {next, b_.getInt32(0), b_.getInt32(kToSecondCache), b_.getInt32(1)});
+  }
   Value* const addresses = stride ? nullptr : b_.CreateGEP(type, array, irregular(here.position));
   Value* const value = values_.from_memory(load(here, address, stride, addresses), memory.dtype);
   return which.role == Which::kSelf ? value : values_.cast(value, memory.dtype, node.dtype);
+}
+
+// A row of a large array that is read in several passes is in the cache after the first: while the others compute,
+// memory is free to bring the next row. Where that is, from an element of this one; nothing in a first pass.
+std::optional<Emitter::Expr> Emitter::next_row(const Spot& spot, TreeRef at) const {
+  const NodeRef source = spot.access.node;
+  if (!ir_.node(source).as<Read>() || !goes_past_caches(source)) return {};
+  const TreeRef pass = tree_.parent(at), row = tree_.parent(pass);
+  if (!row) return {};
+  const auto reads = [&](NodeRef ref) {
+    return std::ranges::find(ir_.node(ref).inputs, source) != ir_.node(ref).inputs.end();
+  };
+  const TreeRef first = *std::ranges::find_if(
+      tree_.children(row), [&](TreeRef child) { return std::ranges::any_of(tree_.nodes_below(child), reads); });
+  const Result<Expr> stride = differentiate(spot.position, compiler_.counter(row));
+  return first != pass && stride.ok() && stride->is_constant() ? std::optional(*stride) : std::nullopt;
 }
 
 Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses) {
@@ -272,6 +300,18 @@ void Emitter::write(TreeRef at, Value* value) {
   store(here, address, stride, values_.to_memory(value, memory.dtype));
 }
 
+// What is larger than the caches is not there any more when it is read: it needs not be brought there to be written.
+bool Emitter::goes_past_caches(NodeRef ref) const {
+  const Compiler::Allocation& memory = compiler_.allocations.at(ref);
+  const Expr size = memory.size();
+  return target_.arch == Arch::kX86 && size.is_constant() && size.constant() >= kPastCaches / size_of(memory.dtype);
+}
+
+bool Emitter::is_streamed(const Spot& spot) const {
+  return streams_are_aligned_ && ir_.node(spot.access.node).as<Write>() && goes_past_caches(spot.access.node) &&
+         is_at_whole_vectors(spot);
+}
+
 void Emitter::store(const Spot& spot, Value* address, const Expr& stride, Value* value) {
   const llvm::Align align(static_cast<uint64_t>(size_of(spot.access.memory->dtype)));
   if (stride.is_constant(0)) {
@@ -281,9 +321,16 @@ void Emitter::store(const Spot& spot, Value* address, const Expr& stride, Value*
   }
   value = all_lanes(value);
   if (stride.is_constant(1)) {
-    Value* const mask = mask_for(spot, true);
-    mask ? static_cast<void>(b_.CreateMaskedStore(value, address, align, mask))
-         : static_cast<void>(b_.CreateAlignedStore(value, address, align));
+    if (Value* const mask = mask_for(spot, true)) {
+      b_.CreateMaskedStore(value, address, align, mask);
+    } else if (is_streamed(spot)) {
+      const auto bytes = static_cast<uint64_t>(lanes_ * size_of(spot.access.memory->dtype));
+      llvm::StoreInst* const stored = b_.CreateAlignedStore(value, address, llvm::Align(bytes));
+      llvm::Metadata* const one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+      stored->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), {one}));
+    } else {
+      b_.CreateAlignedStore(value, address, align);
+    }
     return;
   }
   llvm::Type* const type = value->getType()->getScalarType();
@@ -375,6 +422,12 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
   const Which which{Which::kPiece, first};
   Value* const inside = holds(guards(spot(ref, which)));
   if (!inside) return read(ref, which);
+  if (is_always_there(spot(ref, which))) {
+    Value* const value = read(ref, which);
+    Value* const otherwise = pieces(view, ref, first + 1);
+    const int64_t lanes = std::max({lanes_of(inside), lanes_of(value), lanes_of(otherwise)});
+    return b_.CreateSelect(values_.splat(inside, lanes), values_.splat(value, lanes), values_.splat(otherwise, lanes));
+  }
   if (lanes_of(inside) == 1) {
     return either(inside, [&] { return read(ref, which); }, [&] { return pieces(view, ref, first + 1); });
   }
@@ -383,6 +436,13 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
   Value* const value = all_lanes(read(ref, which));
   guard_ = around;
   return b_.CreateSelect(inside, value, all_lanes(pieces(view, ref, first + 1)));
+}
+
+// Scratch at the own index can be read also where a constraint fails; so it can stay in registers.
+bool Emitter::is_always_there(const Spot& spot) const {
+  if (!spot.access.memory || !spot.access.memory->scratch) return false;
+  const auto is_own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
+  return std::ranges::equal(ir_.node(spot.access.node).vars, spot.access.index, is_own);
 }
 
 Value* Emitter::either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no) {
@@ -467,13 +527,15 @@ void Emitter::emit(const Reduce& reduce, TreeRef ref) {
 }
 
 void Emitter::emit(const Scan& scan, TreeRef ref) {
-  const Node& node = ir_.node(tree_.node(ref));
+  const DType dtype = ir_.node(tree_.node(ref)).dtype;
   Spot& carry = spot(ref, {Which::kCarry});
-  llvm::Type* const type = values_.memory_type(node.dtype);
-  Value* const at = f_->indices.address(arrays_.at(carry.access.memory->mem_idx), type, position(carry));
-  Value* const both[] = {values_.from_memory(b_.CreateLoad(type, at), node.dtype), inputs_of(ref)[0]};
-  Value* const next = values_.apply(*scan.op, node.dtype, both);
-  b_.CreateStore(values_.to_memory(next, node.dtype), at);
+  const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(carry);
+  Value* const array = arrays_.at(carry.access.memory->mem_idx);
+  Value* const at = f_->indices.address(array, values_.memory_type(dtype), position(carry));
+  Value* const before = values_.from_memory(load(carry, at, stride, nullptr), dtype);
+  Value* const both[] = {before, values_.splat(inputs_of(ref)[0], lanes_of(before))};
+  Value* const next = values_.apply(*scan.op, dtype, both);
+  store(carry, at, stride, values_.to_memory(next, dtype));
   write(ref, next);
 }
 

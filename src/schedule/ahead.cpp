@@ -21,7 +21,11 @@ NodeRef copy_node(const IR& from, NodeRef ref, IR& to, const NodeMap& known) {
 class Splitter {
  public:
   Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : ir_(tree.ir) {
-    for (NodeRef ref : ir_.node_refs()) is_constant_.push_back(depends_on_constants(ref, constants));
+    is_constant_.resize(ir_.nodes().size());
+    for (NodeRef ref : ir_.node_refs()) {
+      if (ir_.node(ref).is_leaf()) is_constant_[ref.id] = depends_on_constants(ref, constants);
+    }
+    for (NodeRef ref : ir_.order()) is_constant_[ref.id] = depends_on_constants(ref, constants);
     for (NodeRef ref : ir_.order()) {
       if (is_prepared(ref)) prepared_.insert(ref);
     }
@@ -53,7 +57,7 @@ class Splitter {
   }
 
  private:
-  // Nodes come after those that they read. A number is no reason to prepare something.
+  // Of what its inputs depend on is known. A number is no reason to prepare something.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
@@ -69,11 +73,11 @@ class Splitter {
     return std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef input) { return reads_constants(input); });
   }
 
-  // Has memory of its own, and a reader that runs later.
+  // Has memory of its own, and one reader that runs later. What runs beside its reader is only a way to read.
   bool is_prepared(NodeRef ref) const {
     if (!is_constant_[ref.id] || !reads_constants(ref)) return false;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
-    return readers.size() == 1 && !is_constant_[readers[0].id];
+    return readers.size() == 1 && !is_constant_[readers[0].id] && ir_.node(readers[0]).loops != ir_.node(ref).loops;
   }
 
   void need(NodeRef ref) {

@@ -211,7 +211,9 @@ class Finder {
         stage = std::max(stage, known->second);
       }
     }
-    const bool is_late = stage >= Stage::kMix || node.as<Write>() || ir_.folds(ref, found_.block);
+    // A view of what a block gives says which blocks there are: it comes after them.
+    const bool is_of_blocks = node.as<View>() && !node.has(found_.lane);
+    const bool is_late = stage >= Stage::kMix || node.as<Write>() || ir_.folds(ref, found_.block) || is_of_blocks;
     if (is_late) return fits_end(ref) ? std::optional(Stage::kEnd) : std::nullopt;
     if (stage <= Stage::kRaw && has_all_of_scores(node)) return Stage::kRaw;
     return fits_rows(ref) ? std::optional(Stage::kRows) : std::nullopt;

@@ -124,9 +124,9 @@ Value weights_of(ExpandContext& e, Value scores) {
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
-constexpr int64_t kLanes = 16;           // keys side by side: whole vectors on every machine
-constexpr int64_t kMostKeys = 256;       // of a block; sums of more lose digits
-constexpr int64_t kKeysOfUnknown = 128;  // of a block, where there may be few keys in all
+constexpr int64_t kLanes = 16;      // keys side by side: whole vectors on every machine
+constexpr int64_t kMostKeys = 256;  // of a block; sums of more lose digits
+constexpr int64_t kFewKeys = 128;   // of a block, where many keys may not count
 
 // Softmax online: a block of keys has weights of its own, relative to the best score of the block. Blocks are weighed
 // against each other at the end. So no array has both all queries and all keys, and blocks are independent.
@@ -155,7 +155,9 @@ class AttentionLoops {
     const LoopValue weights = l_.compute("exp", {l_.compute("sub", {scores, or_zero(best)})});
     const LoopValue total = over_keys("add", weights);
     const LoopValue mixed = products(with_features(weights), l_.wide(keys(kValue, values_)), {-3, -2});
-    l_.out(l_.cast(block_ ? joined(best, total, mixed) : normalized(best, total, mixed), l_.result().dtype));
+    const LoopValue result = block_ ? joined(attended(best, -kInfinity), attended(total, 0), attended(mixed, 0))
+                                    : normalized(best, total, mixed);
+    l_.out(l_.cast(result, l_.result().dtype));
   }
 
  private:
@@ -185,18 +187,19 @@ class AttentionLoops {
     Expr blocks = 1;
     int64_t groups = 1, lanes = kLanes;
     if (!keys_.is_constant()) {
-      blocks = ceildiv(keys_, kKeysOfUnknown);
-      groups = kKeysOfUnknown / kLanes;
+      blocks = ceildiv(keys_, kFewKeys);
+      groups = kFewKeys / kLanes;
     } else if (keys_.constant() <= kLanes) {
       lanes = keys_.constant();
     } else {
-      blocks = ceildiv(keys_, kMostKeys);
+      blocks = ceildiv(keys_, l_.flag("causal") ? kFewKeys : kMostKeys);
       groups = ceildiv(ceildiv(keys_, blocks), kLanes).constant();
     }
     block_ = l_.var(blocks);
     group_ = l_.var(groups);
     lane_ = l_.var(lanes);
-    key_ = l_.at(block_) * (groups * lanes) + l_.at(group_) * lanes + l_.at(lane_);
+    first_key_ = l_.at(block_) * (groups * lanes);
+    key_ = first_key_ + l_.at(group_) * lanes + l_.at(lane_);
     is_filled_up_ = blocks * groups * lanes != keys_;
   }
 
@@ -287,9 +290,21 @@ class AttentionLoops {
     }
     LoopPiece there = l_.whole(scores, shape_of(scores));
     if (is_filled_up_) there.where.push_back({key_, keys_});
-    if (l_.flag("causal")) there.where.push_back({l_.at(query_) - key_, from_end(kQuery, 2)});
+    if (l_.flag("causal")) there.where.push_back(is_not_after_query(key_));
     if (there.where.empty()) return scores;
     return l_.view({dims({query_, block_, group_, lane_}), {there}, -kInfinity});
+  }
+
+  loops::Constraint is_not_after_query(const Expr& key) const { return {l_.at(query_) - key, from_end(kQuery, 2)}; }
+
+  // What a block gives, or `nothing` where all its keys come after the query: nobody asks for such a block.
+  LoopValue attended(const LoopValue& x, double nothing) {
+    if (!l_.flag("causal")) return x;
+    LoopPiece there = l_.whole(x, shape_of(x));
+    there.where.push_back(is_not_after_query(first_key_));
+    LoopDims all = x.dims;
+    all[batch_.size()] = query_;
+    return l_.view({all, {there}, nothing});
   }
 
   LoopValue is_masked(const LoopValue& best) { return l_.compute("eq", {best, l_.constant(dtype_, -kInfinity)}); }
@@ -323,7 +338,8 @@ class AttentionLoops {
   LoopDims taken_;
   LoopDims batch_;
   loops::VarRef query_, features_, values_, block_, group_, lane_;
-  Expr key_ = 0;  // its number
+  Expr first_key_ = 0;  // of a block
+  Expr key_ = 0;
   bool is_filled_up_ = false;
 };
 
