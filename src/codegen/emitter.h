@@ -143,6 +143,7 @@ class Emitter {
   template <class Action>
   void emit(const Action& action, TreeRef ref);
   Value* pieces(const loops::View& view, TreeRef ref, size_t first);
+  bool is_always_there(const Spot& spot) const;
   Value* either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no);
   const std::vector<loops::Constraint>& guards(Spot& spot);
   bool differs_by_lane(const Expr& expr) const;

@@ -436,6 +436,12 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
   const Which which{Which::kPiece, first};
   Value* const inside = holds(guards(spot(ref, which)));
   if (!inside) return read(ref, which);
+  if (is_always_there(spot(ref, which))) {
+    Value* const value = read(ref, which);
+    Value* const otherwise = pieces(view, ref, first + 1);
+    const int64_t lanes = std::max({lanes_of(inside), lanes_of(value), lanes_of(otherwise)});
+    return b_.CreateSelect(values_.splat(inside, lanes), values_.splat(value, lanes), values_.splat(otherwise, lanes));
+  }
   if (lanes_of(inside) == 1) {
     return either(inside, [&] { return read(ref, which); }, [&] { return pieces(view, ref, first + 1); });
   }
@@ -444,6 +450,13 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
   Value* const value = all_lanes(read(ref, which));
   guard_ = around;
   return b_.CreateSelect(inside, value, all_lanes(pieces(view, ref, first + 1)));
+}
+
+// Scratch at the own index can be read also where a constraint fails; so it can stay in registers.
+bool Emitter::is_always_there(const Spot& spot) const {
+  if (!spot.access.memory || !spot.access.memory->scratch) return false;
+  const auto is_own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
+  return std::ranges::equal(ir_.node(spot.access.node).vars, spot.access.index, is_own);
 }
 
 Value* Emitter::either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no) {
