@@ -154,11 +154,13 @@ class Emitter {
   struct Lanes {
     TreeRef loop;
     int64_t count;
+    int64_t used;  // of them
   };
   std::optional<Lanes> lanes_of_block(TreeRef outer, int64_t count);
   bool is_read_across(Spot& element, TreeRef outer, TreeRef inner);
   void transpose_reads(TreeRef outer, const Expr& begin, int64_t count);
   Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
+  std::vector<Value*> rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t width);
   std::vector<Value*> transposed(std::vector<Value*> rows);
   Value* transposed_read(TreeRef at, Which which) const;
 

@@ -12,36 +12,22 @@
 //         for m unroll, ...                     bias, activation, ..., write
 //
 // Where there is too little to reuse (one row of a vector-matrix product), the folded variable is the vector instead.
+#include "schedule/contraction.h"
+
 #include <algorithm>
-#include <set>
 
 #include "loops/schedule.h"
 #include "schedule/plan.h"
 
 namespace tenon {
-namespace {
 
 using namespace loops;
 
-using Vars = std::vector<VarRef>;
+namespace {
 
 bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
-
-struct Contraction {
-  NodeRef sum;
-  NodeRef product;
-  NodeRef a;  // has the rows
-  NodeRef b;  // has the columns
-  Vars batch;
-  Vars rows;
-  Vars columns;                    // the last is the one that results are contiguous along
-  Vars folded;                     // the last is the one that `a` is contiguous along, if it is along any
-  std::set<NodeRef> makes_a = {};  // nodes that compute operands elementwise, the operand included
-  std::set<NodeRef> makes_b = {};
-  std::vector<NodeRef> epilogue = {};  // what is computed elementwise of the sum, in order
-};
 
 bool is_op(const Node& node, std::string_view name) {
   const auto* compute = node.as<loops::Compute>();
@@ -110,6 +96,8 @@ void move_to_end(Vars& vars, VarRef var) {
   vars.push_back(var);
 }
 
+}  // namespace
+
 std::optional<Contraction> find_contraction(const IR& ir) {
   std::vector<NodeRef> sums;
   for (NodeRef ref : ir.order()) {
@@ -138,7 +126,6 @@ std::optional<Contraction> find_contraction(const IR& ir) {
 
 // ---- sizes ----------------------------------------------------------------------------------------------------------
 
-// Of a size that is not known, something that is neither small nor large.
 int64_t about(const Expr& size) { return size.is_constant() ? size.constant() : 256; }
 
 int64_t about(const IR& ir, const Vars& vars) {
@@ -147,14 +134,12 @@ int64_t about(const IR& ir, const Vars& vars) {
   return product;
 }
 
+namespace {
+
 int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-struct Tile {
-  int64_t rows;
-  int64_t columns;
-};
+}  // namespace
 
-// Multiply-adds of whole vectors to cover so many rows and columns, and a part of the loads that they wait for.
 double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes) {
   constexpr double kInFlight = 8;  // multiply-adds that hide each other's latency
   constexpr double kLoad = 0.3;
@@ -172,14 +157,13 @@ double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes) {
   return cost;
 }
 
-// Accumulators, the vectors of one step and one broadcast fit the registers.
-Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) {
+Tile pick_tile(int64_t lanes, int64_t registers, const std::function<double(const Tile&)>& cost_of) {
   Tile best{1, lanes};
   double best_cost = 1e300;
   for (int64_t wide = 4; wide >= 1; --wide) {
     for (int64_t high = 1; (high + 1) * wide + 1 <= registers && high <= 14; ++high) {
       const Tile tile{high, wide * lanes};
-      const double cost = cost_of(tile, rows, columns, lanes);
+      const double cost = cost_of(tile);
       if (cost >= best_cost) continue;
       best = tile;
       best_cost = cost;
@@ -188,7 +172,41 @@ Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) 
   return best;
 }
 
+Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) {
+  return pick_tile(lanes, registers, [&](const Tile& tile) { return cost_of(tile, rows, columns, lanes); });
+}
+
+std::vector<LoopSpec> with_threads(const IR& ir, std::vector<LoopSpec> loops, const Machine& machine) {
+  const auto busy = [&](const LoopSpec& loop) {
+    const int64_t count = divided_up(about(ir.var(loop.var).size), loop.step);
+    const int64_t threads = std::max<int64_t>(machine.threads, 2);
+    return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
+  };
+  if (loops.empty()) return loops;
+  auto best = loops.begin();
+  for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
+    if (busy(*best) >= 0.85) break;
+    if (busy(*loop) > busy(*best)) best = loop;
+  }
+  best->annotation.mark = Mark::kParallel;
+  std::rotate(loops.begin(), best, best + 1);
+  return loops;
+}
+
+std::vector<LoopSpec> loops_it_has(const IR& ir, NodeRef ref, std::vector<LoopSpec> loops) {
+  const Vars own = ir.iteration_vars(ref);
+  std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
+  for (VarRef var : own) {
+    if (std::ranges::none_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) {
+      loops.push_back({.var = var});
+    }
+  }
+  return loops;
+}
+
 // ---- the schedule ---------------------------------------------------------------------------------------------------
+
+namespace {
 
 constexpr int64_t kRowsWorthPacking = 24;  // that use what is packed
 constexpr int64_t kMostDots = 3;           // rows for which folding along the vector is better
@@ -208,6 +226,7 @@ class Planner {
     } else {
       plan_tiles();
     }
+    for (const std::string& name : replaced_) ir_ = ir_.without(*ir_.node_named(name));
     return LoopTree(std::move(ir_));
   }
 
@@ -238,25 +257,6 @@ class Planner {
     append(loops, c_.batch);
     loops.insert(loops.end(), panels.begin(), panels.end());
     loops.insert(loops.end(), blocks.begin(), blocks.end());
-    return loops;
-  }
-
-  int64_t iterations_of(const LoopSpec& loop) const { return divided_up(about(ir_.var(loop.var).size), loop.step); }
-
-  // The first loop that keeps all threads busy goes outside and runs on them.
-  std::vector<LoopSpec> with_threads(std::vector<LoopSpec> loops) const {
-    const auto busy = [&](const LoopSpec& loop) {
-      const int64_t count = iterations_of(loop), threads = std::max<int64_t>(machine_.threads, 2);
-      return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
-    };
-    if (loops.empty()) return loops;
-    auto best = loops.begin();
-    for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
-      if (busy(*best) >= 0.85) break;
-      if (busy(*loop) > busy(*best)) best = loop;
-    }
-    best->annotation.mark = Mark::kParallel;
-    std::rotate(loops.begin(), best, best + 1);
     return loops;
   }
 
@@ -293,7 +293,7 @@ class Planner {
   // ---- register tiles ----
 
   void plan_tiles() {
-    const std::vector<LoopSpec> around = with_threads(outer());
+    const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);
     if (!c_.makes_a.empty()) make_a(around);
@@ -334,7 +334,7 @@ class Planner {
       sort_folded(loops);
       if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
       loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
-      ir_.set_loops(ref, loops_it_has(ref, std::move(loops)));
+      ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
     }
   }
 
@@ -369,20 +369,8 @@ class Planner {
       append(loops, c_.folded);
       if (shared == 0 && !loops.empty()) loops.front().annotation.mark = Mark::kParallel;
       loops.back().annotation.mark = Mark::kVectorize;
-      ir_.set_loops(ref, loops_it_has(ref, std::move(loops)));
+      ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
     }
-  }
-
-  // A node that has fewer variables is made once, and one that has more takes them last.
-  std::vector<LoopSpec> loops_it_has(NodeRef ref, std::vector<LoopSpec> loops) const {
-    const Vars own = ir_.iteration_vars(ref);
-    std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
-    for (VarRef var : own) {
-      if (std::ranges::none_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) {
-        loops.push_back({.var = var});
-      }
-    }
-    return loops;
   }
 
   // ---- dot products ----
@@ -394,21 +382,16 @@ class Planner {
            contiguous_of(ir_, ir_.node(c_.a).vars) == last;
   }
 
+  static constexpr int64_t kStreams = 8;  // columns at once, each a stream of its own through memory
+
   void plan_dots() {
-    constexpr int64_t kColumns = 16;
     std::vector<LoopSpec> around;
     append(around, c_.batch);
     append(around, all_but_last(c_.columns));
-    around.push_back({.var = column_, .step = kColumns});
-    around = with_threads(std::move(around));
+    around.push_back({.var = column_, .step = kStreams});
+    around = with_threads(ir_, std::move(around), machine_);
     if (!c_.makes_a.empty()) make_a(around);
-    std::vector<LoopSpec> loops = around;
-    loops.push_back({.var = column_});
-    append(loops, c_.rows);
-    append(loops, c_.folded);
-    loops.back().annotation.mark = Mark::kVectorize;
-    ir_.set_loops(c_.product, loops);
-    ir_.set_loops(c_.sum, loops);
+    gains_by_streams() ? fold_by_lane(around) : fold_one_by_one(around);
     for (NodeRef ref : c_.epilogue) {
       std::vector<LoopSpec> after = around;
       append(after, c_.rows);
@@ -421,11 +404,83 @@ class Planner {
     in_order();
   }
 
+  // What comes from memory comes faster in several streams; in the caches one is as good, and folds fewer sums.
+  bool gains_by_streams() const {
+    const Expr& depth = ir_.var(c_.folded.back()).size;
+    const int64_t bytes = about(ir_, ir_.node(c_.b).vars) * size_of(ir_.node(c_.b).dtype);
+    return bytes > machine_.l3_bytes / 2 && depth.is_constant() && depth.constant() % lanes_ == 0;
+  }
+
+  void fold_one_by_one(const std::vector<LoopSpec>& around) {
+    std::vector<LoopSpec> loops = around;
+    loops.push_back({.var = column_});
+    append(loops, c_.rows);
+    append(loops, c_.folded);
+    loops.back().annotation.mark = Mark::kVectorize;
+    ir_.set_loops(c_.product, loops);
+    ir_.set_loops(c_.sum, loops);
+  }
+
+  // The last folded variable becomes two, blocks and lanes: blocks are folded first, with a sum in each lane of each
+  // column, then lanes.
+  void fold_by_lane(const std::vector<LoopSpec>& around) {
+    const VarRef last = c_.folded.back();
+    const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / lanes_);
+    const VarRef lane = ir_.add_var(unused_var("v"), lanes_);
+    const auto cut = [&](NodeRef operand) {
+      View view{{{operand, {}, {}}}, Scalar(0.0), {}};
+      Vars vars;
+      for (VarRef var : ir_.node(operand).vars) {
+        const Expr index = var == last ? lanes_ * Expr(ir_.var(block).symbol()) + Expr(ir_.var(lane).symbol())
+                                       : Expr(ir_.var(var).symbol());
+        view.pieces[0].index.push_back(index);
+        if (var != last) vars.push_back(var);
+      }
+      vars.insert(vars.end(), {block, lane});
+      return ir_.add_view(std::move(view), std::move(vars));
+    };
+    const NodeRef a = cut(c_.a), b = cut(c_.b);
+    Vars kept = ir_.node(c_.sum).vars, all = kept;
+    for (VarRef var : c_.folded) {
+      if (var != last) all.push_back(var);
+    }
+    all.insert(all.end(), {block, lane});
+    kept.push_back(lane);
+    const NodeRef product = ir_.add_compute(op_named("mul"), {a, b}, all);
+    const NodeRef partial = ir_.add_reduce(op_named("add"), product, kept);
+    const NodeRef sum = ir_.add_reduce(op_named("add"), partial, ir_.node(c_.sum).vars);
+    for (NodeRef reader : ir_.consumers(c_.sum)) ir_.set_input(reader, c_.sum, sum);
+
+    std::vector<LoopSpec> loops = around, folds = around;
+    append(loops, all_but_last(c_.folded));
+    loops.push_back({.var = block});
+    for (std::vector<LoopSpec>* both : {&loops, &folds}) {
+      for (VarRef row : c_.rows) both->push_back({.var = row, .annotation = {Mark::kUnroll}});
+      both->push_back({.var = column_, .annotation = {Mark::kUnroll}});
+      both->push_back({.var = lane, .annotation = {Mark::kVectorize}});
+    }
+    for (NodeRef ref : {a, b, product, partial}) ir_.set_loops(ref, loops);
+    ir_.set_loops(sum, folds);
+    replaced_ = {ir_.node(c_.sum).name, ir_.node(c_.product).name};
+    before_product_ = {a, b};
+    c_.product = product;
+    after_product_ = {partial};
+    c_.sum = sum;
+  }
+
+  std::string unused_var(const std::string& name) const {
+    std::string result = name;
+    for (int i = 1; ir_.var_named(result); ++i) result = fmt::format("{}{}", name, i);
+    return result;
+  }
+
   // What the operands are made of first, each as close to its use as it can be.
   void in_order() {
     std::vector<NodeRef> order;
     const auto is_part = [&](NodeRef ref) {
       return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) ||
+             std::ranges::find(before_product_, ref) != before_product_.end() ||
+             std::ranges::find(after_product_, ref) != after_product_.end() ||
              std::ranges::find(c_.epilogue, ref) != c_.epilogue.end();
     };
     std::set<NodeRef> needed;
@@ -443,7 +498,9 @@ class Planner {
     };
     add([&](NodeRef ref) { return needed.contains(ref) && !is_part(ref); });
     add([&](NodeRef ref) { return c_.makes_b.contains(ref); });
+    order.insert(order.end(), before_product_.begin(), before_product_.end());
     order.push_back(c_.product);
+    order.insert(order.end(), after_product_.begin(), after_product_.end());
     order.push_back(c_.sum);
     order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
     add([&](NodeRef ref) { return !needed.contains(ref); });
@@ -457,6 +514,10 @@ class Planner {
   VarRef column_;
   int64_t lanes_ = 1;
   Tile tile_{};
+  // Where the fold was cut in two:
+  std::vector<NodeRef> before_product_ = {};  // what reads the operands,
+  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes,
+  std::vector<std::string> replaced_ = {};    // and nodes that nobody reads any more
 };
 
 }  // namespace
