@@ -260,7 +260,7 @@ class StreamPlan {
       return ir_.folds(ref, var) || (scan && scan->along == var);
     });
     const auto other = std::ranges::find_if(wanted, [&](VarRef other) {
-      return other != var && loop_over(tree, inner, other) && tree.loop(inner).step == 1;
+      return other != var && loop_over(tree, inner, other) && loop_over(tree, inner, var) == inner;
     });
     if (other == wanted.end()) return;
     if (folds && !is_in(wanted, var)) return sink(tree, loop_over(tree, inner, *other), inner);
