@@ -16,7 +16,6 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kMostCopies = 256;             // of an unrolled body
 constexpr int64_t kLeastParallelWork = 1 << 18;  // operations below which threads cost more than they save
 constexpr int64_t kMathWork = 16;                // of a function that is computed, in operations
 constexpr int64_t kScalarWork = 8;               // of an operation on one element
@@ -153,6 +152,11 @@ void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
 }
 
 void Emitter::loop(TreeRef ref) {
+  const std::vector<NodeRef> sums = sums_to_hold(ref);
+  sums.empty() ? plain_loop(ref) : holding(sums, [&] { plain_loop(ref); });
+}
+
+void Emitter::plain_loop(TreeRef ref) {
   if (const std::vector<TreeRef> loops = run_of(ref); loops.size() > 1) return run(loops);
   const Compiler::Scope* const around = scope_;
   const int64_t around_number = scope_number_;
