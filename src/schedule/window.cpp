@@ -104,8 +104,8 @@ class Planner {
     for (VarRef var : window_.folded) inner.push_back({.var = var, .annotation = {Mark::kUnroll}});
     inner = joined(std::move(inner), block());
     for (NodeRef ref : core()) ir_.set_loops(ref, inner);
-    for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others_of(ref)), block()));
-    for (NodeRef ref : makers()) make_image(ref);
+    for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others()), block()));
+    for (NodeRef ref : makers()) make_operand(ref);
     set_order();
     return LoopTree(std::move(ir_));
   }
@@ -143,10 +143,14 @@ class Planner {
     return loops;
   }
 
-  std::vector<LoopSpec> others_of(NodeRef ref) const {
+  // Of what follows the fold; the same for all nodes, so that they share it.
+  std::vector<LoopSpec> others() const {
     std::vector<LoopSpec> loops;
-    for (VarRef var : ir_.node(ref).vars) {
-      if (!ir_.node(window_.fold).has(var)) loops.push_back({.var = var});
+    for (NodeRef ref : window_.epilogue) {
+      for (VarRef var : ir_.node(ref).vars) {
+        const bool is_known = std::ranges::find(loops, var, &LoopSpec::var) != loops.end();
+        if (!is_known && !ir_.node(window_.fold).has(var)) loops.push_back({.var = var});
+      }
     }
     return loops;
   }
@@ -158,19 +162,26 @@ class Planner {
     return nodes;
   }
 
-  // What the window is a view of, where that is computed for it alone.
+  // What is computed for the fold and what follows it.
   std::vector<NodeRef> makers() const {
-    std::vector<NodeRef> nodes;
-    NodeRef ref = ir_.node(window_.view).inputs[0];
-    while ((ir_.node(ref).as<View>() || ir_.node(ref).as<loops::Compute>()) && ir_.consumers(ref).size() == 1) {
-      nodes.insert(nodes.begin(), ref);
-      ref = ir_.node(ref).inputs[0];
-    }
+    std::set<NodeRef> needed;
+    const std::function<void(NodeRef)> need = [&](NodeRef ref) {
+      if (!needed.insert(ref).second) return;
+      for (NodeRef input : ir_.node(ref).inputs) need(input);
+    };
+    std::vector<NodeRef> blocks = core(), nodes;
+    blocks.insert(blocks.end(), window_.epilogue.begin(), window_.epilogue.end());
+    for (NodeRef ref : blocks) need(ref);
+    const auto is_maker = [&](NodeRef ref) {
+      return needed.contains(ref) && std::ranges::find(blocks, ref) == blocks.end();
+    };
+    std::ranges::copy_if(ir_.order(), std::back_inserter(nodes), is_maker);
     return nodes;
   }
 
   // In the loops around the blocks, as far as it has their variables.
-  void make_image(NodeRef ref) {
+  void make_operand(NodeRef ref) {
+    if (!ir_.node(ref).as<View>() && !ir_.node(ref).as<loops::Compute>()) return;
     const Vars& own = ir_.node(ref).vars;
     std::vector<LoopSpec> loops;
     for (const LoopSpec& loop : around_) {
@@ -182,7 +193,7 @@ class Planner {
       if (std::ranges::find(loops, var, &LoopSpec::var) == loops.end()) loops.push_back({.var = var});
     }
     if (loops.empty()) return;
-    if (is_alone) loops.front().annotation.mark = Mark::kParallel;
+    if (is_alone && loops.size() > 1) loops.front().annotation.mark = Mark::kParallel;
     if (loops.back().annotation.mark == Mark::kNone) loops.back().annotation.mark = Mark::kVectorize;
     ir_.set_loops(ref, std::move(loops));
   }
