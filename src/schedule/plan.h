@@ -4,6 +4,7 @@
 //   window.cpp        folds of small windows, each channel alone: depthwise convolutions, pooling
 //   convolution.cpp   sums of products of windows: the same with lanes that results are not contiguous along
 //   contraction.cpp   other sums of products over two or more kept variables: register tiles, cache blocks, packing
+//   attention.cpp     two sums of products with a softmax between them: both as tiles, block by block
 //   stream.cpp        everything else: elementwise chains, folds and scans with what surrounds them, moves of data
 #pragma once
 
@@ -18,6 +19,7 @@ loops::LoopTree plan(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> plan_window(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> plan_convolution(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> plan_contraction(const loops::IR& kernel, const Machine& machine);
+std::optional<loops::LoopTree> plan_attention(const loops::IR& kernel, const Machine& machine);
 loops::LoopTree plan_stream(const loops::IR& kernel, const Machine& machine);
 
 }  // namespace tenon
