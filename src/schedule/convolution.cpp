@@ -248,9 +248,20 @@ class Planner {
   Tile tile_{};
 };
 
+// Images have two dimensions, or a window that moves along the only one.
+bool has_pixels(const IR& ir, const Contraction& c) {
+  const auto moves_along = [&](const Expr& index, const Vars& vars) {
+    return std::ranges::any_of(vars, [&](VarRef var) { return depends_on(index, ir.var(var).symbol()); });
+  };
+  const std::vector<Expr>& indices = ir.node(c.b).as<View>()->pieces[0].index;
+  return c.columns.size() > 1 || std::ranges::any_of(indices, [&](const Expr& index) {
+           return moves_along(index, c.columns) && moves_along(index, c.folded);
+         });
+}
+
 std::optional<Contraction> find_convolution(const IR& ir) {
   std::optional<Contraction> found = find_contraction(ir);
-  if (!found || found->rows.empty() || found->columns.size() < 2 || !is_image(ir, found->b)) return {};
+  if (!found || found->rows.empty() || !is_image(ir, found->b) || !has_pixels(ir, *found)) return {};
   return found;
 }
 
