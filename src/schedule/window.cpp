@@ -24,9 +24,10 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kMostCopies = 64;     // of the innermost body, the window and the rows unrolled
-constexpr int64_t kMostRows = 8;        // of a block
-constexpr int64_t kLargestWindow = 49;  // that is unrolled
+constexpr int64_t kMostCopies = 64;  // of the innermost body, the window and the rows unrolled
+constexpr int64_t kMostRows = 8;     // of a block
+constexpr int64_t kFewRows = 4;      // that are worth more than an unrolled window
+constexpr int64_t kLargestWindow = 1 << 10;
 
 bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
 
@@ -79,7 +80,9 @@ std::optional<Window> find_window(const IR& ir) {
   const NodeRef input = ir.node(folds[0]).inputs[0];
   Window window{
       .fold = folds[0], .view = window_below(ir, input), .folded = ir.folded_vars(folds[0]), .pixel = {}, .row = {}};
-  if (!window.view || about(ir, window.folded) > kLargestWindow) return {};
+  const auto is_known = [&](VarRef var) { return ir.var(var).size.is_constant(); };
+  if (!window.view || !std::ranges::all_of(window.folded, is_known)) return {};
+  if (about(ir, window.folded) > kLargestWindow) return {};
   if (input != window.view) window.product = {input};
   window.epilogue = epilogue_of(ir, window.fold);
   window.pixel = column_of(ir, window.fold, window.epilogue);
@@ -100,9 +103,7 @@ class Planner {
   }
 
   LoopTree run() {
-    std::vector<LoopSpec> inner = around_;
-    for (VarRef var : window_.folded) inner.push_back({.var = var, .annotation = {Mark::kUnroll}});
-    inner = joined(std::move(inner), block());
+    const std::vector<LoopSpec> inner = joined(joined(around_, folded()), block());
     for (NodeRef ref : core()) ir_.set_loops(ref, inner);
     for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others()), block()));
     for (NodeRef ref : makers()) make_operand(ref);
@@ -116,14 +117,28 @@ class Planner {
     return first;
   }
 
-  // As many as share what they read, and leave no rest if possible.
+  // As many as share what they read, and leave no rest if possible. Of a large window, only the last variable is
+  // unrolled.
   int64_t pick_rows() const {
     const int64_t size = about(ir_.var(window_.row).size);
-    const int64_t most = std::clamp<int64_t>(kMostCopies / about(ir_, window_.folded), 1, std::min(kMostRows, size));
+    const int64_t whole = kMostCopies / about(ir_, window_.folded);
+    const int64_t copies = whole >= kFewRows ? whole : kMostCopies / about(ir_.var(window_.folded.back()).size);
+    const int64_t most = std::clamp<int64_t>(copies, 1, std::min(kMostRows, size));
     for (int64_t rows = most; 2 * rows > most; --rows) {
       if (size % rows == 0) return rows;
     }
     return most;
+  }
+
+  std::vector<LoopSpec> folded() const {
+    std::vector<LoopSpec> loops;
+    int64_t copies = rows_;
+    for (auto var = window_.folded.rbegin(); var != window_.folded.rend(); ++var) {
+      copies *= about(ir_.var(*var).size);
+      const Annotation annotation{copies <= kMostCopies ? Mark::kUnroll : Mark::kNone};
+      loops.insert(loops.begin(), {.var = *var, .annotation = annotation});
+    }
+    return loops;
   }
 
   std::vector<LoopSpec> outer() const {
