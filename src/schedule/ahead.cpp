@@ -57,7 +57,7 @@ class Splitter {
   }
 
  private:
-  // Of what its inputs depend on is known. A number is no reason to prepare something.
+  // Asked after those that the node reads. A number is no reason to prepare something.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
@@ -73,11 +73,11 @@ class Splitter {
     return std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef input) { return reads_constants(input); });
   }
 
-  // Has memory of its own, and one reader that runs later. What runs beside its reader is only a way to read.
+  // Has memory of its own, and a reader that runs later.
   bool is_prepared(NodeRef ref) const {
     if (!is_constant_[ref.id] || !reads_constants(ref)) return false;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
-    return readers.size() == 1 && !is_constant_[readers[0].id] && ir_.node(readers[0]).loops != ir_.node(ref).loops;
+    return readers.size() == 1 && !is_constant_[readers[0].id];
   }
 
   void need(NodeRef ref) {

@@ -58,6 +58,8 @@ void collect_makers(const IR& ir, NodeRef ref, NodeRef user, std::set<NodeRef>& 
   for (NodeRef input : node.inputs) collect_makers(ir, input, ref, makers);
 }
 
+}  // namespace
+
 std::vector<NodeRef> epilogue_of(const IR& ir, NodeRef sum) {
   std::vector<NodeRef> result;
   std::set<NodeRef> depends = {sum};
@@ -83,6 +85,8 @@ VarRef column_of(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue
   }
   return contiguous_of(ir, ir.node(sum).vars);
 }
+
+namespace {
 
 // The order in which memory goes through the folded variables, so that the last is contiguous.
 void sort_by_layout(const IR& ir, NodeRef operand, Vars& vars) {
@@ -300,8 +304,18 @@ class Planner {
     std::vector<LoopSpec> inner = joined(steps(), block_of(around, Node{}));
     ir_.set_loops(c_.product, joined(around, inner));
     ir_.set_loops(c_.sum, joined(around, inner));
-    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, block_of(around, ir_.node(ref))));
+    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, rows_of(around, ir_.node(ref))));
     in_order();
+  }
+
+  // Much that follows is not copied for each row.
+  std::vector<LoopSpec> rows_of(const std::vector<LoopSpec>& around, const Node& node) const {
+    constexpr size_t kMostCopied = 3;
+    std::vector<LoopSpec> loops = block_of(around, node);
+    for (LoopSpec& loop : loops) {
+      if (loop.var == row_ && c_.epilogue.size() > kMostCopied) loop.annotation = {};
+    }
+    return loops;
   }
 
   bool wants_packing() const {
