@@ -147,8 +147,9 @@ def compile_kernel(case: Case, inputs: Inputs, output: torch.Tensor) -> Callable
     graph = tenon.Graph(case.family)
     values = {name: graph.input(name, type_of(tensor)) for name, tensor in inputs.items()}
     graph.output(case.graph(*values.values()))
-    kernel = tl.compile(tl.schedule(tl.lower(graph), "cpu"), "cpu")
-    return kernel.prepare([*inputs.values(), output])
+    constants = {slot: inputs[name] for slot, name in enumerate(inputs) if name in case.constants}
+    kernel = tl.compile(tl.schedule(tl.lower(graph), "cpu"), "cpu", constants=constants)
+    return kernel.prepare([*(inputs[name] for name in inputs if name not in case.constants), output])
 
 
 def reference(case: Case, inputs: Inputs) -> torch.Tensor:

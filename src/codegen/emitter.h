@@ -1,5 +1,5 @@
 // Inside of codegen: the walk over a LoopTree that emits it. emit.cpp has the function and its loops, nodes.cpp what is
-// inside of them, lanes.cpp the loops whose iterations are lanes of vectors.
+// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp those that are instructions.
 //
 //   - An unrolled loop is copies of its body in which the counter is a number; with that, small scratch arrays are only
 //     indexed by numbers, and LLVM keeps them in registers. That is how a register tile comes about.
@@ -19,6 +19,7 @@
 #include <set>
 
 #include "codegen/function.h"
+#include "codegen/tiles.h"
 #include "codegen/values.h"
 #include "loops/compiler.h"
 
@@ -63,6 +64,31 @@ class Emitter {
     bool is_offset;
   };
 
+  // One that is there at every iteration of the loops around it.
+  struct Element {
+    TreeRef leaf;
+    Which which;
+  };
+  // A loop of columns, and in it one of steps: see tiles.h.
+  struct Tile {
+    enum Layout : uint8_t {
+      kGroup,   // the same for all columns, contiguous along the steps
+      kSteps,   // the same for all columns
+      kRows,    // contiguous along the columns
+      kPacked,  // contiguous along the steps, and then the columns
+    };
+    std::string name;
+    TreeRef columns;
+    TreeRef steps;
+    bool is_whole;      // has all columns
+    int64_t depth = 0;  // how many steps there are
+  };
+  struct Product {
+    TreeRef sum;
+    Element a = {};
+    Element b = {};
+  };
+
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
   Value* failed(int64_t kind, NodeRef node, Value* value, Value* bound);
@@ -85,8 +111,8 @@ class Emitter {
   Expr work_below(TreeRef ref) const;
   void outline(FunctionBuilder& outside, llvm::Function* function,
                const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
-  template <class Body>
-  void at_literal(Symbol counter, Literal literal, Body body);
+  void in_scope(const Compiler::Scope& scope, const std::function<void()>& body);
+  void at_literal(Symbol counter, Literal literal, const std::function<void()>& body);
   Expr substituted(const Expr& expr) const;  // with the literals
   Value* index(const Expr& expr) { return f_->indices.value(substituted(expr)); }
 
@@ -152,6 +178,24 @@ class Emitter {
   Value* lane_sum(NodeRef ref, int64_t position);
   void lanes_body(TreeRef ref) { body(ref, tree_.children(ref)); }
   void at_literal_lanes(Symbol counter, Literal literal, TreeRef ref);
+
+  // ---- tiles (tiles.cpp) ----
+  bool tile(TreeRef ref, const Expr& begin, const Expr& end);
+  // What emits it; nothing where it does not fit.
+  std::function<void()> multiply(const Tile& tile);
+  std::function<void()> interleave(const Tile& tile);
+  std::optional<Product> product_below(TreeRef inner);
+  std::optional<Element> source_of(TreeRef leaf, TreeRef inner, std::set<NodeRef>& seen);
+  std::optional<Expr> slope(const Element& element, TreeRef loop);
+  bool has_whole_groups(const Element& element, int64_t steps);
+  std::optional<Tile::Layout> layout_of(const Element& element, const Tile& tile, int64_t steps);
+  Value* groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t steps);
+  Value* packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps);
+  Value* interleaved(std::vector<Value*> rows, int64_t steps);
+  Value* dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
+  Value* group_address(const Element& element, const Tile& tile, int64_t step);
+  void store_groups(const Element& to, const Tile& tile, Value* groups);
+  void copy_groups(const Element& to, const Element& from, const Tile& tile);
 
   llvm::Module& module_;
   const loops::LoopTree& tree_;

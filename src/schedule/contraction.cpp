@@ -12,6 +12,12 @@
 //         for m unroll, ...                     bias, activation, ..., write
 //
 // Where there is too little to reuse (one row of a vector-matrix product), the folded variable is the vector instead.
+//
+// Where the machine has an instruction that casts narrow operands, multiplies them and adds up a few steps of k, the
+// innermost loops are that instruction, and what is packed stays narrow and lies as the instruction takes it:
+//
+//       %b_packed[k, n] = ...                   for k by 2, n by 16 unroll, n tile "interleave", k
+//           for m unroll, n by 16 unroll, n tile "dpbf16", k
 #include <algorithm>
 #include <set>
 
@@ -25,15 +31,20 @@ using namespace loops;
 
 using Vars = std::vector<VarRef>;
 
-bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+template <class Ref>
+bool is_in(const std::vector<Ref>& vars, Ref var) {
+  return std::ranges::find(vars, var) != vars.end();
+}
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
 
 struct Contraction {
   NodeRef sum;
   NodeRef product;
-  NodeRef a;  // has the rows
-  NodeRef b;  // has the columns
+  NodeRef a;                            // has the rows
+  NodeRef b;                            // has the columns
+  std::vector<NodeRef> casts = {};      // of a and b, to the dtype of the products: computed where these are
+  const TileIntrinsic* tile = nullptr;  // that casts and multiplies
   Vars batch;
   Vars rows;
   Vars columns;                    // the last is the one that results are contiguous along
@@ -50,7 +61,7 @@ bool is_op(const Node& node, std::string_view name) {
 
 bool is_sum_of_products(const IR& ir, NodeRef ref) {
   const auto* reduce = ir.node(ref).as<Reduce>();
-  if (!reduce || reduce->op->name.get() != "add" || !is_float(ir.node(ref).dtype)) return false;
+  if (!reduce || reduce->op->name.get() != "add" || ir.node(ref).dtype == DType::kBool) return false;
   const NodeRef product = ir.node(ref).inputs[0];
   return is_op(ir.node(product), "mul") && ir.consumers(product).size() == 1;
 }
@@ -110,7 +121,23 @@ void move_to_end(Vars& vars, VarRef var) {
   vars.push_back(var);
 }
 
-std::optional<Contraction> find_contraction(const IR& ir) {
+// The operands are cast by the instruction that multiplies them. One that nothing else does.
+void take_tile(const IR& ir, Contraction& c, const Machine& machine) {
+  const auto is_own_cast = [&](NodeRef ref) { return is_op(ir.node(ref), "cast") && ir.consumers(ref).size() == 1; };
+  if (!is_own_cast(c.a) || !is_own_cast(c.b)) return;
+  const NodeRef a = ir.node(c.a).inputs[0], b = ir.node(c.b).inputs[0];
+  const auto multiplies = [&](const TileIntrinsic& tile) {
+    return tile.a == ir.node(a).dtype && tile.b == ir.node(b).dtype && tile.c == ir.node(c.sum).dtype && tile.m == 1;
+  };
+  const auto found = std::ranges::find_if(machine.tiles, multiplies);
+  if (found == machine.tiles.end()) return;
+  c.tile = &*found;
+  c.casts = {c.a, c.b};
+  c.a = a;
+  c.b = b;
+}
+
+std::optional<Contraction> find_contraction(const IR& ir, const Machine& machine) {
   std::vector<NodeRef> sums;
   for (NodeRef ref : ir.order()) {
     if (is_sum_of_products(ir, ref)) sums.push_back(ref);
@@ -129,10 +156,11 @@ std::optional<Contraction> find_contraction(const IR& ir) {
     (in_a && in_b ? c.batch : in_a ? c.rows : c.columns).push_back(var);
   }
   c.folded = ir.folded_vars(c.sum);
+  take_tile(ir, c, machine);
   sort_by_layout(ir, c.a, c.folded);
   move_to_end(c.columns, column);
-  collect_makers(ir, c.a, c.product, c.makes_a);
-  collect_makers(ir, c.b, c.product, c.makes_b);
+  collect_makers(ir, c.a, c.tile ? c.casts[0] : c.product, c.makes_a);
+  collect_makers(ir, c.b, c.tile ? c.casts[1] : c.product, c.makes_b);
   return c;
 }
 
@@ -274,14 +302,26 @@ class Planner {
     return loops;
   }
 
-  // The folded variables; two steps of the last at once.
+  int64_t steps_at_once() const { return c_.tile ? c_.tile->k : 1; }
+
+  // The folded variables but for what the tile has of them; two steps of the last at once.
   std::vector<LoopSpec> steps() const {
     std::vector<LoopSpec> loops;
     append(loops, c_.folded);
+    const int64_t one = steps_at_once(), two = 2 * one;
     const Expr& size = ir_.var(c_.folded.back()).size;
-    if (!size.is_constant() || size.constant() % 2 != 0 || size.constant() < 4) return loops;
-    loops.back().step = 2;
-    loops.push_back({.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
+    const bool by_two = size.is_constant() && size.constant() % two == 0 && size.constant() >= 2 * two;
+    loops.back().step = by_two ? two : one;
+    if (by_two) loops.push_back({.var = c_.folded.back(), .step = one, .annotation = {Mark::kUnroll}});
+    return loops;
+  }
+
+  // One multiply-add, or tile, after the other.
+  std::vector<LoopSpec> products(const std::vector<LoopSpec>& around) const {
+    std::vector<LoopSpec> loops = joined(steps(), block_of(around, Node{}));
+    if (!c_.tile) return loops;
+    loops.back().annotation = {Mark::kTile, c_.tile->name};
+    loops.push_back({.var = c_.folded.back()});
     return loops;
   }
 
@@ -297,26 +337,31 @@ class Planner {
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);
     if (!c_.makes_a.empty()) make_a(around);
-    std::vector<LoopSpec> inner = joined(steps(), block_of(around, Node{}));
-    ir_.set_loops(c_.product, joined(around, inner));
-    ir_.set_loops(c_.sum, joined(around, inner));
+    set_product_loops(joined(around, products(around)));
     for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, block_of(around, ir_.node(ref))));
     in_order();
   }
 
+  void set_product_loops(const std::vector<LoopSpec>& loops) {
+    for (NodeRef cast : c_.casts) ir_.set_loops(cast, loops);
+    ir_.set_loops(c_.product, loops);
+    ir_.set_loops(c_.sum, loops);
+  }
+
   bool wants_packing() const {
-    if (!c_.makes_b.empty()) return false;
+    if (!c_.makes_b.empty()) return c_.tile;
     const int64_t uses = about(ir_, c_.rows);
     if (!reads_contiguously(c_.b, column_)) return true;
+    if (c_.tile) return uses > tile_.rows;
     const int64_t bytes = about(ir_, c_.folded) * about(ir_.var(column_).size) * size_of(ir_.node(c_.b).dtype);
     return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
   }
 
   void pack_b() {
     const NodeRef packed = ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_name(ir_.node(c_.b).name + "_packed"));
-    ir_.set_input(c_.product, c_.b, packed);
+    ir_.set_input(c_.tile ? c_.casts[1] : c_.product, c_.b, packed);
     c_.b = packed;
-    c_.makes_b = {packed};
+    c_.makes_b.insert(packed);
   }
 
   std::string unused_name(std::string name) const {
@@ -332,8 +377,16 @@ class Planner {
         if (is_in(c_.folded, var)) loops.push_back({.var = var});
       }
       sort_folded(loops);
+      const LoopSpec last_step = loops.back();
+      const bool is_packed = c_.tile && ref == c_.b;
+      if (c_.tile) loops.back().step = c_.tile->k;
+      if (c_.tile && !is_packed) loops.push_back(last_step);
       if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
       loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+      if (is_packed) {
+        loops.back().annotation = {Mark::kTile, "interleave"};
+        loops.push_back(last_step);
+      }
       ir_.set_loops(ref, loops_it_has(ref, std::move(loops)));
     }
   }
@@ -407,8 +460,7 @@ class Planner {
     append(loops, c_.rows);
     append(loops, c_.folded);
     loops.back().annotation.mark = Mark::kVectorize;
-    ir_.set_loops(c_.product, loops);
-    ir_.set_loops(c_.sum, loops);
+    set_product_loops(loops);
     for (NodeRef ref : c_.epilogue) {
       std::vector<LoopSpec> after = around;
       append(after, c_.rows);
@@ -425,7 +477,7 @@ class Planner {
   void in_order() {
     std::vector<NodeRef> order;
     const auto is_part = [&](NodeRef ref) {
-      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) ||
+      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) || is_in(c_.casts, ref) ||
              std::ranges::find(c_.epilogue, ref) != c_.epilogue.end();
     };
     std::set<NodeRef> needed;
@@ -443,6 +495,7 @@ class Planner {
     };
     add([&](NodeRef ref) { return needed.contains(ref) && !is_part(ref); });
     add([&](NodeRef ref) { return c_.makes_b.contains(ref); });
+    order.insert(order.end(), c_.casts.begin(), c_.casts.end());
     order.push_back(c_.product);
     order.push_back(c_.sum);
     order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
@@ -463,7 +516,7 @@ class Planner {
 
 std::optional<LoopTree> plan_contraction(const IR& kernel, const Machine& machine) {
   IR ir = default_schedule(kernel);
-  std::optional<Contraction> contraction = find_contraction(ir);
+  std::optional<Contraction> contraction = find_contraction(ir, machine);
   if (!contraction) return {};
   return Planner(std::move(ir), *std::move(contraction), machine).run();
 }

@@ -1,0 +1,294 @@
+#include "codegen/tiles.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <algorithm>
+
+#include "codegen/emitter.h"
+
+namespace tenon::codegen {
+
+using namespace loops;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kGroupBytes = 4;  // of k, in one lane
+constexpr std::string_view kDotBF16 = "dpbf16", kDotI8 = "dpbusd", kInterleave = "interleave";
+
+bool is_op(const Node& node, std::string_view name) {
+  const auto* compute = node.as<loops::Compute>();
+  return compute && compute->op->name.get() == name;
+}
+
+bool is_sum(const Node& node) {
+  const auto* reduce = node.as<Reduce>();
+  return reduce && reduce->op->name.get() == "add";
+}
+
+}  // namespace
+
+std::vector<TileIntrinsic> tiles_of(const Target& target) {
+  const int64_t lanes = target.vector_bytes / kGroupBytes;
+  std::vector<TileIntrinsic> tiles;
+  const auto add = [&](std::string_view name, DType a, DType b, DType c, int64_t k) {
+    tiles.push_back({std::string(name), a, b, c, 1, lanes, k});
+  };
+  if (target.has_bf16_dot) add(kDotBF16, DType::kBF16, DType::kBF16, DType::kF32, 2);
+  if (target.has_vnni) {
+    add(kDotI8, DType::kU8, DType::kI8, DType::kI32, 4);
+    add(kDotI8, DType::kI8, DType::kU8, DType::kI32, 4);
+    add(kDotI8, DType::kI8, DType::kI8, DType::kI32, 4);
+  }
+  return tiles;
+}
+
+bool has_tile(const Target& target, std::string_view name) {
+  const auto tiles = tiles_of(target);
+  const bool packs = name == kInterleave && target.arch == Arch::kX86;
+  return packs || std::ranges::any_of(tiles, [&](const TileIntrinsic& tile) { return tile.name == name; });
+}
+
+// ---- what is below the loop -----------------------------------------------------------------------------------------
+
+// The element that a node of the innermost loop reads, past a view of it.
+std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, std::set<NodeRef>& seen) {
+  const NodeRef input = ir_.node(tree_.node(leaf)).inputs[0];
+  const TreeRef maker = tree_.find(input);
+  if (!maker || tree_.parent(maker) != inner) return Element{leaf, {Which::kInput, 0}};
+  const auto* view = ir_.node(input).as<View>();
+  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
+  seen.insert(input);
+  return Element{maker, {Which::kPiece, 0}};
+}
+
+// reduce add(mul(cast(a), cast(b))), and nothing else.
+std::optional<Emitter::Product> Emitter::product_below(TreeRef inner) {
+  const std::vector<TreeRef>& leaves = tree_.children(inner);
+  const auto is_leaf = [&](TreeRef ref) { return tree_.kind(ref) == LoopTree::NODE; };
+  if (!std::ranges::all_of(leaves, is_leaf) || !is_sum(ir_.node(tree_.node(leaves.back())))) return {};
+  Product result{.sum = leaves.back()};
+  std::set<NodeRef> seen = {tree_.node(result.sum)};
+  const auto below = [&](NodeRef ref, std::string_view op) {
+    seen.insert(ref);
+    return tree_.find(ref) && tree_.parent(tree_.find(ref)) == inner && is_op(ir_.node(ref), op);
+  };
+  const NodeRef product = ir_.node(tree_.node(result.sum)).inputs[0];
+  if (!below(product, "mul")) return {};
+  std::vector<Element> operands;
+  for (NodeRef cast : ir_.node(product).inputs) {
+    if (!below(cast, "cast")) return {};
+    const std::optional<Element> operand = source_of(tree_.find(cast), inner, seen);
+    if (!operand) return {};
+    operands.push_back(*operand);
+  }
+  if (seen.size() != leaves.size()) return {};
+  result.a = operands[0];
+  result.b = operands[1];
+  return result;
+}
+
+std::optional<Emitter::Expr> Emitter::slope(const Element& element, TreeRef loop) {
+  Spot& here = spot(element.leaf, element.which);
+  if (!here.access.memory || !guards(here).empty()) return {};
+  const Result<Expr> slope = differentiate(here.position, compiler_.counter(loop));
+  return slope.ok() ? std::optional(*slope) : std::nullopt;
+}
+
+// All steps of k are there in memory, also where a tail has fewer.
+bool Emitter::has_whole_groups(const Element& element, int64_t steps) {
+  const Compiler::Allocation& memory = *spot(element.leaf, element.which).access.memory;
+  return !memory.dims.empty() && memory.dims.back().extent.is_constant(steps);
+}
+
+std::optional<Emitter::Tile::Layout> Emitter::layout_of(const Element& element, const Tile& tile, int64_t steps) {
+  const std::optional<Expr> by_column = slope(element, tile.columns), by_step = slope(element, tile.steps);
+  if (!by_column || !by_step) return {};
+  if (by_column->is_constant(0)) return by_step->is_constant(1) ? Tile::kGroup : Tile::kSteps;
+  if (by_column->is_constant(1)) return Tile::kRows;
+  const bool is_packed = by_column->is_constant(steps) && by_step->is_constant(1);
+  return is_packed && (tile.depth == steps || has_whole_groups(element, steps)) ? std::optional(Tile::kPacked)
+                                                                                : std::nullopt;
+}
+
+// ---- loops ----------------------------------------------------------------------------------------------------------
+
+// False where the loops, as they are here, are not what the instruction does.
+bool Emitter::tile(TreeRef ref, const Expr& begin, const Expr& end) {
+  const Expr first = substituted(begin), count = substituted(end - begin);
+  const int64_t lanes = target_.vector_bytes / kGroupBytes;
+  const symbolic::Interval columns = bounds(count, scope_->box.ranges());
+  const bool is_whole = columns.low == lanes;
+  if (!first.is_constant() || columns.high > lanes || (!is_whole && !target_.has_masks)) return false;
+  if (tree_.children(ref).size() != 1 || tree_.kind(tree_.children(ref)[0]) == LoopTree::NODE) return false;
+  Tile tile{
+      .name = tree_.loop(ref).annotation.tile, .columns = ref, .steps = tree_.children(ref)[0], .is_whole = is_whole};
+  const std::vector<Compiler::Segment> parts = compiler_.segments(tile.steps, *scope_);
+  if (tree_.loop(ref).step != 1 || tree_.loop(tile.steps).step != 1 || parts.size() != 1) return false;
+  const Expr depth = substituted(parts[0].end - parts[0].begin);
+  if (!depth.is_constant() || !substituted(parts[0].begin).is_constant(0)) return false;
+  tile.depth = depth.constant();
+
+  bool fits = false;
+  vector_ = ref;
+  lanes_ = lanes;
+  begins_at_whole_vector_ = first.constant() % lanes == 0;
+  in_scope(parts[0].scope, [&] {
+    const std::function<void()> emit = tile.name == kInterleave ? interleave(tile) : multiply(tile);
+    if (!emit) return;
+    fits = true;
+    const auto all = [&] {
+      if (!is_whole) tail_ = first_lanes(index(end - begin));
+      at_literal(compiler_.counter(ref), {first.constant(), false}, emit);
+      tail_ = nullptr;
+    };
+    columns.low > 0 ? all() : f_->when(b_.CreateICmpSGT(index(count), b_.getInt64(0)), all);
+  });
+  vector_ = {};
+  lanes_ = 1;
+  return fits;
+}
+
+// ---- instructions ---------------------------------------------------------------------------------------------------
+
+std::function<void()> Emitter::multiply(const Tile& tile) {
+  std::optional<Product> product = product_below(tile.steps);
+  if (!product) return {};
+  const std::optional<Expr> by_column = slope(product->a, tile.columns);
+  if (by_column && !by_column->is_constant(0)) std::swap(product->a, product->b);
+  const Element a = product->a, b = product->b;
+  const TreeRef sum = product->sum;
+  const Element result{sum, {Which::kSelf}};
+  const auto dtype_of = [&](const Element& element) {
+    const Compiler::Allocation* const memory = spot(element.leaf, element.which).access.memory;
+    return memory ? std::optional(memory->dtype) : std::nullopt;
+  };
+  for (const TileIntrinsic& known : tiles_of(target_)) {
+    if (known.name != tile.name || known.k < tile.depth) continue;
+    if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
+    const std::optional<Tile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
+    const bool a_is_same = a_layout == Tile::kGroup || a_layout == Tile::kSteps;
+    const bool b_differs = b_layout == Tile::kRows || b_layout == Tile::kPacked;
+    if (!a_is_same || !b_differs || layout_of(result, tile, known.k) != Tile::kRows) continue;
+    return [=, this] {
+      Value* const left = groups(a, tile, *a_layout, known.k);
+      Value* const right = groups(b, tile, *b_layout, known.k);
+      write(sum, dot(known, all_lanes(read(result.leaf, result.which)), left, right));
+    };
+  }
+  return {};
+}
+
+// By lane, 4 bytes: the steps of k.
+Value* Emitter::groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t steps) {
+  Spot& here = spot(element.leaf, element.which);
+  const llvm::Align align(static_cast<uint64_t>(size_of(here.access.memory->dtype)));
+  if (layout == Tile::kGroup && tile.depth == steps) {
+    return all_lanes(b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(element, tile, 0), align));
+  }
+  if (layout == Tile::kPacked) return packed_groups(group_address(element, tile, 0), align, tile.depth, steps);
+  std::vector<Value*> rows;
+  for (int64_t step = 0; step < tile.depth; ++step) {
+    rows.push_back(load(here, group_address(element, tile, step), Expr(layout == Tile::kRows ? 1 : 0), nullptr));
+  }
+  return interleaved(rows, steps);
+}
+
+// Of steps that are not there, zeros.
+Value* Emitter::packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps) {
+  auto* const type = llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(lanes_));
+  llvm::Constant* const zero = llvm::Constant::getNullValue(type);
+  Value* const all = tail_ ? static_cast<Value*>(b_.CreateMaskedLoad(type, address, align, tail_, zero))
+                           : b_.CreateAlignedLoad(type, address, align);
+  const auto bits = static_cast<unsigned>(8 * kGroupBytes * depth / steps);
+  return depth == steps ? all : b_.CreateAnd(all, llvm::ConstantInt::get(type, (uint64_t{1} << bits) - 1));
+}
+
+// Element by element of the rows: of each lane, the first is the lowest. Missing rows are zeros.
+Value* Emitter::interleaved(std::vector<Value*> rows, int64_t steps) {
+  const int64_t lanes = lanes_of(rows[0]);
+  rows.resize(static_cast<size_t>(steps), llvm::Constant::getNullValue(rows[0]->getType()));
+  if (lanes == 1) {
+    Value* group = nullptr;
+    const auto bits = static_cast<uint64_t>(8 * kGroupBytes / steps);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      Value* const shifted = b_.CreateShl(b_.CreateZExt(rows[i], b_.getInt32Ty()), i * bits);
+      group = group ? b_.CreateOr(group, shifted) : shifted;
+    }
+    return all_lanes(group);
+  }
+  // Rows that are half of all apart meet first, so that neighbours meet last.
+  while (rows.size() > 1) {
+    const size_t half = rows.size() / 2;
+    const auto width = static_cast<int>(lanes_of(rows[0]));
+    std::vector<int> order;
+    for (int i = 0; i < width; ++i) order.push_back(i), order.push_back(i + width);
+    for (size_t i = 0; i < half; ++i) rows[i] = b_.CreateShuffleVector(rows[i], rows[i + half], order);
+    rows.resize(half);
+  }
+  return b_.CreateBitCast(rows[0], llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(lanes)));
+}
+
+Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
+  using namespace llvm::Intrinsic;
+  if (tile.name == kDotBF16) {
+    auto* const type = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * lanes_));
+    Value* const pairs[] = {b_.CreateBitCast(a, type), b_.CreateBitCast(b, type)};
+    return b_.CreateIntrinsic(x86_avx512bf16_dpbf16ps_512, {}, {sum, pairs[0], pairs[1]});
+  }
+  const ID dot = lanes_ == 16 ? x86_avx512_vpdpbusd_512 : x86_avx512_vpdpbusd_256;
+  const auto add = [&](Value* to, Value* x, Value* y) { return b_.CreateIntrinsic(dot, {}, {to, x, y}); };
+  if (tile.a == DType::kU8) return add(sum, a, b);
+  if (tile.b == DType::kU8) return add(sum, b, a);
+  // The instruction takes one operand unsigned: (a + 128) * b - 128 * b. The latter is the same for all rows.
+  Value* const offset = llvm::ConstantInt::get(sum->getType(), 0x80808080);
+  Value* const too_much = add(llvm::Constant::getNullValue(sum->getType()), offset, b);
+  return b_.CreateSub(add(sum, b_.CreateXor(a, offset), b), too_much);
+}
+
+// A copy.
+std::function<void()> Emitter::interleave(const Tile& tile) {
+  const std::vector<TreeRef>& leaves = tree_.children(tile.steps);
+  if (leaves.size() != 1 || tree_.kind(leaves[0]) == LoopTree::LOOP) return {};
+  const Node& node = ir_.node(tree_.node(leaves[0]));
+  const auto* view = node.as<View>();
+  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
+  const int64_t steps = kGroupBytes / size_of(node.dtype);
+  const Element to{leaves[0], {Which::kSelf}}, from{leaves[0], {Which::kPiece, 0}};
+  if (steps < tile.depth || layout_of(to, tile, steps) != Tile::kPacked) return {};
+  const std::optional<Tile::Layout> layout = layout_of(from, tile, steps);
+  if (layout == Tile::kRows) {
+    return [=, this] { store_groups(to, tile, groups(from, tile, *layout, steps)); };
+  }
+  const std::optional<Expr> by_step = slope(from, tile.steps);
+  if (!by_step || !by_step->is_constant(1) || tile.depth != steps || !tile.is_whole) return {};
+  return [=, this] { copy_groups(to, from, tile); };
+}
+
+Value* Emitter::group_address(const Element& element, const Tile& tile, int64_t step) {
+  Spot& here = spot(element.leaf, element.which);
+  const Compiler::Allocation& memory = *here.access.memory;
+  Value* address = nullptr;
+  at_literal(compiler_.counter(tile.steps), {step, false}, [&] {
+    address = f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position(here));
+  });
+  return address;
+}
+
+void Emitter::store_groups(const Element& to, const Tile& tile, Value* groups) {
+  const llvm::Align align(static_cast<uint64_t>(size_of(ir_.node(tree_.node(to.leaf)).dtype)));
+  Value* const address = group_address(to, tile, 0);
+  tail_ ? static_cast<void>(b_.CreateMaskedStore(groups, address, align, tail_))
+        : static_cast<void>(b_.CreateAlignedStore(groups, address, align));
+}
+
+void Emitter::copy_groups(const Element& to, const Element& from, const Tile& tile) {
+  const llvm::Align align(static_cast<uint64_t>(size_of(ir_.node(tree_.node(to.leaf)).dtype)));
+  Literal& column = literals_.at(compiler_.counter(tile.columns));
+  for (int64_t lane = 0; lane < lanes_; ++lane, ++column.number) {
+    Value* const group = b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(from, tile, 0), align);
+    b_.CreateAlignedStore(group, group_address(to, tile, 0), align);
+  }
+}
+
+}  // namespace tenon::codegen
