@@ -49,9 +49,7 @@ def remez(function, low, high, degree, weight, known):
         right = [function(x) - sum(c * x**k for k, c in enumerate(known)) for x in points]
         solved = mp.lu_solve(mp.matrix(rows), mp.matrix(right))
         coefficients = list(known) + list(solved)[:-1]
-        found, largest = extremes(
-            lambda x: weight(x) * (value(coefficients, x) - function(x)), low, high, len(points)
-        )
+        found, largest = extremes(lambda x: weight(x) * (value(coefficients, x) - function(x)), low, high, len(points))
         if len(found) < len(points) or largest < abs(solved[len(unknown)]) * 1.01:
             break
         points = found

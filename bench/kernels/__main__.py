@@ -72,7 +72,7 @@ def main() -> None:
         sys.exit("no row fits these arguments; --list shows them")
     threads = options.threads or [1, 2]
     rounds = options.rounds or (5 if options.quick else 9)
-    effort = Effort(rounds=rounds, seconds=1.0 if options.quick else 2.0)
+    effort = Effort(rounds=rounds, seconds=1.0 if options.quick else 1.5)
     keep_freed_memory()
     start = time.perf_counter()
     rows = run(cases, threads, effort)

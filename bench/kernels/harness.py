@@ -37,6 +37,7 @@ FEWEST_ROUNDS = 3
 CHUNKS = 32  # of a block, after which it looks at the time
 PAUSE_S = 0.001
 PAUSE_OF_POOLS_S = 0.012  # idle threads of OpenMP spin for some milliseconds
+LONG_S = 0.05  # a call that takes so long needs none to warm up
 HOPELESS_S = 5.0  # a kernel that takes so long is run once
 PRECISE_FLOPS = 1e9  # up to here the reference is f64
 TOLERANCES = {torch.float32: (1e-4, 2e-5), torch.bfloat16: (2e-2, 1e-2)}  # relative; of the largest value
@@ -45,7 +46,7 @@ TOLERANCES = {torch.float32: (1e-4, 2e-5), torch.bfloat16: (2e-2, 1e-2)}  # rela
 @dataclass
 class Effort:
     rounds: int = 9
-    seconds: float = 2.0  # of a row: fewer rounds where they take long or are disturbed
+    seconds: float = 1.5  # of a row: fewer rounds where they take long or are disturbed
 
 
 @dataclass
@@ -147,9 +148,9 @@ def compile_kernel(case: Case, inputs: Inputs, output: torch.Tensor) -> Callable
     graph = tenon.Graph(case.family)
     values = {name: graph.input(name, type_of(tensor)) for name, tensor in inputs.items()}
     graph.output(case.graph(*values.values()))
-    constants = {slot: inputs[name] for slot, name in enumerate(inputs) if name in case.constants}
-    kernel = tl.compile(tl.schedule(tl.lower(graph), "cpu"), "cpu", constants=constants)
-    return kernel.prepare([*(inputs[name] for name in inputs if name not in case.constants), output])
+    constants = {slot: tensor for slot, (name, tensor) in enumerate(inputs.items()) if name in case.constants}
+    kernel = tl.compile(tl.schedule(tl.lower(graph), "cpu"), "cpu", constants)
+    return kernel.prepare([*(tensor for name, tensor in inputs.items() if name not in case.constants), output])
 
 
 def reference(case: Case, inputs: Inputs) -> torch.Tensor:
@@ -200,24 +201,30 @@ def seconds_of(
     return (clock() - start) / done
 
 
-def calls_for(call: Callable[[], object], seconds: float) -> int:
-    """How many calls take so long, where nothing disturbs them."""
-    once = seconds_of(call, 1)
-    start = time.perf_counter()
-    for _ in range(3):
-        if time.perf_counter() - start < 10 * seconds:
-            once = min(once, seconds_of(call, math.ceil(seconds / 4 / once), most=seconds))
-    return max(1, round(seconds / once))
+class Side(NamedTuple):
+    call: Callable[[], object]
+    calls: int  # of a block
+    warm_up: int  # calls before it
+
+
+def calibrated(call: Callable[[], object]) -> Side:
+    """As many calls as take BLOCK_S where nothing disturbs them."""
+    once = min(seconds_of(call, 1), seconds_of(call, 1))
+    for _ in range(2):
+        if once < LONG_S:
+            once = min(once, seconds_of(call, math.ceil(BLOCK_S / 4 / once), most=BLOCK_S))
+    warm_up = math.ceil(WARM_UP_S / once) if once < LONG_S else 0
+    return Side(call, max(1, round(BLOCK_S / once)), warm_up)
 
 
 def fastest(rivals: dict[str, Callable[[], object]]) -> tuple[str, Callable[[], object]]:
-    if len(rivals) == 1:
-        return next(iter(rivals.items()))
-    calls = {name: calls_for(rival, WARM_UP_S) for name, rival in rivals.items()}
     best = dict.fromkeys(rivals, math.inf)
-    for _ in range(5):
+    deadline = time.perf_counter() + LONG_S
+    for turn in range(20 if len(rivals) > 1 else 0):
+        if turn > 0 and time.perf_counter() > deadline:
+            break
         for name, rival in rivals.items():
-            best[name] = min(best[name], seconds_of(rival, calls[name], most=BLOCK_S))
+            best[name] = min(best[name], seconds_of(rival, 10, most=WARM_UP_S))
     name = min(best, key=best.__getitem__)
     return name, rivals[name]
 
@@ -231,20 +238,21 @@ def waited() -> float:
     return total / 1e9
 
 
-def block(call: Callable[[], object], calls: int, threads: int) -> Block:
+def block(side: Side, threads: int) -> Block:
     time.sleep(PAUSE_S if threads == 1 else PAUSE_OF_POOLS_S)
-    seconds_of(call, max(1, round(calls * WARM_UP_S / BLOCK_S)), most=BLOCK_S)
+    if side.warm_up > 0:
+        seconds_of(side.call, side.warm_up, most=BLOCK_S)
     if threads == 1:
-        return Block(seconds_of(call, calls, clock=time.process_time), quiet=True)
+        return Block(seconds_of(side.call, side.calls, clock=time.process_time), quiet=True)
     start, waited_before = time.perf_counter(), waited()
-    seconds = seconds_of(call, calls, most=4 * BLOCK_S)
+    seconds = seconds_of(side.call, side.calls, most=4 * BLOCK_S)
     return Block(seconds, quiet=waited() - waited_before <= MOST_WAITING * (time.perf_counter() - start))
 
 
 def time_rounds(row: Row, ours: Callable, theirs: Callable, first: float, effort: Effort) -> None:
     if first > HOPELESS_S:
-        return keep(row, [(Block(first, True), block(theirs, 1, row.threads))])
-    sides = ((ours, calls_for(ours, BLOCK_S)), (theirs, calls_for(theirs, BLOCK_S)))
+        return keep(row, [(Block(first, True), block(calibrated(theirs), row.threads))])
+    sides = (calibrated(ours), calibrated(theirs))
     rounds: list[tuple[Block, Block]] = []
     deadline = time.perf_counter() + effort.seconds
     gc.disable()
@@ -252,17 +260,17 @@ def time_rounds(row: Row, ours: Callable, theirs: Callable, first: float, effort
         while sum(map(is_quiet, rounds)) < effort.rounds and (
             len(rounds) < FEWEST_ROUNDS or time.perf_counter() < deadline
         ):
-            rounds.append(one_round(sides, row.threads, ours_first=len(rounds) % 2 == 0))
+            rounds.append(one_round(*sides, row.threads, ours_first=len(rounds) % 2 == 0))
     finally:
         gc.enable()
     return keep(row, rounds)
 
 
-def one_round(sides, threads: int, ours_first: bool) -> tuple[Block, Block]:
+def one_round(ours: Side, theirs: Side, threads: int, ours_first: bool) -> tuple[Block, Block]:
     if ours_first:
-        return block(*sides[0], threads), block(*sides[1], threads)
-    theirs = block(*sides[1], threads)
-    return block(*sides[0], threads), theirs
+        return block(ours, threads), block(theirs, threads)
+    theirs_block = block(theirs, threads)
+    return block(ours, threads), theirs_block
 
 
 def is_quiet(both: tuple[Block, Block]) -> bool:

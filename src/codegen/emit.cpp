@@ -182,12 +182,15 @@ void Emitter::unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t 
   const auto copy = [&](int64_t i) {
     const Literal literal{first.is_constant() ? first.constant() + i : i, !first.is_constant()};
     const auto emit = [&] { at_literal(counter, literal, [&] { body(ref, tree_.children(ref)); }); };
+    copy_of_.insert_or_assign(counter, i);
     if (i < least) return emit();
     f_->when(b_.CreateICmpSLT(index(begin + i), index(end)), emit);
   };
   const auto copies = [&] {
     copies_ *= most;
+    if (least == most) transpose_reads(ref, begin, most);
     for (int64_t i = 0; i < most; ++i) copy(i);
+    blocks_.clear();
     copies_ /= most;
   };
   first.is_constant() ? copies() : f_->with(counter, index(begin), copies);

@@ -1,5 +1,6 @@
 // Inside of codegen: the walk over a LoopTree that emits it. emit.cpp has the function and its loops, nodes.cpp what is
-// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp those that are instructions.
+// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp those that are instructions,
+// transpose.cpp blocks that are read along another variable.
 //
 //   - An unrolled loop is copies of its body in which the counter is a number; with that, small scratch arrays are only
 //     indexed by numbers, and LLVM keeps them in registers. That is how a register tile comes about.
@@ -132,6 +133,7 @@ class Emitter {
   std::optional<Expr> lane_stride(Spot& spot);
   Value* read(TreeRef at, Which which);
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
+  Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
   void write(TreeRef at, Value* value);
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
   Value* irregular(const Expr& position);  // by lane
@@ -160,6 +162,23 @@ class Emitter {
   bool differs_by_lane(const Expr& expr) const;
   Value* holds(const std::vector<loops::Constraint>& constraints);  // null: always; by lane where that differs
   Value* holds(const loops::Constraint& constraint);
+
+  // ---- blocks (transpose.cpp) ----
+  // Of an unrolled loop's copies, what they read: a vector for each.
+  struct Block {
+    Symbol counter;
+    std::vector<Value*> columns;
+  };
+  struct Lanes {
+    TreeRef loop;
+    int64_t count;
+  };
+  std::optional<Lanes> lanes_of_block(TreeRef outer, int64_t count);
+  bool is_read_across(Spot& element, TreeRef outer, TreeRef inner);
+  void transpose_reads(TreeRef outer, const Expr& begin, int64_t count);
+  Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
+  std::vector<Value*> transposed(std::vector<Value*> rows);
+  Value* transposed_read(TreeRef at, Which which) const;
 
   // ---- folds (lanes.cpp) ----
   const OpDef& fold_op(NodeRef ref) const;
@@ -223,6 +242,8 @@ class Emitter {
   int64_t sum_ = 0;                      // which of the lane sums
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
+  std::map<std::pair<TreeRef, Which>, Block> blocks_;
+  std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: which copy of its body this is
 };
 
 }  // namespace tenon::codegen

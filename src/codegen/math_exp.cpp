@@ -123,9 +123,13 @@ Real expm1(Real x) {
 }
 
 Real one_minus_exp(Real x) {
-  const Reduced reduced = reduce(-x);
+  const double* ln2 = x.is_f64() ? kLn2F64 : kLn2F32;
+  const Reduced reduced = round_to_whole(x, -kLog2eF64[0]);
+  // -r, and exp(r) to the digits that exp has: what they are off by is little beside x.
+  const Real rest = mul_add(reduced.whole, ln2[1], mul_add(reduced.whole, ln2[0], x));
   const Real power = power_of_two(reduced.lowest_bits);
-  return mul_add(expm1_of(reduced), -power, 1 - power);
+  const Real gone = mul_add(evaluate(kExp, -rest), rest * rest, -rest);
+  return mul_add(gone, -power, 1 - power);
 }
 
 Real exp_of_negative(Real x) {

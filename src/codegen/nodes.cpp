@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
 constexpr int64_t kMostStackBytes = 1 << 18;  // of all of them
+constexpr int64_t kWidestStep = 4;            // elements from lane to lane that are read with those between
 
 bool is_parallel_between(const LoopTree& tree, TreeRef inner, TreeRef outer) {
   for (TreeRef ref = tree.parent(inner); ref != outer; ref = tree.parent(ref)) {
@@ -210,6 +211,7 @@ Value* Emitter::read(TreeRef at, Which which) {
     return b_.CreateAdd(all_lanes(first), b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   }
   const Compiler::Allocation& memory = *here.access.memory;
+  if (Value* const known = transposed_read(at, which)) return values_.from_memory(known, memory.dtype);
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
   Value* const address = stride ? f_->indices.address(array, type, position(here)) : nullptr;
@@ -229,9 +231,31 @@ Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>
     if (!mask) return b_.CreateAlignedLoad(vector, address, align);
     return b_.CreateMaskedLoad(vector, address, align, mask, llvm::Constant::getNullValue(vector));
   }
-  if (!addresses) addresses = b_.CreateGEP(type, address, b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   Value* const mask = mask_for(spot, false);
+  const int64_t step = stride && stride->is_constant() ? stride->constant() : 0;
+  if (!mask && step != 0 && std::abs(step) <= kWidestStep) return strided(type, address, step, align);
+  if (!addresses) addresses = b_.CreateGEP(type, address, b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   return b_.CreateMaskedGather(vector, addresses, align, mask, mask ? llvm::Constant::getNullValue(vector) : nullptr);
+}
+
+// Every element between the first and the last lane's, and no others; then those that are wanted.
+Value* Emitter::strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align) {
+  const int64_t wide = std::abs(step), last = (lanes_ - 1) * wide;
+  auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
+  Value* const from = step < 0 ? b_.CreateConstGEP1_64(type, address, static_cast<uint64_t>(-last)) : address;
+  Value* result = llvm::PoisonValue::get(vector);
+  for (int64_t part = 0; part < wide; ++part) {
+    const int64_t begin = std::min(part * lanes_, last + 1 - lanes_);
+    Value* const at = b_.CreateConstGEP1_64(type, from, static_cast<uint64_t>(begin));
+    std::vector<int> picks;
+    for (int64_t lane = 0; lane < lanes_; ++lane) {
+      const int64_t element = step < 0 ? last - lane * wide : lane * wide;
+      const bool is_here = element >= part * lanes_ && element < (part + 1) * lanes_;
+      picks.push_back(static_cast<int>(is_here ? lanes_ + element - begin : lane));
+    }
+    result = b_.CreateShuffleVector(result, b_.CreateAlignedLoad(vector, at, align), picks);
+  }
+  return result;
 }
 
 void Emitter::write(TreeRef at, Value* value) {

@@ -44,7 +44,7 @@ class Values {
   llvm::Value* quotient(std::string_view op, DType dtype, llvm::Value* x, llvm::Value* y);
   llvm::Value* shift(std::string_view op, DType dtype, llvm::Value* x, llvm::Value* y);
   llvm::Value* integer_pow(DType dtype, llvm::Value* x, llvm::Value* y);
-  llvm::Value* extreme(llvm::Value* keeps_first, llvm::Value* x, llvm::Value* y);
+  llvm::Value* extreme(llvm::Value* takes_second, llvm::Value* x, llvm::Value* y);
   llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x) { return b_.CreateUnaryIntrinsic(id, x); }
 
   llvm::Value* to_float(llvm::Value* x, DType from);  // f32, of f16 or bf16

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "loops/compiler.h"
-
 namespace tenon {
 namespace {
 
@@ -12,20 +10,17 @@ using namespace loops;
 
 using NodeMap = std::map<NodeRef, NodeRef>;
 
-void copy_symbols_and_vars(const IR& from, IR& to) {
-  for (const auto& [symbol, range] : from.symbols()) to.declare_symbol(symbol, range);
-  for (const Var& var : from.vars()) to.add_var(var.name, var.size);
-}
-
+// Into a kernel that has the variables by the same names.
 NodeRef copy_node(const IR& from, NodeRef ref, IR& to, const NodeMap& known) {
   Node node = from.node(ref);
   for_each_ref(node, [&](NodeRef& input) { input = known.at(input); });
+  for_each_var(node, [&](VarRef& var) { var = *to.var_named(from.var(var).name); });
   return to.add_node(std::move(node));
 }
 
 class Splitter {
  public:
-  Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : tree_(tree), ir_(tree.ir), compiler_(tree) {
+  Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : ir_(tree.ir) {
     for (NodeRef ref : ir_.node_refs()) is_constant_.push_back(depends_on_constants(ref, constants));
     for (NodeRef ref : ir_.order()) {
       if (is_prepared(ref)) prepared_.insert(ref);
@@ -34,7 +29,8 @@ class Splitter {
   }
 
   AheadOfTime run() {
-    copy_symbols_and_vars(ir_, out_);
+    for (const auto& [symbol, range] : ir_.symbols()) out_.declare_symbol(symbol, range);
+    for (const Var& var : ir_.vars()) out_.add_var(var.name, var.size);
     for (NodeRef ref : ir_.reads()) {
       if (needed_.contains(ref)) add_read(ref);
     }
@@ -136,7 +132,6 @@ class Splitter {
 
   Preparation preparation_of(NodeRef ref) const {
     Preparation result{IR(ir_.name() + "_ahead"), {}};
-    copy_symbols_and_vars(ir_, result.kernel);
     NodeMap known;
     copy_with_inputs(ref, result, known);
     const Layout layout = layout_of(ref, result.kernel);
@@ -155,8 +150,13 @@ class Splitter {
   void copy_with_inputs(NodeRef ref, Preparation& to, NodeMap& known) const {
     if (known.contains(ref)) return;
     for (NodeRef input : ir_.node(ref).inputs) copy_with_inputs(input, to, known);
+    for (VarRef var : ir_.iteration_vars(ref)) {
+      if (!to.kernel.var_named(ir_.var(var).name)) to.kernel.add_var(ir_.var(var).name, ir_.var(var).size);
+    }
     if (const auto* read = ir_.node(ref).as<Read>()) {
-      known[ref] = to.kernel.add_read(ir_.node(ref).dtype, ir_.node(ref).vars, ir_.node(ref).name);
+      std::vector<VarRef> vars;
+      for (VarRef var : ir_.node(ref).vars) vars.push_back(*to.kernel.var_named(ir_.var(var).name));
+      known[ref] = to.kernel.add_read(ir_.node(ref).dtype, std::move(vars), ir_.node(ref).name);
       to.inputs.push_back(read->slot);
       return;
     }
@@ -188,13 +188,11 @@ class Splitter {
     return result;
   }
 
-  const LoopTree& tree_;
   const IR& ir_;
-  Compiler compiler_;
   std::vector<bool> is_constant_;
   std::set<NodeRef> prepared_;
   std::set<NodeRef> needed_;
-  IR out_{tree_.ir.name()};
+  IR out_{ir_.name()};
   NodeMap new_;
   std::map<NodeRef, std::pair<NodeRef, std::vector<Expr>>> packed_;
   std::vector<AheadOfTime::Input> inputs_;

@@ -46,6 +46,7 @@ class StreamPlan {
   StreamPlan(const IR& kernel, const Machine& machine) : ir_(default_schedule(kernel)), machine_(machine) {}
 
   LoopTree run() {
+    put_single_iterations_first();
     fold_in_parts();
     turn_to_contiguous();
     vectorize();
@@ -155,6 +156,23 @@ class StreamPlan {
     }
   }
 
+  // Loops of one iteration are nowhere in the way when all nodes have them.
+  void put_single_iterations_first() {
+    std::vector<LoopSpec> single;
+    for (NodeRef ref : ir_.order()) {
+      for (const LoopSpec& loop : ir_.node(ref).loops) {
+        if (ir_.var(loop.var).size.is_constant(1) && !is_in(single, loop)) single.push_back(loop);
+      }
+    }
+    for (NodeRef ref : ir_.order()) {
+      std::vector<LoopSpec> loops = single;
+      for (const LoopSpec& loop : ir_.node(ref).loops) {
+        if (!is_in(single, loop)) loops.push_back(loop);
+      }
+      ir_.set_loops(ref, std::move(loops));
+    }
+  }
+
   // ---- folds in parts ----
   void fold_in_parts() {
     std::vector<std::string> folds;  // by name, as refs move
@@ -198,17 +216,21 @@ class StreamPlan {
 
   void split_fold(NodeRef ref) {
     const auto [var, size] = *part_size(ref);
-    std::vector<LoopSpec> loops = {{.var = var, .step = size}};
-    for (const LoopSpec& loop : ir_.node(ref).loops) loops.push_back({.var = loop.var});
+    std::vector<LoopSpec> loops = ir_.node(ref).loops;
+    const auto is_wide = [&](const LoopSpec& loop) { return !ir_.var(loop.var).size.is_constant(1); };
+    loops.insert(std::ranges::find_if(loops, is_wide), {.var = var, .step = size});
     const std::string name = ir_.node(ref).name;
     ir_.set_loops(ref, std::move(loops));
     const LoopTree before(ir_);
-    const LoopTree after = split_node(before, ref, before.path(before.find(ref))[0]).value();
-    ir_ = after.ir;
+    const std::vector<TreeRef> path = before.path(before.find(ref));
+    const auto outer = std::ranges::find_if(path, [&](TreeRef loop) { return before.loop(loop).step == size; });
+    ir_ = split_node(before, ref, *outer).value().ir;
     const NodeRef total = *ir_.node_named(name + "_total");
-    loops = ir_.node(total).loops;
-    if (!loops.empty()) loops[0].fresh = true;
+    loops.assign(ir_.node(total).loops.begin(), ir_.node(total).loops.end());
+    const auto first = std::ranges::find_if(loops, is_wide);
+    if (first != loops.end()) first->fresh = true;
     ir_.set_loops(total, std::move(loops));
+    put_single_iterations_first();
   }
 
   // ---- contiguous innermost loops ----
@@ -261,8 +283,14 @@ class StreamPlan {
       loops.erase(at);
       loops.pop_back();
       for (const int64_t step : {kTransposedBlock, lanes, int64_t{1}}) {
-        if (step == 1 || !is_small(row, step)) loops.push_back({.var = row, .step = step});
-        if (step == 1 || !is_small(column, step)) loops.push_back({.var = column, .step = step});
+        const auto add = [&](VarRef var) {
+          if (step == 1 || !is_small(var, step)) loops.push_back({.var = var, .step = step});
+        };
+        if (step == lanes) {
+          add(column), add(row);
+        } else {
+          add(row), add(column);
+        }
       }
       loops[loops.size() - 2].annotation.mark = Mark::kUnroll;
     });
@@ -283,9 +311,15 @@ class StreamPlan {
   // ---- threads ----
   void spread() {
     const LoopTree tree(ir_);
-    for (TreeRef root : tree.roots()) {
-      if (tree.kind(root) == LoopTree::LOOP && !is_little(tree, root)) spread(tree, root);
+    std::vector<TreeRef> nests = tree.roots();
+    while (nests.size() == 1 && is_single(tree, nests[0])) nests = tree.children(nests[0]);
+    for (TreeRef nest : nests) {
+      if (tree.kind(nest) == LoopTree::LOOP && !is_little(tree, nest)) spread(tree, nest);
     }
+  }
+
+  static bool is_single(const LoopTree& tree, TreeRef ref) {
+    return tree.kind(ref) == LoopTree::LOOP && tree.ir.var(tree.loop(ref).var).size.is_constant(1);
   }
 
   bool is_little(const LoopTree& tree, TreeRef root) const {

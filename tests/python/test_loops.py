@@ -612,6 +612,38 @@ def test_the_example_is_short(file, comment):
     assert len([line for line in body.splitlines() if line.strip()]) <= 15
 
 
+def test_a_prepared_run_reads_and_writes_the_same_arrays_each_time(matmul):
+    a, b, c = torch.randn(16, 16), torch.randn(16, 5), torch.empty(16, 5)
+    run = tl.compile(matmul, "cpu").prepare([a, b, c])
+    gc.collect()  # the kernel lives as long as its run
+    run()
+    torch.testing.assert_close(c, a @ b)
+    a.fill_(2)
+    run()
+    torch.testing.assert_close(c, a @ b)
+
+
+def test_what_a_prepared_run_refuses(matmul):
+    kernel = tl.compile(matmul)
+    a, b, c = torch.ones(16, 16), torch.ones(16, 5), torch.empty(16, 5)
+    read_only = np.empty((16, 5), np.float32)
+    read_only.flags.writeable = False
+    for arrays, message in [
+        ([a, b], "takes 2 inputs and 1 outputs, got 2 arrays"),
+        ([a, b, torch.empty(16, 4)], "output 0 must be f32.16, N., got f32.16, 4."),
+        ([a, b, c.double()], "output 0 must be f32"),
+        ([a, b.t().contiguous().t(), c], "array 1 is not contiguous"),
+        ([a, b, torch.empty(5, 16).t()], "array 2 is not contiguous"),
+        ([a, b, read_only], "output 0 is read-only"),
+        ([a, b, b], "output 0 and array 1 share memory"),
+        ([a, b, a.view(-1)[100:180].view(16, 5)], "output 0 and array 0 share memory"),
+    ]:
+        with pytest.raises(tenon.Error, match=message):
+            kernel.prepare(arrays)
+    with pytest.raises(tenon.Error, match="has no size M"):
+        kernel.prepare([a, b, c], sizes={"M": 3})
+
+
 # ---- graphs, text and search -----------------------------------------------------------------------------------------
 
 

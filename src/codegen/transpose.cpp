@@ -1,0 +1,95 @@
+// Blocks that are read along one variable and used along another.
+#include <numeric>
+
+#include "codegen/emitter.h"
+
+namespace tenon::codegen {
+
+using namespace loops;
+using llvm::Value;
+
+// An unrolled loop around a vectorized one, of no more iterations than that: what is contiguous along the outer one is
+// read row by row and transposed in registers, instead of gathered.
+std::optional<Emitter::Lanes> Emitter::lanes_of_block(TreeRef outer, int64_t count) {
+  if (tree_.children(outer).size() != 1 || count < 2) return {};
+  const TreeRef inner = tree_.children(outer)[0];
+  if (tree_.kind(inner) == LoopTree::NODE || tree_.loop(inner).annotation.mark != Mark::kVectorize) return {};
+  const std::vector<Compiler::Segment> parts = compiler_.segments(inner, *scope_);
+  if (parts.size() != 1 || !parts[0].begin.is_constant(0) || !parts[0].end.is_constant()) return {};
+  const int64_t lanes = lanes_for(inner, parts[0].end);
+  return lanes == parts[0].end.constant() && count <= lanes ? std::optional(Lanes{inner, lanes}) : std::nullopt;
+}
+
+bool Emitter::is_read_across(Spot& element, TreeRef outer, TreeRef inner) {
+  if (!element.access.memory || !guards(element).empty()) return false;
+  if (registers_.contains(element.access.node) || element.access.memory->scratch) return false;
+  const Result<Expr> along = differentiate(element.position, compiler_.counter(outer));
+  const Result<Expr> across = differentiate(element.position, compiler_.counter(inner));
+  return along.ok() && along->is_constant(1) && across.ok() && !across->is_constant(0) &&
+         !depends_on(*across, compiler_.counter(outer)) && element.access.where.empty();
+}
+
+void Emitter::transpose_reads(TreeRef outer, const Expr& begin, int64_t count) {
+  const std::optional<Lanes> inner = lanes_of_block(outer, count);
+  if (!inner) return;
+  for (TreeRef leaf : tree_.children(inner->loop)) {
+    if (!ir_.node(tree_.node(leaf)).lookups().empty()) continue;
+    for (Which which : elements_of(leaf)) {
+      if (which.role != Which::kInput && which.role != Which::kPiece) continue;
+      Spot& element = spot(leaf, which);
+      if (is_read_across(element, outer, inner->loop)) {
+        blocks_.insert_or_assign({leaf, which}, transposed_rows(element, outer, *inner, begin, count));
+      }
+    }
+  }
+}
+
+// Rows that are shorter than the vectors are filled up, and what comes of that is not used.
+Emitter::Block Emitter::transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
+                                        int64_t count) {
+  const DType dtype = element.access.memory->dtype;
+  llvm::Type* const type = values_.memory_type(dtype);
+  auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(count));
+  Value* const array = arrays_.at(element.access.memory->mem_idx);
+  std::vector<int> filled(static_cast<size_t>(inner.count), llvm::PoisonMaskElem);
+  std::iota(filled.begin(), filled.begin() + count, 0);
+  std::vector<Value*> rows;
+  for (int64_t row = 0; row < inner.count; ++row) {
+    const symbolic::Substitution here = {{compiler_.counter(outer), begin}, {compiler_.counter(inner.loop), row}};
+    Value* const address = f_->indices.address(array, type, substituted(substitute(element.position, here)));
+    Value* const loaded = b_.CreateAlignedLoad(vector, address, llvm::Align(static_cast<uint64_t>(size_of(dtype))));
+    rows.push_back(count == inner.count ? loaded : b_.CreateShuffleVector(loaded, filled));
+  }
+  return {compiler_.counter(outer), transposed(std::move(rows))};
+}
+
+// Exchanges each bit of the row's number with that bit of the lane's.
+std::vector<Value*> Emitter::transposed(std::vector<Value*> rows) {
+  const auto count = static_cast<int>(rows.size());
+  for (int bit = 1; bit < count; bit *= 2) {
+    std::vector<int> even, odd;
+    for (int lane = 0; lane < count; ++lane) {
+      const bool is_set = (lane & bit) != 0;
+      even.push_back(is_set ? count + lane - bit : lane);
+      odd.push_back(is_set ? count + lane : lane + bit);
+    }
+    for (int row = 0; row < count; ++row) {
+      if ((row & bit) != 0) continue;
+      Value*& first = rows[static_cast<size_t>(row)];
+      Value*& second = rows[static_cast<size_t>(row + bit)];
+      Value* const kept = first;
+      first = b_.CreateShuffleVector(kept, second, even);
+      second = b_.CreateShuffleVector(kept, second, odd);
+    }
+  }
+  return rows;
+}
+
+// What was read and transposed for this copy of the unrolled body; null: nothing.
+Value* Emitter::transposed_read(TreeRef at, Which which) const {
+  const auto found = blocks_.find({at, which});
+  if (found == blocks_.end()) return nullptr;
+  return found->second.columns[static_cast<size_t>(copy_of_.at(found->second.counter))];
+}
+
+}  // namespace tenon::codegen

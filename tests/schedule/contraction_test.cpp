@@ -1,0 +1,129 @@
+#include <gtest/gtest.h>
+
+#include "loops/compiler.h"
+#include "loops/lower.h"
+#include "loops/schedule.h"
+#include "schedule/ahead.h"
+#include "tests/schedule/support_plan.h"
+
+namespace tenon {
+namespace {
+
+using loops::LoopTree;
+using test::expect_plan_agrees;
+using test::planned;
+
+std::string matmul(int64_t m, int64_t n, int64_t k) {
+  return fmt::format(
+      "graph g(%x: f32[{0}, {2}], %y: f32[{2}, {1}]) {{\n  %h: f32[{0}, {1}] = matmul(%x, %y)\n  return %h\n}}\n", m, n,
+      k);
+}
+
+std::string linear(std::string_view m, int64_t n, int64_t k, std::string_view rest = "%out: f32[{m}, {n}] = relu(%h)") {
+  std::string text = R"(graph g(%x: f32[{m}, {k}]) {
+  symbol N in [0, 4096]
+  %w: f32[{n}, {k}] = parameter "w"
+  %b: f32[{n}] = parameter "b"
+  %h: f32[{m}, {n}] = linear(%x, %w, %b)
+  )" + std::string(rest) +
+                     "\n  return %out\n}\n";
+  if (m != "N") text.erase(text.find("  symbol"), text.find("  %w") - text.find("  symbol"));
+  const auto replace = [&](std::string_view what, const std::string& by) {
+    for (size_t at = text.find(what); at != text.npos; at = text.find(what)) text.replace(at, what.size(), by);
+  };
+  replace("{m}", std::string(m)), replace("{n}", std::to_string(n)), replace("{k}", std::to_string(k));
+  return text;
+}
+
+TEST(ContractionPlan, KeepsABlockInRegistersAndAPanelInTheCache) {
+  EXPECT_EQ(planned(matmul(512, 512, 512)).dump(), R"(for l in 8 by 64 parallel
+  for j in 512
+    for l in 4 by 16 unroll
+      for l in 16 vectorize
+        %y_packed: f32[j, l] = view %y[j, l]
+  for i in 85 r 2 by 6
+    for j in 256 by 2
+      for j in 2 unroll
+        for i in 6 unroll
+          for l in 4 by 16 unroll
+            for l in 16 vectorize
+              %2: f32[i, l, j] = mul(%x, %y_packed)
+              %h: f32[i, l] = reduce add(%2)
+    for i in 6 unroll
+      for l in 4 by 16 unroll
+        for l in 16 vectorize
+          %4: f32[i, l] = write 0 (%h)
+)");
+}
+
+TEST(ContractionPlan, FoldsAlongTheVectorForOneRow) {
+  const std::string tree = planned(linear("1", 768, 768)).dump();
+  EXPECT_NE(tree.find("for j in 768 vectorize\n      %5"), tree.npos) << tree;
+}
+
+TEST(ContractionPlan, PutsWhatFollowsIntoTheBlock) {
+  const LoopTree tree = planned(linear("128", 256, 64, "%out: f32[{m}, {n}] = gelu(%h)"));
+  const loops::Compiler compiler(tree);
+  for (const auto& [ref, memory] : compiler.allocations) {
+    if (memory.scratch) EXPECT_LE(memory.size().constant(), 64 * 64) << tree.ir.node(ref).name;
+  }
+}
+
+TEST(ContractionPlan, AgreesOnEverySizeAroundTheBlocks) {
+  for (int64_t m : {1, 2, 5, 6, 7, 13}) {
+    for (int64_t n : {1, 3, 16, 17, 63, 65, 130}) expect_plan_agrees(matmul(m, n, 9 + m % 2));
+  }
+  for (int64_t k : {1, 2, 3, 40}) expect_plan_agrees(matmul(33, 70, k));
+}
+
+TEST(ContractionPlan, AgreesWithConstantWeights) {
+  for (const char* m : {"1", "2", "4", "31"}) {
+    for (int64_t n : {1, 10, 64, 100}) expect_plan_agrees(linear(m, n, 20));
+  }
+}
+
+TEST(ContractionPlan, AgreesOnSizesThatAreKnownLater) {
+  for (int64_t n : {0, 1, 5, 6, 12, 40}) expect_plan_agrees(linear("N", 70, 33), n);
+}
+
+TEST(ContractionPlan, AgreesOnBatchesAndOtherDtypes) {
+  for (const char* dtype : {"f32", "f64", "bf16", "f16"}) {
+    expect_plan_agrees(
+        fmt::format("graph g(%x: {0}[2, 3, 9, 20], %y: {0}[2, 3, 20, 35]) {{\n  %h: {0}[2, 3, 9, 35] = matmul(%x, "
+                    "%y)\n  return %h\n}}\n",
+                    dtype));
+  }
+}
+
+TEST(ContractionPlan, AgreesWhereOperandsAreComputed) {
+  expect_plan_agrees(R"(graph g(%x: f32[40, 24], %y: f32[40, 50]) {
+  %a: f32[40, 24] = relu(%x)
+  %t: f32[24, 40] = permute(%a) {dims=[1, 0]}
+  %b: f32[40, 50] = exp(%y)
+  %h: f32[24, 50] = matmul(%t, %b)
+  return %h
+}
+)");
+}
+
+TEST(AheadOfTime, LaysWeightsOutAsTheyAreRead) {
+  const LoopTree tree = planned(linear("128", 100, 40));
+  const AheadOfTime ahead = split_ahead(tree, {1, 2});
+  ASSERT_EQ(ahead.preparations.size(), 1u);
+  EXPECT_EQ(ahead.preparations[0].inputs, std::vector<int64_t>{1});
+  const loops::IR& kernel = ahead.preparations[0].kernel;
+  const TensorType type = kernel.type(kernel.writes()[0]);
+  EXPECT_EQ(to_string(type), "f32[2, 40, 4, 16]");
+  ASSERT_EQ(ahead.inputs.size(), 3u);
+  EXPECT_EQ(ahead.inputs[0].slot, 0);
+  EXPECT_EQ(ahead.inputs[1].slot, 2);
+  EXPECT_EQ(ahead.inputs[2].preparation, 0);
+}
+
+TEST(AheadOfTime, LeavesATreeWithoutConstantsAsItIs) {
+  const LoopTree tree = planned(matmul(64, 64, 64));
+  EXPECT_EQ(split_ahead(tree, {}).tree.dump(), tree.dump());
+}
+
+}  // namespace
+}  // namespace tenon
