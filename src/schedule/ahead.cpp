@@ -21,7 +21,12 @@ NodeRef copy_node(const IR& from, NodeRef ref, IR& to, const NodeMap& known) {
 class Splitter {
  public:
   Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : ir_(tree.ir) {
-    for (NodeRef ref : ir_.node_refs()) is_constant_.push_back(depends_on_constants(ref, constants));
+    is_constant_.resize(ir_.nodes().size());
+    const auto find_out = [&](NodeRef ref) { is_constant_[ref.id] = depends_on_constants(ref, constants); };
+    for (NodeRef ref : ir_.node_refs()) {
+      if (ir_.node(ref).is_leaf()) find_out(ref);
+    }
+    for (NodeRef ref : ir_.order()) find_out(ref);
     for (NodeRef ref : ir_.order()) {
       if (is_prepared(ref)) prepared_.insert(ref);
     }
@@ -53,15 +58,25 @@ class Splitter {
   }
 
  private:
-  // Nodes come after those that they read. A number is no reason to prepare something.
+  // A number is no reason to prepare something.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
     if (node.as<Write>()) return false;
     if (node.is_leaf()) return true;
+    if (widens_in_place(ref)) return false;
     const bool has_fixed_size =
         std::ranges::all_of(node.vars, [&](VarRef var) { return ir_.var(var).size.is_constant(); });
     return has_fixed_size && std::ranges::all_of(node.inputs, [&](NodeRef input) { return is_constant_[input.id]; });
+  }
+
+  // A cast right where the result is used: the narrow array is less to read.
+  bool widens_in_place(NodeRef ref) const {
+    const Node& node = ir_.node(ref);
+    const auto* compute = node.as<loops::Compute>();
+    const std::vector<NodeRef> readers = ir_.consumers(ref);
+    return compute && compute->op->name.get() == "cast" && readers.size() == 1 &&
+           size_of(node.dtype) > size_of(ir_.node(node.inputs[0]).dtype) && node.loops == ir_.node(readers[0]).loops;
   }
 
   bool reads_constants(NodeRef ref) const {
