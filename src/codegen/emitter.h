@@ -78,12 +78,16 @@ class Emitter {
       kRows,    // contiguous along the columns
       kPacked,  // contiguous along the steps, and then the columns
     };
-    std::string name;
     TreeRef columns;
     TreeRef steps;
-    bool is_whole;      // has all columns
-    int64_t depth = 0;  // how many steps there are
+    Compiler::Scope scope;  // inside of both
+    Expr first = {};        // column
+    Expr count = {};        // of columns
+    Expr depth = {};        // how many steps there are
+    symbolic::Interval counts = {};
+    symbolic::Interval depths = {};
   };
+  using Instruction = std::function<void(int64_t depth)>;
   struct Product {
     TreeRef sum;
     Element a = {};
@@ -200,15 +204,18 @@ class Emitter {
 
   // ---- tiles (tiles.cpp) ----
   bool tile(TreeRef ref, const Expr& begin, const Expr& end);
+  std::optional<Tile> tile_of(TreeRef ref, const Expr& begin, const Expr& end);
   // What emits it; nothing where it does not fit.
-  std::function<void()> multiply(const Tile& tile);
-  std::function<void()> interleave(const Tile& tile);
+  Instruction multiply(const Tile& tile);
+  Instruction interleave(const Tile& tile);
+  void by_count(const Tile& tile, const Instruction& instruction);
+  void by_depth(const Tile& tile, const Instruction& instruction);
   std::optional<Product> product_below(TreeRef inner);
   std::optional<Element> source_of(TreeRef leaf, TreeRef inner, std::set<NodeRef>& seen);
   std::optional<Expr> slope(const Element& element, TreeRef loop);
   bool has_whole_groups(const Element& element, int64_t steps);
   std::optional<Tile::Layout> layout_of(const Element& element, const Tile& tile, int64_t steps);
-  Value* groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t steps);
+  Value* groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t depth, int64_t steps);
   Value* packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps);
   Value* interleaved(std::vector<Value*> rows, int64_t steps);
   Value* dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);

@@ -107,51 +107,71 @@ std::optional<Emitter::Tile::Layout> Emitter::layout_of(const Element& element, 
   if (by_column->is_constant(0)) return by_step->is_constant(1) ? Tile::kGroup : Tile::kSteps;
   if (by_column->is_constant(1)) return Tile::kRows;
   const bool is_packed = by_column->is_constant(steps) && by_step->is_constant(1);
-  return is_packed && (tile.depth == steps || has_whole_groups(element, steps)) ? std::optional(Tile::kPacked)
-                                                                                : std::nullopt;
+  return is_packed && (tile.depths.low == steps || has_whole_groups(element, steps)) ? std::optional(Tile::kPacked)
+                                                                                     : std::nullopt;
 }
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
+std::optional<Emitter::Tile> Emitter::tile_of(TreeRef ref, const Expr& begin, const Expr& end) {
+  const std::vector<TreeRef>& children = tree_.children(ref);
+  if (children.size() != 1 || tree_.kind(children[0]) == LoopTree::NODE) return {};
+  if (tree_.loop(ref).step != 1 || tree_.loop(children[0]).step != 1) return {};
+  std::vector<Compiler::Segment> parts = compiler_.segments(children[0], *scope_);
+  if (parts.size() != 1 || !substituted(parts[0].begin).is_constant(0)) return {};
+  Tile tile{.columns = ref, .steps = children[0], .scope = std::move(parts[0].scope)};
+  tile.first = substituted(begin);
+  tile.count = substituted(end - begin);
+  tile.depth = substituted(parts[0].end);
+  tile.counts = bounds(tile.count, scope_->box.ranges());
+  tile.depths = bounds(tile.depth, scope_->box.ranges());
+  const int64_t lanes = target_.vector_bytes / kGroupBytes;
+  const bool is_masked = tile.counts.low < lanes;
+  const bool fits = tile.first.is_constant() && tile.counts.high <= lanes && tile.depths.high <= kGroupBytes &&
+                    (!is_masked || target_.has_masks);
+  return fits ? std::optional(std::move(tile)) : std::nullopt;
+}
+
 // False where the loops, as they are here, are not what the instruction does.
 bool Emitter::tile(TreeRef ref, const Expr& begin, const Expr& end) {
-  const Expr first = substituted(begin), count = substituted(end - begin);
-  const int64_t lanes = target_.vector_bytes / kGroupBytes;
-  const symbolic::Interval columns = bounds(count, scope_->box.ranges());
-  const bool is_whole = columns.low == lanes;
-  if (!first.is_constant() || columns.high > lanes || (!is_whole && !target_.has_masks)) return false;
-  if (tree_.children(ref).size() != 1 || tree_.kind(tree_.children(ref)[0]) == LoopTree::NODE) return false;
-  Tile tile{
-      .name = tree_.loop(ref).annotation.tile, .columns = ref, .steps = tree_.children(ref)[0], .is_whole = is_whole};
-  const std::vector<Compiler::Segment> parts = compiler_.segments(tile.steps, *scope_);
-  if (tree_.loop(ref).step != 1 || tree_.loop(tile.steps).step != 1 || parts.size() != 1) return false;
-  const Expr depth = substituted(parts[0].end - parts[0].begin);
-  if (!depth.is_constant() || !substituted(parts[0].begin).is_constant(0)) return false;
-  tile.depth = depth.constant();
-
-  bool fits = false;
+  const std::optional<Tile> tile = tile_of(ref, begin, end);
+  if (!tile) return false;
   vector_ = ref;
-  lanes_ = lanes;
-  begins_at_whole_vector_ = first.constant() % lanes == 0;
-  in_scope(parts[0].scope, [&] {
-    const std::function<void()> emit = tile.name == kInterleave ? interleave(tile) : multiply(tile);
-    if (!emit) return;
-    fits = true;
-    const auto all = [&] {
-      if (!is_whole) tail_ = first_lanes(index(end - begin));
-      at_literal(compiler_.counter(ref), {first.constant(), false}, emit);
-      tail_ = nullptr;
-    };
-    columns.low > 0 ? all() : f_->when(b_.CreateICmpSGT(index(count), b_.getInt64(0)), all);
+  lanes_ = target_.vector_bytes / kGroupBytes;
+  begins_at_whole_vector_ = tile->first.constant() % lanes_ == 0;
+  bool fits = false;
+  in_scope(tile->scope, [&] {
+    const bool packs = tree_.loop(ref).annotation.tile == kInterleave;
+    const Instruction instruction = packs ? interleave(*tile) : multiply(*tile);
+    fits = instruction != nullptr;
+    if (fits) by_count(*tile, instruction);
   });
   vector_ = {};
   lanes_ = 1;
   return fits;
 }
 
+void Emitter::by_count(const Tile& tile, const Instruction& instruction) {
+  const auto all = [&] {
+    if (tile.counts.low < lanes_) tail_ = first_lanes(index(tile.count));
+    at_literal(compiler_.counter(tile.columns), {tile.first.constant(), false}, [&] { by_depth(tile, instruction); });
+    tail_ = nullptr;
+  };
+  tile.counts.low > 0 ? all() : f_->when(b_.CreateICmpSGT(index(tile.count), b_.getInt64(0)), all);
+}
+
+void Emitter::by_depth(const Tile& tile, const Instruction& instruction) {
+  if (tile.depths.is_single()) return instruction(tile.depths.low);
+  for (int64_t depth = std::max<int64_t>(tile.depths.low, 1); depth <= tile.depths.high; ++depth) {
+    Value* const is_it = b_.CreateICmpEQ(index(tile.depth), b_.getInt64(static_cast<uint64_t>(depth)));
+    f_->when(is_it, [&] { instruction(depth); });
+  }
+}
+
 // ---- instructions ---------------------------------------------------------------------------------------------------
 
-std::function<void()> Emitter::multiply(const Tile& tile) {
+Emitter::Instruction Emitter::multiply(const Tile& tile) {
+  const std::string& name = tree_.loop(tile.columns).annotation.tile;
   std::optional<Product> product = product_below(tile.steps);
   if (!product) return {};
   const std::optional<Expr> by_column = slope(product->a, tile.columns);
@@ -164,15 +184,15 @@ std::function<void()> Emitter::multiply(const Tile& tile) {
     return memory ? std::optional(memory->dtype) : std::nullopt;
   };
   for (const TileIntrinsic& known : tiles_of(target_)) {
-    if (known.name != tile.name || known.k < tile.depth) continue;
+    if (known.name != name || known.k < tile.depths.high) continue;
     if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
     const std::optional<Tile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
     const bool a_is_same = a_layout == Tile::kGroup || a_layout == Tile::kSteps;
     const bool b_differs = b_layout == Tile::kRows || b_layout == Tile::kPacked;
     if (!a_is_same || !b_differs || layout_of(result, tile, known.k) != Tile::kRows) continue;
-    return [=, this] {
-      Value* const left = groups(a, tile, *a_layout, known.k);
-      Value* const right = groups(b, tile, *b_layout, known.k);
+    return [=, this](int64_t depth) {
+      Value* const left = groups(a, tile, *a_layout, depth, known.k);
+      Value* const right = groups(b, tile, *b_layout, depth, known.k);
       write(sum, dot(known, all_lanes(read(result.leaf, result.which)), left, right));
     };
   }
@@ -180,15 +200,15 @@ std::function<void()> Emitter::multiply(const Tile& tile) {
 }
 
 // By lane, 4 bytes: the steps of k.
-Value* Emitter::groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t steps) {
+Value* Emitter::groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t depth, int64_t steps) {
   Spot& here = spot(element.leaf, element.which);
   const llvm::Align align(static_cast<uint64_t>(size_of(here.access.memory->dtype)));
-  if (layout == Tile::kGroup && tile.depth == steps) {
+  if (layout == Tile::kGroup && depth == steps) {
     return all_lanes(b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(element, tile, 0), align));
   }
-  if (layout == Tile::kPacked) return packed_groups(group_address(element, tile, 0), align, tile.depth, steps);
+  if (layout == Tile::kPacked) return packed_groups(group_address(element, tile, 0), align, depth, steps);
   std::vector<Value*> rows;
-  for (int64_t step = 0; step < tile.depth; ++step) {
+  for (int64_t step = 0; step < depth; ++step) {
     rows.push_back(load(here, group_address(element, tile, step), Expr(layout == Tile::kRows ? 1 : 0), nullptr));
   }
   return interleaved(rows, steps);
@@ -247,7 +267,7 @@ Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
 }
 
 // A copy.
-std::function<void()> Emitter::interleave(const Tile& tile) {
+Emitter::Instruction Emitter::interleave(const Tile& tile) {
   const std::vector<TreeRef>& leaves = tree_.children(tile.steps);
   if (leaves.size() != 1 || tree_.kind(leaves[0]) == LoopTree::LOOP) return {};
   const Node& node = ir_.node(tree_.node(leaves[0]));
@@ -255,14 +275,14 @@ std::function<void()> Emitter::interleave(const Tile& tile) {
   if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
   const int64_t steps = kGroupBytes / size_of(node.dtype);
   const Element to{leaves[0], {Which::kSelf}}, from{leaves[0], {Which::kPiece, 0}};
-  if (steps < tile.depth || layout_of(to, tile, steps) != Tile::kPacked) return {};
+  if (steps < tile.depths.high || layout_of(to, tile, steps) != Tile::kPacked) return {};
   const std::optional<Tile::Layout> layout = layout_of(from, tile, steps);
   if (layout == Tile::kRows) {
-    return [=, this] { store_groups(to, tile, groups(from, tile, *layout, steps)); };
+    return [=, this](int64_t depth) { store_groups(to, tile, groups(from, tile, *layout, depth, steps)); };
   }
   const std::optional<Expr> by_step = slope(from, tile.steps);
-  if (!by_step || !by_step->is_constant(1) || tile.depth != steps || !tile.is_whole) return {};
-  return [=, this] { copy_groups(to, from, tile); };
+  if (!by_step || !by_step->is_constant(1) || tile.depths.low < steps || tile.counts.low < lanes_) return {};
+  return [=, this](int64_t) { copy_groups(to, from, tile); };
 }
 
 Value* Emitter::group_address(const Element& element, const Tile& tile, int64_t step) {

@@ -302,17 +302,14 @@ class Planner {
     return loops;
   }
 
-  int64_t steps_at_once() const { return c_.tile ? c_.tile->k : 1; }
-
-  // The folded variables but for what the tile has of them; two steps of the last at once.
+  // The folded variables but for what the tile has of them. Of multiply-adds, two steps of the last at once.
   std::vector<LoopSpec> steps() const {
     std::vector<LoopSpec> loops;
     append(loops, c_.folded);
-    const int64_t one = steps_at_once(), two = 2 * one;
     const Expr& size = ir_.var(c_.folded.back()).size;
-    const bool by_two = size.is_constant() && size.constant() % two == 0 && size.constant() >= 2 * two;
-    loops.back().step = by_two ? two : one;
-    if (by_two) loops.push_back({.var = c_.folded.back(), .step = one, .annotation = {Mark::kUnroll}});
+    const bool by_two = !c_.tile && size.is_constant() && size.constant() % 2 == 0 && size.constant() >= 4;
+    loops.back().step = c_.tile ? c_.tile->k : by_two ? 2 : 1;
+    if (by_two) loops.push_back({.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
     return loops;
   }
 
