@@ -1,4 +1,6 @@
-"""Finds the polynomials of src/codegen/math_tables.h: `python bench/minimax.py > src/codegen/math_tables.h`.
+"""Finds the polynomials of src/codegen/math_tables.h.
+
+    python bench/minimax.py > src/codegen/math_tables.h && make format
 
 Each has the least largest error (Remez), in the weight that its use gives it. The first coefficients are rounded one by
 one, and those that are left make up for it.
@@ -25,10 +27,10 @@ def value(coefficients, x):
     return mp.polyval(coefficients[::-1], x)
 
 
-def extremes(error, low, high, count):
-    """The largest |error| between each two changes of its sign, on a grid that is denser at the ends."""
+def extremes(function, low, high, count, weight, coefficients):
+    """Where the error is largest between each two changes of its sign, on a grid that is denser at the ends."""
     grid = nodes(low, high, 24 * count)
-    values = [error(x) for x in grid]
+    values = [weight(x) * (value(coefficients, x) - function(x)) for x in grid]
     picked = [0]
     for i in range(1, len(grid)):
         if mp.sign(values[i]) != mp.sign(values[picked[-1]]):
@@ -49,7 +51,7 @@ def remez(function, low, high, degree, weight, known):
         right = [function(x) - sum(c * x**k for k, c in enumerate(known)) for x in points]
         solved = mp.lu_solve(mp.matrix(rows), mp.matrix(right))
         coefficients = list(known) + list(solved)[:-1]
-        found, largest = extremes(lambda x: weight(x) * (value(coefficients, x) - function(x)), low, high, len(points))
+        found, largest = extremes(function, low, high, len(points), weight, coefficients)
         if len(found) < len(points) or largest < abs(solved[len(unknown)]) * 1.01:
             break
         points = found

@@ -64,7 +64,8 @@ def run(cases: list[Case], threads: list[int], effort: Effort) -> list[Row]:
 
 def main() -> None:
     options = arguments()
-    cases = selected(all_cases(), options)
+    everything = all_cases()
+    cases = selected(everything, options)
     if options.list:
         print("\n".join(f"{case.title} {case.dtype}" for case in cases))
         return
@@ -78,11 +79,13 @@ def main() -> None:
     rows = run(cases, threads, effort)
     seconds = time.perf_counter() - start
     print(report.bars_table(report.judge_all(rows), report.judge_compile(rows)))
+    if len(cases) < len(everything):
+        print(f"\nThese are {len(cases)} of {len(everything)} rows: the bars are judged by all.")
     print(f"\nratio: torch's time / Tenon's, the median of up to {rounds} rounds; {seconds:.0f} s in all")
     if any(row.disturbed for row in rows):
         print("~: other processes took the CPUs, and no bar counts the row; measure it again when it is quiet")
     if options.json:
-        settings = {"threads": threads, "rounds": rounds, "quick": options.quick}
+        settings = {"threads": threads, "rounds": rounds, "measured": len(cases), "of": len(everything)}
         options.json.write_text(json.dumps(report.as_json(rows, settings, seconds), indent=1) + "\n")
 
 

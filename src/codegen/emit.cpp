@@ -1,5 +1,6 @@
 #include "codegen/emit.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 
 #include <algorithm>
@@ -49,9 +50,38 @@ llvm::Function* Emitter::kernel(const std::string& name) {
   const Compiler::Scope root = compiler_.root();
   scope_ = &root;
   f_->indices.set_ranges(root.box.ranges());
-  body({}, tree_.roots());
+  whole_tree();
   f_->finish();
   return function;
+}
+
+// Stores past the caches need addresses of whole vectors: where there may be other ones, there is code for both.
+void Emitter::whole_tree() {
+  const auto all = [&] {
+    body({}, tree_.roots());
+    fence_streams();
+  };
+  std::vector<NodeRef> streams = ir_.writes();
+  std::erase_if(streams, [&](NodeRef ref) { return !goes_past_caches(ref); });
+  if (streams.empty()) return all();
+  Value* const aligned = are_aligned(streams);
+  streams_are_aligned_ = true;
+  f_->when(aligned, all);
+  streams_are_aligned_ = false;
+  f_->when(b_.CreateNot(aligned), all);
+}
+
+Value* Emitter::are_aligned(const std::vector<NodeRef>& writes) {
+  Value* bits = b_.getInt64(0);
+  for (NodeRef ref : writes) {
+    bits = b_.CreateOr(bits, b_.CreatePtrToInt(arrays_.at(compiler_.allocations.at(ref).mem_idx), b_.getInt64Ty()));
+  }
+  return b_.CreateIsNull(b_.CreateAnd(bits, static_cast<uint64_t>(target_.vector_bytes - 1)));
+}
+
+// Makes what was stored past the caches visible to other threads before they are told of it.
+void Emitter::fence_streams() {
+  if (streams_are_aligned_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
 
 void Emitter::bind_parameters(llvm::Function* function) {
@@ -279,6 +309,7 @@ void Emitter::outline(FunctionBuilder& outside, llvm::Function* function,
     for (const auto& [symbol, value] : symbols) f_->indices.bind(symbol, next(symbol.name()));
   }
   stretch(function->getArg(1), function->getArg(2));
+  fence_streams();
   f_->finish();
   f_ = &outside;
   arrays_ = arrays_outside;

@@ -96,6 +96,9 @@ class Emitter {
 
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
+  void whole_tree();
+  Value* are_aligned(const std::vector<NodeRef>& writes);
+  void fence_streams();
   Value* failed(int64_t kind, NodeRef node, Value* value, Value* bound);
   llvm::Function* failed_function();
 
@@ -140,9 +143,12 @@ class Emitter {
   Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
   void write(TreeRef at, Value* value);
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
+  bool goes_past_caches(NodeRef ref) const;
+  bool is_streamed(const Spot& spot) const;
   Value* irregular(const Expr& position);  // by lane
   Value* mask_for(const Spot& spot, bool is_contiguous) const;
   bool fills_whole_vectors(const Spot& spot) const;
+  bool is_at_whole_vectors(const Spot& spot) const;
   Value* all_lanes(Value* value) { return values_.splat(value, lanes_); }
   Value* steps();                    // 0, 1, 2, ...
   Value* first_lanes(Value* count);  // a mask of that many
@@ -247,6 +253,7 @@ class Emitter {
   Value* tail_ = nullptr;                // the lanes that there are; null: all
   Value* guard_ = nullptr;               // the lanes that may be touched; null: all
   int64_t sum_ = 0;                      // which of the lane sums
+  bool streams_are_aligned_ = false;     // the outputs that go past the caches begin at whole vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
   std::map<std::pair<TreeRef, Which>, Block> blocks_;

@@ -4,7 +4,6 @@
 #include <llvm/IR/Module.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "codegen/math_functions.h"
 #include "support/diagnostic.h"
@@ -88,11 +87,16 @@ llvm::Value* call_by_lane(llvm::IRBuilderBase& builder, std::string_view op, llv
 
 bool is_math(std::string_view op) { return find(op) != nullptr; }
 
-llvm::Value* emit_math(llvm::IRBuilderBase& builder, std::string_view op, std::span<llvm::Value* const> operands,
-                       const Target& target) {
+size_t math_operands(std::string_view op) {
   const Function* function = find(op);
   check(function != nullptr, "{} is no function of math", op);
-  check(operands.size() == (function->binary != nullptr ? 2 : 1), "{} has {} operands", op, operands.size());
+  return function->binary != nullptr ? 2 : 1;
+}
+
+llvm::Value* emit_math(llvm::IRBuilderBase& builder, std::string_view op, std::span<llvm::Value* const> operands,
+                       const Target& target) {
+  check(operands.size() == math_operands(op), "{} has {} operands", op, operands.size());
+  const Function* function = find(op);
   const llvm::IRBuilderBase::FastMathFlagGuard guard(builder);
   builder.clearFastMathFlags();
   MathContext context{builder, target};

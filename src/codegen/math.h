@@ -1,7 +1,7 @@
 // Inside of codegen: the functions of real analysis, as LLVM IR that is good for any number of lanes.
 //
-// At most 2 ulp off (4 for pow and lgamma), for all arguments: subnormals, NaN, infinities and both zeros included. Where
-// large terms cancel, the error is relative to them: logaddexp near 0, digamma and trigamma (8 ulp) below 0.
+// At most 2 ulp off (4 for pow and lgamma), for all arguments: subnormals, NaN, infinities and both zeros included.
+// Where large terms cancel, the error is relative to them: logaddexp near 0, digamma and trigamma (8 ulp) below 0.
 //
 // They need nothing but arithmetic, compares, selects and bit casts, so that they are the same on every target; without
 // fma they are longer. lgamma, digamma and trigamma have no such form, and are called lane by lane, by a name of
@@ -21,8 +21,10 @@ namespace tenon::codegen {
 // Whether `op`, a name of the op table, is one of these: exp, log, sin, pow, ...
 bool is_math(std::string_view op);
 
-// The function of operands that are all float, or all double, or vectors of one of them. The builder must be at the end of
-// a block, and may be at the end of another one after: ask it for the block before the next branch or phi.
+size_t math_operands(std::string_view op);  // how many it has
+
+// The function of operands that are all float, or all double, or vectors of one of them. The builder must be at the end
+// of a block, and may be at the end of another one after: ask it for the block before the next branch or phi.
 llvm::Value* emit_math(llvm::IRBuilderBase& builder, std::string_view op, std::span<llvm::Value* const> operands,
                        const Target& target);
 

@@ -7,11 +7,15 @@
 
 #include <llvm/IR/IRBuilder.h>
 
+#include <limits>
 #include <span>
 
 #include "codegen/target.h"
 
 namespace tenon::codegen {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct MathContext {
   llvm::IRBuilderBase& builder;

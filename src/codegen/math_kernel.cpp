@@ -11,10 +11,6 @@ namespace {
 constexpr const char* kName = "math_kernel";
 using Code = void(const void* const* operands, void* result, int64_t count);
 
-size_t operand_count(std::string_view op) {
-  return op == "pow" || op == "atan2" || op == "hypot" || op == "logaddexp" ? 2 : 1;
-}
-
 llvm::Value* load(llvm::IRBuilder<>& b, llvm::Type* type, llvm::Value* operands, size_t which, llvm::Value* index) {
   llvm::Value* array = b.CreateLoad(b.getPtrTy(), b.CreateConstGEP1_64(b.getPtrTy(), operands, which));
   llvm::Type* scalar = type->getScalarType();
@@ -37,7 +33,7 @@ void emit(llvm::Module& module, std::string_view op, llvm::Type* type, int64_t l
   llvm::PHINode* index = b.CreatePHI(b.getInt64Ty(), 2);
   index->addIncoming(b.getInt64(0), entry);
   std::vector<llvm::Value*> operands;
-  for (size_t i = 0; i < operand_count(op); ++i) operands.push_back(load(b, type, function->getArg(0), i, index));
+  for (size_t i = 0; i < math_operands(op); ++i) operands.push_back(load(b, type, function->getArg(0), i, index));
   llvm::Value* result = emit_math(b, op, operands, target);
   llvm::Value* address = b.CreateGEP(type->getScalarType(), function->getArg(1), index);
   b.CreateAlignedStore(result, address, llvm::Align(type->getScalarSizeInBits() / 8));

@@ -1,5 +1,4 @@
 // Logarithms, and what is made of them. All take x apart as 2^e (1 + f).
-#include <limits>
 #include <numbers>
 
 #include "codegen/math_functions.h"
@@ -7,9 +6,6 @@
 
 namespace tenon::codegen::math {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct Reduced {
   Bits exponent_bits;  // those of 2^e

@@ -6,21 +6,17 @@
 #include <llvm/IR/Module.h>
 
 #include <array>
-#include <limits>
+#include <bit>
 #include <numbers>
-#include <vector>
 
 #include "codegen/math_tables.h"
 
 namespace tenon::codegen::math {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kTwoOverPiRounded = 2 * std::numbers::inv_pi;
 
-// ---- numbers of usual size: n = x * 2/pi is rounded to a whole number, and x - n pi/2 has no large error
-// -------------
+// ---- numbers of usual size ------------------------------------------------------------------------------------------
 
 double largest_usual(Real x) { return x.pick(1e5, 1.5e6); }
 
@@ -67,8 +63,8 @@ Angle reduce_usual(Real x) {
   return to_f32(reduce_without_fma(to_f64(x)), bits_of(x).value->getType());
 }
 
-// ---- large numbers (Payne and Hanek): 2/pi as a long binary fraction, of which only some digits count
-// ----------------
+// ---- large numbers (Payne and Hanek): of 2/pi, as a long binary fraction, only some digits count
+// ---------------------
 
 constexpr int kWindow = 8;    // of 32 bits each
 constexpr int kProducts = 6;  // of the product's, from those of weight 1 down

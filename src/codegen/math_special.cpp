@@ -1,17 +1,10 @@
 // The error functions, and powers.
-#include <limits>
 #include <numbers>
 
 #include "codegen/math_functions.h"
 #include "codegen/math_tables.h"
 
 namespace tenon::codegen::math {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-}  // namespace
 
 // erfc(x) = exp(-t), where t = x + x P(x) is a smooth function.
 Real erf(Real x) {
@@ -144,7 +137,7 @@ Real pow(Real x, Real y) {
   const Real size = abs(x), half = y * 0.5;
   const Mask is_whole = floor(y) == y, is_even = floor(half) == half;
   Real result = x.is_f64() ? pow_f64(size, y) : pow_f32(size, y);
-  result = select(((size == 1) & !is_nan(y)) | (y == 0), 1, result);
+  result = select((size == 1) & !is_nan(y), 1, result);
   // NaN < 0 is false: that of x = NaN stays.
   result = select((x < 0) & (x > -kInfinity) & !is_whole, kNan, result);
   const Bits sign = select(is_whole & !is_even, sign_of(x), bits_of(x).constant(0));

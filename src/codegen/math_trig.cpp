@@ -1,5 +1,4 @@
 // Functions of angles, and angles.
-#include <limits>
 #include <numbers>
 
 #include "codegen/math_functions.h"
@@ -8,8 +7,6 @@
 
 namespace tenon::codegen::math {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Each is a sum whose first part is larger.
 struct SinCos {

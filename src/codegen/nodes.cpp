@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
 constexpr int64_t kMostStackBytes = 1 << 18;  // of all of them
+constexpr int64_t kPastCaches = 1 << 25;      // bytes of an output that no cache keeps
 constexpr int64_t kWidestStep = 4;            // elements from lane to lane that are read with those between
 
 bool is_parallel_between(const LoopTree& tree, TreeRef inner, TreeRef outer) {
@@ -187,7 +188,11 @@ Value* Emitter::irregular(const Expr& position) {
 bool Emitter::fills_whole_vectors(const Spot& spot) const {
   if (!spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
   const Expr& row = spot.access.memory->dims.back().extent;
-  if (!row.is_constant() || row.constant() % lanes_ != 0 || !begins_at_whole_vector_) return false;
+  return row.is_constant() && row.constant() % lanes_ == 0 && is_at_whole_vectors(spot);
+}
+
+bool Emitter::is_at_whole_vectors(const Spot& spot) const {
+  if (!begins_at_whole_vector_) return false;
   const Symbol counter = compiler_.counter(vector_);
   const Expr at_first_lane = substitute(spot.position, {{counter, lanes_ * Expr(counter)}});
   return symbolic::simplify(mod(at_first_lane, lanes_), scope_->box.ranges()).is_constant(0);
@@ -272,6 +277,18 @@ void Emitter::write(TreeRef at, Value* value) {
   store(here, address, stride, values_.to_memory(value, memory.dtype));
 }
 
+// What is larger than the caches is not there any more when it is read: it needs not be brought there to be written.
+bool Emitter::goes_past_caches(NodeRef ref) const {
+  const Compiler::Allocation& memory = compiler_.allocations.at(ref);
+  const Expr size = memory.size();
+  return target_.arch == Arch::kX86 && size.is_constant() && size.constant() >= kPastCaches / size_of(memory.dtype);
+}
+
+bool Emitter::is_streamed(const Spot& spot) const {
+  return streams_are_aligned_ && ir_.node(spot.access.node).as<Write>() && goes_past_caches(spot.access.node) &&
+         is_at_whole_vectors(spot);
+}
+
 void Emitter::store(const Spot& spot, Value* address, const Expr& stride, Value* value) {
   const llvm::Align align(static_cast<uint64_t>(size_of(spot.access.memory->dtype)));
   if (stride.is_constant(0)) {
@@ -281,9 +298,16 @@ void Emitter::store(const Spot& spot, Value* address, const Expr& stride, Value*
   }
   value = all_lanes(value);
   if (stride.is_constant(1)) {
-    Value* const mask = mask_for(spot, true);
-    mask ? static_cast<void>(b_.CreateMaskedStore(value, address, align, mask))
-         : static_cast<void>(b_.CreateAlignedStore(value, address, align));
+    if (Value* const mask = mask_for(spot, true)) {
+      b_.CreateMaskedStore(value, address, align, mask);
+    } else if (is_streamed(spot)) {
+      const auto bytes = static_cast<uint64_t>(lanes_ * size_of(spot.access.memory->dtype));
+      llvm::StoreInst* const stored = b_.CreateAlignedStore(value, address, llvm::Align(bytes));
+      llvm::Metadata* const one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+      stored->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), {one}));
+    } else {
+      b_.CreateAlignedStore(value, address, align);
+    }
     return;
   }
   llvm::Type* const type = value->getType()->getScalarType();

@@ -22,11 +22,10 @@ class Splitter {
  public:
   Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : ir_(tree.ir) {
     is_constant_.resize(ir_.nodes().size());
-    const auto find_out = [&](NodeRef ref) { is_constant_[ref.id] = depends_on_constants(ref, constants); };
     for (NodeRef ref : ir_.node_refs()) {
-      if (ir_.node(ref).is_leaf()) find_out(ref);
+      if (ir_.node(ref).is_leaf()) is_constant_[ref.id] = depends_on_constants(ref, constants);
     }
-    for (NodeRef ref : ir_.order()) find_out(ref);
+    for (NodeRef ref : ir_.order()) is_constant_[ref.id] = depends_on_constants(ref, constants);
     for (NodeRef ref : ir_.order()) {
       if (is_prepared(ref)) prepared_.insert(ref);
     }
@@ -58,25 +57,15 @@ class Splitter {
   }
 
  private:
-  // A number is no reason to prepare something.
+  // Of what its inputs depend on is known. A number is no reason to prepare something.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
     if (node.as<Write>()) return false;
     if (node.is_leaf()) return true;
-    if (widens_in_place(ref)) return false;
     const bool has_fixed_size =
         std::ranges::all_of(node.vars, [&](VarRef var) { return ir_.var(var).size.is_constant(); });
     return has_fixed_size && std::ranges::all_of(node.inputs, [&](NodeRef input) { return is_constant_[input.id]; });
-  }
-
-  // A cast right where the result is used: the narrow array is less to read.
-  bool widens_in_place(NodeRef ref) const {
-    const Node& node = ir_.node(ref);
-    const auto* compute = node.as<loops::Compute>();
-    const std::vector<NodeRef> readers = ir_.consumers(ref);
-    return compute && compute->op->name.get() == "cast" && readers.size() == 1 &&
-           size_of(node.dtype) > size_of(ir_.node(node.inputs[0]).dtype) && node.loops == ir_.node(readers[0]).loops;
   }
 
   bool reads_constants(NodeRef ref) const {
@@ -84,11 +73,18 @@ class Splitter {
     return std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef input) { return reads_constants(input); });
   }
 
-  // Has memory of its own, and a reader that runs later.
-  bool is_prepared(NodeRef ref) const {
-    if (!is_constant_[ref.id] || !reads_constants(ref)) return false;
+  // Computed in every run. What runs beside such a reader is only a way to read: a cast of a narrow array, a view.
+  bool is_late(NodeRef ref) const {
+    if (!is_constant_[ref.id]) return true;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
-    return readers.size() == 1 && !is_constant_[readers[0].id];
+    return readers.size() == 1 && ir_.node(readers[0]).loops == ir_.node(ref).loops && is_late(readers[0]);
+  }
+
+  // Has memory of its own, and one reader that runs later.
+  bool is_prepared(NodeRef ref) const {
+    if (is_late(ref) || !reads_constants(ref)) return false;
+    const std::vector<NodeRef> readers = ir_.consumers(ref);
+    return readers.size() == 1 && is_late(readers[0]);
   }
 
   void need(NodeRef ref) {

@@ -21,7 +21,9 @@ using namespace loops;
 
 using Vars = std::vector<VarRef>;
 
-constexpr int64_t kColumnVectors = 8;        // accumulators of a block of columns
+constexpr int64_t kColumnVectors = 8;        // accumulators of a block of columns, in registers
+constexpr int64_t kWideColumnVectors = 64;   // in the cache
+constexpr int64_t kMostPlainOps = 2;         // beside a fold in registers
 constexpr int64_t kEnough = 8;               // iterations of a loop that is parallel
 constexpr int64_t kLeastParallel = 1 << 14;  // elements below which nothing is parallel
 constexpr int64_t kParallelBlock = 1 << 13;  // elements of an innermost loop for one thread
@@ -261,10 +263,28 @@ class StreamPlan {
     transpose(tree, loop_over(tree, inner, *other), inner);
   }
 
+  // Accumulators in registers leave none for other work. Rows from beyond the caches come faster in long pieces.
+  int64_t column_vectors(const LoopTree& tree, TreeRef loop) const {
+    const std::vector<NodeRef> nodes = tree.nodes_below(loop);
+    const auto ops = std::ranges::count_if(nodes, [&](NodeRef ref) { return ir_.node(ref).as<loops::Compute>(); });
+    const auto is_beyond = [&](NodeRef ref) { return bytes_read(ref) > 4 * machine_.l2_bytes; };
+    return ops > kMostPlainOps || std::ranges::any_of(nodes, is_beyond) ? kWideColumnVectors : kColumnVectors;
+  }
+
+  // Of what is known to be read.
+  int64_t bytes_read(NodeRef ref) const {
+    int64_t bytes = 0;
+    for (NodeRef input : ir_.node(ref).inputs) {
+      const Node& node = ir_.node(input);
+      if (node.as<Read>()) bytes = std::max(bytes, elements(node.vars).value_or(0) * size_of(node.dtype));
+    }
+    return bytes;
+  }
+
   // A block of the loop stays where it is, and its elements become the innermost loop.
   void sink(const LoopTree& tree, TreeRef loop, TreeRef inner) {
     const VarRef var = tree.loop(loop).var;
-    const int64_t block = kColumnVectors * machine_.vector_bytes / widest_below(tree, inner);
+    const int64_t block = column_vectors(tree, loop) * machine_.vector_bytes / widest_below(tree, inner);
     const bool is_whole = is_small(var, block);
     edit_loops(tree, loop, [&](std::vector<LoopSpec>& loops, auto at) {
       is_whole ? static_cast<void>(loops.erase(at)) : static_cast<void>(at->step = block);

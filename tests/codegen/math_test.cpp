@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <numbers>
 
@@ -63,6 +64,7 @@ void expect_accurate(const MathCase& c) {
   EXPECT_LE(worst.ulp, c.limit) << where;
   if (std::getenv("TENON_ULP_POINTS") == nullptr) return;
   fmt::print("{:10} {} {:6.3f} ulp  {}\n", c.name, sizeof(T) == 8 ? "f64" : "f32", worst.ulp, where);
+  std::fflush(stdout);
 }
 
 class MathTest : public testing::TestWithParam<MathCase> {};

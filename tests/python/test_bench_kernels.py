@@ -194,10 +194,16 @@ def test_the_command_writes_tables_and_json(monkeypatch, capsys, tmp_path):
     assert written["rows"][0]["ratio"] > 0
     assert written["bars"][0]["name"] == "streams"
     assert written["bars"][0]["result"] == "MISS"
-    assert written["settings"]["threads"] == [1]
+    assert written["settings"] == {"threads": [1], "rounds": 3, "measured": 2, "of": 2}
     assert written["versions"].keys() == {"tenon", "torch", "python"}
     assert written["machine"]["cpus"] > 0
     assert written["compile"]["median_s"] > 0
+
+
+def test_the_command_says_when_rows_are_missing(monkeypatch, capsys):
+    monkeypatch.setattr(command, "all_cases", lambda: [a_case(), a_case(size="2KB")])
+    run_command(monkeypatch, "--threads", 1, "--rounds", 3, "--size", "2KB")
+    assert "1 of 2 rows" in capsys.readouterr().out
 
 
 def test_the_command_selects_rows(monkeypatch, capsys):

@@ -57,8 +57,16 @@ TEST(ContractionPlan, KeepsABlockInRegistersAndAPanelInTheCache) {
 }
 
 TEST(ContractionPlan, FoldsAlongTheVectorForOneRow) {
-  const std::string tree = planned(linear("1", 768, 768)).dump();
-  EXPECT_NE(tree.find("for j in 768 vectorize\n      %5"), tree.npos) << tree;
+  const std::string tree = planned(linear("1", 4096, 4096)).dump();
+  EXPECT_NE(tree.find(R"(for k in 512 by 8 parallel
+  for b in 256
+    for k in 8 unroll
+      for v in 16 vectorize
+)"),
+            tree.npos)
+      << tree;
+  const std::string small = planned(linear("1", 768, 768)).dump();
+  EXPECT_NE(small.find("for k in 8\n    for j in 768 vectorize\n"), small.npos) << small;
 }
 
 TEST(ContractionPlan, PutsWhatFollowsIntoTheBlock) {
@@ -80,6 +88,7 @@ TEST(ContractionPlan, AgreesWithConstantWeights) {
   for (const char* m : {"1", "2", "4", "31"}) {
     for (int64_t n : {1, 10, 64, 100}) expect_plan_agrees(linear(m, n, 20));
   }
+  expect_plan_agrees(linear("1", 20000, 256, "%out: f32[{m}, {n}] = tanh(%h)"));
 }
 
 TEST(ContractionPlan, AgreesOnSizesThatAreKnownLater) {
