@@ -38,7 +38,6 @@ std::vector<TileIntrinsic> tiles_of(const Target& target) {
   if (target.has_vnni) {
     add(kDotI8, DType::kU8, DType::kI8, DType::kI32, 4);
     add(kDotI8, DType::kI8, DType::kU8, DType::kI32, 4);
-    add(kDotI8, DType::kI8, DType::kI8, DType::kI32, 4);
   }
   return tiles;
 }
@@ -257,13 +256,8 @@ Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
     return b_.CreateIntrinsic(x86_avx512bf16_dpbf16ps_512, {}, {sum, pairs[0], pairs[1]});
   }
   const ID dot = lanes_ == 16 ? x86_avx512_vpdpbusd_512 : x86_avx512_vpdpbusd_256;
-  const auto add = [&](Value* to, Value* x, Value* y) { return b_.CreateIntrinsic(dot, {}, {to, x, y}); };
-  if (tile.a == DType::kU8) return add(sum, a, b);
-  if (tile.b == DType::kU8) return add(sum, b, a);
-  // The instruction takes one operand unsigned: (a + 128) * b - 128 * b. The latter is the same for all rows.
-  Value* const offset = llvm::ConstantInt::get(sum->getType(), 0x80808080);
-  Value* const too_much = add(llvm::Constant::getNullValue(sum->getType()), offset, b);
-  return b_.CreateSub(add(sum, b_.CreateXor(a, offset), b), too_much);
+  if (tile.b == DType::kU8) std::swap(a, b);
+  return b_.CreateIntrinsic(dot, {}, {sum, a, b});
 }
 
 // A copy.

@@ -18,7 +18,7 @@
 //
 //   dpbf16      bf16 * bf16 to f32. The instruction takes subnormal numbers for 0, and rounds once for each of the two
 //               products, to nearest even whatever the mode.
-//   dpbusd      i8 or u8 * i8 to i32, 4 of k. Exact.
+//   dpbusd      u8 * i8 (or i8 * u8) to i32, 4 of k. Exact: nothing saturates.
 //   interleave  a copy that packs: its result is contiguous along k and then n, 4 bytes of k.
 #pragma once
 

@@ -127,10 +127,13 @@ void take_tile(const IR& ir, Contraction& c, const Machine& machine) {
   const auto is_own_cast = [&](NodeRef ref) { return is_op(ir.node(ref), "cast") && ir.consumers(ref).size() == 1; };
   if (!is_own_cast(c.a) || !is_own_cast(c.b)) return;
   const NodeRef a = ir.node(c.a).inputs[0], b = ir.node(c.b).inputs[0];
-  const auto multiplies = [&](const TileIntrinsic& tile) {
-    return tile.a == ir.node(a).dtype && tile.b == ir.node(b).dtype && tile.c == ir.node(c.sum).dtype && tile.m == 1;
+  const auto find = [&](DType a_dtype) {
+    return std::ranges::find_if(machine.tiles, [&](const TileIntrinsic& tile) {
+      return tile.a == a_dtype && tile.b == ir.node(b).dtype && tile.c == ir.node(c.sum).dtype && tile.m == 1;
+    });
   };
-  const auto found = std::ranges::find_if(machine.tiles, multiplies);
+  auto found = find(ir.node(a).dtype);
+  if (found == machine.tiles.end() && ir.node(a).dtype == DType::kI8) found = find(DType::kU8);
   if (found == machine.tiles.end()) return;
   c.tile = &*found;
   c.before_product = {c.a, c.b};
@@ -333,6 +336,7 @@ class Planner {
 
   void plan_tiles() {
     const std::vector<LoopSpec> around = with_threads(outer());
+    if (c_.tile && c_.tile->a != ir_.node(c_.a).dtype) make_a_unsigned();
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);
     if (!c_.makes_a.empty()) make_a(around);
@@ -354,6 +358,35 @@ class Planner {
     if (c_.tile) return uses > tile_.rows;
     const int64_t bytes = about(ir_, c_.folded) * about(ir_.var(column_).size) * size_of(ir_.node(c_.b).dtype);
     return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
+  }
+
+  // The instruction takes one operand unsigned: (a + 128) * b - 128 * b, where the latter is the same for all rows.
+  void make_a_unsigned() {
+    const auto compute = [&](std::string_view op, std::vector<NodeRef> inputs, Vars vars,
+                             std::optional<DType> dtype = {}) {
+      return ir_.add_compute(op_named(op), std::move(inputs), std::move(vars), dtype);
+    };
+    const Vars a_vars = ir_.node(c_.a).vars, b_vars = ir_.node(c_.b).vars, kept = ir_.node(c_.sum).vars;
+    const NodeRef lowest = ir_.add_constant(DType::kI8, int64_t{-128}),
+                  offset = ir_.add_constant(DType::kI32, int64_t{128});
+    const NodeRef flipped = compute("bitwise_xor", {c_.a, lowest}, a_vars);
+    c_.a = compute("bitcast", {flipped}, a_vars, DType::kU8);
+    const NodeRef wide = compute("cast", {c_.a}, a_vars, DType::kI32);
+    ir_.set_input(c_.product, c_.before_product[0], wide);
+    replaced_ = {ir_.node(c_.before_product[0]).name};
+    c_.before_product[0] = wide;
+    c_.makes_a.insert({flipped, c_.a});
+
+    Vars columns = b_vars;
+    std::erase_if(columns, [&](VarRef var) { return is_in(c_.folded, var); });
+    const NodeRef wide_b = compute("cast", {c_.b}, b_vars, DType::kI32);
+    const NodeRef sum = ir_.add_reduce(op_named("add"), wide_b, columns);
+    const NodeRef too_much = compute("mul", {sum, offset}, columns);
+    const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
+    const NodeRef result = compute("sub", {c_.sum, too_much}, kept);
+    for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, result);
+    c_.makes_b.insert({wide_b, sum, too_much});
+    c_.epilogue.insert(c_.epilogue.begin(), result);
   }
 
   void pack_b() {
