@@ -144,8 +144,12 @@ llvm::Function* Emitter::failed_function() {
 void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
   declare_in(ref);
   for (TreeRef child : children) {
-    for (const Compiler::Fill& fill : compiler_.fills(child)) start(fill);
+    const std::vector<Compiler::Fill> fills = compiler_.fills(child);
+    for (const Compiler::Fill& fill : fills) grid_that_sums(fill.node) ? start_grid(fill.node) : start(fill);
     tree_.kind(child) == LoopTree::NODE ? node(child) : loop(child);
+    for (const Compiler::Fill& fill : fills) {
+      if (grid_that_sums(fill.node)) finish_grid(fill.node);
+    }
   }
 }
 
@@ -174,7 +178,10 @@ void Emitter::segment(TreeRef ref, const Expr& begin, const Expr& end) {
   }
   const symbolic::Interval count = bounds(substituted(end - begin), scope_->box.ranges());
   if (count.high <= 0) return;
-  if (annotation.mark == Mark::kTile && tile(ref, begin, end)) return;
+  if (annotation.mark == Mark::kTile) {
+    if (const Grid* const grid = grid_of(ref)) return multiply(*grid);
+    if (tile(ref, begin, end)) return;
+  }
   if (annotation.mark == Mark::kVectorize) return vectors(ref, begin, end);
   const int64_t most = annotation.mark == Mark::kUnroll ? kMostCopies / copies_ : 1;
   if (count.high <= most && (count.is_single() || annotation.mark == Mark::kUnroll)) {

@@ -1,5 +1,6 @@
 // Inside of codegen: the walk over a LoopTree that emits it. emit.cpp has the function and its loops, nodes.cpp what is
-// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp those that are instructions,
+// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp and grids.cpp those that are
+// instructions,
 // transpose.cpp blocks that are read along another variable.
 //
 //   - An unrolled loop is copies of its body in which the counter is a number; with that, small scratch arrays are only
@@ -92,6 +93,15 @@ class Emitter {
     TreeRef sum;
     Element a = {};
     Element b = {};
+  };
+  // Loops of rows, groups of steps, columns and steps: see tiles.h.
+  struct Grid {
+    TreeRef rows;
+    TreeRef groups;
+    TreeRef columns;
+    TreeRef steps;
+    Product product;
+    TileIntrinsic tile = {};
   };
 
   // ---- the function (emit.cpp) ----
@@ -229,6 +239,20 @@ class Emitter {
   void store_groups(const Element& to, const Tile& tile, Value* groups);
   void copy_groups(const Element& to, const Element& from, const Tile& tile);
 
+  // ---- tiles of rows and columns (grids.cpp) ----
+  const Grid* grid_of(TreeRef ref);
+  const Grid* grid_that_sums(NodeRef ref);
+  std::optional<Grid> grid_loops(TreeRef ref);
+  bool moves_by(const Element& element, const std::vector<std::pair<TreeRef, Expr>>& strides);
+  bool is_grid_of_sums(const Grid& grid);
+  bool has_whole_rows(const Grid& grid);
+  llvm::Type* grid_type() const;
+  void start_grid(NodeRef sum);
+  void finish_grid(NodeRef sum);
+  Value* tile_in(Value* variable);
+  Value* load_tile(const Element& element, Value* stride);
+  void multiply(const Grid& grid);
+
   llvm::Module& module_;
   const loops::LoopTree& tree_;
   const loops::IR& ir_;
@@ -256,6 +280,10 @@ class Emitter {
   bool streams_are_aligned_ = false;     // the outputs that go past the caches begin at whole vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
+  std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop of rows
+  std::map<NodeRef, std::vector<Value*>> grid_sums_;                  // accumulators
+  std::map<int64_t, std::unordered_map<Expr, Value*>> loaded_tiles_;  // by mem_idx and position
+  llvm::BasicBlock* tiles_in_ = nullptr;                              // where they were loaded
   std::map<std::pair<TreeRef, Which>, Block> blocks_;
   std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: which copy of its body this is
 };

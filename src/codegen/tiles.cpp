@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kGroupBytes = 4;  // of k, in one lane
 constexpr std::string_view kDotBF16 = "dpbf16", kDotI8 = "dpbusd", kInterleave = "interleave";
+constexpr std::string_view kGridBF16 = "amx-bf16", kGridI8 = "amx-int8";
 
 bool is_op(const Node& node, std::string_view name) {
   const auto* compute = node.as<loops::Compute>();
@@ -34,6 +35,15 @@ std::vector<TileIntrinsic> tiles_of(const Target& target) {
   const auto add = [&](std::string_view name, DType a, DType b, DType c, int64_t k) {
     tiles.push_back({std::string(name), a, b, c, 1, lanes, k});
   };
+  if (target.has_amx) {
+    const auto add_grid = [&](std::string_view name, DType a, DType b, DType c, int64_t k) {
+      tiles.push_back({std::string(name), a, b, c, 16, 16, k});
+    };
+    add_grid(kGridBF16, DType::kBF16, DType::kBF16, DType::kF32, 32);
+    for (DType a : {DType::kI8, DType::kU8}) {
+      for (DType b : {DType::kI8, DType::kU8}) add_grid(kGridI8, a, b, DType::kI32, 64);
+    }
+  }
   if (target.has_bf16_dot) add(kDotBF16, DType::kBF16, DType::kBF16, DType::kF32, 2);
   if (target.has_vnni) {
     add(kDotI8, DType::kU8, DType::kI8, DType::kI32, 4);
@@ -183,7 +193,7 @@ Emitter::Instruction Emitter::multiply(const Tile& tile) {
     return memory ? std::optional(memory->dtype) : std::nullopt;
   };
   for (const TileIntrinsic& known : tiles_of(target_)) {
-    if (known.name != name || known.k < tile.depths.high) continue;
+    if (known.name != name || known.m != 1 || known.k < tile.depths.high) continue;
     if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
     const std::optional<Tile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
     const bool a_is_same = a_layout == Tile::kGroup || a_layout == Tile::kSteps;

@@ -20,6 +20,19 @@
 //               products, to nearest even whatever the mode.
 //   dpbusd      u8 * i8 (or i8 * u8) to i32, 4 of k. Exact: nothing saturates.
 //   interleave  a copy that packs: its result is contiguous along k and then n, 4 bytes of k.
+//
+// Tiles of 16 rows are four loops:
+//
+//     for m tile "amx-bf16"                16
+//       for k by 2                         16
+//         for n                            16
+//           for k                          2
+//
+//   amx-bf16    bf16 * bf16 to f32, 32 of k. Takes subnormal numbers for 0.
+//   amx-int8    i8 or u8 * i8 or u8 to i32, 64 of k, in groups of 4.
+//
+// They want %c and %b packed as the loops run, in scratch (so that a tail of n or m has whole rows and columns there),
+// k of whole tiles, and %c of no more than four tiles, in loops that are unrolled.
 #pragma once
 
 #include <vector>
