@@ -119,11 +119,11 @@ def erf_weight(x):
 
 
 def scaled_erfc(center):
-    """(1 + 2x) exp(x^2) erfc(x), as a function of q = (x - center) / (x + center)."""
+    """(1 + 2x) exp(x^2) erfc(x) - 9/8, as a function of q = (x - center) / (x + center)."""
 
     def of_q(q):
         x = center * (1 + q) / (1 - q)
-        return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+        return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x) - mp.mpf(9) / 8
 
     return of_q
 
@@ -244,7 +244,7 @@ TABLES = [
     ),
     (
         "Erfc",
-        "(1 + 2x) exp(x^2) erfc(x) in (x - c) / (x + c), as far as erfc(x) is above 0; c is 3 for f32, 4 for f64",
+        "(1 + 2x) exp(x^2) erfc(x) - 9/8 in (x - c) / (x + c), as far as erfc(x) is above 0; c is 3 for f32, 4 for f64",
         {
             "F32": (scaled_erfc(3), -1, q_of(11, 3), 11, one),
             "f64": (scaled_erfc(4), -1, q_of(27.3, 4), 22, one),

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codegen/emitter.h"
+#include "codegen/math.h"
 
 namespace tenon::codegen {
 
@@ -16,7 +17,9 @@ using llvm::Value;
 namespace {
 
 constexpr int64_t kMostCopies = 256;             // of an unrolled body
-constexpr int64_t kLeastParallelWork = 1 << 14;  // operations below which threads cost more than they save
+constexpr int64_t kLeastParallelWork = 1 << 18;  // operations below which threads cost more than they save
+constexpr int64_t kMathWork = 16;                // of a function that is computed, in operations
+constexpr int64_t kScalarWork = 8;               // of an operation on one element
 constexpr int64_t kParallelBlock = 1 << 12;      // elements of a loop of vectors that stay on one thread
 
 }  // namespace
@@ -233,15 +236,24 @@ void Emitter::unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t 
   first.is_constant() ? copies() : f_->with(counter, index(begin), copies);
 }
 
-// Operations in one iteration, about.
+// Of one iteration, in operations on a vector's lane, about.
 Emitter::Expr Emitter::work_below(TreeRef ref) const {
-  if (tree_.kind(ref) == LoopTree::NODE) return 1;
+  if (tree_.kind(ref) == LoopTree::NODE) return work_of(ref);
   Expr work = 0;
   for (TreeRef child : tree_.children(ref)) {
     const Expr times = tree_.kind(child) == LoopTree::LOOP ? tree_.loop(child).size + 1 : Expr(1);
     work += times * work_below(child);
   }
   return work;
+}
+
+int64_t Emitter::work_of(TreeRef leaf) const {
+  const Node& node = ir_.node(tree_.node(leaf));
+  const auto* compute = node.as<loops::Compute>();
+  const TreeRef loop = tree_.parent(leaf);
+  const bool is_vector = loop && tree_.loop(loop).annotation.mark == Mark::kVectorize && node.lookups().empty();
+  const bool is_long = compute && is_float(node.dtype) && is_math(compute->op->name.get());
+  return (is_long ? kMathWork : 1) * (is_vector ? 1 : kScalarWork);
 }
 
 void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {

@@ -127,6 +127,7 @@ class Emitter {
   void parallel_vectors(TreeRef ref, const Expr& count);
   void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch);
   Expr work_below(TreeRef ref) const;
+  int64_t work_of(TreeRef leaf) const;
   void outline(FunctionBuilder& outside, llvm::Function* function,
                const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
   void in_scope(const Compiler::Scope& scope, const std::function<void()>& body);
@@ -149,6 +150,7 @@ class Emitter {
   Expr position(Spot& spot);
   std::optional<Expr> lane_stride(Spot& spot);
   Value* read(TreeRef at, Which which);
+  std::optional<Expr> next_row(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
   Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
   void write(TreeRef at, Value* value);
@@ -192,11 +194,13 @@ class Emitter {
   struct Lanes {
     TreeRef loop;
     int64_t count;
+    int64_t used;  // of them
   };
   std::optional<Lanes> lanes_of_block(TreeRef outer, int64_t count);
   bool is_read_across(Spot& element, TreeRef outer, TreeRef inner);
   void transpose_reads(TreeRef outer, const Expr& begin, int64_t count);
   Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
+  std::vector<Value*> rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t width);
   std::vector<Value*> transposed(std::vector<Value*> rows);
   Value* transposed_read(TreeRef at, Which which) const;
 
@@ -209,6 +213,7 @@ class Emitter {
   bool has_vector_form(TreeRef leaf, TreeRef loop);
   int64_t lanes_for(TreeRef loop, const Expr& count);
   void vectors(TreeRef ref, const Expr& begin, const Expr& end);
+  void one_by_one(TreeRef ref, const Expr& begin, const Expr& end);
   void stretch(TreeRef ref, const Expr& begin, const Expr& end);
   void rest(TreeRef ref, const Expr& begin, const Expr& end);
   void folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded);

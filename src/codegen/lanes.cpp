@@ -15,6 +15,8 @@ namespace {
 constexpr int64_t kLongestFold = 64;  // terms of one sum in a lane
 constexpr int64_t kLaneSums = 4;      // vectors of sums, so that one does not wait for the other
 constexpr int64_t kMostVectors = 8;   // that are written out instead of in a loop
+constexpr size_t kMostMoves = 3;      // nodes of a loop that looks elements up and does little else
+constexpr int64_t kInARow = 4;        // elements of such a loop
 
 std::optional<int64_t> number_of(const symbolic::Expr& expr) {
   return expr.is_constant() ? std::optional(expr.constant()) : std::nullopt;
@@ -106,8 +108,11 @@ void Emitter::fill_run(const Compiler::Allocation& memory, const Expr& offset, c
 // What depends on the iteration before goes one by one.
 bool Emitter::has_vector_form(TreeRef leaf, TreeRef loop) {
   const Node& node = ir_.node(tree_.node(leaf));
-  if (node.as<Scan>()) return false;
   const Symbol counter = compiler_.counter(loop);
+  if (node.as<Scan>()) {
+    const Result<Expr> stride = differentiate(spot(leaf, {Which::kCarry}).position, counter);
+    return stride.ok() && stride->is_constant(1);
+  }
   Spot& self = spot(leaf, {Which::kSelf});
   const Result<Expr> stride = differentiate(self.position, counter);
   if (!stride.ok()) return false;
@@ -117,7 +122,8 @@ bool Emitter::has_vector_form(TreeRef leaf, TreeRef loop) {
     const bool is_local = lookup.access.memory && lookup.access.memory->scratch && lookup.access.memory->lca == loop;
     return is_local || depends_on(lookup.position, counter);
   });
-  if (!node.as<Scatter>()) return true;
+  const bool is_only_moved = tree_.children(loop).size() <= kMostMoves;
+  if (!node.as<Scatter>()) return !looks_up_lanes || target_.has_gathers || !is_only_moved;
   const auto depends = [&](const Constraint& constraint) { return depends_on(constraint.expr, counter); };
   return !looks_up_lanes && stride->is_constant() && !stride->is_constant(0) &&
          std::ranges::none_of(compiler_.get_constraints(self.access), depends);
@@ -146,7 +152,7 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
   if (lanes == 1) {
     const symbolic::Interval count = bounds(to - from, scope_->box.ranges());
     if (count.is_single() && count.high <= kMostVectors) return unrolled(ref, begin, end, count.high);
-    return serial(ref, index(begin), index(end));
+    return one_by_one(ref, begin, end);
   }
   std::vector<NodeRef> folded = tree_.nodes_below(ref);
   std::erase_if(folded, [&](NodeRef node) { return !ir_.folds(node, tree_.loop(ref).var); });
@@ -156,6 +162,19 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
   folded.empty() ? stretch(ref, from, to) : folding(ref, from, to, folded);
   vector_ = {};
   lanes_ = 1;
+}
+
+// Several in a row, so that counting costs little.
+void Emitter::one_by_one(TreeRef ref, const Expr& begin, const Expr& end) {
+  const Symbol counter = compiler_.counter(ref);
+  const bool is_short = tree_.children(ref).size() <= kMostMoves;
+  const Expr past = is_short ? begin + max(floordiv(end - begin, kInARow), 0) * kInARow : begin;
+  if (is_short) {
+    f_->loop(counter, index(begin), index(past), kInARow, [&] {
+      for (int64_t i = 0; i < kInARow; ++i) at_literal_lanes(counter, {i, true}, ref);
+    });
+  }
+  serial(ref, index(past), index(end));
 }
 
 void Emitter::stretch(TreeRef ref, const Expr& begin, const Expr& end) {

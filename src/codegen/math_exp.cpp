@@ -35,11 +35,13 @@ Reduced reduce(Real x) {
   return reduced;
 }
 
-// exp(r) - 1. The correction comes in where sums are small, so that r is as good as exact.
-Real expm1_of(const Reduced& x) {
+// exp(r) - 1 less `close`. The correction comes in where sums are small, so that r is as good as exact.
+Real expm1_beyond(const Reduced& x) {
   const Real r = x.close - x.correction;
-  return x.close + mul_add(evaluate(kExpm1, r), r * r, -x.correction);
+  return mul_add(evaluate(kExpm1, r), r * r, -x.correction);
 }
+
+Real expm1_of(const Reduced& x) { return x.close + expm1_beyond(x); }
 
 // exp(r), where r has half an ulp of error.
 Real exp_of_rest(Real r) { return mul_add(evaluate(kExp, r), r * r, r) + 1; }
@@ -132,11 +134,6 @@ Real one_minus_exp(Real x) {
   return mul_add(gone, -power, 1 - power);
 }
 
-Real exp_of_negative(Real x) {
-  const Reduced reduced = reduce(-x);
-  return scale(expm1_of(reduced) + 1, reduced);
-}
-
 // With x = n ln(2) + r, it is 2^n / (1 + 2^n + (exp(-r) - 1)). In the sum 2^n may be too small to count.
 Real sigmoid(Real x) {
   const Reduced reduced = reduce(at_least(at_most(x, x.pick(20, 40)), x.pick(-104, -746)));
@@ -147,13 +144,16 @@ Real sigmoid(Real x) {
   return scale(1 / (sum + (rest + lost)), reduced);
 }
 
-// (1 - exp(-2|x|)) / (1 + exp(-2|x|)), each with 2^n apart from exp(r) - 1.
+// (1 - exp(-2|x|)) / (1 + exp(-2|x|)), where exp is 2^n (1 + close + beyond), and products with 2^n are exact.
 Real tanh(Real x) {
-  const Real size = at_most(abs(x), x.pick(10, 20));
-  const Reduced reduced = reduce(size * -2);
+  const Reduced reduced = reduce(at_most(abs(x), x.pick(10, 20)) * -2);
   const Real power = power_of_two(reduced.lowest_bits);
-  const Real rest = expm1_of(reduced);
-  const Real quotient = mul_add(rest, -power, 1 - power) / mul_add(rest, power, power + 1);
+  const Real close = reduced.close * power, beyond = expm1_beyond(reduced) * power;
+  const TwoReals sum = fast_two_sum(power + 1, close), difference = fast_two_sum(1 - power, -close);
+  const Real below = sum.low + beyond, divisor = sum.high + below;
+  // What the divisor lost changes the quotient by that part of it; 3/4 is near enough to 1 / divisor.
+  const Real change = difference.high * ((sum.high - divisor) + below) * 0.75;
+  const Real quotient = (difference.high + (difference.low - (beyond + change))) / divisor;
   return with_sign(quotient, sign_of(x));
 }
 
@@ -165,6 +165,7 @@ struct Hyperbolic {
   Real a, b;
   Real close, beyond;  // sinh(r) is their sum
   Real coshm1;         // cosh(r) - 1
+  Real b_lost;         // what b is short of
 };
 
 Hyperbolic hyperbolic(Real size) {
@@ -175,7 +176,8 @@ Hyperbolic hyperbolic(Real size) {
   const Real limited = at_most(reduced.whole, 80) * -1 + (rounder(size) - 2);
   const Real shrinking = power_of_two(bits_of(limited));
   const Real beyond = mul_add(evaluate(kSinh, square) * square, r, -reduced.correction);
-  return {growing - shrinking, growing + shrinking, reduced.close, beyond, evaluate(kCosh, square) * square};
+  const TwoReals b = fast_two_sum(growing, shrinking);
+  return {growing - shrinking, b.high, reduced.close, beyond, evaluate(kCosh, square) * square, b.low};
 }
 
 }  // namespace
@@ -188,7 +190,7 @@ Real sinh(Real x) {
 
 Real cosh(Real x) {
   const Hyperbolic h = hyperbolic(abs(x));
-  const Real half = mul_add(h.a, h.close, h.b) + mul_add(h.b, h.coshm1, h.a * h.beyond);
+  const Real half = mul_add(h.a, h.close, h.b) + mul_add(h.b, h.coshm1, mul_add(h.a, h.beyond, h.b_lost));
   return half + half;
 }
 

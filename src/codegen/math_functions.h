@@ -22,9 +22,8 @@ Real exp_times(Real x, Real low, const TwoReals& factor);
 Real exp2_of_sum(Real x, Real low);
 // 2^x in f64 to the precision that f32 needs, for |x| <= 1000.
 Real short_exp2(Real x);
-// 1 - exp(-x) and exp(-x), for x from 0 to at most 60.
+// 1 - exp(-x), for x from 0 to at most 60.
 Real one_minus_exp(Real x);
-Real exp_of_negative(Real x);
 
 // ---- math_log.cpp ---------------------------------------------------------------------------------------------------
 

@@ -55,7 +55,8 @@ Real log_of(Real exponent, Real fraction, Real beyond) {
 // To a base whose logarithm is 1 / scale: the part of the exponent is e * (of_two[0] + of_two[1]).
 Real log_to_base(Reduced x, const double* scale, std::span<const double> of_two) {
   const Real low = mul_add(x.fraction, scale[1], log_beyond_fraction(x.fraction) * scale[0]);
-  const Real fraction = mul_add(x.fraction, scale[0], mul_add(x.exponent, of_two[1], low));
+  const TwoReals product = two_product(x.fraction, low.constant(scale[0]));
+  const Real fraction = product.high + (product.low + mul_add(x.exponent, of_two[1], low));
   return mul_add(x.exponent, of_two[0], fraction);
 }
 

@@ -14,12 +14,14 @@ Real erf(Real x) {
 
 namespace {
 
-// exp(-x^2) P(q) / (1 + 2x), where the square is that of the upper half of x's digits, which is exact, plus a rest.
+// exp(-x^2) (9/8 + P(q)) / (1 + 2x), where the square is that of the upper half of x's digits, which is exact, plus a
+// rest.
 Real erfc_of_positive(Real x, std::span<const double> polynomial, double center) {
   const Real upper = real_of(bits_of(x) & 0xfffffffff8000000);
   const Real rest = (upper - x) * (upper + x);
   const Real q = (x - center) / (x + center);
-  return exp_times(-(upper * upper), rest, quotient(evaluate_in_two(polynomial, q), two_sum(x.constant(1), x + x)));
+  return exp_times(-(upper * upper), rest,
+                   quotient(two_sum(x.constant(1.125), evaluate(polynomial, q)), two_sum(x.constant(1), x + x)));
 }
 
 }  // namespace
@@ -32,7 +34,8 @@ Real erfc(Real x) {
   }
   // Where x is small, an error of q would be too large.
   const Real size = abs(x), small = at_most(size, 1);
-  const Real near = exp_of_negative(mul_add(evaluate(kErf, small), small, small));
+  const TwoReals exponent = fast_two_sum(small, evaluate(kErf, small) * small);
+  const Real near = exp_times(-exponent.high, -exponent.low, {x.constant(1), x.constant(0)});
   const Real result = select(size < 0.75, near, erfc_of_positive(at_most(size, 27.3), kErfcF64, 4));
   return select(x < 0, 2 - result, result);
 }
@@ -60,7 +63,9 @@ Real erfinv_f64(Real x) {
   const Mask is_center = w < 6.25, is_tail = root < 4;
   const Real high = select(is_center, center.high, select(is_tail, tail.high, end.high));
   const Real low = select(is_center, center.low, select(is_tail, tail.low, end.low));
-  return mul_add(high, x, low * x);
+  const TwoReals product = two_product(high, x);
+  // Of a tiny x, the product's low part is below what there is.
+  return product.high + mul_add(low, x, select(abs(x) > 0x1p-900, product.low, 0));
 }
 
 Real erfinv_f32(Real x) {
@@ -71,7 +76,11 @@ Real erfinv_f32(Real x) {
 
 }  // namespace
 
-Real erfinv(Real x) { return erfinv_at_ends(x, x.is_f64() ? erfinv_f64(x) : to_f32(erfinv_f32(to_f64(x)))); }
+// The sign is that of x; of -0 a sum may have lost it.
+Real erfinv(Real x) {
+  const Real inside = x.is_f64() ? erfinv_f64(x) : to_f32(erfinv_f32(to_f64(x)));
+  return with_sign(abs(erfinv_at_ends(x, inside)), sign_of(x));
+}
 
 // ---- pow ------------------------------------------------------------------------------------------------------------
 

@@ -160,21 +160,21 @@ inline constexpr double kErfF64[] = {
 };
 inline constexpr Polynomial kErf = {kErfF32, kErfF64};
 
-// (1 + 2x) exp(x^2) erfc(x) in (x - c) / (x + c), as far as erfc(x) is above 0; c is 3 for f32, 4 for f64.
+// (1 + 2x) exp(x^2) erfc(x) - 9/8 in (x - c) / (x + c), as far as erfc(x) is above 0; c is 3 for f32, 4 for f64.
 inline constexpr double kErfcF32[] = {
     // off by 2^-30.1
-    0x1.40c522db83186p0,   -0x1.15c0854fcbde8p-3,  -0x1.85a19649074dcp-5,  0x1.098379eea93bcp-3,
+    0x1.062916dc18c2fp-3,  -0x1.15c0854fcbde8p-3,  -0x1.85a19649074dcp-5,  0x1.098379eea93bcp-3,
     -0x1.e88919e2fbc96p-4, 0x1.17c9898e2eb18p-4,   -0x1.85bea06033bcp-6,   0x1.4aa9b6a60d091p-9,
     0x1.fdfc36ded7447p-10, -0x1.7fd3d6f8829aap-11, -0x1.62429bc822e83p-13, 0x1.52bc7f848066dp-15,
 };
 inline constexpr double kErfcF64[] = {
-    // off by 2^-54.0
-    0x1.3ba5916e9fd7fp0,    -0x1.1df1ad154a2a9p-3,  0x1.f7f5df66fb557p-7,   0x1.16ecefcfa69d1p-4,
-    -0x1.9ddb23c3da30fp-4,  0x1.7fee004de86dep-4,   -0x1.0fb06dff8d9b2p-4,  0x1.3079edfacfa96p-5,
-    -0x1.0962384be4cf9p-6,  0x1.49c671a0c54ebp-8,   -0x1.8d4ac914ad90bp-11, -0x1.a1dec364fd24cp-13,
-    0x1.3be3427af90c7p-13,  -0x1.995d31ca63ec7p-16, -0x1.79021a4deae97p-17, 0x1.7f0d47982755p-18,
-    0x1.52ff570088954p-22,  -0x1.b6ff457085accp-21, 0x1.d054a77cf2e67p-25,  0x1.a9c04609bfe89p-24,
-    -0x1.1823fff66de43p-27, -0x1.fed1705818f24p-28, 0x1.75dbb91665925p-32,
+    // off by 2^-55.0
+    0x1.ba5916e9fd7edp-4,   -0x1.1df1ad154a29fp-3,  0x1.f7f5df66fd407p-7,   0x1.16ecefcfa6283p-4,
+    -0x1.9ddb23c3e735bp-4,  0x1.7fee004df2b9fp-4,   -0x1.0fb06dfe79e5bp-4,  0x1.3079edfa548b4p-5,
+    -0x1.0962387a68819p-6,  0x1.49c67183c1a3bp-8,   -0x1.8d4aa50191fd2p-11, -0x1.a1de82e6f9834p-13,
+    0x1.3be124cc13137p-13,  -0x1.9968f67d2fa44p-16, -0x1.78b4fbcc3f487p-17, 0x1.7f9df3fe5ae45p-18,
+    0x1.466f3a2321954p-22,  -0x1.becee5440eb4bp-21, 0x1.05fe86e2cca6dp-24,  0x1.e3360f92be56bp-24,
+    -0x1.08d563ae3642bp-27, -0x1.aecb419ff2716p-27, -0x1.8aecc9e33dafp-30,
 };
 
 // log2(1 + f) / f, good for f32.

@@ -104,14 +104,17 @@ Real atan_of_quotient(Real y, Real x) {
   const Mask is_steep = y > x;
   const Real smaller = select(is_steep, x, y), larger = select(is_steep, y, x);
   const Mask is_near_one = smaller > larger * (std::numbers::sqrt2 - 1);
-  const Real quotient = select(is_near_one, smaller - larger, smaller) / select(is_near_one, smaller + larger, larger);
-  const Real square = quotient * quotient;
-  const Real beyond = evaluate(kAtan, square) * square * quotient;
+  const TwoReals below = fast_two_sum(-larger, smaller), above = fast_two_sum(larger, smaller);
+  const Real zero = x.constant(0);
+  const TwoReals ratio =
+      quotient(select(is_near_one, below, {smaller, zero}), select(is_near_one, above, {larger, zero}));
+  const Real square = ratio.high * ratio.high;
   const Real quarter = select(is_near_one, x.constant(half_pi(x) / 2), 0);
-  const Real quarter_low = select(is_near_one, x.constant(half_pi_low(x) / 2), 0);
-  // pi/4, or 0, + quotient: neither is exact, but the larger one comes first.
-  const Real flat = quarter + (quotient + (beyond + quarter_low));
-  const Real steep = (half_pi(x) - quarter) - (quotient + ((beyond + quarter_low) - half_pi_low(x)));
+  const Real quarter_low = select(is_near_one, ratio.low + half_pi_low(x) / 2, 0);
+  const Real beyond = mul_add(evaluate(kAtan, square) * square, ratio.high, quarter_low);
+  // pi/4, or 0, + ratio: neither is exact, but the larger one comes first.
+  const Real flat = quarter + (ratio.high + beyond);
+  const Real steep = (half_pi(x) - quarter) - (ratio.high + (beyond - half_pi_low(x)));
   return select(is_steep, steep, flat);
 }
 
@@ -129,7 +132,8 @@ Real atan2(Real y, Real x) {
   // result.
   const Real larger = select(y_size > x_size, y_size, x_size);
   const Mask is_large = larger > x.pick(0x1p100, 0x1p1000), is_small = larger < x.pick(0x1p-100, 0x1p-900);
-  const Real factor = select(is_large, 0.25, select(is_small, x.constant(x.pick(0x1p64, 0x1p200)), 1));
+  const Real factor =
+      select(is_large, x.pick(0x1p-30, 0x1p-60), select(is_small, x.constant(x.pick(0x1p64, 0x1p200)), 1));
   const Mask both_zero = (y_size == 0) & (x_size == 0);
   const Mask both_infinite = (y_size == kInfinity) & (x_size == kInfinity);
   const Real ordinate = select(both_infinite, 1, y_size * factor);

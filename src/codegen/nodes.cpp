@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
 constexpr int64_t kMostStackBytes = 1 << 18;  // of all of them
 constexpr int64_t kPastCaches = 1 << 25;      // bytes of an output that no cache keeps
+constexpr int kToSecondCache = 2;             // how close llvm.prefetch brings it
 constexpr int64_t kWidestStep = 4;            // elements from lane to lane that are read with those between
 
 bool is_parallel_between(const LoopTree& tree, TreeRef inner, TreeRef outer) {
@@ -220,9 +221,31 @@ Value* Emitter::read(TreeRef at, Which which) {
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
   Value* const address = stride ? f_->indices.address(array, type, position(here)) : nullptr;
+  const std::optional<Expr> ahead = stride && stride->is_constant(1) ? next_row(here, at) : std::nullopt;
+  if (ahead) {
+    Value* const next = f_->indices.address(array, type, position(here) + *ahead);
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                       {next, b_.getInt32(0), b_.getInt32(kToSecondCache), b_.getInt32(1)});
+  }
   Value* const addresses = stride ? nullptr : b_.CreateGEP(type, array, irregular(here.position));
   Value* const value = values_.from_memory(load(here, address, stride, addresses), memory.dtype);
   return which.role == Which::kSelf ? value : values_.cast(value, memory.dtype, node.dtype);
+}
+
+// A row of a large array that is read in several passes is in the cache after the first: while the others compute,
+// memory is free to bring the next row. Where that is, from an element of this one; nothing in a first pass.
+std::optional<Emitter::Expr> Emitter::next_row(const Spot& spot, TreeRef at) const {
+  const NodeRef source = spot.access.node;
+  if (!ir_.node(source).as<Read>() || !goes_past_caches(source)) return {};
+  const TreeRef pass = tree_.parent(at), row = tree_.parent(pass);
+  if (!row) return {};
+  const auto reads = [&](NodeRef ref) {
+    return std::ranges::find(ir_.node(ref).inputs, source) != ir_.node(ref).inputs.end();
+  };
+  const TreeRef first = *std::ranges::find_if(
+      tree_.children(row), [&](TreeRef child) { return std::ranges::any_of(tree_.nodes_below(child), reads); });
+  const Result<Expr> stride = differentiate(spot.position, compiler_.counter(row));
+  return first != pass && stride.ok() && stride->is_constant() ? std::optional(*stride) : std::nullopt;
 }
 
 Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses) {
@@ -491,13 +514,15 @@ void Emitter::emit(const Reduce& reduce, TreeRef ref) {
 }
 
 void Emitter::emit(const Scan& scan, TreeRef ref) {
-  const Node& node = ir_.node(tree_.node(ref));
+  const DType dtype = ir_.node(tree_.node(ref)).dtype;
   Spot& carry = spot(ref, {Which::kCarry});
-  llvm::Type* const type = values_.memory_type(node.dtype);
-  Value* const at = f_->indices.address(arrays_.at(carry.access.memory->mem_idx), type, position(carry));
-  Value* const both[] = {values_.from_memory(b_.CreateLoad(type, at), node.dtype), inputs_of(ref)[0]};
-  Value* const next = values_.apply(*scan.op, node.dtype, both);
-  b_.CreateStore(values_.to_memory(next, node.dtype), at);
+  const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(carry);
+  Value* const array = arrays_.at(carry.access.memory->mem_idx);
+  Value* const at = f_->indices.address(array, values_.memory_type(dtype), position(carry));
+  Value* const before = values_.from_memory(load(carry, at, stride, nullptr), dtype);
+  Value* const both[] = {before, values_.splat(inputs_of(ref)[0], lanes_of(before))};
+  Value* const next = values_.apply(*scan.op, dtype, both);
+  store(carry, at, stride, values_.to_memory(next, dtype));
   write(ref, next);
 }
 

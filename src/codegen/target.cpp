@@ -96,6 +96,7 @@ Target x86_target(std::string_view name, std::string_view cpu, const Features& f
   target.index_bits = 64;
   target.has_fma = has("fma");
   target.has_masks = avx512;
+  target.has_gathers = avx512 && !cpu.starts_with("znver");
   target.has_f16 = has("f16c");
   target.has_bf16_dot = avx512 && has("avx512bf16");
   target.has_vnni = avx512 ? has("avx512vnni") : has("avxvnni");

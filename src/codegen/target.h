@@ -24,6 +24,7 @@ struct Target {
   int index_bits;        // of a pointer
   bool has_fma;          // a*b + c is one instruction
   bool has_masks;        // a vector load or store of some lanes only is one instruction
+  bool has_gathers;      // a load from an address for each lane is faster than as many loads
   bool has_f16;          // f16 <-> f32 is one instruction
   bool has_bf16_dot;     // vdpbf16ps
   bool has_vnni;         // vpdpbusd

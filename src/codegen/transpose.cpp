@@ -8,7 +8,7 @@ namespace tenon::codegen {
 using namespace loops;
 using llvm::Value;
 
-// An unrolled loop around a vectorized one, of no more iterations than that: what is contiguous along the outer one is
+// An unrolled loop around a vectorized one: what is contiguous along the outer one is
 // read row by row and transposed in registers, instead of gathered.
 std::optional<Emitter::Lanes> Emitter::lanes_of_block(TreeRef outer, int64_t count) {
   if (tree_.children(outer).size() != 1 || count < 2) return {};
@@ -16,13 +16,15 @@ std::optional<Emitter::Lanes> Emitter::lanes_of_block(TreeRef outer, int64_t cou
   if (tree_.kind(inner) == LoopTree::NODE || tree_.loop(inner).annotation.mark != Mark::kVectorize) return {};
   const std::vector<Compiler::Segment> parts = compiler_.segments(inner, *scope_);
   if (parts.size() != 1 || !parts[0].begin.is_constant(0) || !parts[0].end.is_constant()) return {};
-  const int64_t lanes = lanes_for(inner, parts[0].end);
-  return lanes == parts[0].end.constant() && count <= lanes ? std::optional(Lanes{inner, lanes}) : std::nullopt;
+  const int64_t rows = parts[0].end.constant(), lanes = lanes_for(inner, rows);
+  if (rows < 2 || rows > lanes) return {};
+  return Lanes{.loop = inner, .count = lanes, .used = rows};
 }
 
 bool Emitter::is_read_across(Spot& element, TreeRef outer, TreeRef inner) {
   if (!element.access.memory || !guards(element).empty()) return false;
-  if (registers_.contains(element.access.node) || element.access.memory->scratch) return false;
+  const TreeRef writer = tree_.find(element.access.node);
+  if (registers_.contains(element.access.node) || (writer && tree_.contains(outer, writer))) return false;
   const Result<Expr> along = differentiate(element.position, compiler_.counter(outer));
   const Result<Expr> across = differentiate(element.position, compiler_.counter(inner));
   return along.ok() && along->is_constant(1) && across.ok() && !across->is_constant(0) &&
@@ -44,23 +46,37 @@ void Emitter::transpose_reads(TreeRef outer, const Expr& begin, int64_t count) {
   }
 }
 
-// Rows that are shorter than the vectors are filled up, and what comes of that is not used.
+// As many columns at a time as there are lanes.
 Emitter::Block Emitter::transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
                                         int64_t count) {
+  Block block{compiler_.counter(outer), {}};
+  for (int64_t first = 0; first < count; first += inner.count) {
+    const int64_t width = std::min(count - first, inner.count);
+    std::vector<Value*> columns = transposed(rows_of(element, outer, inner, begin + first, width));
+    block.columns.insert(block.columns.end(), columns.begin(), columns.begin() + width);
+  }
+  return block;
+}
+
+// Rows that are shorter than the vectors are filled up, and so are missing rows; what comes of that is not used.
+std::vector<Value*> Emitter::rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
+                                     int64_t width) {
   const DType dtype = element.access.memory->dtype;
   llvm::Type* const type = values_.memory_type(dtype);
-  auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(count));
+  auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(width));
   Value* const array = arrays_.at(element.access.memory->mem_idx);
   std::vector<int> filled(static_cast<size_t>(inner.count), llvm::PoisonMaskElem);
-  std::iota(filled.begin(), filled.begin() + count, 0);
+  std::iota(filled.begin(), filled.begin() + width, 0);
+  auto* const nothing = llvm::PoisonValue::get(llvm::FixedVectorType::get(type, static_cast<unsigned>(inner.count)));
   std::vector<Value*> rows;
-  for (int64_t row = 0; row < inner.count; ++row) {
+  for (int64_t row = 0; row < inner.used; ++row) {
     const symbolic::Substitution here = {{compiler_.counter(outer), begin}, {compiler_.counter(inner.loop), row}};
     Value* const address = f_->indices.address(array, type, substituted(substitute(element.position, here)));
     Value* const loaded = b_.CreateAlignedLoad(vector, address, llvm::Align(static_cast<uint64_t>(size_of(dtype))));
-    rows.push_back(count == inner.count ? loaded : b_.CreateShuffleVector(loaded, filled));
+    rows.push_back(width == inner.count ? loaded : b_.CreateShuffleVector(loaded, filled));
   }
-  return {compiler_.counter(outer), transposed(std::move(rows))};
+  rows.resize(static_cast<size_t>(inner.count), nothing);
+  return rows;
 }
 
 // Exchanges each bit of the row's number with that bit of the lane's.

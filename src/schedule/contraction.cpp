@@ -18,18 +18,18 @@
 //
 //       %b_packed[k, n] = ...                   for k by 2, n by 16 unroll, n tile "interleave", k
 //           for m unroll, n by 16 unroll, n tile "dpbf16", k
+#include "schedule/contraction.h"
+
 #include <algorithm>
-#include <set>
 
 #include "loops/schedule.h"
 #include "schedule/plan.h"
 
 namespace tenon {
-namespace {
 
 using namespace loops;
 
-using Vars = std::vector<VarRef>;
+namespace {
 
 template <class Ref>
 bool is_in(const std::vector<Ref>& vars, Ref var) {
@@ -37,23 +37,6 @@ bool is_in(const std::vector<Ref>& vars, Ref var) {
 }
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
-
-struct Contraction {
-  NodeRef sum;
-  NodeRef product;
-  NodeRef a;                            // has the rows
-  NodeRef b;                            // has the columns
-  const TileIntrinsic* tile = nullptr;  // that casts and multiplies
-  Vars batch;
-  Vars rows;
-  Vars columns;                    // the last is the one that results are contiguous along
-  Vars folded;                     // the last is the one that `a` is contiguous along, if it is along any
-  std::set<NodeRef> makes_a = {};  // nodes that compute operands elementwise, the operand included
-  std::set<NodeRef> makes_b = {};
-  std::vector<NodeRef> before_product = {};  // computed beside it: casts of the operands, or other ways to read them
-  std::vector<NodeRef> after_product = {};   // where the fold was cut in two, the sums of the lanes
-  std::vector<NodeRef> epilogue = {};        // what is computed elementwise of the sum, in order
-};
 
 bool is_op(const Node& node, std::string_view name) {
   const auto* compute = node.as<loops::Compute>();
@@ -122,26 +105,9 @@ void move_to_end(Vars& vars, VarRef var) {
   vars.push_back(var);
 }
 
-// The operands are cast by the instruction that multiplies them. One that nothing else does.
-void take_tile(const IR& ir, Contraction& c, const Machine& machine) {
-  const auto is_own_cast = [&](NodeRef ref) { return is_op(ir.node(ref), "cast") && ir.consumers(ref).size() == 1; };
-  if (!is_own_cast(c.a) || !is_own_cast(c.b)) return;
-  const NodeRef a = ir.node(c.a).inputs[0], b = ir.node(c.b).inputs[0];
-  const auto find = [&](DType a_dtype) {
-    return std::ranges::find_if(machine.tiles, [&](const TileIntrinsic& tile) {
-      return tile.a == a_dtype && tile.b == ir.node(b).dtype && tile.c == ir.node(c.sum).dtype && tile.m == 1;
-    });
-  };
-  auto found = find(ir.node(a).dtype);
-  if (found == machine.tiles.end() && ir.node(a).dtype == DType::kI8) found = find(DType::kU8);
-  if (found == machine.tiles.end()) return;
-  c.tile = &*found;
-  c.before_product = {c.a, c.b};
-  c.a = a;
-  c.b = b;
-}
+}  // namespace
 
-std::optional<Contraction> find_contraction(const IR& ir, const Machine& machine) {
+std::optional<Contraction> find_contraction(const IR& ir) {
   std::vector<NodeRef> sums;
   for (NodeRef ref : ir.order()) {
     if (is_sum_of_products(ir, ref)) sums.push_back(ref);
@@ -160,17 +126,15 @@ std::optional<Contraction> find_contraction(const IR& ir, const Machine& machine
     (in_a && in_b ? c.batch : in_a ? c.rows : c.columns).push_back(var);
   }
   c.folded = ir.folded_vars(c.sum);
-  take_tile(ir, c, machine);
   sort_by_layout(ir, c.a, c.folded);
   move_to_end(c.columns, column);
-  collect_makers(ir, c.a, c.tile ? c.before_product[0] : c.product, c.makes_a);
-  collect_makers(ir, c.b, c.tile ? c.before_product[1] : c.product, c.makes_b);
+  collect_makers(ir, c.a, c.product, c.makes_a);
+  collect_makers(ir, c.b, c.product, c.makes_b);
   return c;
 }
 
 // ---- sizes ----------------------------------------------------------------------------------------------------------
 
-// Of a size that is not known, something that is neither small nor large.
 int64_t about(const Expr& size) { return size.is_constant() ? size.constant() : 256; }
 
 int64_t about(const IR& ir, const Vars& vars) {
@@ -179,14 +143,12 @@ int64_t about(const IR& ir, const Vars& vars) {
   return product;
 }
 
+namespace {
+
 int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-struct Tile {
-  int64_t rows;
-  int64_t columns;
-};
+}  // namespace
 
-// Multiply-adds of whole vectors to cover so many rows and columns, and a part of the loads that they wait for.
 double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes) {
   constexpr double kInFlight = 8;  // multiply-adds that hide each other's latency
   constexpr double kLoad = 0.3;
@@ -204,14 +166,13 @@ double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes) {
   return cost;
 }
 
-// Accumulators, the vectors of one step and one broadcast fit the registers.
-Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) {
+Tile pick_tile(int64_t lanes, int64_t registers, const std::function<double(const Tile&)>& cost_of) {
   Tile best{1, lanes};
   double best_cost = 1e300;
   for (int64_t wide = 4; wide >= 1; --wide) {
     for (int64_t high = 1; (high + 1) * wide + 1 <= registers && high <= 14; ++high) {
       const Tile tile{high, wide * lanes};
-      const double cost = cost_of(tile, rows, columns, lanes);
+      const double cost = cost_of(tile);
       if (cost >= best_cost) continue;
       best = tile;
       best_cost = cost;
@@ -220,7 +181,41 @@ Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) 
   return best;
 }
 
+Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) {
+  return pick_tile(lanes, registers, [&](const Tile& tile) { return cost_of(tile, rows, columns, lanes); });
+}
+
+std::vector<LoopSpec> with_threads(const IR& ir, std::vector<LoopSpec> loops, const Machine& machine) {
+  const auto busy = [&](const LoopSpec& loop) {
+    const int64_t count = divided_up(about(ir.var(loop.var).size), loop.step);
+    const int64_t threads = std::max<int64_t>(machine.threads, 2);
+    return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
+  };
+  if (loops.empty()) return loops;
+  auto best = loops.begin();
+  for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
+    if (busy(*best) >= 0.85) break;
+    if (busy(*loop) > busy(*best)) best = loop;
+  }
+  best->annotation.mark = Mark::kParallel;
+  std::rotate(loops.begin(), best, best + 1);
+  return loops;
+}
+
+std::vector<LoopSpec> loops_it_has(const IR& ir, NodeRef ref, std::vector<LoopSpec> loops) {
+  const Vars own = ir.iteration_vars(ref);
+  std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
+  for (VarRef var : own) {
+    if (std::ranges::none_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) {
+      loops.push_back({.var = var});
+    }
+  }
+  return loops;
+}
+
 // ---- the schedule ---------------------------------------------------------------------------------------------------
+
+namespace {
 
 constexpr int64_t kRowsWorthPacking = 24;  // that use what is packed
 constexpr int64_t kMostDots = 3;           // rows for which folding along the vector is better
@@ -231,7 +226,9 @@ class Planner {
     if (!c_.rows.empty()) row_ = c_.rows.back();
     column_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
+    take_intrinsic();
     tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine.vector_registers);
+    if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};
   }
 
   LoopTree run() {
@@ -245,6 +242,52 @@ class Planner {
   }
 
  private:
+  // ---- instructions that cast and multiply ----
+
+  bool is_grid() const { return intrinsic_ && intrinsic_->m > 1; }
+
+  // Of a size that is not known, one: the rest of it is then no case of its own.
+  int64_t at_most_two(VarRef var) const {
+    const Expr& size = ir_.var(var).size;
+    return size.is_constant() && size.constant() > intrinsic_->m ? 2 * intrinsic_->m : intrinsic_->m;
+  }
+
+  // The operands are what it casts, where nothing else needs the casts.
+  void take_intrinsic() {
+    const auto is_own_cast = [&](NodeRef ref) {
+      return is_op(ir_.node(ref), "cast") && ir_.consumers(ref).size() == 1;
+    };
+    if (!is_own_cast(c_.a) || !is_own_cast(c_.b)) return;
+    const NodeRef a = ir_.node(c_.a).inputs[0], b = ir_.node(c_.b).inputs[0];
+    intrinsic_ = find_intrinsic(ir_.node(a).dtype, ir_.node(b).dtype);
+    if (!intrinsic_) return;
+    before_product_ = {c_.a, c_.b};
+    c_.a = a;
+    c_.b = b;
+    c_.makes_a.clear();
+    c_.makes_b.clear();
+    collect_makers(ir_, c_.a, before_product_[0], c_.makes_a);
+    collect_makers(ir_, c_.b, before_product_[1], c_.makes_b);
+  }
+
+  const TileIntrinsic* find_intrinsic(DType a, DType b) const {
+    for (const TileIntrinsic& each : machine_.tiles) {
+      const bool is_signed_as_unsigned = a == DType::kI8 && each.a == DType::kU8 && each.m == 1;
+      const bool multiplies = (each.a == a || is_signed_as_unsigned) && each.b == b && each.c == ir_.node(c_.sum).dtype;
+      if (multiplies && (each.m == 1 || fits_grid(each))) return &each;
+    }
+    return nullptr;
+  }
+
+  // Whole steps, and enough rows and columns to be worth them.
+  bool fits_grid(const TileIntrinsic& each) const {
+    const Expr& depth = ir_.var(c_.folded.back()).size;
+    return row_ && depth.is_constant() && depth.constant() % each.k == 0 && 2 * about(row_size()) > each.m &&
+           2 * about(ir_.var(column_).size) > each.n && lanes_ == each.n;
+  }
+
+  int64_t group() const { return is_grid() ? intrinsic_->k / intrinsic_->m : intrinsic_->k; }
+
   Expr row_size() const { return row_ ? ir_.var(row_).size : Expr(1); }
   bool reads_contiguously(NodeRef ref, VarRef var) const {
     return ir_.node(ref).as<Read>() && contiguous_of(ir_, ir_.node(ref).vars) == var;
@@ -274,25 +317,6 @@ class Planner {
     return loops;
   }
 
-  int64_t iterations_of(const LoopSpec& loop) const { return divided_up(about(ir_.var(loop.var).size), loop.step); }
-
-  // The first loop that keeps all threads busy goes outside and runs on them.
-  std::vector<LoopSpec> with_threads(std::vector<LoopSpec> loops) const {
-    const auto busy = [&](const LoopSpec& loop) {
-      const int64_t count = iterations_of(loop), threads = std::max<int64_t>(machine_.threads, 2);
-      return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
-    };
-    if (loops.empty()) return loops;
-    auto best = loops.begin();
-    for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
-      if (busy(*best) >= 0.85) break;
-      if (busy(*loop) > busy(*best)) best = loop;
-    }
-    best->annotation.mark = Mark::kParallel;
-    std::rotate(loops.begin(), best, best + 1);
-    return loops;
-  }
-
   std::vector<LoopSpec> block_of(const std::vector<LoopSpec>& outer, const Node& node) const {
     std::vector<LoopSpec> loops;
     const auto has_outer = [&](VarRef var, int64_t step) {
@@ -301,7 +325,9 @@ class Planner {
     for (VarRef var : node.vars) {
       if (!has_outer(var, 1) && var != row_ && var != column_) loops.push_back({.var = var});
     }
-    if (row_ && !has_outer(row_, 1)) loops.push_back({.var = row_, .annotation = {Mark::kUnroll}});
+    if (is_grid() && tile_.rows > intrinsic_->m) loops.push_back({.var = row_, .step = intrinsic_->m});
+    if (row_ && !has_outer(row_, 1))
+      loops.push_back({.var = row_, .annotation = {is_grid() ? Mark::kNone : Mark::kUnroll}});
     if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
     loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
     return loops;
@@ -312,18 +338,33 @@ class Planner {
     std::vector<LoopSpec> loops;
     append(loops, c_.folded);
     const Expr& size = ir_.var(c_.folded.back()).size;
-    const bool by_two = !c_.tile && size.is_constant() && size.constant() % 2 == 0 && size.constant() >= 4;
-    loops.back().step = c_.tile ? c_.tile->k : by_two ? 2 : 1;
+    const bool by_two = !intrinsic_ && size.is_constant() && size.constant() % 2 == 0 && size.constant() >= 4;
+    loops.back().step = intrinsic_ ? intrinsic_->k : by_two ? 2 : 1;
     if (by_two) loops.push_back({.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
     return loops;
   }
 
-  // One multiply-add, or tile, after the other.
+  // One multiply-add, or instruction, after the other.
   std::vector<LoopSpec> products(const std::vector<LoopSpec>& around) const {
+    if (is_grid()) return joined(steps(), grid());
     std::vector<LoopSpec> loops = joined(steps(), block_of(around, Node{}));
-    if (!c_.tile) return loops;
-    loops.back().annotation = {Mark::kTile, c_.tile->name};
+    if (!intrinsic_) return loops;
+    loops.back().annotation = {Mark::kTile, intrinsic_->name};
     loops.push_back({.var = c_.folded.back()});
+    return loops;
+  }
+
+  std::vector<LoopSpec> grid() const {
+    std::vector<LoopSpec> loops;
+    const auto add = [&](VarRef var, int64_t step, Annotation annotation) {
+      loops.push_back({.var = var, .step = step, .annotation = std::move(annotation)});
+    };
+    if (tile_.rows > intrinsic_->m) add(row_, intrinsic_->m, {Mark::kUnroll});
+    if (tile_.columns > lanes_) add(column_, lanes_, {Mark::kUnroll});
+    add(row_, 1, {Mark::kTile, intrinsic_->name});
+    add(c_.folded.back(), group(), {});
+    add(column_, 1, {});
+    add(c_.folded.back(), 1, {});
     return loops;
   }
 
@@ -335,10 +376,11 @@ class Planner {
   // ---- register tiles ----
 
   void plan_tiles() {
-    const std::vector<LoopSpec> around = with_threads(outer());
-    if (c_.tile && c_.tile->a != ir_.node(c_.a).dtype) make_a_unsigned();
+    const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
+    if (intrinsic_ && intrinsic_->a != ir_.node(c_.a).dtype) make_a_unsigned();
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);
+    if (is_grid()) pad_a();
     if (!c_.makes_a.empty()) make_a(around);
     set_product_loops(joined(around, products(around)));
     for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, block_of(around, ir_.node(ref))));
@@ -346,16 +388,16 @@ class Planner {
   }
 
   void set_product_loops(const std::vector<LoopSpec>& loops) {
-    for (NodeRef ref : c_.before_product) ir_.set_loops(ref, loops);
+    for (NodeRef ref : before_product_) ir_.set_loops(ref, loops);
     ir_.set_loops(c_.product, loops);
     ir_.set_loops(c_.sum, loops);
   }
 
   bool wants_packing() const {
-    if (!c_.makes_b.empty()) return c_.tile;
+    if (!c_.makes_b.empty()) return intrinsic_;
     const int64_t uses = about(ir_, c_.rows);
     if (!reads_contiguously(c_.b, column_)) return true;
-    if (c_.tile) return uses > tile_.rows;
+    if (intrinsic_) return is_grid() || uses > tile_.rows;
     const int64_t bytes = about(ir_, c_.folded) * about(ir_.var(column_).size) * size_of(ir_.node(c_.b).dtype);
     return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
   }
@@ -372,9 +414,9 @@ class Planner {
     const NodeRef flipped = compute("bitwise_xor", {c_.a, lowest}, a_vars);
     c_.a = compute("bitcast", {flipped}, a_vars, DType::kU8);
     const NodeRef wide = compute("cast", {c_.a}, a_vars, DType::kI32);
-    ir_.set_input(c_.product, c_.before_product[0], wide);
-    replaced_ = {ir_.node(c_.before_product[0]).name};
-    c_.before_product[0] = wide;
+    ir_.set_input(c_.product, before_product_[0], wide);
+    replaced_ = {ir_.node(before_product_[0]).name};
+    before_product_[0] = wide;
     c_.makes_a.insert({flipped, c_.a});
 
     Vars columns = b_vars;
@@ -389,9 +431,19 @@ class Planner {
     c_.epilogue.insert(c_.epilogue.begin(), result);
   }
 
+  // A tile reads whole blocks of rows.
+  void pad_a() {
+    const Expr size = row_size();
+    if (!c_.makes_a.empty() || (size.is_constant() && size.constant() % intrinsic_->m == 0)) return;
+    const NodeRef padded = ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_name(ir_.node(c_.a).name + "_padded"));
+    ir_.set_input(before_product_[0], c_.a, padded);
+    c_.a = padded;
+    c_.makes_a = {padded};
+  }
+
   void pack_b() {
     const NodeRef packed = ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_name(ir_.node(c_.b).name + "_packed"));
-    ir_.set_input(c_.tile ? c_.before_product[1] : c_.product, c_.b, packed);
+    ir_.set_input(intrinsic_ ? before_product_[1] : c_.product, c_.b, packed);
     c_.b = packed;
     c_.makes_b.insert(packed);
   }
@@ -410,16 +462,17 @@ class Planner {
       }
       sort_folded(loops);
       const LoopSpec last_step = loops.back();
-      const bool is_packed = c_.tile && ref == c_.b;
-      if (c_.tile) loops.back().step = c_.tile->k;
-      if (c_.tile && !is_packed) loops.push_back(last_step);
+      const bool is_packed = intrinsic_ && ref == c_.b;
+      if (intrinsic_) loops.back().step = intrinsic_->k;
+      if (intrinsic_ && !is_packed) loops.push_back(last_step);
       if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
       loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
       if (is_packed) {
+        if (is_grid()) loops.insert(loops.end() - 1, {.var = last_step.var, .step = group()});
         loops.back().annotation = {Mark::kTile, "interleave"};
         loops.push_back(last_step);
       }
-      ir_.set_loops(ref, loops_it_has(ref, std::move(loops)));
+      ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
     }
   }
 
@@ -451,23 +504,16 @@ class Planner {
       }
       const size_t shared = loops.size();
       append(loops, c_.rows);
+      if (is_grid()) loops.back().step = intrinsic_->m;
       append(loops, c_.folded);
+      if (is_grid()) {
+        loops.back().step = intrinsic_->k;
+        append(loops, {row_, c_.folded.back()});
+      }
       if (shared == 0 && !loops.empty()) loops.front().annotation.mark = Mark::kParallel;
       loops.back().annotation.mark = Mark::kVectorize;
-      ir_.set_loops(ref, loops_it_has(ref, std::move(loops)));
+      ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
     }
-  }
-
-  // A node that has fewer variables is made once, and one that has more takes them last.
-  std::vector<LoopSpec> loops_it_has(NodeRef ref, std::vector<LoopSpec> loops) const {
-    const Vars own = ir_.iteration_vars(ref);
-    std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
-    for (VarRef var : own) {
-      if (std::ranges::none_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) {
-        loops.push_back({.var = var});
-      }
-    }
-    return loops;
   }
 
   // ---- dot products ----
@@ -486,7 +532,7 @@ class Planner {
     append(around, c_.batch);
     append(around, all_but_last(c_.columns));
     around.push_back({.var = column_, .step = kStreams});
-    around = with_threads(std::move(around));
+    around = with_threads(ir_, std::move(around), machine_);
     if (!c_.makes_a.empty()) make_a(around);
     gains_by_streams() ? fold_by_lane(around) : fold_one_by_one(around);
     for (NodeRef ref : c_.epilogue) {
@@ -536,7 +582,7 @@ class Planner {
       }
       vars.insert(vars.end(), {block, lane});
       reads.push_back(ir_.add_view(std::move(view), vars));
-      if (c_.tile) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
+      if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
       return reads.back();
     };
     const NodeRef a = cut(c_.a), b = cut(c_.b);
@@ -563,10 +609,10 @@ class Planner {
     for (NodeRef ref : {product, partial}) ir_.set_loops(ref, loops);
     ir_.set_loops(sum, folds);
     replaced_ = {ir_.node(c_.sum).name, ir_.node(c_.product).name};
-    for (NodeRef cast : c_.before_product) replaced_.push_back(ir_.node(cast).name);
-    c_.before_product = reads;
+    for (NodeRef cast : before_product_) replaced_.push_back(ir_.node(cast).name);
+    before_product_ = reads;
     c_.product = product;
-    c_.after_product = {partial};
+    after_product_ = {partial};
     c_.sum = sum;
   }
 
@@ -580,8 +626,8 @@ class Planner {
   void in_order() {
     std::vector<NodeRef> order;
     const auto is_part = [&](NodeRef ref) {
-      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) || is_in(c_.before_product, ref) ||
-             is_in(c_.after_product, ref) || is_in(c_.epilogue, ref);
+      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) || is_in(before_product_, ref) ||
+             is_in(after_product_, ref) || is_in(c_.epilogue, ref);
     };
     std::set<NodeRef> needed;
     const std::function<void(NodeRef)> need = [&](NodeRef ref) {
@@ -598,9 +644,9 @@ class Planner {
     };
     add([&](NodeRef ref) { return needed.contains(ref) && !is_part(ref); });
     add([&](NodeRef ref) { return c_.makes_b.contains(ref); });
-    order.insert(order.end(), c_.before_product.begin(), c_.before_product.end());
+    order.insert(order.end(), before_product_.begin(), before_product_.end());
     order.push_back(c_.product);
-    order.insert(order.end(), c_.after_product.begin(), c_.after_product.end());
+    order.insert(order.end(), after_product_.begin(), after_product_.end());
     order.push_back(c_.sum);
     order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
     add([&](NodeRef ref) { return !needed.contains(ref); });
@@ -614,14 +660,18 @@ class Planner {
   VarRef column_;
   int64_t lanes_ = 1;
   Tile tile_{};
-  std::vector<std::string> replaced_ = {};  // nodes that nobody reads any more
+  // Where the fold was cut in two:
+  const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
+  std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
+  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
+  std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
 };
 
 }  // namespace
 
 std::optional<LoopTree> plan_contraction(const IR& kernel, const Machine& machine) {
   IR ir = default_schedule(kernel);
-  std::optional<Contraction> contraction = find_contraction(ir, machine);
+  std::optional<Contraction> contraction = find_contraction(ir);
   if (!contraction) return {};
   return Planner(std::move(ir), *std::move(contraction), machine).run();
 }

@@ -1,7 +1,8 @@
 // The default schedule: a tree that is good without a search, from the shape of the kernel and a model of the machine.
 //
 // A kernel falls into one of a few kinds, each a file:
-//   contraction.cpp   sums of products over two or more kept variables: register tiles, cache blocks, packing
+//   convolution.cpp   sums of products of windows: the same with lanes that results are not contiguous along
+//   contraction.cpp   other sums of products over two or more kept variables: register tiles, cache blocks, packing
 //   stream.cpp        everything else: elementwise chains, folds and scans with what surrounds them, moves of data
 #pragma once
 
@@ -13,6 +14,7 @@ namespace tenon {
 loops::LoopTree plan(const loops::IR& kernel, const Machine& machine);
 
 // The kinds: nothing where the kernel is not of it.
+std::optional<loops::LoopTree> plan_convolution(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> plan_contraction(const loops::IR& kernel, const Machine& machine);
 loops::LoopTree plan_stream(const loops::IR& kernel, const Machine& machine);
 

@@ -1,0 +1,249 @@
+// Convolutions with several output channels: sums of products of weights and windows of an image.
+//
+// Results are contiguous along a row of pixels, and those are short: 14 or 7 of them fill no vectors. So the lanes are
+// output channels: the weights of a block of them are packed one after the other, and pixels are read one by one, for
+// all lanes, wherever they are. The image needs no packing, only a border where the window is padded. A block is
+// transposed in registers when it is written.
+//
+//     for c                                      the image with its border
+//       %x_border[c, p, q] = view %x[...]
+//     for m by 32 parallel                       a block of channels
+//       for y, x by 14                           and pixels
+//         for c, i, j                            out[m, y, x] += x_border[c, y + i, x + j] * w[m, c, i, j]
+//           for x unroll, m by 16 unroll, m vectorize
+//         for m by 16 unroll, m unroll, x vectorize     bias, activation, ..., write
+//
+// Where a row of pixels makes better vectors than the channels do, it is left to contraction.cpp.
+#include <algorithm>
+
+#include "loops/schedule.h"
+#include "schedule/border.h"
+#include "schedule/contraction.h"
+#include "schedule/plan.h"
+
+namespace tenon {
+
+using namespace loops;
+
+namespace {
+
+constexpr double kPackedVector = 3;      // multiply-adds in the time in which a vector of windows is packed
+constexpr double kTransposedVector = 6;  // ... and in which a vector of results is transposed
+constexpr double kRest = 1.03;           // the worth of a block for what whole ones leave over: it is code to compile
+
+bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+
+// A view of one array, each variable of which a window may move along.
+bool is_image(const IR& ir, NodeRef ref) {
+  const auto* view = ir.node(ref).as<View>();
+  return view && view->pieces.size() == 1 && view->lookups.empty();
+}
+
+class Planner {
+ public:
+  Planner(IR ir, Contraction c, const Machine& machine) : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
+    channel_ = c_.rows.back();
+    pixel_ = c_.columns.back();
+    lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
+    tile_ = pick_tile(lanes_, machine.vector_registers, [&](const Tile& tile) { return cost_across(tile); });
+  }
+
+  bool is_better_across() const { return cost_across(tile_) < cost_along(); }
+
+  LoopTree run() {
+    const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
+    make_image(around);
+    make_weights(around);
+    const std::vector<LoopSpec> inner = joined(around, joined(loops_over(c_.folded), block()));
+    for (NodeRef ref : {c_.b, c_.product, c_.sum}) ir_.set_loops(ref, inner);
+    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, written(around, ir_.node(ref))));
+    set_order(around);
+    return LoopTree(std::move(ir_));
+  }
+
+ private:
+  int64_t size(VarRef var) const { return about(ir_.var(var).size); }
+
+  // ---- what it takes, for each step of the folded variables ----
+
+  int64_t vectors_in(int64_t count) const { return (count + lanes_ - 1) / lanes_; }
+  double steps() const { return static_cast<double>(about(ir_, c_.folded)); }
+
+  double cost_across(const Tile& tile) const {
+    const int64_t pixels = size(pixel_), channels = size(channel_);
+    const int64_t vectors = channels * (pixels / tile.rows * vectors_in(tile.rows) + vectors_in(pixels % tile.rows));
+    const double rest = (pixels % tile.rows == 0 ? 1 : kRest) * (channels % tile.columns == 0 ? 1 : kRest);
+    return rest * cost_of(tile, pixels, channels, lanes_) + kTransposedVector * static_cast<double>(vectors) / steps();
+  }
+
+  double cost_along() const {
+    const int64_t pixels = size(pixel_), channels = size(channel_);
+    const Tile tile = pick_tile(channels, pixels, lanes_, machine_.vector_registers);
+    return cost_of(tile, channels, pixels, lanes_) + kPackedVector * static_cast<double>(vectors_in(pixels));
+  }
+
+  // ---- loops ----
+
+  static std::vector<LoopSpec> joined(std::vector<LoopSpec> first, const std::vector<LoopSpec>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  static std::vector<LoopSpec> loops_over(const Vars& vars) {
+    std::vector<LoopSpec> loops;
+    for (VarRef var : vars) loops.push_back({.var = var});
+    return loops;
+  }
+
+  // Images, blocks of channels, blocks of pixels.
+  std::vector<LoopSpec> outer() const {
+    std::vector<LoopSpec> loops = loops_over(c_.batch);
+    Vars channels(c_.rows.begin(), c_.rows.end() - 1), pixels(c_.columns.begin(), c_.columns.end() - 1);
+    Vars images = pixels;
+    std::erase_if(images, [&](VarRef var) { return is_moved_along(var); });
+    std::erase_if(pixels, [&](VarRef var) { return !is_moved_along(var); });
+    loops = joined(std::move(loops), joined(loops_over(images), loops_over(channels)));
+    loops.push_back({.var = channel_, .step = tile_.columns});
+    loops = joined(std::move(loops), loops_over(pixels));
+    loops.push_back({.var = pixel_, .step = tile_.rows});
+    return loops;
+  }
+
+  // Whether a window moves along it, or it numbers images.
+  bool is_moved_along(VarRef var) const {
+    const Piece& piece = ir_.node(c_.b).as<View>()->pieces[0];
+    return std::ranges::none_of(piece.index, [&](const Expr& index) { return index == Expr(ir_.var(var).symbol()); });
+  }
+
+  std::vector<LoopSpec> lanes_of_channel(const Annotation& vectors, const Annotation& lanes) const {
+    std::vector<LoopSpec> loops;
+    if (tile_.columns > lanes_) loops.push_back({.var = channel_, .step = lanes_, .annotation = vectors});
+    loops.push_back({.var = channel_, .annotation = lanes});
+    return loops;
+  }
+
+  std::vector<LoopSpec> block() const {
+    const LoopSpec pixels{.var = pixel_, .annotation = {Mark::kUnroll}};
+    return joined({pixels}, lanes_of_channel({Mark::kUnroll}, {Mark::kVectorize}));
+  }
+
+  std::vector<LoopSpec> written(const std::vector<LoopSpec>& around, const Node& node) const {
+    std::vector<LoopSpec> loops;
+    for (VarRef var : node.vars) {
+      if (std::ranges::none_of(around, [&](const LoopSpec& loop) { return loop.var == var; }))
+        loops.push_back({.var = var});
+    }
+    loops = joined(std::move(loops), lanes_of_channel({Mark::kUnroll}, {Mark::kUnroll}));
+    loops.push_back({.var = pixel_, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  // ---- operands ----
+
+  // All of it before; of several images, one at a time where they are the outermost loop.
+  void make_image(const std::vector<LoopSpec>& around) {
+    for (NodeRef ref : c_.makes_b) {
+      if (ref == c_.b) continue;
+      const Node& node = ir_.node(ref);
+      std::vector<LoopSpec> loops;
+      if (node.has(around[0].var) && is_in(c_.columns, around[0].var)) loops.push_back(around[0]);
+      const bool is_shared = !loops.empty();
+      for (VarRef var : node.vars) {
+        if (!is_shared || var != around[0].var) loops.push_back({.var = var});
+      }
+      if (loops.empty()) continue;
+      if (!is_shared) first_long(loops).annotation.mark = Mark::kParallel;
+      if (loops.back().annotation.mark == Mark::kNone) loops.back().annotation.mark = Mark::kVectorize;
+      ir_.set_loops(ref, std::move(loops));
+    }
+  }
+
+  LoopSpec& first_long(std::vector<LoopSpec>& loops) const {
+    const auto found = std::ranges::find_if(loops, [&](const LoopSpec& loop) { return size(loop.var) > 1; });
+    return found == loops.end() ? loops.front() : *found;
+  }
+
+  // A block of channels after the other, each in the order in which it is read.
+  void make_weights(const std::vector<LoopSpec>& around) {
+    if (c_.makes_a.empty()) pack_weights();
+    std::vector<LoopSpec> loops = loops_over(c_.batch);
+    loops = joined(std::move(loops), loops_over({c_.rows.begin(), c_.rows.end() - 1}));
+    loops.push_back({.var = channel_, .step = tile_.columns});
+    if (around[0].var == channel_) std::rotate(loops.begin(), loops.end() - 1, loops.end());
+    if (around[0].var == loops[0].var) loops[0].annotation = around[0].annotation;
+    loops = joined(std::move(loops), joined(loops_over(c_.folded), lanes_of_channel({}, {Mark::kVectorize})));
+    for (NodeRef ref : c_.makes_a) ir_.set_loops(ref, loops_it_has(ir_, ref, loops));
+  }
+
+  void pack_weights() {
+    std::string name = ir_.node(c_.a).name + "_packed";
+    while (ir_.node_named(name)) name += "_";
+    const NodeRef packed = ir_.add_copy(c_.a, ir_.node(c_.a).vars, name);
+    ir_.set_input(c_.product, c_.a, packed);
+    c_.a = packed;
+    c_.makes_a = {packed};
+  }
+
+  // ---- the order ----
+
+  void set_order(const std::vector<LoopSpec>& around) {
+    std::set<NodeRef> needed;
+    need(c_.sum, needed);
+    for (NodeRef ref : c_.epilogue) need(ref, needed);
+    const auto is_image = [&](NodeRef ref) { return c_.makes_b.contains(ref) && ref != c_.b; };
+    const auto is_weight = [&](NodeRef ref) { return c_.makes_a.contains(ref); };
+    const auto is_core = [&](NodeRef ref) {
+      return ref == c_.b || ref == c_.product || ref == c_.sum ||
+             std::ranges::find(c_.epilogue, ref) != c_.epilogue.end();
+    };
+    const std::vector<NodeRef> all = ir_.order();
+    std::vector<NodeRef> order;
+    const auto add = [&](auto wanted) { std::ranges::copy_if(all, std::back_inserter(order), wanted); };
+    add([&](NodeRef ref) { return needed.contains(ref) && !is_image(ref) && !is_weight(ref) && !is_core(ref); });
+    // What shares loops with the blocks is next to them.
+    const bool is_by_channel = around[0].var == channel_ || is_in(c_.rows, around[0].var);
+    is_by_channel ? add(is_image) : add(is_weight);
+    is_by_channel ? add(is_weight) : add(is_image);
+    for (NodeRef ref : {c_.b, c_.product, c_.sum}) order.push_back(ref);
+    order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
+    add([&](NodeRef ref) { return !needed.contains(ref); });
+    ir_.set_order(std::move(order));
+  }
+
+  void need(NodeRef ref, std::set<NodeRef>& needed) const {
+    if (!needed.insert(ref).second) return;
+    for (NodeRef input : ir_.node(ref).inputs) need(input, needed);
+  }
+
+  IR ir_;
+  Contraction c_;
+  const Machine& machine_;
+  VarRef channel_;
+  VarRef pixel_;
+  int64_t lanes_ = 1;
+  Tile tile_{};
+};
+
+std::optional<Contraction> find_convolution(const IR& ir) {
+  std::optional<Contraction> found = find_contraction(ir);
+  if (!found || found->rows.empty() || found->columns.size() < 2 || !is_image(ir, found->b)) return {};
+  return found;
+}
+
+}  // namespace
+
+std::optional<LoopTree> plan_convolution(const IR& kernel, const Machine& machine) {
+  IR ir = default_schedule(kernel);
+  std::optional<Contraction> found = find_convolution(ir);
+  if (!found || !Planner(ir, *found, machine).is_better_across()) return {};
+  if (std::optional<IR> bordered = with_border(ir, found->b)) {
+    ir = default_schedule(*std::move(bordered));
+    found = find_convolution(ir);
+    check(found.has_value(), "a border must leave kernel {} a convolution", ir.name());
+  }
+  const auto* view = ir.node(found->b).as<View>();
+  if (!view->pieces[0].where.empty()) return {};
+  return Planner(std::move(ir), *std::move(found), machine).run();
+}
+
+}  // namespace tenon
