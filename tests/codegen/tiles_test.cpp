@@ -123,7 +123,7 @@ TEST(Tiles, AreExactForAllTails) {
   for (const Dot& dot : {kBF16, kUnsigned, kMixed}) {
     if (!runs(dot)) GTEST_SKIP() << "this machine has no " << dot.tile;
     for (int64_t m : {1, 4, 5}) {
-      for (int64_t n : {1, 15, 16, 33, 64, 71}) expect_exact(dot, m, n, 8);
+      for (int64_t n : {1, 16, 33, 64, 71}) expect_exact(dot, m, n, 8);
     }
     for (int64_t k = 1; k <= 9; ++k) expect_exact(dot, 6, 40, k);
   }
@@ -143,8 +143,8 @@ TEST(Tiles, AreExactForSizesThatAreKnownLater) {
   for (const Dot& dot : {kBF16, kUnsigned}) {
     if (!runs(dot)) GTEST_SKIP() << "this machine has no " << dot.tile;
     const LoopTree tree = product(dot, "M", "N", "K");
-    for (int64_t n : {0, 1, 16, 31, 32, 50, 100}) expect_exact(dot, 5, n, 6, Layout::kPacked, false, tree);
-    for (int64_t k : {0, 1, 2, 3, 5, 12}) expect_exact(dot, 3, 40, k, Layout::kPacked, false, tree);
+    for (int64_t n : {0, 1, 16, 31, 50}) expect_exact(dot, 5, n, 6, Layout::kPacked, false, tree);
+    for (int64_t k : {0, 1, 3, 6}) expect_exact(dot, 3, 40, k, Layout::kPacked, false, tree);
   }
 }
 
@@ -196,22 +196,72 @@ TEST(Tiles, ArePlannedForTheMachinesThatHaveThem) {
   EXPECT_THAT(planned_asm(bf16, "x86-64-v2"), HasSubstr("mulps"));
 }
 
+int64_t count_of(const std::string& text, std::string_view what) {
+  int64_t count = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
+
+// Four accumulators, and what they share is loaded once.
+TEST(Tiles, OfRowsKeepTheirSumsInRegisters) {
+  const std::string bf16 = planned_asm(matmul_graph(64, 64, 96, "bf16"), "sapphirerapids");
+  EXPECT_EQ(count_of(bf16, "\ttdpbf16ps"), 4) << bf16;
+  EXPECT_EQ(count_of(bf16, "\ttileloadd"), 4) << bf16;
+  EXPECT_EQ(count_of(bf16, "\ttilestored"), 4) << bf16;
+  EXPECT_EQ(count_of(bf16, "\tldtilecfg"), 1) << bf16;
+  EXPECT_EQ(count_of(bf16, "\ttilerelease"), 1) << bf16;
+  EXPECT_EQ(count_of(planned_asm(matmul_graph(64, 64, 64, "i8"), "sapphirerapids"), "\ttdpbssd"), 4);
+  EXPECT_EQ(count_of(planned_asm(matmul_graph(64, 64, 64, "u8"), "sapphirerapids"), "\ttdpbusd"), 4);
+}
+
+TEST(Tiles, OfRowsLeaveTheRestToTheNext) {
+  const std::string odd = planned_asm(matmul_graph(64, 64, 70, "bf16"), "sapphirerapids");
+  EXPECT_THAT(odd, Not(HasSubstr("tdpbf16ps")));
+  EXPECT_THAT(odd, HasSubstr("vdpbf16ps"));
+  const std::string few = planned_asm(matmul_graph(4, 64, 64, "i8"), "sapphirerapids");
+  EXPECT_THAT(few, Not(HasSubstr("tdpbssd")));
+  EXPECT_THAT(few, HasSubstr("vpdpbusd"));
+}
+
+// The tree of a plan for a machine that this one need not be.
+void expect_tree_agrees(const std::string& graph_text, std::string_view cpu, const std::vector<Tensor>& inputs) {
+  const loops::IR kernel = lower(parse_graph(graph_text).value()).value();
+  const LoopTree planned = plan(kernel, machine_of(cpu));
+  SCOPED_TRACE(planned.dump());
+  EXPECT_EQ(elements(run_on("interpreter", planned, inputs)[0]),
+            elements(run_on("interpreter", LoopTree(kernel), inputs)[0]));
+}
+
+TEST(Tiles, OfRowsMakeTreesThatAgree) {
+  for (const auto& [m, n] : {std::pair<int64_t, int64_t>{16, 16}, {70, 100}, {33, 32}, {12, 45}}) {
+    expect_tree_agrees(matmul_graph(m, n, 64, "bf16"), "sapphirerapids",
+                       {numbers(DType::kBF16, {m, 64}, 1), numbers(DType::kBF16, {64, n}, 2)});
+    expect_tree_agrees(matmul_graph(m, n, 64, "i8"), "sapphirerapids",
+                       {numbers(DType::kI8, {m, 64}, 1), numbers(DType::kI8, {64, n}, 2)});
+  }
+}
+
 TEST(Tiles, OfPlansAgreeWithTheReference) {
-  for (int64_t m : {1, 2, 7, 13}) {
-    for (int64_t n : {1, 17, 64, 130}) {
+  for (int64_t m : {1, 2, 13}) {
+    for (int64_t n : {1, 17, 130}) {
       test::expect_plan_agrees(matmul_graph(m, n, 9 + m % 4, "bf16"));
       test::expect_plan_agrees(matmul_graph(m, n, 9 + m % 4, "i8"));
       test::expect_plan_agrees(matmul_graph(m, n, 8, "u8"));
     }
   }
   for (int64_t k : {1, 2, 3, 4, 40}) test::expect_plan_agrees(matmul_graph(33, 70, k, "bf16"));
+  for (int64_t m : {9, 16, 33, 70}) {
+    for (const char* dtype : {"bf16", "i8", "u8"}) test::expect_plan_agrees(matmul_graph(m, 20 + m, 128, dtype));
+  }
 }
 
 TEST(Tiles, OfPlansAgreeForConstantWeights) {
-  for (const char* m : {"1", "2", "4", "31"}) {
-    for (int64_t n : {1, 10, 64, 100}) test::expect_plan_agrees(linear_graph(m, n, 20 + n % 3));
+  for (const char* m : {"1", "2", "31"}) {
+    for (int64_t n : {1, 10, 100}) test::expect_plan_agrees(linear_graph(m, n, 20 + n % 3));
   }
   for (int64_t n : {0, 1, 5, 12, 40}) test::expect_plan_agrees(linear_graph("N", 70, 33), n);
+  for (int64_t n : {0, 1, 16, 50}) test::expect_plan_agrees(linear_graph("N", 70, 64), n);
+  test::expect_plan_agrees(linear_graph("40", 70, 64));
 }
 
 TEST(Tiles, OfPlansAgreeWhereOperandsAreComputed) {
