@@ -16,7 +16,6 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kMostCopies = 256;             // of an unrolled body
 constexpr int64_t kLeastParallelWork = 1 << 18;  // operations below which threads cost more than they save
 constexpr int64_t kMathWork = 16;                // of a function that is computed, in operations
 constexpr int64_t kScalarWork = 8;               // of an operation on one element
@@ -157,8 +156,15 @@ void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
 }
 
 void Emitter::loop(TreeRef ref) {
+  const std::vector<NodeRef> sums = sums_to_hold(ref);
+  sums.empty() ? plain_loop(ref) : holding(sums, [&] { plain_loop(ref); });
+}
+
+void Emitter::plain_loop(TreeRef ref) {
   if (const std::vector<TreeRef> loops = run_of(ref); loops.size() > 1) return run(loops);
-  for (const Compiler::Segment& part : compiler_.segments(ref, *scope_)) {
+  const std::vector<Compiler::Segment> parts = compiler_.segments(ref, *scope_);
+  for (const Compiler::Segment& part : parts) {
+    is_last_part_ = &part == &parts.back();
     in_scope(part.scope, [&] { segment(ref, part.begin, part.end); });
   }
 }
@@ -398,6 +404,7 @@ void Emitter::run(const std::vector<TreeRef>& loops) {
   }
   scope.box.add(compiler_.counter(last), 0, count - 1);
   scope_ = &scope;
+  is_last_part_ = true;
   const int64_t around_number = std::exchange(scope_number_, ++scopes_);
   f_->indices.set_ranges(scope.box.ranges());
   const bool is_parallel = tree_.loop(loops[0]).annotation.mark == Mark::kParallel && target_.has_threads;

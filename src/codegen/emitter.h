@@ -8,6 +8,7 @@
 //   - A vectorized loop covers `lanes_` iterations at a time. Values that are the same in all lanes stay single
 //   numbers.
 //     What is left over is masked where the target can, and goes one by one elsewhere.
+//   - Sums in memory that a loop adds to are loaded before it and stored after it, and are in registers meanwhile.
 //   - A loop of vectors that folds has a sum in each lane, several vectors of them, and folds lanes last. Sums of
 //   floats
 //     are of no more than kLongestFold terms each; they are added up in f64 where the result is one number.
@@ -104,6 +105,8 @@ class Emitter {
     TileIntrinsic tile = {};
   };
 
+  static constexpr int64_t kMostCopies = 256;  // of an unrolled body
+
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
   void whole_tree();
@@ -115,6 +118,7 @@ class Emitter {
   // ---- loops (emit.cpp) ----
   void body(TreeRef ref, const std::vector<TreeRef>& children);
   void loop(TreeRef ref);
+  void plain_loop(TreeRef ref);
   std::vector<TreeRef> run_of(TreeRef ref);
   bool runs_on(TreeRef outer, TreeRef inner);
   bool keeps_pace(const Expr& expr, TreeRef outer, TreeRef inner) const;
@@ -152,7 +156,7 @@ class Emitter {
   Value* read(TreeRef at, Which which);
   std::optional<Expr> next_row(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
-  Value* strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align);
+  Value* strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align);
   void write(TreeRef at, Value* value);
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
   bool goes_past_caches(NodeRef ref) const;
@@ -179,6 +183,7 @@ class Emitter {
   template <class Action>
   void emit(const Action& action, TreeRef ref);
   Value* pieces(const loops::View& view, TreeRef ref, size_t first);
+  bool is_always_there(const Spot& spot) const;
   Value* either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no);
   const std::vector<loops::Constraint>& guards(Spot& spot);
   bool differs_by_lane(const Expr& expr) const;
@@ -202,11 +207,19 @@ class Emitter {
   Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
   std::vector<Value*> rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t width);
   std::vector<Value*> transposed(std::vector<Value*> rows);
+  Value* shuffled(Value* x, Value* y, llvm::ArrayRef<int> picks);
   Value* transposed_read(TreeRef at, Which which) const;
 
   // ---- folds (lanes.cpp) ----
   const OpDef& fold_op(NodeRef ref) const;
   void start(const Compiler::Fill& fill);
+  // The sums in memory that a loop adds to, always in the same places: they are held in registers meanwhile.
+  std::vector<NodeRef> sums_to_hold(TreeRef loop);
+  bool stays_in_place(NodeRef sum, TreeRef loop);
+  bool moves_by_numbers(NodeRef sum, TreeRef inner, std::map<loops::VarRef, Expr>& extents);
+  bool has_guards_below(TreeRef loop);
+  void holding(const std::vector<NodeRef>& sums, const FunctionBuilder::Body& body);
+  Value* held(Spot& spot);  // where a sum is held
   void fill_run(const Compiler::Allocation& memory, const Expr& offset, const Expr& count, Value* value);
 
   // ---- lanes (lanes.cpp) ----
@@ -278,11 +291,19 @@ class Emitter {
   int64_t stack_bytes_ = 0;  // of the arrays so far
   TreeRef vector_;           // the loop whose iterations are lanes, in its body
   int64_t lanes_ = 1;
+  bool is_last_part_ = true;             // of the innermost loop so far: no iterations come after it
   bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
   Value* tail_ = nullptr;                // the lanes that there are; null: all
+  int64_t tail_count_ = 0;               // how many those are; 0: not known
   Value* guard_ = nullptr;               // the lanes that may be touched; null: all
   int64_t sum_ = 0;                      // which of the lane sums
-  bool streams_are_aligned_ = false;     // the outputs that go past the caches begin at whole vectors
+  struct Cell {
+    Expr position;  // in the sum's memory
+    int64_t lanes;
+    Value* place;
+  };
+  std::map<NodeRef, std::vector<Cell>> held_;  // the sums that are held, by node
+  bool streams_are_aligned_ = false;           // the outputs that go past the caches begin at whole vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
   std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop of rows

@@ -16,7 +16,8 @@ void* address(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// The runtime's, and what LLVM calls where a target has no instruction: libm's functions of f64 and f32, and moves of memory.
+// The runtime's, and what LLVM calls where a target has no instruction: libm's functions of f64 and f32, and moves of
+// memory.
 Table make_table() {
   using F64 = double(double);
   using F32 = float(float);

@@ -103,6 +103,96 @@ void Emitter::fill_run(const Compiler::Allocation& memory, const Expr& offset, c
   f_->loop(counter, index(past), index(count), 1, [&] { put(counter, 1); });
 }
 
+// The outermost loop that only folds: inside of it, nothing but copies of the body moves along the sum.
+std::vector<NodeRef> Emitter::sums_to_hold(TreeRef loop) {
+  std::vector<NodeRef> sums;
+  if (tree_.loop(loop).annotation.mark != Mark::kNone) return sums;
+  for (NodeRef ref : tree_.nodes_below(loop)) {
+    if (!held_.contains(ref) && stays_in_place(ref, loop)) sums.push_back(ref);
+  }
+  return sums;
+}
+
+bool Emitter::stays_in_place(NodeRef sum, TreeRef loop) {
+  const Compiler::Allocation& memory = compiler_.allocations.at(sum);
+  if (!ir_.node(sum).as<Reduce>() || !memory.scratch || memory.dims.empty() || memory.dtype == DType::kBool)
+    return false;
+  if (!ir_.folds(sum, tree_.loop(loop).var) || has_guards_below(loop)) return false;
+  std::map<VarRef, Expr> extents = scope_->extents;
+  int64_t copies = copies_;
+  for (TreeRef inner : tree_.path(tree_.find(sum))) {
+    if (tree_.depth(inner) <= tree_.depth(loop)) continue;
+    const LoopTree::Loop& each = tree_.loop(inner);
+    if (each.annotation.mark == Mark::kUnroll)
+      copies *= each.size.is_constant() ? each.size.constant() + 1 : kMostCopies + 1;
+    if (ir_.folds(sum, each.var) && each.annotation.mark != Mark::kVectorize) continue;
+    if (copies > kMostCopies || !moves_by_numbers(sum, inner, extents)) return false;
+  }
+  return true;
+}
+
+// Whether each copy of the body knows its own place as a number; a vector is a whole one of the sum's memory.
+bool Emitter::moves_by_numbers(NodeRef sum, TreeRef inner, std::map<VarRef, Expr>& extents) {
+  const LoopTree::Loop& loop = tree_.loop(inner);
+  const Expr extent = extents.try_emplace(loop.var, ir_.var(loop.var).size).first->second;
+  extents.insert_or_assign(loop.var, loop.step);
+  if (!extent.is_constant() && loop.step != 1) return false;
+  if (loop.annotation.mark == Mark::kUnroll) return true;
+  if (loop.annotation.mark != Mark::kVectorize || ir_.folds(sum, loop.var)) return false;
+  const Compiler::Allocation& memory = compiler_.allocations.at(sum);
+  const int64_t lanes = target_.vector_bytes / size_of(memory.dtype);
+  const bool is_row = memory.dims.back().loop == inner && loop.size.is_constant() && loop.size.constant() % lanes == 0;
+  if (!is_row || loop.size.constant() > (extent.is_constant() ? kMostVectors : 1) * lanes) return false;
+  return lanes_for(inner, loop.size) == lanes;
+}
+
+bool Emitter::has_guards_below(TreeRef loop) {
+  return std::ranges::any_of(tree_.nodes_below(loop), [&](NodeRef ref) {
+    const auto* view = ir_.node(ref).as<View>();
+    if (ir_.node(ref).as<Scatter>()) return true;
+    if (!view) return false;
+    const auto is_guarded = [&](const Piece& piece) {
+      return !compiler_.get_constraints(compiler_.gen_access(piece, tree_.find(ref)), *scope_).empty();
+    };
+    return std::ranges::any_of(view->pieces, is_guarded);
+  });
+}
+
+void Emitter::holding(const std::vector<NodeRef>& sums, const FunctionBuilder::Body& body) {
+  llvm::BasicBlock* const inside = f_->block("hold");
+  llvm::Instruction* const before = b_.CreateBr(inside);
+  b_.SetInsertPoint(inside);
+  for (NodeRef sum : sums) held_.emplace(sum, std::vector<Cell>());
+  body();
+  for (NodeRef sum : sums) {
+    const Compiler::Allocation& memory = compiler_.allocations.at(sum);
+    const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
+    for (const Cell& cell : held_.at(sum)) {
+      llvm::Type* const type = values_.memory_type(memory.dtype, cell.lanes);
+      Value* const address =
+          f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), cell.position);
+      b_.CreateAlignedStore(b_.CreateLoad(type, cell.place), address, align);
+      const llvm::IRBuilderBase::InsertPointGuard guard(b_);
+      b_.SetInsertPoint(before);
+      Value* const first =
+          f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), cell.position);
+      b_.CreateStore(b_.CreateAlignedLoad(type, first, align), cell.place);
+    }
+    held_.erase(sum);
+  }
+}
+
+Value* Emitter::held(Spot& spot) {
+  const Expr at = position(spot);
+  std::vector<Cell>& cells = held_.at(spot.access.node);
+  for (const Cell& cell : cells) {
+    if (cell.position == at && cell.lanes == lanes_) return cell.place;
+  }
+  llvm::Type* const type = values_.memory_type(spot.access.memory->dtype, lanes_);
+  cells.push_back({at, lanes_, f_->on_stack(type, 1, ir_.node(spot.access.node).name + "_held")});
+  return cells.back().place;
+}
+
 // ---- which loops can be lanes ---------------------------------------------------------------------------------------
 
 // What depends on the iteration before goes one by one.
@@ -228,12 +318,14 @@ void Emitter::rest(TreeRef ref, const Expr& begin, const Expr& end) {
   }
   const auto masked = [&] {
     tail_ = first_lanes(index(end - begin));
+    tail_count_ = number_of(end - begin).value_or(0);
     if (begin.is_constant()) {
       at_literal_lanes(counter, {begin.constant(), false}, ref);
     } else {
       f_->with(counter, index(begin), [&] { lanes_body(ref); });
     }
     tail_ = nullptr;
+    tail_count_ = 0;
   };
   const bool is_needed = bounds(end - begin, scope_->box.ranges()).low > 0;
   is_needed ? masked() : f_->when(b_.CreateICmpSLT(index(begin), index(end)), masked);

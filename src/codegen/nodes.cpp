@@ -185,9 +185,10 @@ Value* Emitter::irregular(const Expr& position) {
 
 // ---- reading and writing --------------------------------------------------------------------------------------------
 
-// A row of scratch that is a whole number of vectors may be touched beyond what is used of it.
+// A row of scratch that is a whole number of vectors may be touched beyond what is used of it: beyond its end, not
+// where another part of the loop goes on.
 bool Emitter::fills_whole_vectors(const Spot& spot) const {
-  if (!spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
+  if (!is_last_part_ || !spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
   const Expr& row = spot.access.memory->dims.back().extent;
   return row.is_constant() && row.constant() % lanes_ == 0 && is_at_whole_vectors(spot);
 }
@@ -217,6 +218,9 @@ Value* Emitter::read(TreeRef at, Which which) {
     return b_.CreateAdd(all_lanes(first), b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   }
   const Compiler::Allocation& memory = *here.access.memory;
+  if (which.role == Which::kSelf && held_.contains(here.access.node)) {
+    return b_.CreateLoad(values_.memory_type(memory.dtype, lanes_), held(here));
+  }
   if (Value* const known = transposed_read(at, which)) return values_.from_memory(known, memory.dtype);
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
@@ -261,27 +265,33 @@ Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>
   }
   Value* const mask = mask_for(spot, false);
   const int64_t step = stride && stride->is_constant() ? stride->constant() : 0;
-  if (!mask && step != 0 && std::abs(step) <= kWidestStep) return strided(type, address, step, align);
+  const int64_t used = !mask ? lanes_ : guard_ ? 0 : tail_count_;
+  if (used > 0 && step != 0 && std::abs(step) <= kWidestStep) return strided(type, address, step, used, align);
   if (!addresses) addresses = b_.CreateGEP(type, address, b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   return b_.CreateMaskedGather(vector, addresses, align, mask, mask ? llvm::Constant::getNullValue(vector) : nullptr);
 }
 
-// Every element between the first and the last lane's, and no others; then those that are wanted.
-Value* Emitter::strided(llvm::Type* type, Value* address, int64_t step, llvm::Align align) {
-  const int64_t wide = std::abs(step), last = (lanes_ - 1) * wide;
+// Every element between the first and the last lane's that are used, and no others; then those that are wanted.
+Value* Emitter::strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align) {
+  const int64_t wide = std::abs(step), last = (used - 1) * wide;
   auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
   Value* const from = step < 0 ? b_.CreateConstGEP1_64(type, address, static_cast<uint64_t>(-last)) : address;
-  Value* result = llvm::PoisonValue::get(vector);
-  for (int64_t part = 0; part < wide; ++part) {
-    const int64_t begin = std::min(part * lanes_, last + 1 - lanes_);
+  Value* const zero = llvm::Constant::getNullValue(vector);
+  Value* result = zero;
+  for (int64_t first = 0; first <= last; first += lanes_) {
+    const int64_t begin = std::clamp<int64_t>(last + 1 - lanes_, 0, first);
     Value* const at = b_.CreateConstGEP1_64(type, from, static_cast<uint64_t>(begin));
+    Value* const loaded =
+        last + 1 >= lanes_
+            ? static_cast<Value*>(b_.CreateAlignedLoad(vector, at, align))
+            : b_.CreateMaskedLoad(vector, at, align, first_lanes(b_.getInt64(static_cast<uint64_t>(last + 1))), zero);
     std::vector<int> picks;
     for (int64_t lane = 0; lane < lanes_; ++lane) {
       const int64_t element = step < 0 ? last - lane * wide : lane * wide;
-      const bool is_here = element >= part * lanes_ && element < (part + 1) * lanes_;
+      const bool is_here = lane < used && element >= first && element < first + lanes_;
       picks.push_back(static_cast<int>(is_here ? lanes_ + element - begin : lane));
     }
-    result = b_.CreateShuffleVector(result, b_.CreateAlignedLoad(vector, at, align), picks);
+    result = b_.CreateShuffleVector(result, loaded, picks);
   }
   return result;
 }
@@ -294,6 +304,10 @@ void Emitter::write(TreeRef at, Value* value) {
   }
   Spot& here = spot(at, {Which::kSelf});
   const Compiler::Allocation& memory = *here.access.memory;
+  if (held_.contains(ref)) {
+    b_.CreateStore(all_lanes(value), held(here));
+    return;
+  }
   const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(here);
   Value* const address =
       f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position(here));
@@ -422,6 +436,12 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
   const Which which{Which::kPiece, first};
   Value* const inside = holds(guards(spot(ref, which)));
   if (!inside) return read(ref, which);
+  if (is_always_there(spot(ref, which))) {
+    Value* const value = read(ref, which);
+    Value* const otherwise = pieces(view, ref, first + 1);
+    const int64_t lanes = std::max({lanes_of(inside), lanes_of(value), lanes_of(otherwise)});
+    return b_.CreateSelect(values_.splat(inside, lanes), values_.splat(value, lanes), values_.splat(otherwise, lanes));
+  }
   if (lanes_of(inside) == 1) {
     return either(inside, [&] { return read(ref, which); }, [&] { return pieces(view, ref, first + 1); });
   }
@@ -430,6 +450,13 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
   Value* const value = all_lanes(read(ref, which));
   guard_ = around;
   return b_.CreateSelect(inside, value, all_lanes(pieces(view, ref, first + 1)));
+}
+
+// Scratch at the own index can be read also where a constraint fails; so it can stay in registers.
+bool Emitter::is_always_there(const Spot& spot) const {
+  if (!spot.access.memory || !spot.access.memory->scratch) return false;
+  const auto is_own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
+  return std::ranges::equal(ir_.node(spot.access.node).vars, spot.access.index, is_own);
 }
 
 Value* Emitter::either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no) {

@@ -94,11 +94,18 @@ std::vector<Value*> Emitter::transposed(std::vector<Value*> rows) {
       Value*& first = rows[static_cast<size_t>(row)];
       Value*& second = rows[static_cast<size_t>(row + bit)];
       Value* const kept = first;
-      first = b_.CreateShuffleVector(kept, second, even);
-      second = b_.CreateShuffleVector(kept, second, odd);
+      first = shuffled(kept, second, even);
+      second = shuffled(kept, second, odd);
     }
   }
   return rows;
+}
+
+// LLVM tries to make one shuffle of several, and takes long to find that it cannot: it is kept from it.
+Value* Emitter::shuffled(Value* x, Value* y, llvm::ArrayRef<int> picks) {
+  if (llvm::isa<llvm::PoisonValue>(x) && llvm::isa<llvm::PoisonValue>(y)) return x;
+  Value* const result = b_.CreateShuffleVector(x, y, picks);
+  return result->getType()->isFPOrFPVectorTy() ? b_.CreateArithmeticFence(result, result->getType()) : result;
 }
 
 // What was read and transposed for this copy of the unrolled body; null: nothing.

@@ -269,6 +269,10 @@ std::vector<Compiler::Segment> Compiler::segments(TreeRef ref, const Scope& scop
   const LoopTree::Loop& loop = tree_.loop(ref);
   const auto open = scope.extents.find(loop.var);
   const Expr extent = open == scope.extents.end() ? tree_.ir.var(loop.var).size : open->second;
+  if (const std::optional<Expr> past = past_needed(ref, scope)) {
+    const Expr end = scope.box.simplify(min(extent, max(*past, 0)));
+    return peeled(ref, {0, end, inside(ref, scope, 0, end, 1)}, scope);
+  }
   const Expr whole = floordiv(extent, loop.step);
   const Expr all = ceildiv(extent, loop.step);
   const bool has_tail = !provably_equal(whole, all, scope.box.ranges());
@@ -292,6 +296,50 @@ Compiler::Scope Compiler::inside(TreeRef ref, const Scope& scope, const Expr& be
   Scope result = scope;
   result.extents.insert_or_assign(tree_.loop(ref).var, extent);
   result.box.add(counter(ref), begin, end - 1);
+  return result;
+}
+
+// The first of the loop's iterations from which on all only make elements that nobody reads; nothing where there may be
+// none. Elements are known to be unread where a view's constraint fails.
+std::optional<Expr> Compiler::past_needed(TreeRef loop, const Scope& scope) const {
+  const VarRef var = tree_.loop(loop).var;
+  if (tree_.loop(loop).step != 1 || scope.extents.contains(var)) return {};
+  std::optional<Expr> result;
+  for (NodeRef ref : tree_.nodes_below(loop)) {
+    const Node& node = tree_.ir.node(ref);
+    if (node.as<Write>() || node.as<Scatter>() || node.as<Scan>()) return {};
+    for (NodeRef reader : tree_.ir.consumers(ref)) {
+      if (tree_.contains(loop, tree_.find(reader))) continue;
+      const std::optional<Expr> past = node.has(var) ? past_read(reader, ref, loop, scope) : std::nullopt;
+      if (!past) return {};
+      result = result ? max(*result, *past) : *past;
+    }
+  }
+  return result;
+}
+
+// The index along the loop's variable from which on a reader outside of the loop reads no element.
+std::optional<Expr> Compiler::past_read(NodeRef reader, NodeRef input, TreeRef loop, const Scope& scope) const {
+  const auto* view = tree_.ir.node(reader).as<View>();
+  const Symbol index = tree_.ir.var(tree_.loop(loop).var).symbol();
+  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
+  const Piece& piece = view->pieces[0];
+  if (piece.input != input || piece.index != own_index(input)) return {};
+  const TreeRef leaf = tree_.find(reader);
+  Box elsewhere(scope.box.ranges());
+  for (TreeRef ref : tree_.path(leaf)) {
+    if (tree_.contains(ref, loop)) continue;
+    elsewhere.add(counter(ref), 0, tree_.loop(ref).size + min(tree_.loop(ref).tail, 1) - 1);
+  }
+  std::optional<Expr> result;
+  for (const Constraint& constraint : piece.where) {
+    const Result<Expr> slope = differentiate(constraint.expr, index);
+    if (!slope || !slope->is_constant() || slope->constant() >= 0) continue;
+    const std::optional<Expr> most = elsewhere.highest(over_counters(*intercept(constraint.expr, index), leaf));
+    if (!most) continue;
+    const Expr past = floordiv(*most, -slope->constant()) + 1;
+    result = result ? min(*result, past) : past;
+  }
   return result;
 }
 

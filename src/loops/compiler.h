@@ -100,8 +100,9 @@ class Compiler {
     Scope scope;
   };
   Scope root() const;
-  // The stretches of a loop, in order. Between them they are the whole loop; where a stretch has no guards or no tail,
-  // its scope knows. Inside of many stretches there is only one, whose iterations cover a minimum of two expressions.
+  // The stretches of a loop, in order. Between them they are the whole loop, but for iterations at its end that make
+  // what nobody reads; where a stretch has no guards or no tail, its scope knows. Inside of many stretches there is
+  // only one, whose iterations cover a minimum of two expressions.
   std::vector<Segment> segments(TreeRef loop, const Scope& scope) const;
   // The constraints that must be tested, over counters.
   std::vector<Constraint> get_constraints(const Access& access, const Scope& scope) const;
@@ -144,6 +145,8 @@ class Compiler {
   std::vector<Constraint> over_counters(const Access& access) const;
 
   Scope inside(TreeRef ref, const Scope& scope, const Expr& begin, const Expr& end, const Expr& extent) const;
+  std::optional<Expr> past_needed(TreeRef loop, const Scope& scope) const;
+  std::optional<Expr> past_read(NodeRef reader, NodeRef input, TreeRef loop, const Scope& scope) const;
   std::vector<Guard> guards_below(TreeRef loop, const Scope& scope) const;
   std::optional<std::pair<Expr, Expr>> interior(TreeRef loop, const Guard& guard, const Scope& scope) const;
   std::vector<Segment> peeled(TreeRef ref, Segment whole, const Scope& around) const;

@@ -93,6 +93,8 @@ bool LoopKernel::is_inside(const loops::Constraint& constraint, std::span<const 
 
 VarRef LoopBuilder::var(const Expr& size) { return size.is_constant(1) ? VarRef() : kernel_->add_var(size); }
 
+Expr LoopBuilder::size(VarRef var) const { return var ? kernel_->ir.var(var).size : Expr(1); }
+
 Expr LoopBuilder::at(VarRef var) const { return var ? Expr(kernel_->ir.var(var).symbol()) : Expr(0); }
 
 std::vector<Expr> LoopBuilder::at(const LoopDims& dims) const {

@@ -6,7 +6,7 @@
 #include "loops/kernel.h"
 #include "loops/schedule.h"
 #include "loops/unify.h"
-#include "passes/passes.h"
+#include "passes/rewrite.h"
 
 namespace tenon {
 namespace {
@@ -166,10 +166,12 @@ std::vector<ValueRef> kernel_inputs(const Graph& graph) {
 }
 
 Result<loops::IR> lower(const Graph& graph) {
-  const auto is_composite = [](const Node& node) { return node.op->is_composite(); };
+  const auto expands = [](const OpDef& op) { return op.is_composite() && !std::holds_alternative<LoopsFn>(op.loops); };
   return capture([&] {
-    if (std::ranges::none_of(graph.nodes(), is_composite)) return Lowering(graph).run();
-    return Lowering(decompose(graph)).run();
+    if (std::ranges::none_of(graph.nodes(), expands, [](const Node& node) -> const OpDef& { return *node.op; })) {
+      return Lowering(graph).run();
+    }
+    return Lowering(expand_where(graph, expands)).run();
   });
 }
 

@@ -6,8 +6,9 @@
 //       l.out(l.cast(sum, l.result().dtype));
 //     }
 //
-// Composites are expanded first; an elementwise op without a slot is a Compute node of itself. Tensors that are only
-// transposed, stretched or given dimensions of size 1 are the same node seen in other dimensions: they cost nothing.
+// Composites without one are expanded first; an elementwise op without a slot is a Compute node of itself. Tensors that
+// are only transposed, stretched or given dimensions of size 1 are the same node seen in other dimensions: they cost
+// nothing.
 #pragma once
 
 #include <string_view>
@@ -51,6 +52,7 @@ class LoopBuilder {
 
   // ---- variables ----
   loops::VarRef var(const Expr& size);  // a new one; empty for a size of 1
+  Expr size(loops::VarRef var) const;   // 1 for an empty one
   Expr at(loops::VarRef var) const;     // its index; 0 for an empty one
   std::vector<Expr> at(const LoopDims& dims) const;
   Expr simplified(const Expr& expr) const;  // with the ranges of sizes and variables

@@ -57,7 +57,7 @@ class Splitter {
   }
 
  private:
-  // Of what its inputs depend on is known. A number is no reason to prepare something.
+  // Asked after those that the node reads. A number is no reason to prepare something.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);

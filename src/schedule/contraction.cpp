@@ -67,6 +67,8 @@ void collect_makers(const IR& ir, NodeRef ref, NodeRef user, std::set<NodeRef>& 
   for (NodeRef input : node.inputs) collect_makers(ir, input, ref, makers);
 }
 
+}  // namespace
+
 std::vector<NodeRef> epilogue_of(const IR& ir, NodeRef sum) {
   std::vector<NodeRef> result;
   std::set<NodeRef> depends = {sum};
@@ -92,6 +94,8 @@ VarRef column_of(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue
   }
   return contiguous_of(ir, ir.node(sum).vars);
 }
+
+namespace {
 
 // The order in which memory goes through the folded variables, so that the last is contiguous.
 void sort_by_layout(const IR& ir, NodeRef operand, Vars& vars) {
@@ -383,7 +387,7 @@ class Planner {
     if (is_grid()) pad_a();
     if (!c_.makes_a.empty()) make_a(around);
     set_product_loops(joined(around, products(around)));
-    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, block_of(around, ir_.node(ref))));
+    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, rows_of(around, ir_.node(ref))));
     in_order();
   }
 
@@ -391,6 +395,16 @@ class Planner {
     for (NodeRef ref : before_product_) ir_.set_loops(ref, loops);
     ir_.set_loops(c_.product, loops);
     ir_.set_loops(c_.sum, loops);
+  }
+
+  // Much that follows is not copied for each row.
+  std::vector<LoopSpec> rows_of(const std::vector<LoopSpec>& around, const Node& node) const {
+    constexpr size_t kMostCopied = 3;
+    std::vector<LoopSpec> loops = block_of(around, node);
+    for (LoopSpec& loop : loops) {
+      if (loop.var == row_ && c_.epilogue.size() > kMostCopied) loop.annotation = {};
+    }
+    return loops;
   }
 
   bool wants_packing() const {

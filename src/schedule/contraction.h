@@ -30,6 +30,11 @@ struct Contraction {
 // Nothing where a kernel has no sum of products, or several.
 std::optional<Contraction> find_contraction(const loops::IR& ir);
 
+// What is computed elementwise of a fold, in order.
+std::vector<loops::NodeRef> epilogue_of(const loops::IR& ir, loops::NodeRef fold);
+// The variable along which its results are written one after the other; none where there is only one.
+loops::VarRef column_of(const loops::IR& ir, loops::NodeRef fold, const std::vector<loops::NodeRef>& epilogue);
+
 // Of a size that is not known, something that is neither small nor large.
 int64_t about(const symbolic::Expr& size);
 int64_t about(const loops::IR& ir, const Vars& vars);

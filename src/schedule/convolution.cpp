@@ -27,7 +27,7 @@ using namespace loops;
 
 namespace {
 
-constexpr double kPackedVector = 3;      // multiply-adds in the time in which a vector of windows is packed
+constexpr double kPackedVector = 6;      // multiply-adds in the time in which a vector of windows is packed
 constexpr double kTransposedVector = 6;  // ... and in which a vector of results is transposed
 constexpr double kRest = 1.03;           // the worth of a block for what whole ones leave over: it is code to compile
 
@@ -45,7 +45,9 @@ class Planner {
     channel_ = c_.rows.back();
     pixel_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
-    tile_ = pick_tile(lanes_, machine.vector_registers, [&](const Tile& tile) { return cost_across(tile); });
+    // The widest vectors are multiplied with a broadcast that needs no register.
+    const int64_t registers = machine.vector_registers + (machine.vector_bytes >= 64 ? 1 : 0);
+    tile_ = pick_tile(lanes_, registers, [&](const Tile& tile) { return cost_across(tile); });
   }
 
   bool is_better_across() const { return cost_across(tile_) < cost_along(); }

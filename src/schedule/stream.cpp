@@ -158,12 +158,18 @@ class StreamPlan {
     }
   }
 
-  // Loops of one iteration are nowhere in the way when all nodes have them.
+  // Loops of one iteration are nowhere in the way when all nodes have them. What is folded must stay inside.
   void put_single_iterations_first() {
+    Vars folded;
+    for (NodeRef ref : ir_.order()) {
+      for (VarRef var : ir_.folded_vars(ref)) folded.push_back(var);
+      if (const auto* scan = ir_.node(ref).as<Scan>()) folded.push_back(scan->along);
+    }
     std::vector<LoopSpec> single;
     for (NodeRef ref : ir_.order()) {
       for (const LoopSpec& loop : ir_.node(ref).loops) {
-        if (ir_.var(loop.var).size.is_constant(1) && !is_in(single, loop)) single.push_back(loop);
+        const bool is_single = ir_.var(loop.var).size.is_constant(1) && !is_in(folded, loop.var);
+        if (is_single && !is_in(single, loop)) single.push_back(loop);
       }
     }
     for (NodeRef ref : ir_.order()) {

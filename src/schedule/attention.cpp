@@ -1,0 +1,533 @@
+// Attention: two sums of products, with a softmax between them.
+//
+// The kernel has queries, and keys in blocks of groups of lanes, as the op's loops say. A block of queries goes through
+// the keys block by block, so that scores and weights stay in the cache:
+//
+//     for batch parallel
+//       %k_packed[block, group, feature, lane]   keys become lanes, once for all queries
+//       for query by 32
+//         for block
+//           scores by register tiles: queries x lanes
+//           the best score, exp and their sum, row by row
+//           weights times values by register tiles: queries x features of values
+//         for query                              the blocks together, ..., write
+#include <algorithm>
+#include <set>
+
+#include "loops/schedule.h"
+#include "schedule/plan.h"
+
+namespace tenon {
+namespace {
+
+using namespace loops;
+
+using Vars = std::vector<VarRef>;
+using Loops = std::vector<LoopSpec>;
+
+bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+
+int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+// ---- what is what ---------------------------------------------------------------------------------------------------
+
+// When a node runs.
+enum class Stage : uint8_t {
+  kBefore,   // whatever else the kernel computes first
+  kKeys,     // once for all queries
+  kValues,   // likewise
+  kQueries,  // for a block of queries
+  kScores,   // the first tiles
+  kRaw,      // each score as it comes out of its tile
+  kRows,     // softmax in a block
+  kMix,      // the second tiles
+  kMixed,    // what comes out of them
+  kEnd,      // after all blocks
+};
+
+struct SumOfProducts {
+  NodeRef sum;
+  NodeRef product;
+  NodeRef a;
+  NodeRef b;
+};
+
+struct Attention {
+  SumOfProducts scores;  // a: queries, b: keys
+  SumOfProducts mix;     // a: weights, b: values
+  Vars batch;
+  VarRef query = {};  // empty where there is one
+  VarRef block = {};  // empty where there is one
+  VarRef group = {};  // empty where there is one
+  VarRef lane = {};
+  VarRef features = {};
+  VarRef columns = {};  // of values
+  std::vector<std::pair<NodeRef, Stage>> stages = {};
+};
+
+bool is_op(const Node& node, std::string_view name) {
+  const auto* compute = node.as<loops::Compute>();
+  return compute && compute->op->name.get() == name;
+}
+
+std::set<NodeRef> dependents(const IR& ir, NodeRef of) {
+  std::set<NodeRef> result = {of};
+  for (NodeRef ref : ir.order()) {
+    const auto depends = [&](NodeRef input) { return result.contains(input); };
+    if (std::ranges::any_of(ir.node(ref).inputs, depends)) result.insert(ref);
+  }
+  return result;
+}
+
+std::vector<SumOfProducts> sums_of_products(const IR& ir) {
+  std::vector<SumOfProducts> sums;
+  for (NodeRef ref : ir.order()) {
+    const auto* reduce = ir.node(ref).as<Reduce>();
+    if (!reduce || reduce->op->name.get() != "add" || !is_float(ir.node(ref).dtype)) continue;
+    const NodeRef product = ir.node(ref).inputs[0];
+    if (!is_op(ir.node(product), "mul") || ir.consumers(product).size() != 1) continue;
+    sums.push_back({ref, product, ir.node(product).inputs[0], ir.node(product).inputs[1]});
+  }
+  return sums;
+}
+
+class Finder {
+ public:
+  explicit Finder(const IR& ir) : ir_(ir) {}
+
+  std::optional<Attention> run() {
+    if (!find_sums() || !find_vars() || !find_stages()) return {};
+    return found_;
+  }
+
+ private:
+  // The second is the only one that takes up one operand which depends on the first, and one which does not.
+  bool find_sums() {
+    std::vector<SumOfProducts> sums = sums_of_products(ir_);
+    if (sums.size() < 2) return false;
+    found_.scores = sums[0];
+    on_scores_ = dependents(ir_, sums[0].sum);
+    std::erase_if(sums, [&](const SumOfProducts& s) { return on_scores_.contains(s.a) == on_scores_.contains(s.b); });
+    if (sums.size() != 1) return false;
+    found_.mix = sums[0];
+    if (!on_scores_.contains(found_.mix.a)) std::swap(found_.mix.a, found_.mix.b);
+    return found_.mix.a != found_.scores.sum;
+  }
+
+  bool find_vars() {
+    const Node &scores = ir_.node(found_.scores.sum), &mix = ir_.node(found_.mix.sum);
+    Vars keys = ir_.folded_vars(found_.mix.sum);
+    const auto is_key = [&](VarRef var) { return is_in(keys, var); };
+    if (keys.empty() || keys.size() > 2 || !std::ranges::all_of(keys, [&](VarRef var) { return scores.has(var); })) {
+      return false;
+    }
+    for (VarRef var : scores.vars) {
+      if (is_key(var)) (found_.group = found_.lane, found_.lane = var);
+    }
+    if (!ir_.node(found_.scores.b).has(found_.lane)) std::swap(found_.scores.a, found_.scores.b);
+    const Node &queries = ir_.node(found_.scores.a), &key = ir_.node(found_.scores.b);
+    if (!key.has(found_.lane) || queries.has(found_.lane) || !ir_.node(found_.mix.b).has(found_.lane)) return false;
+    for (VarRef var : scores.vars) {
+      if (is_key(var)) continue;
+      if (queries.has(var) && !key.has(var)) found_.query = var;
+      if (!queries.has(var) && mix.has(var) && ir_.node(found_.mix.b).has(var)) found_.block = var;
+    }
+    for (VarRef var : scores.vars) {
+      if (!is_key(var) && var != found_.query && var != found_.block) found_.batch.push_back(var);
+    }
+    const Vars folded = ir_.folded_vars(found_.scores.sum);
+    Vars columns = mix.vars;
+    std::erase_if(columns, [&](VarRef var) { return scores.has(var); });
+    if (folded.size() != 1 || columns.size() != 1 || columns == folded) return false;
+    found_.features = folded[0];
+    found_.columns = columns[0];
+    return ir_.var(found_.lane).size.is_constant();
+  }
+
+  // ---- stages ----
+
+  bool find_stages() {
+    collect_makers(found_.scores.b, found_.scores.product, keys_);
+    collect_makers(found_.scores.a, found_.scores.product, queries_);
+    collect_makers(found_.mix.b, found_.mix.product, values_);
+    for (NodeRef ref : ir_.order()) {
+      const std::optional<Stage> stage = on_scores_.contains(ref) ? stage_after(ref) : stage_before(ref);
+      if (!stage) return false;
+      stages_[ref] = *stage;
+      found_.stages.emplace_back(ref, *stage);
+    }
+    return true;
+  }
+
+  // Elementwise nodes that only serve to make `ref`.
+  void collect_makers(NodeRef ref, NodeRef user, std::set<NodeRef>& makers) const {
+    const Node& node = ir_.node(ref);
+    if (!is_elementwise(node) || node.vars.empty() || !node.lookups().empty()) return;
+    const auto serves = [&](NodeRef reader) { return reader == user || makers.contains(reader); };
+    if (!std::ranges::all_of(ir_.consumers(ref), serves)) return;
+    makers.insert(ref);
+    for (NodeRef input : node.inputs) collect_makers(input, ref, makers);
+  }
+
+  static bool is_elementwise(const Node& node) { return node.as<loops::Compute>() || node.as<View>(); }
+
+  std::optional<Stage> stage_before(NodeRef ref) const {
+    if (ref == found_.scores.product) return Stage::kScores;
+    if (keys_.contains(ref))
+      return only_over(ref, {found_.block, found_.group, found_.lane, found_.features}, Stage::kKeys);
+    if (queries_.contains(ref)) return only_over(ref, {found_.query, found_.features}, Stage::kQueries);
+    if (values_.contains(ref))
+      return only_over(ref, {found_.block, found_.group, found_.lane, found_.columns}, Stage::kValues);
+    const Node& node = ir_.node(ref);
+    const bool is_beside_scores = is_elementwise(node) && node.has(found_.lane) && serves_scores(ref);
+    return is_beside_scores ? Stage::kRaw : Stage::kBefore;
+  }
+
+  std::optional<Stage> only_over(NodeRef ref, Vars vars, Stage stage) const {
+    vars.insert(vars.end(), found_.batch.begin(), found_.batch.end());
+    const auto is_known = [&](VarRef var) { return is_in(vars, var); };
+    return std::ranges::all_of(ir_.iteration_vars(ref), is_known) ? stage : Stage::kBefore;
+  }
+
+  // A mask, say: used where scores are.
+  bool serves_scores(NodeRef ref) const {
+    const Node& scores = ir_.node(found_.scores.sum);
+    if (!std::ranges::all_of(ir_.node(ref).vars, [&](VarRef var) { return scores.has(var); })) return false;
+    return std::ranges::all_of(ir_.consumers(ref), [&](NodeRef reader) {
+      return (on_scores_.contains(reader) && is_elementwise(ir_.node(reader)) && ir_.node(reader).has(found_.lane)) ||
+             (is_elementwise(ir_.node(reader)) && serves_scores(reader));
+    });
+  }
+
+  std::optional<Stage> stage_after(NodeRef ref) const {
+    if (ref == found_.scores.sum) return Stage::kScores;
+    if (ref == found_.mix.product || ref == found_.mix.sum) return Stage::kMix;
+    const Node& node = ir_.node(ref);
+    if (!is_elementwise(node) && !node.as<Reduce>() && !node.as<Write>()) return {};
+    if (!node.lookups().empty() || !reads_in_place(ref)) return {};
+    Stage stage = Stage::kRaw;
+    for (NodeRef input : node.inputs) {
+      if (const auto known = stages_.find(input); known != stages_.end() && on_scores_.contains(input)) {
+        stage = std::max(stage, known->second);
+      }
+    }
+    // A view of what a block gives says which blocks there are: it comes after them.
+    const bool is_of_blocks = node.as<View>() && !node.has(found_.lane);
+    const bool is_late = stage >= Stage::kMix || node.as<Write>() || ir_.folds(ref, found_.block) || is_of_blocks;
+    if (is_late) return fits_end(ref) ? std::optional(Stage::kEnd) : std::nullopt;
+    if (stage <= Stage::kRaw && has_all_of_scores(node)) return Stage::kRaw;
+    return fits_rows(ref) ? std::optional(Stage::kRows) : std::nullopt;
+  }
+
+  // What depends on the scores is read at the own index: rows and blocks may run apart.
+  bool reads_in_place(NodeRef ref) const {
+    return std::ranges::all_of(ir_.node(ref).inputs, [&](NodeRef input) {
+      return !on_scores_.contains(input) ||
+             std::ranges::all_of(ir_.node(input).vars, [&](VarRef var) { return ir_.reads_in_step(ref, input, var); });
+    });
+  }
+
+  bool has_all_of_scores(const Node& node) const {
+    const Node& scores = ir_.node(found_.scores.sum);
+    return is_elementwise(node) && node.vars.size() == scores.vars.size() &&
+           std::ranges::all_of(scores.vars, [&](VarRef var) { return node.has(var); });
+  }
+
+  bool fits_rows(NodeRef ref) const {
+    const auto is_key = [&](VarRef var) { return var == found_.group || var == found_.lane; };
+    const Node& scores = ir_.node(found_.scores.sum);
+    return std::ranges::all_of(ir_.folded_vars(ref), is_key) &&
+           std::ranges::all_of(ir_.iteration_vars(ref), [&](VarRef var) { return scores.has(var); });
+  }
+
+  bool fits_end(NodeRef ref) const {
+    const auto may_fold = [&](VarRef var) { return var == found_.block || var == found_.columns; };
+    const auto is_known = [&](VarRef var) {
+      return is_in(found_.batch, var) || var == found_.query || may_fold(var) || ir_.var(var).size.is_constant(1);
+    };
+    return std::ranges::all_of(ir_.folded_vars(ref), may_fold) &&
+           std::ranges::all_of(ir_.iteration_vars(ref), is_known);
+  }
+
+  const IR& ir_;
+  Attention found_{};
+  std::set<NodeRef> on_scores_;
+  std::set<NodeRef> keys_;
+  std::set<NodeRef> queries_;
+  std::set<NodeRef> values_;
+  std::map<NodeRef, Stage> stages_;
+};
+
+// ---- the schedule ---------------------------------------------------------------------------------------------------
+
+constexpr int64_t kQueries = 32;      // of a block, about
+constexpr int64_t kMostQueries = 48;  // of a block that leaves no rest
+constexpr int64_t kUnknown = 256;     // a size that is not known, about
+
+class AttentionPlan {
+ public:
+  AttentionPlan(IR ir, Attention attention, const Machine& machine)
+      : ir_(std::move(ir)), a_(std::move(attention)), machine_(machine) {
+    lanes_ = machine.lanes(ir_.node(a_.scores.sum).dtype);
+    wide_ = machine.vector_registers >= 32 ? 4 : 2;
+    groups_ = std::max<int64_t>(1, wide_ * lanes_ / size(a_.lane));
+    pick_rows();
+  }
+
+  LoopTree run() {
+    set_outer();
+    keep(Stage::kRaw, a_.scores.sum);
+    keep(Stage::kMixed, a_.mix.sum);
+    if (!are_values_packed()) {
+      for (auto& [ref, stage] : a_.stages) stage = stage == Stage::kValues ? Stage::kMix : stage;
+    }
+    std::map<Stage, std::vector<NodeRef>> stages;
+    for (const auto& [ref, stage] : a_.stages) {
+      stages[stage].push_back(ref);
+      if (stage != Stage::kBefore) ir_.set_loops(ref, loops_of(ref, stage));
+    }
+    std::vector<NodeRef> order;
+    for (const auto& [stage, refs] : stages) order.insert(order.end(), refs.begin(), refs.end());
+    ir_.set_order(std::move(order));
+    return LoopTree(std::move(ir_));
+  }
+
+ private:
+  // ---- sizes ----
+
+  int64_t size(VarRef var) const {
+    if (!var) return 1;
+    const Expr& size = ir_.var(var).size;
+    return size.is_constant() ? size.constant() : kUnknown;
+  }
+
+  bool is_longer(VarRef var, int64_t than) const {
+    return var && !(ir_.var(var).size.is_constant() && size(var) <= than);
+  }
+
+  // Rows of a tile that leave no rest, else few: what is left over is code of its own.
+  void pick_rows() {
+    const int64_t queries = size(a_.query);
+    const bool is_known = a_.query && ir_.var(a_.query).size.is_constant();
+    rows_ = 4;
+    for (int64_t rows : {6, 5, 4}) {
+      if (is_known && queries % rows == 0) {
+        rows_ = rows;
+        break;
+      }
+    }
+    if (is_known) rows_ = std::max<int64_t>(1, std::min(rows_, queries));
+    queries_ = kQueries / rows_ * rows_;
+    for (int64_t block = kMostQueries / rows_ * rows_; is_known && block >= kQueries / 2; block -= rows_) {
+      if (queries % block == 0) {
+        queries_ = block;
+        break;
+      }
+    }
+  }
+
+  // ---- loops ----
+
+  // Batches on threads; where they are too few, blocks of queries.
+  void set_outer() {
+    for (VarRef var : a_.batch) batches_.push_back({.var = var});
+    const auto best =
+        std::ranges::max_element(batches_, {}, [&](const LoopSpec& loop) { return busy(size(loop.var)); });
+    around_ = batches_;
+    const bool has_blocks = is_longer(a_.query, queries_);
+    const bool by_batch = best != batches_.end() && (busy(size(best->var)) >= 0.8 || !has_blocks);
+    if (by_batch) {
+      best->annotation.mark = Mark::kParallel;
+      std::rotate(batches_.begin(), best, best + 1);
+      around_ = batches_;
+    }
+    if (has_blocks) around_.push_back({.var = a_.query, .step = queries_});
+    if (has_blocks && !by_batch) around_.back().annotation.mark = Mark::kParallel;
+  }
+
+  double busy(int64_t count) const {
+    const int64_t threads = std::max<int64_t>(machine_.threads, 2);
+    return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
+  }
+
+  void plain(Loops& loops, VarRef var) const {
+    if (var) loops.push_back({.var = var});
+  }
+
+  void by(Loops& loops, VarRef var, int64_t step, Mark mark = Mark::kNone) const {
+    if (is_longer(var, step)) loops.push_back({.var = var, .step = step, .annotation = {mark}});
+  }
+
+  void unrolled(Loops& loops, VarRef var) const {
+    if (var) loops.push_back({.var = var, .annotation = {Mark::kUnroll}});
+  }
+
+  // Two steps at once.
+  void pairs(Loops& loops, VarRef var) const {
+    if (size(var) % 2 != 0 || size(var) < 4 || !ir_.var(var).size.is_constant()) return plain(loops, var);
+    by(loops, var, 2);
+    unrolled(loops, var);
+  }
+
+  void vectors(Loops& loops, VarRef var, int64_t step) const {
+    if (step > lanes_) by(loops, var, lanes_, Mark::kUnroll);
+    loops.push_back({.var = var, .annotation = {Mark::kVectorize}});
+  }
+
+  Loops in_block() const {
+    Loops loops = around_;
+    plain(loops, a_.block);
+    return loops;
+  }
+
+  Loops key_loops() const {
+    Loops loops = batches_;
+    plain(loops, a_.block);
+    plain(loops, a_.group);
+    by(loops, a_.lane, lanes_);
+    by(loops, a_.features, lanes_);
+    unrolled(loops, a_.features);
+    loops.push_back({.var = a_.lane, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  Loops value_loops() const {
+    Loops loops = batches_;
+    for (VarRef var : {a_.block, a_.group, a_.lane}) plain(loops, var);
+    loops.push_back({.var = a_.columns, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  Loops query_loops() const {
+    Loops loops = around_;
+    plain(loops, a_.query);
+    loops.push_back({.var = a_.features, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  Loops score_tile(bool folds) const {
+    Loops loops = in_block();
+    by(loops, a_.group, groups_);
+    by(loops, a_.query, rows_);
+    if (folds) pairs(loops, a_.features);
+    unrolled(loops, a_.query);
+    unrolled(loops, a_.group);
+    vectors(loops, a_.lane, size(a_.lane));
+    return loops;
+  }
+
+  Loops row_loops(NodeRef ref) const {
+    const Vars own = ir_.iteration_vars(ref);
+    Loops loops = in_block();
+    plain(loops, a_.query);
+    if (is_in(own, a_.group)) {
+      by(loops, a_.group, groups_);
+      unrolled(loops, a_.group);
+    }
+    if (is_in(own, a_.lane)) vectors(loops, a_.lane, size(a_.lane));
+    return loops;
+  }
+
+  Loops mix_tile(bool folds) const {
+    const int64_t columns = wide_ * lanes_;
+    Loops loops = in_block();
+    by(loops, a_.columns, columns);
+    by(loops, a_.query, rows_);
+    if (folds) plain(loops, a_.group);
+    if (folds) pairs(loops, a_.lane);
+    unrolled(loops, a_.query);
+    vectors(loops, a_.columns, columns);
+    return loops;
+  }
+
+  Loops end_loops(NodeRef ref) const {
+    const Vars own = ir_.iteration_vars(ref);
+    Loops loops = around_;
+    plain(loops, a_.query);
+    for (VarRef var : own) {
+      const bool is_other = var != a_.query && var != a_.block && var != a_.columns && !is_in(a_.batch, var);
+      if (is_other) plain(loops, var);
+    }
+    if (is_in(own, a_.block)) plain(loops, a_.block);
+    if (is_in(own, a_.columns)) loops.push_back({.var = a_.columns, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  Loops loops_of(NodeRef ref, Stage stage) const {
+    switch (stage) {
+      case Stage::kKeys:
+        return loops_it_has(ref, key_loops());
+      case Stage::kValues:
+        return loops_it_has(ref, value_loops());
+      case Stage::kQueries:
+        return loops_it_has(ref, query_loops());
+      case Stage::kScores:
+        return score_tile(true);
+      case Stage::kRaw:
+        return score_tile(false);
+      case Stage::kRows:
+        return row_loops(ref);
+      case Stage::kMix:
+        return mix_tile(true);
+      case Stage::kMixed:
+        return mix_tile(false);
+      default:
+        return end_loops(ref);
+    }
+  }
+
+  // What has fewer variables is made once.
+  Loops loops_it_has(NodeRef ref, Loops loops) const {
+    const Vars own = ir_.iteration_vars(ref);
+    std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
+    return loops;
+  }
+
+  // Values that are only seen elsewhere are read where they are. What must be cast or guarded is done once.
+  bool are_values_packed() const {
+    const auto is_work = [&](const auto& entry) {
+      if (entry.second != Stage::kValues) return false;
+      const auto* view = ir_.node(entry.first).template as<View>();
+      return !view || view->pieces.size() != 1 || !view->pieces[0].where.empty();
+    };
+    return std::ranges::any_of(a_.stages, is_work);
+  }
+
+  // ---- nodes ----
+
+  // A tile leaves its registers through a node of its own.
+  void keep(Stage stage, NodeRef sum) {
+    const std::vector<NodeRef> readers = ir_.consumers(sum);
+    const auto is_in_stage = [&](NodeRef reader) {
+      return std::ranges::find(a_.stages, std::pair(reader, stage)) != a_.stages.end();
+    };
+    if (std::ranges::all_of(readers, is_in_stage)) return;
+    std::string name = ir_.node(sum).name + "_kept";
+    while (ir_.node_named(name)) name += "_";
+    const NodeRef kept = ir_.add_copy(sum, ir_.node(sum).vars, name);
+    for (NodeRef reader : readers) ir_.set_input(reader, sum, kept);
+    a_.stages.emplace_back(kept, stage);
+  }
+
+  IR ir_;
+  Attention a_;
+  const Machine& machine_;
+  Loops batches_;
+  Loops around_;
+  int64_t lanes_ = 1;
+  int64_t wide_ = 1;     // vectors of a row of a tile
+  int64_t groups_ = 1;   // of keys in a tile
+  int64_t rows_ = 1;     // queries in a tile
+  int64_t queries_ = 1;  // in a block
+};
+
+}  // namespace
+
+std::optional<LoopTree> plan_attention(const IR& kernel, const Machine& machine) {
+  IR ir = default_schedule(kernel);
+  std::optional<Attention> attention = Finder(ir).run();
+  if (!attention) return {};
+  return AttentionPlan(std::move(ir), *std::move(attention), machine).run();
+}
+
+}  // namespace tenon

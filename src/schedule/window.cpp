@@ -1,0 +1,229 @@
+// Folds of small windows that move over an image, each channel alone: depthwise convolutions and pooling.
+//
+// Lanes are pixels of a row. A block of a few rows stays in registers, and the window is unrolled, so that each vector
+// of the image is read once for all rows that need it. The border of a padded image is a copy of one channel, which
+// stays in the cache.
+//
+//     for c parallel
+//       for p, q vectorize                       the channel with its border
+//         %x_border[c, p, q] = view %x[...]
+//       for y by 4, x by 16                      a block
+//         for i unroll, j unroll                 out[c, y, x] += x_border[c, y + i, x + j] * w[c, i, j]
+//           for y unroll, x vectorize
+//         for y unroll, x vectorize              bias, activation, ..., write
+#include <algorithm>
+
+#include "loops/schedule.h"
+#include "schedule/border.h"
+#include "schedule/contraction.h"
+#include "schedule/plan.h"
+
+namespace tenon {
+
+using namespace loops;
+
+namespace {
+
+constexpr int64_t kMostCopies = 64;     // of the innermost body, the window and the rows unrolled
+constexpr int64_t kMostRows = 8;        // of a block
+constexpr int64_t kLargestWindow = 49;  // that is unrolled
+
+bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+
+struct Window {
+  NodeRef fold;
+  NodeRef view;
+  std::vector<NodeRef> product = {};  // what is folded, where that is not the view itself
+  std::vector<NodeRef> epilogue = {};
+  Vars folded;
+  VarRef pixel;
+  VarRef row;  // none: of one dimension
+};
+
+bool is_window(const IR& ir, NodeRef ref) {
+  const auto* view = ir.node(ref).as<View>();
+  return view && view->pieces.size() == 1 && view->lookups.empty() && ir.consumers(ref).size() == 1;
+}
+
+// The operand that is a window, of a product that nothing else reads.
+NodeRef window_below(const IR& ir, NodeRef ref) {
+  if (is_window(ir, ref)) return ref;
+  const Node& node = ir.node(ref);
+  if (!node.as<loops::Compute>() || ir.consumers(ref).size() != 1) return {};
+  const auto found = std::ranges::find_if(node.inputs, [&](NodeRef input) {
+    const auto is_smaller = [&](NodeRef other) { return ir.node(other).vars.size() < ir.node(input).vars.size(); };
+    return is_window(ir, input) && std::ranges::count_if(node.inputs, is_smaller) + 1 == std::ssize(node.inputs);
+  });
+  return found == node.inputs.end() ? NodeRef() : *found;
+}
+
+// Whether the view's index along its last dimension moves with both.
+bool slides(const IR& ir, NodeRef view, VarRef pixel, const Vars& folded) {
+  const std::vector<Expr>& index = ir.node(view).as<View>()->pieces[0].index;
+  if (index.empty() || !depends_on(index.back(), ir.var(pixel).symbol())) return false;
+  return std::ranges::any_of(folded, [&](VarRef var) { return depends_on(index.back(), ir.var(var).symbol()); });
+}
+
+VarRef row_of(const IR& ir, const Window& window) {
+  const Vars& vars = ir.node(window.fold).vars;
+  const auto pixel = std::ranges::find(vars, window.pixel);
+  return pixel == vars.begin() ? VarRef() : *(pixel - 1);
+}
+
+std::optional<Window> find_window(const IR& ir) {
+  std::vector<NodeRef> folds;
+  for (NodeRef ref : ir.order()) {
+    if (ir.node(ref).as<Reduce>()) folds.push_back(ref);
+  }
+  if (folds.size() != 1) return {};
+  const NodeRef input = ir.node(folds[0]).inputs[0];
+  Window window{
+      .fold = folds[0], .view = window_below(ir, input), .folded = ir.folded_vars(folds[0]), .pixel = {}, .row = {}};
+  if (!window.view || about(ir, window.folded) > kLargestWindow) return {};
+  if (input != window.view) window.product = {input};
+  window.epilogue = epilogue_of(ir, window.fold);
+  window.pixel = column_of(ir, window.fold, window.epilogue);
+  const Vars& kept = ir.node(window.fold).vars;
+  const auto has_all = [&](VarRef var) { return ir.node(window.view).has(var); };
+  if (!window.pixel || !is_in(kept, window.pixel) || !std::ranges::all_of(kept, has_all)) return {};
+  if (!slides(ir, window.view, window.pixel, window.folded)) return {};
+  window.row = row_of(ir, window);
+  return window;
+}
+
+class Planner {
+ public:
+  Planner(IR ir, Window window, const Machine& machine)
+      : ir_(std::move(ir)), window_(std::move(window)), lanes_(machine.lanes(ir_.node(window_.fold).dtype)) {
+    rows_ = window_.row ? pick_rows() : 1;
+    around_ = with_threads(ir_, outer(), machine);
+  }
+
+  LoopTree run() {
+    std::vector<LoopSpec> inner = around_;
+    for (VarRef var : window_.folded) inner.push_back({.var = var, .annotation = {Mark::kUnroll}});
+    inner = joined(std::move(inner), block());
+    for (NodeRef ref : core()) ir_.set_loops(ref, inner);
+    for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others_of(ref)), block()));
+    for (NodeRef ref : makers()) make_image(ref);
+    set_order();
+    return LoopTree(std::move(ir_));
+  }
+
+ private:
+  static std::vector<LoopSpec> joined(std::vector<LoopSpec> first, const std::vector<LoopSpec>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  // As many as share what they read, and leave no rest if possible.
+  int64_t pick_rows() const {
+    const int64_t size = about(ir_.var(window_.row).size);
+    const int64_t most = std::clamp<int64_t>(kMostCopies / about(ir_, window_.folded), 1, std::min(kMostRows, size));
+    for (int64_t rows = most; 2 * rows > most; --rows) {
+      if (size % rows == 0) return rows;
+    }
+    return most;
+  }
+
+  std::vector<LoopSpec> outer() const {
+    std::vector<LoopSpec> loops;
+    for (VarRef var : ir_.node(window_.fold).vars) {
+      if (var != window_.row && var != window_.pixel) loops.push_back({.var = var});
+    }
+    if (window_.row) loops.push_back({.var = window_.row, .step = rows_});
+    loops.push_back({.var = window_.pixel, .step = lanes_});
+    return loops;
+  }
+
+  std::vector<LoopSpec> block() const {
+    std::vector<LoopSpec> loops;
+    if (window_.row && rows_ > 1) loops.push_back({.var = window_.row, .annotation = {Mark::kUnroll}});
+    loops.push_back({.var = window_.pixel, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  std::vector<LoopSpec> others_of(NodeRef ref) const {
+    std::vector<LoopSpec> loops;
+    for (VarRef var : ir_.node(ref).vars) {
+      if (!ir_.node(window_.fold).has(var)) loops.push_back({.var = var});
+    }
+    return loops;
+  }
+
+  std::vector<NodeRef> core() const {
+    std::vector<NodeRef> nodes = {window_.view};
+    nodes.insert(nodes.end(), window_.product.begin(), window_.product.end());
+    nodes.push_back(window_.fold);
+    return nodes;
+  }
+
+  // What the window is a view of, where that is computed for it alone.
+  std::vector<NodeRef> makers() const {
+    std::vector<NodeRef> nodes;
+    NodeRef ref = ir_.node(window_.view).inputs[0];
+    while ((ir_.node(ref).as<View>() || ir_.node(ref).as<loops::Compute>()) && ir_.consumers(ref).size() == 1) {
+      nodes.insert(nodes.begin(), ref);
+      ref = ir_.node(ref).inputs[0];
+    }
+    return nodes;
+  }
+
+  // In the loops around the blocks, as far as it has their variables.
+  void make_image(NodeRef ref) {
+    const Vars& own = ir_.node(ref).vars;
+    std::vector<LoopSpec> loops;
+    for (const LoopSpec& loop : around_) {
+      if (loop.step != 1 || !is_in(own, loop.var)) break;
+      loops.push_back(loop);
+    }
+    const bool is_alone = loops.empty();
+    for (VarRef var : own) {
+      if (std::ranges::find(loops, var, &LoopSpec::var) == loops.end()) loops.push_back({.var = var});
+    }
+    if (loops.empty()) return;
+    if (is_alone) loops.front().annotation.mark = Mark::kParallel;
+    if (loops.back().annotation.mark == Mark::kNone) loops.back().annotation.mark = Mark::kVectorize;
+    ir_.set_loops(ref, std::move(loops));
+  }
+
+  void set_order() {
+    std::vector<NodeRef> together = makers();
+    for (const auto& nodes : {core(), window_.epilogue}) together.insert(together.end(), nodes.begin(), nodes.end());
+    std::set<NodeRef> after(window_.epilogue.begin(), window_.epilogue.end());
+    after.insert(window_.fold);
+    std::vector<NodeRef> before, rest;
+    for (NodeRef ref : ir_.order()) {
+      if (std::ranges::find(together, ref) != together.end()) continue;
+      const bool is_later = std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef in) { return after.contains(in); });
+      if (is_later) after.insert(ref);
+      (is_later ? rest : before).push_back(ref);
+    }
+    before.insert(before.end(), together.begin(), together.end());
+    before.insert(before.end(), rest.begin(), rest.end());
+    ir_.set_order(std::move(before));
+  }
+
+  IR ir_;
+  Window window_;
+  int64_t lanes_;
+  int64_t rows_ = 1;
+  std::vector<LoopSpec> around_;
+};
+
+}  // namespace
+
+std::optional<LoopTree> plan_window(const IR& kernel, const Machine& machine) {
+  IR ir = default_schedule(kernel);
+  std::optional<Window> found = find_window(ir);
+  if (!found) return {};
+  if (std::optional<IR> bordered = with_border(ir, found->view)) {
+    ir = default_schedule(*std::move(bordered));
+    found = find_window(ir);
+    check(found.has_value(), "a border must leave kernel {} a fold of windows", ir.name());
+  }
+  if (!ir.node(found->view).as<View>()->pieces[0].where.empty()) return {};
+  return Planner(std::move(ir), *std::move(found), machine).run();
+}
+
+}  // namespace tenon
