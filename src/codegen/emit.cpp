@@ -146,8 +146,12 @@ llvm::Function* Emitter::failed_function() {
 void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
   declare_in(ref);
   for (TreeRef child : children) {
-    for (const Compiler::Fill& fill : compiler_.fills(child)) start(fill);
+    const std::vector<Compiler::Fill> fills = compiler_.fills(child);
+    for (const Compiler::Fill& fill : fills) grid_that_sums(fill.node) ? start_grid(fill.node) : start(fill);
     tree_.kind(child) == LoopTree::NODE ? node(child) : loop(child);
+    for (const Compiler::Fill& fill : fills) {
+      if (grid_that_sums(fill.node)) finish_grid(fill.node);
+    }
   }
 }
 
@@ -158,16 +162,18 @@ void Emitter::loop(TreeRef ref) {
 
 void Emitter::plain_loop(TreeRef ref) {
   if (const std::vector<TreeRef> loops = run_of(ref); loops.size() > 1) return run(loops);
-  const Compiler::Scope* const around = scope_;
-  const int64_t around_number = scope_number_;
-  const std::vector<Compiler::Segment> parts = compiler_.segments(ref, *around);
+  const std::vector<Compiler::Segment> parts = compiler_.segments(ref, *scope_);
   for (const Compiler::Segment& part : parts) {
-    scope_ = &part.scope;
-    scope_number_ = ++scopes_;
     is_last_part_ = &part == &parts.back();
-    f_->indices.set_ranges(part.scope.box.ranges());
-    segment(ref, part.begin, part.end);
+    in_scope(part.scope, [&] { segment(ref, part.begin, part.end); });
   }
+}
+
+void Emitter::in_scope(const Compiler::Scope& scope, const std::function<void()>& body) {
+  const Compiler::Scope* const around = std::exchange(scope_, &scope);
+  const int64_t around_number = std::exchange(scope_number_, ++scopes_);
+  f_->indices.set_ranges(scope.box.ranges());
+  body();
   scope_ = around;
   scope_number_ = around_number;
   f_->indices.set_ranges(around->box.ranges());
@@ -175,12 +181,16 @@ void Emitter::plain_loop(TreeRef ref) {
 
 void Emitter::segment(TreeRef ref, const Expr& begin, const Expr& end) {
   const auto& [var, size, tail, step, annotation] = tree_.loop(ref);
-  if (annotation.mark == Mark::kTile) {
+  if (annotation.mark == Mark::kTile && !has_tile(target_, annotation.tile)) {
     fail("target {} has no tile \"{}\": take it off the loop over {}", target_.name, annotation.tile,
          ir_.var(var).name);
   }
   const symbolic::Interval count = bounds(substituted(end - begin), scope_->box.ranges());
   if (count.high <= 0) return;
+  if (annotation.mark == Mark::kTile) {
+    if (const Grid* const grid = grid_of(ref)) return multiply(*grid);
+    if (tile(ref, begin, end)) return;
+  }
   if (annotation.mark == Mark::kVectorize) return vectors(ref, begin, end);
   const int64_t most = annotation.mark == Mark::kUnroll ? kMostCopies / copies_ : 1;
   if (count.high <= most && (count.is_single() || annotation.mark == Mark::kUnroll)) {
@@ -194,8 +204,7 @@ void Emitter::serial(TreeRef ref, Value* begin, Value* end) {
   f_->loop(compiler_.counter(ref), begin, end, 1, [&] { body(ref, tree_.children(ref)); });
 }
 
-template <class Body>
-void Emitter::at_literal(Symbol counter, Literal literal, Body body) {
+void Emitter::at_literal(Symbol counter, Literal literal, const std::function<void()>& body) {
   literals_.emplace(counter, literal);
   body();
   literals_.erase(counter);

@@ -1,6 +1,7 @@
 // Inside of codegen: the walk over a LoopTree that emits it. emit.cpp has the function and its loops, nodes.cpp what is
-// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, transpose.cpp blocks that are read along
-// another variable.
+// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp and grids.cpp those that are
+// instructions,
+// transpose.cpp blocks that are read along another variable.
 //
 //   - An unrolled loop is copies of its body in which the counter is a number; with that, small scratch arrays are only
 //     indexed by numbers, and LLVM keeps them in registers. That is how a register tile comes about.
@@ -21,6 +22,7 @@
 #include <set>
 
 #include "codegen/function.h"
+#include "codegen/tiles.h"
 #include "codegen/values.h"
 #include "loops/compiler.h"
 
@@ -65,6 +67,44 @@ class Emitter {
     bool is_offset;
   };
 
+  // One that is there at every iteration of the loops around it.
+  struct Element {
+    TreeRef leaf;
+    Which which;
+  };
+  // A loop of columns, and in it one of steps: see tiles.h.
+  struct Tile {
+    enum Layout : uint8_t {
+      kGroup,   // the same for all columns, contiguous along the steps
+      kSteps,   // the same for all columns
+      kRows,    // contiguous along the columns
+      kPacked,  // contiguous along the steps, and then the columns
+    };
+    TreeRef columns;
+    TreeRef steps;
+    Compiler::Scope scope;  // inside of both
+    Expr first = {};        // column
+    Expr count = {};        // of columns
+    Expr depth = {};        // how many steps there are
+    symbolic::Interval counts = {};
+    symbolic::Interval depths = {};
+  };
+  using Instruction = std::function<void(int64_t depth)>;
+  struct Product {
+    TreeRef sum;
+    Element a = {};
+    Element b = {};
+  };
+  // Loops of rows, groups of steps, columns and steps: see tiles.h.
+  struct Grid {
+    TreeRef rows;
+    TreeRef groups;
+    TreeRef columns;
+    TreeRef steps;
+    Product product;
+    TileIntrinsic tile = {};
+  };
+
   static constexpr int64_t kMostCopies = 256;  // of an unrolled body
 
   // ---- the function (emit.cpp) ----
@@ -94,8 +134,8 @@ class Emitter {
   int64_t work_of(TreeRef leaf) const;
   void outline(FunctionBuilder& outside, llvm::Function* function,
                const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
-  template <class Body>
-  void at_literal(Symbol counter, Literal literal, Body body);
+  void in_scope(const Compiler::Scope& scope, const std::function<void()>& body);
+  void at_literal(Symbol counter, Literal literal, const std::function<void()>& body);
   Expr substituted(const Expr& expr) const;  // with the literals
   Value* index(const Expr& expr) { return f_->indices.value(substituted(expr)); }
 
@@ -196,6 +236,41 @@ class Emitter {
   void lanes_body(TreeRef ref) { body(ref, tree_.children(ref)); }
   void at_literal_lanes(Symbol counter, Literal literal, TreeRef ref);
 
+  // ---- tiles (tiles.cpp) ----
+  bool tile(TreeRef ref, const Expr& begin, const Expr& end);
+  std::optional<Tile> tile_of(TreeRef ref, const Expr& begin, const Expr& end);
+  // What emits it; nothing where it does not fit.
+  Instruction multiply(const Tile& tile);
+  Instruction interleave(const Tile& tile);
+  void by_count(const Tile& tile, const Instruction& instruction);
+  void by_depth(const Tile& tile, const Instruction& instruction);
+  std::optional<Product> product_below(TreeRef inner);
+  std::optional<Element> source_of(TreeRef leaf, TreeRef inner, std::set<NodeRef>& seen);
+  std::optional<Expr> slope(const Element& element, TreeRef loop);
+  bool has_whole_groups(const Element& element, int64_t steps);
+  std::optional<Tile::Layout> layout_of(const Element& element, const Tile& tile, int64_t steps);
+  Value* groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t depth, int64_t steps);
+  Value* packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps);
+  Value* interleaved(std::vector<Value*> rows, int64_t steps);
+  Value* dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
+  Value* group_address(const Element& element, const Tile& tile, int64_t step);
+  void store_groups(const Element& to, const Tile& tile, Value* groups);
+  void copy_groups(const Element& to, const Element& from, const Tile& tile);
+
+  // ---- tiles of rows and columns (grids.cpp) ----
+  const Grid* grid_of(TreeRef ref);
+  const Grid* grid_that_sums(NodeRef ref);
+  std::optional<Grid> grid_loops(TreeRef ref);
+  bool moves_by(const Element& element, const std::vector<std::pair<TreeRef, Expr>>& strides);
+  bool is_grid_of_sums(const Grid& grid);
+  bool has_whole_rows(const Grid& grid);
+  llvm::Type* grid_type() const;
+  void start_grid(NodeRef sum);
+  void finish_grid(NodeRef sum);
+  Value* tile_in(Value* variable);
+  Value* load_tile(const Element& element, Value* stride);
+  void multiply(const Grid& grid);
+
   llvm::Module& module_;
   const loops::LoopTree& tree_;
   const loops::IR& ir_;
@@ -231,6 +306,10 @@ class Emitter {
   bool streams_are_aligned_ = false;           // the outputs that go past the caches begin at whole vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
+  std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop of rows
+  std::map<NodeRef, std::vector<Value*>> grid_sums_;                  // accumulators
+  std::map<int64_t, std::unordered_map<Expr, Value*>> loaded_tiles_;  // by mem_idx and position
+  llvm::BasicBlock* tiles_in_ = nullptr;                              // where they were loaded
   std::map<std::pair<TreeRef, Which>, Block> blocks_;
   std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: which copy of its body this is
 };

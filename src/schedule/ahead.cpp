@@ -73,11 +73,18 @@ class Splitter {
     return std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef input) { return reads_constants(input); });
   }
 
-  // Has memory of its own, and one reader that runs later. What runs beside its reader is only a way to read.
-  bool is_prepared(NodeRef ref) const {
-    if (!is_constant_[ref.id] || !reads_constants(ref)) return false;
+  // Computed in every run. What runs beside such a reader is only a way to read: a cast of a narrow array, a view.
+  bool is_late(NodeRef ref) const {
+    if (!is_constant_[ref.id]) return true;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
-    return readers.size() == 1 && !is_constant_[readers[0].id] && ir_.node(readers[0]).loops != ir_.node(ref).loops;
+    return readers.size() == 1 && ir_.node(readers[0]).loops == ir_.node(ref).loops && is_late(readers[0]);
+  }
+
+  // Has memory of its own, and one reader that runs later.
+  bool is_prepared(NodeRef ref) const {
+    if (is_late(ref) || !reads_constants(ref)) return false;
+    const std::vector<NodeRef> readers = ir_.consumers(ref);
+    return readers.size() == 1 && is_late(readers[0]);
   }
 
   void need(NodeRef ref) {

@@ -12,6 +12,12 @@
 //         for m unroll, ...                     bias, activation, ..., write
 //
 // Where there is too little to reuse (one row of a vector-matrix product), the folded variable is the vector instead.
+//
+// Where the machine has an instruction that casts narrow operands, multiplies them and adds up a few steps of k, the
+// innermost loops are that instruction, and what is packed stays narrow and lies as the instruction takes it:
+//
+//       %b_packed[k, n] = ...                   for k by 2, n by 16 unroll, n tile "interleave", k
+//           for m unroll, n by 16 unroll, n tile "dpbf16", k
 #include "schedule/contraction.h"
 
 #include <algorithm>
@@ -25,7 +31,10 @@ using namespace loops;
 
 namespace {
 
-bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
+template <class Ref>
+bool is_in(const std::vector<Ref>& vars, Ref var) {
+  return std::ranges::find(vars, var) != vars.end();
+}
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
 
@@ -36,7 +45,7 @@ bool is_op(const Node& node, std::string_view name) {
 
 bool is_sum_of_products(const IR& ir, NodeRef ref) {
   const auto* reduce = ir.node(ref).as<Reduce>();
-  if (!reduce || reduce->op->name.get() != "add" || !is_float(ir.node(ref).dtype)) return false;
+  if (!reduce || reduce->op->name.get() != "add" || ir.node(ref).dtype == DType::kBool) return false;
   const NodeRef product = ir.node(ref).inputs[0];
   return is_op(ir.node(product), "mul") && ir.consumers(product).size() == 1;
 }
@@ -221,7 +230,9 @@ class Planner {
     if (!c_.rows.empty()) row_ = c_.rows.back();
     column_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
+    take_intrinsic();
     tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine.vector_registers);
+    if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};
   }
 
   LoopTree run() {
@@ -235,6 +246,52 @@ class Planner {
   }
 
  private:
+  // ---- instructions that cast and multiply ----
+
+  bool is_grid() const { return intrinsic_ && intrinsic_->m > 1; }
+
+  // Of a size that is not known, one: the rest of it is then no case of its own.
+  int64_t at_most_two(VarRef var) const {
+    const Expr& size = ir_.var(var).size;
+    return size.is_constant() && size.constant() > intrinsic_->m ? 2 * intrinsic_->m : intrinsic_->m;
+  }
+
+  // The operands are what it casts, where nothing else needs the casts.
+  void take_intrinsic() {
+    const auto is_own_cast = [&](NodeRef ref) {
+      return is_op(ir_.node(ref), "cast") && ir_.consumers(ref).size() == 1;
+    };
+    if (!is_own_cast(c_.a) || !is_own_cast(c_.b)) return;
+    const NodeRef a = ir_.node(c_.a).inputs[0], b = ir_.node(c_.b).inputs[0];
+    intrinsic_ = find_intrinsic(ir_.node(a).dtype, ir_.node(b).dtype);
+    if (!intrinsic_) return;
+    before_product_ = {c_.a, c_.b};
+    c_.a = a;
+    c_.b = b;
+    c_.makes_a.clear();
+    c_.makes_b.clear();
+    collect_makers(ir_, c_.a, before_product_[0], c_.makes_a);
+    collect_makers(ir_, c_.b, before_product_[1], c_.makes_b);
+  }
+
+  const TileIntrinsic* find_intrinsic(DType a, DType b) const {
+    for (const TileIntrinsic& each : machine_.tiles) {
+      const bool is_signed_as_unsigned = a == DType::kI8 && each.a == DType::kU8 && each.m == 1;
+      const bool multiplies = (each.a == a || is_signed_as_unsigned) && each.b == b && each.c == ir_.node(c_.sum).dtype;
+      if (multiplies && (each.m == 1 || fits_grid(each))) return &each;
+    }
+    return nullptr;
+  }
+
+  // Whole steps, and enough rows and columns to be worth them.
+  bool fits_grid(const TileIntrinsic& each) const {
+    const Expr& depth = ir_.var(c_.folded.back()).size;
+    return row_ && depth.is_constant() && depth.constant() % each.k == 0 && 2 * about(row_size()) > each.m &&
+           2 * about(ir_.var(column_).size) > each.n && lanes_ == each.n;
+  }
+
+  int64_t group() const { return is_grid() ? intrinsic_->k / intrinsic_->m : intrinsic_->k; }
+
   Expr row_size() const { return row_ ? ir_.var(row_).size : Expr(1); }
   bool reads_contiguously(NodeRef ref, VarRef var) const {
     return ir_.node(ref).as<Read>() && contiguous_of(ir_, ir_.node(ref).vars) == var;
@@ -272,20 +329,46 @@ class Planner {
     for (VarRef var : node.vars) {
       if (!has_outer(var, 1) && var != row_ && var != column_) loops.push_back({.var = var});
     }
-    if (row_ && !has_outer(row_, 1)) loops.push_back({.var = row_, .annotation = {Mark::kUnroll}});
+    if (is_grid() && tile_.rows > intrinsic_->m) loops.push_back({.var = row_, .step = intrinsic_->m});
+    if (row_ && !has_outer(row_, 1))
+      loops.push_back({.var = row_, .annotation = {is_grid() ? Mark::kNone : Mark::kUnroll}});
     if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
     loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
     return loops;
   }
 
-  // The folded variables; two steps of the last at once.
+  // The folded variables but for what the tile has of them. Of multiply-adds, two steps of the last at once.
   std::vector<LoopSpec> steps() const {
     std::vector<LoopSpec> loops;
     append(loops, c_.folded);
     const Expr& size = ir_.var(c_.folded.back()).size;
-    if (!size.is_constant() || size.constant() % 2 != 0 || size.constant() < 4) return loops;
-    loops.back().step = 2;
-    loops.push_back({.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
+    const bool by_two = !intrinsic_ && size.is_constant() && size.constant() % 2 == 0 && size.constant() >= 4;
+    loops.back().step = intrinsic_ ? intrinsic_->k : by_two ? 2 : 1;
+    if (by_two) loops.push_back({.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
+    return loops;
+  }
+
+  // One multiply-add, or instruction, after the other.
+  std::vector<LoopSpec> products(const std::vector<LoopSpec>& around) const {
+    if (is_grid()) return joined(steps(), grid());
+    std::vector<LoopSpec> loops = joined(steps(), block_of(around, Node{}));
+    if (!intrinsic_) return loops;
+    loops.back().annotation = {Mark::kTile, intrinsic_->name};
+    loops.push_back({.var = c_.folded.back()});
+    return loops;
+  }
+
+  std::vector<LoopSpec> grid() const {
+    std::vector<LoopSpec> loops;
+    const auto add = [&](VarRef var, int64_t step, Annotation annotation) {
+      loops.push_back({.var = var, .step = step, .annotation = std::move(annotation)});
+    };
+    if (tile_.rows > intrinsic_->m) add(row_, intrinsic_->m, {Mark::kUnroll});
+    if (tile_.columns > lanes_) add(column_, lanes_, {Mark::kUnroll});
+    add(row_, 1, {Mark::kTile, intrinsic_->name});
+    add(c_.folded.back(), group(), {});
+    add(column_, 1, {});
+    add(c_.folded.back(), 1, {});
     return loops;
   }
 
@@ -298,14 +381,20 @@ class Planner {
 
   void plan_tiles() {
     const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
+    if (intrinsic_ && intrinsic_->a != ir_.node(c_.a).dtype) make_a_unsigned();
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);
+    if (is_grid()) pad_a();
     if (!c_.makes_a.empty()) make_a(around);
-    std::vector<LoopSpec> inner = joined(steps(), block_of(around, Node{}));
-    ir_.set_loops(c_.product, joined(around, inner));
-    ir_.set_loops(c_.sum, joined(around, inner));
+    set_product_loops(joined(around, products(around)));
     for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, rows_of(around, ir_.node(ref))));
     in_order();
+  }
+
+  void set_product_loops(const std::vector<LoopSpec>& loops) {
+    for (NodeRef ref : before_product_) ir_.set_loops(ref, loops);
+    ir_.set_loops(c_.product, loops);
+    ir_.set_loops(c_.sum, loops);
   }
 
   // Much that follows is not copied for each row.
@@ -319,18 +408,58 @@ class Planner {
   }
 
   bool wants_packing() const {
-    if (!c_.makes_b.empty()) return false;
+    if (!c_.makes_b.empty()) return intrinsic_;
     const int64_t uses = about(ir_, c_.rows);
     if (!reads_contiguously(c_.b, column_)) return true;
+    if (intrinsic_) return is_grid() || uses > tile_.rows;
     const int64_t bytes = about(ir_, c_.folded) * about(ir_.var(column_).size) * size_of(ir_.node(c_.b).dtype);
     return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
   }
 
+  // The instruction takes one operand unsigned: (a + 128) * b - 128 * b, where the latter is the same for all rows.
+  void make_a_unsigned() {
+    const auto compute = [&](std::string_view op, std::vector<NodeRef> inputs, Vars vars,
+                             std::optional<DType> dtype = {}) {
+      return ir_.add_compute(op_named(op), std::move(inputs), std::move(vars), dtype);
+    };
+    const Vars a_vars = ir_.node(c_.a).vars, b_vars = ir_.node(c_.b).vars, kept = ir_.node(c_.sum).vars;
+    const NodeRef lowest = ir_.add_constant(DType::kI8, int64_t{-128}),
+                  offset = ir_.add_constant(DType::kI32, int64_t{128});
+    const NodeRef flipped = compute("bitwise_xor", {c_.a, lowest}, a_vars);
+    c_.a = compute("bitcast", {flipped}, a_vars, DType::kU8);
+    const NodeRef wide = compute("cast", {c_.a}, a_vars, DType::kI32);
+    ir_.set_input(c_.product, before_product_[0], wide);
+    replaced_ = {ir_.node(before_product_[0]).name};
+    before_product_[0] = wide;
+    c_.makes_a.insert({flipped, c_.a});
+
+    Vars columns = b_vars;
+    std::erase_if(columns, [&](VarRef var) { return is_in(c_.folded, var); });
+    const NodeRef wide_b = compute("cast", {c_.b}, b_vars, DType::kI32);
+    const NodeRef sum = ir_.add_reduce(op_named("add"), wide_b, columns);
+    const NodeRef too_much = compute("mul", {sum, offset}, columns);
+    const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
+    const NodeRef result = compute("sub", {c_.sum, too_much}, kept);
+    for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, result);
+    c_.makes_b.insert({wide_b, sum, too_much});
+    c_.epilogue.insert(c_.epilogue.begin(), result);
+  }
+
+  // A tile reads whole blocks of rows.
+  void pad_a() {
+    const Expr size = row_size();
+    if (!c_.makes_a.empty() || (size.is_constant() && size.constant() % intrinsic_->m == 0)) return;
+    const NodeRef padded = ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_name(ir_.node(c_.a).name + "_padded"));
+    ir_.set_input(before_product_[0], c_.a, padded);
+    c_.a = padded;
+    c_.makes_a = {padded};
+  }
+
   void pack_b() {
     const NodeRef packed = ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_name(ir_.node(c_.b).name + "_packed"));
-    ir_.set_input(c_.product, c_.b, packed);
+    ir_.set_input(intrinsic_ ? before_product_[1] : c_.product, c_.b, packed);
     c_.b = packed;
-    c_.makes_b = {packed};
+    c_.makes_b.insert(packed);
   }
 
   std::string unused_name(std::string name) const {
@@ -346,8 +475,17 @@ class Planner {
         if (is_in(c_.folded, var)) loops.push_back({.var = var});
       }
       sort_folded(loops);
+      const LoopSpec last_step = loops.back();
+      const bool is_packed = intrinsic_ && ref == c_.b;
+      if (intrinsic_) loops.back().step = intrinsic_->k;
+      if (intrinsic_ && !is_packed) loops.push_back(last_step);
       if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
       loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+      if (is_packed) {
+        if (is_grid()) loops.insert(loops.end() - 1, {.var = last_step.var, .step = group()});
+        loops.back().annotation = {Mark::kTile, "interleave"};
+        loops.push_back(last_step);
+      }
       ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
     }
   }
@@ -380,7 +518,12 @@ class Planner {
       }
       const size_t shared = loops.size();
       append(loops, c_.rows);
+      if (is_grid()) loops.back().step = intrinsic_->m;
       append(loops, c_.folded);
+      if (is_grid()) {
+        loops.back().step = intrinsic_->k;
+        append(loops, {row_, c_.folded.back()});
+      }
       if (shared == 0 && !loops.empty()) loops.front().annotation.mark = Mark::kParallel;
       loops.back().annotation.mark = Mark::kVectorize;
       ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
@@ -431,8 +574,7 @@ class Planner {
     append(loops, c_.rows);
     append(loops, c_.folded);
     loops.back().annotation.mark = Mark::kVectorize;
-    ir_.set_loops(c_.product, loops);
-    ir_.set_loops(c_.sum, loops);
+    set_product_loops(loops);
   }
 
   // The last folded variable becomes two, blocks and lanes: blocks are folded first, with a sum in each lane of each
@@ -441,8 +583,10 @@ class Planner {
     const VarRef last = c_.folded.back();
     const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / lanes_);
     const VarRef lane = ir_.add_var(unused_var("v"), lanes_);
+    std::vector<NodeRef> reads;
     const auto cut = [&](NodeRef operand) {
-      View view{{{operand, {}, {}}}, Scalar(0.0), {}};
+      const Scalar zero = is_float(ir_.node(operand).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
+      View view{{{operand, {}, {}}}, zero, {}};
       Vars vars;
       for (VarRef var : ir_.node(operand).vars) {
         const Expr index = var == last ? lanes_ * Expr(ir_.var(block).symbol()) + Expr(ir_.var(lane).symbol())
@@ -451,7 +595,9 @@ class Planner {
         if (var != last) vars.push_back(var);
       }
       vars.insert(vars.end(), {block, lane});
-      return ir_.add_view(std::move(view), std::move(vars));
+      reads.push_back(ir_.add_view(std::move(view), vars));
+      if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
+      return reads.back();
     };
     const NodeRef a = cut(c_.a), b = cut(c_.b);
     Vars kept = ir_.node(c_.sum).vars, all = kept;
@@ -473,10 +619,12 @@ class Planner {
       both->push_back({.var = column_, .annotation = {Mark::kUnroll}});
       both->push_back({.var = lane, .annotation = {Mark::kVectorize}});
     }
-    for (NodeRef ref : {a, b, product, partial}) ir_.set_loops(ref, loops);
+    for (NodeRef ref : reads) ir_.set_loops(ref, loops);
+    for (NodeRef ref : {product, partial}) ir_.set_loops(ref, loops);
     ir_.set_loops(sum, folds);
     replaced_ = {ir_.node(c_.sum).name, ir_.node(c_.product).name};
-    before_product_ = {a, b};
+    for (NodeRef cast : before_product_) replaced_.push_back(ir_.node(cast).name);
+    before_product_ = reads;
     c_.product = product;
     after_product_ = {partial};
     c_.sum = sum;
@@ -492,10 +640,8 @@ class Planner {
   void in_order() {
     std::vector<NodeRef> order;
     const auto is_part = [&](NodeRef ref) {
-      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) ||
-             std::ranges::find(before_product_, ref) != before_product_.end() ||
-             std::ranges::find(after_product_, ref) != after_product_.end() ||
-             std::ranges::find(c_.epilogue, ref) != c_.epilogue.end();
+      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) || is_in(before_product_, ref) ||
+             is_in(after_product_, ref) || is_in(c_.epilogue, ref);
     };
     std::set<NodeRef> needed;
     const std::function<void(NodeRef)> need = [&](NodeRef ref) {
@@ -529,9 +675,10 @@ class Planner {
   int64_t lanes_ = 1;
   Tile tile_{};
   // Where the fold was cut in two:
-  std::vector<NodeRef> before_product_ = {};  // what reads the operands,
-  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes,
-  std::vector<std::string> replaced_ = {};    // and nodes that nobody reads any more
+  const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
+  std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
+  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
+  std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
 };
 
 }  // namespace

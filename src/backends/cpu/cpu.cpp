@@ -6,6 +6,7 @@
 #include "codegen/codegen.h"
 #include "codegen/loader.h"
 #include "codegen/objects.h"
+#include "codegen/tiles.h"
 #include "runtime/thread_pool.h"
 #include "schedule/plan.h"
 
@@ -78,6 +79,7 @@ Machine machine_of(std::string_view cpu) {
   machine.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, machine.l2_bytes);
   machine.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, machine.l3_bytes);
   machine.threads = thread_count();
+  machine.tiles = codegen::tiles_of(target);
   return machine;
 }
 

@@ -1,0 +1,318 @@
+#include "codegen/tiles.h"
+
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <algorithm>
+
+#include "codegen/emitter.h"
+
+namespace tenon::codegen {
+
+using namespace loops;
+using llvm::Value;
+
+namespace {
+
+constexpr int64_t kGroupBytes = 4;  // of k, in one lane
+constexpr std::string_view kDotBF16 = "dpbf16", kDotI8 = "dpbusd", kInterleave = "interleave";
+constexpr std::string_view kGridBF16 = "amx-bf16", kGridI8 = "amx-int8";
+
+bool is_op(const Node& node, std::string_view name) {
+  const auto* compute = node.as<loops::Compute>();
+  return compute && compute->op->name.get() == name;
+}
+
+bool is_sum(const Node& node) {
+  const auto* reduce = node.as<Reduce>();
+  return reduce && reduce->op->name.get() == "add";
+}
+
+}  // namespace
+
+std::vector<TileIntrinsic> tiles_of(const Target& target) {
+  const int64_t lanes = target.vector_bytes / kGroupBytes;
+  std::vector<TileIntrinsic> tiles;
+  const auto add = [&](std::string_view name, DType a, DType b, DType c, int64_t k) {
+    tiles.push_back({std::string(name), a, b, c, 1, lanes, k});
+  };
+  if (target.has_amx) {
+    const auto add_grid = [&](std::string_view name, DType a, DType b, DType c, int64_t k) {
+      tiles.push_back({std::string(name), a, b, c, 16, 16, k});
+    };
+    add_grid(kGridBF16, DType::kBF16, DType::kBF16, DType::kF32, 32);
+    for (DType a : {DType::kI8, DType::kU8}) {
+      for (DType b : {DType::kI8, DType::kU8}) add_grid(kGridI8, a, b, DType::kI32, 64);
+    }
+  }
+  if (target.has_bf16_dot) add(kDotBF16, DType::kBF16, DType::kBF16, DType::kF32, 2);
+  if (target.has_vnni) {
+    add(kDotI8, DType::kU8, DType::kI8, DType::kI32, 4);
+    add(kDotI8, DType::kI8, DType::kU8, DType::kI32, 4);
+  }
+  return tiles;
+}
+
+bool has_tile(const Target& target, std::string_view name) {
+  const auto tiles = tiles_of(target);
+  const bool packs = name == kInterleave && target.arch == Arch::kX86;
+  return packs || std::ranges::any_of(tiles, [&](const TileIntrinsic& tile) { return tile.name == name; });
+}
+
+// ---- what is below the loop -----------------------------------------------------------------------------------------
+
+// The element that a node of the innermost loop reads, past a view of it.
+std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, std::set<NodeRef>& seen) {
+  const NodeRef input = ir_.node(tree_.node(leaf)).inputs[0];
+  const TreeRef maker = tree_.find(input);
+  if (!maker || tree_.parent(maker) != inner) return Element{leaf, {Which::kInput, 0}};
+  const auto* view = ir_.node(input).as<View>();
+  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
+  seen.insert(input);
+  return Element{maker, {Which::kPiece, 0}};
+}
+
+// reduce add(mul(cast(a), cast(b))), and nothing else.
+std::optional<Emitter::Product> Emitter::product_below(TreeRef inner) {
+  const std::vector<TreeRef>& leaves = tree_.children(inner);
+  const auto is_leaf = [&](TreeRef ref) { return tree_.kind(ref) == LoopTree::NODE; };
+  if (!std::ranges::all_of(leaves, is_leaf) || !is_sum(ir_.node(tree_.node(leaves.back())))) return {};
+  Product result{.sum = leaves.back()};
+  std::set<NodeRef> seen = {tree_.node(result.sum)};
+  const auto below = [&](NodeRef ref, std::string_view op) {
+    seen.insert(ref);
+    return tree_.find(ref) && tree_.parent(tree_.find(ref)) == inner && is_op(ir_.node(ref), op);
+  };
+  const NodeRef product = ir_.node(tree_.node(result.sum)).inputs[0];
+  if (!below(product, "mul")) return {};
+  std::vector<Element> operands;
+  for (NodeRef cast : ir_.node(product).inputs) {
+    if (!below(cast, "cast")) return {};
+    const std::optional<Element> operand = source_of(tree_.find(cast), inner, seen);
+    if (!operand) return {};
+    operands.push_back(*operand);
+  }
+  if (seen.size() != leaves.size()) return {};
+  result.a = operands[0];
+  result.b = operands[1];
+  return result;
+}
+
+std::optional<Emitter::Expr> Emitter::slope(const Element& element, TreeRef loop) {
+  Spot& here = spot(element.leaf, element.which);
+  if (!here.access.memory || !guards(here).empty()) return {};
+  const Result<Expr> slope = differentiate(here.position, compiler_.counter(loop));
+  return slope.ok() ? std::optional(*slope) : std::nullopt;
+}
+
+// All steps of k are there in memory, also where a tail has fewer.
+bool Emitter::has_whole_groups(const Element& element, int64_t steps) {
+  const Compiler::Allocation& memory = *spot(element.leaf, element.which).access.memory;
+  return !memory.dims.empty() && memory.dims.back().extent.is_constant(steps);
+}
+
+std::optional<Emitter::Tile::Layout> Emitter::layout_of(const Element& element, const Tile& tile, int64_t steps) {
+  const std::optional<Expr> by_column = slope(element, tile.columns), by_step = slope(element, tile.steps);
+  if (!by_column || !by_step) return {};
+  if (by_column->is_constant(0)) return by_step->is_constant(1) ? Tile::kGroup : Tile::kSteps;
+  if (by_column->is_constant(1)) return Tile::kRows;
+  const bool is_packed = by_column->is_constant(steps) && by_step->is_constant(1);
+  return is_packed && (tile.depths.low == steps || has_whole_groups(element, steps)) ? std::optional(Tile::kPacked)
+                                                                                     : std::nullopt;
+}
+
+// ---- loops ----------------------------------------------------------------------------------------------------------
+
+std::optional<Emitter::Tile> Emitter::tile_of(TreeRef ref, const Expr& begin, const Expr& end) {
+  const std::vector<TreeRef>& children = tree_.children(ref);
+  if (children.size() != 1 || tree_.kind(children[0]) == LoopTree::NODE) return {};
+  if (tree_.loop(ref).step != 1 || tree_.loop(children[0]).step != 1) return {};
+  std::vector<Compiler::Segment> parts = compiler_.segments(children[0], *scope_);
+  if (parts.size() != 1 || !substituted(parts[0].begin).is_constant(0)) return {};
+  Tile tile{.columns = ref, .steps = children[0], .scope = std::move(parts[0].scope)};
+  tile.first = substituted(begin);
+  tile.count = substituted(end - begin);
+  tile.depth = substituted(parts[0].end);
+  tile.counts = bounds(tile.count, scope_->box.ranges());
+  tile.depths = bounds(tile.depth, scope_->box.ranges());
+  const int64_t lanes = target_.vector_bytes / kGroupBytes;
+  const bool is_masked = tile.counts.low < lanes;
+  const bool fits = tile.first.is_constant() && tile.counts.high <= lanes && tile.depths.high <= kGroupBytes &&
+                    (!is_masked || target_.has_masks);
+  return fits ? std::optional(std::move(tile)) : std::nullopt;
+}
+
+// False where the loops, as they are here, are not what the instruction does.
+bool Emitter::tile(TreeRef ref, const Expr& begin, const Expr& end) {
+  const std::optional<Tile> tile = tile_of(ref, begin, end);
+  if (!tile) return false;
+  vector_ = ref;
+  lanes_ = target_.vector_bytes / kGroupBytes;
+  begins_at_whole_vector_ = tile->first.constant() % lanes_ == 0;
+  bool fits = false;
+  in_scope(tile->scope, [&] {
+    const bool packs = tree_.loop(ref).annotation.tile == kInterleave;
+    const Instruction instruction = packs ? interleave(*tile) : multiply(*tile);
+    fits = instruction != nullptr;
+    if (fits) by_count(*tile, instruction);
+  });
+  vector_ = {};
+  lanes_ = 1;
+  return fits;
+}
+
+void Emitter::by_count(const Tile& tile, const Instruction& instruction) {
+  const auto all = [&] {
+    if (tile.counts.low < lanes_) tail_ = first_lanes(index(tile.count));
+    at_literal(compiler_.counter(tile.columns), {tile.first.constant(), false}, [&] { by_depth(tile, instruction); });
+    tail_ = nullptr;
+  };
+  tile.counts.low > 0 ? all() : f_->when(b_.CreateICmpSGT(index(tile.count), b_.getInt64(0)), all);
+}
+
+void Emitter::by_depth(const Tile& tile, const Instruction& instruction) {
+  if (tile.depths.is_single()) return instruction(tile.depths.low);
+  for (int64_t depth = std::max<int64_t>(tile.depths.low, 1); depth <= tile.depths.high; ++depth) {
+    Value* const is_it = b_.CreateICmpEQ(index(tile.depth), b_.getInt64(static_cast<uint64_t>(depth)));
+    f_->when(is_it, [&] { instruction(depth); });
+  }
+}
+
+// ---- instructions ---------------------------------------------------------------------------------------------------
+
+Emitter::Instruction Emitter::multiply(const Tile& tile) {
+  const std::string& name = tree_.loop(tile.columns).annotation.tile;
+  std::optional<Product> product = product_below(tile.steps);
+  if (!product) return {};
+  const std::optional<Expr> by_column = slope(product->a, tile.columns);
+  if (by_column && !by_column->is_constant(0)) std::swap(product->a, product->b);
+  const Element a = product->a, b = product->b;
+  const TreeRef sum = product->sum;
+  const Element result{sum, {Which::kSelf}};
+  const auto dtype_of = [&](const Element& element) {
+    const Compiler::Allocation* const memory = spot(element.leaf, element.which).access.memory;
+    return memory ? std::optional(memory->dtype) : std::nullopt;
+  };
+  for (const TileIntrinsic& known : tiles_of(target_)) {
+    if (known.name != name || known.m != 1 || known.k < tile.depths.high) continue;
+    if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
+    const std::optional<Tile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
+    const bool a_is_same = a_layout == Tile::kGroup || a_layout == Tile::kSteps;
+    const bool b_differs = b_layout == Tile::kRows || b_layout == Tile::kPacked;
+    if (!a_is_same || !b_differs || layout_of(result, tile, known.k) != Tile::kRows) continue;
+    return [=, this](int64_t depth) {
+      Value* const left = groups(a, tile, *a_layout, depth, known.k);
+      Value* const right = groups(b, tile, *b_layout, depth, known.k);
+      write(sum, dot(known, all_lanes(read(result.leaf, result.which)), left, right));
+    };
+  }
+  return {};
+}
+
+// By lane, 4 bytes: the steps of k.
+Value* Emitter::groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t depth, int64_t steps) {
+  Spot& here = spot(element.leaf, element.which);
+  const llvm::Align align(static_cast<uint64_t>(size_of(here.access.memory->dtype)));
+  if (layout == Tile::kGroup && depth == steps) {
+    return all_lanes(b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(element, tile, 0), align));
+  }
+  if (layout == Tile::kPacked) return packed_groups(group_address(element, tile, 0), align, depth, steps);
+  std::vector<Value*> rows;
+  for (int64_t step = 0; step < depth; ++step) {
+    rows.push_back(load(here, group_address(element, tile, step), Expr(layout == Tile::kRows ? 1 : 0), nullptr));
+  }
+  return interleaved(rows, steps);
+}
+
+// Of steps that are not there, zeros.
+Value* Emitter::packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps) {
+  auto* const type = llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(lanes_));
+  llvm::Constant* const zero = llvm::Constant::getNullValue(type);
+  Value* const all = tail_ ? static_cast<Value*>(b_.CreateMaskedLoad(type, address, align, tail_, zero))
+                           : b_.CreateAlignedLoad(type, address, align);
+  const auto bits = static_cast<unsigned>(8 * kGroupBytes * depth / steps);
+  return depth == steps ? all : b_.CreateAnd(all, llvm::ConstantInt::get(type, (uint64_t{1} << bits) - 1));
+}
+
+// Element by element of the rows: of each lane, the first is the lowest. Missing rows are zeros.
+Value* Emitter::interleaved(std::vector<Value*> rows, int64_t steps) {
+  const int64_t lanes = lanes_of(rows[0]);
+  rows.resize(static_cast<size_t>(steps), llvm::Constant::getNullValue(rows[0]->getType()));
+  if (lanes == 1) {
+    Value* group = nullptr;
+    const auto bits = static_cast<uint64_t>(8 * kGroupBytes / steps);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      Value* const shifted = b_.CreateShl(b_.CreateZExt(rows[i], b_.getInt32Ty()), i * bits);
+      group = group ? b_.CreateOr(group, shifted) : shifted;
+    }
+    return all_lanes(group);
+  }
+  // Rows that are half of all apart meet first, so that neighbours meet last.
+  while (rows.size() > 1) {
+    const size_t half = rows.size() / 2;
+    const auto width = static_cast<int>(lanes_of(rows[0]));
+    std::vector<int> order;
+    for (int i = 0; i < width; ++i) order.push_back(i), order.push_back(i + width);
+    for (size_t i = 0; i < half; ++i) rows[i] = b_.CreateShuffleVector(rows[i], rows[i + half], order);
+    rows.resize(half);
+  }
+  return b_.CreateBitCast(rows[0], llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(lanes)));
+}
+
+Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
+  using namespace llvm::Intrinsic;
+  if (tile.name == kDotBF16) {
+    auto* const type = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * lanes_));
+    Value* const pairs[] = {b_.CreateBitCast(a, type), b_.CreateBitCast(b, type)};
+    return b_.CreateIntrinsic(x86_avx512bf16_dpbf16ps_512, {}, {sum, pairs[0], pairs[1]});
+  }
+  const ID dot = lanes_ == 16 ? x86_avx512_vpdpbusd_512 : x86_avx512_vpdpbusd_256;
+  if (tile.b == DType::kU8) std::swap(a, b);
+  return b_.CreateIntrinsic(dot, {}, {sum, a, b});
+}
+
+// A copy.
+Emitter::Instruction Emitter::interleave(const Tile& tile) {
+  const std::vector<TreeRef>& leaves = tree_.children(tile.steps);
+  if (leaves.size() != 1 || tree_.kind(leaves[0]) == LoopTree::LOOP) return {};
+  const Node& node = ir_.node(tree_.node(leaves[0]));
+  const auto* view = node.as<View>();
+  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
+  const int64_t steps = kGroupBytes / size_of(node.dtype);
+  const Element to{leaves[0], {Which::kSelf}}, from{leaves[0], {Which::kPiece, 0}};
+  if (steps < tile.depths.high || layout_of(to, tile, steps) != Tile::kPacked) return {};
+  const std::optional<Tile::Layout> layout = layout_of(from, tile, steps);
+  if (layout == Tile::kRows) {
+    return [=, this](int64_t depth) { store_groups(to, tile, groups(from, tile, *layout, depth, steps)); };
+  }
+  const std::optional<Expr> by_step = slope(from, tile.steps);
+  if (!by_step || !by_step->is_constant(1) || tile.depths.low < steps || tile.counts.low < lanes_) return {};
+  return [=, this](int64_t) { copy_groups(to, from, tile); };
+}
+
+Value* Emitter::group_address(const Element& element, const Tile& tile, int64_t step) {
+  Spot& here = spot(element.leaf, element.which);
+  const Compiler::Allocation& memory = *here.access.memory;
+  Value* address = nullptr;
+  at_literal(compiler_.counter(tile.steps), {step, false}, [&] {
+    address = f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position(here));
+  });
+  return address;
+}
+
+void Emitter::store_groups(const Element& to, const Tile& tile, Value* groups) {
+  const llvm::Align align(static_cast<uint64_t>(size_of(ir_.node(tree_.node(to.leaf)).dtype)));
+  Value* const address = group_address(to, tile, 0);
+  tail_ ? static_cast<void>(b_.CreateMaskedStore(groups, address, align, tail_))
+        : static_cast<void>(b_.CreateAlignedStore(groups, address, align));
+}
+
+void Emitter::copy_groups(const Element& to, const Element& from, const Tile& tile) {
+  const llvm::Align align(static_cast<uint64_t>(size_of(ir_.node(tree_.node(to.leaf)).dtype)));
+  Literal& column = literals_.at(compiler_.counter(tile.columns));
+  for (int64_t lane = 0; lane < lanes_; ++lane, ++column.number) {
+    Value* const group = b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(from, tile, 0), align);
+    b_.CreateAlignedStore(group, group_address(to, tile, 0), align);
+  }
+}
+
+}  // namespace tenon::codegen
