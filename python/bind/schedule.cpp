@@ -13,11 +13,37 @@ namespace {
 
 using loops::LoopTree;
 
+symbolic::Bindings bindings_from(const std::map<std::string, int64_t>& sizes) {
+  symbolic::Bindings bindings;
+  for (const auto& [name, size] : sizes) bindings.emplace(Symbol(name), size);
+  return bindings;
+}
+
+// Searches around the backend's own schedule, and keeps what it finds. `progress` is called with the seconds so far,
+// the schedules tried, and how many times faster the best is.
+LoopTree tuned(const loops::IR& kernel, double seconds, const std::string& name,
+               const std::map<std::string, int64_t>& sizes, const nb::object& progress) {
+  if (!(seconds > 0)) fail("a search takes more than {} seconds", seconds);
+  const auto backend = find_backend(name).value();
+  SearchOptions options{.seconds = seconds};
+  if (!progress.is_none()) {
+    options.progress = [&](const SearchProgress& now) {
+      const nb::gil_scoped_acquire acquire;
+      progress(now.elapsed, now.tried, now.start_seconds / now.best_seconds);
+    };
+  }
+  const nb::gil_scoped_release release;
+  options.candidates = backend->variants(kernel);
+  Workload workload(kernel, bindings_from(sizes));
+  Schedule found = search(backend->schedule(kernel), *backend, workload, options).value();
+  backend->keep(kernel, found.tree);
+  return std::move(found.tree);
+}
+
 nb::tuple search_schedule(const LoopTree& tree, double seconds, const std::string& backend,
                           const std::map<std::string, int64_t>& sizes, bool parallel, uint32_t seed) {
   if (!(seconds > 0)) fail("a search takes more than {} seconds", seconds);
-  symbolic::Bindings bindings;
-  for (const auto& [name, size] : sizes) bindings.emplace(Symbol(name), size);
+  const symbolic::Bindings bindings = bindings_from(sizes);
   const auto found = [&] {
     const nb::gil_scoped_release release;
     Workload workload(tree.ir, bindings, seed);
@@ -50,11 +76,16 @@ void bind_schedule(nb::module_& module) {
       "emit_asm", [](const LoopTree& tree, const std::string& cpu) { return emit_for(tree, cpu, codegen::emit_asm); },
       nb::arg("tree"), nb::arg("cpu") = "native", "The kernel as assembly, for a CPU by name.");
   module.def(
-      "schedule",
+      "planned_schedule",
       [](const loops::IR& kernel, const std::string& backend) {
         return find_backend(backend).value()->schedule(kernel);
       },
-      nb::arg("kernel"), nb::arg("backend") = "cpu", "A schedule that suits the backend's machine, without a search.");
+      nb::arg("kernel"), nb::arg("backend"), "What tenon.loops.schedule does without `tune`.");
+  module.def("tuned_schedule", tuned, nb::arg("kernel"), nb::arg("seconds"), nb::arg("backend"), nb::arg("sizes"),
+             nb::arg("progress").none(),
+             nb::sig("def tuned_schedule(kernel: IR, seconds: float, backend: str, sizes: dict[str, int], progress: "
+                     "Callable[[float, int, float], None] | None) -> LoopTree"),
+             "What tenon.loops.schedule does with `tune`.");
   module.def(
       "apply_edit", [](const LoopTree& tree, const std::string& edit) { return loops::apply_edit(tree, edit).value(); },
       nb::arg("tree"), nb::arg("edit"), "An edit as `tenon tune` takes it, such as 'split 2 16'.");

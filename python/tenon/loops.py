@@ -12,6 +12,9 @@ Nothing is computed before it is asked for. c.loop_tree shows the loops that do 
 tree, and c.set(tree) runs that one instead.
 """
 
+import sys
+from collections.abc import Callable
+
 from tenon._tenon import (
     IR,
     Access,
@@ -50,9 +53,9 @@ from tenon._tenon import (
     lower,
     map_ref,
     merge,
+    planned_schedule,
     register_backend,
     reorder,
-    schedule,
     search,
     set_default_backend,
     set_threads,
@@ -61,6 +64,7 @@ from tenon._tenon import (
     swap_loops,
     swap_nodes,
     threads,
+    tuned_schedule,
     unfuse,
     unregister_backend,
 )
@@ -142,6 +146,42 @@ class SymbolGenerator:
         symbol = Symbol(name)
         setattr(self, name, symbol)
         return symbol
+
+
+def schedule(
+    kernel: IR,
+    backend: str = "cpu",
+    tune: float = 0,
+    sizes: dict[str, int] | None = None,
+    progress: Callable[[float, int, float], None] | None = None,
+) -> LoopTree:
+    """A schedule that suits the backend's machine.
+
+    With `tune`, searches for a better one on this machine for so many seconds, and keeps what it finds: from then on it
+    is the schedule of such a kernel, in other processes too. `sizes` gives symbolic sizes values to measure with.
+    `progress` is called with the seconds so far, the schedules tried, and how many times faster the best is than the
+    first; on a terminal there is a bar without it.
+    """
+    if not tune:
+        return planned_schedule(kernel, backend)
+    is_live = progress is None and sys.stderr.isatty()
+    tree = tuned_schedule(kernel, tune, backend, sizes or {}, _bar(tune) if is_live else progress)
+    if is_live:
+        print(file=sys.stderr)
+    return tree
+
+
+def _bar(seconds: float) -> Callable[[float, int, float], None]:
+    def show(elapsed: float, tried: int, speedup: float) -> None:
+        filled = min(int(elapsed / seconds * 30), 30)
+        bar = "#" * filled + "." * (30 - filled)
+        print(
+            f"\r[{bar}] {min(elapsed, seconds):4.1f} of {seconds:g} s, {tried} tried, {speedup:.2f}x ",
+            end="",
+            file=sys.stderr,
+        )
+
+    return show
 
 
 class Backend:

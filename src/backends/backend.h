@@ -52,6 +52,11 @@ class Backend {
   virtual std::string doc() const { return ""; }
   // A schedule that suits the backend's machine, without a search. Here, the one that suits any.
   virtual loops::LoopTree schedule(const loops::IR& kernel) const;
+  // Others that are worth a try, for a search.
+  virtual std::vector<loops::LoopTree> variants(const loops::IR&) const { return {}; }
+  // From now on, also in other processes, `schedule` gives this one for such a kernel. Throws an Error where the
+  // backend keeps none.
+  virtual void keep(const loops::IR& kernel, const loops::LoopTree& schedule) const;
   virtual std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const = 0;  // throws an Error
   virtual int hardware_requirement() const = 0;
 

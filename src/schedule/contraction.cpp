@@ -232,6 +232,7 @@ class Planner {
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
     take_intrinsic();
     tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine.vector_registers);
+    if (machine.block_rows > 0) tile_ = {machine.block_rows, machine.block_vectors * lanes_};
     if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};
   }
 

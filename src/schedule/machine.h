@@ -29,6 +29,9 @@ struct Machine {
   int64_t l3_bytes = 16 << 20;
   int64_t threads = 1;
   std::vector<TileIntrinsic> tiles = {};
+  // The block of registers that contractions take, in rows and vectors; 0 is what the plan thinks best.
+  int64_t block_rows = 0;
+  int64_t block_vectors = 0;
 
   int64_t lanes(DType dtype) const { return vector_bytes / size_of(dtype); }
 };

@@ -114,6 +114,7 @@ namespace {
 struct Draft {
   LoopTree tree;
   std::vector<std::string> edits;
+  int candidate = -1;
 
   bool apply(const std::string& edit) {
     Result<LoopTree> next = loops::apply_edit(tree, edit);
@@ -259,6 +260,7 @@ class Search {
     best_.push_back({start_, seconds, {}});
     start_seconds_ = seconds;
     seen_.push_back(start_.ir);
+    try_candidates();
     try_tiles();
     while (!is_over()) try_random();
     return best_.front();
@@ -269,6 +271,12 @@ class Search {
 
   double elapsed() const { return seconds_since(begin_); }
   bool is_over() const { return elapsed() > options_.seconds || (options_.stop && options_.stop()); }
+
+  void try_candidates() {
+    for (size_t i = 0; i < options_.candidates.size() && !is_over(); ++i) {
+      attempt({options_.candidates[i], {}, static_cast<int>(i)});
+    }
+  }
 
   void try_tiles() {
     for (NodeRef node : start_.ir.order()) {
@@ -285,7 +293,7 @@ class Search {
 
   void try_random() {
     const Schedule& from = best_[std::uniform_int_distribution<size_t>(0, best_.size() - 1)(random_)];
-    Draft draft{from.tree, from.edits};
+    Draft draft{from.tree, from.edits, from.candidate};
     const int wanted = std::uniform_int_distribution<int>(1, 3)(random_);
     for (int i = 0, applied = 0; i < 50 && applied < wanted; ++i) {
       applied += draft.apply(random_edit(draft.tree, random_, options_.parallel)) ? 1 : 0;
@@ -300,7 +308,7 @@ class Search {
     const Result<double> seconds = workload_.measure(draft.tree, backend_, budget_, 3 * best_.front().seconds);
     if (seconds.ok()) {
       const auto place = std::ranges::upper_bound(best_, *seconds, {}, &Schedule::seconds);
-      best_.insert(place, {std::move(draft.tree), *seconds, std::move(draft.edits)});
+      best_.insert(place, {std::move(draft.tree), *seconds, std::move(draft.edits), draft.candidate});
       if (best_.size() > kKept) best_.pop_back();
     } else {
       ++failed_;

@@ -36,7 +36,8 @@ class Workload {
 struct Schedule {
   loops::LoopTree tree;
   double seconds;
-  std::vector<std::string> edits;  // from the tree that the search began with: see schedule/edit.h
+  std::vector<std::string> edits;  // from the tree that it began with (see schedule/edit.h): the search's start,
+  int candidate = -1;              // or this of the candidates
 };
 
 struct SearchProgress {
@@ -51,12 +52,13 @@ struct SearchOptions {
   double seconds = 10;
   uint32_t seed = 0;
   bool parallel = true;                                      // may use threads
+  std::vector<loops::LoopTree> candidates = {};              // other trees of the same kernel to begin with
   std::function<bool()> stop = {};                           // asked between schedules: the best so far is enough
   std::function<void(const SearchProgress&)> progress = {};  // after each schedule
 };
 
-// The fastest schedule found: at least as fast as `start`. Register tiles for folds are tried first, then random edits
-// of the best so far.
+// The fastest schedule found: at least as fast as `start`. The candidates and register tiles for folds are tried first,
+// then random edits of the best so far.
 Result<Schedule> search(const loops::LoopTree& start, const Backend& backend, Workload& workload,
                         const SearchOptions& options);
 

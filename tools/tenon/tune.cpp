@@ -26,7 +26,8 @@ their lines, and nodes by their names. What is saved is the kernel with its loop
 Examples:
   tenon tune matmul.loops                              edit by hand
   tenon tune matmul.loops --search 30 -o fast.loops    let it search for 30 seconds
-  tenon tune conv.loops --size N=64 --backend cpp      a kernel with a symbolic size)";
+  tenon tune conv.loops --size N=64 --backend cpp      a kernel with a symbolic size
+  tenon tune mlp.tg --backend cpu --search 30 --keep   what the CPU backend does with this kernel from now on)";
 
 struct Options {
   std::string path;
@@ -36,6 +37,7 @@ struct Options {
   double search = 0;
   uint32_t seed = 0;
   bool one_thread = false;
+  bool keep = false;
 };
 
 symbolic::Bindings parse_sizes(const std::vector<std::string>& arguments) {
@@ -90,8 +92,9 @@ class Session {
   Session(loops::IR kernel, const Options& options)
       : options_(options),
         workload_(kernel, parse_sizes(options.sizes), options.seed),
-        backend_(find_backend(options.backend).value()) {
-    trees_.emplace_back(std::move(kernel));
+        backend_(find_backend(options.backend).value()),
+        kernel_(std::move(kernel)) {
+    trees_.push_back(options.keep ? backend_->schedule(kernel_) : LoopTree(kernel_));
     first_seconds_ = seconds_ = workload_.measure(tree(), *backend_).value();
   }
 
@@ -114,6 +117,7 @@ class Session {
     const bool live = ::isatty(STDERR_FILENO) == 1;
     const Interruptible interruptible;
     SearchOptions search_options{.seconds = seconds, .seed = options_.seed, .parallel = !options_.one_thread};
+    if (options_.keep) search_options.candidates = backend_->variants(kernel_);
     search_options.stop = [] { return was_interrupted != 0; };
     if (live) search_options.progress = [&](const SearchProgress& progress) { show_progress(progress, seconds); };
     Schedule found = tenon::search(tree(), *backend_, workload_, search_options).value();
@@ -128,6 +132,8 @@ class Session {
     if (path.empty()) fail("say where to save it: `save fast.loops`");
     write_file(path, to_string(tree().ir)).value();
   }
+
+  void keep() const { backend_->keep(kernel_, tree()); }
 
  private:
   void obey(const std::string& line) {
@@ -196,6 +202,7 @@ class Session {
   const Options& options_;
   Workload workload_;
   std::shared_ptr<const Backend> backend_;
+  loops::IR kernel_;
   std::vector<LoopTree> trees_;
   size_t current_ = 0;
   double seconds_ = 0;
@@ -208,6 +215,7 @@ void run(const Options& options) {
   Session session(read_kernel(options.path), options);
   options.search > 0 ? session.search(options.search) : session.edit_by_hand();
   if (!options.output.empty()) session.save(options.output);
+  if (options.keep) session.keep();
 }
 
 }  // namespace
@@ -224,6 +232,8 @@ Command tune_command(CLI::App& tenon) {
       ->check(CLI::Range(0.001, 1e6).description(""));
   app->add_option("--seed", options->seed, "Of the data and the search")->type_name("N");
   app->add_flag("--one-thread", options->one_thread, "Search without parallel loops");
+  app->add_flag("--keep", options->keep,
+                "Begin with the backend's own schedule, and let it give the result from now on (cpu)");
   app->add_option("-o,--output", options->output, "Write the kernel with its loops when done")->type_name("FILE");
   app->footer(kFooter);
   return {app, [options] { run(*options); }};

@@ -39,6 +39,31 @@ int64_t cache_bytes(int name, int64_t otherwise) {
   return bytes > 0 ? bytes : otherwise;
 }
 
+// ---- schedules that a search found ----------------------------------------------------------------------------------
+
+struct Block {
+  int64_t rows;
+  int64_t vectors;
+};
+constexpr Block kBlocks[] = {{4, 4}, {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 2}, {14, 2}, {4, 3}, {6, 2}, {4, 2}, {12, 1}};
+
+// Good for a CPU and a number of threads.
+std::string schedule_key(const loops::IR& kernel) {
+  const codegen::Target target = codegen::find_target("native");
+  return fmt::format("schedule\n{} {}\n{} threads\n{}", target.cpu, target.features, thread_count(), to_string(kernel));
+}
+
+// One that no longer is a schedule of this version's is as good as none.
+std::optional<loops::LoopTree> kept_schedule(const loops::IR& kernel) {
+  const auto cache = codegen::ObjectCache::from_environment();
+  const std::optional<std::string> text = cache ? cache->find(schedule_key(kernel)) : std::nullopt;
+  if (!text) return {};
+  Result<loops::IR> ir = loops::parse(*text);
+  if (!ir.ok()) return {};
+  Result<loops::LoopTree> tree = capture([&] { return loops::LoopTree(std::move(ir).value()); });
+  return tree.ok() ? std::optional(std::move(tree).value()) : std::nullopt;
+}
+
 // Code that this machine cannot run.
 class ForeignKernel : public Compiled {
  public:
@@ -61,7 +86,26 @@ struct CpuBackend : Backend {
   CpuBackend() : Backend("cpu") {}
   std::string doc() const override { return "machine code by LLVM, with vectors and threads"; }
   int hardware_requirement() const override { return kCpu; }
-  loops::LoopTree schedule(const loops::IR& kernel) const override { return plan(kernel, machine_of("native")); }
+  loops::LoopTree schedule(const loops::IR& kernel) const override {
+    if (std::optional<loops::LoopTree> kept = kept_schedule(kernel)) return *std::move(kept);
+    return plan(kernel, machine_of("native"));
+  }
+  std::vector<loops::LoopTree> variants(const loops::IR& kernel) const override {
+    std::vector<loops::LoopTree> trees;
+    for (const auto& [rows, vectors] : kBlocks) {
+      Machine machine = machine_of("native");
+      if ((rows + 1) * vectors + 1 > machine.vector_registers) continue;
+      machine.block_rows = rows;
+      machine.block_vectors = vectors;
+      trees.push_back(plan(kernel, machine));
+    }
+    return trees;
+  }
+  void keep(const loops::IR& kernel, const loops::LoopTree& schedule) const override {
+    const auto cache = codegen::ObjectCache::from_environment();
+    if (!cache) fail("a schedule is kept in the cache, which is off: set TENON_CACHE to a folder");
+    cache->store(schedule_key(kernel), to_string(schedule.ir));
+  }
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
     const loops::LoopTree* const trees[] = {&tree};
     return std::move(compile_cpu(trees)[0]);
