@@ -73,11 +73,11 @@ class Splitter {
     return std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef input) { return reads_constants(input); });
   }
 
-  // Has memory of its own, and a reader that runs later.
+  // Has memory of its own, and one reader that runs later. What runs beside its reader is only a way to read.
   bool is_prepared(NodeRef ref) const {
     if (!is_constant_[ref.id] || !reads_constants(ref)) return false;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
-    return readers.size() == 1 && !is_constant_[readers[0].id];
+    return readers.size() == 1 && !is_constant_[readers[0].id] && ir_.node(readers[0]).loops != ir_.node(ref).loops;
   }
 
   void need(NodeRef ref) {
