@@ -368,10 +368,14 @@ void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_
   }
   const Expr many = begin + floordiv(end - begin, sums * lanes_) * (sums * lanes_);
   const Expr whole = begin + floordiv(end - begin, lanes_) * lanes_;
-  f_->loop(counter, index(begin), index(many), sums * lanes_, [&] {
-    for (sum_ = 0; sum_ < sums; ++sum_) at_literal_lanes(counter, {sum_ * lanes_, true}, ref);
-  });
-  sum_ = 0;
+  const auto once = [&](int64_t first, bool is_offset) {
+    for (sum_ = 0; sum_ < sums; ++sum_) at_literal_lanes(counter, {first + sum_ * lanes_, is_offset}, ref);
+    sum_ = 0;
+  };
+  // What is folded once is read at numbers, so that it can stay in registers.
+  const bool is_once = begin.is_constant() && many.is_constant() && many.constant() - begin.constant() == sums * lanes_;
+  is_once ? once(begin.constant(), false)
+          : f_->loop(counter, index(begin), index(many), sums * lanes_, [&] { once(0, true); });
   if (sums > 1 && many != whole) f_->loop(counter, index(many), index(whole), lanes_, [&] { lanes_body(ref); });
   const bool rest_is_masked = target_.has_masks;
   if (whole != end && rest_is_masked) rest(ref, whole, end);
