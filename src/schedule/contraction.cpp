@@ -561,11 +561,17 @@ class Planner {
     in_order();
   }
 
-  // What comes from memory comes faster in several streams; in the caches one is as good, and folds fewer sums.
+  // What comes from memory comes faster in several streams; in the caches one is as good, and folds fewer sums. But the
+  // instruction that multiplies several steps is then to be had for each lane.
   bool gains_by_streams() const {
     const Expr& depth = ir_.var(c_.folded.back()).size;
     const int64_t bytes = about(ir_, ir_.node(c_.b).vars) * size_of(ir_.node(c_.b).dtype);
-    return bytes > machine_.l3_bytes / 2 && depth.is_constant() && depth.constant() % lanes_ == 0;
+    return (bytes > machine_.l3_bytes / 2 || steps_of_lane() > 1) && depth.is_constant() &&
+           depth.constant() % (lanes_ * steps_of_lane()) == 0;
+  }
+
+  int64_t steps_of_lane() const {
+    return intrinsic_ && intrinsic_->m == 1 && intrinsic_->a == ir_.node(c_.a).dtype ? intrinsic_->k : 1;
   }
 
   void fold_one_by_one(const std::vector<LoopSpec>& around) {
@@ -577,24 +583,26 @@ class Planner {
     set_product_loops(loops);
   }
 
-  // The last folded variable becomes two, blocks and lanes: blocks are folded first, with a sum in each lane of each
-  // column, then lanes.
+  // The last folded variable becomes three, blocks of lanes of steps: blocks and steps are folded first, with a sum in
+  // each lane of each column, then lanes.
   void fold_by_lane(const std::vector<LoopSpec>& around) {
     const VarRef last = c_.folded.back();
-    const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / lanes_);
+    const int64_t steps = steps_of_lane();
+    const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / (lanes_ * steps));
     const VarRef lane = ir_.add_var(unused_var("v"), lanes_);
+    const Vars cuts = steps > 1 ? Vars{block, lane, ir_.add_var(unused_var("s"), steps)} : Vars{block, lane};
+    Expr position = lanes_ * steps * Expr(ir_.var(block).symbol()) + steps * Expr(ir_.var(lane).symbol());
+    if (steps > 1) position += Expr(ir_.var(cuts.back()).symbol());
     std::vector<NodeRef> reads;
     const auto cut = [&](NodeRef operand) {
       const Scalar zero = is_float(ir_.node(operand).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
       View view{{{operand, {}, {}}}, zero, {}};
       Vars vars;
       for (VarRef var : ir_.node(operand).vars) {
-        const Expr index = var == last ? lanes_ * Expr(ir_.var(block).symbol()) + Expr(ir_.var(lane).symbol())
-                                       : Expr(ir_.var(var).symbol());
-        view.pieces[0].index.push_back(index);
+        view.pieces[0].index.push_back(var == last ? position : Expr(ir_.var(var).symbol()));
         if (var != last) vars.push_back(var);
       }
-      vars.insert(vars.end(), {block, lane});
+      vars.insert(vars.end(), cuts.begin(), cuts.end());
       reads.push_back(ir_.add_view(std::move(view), vars));
       if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
       return reads.back();
@@ -604,7 +612,7 @@ class Planner {
     for (VarRef var : c_.folded) {
       if (var != last) all.push_back(var);
     }
-    all.insert(all.end(), {block, lane});
+    all.insert(all.end(), cuts.begin(), cuts.end());
     kept.push_back(lane);
     const NodeRef product = ir_.add_compute(op_named("mul"), {a, b}, all);
     const NodeRef partial = ir_.add_reduce(op_named("add"), product, kept);
@@ -618,6 +626,10 @@ class Planner {
       for (VarRef row : c_.rows) both->push_back({.var = row, .annotation = {Mark::kUnroll}});
       both->push_back({.var = column_, .annotation = {Mark::kUnroll}});
       both->push_back({.var = lane, .annotation = {Mark::kVectorize}});
+    }
+    if (steps > 1) {
+      loops.back().annotation = {Mark::kTile, intrinsic_->name};
+      loops.push_back({.var = cuts.back()});
     }
     for (NodeRef ref : reads) ir_.set_loops(ref, loops);
     for (NodeRef ref : {product, partial}) ir_.set_loops(ref, loops);
