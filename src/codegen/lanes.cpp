@@ -136,7 +136,7 @@ bool Emitter::moves_by_numbers(NodeRef sum, TreeRef inner, std::map<VarRef, Expr
   const LoopTree::Loop& loop = tree_.loop(inner);
   const Expr extent = extents.try_emplace(loop.var, ir_.var(loop.var).size).first->second;
   extents.insert_or_assign(loop.var, loop.step);
-  if (!extent.is_constant() && loop.step != 1) return false;
+  if (!extent.is_constant() && (loop.step != 1 || !target_.has_masks)) return false;
   if (loop.annotation.mark == Mark::kUnroll) return true;
   if (loop.annotation.mark != Mark::kVectorize || ir_.folds(sum, loop.var)) return false;
   const Compiler::Allocation& memory = compiler_.allocations.at(sum);
@@ -283,7 +283,7 @@ void Emitter::stretch(TreeRef ref, const Expr& begin, const Expr& end) {
     if (whole < *count) rest(ref, begin + whole, end);
     return;
   }
-  if (most < lanes_) return rest(ref, begin, end);
+  if (most < lanes_ || (most == lanes_ && target_.has_masks)) return rest(ref, begin, end);
   const Expr past = scope_->box.simplify(begin + max(floordiv(end - begin, lanes_), 0) * lanes_);
   f_->loop(counter, index(begin), index(past), lanes_, [&] { lanes_body(ref); });
   if (past != end) rest(ref, past, end);

@@ -271,7 +271,9 @@ std::vector<Compiler::Segment> Compiler::segments(TreeRef ref, const Scope& scop
   const Expr extent = open == scope.extents.end() ? tree_.ir.var(loop.var).size : open->second;
   if (const std::optional<Expr> past = past_needed(ref, scope)) {
     const Expr end = scope.box.simplify(min(extent, max(*past, 0)));
-    return peeled(ref, {0, end, inside(ref, scope, 0, end, 1)}, scope);
+    std::vector<Segment> result = peeled(ref, {0, end, inside(ref, scope, 0, end, 1)}, scope);
+    for (Segment& segment : result) segment.scope.copies = scope.copies * static_cast<int>(result.size());
+    return result;
   }
   const Expr whole = floordiv(extent, loop.step);
   const Expr all = ceildiv(extent, loop.step);
@@ -303,7 +305,9 @@ Compiler::Scope Compiler::inside(TreeRef ref, const Scope& scope, const Expr& be
 // none. Elements are known to be unread where a view's constraint fails.
 std::optional<Expr> Compiler::past_needed(TreeRef loop, const Scope& scope) const {
   const VarRef var = tree_.loop(loop).var;
-  if (tree_.loop(loop).step != 1 || scope.extents.contains(var)) return {};
+  const Mark mark = tree_.loop(loop).annotation.mark;
+  const bool is_block = mark != Mark::kNone && mark != Mark::kParallel;  // which is whole, or not in registers
+  if (is_block || tree_.loop(loop).step != 1 || scope.extents.contains(var)) return {};
   std::optional<Expr> result;
   for (NodeRef ref : tree_.nodes_below(loop)) {
     const Node& node = tree_.ir.node(ref);
@@ -396,7 +400,9 @@ std::vector<Compiler::Segment> Compiler::peeled(TreeRef ref, Segment whole, cons
     const auto range = interior(ref, guard, whole.scope);
     if (!range) continue;
     const Expr first = max(begin, range->first), past = min(end, range->second + 1);
-    if (bounds(past - first, whole.scope.box.ranges()).high <= 0) continue;
+    // A stretch of few iterations is not worth code of its own.
+    const int64_t all = bounds(whole.end - whole.begin, whole.scope.box.ranges()).low;
+    if (bounds(past - first, whole.scope.box.ranges()).high <= std::max<int64_t>(all, 0) / 4) continue;
     begin = first;
     end = past;
     if (!contains(held, guard.constraint)) held.push_back(guard.constraint);

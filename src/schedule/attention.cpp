@@ -11,6 +11,8 @@
 //           the best score, exp and their sum, row by row
 //           weights times values by register tiles: queries x features of values
 //         for query                              the blocks together, ..., write
+//
+// A few queries read each key once: their scores are dot products, along the features.
 #include <algorithm>
 #include <set>
 
@@ -262,6 +264,7 @@ class Finder {
 
 constexpr int64_t kQueries = 32;      // of a block, about
 constexpr int64_t kMostQueries = 48;  // of a block that leaves no rest
+constexpr int64_t kMostDots = 8;      // queries for which keys are not worth packing
 constexpr int64_t kUnknown = 256;     // a size that is not known, about
 
 class AttentionPlan {
@@ -278,9 +281,9 @@ class AttentionPlan {
     set_outer();
     keep(Stage::kRaw, a_.scores.sum);
     keep(Stage::kMixed, a_.mix.sum);
-    if (!are_values_packed()) {
-      for (auto& [ref, stage] : a_.stages) stage = stage == Stage::kValues ? Stage::kMix : stage;
-    }
+    // What is not packed is computed where it is used.
+    if (is_dots_) move(Stage::kKeys, Stage::kScores);
+    if (is_dots_ || !are_values_packed()) move(Stage::kValues, Stage::kMix);
     std::map<Stage, std::vector<NodeRef>> stages;
     for (const auto& [ref, stage] : a_.stages) {
       stages[stage].push_back(ref);
@@ -317,6 +320,7 @@ class AttentionPlan {
       }
     }
     if (is_known) rows_ = std::max<int64_t>(1, std::min(rows_, queries));
+    is_dots_ = (is_known || !a_.query) && queries <= kMostDots;
     queries_ = kQueries / rows_ * rows_;
     for (int64_t block = kMostQueries / rows_ * rows_; is_known && block >= kQueries / 2; block -= rows_) {
       if (queries % block == 0) {
@@ -416,6 +420,13 @@ class AttentionPlan {
     return loops;
   }
 
+  Loops dot_loops() const {
+    Loops loops = in_block();
+    for (VarRef var : {a_.group, a_.lane, a_.query}) plain(loops, var);
+    loops.push_back({.var = a_.features, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
   Loops row_loops(NodeRef ref) const {
     const Vars own = ir_.iteration_vars(ref);
     Loops loops = in_block();
@@ -462,7 +473,7 @@ class AttentionPlan {
       case Stage::kQueries:
         return loops_it_has(ref, query_loops());
       case Stage::kScores:
-        return score_tile(true);
+        return is_dots_ ? dot_loops() : score_tile(true);
       case Stage::kRaw:
         return score_tile(false);
       case Stage::kRows:
@@ -495,6 +506,10 @@ class AttentionPlan {
 
   // ---- nodes ----
 
+  void move(Stage from, Stage to) {
+    for (auto& [ref, stage] : a_.stages) stage = stage == from ? to : stage;
+  }
+
   // A tile leaves its registers through a node of its own.
   void keep(Stage stage, NodeRef sum) {
     const std::vector<NodeRef> readers = ir_.consumers(sum);
@@ -515,10 +530,11 @@ class AttentionPlan {
   Loops batches_;
   Loops around_;
   int64_t lanes_ = 1;
-  int64_t wide_ = 1;     // vectors of a row of a tile
-  int64_t groups_ = 1;   // of keys in a tile
-  int64_t rows_ = 1;     // queries in a tile
-  int64_t queries_ = 1;  // in a block
+  int64_t wide_ = 1;      // vectors of a row of a tile
+  int64_t groups_ = 1;    // of keys in a tile
+  int64_t rows_ = 1;      // queries in a tile
+  int64_t queries_ = 1;   // in a block
+  bool is_dots_ = false;  // scores fold along vectors
 };
 
 }  // namespace

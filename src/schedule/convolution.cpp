@@ -29,7 +29,8 @@ namespace {
 
 constexpr double kPackedVector = 6;      // multiply-adds in the time in which a vector of windows is packed
 constexpr double kTransposedVector = 6;  // ... and in which a vector of results is transposed
-constexpr double kRest = 1.03;           // the worth of a block for what whole ones leave over: it is code to compile
+constexpr int64_t kTransposed = 16;      // elements of a row of weights that are transposed in registers
+constexpr double kRest = 1.06;           // the worth of a block for what whole ones leave over: it is code to compile
 
 bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
 
@@ -45,9 +46,7 @@ class Planner {
     channel_ = c_.rows.back();
     pixel_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
-    // The widest vectors are multiplied with a broadcast that needs no register.
-    const int64_t registers = machine.vector_registers + (machine.vector_bytes >= 64 ? 1 : 0);
-    tile_ = pick_tile(lanes_, registers, [&](const Tile& tile) { return cost_across(tile); });
+    tile_ = pick_tile(lanes_, machine.vector_registers, [&](const Tile& tile) { return cost_across(tile); });
   }
 
   bool is_better_across() const { return cost_across(tile_) < cost_along(); }
@@ -56,9 +55,9 @@ class Planner {
     const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
     make_image(around);
     make_weights(around);
-    const std::vector<LoopSpec> inner = joined(around, joined(loops_over(c_.folded), block()));
+    const std::vector<LoopSpec> inner = joined(around, joined(folded(), block()));
     for (NodeRef ref : {c_.b, c_.product, c_.sum}) ir_.set_loops(ref, inner);
-    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, written(around, ir_.node(ref))));
+    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, written(around)));
     set_order(around);
     return LoopTree(std::move(ir_));
   }
@@ -129,11 +128,15 @@ class Planner {
     return joined({pixels}, lanes_of_channel({Mark::kUnroll}, {Mark::kVectorize}));
   }
 
-  std::vector<LoopSpec> written(const std::vector<LoopSpec>& around, const Node& node) const {
+  // The same for all nodes, so that they share it.
+  std::vector<LoopSpec> written(const std::vector<LoopSpec>& around) const {
     std::vector<LoopSpec> loops;
-    for (VarRef var : node.vars) {
-      if (std::ranges::none_of(around, [&](const LoopSpec& loop) { return loop.var == var; }))
-        loops.push_back({.var = var});
+    for (NodeRef ref : c_.epilogue) {
+      for (VarRef var : ir_.node(ref).vars) {
+        const auto is_over = [&](const LoopSpec& loop) { return loop.var == var; };
+        if (std::ranges::none_of(around, is_over) && std::ranges::none_of(loops, is_over))
+          loops.push_back({.var = var});
+      }
     }
     loops = joined(std::move(loops), lanes_of_channel({Mark::kUnroll}, {Mark::kUnroll}));
     loops.push_back({.var = pixel_, .annotation = {Mark::kVectorize}});
@@ -161,19 +164,37 @@ class Planner {
   }
 
   LoopSpec& first_long(std::vector<LoopSpec>& loops) const {
-    const auto found = std::ranges::find_if(loops, [&](const LoopSpec& loop) { return size(loop.var) > 1; });
+    const auto found = std::ranges::find_if(loops, [&](const LoopSpec& loop) { return size(loop.var) > loop.step; });
     return found == loops.end() ? loops.front() : *found;
   }
 
-  // A block of channels after the other, each in the order in which it is read.
+  // In blocks as the weights are.
+  std::vector<LoopSpec> folded() const {
+    std::vector<LoopSpec> loops = loops_over(c_.folded);
+    const Expr& last = ir_.var(c_.folded.back()).size;
+    if (!last.is_constant() || last.constant() % kTransposed != 0 || last.is_constant(kTransposed)) return loops;
+    loops.back().step = kTransposed;
+    loops.push_back({.var = c_.folded.back()});
+    return loops;
+  }
+
+  // A block of channels after the other, each in the order in which it is read. Weights are contiguous along the last
+  // of the folded variables.
   void make_weights(const std::vector<LoopSpec>& around) {
     if (c_.makes_a.empty()) pack_weights();
     std::vector<LoopSpec> loops = loops_over(c_.batch);
     loops = joined(std::move(loops), loops_over({c_.rows.begin(), c_.rows.end() - 1}));
     loops.push_back({.var = channel_, .step = tile_.columns});
     if (around[0].var == channel_) std::rotate(loops.begin(), loops.end() - 1, loops.end());
-    if (around[0].var == loops[0].var) loops[0].annotation = around[0].annotation;
-    loops = joined(std::move(loops), joined(loops_over(c_.folded), lanes_of_channel({}, {Mark::kVectorize})));
+    const bool is_shared = around[0].var == loops[0].var;
+    if (is_shared) loops[0].annotation = around[0].annotation;
+    std::vector<LoopSpec> steps = folded(), lanes = lanes_of_channel({}, {Mark::kVectorize});
+    if (size(c_.folded.back()) <= kTransposed || steps.size() > c_.folded.size()) {
+      lanes.insert(lanes.end() - 1, {.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
+      steps.pop_back();
+    }
+    loops = joined(std::move(loops), joined(std::move(steps), lanes));
+    if (!is_shared) first_long(loops).annotation.mark = Mark::kParallel;
     for (NodeRef ref : c_.makes_a) ir_.set_loops(ref, loops_it_has(ir_, ref, loops));
   }
 
@@ -202,6 +223,7 @@ class Planner {
     std::vector<NodeRef> order;
     const auto add = [&](auto wanted) { std::ranges::copy_if(all, std::back_inserter(order), wanted); };
     add([&](NodeRef ref) { return needed.contains(ref) && !is_image(ref) && !is_weight(ref) && !is_core(ref); });
+    for (NodeRef ref : order) ir_.set_loops(ref, loops_it_has(ir_, ref, ir_.node(ref).loops));
     // What shares loops with the blocks is next to them.
     const bool is_by_channel = around[0].var == channel_ || is_in(c_.rows, around[0].var);
     is_by_channel ? add(is_image) : add(is_weight);
@@ -226,9 +248,20 @@ class Planner {
   Tile tile_{};
 };
 
+// Images have two dimensions, or a window that moves along the only one.
+bool has_pixels(const IR& ir, const Contraction& c) {
+  const auto moves_along = [&](const Expr& index, const Vars& vars) {
+    return std::ranges::any_of(vars, [&](VarRef var) { return depends_on(index, ir.var(var).symbol()); });
+  };
+  const std::vector<Expr>& indices = ir.node(c.b).as<View>()->pieces[0].index;
+  return c.columns.size() > 1 || std::ranges::any_of(indices, [&](const Expr& index) {
+           return moves_along(index, c.columns) && moves_along(index, c.folded);
+         });
+}
+
 std::optional<Contraction> find_convolution(const IR& ir) {
   std::optional<Contraction> found = find_contraction(ir);
-  if (!found || found->rows.empty() || found->columns.size() < 2 || !is_image(ir, found->b)) return {};
+  if (!found || found->rows.empty() || !is_image(ir, found->b) || !has_pixels(ir, *found)) return {};
   return found;
 }
 

@@ -260,7 +260,7 @@ class StreamPlan {
       return ir_.folds(ref, var) || (scan && scan->along == var);
     });
     const auto other = std::ranges::find_if(wanted, [&](VarRef other) {
-      return other != var && loop_over(tree, inner, other) && tree.loop(inner).step == 1;
+      return other != var && loop_over(tree, inner, other) && loop_over(tree, inner, var) == inner;
     });
     if (other == wanted.end()) return;
     if (folds && !is_in(wanted, var)) return sink(tree, loop_over(tree, inner, *other), inner);
@@ -269,22 +269,11 @@ class StreamPlan {
     transpose(tree, loop_over(tree, inner, *other), inner);
   }
 
-  // Accumulators in registers leave none for other work. Rows from beyond the caches come faster in long pieces.
+  // Accumulators in registers leave none for other work.
   int64_t column_vectors(const LoopTree& tree, TreeRef loop) const {
     const std::vector<NodeRef> nodes = tree.nodes_below(loop);
     const auto ops = std::ranges::count_if(nodes, [&](NodeRef ref) { return ir_.node(ref).as<loops::Compute>(); });
-    const auto is_beyond = [&](NodeRef ref) { return bytes_read(ref) > 4 * machine_.l2_bytes; };
-    return ops > kMostPlainOps || std::ranges::any_of(nodes, is_beyond) ? kWideColumnVectors : kColumnVectors;
-  }
-
-  // Of what is known to be read.
-  int64_t bytes_read(NodeRef ref) const {
-    int64_t bytes = 0;
-    for (NodeRef input : ir_.node(ref).inputs) {
-      const Node& node = ir_.node(input);
-      if (node.as<Read>()) bytes = std::max(bytes, elements(node.vars).value_or(0) * size_of(node.dtype));
-    }
-    return bytes;
+    return ops > kMostPlainOps ? kWideColumnVectors : kColumnVectors;
   }
 
   // A block of the loop stays where it is, and its elements become the innermost loop.

@@ -24,9 +24,10 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kMostCopies = 64;     // of the innermost body, the window and the rows unrolled
-constexpr int64_t kMostRows = 8;        // of a block
-constexpr int64_t kLargestWindow = 49;  // that is unrolled
+constexpr int64_t kMostCopies = 64;  // of the innermost body, the window and the rows unrolled
+constexpr int64_t kMostRows = 8;     // of a block
+constexpr int64_t kFewRows = 4;      // that are worth more than an unrolled window
+constexpr int64_t kLargestWindow = 1 << 10;
 
 bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
 
@@ -79,7 +80,9 @@ std::optional<Window> find_window(const IR& ir) {
   const NodeRef input = ir.node(folds[0]).inputs[0];
   Window window{
       .fold = folds[0], .view = window_below(ir, input), .folded = ir.folded_vars(folds[0]), .pixel = {}, .row = {}};
-  if (!window.view || about(ir, window.folded) > kLargestWindow) return {};
+  const auto is_known = [&](VarRef var) { return ir.var(var).size.is_constant(); };
+  if (!window.view || !std::ranges::all_of(window.folded, is_known)) return {};
+  if (about(ir, window.folded) > kLargestWindow) return {};
   if (input != window.view) window.product = {input};
   window.epilogue = epilogue_of(ir, window.fold);
   window.pixel = column_of(ir, window.fold, window.epilogue);
@@ -100,12 +103,10 @@ class Planner {
   }
 
   LoopTree run() {
-    std::vector<LoopSpec> inner = around_;
-    for (VarRef var : window_.folded) inner.push_back({.var = var, .annotation = {Mark::kUnroll}});
-    inner = joined(std::move(inner), block());
+    const std::vector<LoopSpec> inner = joined(joined(around_, folded()), block());
     for (NodeRef ref : core()) ir_.set_loops(ref, inner);
-    for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others_of(ref)), block()));
-    for (NodeRef ref : makers()) make_image(ref);
+    for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others()), block()));
+    for (NodeRef ref : makers()) make_operand(ref);
     set_order();
     return LoopTree(std::move(ir_));
   }
@@ -116,14 +117,28 @@ class Planner {
     return first;
   }
 
-  // As many as share what they read, and leave no rest if possible.
+  // As many as share what they read, and leave no rest if possible. Of a large window, only the last variable is
+  // unrolled.
   int64_t pick_rows() const {
     const int64_t size = about(ir_.var(window_.row).size);
-    const int64_t most = std::clamp<int64_t>(kMostCopies / about(ir_, window_.folded), 1, std::min(kMostRows, size));
+    const int64_t whole = kMostCopies / about(ir_, window_.folded);
+    const int64_t copies = whole >= kFewRows ? whole : kMostCopies / about(ir_.var(window_.folded.back()).size);
+    const int64_t most = std::clamp<int64_t>(copies, 1, std::min(kMostRows, size));
     for (int64_t rows = most; 2 * rows > most; --rows) {
       if (size % rows == 0) return rows;
     }
     return most;
+  }
+
+  std::vector<LoopSpec> folded() const {
+    std::vector<LoopSpec> loops;
+    int64_t copies = rows_;
+    for (auto var = window_.folded.rbegin(); var != window_.folded.rend(); ++var) {
+      copies *= about(ir_.var(*var).size);
+      const Annotation annotation{copies <= kMostCopies ? Mark::kUnroll : Mark::kNone};
+      loops.insert(loops.begin(), {.var = *var, .annotation = annotation});
+    }
+    return loops;
   }
 
   std::vector<LoopSpec> outer() const {
@@ -143,10 +158,14 @@ class Planner {
     return loops;
   }
 
-  std::vector<LoopSpec> others_of(NodeRef ref) const {
+  // Of what follows the fold; the same for all nodes, so that they share it.
+  std::vector<LoopSpec> others() const {
     std::vector<LoopSpec> loops;
-    for (VarRef var : ir_.node(ref).vars) {
-      if (!ir_.node(window_.fold).has(var)) loops.push_back({.var = var});
+    for (NodeRef ref : window_.epilogue) {
+      for (VarRef var : ir_.node(ref).vars) {
+        const bool is_known = std::ranges::find(loops, var, &LoopSpec::var) != loops.end();
+        if (!is_known && !ir_.node(window_.fold).has(var)) loops.push_back({.var = var});
+      }
     }
     return loops;
   }
@@ -158,19 +177,26 @@ class Planner {
     return nodes;
   }
 
-  // What the window is a view of, where that is computed for it alone.
+  // What is computed for the fold and what follows it.
   std::vector<NodeRef> makers() const {
-    std::vector<NodeRef> nodes;
-    NodeRef ref = ir_.node(window_.view).inputs[0];
-    while ((ir_.node(ref).as<View>() || ir_.node(ref).as<loops::Compute>()) && ir_.consumers(ref).size() == 1) {
-      nodes.insert(nodes.begin(), ref);
-      ref = ir_.node(ref).inputs[0];
-    }
+    std::set<NodeRef> needed;
+    const std::function<void(NodeRef)> need = [&](NodeRef ref) {
+      if (!needed.insert(ref).second) return;
+      for (NodeRef input : ir_.node(ref).inputs) need(input);
+    };
+    std::vector<NodeRef> blocks = core(), nodes;
+    blocks.insert(blocks.end(), window_.epilogue.begin(), window_.epilogue.end());
+    for (NodeRef ref : blocks) need(ref);
+    const auto is_maker = [&](NodeRef ref) {
+      return needed.contains(ref) && std::ranges::find(blocks, ref) == blocks.end();
+    };
+    std::ranges::copy_if(ir_.order(), std::back_inserter(nodes), is_maker);
     return nodes;
   }
 
   // In the loops around the blocks, as far as it has their variables.
-  void make_image(NodeRef ref) {
+  void make_operand(NodeRef ref) {
+    if (!ir_.node(ref).as<View>() && !ir_.node(ref).as<loops::Compute>()) return;
     const Vars& own = ir_.node(ref).vars;
     std::vector<LoopSpec> loops;
     for (const LoopSpec& loop : around_) {
@@ -182,7 +208,7 @@ class Planner {
       if (std::ranges::find(loops, var, &LoopSpec::var) == loops.end()) loops.push_back({.var = var});
     }
     if (loops.empty()) return;
-    if (is_alone) loops.front().annotation.mark = Mark::kParallel;
+    if (is_alone && loops.size() > 1) loops.front().annotation.mark = Mark::kParallel;
     if (loops.back().annotation.mark == Mark::kNone) loops.back().annotation.mark = Mark::kVectorize;
     ir_.set_loops(ref, std::move(loops));
   }

@@ -220,5 +220,30 @@ TEST(Compiler, TailsInsideOfTailsDoNotMultiplyTheCode) {
   }
 }
 
+TEST(Compiler, LeavesOutWhatNobodyReads) {
+  const LoopTree tree(parse(R"(tenon loops 1
+kernel lower {
+  var i = 8
+  var b = 8
+  %x: f32[i, b] = read 0
+  %y: f32[i, b] = exp(%x) for i, b
+  %z: f32[i, b] = view %y[i, b] where i - 2*b in 8 for i, new b
+  %s: f32[i] = reduce add(%z) for i, b
+  %out: f32[i] = write 0 (%s) for i
+})")
+                          .value());
+  const Compiler compiler(tree);
+  const std::vector<Compiler::Segment> rows = compiler.segments(loop(tree, "y", 0), compiler.root());
+  ASSERT_EQ(rows.size(), 1u);
+  const std::vector<Compiler::Segment> made = compiler.segments(loop(tree, "y", 1), rows[0].scope);
+  ASSERT_EQ(made.size(), 1u);
+  const Symbol row = compiler.counter(loop(tree, "y", 0));
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(substitute(made[0].end, {{row, i}}), Expr(i / 2 + 1));
+  Expr read = 0;
+  for (const Compiler::Segment& part : compiler.segments(loop(tree, "z", 1), rows[0].scope))
+    read += part.end - part.begin;
+  EXPECT_EQ(read, Expr(8));
+}
+
 }  // namespace
 }  // namespace tenon::loops

@@ -1,0 +1,15 @@
+// Moves of elements that are done once: too little to compile a kernel for.
+#pragma once
+
+#include <optional>
+
+#include "graph/tensor.h"
+#include "loops/ir.h"
+
+namespace tenon {
+
+// The result of a kernel that writes views of one input, each of one piece, at indices that are sums of variables, and
+// zero where there is nothing; nothing for any other kernel. The input is of the type that the kernel says.
+std::optional<Tensor> moved(const loops::IR& kernel, const Tensor& input);
+
+}  // namespace tenon

@@ -1,0 +1,263 @@
+#include <gtest/gtest.h>
+
+#include "loops/compiler.h"
+#include "schedule/border.h"
+#include "tests/schedule/support_plan.h"
+
+namespace tenon {
+namespace {
+
+using loops::LoopTree;
+using test::expect_plan_agrees;
+using test::planned;
+
+struct Conv {
+  std::string batch = "1";
+  int64_t channels = 8;
+  int64_t out_channels = 20;
+  std::vector<int64_t> image = {9, 11};
+  int64_t kernel = 3;
+  int64_t stride = 1;
+  int64_t padding = 1;
+  int64_t dilation = 1;
+  int64_t groups = 1;
+  bool has_bias = false;
+  std::string dtype = "f32";
+};
+
+std::string repeated(int64_t value, size_t times) {
+  return fmt::format("[{}]", fmt::join(std::vector<int64_t>(times, value), ", "));
+}
+
+// `rest` goes on from %h, and has %out.
+std::string text_of(const Conv& conv, const std::string& rest = "%out: {type} = relu(%h)") {
+  std::vector<int64_t> positions, kernel(conv.image.size(), conv.kernel);
+  for (int64_t size : conv.image) {
+    positions.push_back((size + 2 * conv.padding - conv.dilation * (conv.kernel - 1) - 1) / conv.stride + 1);
+  }
+  const std::string type =
+      fmt::format("{}[{}, {}, {}]", conv.dtype, conv.batch, conv.out_channels, fmt::join(positions, ", "));
+  std::string line = rest;
+  for (size_t at = line.find("{type}"); at != line.npos; at = line.find("{type}")) line.replace(at, 6, type);
+  std::string text = fmt::format("graph g(%x: {}[{}, {}, {}], %residual: {}) {{\n", conv.dtype, conv.batch,
+                                 conv.channels, fmt::join(conv.image, ", "), type);
+  if (conv.batch == "N") text += "  symbol N in [0, 64]\n";
+  text += fmt::format("  %w: {}[{}, {}, {}] = parameter \"w\"\n", conv.dtype, conv.out_channels,
+                      conv.channels / conv.groups, fmt::join(kernel, ", "));
+  if (conv.has_bias) text += fmt::format("  %b: {}[{}] = parameter \"b\"\n", conv.dtype, conv.out_channels);
+  const size_t rank = conv.image.size();
+  text += fmt::format(
+      "  %h: {} = conv(%x, %w{}) {{stride={}, padding={}, dilation={}, groups={}}}\n  {}\n  return %out\n}}\n", type,
+      conv.has_bias ? ", %b" : ", none", repeated(conv.stride, rank), repeated(conv.padding, rank),
+      repeated(conv.dilation, rank), conv.groups, line);
+  return text;
+}
+
+TEST(ConvolutionPlan, HasChannelsAsLanesAndABorderAroundTheImage) {
+  EXPECT_EQ(planned(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}})).dump(), R"(for j in 64 parallel
+  for p in 16
+    for p1 in 16 vectorize
+      %4_border: f32[j, p, p1] = view %x[0, j, p - 1, p1 - 1] where p - 1 in 14 and p1 - 1 in 14
+for k1 in 2 by 32 parallel
+  for j in 64
+    for m1 in 3
+      for k1 in 2 by 16
+        for n1 in 3 unroll
+          for k1 in 16 vectorize
+            %w_packed: f32[k1, j, m1, n1] = view %w[k1, j, m1, n1]
+  for k2 in 14
+    for m2 in 1 by 14
+      for j in 64
+        for m1 in 3
+          for n1 in 3
+            for m2 in 14 unroll
+              for k1 in 2 by 16 unroll
+                for k1 in 16 vectorize
+                  %4_window: f32[k2, m2, j, m1, n1] = view %4_border[j, k2 + m1, m2 + n1]
+                  %5: f32[k1, k2, m2, j, m1, n1] = mul(%4_window, %w_packed)
+                  %h: f32[k1, k2, m2] = reduce add(%5)
+      for i3 in 1
+        for k1 in 2 by 16 unroll
+          for k1 in 16 unroll
+            for m2 in 14 vectorize
+              %out: f32[k1, k2, m2] = maximum(%h, %3)
+              %8: f32[i3, k1, k2, m2] = write 0 (%out)
+)");
+}
+
+TEST(ConvolutionPlan, ReadsAnImageWithoutPaddingWhereItIs) {
+  const LoopTree tree =
+      planned(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}, .kernel = 1, .padding = 0}));
+  const loops::Compiler compiler(tree);
+  for (const auto& [ref, memory] : compiler.allocations) {
+    const bool is_image = tree.ir.node(ref).has(*tree.ir.var_named("j")) && memory.scratch;  // the channels
+    if (is_image) EXPECT_LE(memory.size().constant(), 64 * 64) << "no more than the weights\n" << tree.dump();
+  }
+}
+
+TEST(ConvolutionPlan, NeverHasAllWindowsInMemory) {
+  const LoopTree tree = planned(text_of({.channels = 64, .out_channels = 64, .image = {28, 28}}));
+  const loops::Compiler compiler(tree);
+  for (const auto& [ref, memory] : compiler.allocations) {
+    if (memory.scratch) EXPECT_LE(memory.size().constant(), 64 * 30 * 30) << tree.ir.node(ref).name;
+  }
+}
+
+TEST(ConvolutionPlan, AgreesOnKernelsStridesPaddingAndDilation) {
+  for (int64_t kernel : {1, 2, 3, 5, 7}) {
+    for (int64_t stride : {1, 2, 3}) {
+      for (int64_t padding : {int64_t{0}, kernel / 2}) {
+        expect_plan_agrees(text_of({.kernel = kernel, .stride = stride, .padding = padding}));
+      }
+    }
+  }
+  expect_plan_agrees(text_of({.padding = 2, .dilation = 2}));
+  expect_plan_agrees(text_of({.stride = 2, .padding = 3, .dilation = 3}));
+}
+
+TEST(ConvolutionPlan, AgreesOnEverySizeAroundTheBlocks) {
+  for (int64_t width : {1, 2, 7, 14, 15, 17, 29, 33}) {
+    for (int64_t channels : {1, 15, 16, 33, 65}) {
+      expect_plan_agrees(text_of({.channels = 3, .out_channels = channels, .image = {5, width}}));
+    }
+  }
+}
+
+TEST(ConvolutionPlan, AgreesWithWhatFollowsIt) {
+  for (const char* batch : {"1", "2", "3"}) {
+    expect_plan_agrees(text_of({.batch = batch, .has_bias = true}));
+    expect_plan_agrees(text_of({.batch = batch, .out_channels = 40, .has_bias = true},
+                               "%sum: {type} = add(%h, %residual)\n  %out: {type} = relu(%sum)"));
+  }
+  expect_plan_agrees(text_of({.has_bias = true}, "%out: {type} = gelu(%h)"));
+}
+
+TEST(ConvolutionPlan, AgreesOnImagesThatAreComputed) {
+  expect_plan_agrees(R"(graph g(%x: f32[2, 6, 9, 9]) {
+  %w: f32[24, 6, 3, 3] = parameter "w"
+  %a: f32[2, 6, 9, 9] = relu(%x)
+  %out: f32[2, 24, 9, 9] = conv(%a, %w, none) {padding=[1, 1]}
+  return %out
+}
+)");
+}
+
+TEST(ConvolutionPlan, AgreesOnGroups) {
+  for (int64_t groups : {2, 4}) {
+    expect_plan_agrees(text_of({.batch = "2", .out_channels = 40, .stride = 2, .groups = groups, .has_bias = true}));
+  }
+}
+
+TEST(ConvolutionPlan, AgreesOnOneAndThreeDimensions) {
+  for (int64_t stride : {1, 2}) {
+    expect_plan_agrees(text_of({.batch = "2", .image = {37}, .stride = stride, .has_bias = true}));
+    expect_plan_agrees(text_of({.batch = "2", .image = {4, 5, 9}, .stride = stride, .has_bias = true}));
+  }
+}
+
+TEST(ConvolutionPlan, AgreesOnSizesThatAreKnownLater) {
+  for (int64_t n : {0, 1, 2, 5}) expect_plan_agrees(text_of({.batch = "N", .has_bias = true}), n);
+  for (int64_t n : {1, 6, 14, 15, 31}) {
+    expect_plan_agrees(R"(graph g(%x: f32[2, 3, N, N]) {
+  symbol N in [1, 64]
+  %w: f32[20, 3, 3, 3] = parameter "w"
+  %out: f32[2, 20, N, N] = conv(%x, %w, none) {padding=[1, 1]}
+  return %out
+}
+)",
+                       n);
+  }
+}
+
+TEST(ConvolutionPlan, AgreesOnTransposedOnes) {
+  for (int64_t stride : {1, 2}) {
+    const int64_t size = 6 * stride + 3 - 2 - stride + (stride - 1);
+    expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 6, 6, 6]) {{
+  %w: f32[6, 20, 3, 3] = parameter "w"
+  %out: f32[2, 20, {1}, {1}] = conv(%x, %w, none) {{stride=[{0}, {0}], padding=[1, 1], transposed=true, output_padding=[{2}, {2}]}}
+  return %out
+}}
+)",
+                                   stride, size, stride - 1));
+  }
+}
+
+TEST(ConvolutionPlan, AgreesOnOtherDtypes) {
+  for (const char* dtype : {"f64", "bf16", "f16"}) expect_plan_agrees(text_of({.has_bias = true, .dtype = dtype}));
+}
+
+// ---- windows --------------------------------------------------------------------------------------------------------
+
+TEST(WindowPlan, FoldsAWindowInRegistersOverOneChannelWithItsBorder) {
+  EXPECT_EQ(planned(text_of({.channels = 32, .out_channels = 32, .image = {28, 28}, .groups = 32})).dump(),
+            R"(for j in 32 parallel
+  for p in 30
+    for p1 in 30 vectorize
+      %4_border: f32[j, p, p1] = view %x[0, j, p - 1, p1 - 1] where p - 1 in 28 and p1 - 1 in 28
+  for m1 in 3
+    for n1 in 3 vectorize
+      %5: f32[j, m1, n1] = view %w[j, 0, m1, n1]
+  for j2 in 4 by 7
+    for l2 in 1 r 12 by 16
+      for m1 in 3 unroll
+        for n1 in 3 unroll
+          for j2 in 7 unroll
+            for l2 in 16 vectorize
+              %4_window: f32[j, j2, l2, m1, n1] = view %4_border[j, j2 + m1, l2 + n1]
+              %6: f32[j, j2, l2, m1, n1] = mul(%4_window, %5)
+              %h: f32[j, j2, l2] = reduce add(%6)
+      for n2 in 1
+        for j2 in 7 unroll
+          for l2 in 16 vectorize
+            %out: f32[j, j2, l2] = maximum(%h, %3)
+            %9: f32[n2, j, j2, l2] = write 0 (%out)
+)");
+}
+
+TEST(WindowPlan, AgreesOnDepthwiseConvolutions) {
+  for (int64_t kernel : {2, 3, 5, 7}) {
+    for (int64_t stride : {1, 2, 3}) {
+      for (int64_t width : {7, 8, 14, 15, 17, 33, 40}) {
+        expect_plan_agrees(text_of({.channels = 3,
+                                    .out_channels = 3,
+                                    .image = {9, width},
+                                    .kernel = kernel,
+                                    .stride = stride,
+                                    .padding = kernel / 2,
+                                    .groups = 3,
+                                    .has_bias = stride == 2}));
+      }
+    }
+  }
+  expect_plan_agrees(
+      text_of({.batch = "3", .padding = 2, .dilation = 2, .groups = 4, .out_channels = 4, .channels = 4}));
+  for (int64_t n : {0, 1, 4}) {
+    expect_plan_agrees(text_of({.batch = "N", .channels = 4, .out_channels = 4, .groups = 4, .has_bias = true}), n);
+  }
+}
+
+TEST(WindowPlan, AgreesOnSeveralResultsOfAChannel) {
+  expect_plan_agrees(text_of({.batch = "2", .channels = 4, .out_channels = 12, .groups = 4, .has_bias = true}));
+}
+
+TEST(WindowPlan, AgreesOnPooling) {
+  for (int64_t width : {6, 16, 35}) {
+    const int64_t half = (width + 1) / 2;
+    expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 3, {0}, {0}]) {{
+  %m: f32[2, 3, {1}, {1}], %i: i64[2, 3, {1}, {1}] = max_pool(%x) {{kernel=[3, 3], stride=[2, 2], padding=[1, 1]}}
+  %out: f32[2, 3, {1}, {1}] = relu(%m)
+  return %out
+}}
+)",
+                                   width, half));
+    expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 3, {0}, {0}]) {{
+  %out: f32[2, 3, {1}, {1}] = avg_pool(%x) {{kernel=[3, 3], stride=[2, 2], padding=[1, 1], count_include_pad=false}}
+  return %out
+}}
+)",
+                                   width, half));
+  }
+}
+
+}  // namespace
+}  // namespace tenon
