@@ -387,6 +387,7 @@ class Planner {
     if (is_grid()) pad_a();
     if (!c_.makes_a.empty()) make_a(around);
     set_product_loops(joined(around, products(around)));
+    if (intrinsic_ && !is_grid() && is_much(c_.epilogue)) copy_sums(around);
     for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, rows_of(around, ir_.node(ref))));
     in_order();
   }
@@ -397,12 +398,28 @@ class Planner {
     ir_.set_loops(c_.sum, loops);
   }
 
+  // What follows then need not be copied for each row, as the sums are: their rows are known by number, to be
+  // registers.
+  void copy_sums(const std::vector<LoopSpec>& around) {
+    const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
+    const NodeRef copy = ir_.add_copy(c_.sum, ir_.node(c_.sum).vars, unused_name(ir_.node(c_.sum).name + "_block"));
+    for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, copy);
+    ir_.set_loops(copy, joined(around, block_of(around, ir_.node(copy))));
+    after_sum_ = copy;
+  }
+
+  // Rounding to a narrow dtype is several instructions.
+  bool is_much(const std::vector<NodeRef>& nodes) const {
+    constexpr size_t kMostCopied = 3;
+    const auto rounds = [&](NodeRef ref) { return is_float(ir_.node(ref).dtype) && size_of(ir_.node(ref).dtype) == 2; };
+    return nodes.size() > kMostCopied || (intrinsic_ && std::ranges::any_of(nodes, rounds));
+  }
+
   // Much that follows is not copied for each row.
   std::vector<LoopSpec> rows_of(const std::vector<LoopSpec>& around, const Node& node) const {
-    constexpr size_t kMostCopied = 3;
     std::vector<LoopSpec> loops = block_of(around, node);
     for (LoopSpec& loop : loops) {
-      if (loop.var == row_ && c_.epilogue.size() > kMostCopied) loop.annotation = {};
+      if (loop.var == row_ && is_much(c_.epilogue)) loop.annotation = {};
     }
     return loops;
   }
@@ -652,8 +669,8 @@ class Planner {
   void in_order() {
     std::vector<NodeRef> order;
     const auto is_part = [&](NodeRef ref) {
-      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) || is_in(before_product_, ref) ||
-             is_in(after_product_, ref) || is_in(c_.epilogue, ref);
+      return ref == c_.product || ref == c_.sum || ref == after_sum_ || c_.makes_b.contains(ref) ||
+             is_in(before_product_, ref) || is_in(after_product_, ref) || is_in(c_.epilogue, ref);
     };
     std::set<NodeRef> needed;
     const std::function<void(NodeRef)> need = [&](NodeRef ref) {
@@ -674,6 +691,7 @@ class Planner {
     order.push_back(c_.product);
     order.insert(order.end(), after_product_.begin(), after_product_.end());
     order.push_back(c_.sum);
+    if (after_sum_) order.push_back(after_sum_);
     order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
     add([&](NodeRef ref) { return !needed.contains(ref); });
     ir_.set_order(std::move(order));
@@ -690,6 +708,7 @@ class Planner {
   const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
   std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
   std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
+  NodeRef after_sum_ = {};                    // a copy of the sums, which what follows reads
   std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
 };
 
