@@ -196,9 +196,7 @@ Emitter::Instruction Emitter::multiply(const Tile& tile) {
     if (known.name != name || known.m != 1 || known.k < tile.depths.high) continue;
     if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
     const std::optional<Tile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
-    const bool a_is_same = a_layout == Tile::kGroup || a_layout == Tile::kSteps;
-    const bool b_differs = b_layout == Tile::kRows || b_layout == Tile::kPacked;
-    if (!a_is_same || !b_differs || layout_of(result, tile, known.k) != Tile::kRows) continue;
+    if (!a_layout || !b_layout || layout_of(result, tile, known.k) != Tile::kRows) continue;
     return [=, this](int64_t depth) {
       Value* const left = groups(a, tile, *a_layout, depth, known.k);
       Value* const right = groups(b, tile, *b_layout, depth, known.k);

@@ -13,7 +13,7 @@
 // where these hold, else the plain loops that it says:
 //   - %c is contiguous along n.
 //   - %b is contiguous along k and then n (packed), or along n (then its rows are interleaved on the way).
-//   - %a is the same for all n; best contiguous along k.
+//   - %a is the same for all n, and best contiguous along k; or like %b.
 // Operands may be read through a view of one piece. Where a tail leaves fewer n or k, lanes are masked.
 //
 //   dpbf16      bf16 * bf16 to f32. The instruction takes subnormal numbers for 0, and rounds once for each of the two

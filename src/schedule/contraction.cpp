@@ -388,6 +388,7 @@ class Planner {
     if (is_grid()) pad_a();
     if (!c_.makes_a.empty()) make_a(around);
     set_product_loops(joined(around, products(around)));
+    if (intrinsic_ && !is_grid() && is_much(c_.epilogue)) copy_sums(around);
     for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, rows_of(around, ir_.node(ref))));
     in_order();
   }
@@ -398,12 +399,28 @@ class Planner {
     ir_.set_loops(c_.sum, loops);
   }
 
+  // What follows then need not be copied for each row, as the sums are: their rows are known by number, to be
+  // registers.
+  void copy_sums(const std::vector<LoopSpec>& around) {
+    const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
+    const NodeRef copy = ir_.add_copy(c_.sum, ir_.node(c_.sum).vars, unused_name(ir_.node(c_.sum).name + "_block"));
+    for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, copy);
+    ir_.set_loops(copy, joined(around, block_of(around, ir_.node(copy))));
+    after_sum_ = copy;
+  }
+
+  // Rounding to a narrow dtype is several instructions.
+  bool is_much(const std::vector<NodeRef>& nodes) const {
+    constexpr size_t kMostCopied = 3;
+    const auto rounds = [&](NodeRef ref) { return is_float(ir_.node(ref).dtype) && size_of(ir_.node(ref).dtype) == 2; };
+    return nodes.size() > kMostCopied || (intrinsic_ && std::ranges::any_of(nodes, rounds));
+  }
+
   // Much that follows is not copied for each row.
   std::vector<LoopSpec> rows_of(const std::vector<LoopSpec>& around, const Node& node) const {
-    constexpr size_t kMostCopied = 3;
     std::vector<LoopSpec> loops = block_of(around, node);
     for (LoopSpec& loop : loops) {
-      if (loop.var == row_ && c_.epilogue.size() > kMostCopied) loop.annotation = {};
+      if (loop.var == row_ && is_much(c_.epilogue)) loop.annotation = {};
     }
     return loops;
   }
@@ -562,11 +579,17 @@ class Planner {
     in_order();
   }
 
-  // What comes from memory comes faster in several streams; in the caches one is as good, and folds fewer sums.
+  // What comes from memory comes faster in several streams; in the caches one is as good, and folds fewer sums. But the
+  // instruction that multiplies several steps is then to be had for each lane.
   bool gains_by_streams() const {
     const Expr& depth = ir_.var(c_.folded.back()).size;
     const int64_t bytes = about(ir_, ir_.node(c_.b).vars) * size_of(ir_.node(c_.b).dtype);
-    return bytes > machine_.l3_bytes / 2 && depth.is_constant() && depth.constant() % lanes_ == 0;
+    return (bytes > machine_.l3_bytes / 2 || steps_of_lane() > 1) && depth.is_constant() &&
+           depth.constant() % (lanes_ * steps_of_lane()) == 0;
+  }
+
+  int64_t steps_of_lane() const {
+    return intrinsic_ && intrinsic_->m == 1 && intrinsic_->a == ir_.node(c_.a).dtype ? intrinsic_->k : 1;
   }
 
   void fold_one_by_one(const std::vector<LoopSpec>& around) {
@@ -578,24 +601,26 @@ class Planner {
     set_product_loops(loops);
   }
 
-  // The last folded variable becomes two, blocks and lanes: blocks are folded first, with a sum in each lane of each
-  // column, then lanes.
+  // The last folded variable becomes three, blocks of lanes of steps: blocks and steps are folded first, with a sum in
+  // each lane of each column, then lanes.
   void fold_by_lane(const std::vector<LoopSpec>& around) {
     const VarRef last = c_.folded.back();
-    const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / lanes_);
+    const int64_t steps = steps_of_lane();
+    const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / (lanes_ * steps));
     const VarRef lane = ir_.add_var(unused_var("v"), lanes_);
+    const Vars cuts = steps > 1 ? Vars{block, lane, ir_.add_var(unused_var("s"), steps)} : Vars{block, lane};
+    Expr position = lanes_ * steps * Expr(ir_.var(block).symbol()) + steps * Expr(ir_.var(lane).symbol());
+    if (steps > 1) position += Expr(ir_.var(cuts.back()).symbol());
     std::vector<NodeRef> reads;
     const auto cut = [&](NodeRef operand) {
       const Scalar zero = is_float(ir_.node(operand).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
       View view{{{operand, {}, {}}}, zero, {}};
       Vars vars;
       for (VarRef var : ir_.node(operand).vars) {
-        const Expr index = var == last ? lanes_ * Expr(ir_.var(block).symbol()) + Expr(ir_.var(lane).symbol())
-                                       : Expr(ir_.var(var).symbol());
-        view.pieces[0].index.push_back(index);
+        view.pieces[0].index.push_back(var == last ? position : Expr(ir_.var(var).symbol()));
         if (var != last) vars.push_back(var);
       }
-      vars.insert(vars.end(), {block, lane});
+      vars.insert(vars.end(), cuts.begin(), cuts.end());
       reads.push_back(ir_.add_view(std::move(view), vars));
       if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
       return reads.back();
@@ -605,7 +630,7 @@ class Planner {
     for (VarRef var : c_.folded) {
       if (var != last) all.push_back(var);
     }
-    all.insert(all.end(), {block, lane});
+    all.insert(all.end(), cuts.begin(), cuts.end());
     kept.push_back(lane);
     const NodeRef product = ir_.add_compute(op_named("mul"), {a, b}, all);
     const NodeRef partial = ir_.add_reduce(op_named("add"), product, kept);
@@ -619,6 +644,10 @@ class Planner {
       for (VarRef row : c_.rows) both->push_back({.var = row, .annotation = {Mark::kUnroll}});
       both->push_back({.var = column_, .annotation = {Mark::kUnroll}});
       both->push_back({.var = lane, .annotation = {Mark::kVectorize}});
+    }
+    if (steps > 1) {
+      loops.back().annotation = {Mark::kTile, intrinsic_->name};
+      loops.push_back({.var = cuts.back()});
     }
     for (NodeRef ref : reads) ir_.set_loops(ref, loops);
     for (NodeRef ref : {product, partial}) ir_.set_loops(ref, loops);
@@ -641,8 +670,8 @@ class Planner {
   void in_order() {
     std::vector<NodeRef> order;
     const auto is_part = [&](NodeRef ref) {
-      return ref == c_.product || ref == c_.sum || c_.makes_b.contains(ref) || is_in(before_product_, ref) ||
-             is_in(after_product_, ref) || is_in(c_.epilogue, ref);
+      return ref == c_.product || ref == c_.sum || ref == after_sum_ || c_.makes_b.contains(ref) ||
+             is_in(before_product_, ref) || is_in(after_product_, ref) || is_in(c_.epilogue, ref);
     };
     std::set<NodeRef> needed;
     const std::function<void(NodeRef)> need = [&](NodeRef ref) {
@@ -663,6 +692,7 @@ class Planner {
     order.push_back(c_.product);
     order.insert(order.end(), after_product_.begin(), after_product_.end());
     order.push_back(c_.sum);
+    if (after_sum_) order.push_back(after_sum_);
     order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
     add([&](NodeRef ref) { return !needed.contains(ref); });
     ir_.set_order(std::move(order));
@@ -679,6 +709,7 @@ class Planner {
   const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
   std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
   std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
+  NodeRef after_sum_ = {};                    // a copy of the sums, which what follows reads
   std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
 };
 

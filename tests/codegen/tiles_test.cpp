@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu.h"
 #include "codegen/codegen.h"
 #include "loops/lower.h"
+#include "schedule/ahead.h"
 #include "schedule/plan.h"
 #include "tests/loops/support_kernels.h"
 #include "tests/schedule/support_plan.h"
@@ -239,6 +240,14 @@ TEST(Tiles, OfRowsMakeTreesThatAgree) {
     expect_tree_agrees(matmul_graph(m, n, 64, "i8"), "sapphirerapids",
                        {numbers(DType::kI8, {m, 64}, 1), numbers(DType::kI8, {64, n}, 2)});
   }
+}
+
+TEST(Tiles, OfPlansKeepPackedWeightsNarrow) {
+  const loops::IR kernel = lower(parse_graph(linear_graph("128", 100, 40)).value()).value();
+  const AheadOfTime ahead = split_ahead(plan(kernel, machine_of("znver4")), {1});
+  ASSERT_EQ(ahead.preparations.size(), 1u);
+  const loops::IR& packing = ahead.preparations[0].kernel;
+  EXPECT_EQ(to_string(packing.type(packing.writes()[0])), "bf16[2, 20, 4, 16, 2]");
 }
 
 TEST(Tiles, OfPlansAgreeWithTheReference) {
