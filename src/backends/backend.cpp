@@ -185,6 +185,7 @@ Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std
       fail("kernel {} takes {} inputs, got {}", ir.name(), ir.reads().size(), inputs.size());
     }
     const symbolic::Bindings bindings = solve_sizes(ir, inputs, sizes);
+    const std::vector<int64_t> values = size_values(ir, bindings);
     std::vector<Tensor> held;  // contiguous copies live as long as the run
     std::vector<Tensor> outputs;
     std::vector<void*> memory;
@@ -193,7 +194,7 @@ Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std
       const TensorType type = ir.type(write);
       memory.push_back(outputs.emplace_back(Tensor::zeros(type.dtype, evaluate(type.shape, bindings))).data());
     }
-    kernel.run(memory, size_values(ir, bindings));
+    kernel.run(memory, values);
     return outputs;
   });
 }

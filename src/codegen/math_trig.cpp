@@ -128,12 +128,12 @@ Real atan(Real x) {
 
 Real atan2(Real y, Real x) {
   const Real y_size = abs(y), x_size = abs(x);
-  // Sums must not overflow, nor products be subnormal; what is lost of a small one beside a large one is below any
-  // result.
+  // Sums and their splits in halves must not overflow, nor products be subnormal; what is lost of a small one beside a
+  // large one is below any result.
   const Real larger = select(y_size > x_size, y_size, x_size);
-  const Mask is_large = larger > x.pick(0x1p100, 0x1p1000), is_small = larger < x.pick(0x1p-100, 0x1p-900);
+  const Mask is_large = larger > x.pick(0x1p100, 0x1p900), is_small = larger < x.pick(0x1p-100, 0x1p-900);
   const Real factor =
-      select(is_large, x.pick(0x1p-30, 0x1p-60), select(is_small, x.constant(x.pick(0x1p64, 0x1p200)), 1));
+      select(is_large, x.pick(0x1p-30, 0x1p-100), select(is_small, x.constant(x.pick(0x1p64, 0x1p200)), 1));
   const Mask both_zero = (y_size == 0) & (x_size == 0);
   const Mask both_infinite = (y_size == kInfinity) & (x_size == kInfinity);
   const Real ordinate = select(both_infinite, 1, y_size * factor);
