@@ -53,10 +53,6 @@ void check_arguments(const loops::IR& ir, std::span<void* const> memory, std::sp
         ir.name(), arrays, symbols, memory.size(), sizes.size());
 }
 
-void Backend::keep(const loops::IR& kernel, const loops::LoopTree&) const {
-  fail("backend {} keeps no schedules: save that of kernel {} to a file", name_, kernel.name());
-}
-
 loops::LoopTree Backend::schedule(const loops::IR& kernel) const {
   return loops::LoopTree(loops::default_schedule(kernel));
 }

@@ -54,9 +54,9 @@ class Backend {
   virtual loops::LoopTree schedule(const loops::IR& kernel) const;
   // Others that are worth a try, for a search.
   virtual std::vector<loops::LoopTree> variants(const loops::IR&) const { return {}; }
-  // From now on, also in other processes, `schedule` gives this one for such a kernel. Throws an Error where the
-  // backend keeps none.
-  virtual void keep(const loops::IR& kernel, const loops::LoopTree& schedule) const;
+  // From now on, also in other processes, `schedule` gives this one for such a kernel. False where there is no place to
+  // keep it.
+  virtual bool keep(const loops::IR&, const loops::LoopTree&) const { return false; }
   virtual std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const = 0;  // throws an Error
   virtual int hardware_requirement() const = 0;
 

@@ -152,3 +152,26 @@ def test_an_interrupted_search_keeps_what_it_found(tmp_path):
 def test_a_kernel_without_loops_gets_some(tenon):
     bare = re.sub(r" for .*", "", KERNEL)
     assert tune(tenon, "--backend", "interpreter", kernel=bare, edits=["quit"]).out.startswith(TREE)
+
+
+GRAPH = """graph g(%x: f32[24, 24], %y: f32[24, 48]) {
+  %h: f32[24, 48] = matmul(%x, %y)
+  return %h
+}
+"""
+
+
+def test_what_a_search_finds_is_kept(tenon, tmp_path, monkeypatch):
+    monkeypatch.setenv("TENON_CACHE", str(tmp_path))
+    arguments = ("tune", "g.tg", "--backend", "cpu", "--keep")
+    found = tenon(*arguments, "--search", "0.3", files={"g.tg": GRAPH})
+    assert found.code == 0, found.err
+    again = tenon(*arguments, files={"g.tg": GRAPH})
+    tree = found.out[found.out.index("  0  ") : found.out.index("g on cpu")]
+    assert tree in again.out
+
+
+def test_only_a_backend_with_a_place_for_it_keeps_a_schedule(tenon):
+    run = tune(tenon, "--backend", "interpreter", "--keep")
+    assert run.code == 1
+    assert "backend interpreter has no place to keep a schedule" in run.err

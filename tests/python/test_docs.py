@@ -28,22 +28,21 @@ def snippets(language):
             yield pytest.param(body, id=f"{page.stem}-{number}")
 
 
-def run(command, **environment):
+def run(command, cache):
     path = f"{ROOT / 'build/bin'}:{os.environ['PATH']}"
-    result = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "PATH": path, **environment}, capture_output=True, text=True, check=False
-    )
+    environment = {**os.environ, "PATH": path, "TENON_CACHE": str(cache)}
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("body", list(snippets("python")))
-def test_python_snippet_runs(body):
-    run([sys.executable, "-c", body])
+def test_python_snippet_runs(body, tmp_path):
+    run([sys.executable, "-c", body], tmp_path)
 
 
 @pytest.mark.parametrize("body", list(snippets("sh")))
-def test_shell_snippet_runs(body):
-    run(["bash", "-euo", "pipefail", "-c", body])
+def test_shell_snippet_runs(body, tmp_path):
+    run(["bash", "-euo", "pipefail", "-c", body], tmp_path)
 
 
 @pytest.mark.parametrize("body", list(snippets("cpp")))

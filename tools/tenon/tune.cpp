@@ -133,7 +133,11 @@ class Session {
     write_file(path, to_string(tree().ir)).value();
   }
 
-  void keep() const { backend_->keep(kernel_, tree()); }
+  void keep() const {
+    if (backend_->keep(kernel_, tree())) return;
+    fail("backend {} has no place to keep a schedule{}", backend_->name(),
+         backend_->name() == "cpu" ? ": the cache is off (TENON_CACHE)" : "");
+  }
 
  private:
   void obey(const std::string& line) {
