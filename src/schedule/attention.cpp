@@ -17,6 +17,7 @@
 #include <set>
 
 #include "loops/schedule.h"
+#include "schedule/contraction.h"
 #include "schedule/plan.h"
 
 namespace tenon {
@@ -24,12 +25,7 @@ namespace {
 
 using namespace loops;
 
-using Vars = std::vector<VarRef>;
 using Loops = std::vector<LoopSpec>;
-
-bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
-
-int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
 
@@ -66,11 +62,6 @@ struct Attention {
   VarRef columns = {};  // of values
   std::vector<std::pair<NodeRef, Stage>> stages = {};
 };
-
-bool is_op(const Node& node, std::string_view name) {
-  const auto* compute = node.as<loops::Compute>();
-  return compute && compute->op->name.get() == name;
-}
 
 std::set<NodeRef> dependents(const IR& ir, NodeRef of) {
   std::set<NodeRef> result = {of};

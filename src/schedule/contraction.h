@@ -1,6 +1,7 @@
 // Inside of schedule: what a sum of products is made of, and the register tiles for it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <set>
@@ -27,6 +28,17 @@ struct Contraction {
   std::vector<loops::NodeRef> epilogue = {};  // what is computed elementwise of the sum, in order
 };
 
+template <class Ref>
+bool is_in(const std::vector<Ref>& refs, Ref ref) {
+  return std::ranges::find(refs, ref) != refs.end();
+}
+
+bool is_op(const loops::Node& node, std::string_view name);  // computes it
+// The last variable of more than one element: the one along which an array of these is contiguous.
+loops::VarRef contiguous_of(const loops::IR& ir, const Vars& vars);
+// The elementwise nodes that only serve to make `ref` for `user`.
+void collect_makers(const loops::IR& ir, loops::NodeRef ref, loops::NodeRef user, std::set<loops::NodeRef>& makers);
+
 // Nothing where a kernel has no sum of products, or several.
 std::optional<Contraction> find_contraction(const loops::IR& ir);
 
@@ -34,6 +46,8 @@ std::optional<Contraction> find_contraction(const loops::IR& ir);
 std::vector<loops::NodeRef> epilogue_of(const loops::IR& ir, loops::NodeRef fold);
 // The variable along which its results are written one after the other; none where there is only one.
 loops::VarRef column_of(const loops::IR& ir, loops::NodeRef fold, const std::vector<loops::NodeRef>& epilogue);
+
+inline int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 // Of a size that is not known, something that is neither small nor large.
 int64_t about(const symbolic::Expr& size);

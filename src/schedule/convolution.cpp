@@ -13,7 +13,7 @@
 //           for x unroll, m by 16 unroll, m vectorize
 //         for m by 16 unroll, m unroll, x vectorize     bias, activation, ..., write
 //
-// Where a row of pixels makes better vectors than the channels do, it is left to contraction.cpp.
+// Where a row of pixels makes better vectors than the channels do, it is left to matmul.cpp.
 #include <algorithm>
 
 #include "loops/schedule.h"
@@ -31,8 +31,6 @@ constexpr double kPackedVector = 6;      // multiply-adds in the time in which a
 constexpr double kTransposedVector = 6;  // ... and in which a vector of results is transposed
 constexpr int64_t kTransposed = 16;      // elements of a row of weights that are transposed in registers
 constexpr double kRest = 1.06;           // the worth of a block for what whole ones leave over: it is code to compile
-
-bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
 
 // A view of one array, each variable of which a window may move along.
 bool is_image(const IR& ir, NodeRef ref) {

@@ -3,7 +3,7 @@
 // A kernel falls into one of a few kinds, each a file:
 //   window.cpp        folds of small windows, each channel alone: depthwise convolutions, pooling
 //   convolution.cpp   sums of products of windows: the same with lanes that results are not contiguous along
-//   contraction.cpp   other sums of products over two or more kept variables: register tiles, cache blocks, packing
+//   matmul.cpp        other sums of products over two or more kept variables: register tiles, cache blocks, packing
 //   attention.cpp     two sums of products with a softmax between them: both as tiles, block by block
 //   stream.cpp        everything else: elementwise chains, folds and scans with what surrounds them, moves of data
 #pragma once

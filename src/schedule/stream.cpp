@@ -12,6 +12,7 @@
 #include <map>
 
 #include "loops/schedule.h"
+#include "schedule/contraction.h"
 #include "schedule/plan.h"
 
 namespace tenon {
@@ -40,8 +41,6 @@ bool is_in(const Range& range, const T& item) {
 std::optional<int64_t> number_of(const Expr& size) {
   return size.is_constant() ? std::optional(size.constant()) : std::nullopt;
 }
-
-int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 class StreamPlan {
  public:

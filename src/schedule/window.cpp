@@ -29,8 +29,6 @@ constexpr int64_t kMostRows = 8;     // of a block
 constexpr int64_t kFewRows = 4;      // that are worth more than an unrolled window
 constexpr int64_t kLargestWindow = 1 << 10;
 
-bool is_in(const Vars& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
-
 struct Window {
   NodeRef fold;
   NodeRef view;

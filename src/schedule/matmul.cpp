@@ -1,0 +1,534 @@
+// Sums of products: matmul, linear, and what else is like them.
+//
+// A block of the result, `rows` x `columns`, stays in registers while the folded variables run; a column is a lane.
+// Around it, a panel of columns goes over all rows, so that what the panel reads of the second operand stays in the
+// cache:
+//
+//     for n by 64 parallel                      a panel
+//       %b_packed[k, n] = ...                   what it reads, in the order in which it is read
+//       for m by 6                              a block
+//         for k                                 c[m, n] += a[m, k] * b[k, n]
+//           for m unroll, n by 16 unroll, n vectorize
+//         for m unroll, ...                     bias, activation, ..., write
+//
+// Where there is too little to reuse (one row of a vector-matrix product), the folded variable is the vector instead.
+//
+// Where the machine has an instruction that casts narrow operands, multiplies them and adds up a few steps of k, the
+// innermost loops are that instruction, and what is packed stays narrow and lies as the instruction takes it:
+//
+//       %b_packed[k, n] = ...                   for k by 2, n by 16 unroll, n tile "interleave", k
+//           for m unroll, n by 16 unroll, n tile "dpbf16", k
+#include <algorithm>
+
+#include "loops/schedule.h"
+#include "schedule/contraction.h"
+#include "schedule/plan.h"
+
+namespace tenon {
+
+using namespace loops;
+
+namespace {
+
+constexpr int64_t kRowsWorthPacking = 24;  // that use what is packed
+constexpr int64_t kMostDots = 3;           // rows for which folding along the vector is better
+
+class Planner {
+ public:
+  Planner(IR ir, Contraction c, const Machine& machine) : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
+    if (!c_.rows.empty()) row_ = c_.rows.back();
+    column_ = c_.columns.back();
+    lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
+    take_intrinsic();
+    tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine.vector_registers);
+    if (machine.block_rows > 0) tile_ = {machine.block_rows, machine.block_vectors * lanes_};
+    if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};
+  }
+
+  LoopTree run() {
+    if (is_dot_product()) {
+      plan_dots();
+    } else {
+      plan_tiles();
+    }
+    for (const std::string& name : replaced_) ir_ = ir_.without(*ir_.node_named(name));
+    return LoopTree(std::move(ir_));
+  }
+
+ private:
+  // ---- instructions that cast and multiply ----
+
+  bool is_grid() const { return intrinsic_ && intrinsic_->m > 1; }
+
+  // Of a size that is not known, one: the rest of it is then no case of its own.
+  int64_t at_most_two(VarRef var) const {
+    const Expr& size = ir_.var(var).size;
+    return size.is_constant() && size.constant() > intrinsic_->m ? 2 * intrinsic_->m : intrinsic_->m;
+  }
+
+  // The operands are what it casts, where nothing else needs the casts.
+  void take_intrinsic() {
+    const auto is_own_cast = [&](NodeRef ref) {
+      return is_op(ir_.node(ref), "cast") && ir_.consumers(ref).size() == 1;
+    };
+    if (!is_own_cast(c_.a) || !is_own_cast(c_.b)) return;
+    const NodeRef a = ir_.node(c_.a).inputs[0], b = ir_.node(c_.b).inputs[0];
+    intrinsic_ = find_intrinsic(ir_.node(a).dtype, ir_.node(b).dtype);
+    if (!intrinsic_) return;
+    before_product_ = {c_.a, c_.b};
+    c_.a = a;
+    c_.b = b;
+    c_.makes_a.clear();
+    c_.makes_b.clear();
+    collect_makers(ir_, c_.a, before_product_[0], c_.makes_a);
+    collect_makers(ir_, c_.b, before_product_[1], c_.makes_b);
+  }
+
+  const TileIntrinsic* find_intrinsic(DType a, DType b) const {
+    for (const TileIntrinsic& each : machine_.tiles) {
+      const bool is_signed_as_unsigned = a == DType::kI8 && each.a == DType::kU8 && each.m == 1;
+      const bool multiplies = (each.a == a || is_signed_as_unsigned) && each.b == b && each.c == ir_.node(c_.sum).dtype;
+      if (multiplies && (each.m == 1 || fits_grid(each))) return &each;
+    }
+    return nullptr;
+  }
+
+  // Whole steps, and enough rows and columns to be worth them.
+  bool fits_grid(const TileIntrinsic& each) const {
+    const Expr& depth = ir_.var(c_.folded.back()).size;
+    return row_ && depth.is_constant() && depth.constant() % each.k == 0 && 2 * about(row_size()) > each.m &&
+           2 * about(ir_.var(column_).size) > each.n && lanes_ == each.n;
+  }
+
+  int64_t group() const { return is_grid() ? intrinsic_->k / intrinsic_->m : intrinsic_->k; }
+
+  Expr row_size() const { return row_ ? ir_.var(row_).size : Expr(1); }
+  bool reads_contiguously(NodeRef ref, VarRef var) const {
+    return ir_.node(ref).as<Read>() && contiguous_of(ir_, ir_.node(ref).vars) == var;
+  }
+
+  // ---- loops ----
+
+  static void append(std::vector<LoopSpec>& loops, const Vars& vars) {
+    for (VarRef var : vars) loops.push_back({.var = var});
+  }
+
+  Vars all_but_last(Vars vars) const {
+    if (!vars.empty()) vars.pop_back();
+    return vars;
+  }
+
+  // The loops outside of a block: panels of columns around rows, or rows around panels.
+  std::vector<LoopSpec> outer() const {
+    std::vector<LoopSpec> panels, blocks, loops;
+    append(panels, all_but_last(c_.columns));
+    panels.push_back({.var = column_, .step = tile_.columns});
+    append(blocks, all_but_last(c_.rows));
+    if (row_) blocks.push_back({.var = row_, .step = tile_.rows});
+    append(loops, c_.batch);
+    loops.insert(loops.end(), panels.begin(), panels.end());
+    loops.insert(loops.end(), blocks.begin(), blocks.end());
+    return loops;
+  }
+
+  std::vector<LoopSpec> block_of(const std::vector<LoopSpec>& outer, const Node& node) const {
+    std::vector<LoopSpec> loops;
+    const auto has_outer = [&](VarRef var, int64_t step) {
+      return std::ranges::any_of(outer, [&](const LoopSpec& l) { return l.var == var && l.step == step; });
+    };
+    for (VarRef var : node.vars) {
+      if (!has_outer(var, 1) && var != row_ && var != column_) loops.push_back({.var = var});
+    }
+    if (is_grid() && tile_.rows > intrinsic_->m) loops.push_back({.var = row_, .step = intrinsic_->m});
+    if (row_ && !has_outer(row_, 1))
+      loops.push_back({.var = row_, .annotation = {is_grid() ? Mark::kNone : Mark::kUnroll}});
+    if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
+    loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+    return loops;
+  }
+
+  // The folded variables but for what the tile has of them. Of multiply-adds, two steps of the last at once.
+  std::vector<LoopSpec> steps() const {
+    std::vector<LoopSpec> loops;
+    append(loops, c_.folded);
+    const Expr& size = ir_.var(c_.folded.back()).size;
+    const bool by_two = !intrinsic_ && size.is_constant() && size.constant() % 2 == 0 && size.constant() >= 4;
+    loops.back().step = intrinsic_ ? intrinsic_->k : by_two ? 2 : 1;
+    if (by_two) loops.push_back({.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
+    return loops;
+  }
+
+  // One multiply-add, or instruction, after the other.
+  std::vector<LoopSpec> products(const std::vector<LoopSpec>& around) const {
+    if (is_grid()) return joined(steps(), grid());
+    std::vector<LoopSpec> loops = joined(steps(), block_of(around, Node{}));
+    if (!intrinsic_) return loops;
+    loops.back().annotation = {Mark::kTile, intrinsic_->name};
+    loops.push_back({.var = c_.folded.back()});
+    return loops;
+  }
+
+  std::vector<LoopSpec> grid() const {
+    std::vector<LoopSpec> loops;
+    const auto add = [&](VarRef var, int64_t step, Annotation annotation) {
+      loops.push_back({.var = var, .step = step, .annotation = std::move(annotation)});
+    };
+    if (tile_.rows > intrinsic_->m) add(row_, intrinsic_->m, {Mark::kUnroll});
+    if (tile_.columns > lanes_) add(column_, lanes_, {Mark::kUnroll});
+    add(row_, 1, {Mark::kTile, intrinsic_->name});
+    add(c_.folded.back(), group(), {});
+    add(column_, 1, {});
+    add(c_.folded.back(), 1, {});
+    return loops;
+  }
+
+  static std::vector<LoopSpec> joined(std::vector<LoopSpec> first, const std::vector<LoopSpec>& second) {
+    first.insert(first.end(), second.begin(), second.end());
+    return first;
+  }
+
+  // ---- register tiles ----
+
+  void plan_tiles() {
+    const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
+    if (intrinsic_ && intrinsic_->a != ir_.node(c_.a).dtype) make_a_unsigned();
+    if (wants_packing()) pack_b();
+    if (!c_.makes_b.empty()) make_b(around);
+    if (is_grid()) pad_a();
+    if (!c_.makes_a.empty()) make_a(around);
+    set_product_loops(joined(around, products(around)));
+    if (intrinsic_ && !is_grid() && is_much(c_.epilogue)) copy_sums(around);
+    for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, rows_of(around, ir_.node(ref))));
+    in_order();
+  }
+
+  void set_product_loops(const std::vector<LoopSpec>& loops) {
+    for (NodeRef ref : before_product_) ir_.set_loops(ref, loops);
+    ir_.set_loops(c_.product, loops);
+    ir_.set_loops(c_.sum, loops);
+  }
+
+  // What follows then need not be copied for each row, as the sums are: their rows are known by number, to be
+  // registers.
+  void copy_sums(const std::vector<LoopSpec>& around) {
+    const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
+    const NodeRef copy = ir_.add_copy(c_.sum, ir_.node(c_.sum).vars, unused_name(ir_.node(c_.sum).name + "_block"));
+    for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, copy);
+    ir_.set_loops(copy, joined(around, block_of(around, ir_.node(copy))));
+    after_sum_ = copy;
+  }
+
+  // Rounding to a narrow dtype is several instructions.
+  bool is_much(const std::vector<NodeRef>& nodes) const {
+    constexpr size_t kMostCopied = 3;
+    const auto rounds = [&](NodeRef ref) { return is_float(ir_.node(ref).dtype) && size_of(ir_.node(ref).dtype) == 2; };
+    return nodes.size() > kMostCopied || (intrinsic_ && std::ranges::any_of(nodes, rounds));
+  }
+
+  // Much that follows is not copied for each row.
+  std::vector<LoopSpec> rows_of(const std::vector<LoopSpec>& around, const Node& node) const {
+    std::vector<LoopSpec> loops = block_of(around, node);
+    for (LoopSpec& loop : loops) {
+      if (loop.var == row_ && is_much(c_.epilogue)) loop.annotation = {};
+    }
+    return loops;
+  }
+
+  bool wants_packing() const {
+    if (!c_.makes_b.empty()) return intrinsic_;
+    const int64_t uses = about(ir_, c_.rows);
+    if (!reads_contiguously(c_.b, column_)) return true;
+    if (intrinsic_) return is_grid() || uses > tile_.rows;
+    const int64_t bytes = about(ir_, c_.folded) * about(ir_.var(column_).size) * size_of(ir_.node(c_.b).dtype);
+    return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
+  }
+
+  // The instruction takes one operand unsigned: (a + 128) * b - 128 * b, where the latter is the same for all rows.
+  void make_a_unsigned() {
+    const auto compute = [&](std::string_view op, std::vector<NodeRef> inputs, Vars vars,
+                             std::optional<DType> dtype = {}) {
+      return ir_.add_compute(op_named(op), std::move(inputs), std::move(vars), dtype);
+    };
+    const Vars a_vars = ir_.node(c_.a).vars, b_vars = ir_.node(c_.b).vars, kept = ir_.node(c_.sum).vars;
+    const NodeRef lowest = ir_.add_constant(DType::kI8, int64_t{-128}),
+                  offset = ir_.add_constant(DType::kI32, int64_t{128});
+    const NodeRef flipped = compute("bitwise_xor", {c_.a, lowest}, a_vars);
+    c_.a = compute("bitcast", {flipped}, a_vars, DType::kU8);
+    const NodeRef wide = compute("cast", {c_.a}, a_vars, DType::kI32);
+    ir_.set_input(c_.product, before_product_[0], wide);
+    replaced_ = {ir_.node(before_product_[0]).name};
+    before_product_[0] = wide;
+    c_.makes_a.insert({flipped, c_.a});
+
+    Vars columns = b_vars;
+    std::erase_if(columns, [&](VarRef var) { return is_in(c_.folded, var); });
+    const NodeRef wide_b = compute("cast", {c_.b}, b_vars, DType::kI32);
+    const NodeRef sum = ir_.add_reduce(op_named("add"), wide_b, columns);
+    const NodeRef too_much = compute("mul", {sum, offset}, columns);
+    const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
+    const NodeRef result = compute("sub", {c_.sum, too_much}, kept);
+    for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, result);
+    c_.makes_b.insert({wide_b, sum, too_much});
+    c_.epilogue.insert(c_.epilogue.begin(), result);
+  }
+
+  // A tile reads whole blocks of rows.
+  void pad_a() {
+    const Expr size = row_size();
+    if (!c_.makes_a.empty() || (size.is_constant() && size.constant() % intrinsic_->m == 0)) return;
+    const NodeRef padded = ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_name(ir_.node(c_.a).name + "_padded"));
+    ir_.set_input(before_product_[0], c_.a, padded);
+    c_.a = padded;
+    c_.makes_a = {padded};
+  }
+
+  void pack_b() {
+    const NodeRef packed = ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_name(ir_.node(c_.b).name + "_packed"));
+    ir_.set_input(intrinsic_ ? before_product_[1] : c_.product, c_.b, packed);
+    c_.b = packed;
+    c_.makes_b.insert(packed);
+  }
+
+  std::string unused_name(std::string name) const {
+    while (ir_.node_named(name)) name += "_";
+    return name;
+  }
+
+  // One panel, in the order in which a block reads it.
+  void make_b(const std::vector<LoopSpec>& around) {
+    for (NodeRef ref : c_.makes_b) {
+      std::vector<LoopSpec> loops = outside_of_rows(around);
+      for (VarRef var : ir_.node(c_.b).vars) {
+        if (is_in(c_.folded, var)) loops.push_back({.var = var});
+      }
+      sort_folded(loops);
+      const LoopSpec last_step = loops.back();
+      const bool is_packed = intrinsic_ && ref == c_.b;
+      if (intrinsic_) loops.back().step = intrinsic_->k;
+      if (intrinsic_ && !is_packed) loops.push_back(last_step);
+      if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
+      loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+      if (is_packed) {
+        if (is_grid()) loops.insert(loops.end() - 1, {.var = last_step.var, .step = group()});
+        loops.back().annotation = {Mark::kTile, "interleave"};
+        loops.push_back(last_step);
+      }
+      ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
+    }
+  }
+
+  void sort_folded(std::vector<LoopSpec>& loops) const {
+    const auto position = [&](const LoopSpec& loop) {
+      const auto found = std::ranges::find(c_.folded, loop.var);
+      return found == c_.folded.end() ? -1 : found - c_.folded.begin();
+    };
+    std::ranges::stable_sort(loops, {}, position);
+  }
+
+  std::vector<LoopSpec> outside_of_rows(std::vector<LoopSpec> loops) const {
+    const auto is_row = [&](const LoopSpec& loop) { return is_in(c_.rows, loop.var); };
+    // Rows outside of the panels repeat the packing: each thread packs for itself.
+    while (!loops.empty() && is_row(loops.back())) loops.pop_back();
+    return loops;
+  }
+
+  // All of it, before: row by row.
+  void make_a(const std::vector<LoopSpec>& around) {
+    for (NodeRef ref : c_.makes_a) {
+      std::vector<LoopSpec> loops;
+      for (const LoopSpec& loop : around) {
+        if (!is_in(c_.batch, loop.var)) break;
+        loops.push_back(loop);
+      }
+      for (VarRef var : c_.batch) {
+        if (std::ranges::none_of(loops, [&](const LoopSpec& l) { return l.var == var; })) loops.push_back({.var = var});
+      }
+      const size_t shared = loops.size();
+      append(loops, c_.rows);
+      if (is_grid()) loops.back().step = intrinsic_->m;
+      append(loops, c_.folded);
+      if (is_grid()) {
+        loops.back().step = intrinsic_->k;
+        append(loops, {row_, c_.folded.back()});
+      }
+      if (shared == 0 && !loops.empty()) loops.front().annotation.mark = Mark::kParallel;
+      loops.back().annotation.mark = Mark::kVectorize;
+      ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
+    }
+  }
+
+  // ---- dot products ----
+
+  // Few rows, and operands that are contiguous along what is folded.
+  bool is_dot_product() const {
+    const VarRef last = c_.folded.back();
+    return about(ir_, c_.rows) <= kMostDots && c_.makes_b.empty() && reads_contiguously(c_.b, last) &&
+           contiguous_of(ir_, ir_.node(c_.a).vars) == last;
+  }
+
+  static constexpr int64_t kStreams = 8;  // columns at once, each a stream of its own through memory
+
+  void plan_dots() {
+    std::vector<LoopSpec> around;
+    append(around, c_.batch);
+    append(around, all_but_last(c_.columns));
+    around.push_back({.var = column_, .step = kStreams});
+    around = with_threads(ir_, std::move(around), machine_);
+    if (!c_.makes_a.empty()) make_a(around);
+    gains_by_streams() ? fold_by_lane(around) : fold_one_by_one(around);
+    for (NodeRef ref : c_.epilogue) {
+      std::vector<LoopSpec> after = around;
+      append(after, c_.rows);
+      for (VarRef var : ir_.node(ref).vars) {
+        if (!ir_.node(c_.sum).has(var)) after.push_back({.var = var});
+      }
+      after.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+      ir_.set_loops(ref, std::move(after));
+    }
+    in_order();
+  }
+
+  // What comes from memory comes faster in several streams; in the caches one is as good, and folds fewer sums. But the
+  // instruction that multiplies several steps is then to be had for each lane.
+  bool gains_by_streams() const {
+    const Expr& depth = ir_.var(c_.folded.back()).size;
+    const int64_t bytes = about(ir_, ir_.node(c_.b).vars) * size_of(ir_.node(c_.b).dtype);
+    return (bytes > machine_.l3_bytes / 2 || steps_of_lane() > 1) && depth.is_constant() &&
+           depth.constant() % (lanes_ * steps_of_lane()) == 0;
+  }
+
+  int64_t steps_of_lane() const {
+    return intrinsic_ && intrinsic_->m == 1 && intrinsic_->a == ir_.node(c_.a).dtype ? intrinsic_->k : 1;
+  }
+
+  void fold_one_by_one(const std::vector<LoopSpec>& around) {
+    std::vector<LoopSpec> loops = around;
+    loops.push_back({.var = column_});
+    append(loops, c_.rows);
+    append(loops, c_.folded);
+    loops.back().annotation.mark = Mark::kVectorize;
+    set_product_loops(loops);
+  }
+
+  // The last folded variable becomes three, blocks of lanes of steps: blocks and steps are folded first, with a sum in
+  // each lane of each column, then lanes.
+  void fold_by_lane(const std::vector<LoopSpec>& around) {
+    const VarRef last = c_.folded.back();
+    const int64_t steps = steps_of_lane();
+    const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / (lanes_ * steps));
+    const VarRef lane = ir_.add_var(unused_var("v"), lanes_);
+    const Vars cuts = steps > 1 ? Vars{block, lane, ir_.add_var(unused_var("s"), steps)} : Vars{block, lane};
+    Expr position = lanes_ * steps * Expr(ir_.var(block).symbol()) + steps * Expr(ir_.var(lane).symbol());
+    if (steps > 1) position += Expr(ir_.var(cuts.back()).symbol());
+    std::vector<NodeRef> reads;
+    const auto cut = [&](NodeRef operand) {
+      const Scalar zero = is_float(ir_.node(operand).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
+      View view{{{operand, {}, {}}}, zero, {}};
+      Vars vars;
+      for (VarRef var : ir_.node(operand).vars) {
+        view.pieces[0].index.push_back(var == last ? position : Expr(ir_.var(var).symbol()));
+        if (var != last) vars.push_back(var);
+      }
+      vars.insert(vars.end(), cuts.begin(), cuts.end());
+      reads.push_back(ir_.add_view(std::move(view), vars));
+      if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
+      return reads.back();
+    };
+    const NodeRef a = cut(c_.a), b = cut(c_.b);
+    Vars kept = ir_.node(c_.sum).vars, all = kept;
+    for (VarRef var : c_.folded) {
+      if (var != last) all.push_back(var);
+    }
+    all.insert(all.end(), cuts.begin(), cuts.end());
+    kept.push_back(lane);
+    const NodeRef product = ir_.add_compute(op_named("mul"), {a, b}, all);
+    const NodeRef partial = ir_.add_reduce(op_named("add"), product, kept);
+    const NodeRef sum = ir_.add_reduce(op_named("add"), partial, ir_.node(c_.sum).vars);
+    for (NodeRef reader : ir_.consumers(c_.sum)) ir_.set_input(reader, c_.sum, sum);
+
+    std::vector<LoopSpec> loops = around, folds = around;
+    append(loops, all_but_last(c_.folded));
+    loops.push_back({.var = block});
+    for (std::vector<LoopSpec>* both : {&loops, &folds}) {
+      for (VarRef row : c_.rows) both->push_back({.var = row, .annotation = {Mark::kUnroll}});
+      both->push_back({.var = column_, .annotation = {Mark::kUnroll}});
+      both->push_back({.var = lane, .annotation = {Mark::kVectorize}});
+    }
+    if (steps > 1) {
+      loops.back().annotation = {Mark::kTile, intrinsic_->name};
+      loops.push_back({.var = cuts.back()});
+    }
+    for (NodeRef ref : reads) ir_.set_loops(ref, loops);
+    for (NodeRef ref : {product, partial}) ir_.set_loops(ref, loops);
+    ir_.set_loops(sum, folds);
+    replaced_ = {ir_.node(c_.sum).name, ir_.node(c_.product).name};
+    for (NodeRef cast : before_product_) replaced_.push_back(ir_.node(cast).name);
+    before_product_ = reads;
+    c_.product = product;
+    after_product_ = {partial};
+    c_.sum = sum;
+  }
+
+  std::string unused_var(const std::string& name) const {
+    std::string result = name;
+    for (int i = 1; ir_.var_named(result); ++i) result = fmt::format("{}{}", name, i);
+    return result;
+  }
+
+  // What the operands are made of first, each as close to its use as it can be.
+  void in_order() {
+    std::vector<NodeRef> order;
+    const auto is_part = [&](NodeRef ref) {
+      return ref == c_.product || ref == c_.sum || ref == after_sum_ || c_.makes_b.contains(ref) ||
+             is_in(before_product_, ref) || is_in(after_product_, ref) || is_in(c_.epilogue, ref);
+    };
+    std::set<NodeRef> needed;
+    const std::function<void(NodeRef)> need = [&](NodeRef ref) {
+      if (!needed.insert(ref).second) return;
+      for (NodeRef input : ir_.node(ref).inputs) need(input);
+    };
+    need(c_.sum);
+    for (NodeRef ref : c_.epilogue) need(ref);
+    const std::vector<NodeRef> all = ir_.order();
+    const auto add = [&](auto wanted) {
+      for (NodeRef ref : all) {
+        if (wanted(ref)) order.push_back(ref);
+      }
+    };
+    add([&](NodeRef ref) { return needed.contains(ref) && !is_part(ref); });
+    add([&](NodeRef ref) { return c_.makes_b.contains(ref); });
+    order.insert(order.end(), before_product_.begin(), before_product_.end());
+    order.push_back(c_.product);
+    order.insert(order.end(), after_product_.begin(), after_product_.end());
+    order.push_back(c_.sum);
+    if (after_sum_) order.push_back(after_sum_);
+    order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
+    add([&](NodeRef ref) { return !needed.contains(ref); });
+    ir_.set_order(std::move(order));
+  }
+
+  IR ir_;
+  Contraction c_;
+  const Machine& machine_;
+  VarRef row_;
+  VarRef column_;
+  int64_t lanes_ = 1;
+  Tile tile_{};
+  // Where the fold was cut in two:
+  const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
+  std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
+  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
+  NodeRef after_sum_ = {};                    // a copy of the sums, which what follows reads
+  std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
+};
+
+}  // namespace
+
+std::optional<LoopTree> plan_contraction(const IR& kernel, const Machine& machine) {
+  IR ir = default_schedule(kernel);
+  std::optional<Contraction> contraction = find_contraction(ir);
+  if (!contraction) return {};
+  return Planner(std::move(ir), *std::move(contraction), machine).run();
+}
+
+}  // namespace tenon
