@@ -366,8 +366,8 @@ void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_
       b_.CreateStore(values_.literal(dtype, *identity_of(fold_op(node), dtype), lanes_), lane_sum(node, i));
     }
   }
-  const Expr many = begin + floordiv(end - begin, sums * lanes_) * (sums * lanes_);
-  const Expr whole = begin + floordiv(end - begin, lanes_) * lanes_;
+  const auto past_all = [&](int64_t step) { return begin + max(floordiv(end - begin, step), 0) * step; };
+  const Expr many = past_all(sums * lanes_), whole = past_all(lanes_);
   const auto once = [&](int64_t first, bool is_offset) {
     for (sum_ = 0; sum_ < sums; ++sum_) at_literal_lanes(counter, {first + sum_ * lanes_, is_offset}, ref);
     sum_ = 0;
