@@ -48,6 +48,27 @@ kernel k {
   for (const int64_t n : {0, 1, 2, 3, 4, 40}) expect_right(tree, {counted(DType::kF32, {n})});
 }
 
+// Sums of columns stay in registers, beside a sum of all, only where the loop knows its vectors by number.
+TEST(Fenced, SumsOfColumnsBesideASumOfRows) {
+  for (const int64_t columns : {1, 16, 21, 64, 69, 80, 96, 128, 133, 400}) {
+    for (const int64_t block : {16, 48, 64, 128}) {
+      const LoopTree tree = tree_of(fmt::format(R"(tenon loops 1
+kernel k {{
+  var i = 3
+  var j = {0}
+  %x: f32[i, j] = read 0
+  %all: f32[] = reduce add(%x) for i, j by {1} unroll, j vectorize
+  %each: f32[j] = reduce add(%x) for i, j by {1} unroll, j vectorize
+  %out: f32[] = write 0 (%all)
+  %outs: f32[j] = write 1 (%each) for j
+}}
+)",
+                                                columns, block));
+      expect_right(tree, {counted(DType::kF32, {3, columns})});
+    }
+  }
+}
+
 // A constant is known when the kernel is compiled: what a caller passes in its place is not looked at.
 TEST(Fenced, ABoundKernelReadsNothingInPlaceOfAConstant) {
   const LoopTree tree = tree_of(R"(tenon loops 1
