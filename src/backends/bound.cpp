@@ -39,9 +39,9 @@ void check_constants(const loops::IR& ir, const std::map<int64_t, Tensor>& const
       fail("kernel {} has no input {}: it has {}", ir.name(), slot, ir.reads().size());
     }
     const TensorType wanted = ir.type(ir.reads()[static_cast<size_t>(slot)]);
-    if (type_of(tensor) != wanted) {
+    if (!tensor.defined() || type_of(tensor) != wanted) {
       fail("constant {} of kernel {} must be {}, got {}", slot, ir.name(), to_string(wanted),
-           to_string(type_of(tensor)));
+           tensor.defined() ? to_string(type_of(tensor)) : "nothing");
     }
   }
 }
@@ -56,6 +56,17 @@ Tensor prepare(const Backend& backend, const Preparation& preparation, const std
   return run(*kernel, preparation.kernel, inputs).value()[0];
 }
 
+// What is read in place as it is.
+void hold_constants(std::vector<AheadOfTime::Input>& inputs, const std::map<int64_t, Tensor>& constants,
+                    std::vector<Tensor>& prepared) {
+  for (AheadOfTime::Input& input : inputs) {
+    const auto constant = constants.find(input.slot);
+    if (input.preparation >= 0 || constant == constants.end()) continue;
+    input.preparation = std::ssize(prepared);
+    prepared.push_back(constant->second.contiguous());
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Compiled> compile_bound(const Backend& backend, const loops::LoopTree& tree,
@@ -66,6 +77,7 @@ std::unique_ptr<Compiled> compile_bound(const Backend& backend, const loops::Loo
   AheadOfTime ahead = split_ahead(tree, slots);
   std::vector<Tensor> prepared;
   for (const Preparation& each : ahead.preparations) prepared.push_back(prepare(backend, each, constants));
+  hold_constants(ahead.inputs, constants, prepared);
   return std::make_unique<BoundKernel>(tree.ir, backend.compile(ahead.tree).value(), std::move(ahead.inputs),
                                        std::move(prepared));
 }

@@ -217,6 +217,7 @@ class Emitter {
   std::vector<NodeRef> sums_to_hold(TreeRef loop);
   bool stays_in_place(NodeRef sum, TreeRef loop);
   bool moves_by_numbers(NodeRef sum, TreeRef inner, std::map<loops::VarRef, Expr>& extents);
+  int64_t most_held_vectors(TreeRef vector, const Expr& extent) const;
   bool has_guards_below(TreeRef loop);
   void holding(const std::vector<NodeRef>& sums, const FunctionBuilder::Body& body);
   Value* held(Spot& spot);  // where a sum is held

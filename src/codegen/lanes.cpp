@@ -131,6 +131,14 @@ bool Emitter::stays_in_place(NodeRef sum, TreeRef loop) {
   return true;
 }
 
+// A loop that also folds its lanes is written out where it goes through its sums once.
+int64_t Emitter::most_held_vectors(TreeRef vector, const Expr& extent) const {
+  const bool folds_lanes = std::ranges::any_of(tree_.nodes_below(vector),
+                                               [&](NodeRef ref) { return ir_.folds(ref, tree_.loop(vector).var); });
+  if (!extent.is_constant()) return folds_lanes ? 0 : 1;
+  return folds_lanes ? kLaneSums : kMostVectors;
+}
+
 // Whether each copy of the body knows its own place as a number; a vector is a whole one of the sum's memory.
 bool Emitter::moves_by_numbers(NodeRef sum, TreeRef inner, std::map<VarRef, Expr>& extents) {
   const LoopTree::Loop& loop = tree_.loop(inner);
@@ -142,7 +150,7 @@ bool Emitter::moves_by_numbers(NodeRef sum, TreeRef inner, std::map<VarRef, Expr
   const Compiler::Allocation& memory = compiler_.allocations.at(sum);
   const int64_t lanes = target_.vector_bytes / size_of(memory.dtype);
   const bool is_row = memory.dims.back().loop == inner && loop.size.is_constant() && loop.size.constant() % lanes == 0;
-  if (!is_row || loop.size.constant() > (extent.is_constant() ? kMostVectors : 1) * lanes) return false;
+  if (!is_row || loop.size.constant() > most_held_vectors(inner, extent) * lanes) return false;
   return lanes_for(inner, loop.size) == lanes;
 }
 
@@ -366,16 +374,19 @@ void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_
       b_.CreateStore(values_.literal(dtype, *identity_of(fold_op(node), dtype), lanes_), lane_sum(node, i));
     }
   }
-  const Expr many = begin + floordiv(end - begin, sums * lanes_) * (sums * lanes_);
-  const Expr whole = begin + floordiv(end - begin, lanes_) * lanes_;
+  const auto past_all = [&](int64_t step) { return begin + max(floordiv(end - begin, step), 0) * step; };
+  const Expr many = past_all(sums * lanes_), whole = past_all(lanes_);
   const auto once = [&](int64_t first, bool is_offset) {
     for (sum_ = 0; sum_ < sums; ++sum_) at_literal_lanes(counter, {first + sum_ * lanes_, is_offset}, ref);
     sum_ = 0;
   };
   // What is folded once is read at numbers, so that it can stay in registers.
   const bool is_once = begin.is_constant() && many.is_constant() && many.constant() - begin.constant() == sums * lanes_;
-  is_once ? once(begin.constant(), false)
-          : f_->loop(counter, index(begin), index(many), sums * lanes_, [&] { once(0, true); });
+  if (is_once) {
+    once(begin.constant(), false);
+  } else if (many != begin) {
+    f_->loop(counter, index(begin), index(many), sums * lanes_, [&] { once(0, true); });
+  }
   if (sums > 1 && many != whole) f_->loop(counter, index(many), index(whole), lanes_, [&] { lanes_body(ref); });
   const bool rest_is_masked = target_.has_masks;
   if (whole != end && rest_is_masked) rest(ref, whole, end);

@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "backends/cpp/cpp.h"
-#include "backends/cpu/cpu.h"
 #include "backends/reference/evaluate.h"
+#include "tests/backends/support_fenced.h"
 #include "tests/loops/support_lowered.h"
 #include "tests/loops/support_random_ir.h"
 #include "tests/loops/support_random_schedule.h"
@@ -68,7 +68,7 @@ TEST_P(Agreement, OfReferenceInterpreterCppAndCpu) {
     std::vector<const LoopTree*> trees;
     for (const Case& one : cases) trees.push_back(&one.tree);
     const std::vector<std::unique_ptr<Compiled>> kernels = compile_cpp(trees, kernel_options());
-    const std::vector<std::unique_ptr<Compiled>> native = compile_cpu(trees, {.use_cache = false});
+    const std::vector<std::unique_ptr<Compiled>> native = test::compile_fenced(trees, {.use_cache = false});
     for (size_t i = 0; i < cases.size(); ++i) {
       SCOPED_TRACE(to_string(cases[i].lowered.graph) + cases[i].log + cases[i].tree.dump());
       expect_agrees(cases[i], *interpreter->compile(cases[i].tree).value());

@@ -9,6 +9,7 @@
 #include "loops/lower.h"
 #include "runtime/thread_pool.h"
 #include "schedule/plan.h"
+#include "tests/backends/support_fenced.h"
 #include "tests/graph/support_values.h"
 #include "tests/loops/support_lowered.h"
 #include "tests/schedule/support_plan.h"
@@ -287,7 +288,7 @@ TEST_P(PlannedOps, AgreeWithTheReference) {
   for (const Case& c : cases) trees.push_back(plan(lower(c.graph).value(), machine));
   std::vector<const LoopTree*> pointers;
   for (const LoopTree& tree : trees) pointers.push_back(&tree);
-  const auto kernels = compile_cpu(pointers);
+  const auto kernels = test::compile_fenced(pointers);
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(cases[i].name + "\n" + trees[i].dump());
     const auto wanted = evaluate(cases[i].graph, cases[i].inputs);
@@ -315,7 +316,7 @@ TEST(PlannedGraphs, RandomOnesAgreeWithTheReference) {
   }
   std::vector<const LoopTree*> pointers;
   for (const LoopTree& tree : trees) pointers.push_back(&tree);
-  const auto kernels = compile_cpu(pointers);
+  const auto kernels = test::compile_fenced(pointers);
   for (size_t i = 0; i < graphs.size(); ++i) {
     SCOPED_TRACE(to_string(graphs[i].graph) + trees[i].dump());
     const auto got = run(*kernels[i], trees[i].ir, graphs[i].arguments, graphs[i].sizes);

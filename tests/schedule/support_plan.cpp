@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "backends/bound.h"
-#include "backends/cpu/cpu.h"
 #include "backends/reference/evaluate.h"
 #include "loops/lower.h"
 #include "schedule/plan.h"
+#include "tests/backends/support_fenced.h"
 #include "tests/graph/support_values.h"
 #include "tests/loops/support_lowered.h"
 
@@ -32,7 +32,7 @@ void expect_plan_agrees(std::string_view graph_text, int64_t n) {
   const Graph graph = with_data(parse_graph(graph_text).value(), random, inputs, n);
   const std::vector<Tensor> wanted = evaluate(graph, inputs).value();
   const std::vector<Tensor> arguments = kernel_arguments(graph, inputs);
-  const auto backend = find_backend("cpu").value();
+  const auto backend = fenced_cpu();
   const loops::LoopTree tree = backend->schedule(lower(graph).value());
   SCOPED_TRACE(fmt::format("{}with N = {}\n{}", graph_text, n, tree.dump()));
   expect_close(run(*backend->compile(tree).value(), tree.ir, arguments).value(), wanted);

@@ -10,7 +10,8 @@ namespace tenon::test {
 // The plan of a graph's kernel, for a machine with 64-byte vectors, caches of 32 KiB and 1 MiB, and two threads.
 loops::LoopTree planned(std::string_view graph_text);
 
-// Runs it on random data, the symbol N being `n`: with the parameters as inputs like others, and as constants.
+// Runs it on random data between fences, the symbol N being `n`: with the parameters as inputs like others, and as
+// constants.
 void expect_plan_agrees(std::string_view graph_text, int64_t n = 3);
 
 }  // namespace tenon::test
