@@ -233,7 +233,8 @@ TEST(ThreadPoolCpus, EachWorkerHasItsOwnAwayFromTheCaller) {
   const std::vector<int> all = allowed_cpus();
   if (all.size() < 2) GTEST_SKIP() << "one CPU has no place for a worker";
   const ThreadCount guard(std::ssize(all));
-  for (const int callers : all) {  // the worker makes room wherever the caller goes, a little later
+  cpus_of_threads(std::ssize(all));  // the workers start with all CPUs
+  for (const int callers : all) {    // and make room wherever the caller goes, a little later
     run_on(pthread_self(), {callers});
     bool apart = false;
     for (int tries = 0; tries < 100 && !apart; ++tries) {
