@@ -157,7 +157,13 @@ void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
 
 void Emitter::loop(TreeRef ref) {
   const std::vector<NodeRef> sums = sums_to_hold(ref);
-  sums.empty() ? plain_loop(ref) : holding(sums, [&] { plain_loop(ref); });
+  if (sums.empty()) return plain_loop(ref);
+  int64_t block = 0;
+  for (NodeRef sum : sums) block = std::max(block, iterations_of_sum(sum, ref));
+  if (block == 0 || run_of(ref).size() > 1) return holding(sums, false, [&] { plain_loop(ref); });
+  sum_blocks_[ref] = {sums, block};
+  plain_loop(ref);
+  sum_blocks_.erase(ref);
 }
 
 void Emitter::plain_loop(TreeRef ref) {
@@ -201,7 +207,19 @@ void Emitter::segment(TreeRef ref, const Expr& begin, const Expr& end) {
 }
 
 void Emitter::serial(TreeRef ref, Value* begin, Value* end) {
-  f_->loop(compiler_.counter(ref), begin, end, 1, [&] { body(ref, tree_.children(ref)); });
+  const auto steps = [&](Value* from, Value* to) {
+    f_->loop(compiler_.counter(ref), from, to, 1, [&] { body(ref, tree_.children(ref)); });
+  };
+  const auto found = sum_blocks_.find(ref);
+  if (found == sum_blocks_.end()) return steps(begin, end);
+  const auto [sums, size] = found->second;
+  const Symbol block("block_of_sums");
+  f_->loop(block, begin, end, size, [&] {
+    Value* const from = index(block);
+    Value* const past = b_.CreateAdd(from, b_.getInt64(static_cast<uint64_t>(size)));
+    Value* const to = b_.CreateSelect(b_.CreateICmpSLT(past, end), past, end);
+    holding(sums, true, [&] { steps(from, to); });
+  });
 }
 
 void Emitter::at_literal(Symbol counter, Literal literal, const std::function<void()>& body) {

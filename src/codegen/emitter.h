@@ -219,7 +219,8 @@ class Emitter {
   bool moves_by_numbers(NodeRef sum, TreeRef inner, std::map<loops::VarRef, Expr>& extents);
   int64_t most_held_vectors(TreeRef vector, const Expr& extent) const;
   bool has_guards_below(TreeRef loop);
-  void holding(const std::vector<NodeRef>& sums, const FunctionBuilder::Body& body);
+  void holding(const std::vector<NodeRef>& sums, bool anew, const FunctionBuilder::Body& body);
+  int64_t iterations_of_sum(NodeRef sum, TreeRef loop) const;
   Value* held(Spot& spot);  // where a sum is held
   void fill_run(const Compiler::Allocation& memory, const Expr& offset, const Expr& count, Value* value);
 
@@ -303,6 +304,11 @@ class Emitter {
     int64_t lanes;
     Value* place;
   };
+  struct SumBlocks {
+    std::vector<NodeRef> sums;
+    int64_t size;  // in iterations
+  };
+  std::map<TreeRef, SumBlocks> sum_blocks_;    // loops that add up sums of blocks of them, so that sums are exact
   std::map<NodeRef, std::vector<Cell>> held_;  // the sums that are held, by node
   bool streams_are_aligned_ = false;           // the outputs that go past the caches begin at whole vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;

@@ -12,6 +12,7 @@ using llvm::Value;
 
 namespace {
 
+constexpr int64_t kLongestSum = 256;  // terms of one sum in a register
 constexpr int64_t kLongestFold = 64;  // terms of one sum in a lane
 constexpr int64_t kLaneSums = 4;      // vectors of sums, so that one does not wait for the other
 constexpr int64_t kMostVectors = 8;   // that are written out instead of in a loop
@@ -166,7 +167,22 @@ bool Emitter::has_guards_below(TreeRef loop) {
   });
 }
 
-void Emitter::holding(const std::vector<NodeRef>& sums, const FunctionBuilder::Body& body) {
+// Iterations of a loop of whose terms a sum takes no more than kLongestSum; 0 where it has no more, or does not round.
+int64_t Emitter::iterations_of_sum(NodeRef sum, TreeRef loop) const {
+  if (!rounds(fold_op(sum), ir_.node(sum).dtype)) return 0;
+  int64_t terms = tree_.loop(loop).step;
+  for (TreeRef inner : tree_.path(tree_.find(sum))) {
+    const LoopTree::Loop& each = tree_.loop(inner);
+    if (tree_.depth(inner) <= tree_.depth(loop) || each.var == tree_.loop(loop).var) continue;
+    if (ir_.folds(sum, each.var)) terms *= each.size.is_constant() ? std::max<int64_t>(each.size.constant(), 1) : 1;
+  }
+  const int64_t iterations = std::max<int64_t>(kLongestSum / terms, 1);
+  const Expr& size = tree_.loop(loop).size;
+  return size.is_constant() && size.constant() <= iterations ? 0 : iterations;
+}
+
+// Before the body the sums are loaded, or begin anew; after it they are stored, or added to what is there.
+void Emitter::holding(const std::vector<NodeRef>& sums, bool anew, const FunctionBuilder::Body& body) {
   llvm::BasicBlock* const inside = f_->block("hold");
   llvm::Instruction* const before = b_.CreateBr(inside);
   b_.SetInsertPoint(inside);
@@ -175,16 +191,20 @@ void Emitter::holding(const std::vector<NodeRef>& sums, const FunctionBuilder::B
   for (NodeRef sum : sums) {
     const Compiler::Allocation& memory = compiler_.allocations.at(sum);
     const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
+    const auto address = [&](const Cell& cell) {
+      return f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), cell.position);
+    };
     for (const Cell& cell : held_.at(sum)) {
       llvm::Type* const type = values_.memory_type(memory.dtype, cell.lanes);
-      Value* const address =
-          f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), cell.position);
-      b_.CreateAlignedStore(b_.CreateLoad(type, cell.place), address, align);
+      Value* const at = address(cell);
+      Value* const held = b_.CreateLoad(type, cell.place);
+      Value* const both[] = {anew ? b_.CreateAlignedLoad(type, at, align) : held, held};
+      b_.CreateAlignedStore(anew ? values_.apply(fold_op(sum), memory.dtype, both) : held, at, align);
       const llvm::IRBuilderBase::InsertPointGuard guard(b_);
       b_.SetInsertPoint(before);
-      Value* const first =
-          f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), cell.position);
-      b_.CreateStore(b_.CreateAlignedLoad(type, first, align), cell.place);
+      Value* const first = anew ? values_.literal(memory.dtype, *identity_of(fold_op(sum), memory.dtype), cell.lanes)
+                                : static_cast<Value*>(b_.CreateAlignedLoad(type, address(cell), align));
+      b_.CreateStore(first, cell.place);
     }
     held_.erase(sum);
   }
