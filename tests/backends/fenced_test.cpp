@@ -179,13 +179,13 @@ kernel k {
 class FencedShards : public ::testing::TestWithParam<int> {};
 
 TEST_P(FencedShards, RandomKernels) {
-  constexpr uint64_t kKernels = 100;
+  constexpr uint64_t kKernels = 60;
   const auto first = static_cast<uint64_t>(GetParam()) * kKernels;
   std::vector<LoopTree> trees;
   std::vector<const LoopTree*> pointers;
   for (uint64_t seed = first; seed < first + kKernels; ++seed) {
     std::mt19937 random(static_cast<uint32_t>(seed));
-    LoopTree tree = random_schedule(LoopTree(test::random_ir(seed)), 25, random);
+    LoopTree tree = random_schedule(LoopTree(test::random_ir_around_vectors(seed)), 25, random);
     for (uint32_t id = 0; id < tree.size(); ++id) {
       Result<LoopTree> marked = annotate(tree, {id}, {seed % 3 == 0 ? Mark::kUnroll : Mark::kVectorize});
       if (marked.ok() && random() % 2 == 0) tree = std::move(marked).value();
