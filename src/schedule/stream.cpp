@@ -22,7 +22,8 @@ using namespace loops;
 
 using Vars = std::vector<VarRef>;
 
-constexpr int64_t kColumnVectors = 8;        // accumulators of a block of columns, in registers
+constexpr int64_t kRowsAtOnce = 4;           // of a fold whose rows are far apart
+constexpr int64_t kColumnVectors = 16;       // accumulators of a block of columns, in registers
 constexpr int64_t kWideColumnVectors = 64;   // in the cache
 constexpr int64_t kMostPlainOps = 2;         // beside a fold in registers
 constexpr int64_t kEnough = 8;               // iterations of a loop that is parallel
@@ -279,11 +280,39 @@ class StreamPlan {
   void sink(const LoopTree& tree, TreeRef loop, TreeRef inner) {
     const VarRef var = tree.loop(loop).var;
     const int64_t block = column_vectors(tree, loop) * machine_.vector_bytes / widest_below(tree, inner);
-    const bool is_whole = is_small(var, block);
+    const bool is_whole = is_small(var, block), takes_rows = is_far(tree, inner);
+    const int64_t lanes = machine_.vector_bytes / widest_below(tree, inner);
+    const VarRef folded = tree.loop(inner).var;
     edit_loops(tree, loop, [&](std::vector<LoopSpec>& loops, auto at) {
       is_whole ? static_cast<void>(loops.erase(at)) : static_cast<void>(at->step = block);
+      if (takes_rows && loops.back().var == folded) {
+        loops.back().step = kRowsAtOnce;
+        loops.push_back({.var = var, .step = lanes});
+        loops.push_back({.var = folded, .annotation = {Mark::kUnroll}});
+      }
       loops.push_back({.var = var});
     });
+  }
+
+  // Rows that are pages apart come faster when several are read at once.
+  bool is_far(const LoopTree& tree, TreeRef fold) const {
+    constexpr int64_t kPageBytes = 4096;
+    const VarRef folded = tree.loop(fold).var;
+    const auto reads_far = [&](NodeRef input) {
+      const std::vector<VarRef>& vars = ir_.node(input).vars;
+      const auto at = std::ranges::find(vars, folded);
+      if (!ir_.node(input).as<Read>() || at == vars.end()) return false;
+      Expr bytes = size_of(ir_.node(input).dtype);
+      for (auto var = at + 1; var != vars.end(); ++var) bytes *= ir_.var(*var).size;
+      return bytes.is_constant() && bytes.constant() >= kPageBytes;
+    };
+    const Expr& rows = ir_.var(folded).size;
+    if (!rows.is_constant() || rows.constant() < 4 * kRowsAtOnce) return false;
+    const std::vector<NodeRef> nodes = tree.nodes_below(fold);
+    const auto is_plain = [&](NodeRef ref) { return ir_.node(ref).as<Reduce>() || ir_.node(ref).as<loops::Compute>(); };
+    return std::ranges::all_of(nodes, is_plain) && std::ranges::any_of(nodes, [&](NodeRef ref) {
+             return std::ranges::any_of(ir_.node(ref).inputs, reads_far);
+           });
   }
 
   // Both in blocks, and in blocks of those that are as many elements as a vector.

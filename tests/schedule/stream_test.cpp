@@ -55,12 +55,25 @@ TEST(StreamPlan, LeavesLittleWorkToOneThread) {
 }
 
 TEST(StreamPlan, KeepsAccumulatorsOfColumnsInVectors) {
-  EXPECT_EQ(planned(graph_of("%x: f32[300, 2048]", "f32[2048]", "sum(%x) {dims=[0]}")).dump(),
-            R"(for j in 16 by 128 parallel
+  EXPECT_EQ(planned(graph_of("%x: f32[300, 512]", "f32[512]", "sum(%x) {dims=[0]}")).dump(),
+            R"(for j in 2 by 256 parallel
   for i in 300
-    for j in 128 vectorize
+    for j in 256 vectorize
       %y: f32[j] = reduce add(%x)
-  for j in 128 vectorize
+  for j in 256 vectorize
+    %2: f32[j] = write 0 (%y)
+)");
+}
+
+TEST(StreamPlan, ReadsSeveralRowsAtOnceThatArePagesApart) {
+  EXPECT_EQ(planned(graph_of("%x: f32[300, 2048]", "f32[2048]", "sum(%x) {dims=[0]}")).dump(),
+            R"(for j in 8 by 256 parallel
+  for i in 75 by 4
+    for j in 16 by 16
+      for i in 4 unroll
+        for j in 16 vectorize
+          %y: f32[j] = reduce add(%x)
+  for j in 256 vectorize
     %2: f32[j] = write 0 (%y)
 )");
 }

@@ -125,7 +125,7 @@ Value weights_of(ExpandContext& e, Value scores) {
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
 constexpr int64_t kLanes = 16;      // keys side by side: whole vectors on every machine
-constexpr int64_t kMostKeys = 256;  // of a block; sums of more lose digits
+constexpr int64_t kMostKeys = 512;  // of a block; sums of more lose digits
 constexpr int64_t kFewKeys = 128;   // of a block, where many keys may not count
 
 // Softmax online: a block of keys has weights of its own, relative to the best score of the block. Blocks are weighed
