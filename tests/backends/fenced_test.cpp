@@ -132,6 +132,50 @@ kernel k {
   for (const int64_t n : {0, 1, 2, 3, 4, 40}) expect_right(tree, {counted(DType::kF32, {n})});
 }
 
+// Nor does it need memory, and nothing lies within a bound below 0.
+TEST(Fenced, SizesBelowNothingAreNothing) {
+  const LoopTree kept = tree_of(R"(tenon loops 1
+kernel k {
+  symbol N in [0, 64]
+  var i = N
+  var k = N - 3
+  %x: f32[i] = read 0
+  %v: f32[k] = view %x[k + 3] for k vectorize
+  %y: f32[k] = neg(%v) for new k vectorize
+  %m: f32[] = reduce maximum(%y) for new k vectorize
+  %out: f32[] = write 0 (%m)
+}
+)");
+  const LoopTree guarded = tree_of(R"(tenon loops 1
+kernel k {
+  symbol N in [0, 64]
+  var i = N
+  var j = 8
+  %x: f32[i] = read 0
+  %y: f32[j] = view %x[j] where j in N and j in N - 3 else 2.0 for j vectorize
+  %out: f32[j] = write 0 (%y) for j vectorize
+}
+)");
+  const LoopTree looked_up = tree_of(R"(tenon loops 1
+kernel k {
+  symbol N in [0, 64]
+  var i = N
+  var k = N - 3
+  var j = 8
+  %x: f32[i] = read 0
+  %at: i64[j] = read 1
+  %v: f32[k] = view %x[k + 3] for k
+  %y: f32[j] = view %v[a] with a = %at in N - 3 for j vectorize
+  %out: f32[j] = write 0 (%y) for j vectorize
+}
+)");
+  for (const int64_t n : {0, 1, 2, 3, 4, 40}) {
+    expect_right(kept, {counted(DType::kF32, {n})});
+    expect_right(guarded, {counted(DType::kF32, {n})});
+    expect_right(looked_up, {counted(DType::kF32, {n}), Tensor::zeros(DType::kI64, {8})});
+  }
+}
+
 // Sums of columns stay in registers, beside a sum of all, only where the loop knows its vectors by number.
 TEST(Fenced, SumsOfColumnsBesideASumOfRows) {
   for (const int64_t columns : {1, 16, 21, 64, 69, 80, 96, 128, 133, 400}) {
