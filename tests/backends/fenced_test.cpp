@@ -169,7 +169,21 @@ kernel k {
   %out: f32[j] = write 0 (%y) for j vectorize
 }
 )");
+  const LoopTree squared = tree_of(R"(tenon loops 1
+kernel k {
+  symbol N in [0, 64]
+  var i = N
+  var k = N - 3
+  var l = N - 5
+  %x: f32[i] = read 0
+  %v: f32[i, k, l] = view %x[i] for i, k, l vectorize
+  %s: f32[k, l] = reduce add(%v) for i, k, l vectorize
+  %m: f32[] = reduce maximum(%s) for k, l vectorize
+  %out: f32[] = write 0 (%m)
+}
+)");
   for (const int64_t n : {0, 1, 2, 3, 4, 40}) {
+    expect_right(squared, {counted(DType::kF32, {n})});
     expect_right(kept, {counted(DType::kF32, {n})});
     expect_right(guarded, {counted(DType::kF32, {n})});
     expect_right(looked_up, {counted(DType::kF32, {n}), Tensor::zeros(DType::kI64, {8})});
