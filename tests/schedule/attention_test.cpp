@@ -56,7 +56,7 @@ TEST(AttentionPlan, HasNoArrayOfAllQueriesAndKeys) {
 }
 
 TEST(AttentionPlan, KeepsTilesOfBothProductsInRegisters) {
-  const std::string tree = planned(square(12, 512, 64)).dump();
+  const std::string tree = planned(square(12, 1024, 64)).dump();
   EXPECT_EQ(tree.find("for j in 12 parallel"), tree.find("for ")) << tree;
   EXPECT_NE(tree.find(R"(for l in 32 by 2
             for l in 2 unroll
