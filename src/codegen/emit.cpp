@@ -412,7 +412,7 @@ void Emitter::run(const std::vector<TreeRef>& loops) {
   const Compiler::Scope* const around = scope_;
   Compiler::Scope scope = *around;
   Expr count = 1;
-  for (TreeRef ref : loops) count *= tree_.loop(ref).size;
+  for (TreeRef ref : loops) count *= at_least_zero(tree_.loop(ref).size);
   if (bounds(count, around->box.ranges()).high <= 0) return;
   for (TreeRef ref : loops) {
     scope.extents.insert_or_assign(tree_.loop(ref).var, 1);

@@ -187,6 +187,7 @@ class Emitter {
   Value* either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no);
   const std::vector<loops::Constraint>& guards(Spot& spot);
   bool differs_by_lane(const Expr& expr) const;
+  Expr at_least_zero(const Expr& bound) const;
   Value* holds(const std::vector<loops::Constraint>& constraints);  // null: always; by lane where that differs
   Value* holds(const loops::Constraint& constraint);
 

@@ -111,14 +111,15 @@ Value* FunctionBuilder::host_function(int position, const char* name) {
   return b_.CreateLoad(b_.getPtrTy(), slot, name);
 }
 
-// Of 64-bit factors that are not negative; too many bytes become the most there can be.
+// A factor below 0 is 0: a size of an array without elements. Too many bytes become the most there can be.
 Value* FunctionBuilder::checked_bytes(llvm::Type* element, llvm::ArrayRef<Value*> extents) {
   const llvm::DataLayout& layout = function_->getParent()->getDataLayout();
   llvm::Type* const wide = b_.getInt128Ty();
   Value* const most = llvm::ConstantInt::get(wide, static_cast<uint64_t>(kMostBytes));
   Value* bytes = llvm::ConstantInt::get(wide, layout.getTypeAllocSize(element));
   for (Value* extent : extents) {
-    bytes = b_.CreateMul(bytes, b_.CreateZExt(extent, wide));
+    Value* const count = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, extent, b_.getInt64(0));
+    bytes = b_.CreateMul(bytes, b_.CreateZExt(count, wide));
     bytes = b_.CreateSelect(b_.CreateICmpULT(bytes, most), bytes, most);
   }
   return b_.CreateTrunc(bytes, b_.getInt64Ty());

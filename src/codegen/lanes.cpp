@@ -42,7 +42,9 @@ void Emitter::start(const Compiler::Fill& fill) {
   if (!fill.source) {
     Value* const identity = values_.literal(memory.dtype, *identity_of(fold_op(fill.node), memory.dtype));
     Value* const value = values_.to_memory(identity, memory.dtype);
-    if (fill.counters.size() == memory.dims.size()) return fill_run(memory, 0, memory.size(), value);
+    Expr count = 1;
+    for (const Compiler::Dim& dim : memory.dims) count *= at_least_zero(dim.extent);
+    if (fill.counters.size() == memory.dims.size()) return fill_run(memory, 0, count, value);
   }
   const auto one = [&] {
     Value* value = nullptr;

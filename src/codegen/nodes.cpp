@@ -371,7 +371,7 @@ void Emitter::emit(const Action&, TreeRef ref) {
 void Emitter::look_up(const Lookup& lookup, TreeRef ref, size_t position) {
   const Which which{Which::kLookup, position};
   Value* index_value = values_.cast(read(ref, which), ir_.node(lookup.indices).dtype, DType::kI64);
-  Value* const bound = index(lookup.bound);
+  Value* const bound = index(at_least_zero(lookup.bound));
   const auto like = [&](Value* value) { return values_.splat(value, lanes_of(index_value)); };
   Value* bad = b_.CreateICmpUGE(index_value, like(bound));
   if (tail_ && lanes_of(bad) > 1) bad = b_.CreateAnd(bad, tail_);
@@ -507,12 +507,16 @@ Value* Emitter::holds(const std::vector<Constraint>& constraints) {
   return result;
 }
 
+// Sizes of arrays without elements may be below 0.
+Emitter::Expr Emitter::at_least_zero(const Expr& bound) const {
+  return bounds(bound, scope_->box.ranges()).low >= 0 ? bound : max(bound, 0);
+}
+
 // 0 <= x < bound is one comparison of unsigned numbers, as no bound is negative.
 Value* Emitter::holds(const Constraint& constraint) {
-  if (differs_by_lane(constraint.expr)) {
-    return b_.CreateICmpULT(irregular(constraint.expr), all_lanes(index(constraint.bound)));
-  }
-  Value* const inside = b_.CreateICmpULT(index(constraint.expr), index(constraint.bound));
+  Value* const bound = index(at_least_zero(constraint.bound));
+  if (differs_by_lane(constraint.expr)) return b_.CreateICmpULT(irregular(constraint.expr), all_lanes(bound));
+  Value* const inside = b_.CreateICmpULT(index(constraint.expr), bound);
   const auto* known = llvm::dyn_cast<llvm::ConstantInt>(inside);
   return known && known->isOne() ? nullptr : inside;
 }

@@ -350,7 +350,7 @@ class AttentionPlan {
   }
 
   void by(Loops& loops, VarRef var, int64_t step, Mark mark = Mark::kNone) const {
-    if (is_longer(var, step)) loops.push_back({.var = var, .step = step, .annotation = {mark}});
+    if (step > 1 && is_longer(var, step)) loops.push_back({.var = var, .step = step, .annotation = {mark}});
   }
 
   void unrolled(Loops& loops, VarRef var) const {

@@ -384,7 +384,7 @@ class StreamPlan {
     const auto is_plain = [&](TreeRef loop) { return tree.loop(loop).annotation.mark == Mark::kNone; };
     const auto is_long = [&](TreeRef loop) {
       const std::optional<int64_t> count = number_of(tree.loop(loop).size);
-      return is_plain(loop) && (!count || *count >= kEnough);
+      return is_plain(loop) && is_whole(tree, loop) && (!count || *count >= kEnough);
     };
     const auto found = std::ranges::find_if(spine, is_long);
     if (found != spine.end()) return move_out(tree, root, *found);
@@ -395,6 +395,12 @@ class StreamPlan {
       return block_outside(tree, root, inner);
     }
     if (is_plain(spine[0])) move_out(tree, root, spine[0]);
+  }
+
+  // Not a part of what a loop around it covers.
+  static bool is_whole(const LoopTree& tree, TreeRef loop) {
+    const auto is_same_var = [&](TreeRef around) { return tree.loop(around).var == tree.loop(loop).var; };
+    return std::ranges::count_if(tree.path(loop), is_same_var) == 1;
   }
 
   void move_out(const LoopTree& tree, TreeRef root, TreeRef loop) {

@@ -90,6 +90,22 @@ TEST_F(CpuBackend, ObjectsComeFromTheCache) {
   EXPECT_FALSE(fs::exists(folder_));
 }
 
+// What is kept for a kernel runs with that kernel's memory, or is not taken.
+TEST_F(CpuBackend, AKeptScheduleIsOfTheKernel) {
+  const auto backend = find_backend("cpu").value();
+  const IR kernel = negate(100);
+  LoopTree unrolled(kernel);
+  unrolled = annotate(unrolled, loop(unrolled, "y", 0), {Mark::kUnroll}).value();
+  ASSERT_TRUE(backend->keep(kernel, unrolled));
+  EXPECT_EQ(backend->schedule(kernel).dump(), unrolled.dump());
+  for (const LoopTree& other :
+       {LoopTree(negate(101)), LoopTree(negate(Expr(Symbol("N")))), LoopTree(matmul(9, 20, 33))}) {
+    ASSERT_TRUE(backend->keep(kernel, other));
+    EXPECT_EQ(backend->schedule(kernel).ir.type(backend->schedule(kernel).ir.reads()[0]),
+              kernel.type(kernel.reads()[0]));
+  }
+}
+
 TEST_F(CpuBackend, NamesMakeNoOtherCode) {
   const LoopTree tree(negate(100)), same = renamed(negate(100)), other(negate(101));
   EXPECT_EQ(key_of(tree.ir), key_of(same.ir));

@@ -69,7 +69,8 @@ thread_local Side scratch_side;
 thread_local std::vector<std::unique_ptr<Fenced>>* scratch = nullptr;
 
 void* allocate(int64_t bytes) {
-  constexpr int64_t kAlignment = 64;
+  constexpr int64_t kAlignment = 64, kMost = int64_t{1} << 32;
+  if (bytes > kMost) return nullptr;
   const auto& array = scratch->emplace_back(std::make_unique<Fenced>(bytes, scratch_side, kAlignment));
   std::fill_n(array->data(), array->bytes(), kGarbage);
   return array->data();

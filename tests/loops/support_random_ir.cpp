@@ -18,17 +18,24 @@ using loops::View;
 
 constexpr double kReadBound = 3;
 constexpr double kLargestValue = 1 << 20;  // exact in f32
-constexpr int64_t kNodeIterations = 343;
-constexpr int64_t kIterations = 3500;  // without the writes
+
+// Of variables and kernels.
+struct Limits {
+  std::vector<int64_t> sizes;
+  int64_t node_iterations;
+  int64_t iterations;  // without the writes
+};
+const Limits kSmall = {{1, 2, 3, 4, 5, 6, 7}, 343, 3500};
+const Limits kAroundVectors = {{1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 20, 31, 33, 40}, 9000, 60000};
 
 using Vars = std::vector<VarRef>;
 
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed), ir_("random") {}
+  Generator(uint64_t seed, const Limits& limits) : random_(seed), limits_(limits), ir_("random") {}
 
   IR run() {
-    for (int i = 2 + below(2); i > 0; --i) base_.push_back(var(1 + below(7)));
+    for (int i = 2 + below(2); i > 0; --i) base_.push_back(var(pick(limits_.sizes)));
     for (int i = 1 + below(3); i > 0; --i) add_read(pick({DType::kF32, DType::kI64, DType::kI32}), some(base_));
     for (int i = 3 + below(9); i > 0; --i) add_step();
     const int writes = 1 + below(3);
@@ -99,9 +106,9 @@ class Generator {
     bool fits = true;
     for (NodeRef ref : ir_.order()) {
       total += iterations(ir_, ref);
-      fits = fits && iterations(ir_, ref) <= kNodeIterations && bound(ref) <= kLargestValue;
+      fits = fits && iterations(ir_, ref) <= limits_.node_iterations && bound(ref) <= kLargestValue;
     }
-    if (fits && total <= kIterations) return;
+    if (fits && total <= limits_.iterations) return;
     ir_ = before;
     usable_ = usable_before;
   }
@@ -141,7 +148,8 @@ class Generator {
     Expr value = below(5) - 2;
     const Vars vars = some(base_);
     for (VarRef var : vars) value += (below(5) - 2) * symbol(var);
-    keep(ir_.add_index(value, vars, name("index")), 2 + 2 * 6 * static_cast<double>(vars.size()));
+    keep(ir_.add_index(value, vars, name("index")),
+         2 + 2 * static_cast<double>(limits_.sizes.back() * std::ssize(vars)));
   }
 
   static Scalar number(DType dtype, int64_t value) {
@@ -341,6 +349,7 @@ class Generator {
   }
 
   Random random_;
+  const Limits& limits_;
   IR ir_;
   Vars base_;
   std::vector<NodeRef> usable_;
@@ -349,7 +358,9 @@ class Generator {
 
 }  // namespace
 
-IR random_ir(uint64_t seed) { return Generator(seed).run(); }
+IR random_ir(uint64_t seed) { return Generator(seed, kSmall).run(); }
+
+IR random_ir_around_vectors(uint64_t seed) { return Generator(seed, kAroundVectors).run(); }
 
 std::vector<Tensor> inputs_for(const IR& ir, uint64_t seed) {
   Random random(seed);

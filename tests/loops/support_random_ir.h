@@ -12,6 +12,8 @@ namespace tenon::test {
 
 // The same for the same seed. Fewer than 5,000 iterations in all.
 loops::IR random_ir(uint64_t seed);
+// With sizes around those of vectors, up to 40. Fewer than 100,000 iterations.
+loops::IR random_ir_around_vectors(uint64_t seed);
 
 // Integers from -3 to 3, by slot.
 std::vector<Tensor> inputs_for(const loops::IR& ir, uint64_t seed);

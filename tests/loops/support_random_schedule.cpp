@@ -70,7 +70,8 @@ class Proposer {
 
   Proposal split_some() {
     const TreeRef loop = any_loop();
-    const int64_t size = number(0, 6);
+    constexpr int64_t kSizes[] = {0, 1, 2, 3, 4, 5, 6, 8, 16, 32};
+    const int64_t size = kSizes[number(0, std::ssize(kSizes) - 1)];
     return {fmt::format("split({}, {})", loop.id, size), split(tree_, loop, size)};
   }
 

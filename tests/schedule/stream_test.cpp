@@ -192,6 +192,17 @@ TEST(StreamPlan, AgreesOnSizesThatAreKnownLater) {
   }
 }
 
+TEST(StreamPlan, HasOneForEachCpu) {
+  const std::string transposed = graph_of("%x: f32[130, 270]", "f32[270, 130]", "permute(%x) {dims=[1, 0]}");
+  const std::string attention =
+      graph_of("%q: f32[2, 100, 64]", "f32[2, 100, 64]", "scaled_dot_product_attention(%q, %q, %q, none)");
+  for (const char* cpu : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    for (const std::string& text : {transposed, attention}) {
+      EXPECT_NO_THROW(plan(lower(parse_graph(text).value()).value(), machine_of(cpu))) << cpu << "\n" << text;
+    }
+  }
+}
+
 TEST(StreamPlan, AgreesOnFoldsInParts) {
   expect_plan_agrees(graph_of("%x: f32[70000]", "f32[]", "sum(%x) {dims=[0]}"));
   expect_plan_agrees(graph_of("%x: f32[65536]", "f32[]", "sum(%x) {dims=[0]}"));

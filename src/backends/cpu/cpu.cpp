@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "backends/native_kernel.h"
 #include "codegen/codegen.h"
 #include "codegen/loader.h"
@@ -53,13 +55,21 @@ std::string schedule_key(const loops::IR& kernel) {
   return fmt::format("schedule\n{} {}\n{} threads\n{}", target.cpu, target.features, thread_count(), to_string(kernel));
 }
 
-// One that no longer is a schedule of this version's is as good as none.
+// Whether both run with the same memory.
+bool take_the_same(const loops::IR& a, const loops::IR& b) {
+  const auto same_types = [&](const std::vector<loops::NodeRef>& of_a, const std::vector<loops::NodeRef>& of_b) {
+    return std::ranges::equal(of_a, of_b, [&](auto x, auto y) { return a.type(x) == b.type(y); });
+  };
+  return a.size_symbols() == b.size_symbols() && same_types(a.reads(), b.reads()) && same_types(a.writes(), b.writes());
+}
+
+// One that no longer is a schedule of this version's, or of another kernel, is as good as none.
 std::optional<loops::LoopTree> kept_schedule(const loops::IR& kernel) {
   const auto cache = codegen::ObjectCache::from_environment();
   const std::optional<std::string> text = cache ? cache->find(schedule_key(kernel)) : std::nullopt;
   if (!text) return {};
   Result<loops::IR> ir = loops::parse(*text);
-  if (!ir.ok()) return {};
+  if (!ir.ok() || !take_the_same(*ir, kernel)) return {};
   Result<loops::LoopTree> tree = capture([&] { return loops::LoopTree(std::move(ir).value()); });
   return tree.ok() ? std::optional(std::move(tree).value()) : std::nullopt;
 }
