@@ -5,7 +5,6 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include "backends/bound.h"
-#include "backends/bound.h"
 #include "loops.h"
 #include "runtime/thread_pool.h"
 

@@ -1,5 +1,5 @@
-// Vectors of GNU C++, and f16: functions for emitted text. Like runtime/scalar_functions.h this is a file to be put into
-// other texts, there after the typedefs that cpp_text.h names.
+// Vectors of GNU C++, and f16: functions for emitted text. Like runtime/scalar_functions.h this is a file to be put
+// into other texts, there after the typedefs that cpp_text.h names.
 
 // ---- vectors --------------------------------------------------------------------------------------------------------
 

@@ -45,8 +45,9 @@ TEST(Backends, AreFoundByName) {
 TEST(Backends, AnUnknownNameIsAnErrorThatListsThem) {
   const auto found = find_backend("interpretr");
   ASSERT_FALSE(found.ok());
-  EXPECT_THAT(found.diagnostic().message,
-              HasSubstr("there is no backend 'interpretr'; did you mean 'interpreter'? (there are: cpp, cpu, interpreter"));
+  EXPECT_THAT(
+      found.diagnostic().message,
+      HasSubstr("there is no backend 'interpretr'; did you mean 'interpreter'? (there are: cpp, cpu, interpreter"));
 }
 
 TEST(Backends, ANameIsTakenOnce) {
