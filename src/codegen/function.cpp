@@ -20,7 +20,7 @@ FunctionBuilder::FunctionBuilder(llvm::IRBuilder<>& builder, llvm::Function* fun
     : indices(builder), b_(builder), function_(function) {
   BasicBlock* const entry = block("entry");
   BasicBlock* const body = block("body");
-  exit_ = BasicBlock::Create(b_.getContext(), "exit");
+  exit_ = block("exit");  // the function owns it from the start, also if it is never finished
   code_ = llvm::PHINode::Create(b_.getInt64Ty(), 0, "code", exit_);
   b_.SetInsertPoint(entry);
   entry_end_ = b_.CreateBr(body);
@@ -35,7 +35,7 @@ BasicBlock* FunctionBuilder::block(const llvm::Twine& name) const {
 void FunctionBuilder::finish() {
   code_->addIncoming(b_.getInt64(0), b_.GetInsertBlock());
   b_.CreateBr(exit_);
-  exit_->insertInto(function_);
+  if (&function_->back() != exit_) exit_->moveAfter(&function_->back());
   b_.SetInsertPoint(exit_);
   for (Value* slot : slots_) {
     Value* const memory = b_.CreateLoad(b_.getPtrTy(), slot);

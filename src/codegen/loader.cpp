@@ -215,6 +215,7 @@ class Linker {
   }
 
   void write_stubs() {
+    if (functions_.empty()) return;
     for (const auto& [symbol, slot] : slots_) {
       if (!functions_[slot]) functions_[slot] = base_ + offset_of(object_.symbol(symbol));
     }
