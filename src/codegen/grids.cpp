@@ -2,7 +2,7 @@
 //
 // LLVM allocates the registers and writes their configuration. What it needs is a value for each accumulator, all along
 // the loops that fold: they are variables here, one for each 16 x 16 of the array, and are stored to it after the
-// loops.
+// loops. It releases the tiles when the kernel returns: a caller that keeps something in them across a call loses it.
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>

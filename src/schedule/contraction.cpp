@@ -181,4 +181,25 @@ std::vector<LoopSpec> loops_it_has(const IR& ir, NodeRef ref, std::vector<LoopSp
   return loops;
 }
 
+std::vector<NodeRef> needed_by(const IR& ir, const std::vector<NodeRef>& core) {
+  std::set<NodeRef> needed;
+  const std::function<void(NodeRef)> need = [&](NodeRef ref) {
+    if (!needed.insert(ref).second) return;
+    for (NodeRef input : ir.node(ref).inputs) need(input);
+  };
+  std::ranges::for_each(core, need);
+  std::vector<NodeRef> result;
+  std::ranges::copy_if(ir.order(), std::back_inserter(result),
+                       [&](NodeRef ref) { return needed.contains(ref) && !is_in(core, ref); });
+  return result;
+}
+
+void order_around(IR& ir, const std::vector<NodeRef>& core) {
+  std::vector<NodeRef> order = needed_by(ir, core);
+  order.insert(order.end(), core.begin(), core.end());
+  const std::vector<NodeRef> first = order;
+  std::ranges::copy_if(ir.order(), std::back_inserter(order), [&](NodeRef ref) { return !is_in(first, ref); });
+  ir.set_order(std::move(order));
+}
+
 }  // namespace tenon

@@ -72,4 +72,9 @@ std::vector<loops::LoopSpec> with_threads(const loops::IR& ir, std::vector<loops
 // Those of `loops` over variables that the node has, and loops over its others last.
 std::vector<loops::LoopSpec> loops_it_has(const loops::IR& ir, loops::NodeRef ref, std::vector<loops::LoopSpec> loops);
 
+// What those nodes need and is none of them, in order.
+std::vector<loops::NodeRef> needed_by(const loops::IR& ir, const std::vector<loops::NodeRef>& core);
+// First what they need, then themselves as they are listed, then all else.
+void order_around(loops::IR& ir, const std::vector<loops::NodeRef>& core);
+
 }  // namespace tenon

@@ -208,33 +208,18 @@ class Planner {
   // ---- the order ----
 
   void set_order(const std::vector<LoopSpec>& around) {
-    std::set<NodeRef> needed;
-    need(c_.sum, needed);
-    for (NodeRef ref : c_.epilogue) need(ref, needed);
+    std::vector<NodeRef> core;
+    const auto add = [&](auto wanted) { std::ranges::copy_if(ir_.order(), std::back_inserter(core), wanted); };
     const auto is_image = [&](NodeRef ref) { return c_.makes_b.contains(ref) && ref != c_.b; };
     const auto is_weight = [&](NodeRef ref) { return c_.makes_a.contains(ref); };
-    const auto is_core = [&](NodeRef ref) {
-      return ref == c_.b || ref == c_.product || ref == c_.sum ||
-             std::ranges::find(c_.epilogue, ref) != c_.epilogue.end();
-    };
-    const std::vector<NodeRef> all = ir_.order();
-    std::vector<NodeRef> order;
-    const auto add = [&](auto wanted) { std::ranges::copy_if(all, std::back_inserter(order), wanted); };
-    add([&](NodeRef ref) { return needed.contains(ref) && !is_image(ref) && !is_weight(ref) && !is_core(ref); });
-    for (NodeRef ref : order) ir_.set_loops(ref, loops_it_has(ir_, ref, ir_.node(ref).loops));
     // What shares loops with the blocks is next to them.
     const bool is_by_channel = around[0].var == channel_ || is_in(c_.rows, around[0].var);
     is_by_channel ? add(is_image) : add(is_weight);
     is_by_channel ? add(is_weight) : add(is_image);
-    for (NodeRef ref : {c_.b, c_.product, c_.sum}) order.push_back(ref);
-    order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
-    add([&](NodeRef ref) { return !needed.contains(ref); });
-    ir_.set_order(std::move(order));
-  }
-
-  void need(NodeRef ref, std::set<NodeRef>& needed) const {
-    if (!needed.insert(ref).second) return;
-    for (NodeRef input : ir_.node(ref).inputs) need(input, needed);
+    for (NodeRef ref : {c_.b, c_.product, c_.sum}) core.push_back(ref);
+    core.insert(core.end(), c_.epilogue.begin(), c_.epilogue.end());
+    for (NodeRef ref : needed_by(ir_, core)) ir_.set_loops(ref, loops_it_has(ir_, ref, ir_.node(ref).loops));
+    order_around(ir_, core);
   }
 
   IR ir_;

@@ -475,36 +475,18 @@ class Planner {
     return result;
   }
 
-  // What the operands are made of first, each as close to its use as it can be.
+  // Next to each other what shares loops.
   void in_order() {
-    std::vector<NodeRef> order;
-    const auto is_part = [&](NodeRef ref) {
-      return ref == c_.product || ref == c_.sum || ref == after_sum_ || c_.makes_b.contains(ref) ||
-             is_in(before_product_, ref) || is_in(after_product_, ref) || is_in(c_.epilogue, ref);
-    };
-    std::set<NodeRef> needed;
-    const std::function<void(NodeRef)> need = [&](NodeRef ref) {
-      if (!needed.insert(ref).second) return;
-      for (NodeRef input : ir_.node(ref).inputs) need(input);
-    };
-    need(c_.sum);
-    for (NodeRef ref : c_.epilogue) need(ref);
-    const std::vector<NodeRef> all = ir_.order();
-    const auto add = [&](auto wanted) {
-      for (NodeRef ref : all) {
-        if (wanted(ref)) order.push_back(ref);
-      }
-    };
-    add([&](NodeRef ref) { return needed.contains(ref) && !is_part(ref); });
-    add([&](NodeRef ref) { return c_.makes_b.contains(ref); });
-    order.insert(order.end(), before_product_.begin(), before_product_.end());
-    order.push_back(c_.product);
-    order.insert(order.end(), after_product_.begin(), after_product_.end());
-    order.push_back(c_.sum);
-    if (after_sum_) order.push_back(after_sum_);
-    order.insert(order.end(), c_.epilogue.begin(), c_.epilogue.end());
-    add([&](NodeRef ref) { return !needed.contains(ref); });
-    ir_.set_order(std::move(order));
+    std::vector<NodeRef> core;
+    const auto add = [&](const std::vector<NodeRef>& refs) { core.insert(core.end(), refs.begin(), refs.end()); };
+    std::ranges::copy_if(ir_.order(), std::back_inserter(core), [&](NodeRef ref) { return c_.makes_b.contains(ref); });
+    add(before_product_);
+    core.push_back(c_.product);
+    add(after_product_);
+    core.push_back(c_.sum);
+    if (after_sum_) core.push_back(after_sum_);
+    add(c_.epilogue);
+    order_around(ir_, core);
   }
 
   IR ir_;
@@ -514,7 +496,6 @@ class Planner {
   VarRef column_;
   int64_t lanes_ = 1;
   Tile tile_{};
-  // Where the fold was cut in two:
   const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
   std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
   std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
