@@ -40,8 +40,6 @@ int64_t lanes_of(const Value* value) {
   return vector ? vector->getNumElements() : 1;
 }
 
-bool divides_integers(const OpDef& op, DType dtype) { return is_integral(dtype) && is_in(kDivisions, op.name.get()); }
-
 // ---- types and literals ---------------------------------------------------------------------------------------------
 
 llvm::Type* Values::type(DType dtype, int64_t lanes) const {

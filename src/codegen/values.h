@@ -14,7 +14,6 @@
 namespace tenon::codegen {
 
 int64_t lanes_of(const llvm::Value* value);
-bool divides_integers(const OpDef& op, DType dtype);  // its second operand must not be 0
 
 class Values {
  public:
