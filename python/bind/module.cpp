@@ -20,4 +20,5 @@ NB_MODULE(_tenon, module) {
   bind_backend(module);
   bind_schedule(module);
   bind_lazy(module);
+  bind_importer(module);
 }

@@ -1,0 +1,8 @@
+#include "capture/aten.h"
+#include "capture/aten/families.h"
+
+namespace tenon {
+
+void add_factory_entries(AtenTable&) {}
+
+}  // namespace tenon
