@@ -33,6 +33,7 @@ void bind_backend(nb::module_& module);
 void bind_schedule(nb::module_& module);
 void bind_lazy(nb::module_& module);
 void bind_importer(nb::module_& module);
+void bind_program(nb::module_& module);
 
 // ---- text, places ---------------------------------------------------------------------------------------------------
 

@@ -21,4 +21,5 @@ NB_MODULE(_tenon, module) {
   bind_schedule(module);
   bind_lazy(module);
   bind_importer(module);
+  bind_program(module);
 }
