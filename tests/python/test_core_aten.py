@@ -1,5 +1,5 @@
-"""PyTorch's core ATen set: each of its overloads is called as PyTorch's own is, through the registry, evaluated with the
-reference backend, and compared with eager PyTorch.
+"""PyTorch's core ATen set: each of its overloads is called as PyTorch's own is, through the registry, evaluated with
+the reference backend, and compared with eager PyTorch.
 """
 
 import aten_calls
