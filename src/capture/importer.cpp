@@ -64,6 +64,11 @@ uint32_t Importer::root_of(uint32_t variable) const {
   return variable;
 }
 
+uint32_t Importer::shown(uint32_t variable) const {
+  while (variables_[variable].shown_as != AtenTensor::kNone) variable = variables_[variable].shown_as;
+  return variable;
+}
+
 Value Importer::current(uint32_t id) {
   Variable& variable = variables_[id];
   if (variable.parent == AtenTensor::kNone) return variable.value;
@@ -104,7 +109,8 @@ AtenArg Importer::constant(Tensor data) {
 
 AtenArg Importer::resolved(const AtenArg& argument) {
   if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->variable != AtenTensor::kNone) {
-    return AtenTensor{current(tensor->variable), tensor->variable};
+    const uint32_t variable = shown(tensor->variable);
+    return AtenTensor{current(variable), variable};
   }
   const auto* list = argument.get<AtenArg::List>();
   if (list == nullptr) return argument;
@@ -142,8 +148,9 @@ AtenArg Importer::as_views(const AtenEntry& entry, const std::vector<AtenArg>& a
       const AtenArg seen = entry.build(call);
       return (position ? (*seen.get<AtenArg::List>())[*position] : seen).get<AtenTensor>()->value;
     };
-    variable.put = [call_on, &entry, look = variable.look](Value self, Value written) {
+    variable.put = [call_on, &entry, position, look = variable.look](Value self, Value written) {
       AtenCall call = call_on(self);
+      call.set_written(position.value_or(0));
       return entry.write ? entry.write(call, written) : write_at_places(call, self, written, look);
     };
     return add_variable(std::move(variable));
@@ -172,9 +179,17 @@ AtenArg Importer::build(const AtenEntry& entry, bool writes_self, const AtenRequ
     if (tensor == nullptr || tensor->variable == AtenTensor::kNone) continue;
     assign(tensor->variable, fitted(call, value, tensor->value.type()));
   }
-  if (!writes_self) return entry.is_view ? as_views(entry, arguments, result, request.location) : as_variables(result);
+  const auto* self = arguments.empty() ? nullptr : arguments[0].get<AtenTensor>();
+  const bool is_view = entry.is_view && !call.gives_copy();
+  if (is_view || !writes_self) {
+    const AtenArg given = is_view ? as_views(entry, arguments, result, request.location) : as_variables(result);
+    const bool is_self = writes_self || call.replaces_self();
+    if (is_self && self->variable != AtenTensor::kNone) {
+      variables_[self->variable].shown_as = given.get<AtenTensor>()->variable;
+    }
+    return given;
+  }
 
-  const auto* self = arguments[0].get<AtenTensor>();
   const auto* written = result.get<AtenTensor>();
   if (self == nullptr || written == nullptr) call.decline("it writes something that is not one tensor");
   if (self->variable != AtenTensor::kNone) {

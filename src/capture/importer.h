@@ -86,6 +86,7 @@ class Importer : private AtenHost {
     ValueRef leaf = {};    // of an input, parameter or buffer: what a write updates
     uint64_t version = 0;  // of a root: how often it was written. Of a view: of its root, when `value` was right.
     uint32_t parent = AtenTensor::kNone;
+    uint32_t shown_as = AtenTensor::kNone;  // after an in-place view (`t_`): the view that the tensor now is
     // Of a view: the view of another parent, and the parent with other elements where the view is.
     std::function<Value(Value parent)> look = {};
     std::function<Value(Value parent, Value view)> put = {};
@@ -97,6 +98,7 @@ class Importer : private AtenHost {
   AtenArg add_variable(Variable variable);
   AtenArg add_leaf(ValueRef leaf);
   uint32_t root_of(uint32_t variable) const;
+  uint32_t shown(uint32_t variable) const;
   Value current(uint32_t variable);
   void assign(uint32_t variable, Value value);
   AtenArg resolved(const AtenArg& argument);  // with the current value of every tensor
