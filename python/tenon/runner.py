@@ -15,10 +15,6 @@ Run = Callable[[list[Any]], list[Any]]
 _BYTE = torch.zeros(1, dtype=torch.uint8)
 
 
-def make_executable(captured: Captured, threads: int | None) -> Any:
-    return _tenon.compile_graph(captured.graph, host=captured.host, threads=threads)
-
-
 def make_runner(captured: Captured, execute: Run) -> Run:
     """A function from the caller's values to the caller's results. What a graph does not need costs it nothing."""
     run = execute if _takes_the_inputs(captured) else _with_inputs(captured, execute)

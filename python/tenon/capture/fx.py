@@ -534,7 +534,7 @@ def _flat_leaves(arguments: Any) -> list[ImportedTensor | Expr]:
 
 
 def _template(given: Any, value: Any, counter: Iterator[int]) -> Any:
-    """The argument with a slot for each operand. `value` is what the trace had: it says where PyTorch wants a number."""
+    """The argument with a slot for each operand. `value` is what the trace had: it says where a number is wanted."""
     if isinstance(given, _Token):
         next(counter)
         return TokenSlot(given.key)

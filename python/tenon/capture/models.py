@@ -78,7 +78,9 @@ def missing_decompositions() -> dict[Any, Callable[..., Any]]:
 
 @functools.cache
 def _all_decompositions() -> dict[Any, Callable[..., Any]]:
-    table = dict(torch._decomp.decomposition_table)
+    """Those that give ATen calls. The references among PyTorch's decompositions give prims, which nobody else knows."""
+    table = torch._decomp.decomposition_table
+    table = {op: function for op, function in table.items() if function.__module__.startswith("torch._decomp")}
     table |= torch.export.default_decompositions().materialize()
     return {op: function for op, function in table.items() if isinstance(op, torch._ops.OpOverload)}
 
