@@ -53,6 +53,8 @@ std::optional<int64_t> integer_of(const AtenArg& number) {
   return size && size->is_constant() ? std::optional(size->constant()) : std::nullopt;
 }
 
+constexpr int64_t kTorchInt64 = 4;  // how PyTorch's schemas write the default dtype=long
+
 // ---- signatures -----------------------------------------------------------------------------------------------------
 
 AtenArg parse_default(Cursor& cursor) {
@@ -361,6 +363,7 @@ std::optional<DType> AtenCall::dtype(std::string_view name) const {
   const AtenArg& found = argument(name);
   if (found.is_none()) return std::nullopt;
   if (const auto* dtype = found.get<DType>()) return *dtype;
+  if (const auto* number = found.get<Expr>(); number != nullptr && number->is_constant(kTorchInt64)) return DType::kI64;
   if (const auto* setting = found.get<AtenSetting>()) decline("Tenon has no dtype {}", setting->text);
   mismatch(name, "a dtype");
 }
