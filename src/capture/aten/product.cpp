@@ -162,7 +162,7 @@ Value cross(AtenCall& c, Value x, Value y, int64_t dim) {
   return c.op("sub", {c.op("mul", {turned(x, 1), turned(y, 2)}), c.op("mul", {turned(x, 2), turned(y, 1)})});
 }
 
-int64_t first_of_three(const AtenCall& c, const Shape& shape) {
+int64_t first_of_three(const Shape& shape) {
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     if (shape[dim].is_constant(3)) return static_cast<int64_t>(dim);
   }
@@ -172,7 +172,7 @@ int64_t first_of_three(const AtenCall& c, const Shape& shape) {
 AtenArg cross_of(AtenCall& c) {
   const Value x = c.tensor(), y = c.tensor("other");
   const Shape shape = broadcast(x.shape(), y.shape());
-  const int64_t dim = c.given("dim") ? normalize_dim(c.integer("dim"), std::ssize(shape)) : first_of_three(c, shape);
+  const int64_t dim = c.given("dim") ? normalize_dim(c.integer("dim"), std::ssize(shape)) : first_of_three(shape);
   return cross(c, x, y, dim);
 }
 
