@@ -23,7 +23,9 @@ def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, d
             fail("an ExportedProgram brings its arguments along: give it alone")
         return model
     if not callable(model):
-        fail(f"a {type(model).__qualname__} cannot be compiled: give a module, a function, or what torch.export gives")
+        fail(
+            f"a model of type {type(model).__qualname__} cannot be compiled: give a module, a function, or an ExportedProgram"
+        )
     if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
         fail(f"the example arguments must be a tuple, got a {type(args).__qualname__}")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
@@ -36,6 +38,7 @@ class _Function(torch.nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.forward = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+        fx.proxy._register_stack_trace_anchor(function)  # else a trace has only the lines of functions named forward
 
 
 def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram, Captured]:
