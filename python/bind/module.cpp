@@ -20,5 +20,6 @@ NB_MODULE(_tenon, module) {
   bind_backend(module);
   bind_schedule(module);
   bind_lazy(module);
+  bind_pt2(module);
   bind_importer(module);
 }

@@ -21,6 +21,9 @@ from tenon._tenon import (
     OpDef,
     OperandDef,
     PassRun,
+    Pt2Graph,
+    Pt2Node,
+    Pt2Program,
     Tensor,
     Value,
     __version__,
@@ -29,6 +32,7 @@ from tenon._tenon import (
     op_table,
     parse,
     passes,
+    read_pt2,
     run_passes,
 )
 
@@ -44,6 +48,9 @@ __all__ = [
     "OpDef",
     "OperandDef",
     "PassRun",
+    "Pt2Graph",
+    "Pt2Node",
+    "Pt2Program",
     "Tensor",
     "Value",
     "__version__",
@@ -53,6 +60,7 @@ __all__ = [
     "ops",
     "parse",
     "passes",
+    "read_pt2",
     "run_passes",
 ]
 
