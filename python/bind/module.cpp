@@ -22,4 +22,5 @@ NB_MODULE(_tenon, module) {
   bind_lazy(module);
   bind_pt2(module);
   bind_importer(module);
+  bind_program(module);
 }
