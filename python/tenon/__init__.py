@@ -24,6 +24,9 @@ from tenon._tenon import (
     OpDef,
     OperandDef,
     PassRun,
+    Pt2Graph,
+    Pt2Node,
+    Pt2Program,
     Tensor,
     Value,
     __version__,
@@ -33,6 +36,7 @@ from tenon._tenon import (
     parse,
     parse_srepr,
     passes,
+    read_pt2,
     run_passes,
 )
 
@@ -53,6 +57,9 @@ __all__ = [
     "OperandDef",
     "PassRun",
     "Program",
+    "Pt2Graph",
+    "Pt2Node",
+    "Pt2Program",
     "Tensor",
     "Value",
     "__version__",
@@ -66,6 +73,7 @@ __all__ = [
     "parse",
     "parse_srepr",
     "passes",
+    "read_pt2",
     "run_passes",
 ]
 
