@@ -291,6 +291,11 @@ size_t AtenCall::position_of(std::string_view name) const {
   return static_cast<size_t>(found - parameters.begin());
 }
 
+bool AtenCall::takes(std::string_view name) const {
+  return std::ranges::find(entry_->signature.parameters, name, &AtenParameter::name) !=
+         entry_->signature.parameters.end();
+}
+
 const AtenArg& AtenCall::argument(std::string_view name) const { return arguments_[position_of(name)]; }
 
 void AtenCall::mismatch(std::string_view name, std::string_view wanted) const {
