@@ -103,7 +103,6 @@ void add_matrix_entries(AtenTable& table) {
   table.add("aten.mm.dtype(self, mat2, out_dtype)", product_in("self", "mat2"));
   table.add("aten.bmm.dtype(self, mat2, out_dtype)", product_in("self", "mat2"));
   table.add("aten.matmul.default(self, other)", product_of("self", "other"));
-  table.add("aten.__rmatmul__.default(self, other)", product_of("other", "self"));
   table.add("aten.linalg_matmul.default(self, other)", product_of("self", "other"));
   table.add("aten.mv.default(self, vec)", product_of("self", "vec"));
   table.add("aten.dot.default(self, tensor)", product_of("self", "tensor"));

@@ -76,7 +76,7 @@ void add_reshaping_entries(AtenTable& table) {
   add_reshaping_or_copy(table, "aten.ravel.default(self)",
                         [](AtenCall& c) { return c.reshape(c.tensor(), {element_count(c.tensor().shape())}); });
   add_reshaping_or_copy(table, "aten.flatten.using_ints(self, start_dim=0, end_dim=-1)", flattened);
-  table.view("aten.contiguous.default(self, *, memory_format=None)", contiguous, write_reshaped);
+  table.view("aten.contiguous.default(self, *, memory_format=0)", contiguous, write_reshaped);
   add_reshaping(table, "aten.unflatten.int(self, dim, sizes)", [](AtenCall& c) {
     return c.op("unflatten", {c.tensor()}, {{"dim", c.integer("dim")}, {"sizes", c.sizes("sizes")}});
   });
