@@ -322,6 +322,10 @@ def test_complex_tensors_stay_with_the_host():
     check(model, torch.randn(8))
 
 
+def test_nothing_but_a_complex_result():
+    check(torch.view_as_complex, torch.randn(3, 2))
+
+
 def test_complex_arguments_and_weights():
     class Rotate(nn.Module):
         def __init__(self):

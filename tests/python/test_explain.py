@@ -68,7 +68,9 @@ def test_register_an_entry():
 def test_entries():
     entries = tenon.aten.entries()
     assert str(entries["aten.add.Tensor"]) == "aten.add.Tensor(self, other, *, alpha=1)"
-    assert entries["aten.add.Tensor"].kind == "composite" or entries["aten.add.Tensor"].kind == "native"
+    assert entries["aten.add.Tensor"].kind == "composite"
+    assert entries["aten.tanh.default"].kind == "native"
+    assert entries["aten.view.default"].is_view
     assert tenon.aten.has("aten.add_.Tensor")
 
 

@@ -160,14 +160,24 @@ def test_no_grad_regions_are_inlined():
     assert [node.op.name for node in captured.graph.nodes] == ["mul", "add"]
 
 
+@torch.library.custom_op("tenon_walker::cubed", mutates_args=())
+def cubed(x: torch.Tensor) -> torch.Tensor:
+    return x * x * x
+
+
+@cubed.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
 def test_decompositions_serve_what_the_registry_lacks():
-    program = export(wrapped(lambda x: torch.ops.aten.mish(x)), (torch.randn(4),))
-    assert not tenon.aten.has("aten.no_such_op.default")
-    removed = tenon.aten.entries()["aten.mish.default"] if tenon.aten.has("aten.mish.default") else None
-    if removed:
-        pytest.skip("the registry has it")
+    program = export(wrapped(lambda x: torch.ops.tenon_walker.cubed(x) + 1), (torch.randn(4),))
+    _, captured = capture_exported_program(program)
+    assert [target for target, _, _ in captured.unsupported] == ["tenon_walker.cubed.default"]
+    torch._decomp.register_decomposition(torch.ops.tenon_walker.cubed.default)(lambda x: x * x * x)
     _, captured = capture_exported_program(program)
     assert captured.unsupported == []
+    assert [node.op.name for node in captured.graph.nodes] == ["mul", "mul", "add"]
 
 
 def wrapped(function):

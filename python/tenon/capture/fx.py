@@ -507,6 +507,7 @@ class _Walker:
             return Output("constant", value=self.weights[result])
         value = self.values[result]
         if isinstance(value, _Token):
+            returned.append(value.stand_in)  # so that the call which gives it is needed
             return Output("token", value=value.key)
         if not isinstance(value, (ImportedTensor, Expr)):
             return Output("constant", value=value)
