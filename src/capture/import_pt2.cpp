@@ -219,12 +219,12 @@ class ProgramImporter {
     return types;
   }
 
-  // The results of an external call are in one list, without those that are None.
   void bind_results(const pt2::Node& node, const AtenArg& result, bool is_external) {
     const auto* list = result.get<AtenArg::List>();
-    if (is_external && list != nullptr) {
+    if (is_external) {
       size_t next = 0;
-      for (const Argument& output : node.outputs) bind_flat(output, *list, next);
+      for (const Argument& output : node.outputs)
+        bind_flat(output, list != nullptr ? *list : AtenArg::List{result}, next);
       return;
     }
     if (node.outputs.empty()) return;
@@ -233,6 +233,7 @@ class ProgramImporter {
     for (size_t i = 0; i < node.outputs.size(); ++i) bind(node, node.outputs[i], (*list)[i]);
   }
 
+  // The results of an external call are in one list, without those that are None. Their types are those of the file.
   void bind_flat(const Argument& output, const AtenArg::List& results, size_t& next) {
     if (const auto* tensor = output.get<pt2::TensorName>()) values_[tensor->name] = results[next++];
     const auto* tensors = output.get<std::vector<pt2::TensorName>>();
