@@ -197,7 +197,7 @@ void bind_imported(nb::module_& module) {
       nb::arg("path"), nb::arg("model") = "", "Makes a graph of what torch.export.save wrote.");
 }
 
-void bind_pt2_program(nb::module_& module) {
+void bind_exported_program(nb::module_& module) {
   nb::class_<pt2::Program>(module, "Pt2Program", "An exported program, as it is in its .pt2 file.")
       .def_ro("name", &pt2::Program::name)
       .def_prop_ro("schema_version", [](const ProgramPtr& p) { return std::pair(p->schema.major, p->schema.minor); })
@@ -219,7 +219,7 @@ void bind_pt2_program(nb::module_& module) {
       });
 }
 
-void bind_pt2_parts(nb::module_& module) {
+void bind_parts(nb::module_& module) {
   nb::class_<Pt2Graph>(module, "Pt2Graph", "The graph of an exported program, or of a higher-order op in it.")
       .def_prop_ro("inputs", [](const Pt2Graph& g) { return plain(g.graph->inputs); })
       .def_prop_ro("outputs", [](const Pt2Graph& g) { return plain(g.graph->outputs); })
@@ -243,8 +243,8 @@ void bind_pt2_parts(nb::module_& module) {
 }  // namespace
 
 void bind_pt2(nb::module_& module) {
-  bind_pt2_program(module);
-  bind_pt2_parts(module);
+  bind_exported_program(module);
+  bind_parts(module);
   bind_imported(module);
   module.def(
       "read_pt2",

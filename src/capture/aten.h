@@ -187,6 +187,16 @@ class AtenCall : public Builder {
   void write(std::string_view name, Value value);
   const std::map<std::string, Value>& writes() const { return writes_; }
 
+  // Of a view: this call gives a copy after all, as `reshape` of a transposed tensor does.
+  void give_copy() { gives_copy_ = true; }
+  bool gives_copy() const { return gives_copy_; }
+  // The first argument becomes the result, whatever its shape: `resize_`.
+  void replace_self() { replaces_self_ = true; }
+  bool replaces_self() const { return replaces_self_; }
+  // Of a view that gives several tensors: the one whose elements are written.
+  void set_written(size_t position) { written_ = position; }
+  size_t written() const { return written_; }
+
   // Calls another entry of the registry with arguments by position: how composites are made of simpler overloads.
   AtenArg call(std::string_view target, std::vector<AtenArg> arguments);
 
@@ -206,6 +216,9 @@ class AtenCall : public Builder {
   const AtenEntry* entry_;
   std::vector<AtenArg> arguments_;
   std::map<std::string, Value> writes_;
+  bool gives_copy_ = false;
+  bool replaces_self_ = false;
+  size_t written_ = 0;
   Location where_;
 };
 

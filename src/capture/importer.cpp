@@ -28,11 +28,14 @@ std::string types_text(const std::vector<TensorType>& types) {
   return text;
 }
 
-void collect_tensors(const AtenArg& argument, std::vector<Value>& tensors) {
+// What the host can only know at run time: tensors, and sizes that are not constant.
+void collect_operands(Builder& b, const AtenArg& argument, std::vector<Value>& operands) {
   if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->value) {
-    tensors.push_back(tensor->value);
+    operands.push_back(tensor->value);
+  } else if (const auto* size = argument.get<Expr>(); size != nullptr && !size->is_constant()) {
+    operands.push_back(b.full(*size, {}, DType::kI64));
   } else if (const auto* list = argument.get<AtenArg::List>()) {
-    for (const AtenArg& item : *list) collect_tensors(item, tensors);
+    for (const AtenArg& item : *list) collect_operands(b, item, operands);
   }
 }
 
@@ -58,6 +61,11 @@ AtenArg Importer::add_leaf(ValueRef leaf) { return add_variable({.value = {*grap
 
 uint32_t Importer::root_of(uint32_t variable) const {
   while (variables_[variable].parent != AtenTensor::kNone) variable = variables_[variable].parent;
+  return variable;
+}
+
+uint32_t Importer::shown(uint32_t variable) const {
+  while (variables_[variable].shown_as != AtenTensor::kNone) variable = variables_[variable].shown_as;
   return variable;
 }
 
@@ -101,7 +109,8 @@ AtenArg Importer::constant(Tensor data) {
 
 AtenArg Importer::resolved(const AtenArg& argument) {
   if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->variable != AtenTensor::kNone) {
-    return AtenTensor{current(tensor->variable), tensor->variable};
+    const uint32_t variable = shown(tensor->variable);
+    return AtenTensor{current(variable), variable};
   }
   const auto* list = argument.get<AtenArg::List>();
   if (list == nullptr) return argument;
@@ -139,8 +148,9 @@ AtenArg Importer::as_views(const AtenEntry& entry, const std::vector<AtenArg>& a
       const AtenArg seen = entry.build(call);
       return (position ? (*seen.get<AtenArg::List>())[*position] : seen).get<AtenTensor>()->value;
     };
-    variable.put = [call_on, &entry, look = variable.look](Value self, Value written) {
+    variable.put = [call_on, &entry, position, look = variable.look](Value self, Value written) {
       AtenCall call = call_on(self);
+      call.set_written(position.value_or(0));
       return entry.write ? entry.write(call, written) : write_at_places(call, self, written, look);
     };
     return add_variable(std::move(variable));
@@ -169,9 +179,17 @@ AtenArg Importer::build(const AtenEntry& entry, bool writes_self, const AtenRequ
     if (tensor == nullptr || tensor->variable == AtenTensor::kNone) continue;
     assign(tensor->variable, fitted(call, value, tensor->value.type()));
   }
-  if (!writes_self) return entry.is_view ? as_views(entry, arguments, result, request.location) : as_variables(result);
+  const auto* self = arguments.empty() ? nullptr : arguments[0].get<AtenTensor>();
+  const bool is_view = entry.is_view && !call.gives_copy();
+  if (is_view || !writes_self) {
+    const AtenArg given = is_view ? as_views(entry, arguments, result, request.location) : as_variables(result);
+    const bool is_self = writes_self || call.replaces_self();
+    if (is_self && self->variable != AtenTensor::kNone) {
+      variables_[self->variable].shown_as = given.get<AtenTensor>()->variable;
+    }
+    return given;
+  }
 
-  const auto* self = arguments[0].get<AtenTensor>();
   const auto* written = result.get<AtenTensor>();
   if (self == nullptr || written == nullptr) call.decline("it writes something that is not one tensor");
   if (self->variable != AtenTensor::kNone) {
@@ -186,13 +204,13 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
             "{} is not supported: {}; it cannot be left to PyTorch, because the types of its results are not known",
             request.target, reason);
   }
+  Builder builder(*graph_, request.location);
   std::vector<Value> operands;
-  for (const AtenArg& argument : request.positional) collect_tensors(resolved(argument), operands);
-  for (const auto& [name, argument] : request.named) collect_tensors(resolved(argument), operands);
+  for (const AtenArg& argument : request.positional) collect_operands(builder, resolved(argument), operands);
+  for (const auto& [name, argument] : request.named) collect_operands(builder, resolved(argument), operands);
   std::vector<TensorType> types;
   for (const auto& type : *request.results) types.push_back(type.value_or(TensorType{DType::kU8, {0}}));
 
-  Builder builder(*graph_, request.location);
   const std::vector<Value> results = builder.results(
       "external", operands,
       {{"target", request.target}, {"call", static_cast<int64_t>(unsupported_.size())}, {"types", types_text(types)}});
@@ -202,6 +220,7 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
 }
 
 AtenArg Importer::call(AtenRequest request) {
+  if (!request.external_because.empty()) return external(request, request.external_because);
   bool writes_self = false;
   const AtenEntry* entry = aten_table().find(request.target, writes_self);
   if (entry == nullptr) return external(request, "not in the registry");
@@ -233,6 +252,11 @@ Value Importer::value_of(const AtenArg& argument) {
   if (const auto* number = now.get<double>()) return builder.scalar(*number, DType::kF64);
   if (const auto* number = now.get<Expr>()) return builder.full(*number, {}, DType::kI64);
   fail("{} is neither a tensor nor a number: a model cannot return it", to_string(now));
+}
+
+void Importer::set_name(const AtenArg& tensor, const std::string& name) {
+  const ValueRef value = value_of(tensor).ref();
+  if (is_identifier(name) && graph_->value_name(value).empty()) graph_->set_value_name(value, name);
 }
 
 void Importer::update(const AtenArg& target, const AtenArg& value) {

@@ -11,7 +11,8 @@
 // become updates of the graph.
 //
 // A call that the registry lacks or declines becomes an `external` node, for a host that runs PyTorch; `unsupported()`
-// lists all of them, with the reasons. Where there is no host, `check_supported()` makes one error of the list.
+// lists all of them, with the reasons. Where there is no host, `check_supported()` makes one error of the list. The
+// operands of the node are the tensors among the arguments, and the sizes that are not known yet (as i64[]), in order.
 #pragma once
 
 #include <deque>
@@ -29,6 +30,8 @@ struct AtenRequest {
   // token, u8[0], that tells the host which of its own tensors is meant.
   std::optional<std::vector<std::optional<TensorType>>> results = {};
   bool returns_list = false;  // several results, or a list of them
+  // Why the call is external even if the registry has it: its arguments say something that no AtenArg can.
+  std::string external_because = {};
 };
 
 struct UnsupportedCall {
@@ -60,6 +63,9 @@ class Importer : private AtenHost {
   // After the run, the leaf that `target` is holds this value. What calls wrote in place needs no saying.
   void update(const AtenArg& target, const AtenArg& value);
 
+  // How the value that a tensor has now is called in the graph's text, unless it has a name.
+  void set_name(const AtenArg& tensor, const std::string& name);
+
   // The value that a tensor has now. A number becomes a tensor of rank 0.
   Value value_of(const AtenArg& argument);
 
@@ -80,6 +86,7 @@ class Importer : private AtenHost {
     ValueRef leaf = {};    // of an input, parameter or buffer: what a write updates
     uint64_t version = 0;  // of a root: how often it was written. Of a view: of its root, when `value` was right.
     uint32_t parent = AtenTensor::kNone;
+    uint32_t shown_as = AtenTensor::kNone;  // after an in-place view (`t_`): the view that the tensor now is
     // Of a view: the view of another parent, and the parent with other elements where the view is.
     std::function<Value(Value parent)> look = {};
     std::function<Value(Value parent, Value view)> put = {};
@@ -91,6 +98,7 @@ class Importer : private AtenHost {
   AtenArg add_variable(Variable variable);
   AtenArg add_leaf(ValueRef leaf);
   uint32_t root_of(uint32_t variable) const;
+  uint32_t shown(uint32_t variable) const;
   Value current(uint32_t variable);
   void assign(uint32_t variable, Value value);
   AtenArg resolved(const AtenArg& argument);  // with the current value of every tensor
