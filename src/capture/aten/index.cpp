@@ -330,18 +330,6 @@ AtenArg take_along_dim(AtenCall& c) {
   return c.op("gather", {c.expand(x, wide_shape), c.expand(indices, shape)}, {{"dim", dim}});
 }
 
-// The gradient of a result that was taken from one place of a dimension.
-AtenArg selected_backward(AtenCall& c) {
-  Value grad = c.tensor("grad"), indices = c.tensor("indices");
-  const Shape sizes = c.sizes("sizes");
-  if (!c.flag("keepdim") && !sizes.empty()) {
-    const int64_t dim = normalize_dim(c.integer("dim"), std::ssize(sizes));
-    grad = c.unsqueeze(grad, dim);
-    indices = c.unsqueeze(indices, dim);
-  }
-  return c.op("scatter", {c.full(Expr(0), sizes, grad.dtype()), indices, grad}, dim_attr(c));
-}
-
 void add_along_dim_entries(AtenTable& table) {
   table.add("aten.index_select.default(self, dim, index)", index_select);
   table.add("aten.index_select_backward.default(grad, self_sizes, dim, index)", index_select_backward);
@@ -372,7 +360,6 @@ void add_along_dim_entries(AtenTable& table) {
               return scattered(c, c.tensor(), c.tensor("src"), table_reduction(c), c.flag("include_self"));
             });
   table.add("aten.take_along_dim.default(self, indices, dim=None)", take_along_dim);
-  table.add("aten.value_selecting_reduction_backward.default(grad, dim, indices, sizes, keepdim)", selected_backward);
 }
 
 // ---- embeddings -----------------------------------------------------------------------------------------------------
@@ -490,35 +477,6 @@ using Pair = std::vector<Value>;  // values and indices
 
 NamedAttrs line_attrs(int64_t dim, bool keepdim) { return {{"dim", dim}, {"keepdim", keepdim}}; }
 
-// The lower of the two in the middle; NaN, and its first place, where there is one.
-Pair median(AtenCall& c, Value x, int64_t dim, bool keepdim) {
-  const Expr size = x.rank() == 0 ? Expr(1) : x.size(normalize_dim(dim, x.rank()));
-  NamedAttrs attrs = line_attrs(dim, keepdim);
-  attrs.emplace_back("k", floordiv(size + 1, 2));
-  const Pair middle = c.results("kthvalue", {x}, std::move(attrs));
-  if (!is_float(x.dtype())) return middle;
-  const Value is_nan = c.op("isnan", {x});
-  const Value any = c.op("any", {is_nan}, {{"dims", std::vector<int64_t>{dim}}, {"keepdim", keepdim}});
-  const Value first = c.op("argmax", {c.cast(is_nan, DType::kI64)}, line_attrs(dim, keepdim));
-  return {c.where(any, c.scalar(NAN, x.dtype()), middle[0]), c.where(any, first, middle[1])};
-}
-
-// Of what is not NaN; a sort puts NaN last.
-Pair nanmedian(AtenCall& c, Value x, int64_t dim, bool keepdim) {
-  if (!is_float(x.dtype()) || x.rank() == 0) return median(c, x, dim, keepdim);
-  const Pair sorted = c.results("sort", {x}, {{"dim", dim}});
-  const Value is_number = c.logical_not(c.op("isnan", {x}));
-  const Value count = c.sum(c.cast(is_number, DType::kI64), {dim}, true);
-  const Value last = c.maximum(count - c.integer(1), c.integer(0));
-  const Value middle = c.op("floor_div", {last, c.integer(2)});
-  Pair result;
-  for (Value part : sorted) {
-    const Value found = c.op("gather", {part, middle}, {{"dim", dim}});
-    result.push_back(keepdim ? found : c.squeeze(found, dim));
-  }
-  return result;
-}
-
 // The most frequent value, of several the smallest, and its last place. Counts by comparing all with all.
 Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
   if (x.rank() == 0) return {x, c.integer(0)};
@@ -543,16 +501,6 @@ Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
   return result;
 }
 
-using LineFn = Pair (*)(AtenCall&, Value, int64_t, bool);
-
-AtenFn of_line(LineFn reduce) {
-  return [reduce](AtenCall& c) -> AtenArg { return reduce(c, c.tensor(), c.integer("dim"), c.flag("keepdim")); };
-}
-
-AtenFn of_all(LineFn reduce) {
-  return [reduce](AtenCall& c) -> AtenArg { return reduce(c, flat(c, c.tensor()), 0, false)[0]; };
-}
-
 void add_sort_entries(AtenTable& table) {
   table.add("aten.sort.default(self, dim=-1, descending=False)", sort);
   table.add("aten.sort.stable(self, *, stable, dim=-1, descending=False)", sort);
@@ -562,11 +510,9 @@ void add_sort_entries(AtenTable& table) {
             [](AtenCall& c) -> AtenArg { return c.results("sort", {c.tensor()}, {{"dim", int64_t{0}}})[0]; });
   table.op("aten.topk.default(self, k, dim=-1, largest=True, sorted=True)", "topk");
   table.op("aten.kthvalue.default(self, k, dim=-1, keepdim=False)", "kthvalue");
-  table.add("aten.median.dim(self, dim, keepdim=False)", of_line(median));
-  table.add("aten.nanmedian.dim(self, dim, keepdim=False)", of_line(nanmedian));
-  table.add("aten.mode.default(self, dim=-1, keepdim=False)", of_line(mode));
-  table.add("aten.median.default(self)", of_all(median));
-  table.add("aten.nanmedian.default(self)", of_all(nanmedian));
+  table.add("aten.mode.default(self, dim=-1, keepdim=False)", [](AtenCall& c) -> AtenArg {
+    return mode(c, c.tensor(), c.integer("dim"), c.flag("keepdim"));
+  });
 }
 
 // ---- searching ------------------------------------------------------------------------------------------------------

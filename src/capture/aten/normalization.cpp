@@ -315,15 +315,6 @@ AtenArg weight_norm_backward(AtenCall& c) {
   return gradients(c, forward, {c.tensor("saved_v"), c.tensor("saved_g")}, c.tensor("grad_w"));
 }
 
-// Each part along a dimension, shrunk to the largest norm allowed.
-AtenArg renorm(AtenCall& c) {
-  const Value x = c.tensor();
-  const Value norm = norm_except(c, widened(c, x), c.real("p"), dim_of(c, "dim", x));
-  const Value most = c.scalar(c.real("maxnorm"), norm.dtype());
-  const Value factor = c.where(c.op("gt", {norm, most}), most / (norm + 1e-7), c.scalar(1, norm.dtype()));
-  return c.cast(x * factor, x.dtype());
-}
-
 void add_weight_entries(AtenTable& table) {
   table.add("aten._weight_norm.default(v, g, dim=0)", [](AtenCall& c) -> AtenArg {
     return weight_norm(c, c.tensor("v"), c.tensor("g"), c.integer("dim"));
@@ -338,7 +329,6 @@ void add_weight_entries(AtenTable& table) {
   table.add("aten.norm_except_dim.default(v, pow=2, dim=0)", [](AtenCall& c) -> AtenArg {
     return norm_except(c, c.tensor("v"), c.real("pow"), c.integer("dim"));
   });
-  table.add("aten.renorm.default(self, p, dim, maxnorm)", renorm);
 }
 
 }  // namespace
