@@ -44,7 +44,7 @@ void add_fills(AtenTable& table) {
   table.add(with_options("aten.new_empty_strided.default(self, size, stride"), new_filled_with(0));
   table.add(with_options("aten.new_zeros.default(self, size"), new_filled_with(0));
   table.add(with_options("aten.new_ones.default(self, size"), new_filled_with(1));
-  table.add("aten.zero.default(self)", [](AtenCall& c) -> AtenArg { return zeros_like(c, c.tensor()); });
+  table.add("aten.zero.default(self)", [](AtenCall& c) -> AtenArg { return c.full_like(c.tensor(), 0); });
 
   table.add(with_options("aten.full.default(size, fill_value"), [](AtenCall& c) -> AtenArg {
     const DType dtype = c.dtype().value_or(dtype_of_number(c.argument("fill_value")));
