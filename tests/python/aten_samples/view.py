@@ -20,7 +20,12 @@ SAMPLES = {
     "aten._neg_view.default": [call(f(2, 3)), call(i(4))],
     "aten._reshape_alias.default": [call(f(2, 3), [3, 2], [2, 1]), call(f(4), [2, 2], [2, 1])],
     "aten.view_as.default": [call(f(2, 3), f(3, 2)), call(f(4), i(2, 2)), call(f(1), f())],
-    "aten.reshape.default": [call(f(3, 4), [4, 3]), call(f(3, 4), [-1]), call(f(3, 2, 2), [3, -1]), call(f(0, 3), [3, 0])],
+    "aten.reshape.default": [
+        call(f(3, 4), [4, 3]),
+        call(f(3, 4), [-1]),
+        call(f(3, 2, 2), [3, -1]),
+        call(f(0, 3), [3, 0]),
+    ],
     "aten.reshape_as.default": [call(f(2, 3), f(3, 2)), call(f(4), i(2, 2)), call(f(1), f())],
     "aten.flatten.using_ints": [
         call(f(2, 3, 4)),
@@ -60,7 +65,12 @@ SAMPLES = {
     "aten.chunk.default": [*split_samples([2], [3]), call(f(5, 3), 4), call(f(0, 3), 2)],
     "aten.unsafe_chunk.default": split_samples([2], [3]),
     "aten.tensor_split.sections": [call(f(6, 3), 3), call(f(7, 2), 3), call(f(3, 5), 2, 1), call(f(3, 2), 5)],
-    "aten.tensor_split.indices": [call(f(6, 3), [2, 4]), call(f(3, 5), [1, 9], -1), call(f(5, 3), [3, 2]), call(f(4), [])],
+    "aten.tensor_split.indices": [
+        call(f(6, 3), [2, 4]),
+        call(f(3, 5), [1, 9], -1),
+        call(f(5, 3), [3, 2]),
+        call(f(4), []),
+    ],
     "aten.hsplit.int": [call(f(3, 4), 2), call(f(6), 3)],
     "aten.hsplit.array": [call(f(3, 4), [1, 3]), call(f(6), [2])],
     "aten.vsplit.int": [call(f(4, 3), 2), call(f(6, 3), 3)],
