@@ -179,6 +179,14 @@ TABLES = [
         },
     ),
     (
+        "Exp2",
+        "(2^r - 1) / r, |r| <= 1/2",
+        {
+            "f32": (tail(lambda r: mp.mpf(2) ** r, 1), -0.501, 0.502, 5, power(1)),
+            "f64": (tail(lambda r: mp.mpf(2) ** r, 1), -0.501, 0.502, 11, power(1)),
+        },
+    ),
+    (
         "Log",
         "f32: (log(1 + f) - f + f^2 / 2) / f^3; f64: (2 atanh(s) - 2s) / s^3 in s^2, s = f / (2 + f)",
         {

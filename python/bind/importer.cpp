@@ -73,8 +73,11 @@ Location location_from(nb::handle place) {
 }
 
 nb::object call(Importer& self, const std::string& target, nb::handle args, const nb::dict& kwargs, nb::handle location,
-                nb::handle results, bool returns_list) {
-  AtenRequest request{.target = target, .location = location_from(location), .returns_list = returns_list};
+                nb::handle results, bool returns_list, const std::string& external_because) {
+  AtenRequest request{.target = target,
+                      .location = location_from(location),
+                      .returns_list = returns_list,
+                      .external_because = external_because};
   for (nb::handle argument : args) request.positional.push_back(argument_from(argument));
   for (const auto& [name, argument] : kwargs) {
     request.named.emplace_back(nb::cast<std::string>(name), argument_from(argument));
@@ -169,6 +172,8 @@ bool has_aten(const std::string& name) {
 void bind_importer(nb::module_& module) {
   nb::class_<ImportedTensor>(module, "ImportedTensor", "A tensor of a model that is being imported.")
       .def_prop_ro("type", [](const ImportedTensor& self) { return to_string(self.tensor.value.type()); })
+      .def_prop_ro("dtype", [](const ImportedTensor& self) { return to_str(name_of(self.tensor.value.dtype())); })
+      .def_prop_ro("shape", [](const ImportedTensor& self) { return to_python_shape(self.tensor.value.shape()); })
       .def("__repr__",
            [](const ImportedTensor& self) { return "<ImportedTensor " + to_string(self.tensor.value.type()) + ">"; });
   nb::class_<Importer>(module, "Importer", "Builds a Graph out of ATen calls: what every front door drives.")
@@ -205,10 +210,16 @@ void bind_importer(nb::module_& module) {
           nb::arg("data"))
       .def("call", call, nb::arg("target"), nb::arg("args") = nb::tuple(), nb::arg("kwargs") = nb::dict(),
            nb::kw_only(), nb::arg("location") = nb::none(), nb::arg("results") = nb::none(),
-           nb::arg("returns_list") = false,
+           nb::arg("returns_list") = false, nb::arg("external_because") = "",
            "Adds an ATen call, and gives its result. `location` is (file, line); `results` are the types of the "
-           "results, "
-           "None for one that Tenon has no dtype for: without them a call that Tenon does not support is an error.")
+           "results, None for one that Tenon has no dtype for: without them a call that Tenon does not support is an "
+           "error. `external_because` is why a call is external even if the registry has it.")
+      .def(
+          "set_name",
+          [](Importer& self, nb::handle tensor, const std::string& name) {
+            self.set_name(argument_from(tensor), name);
+          },
+          nb::arg("tensor"), nb::arg("name"), "How a value is called in the graph's text, unless it has a name.")
       .def(
           "update",
           [](Importer& self, nb::handle target, nb::handle value) {
@@ -217,6 +228,7 @@ void bind_importer(nb::module_& module) {
           nb::arg("target"), nb::arg("value"), "After the run, the input or buffer holds this value.")
       .def("finish", finish, nb::arg("outputs"), "Ends the import and gives the graph.")
       .def("check_supported", &Importer::check_supported)
+      .def_prop_ro("external_count", &Importer::external_count, "How many calls are external so far.")
       .def_prop_ro("unsupported", unsupported, "(target, reason, location) of each external call, in their order.")
       .def_prop_ro("key_input", [](const Importer& self) { return self.key_input(); });
   module.def("register_aten", register_aten, nb::arg("signature"), nb::arg("function"));

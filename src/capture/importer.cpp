@@ -28,11 +28,14 @@ std::string types_text(const std::vector<TensorType>& types) {
   return text;
 }
 
-void collect_tensors(const AtenArg& argument, std::vector<Value>& tensors) {
+// What the host can only know at run time: tensors, and sizes that are not constant.
+void collect_operands(Builder& b, const AtenArg& argument, std::vector<Value>& operands) {
   if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->value) {
-    tensors.push_back(tensor->value);
+    operands.push_back(tensor->value);
+  } else if (const auto* size = argument.get<Expr>(); size != nullptr && !size->is_constant()) {
+    operands.push_back(b.full(*size, {}, DType::kI64));
   } else if (const auto* list = argument.get<AtenArg::List>()) {
-    for (const AtenArg& item : *list) collect_tensors(item, tensors);
+    for (const AtenArg& item : *list) collect_operands(b, item, operands);
   }
 }
 
@@ -201,13 +204,13 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
             "{} is not supported: {}; it cannot be left to PyTorch, because the types of its results are not known",
             request.target, reason);
   }
+  Builder builder(*graph_, request.location);
   std::vector<Value> operands;
-  for (const AtenArg& argument : request.positional) collect_tensors(resolved(argument), operands);
-  for (const auto& [name, argument] : request.named) collect_tensors(resolved(argument), operands);
+  for (const AtenArg& argument : request.positional) collect_operands(builder, resolved(argument), operands);
+  for (const auto& [name, argument] : request.named) collect_operands(builder, resolved(argument), operands);
   std::vector<TensorType> types;
   for (const auto& type : *request.results) types.push_back(type.value_or(TensorType{DType::kU8, {0}}));
 
-  Builder builder(*graph_, request.location);
   const std::vector<Value> results = builder.results(
       "external", operands,
       {{"target", request.target}, {"call", static_cast<int64_t>(unsupported_.size())}, {"types", types_text(types)}});
@@ -217,6 +220,7 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
 }
 
 AtenArg Importer::call(AtenRequest request) {
+  if (!request.external_because.empty()) return external(request, request.external_because);
   bool writes_self = false;
   const AtenEntry* entry = aten_table().find(request.target, writes_self);
   if (entry == nullptr) return external(request, "not in the registry");
@@ -248,6 +252,11 @@ Value Importer::value_of(const AtenArg& argument) {
   if (const auto* number = now.get<double>()) return builder.scalar(*number, DType::kF64);
   if (const auto* number = now.get<Expr>()) return builder.full(*number, {}, DType::kI64);
   fail("{} is neither a tensor nor a number: a model cannot return it", to_string(now));
+}
+
+void Importer::set_name(const AtenArg& tensor, const std::string& name) {
+  const ValueRef value = value_of(tensor).ref();
+  if (is_identifier(name) && graph_->value_name(value).empty()) graph_->set_value_name(value, name);
 }
 
 void Importer::update(const AtenArg& target, const AtenArg& value) {

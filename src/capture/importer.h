@@ -11,7 +11,8 @@
 // become updates of the graph.
 //
 // A call that the registry lacks or declines becomes an `external` node, for a host that runs PyTorch; `unsupported()`
-// lists all of them, with the reasons. Where there is no host, `check_supported()` makes one error of the list.
+// lists all of them, with the reasons. Where there is no host, `check_supported()` makes one error of the list. The
+// operands of the node are the tensors among the arguments, and the sizes that are not known yet (as i64[]), in order.
 #pragma once
 
 #include <deque>
@@ -29,6 +30,8 @@ struct AtenRequest {
   // token, u8[0], that tells the host which of its own tensors is meant.
   std::optional<std::vector<std::optional<TensorType>>> results = {};
   bool returns_list = false;  // several results, or a list of them
+  // Why the call is external even if the registry has it: its arguments say something that no AtenArg can.
+  std::string external_because = {};
 };
 
 struct UnsupportedCall {
@@ -59,6 +62,9 @@ class Importer : private AtenHost {
 
   // After the run, the leaf that `target` is holds this value. What calls wrote in place needs no saying.
   void update(const AtenArg& target, const AtenArg& value);
+
+  // How the value that a tensor has now is called in the graph's text, unless it has a name.
+  void set_name(const AtenArg& tensor, const std::string& name);
 
   // The value that a tensor has now. A number becomes a tensor of rank 0.
   Value value_of(const AtenArg& argument);

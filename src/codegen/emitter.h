@@ -154,7 +154,8 @@ class Emitter {
   Expr position(Spot& spot);
   std::optional<Expr> lane_stride(Spot& spot);
   Value* read(TreeRef at, Which which);
-  std::optional<Expr> next_row(const Spot& spot, TreeRef at) const;
+  bool is_plain_sum(TreeRef pass) const;
+  std::optional<Expr> ahead_of(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
   Value* strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align);
   void write(TreeRef at, Value* value);

@@ -46,32 +46,42 @@ Real expm1_of(const Reduced& x) { return x.close + expm1_beyond(x); }
 // exp(r), where r has half an ulp of error.
 Real exp_of_rest(Real r) { return mul_add(evaluate(kExp, r), r * r, r) + 1; }
 
+// 2^r, where r is exact.
+Real exp2_of_rest(Real r) { return mul_add(evaluate(kExp2, r), r, 1); }
+
 // 2^n by its exponent alone: n must not leave the normal numbers.
 Real power_of_two(Bits lowest_bits) {
   const bool is_f64 = lowest_bits.is_64();
   return real_of((lowest_bits - bias(is_f64)) << mantissa_bits(is_f64));
 }
 
-// The instruction of AVX-512 that does it all, for one register.
-std::optional<llvm::Intrinsic::ID> scaling_instruction(Real x) {
+// What AVX-512 has for one register.
+struct Instructions {
+  llvm::Intrinsic::ID scale;  // x 2^n, whatever n is
+  llvm::Intrinsic::ID rest;   // x less the nearest whole number; of infinity 0
+};
+
+std::optional<Instructions> instructions_for(Real x) {
   const Target& target = x.context->target;
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x.value->getType());
   const bool fills_register = vector != nullptr && vector->getPrimitiveSizeInBits() == 512;
   if (!fills_register || target.arch != Arch::kX86 || target.vector_bytes != 64) return std::nullopt;
-  return x.is_f64() ? llvm::Intrinsic::x86_avx512_mask_scalef_pd_512 : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
+  if (x.is_f64())
+    return Instructions{llvm::Intrinsic::x86_avx512_mask_scalef_pd_512, llvm::Intrinsic::x86_avx512_mask_reduce_pd_512};
+  return Instructions{llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, llvm::Intrinsic::x86_avx512_mask_reduce_ps_512};
 }
 
-Real scale_by(llvm::Intrinsic::ID instruction, Real x, Real whole) {
+Real call(llvm::Intrinsic::ID instruction, Real x, llvm::Value* operand) {
   llvm::IRBuilderBase& b = x.builder();
   constexpr int kCurrentRounding = 4;
   llvm::Value* all_lanes = x.is_f64() ? b.getInt8(0xff) : b.getInt16(0xffff);
-  return {{x.context, b.CreateIntrinsic(instruction, {},
-                                        {x.value, whole.value, x.value, all_lanes, b.getInt32(kCurrentRounding)})}};
+  return {{x.context,
+           b.CreateIntrinsic(instruction, {}, {x.value, operand, x.value, all_lanes, b.getInt32(kCurrentRounding)})}};
 }
 
 // x 2^n, in two steps, of which the last one alone rounds: the result may be subnormal or infinite.
 Real scale(Real x, const Reduced& by) {
-  if (const auto instruction = scaling_instruction(x)) return scale_by(*instruction, x, by.whole);
+  if (const auto instructions = instructions_for(x)) return call(instructions->scale, x, by.whole.value);
   const int shift = mantissa_bits(x.is_f64());
   const Bits half = (by.lowest_bits << (shift - 1)) & (exponent_mask(x.is_f64()) | sign_bit(x.is_f64()));
   return x * real_of(half) * real_of((by.lowest_bits << shift) - half);
@@ -99,9 +109,14 @@ Real exp_times(Real x, Real low, const TwoReals& factor) {
 }
 
 Real exp2(Real x) {
+  if (const auto instructions = instructions_for(x)) {
+    constexpr int kToNearest = 8;
+    const Real rest = call(instructions->rest, x, x.builder().getInt32(kToNearest));
+    return call(instructions->scale, exp2_of_rest(rest), (x - rest).value);
+  }
   const Real clamped = at_least(at_most(x, x.pick(129, 1025)), x.pick(-151, -1076));
   const Reduced reduced = round_to_whole(clamped, 1);
-  return scale(exp_of_rest((clamped - reduced.whole) * std::numbers::ln2), reduced);
+  return scale(exp2_of_rest(clamped - reduced.whole), reduced);
 }
 
 Real exp2_of_sum(Real x, Real low) {

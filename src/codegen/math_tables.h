@@ -49,6 +49,19 @@ inline constexpr double kExpm1F64[] = {
 };
 inline constexpr Polynomial kExpm1 = {kExpm1F32, kExpm1F64};
 
+// (2^r - 1) / r, |r| <= 1/2.
+inline constexpr double kExp2F32[] = {
+    // off by 2^-25.9
+    0x1.62e43p-1, 0x1.ebfbep-3, 0x1.c6aecap-5, 0x1.3b298ap-7, 0x1.5f4a36p-10, 0x1.44aaecp-13,
+};
+inline constexpr double kExp2F64[] = {
+    // off by 2^-56.0
+    0x1.62e42fefa39efp-1,  0x1.ebfbdff82c58fp-3,  0x1.c6b08d704a0d1p-5,  0x1.3b2ab6fba4e87p-7,
+    0x1.5d87fe78a214p-10,  0x1.430912f8673dap-13, 0x1.ffcbfc7665ae4p-17, 0x1.62c022549962dp-20,
+    0x1.b524da31e63f3p-24, 0x1.e4ceccd30726ep-28, 0x1.ea05f09e290c2p-32, 0x1.c5029ad9dc73ep-36,
+};
+inline constexpr Polynomial kExp2 = {kExp2F32, kExp2F64};
+
 // f32: (log(1 + f) - f + f^2 / 2) / f^3; f64: (2 atanh(s) - 2s) / s^3 in s^2, s = f / (2 + f).
 inline constexpr double kLogF32[] = {
     // off by 2^-29.9

@@ -6,6 +6,8 @@
 #include "backends/backend.h"
 #include "backends/cpu/cpu.h"
 #include "backends/reference/evaluate.h"
+#include "codegen/codegen.h"
+#include "codegen/target.h"
 #include "loops/lower.h"
 #include "runtime/thread_pool.h"
 #include "schedule/plan.h"
@@ -267,6 +269,22 @@ TEST(StreamPlan, WritesLargeOutputs) {
       }
     }
   }
+}
+
+// A plain sum of a large array asks memory for what comes next, twice for each four vectors; nothing else does.
+TEST(StreamPlan, SumsOfLargeArraysReadAhead) {
+  const auto prefetches = [](std::string_view shape, std::string_view type, std::string_view op) {
+    const LoopTree tree = planned(graph_of(fmt::format("%x: f32[{}]", shape), type, op));
+    const std::string text =
+        codegen::emit_asm(std::vector<codegen::KernelSource>{{&tree, "kernel"}}, codegen::find_target("x86-64-v4"));
+    size_t count = 0;
+    for (size_t at = text.find("prefetch"); at != text.npos; at = text.find("prefetch", at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(prefetches("65536, 256", "f32[65536]", "sum(%x) {dims=[1]}"), 2);
+  EXPECT_EQ(prefetches("65536, 256", "f32[65536]", "amax(%x) {dims=[1]}"), 0);
+  EXPECT_EQ(prefetches("65536, 256", "f32[256]", "sum(%x) {dims=[0]}"), 0);
+  EXPECT_EQ(prefetches("512, 256", "f32[512]", "sum(%x) {dims=[1]}"), 0);
 }
 
 // ---- every op -------------------------------------------------------------------------------------------------------

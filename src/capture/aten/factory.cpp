@@ -199,10 +199,9 @@ void add_conversions(AtenTable& table) {
 void add_copies(AtenTable& table) {
   const auto same = [](AtenCall& c) -> AtenArg { return c.tensor(); };
   table.add("aten.clone.default(self, *, memory_format=None)", same);
-  table.add("aten.contiguous.default(self, *, memory_format=0)", same);
   table.add("aten.lift_fresh_copy.default(self)", same);
   const auto write_all = [](AtenCall&, Value value) { return value; };
-  for (std::string_view name : {"alias", "detach", "lift", "lift_fresh"}) {
+  for (std::string_view name : {"detach", "lift", "lift_fresh"}) {
     table.view(fmt::format("aten.{}.default(self)", name), same, write_all);
   }
   table.add("aten.copy.default(self, src, non_blocking=False)", [](AtenCall& c) -> AtenArg {

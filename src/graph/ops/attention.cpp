@@ -1,5 +1,6 @@
 // Attention.
 #include <cmath>
+#include <numbers>
 
 #include "graph/ops/common.h"
 #include "loops/lower.h"
@@ -152,7 +153,7 @@ class AttentionLoops {
   void run() {
     const LoopValue scores = masked(products(scaled(l_.wide(query())), l_.wide(keys(kKey, features_)), {-1}));
     const LoopValue best = over_keys("maximum", scores);
-    const LoopValue weights = l_.compute("exp", {l_.compute("sub", {scores, or_zero(best)})});
+    const LoopValue weights = relative(scores, best);
     const LoopValue total = over_keys("add", weights);
     const LoopValue mixed = products(with_features(weights), l_.wide(keys(kValue, values_)), {-3, -2});
     const LoopValue result = block_ ? joined(attended(best, -kInfinity), attended(total, 0), attended(mixed, 0))
@@ -249,10 +250,16 @@ class AttentionLoops {
     return l_.view(dims({query_, block_, group_, lane_}), {l_.in(kMask), shape, index});
   }
 
+  // Powers of two are the cheapest: scores are such that 2^score is meant, but where a mask is added to them. A mask
+  // may be as low as numbers go, and more than that would be -inf.
+  bool is_base_two() const { return !l_.has(kMask) || l_.type(kMask).dtype == DType::kBool; }
+
   LoopValue scaled(const LoopValue& x) {
-    const LoopValue scale = l_.given("scale") ? l_.constant(dtype_, l_.real("scale"))
-                                              : l_.compute("rsqrt", {l_.cast(l_.number(from_end(kQuery, 1)), dtype_)});
-    return l_.compute("mul", {x, scale});
+    const double unit = is_base_two() ? std::numbers::log2e : 1;
+    if (l_.given("scale")) return l_.compute("mul", {x, l_.constant(dtype_, l_.real("scale") * unit)});
+    const LoopValue scale = l_.compute("rsqrt", {l_.cast(l_.number(from_end(kQuery, 1)), dtype_)});
+    const LoopValue scaled = is_base_two() ? l_.compute("mul", {scale, l_.constant(dtype_, unit)}) : scale;
+    return l_.compute("mul", {x, scaled});
   }
 
   // ---- scores and weights ----
@@ -314,11 +321,18 @@ class AttentionLoops {
     return l_.compute("where", {is_masked(best), l_.constant(dtype_, 0.0), best});
   }
 
+  // The weight of a score, where that of the best one is 1.
+  LoopValue relative(const LoopValue& score, const LoopValue& best) {
+    LoopValue distance = l_.compute("sub", {score, or_zero(best)});
+    if (!is_base_two()) distance = l_.compute("mul", {distance, l_.constant(dtype_, std::numbers::log2e)});
+    return l_.compute("exp2", {distance});
+  }
+
   // ---- results ----
 
   LoopValue joined(const LoopValue& best, const LoopValue& total, const LoopValue& mixed) {
     const LoopValue top = fold("maximum", best, {-3});
-    const LoopValue share = l_.compute("exp", {l_.compute("sub", {best, or_zero(top)})});
+    const LoopValue share = relative(best, top);
     const LoopValue all = fold("add", l_.compute("mul", {share, total}), {-3});
     return normalized(top, all, fold("add", l_.compute("mul", {with_features(share), mixed}), {-4}));
   }
