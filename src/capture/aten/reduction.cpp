@@ -64,6 +64,9 @@ void add_sums(AtenTable& table) {
             [](AtenCall& c) -> AtenArg { return fold(c, "count_nonzero", c.tensor(), {c.ints("dim")}); });
   table.add("aten.count_nonzero.dim_IntList(self, dim)",
             [](AtenCall& c) -> AtenArg { return fold(c, "count_nonzero", c.tensor(), {c.ints("dim")}); });
+  table.add("aten.sum_to_size.default(self, size)",
+            [](AtenCall& c) -> AtenArg { return c.sum_to(c.tensor(), c.sizes("size")); });
+  table.add("aten.trace.default(self)", [](AtenCall& c) -> AtenArg { return c.sum(c.op("diagonal", {c.tensor()})); });
 }
 
 void add_truths(AtenTable& table) {
