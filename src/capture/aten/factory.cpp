@@ -44,7 +44,7 @@ void add_fills(AtenTable& table) {
   table.add(with_options("aten.new_empty_strided.default(self, size, stride"), new_filled_with(0));
   table.add(with_options("aten.new_zeros.default(self, size"), new_filled_with(0));
   table.add(with_options("aten.new_ones.default(self, size"), new_filled_with(1));
-  table.add("aten.zero.default(self)", [](AtenCall& c) -> AtenArg { return zeros_like(c, c.tensor()); });
+  table.add("aten.zero.default(self)", [](AtenCall& c) -> AtenArg { return c.full_like(c.tensor(), 0); });
 
   table.add(with_options("aten.full.default(size, fill_value"), [](AtenCall& c) -> AtenArg {
     const DType dtype = c.dtype().value_or(dtype_of_number(c.argument("fill_value")));
@@ -199,10 +199,9 @@ void add_conversions(AtenTable& table) {
 void add_copies(AtenTable& table) {
   const auto same = [](AtenCall& c) -> AtenArg { return c.tensor(); };
   table.add("aten.clone.default(self, *, memory_format=None)", same);
-  table.add("aten.contiguous.default(self, *, memory_format=0)", same);
   table.add("aten.lift_fresh_copy.default(self)", same);
   const auto write_all = [](AtenCall&, Value value) { return value; };
-  for (std::string_view name : {"alias", "detach", "lift", "lift_fresh"}) {
+  for (std::string_view name : {"detach", "lift", "lift_fresh"}) {
     table.view(fmt::format("aten.{}.default(self)", name), same, write_all);
   }
   table.add("aten.copy.default(self, src, non_blocking=False)", [](AtenCall& c) -> AtenArg {

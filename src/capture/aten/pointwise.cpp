@@ -216,23 +216,16 @@ void add_special_functions(AtenTable& table) {
 
 // ---- two tensors, or a tensor and a number --------------------------------------------------------------------------
 
-// y * alpha, as add and sub scale their second operand.
-Value scaled(AtenCall& c, Value y, std::string_view alpha) {
-  const auto* number = c.argument(alpha).get<Expr>();
-  if (number != nullptr && number->is_constant(1)) return y;
-  return c.op("mul", {y, c.operand(alpha, y.dtype())});
-}
-
 AtenFn scaled_binary(std::string_view op) {
   return [op](AtenCall& c) -> AtenArg {
     const auto [x, y] = c.pair("self", "other");
-    return c.op(op, {x, scaled(c, y, "alpha")});
+    return c.op(op, {x, times(c, y, "alpha")});
   };
 }
 
 AtenArg reversed_sub(AtenCall& c) {
   const auto [x, y] = c.pair("self", "other");
-  return c.op("sub", {y, scaled(c, x, "alpha")});
+  return c.op("sub", {y, times(c, x, "alpha")});
 }
 
 AtenArg divide(AtenCall& c) {
@@ -407,7 +400,7 @@ AtenArg addcmul(AtenCall& c) {
   if (is_float(x.dtype()) && is_float(a.dtype()) && is_float(b.dtype())) {
     return c.op("addcmul", {x, a, b}, {{"value", c.real("value")}});
   }
-  return x + scaled(c, a, "value") * b;
+  return x + times(c, a, "value") * b;
 }
 
 void add_selections(AtenTable& table) {

@@ -56,18 +56,6 @@ AtenArg linear(AtenCall& c) {
   return bias ? c.op("add", {product, bias}) : product;
 }
 
-AtenArg linear_backward(AtenCall& c) {
-  const Value x = c.tensor(), grad = c.tensor("grad_output"), weight = c.tensor("weight");
-  const std::vector<int64_t> batch = dims_from(0, x.rank() - 1);
-  return masked(c, {c.matmul(grad, weight), tensordot(c, grad, x, batch, batch), c.sum_to(grad, {grad.shape().back()})},
-                "output_mask");
-}
-
-AtenArg matmul_backward(AtenCall& c) {
-  const auto forward = [](Builder& b, const std::vector<Value>& in) { return b.matmul(in[0], in[1]); };
-  return masked(c, gradients(c, forward, {c.tensor(), c.tensor("other")}, c.tensor("grad")), "mask");
-}
-
 AtenArg inner(AtenCall& c) {
   const Value x = c.tensor(), y = c.tensor("other");
   if (x.rank() == 0 || y.rank() == 0) return c.op("mul", {x, y});
@@ -127,8 +115,6 @@ void add_matrix_entries(AtenTable& table) {
   });
   table.add("aten.addr.default(self, vec1, vec2, *, beta=1, alpha=1)", addr);
   table.add("aten.linear.default(input, weight, bias=None)", linear);
-  table.add("aten.linear_backward.default(self, grad_output, weight, output_mask)", linear_backward);
-  table.add("aten.matmul_backward.default(grad, self, other, mask)", matmul_backward);
   table.add("aten.chain_matmul.default(matrices)",
             [](AtenCall& c) -> AtenArg { return chain(c, c.tensors("matrices")); });
   table.add("aten.linalg_multi_dot.default(tensors)",
@@ -140,8 +126,7 @@ void add_matrix_entries(AtenTable& table) {
 // ---- sums of products -----------------------------------------------------------------------------------------------
 
 AtenArg bilinear(AtenCall& c) {
-  const Value product =
-      einsum(c, "...i,oij,...j->...o", {c.tensor("input1"), c.tensor("weight"), c.tensor("input2")});
+  const Value product = einsum(c, "...i,oij,...j->...o", {c.tensor("input1"), c.tensor("weight"), c.tensor("input2")});
   return c.given("bias") ? c.op("add", {product, c.tensor("bias")}) : product;
 }
 
@@ -217,8 +202,6 @@ void add_sum_entries(AtenTable& table) {
     return tensordot(c, c.tensor(), c.tensor("other"), c.ints("dims_self"), c.ints("dims_other"));
   });
   table.add("aten.bilinear.default(input1, input2, weight, bias=None)", bilinear);
-  table.add("aten.trace.default(self)",
-            [](AtenCall& c) -> AtenArg { return c.sum(c.op("diagonal", {c.tensor()}), {0}); });
   table.add("aten.trace_backward.default(grad, sizes)", trace_backward);
   table.add("aten.cross.default(self, other, dim=None)", cross_of);
   table.add("aten.linalg_cross.default(self, other, *, dim=-1)", cross_of);
@@ -247,8 +230,7 @@ AtenArg cdist(AtenCall& c) { return distances(c, c.tensor("x1"), c.tensor("x2"),
 // Of each pair of rows once: the distances above the diagonal. A sort brings their places to the front.
 Value pair_distances(Builder& b, Value x, double p) {
   const Expr& rows = x.size(0);
-  const Value is_above =
-      b.op("triu", {b.full(Expr(1), {rows, rows}, DType::kBool)}, {{"diagonal", Expr(1)}});
+  const Value is_above = b.op("triu", {b.full(Expr(1), {rows, rows}, DType::kBool)}, {{"diagonal", Expr(1)}});
   const Value order = b.op("argsort", {b.reshape(is_above, {rows * rows})}, {{"descending", true}});
   const Value pairs = b.slice(order, 0, 0, floordiv(rows * (rows - 1), 2));
   return b.op("index", {b.reshape(distances(b, x, x, p), {rows * rows}), pairs});

@@ -61,7 +61,6 @@ void add_reshaping_entries(AtenTable& table) {
   add_reshaping(table, "aten.alias.default(self)", itself);
   add_reshaping(table, "aten.real.default(self)", itself);
   add_reshaping(table, "aten.conj.default(self)", itself);
-  add_reshaping(table, "aten._conj.default(self)", itself);
   add_reshaping(table, "aten.resolve_conj.default(self)", itself);
   add_reshaping(table, "aten.resolve_neg.default(self)", itself);
   add_reshaping(table, "aten.view.default(self, size)", [](AtenCall& c) { return reshaped_to(c, "size"); });
@@ -80,17 +79,14 @@ void add_reshaping_entries(AtenTable& table) {
   add_reshaping(table, "aten.unflatten.int(self, dim, sizes)", [](AtenCall& c) {
     return c.op("unflatten", {c.tensor()}, {{"dim", c.integer("dim")}, {"sizes", c.sizes("sizes")}});
   });
-  add_reshaping(table, "aten.squeeze.default(self)", [](AtenCall& c) {
-    return squeezed(c, dims_from(0, c.tensor().rank()));
-  });
+  add_reshaping(table, "aten.squeeze.default(self)",
+                [](AtenCall& c) { return squeezed(c, dims_from(0, c.tensor().rank())); });
   add_reshaping(table, "aten.squeeze.dim(self, dim)", [](AtenCall& c) { return squeezed(c, {c.integer("dim")}); });
   add_reshaping(table, "aten.squeeze.dims(self, dim)", [](AtenCall& c) { return squeezed(c, c.ints("dim")); });
-  add_reshaping(table, "aten.unsqueeze.default(self, dim)", [](AtenCall& c) {
-    return c.op("unsqueeze", {c.tensor()}, {{"dim", c.integer("dim")}});
-  });
-  add_reshaping(table, "aten.atleast_1d.default(self)", [](AtenCall& c) {
-    return c.tensor().rank() > 0 ? c.tensor() : c.unsqueeze(c.tensor(), 0);
-  });
+  add_reshaping(table, "aten.unsqueeze.default(self, dim)",
+                [](AtenCall& c) { return c.op("unsqueeze", {c.tensor()}, {{"dim", c.integer("dim")}}); });
+  add_reshaping(table, "aten.atleast_1d.default(self)",
+                [](AtenCall& c) { return c.tensor().rank() > 0 ? c.tensor() : c.unsqueeze(c.tensor(), 0); });
   add_reshaping(table, "aten.atleast_2d.default(self)", [](AtenCall& c) {
     Value x = c.tensor();
     while (x.rank() < 2) x = c.unsqueeze(x, 0);
@@ -220,8 +216,8 @@ Value narrowed_at_run_time(AtenCall& c) {
 
 AtenArg windows(AtenCall& c) {
   const Value x = c.tensor();
-  const bool has_dims = x.rank() > 0;
-  return c.op("windows", {has_dims ? x : c.unsqueeze(x, 0)},
+  if (x.rank() == 0) return c.slice(c.unsqueeze(x, 0), 0, 0, c.size("size"));
+  return c.op("windows", {x},
               {{"dim", dim_of(c, "dimension", x)}, {"size", c.integer("size")}, {"step", c.integer("step")}});
 }
 
@@ -365,13 +361,13 @@ void add_split_entries(AtenTable& table) {
   table.add("aten.unsafe_split_with_sizes.default(self, split_sizes, dim=0)", splitter(split_with_sizes));
   table.add("aten.unsafe_chunk.default(self, chunks, dim=0)", splitter(chunk_parts));
 
-  add_split(table, "aten.tensor_split.sections(self, sections, dim=0)", [](const AtenCall& c) {
-    return section_parts(c, dim_of(c, "dim", c.tensor()), c.integer("sections"));
-  });
+  add_split(table, "aten.tensor_split.sections(self, sections, dim=0)",
+            [](const AtenCall& c) { return section_parts(c, dim_of(c, "dim", c.tensor()), c.integer("sections")); });
   table.view("aten.tensor_split.indices(self, indices, dim=0)",
              [](AtenCall& c) { return slices_between(c, dim_of(c, "dim", c.tensor()), c.sizes("indices")); });
   const std::tuple<const char*, int64_t (*)(const AtenCall&)> fixed[] = {
-      {"hsplit", horizontal_dim}, {"vsplit", [](const AtenCall&) -> int64_t { return 0; }},
+      {"hsplit", horizontal_dim},
+      {"vsplit", [](const AtenCall&) -> int64_t { return 0; }},
       {"dsplit", [](const AtenCall&) -> int64_t { return 2; }}};
   for (const auto& [name, dim_fn] : fixed) {
     const auto dim = dim_fn;
@@ -384,8 +380,7 @@ void add_split_entries(AtenTable& table) {
       "aten.unbind.int(self, dim=0)",
       [](AtenCall& c) -> AtenArg { return c.results("unbind", {c.tensor()}, {{"dim", c.integer("dim")}}); },
       [](AtenCall& c, Value value) {
-        return c.op("select_scatter", {c.tensor(), value},
-                    {{"dim", c.integer("dim")}, {"index", Expr(c.written())}});
+        return c.op("select_scatter", {c.tensor(), value}, {{"dim", c.integer("dim")}, {"index", Expr(c.written())}});
       });
 }
 
