@@ -163,6 +163,12 @@ void add_permuting(AtenTable& table, std::string_view signature, Order (*order_o
       });
 }
 
+// The in-place overload has another name than the view: the tensor itself becomes the view.
+AtenArg transpose_itself(AtenCall& c) {
+  c.replace_self();
+  return permuted(c, c.tensor(), swapped(c, c.integer("dim0"), c.integer("dim1")));
+}
+
 void add_permuting_entries(AtenTable& table) {
   add_permuting(table, "aten.permute.default(self, dims)", [](const AtenCall& c) {
     Order order = normalized(c.ints("dims"), c.tensor().rank());
@@ -173,6 +179,9 @@ void add_permuting_entries(AtenTable& table) {
   });
   const auto by_dims = [](const AtenCall& c) { return swapped(c, c.integer("dim0"), c.integer("dim1")); };
   add_permuting(table, "aten.transpose.int(self, dim0, dim1)", by_dims);
+  table.view("aten.transpose_.default(self, dim0, dim1)", transpose_itself, [](AtenCall& c, Value value) {
+    return permuted(c, value, swapped(c, c.integer("dim0"), c.integer("dim1")));
+  });
   add_permuting(table, "aten.swapdims.default(self, dim0, dim1)", by_dims);
   add_permuting(table, "aten.swapaxes.default(self, axis0, axis1)",
                 [](const AtenCall& c) { return swapped(c, c.integer("axis0"), c.integer("axis1")); });
