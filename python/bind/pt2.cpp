@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "capture/import_pt2.h"
 
 namespace tenon::python {
 namespace {
@@ -156,14 +157,56 @@ nb::list arguments_of(const Pt2Node& self) {
   return result;
 }
 
+// ---- imports --------------------------------------------------------------------------------------------------------
+
+nb::list inputs_of(const Imported& self) {
+  nb::list result;
+  for (const ImportedInput& input : self.inputs) {
+    result.append(nb::make_tuple(input.name, input.input, plain(input.argument)));
+  }
+  return result;
+}
+
+nb::list outputs_of(const Imported& self) {
+  nb::list result;
+  for (const ImportedOutput& output : self.outputs) {
+    result.append(nb::make_tuple(output.output, plain(output.argument)));
+  }
+  return result;
+}
+
+nb::list unsupported_of(const Imported& self) {
+  nb::list result;
+  for (const UnsupportedCall& call : self.unsupported) {
+    result.append(nb::make_tuple(call.target, call.reason, call.location));
+  }
+  return result;
+}
+
+void bind_imported(nb::module_& module) {
+  nb::class_<Imported>(module, "Imported", "A model as a graph, and how it is called.")
+      .def_prop_ro("graph", [](const Imported& self) { return std::make_shared<Graph>(self.graph); })
+      .def_prop_ro("inputs", nb::overload_cast<const Imported&>(&inputs_of),
+                   "Each argument of the model: its name, which input of the graph it is or None, what it is.")
+      .def_prop_ro("outputs", nb::overload_cast<const Imported&>(&outputs_of),
+                   "Each result of the model: which output of the graph it is or None, what it is.")
+      .def_prop_ro("unsupported", unsupported_of, "The external calls: (target, reason, location).")
+      .def_ro("key_input", &Imported::key_input, "The input that random numbers come from, or an empty text.");
+  module.def(
+      "import_pt2", [](const std::string& path, const std::string& model) { return import_pt2(path, model).value(); },
+      nb::arg("path"), nb::arg("model") = "", "Makes a graph of what torch.export.save wrote.");
+}
+
 void bind_exported_program(nb::module_& module) {
   nb::class_<pt2::Program>(module, "Pt2Program", "An exported program, as it is in its .pt2 file.")
       .def_ro("name", &pt2::Program::name)
       .def_prop_ro("schema_version", [](const ProgramPtr& p) { return std::pair(p->schema.major, p->schema.minor); })
       .def_ro("torch_version", &pt2::Program::torch_version)
       .def_prop_ro("graph", [](const ProgramPtr& p) { return Pt2Graph{GraphPtr(p, &p->graph)}; })
-      .def_prop_ro("inputs", inputs_of, "What each input of the graph is: (kind, argument, target, persistent).")
-      .def_prop_ro("outputs", outputs_of, "What each output of the graph is: (kind, argument, target).")
+      .def_prop_ro("inputs", nb::overload_cast<const ProgramPtr&>(&inputs_of),
+                   "What each input of the graph is: (kind, argument, target, persistent).")
+      .def_prop_ro("outputs", nb::overload_cast<const ProgramPtr&>(&outputs_of),
+                   "What each output of the graph is: (kind, argument, target).")
       .def_prop_ro("ranges", ranges_of,
                    "The least and the largest value of each symbol, and of sizes made of them; None is unbounded.")
       .def_ro("guards", &pt2::Program::guards, "Python expressions that a call must satisfy.")
@@ -202,6 +245,7 @@ void bind_parts(nb::module_& module) {
 void bind_pt2(nb::module_& module) {
   bind_exported_program(module);
   bind_parts(module);
+  bind_imported(module);
   module.def(
       "read_pt2",
       [](const std::string& path, const std::string& model) {

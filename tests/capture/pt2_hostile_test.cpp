@@ -6,6 +6,7 @@
 #include <functional>
 #include <random>
 
+#include "capture/import_pt2.h"
 #include "tests/capture/support_pt2.h"
 
 namespace tenon {
@@ -377,7 +378,7 @@ TEST_F(HostileBytes, NamesTheFile) {
   EXPECT_THAT(read_pt2("tests/capture/data/none.pt2").diagnostic().text(), HasSubstr("none.pt2: error: cannot open"));
 }
 
-// Reads it; what comes out is a program or an Error, and a program can be used.
+// Reads it; what comes out is a program or an Error, and a program can be printed and imported.
 void survive(const std::string& text) {
   const auto program = read_pt2_text(text);
   if (!program.ok()) {
@@ -385,6 +386,7 @@ void survive(const std::string& text) {
     return;
   }
   EXPECT_FALSE(to_string(*program).empty());
+  if (const auto imported = import_program(*program); imported.ok()) EXPECT_TRUE(verify(imported->graph).ok());
   double total = 0;
   for (const auto& [name, weight] : program->weights) {
     for (int64_t i = 0; i < std::min<int64_t>(weight.tensor.numel(), 100); ++i) {

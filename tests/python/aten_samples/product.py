@@ -98,16 +98,16 @@ def gradients_of_attention(grad, query, key, value, mask, is_causal, scale):
 
 def check_flash_backward(call, name, args, kwargs):
     theirs = gradients_of_attention(*args[:4], None, args[11], kwargs.get("scale"))
-    for a, b in zip(call.evaluate(), theirs, strict=True):
-        torch.testing.assert_close(a, b)
+    for mine, gradient in zip(call.evaluate(), theirs, strict=True):
+        torch.testing.assert_close(mine, gradient)
 
 
 def check_efficient_backward(call, name, args, kwargs):
     theirs = [*gradients_of_attention(*args[:5], args[11], kwargs.get("scale")), None][:4]
-    for a, b, wanted in zip(call.evaluate(), theirs, args[10], strict=True):
-        assert (a is not None) == wanted
+    for mine, gradient, wanted in zip(call.evaluate(), theirs, args[10], strict=True):
+        assert (mine is not None) == wanted
         if wanted:
-            torch.testing.assert_close(a, b)
+            torch.testing.assert_close(mine, gradient)
 
 
 def check_wide(call, name, args, kwargs):

@@ -41,6 +41,7 @@ SAMPLES = {
     "aten.atleast_2d.default": [call(f()), call(f(3)), call(f(2, 3))],
     "aten.atleast_3d.default": [call(f()), call(f(3)), call(f(2, 3)), call(f(1, 2, 3))],
     "aten.transpose.int": [call(f(3, 4), 0, 1), call(f(2, 3, 4), -1, 0), call(f(2, 3), 1, 1), call(f(), 0, -1)],
+    "aten.transpose_.default": [call(f(3, 4), 0, 1), call(f(2, 3, 4), -1, 0)],
     "aten.swapdims.default": [call(f(3, 4), 0, 1), call(f(2, 3, 4), -1, 0)],
     "aten.swapaxes.default": [call(f(3, 4), 0, 1), call(f(2, 3, 4), -1, 0)],
     "aten.t.default": [call(f(3, 4)), call(f(3)), call(f()), call(i(2, 2))],
