@@ -180,7 +180,8 @@ AtenArg Importer::build(const AtenEntry& entry, bool writes_self, const AtenRequ
     assign(tensor->variable, fitted(call, value, tensor->value.type()));
   }
   const auto* self = arguments.empty() ? nullptr : arguments[0].get<AtenTensor>();
-  const bool is_view = entry.is_view && !call.gives_copy();
+  const bool is_named_copy = entry.signature.name != request.target && !writes_self;  // view_copy, of view
+  const bool is_view = entry.is_view && !call.gives_copy() && !is_named_copy;
   if (is_view || !writes_self) {
     const AtenArg given = is_view ? as_views(entry, arguments, result, request.location) : as_variables(result);
     const bool is_self = writes_self || call.replaces_self();

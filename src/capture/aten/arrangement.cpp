@@ -54,9 +54,7 @@ AtenArg hstack(AtenCall& c) {
   return joined(c, parts, parts[0].rank() == 1 ? 0 : 1);
 }
 
-Value as_column(AtenCall& c, Value x) {
-  return x.rank() > 1 ? x : c.reshape(x, {element_count(x.shape()), 1});
-}
+Value as_column(AtenCall& c, Value x) { return x.rank() > 1 ? x : c.reshape(x, {element_count(x.shape()), 1}); }
 
 // Each matrix in columns of its own, one below the other.
 AtenArg block_diag(AtenCall& c) {
@@ -139,8 +137,9 @@ AtenArg pad_sequence(AtenCall& c) {
   for (Value x : sequences) {
     Shape none(x.shape().size(), 0), amount = none;
     amount[0] = length - x.size(0);
-    padded.push_back(c.op("pad", {x}, {{"low", at_left ? amount : none}, {"high", at_left ? none : amount},
-                                       {"value", c.number("padding_value")}}));
+    padded.push_back(c.op(
+        "pad", {x},
+        {{"low", at_left ? amount : none}, {"high", at_left ? none : amount}, {"value", c.number("padding_value")}}));
   }
   return c.op("stack", padded, {{"dim", c.flag("batch_first") ? int64_t{0} : int64_t{1}}});
 }
@@ -202,9 +201,7 @@ Padding padding_of(const AtenCall& c, std::string_view name, int64_t rank) {
   return padding;
 }
 
-NamedAttrs attrs_of(Padding padding) {
-  return {{"low", std::move(padding.low)}, {"high", std::move(padding.high)}};
-}
+NamedAttrs attrs_of(Padding padding) { return {{"low", std::move(padding.low)}, {"high", std::move(padding.high)}}; }
 
 Value filled(AtenCall& c, const Attr& number) {
   const Value x = c.tensor();
@@ -288,7 +285,8 @@ Value interleaved_places(AtenCall& c, Value repeats, const Expr& count) {
 }
 
 Expr interleaved_count(AtenCall& c) {
-  if (!c.given("output_size")) c.decline("how many elements the result has is only known at run time: give output_size");
+  if (!c.given("output_size"))
+    c.decline("how many elements the result has is only known at run time: give output_size");
   return c.size("output_size");
 }
 
@@ -315,9 +313,7 @@ AtenArg rot90(AtenCall& c) {
 }
 
 AtenFn flip_along(int64_t dim) {
-  return [dim](AtenCall& c) -> AtenArg {
-    return c.op("flip", {c.tensor()}, {{"dims", std::vector<int64_t>{dim}}});
-  };
+  return [dim](AtenCall& c) -> AtenArg { return c.op("flip", {c.tensor()}, {{"dims", std::vector<int64_t>{dim}}}); };
 }
 
 AtenArg diag(AtenCall& c) {

@@ -72,8 +72,8 @@ Value scores_of(AtenCall& c, const Attention& a) {
 // A row that is masked everywhere has no weights.
 Value weights_of(AtenCall& c, Value scores) {
   const Value weights = c.op("softmax", {scores}, {{"dim", int64_t{-1}}});
-  const Value attends = c.op("any", {c.compare("ne", scores, -INFINITY)},
-                             {{"dims", std::vector<int64_t>{-1}}, {"keepdim", true}});
+  const Value attends =
+      c.op("any", {c.compare("ne", scores, -INFINITY)}, {{"dims", std::vector<int64_t>{-1}}, {"keepdim", true}});
   return c.where(attends, weights, c.scalar(0, weights.dtype()));
 }
 
@@ -129,11 +129,16 @@ Value no_seed(AtenCall& c) { return c.full(Expr(0), {}, DType::kI64); }
 AtenArg efficient(AtenCall& c) {
   check_no_dropout(c);
   const Attention a = attention_of(c, "attn_bias");
-  const Value sums = c.flag("compute_log_sumexp") ? log_sum_of(c, a) : c.full(Expr(0), [&] {
-    Shape shape(a.query.shape().begin(), a.query.shape().end() - 1);
-    shape.back() = 0;
-    return shape;
-  }(), DType::kF32);
+  const Value sums = c.flag("compute_log_sumexp")
+                         ? log_sum_of(c, a)
+                         : c.full(
+                               Expr(0),
+                               [&] {
+                                 Shape shape(a.query.shape().begin(), a.query.shape().end() - 1);
+                                 shape.back() = 0;
+                                 return shape;
+                               }(),
+                               DType::kF32);
   return std::vector<Value>{output_of(c, a, operands_of(a)), sums, no_seed(c), no_seed(c)};
 }
 

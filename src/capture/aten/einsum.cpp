@@ -95,8 +95,8 @@ Term with_diagonals(Builder& b, Term term) {
     const char letter = term.letters[i];
     const size_t again = term.letters.find(letter, i + 1);
     if (again == std::string::npos) continue;
-    term.value = b.op("diagonal", {term.value},
-                      {{"dim1", static_cast<int64_t>(i)}, {"dim2", static_cast<int64_t>(again)}});
+    term.value =
+        b.op("diagonal", {term.value}, {{"dim1", static_cast<int64_t>(i)}, {"dim2", static_cast<int64_t>(again)}});
     term.letters.erase(again, 1);
     term.letters.erase(i, 1);
     term.letters += letter;

@@ -335,19 +335,16 @@ void add_along_dim_entries(AtenTable& table) {
   table.add("aten.index_select_backward.default(grad, self_sizes, dim, index)", index_select_backward);
   table.add("aten.index_add.default(self, dim, index, source, *, alpha=1)", index_add);
   table.add("aten.index_copy.default(self, dim, index, source)", [](AtenCall& c) -> AtenArg {
-    return on_vector(c, [&](Value x) {
-      return c.op("index_copy", {x, vector_of(c, "index"), source_for(c, x)}, dim_attr(c));
-    });
+    return on_vector(
+        c, [&](Value x) { return c.op("index_copy", {x, vector_of(c, "index"), source_for(c, x)}, dim_attr(c)); });
   });
   table.add("aten.index_fill.int_Scalar(self, dim, index, value)", index_fill);
   table.add("aten.index_fill.int_Tensor(self, dim, index, value)", index_fill);
   table.add("aten.index_reduce.default(self, dim, index, source, reduce, *, include_self=True)", index_reduce);
-  table.add("aten.gather.default(self, dim, index, *, sparse_grad=False)", [](AtenCall& c) -> AtenArg {
-    return c.op("gather", {c.tensor(), c.tensor("index")}, dim_attr(c));
-  });
-  table.add("aten.gather_backward.default(grad, self, dim, index, sparse_grad)", [](AtenCall& c) -> AtenArg {
-    return scattered(c, like(c, c.tensor(), 0), c.tensor("grad"), "add");
-  });
+  table.add("aten.gather.default(self, dim, index, *, sparse_grad=False)",
+            [](AtenCall& c) -> AtenArg { return c.op("gather", {c.tensor(), c.tensor("index")}, dim_attr(c)); });
+  table.add("aten.gather_backward.default(grad, self, dim, index, sparse_grad)",
+            [](AtenCall& c) -> AtenArg { return scattered(c, like(c, c.tensor(), 0), c.tensor("grad"), "add"); });
   const auto set = [](const AtenCall&) { return std::string("set"); };
   table.add("aten.scatter.src(self, dim, index, src)", scatter_tensor(set));
   table.add("aten.scatter.reduce(self, dim, index, src, *, reduce)", scatter_tensor(table_reduction));
@@ -355,10 +352,9 @@ void add_along_dim_entries(AtenTable& table) {
   table.add("aten.scatter.value_reduce(self, dim, index, value, *, reduce)", scatter_number(table_reduction));
   table.add("aten.scatter_add.default(self, dim, index, src)",
             scatter_tensor([](const AtenCall&) { return std::string("add"); }));
-  table.add("aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self=True)",
-            [](AtenCall& c) -> AtenArg {
-              return scattered(c, c.tensor(), c.tensor("src"), table_reduction(c), c.flag("include_self"));
-            });
+  table.add("aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self=True)", [](AtenCall& c) -> AtenArg {
+    return scattered(c, c.tensor(), c.tensor("src"), table_reduction(c), c.flag("include_self"));
+  });
   table.add("aten.take_along_dim.default(self, indices, dim=None)", take_along_dim);
 }
 
@@ -373,7 +369,8 @@ AtenArg embedding_backward(AtenCall& c, Value grad, bool by_frequency) {
   const Value zeros = c.full(Expr(0), {c.size("num_weights"), grad.shape().back()}, grad.dtype());
   if (by_frequency) {
     const Value none = c.full(Expr(0), {c.size("num_weights")}, grad.dtype());
-    const Value counts = c.op("index_put", {none, c.scalar(1, grad.dtype()), indices}, {{"reduce", std::string("add")}});
+    const Value counts =
+        c.op("index_put", {none, c.scalar(1, grad.dtype()), indices}, {{"reduce", std::string("add")}});
     grad = grad / c.unsqueeze(c.op("index", {counts, indices}), -1);
   }
   if (const int64_t padding = c.integer("padding_idx"); padding >= 0) {
@@ -408,25 +405,25 @@ Value rows_of_maxima(AtenCall& c, const Bags& bags, Value out, Value bag_of, Val
   const Value is_maximum = c.op("logical_and", {c.compare("eq", rows, maxima), c.unsqueeze(counts, 1)});
   const Value none = c.full(entries, {}, DType::kI64);
   const Value candidates = c.where(is_maximum, c.unsqueeze(c.iota(entries), 1), none);
-  const Value first = c.op("index_put", {c.expand(none, out.shape()), candidates, bag_of},
-                           {{"reduce", std::string("amin")}});
+  const Value first =
+      c.op("index_put", {c.expand(none, out.shape()), candidates, bag_of}, {{"reduce", std::string("amin")}});
   return c.op("index", {c.pad(bags.indices, {0}, {1}), first});
 }
 
 // The bags, and what their gradient needs: the bag of each entry, the sizes of the bags, the rows of the maxima.
-AtenArg embedding_bag(AtenCall& c, const Bags& bags) {
+AtenArg embedding_bag(AtenCall& c, const Bags& bags, bool forward_only) {
   const DType dtype = bags.indices.dtype();
-  const Value out = c.op("embedding_bag", {bags.weight, bags.indices, bags.offsets, bags.per_sample_weights},
-                         {{"mode", bags.mode},
-                          {"include_last_offset", bags.include_last_offset},
-                          {"padding_idx", bags.padding_idx}});
+  const Value out =
+      c.op("embedding_bag", {bags.weight, bags.indices, bags.offsets, bags.per_sample_weights},
+           {{"mode", bags.mode}, {"include_last_offset", bags.include_last_offset}, {"padding_idx", bags.padding_idx}});
   const Value order = c.cast(c.iota(bags.indices.size(0)), dtype);
   const Value starts = c.op("ge", {c.unsqueeze(order, 1), bags.offsets});
   const Value bag_of = c.cast(c.sum(c.cast(starts, DType::kI64), {1}) - c.integer(1), dtype);
-  const Value no_sizes = c.full(Expr(0), {out.size(0)}, dtype);
   if (bags.mode == "sum") {  // PyTorch leaves the sizes zero here, and bag_of empty where nothing is padding
-    return std::vector<Value>{out, bags.padding_idx < 0 ? nothing(c, dtype) : bag_of, no_sizes, no_sizes};
+    const Value zeros = c.full(Expr(0), {forward_only ? bags.offsets.size(0) : out.size(0)}, dtype);
+    return std::vector<Value>{out, bags.padding_idx < 0 ? nothing(c, dtype) : bag_of, zeros, zeros};
   }
+  const Value no_sizes = c.full(Expr(0), {out.size(0)}, dtype);
   const Value counts = c.op("ne", {bags.indices, c.integer(bags.padding_idx, dtype)});
   const Value sizes = c.op("index_put", {no_sizes, c.cast(counts, dtype), bag_of}, {{"reduce", std::string("add")}});
   if (bags.mode == "mean") return std::vector<Value>{out, bag_of, sizes, sizes};
@@ -436,28 +433,29 @@ AtenArg embedding_bag(AtenCall& c, const Bags& bags) {
 void add_embedding_entries(AtenTable& table) {
   table.add("aten.embedding.default(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)",
             embedding);
-  table.add(
-      "aten.embedding_dense_backward.default(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)",
-      [](AtenCall& c) { return embedding_backward(c, c.tensor("grad_output"), c.flag("scale_grad_by_freq")); });
-  table.add(
-      "aten.embedding_backward.default(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)",
-      [](AtenCall& c) {
-        if (c.flag("sparse")) c.decline("the gradient is sparse");
-        return embedding_backward(c, c.tensor("grad"), c.flag("scale_grad_by_freq"));
-      });
+  table.add("aten.embedding_dense_backward.default(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)",
+            [](AtenCall& c) { return embedding_backward(c, c.tensor("grad_output"), c.flag("scale_grad_by_freq")); });
+  table.add("aten.embedding_backward.default(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)",
+            [](AtenCall& c) {
+              if (c.flag("sparse")) c.decline("the gradient is sparse");
+              return embedding_backward(c, c.tensor("grad"), c.flag("scale_grad_by_freq"));
+            });
   constexpr std::string_view kBag =
       "(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, "
       "include_last_offset=False";
-  for (const char* name : {"_embedding_bag", "_embedding_bag_forward_only"}) {
-    table.add(fmt::format("aten.{}.default{}, padding_idx=-1)", name, kBag),
-              [](AtenCall& c) { return embedding_bag(c, bags_of(c, c.integer("padding_idx"))); });
+  for (const bool forward_only : {false, true}) {
+    table.add(
+        fmt::format("aten._embedding_bag{}.default{}, padding_idx=-1)", forward_only ? "_forward_only" : "", kBag),
+        [=](AtenCall& c) { return embedding_bag(c, bags_of(c, c.integer("padding_idx")), forward_only); });
   }
   table.add(fmt::format("aten.embedding_bag.default{})", kBag),
-            [](AtenCall& c) { return embedding_bag(c, bags_of(c, -1)); });
+            [](AtenCall& c) { return embedding_bag(c, bags_of(c, -1), true); });
   table.add(
       "aten.embedding_bag.padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, "
       "include_last_offset, padding_idx)",
-      [](AtenCall& c) { return embedding_bag(c, bags_of(c, c.given("padding_idx") ? c.integer("padding_idx") : -1)); });
+      [](AtenCall& c) {
+        return embedding_bag(c, bags_of(c, c.given("padding_idx") ? c.integer("padding_idx") : -1), true);
+      });
   table.add("aten.one_hot.default(self, num_classes=-1)", [](AtenCall& c) -> AtenArg {
     if (c.integer("num_classes") < 0) c.decline("the number of classes is only known at run time: give num_classes");
     return c.op("one_hot", {c.tensor()}, {{"num_classes", c.size("num_classes")}});
@@ -466,9 +464,7 @@ void add_embedding_entries(AtenTable& table) {
 
 // ---- sorting --------------------------------------------------------------------------------------------------------
 
-NamedAttrs sort_attrs(const AtenCall& c) {
-  return {{"dim", c.integer("dim")}, {"descending", c.flag("descending")}};
-}
+NamedAttrs sort_attrs(const AtenCall& c) { return {{"dim", c.integer("dim")}, {"descending", c.flag("descending")}}; }
 
 AtenArg sort(AtenCall& c) { return c.results("sort", {c.tensor()}, sort_attrs(c)); }
 AtenArg argsort(AtenCall& c) { return c.op("argsort", {c.tensor()}, sort_attrs(c)); }
@@ -480,8 +476,8 @@ NamedAttrs line_attrs(int64_t dim, bool keepdim) { return {{"dim", dim}, {"keepd
 // The most frequent value, of several the smallest, and its last place. Counts by comparing all with all.
 Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
   if (x.rank() == 0) return {x, c.integer(0)};
-  const Value lines = c.op("movedim", {x}, {{"source", std::vector<int64_t>{dim}},
-                                            {"destination", std::vector<int64_t>{kLast}}});
+  const Value lines =
+      c.op("movedim", {x}, {{"source", std::vector<int64_t>{dim}}, {"destination", std::vector<int64_t>{kLast}}});
   const Value same = c.op("eq", {c.unsqueeze(lines, -1), c.unsqueeze(lines, -2)});
   const Value counts = c.sum(c.cast(same, DType::kI64), {kLast});
   const Value is_most = c.op("eq", {counts, c.amax(counts, {kLast}, true)});
@@ -494,9 +490,10 @@ Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
   const Value last = c.amax(places, {kLast}, true);
   Pair result;
   for (Value part : {value, last}) {
-    result.push_back(keepdim ? c.op("movedim", {part}, {{"source", std::vector<int64_t>{kLast}},
-                                                        {"destination", std::vector<int64_t>{dim}}})
-                             : c.squeeze(part, kLast));
+    result.push_back(keepdim
+                         ? c.op("movedim", {part},
+                                {{"source", std::vector<int64_t>{kLast}}, {"destination", std::vector<int64_t>{dim}}})
+                         : c.squeeze(part, kLast));
   }
   return result;
 }
@@ -510,9 +507,8 @@ void add_sort_entries(AtenTable& table) {
             [](AtenCall& c) -> AtenArg { return c.results("sort", {c.tensor()}, {{"dim", int64_t{0}}})[0]; });
   table.op("aten.topk.default(self, k, dim=-1, largest=True, sorted=True)", "topk");
   table.op("aten.kthvalue.default(self, k, dim=-1, keepdim=False)", "kthvalue");
-  table.add("aten.mode.default(self, dim=-1, keepdim=False)", [](AtenCall& c) -> AtenArg {
-    return mode(c, c.tensor(), c.integer("dim"), c.flag("keepdim"));
-  });
+  table.add("aten.mode.default(self, dim=-1, keepdim=False)",
+            [](AtenCall& c) -> AtenArg { return mode(c, c.tensor(), c.integer("dim"), c.flag("keepdim")); });
 }
 
 // ---- searching ------------------------------------------------------------------------------------------------------

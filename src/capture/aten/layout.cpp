@@ -142,8 +142,8 @@ std::vector<Expr> strides_of(Value x) {
   const auto rule = rules().find(node.op->name.get());
   if (rule == rules().end()) return contiguous_strides(x.shape());
   const Value operand(x.graph(), node.operands[0]);
-  return rule->second({graph, view_of(graph, *node.op, node.operands, node.attrs), operand.shape(),
-                       strides_of(operand), x.shape()});
+  return rule->second(
+      {graph, view_of(graph, *node.op, node.operands, node.attrs), operand.shape(), strides_of(operand), x.shape()});
 }
 
 bool is_contiguous(Value x) {

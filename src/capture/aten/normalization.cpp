@@ -42,8 +42,9 @@ Value moved(AtenCall& c, Value running, Value batch, double momentum) {
 }
 
 BatchNorm batch_norm_training(AtenCall& c, double momentum, Value running_mean, Value running_var) {
-  const std::vector<Value> results = c.results(
-      "batch_norm", {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")}, {{"eps", c.real("eps")}});
+  const std::vector<Value> results =
+      c.results("batch_norm", {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")},
+                {{"eps", c.real("eps")}});
   BatchNorm norm{results[0], results[1], results[2], {}, {}};
   if (running_mean) norm.running_mean = moved(c, running_mean, results[1], momentum);
   if (running_var) norm.running_var = moved(c, running_var, results[3], momentum);
@@ -52,9 +53,9 @@ BatchNorm batch_norm_training(AtenCall& c, double momentum, Value running_mean, 
 
 BatchNorm batch_norm_inference(AtenCall& c, Value running_mean, Value running_var) {
   const Value x = c.tensor("input");
-  const Value out = c.op("batch_norm_inference",
-                         {x, c.tensor_or_none("weight"), c.tensor_or_none("bias"), running_mean, running_var},
-                         {{"eps", c.real("eps")}});
+  const Value out =
+      c.op("batch_norm_inference", {x, c.tensor_or_none("weight"), c.tensor_or_none("bias"), running_mean, running_var},
+           {{"eps", c.real("eps")}});
   const Value none = nothing(c, wide(x.dtype()));
   return {out, none, none, running_mean, running_var};
 }
@@ -114,8 +115,7 @@ void add_batch_norm_entries(AtenTable& table) {
               const BatchNorm norm = batch_norm(c, false);
               return std::vector<Value>{norm.out, norm.mean, norm.rstd};
             });
-  table.add(fmt::format("aten._batch_norm_with_update.default{}, momentum, eps)", kStatistics),
-            batch_norm_with_update);
+  table.add(fmt::format("aten._batch_norm_with_update.default{}, momentum, eps)", kStatistics), batch_norm_with_update);
   table.add(fmt::format("aten._batch_norm_with_update_functional.default{}, momentum, eps)", kStatistics),
             [](AtenCall& c) -> AtenArg {
               const BatchNorm norm = batch_norm(c, true);
@@ -164,7 +164,8 @@ void add_batch_norm_backward_entries(AtenTable& table) {
 int64_t normalized_rank(const AtenCall& c, Value x) {
   const Shape normalized = c.sizes("normalized_shape");
   const int64_t rank = std::ssize(normalized);
-  if (rank == 0 || rank > x.rank()) fail("{}: {} does not fit {}", c.target(), to_string(normalized), to_string(x.type()));
+  if (rank == 0 || rank > x.rank())
+    fail("{}: {} does not fit {}", c.target(), to_string(normalized), to_string(x.type()));
   return rank;
 }
 
@@ -185,7 +186,8 @@ AtenArg layer_norm_backward(AtenCall& c) {
   const Value weight = c.tensor_or_none("weight");
   const int64_t rank = normalized_rank(c, x);
   const Value out = (x - c.tensor("mean")) * rstd;
-  const Value dx = standardize_backward(c, weight ? grad * weight : grad, out, rstd, dims_from(x.rank() - rank, x.rank()));
+  const Value dx =
+      standardize_backward(c, weight ? grad * weight : grad, out, rstd, dims_from(x.rank() - rank, x.rank()));
   const DType parameters = weight ? weight.dtype() : c.tensor("input").dtype();
   return masked(c,
                 {c.cast(dx, c.tensor("input").dtype()), c.cast(over_rows(c, grad * out, rank), parameters),
@@ -316,9 +318,8 @@ AtenArg weight_norm_backward(AtenCall& c) {
 }
 
 void add_weight_entries(AtenTable& table) {
-  table.add("aten._weight_norm.default(v, g, dim=0)", [](AtenCall& c) -> AtenArg {
-    return weight_norm(c, c.tensor("v"), c.tensor("g"), c.integer("dim"));
-  });
+  table.add("aten._weight_norm.default(v, g, dim=0)",
+            [](AtenCall& c) -> AtenArg { return weight_norm(c, c.tensor("v"), c.tensor("g"), c.integer("dim")); });
   table.add("aten._weight_norm_interface.default(v, g, dim=0)", [](AtenCall& c) -> AtenArg {
     const Value v = c.tensor("v"), g = c.tensor("g");
     return std::vector<Value>{weight_norm(c, v, g, c.integer("dim")), norm_except(c, v, 2, c.integer("dim"))};
@@ -326,9 +327,8 @@ void add_weight_entries(AtenTable& table) {
   for (const char* name : {"_weight_norm_interface_backward", "_weight_norm_differentiable_backward"}) {
     table.add(fmt::format("aten.{}.default(grad_w, saved_v, saved_g, saved_norms, dim)", name), weight_norm_backward);
   }
-  table.add("aten.norm_except_dim.default(v, pow=2, dim=0)", [](AtenCall& c) -> AtenArg {
-    return norm_except(c, c.tensor("v"), c.real("pow"), c.integer("dim"));
-  });
+  table.add("aten.norm_except_dim.default(v, pow=2, dim=0)",
+            [](AtenCall& c) -> AtenArg { return norm_except(c, c.tensor("v"), c.real("pow"), c.integer("dim")); });
 }
 
 }  // namespace

@@ -126,8 +126,7 @@ void add_matrix_entries(AtenTable& table) {
 // ---- sums of products -----------------------------------------------------------------------------------------------
 
 AtenArg bilinear(AtenCall& c) {
-  const Value product =
-      einsum(c, "...i,oij,...j->...o", {c.tensor("input1"), c.tensor("weight"), c.tensor("input2")});
+  const Value product = einsum(c, "...i,oij,...j->...o", {c.tensor("input1"), c.tensor("weight"), c.tensor("input2")});
   return c.given("bias") ? c.op("add", {product, c.tensor("bias")}) : product;
 }
 
@@ -231,8 +230,7 @@ AtenArg cdist(AtenCall& c) { return distances(c, c.tensor("x1"), c.tensor("x2"),
 // Of each pair of rows once: the distances above the diagonal. A sort brings their places to the front.
 Value pair_distances(Builder& b, Value x, double p) {
   const Expr& rows = x.size(0);
-  const Value is_above =
-      b.op("triu", {b.full(Expr(1), {rows, rows}, DType::kBool)}, {{"diagonal", Expr(1)}});
+  const Value is_above = b.op("triu", {b.full(Expr(1), {rows, rows}, DType::kBool)}, {{"diagonal", Expr(1)}});
   const Value order = b.op("argsort", {b.reshape(is_above, {rows * rows})}, {{"descending", true}});
   const Value pairs = b.slice(order, 0, 0, floordiv(rows * (rows - 1), 2));
   return b.op("index", {b.reshape(distances(b, x, x, p), {rows * rows}), pairs});

@@ -109,8 +109,7 @@ struct Passed {
 
 // Over the steps of x, [steps, batch, features], in one direction.
 Passed run_direction(AtenCall& c, const Network& network, const Weights& w, Value x, State state, bool backwards) {
-  const std::vector<Value> gates =
-      c.results("unbind", {linear(c, x, w.input, w.input_bias)}, {{"dim", int64_t{0}}});
+  const std::vector<Value> gates = c.results("unbind", {linear(c, x, w.input, w.input_bias)}, {{"dim", int64_t{0}}});
   std::vector<Value> outputs(gates.size());
   for (size_t i = 0; i < gates.size(); ++i) {
     const size_t at = backwards ? gates.size() - 1 - i : i;
@@ -144,8 +143,8 @@ std::vector<Value> run_layers(AtenCall& c, const Network& network, Value x, cons
     std::vector<Value> outputs;
     for (size_t direction = 0; direction < network.directions(); ++direction) {
       const size_t place = static_cast<size_t>(layer) * network.directions() + direction;
-      const Passed passed = run_direction(c, network, weights_of(network, place), x, initial_state(c, hx, place),
-                                          direction == 1);
+      const Passed passed =
+          run_direction(c, network, weights_of(network, place), x, initial_state(c, hx, place), direction == 1);
       outputs.push_back(passed.outputs);
       for (size_t i = 0; i < network.states; ++i) last[i].push_back(passed.last[i]);
     }

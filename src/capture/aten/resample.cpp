@@ -129,9 +129,7 @@ AtenArg grid_sample(AtenCall& c) {
 }
 
 AtenArg grid_sample_backward(AtenCall& c) {
-  const auto forward = [&](Builder& b, const std::vector<Value>& in) {
-    return b.op("grid_sample", in, grid_attrs(c));
-  };
+  const auto forward = [&](Builder& b, const std::vector<Value>& in) { return b.op("grid_sample", in, grid_attrs(c)); };
   return masked(c, gradients(c, forward, {c.tensor("input"), c.tensor("grid")}, c.tensor("grad_output")),
                 "output_mask");
 }

@@ -199,7 +199,8 @@ Operator truth(Expr (*exact)(const Expr&, const Expr&), int64_t (*bits)(int64_t,
             return is_truth(a) && is_truth(b) ? std::optional(AtenArg(exact(a, b))) : std::nullopt;
           },
           {},
-          [op](AtenCall& c, Value x, Value y) { return c.op(op, {x, y}); }, true};
+          [op](AtenCall& c, Value x, Value y) { return c.op(op, {x, y}); },
+          true};
 }
 
 std::optional<AtenArg> power(const Expr& base, const Expr& exponent) {

@@ -61,9 +61,7 @@ bool is_zero(const AtenArg& number) {
   return (integer != nullptr && integer->is_constant(0)) || (real != nullptr && *real == 0);
 }
 
-bool wants(const AtenCall& c, std::string_view mask, size_t position) {
-  return c.ints(mask).at(position) != 0;
-}
+bool wants(const AtenCall& c, std::string_view mask, size_t position) { return c.ints(mask).at(position) != 0; }
 
 AtenArg masked(const AtenCall& c, std::vector<Value> results, std::string_view mask) {
   AtenArg::List list;
@@ -71,8 +69,7 @@ AtenArg masked(const AtenCall& c, std::vector<Value> results, std::string_view m
   return list;
 }
 
-std::vector<Value> gradients(AtenCall& c, const Forward& forward, const std::vector<Value>& operands,
-                             Value cotangent) {
+std::vector<Value> gradients(AtenCall& c, const Forward& forward, const std::vector<Value>& operands, Value cotangent) {
   Graph graph("forward");
   for (const auto& [symbol, range] : c.graph().symbols()) graph.declare_symbol(symbol, range);
   std::vector<Value> inputs;

@@ -79,17 +79,14 @@ void add_reshaping_entries(AtenTable& table) {
   add_reshaping(table, "aten.unflatten.int(self, dim, sizes)", [](AtenCall& c) {
     return c.op("unflatten", {c.tensor()}, {{"dim", c.integer("dim")}, {"sizes", c.sizes("sizes")}});
   });
-  add_reshaping(table, "aten.squeeze.default(self)", [](AtenCall& c) {
-    return squeezed(c, dims_from(0, c.tensor().rank()));
-  });
+  add_reshaping(table, "aten.squeeze.default(self)",
+                [](AtenCall& c) { return squeezed(c, dims_from(0, c.tensor().rank())); });
   add_reshaping(table, "aten.squeeze.dim(self, dim)", [](AtenCall& c) { return squeezed(c, {c.integer("dim")}); });
   add_reshaping(table, "aten.squeeze.dims(self, dim)", [](AtenCall& c) { return squeezed(c, c.ints("dim")); });
-  add_reshaping(table, "aten.unsqueeze.default(self, dim)", [](AtenCall& c) {
-    return c.op("unsqueeze", {c.tensor()}, {{"dim", c.integer("dim")}});
-  });
-  add_reshaping(table, "aten.atleast_1d.default(self)", [](AtenCall& c) {
-    return c.tensor().rank() > 0 ? c.tensor() : c.unsqueeze(c.tensor(), 0);
-  });
+  add_reshaping(table, "aten.unsqueeze.default(self, dim)",
+                [](AtenCall& c) { return c.op("unsqueeze", {c.tensor()}, {{"dim", c.integer("dim")}}); });
+  add_reshaping(table, "aten.atleast_1d.default(self)",
+                [](AtenCall& c) { return c.tensor().rank() > 0 ? c.tensor() : c.unsqueeze(c.tensor(), 0); });
   add_reshaping(table, "aten.atleast_2d.default(self)", [](AtenCall& c) {
     Value x = c.tensor();
     while (x.rank() < 2) x = c.unsqueeze(x, 0);
@@ -166,6 +163,12 @@ void add_permuting(AtenTable& table, std::string_view signature, Order (*order_o
       });
 }
 
+// The in-place overload has another name than the view: the tensor itself becomes the view.
+AtenArg transpose_itself(AtenCall& c) {
+  c.replace_self();
+  return permuted(c, c.tensor(), swapped(c, c.integer("dim0"), c.integer("dim1")));
+}
+
 void add_permuting_entries(AtenTable& table) {
   add_permuting(table, "aten.permute.default(self, dims)", [](const AtenCall& c) {
     Order order = normalized(c.ints("dims"), c.tensor().rank());
@@ -176,6 +179,9 @@ void add_permuting_entries(AtenTable& table) {
   });
   const auto by_dims = [](const AtenCall& c) { return swapped(c, c.integer("dim0"), c.integer("dim1")); };
   add_permuting(table, "aten.transpose.int(self, dim0, dim1)", by_dims);
+  table.view("aten.transpose_.default(self, dim0, dim1)", transpose_itself, [](AtenCall& c, Value value) {
+    return permuted(c, value, swapped(c, c.integer("dim0"), c.integer("dim1")));
+  });
   add_permuting(table, "aten.swapdims.default(self, dim0, dim1)", by_dims);
   add_permuting(table, "aten.swapaxes.default(self, axis0, axis1)",
                 [](const AtenCall& c) { return swapped(c, c.integer("axis0"), c.integer("axis1")); });
@@ -364,13 +370,13 @@ void add_split_entries(AtenTable& table) {
   table.add("aten.unsafe_split_with_sizes.default(self, split_sizes, dim=0)", splitter(split_with_sizes));
   table.add("aten.unsafe_chunk.default(self, chunks, dim=0)", splitter(chunk_parts));
 
-  add_split(table, "aten.tensor_split.sections(self, sections, dim=0)", [](const AtenCall& c) {
-    return section_parts(c, dim_of(c, "dim", c.tensor()), c.integer("sections"));
-  });
+  add_split(table, "aten.tensor_split.sections(self, sections, dim=0)",
+            [](const AtenCall& c) { return section_parts(c, dim_of(c, "dim", c.tensor()), c.integer("sections")); });
   table.view("aten.tensor_split.indices(self, indices, dim=0)",
              [](AtenCall& c) { return slices_between(c, dim_of(c, "dim", c.tensor()), c.sizes("indices")); });
   const std::tuple<const char*, int64_t (*)(const AtenCall&)> fixed[] = {
-      {"hsplit", horizontal_dim}, {"vsplit", [](const AtenCall&) -> int64_t { return 0; }},
+      {"hsplit", horizontal_dim},
+      {"vsplit", [](const AtenCall&) -> int64_t { return 0; }},
       {"dsplit", [](const AtenCall&) -> int64_t { return 2; }}};
   for (const auto& [name, dim_fn] : fixed) {
     const auto dim = dim_fn;
@@ -383,8 +389,7 @@ void add_split_entries(AtenTable& table) {
       "aten.unbind.int(self, dim=0)",
       [](AtenCall& c) -> AtenArg { return c.results("unbind", {c.tensor()}, {{"dim", c.integer("dim")}}); },
       [](AtenCall& c, Value value) {
-        return c.op("select_scatter", {c.tensor(), value},
-                    {{"dim", c.integer("dim")}, {"index", Expr(c.written())}});
+        return c.op("select_scatter", {c.tensor(), value}, {{"dim", c.integer("dim")}, {"index", Expr(c.written())}});
       });
 }
 

@@ -25,14 +25,13 @@ struct Geometry {
 };
 
 NamedAttrs attrs_of(const Geometry& g) {
-  return {{"stride", g.stride},         {"padding", g.padding},
-          {"dilation", g.dilation},     {"groups", g.groups},
-          {"transposed", g.transposed}, {"output_padding", g.output_padding}};
+  return {{"stride", g.stride}, {"padding", g.padding},       {"dilation", g.dilation},
+          {"groups", g.groups}, {"transposed", g.transposed}, {"output_padding", g.output_padding}};
 }
 
 Geometry full_geometry(const AtenCall& c) {
-  return {c.ints("stride"),       c.ints("padding"),        c.ints("dilation"),
-          c.flag("transposed"),   c.sizes("output_padding"), c.integer("groups")};
+  return {c.ints("stride"),     c.ints("padding"),         c.ints("dilation"),
+          c.flag("transposed"), c.sizes("output_padding"), c.integer("groups")};
 }
 
 // PyTorch takes one image without a batch, too.
@@ -47,8 +46,10 @@ AtenArg convolution(AtenCall& c) {
 }
 
 AtenArg conv(AtenCall& c) {
-  const Geometry geometry{
-      .stride = c.ints("stride"), .padding = c.ints("padding"), .dilation = c.ints("dilation"), .groups = c.integer("groups")};
+  const Geometry geometry{.stride = c.ints("stride"),
+                          .padding = c.ints("padding"),
+                          .dilation = c.ints("dilation"),
+                          .groups = c.integer("groups")};
   return convolved(c, c.tensor("input"), c.tensor("weight"), c.tensor_or_none("bias"), geometry);
 }
 
@@ -212,12 +213,6 @@ NamedAttrs avg_pool_attrs(const AtenCall& c, int64_t rank) {
   return attrs;
 }
 
-Shape output_size(const AtenCall& c, int64_t rank) {
-  Shape sizes = c.sizes("output_size");
-  if (sizes.size() == 1) sizes.resize(static_cast<size_t>(rank), sizes[0]);
-  return sizes;
-}
-
 Shape last_sizes(Value x, int64_t rank) { return {x.shape().end() - rank, x.shape().end()}; }
 
 // The spatial dimensions as one.
@@ -258,14 +253,12 @@ AtenFn pool_backward(std::function<Value(Builder&, const AtenCall&, Value)> forw
 void add_max_pool_entries(AtenTable& table, int64_t rank) {
   const std::string parameters = fmt::format("(self, kernel_size, stride=[], padding={}, dilation={}, ceil_mode=False)",
                                              repeated(0, rank), repeated(1, rank));
-  table.add(fmt::format("aten.max_pool{}d.default{}", rank, parameters), [rank](AtenCall& c) -> AtenArg {
-    return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank))[0];
-  });
-  table.add(fmt::format("aten.max_pool{}d_with_indices.default{}", rank, parameters), [rank](AtenCall& c) -> AtenArg {
-    return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank));
-  });
-  table.add(fmt::format("aten.adaptive_max_pool{}d.default(self, output_size)", rank), [rank](AtenCall& c) -> AtenArg {
-    return c.results("adaptive_max_pool", {c.tensor()}, {{"output_size", output_size(c, rank)}});
+  table.add(fmt::format("aten.max_pool{}d.default{}", rank, parameters),
+            [rank](AtenCall& c) -> AtenArg { return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank))[0]; });
+  table.add(fmt::format("aten.max_pool{}d_with_indices.default{}", rank, parameters),
+            [rank](AtenCall& c) -> AtenArg { return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank)); });
+  table.add(fmt::format("aten.adaptive_max_pool{}d.default(self, output_size)", rank), [](AtenCall& c) -> AtenArg {
+    return c.results("adaptive_max_pool", {c.tensor()}, {{"output_size", c.sizes("output_size")}});
   });
   if (rank == 1) return;
   table.add(fmt::format("aten.max_pool{}d_with_indices_backward.default(grad_output, self, kernel_size, stride, "
@@ -281,8 +274,8 @@ void add_avg_pool_entries(AtenTable& table, int64_t rank) {
                         "count_include_pad=True{})",
                         rank, repeated(0, rank), rank == 1 ? "" : ", divisor_override=None"),
             [rank](AtenCall& c) -> AtenArg { return c.op("avg_pool", {c.tensor()}, avg_pool_attrs(c, rank)); });
-  const AtenFn adaptive = [rank](AtenCall& c) -> AtenArg {
-    return c.op("adaptive_avg_pool", {c.tensor()}, {{"output_size", output_size(c, rank)}});
+  const AtenFn adaptive = [](AtenCall& c) -> AtenArg {
+    return c.op("adaptive_avg_pool", {c.tensor()}, {{"output_size", c.sizes("output_size")}});
   };
   table.add(fmt::format("aten.adaptive_avg_pool{}d.default(self, output_size)", rank), adaptive);
   if (rank == 1) return;

@@ -1,6 +1,6 @@
 import torch
 from aten_calls import check_resized
-from core_aten_samples import F64, b, call, distinct, f, i
+from core_aten_samples import b, call, f, i
 
 JOINED = [call([f(2, 3), f(1, 3)]), call([f(2, 3), f(2, 1), f(2, 2)], -1), call([f(2), i(3)]), call([f(0), f(2, 3)], 1)]
 STACKED = [call([f(2, 3), f(2, 3)]), call([f(3), f(3), f(3)], -1), call([f(2), i(2)], 1), call([f(), f()])]
@@ -30,16 +30,30 @@ SAMPLES = {
     "aten.hstack.default": [call([f(2, 3), f(2, 1)]), call([f(3), i(2)]), call([f(), f()])],
     "aten.vstack.default": [call([f(2, 3), f(1, 3)]), call([f(3), f(3)]), call([f(3), f(2, 3)]), call([f(), f()])],
     "aten.row_stack.default": [call([f(2, 3), f(1, 3)]), call([f(3), f(3)])],
-    "aten.dstack.default": [call([f(2, 3), f(2, 3)]), call([f(3), f(3)]), call([f(1, 2, 3), f(1, 2, 1)]), call([f(), f()])],
-    "aten.column_stack.default": [call([f(3), f(3, 2)]), call([f(2), i(2)]), call([f(), f()]), call([f(2, 3), f(2, 1)])],
+    "aten.dstack.default": [
+        call([f(2, 3), f(2, 3)]),
+        call([f(3), f(3)]),
+        call([f(1, 2, 3), f(1, 2, 1)]),
+        call([f(), f()]),
+    ],
+    "aten.column_stack.default": [
+        call([f(3), f(3, 2)]),
+        call([f(2), i(2)]),
+        call([f(), f()]),
+        call([f(2, 3), f(2, 1)]),
+    ],
     "aten.atleast_1d.Sequence": OF_ANY_RANK,
     "aten.atleast_2d.Sequence": OF_ANY_RANK,
     "aten.atleast_3d.Sequence": OF_ANY_RANK,
-    "aten.block_diag.default": [call([f(2, 3), f(3, 1)]), call([f(3), f(), f(2, 2)]), call([f(2, 3), i(1, 2)]), call([f(2, 2)])],
+    "aten.block_diag.default": [
+        call([f(2, 3), f(3, 1)]),
+        call([f(3), f(), f(2, 2)]),
+        call([f(2, 3), i(1, 2)]),
+        call([f(2, 2)]),
+    ],
     "aten.meshgrid.default": [call([f(2), f(3)]), call([i(3), i(2), i(4)]), call([f(), f(2)])],
-    "aten.meshgrid.indexing": [
-        call([f(2), f(3), f(4)], indexing=indexing) for indexing in ("ij", "xy")
-    ] + [call([f(3)], indexing="xy")],
+    "aten.meshgrid.indexing": [call([f(2), f(3), f(4)], indexing=indexing) for indexing in ("ij", "xy")]
+    + [call([f(3)], indexing="xy")],
     "aten.cartesian_prod.default": [call([f(2), f(3)]), call([i(3), i(2), i(2)]), call([f(3)])],
     "aten.combinations.default": [call(f(4)), call(f(4), 3), call(i(3), 2, True), call(f(1)), call(f(3), 1)],
     "aten.pad_sequence.default": [
@@ -65,9 +79,19 @@ SAMPLES = {
     ],
     "aten._pad_circular.default": [call(f(1, 2, 4), [1, 2]), call(f(1, 2, 3, 4), [0, 1, 3, 2])],
     "aten.replication_pad1d.default": PADDED_1D,
-    **{f"aten.{kind}_pad{rank}d_backward.default": BACKWARD[rank] for kind in ("reflection", "replication") for rank in BACKWARD},
+    **{
+        f"aten.{kind}_pad{rank}d_backward.default": BACKWARD[rank]
+        for kind in ("reflection", "replication")
+        for rank in BACKWARD
+    },
     "aten.tile.default": [call(f(2, 3), [2]), call(f(3), [2, 2]), call(f(2, 2), [1, 0, 3]), call(f(), [2])],
-    "aten.repeat_interleave.self_int": [call(f(2, 3), 2), call(f(2, 3), 3, 1), call(f(3), 1, 0), call(f(), 2), call(f(2, 3), 0, -1)],
+    "aten.repeat_interleave.self_int": [
+        call(f(2, 3), 2),
+        call(f(2, 3), 3, 1),
+        call(f(3), 1, 0),
+        call(f(), 2),
+        call(f(2, 3), 0, -1),
+    ],
     "aten.repeat_interleave.self_Tensor": [
         call(f(3, 2), torch.tensor([1, 0, 2]), 0, output_size=3),
         call(f(2, 2), torch.tensor([2, 0, 1, 3]), output_size=6),
@@ -77,7 +101,12 @@ SAMPLES = {
         call(torch.tensor([1, 0, 2]), output_size=3),
         call(torch.tensor([0, 3]), output_size=3),
     ],
-    "aten.roll.default": [call(f(3, 4), [1]), call(f(3, 4), [1, -2], [0, 1]), call(f(5), [7], [0]), call(f(2, 3), [4], [-1])],
+    "aten.roll.default": [
+        call(f(3, 4), [1]),
+        call(f(3, 4), [1, -2], [0, 1]),
+        call(f(5), [7], [0]),
+        call(f(2, 3), [4], [-1]),
+    ],
     "aten.rot90.default": [call(f(2, 3), turns) for turns in (0, 1, 2, 3, -1)] + [call(f(2, 3, 4), 1, [2, 0])],
     "aten.fliplr.default": [call(f(2, 3)), call(i(3, 2, 2))],
     "aten.flipud.default": [call(f(2, 3)), call(i(3))],
@@ -98,7 +127,11 @@ SAMPLES = {
     "aten.slice_backward.default": [call(f(2, 3), [5, 3], 0, 1, 3, 1), call(f(3, 2), [3, 4], 1, 0, 2**63 - 1, 2)],
     "aten.select_backward.default": [call(f(3), [5, 3], 0, 1), call(f(3), [3, 4], -1, -2)],
     "aten.diagonal_backward.default": [call(f(3), [3, 4], 0, 0, 1), call(f(2, 3), [2, 3, 4], 1, 1, 2)],
-    "aten.unfold_backward.default": [call(f(3, 3), [7], 0, 3, 2), call(f(3, 3, 2), [3, 4], 1, 2, 1), call(f(2, 4, 2), [3, 4], 0, 2, 1)],
+    "aten.unfold_backward.default": [
+        call(f(3, 3), [7], 0, 3, 2),
+        call(f(3, 3, 2), [3, 4], 1, 2, 1),
+        call(f(2, 4, 2), [3, 4], 0, 2, 1),
+    ],
     "aten.im2col.default": [
         call(f(1, 2, 3, 4), [2, 2], [1, 1], [0, 0], [1, 1]),
         call(f(2, 5, 4), [3, 2], [1, 2], [1, 0], [2, 1]),

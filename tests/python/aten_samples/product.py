@@ -6,16 +6,29 @@ import aten_calls
 import torch
 from core_aten_samples import F64, INF, b, call, f, i
 
-PAIRS = [call(f(3, 4), f(4, 2)), call(f(2, 3, 4), f(4, 3)), call(f(3), f(3)), call(i(2, 3), i(3, 2)), call(f(2, 0), f(0, 3))]
+PAIRS = [
+    call(f(3, 4), f(4, 2)),
+    call(f(2, 3, 4), f(4, 3)),
+    call(f(3), f(3)),
+    call(i(2, 3), i(3, 2)),
+    call(f(2, 0), f(0, 3)),
+]
 VECTORS = [call(f(3), f(3)), call(i(4), i(4)), call(f(0), f(0))]
 OUTER = [call(f(3), f(4)), call(i(2), i(3)), call(b(2), b(3)), call(f(2), i(3))]
-DTYPES = [call(f(3, 4).half(), f(4, 2).half(), torch.float32), call(f(2, 3).bfloat16(), f(3, 2).bfloat16(), torch.float32)]
+DTYPES = [
+    call(f(3, 4).half(), f(4, 2).half(), torch.float32),
+    call(f(2, 3).bfloat16(), f(3, 2).bfloat16(), torch.float32),
+]
 BATCHES = [call(f(2, *x.shape).half(), f(2, *y.shape).half(), torch.float32) for (x, y, _), _ in DTYPES]
 
 
 def scaled(*tensors):
     """Of the add... overloads."""
-    return [call(*tensors), call(*tensors, beta=0.5, alpha=2), call(torch.full_like(tensors[0], INF), *tensors[1:], beta=0)]
+    return [
+        call(*tensors),
+        call(*tensors, beta=0.5, alpha=2),
+        call(torch.full_like(tensors[0], INF), *tensors[1:], beta=0),
+    ]
 
 
 def attention(*others, **options):
@@ -85,16 +98,16 @@ def gradients_of_attention(grad, query, key, value, mask, is_causal, scale):
 
 def check_flash_backward(call, name, args, kwargs):
     theirs = gradients_of_attention(*args[:4], None, args[11], kwargs.get("scale"))
-    for a, b in zip(call.evaluate(), theirs, strict=True):
-        torch.testing.assert_close(a, b)
+    for mine, gradient in zip(call.evaluate(), theirs, strict=True):
+        torch.testing.assert_close(mine, gradient)
 
 
 def check_efficient_backward(call, name, args, kwargs):
     theirs = [*gradients_of_attention(*args[:5], args[11], kwargs.get("scale")), None][:4]
-    for a, b, wanted in zip(call.evaluate(), theirs, args[10], strict=True):
-        assert (a is not None) == wanted
+    for mine, gradient, wanted in zip(call.evaluate(), theirs, args[10], strict=True):
+        assert (mine is not None) == wanted
         if wanted:
-            torch.testing.assert_close(a, b)
+            torch.testing.assert_close(mine, gradient)
 
 
 def check_wide(call, name, args, kwargs):
@@ -164,7 +177,11 @@ SAMPLES = {
     "aten.bmm.dtype": BATCHES,
     "aten.addmm.dtype": [call(f(2).half(), *args) for args, _ in DTYPES if args[0].dtype == torch.half],
     "aten.baddbmm.dtype": [call(f(2, 1, 2).half(), *args, beta=0.5) for args, _ in BATCHES],
-    "aten.baddbmm.default": [*scaled(f(2, 3, 2), f(2, 3, 4), f(2, 4, 2)), call(f(2), f(1, 3, 4), f(1, 4, 2)), call(i(1, 2, 2), i(1, 2, 3), i(1, 3, 2), beta=2, alpha=3)],
+    "aten.baddbmm.default": [
+        *scaled(f(2, 3, 2), f(2, 3, 4), f(2, 4, 2)),
+        call(f(2), f(1, 3, 4), f(1, 4, 2)),
+        call(i(1, 2, 2), i(1, 2, 3), i(1, 3, 2), beta=2, alpha=3),
+    ],
     "aten.addbmm.default": [*scaled(f(3, 2), f(2, 3, 4), f(2, 4, 2)), call(f(2), f(1, 3, 4), f(1, 4, 2))],
     "aten.addmv.default": [*scaled(f(3), f(3, 4), f(4)), call(f(), f(3, 2), f(2))],
     "aten.addr.default": [*scaled(f(3, 4), f(3), f(4)), call(f(4), f(3), f(4)), call(i(2, 2), i(2), i(2), alpha=2)],
@@ -211,14 +228,26 @@ SAMPLES = {
     "aten.vander.default": [call(f(3)), call(f(3), 2), call(i(3), 4, True), call(f(2), 1)],
     "aten.linalg_vander.default": [call(f(3)), call(f(2, 3), N=4), call(f(2), N=2)],
     "aten.linalg_vecdot.default": [call(f(2, 3), f(2, 3)), call(f(3, 1), f(3, 4), dim=0)],
-    "aten.cdist.default": [call(f(3, 4), f(2, 4)), call(f(2, 3, 4), f(2, 2, 4), 1.0), call(f(3, 2), f(3, 2), INF), call(f(2, 3), f(3, 3), 3.0)],
-    "aten._euclidean_dist.default": [call(f(3, 4, dtype=F64), f(2, 4, dtype=F64)), call(f(2, 3, 4, dtype=F64), f(2, 2, 4, dtype=F64))],
+    "aten.cdist.default": [
+        call(f(3, 4), f(2, 4)),
+        call(f(2, 3, 4), f(2, 2, 4), 1.0),
+        call(f(3, 2), f(3, 2), INF),
+        call(f(2, 3), f(3, 3), 3.0),
+    ],
+    "aten._euclidean_dist.default": [
+        call(f(3, 4, dtype=F64), f(2, 4, dtype=F64)),
+        call(f(2, 3, 4, dtype=F64), f(2, 2, 4, dtype=F64)),
+    ],
     "aten._cdist_backward.default": [
         call(f(3, 2), x := f(3, 4), y := f(2, 4), p, torch.cdist(x, y, p)) for p in (1.0, 2.0, 3.0, INF)
     ],
     "aten.pdist.default": [call(f(4, 3)), call(f(3, 2), 1.0), call(f(1, 3))],
     "aten._pdist_backward.default": [call(f(3), x := f(3, 4), p, torch.pdist(x, p)) for p in (1.0, 2.0, 3.0)],
-    "aten.pairwise_distance.default": [call(f(3, 4), f(3, 4)), call(f(3, 4), f(4), 1.0, 1e-3, True), call(f(4), f(4), INF)],
+    "aten.pairwise_distance.default": [
+        call(f(3, 4), f(3, 4)),
+        call(f(3, 4), f(4), 1.0, 1e-3, True),
+        call(f(4), f(4), INF),
+    ],
     "aten.scaled_dot_product_attention.default": ATTENTION,
     "aten._scaled_dot_product_attention_math.default": ATTENTION,
     "aten._scaled_dot_product_flash_attention_for_cpu.default": [
@@ -251,7 +280,10 @@ SAMPLES = {
     **recurrent("rnn_tanh", 1, 1),
     **recurrent("rnn_relu", 1, 1),
 }
-SAMPLES["aten.lstm.input"] += [layers(4, 2, projection=2), layers(4, 2, bias=False, count=2, projection=2, bidirectional=True)]
+SAMPLES["aten.lstm.input"] += [
+    layers(4, 2, projection=2),
+    layers(4, 2, bias=False, count=2, projection=2, bidirectional=True),
+]
 
 CHECKS = {
     **{f"aten.{name}.dtype": check_wide for name in ("mm", "bmm", "addmm", "baddbmm")},

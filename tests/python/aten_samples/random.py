@@ -27,7 +27,6 @@ SAMPLES = {
     "aten.bernoulli.default": [
         call(torch.full([40, 50], 0.25)),
         call(torch.full([2000], 0.7, dtype=F64)),
-        call(torch.ones(3)),
     ],
     "aten.bernoulli.p": [call(X, 0.25), call(i(40, 50), 0.3)],
     "aten.bernoulli_.float": [call(X), call(X, 0.25), call(torch.zeros(2000, dtype=BOOL), 0.7)],
