@@ -40,10 +40,11 @@ HostFn host_from(nb::object function) {
   };
 }
 
-std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, int64_t threads, bool freeze,
-                                          const std::string& backend) {
+std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
+                                          bool freeze, const std::string& backend) {
   const ProgramOptions options{.backend = backend, .freeze = freeze, .host = host_from(std::move(host))};
   const nb::gil_scoped_release unlocked;
+  const int64_t threads = wanted.value_or(0);
   const ThreadCount count(threads);
   return std::make_shared<Executable>(Executable{compile_program(graph, options).value(), threads});
 }
@@ -125,7 +126,7 @@ void bind_program(nb::module_& module) {
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
   module.def("compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
-             nb::arg("threads") = 0, nb::arg("freeze") = true, nb::arg("backend") = "cpu",
+             nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
              "Compiles a graph. `host(call, operands)` runs its external calls.");
 }
 

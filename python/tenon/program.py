@@ -7,11 +7,11 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from tenon._tenon import Expr, Graph
+from tenon._tenon import Executable, Expr, Graph, compile_graph
 from tenon.capture.fx import Captured, Row
 from tenon.capture.models import capture_exported_program, exported
 from tenon.report import report
-from tenon.runner import make_executable, make_runner
+from tenon.runner import make_runner
 from tenon.signature import Signature
 
 
@@ -21,8 +21,8 @@ class Program:
     Arguments are checked: one that does not fit is a tenon.Error that names it. Arguments may have any strides. A
     Program may be called from several threads.
 
-    Parameters and buffers are shared with the module or ExportedProgram that the Program was compiled from: nothing is
-    copied, and a buffer that the model updates (a counter, the statistics of a batch norm in training) is updated in
+    Buffers are shared with the module or ExportedProgram that the Program was compiled from, and so are parameters
+    unless the program is frozen and its kernels want them laid out otherwise. A buffer that the model updates (a counter, the statistics of a batch norm in training) is updated in
     the module's own tensor, as a call of the module would do it. An argument that the model writes is written.
 
     Random numbers come from a key that each call draws from PyTorch's generator: torch.manual_seed makes them
@@ -30,13 +30,13 @@ class Program:
     """
 
     def __init__(
-        self, captured: Captured, signature: Signature, out_spec: pytree.TreeSpec, threads: int | None
+        self, captured: Captured, executable: Executable, signature: Signature, out_spec: pytree.TreeSpec
     ) -> None:
         self._captured = captured
+        self._executable = executable
         self._signature = signature
         self._out_spec = out_spec
-        self._executable = make_executable(captured, threads)
-        self._run = make_runner(captured, self._executable.run)
+        self._run = make_runner(captured, executable.run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         results = self._run(self._signature.flatten(args, kwargs))
@@ -84,13 +84,16 @@ def compile(
     kwargs: dict[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
-    threads: int | None = None,
+    threads: int = 0,
     fallback: bool = True,
+    freeze: bool = True,
 ) -> Program:
     """Compiles a model: an ExportedProgram, or a module, an FX graph module or a function with example arguments.
 
-    `dynamic_shapes` are those of torch.export.export. `threads` is how many threads a call uses. Calls that Tenon lacks
-    run in PyTorch; with fallback=False they are one error that lists them all, with the lines that they come from.
+    `dynamic_shapes` are those of torch.export.export. `threads` is how many threads a call uses; 0 is all. Calls that
+    Tenon lacks run in PyTorch; with fallback=False they are one error that lists them all, with the lines that they
+    come from. A frozen program keeps the parameters that the model has now, laid out as its kernels read them; with
+    freeze=False each call reads them anew.
     """
     program = exported(model, args, kwargs, dynamic_shapes)
     traced, captured = capture_exported_program(program)
@@ -99,16 +102,17 @@ def compile(
     names = program.module_call_graph[0].signature.forward_arg_names
     dims = _dim_names(captured, names, dynamic_shapes)
     signature = Signature(captured, program.call_spec.in_spec, names, dims)
-    return Program(captured, signature, traced.call_spec.out_spec, threads)
+    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze)
+    return Program(captured, executable, signature, traced.call_spec.out_spec)
 
 
 def _dim_names(captured: Captured, names: list[str] | None, dynamic_shapes: Any) -> dict[str, str]:
     """What the user calls the symbols, where a Dim of his names the size of an argument."""
     if not dynamic_shapes:
         return {}
-    by_name = (
-        dynamic_shapes if isinstance(dynamic_shapes, dict) else dict(zip(names or [], dynamic_shapes, strict=False))
-    )
+    by_name = dynamic_shapes
+    if not isinstance(by_name, dict):
+        by_name = dict(zip(names or [], by_name, strict=False))
     found = {}
     for given in captured.inputs:
         dims = by_name.get(given.name)

@@ -15,10 +15,6 @@ Run = Callable[[list[Any]], list[Any]]
 _BYTE = torch.zeros(1, dtype=torch.uint8)
 
 
-def make_executable(captured: Captured, threads: int | None) -> Any:
-    return _tenon.compile_graph(captured.graph, host=captured.host, threads=threads)
-
-
 def make_runner(captured: Captured, execute: Run) -> Run:
     """A function from the caller's values to the caller's results. What a graph does not need costs it nothing."""
     run = execute if _takes_the_inputs(captured) else _with_inputs(captured, execute)
@@ -69,7 +65,8 @@ def random_key() -> torch.Tensor:
 
 
 def _gives_the_results(captured: Captured) -> bool:
-    return all(output.kind == "result" and output.index == i for i, output in enumerate(captured.outputs))
+    plain = len(captured.graph.outputs) == len(captured.outputs)
+    return plain and all(output.kind == "result" and output.index == i for i, output in enumerate(captured.outputs))
 
 
 def _with_outputs(outputs: list[Output], run: Run) -> Run:
@@ -86,6 +83,8 @@ def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:
     index, value = output.index, output.value
     if output.kind == "result":
         return lambda results, args: results[index]
+    if output.kind == "permuted":
+        return lambda results, args: results[index].permute(value)
     if output.kind == "number":
         return lambda results, args: value(results[index].item())
     if output.kind == "input":

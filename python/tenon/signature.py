@@ -96,8 +96,10 @@ class Signature:
                     self._mismatch(position, value)
             elif not self._bind(expected, size, sizes):
                 derived = True
-            elif sizes[expected.symbols[0]] != size or not self._in_range(expected.symbols[0], size):
+            elif sizes[expected.symbols[0]] != size:
                 self._mismatch(position, value, sizes)
+            elif not self._in_range(expected.symbols[0], size):
+                self._mismatch(position, value)
         return derived
 
     def _check_number(self, position: int, given: Input, value: Any, sizes: dict[str, int]) -> bool:
@@ -117,8 +119,10 @@ class Signature:
             return False
         if not self._bind(given.size, value, sizes):
             return True
-        if sizes[given.size.symbols[0]] != value or not self._in_range(given.size.symbols[0], value):
+        if sizes[given.size.symbols[0]] != value:
             self._mismatch(position, value, sizes)
+        if not self._in_range(given.size.symbols[0], value):
+            self._mismatch(position, value)
         return False
 
     def _bind(self, expected: Expr, size: int, sizes: dict[str, int]) -> bool:
@@ -162,7 +166,7 @@ class Signature:
     # -- messages --
 
     def _mismatch(self, position: int, value: Any, sizes: dict[str, int] | None = None) -> None:
-        got = type_text(value.dtype, value.shape) if isinstance(value, torch.Tensor) else repr(value)
+        got = _value_text(value)
         given = self._inputs[position]
         if isinstance(value, torch.Tensor) and given.device is not None and value.device != given.device:
             got += f" on {value.device}"
@@ -187,6 +191,12 @@ class Signature:
         for symbol, name in self._dim_names.items():
             text = text.replace(symbol, name)
         return text
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return type_text(value.dtype, value.shape)
+    return repr(value) if isinstance(value, (int, float, str, type(None))) else f"a {type(value).__qualname__}"
 
 
 def _symbols_of(given: Input) -> list[str]:

@@ -1,7 +1,7 @@
 """torch.compile(model, backend="tenon"): found by entry point, nothing to import.
 
-Options are those of `OPTIONS`; any other is an error. Inference and training go through AOTAutograd: the forward and the
-backward graph are each compiled once for each set of guards, and run without another look at their structure.
+Options are those of `Options`; any other is an error. Inference and training go through AOTAutograd: the forward and
+the backward graph are each compiled once for each set of guards, and run without another look at their structure.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-import torch
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from tenon._tenon import compile_graph as compile_program
 from tenon._tenon import fail
 from tenon.capture.models import capture_graph_module, missing_decompositions
-from tenon.runner import make_executable, make_runner
+from tenon.runner import make_runner
 
 
 @dataclass(frozen=True)
 class Options:
-    threads: int | None = None  # of a call; None is PyTorch's number
+    threads: int = 0  # of a call; 0 is all
     fallback: bool = True  # whether PyTorch runs what Tenon lacks; else it is an error
 
 
@@ -71,7 +71,8 @@ def _graph_compiler(options: Options) -> Callable[[fx.GraphModule, list[Any]], C
         captured = capture_graph_module(module, inputs)
         if not options.fallback:
             captured.check_supported()
-        run = make_runner(captured, make_executable(captured, options.threads).run)
+        executable = compile_program(captured.graph, host=captured.host, threads=options.threads)
+        run = make_runner(captured, executable.run)
 
         def call(args: list[Any]) -> list[Any]:
             return run(args)

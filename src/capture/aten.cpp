@@ -53,6 +53,8 @@ std::optional<int64_t> integer_of(const AtenArg& number) {
   return size && size->is_constant() ? std::optional(size->constant()) : std::nullopt;
 }
 
+constexpr int64_t kTorchInt64 = 4;  // how PyTorch's schemas write the default dtype=long
+
 // ---- signatures -----------------------------------------------------------------------------------------------------
 
 AtenArg parse_default(Cursor& cursor) {
@@ -289,6 +291,11 @@ size_t AtenCall::position_of(std::string_view name) const {
   return static_cast<size_t>(found - parameters.begin());
 }
 
+bool AtenCall::takes(std::string_view name) const {
+  return std::ranges::find(entry_->signature.parameters, name, &AtenParameter::name) !=
+         entry_->signature.parameters.end();
+}
+
 const AtenArg& AtenCall::argument(std::string_view name) const { return arguments_[position_of(name)]; }
 
 void AtenCall::mismatch(std::string_view name, std::string_view wanted) const {
@@ -361,6 +368,7 @@ std::optional<DType> AtenCall::dtype(std::string_view name) const {
   const AtenArg& found = argument(name);
   if (found.is_none()) return std::nullopt;
   if (const auto* dtype = found.get<DType>()) return *dtype;
+  if (const auto* number = found.get<Expr>(); number != nullptr && number->is_constant(kTorchInt64)) return DType::kI64;
   if (const auto* setting = found.get<AtenSetting>()) decline("Tenon has no dtype {}", setting->text);
   mismatch(name, "a dtype");
 }

@@ -155,6 +155,7 @@ class AtenCall : public Builder {
   const AtenArg& argument(std::string_view name) const;
   const std::vector<AtenArg>& arguments() const { return arguments_; }
   bool given(std::string_view name) const { return !argument(name).is_none(); }  // not None
+  bool takes(std::string_view name) const;  // whether the signature has it: for functions that several entries share
 
   Value tensor(std::string_view name = "self") const;
   Value tensor_or_none(std::string_view name) const;        // an empty Value for None

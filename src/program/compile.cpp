@@ -212,7 +212,7 @@ class ProgramBuilder {
 
   // What is computed of constants alone is computed once.
   bool is_known_now(const Task& task) const {
-    if (task.kind == TaskKind::kExternal) return false;
+    if (task.kind == TaskKind::kExternal || !task.sizes.empty()) return false;
     return std::ranges::all_of(task.inputs, [&](uint32_t slot) { return is_constant(slot); }) &&
            std::ranges::all_of(task.outputs,
                                [&](uint32_t slot) { return is_static(program_.slots_[slot].type.shape); });
@@ -243,6 +243,7 @@ class ProgramBuilder {
       task.kind = TaskKind::kReference;
       return add_whole(group, std::move(task), std::make_shared<const Graph>(body));
     }
+    for (Symbol symbol : ir->size_symbols()) task.sizes.push_back(symbol_index_.at(symbol));
     add_outputs(group, task, SlotKind::kTemporary);
     std::set<int64_t> constants;
     for (size_t i = 0; i < task.inputs.size(); ++i) {
@@ -253,7 +254,6 @@ class ProgramBuilder {
     Pending pending{
         program_.tasks_.size(), split_ahead(tree, is_known_now(task) ? std::set<int64_t>() : constants), {}};
     pending.inputs = task.inputs;
-    for (Symbol symbol : ir->size_symbols()) task.sizes.push_back(symbol_index_.at(symbol));
     program_.tasks_.push_back(std::move(task));
     pending_.push_back(std::move(pending));
   }

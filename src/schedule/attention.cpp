@@ -350,11 +350,13 @@ class AttentionPlan {
   }
 
   void by(Loops& loops, VarRef var, int64_t step, Mark mark = Mark::kNone) const {
-    if (step > 1 && is_longer(var, step)) loops.push_back({.var = var, .step = step, .annotation = {mark}});
+    if (is_longer(var, step)) loops.push_back({.var = var, .step = step, .annotation = {mark}});
   }
 
+  // What is left of it: of steps of one, nothing.
   void unrolled(Loops& loops, VarRef var) const {
-    if (var) loops.push_back({.var = var, .annotation = {Mark::kUnroll}});
+    const auto is_done = [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; };
+    if (var && std::ranges::none_of(loops, is_done)) loops.push_back({.var = var, .annotation = {Mark::kUnroll}});
   }
 
   // Two steps at once.
@@ -402,12 +404,14 @@ class AttentionPlan {
 
   Loops score_tile(bool folds) const {
     Loops loops = in_block();
+    const int64_t columns = wide_ * lanes_;
     by(loops, a_.group, groups_);
+    by(loops, a_.lane, columns);
     by(loops, a_.query, rows_);
     if (folds) pairs(loops, a_.features);
     unrolled(loops, a_.query);
     unrolled(loops, a_.group);
-    vectors(loops, a_.lane, size(a_.lane));
+    vectors(loops, a_.lane, std::min(size(a_.lane), columns));
     return loops;
   }
 

@@ -83,9 +83,11 @@ class Input:
 class Output:
     """A value that the caller gets: result `index` of the graph, input `index` of the caller, or what is in `value`."""
 
-    kind: str  # "result", "number", "input", "constant", "token"
+    kind: str  # "result", "permuted", "number", "input", "constant", "token"
     index: int = 0
-    value: Any = None  # of a constant; of a token its key; of a number what makes a Python number of it
+    # Of a constant; of a token its key; of a number what makes a Python number of it; of a permuted result the order of
+    # its dimensions.
+    value: Any = None
 
 
 @dataclass
@@ -157,7 +159,8 @@ def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
 
 def import_graph_module(module: fx.GraphModule) -> Captured:
     """Takes a flat graph of ATen calls with their meta data, such as AOTAutograd gives: every placeholder is an input
-    of the caller, the output is a tuple or a list."""
+    of the caller, the output is a tuple or a list. Results have the strides that PyTorch gives them: later graphs may
+    rely on them."""
     walker = _Walker()
     placeholders = module.graph.find_nodes(op="placeholder")
     walker.declare_symbols(node.meta["val"] for node in placeholders)
@@ -165,7 +168,7 @@ def import_graph_module(module: fx.GraphModule) -> Captured:
     for node in placeholders:
         walker.user_input(node)
     walker.walk(module)
-    return walker.finish(module.graph.output_node().args[0])
+    return walker.finish(module.graph.output_node().args[0], keep_layout=True)
 
 
 def _is_user_input(spec: InputSpec) -> bool:
@@ -473,9 +476,9 @@ class _Walker:
 
     # -- the end --
 
-    def finish(self, results: Iterable[Any]) -> Captured:
+    def finish(self, results: Iterable[Any], keep_layout: bool = False) -> Captured:
         returned: list[Any] = []
-        outputs = [self._output(result, returned) for result in results]
+        outputs = [self._output(result, returned, keep_layout) for result in results]
         for condition, assertion in self.assertions:
             if assertion.guard is None:
                 assertion.index = len(returned)
@@ -495,7 +498,7 @@ class _Walker:
             check_supported=self.importer.check_supported,
         )
 
-    def _output(self, result: Any, returned: list[Any]) -> Output:
+    def _output(self, result: Any, returned: list[Any], keep_layout: bool) -> Output:
         if not isinstance(result, fx.Node):
             return Output("constant", value=result)
         if result in self.position_of and self.inputs[self.position_of[result]].kind != "constant":
@@ -504,14 +507,20 @@ class _Walker:
             return Output("constant", value=self.weights[result])
         value = self.values[result]
         if isinstance(value, _Token):
+            returned.append(value.stand_in)  # so that the call which gives it is needed
             return Output("token", value=value.key)
         if not isinstance(value, (ImportedTensor, Expr)):
             return Output("constant", value=value)
         returned.append(value)
         expected = result.meta.get("val")
-        if isinstance(expected, torch.Tensor):
+        if not isinstance(expected, torch.Tensor):
+            return Output("number", len(returned) - 1, _NUMBERS[type(expected)][1])
+        order = _order_in_memory(expected) if keep_layout else None
+        if order is None:
             return Output("result", len(returned) - 1)
-        return Output("number", len(returned) - 1, _NUMBERS[type(expected)][1])
+        # The graph gives it in the order of memory, and a view of that is what the caller gets.
+        returned[-1] = self.importer.call("aten.permute.default", (value, order))
+        return Output("permuted", len(returned) - 1, sorted(range(len(order)), key=order.__getitem__))
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
@@ -534,7 +543,7 @@ def _flat_leaves(arguments: Any) -> list[ImportedTensor | Expr]:
 
 
 def _template(given: Any, value: Any, counter: Iterator[int]) -> Any:
-    """The argument with a slot for each operand. `value` is what the trace had: it says where PyTorch wants a number."""
+    """The argument with a slot for each operand. `value` is what the trace had: it says where a number is wanted."""
     if isinstance(given, _Token):
         next(counter)
         return TokenSlot(given.key)
@@ -571,6 +580,28 @@ def _shown(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"a tensor of {str(value.dtype).removeprefix('torch.')}"
     return repr(value) if isinstance(value, complex) else f"a {type(value).__name__}"
+
+
+def _order_in_memory(value: torch.Tensor) -> list[int] | None:
+    """The dimensions from the outermost to the innermost, where they are in another order than the tensor's own."""
+    sizes, strides = [_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()]
+    if None in sizes or None in strides or 0 in sizes:
+        return None
+    order = sorted(range(len(sizes)), key=lambda dim: (-strides[dim], dim))
+    moved = [dim for dim in order if sizes[dim] != 1]
+    if moved == sorted(moved):
+        return None
+    expected = 1
+    for dim in reversed(moved):
+        if strides[dim] != expected:  # elements overlap, or have gaps between them
+            return None
+        expected *= sizes[dim]
+    return order
+
+
+def _hint(size: Any) -> int | None:
+    """The size that the trace was made with."""
+    return size if isinstance(size, int) else size.node.hint
 
 
 # ---- names and places -----------------------------------------------------------------------------------------------

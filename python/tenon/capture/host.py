@@ -48,7 +48,15 @@ class HostCall:
         given = list(leaves_of(self.function(*args, **kwargs)))
         if len(given) != len(self.results):
             raise RuntimeError(f"{self.function} gave {len(given)} results, while tracing it gave {len(self.results)}")
-        return [_kept(value, result, tokens) for value, result in zip(given, self.results, strict=True)]
+        borrowed = {operand.untyped_storage().data_ptr() for operand in operands}
+        return [_kept(value, result, tokens, borrowed) for value, result in zip(given, self.results, strict=True)]
+
+
+class _Running(threading.local):
+    """What the run of a thread keeps, by key."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, torch.Tensor] = {}
 
 
 class Host:
@@ -56,7 +64,7 @@ class Host:
 
     def __init__(self) -> None:
         self.calls: dict[int, HostCall] = {}
-        self._running = threading.local()
+        self._running = _Running()
 
     def __call__(self, call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad():
@@ -70,8 +78,7 @@ class Host:
         wanted: list[str],
     ) -> tuple[list[Any], list[torch.Tensor]]:
         """Runs the program with these tensors kept at first; gives its results, and the `wanted` kept tensors."""
-        outer = getattr(self._running, "tokens", None)
-        self._running.tokens = tokens
+        outer, self._running.tokens = self._running.tokens, tokens
         try:
             outputs = execute(inputs)
         finally:
@@ -101,9 +108,11 @@ def _filled(template: Any, operands: list[torch.Tensor], tokens: dict[str, torch
     return template
 
 
-def _kept(value: Any, result: Result, tokens: dict[str, torch.Tensor]) -> torch.Tensor:
+def _kept(value: Any, result: Result, tokens: dict[str, torch.Tensor], borrowed: set[int]) -> torch.Tensor:
     if result.token is not None:
-        tokens[result.token] = value
+        # The program reuses the memory of its operands once the call is over.
+        is_borrowed = value.layout is torch.strided and value.untyped_storage().data_ptr() in borrowed
+        tokens[result.token] = value.clone() if is_borrowed else value
         return _TOKEN
     if result.number is not None:
         return torch.tensor(value, dtype=result.number)

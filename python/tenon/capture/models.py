@@ -23,7 +23,8 @@ def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, d
             fail("an ExportedProgram brings its arguments along: give it alone")
         return model
     if not callable(model):
-        fail(f"a {type(model).__qualname__} cannot be compiled: give a module, a function, or what torch.export gives")
+        what = type(model).__qualname__
+        fail(f"a model of type {what} cannot be compiled: give a module, a function, or an ExportedProgram")
     if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
         fail(f"the example arguments must be a tuple, got a {type(args).__qualname__}")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
@@ -36,6 +37,7 @@ class _Function(torch.nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.forward = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+        fx.proxy._register_stack_trace_anchor(function)  # else a trace has only the lines of functions named forward
 
 
 def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram, Captured]:
@@ -76,11 +78,19 @@ def missing_decompositions() -> dict[Any, Callable[..., Any]]:
     return {op: function for op, function in _all_decompositions().items() if not has_aten(target_name(op))}
 
 
-@functools.cache
 def _all_decompositions() -> dict[Any, Callable[..., Any]]:
-    table = dict(torch._decomp.decomposition_table)
-    table |= torch.export.default_decompositions().materialize()
-    return {op: function for op, function in table.items() if isinstance(op, torch._ops.OpOverload)}
+    """Those that give ATen calls, the user's own among them. PyTorch's references give prims, which nobody knows."""
+    table = {
+        op: function
+        for op, function in torch._decomp.decomposition_table.items()
+        if isinstance(op, torch._ops.OpOverload) and not function.__module__.startswith("torch._refs")
+    }
+    return table | _core_decompositions()
+
+
+@functools.cache
+def _core_decompositions() -> dict[Any, Callable[..., Any]]:
+    return torch.export.default_decompositions().materialize()
 
 
 def writes_in_place(module: fx.GraphModule) -> bool:

@@ -242,7 +242,7 @@ void add_padding_entries(AtenTable& table) {
   table.add("aten.pad.default(self, pad, mode=\"constant\", value=None)",
             [](AtenCall& c) { return pad_as(c, c.string("mode")); });
   table.add("aten._pad_enum.default(self, pad, mode, value=None)", [](AtenCall& c) {
-    constexpr std::string_view kNames[] = {"constant", "reflect", "replicate", "circular"};
+    constexpr std::string_view kNames[] = {"reflect", "replicate", "circular", "constant"};
     return pad_as(c, kNames[static_cast<size_t>(c.integer("mode"))]);
   });
   table.add("aten._pad_circular.default(self, pad)",
@@ -372,8 +372,6 @@ void add_moving_entries(AtenTable& table) {
   table.add("aten.pixel_unshuffle.default(self, downscale_factor)", [](AtenCall& c) -> AtenArg {
     return c.op("pixel_unshuffle", {c.tensor()}, {{"factor", c.integer("downscale_factor")}});
   });
-  table.add("aten.sum_to_size.default(self, size)",
-            [](AtenCall& c) -> AtenArg { return c.sum_to(c.tensor(), c.sizes("size")); });
   for (const char* name : {"_unsafe_view", "_reshape_copy"}) {
     table.add(fmt::format("aten.{}.default(self, size)", name),
               [](AtenCall& c) -> AtenArg { return c.op("reshape", {c.tensor()}, {{"shape", c.sizes("size")}}); });

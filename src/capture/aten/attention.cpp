@@ -103,7 +103,9 @@ AtenArg attention(AtenCall& c) {
 AtenArg attention_with_weights(AtenCall& c) {
   if (c.given("dropout_mask")) c.decline("the mask of dropout is given");
   const bool enable_gqa = c.flag("enable_gqa");
-  const auto [out, weights] = step_by_step(c, attention_of(c, "attn_mask", enable_gqa), enable_gqa);
+  Attention a = attention_of(c, "attn_mask", enable_gqa);
+  if (a.mask) a.mask = c.cast(a.mask, a.query.dtype());  // here, unlike above, a bool is a number to add
+  const auto [out, weights] = step_by_step(c, a, enable_gqa);
   return std::vector<Value>{out, weights};
 }
 

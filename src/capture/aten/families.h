@@ -15,6 +15,7 @@ void add_reduction_entries(AtenTable& table);      // folds, scans, softmax, sta
 void add_product_entries(AtenTable& table);        // matmul, linear, einsum, attention, distances
 void add_attention_entries(AtenTable& table);      // called by product
 void add_recurrent_entries(AtenTable& table);      // called by product
+void add_resample_entries(AtenTable& table);       // called by window
 void add_view_entries(AtenTable& table);           // what shares memory in PyTorch
 void add_arrangement_entries(AtenTable& table);    // copies: concat, pad, repeat, roll, tril
 void add_index_entries(AtenTable& table);          // gathers, scatters, masks, sorting

@@ -56,18 +56,6 @@ AtenArg linear(AtenCall& c) {
   return bias ? c.op("add", {product, bias}) : product;
 }
 
-AtenArg linear_backward(AtenCall& c) {
-  const Value x = c.tensor(), grad = c.tensor("grad_output"), weight = c.tensor("weight");
-  const std::vector<int64_t> batch = dims_from(0, x.rank() - 1);
-  return masked(c, {c.matmul(grad, weight), tensordot(c, grad, x, batch, batch), c.sum_to(grad, {grad.shape().back()})},
-                "output_mask");
-}
-
-AtenArg matmul_backward(AtenCall& c) {
-  const auto forward = [](Builder& b, const std::vector<Value>& in) { return b.matmul(in[0], in[1]); };
-  return masked(c, gradients(c, forward, {c.tensor(), c.tensor("other")}, c.tensor("grad")), "mask");
-}
-
 AtenArg inner(AtenCall& c) {
   const Value x = c.tensor(), y = c.tensor("other");
   if (x.rank() == 0 || y.rank() == 0) return c.op("mul", {x, y});
@@ -103,7 +91,6 @@ void add_matrix_entries(AtenTable& table) {
   table.add("aten.mm.dtype(self, mat2, out_dtype)", product_in("self", "mat2"));
   table.add("aten.bmm.dtype(self, mat2, out_dtype)", product_in("self", "mat2"));
   table.add("aten.matmul.default(self, other)", product_of("self", "other"));
-  table.add("aten.__rmatmul__.default(self, other)", product_of("other", "self"));
   table.add("aten.linalg_matmul.default(self, other)", product_of("self", "other"));
   table.add("aten.mv.default(self, vec)", product_of("self", "vec"));
   table.add("aten.dot.default(self, tensor)", product_of("self", "tensor"));
@@ -128,8 +115,6 @@ void add_matrix_entries(AtenTable& table) {
   });
   table.add("aten.addr.default(self, vec1, vec2, *, beta=1, alpha=1)", addr);
   table.add("aten.linear.default(input, weight, bias=None)", linear);
-  table.add("aten.linear_backward.default(self, grad_output, weight, output_mask)", linear_backward);
-  table.add("aten.matmul_backward.default(grad, self, other, mask)", matmul_backward);
   table.add("aten.chain_matmul.default(matrices)",
             [](AtenCall& c) -> AtenArg { return chain(c, c.tensors("matrices")); });
   table.add("aten.linalg_multi_dot.default(tensors)",
@@ -162,7 +147,7 @@ Value cross(AtenCall& c, Value x, Value y, int64_t dim) {
   return c.op("sub", {c.op("mul", {turned(x, 1), turned(y, 2)}), c.op("mul", {turned(x, 2), turned(y, 1)})});
 }
 
-int64_t first_of_three(const AtenCall& c, const Shape& shape) {
+int64_t first_of_three(const Shape& shape) {
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     if (shape[dim].is_constant(3)) return static_cast<int64_t>(dim);
   }
@@ -172,7 +157,7 @@ int64_t first_of_three(const AtenCall& c, const Shape& shape) {
 AtenArg cross_of(AtenCall& c) {
   const Value x = c.tensor(), y = c.tensor("other");
   const Shape shape = broadcast(x.shape(), y.shape());
-  const int64_t dim = c.given("dim") ? normalize_dim(c.integer("dim"), std::ssize(shape)) : first_of_three(c, shape);
+  const int64_t dim = c.given("dim") ? normalize_dim(c.integer("dim"), std::ssize(shape)) : first_of_three(shape);
   return cross(c, x, y, dim);
 }
 
@@ -218,8 +203,6 @@ void add_sum_entries(AtenTable& table) {
     return tensordot(c, c.tensor(), c.tensor("other"), c.ints("dims_self"), c.ints("dims_other"));
   });
   table.add("aten.bilinear.default(input1, input2, weight, bias=None)", bilinear);
-  table.add("aten.trace.default(self)",
-            [](AtenCall& c) -> AtenArg { return c.sum(c.op("diagonal", {c.tensor()}), {0}); });
   table.add("aten.trace_backward.default(grad, sizes)", trace_backward);
   table.add("aten.cross.default(self, other, dim=None)", cross_of);
   table.add("aten.linalg_cross.default(self, other, *, dim=-1)", cross_of);

@@ -61,7 +61,6 @@ void add_reshaping_entries(AtenTable& table) {
   add_reshaping(table, "aten.alias.default(self)", itself);
   add_reshaping(table, "aten.real.default(self)", itself);
   add_reshaping(table, "aten.conj.default(self)", itself);
-  add_reshaping(table, "aten._conj.default(self)", itself);
   add_reshaping(table, "aten.resolve_conj.default(self)", itself);
   add_reshaping(table, "aten.resolve_neg.default(self)", itself);
   add_reshaping(table, "aten.view.default(self, size)", [](AtenCall& c) { return reshaped_to(c, "size"); });
@@ -76,7 +75,7 @@ void add_reshaping_entries(AtenTable& table) {
   add_reshaping_or_copy(table, "aten.ravel.default(self)",
                         [](AtenCall& c) { return c.reshape(c.tensor(), {element_count(c.tensor().shape())}); });
   add_reshaping_or_copy(table, "aten.flatten.using_ints(self, start_dim=0, end_dim=-1)", flattened);
-  table.view("aten.contiguous.default(self, *, memory_format=None)", contiguous, write_reshaped);
+  table.view("aten.contiguous.default(self, *, memory_format=0)", contiguous, write_reshaped);
   add_reshaping(table, "aten.unflatten.int(self, dim, sizes)", [](AtenCall& c) {
     return c.op("unflatten", {c.tensor()}, {{"dim", c.integer("dim")}, {"sizes", c.sizes("sizes")}});
   });
@@ -220,8 +219,8 @@ Value narrowed_at_run_time(AtenCall& c) {
 
 AtenArg windows(AtenCall& c) {
   const Value x = c.tensor();
-  const bool has_dims = x.rank() > 0;
-  return c.op("windows", {has_dims ? x : c.unsqueeze(x, 0)},
+  if (x.rank() == 0) return c.slice(c.unsqueeze(x, 0), 0, 0, c.size("size"));
+  return c.op("windows", {x},
               {{"dim", dim_of(c, "dimension", x)}, {"size", c.integer("size")}, {"step", c.integer("step")}});
 }
 
