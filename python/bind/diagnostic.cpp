@@ -96,6 +96,12 @@ void bind_diagnostic(nb::module_& module) {
                     PyExc_ValueError);
   internal_error_type = new_exception(module, "InternalError", "A bug of Tenon. Please report it.", PyExc_RuntimeError);
   nb::register_exception_translator(translate);
+  module.def(
+      "fail",
+      [](const std::string& message, const std::string& file, int line) { throw Error({message, {file, line, 0}}); },
+      nb::arg("message"), nb::arg("file") = "", nb::arg("line") = 0,
+      nb::sig("def fail(message: str, file: str = '', line: int = 0) -> NoReturn"),
+      "Raises a tenon.Error, at the place where the user called Tenon unless another is given.");
 
   nb::class_<Location>(module, "Location", "A place in a text: a graph file, or a model's source.")
       .def_ro("file", &Location::file)

@@ -182,6 +182,10 @@ void bind_expr(nb::module_& module) {
   type.def(
       "intercept", [](const Expr& self, const std::string& symbol) { return intercept(self, Symbol(symbol)).value(); },
       nb::arg("symbol"), "What remains without that symbol.");
+  module.def(
+      "parse_srepr", [](const std::string& text) { return to_python(symbolic::parse_srepr(text).value()); },
+      nb::arg("text"), nb::sig("def parse_srepr(text: str) -> int | Expr"),
+      "The expression that sympy.srepr wrote: how PyTorch's symbolic sizes become Tenon's.");
 }
 
 }  // namespace tenon::python

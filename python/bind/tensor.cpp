@@ -208,6 +208,7 @@ void bind_tensor(nb::module_& module) {
           "strides", [](const Tensor& self) { return to_python_shape(to_shape(self.strides())); }, "In elements.")
       .def_prop_ro("ndim", &Tensor::rank)
       .def_prop_ro("size", &Tensor::numel, "The number of elements.")
+      .def_prop_ro("nbytes", [](const Tensor& self) { return self.numel() * size_of(self.dtype()); })
       .def_prop_ro("read_only", [](const Tensor& self) { return self.access() == Access::kReadOnly; })
       .def_prop_ro(
           "data_ptr", [](const Tensor& self) { return reinterpret_cast<uintptr_t>(self.data()); },

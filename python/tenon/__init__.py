@@ -8,12 +8,16 @@
 The nouns and verbs are those of the C++ library, and print(graph) shows the same text.
 """
 
-from tenon import _tenon, ops
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tenon import _tenon, aten, ops
 from tenon._tenon import (
     AttrDef,
     Error,
     Expr,
     Graph,
+    Imported,
     InternalError,
     Leaf,
     Location,
@@ -21,22 +25,33 @@ from tenon._tenon import (
     OpDef,
     OperandDef,
     PassRun,
+    Pt2Graph,
+    Pt2Node,
+    Pt2Program,
     Tensor,
     Value,
     __version__,
     differentiate,
+    import_pt2,
     op,
     op_table,
     parse,
+    parse_srepr,
     passes,
+    read_pt2,
     run_passes,
 )
+
+if TYPE_CHECKING:
+    from tenon.program import Program, compile
+    from tenon.report import explain
 
 __all__ = [
     "AttrDef",
     "Error",
     "Expr",
     "Graph",
+    "Imported",
     "InternalError",
     "Leaf",
     "Location",
@@ -44,17 +59,38 @@ __all__ = [
     "OpDef",
     "OperandDef",
     "PassRun",
+    "Program",
+    "Pt2Graph",
+    "Pt2Node",
+    "Pt2Program",
     "Tensor",
     "Value",
     "__version__",
+    "aten",
+    "compile",
     "differentiate",
+    "explain",
+    "import_pt2",
     "op",
     "op_table",
     "ops",
     "parse",
+    "parse_srepr",
     "passes",
+    "read_pt2",
     "run_passes",
 ]
+
+# What needs PyTorch is imported when it is first used.
+_OF_TORCH = {"Program": "tenon.program", "compile": "tenon.program", "explain": "tenon.report"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_TORCH:
+        raise AttributeError(f"module 'tenon' has no attribute '{name}'")
+    value = globals()[name] = getattr(importlib.import_module(_OF_TORCH[name]), name)
+    return value
+
 
 # In messages and in help() they are tenon.Graph, not tenon._tenon.Graph.
 for _name in __all__:

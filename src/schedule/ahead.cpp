@@ -45,12 +45,14 @@ class Splitter {
       const bool is_leaf = ir_.node(ref).as<Constant>() || ir_.node(ref).as<Index>();
       if (is_leaf && needed_.contains(ref)) new_[ref] = copy_node(ir_, ref, out_, new_);
     }
+    for (NodeRef ref : ir_.order()) {
+      if (needed_.contains(ref) && !ir_.node(ref).as<Write>()) copy(ref);
+    }
+    // Whatever order they run in, outputs keep their slots.
+    for (NodeRef ref : ir_.writes()) copy(ref);
     std::vector<NodeRef> order;
     for (NodeRef ref : ir_.order()) {
-      if (!needed_.contains(ref)) continue;
-      new_[ref] = prepared_.contains(ref) ? add_view(ref) : copy_node(ir_, ref, out_, new_);
-      out_.set_loops(new_[ref], prepared_.contains(ref) ? loops_of_reader(ref) : ir_.node(ref).loops);
-      order.push_back(new_[ref]);
+      if (needed_.contains(ref)) order.push_back(new_.at(ref));
     }
     out_.set_order(close_to_readers(std::move(order)));
     return {LoopTree(std::move(out_)), std::move(inputs_), std::move(preparations_)};
@@ -85,6 +87,12 @@ class Splitter {
     if (is_late(ref) || !reads_constants(ref)) return false;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
     return readers.size() == 1 && is_late(readers[0]);
+  }
+
+  void copy(NodeRef ref) {
+    const bool is_view = prepared_.contains(ref);
+    new_[ref] = is_view ? add_view(ref) : copy_node(ir_, ref, out_, new_);
+    out_.set_loops(new_[ref], is_view ? loops_of_reader(ref) : ir_.node(ref).loops);
   }
 
   void need(NodeRef ref) {

@@ -4,7 +4,8 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <optional>
+#include <ranges>
+#include <set>
 
 namespace tenon {
 namespace {
@@ -117,7 +118,33 @@ Record read_record(Bytes archive, uint64_t at) {
   return record;
 }
 
-ZipEntry locate(Bytes archive, const Record& record) {
+// Whoever unpacks an archive must end up below its own folder, and two entries of one name would be read differently by
+// different programs.
+void check_name(const std::string& name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+  if (name.empty()) fail("an entry of the zip archive has no name");
+  if (std::ranges::any_of(name, is_control)) fail("an entry of the zip archive has control characters in its name");
+  const bool has_drive = name.size() > 1 && name[1] == ':';
+  if (name.front() == '/' || has_drive) fail("'{}' in the zip archive is an absolute path", name);
+  if (name.find('\\') != std::string::npos) fail("'{}' in the zip archive has a backslash in its name", name);
+  for (const auto part : std::views::split(name, '/')) {
+    if (std::string_view(part.begin(), part.end()) == "..") fail("'{}' in the zip archive leaves its folder", name);
+  }
+}
+
+// A part of the archive: an entry with its header, or the directory.
+struct Extent {
+  uint64_t begin;
+  uint64_t end;
+  std::string_view name;
+};
+
+struct Located {
+  ZipEntry entry;
+  Extent extent;
+};
+
+Located locate(Bytes archive, const Record& record) {
   if (record.flags & kEncrypted) fail("'{}' in the zip archive is encrypted", record.name);
   if (record.method != 0) fail("'{}' in the zip archive is compressed; store it without compression", record.name);
   if (record.size != record.packed_size) fail("the zip archive is damaged: '{}' has two sizes", record.name);
@@ -126,21 +153,50 @@ ZipEntry locate(Bytes archive, const Record& record) {
     fail("the zip archive is damaged: '{}' is not there", record.name);
   }
   const uint64_t skipped = uint64_t{little_endian<uint16_t>(header, 26)} + little_endian<uint16_t>(header, 28);
-  return {record.name, part(archive, record.offset + kLocalHeaderSize + skipped, record.size, "an entry"),
-          record.crc32};
+  const uint64_t begin = record.offset + kLocalHeaderSize + skipped;
+  const Bytes data = part(archive, begin, record.size, "an entry");
+  return {{record.name, data, record.crc32}, {record.offset, begin + record.size, {}}};
 }
 
 // Entries that share bytes would let a small archive ask for a lot of memory.
-void check_disjoint(const std::vector<ZipEntry>& entries) {
-  std::vector<const ZipEntry*> sorted;
-  for (const ZipEntry& entry : entries) sorted.push_back(&entry);
-  std::ranges::sort(sorted, {}, [](const ZipEntry* entry) { return entry->data.data(); });
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    const Bytes previous = sorted[i - 1]->data;
-    if (previous.data() + previous.size() > sorted[i]->data.data()) {
-      fail("the zip archive is damaged: '{}' and '{}' overlap", sorted[i - 1]->name, sorted[i]->name);
+void check_disjoint(std::vector<Extent> extents) {
+  std::ranges::sort(extents, {}, &Extent::begin);
+  for (size_t i = 1; i < extents.size(); ++i) {
+    if (extents[i - 1].end > extents[i].begin) {
+      fail("the zip archive is damaged: '{}' and '{}' overlap", extents[i - 1].name, extents[i].name);
     }
   }
+}
+
+void check_unique(const std::vector<ZipEntry>& entries) {
+  std::set<std::string_view> names;
+  for (const ZipEntry& entry : entries) {
+    if (!names.insert(entry.name).second) fail("the zip archive has two entries '{}'", entry.name);
+  }
+}
+
+std::vector<ZipEntry> read_entries(Bytes archive) {
+  const Directory directory = find_directory(archive);
+  if (directory.count > archive.size() / kDirectoryEntrySize) {
+    fail("the zip archive is damaged: it has too few entries");
+  }
+  std::vector<ZipEntry> entries;
+  std::vector<Extent> extents;
+  uint64_t at = directory.offset;
+  for (uint64_t i = 0; i < directory.count; ++i) {
+    const Record record = read_record(archive, at);
+    at += record.record_size;
+    check_name(record.name);
+    if (record.name.ends_with('/')) continue;
+    Located located = locate(archive, record);
+    entries.push_back(std::move(located.entry));
+    extents.push_back(located.extent);
+  }
+  for (size_t i = 0; i < entries.size(); ++i) extents[i].name = entries[i].name;
+  extents.push_back({directory.offset, at, "the directory"});
+  check_disjoint(std::move(extents));
+  check_unique(entries);
+  return entries;
 }
 
 constexpr std::array<uint32_t, 256> kCrcTable = [] {
@@ -192,21 +248,7 @@ std::span<const std::byte> bytes_of(const std::string& text) { return std::as_by
 }  // namespace
 
 Result<std::vector<ZipEntry>> read_zip(Bytes archive) {
-  return capture([&] {
-    const Directory directory = find_directory(archive);
-    if (directory.count > archive.size() / kDirectoryEntrySize) {
-      fail("the zip archive is damaged: it has too few entries");
-    }
-    std::vector<ZipEntry> entries;
-    uint64_t at = directory.offset;
-    for (uint64_t i = 0; i < directory.count; ++i) {
-      const Record record = read_record(archive, at);
-      at += record.record_size;
-      if (!record.name.ends_with('/')) entries.push_back(locate(archive, record));
-    }
-    check_disjoint(entries);
-    return entries;
-  });
+  return capture([&] { return read_entries(archive); });
 }
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {

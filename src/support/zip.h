@@ -17,7 +17,8 @@ struct ZipEntry {
 };
 
 // The entries, in the order of the directory. Directories are left out. The archive is not trusted: a malformed one,
-// one with entries that overlap and one with a compressed entry are errors. ZIP64 is understood.
+// one with a compressed entry, with entries that overlap or have one name, and one with an absolute name or with ".."
+// in a name are errors. ZIP64 is understood.
 Result<std::vector<ZipEntry>> read_zip(Bytes archive);
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc = 0);  // `crc` continues an earlier one

@@ -244,6 +244,12 @@ TEST_F(Npy, NamesTheArrayThatIsMalformed) {
 TEST_F(Npy, RejectsTwoArraysOfOneName) {
   const NamedTensors twice = {{"x", counting(DType::kF32, {1})}, {"x", counting(DType::kF32, {2})}};
   ASSERT_TRUE(write_npz(path("x.npz"), twice).ok());
+  EXPECT_THAT(read_npz(path("x.npz")).diagnostic().message, HasSubstr("two entries 'x.npy'"));
+  ASSERT_TRUE(write_npy(path("x.npy"), counting(DType::kF32, {1})).ok());
+  const FileContent array = read_file(path("x.npy")).value();
+  ZipWriter archive;
+  for (const char* name : {"x", "x.npy"}) archive.add(name, {array.bytes});
+  ASSERT_TRUE(write_file(path("x.npz"), archive.finish()).ok());
   EXPECT_THAT(read_npz(path("x.npz")).diagnostic().message, HasSubstr("two arrays are named 'x'"));
 }
 

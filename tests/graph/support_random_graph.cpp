@@ -52,6 +52,7 @@ class Generator {
     const auto table = op_table();
     const OpDef& op = *table[static_cast<size_t>(below(static_cast<int>(table.size())))];
     const std::vector<Sample>& samples = cached_samples(op);
+    if (samples.empty()) return;  // of `external`, which stands for any call
     const Sample& sample = samples[static_cast<size_t>(below(static_cast<int>(samples.size())))];
     const Node& node = sample.graph.nodes()[0];
     std::vector<ValueRef> operands;

@@ -101,6 +101,25 @@ TEST(Zip, RejectsWhatItCannotRead) {
   EXPECT_THAT(error_of(PlainArchive{.count = 60000}.text()), HasSubstr("too few entries"));
 }
 
+TEST(Zip, RejectsNamesThatCouldDoHarm) {
+  const auto error_of_name = [](const std::string& name) { return error_of(archive_of({{"a", ""}, {name, "x"}})); };
+  EXPECT_EQ(error_of_name("/etc/passwd"), "'/etc/passwd' in the zip archive is an absolute path");
+  EXPECT_EQ(error_of_name("C:/x"), "'C:/x' in the zip archive is an absolute path");
+  for (const char* name : {"..", "../x", "a/../x", "a/..", "../"}) {
+    EXPECT_THAT(error_of_name(name), HasSubstr("in the zip archive leaves its folder")) << name;
+  }
+  EXPECT_THAT(error_of_name("a\\b"), HasSubstr("has a backslash in its name"));
+  EXPECT_THAT(error_of_name("a\nb"), HasSubstr("control characters"));
+  EXPECT_THAT(error_of_name(""), HasSubstr("has no name"));
+  EXPECT_EQ(error_of_name("a"), "the zip archive has two entries 'a'");
+  EXPECT_EQ(error_of_name("..a/b.."), "no error");
+  EXPECT_EQ(error_of_name("a/b"), "no error");
+}
+
+TEST(Zip, RejectsAnEntryThatReachesIntoTheDirectory) {
+  EXPECT_THAT(error_of(PlainArchive{.size = 9, .packed_size = 9}.text()), HasSubstr("'a' and 'the directory' overlap"));
+}
+
 TEST(Zip, RejectsEntriesThatOverlap) {
   EXPECT_THAT(error_of(PlainArchive{.count = 2, .twin = "b"}.text()), HasSubstr("'a' and 'b' overlap"));
 }

@@ -135,8 +135,10 @@ Tensor random_tensor(const Leaf& leaf, const TensorType& type, int64_t seed) {
 
 }  // namespace
 
-std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string> arguments) {
+std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string> arguments,
+                                const std::map<std::string, Tensor>& known) {
   Inputs inputs(graph);
+  for (const auto& [name, tensor] : known) inputs.add({name, tensor, {}});
   std::vector<Given> by_position;
   for (const std::string& argument : arguments) {
     for (Given& given : load(argument)) {

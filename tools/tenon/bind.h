@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,8 +12,10 @@
 namespace tenon::cli {
 
 // Tensors for the inputs, in the graph's order. An argument is "x.npy" (the next input that has none), "name=x.npy", or
-// "all.npz" (by the names in the archive). Throws an Error unless every input has exactly one of its dtype and rank.
-std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string> arguments);
+// "all.npz" (by the names in the archive). `known` are inputs that the caller has already. Throws an Error unless every
+// input has exactly one of its dtype and rank.
+std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string> arguments,
+                                const std::map<std::string, Tensor>& known = {});
 
 // Binds parameters and buffers. An argument is "name=w.npy" or "all.npz".
 void load_parameters(Graph& graph, std::span<const std::string> arguments);

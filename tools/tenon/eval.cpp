@@ -1,17 +1,12 @@
 // tenon eval: evaluates a graph with the reference backend.
-#include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <set>
 
 #include "backends/reference/evaluate.h"
 #include "bind.h"
 #include "command.h"
-#include "graph/npy.h"
-#include "json.h"
+#include "outcomes.h"
 #include "terminal.h"
-#include "values.h"
 
 namespace tenon::cli {
 namespace {
@@ -36,90 +31,14 @@ struct Options {
   bool json = false;
 };
 
-struct Outcome {
-  std::string name;  // unique, and good for a file
-  Tensor tensor;
-  bool updated = false;  // the new value of a buffer or an input
-};
-
-class Outcomes {
- public:
-  void add(const std::string& wish, Tensor tensor, bool updated) {
-    outcomes_.push_back({unique(wish), std::move(tensor), updated});
-  }
-  const std::vector<Outcome>& all() const { return outcomes_; }
-
- private:
-  std::string unique(std::string wish) {
-    const auto is_plain = [](char c) { return is_identifier(std::string{'_', c}); };
-    std::ranges::replace_if(wish, [&](char c) { return !is_plain(c); }, '_');
-    if (!is_identifier(wish)) wish.insert(0, "_");
-    std::string name = wish;
-    for (int suffix = 1; !taken_.insert(name).second; ++suffix) name = fmt::format("{}_{}", wish, suffix);
-    return name;
-  }
-
-  std::vector<Outcome> outcomes_;
-  std::set<std::string> taken_;
-};
-
-Outcomes evaluate_graph(const Graph& graph, const std::vector<Tensor>& inputs) {
-  const std::vector<Tensor> outputs = evaluate(graph, inputs).value();
-  Outcomes outcomes;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = graph.value_name(graph.outputs()[i]);
-    outcomes.add(name.empty() ? fmt::format("out{}", i) : name, outputs[i], false);
-  }
-  const std::vector<ValueRef> formal = graph.inputs();
-  for (const Update& update : graph.updates()) {
-    const Leaf& leaf = *graph.leaf(update.target);
-    const auto position = std::ranges::find(formal, update.target) - formal.begin();
-    outcomes.add(leaf.name, leaf.kind == LeafKind::kInput ? inputs[static_cast<size_t>(position)] : leaf.data, true);
-  }
-  return outcomes;
-}
-
-std::string text_of(const Outcome& outcome) {
-  const std::string title = outcome.updated ? outcome.name + " (updated)" : outcome.name;
-  return fmt::format("{}: {}\n{}\n", title, to_string(type_of(outcome.tensor)), format_values(outcome.tensor));
-}
-
-std::string json_of(const Outcome& outcome) {
-  return json::object(
-      {{"name", json::string(outcome.name)},
-       {"updated", json::boolean(outcome.updated)},
-       {"dtype", json::string(name_of(outcome.tensor.dtype()))},
-       {"shape", json::array_of(outcome.tensor.shape(), [](int64_t size) { return std::to_string(size); })},
-       {"data", json_values(outcome.tensor)}});
-}
-
-void show(const std::vector<Outcome>& outcomes, bool as_json) {
-  if (as_json) return print(json::object({{"outputs", json::array_of(outcomes, json_of)}}) + "\n");
-  for (const Outcome& outcome : outcomes) print(text_of(outcome));
-}
-
-void write(const std::vector<Outcome>& outcomes, const std::string& output) {
-  if (output.ends_with(".npz")) {
-    NamedTensors tensors;
-    for (const Outcome& outcome : outcomes) tensors.emplace_back(outcome.name, outcome.tensor);
-    write_npz(output, tensors).value();
-    return;
-  }
-  std::error_code error;
-  std::filesystem::create_directories(output, error);
-  if (error) fail_at({output}, "cannot make the folder: {}", error.message());
-  for (const Outcome& outcome : outcomes) {
-    write_npy((std::filesystem::path(output) / (outcome.name + ".npy")).string(), outcome.tensor).value();
-  }
-}
-
-Outcomes evaluate_file(const Options& options) {
+std::vector<Outcome> evaluate_file(const Options& options) {
   Graph graph = read_graph(options.path);
   try {
     load_parameters(graph, options.parameters);
     if (options.seed) fill_parameters(graph, *options.seed);
     require_parameters(graph);
-    return evaluate_graph(graph, load_inputs(graph, options.inputs));
+    const std::vector<Tensor> inputs = load_inputs(graph, options.inputs);
+    return outcomes_of(graph, inputs, evaluate(graph, inputs).value());
   } catch (const Error& error) {
     if (error.diagnostic().where.known()) throw;
     fail_at({options.path == "-" ? "<stdin>" : options.path}, "{}", error.diagnostic().message);
@@ -127,9 +46,9 @@ Outcomes evaluate_file(const Options& options) {
 }
 
 void run(const Options& options) {
-  const Outcomes outcomes = evaluate_file(options);
-  if (!options.output.empty()) write(outcomes.all(), options.output);
-  if (options.output.empty() || options.json) show(outcomes.all(), options.json);
+  const std::vector<Outcome> outcomes = evaluate_file(options);
+  if (!options.output.empty()) write(outcomes, options.output);
+  if (options.output.empty() || options.json) show(outcomes, options.json);
 }
 
 }  // namespace

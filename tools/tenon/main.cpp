@@ -11,6 +11,8 @@ namespace tenon::cli {
 namespace {
 
 constexpr const char* kFooter = R"(Examples:
+  tenon run model.pt2 --input x.npy --output out/     run an exported PyTorch model
+  tenon inspect model.pt2                             what it is made of, and what becomes of it
   tenon ops softmax                                   what an op does
   tenon opt model.tg --passes canonicalize,dce        simplify a graph
   tenon eval model.tg --input x.npy --output out/     evaluate a graph
@@ -54,8 +56,8 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(kFooter);
-  const Command commands[] = {ops_command(app), opt_command(app), eval_command(app), backends_command(app),
-                              tune_command(app)};
+  const Command commands[] = {compile_command(app), run_command(app),  inspect_command(app),  ops_command(app),
+                              opt_command(app),     eval_command(app), backends_command(app), tune_command(app)};
   for (const Command& command : commands) command.app->group("Commands");
   try {
     app.parse(argc, argv);

@@ -30,6 +30,7 @@ OpFamily join_ops();
 OpFamily index_ops();
 OpFamily sort_ops();
 OpFamily random_ops();
+OpFamily external_ops();
 
 std::vector<OpFamily> op_families();
 

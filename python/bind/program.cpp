@@ -1,0 +1,133 @@
+#include "program/program.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include "bind.h"
+#include "loops/schedule.h"
+#include "runtime/thread_pool.h"
+
+namespace tenon::python {
+namespace {
+
+// A program with the number of threads that it was compiled for.
+struct Executable {
+  Program program;
+  int64_t threads;
+};
+
+nb::list to_list(const std::vector<Tensor>& tensors, ArrayKind kind) {
+  nb::list list;
+  for (const Tensor& tensor : tensors) list.append(to_python(tensor, kind));
+  return list;
+}
+
+// The host's function runs with the interpreter's lock, and is freed with it.
+HostFn host_from(nb::object function) {
+  if (function.is_none()) return {};
+  const std::shared_ptr<nb::object> held(new nb::object(std::move(function)), [](nb::object* object) {
+    const nb::gil_scoped_acquire lock;
+    delete object;
+  });
+  return [held](int64_t call, std::span<const Tensor> operands) {
+    const nb::gil_scoped_acquire lock;
+    nb::list arguments;
+    for (const Tensor& operand : operands) arguments.append(to_python(operand, ArrayKind::kTorch));
+    std::vector<Tensor> results;
+    for (nb::handle result : nb::object((*held)(call, arguments))) results.push_back(tensor_from(result, "a result"));
+    return results;
+  };
+}
+
+std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
+                                          bool freeze, const std::string& backend) {
+  const ProgramOptions options{.backend = backend, .freeze = freeze, .host = host_from(std::move(host))};
+  const nb::gil_scoped_release unlocked;
+  const int64_t threads = wanted.value_or(0);
+  const ThreadCount count(threads);
+  return std::make_shared<Executable>(Executable{compile_program(graph, options).value(), threads});
+}
+
+nb::list run(const Executable& self, nb::handle arrays) {
+  std::vector<Tensor> inputs;
+  ArrayKind kind = ArrayKind::kTorch;
+  for (nb::handle array : arrays) {
+    if (inputs.empty()) kind = kind_of(array);
+    inputs.push_back(tensor_from(array, "an input"));
+  }
+  std::vector<Tensor> outputs;
+  {
+    const nb::gil_scoped_release unlocked;
+    const ThreadCount count(self.threads);
+    outputs = self.program.run(inputs);
+  }
+  return to_list(outputs, kind);
+}
+
+// Runs of tasks that one side does: ("cpu", ops) or ("fallback", ops).
+nb::list segments(const Executable& self) {
+  nb::list result;
+  std::string side;
+  nb::list ops;
+  const auto finish = [&] {
+    if (!side.empty()) result.append(nb::make_tuple(side, ops));
+    ops = nb::list();
+  };
+  for (const Task& task : self.program.tasks()) {
+    const std::string next = task.kind == TaskKind::kExternal ? "fallback" : "cpu";
+    if (next != side) finish();
+    side = next;
+    if (task.kind == TaskKind::kExternal) {
+      ops.append(task.name);
+    } else {
+      for (const std::string& op : task.ops) ops.append(op);
+    }
+  }
+  finish();
+  return result;
+}
+
+nb::list kernels(const Executable& self) {
+  nb::list result;
+  for (const Task& task : self.program.tasks()) {
+    nb::list ops, inputs, outputs;
+    for (const std::string& op : task.ops) ops.append(op);
+    for (uint32_t slot : task.inputs) inputs.append(to_string(self.program.slots()[slot].type));
+    for (uint32_t slot : task.outputs) outputs.append(to_string(self.program.slots()[slot].type));
+    nb::dict entry;
+    entry["kind"] = to_str(name_of(task.kind));
+    entry["name"] = task.name;
+    entry["ops"] = ops;
+    entry["inputs"] = inputs;
+    entry["outputs"] = outputs;
+    entry["location"] = nb::cast(task.location);
+    result.append(entry);
+  }
+  return result;
+}
+
+std::string loop_tree(const Executable& self, size_t task) {
+  const auto& tasks = self.program.tasks();
+  if (task >= tasks.size()) fail("there are {} tasks: none is number {}", tasks.size(), task);
+  return tasks[task].tree ? tasks[task].tree->dump() : std::string();
+}
+
+}  // namespace
+
+void bind_program(nb::module_& module) {
+  nb::class_<Executable>(module, "Executable", "A compiled graph.")
+      .def("run", run, nb::arg("inputs"), "The outputs for these inputs, in the graph's order.")
+      .def_prop_ro(
+          "graph", [](const Executable& self) { return Graph(self.program.graph()); }, "As it was fused.")
+      .def_prop_ro("segments", segments, "Runs of tasks: ('cpu' or 'fallback', names of ops).")
+      .def_prop_ro("kernels", kernels, "Each task: kind, name, ops, inputs, outputs, location.")
+      .def("loop_tree", loop_tree, nb::arg("task"), "The loops of a task that is a kernel.")
+      .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
+      .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
+  module.def("compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
+             nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
+             "Compiles a graph. `host(call, operands)` runs its external calls.");
+}
+
+}  // namespace tenon::python

@@ -1,0 +1,68 @@
+"""The aten registry: how each ATen overload becomes nodes of a Graph.
+
+    tenon.aten.register("mylib.swish.default(self)", lambda x: x * tenon.ops.sigmoid(x))
+
+An entry of a name that is there already takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tenon import _tenon
+
+__all__ = ["Entry", "Parameter", "entries", "has", "register", "unregister"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    has_default: bool
+    default: Any
+    keyword_only: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.default}" if self.has_default else self.name
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An overload as PyTorch spells it. It is native (one op of Tenon) or composite (several)."""
+
+    name: str
+    kind: str
+    is_view: bool
+    parameters: tuple[Parameter, ...]
+
+    def __str__(self) -> str:
+        texts = []
+        for position, parameter in enumerate(self.parameters):
+            before = self.parameters[position - 1].keyword_only if position else False
+            texts += ["*"] if parameter.keyword_only and not before else []
+            texts.append(str(parameter))
+        return f"{self.name}({', '.join(texts)})"
+
+
+def register(signature: str, function: Callable[..., Any]) -> None:
+    """Adds an entry. The signature has the names and defaults of PyTorch's schema: "aten.add.Tensor(self, other, *,
+    alpha=1)". The function gets every argument by position, tensors as tenon.Values, and gives a Value or a list."""
+    _tenon.register_aten(signature, function)
+
+
+def unregister(name: str) -> None:
+    _tenon.unregister_aten(name)
+
+
+def has(name: str) -> bool:
+    """Also for what follows from another entry: `aten.add_.Tensor` from `aten.add.Tensor`."""
+    return _tenon.has_aten(name)
+
+
+def entries() -> dict[str, Entry]:
+    """All entries, by name."""
+    return {
+        name: Entry(name, kind, is_view, tuple(Parameter(*parameter) for parameter in parameters))
+        for name, (kind, is_view, parameters) in _tenon.aten_entries().items()
+    }

@@ -1,0 +1,635 @@
+"""Walks FX graphs of ATen calls, and drives the importer with them.
+
+    captured = import_exported_program(torch.export.export(model, args))
+    captured.graph                      # the same Graph that the .pt2 reader gives
+    captured.inputs, captured.outputs   # what a caller gives and gets, flat, in order
+
+A Captured is a graph with what a caller needs to run it: which of the caller's values are inputs of the graph, where
+each of its results comes from, and the host that runs the calls that the registry lacks.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+
+from tenon._tenon import Error, Expr, Graph, ImportedTensor, Importer, InternalError
+from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot, leaves_of
+from tenon.capture.sizes import Sizes, free_symbols
+
+DTYPES = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+
+# How a number that is only known at run time travels in a graph, and comes out of it.
+_NUMBERS = {
+    torch.SymInt: (torch.int64, int),
+    torch.SymFloat: (torch.float64, float),
+    torch.SymBool: (torch.bool, bool),
+    bool: (torch.bool, bool),
+    int: (torch.int64, int),
+    float: (torch.float64, float),
+}
+
+_HINTS = {  # they say what the importer knows already, or what concerns only a trace
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default",
+    "torch._C._set_grad_enabled",
+}
+_ASSERTIONS = {"aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default"}
+
+
+# ---- what comes out -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Input:
+    """A value that the caller gives."""
+
+    name: str
+    kind: str  # "tensor", "number" (an int, or a float), "constant" (it must equal `value`), "token" (a host's tensor)
+    value: Any = None
+    dtype: torch.dtype | None = None
+    shape: tuple[int | Expr, ...] = ()
+    size: int | Expr | None = None  # of a number that is a size: what it equals
+    device: torch.device | None = None
+
+    @property
+    def type(self) -> str:
+        if self.kind == "number":
+            return "a float" if self.size is None else f"an int, {self.size}"
+        return type_text(self.dtype, self.shape) if self.kind != "constant" else repr(self.value)
+
+
+@dataclass
+class Output:
+    """A value that the caller gets: result `index` of the graph, input `index` of the caller, or what is in `value`."""
+
+    kind: str  # "result", "permuted", "number", "input", "constant", "token"
+    index: int = 0
+    # Of a constant; of a token its key; of a number what makes a Python number of it; of a permuted result the order of
+    # its dimensions.
+    value: Any = None
+
+
+@dataclass
+class Assertion:
+    """What the model promises of its data: a result of the graph must not be zero, or a size must be true."""
+
+    message: str
+    location: tuple[str, int] | None
+    index: int | None = None  # of the graph's result
+    guard: Expr | None = None
+
+
+@dataclass
+class Row:
+    """A node of the FX graph, for reports."""
+
+    op: str
+    name: str
+    target: str
+    type: str
+    location: tuple[str, int] | None = None
+    reason: str | None = None  # why Tenon does not run it
+
+
+@dataclass
+class Captured:
+    graph: Graph
+    inputs: list[Input]
+    outputs: list[Output]
+    host: Host
+    graph_inputs: list[int]  # the positions of the caller's values that are inputs of the graph, in its order
+    has_key: bool  # the last input of the graph is the key of its random numbers
+    assertions: list[Assertion] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
+    unsupported_ops: list[Any] = field(default_factory=list)  # what FX calls: overloads, operators
+    check_supported: Callable[[], None] = lambda: None
+
+
+def type_text(dtype: torch.dtype | None, shape: Iterable[int | Expr]) -> str:
+    name = DTYPES.get(dtype, str(dtype).removeprefix("torch."))
+    return f"{name}[{', '.join(map(str, shape))}]"
+
+
+# ---- doors ----------------------------------------------------------------------------------------------------------
+
+
+def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
+    """Takes the program as it is. Its parameters and buffers are shared, not copied."""
+    walker = _Walker()
+    graph = program.graph_module.graph
+    used = {symbol for node in graph.find_nodes(op="placeholder") for symbol in free_symbols(node.meta.get("val"))}
+    for symbol, values in program.range_constraints.items():
+        if symbol in used:
+            walker.sizes.declare(symbol, values)
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    walker.find_carried(node for node in graph.find_nodes(op="placeholder") if _is_user_input(specs[node.name]))
+    for node in graph.find_nodes(op="placeholder"):
+        walker.exported_placeholder(node, specs[node.name], program)
+    walker.walk(program.graph_module)
+    results = []
+    for spec, value in zip(program.graph_signature.output_specs, graph.output_node().args[0], strict=True):
+        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            walker.importer.update(walker.leaves[spec.target], walker.values[value])
+        elif spec.kind is not OutputKind.TOKEN:
+            results.append(value)
+    return walker.finish(results)
+
+
+def import_graph_module(module: fx.GraphModule) -> Captured:
+    """Takes a flat graph of ATen calls with their meta data, such as AOTAutograd gives: every placeholder is an input
+    of the caller, the output is a tuple or a list. Results have the strides that PyTorch gives them: later graphs may
+    rely on them."""
+    walker = _Walker()
+    placeholders = module.graph.find_nodes(op="placeholder")
+    walker.declare_symbols(node.meta["val"] for node in placeholders)
+    walker.find_carried(placeholders)
+    for node in placeholders:
+        walker.user_input(node)
+    walker.walk(module)
+    return walker.finish(module.graph.output_node().args[0], keep_layout=True)
+
+
+def _is_user_input(spec: InputSpec) -> bool:
+    return spec.kind is InputKind.USER_INPUT
+
+
+# ---- the walk -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A tensor that only the host can hold."""
+
+    stand_in: ImportedTensor
+    key: str
+
+
+@dataclass(frozen=True)
+class _Opaque:
+    """What no call of Tenon's can take: a graph of a higher-order op, a complex number."""
+
+    value: Any
+
+
+class _Walker:
+    def __init__(self) -> None:
+        self.importer = Importer()
+        self.sizes = Sizes(self.importer)
+        self.values: dict[fx.Node, Any] = {}
+        self.leaves: dict[str, ImportedTensor] = {}  # by the name that mutations have for them
+        self.host = Host()
+        self.inputs: list[Input] = []
+        self.graph_inputs: list[int] = []
+        self.position_of: dict[fx.Node, int] = {}  # among the caller's inputs
+        self.weights: dict[fx.Node, torch.Tensor] = {}
+        self.carried: set[str] = set()
+        self.assertions: list[tuple[Any, Assertion]] = []
+        self.rows: list[Row] = []
+        self.unsupported_ops: list[Any] = []
+
+    # -- leaves --
+
+    def declare_symbols(self, values: Iterable[Any]) -> None:
+        """Those of a graph that was traced in this process: the tracer knows their ranges."""
+        for value in values:
+            sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+            for size in sizes:
+                for symbol in free_symbols(size):
+                    self.sizes.declare(symbol, size.node.shape_env.bound_sympy(symbol))
+
+    def find_carried(self, placeholders: Iterable[fx.Node]) -> None:
+        """The symbols that the shapes of the caller's tensors tell."""
+        for node in placeholders:
+            if self._is_plain_tensor(node.meta.get("val")):
+                self.carried |= {symbol.name for symbol in free_symbols(node.meta["val"])}
+
+    def exported_placeholder(self, node: fx.Node, spec: InputSpec, program: torch.export.ExportedProgram) -> None:
+        if _is_user_input(spec):
+            self.user_input(node, spec)
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER):
+            persistent = spec.kind is InputKind.PARAMETER or spec.persistent
+            data = (program.state_dict if persistent else program.constants)[spec.target]
+            add = self.importer.parameter if spec.kind is InputKind.PARAMETER else self.importer.buffer
+            self.weight(node, data, functools.partial(add, spec.target))
+            self.leaves[spec.target] = self.values[node]
+        elif spec.kind is InputKind.CONSTANT_TENSOR:
+            self.constant(node, program.constants[spec.target])
+        else:
+            self.values[node] = _Opaque(program.constants.get(spec.target))
+
+    def user_input(self, node: fx.Node, spec: InputSpec | None = None) -> None:
+        position = self.position_of[node] = len(self.inputs)
+        value = node.meta.get("val")
+        self.rows.append(Row("placeholder", node.name, str(node.target), self._text_of(value)))
+        if isinstance(value, torch.Tensor):
+            self._tensor_input(node, value, position)
+        elif isinstance(value, (torch.SymInt, torch.SymFloat)):
+            self._number_input(node, value, position)
+        else:
+            fixed = getattr(spec.arg, "value", value) if spec else value
+            self.inputs.append(Input(node.name, "constant", value=fixed))
+            self.values[node] = fixed
+        if spec:
+            self.leaves[node.name] = self.values[node]
+
+    def _tensor_input(self, node: fx.Node, value: torch.Tensor, position: int) -> None:
+        shape = tuple(self.sizes.expr(size) for size in value.shape)
+        plain = self._is_plain_tensor(value)
+        kind = "tensor" if plain else "token"
+        self.inputs.append(Input(node.name, kind, dtype=value.dtype, shape=shape, device=value.device))
+        if not plain:
+            self.values[node] = _Token(self._stand_in(), node.name)
+            return
+        self.graph_inputs.append(position)
+        self.values[node] = self.importer.input(node.name, (DTYPES[value.dtype], list(shape)))
+
+    def _number_input(self, node: fx.Node, value: Any, position: int) -> None:
+        if isinstance(value, torch.SymFloat):
+            self.inputs.append(Input(node.name, "number"))
+            self.graph_inputs.append(position)
+            self.values[node] = self.importer.input(node.name, "f64[]")
+            return
+        size = self.values[node] = self.sizes.expr(value)
+        self.inputs.append(Input(node.name, "number", size=size))
+        # A size that no tensor of the caller has comes as the size of a tensor without elements of interest.
+        if not {symbol.name for symbol in free_symbols(value)} <= self.carried:
+            self.graph_inputs.append(position)
+            self.importer.input(node.name, ("u8", [size]))
+
+    def weight(self, node: fx.Node, data: torch.Tensor, add: Callable[..., ImportedTensor]) -> None:
+        self.weights[node] = data
+        self.rows.append(Row("placeholder", node.name, str(node.target), self._text_of(data)))
+        if self._is_plain_tensor(data):
+            self.values[node] = add((DTYPES[data.dtype], list(data.shape)), data)
+        else:
+            self.values[node] = _Opaque(data)
+
+    def constant(self, node: fx.Node, data: torch.Tensor) -> None:
+        self.weight(node, data, lambda _, tensor: self.importer.constant(tensor))
+
+    def _stand_in(self) -> ImportedTensor:
+        return self.importer.constant(torch.empty(0, dtype=torch.uint8))
+
+    # -- nodes --
+
+    def walk(self, module: fx.GraphModule) -> None:
+        for node in module.graph.nodes:
+            if node.op == "get_attr":
+                self._attribute(node, module)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op not in ("placeholder", "output"):
+                raise InternalError(f"{node.op} {node.target} is no ATen call: trace the module first")
+
+    def _attribute(self, node: fx.Node, module: fx.GraphModule) -> None:
+        value = operator.attrgetter(node.target)(module)
+        if isinstance(value, torch.Tensor):
+            self.constant(node, value)
+        else:
+            self.values[node] = _Opaque(value)
+
+    def _call(self, node: fx.Node) -> None:
+        name = target_name(node.target)
+        if name == "_operator.getitem":
+            self.values[node] = self.values[node.args[0]][node.args[1]]
+            self._name(node)
+        elif name in _HINTS:
+            self.values[node] = None
+        elif name in _ASSERTIONS:
+            self._assertion(node)
+        elif (inlined := self._inlined(node, name)) is not None:
+            self.values[node] = inlined
+        elif self._is_known_number(node.meta.get("val")):
+            self.values[node] = self.sizes.expr(node.meta["val"])
+        else:
+            self._aten_call(node, name)
+
+    def _is_known_number(self, value: Any) -> bool:
+        if not isinstance(value, (torch.SymInt, torch.SymBool)) or not self.sizes.knows(value):
+            return False
+        try:
+            self.sizes.expr(value)
+        except Error:  # then it is computed as PyTorch does it, at run time
+            return False
+        return True
+
+    def _inlined(self, node: fx.Node, name: str) -> Any:
+        """The result of a higher-order op that does no more than call a graph."""
+        if name == "higher_order.wrap_with_set_grad_enabled":
+            return self._run_inline(node.args[1], node.args[2:])
+        if name == "higher_order.wrap_with_autocast" and not node.args[2]:
+            return self._run_inline(node.args[4], node.args[5:])
+        return None
+
+    def _run_inline(self, function: fx.Node, arguments: Iterable[Any]) -> Any:
+        module = self.values[function].value
+        for placeholder, argument in zip(module.graph.find_nodes(op="placeholder"), arguments, strict=True):
+            self.values[placeholder] = self._argument(argument)
+        self.walk(module)
+        return self._argument(module.graph.output_node().args[0])
+
+    def _assertion(self, node: fx.Node) -> None:
+        self.values[node] = None
+        condition = self._argument(node.args[0])
+        if condition is True:
+            return
+        message = str(node.args[1]) if len(node.args) > 1 else "an assertion of the model does not hold"
+        assertion = Assertion(message, location_of(node))
+        if isinstance(condition, Expr) and set(condition.symbols) <= self.carried:
+            assertion.guard = condition
+        self.assertions.append((condition, assertion))
+
+    def _aten_call(self, node: fx.Node, name: str) -> None:
+        args = tuple(self._argument(argument) for argument in node.args)
+        kwargs = {key: self._argument(argument) for key, argument in node.kwargs.items()}
+        value = node.meta.get("val")
+        types = [self._type_or_none(leaf) for leaf in leaves_of(value)]
+        location = location_of(node)
+        because = self._cannot_take((args, kwargs)) or ("it gives a dtype that Tenon lacks" if None in types else "")
+        before = self.importer.external_count
+        result = self.importer.call(
+            name,
+            [_flat_leaves((args, kwargs))] if because else args,
+            {} if because else kwargs,
+            location=location,
+            results=types if "val" in node.meta else None,
+            returns_list=True,
+            external_because=because,
+        )
+        row = Row("call_function", node.name, name, self._text_of(value), location)
+        self.rows.append(row)
+        if self.importer.external_count > before:
+            row.reason = self.importer.unsupported[-1][1]
+            self._external(node, (args, kwargs), result)
+        else:
+            self._check(node, result, value)
+            self.values[node] = result
+        self._name(node)
+
+    def _argument(self, argument: Any) -> Any:
+        if isinstance(argument, fx.Node):
+            return self.values[argument]
+        if isinstance(argument, (tuple, list)):
+            return [self._argument(item) for item in argument]
+        if isinstance(argument, dict):
+            return {key: self._argument(item) for key, item in argument.items()}
+        if isinstance(argument, (slice, complex, torch._ops.OperatorBase)):
+            return _Opaque(argument)
+        return argument
+
+    def _cannot_take(self, arguments: Any) -> str:
+        for leaf in _all_leaves(arguments):
+            if isinstance(leaf, _Token):
+                return "it takes a tensor that Tenon has no dtype or layout for"
+            if isinstance(leaf, _Opaque):
+                return f"it takes {_shown(leaf.value)}"
+        return ""
+
+    def _external(self, node: fx.Node, arguments: tuple[Any, dict[str, Any]], result: Any) -> None:
+        """Has the host run the call, and takes its results."""
+        counter = iter(range(len(_flat_leaves(arguments))))
+        args = _template(arguments[0], _traced(node.args), counter)
+        kwargs = _template(arguments[1], _traced(node.kwargs), counter)
+        results = []
+        values = []
+        for position, (leaf, imported) in enumerate(zip(leaves_of(node.meta["val"]), result, strict=True)):
+            token = None if self._type_or_none(leaf) else f"{node.name}.{position}"
+            number = _NUMBERS[type(leaf)][0] if not isinstance(leaf, torch.Tensor) else None
+            results.append(Result(token, number))
+            values.append(_Token(imported, token) if token else imported)
+            self._learn_sizes(leaf, imported)
+        self.host.calls[self.importer.external_count - 1] = HostCall(node.target, args, kwargs, results)
+        self.unsupported_ops.append(node.target)
+        self.values[node] = _rebuilt(node.meta["val"], iter(values))
+
+    # -- what PyTorch says of results --
+
+    def _type_or_none(self, value: Any) -> tuple[str, list[int | Expr]] | None:
+        if not isinstance(value, torch.Tensor):
+            return DTYPES[_NUMBERS[type(value)][0]], []
+        if not self._is_plain_tensor(value):
+            return None
+        return DTYPES[value.dtype], [self.sizes.expr(size) for size in value.shape]
+
+    def _is_plain_tensor(self, value: Any) -> bool:
+        return (
+            isinstance(value, torch.Tensor)
+            and value.dtype in DTYPES
+            and value.layout is torch.strided
+            and value.device.type == "cpu"
+        )
+
+    def _check(self, node: fx.Node, result: Any, value: Any) -> None:
+        """What the registry built must have the type that PyTorch's trace has: anything else is a bug of an entry."""
+        if isinstance(value, (tuple, list)):
+            for item, expected in zip(result, value, strict=True):
+                self._check(node, item, expected)
+        elif isinstance(value, torch.Tensor) and isinstance(result, ImportedTensor):
+            self._learn_sizes(value, result)
+            expected = [self.sizes.expr(size) for size in value.shape]
+            if not _agree(result, DTYPES.get(value.dtype), expected):
+                where = "{}:{}: ".format(*location) if (location := location_of(node)) else ""
+                wanted = type_text(value.dtype, expected)
+                raise InternalError(f"{where}{target_name(node.target)} became {result.type}, PyTorch has {wanted}")
+
+    def _learn_sizes(self, value: Any, result: ImportedTensor) -> None:
+        """A size that depends on data has PyTorch's name in `value`, and Tenon's in `result`."""
+        if not isinstance(value, torch.Tensor) or len(value.shape) != len(result.shape):
+            return
+        for theirs, ours in zip(value.shape, result.shape, strict=True):
+            name = self.sizes.bare_symbol(theirs)
+            if name is not None and not self.sizes.knows(theirs):
+                self.sizes.bind(name, ours)
+
+    def _text_of(self, value: Any) -> str:
+        if isinstance(value, torch.Tensor):
+            return type_text(value.dtype, value.shape)
+        if isinstance(value, (tuple, list)):
+            return f"({', '.join(map(self._text_of, value))})"
+        return str(value)
+
+    def _name(self, node: fx.Node) -> None:
+        if isinstance(self.values[node], ImportedTensor):
+            self.importer.set_name(self.values[node], node.name)
+
+    # -- the end --
+
+    def finish(self, results: Iterable[Any], keep_layout: bool = False) -> Captured:
+        returned: list[Any] = []
+        outputs = [self._output(result, returned, keep_layout) for result in results]
+        for condition, assertion in self.assertions:
+            if assertion.guard is None:
+                assertion.index = len(returned)
+                returned.append(condition)
+        self.rows.append(Row("output", "output", "output", f"{len(outputs)} values"))
+        return Captured(
+            graph=self.importer.finish(returned),
+            inputs=self.inputs,
+            outputs=outputs,
+            host=self.host,
+            graph_inputs=self.graph_inputs,
+            has_key=bool(self.importer.key_input),
+            assertions=[assertion for _, assertion in self.assertions],
+            rows=self.rows,
+            unsupported=self.importer.unsupported,
+            unsupported_ops=self.unsupported_ops,
+            check_supported=self.importer.check_supported,
+        )
+
+    def _output(self, result: Any, returned: list[Any], keep_layout: bool) -> Output:
+        if not isinstance(result, fx.Node):
+            return Output("constant", value=result)
+        if result in self.position_of and self.inputs[self.position_of[result]].kind != "constant":
+            return Output("input", self.position_of[result])
+        if result in self.weights:
+            return Output("constant", value=self.weights[result])
+        value = self.values[result]
+        if isinstance(value, _Token):
+            returned.append(value.stand_in)  # so that the call which gives it is needed
+            return Output("token", value=value.key)
+        if not isinstance(value, (ImportedTensor, Expr)):
+            return Output("constant", value=value)
+        returned.append(value)
+        expected = result.meta.get("val")
+        if not isinstance(expected, torch.Tensor):
+            return Output("number", len(returned) - 1, _NUMBERS[type(expected)][1])
+        order = _order_in_memory(expected) if keep_layout else None
+        if order is None:
+            return Output("result", len(returned) - 1)
+        # The graph gives it in the order of memory, and a view of that is what the caller gets.
+        returned[-1] = self.importer.call("aten.permute.default", (value, order))
+        return Output("permuted", len(returned) - 1, sorted(range(len(order)), key=order.__getitem__))
+
+
+# ---- arguments ------------------------------------------------------------------------------------------------------
+
+
+def _all_leaves(arguments: Any) -> Iterator[Any]:
+    if isinstance(arguments, (tuple, list)):
+        for item in arguments:
+            yield from _all_leaves(item)
+    elif isinstance(arguments, dict):
+        yield from _all_leaves(list(arguments.values()))
+    else:
+        yield arguments
+
+
+def _flat_leaves(arguments: Any) -> list[ImportedTensor | Expr]:
+    """What the importer makes operands of, in its order."""
+    tensors = (leaf.stand_in if isinstance(leaf, _Token) else leaf for leaf in _all_leaves(arguments))
+    return [leaf for leaf in tensors if isinstance(leaf, (ImportedTensor, Expr))]
+
+
+def _template(given: Any, value: Any, counter: Iterator[int]) -> Any:
+    """The argument with a slot for each operand. `value` is what the trace had: it says where a number is wanted."""
+    if isinstance(given, _Token):
+        next(counter)
+        return TokenSlot(given.key)
+    if isinstance(given, (ImportedTensor, Expr)):
+        return Slot(next(counter), None if isinstance(value, torch.Tensor) else _NUMBERS[type(value)][1])
+    if isinstance(given, _Opaque):
+        return given.value
+    if isinstance(given, (tuple, list)):
+        return [_template(item, part, counter) for item, part in zip(given, value, strict=True)]
+    if isinstance(given, dict):
+        return {key: _template(item, value[key], counter) for key, item in given.items()}
+    return given
+
+
+def _traced(arguments: Any) -> Any:
+    """With what the trace had in place of each node."""
+    return fx.node.map_arg(arguments, lambda node: node.meta.get("val"))
+
+
+def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
+    """The structure of `value` with these leaves."""
+    if isinstance(value, (tuple, list)):
+        return tuple(_rebuilt(item, leaves) for item in value)
+    return None if value is None else next(leaves)
+
+
+def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -> bool:
+    if result.dtype != dtype or len(result.shape) != len(shape):
+        return False
+    return all(a == b for a, b in zip(result.shape, shape, strict=True) if isinstance(a, int) and isinstance(b, int))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of {str(value.dtype).removeprefix('torch.')}"
+    return repr(value) if isinstance(value, complex) else f"a {type(value).__name__}"
+
+
+def _order_in_memory(value: torch.Tensor) -> list[int] | None:
+    """The dimensions from the outermost to the innermost, where they are in another order than the tensor's own."""
+    sizes, strides = [_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()]
+    if None in sizes or None in strides or 0 in sizes:
+        return None
+    order = sorted(range(len(sizes)), key=lambda dim: (-strides[dim], dim))
+    moved = [dim for dim in order if sizes[dim] != 1]
+    if moved == sorted(moved):
+        return None
+    expected = 1
+    for dim in reversed(moved):
+        if strides[dim] != expected:  # elements overlap, or have gaps between them
+            return None
+        expected *= sizes[dim]
+    return order
+
+
+def _hint(size: Any) -> int | None:
+    """The size that the trace was made with."""
+    return size if isinstance(size, int) else size.node.hint
+
+
+# ---- names and places -----------------------------------------------------------------------------------------------
+
+
+def target_name(target: Any) -> str:
+    """As PyTorch spells it: "aten.add.Tensor", "_operator.mul", "higher_order.cond"."""
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order.{target.name()}"
+    return f"{target.__module__}.{target.__name__}"
+
+
+def location_of(node: fx.Node) -> tuple[str, int] | None:
+    return _user_line(node.stack_trace) if node.stack_trace else None
+
+
+_FRAME = re.compile(r'File "(.+?)", line (\d+)')
+
+
+@functools.lru_cache(maxsize=4096)
+def _user_line(trace: str) -> tuple[str, int] | None:
+    """The innermost frame that is neither PyTorch's nor of an installed package; or at least not PyTorch's."""
+    frames = [(file, int(line)) for file, line in _FRAME.findall(trace) if not _is_of_torch(file)]
+    own = [frame for frame in frames if "site-packages" not in frame[0] and "dist-packages" not in frame[0]]
+    return (own or frames or [None])[-1]
+
+
+def _is_of_torch(file: str) -> bool:
+    return file.startswith(("torch/", "<eval_with_key>")) or "-packages/torch/" in file

@@ -1,0 +1,109 @@
+"""From a model in any form to a Captured: trace it where it is not traced, decompose what the registry lacks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from tenon._tenon import fail, has_aten
+from tenon.capture.fx import Captured, import_exported_program, import_graph_module, target_name
+
+_MOST_ROUNDS = 8  # a decomposition may give calls that decompose again
+
+
+def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> ExportedProgram:
+    """The exported program of a module, of a function, or of what FX makes of them."""
+    if isinstance(model, ExportedProgram):
+        if args or kwargs or dynamic_shapes:
+            fail("an ExportedProgram brings its arguments along: give it alone")
+        return model
+    if not callable(model):
+        what = type(model).__qualname__
+        fail(f"a model of type {what} cannot be compiled: give a module, a function, or an ExportedProgram")
+    if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
+        fail(f"the example arguments must be a tuple, got a {type(args).__qualname__}")
+    module = model if isinstance(model, torch.nn.Module) else _Function(model)
+    return torch.export.export(module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+class _Function(torch.nn.Module):
+    """A function as a module, with its signature."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+        fx.proxy._register_stack_trace_anchor(function)  # else a trace has only the lines of functions named forward
+
+
+def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram, Captured]:
+    """As it is where the registry has every call; else with those decomposed that PyTorch can decompose. A program
+    that still has calls for the host writes nothing in place: a host's writes would go unseen."""
+    captured = import_exported_program(program)
+    for _ in range(_MOST_ROUNDS):
+        table = decompositions_of(captured.unsupported_ops)
+        if not table:
+            break
+        program = program.run_decompositions(table)
+        captured = import_exported_program(program)
+    if captured.unsupported and writes_in_place(program.graph_module):
+        program = program.run_decompositions({})
+        captured = import_exported_program(program)
+    return program, captured
+
+
+def capture_graph_module(module: fx.GraphModule, inputs: list[Any]) -> Captured:
+    """Of a flat, functional graph of ATen calls. `inputs` are those that it was traced with."""
+    captured = import_graph_module(module)
+    for _ in range(_MOST_ROUNDS):
+        table = decompositions_of(captured.unsupported_ops)
+        if not table:
+            break
+        module = _retraced(module, inputs, table)
+        captured = import_graph_module(module)
+    return captured
+
+
+def decompositions_of(ops: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
+    known = _all_decompositions()
+    return {op: known[op] for op in ops if op in known}
+
+
+def missing_decompositions() -> dict[Any, Callable[..., Any]]:
+    """PyTorch's, for the overloads that the registry lacks."""
+    return {op: function for op, function in _all_decompositions().items() if not has_aten(target_name(op))}
+
+
+def _all_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Those that give ATen calls, the user's own among them. PyTorch's references give prims, which nobody knows."""
+    table = {
+        op: function
+        for op, function in torch._decomp.decomposition_table.items()
+        if isinstance(op, torch._ops.OpOverload) and not function.__module__.startswith("torch._refs")
+    }
+    return table | _core_decompositions()
+
+
+@functools.cache
+def _core_decompositions() -> dict[Any, Callable[..., Any]]:
+    return torch.export.default_decompositions().materialize()
+
+
+def writes_in_place(module: fx.GraphModule) -> bool:
+    return any(
+        isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable for node in module.graph.nodes
+    )
+
+
+def _retraced(module: fx.GraphModule, inputs: list[Any], table: dict[Any, Callable[..., Any]]) -> fx.GraphModule:
+    """The same graph with calls decomposed, in the trace's own world of symbols."""
+    from torch._guards import detect_fake_mode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    mode = detect_fake_mode(inputs)
+    with fx.traceback.preserve_node_meta(), mode:
+        return make_fx(fx.Interpreter(module).run, decomposition_table=table)(*inputs)

@@ -1,0 +1,126 @@
+"""tenon.compile: from a PyTorch model to a Program that runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from tenon._tenon import Executable, Expr, Graph, compile_graph
+from tenon.capture.fx import Captured, Row
+from tenon.capture.models import capture_exported_program, exported
+from tenon.report import report
+from tenon.runner import make_runner
+from tenon.signature import Signature
+
+
+class Program:
+    """A compiled model. Calling it is calling the model, for inference: the results are not part of an autograd graph.
+
+    Arguments are checked: one that does not fit is a tenon.Error that names it. Arguments may have any strides. A
+    Program may be called from several threads.
+
+    Buffers are shared with the module or ExportedProgram that the Program was compiled from, and so are parameters
+    unless the program is frozen and its kernels want them laid out otherwise. A buffer that the model updates (a counter, the statistics of a batch norm in training) is updated in
+    the module's own tensor, as a call of the module would do it. An argument that the model writes is written.
+
+    Random numbers come from a key that each call draws from PyTorch's generator: torch.manual_seed makes them
+    repeatable, though not equal to PyTorch's own.
+    """
+
+    def __init__(
+        self, captured: Captured, executable: Executable, signature: Signature, out_spec: pytree.TreeSpec
+    ) -> None:
+        self._captured = captured
+        self._executable = executable
+        self._signature = signature
+        self._out_spec = out_spec
+        self._run = make_runner(captured, executable.run)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        results = self._run(self._signature.flatten(args, kwargs))
+        return pytree.tree_unflatten(results, self._out_spec)
+
+    @property
+    def graph(self) -> Graph:
+        """What runs on Tenon, and the external calls that PyTorch runs."""
+        return self._captured.graph
+
+    @property
+    def signature(self) -> str:
+        """The inputs, a line each."""
+        return str(self._signature)
+
+    @property
+    def nodes(self) -> list[Row]:
+        """The nodes of the FX graph that was compiled."""
+        return self._captured.rows
+
+    @property
+    def unsupported(self) -> list[tuple[str, str, Any]]:
+        """(target, reason, location) of each call that PyTorch runs."""
+        return self._captured.unsupported
+
+    @property
+    def segments(self) -> list[tuple[str, list[str]]]:
+        """What runs where, in order: ("cpu" or "fallback", the names of the ops)."""
+        return self._executable.segments
+
+    @property
+    def kernels(self) -> Any:
+        return self._executable.kernels
+
+    def __str__(self) -> str:
+        return report(self)
+
+    def __repr__(self) -> str:
+        return f"<tenon.Program of {len(self.graph.nodes)} nodes in {len(self.segments)} segments>"
+
+
+def compile(
+    model: Any,
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    threads: int = 0,
+    fallback: bool = True,
+    freeze: bool = True,
+) -> Program:
+    """Compiles a model: an ExportedProgram, or a module, an FX graph module or a function with example arguments.
+
+    `dynamic_shapes` are those of torch.export.export. `threads` is how many threads a call uses; 0 is all. Calls that
+    Tenon lacks run in PyTorch; with fallback=False they are one error that lists them all, with the lines that they
+    come from. A frozen program keeps the parameters that the model has now, laid out as its kernels read them; with
+    freeze=False each call reads them anew.
+    """
+    program = exported(model, args, kwargs, dynamic_shapes)
+    traced, captured = capture_exported_program(program)
+    if not fallback:
+        captured.check_supported()
+    names = program.module_call_graph[0].signature.forward_arg_names
+    dims = _dim_names(captured, names, dynamic_shapes)
+    signature = Signature(captured, program.call_spec.in_spec, names, dims)
+    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze)
+    return Program(captured, executable, signature, traced.call_spec.out_spec)
+
+
+def _dim_names(captured: Captured, names: list[str] | None, dynamic_shapes: Any) -> dict[str, str]:
+    """What the user calls the symbols, where a Dim of his names the size of an argument."""
+    if not dynamic_shapes:
+        return {}
+    by_name = dynamic_shapes
+    if not isinstance(by_name, dict):
+        by_name = dict(zip(names or [], by_name, strict=False))
+    found = {}
+    for given in captured.inputs:
+        dims = by_name.get(given.name)
+        sizes = dims.items() if isinstance(dims, dict) else enumerate(dims) if isinstance(dims, (tuple, list)) else ()
+        for position, dim in sizes:
+            if not isinstance(position, int) or position >= len(given.shape):
+                continue
+            size = given.shape[position]
+            if type(dim) is torch.export.Dim and isinstance(size, Expr) and size.symbols == (str(size),):
+                found[str(size)] = dim.__name__
+    return found

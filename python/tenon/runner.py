@@ -1,0 +1,123 @@
+"""Runs a captured graph on flat lists of values: what the front doors put their own calling conventions around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tenon import _tenon
+from tenon.capture.fx import Captured, Input, Output
+
+Run = Callable[[list[Any]], list[Any]]
+
+_BYTE = torch.zeros(1, dtype=torch.uint8)
+
+
+def make_runner(captured: Captured, execute: Run) -> Run:
+    """A function from the caller's values to the caller's results. What a graph does not need costs it nothing."""
+    run = execute if _takes_the_inputs(captured) else _with_inputs(captured, execute)
+    if captured.assertions:
+        run = _with_assertions(captured, run)
+    tokens = [position for position, given in enumerate(captured.inputs) if given.kind == "token"]
+    if tokens or any(result.token for call in captured.host.calls.values() for result in call.results):
+        return _with_tokens(captured, run, tokens)
+    return run if _gives_the_results(captured) else _with_outputs(captured.outputs, run)
+
+
+# ---- inputs ---------------------------------------------------------------------------------------------------------
+
+
+def _takes_the_inputs(captured: Captured) -> bool:
+    plain = all(given.kind == "tensor" for given in captured.inputs)
+    return plain and not captured.has_key and captured.graph_inputs == list(range(len(captured.inputs)))
+
+
+def _with_inputs(captured: Captured, execute: Run) -> Run:
+    takes = [(position, _conversion(captured.inputs[position])) for position in captured.graph_inputs]
+    has_key = captured.has_key
+
+    def run(args: list[Any]) -> list[Any]:
+        inputs = [args[position] if convert is None else convert(args[position]) for position, convert in takes]
+        if has_key:
+            inputs.append(random_key())
+        return execute(inputs)
+
+    return run
+
+
+def _conversion(given: Input) -> Callable[[Any], torch.Tensor] | None:
+    if given.kind != "number":
+        return None
+    return (lambda value: torch.tensor(value, dtype=torch.float64)) if given.size is None else _BYTE.expand
+
+
+def random_key() -> torch.Tensor:
+    """The key of a run's random numbers: (seed, offset), from PyTorch's generator, so that torch.manual_seed makes
+    runs repeatable."""
+    key = torch.empty(2, dtype=torch.int64).random_()
+    key[1] = 0
+    return key
+
+
+# ---- outputs --------------------------------------------------------------------------------------------------------
+
+
+def _gives_the_results(captured: Captured) -> bool:
+    plain = len(captured.graph.outputs) == len(captured.outputs)
+    return plain and all(output.kind == "result" and output.index == i for i, output in enumerate(captured.outputs))
+
+
+def _with_outputs(outputs: list[Output], run: Run) -> Run:
+    gives = [_giver(output) for output in outputs]
+
+    def complete(args: list[Any]) -> list[Any]:
+        results = run(args)
+        return [give(results, args) for give in gives]
+
+    return complete
+
+
+def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:
+    index, value = output.index, output.value
+    if output.kind == "result":
+        return lambda results, args: results[index]
+    if output.kind == "permuted":
+        return lambda results, args: results[index].permute(value)
+    if output.kind == "number":
+        return lambda results, args: value(results[index].item())
+    if output.kind == "input":
+        return lambda results, args: args[index]
+    return lambda results, args: value
+
+
+def _with_tokens(captured: Captured, run: Run, given: list[int]) -> Run:
+    """With the tensors that only the host can hold, given ones and those to give."""
+    names = [captured.inputs[position].name for position in given]
+    wanted = [output.value for output in captured.outputs if output.kind == "token"]
+    places = [position for position, output in enumerate(captured.outputs) if output.kind == "token"]
+    with_host = captured.host.run
+
+    def complete(args: list[Any]) -> list[Any]:
+        tokens = {name: args[position] for name, position in zip(names, given, strict=True)}
+        results, kept = with_host(finish, args, tokens, wanted)
+        for place, tensor in zip(places, kept, strict=True):
+            results[place] = tensor
+        return results
+
+    finish = _with_outputs(captured.outputs, run)
+    return complete
+
+
+def _with_assertions(captured: Captured, run: Run) -> Run:
+    checked = [assertion for assertion in captured.assertions if assertion.index is not None]
+
+    def complete(args: list[Any]) -> list[Any]:
+        results = run(args)
+        for assertion in checked:
+            if not results[assertion.index]:
+                _tenon.fail(assertion.message, *(assertion.location or ()))
+        return results
+
+    return complete

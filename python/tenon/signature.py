@@ -1,0 +1,217 @@
+"""How a compiled model is called: what its arguments must be, and what its results are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from tenon._tenon import Error, Expr, fail
+from tenon.capture.fx import Captured, Input, type_text
+
+
+class Signature:
+    """Checks arguments, and flattens them; `argument_names` are those of forward, where they are known."""
+
+    def __init__(
+        self,
+        captured: Captured,
+        in_spec: pytree.TreeSpec,
+        argument_names: list[str] | None,
+        dim_names: dict[str, str],
+    ) -> None:
+        self._inputs = captured.inputs
+        self._guards = [assertion for assertion in captured.assertions if assertion.guard is not None]
+        self._ranges = captured.graph.symbols
+        self._in_spec = in_spec
+        self._names = argument_names
+        self._dim_names = dim_names
+        self._arity = in_spec.child(0).num_children
+        self._keywords = list(in_spec.child(1).context or [])
+        self._is_flat = not self._keywords and all(spec.is_leaf() for spec in in_spec.child(0).children())
+        paths = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(len(self._inputs))), in_spec))[0]
+        self._paths = [_path_text(path) for path, _ in paths]
+
+    def __str__(self) -> str:
+        return "\n".join(self._described(position) for position in range(len(self._inputs)))
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The values in the order of the inputs. Raises a tenon.Error that names the input which does not fit."""
+        flat = list(args) if self._is_flat and not kwargs and len(args) == self._arity else self._nested(args, kwargs)
+        sizes: dict[str, int] = {}
+        derived = False
+        for position, (given, value) in enumerate(zip(self._inputs, flat, strict=True)):
+            if given.kind == "tensor" or given.kind == "token":
+                derived |= self._check_tensor(position, given, value, sizes)
+            else:
+                derived |= self._check_number(position, given, value, sizes)
+        if derived:
+            self._check_derived(flat, sizes)
+        for assertion in self._guards:
+            if not assertion.guard.evaluate(sizes):
+                fail(f"{assertion.message}, with {_sizes_text(sizes, self._dim_names)}")
+        return flat
+
+    # -- structure --
+
+    def _nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        args, kwargs = self._by_position(args, dict(kwargs))
+        if len(args) != self._arity:
+            fail(f"expected {_count(self._arity, 'positional argument')}, got {len(args)}{self._all_described()}")
+        if kwargs.keys() != set(self._keywords):
+            expected = ", ".join(self._keywords) or "none"
+            fail(f"expected the keyword arguments {expected}, got {', '.join(kwargs) or 'none'}{self._all_described()}")
+        ordered = {name: kwargs[name] for name in self._keywords}
+        flat, spec = pytree.tree_flatten((tuple(args), ordered))
+        if spec != self._in_spec:
+            fail(f"the arguments nest otherwise than those that the model was traced with{self._all_described()}")
+        return flat
+
+    def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """What was traced as a positional argument may come by its name, as in any call."""
+        names = (self._names or [])[: self._arity]
+        moved = list(args)
+        for name in names[len(args) :]:
+            if name not in kwargs:
+                break
+            moved.append(kwargs.pop(name))
+        return moved, kwargs
+
+    def _all_described(self) -> str:
+        return "; the model takes:\n  " + str(self).replace("\n", "\n  ") if self._inputs else ""
+
+    # -- values --
+
+    def _check_tensor(self, position: int, given: Input, value: Any, sizes: dict[str, int]) -> bool:
+        """Whether sizes remain that follow from others."""
+        if not isinstance(value, torch.Tensor):
+            self._mismatch(position, value)
+        if value.dtype is not given.dtype or len(value.shape) != len(given.shape) or value.device != given.device:
+            self._mismatch(position, value)
+        derived = False
+        for size, expected in zip(value.shape, given.shape, strict=True):
+            if isinstance(expected, int):
+                if size != expected:
+                    self._mismatch(position, value)
+            elif not self._bind(expected, size, sizes):
+                derived = True
+            elif sizes[expected.symbols[0]] != size:
+                self._mismatch(position, value, sizes)
+            elif not self._in_range(expected.symbols[0], size):
+                self._mismatch(position, value)
+        return derived
+
+    def _check_number(self, position: int, given: Input, value: Any, sizes: dict[str, int]) -> bool:
+        if given.kind == "constant":
+            if type(value) is not type(given.value) or value != given.value:
+                self._mismatch(position, value)
+            return False
+        if given.size is None:
+            if not isinstance(value, (int, float)):
+                self._mismatch(position, value)
+            return False
+        if not isinstance(value, int) or isinstance(value, bool):
+            self._mismatch(position, value)
+        if isinstance(given.size, int):
+            if value != given.size:
+                self._mismatch(position, value)
+            return False
+        if not self._bind(given.size, value, sizes):
+            return True
+        if sizes[given.size.symbols[0]] != value:
+            self._mismatch(position, value, sizes)
+        if not self._in_range(given.size.symbols[0], value):
+            self._mismatch(position, value)
+        return False
+
+    def _bind(self, expected: Expr, size: int, sizes: dict[str, int]) -> bool:
+        """Gives a symbol its value, where it is new; false for an expression of symbols."""
+        symbols = expected.symbols
+        if len(symbols) != 1 or str(expected) != symbols[0]:
+            return False
+        sizes.setdefault(symbols[0], size)
+        return True
+
+    def _in_range(self, symbol: str, size: int) -> bool:
+        low, high = self._ranges.get(symbol, (0, None))
+        return (low is None or low <= size) and (high is None or size <= high)
+
+    def _check_derived(self, flat: list[Any], sizes: dict[str, int]) -> None:
+        for position, (given, value) in enumerate(zip(self._inputs, flat, strict=True)):
+            actual = value.shape if isinstance(value, torch.Tensor) else [value]
+            expected = given.shape if given.kind in ("tensor", "token") else [given.size]
+            for size, expr in zip(actual, expected, strict=True):
+                if not isinstance(expr, Expr):
+                    continue
+                self._solve(expr, size, sizes)
+                if set(expr.symbols) <= sizes.keys() and expr.evaluate(sizes) != size:
+                    self._mismatch(position, value, sizes)
+
+    def _solve(self, expr: Expr, size: int, sizes: dict[str, int]) -> None:
+        """Finds the one unknown of a size like 2*N + 1."""
+        unknown = [symbol for symbol in expr.symbols if symbol not in sizes]
+        if len(unknown) != 1:
+            return
+        try:
+            factor = expr.differentiate(unknown[0])
+            rest = expr.intercept(unknown[0])
+        except Error:
+            return
+        factor, rest = (part if isinstance(part, int) else part.evaluate(sizes) for part in (factor, rest))
+        value = (size - rest) // factor
+        if self._in_range(unknown[0], value):
+            sizes[unknown[0]] = value
+
+    # -- messages --
+
+    def _mismatch(self, position: int, value: Any, sizes: dict[str, int] | None = None) -> None:
+        got = _value_text(value)
+        given = self._inputs[position]
+        if isinstance(value, torch.Tensor) and given.device is not None and value.device != given.device:
+            got += f" on {value.device}"
+        others = {name: size for name, size in (sizes or {}).items() if name in _symbols_of(given)}
+        known = f", where {_sizes_text(others, self._dim_names)} from other inputs" if others else ""
+        fail(f"{self._described(position)}, got {got}{known}")
+
+    def _described(self, position: int) -> str:
+        given = self._inputs[position]
+        text = f"input '{given.name}' ({self._paths[position]}): expected {self._renamed(given.type)}"
+        ranges = [self._range_text(symbol) for symbol in _symbols_of(given)]
+        return f"{text} with {', '.join(ranges)}" if ranges else text
+
+    def _range_text(self, symbol: str) -> str:
+        low, high = self._ranges.get(symbol, (0, None))
+        name = self._dim_names.get(symbol, symbol)
+        if high is None:
+            return f"{name} at least {low}"
+        return f"{name} in [{low}, {high}]"
+
+    def _renamed(self, text: str) -> str:
+        for symbol, name in self._dim_names.items():
+            text = text.replace(symbol, name)
+        return text
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return type_text(value.dtype, value.shape)
+    return repr(value) if isinstance(value, (int, float, str, type(None))) else f"a {type(value).__qualname__}"
+
+
+def _symbols_of(given: Input) -> list[str]:
+    sizes = [*given.shape, given.size]
+    return sorted({symbol for size in sizes if isinstance(size, Expr) for symbol in size.symbols})
+
+
+def _sizes_text(sizes: dict[str, int], names: dict[str, str]) -> str:
+    return ", ".join(f"{names.get(symbol, symbol)} = {size}" for symbol, size in sorted(sizes.items()))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _path_text(path: tuple[Any, ...]) -> str:
+    """ "args[0]", "kwargs['mask'][1]": where a value stands among the arguments."""
+    return ("args" if path[0].idx == 0 else "kwargs") + pytree.keystr(path[1:])

@@ -1,0 +1,83 @@
+"""torch.compile(model, backend="tenon"): found by entry point, nothing to import.
+
+Options are those of `Options`; any other is an error. Inference and training go through AOTAutograd: the forward and
+the backward graph are each compiled once for each set of guards, and run without another look at their structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from tenon._tenon import compile_graph as compile_program
+from tenon._tenon import fail
+from tenon.capture.models import capture_graph_module, missing_decompositions
+from tenon.runner import make_runner
+
+
+@dataclass(frozen=True)
+class Options:
+    threads: int = 0  # of a call; 0 is all
+    fallback: bool = True  # whether PyTorch runs what Tenon lacks; else it is an error
+
+
+OPTIONS = tuple(field.name for field in fields(Options))
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+class Backend:
+    """What torch.compile calls with each graph that it captures."""
+
+    __name__ = "tenon"
+
+    def __call__(
+        self, module: fx.GraphModule, inputs: list[Any], *, mode: str | None = None, options: Any = None
+    ) -> Callable[..., Any]:
+        _check_mode(mode)
+        compile_graph = _graph_compiler(_options_from(options))
+        return aot_autograd(
+            fw_compiler=compile_graph,
+            bw_compiler=compile_graph,
+            inference_compiler=compile_graph,
+            partition_fn=min_cut_rematerialization_partition,
+            decompositions=missing_decompositions(),
+            keep_inference_input_mutations=True,
+        )(module, inputs)
+
+
+backend = Backend()
+
+
+def _options_from(options: Any) -> Options:
+    unknown = [name for name in options or {} if name not in OPTIONS]
+    if unknown:
+        fail(f"backend tenon has no option '{unknown[0]}': the options are {', '.join(OPTIONS)}")
+    return Options(**(options or {}))
+
+
+def _check_mode(mode: str | None) -> None:
+    """Every mode of torch.compile asks for what Tenon does anyway, as far as a CPU can have it."""
+    if mode is not None and mode not in MODES:
+        fail(f"backend tenon has no mode '{mode}': the modes are {', '.join(MODES)}")
+
+
+def _graph_compiler(options: Options) -> Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]:
+    def compile_graph(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        captured = capture_graph_module(module, inputs)
+        if not options.fallback:
+            captured.check_supported()
+        executable = compile_program(captured.graph, host=captured.host, threads=options.threads)
+        run = make_runner(captured, executable.run)
+
+        def call(args: list[Any]) -> list[Any]:
+            return run(args)
+
+        call._boxed_call = True
+        return call
+
+    return compile_graph

@@ -1,0 +1,234 @@
+// The aten registry: how each ATen overload becomes nodes of a Graph. Every front door feeds it (see importer.h).
+//
+// An entry is a signature, with the names and defaults that PyTorch's schema has, and a function that builds nodes:
+//
+//     table.add("aten.add.Tensor(self, other, *, alpha=1)", [](AtenCall& c) { ... });
+//     table.op("aten.tanh.default(self)", "tanh");                        // just one op of the op table
+//     table.view("aten.t.default(self)", [](AtenCall& c) { ... });        // PyTorch's result shares memory with self
+//
+// In-place overloads (`aten.add_.Tensor`) and copies of views (`aten.view_copy.default`) need no entry: they follow
+// from `aten.add.Tensor` and `aten.view.default`.
+//
+// A function that meets a case which it cannot express says `c.decline("why")`: the call is then left to whoever runs
+// PyTorch, and the report gives the reason.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/builder.h"
+
+namespace tenon {
+
+// ---- arguments ------------------------------------------------------------------------------------------------------
+
+// A tensor of the model. The importer knows it by its variable, because PyTorch's tensors can be written in place; an
+// entry sees the value that it has when the call happens.
+struct AtenTensor {
+  static constexpr uint32_t kNone = ~0u;
+  Value value;
+  uint32_t variable = kNone;
+};
+
+// A device, layout, memory format or generator: it says nothing about a Value.
+struct AtenSetting {
+  std::string text;
+};
+
+// What a call takes, or gives. A SymInt is an Expr, and so is a SymBool (a comparison); a number that is only known at
+// run time is a tensor of rank 0.
+struct AtenArg {
+  using List = std::vector<AtenArg>;
+  std::variant<None, bool, Expr, double, std::string, DType, AtenTensor, AtenSetting, List> data;
+
+  AtenArg() = default;
+  AtenArg(None) {}                                            // NOLINT(google-explicit-constructor): all of these
+  AtenArg(bool flag) : data(flag) {}                          // NOLINT
+  AtenArg(Expr number) : data(std::move(number)) {}           // NOLINT
+  AtenArg(double number) : data(number) {}                    // NOLINT
+  AtenArg(int number) : data(Expr(number)) {}                 // NOLINT
+  AtenArg(int64_t number) : data(Expr(number)) {}             // NOLINT
+  AtenArg(std::string text) : data(std::move(text)) {}        // NOLINT
+  AtenArg(DType dtype) : data(dtype) {}                       // NOLINT
+  AtenArg(Value value) : data(AtenTensor{value}) {}           // NOLINT: an empty Value is None
+  AtenArg(AtenTensor tensor) : data(tensor) {}                // NOLINT
+  AtenArg(AtenSetting setting) : data(std::move(setting)) {}  // NOLINT
+  AtenArg(List list) : data(std::move(list)) {}               // NOLINT
+  AtenArg(const std::vector<Value>& values);                  // NOLINT
+
+  bool is_none() const;
+  template <class T>
+  const T* get() const {
+    return std::get_if<T>(&data);
+  }
+};
+
+std::string to_string(const AtenArg& argument);  // for messages: "f32[2, 3]", "[1, N]", "None"
+
+// ---- entries --------------------------------------------------------------------------------------------------------
+
+struct AtenParameter {
+  std::string name;
+  std::optional<AtenArg> fallback = {};  // the default
+  bool keyword_only = false;
+};
+
+// "aten.add.Tensor(self, other, *, alpha=1)"
+struct AtenSignature {
+  std::string name;
+  std::vector<AtenParameter> parameters;
+};
+Result<AtenSignature> parse_signature(std::string_view text);
+
+class AtenCall;
+using AtenFn = std::function<AtenArg(AtenCall&)>;                  // several results are a list
+using AtenWriteFn = std::function<Value(AtenCall&, Value value)>;  // self, with the view's elements replaced by `value`
+
+enum class AtenKind : uint8_t { kNative, kComposite };  // one op of the table, or several
+
+struct AtenEntry {
+  AtenSignature signature;
+  AtenKind kind;
+  AtenFn build;
+  bool is_view = false;
+  AtenWriteFn write = {};  // of a view; empty: works for any, through the places that the view shows
+};
+
+class AtenTable {
+ public:
+  // Each throws an Error for a malformed signature. An entry of the same name is replaced: that is how a user puts in
+  // another one.
+  void add(std::string_view signature, AtenFn build);
+  // One op of the table. The parameters are its operands, in order; those that name an attribute of the op are that.
+  void op(std::string_view signature, std::string_view op);
+  void view(std::string_view signature, AtenFn build, AtenWriteFn write = {});
+  void remove(std::string_view name);
+
+  const AtenEntry* find(std::string_view name) const;  // null when there is none
+  // Also what follows from another entry: `add_` from `add`, `view_copy` from `view`. Says in `writes_self` whether the
+  // call writes its first argument.
+  const AtenEntry* find(std::string_view name, bool& writes_self) const;
+  const std::map<std::string, AtenEntry, std::less<>>& entries() const { return entries_; }
+
+ private:
+  void insert(AtenEntry entry);
+
+  std::map<std::string, AtenEntry, std::less<>> entries_;
+};
+
+// All entries; filled on first use. Changing it while another thread imports a model is a race.
+AtenTable& aten_table();
+
+// ---- a call that is being built
+// ---------------------------------------------------------------------------------------
+
+// Why a call cannot be nodes of a Graph.
+class Declined : public Error {
+ public:
+  using Error::Error;
+};
+
+// What a call sees of the importer.
+class AtenHost {
+ public:
+  virtual ~AtenHost() = default;
+  virtual const std::shared_ptr<Graph>& shared_graph() const = 0;
+  virtual Value next_key(Builder& builder, const Expr& words) = 0;  // where random numbers come from
+};
+
+// The arguments are asked for by the names of the signature, in the form that the caller needs. One that has another
+// form is an error that names it.
+class AtenCall : public Builder {
+ public:
+  // `arguments` in the order of the signature, complete.
+  AtenCall(AtenHost& host, const AtenEntry& entry, std::vector<AtenArg> arguments, Location location);
+
+  using Builder::integer;
+
+  const std::string& target() const { return entry_->signature.name; }
+  const AtenArg& argument(std::string_view name) const;
+  const std::vector<AtenArg>& arguments() const { return arguments_; }
+  bool given(std::string_view name) const { return !argument(name).is_none(); }  // not None
+  bool takes(std::string_view name) const;  // whether the signature has it: for functions that several entries share
+
+  Value tensor(std::string_view name = "self") const;
+  Value tensor_or_none(std::string_view name) const;        // an empty Value for None
+  std::vector<Value> tensors(std::string_view name) const;  // each may be empty, where the list has a None
+  bool is_tensor(std::string_view name) const;              // false for a number
+  bool flag(std::string_view name) const;
+  int64_t integer(std::string_view name) const;  // declines a symbolic one
+  Expr size(std::string_view name) const;        // an integer, perhaps symbolic
+  double real(std::string_view name) const;      // any number that is known now
+  std::string string(std::string_view name) const;
+  std::optional<DType> dtype(std::string_view name = "dtype") const;
+  std::vector<int64_t> ints(std::string_view name) const;  // one integer is a list of one; None is empty
+  Shape sizes(std::string_view name) const;                // likewise
+  std::vector<double> reals(std::string_view name) const;  // likewise
+  Attr number(std::string_view name) const;                // an Expr or a double, for attributes that take both
+
+  // A tensor as it is. A number becomes a tensor of rank 0, with the dtype that PyTorch computes in when the number
+  // stands beside a tensor of dtype `beside`.
+  Value operand(std::string_view name, DType beside);
+  // Two arguments of which at least one is a tensor, as the operands of an op.
+  std::pair<Value, Value> pair(std::string_view a, std::string_view b);
+  // The tensor that a number alone is: PyTorch's default dtypes.
+  Value as_tensor(const AtenArg& number);
+
+  // A new key for random numbers, which takes so many 32-bit words.
+  Value key(const Expr& words) { return host_->next_key(*this, words); }
+  const std::shared_ptr<Graph>& shared_graph() const { return host_->shared_graph(); }
+
+  // The call leaves this value in its argument, besides what it returns (running statistics, out=).
+  void write(std::string_view name, Value value);
+  const std::map<std::string, Value>& writes() const { return writes_; }
+
+  // Of a view: this call gives a copy after all, as `reshape` of a transposed tensor does.
+  void give_copy() { gives_copy_ = true; }
+  bool gives_copy() const { return gives_copy_; }
+  // The first argument becomes the result, whatever its shape: `resize_`.
+  void replace_self() { replaces_self_ = true; }
+  bool replaces_self() const { return replaces_self_; }
+  // Of a view that gives several tensors: the one whose elements are written.
+  void set_written(size_t position) { written_ = position; }
+  size_t written() const { return written_; }
+
+  // Calls another entry of the registry with arguments by position: how composites are made of simpler overloads.
+  AtenArg call(std::string_view target, std::vector<AtenArg> arguments);
+
+  // For a case that the ops of the table cannot express.
+  template <class... Args>
+  [[noreturn]] void decline(fmt::format_string<Args...> format, Args&&... args) const {
+    throw Declined({fmt::format(format, std::forward<Args>(args)...), {}});
+  }
+
+ private:
+  size_t position_of(std::string_view name) const;
+  [[noreturn]] void mismatch(std::string_view name, std::string_view wanted) const;
+  template <class T, class Convert>
+  std::vector<T> list_of(std::string_view name, std::string_view wanted, Convert convert) const;
+
+  AtenHost* host_;
+  const AtenEntry* entry_;
+  std::vector<AtenArg> arguments_;
+  std::map<std::string, Value> writes_;
+  bool gives_copy_ = false;
+  bool replaces_self_ = false;
+  size_t written_ = 0;
+  Location where_;
+};
+
+// Puts arguments by position and by name into the order of the signature, with defaults for the rest. Fails for an
+// argument that is unknown, missing or given twice.
+std::vector<AtenArg> bind_arguments(const AtenSignature& signature, std::vector<AtenArg> positional,
+                                    std::vector<std::pair<std::string, AtenArg>> named);
+
+// PyTorch's dtype of a number of dtype `number` beside a tensor: the tensor's, unless the number is of a higher kind.
+DType dtype_beside(DType tensor, DType number);
+
+}  // namespace tenon

@@ -1,0 +1,223 @@
+// Tensors from nothing, and copies of a whole tensor. Layout, device, strides and memory format say nothing about a
+// Value: it is as if contiguous.
+#include <algorithm>
+#include <numbers>
+
+#include "capture/aten/common.h"
+#include "capture/aten/families.h"
+
+namespace tenon {
+namespace {
+
+using namespace aten;
+
+AtenFn filled_with(int64_t number) {
+  return [number](AtenCall& c) -> AtenArg {
+    return c.full(Expr(number), c.sizes("size"), c.dtype().value_or(DType::kF32));
+  };
+}
+
+AtenFn like_filled_with(int64_t number) {
+  return [number](AtenCall& c) -> AtenArg {
+    return c.full(Expr(number), c.tensor().shape(), c.dtype().value_or(c.tensor().dtype()));
+  };
+}
+
+AtenFn new_filled_with(int64_t number) {
+  return [number](AtenCall& c) -> AtenArg {
+    return c.full(Expr(number), c.sizes("size"), c.dtype().value_or(c.tensor().dtype()));
+  };
+}
+
+void add_fills(AtenTable& table) {
+  constexpr auto kFormat = ", memory_format=None";
+  // What an uninitialized tensor holds is open: zeros do.
+  table.add(with_options("aten.empty.memory_format(size", "", kFormat), filled_with(0));
+  table.add(with_options("aten.empty_strided.default(size, stride"), filled_with(0));
+  table.add(with_options("aten.empty_permuted.default(size, physical_layout"), filled_with(0));
+  table.add(with_options("aten.zeros.default(size"), filled_with(0));
+  table.add(with_options("aten.ones.default(size"), filled_with(1));
+  table.add(with_options("aten.empty_like.default(self", "", kFormat), like_filled_with(0));
+  table.add(with_options("aten.zeros_like.default(self", "", kFormat), like_filled_with(0));
+  table.add(with_options("aten.ones_like.default(self", "", kFormat), like_filled_with(1));
+  table.add(with_options("aten.new_empty.default(self, size"), new_filled_with(0));
+  table.add(with_options("aten.new_empty_strided.default(self, size, stride"), new_filled_with(0));
+  table.add(with_options("aten.new_zeros.default(self, size"), new_filled_with(0));
+  table.add(with_options("aten.new_ones.default(self, size"), new_filled_with(1));
+  table.add("aten.zero.default(self)", [](AtenCall& c) -> AtenArg { return zeros_like(c, c.tensor()); });
+
+  table.add(with_options("aten.full.default(size, fill_value"), [](AtenCall& c) -> AtenArg {
+    const DType dtype = c.dtype().value_or(dtype_of_number(c.argument("fill_value")));
+    return filled(c, "fill_value", c.sizes("size"), dtype);
+  });
+  table.add(with_options("aten.full_like.default(self, fill_value", "", kFormat), [](AtenCall& c) -> AtenArg {
+    return filled(c, "fill_value", c.tensor().shape(), c.dtype().value_or(c.tensor().dtype()));
+  });
+  table.add(with_options("aten.new_full.default(self, size, fill_value"), [](AtenCall& c) -> AtenArg {
+    return filled(c, "fill_value", c.sizes("size"), c.dtype().value_or(c.tensor().dtype()));
+  });
+  for (std::string_view overload : {"Scalar", "Tensor"}) {
+    table.add(fmt::format("aten.fill.{}(self, value)", overload),
+              [](AtenCall& c) -> AtenArg { return filled(c, "value", c.tensor().shape(), c.tensor().dtype()); });
+  }
+  table.add(with_options("aten.scalar_tensor.default(s"),
+            [](AtenCall& c) -> AtenArg { return filled(c, "s", {}, c.dtype().value_or(DType::kF32)); });
+}
+
+// ---- sequences ------------------------------------------------------------------------------------------------------
+
+DType dtype_of_range(AtenCall& c, std::initializer_list<std::string_view> numbers) {
+  const auto is_real = [&](std::string_view name) { return c.argument(name).get<double>() != nullptr; };
+  return c.dtype().value_or(std::ranges::any_of(numbers, is_real) ? DType::kF32 : DType::kI64);
+}
+
+void add_ranges(AtenTable& table) {
+  table.add(with_options("aten.arange.default(end"), [](AtenCall& c) -> AtenArg {
+    return c.op("arange", {}, {{"end", c.number("end")}, {"dtype", dtype_of_range(c, {"end"})}});
+  });
+  table.add(with_options("aten.arange.start(start, end"), [](AtenCall& c) -> AtenArg {
+    const DType dtype = dtype_of_range(c, {"start", "end"});
+    return c.op("arange", {}, {{"start", c.number("start")}, {"end", c.number("end")}, {"dtype", dtype}});
+  });
+  table.add(with_options("aten.arange.start_step(start, end, step=1"), [](AtenCall& c) -> AtenArg {
+    const DType dtype = dtype_of_range(c, {"start", "end", "step"});
+    return c.op("arange", {},
+                {{"start", c.number("start")}, {"end", c.number("end")}, {"step", c.number("step")}, {"dtype", dtype}});
+  });
+  const auto linspace = [](AtenCall& c, DType dtype) {
+    return c.op("linspace", {},
+                {{"start", c.real("start")}, {"end", c.real("end")}, {"steps", c.size("steps")}, {"dtype", dtype}});
+  };
+  table.add(with_options("aten.linspace.default(start, end, steps"),
+            [linspace](AtenCall& c) -> AtenArg { return linspace(c, c.dtype().value_or(DType::kF32)); });
+  table.add(with_options("aten.logspace.default(start, end, steps, base=10.0"), [linspace](AtenCall& c) -> AtenArg {
+    const Value powers = c.pow(c.scalar(c.real("base"), DType::kF64), linspace(c, DType::kF64));
+    return c.cast(powers, c.dtype().value_or(DType::kF32));
+  });
+}
+
+// ---- matrices -------------------------------------------------------------------------------------------------------
+
+AtenArg eye(AtenCall& c, const Expr& rows, const Expr& columns) {
+  return c.op("eye", {}, {{"rows", rows}, {"columns", columns}, {"dtype", c.dtype().value_or(DType::kF32)}});
+}
+
+// The indices of a triangle, rows above columns, in row-major order.
+AtenFn triangle_indices(bool lower) {
+  return [lower](AtenCall& c) -> AtenArg {
+    const int64_t rows = c.integer("row");
+    const int64_t columns = c.integer("col");
+    const int64_t offset = c.integer("offset");
+    std::vector<std::pair<int64_t, int64_t>> places;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t column = 0; column < columns; ++column) {
+        if (lower ? column - row <= offset : column - row >= offset) places.emplace_back(row, column);
+      }
+    }
+    const auto count = static_cast<int64_t>(places.size());
+    Tensor indices = Tensor::zeros(c.dtype().value_or(DType::kI64), {2, count});
+    for (int64_t i = 0; i < count; ++i) {
+      indices.set_integer(i, places[static_cast<size_t>(i)].first);
+      indices.set_integer(count + i, places[static_cast<size_t>(i)].second);
+    }
+    return c.constant(indices);
+  };
+}
+
+void add_matrices(AtenTable& table) {
+  table.add(with_options("aten.eye.default(n"), [](AtenCall& c) { return eye(c, c.size("n"), c.size("n")); });
+  table.add(with_options("aten.eye.m(n, m"), [](AtenCall& c) { return eye(c, c.size("n"), c.size("m")); });
+  constexpr auto kOptions = "(row, col, offset=0, *, dtype=4, layout=None, device=None, pin_memory=None)";
+  table.add(fmt::format("aten.tril_indices.default{}", kOptions), triangle_indices(true));
+  table.add(fmt::format("aten.triu_indices.default{}", kOptions), triangle_indices(false));
+}
+
+// ---- windows of signal processing -----------------------------------------------------------------------------------
+
+// `shape` is the window as a function of x, which goes from 0 to 1: at the last element, or one behind it where the
+// window is periodic.
+using WindowShape = std::function<Value(AtenCall&, Value)>;
+
+AtenArg window(AtenCall& c, bool periodic, const WindowShape& shape) {
+  const int64_t length = c.integer("window_length");
+  const DType dtype = c.dtype().value_or(DType::kF32);
+  if (length <= 1) return c.full(Expr(1), {length}, dtype);
+  const Value x = c.iota(length, DType::kF64) / static_cast<double>(periodic ? length : length - 1);
+  return c.cast(shape(c, x), dtype);
+}
+
+void add_window(AtenTable& table, std::string_view name, const WindowShape& shape) {
+  const std::string start = fmt::format("aten.{}_window", name);
+  table.add(with_options(start + ".default(window_length"), [shape](AtenCall& c) { return window(c, true, shape); });
+  table.add(with_options(start + ".periodic(window_length, periodic"),
+            [shape](AtenCall& c) { return window(c, c.flag("periodic"), shape); });
+}
+
+Value cosine(AtenCall& c, Value x, double turns) { return c.cos(x * (2 * std::numbers::pi * turns)); }
+
+WindowShape raised_cosine(double alpha, double beta) {
+  return [=](AtenCall& c, Value x) { return alpha - cosine(c, x, 1) * beta; };
+}
+
+void add_windows(AtenTable& table) {
+  constexpr double kAlpha = 0.54;
+  constexpr double kBeta = 0.46;
+  add_window(table, "hann", raised_cosine(0.5, 0.5));
+  add_window(table, "hamming", raised_cosine(kAlpha, kBeta));
+  table.add(with_options("aten.hamming_window.periodic_alpha(window_length, periodic, alpha"),
+            [](AtenCall& c) { return window(c, c.flag("periodic"), raised_cosine(c.real("alpha"), kBeta)); });
+  table.add(with_options("aten.hamming_window.periodic_alpha_beta(window_length, periodic, alpha, beta"),
+            [](AtenCall& c) { return window(c, c.flag("periodic"), raised_cosine(c.real("alpha"), c.real("beta"))); });
+  add_window(table, "blackman",
+             [](AtenCall& c, Value x) { return 0.42 - cosine(c, x, 1) * 0.5 + cosine(c, x, 2) * 0.08; });
+  add_window(table, "bartlett", [](AtenCall& c, Value x) { return 1 - c.abs(x * 2 - 1); });
+}
+
+// ---- the same elements ----------------------------------------------------------------------------------------------
+
+// PyTorch copies only where the dtype changes, or where it is told to.
+AtenArg converted(AtenCall& c, DType dtype, bool copy) {
+  if (!copy && c.tensor().dtype() == dtype) return itself(c);
+  return c.cast(c.tensor(), dtype);
+}
+
+void add_conversions(AtenTable& table) {
+  table.add("aten.to.dtype(self, dtype, non_blocking=False, copy=False, memory_format=None)",
+            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), c.flag("copy")); });
+  table.add("aten.to.device(self, device, dtype, non_blocking=False, copy=False, memory_format=None)",
+            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), c.flag("copy")); });
+  table.add(with_options("aten.to.dtype_layout(self", "", ", non_blocking=False, copy=False, memory_format=None"),
+            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), c.flag("copy")); });
+  table.add("aten.to.other(self, other, non_blocking=False, copy=False, memory_format=None)",
+            [](AtenCall& c) { return converted(c, c.tensor("other").dtype(), c.flag("copy")); });
+  table.add("aten.type_as.default(self, other)",
+            [](AtenCall& c) { return converted(c, c.tensor("other").dtype(), false); });
+  table.add(with_options("aten._to_copy.default(self", "", ", non_blocking=False, memory_format=None"),
+            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), true); });
+}
+
+void add_copies(AtenTable& table) {
+  const auto same = [](AtenCall& c) -> AtenArg { return c.tensor(); };
+  table.add("aten.clone.default(self, *, memory_format=None)", same);
+  table.add("aten.lift_fresh_copy.default(self)", same);
+  const auto write_all = [](AtenCall&, Value value) { return value; };
+  for (std::string_view name : {"detach", "lift", "lift_fresh"}) {
+    table.view(fmt::format("aten.{}.default(self)", name), same, write_all);
+  }
+  table.add("aten.copy.default(self, src, non_blocking=False)", [](AtenCall& c) -> AtenArg {
+    return c.expand(c.cast(c.tensor("src"), c.tensor().dtype()), c.tensor().shape());
+  });
+}
+
+}  // namespace
+
+void add_factory_entries(AtenTable& table) {
+  add_fills(table);
+  add_ranges(table);
+  add_matrices(table);
+  add_windows(table);
+  add_conversions(table);
+  add_copies(table);
+}
+
+}  // namespace tenon

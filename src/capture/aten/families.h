@@ -1,0 +1,30 @@
+// The registry's entries by family. A new family adds its function here and in families.cpp.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace tenon {
+
+class AtenTable;
+
+void add_factory_entries(AtenTable& table);        // tensors from nothing
+void add_pointwise_entries(AtenTable& table);      // element by element
+void add_activation_entries(AtenTable& table);     // and their backward overloads
+void add_reduction_entries(AtenTable& table);      // folds, scans, softmax, statistics
+void add_product_entries(AtenTable& table);        // matmul, linear, einsum, attention, distances
+void add_attention_entries(AtenTable& table);      // called by product
+void add_recurrent_entries(AtenTable& table);      // called by product
+void add_resample_entries(AtenTable& table);       // called by window
+void add_view_entries(AtenTable& table);           // what shares memory in PyTorch
+void add_arrangement_entries(AtenTable& table);    // copies: concat, pad, repeat, roll, tril
+void add_index_entries(AtenTable& table);          // gathers, scatters, masks, sorting
+void add_window_entries(AtenTable& table);         // convolution, pooling, resampling
+void add_normalization_entries(AtenTable& table);  // batch, layer, group norm
+void add_loss_entries(AtenTable& table);
+void add_random_entries(AtenTable& table);
+void add_symbolic_entries(AtenTable& table);  // sizes and numbers: sym_size, _operator.mul, assertions
+
+std::vector<std::function<void(AtenTable&)>> aten_families();
+
+}  // namespace tenon

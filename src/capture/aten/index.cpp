@@ -1,0 +1,602 @@
+// Reading and writing at computed places, masks, sorting and searching.
+#include <cmath>
+
+#include "capture/aten.h"
+#include "capture/aten/families.h"
+#include "capture/aten/tools.h"
+
+namespace tenon {
+namespace {
+
+using namespace aten;
+
+constexpr int64_t kLast = -1;
+
+Value flat(Builder& b, Value x) { return b.reshape(x, {element_count(x.shape())}); }
+
+// ---- where something holds ------------------------------------------------------------------------------------------
+
+// The symbol of a size that is only known in the run.
+Expr fresh_size(const AtenCall& c) {
+  const symbolic::Ranges taken = c.graph().ranges();
+  for (int64_t i = 0;; ++i) {
+    const Symbol symbol("nonzero" + std::to_string(i));
+    if (!taken.contains(symbol)) return symbol;
+  }
+}
+
+Value nonzero(AtenCall& c, Value x, std::optional<Expr> count = {}) {
+  return c.op("nonzero", {x}, {{"count", count ? *count : fresh_size(c)}});
+}
+
+std::vector<Value> columns(AtenCall& c, Value matrix, int64_t count) {
+  std::vector<Value> result;
+  for (int64_t i = 0; i < count; ++i) {
+    result.push_back(c.op("select", {matrix}, {{"dim", int64_t{1}}, {"index", Expr(i)}}));
+  }
+  return result;
+}
+
+AtenArg nonzero_columns(AtenCall& c, Value x) {
+  if (x.rank() == 0) x = c.unsqueeze(x, 0);
+  return columns(c, nonzero(c, x), x.rank());
+}
+
+Value masked_select(AtenCall& c, Value x, Value mask) {
+  const Shape shape = broadcast(x.shape(), mask.shape());
+  const Value found = nonzero(c, flat(c, c.expand(mask, shape)));
+  return c.op("index", {flat(c, c.expand(x, shape)), columns(c, found, 1)[0]});
+}
+
+AtenArg masked_scatter_backward(AtenCall& c) {
+  const Value grad = c.tensor("grad_output");
+  const Shape sizes = c.sizes("sizes");
+  const Value selected = masked_select(c, grad, c.tensor("mask"));
+  return c.reshape(c.pad(selected, {0}, {element_count(sizes) - selected.size(0)}), sizes);
+}
+
+// The flat places where x is not zero come first; a stable sort keeps them in order.
+AtenArg nonzero_static(AtenCall& c) {
+  const Value x = c.tensor(), found = flat(c, c.compare("ne", x, 0));
+  const Expr rows = c.size("size"), count = element_count(x.shape());
+  Value order = c.op("argsort", {found}, {{"descending", true}});
+  order = c.op("pad", {order}, {{"low", Shape{0}}, {"high", Shape{rows - count}}});
+  const Value exists = c.compare("lt", c.iota(rows), c.sum(c.cast(found, DType::kI64), {0}));
+  if (x.rank() == 0) return c.full(Expr(0), {rows, 0}, DType::kI64);
+  std::vector<Value> coordinates;
+  Expr below = count;
+  for (int64_t dim = 0; dim < x.rank(); ++dim) {
+    below = floordiv(below, x.size(dim));
+    const Value at = c.op("floor_div", {order, c.full(max(below, 1), {}, DType::kI64)});
+    const Value index = c.op("remainder", {at, c.full(max(x.size(dim), 1), {}, DType::kI64)});
+    coordinates.push_back(c.where(exists, index, c.integer(c.integer("fill_value"))));
+  }
+  return c.op("stack", coordinates, {{"dim", int64_t{1}}});
+}
+
+void add_mask_entries(AtenTable& table) {
+  for (const char* name : {"nonzero", "argwhere"}) {
+    table.add(fmt::format("aten.{}.default(self)", name),
+              [](AtenCall& c) -> AtenArg { return nonzero(c, c.tensor()); });
+  }
+  table.add("aten.nonzero_numpy.default(self)", [](AtenCall& c) { return nonzero_columns(c, c.tensor()); });
+  table.add("aten.where.default(condition)", [](AtenCall& c) { return nonzero_columns(c, c.tensor("condition")); });
+  table.add("aten.nonzero_static.default(self, *, size, fill_value=-1)", nonzero_static);
+  table.add("aten.masked_select.default(self, mask)",
+            [](AtenCall& c) -> AtenArg { return masked_select(c, c.tensor(), c.tensor("mask")); });
+  table.add("aten.masked_select_backward.default(grad, input, mask)", [](AtenCall& c) -> AtenArg {
+    return c.op("masked_scatter", {like(c, c.tensor("input"), 0), c.tensor("mask"), c.tensor("grad")});
+  });
+  table.add("aten.masked_scatter.default(self, mask, source)", [](AtenCall& c) -> AtenArg {
+    return c.op("masked_scatter", {c.tensor(), c.cast(c.tensor("mask"), DType::kBool), c.tensor("source")});
+  });
+  table.add("aten.masked_scatter_backward.default(grad_output, mask, sizes)", masked_scatter_backward);
+}
+
+// ---- x[indices] -----------------------------------------------------------------------------------------------------
+
+bool is_mask(Value index) { return index && (index.dtype() == DType::kBool || index.dtype() == DType::kU8); }
+
+int64_t dims_taken(Value index) { return is_mask(index) ? index.rank() : 1; }
+
+// The indices with each mask replaced by the places where it is true: `count` of them, where that is known.
+std::vector<Value> places(AtenCall& c, const std::vector<Value>& indices, const std::optional<Expr>& count) {
+  std::vector<Value> result;
+  for (Value index : indices) {
+    if (!is_mask(index)) {
+      result.push_back(index ? c.cast(index, index.dtype() == DType::kI32 ? DType::kI32 : DType::kI64) : index);
+      continue;
+    }
+    for (Value column : columns(c, nonzero(c, index, count), index.rank())) result.push_back(column);
+  }
+  return result;
+}
+
+std::vector<Value> with_places(std::vector<Value> operands, const std::vector<Value>& places) {
+  operands.insert(operands.end(), places.begin(), places.end());
+  return operands;
+}
+
+// A mask is true as often as the indices beside it say.
+std::optional<Expr> length_beside_masks(const std::vector<Value>& indices) {
+  for (Value index : indices) {
+    if (!index || is_mask(index) || index.rank() == 0) continue;
+    const Expr& length = index.shape().back();
+    if (length.is_constant() && !length.is_constant(1)) return length;
+  }
+  return std::nullopt;
+}
+
+// A mask of rank 0 takes no dimension: it keeps or drops all of x.
+void check_masks(const AtenCall& c, const std::vector<Value>& indices) {
+  for (Value index : indices) {
+    if (is_mask(index) && index.rank() == 0) c.decline("a mask without dimensions");
+  }
+}
+
+Value read_at(AtenCall& c, Value x, const std::vector<Value>& indices) {
+  check_masks(c, indices);
+  return c.op("index", with_places({x}, places(c, indices, length_beside_masks(indices))));
+}
+
+AtenArg index(AtenCall& c) { return read_at(c, c.tensor(), c.tensors("indices")); }
+
+// One mask, and nothing but kept dimensions before it.
+std::optional<size_t> only_mask(const std::vector<Value>& indices) {
+  std::optional<size_t> found;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i]) continue;
+    if (found || !is_mask(indices[i])) return std::nullopt;
+    found = i;
+  }
+  return found;
+}
+
+struct MaskedWrite {
+  Value mask;    // of the rank of x
+  Value values;  // likewise, where one stands for all places of the mask
+};
+
+// x[mask] = values, with one value for all places of the mask: no need to find them.
+std::optional<MaskedWrite> uniform_write(AtenCall& c, Value x, const std::vector<Value>& indices, Value values) {
+  const auto at = only_mask(indices);
+  if (!at || indices[*at].rank() == 0) return std::nullopt;
+  const Value mask = indices[*at];
+  const int64_t behind = x.rank() - static_cast<int64_t>(*at) - mask.rank();
+  const int64_t place = values.rank() - 1 - behind;  // the dimension of the places
+  if (place >= 0 && !values.size(place).is_constant(1)) return std::nullopt;
+  Shape shape = values.shape();
+  if (place >= 0) shape.insert(shape.begin() + place, static_cast<size_t>(mask.rank() - 1), Expr(1));
+  Shape mask_shape = mask.shape();
+  mask_shape.insert(mask_shape.end(), static_cast<size_t>(behind), Expr(1));
+  return MaskedWrite{c.cast(c.reshape(mask, mask_shape), DType::kBool), c.reshape(values, shape)};
+}
+
+// How many values there are for the places of a mask.
+std::optional<Expr> length_of_values(Value x, const std::vector<Value>& indices, Value values) {
+  int64_t kept = x.rank();
+  for (Value index : indices) kept -= dims_taken(index);
+  if (values.rank() <= kept) return std::nullopt;
+  const Expr& length = values.size(values.rank() - 1 - kept);
+  return length.is_constant() && !length.is_constant(1) ? std::optional(length) : std::nullopt;
+}
+
+Value written_at(AtenCall& c, Value x, const std::vector<Value>& indices, Value given, bool accumulate) {
+  check_masks(c, indices);
+  const Value values = c.cast(given, x.dtype());
+  if (const auto uniform = uniform_write(c, x, indices, values)) {
+    const Value written = accumulate ? c.op("add", {x, uniform->values}) : uniform->values;
+    return c.expand(c.where(uniform->mask, written, x), x.shape());
+  }
+  return c.op("index_put", with_places({x, values}, places(c, indices, length_of_values(x, indices, values))),
+              {{"reduce", std::string(accumulate ? "add" : "set")}});
+}
+
+AtenArg index_put(AtenCall& c) {
+  return written_at(c, c.tensor(), c.tensors("indices"), c.tensor("values"), c.flag("accumulate"));
+}
+
+std::vector<Value> clamped_indices(AtenCall& c, Value x) {
+  std::vector<Value> indices = c.tensors("indices");
+  for (size_t dim = 0; dim < indices.size(); ++dim) {
+    if (!indices[dim]) continue;
+    const Expr last = x.size(static_cast<int64_t>(dim)) - 1;
+    indices[dim] = c.op("clamp", {indices[dim], c.integer(0), c.full(last, {}, DType::kI64)});
+  }
+  return indices;
+}
+
+AtenArg masked_index(AtenCall& c) {
+  const Value found = read_at(c, c.tensor(), clamped_indices(c, c.tensor()));
+  return c.where(c.tensor("mask"), found, c.cast(c.operand("fill", found.dtype()), found.dtype()));
+}
+
+AtenArg masked_index_put(AtenCall& c) {
+  const Value x = c.tensor();
+  const Value values = c.where(c.tensor("mask"), c.tensor("values"), c.scalar(0, x.dtype()));
+  return written_at(c, x, clamped_indices(c, x), values, true);
+}
+
+AtenArg put(AtenCall& c) {
+  const Value x = c.tensor();
+  const Value written = written_at(c, flat(c, x), {c.tensor("index")}, c.tensor("source"), c.flag("accumulate"));
+  return c.reshape(written, x.shape());
+}
+
+void add_index_tensor_entries(AtenTable& table) {
+  table.add("aten.index.Tensor(self, indices)", index);
+  table.add("aten._unsafe_index.Tensor(self, indices)", index);
+  table.add("aten._unsafe_masked_index.default(self, mask, indices, fill)", masked_index);
+  table.add("aten._unsafe_masked_index_put_accumulate.default(self, mask, indices, values)", masked_index_put);
+  table.add("aten.index_put.default(self, indices, values, accumulate=False)", index_put);
+  table.add("aten._unsafe_index_put.default(self, indices, values, accumulate=False)", index_put);
+  table.add("aten._index_put_impl.default(self, indices, values, accumulate=False, unsafe=False)", index_put);
+  table.add("aten.put.default(self, index, source, accumulate=False)", put);
+  table.add("aten.take.default(self, index)",
+            [](AtenCall& c) -> AtenArg { return c.op("index", {flat(c, c.tensor()), c.tensor("index")}); });
+}
+
+// ---- along a dimension ----------------------------------------------------------------------------------------------
+
+Value vector_of(AtenCall& c, std::string_view name) {
+  const Value index = c.tensor(name);
+  return index.rank() == 0 ? c.unsqueeze(index, 0) : index;
+}
+
+NamedAttrs dim_attr(const AtenCall& c) { return {{"dim", c.integer("dim")}}; }
+
+// PyTorch takes a tensor without dimensions as one element here.
+Value on_vector(AtenCall& c, const std::function<Value(Value)>& apply) {
+  const Value x = c.tensor();
+  return x.rank() > 0 ? apply(x) : c.reshape(apply(c.unsqueeze(x, 0)), {});
+}
+
+AtenArg index_select(AtenCall& c) {
+  const Value index = vector_of(c, "index");
+  return on_vector(c, [&](Value x) { return c.op("index_select", {x, index}, dim_attr(c)); });
+}
+
+Value source_for(AtenCall& c, Value x, std::string_view name = "source") {
+  const Value source = c.cast(c.tensor(name), x.dtype());
+  return source.rank() == 0 ? c.unsqueeze(source, 0) : source;
+}
+
+AtenArg index_add(AtenCall& c) {
+  return on_vector(c, [&](Value x) {
+    return c.op("index_add", {x, vector_of(c, "index"), times(c, source_for(c, x), "alpha")}, dim_attr(c));
+  });
+}
+
+AtenArg index_fill(AtenCall& c) {
+  return on_vector(c, [&](Value x) {
+    const Value number = c.cast(c.operand("value", x.dtype()), x.dtype());
+    return c.op("index_fill", {x, vector_of(c, "index"), number}, dim_attr(c));
+  });
+}
+
+std::string table_reduction(const AtenCall& c) {
+  const std::string reduce = c.string("reduce");
+  if (reduce == "sum") return "add";
+  return reduce == "prod" || reduce == "multiply" ? "mul" : reduce;
+}
+
+AtenArg index_reduce(AtenCall& c) {
+  return on_vector(c, [&](Value x) {
+    const int64_t dim = dim_of(c, "dim", x);
+    const Value source = source_for(c, x);
+    Shape aligned(x.shape().size(), 1);
+    aligned[static_cast<size_t>(dim)] = source.size(dim);
+    const Value index = c.expand(c.reshape(vector_of(c, "index"), aligned), source.shape());
+    return c.op("scatter", {x, index, source},
+                {{"dim", dim}, {"reduce", table_reduction(c)}, {"include_self", c.flag("include_self")}});
+  });
+}
+
+AtenArg index_select_backward(AtenCall& c) {
+  const Value grad = c.tensor("grad");
+  return c.op("index_add", {c.full(Expr(0), c.sizes("self_sizes"), grad.dtype()), vector_of(c, "index"), grad},
+              dim_attr(c));
+}
+
+Value scattered(AtenCall& c, Value x, Value src, std::string reduce = "set", bool include_self = true) {
+  return c.op("scatter", {x, c.tensor("index"), src},
+              {{"dim", c.integer("dim")}, {"reduce", std::move(reduce)}, {"include_self", include_self}});
+}
+
+AtenFn scatter_tensor(std::string (*reduction)(const AtenCall&)) {
+  return [reduction](AtenCall& c) -> AtenArg {
+    return scattered(c, c.tensor(), c.cast(c.tensor("src"), c.tensor().dtype()), reduction(c));
+  };
+}
+
+AtenFn scatter_number(std::string (*reduction)(const AtenCall&)) {
+  return [reduction](AtenCall& c) -> AtenArg {
+    const DType dtype = c.tensor().dtype();
+    const Value number = c.cast(c.operand("value", dtype), dtype);
+    return scattered(c, c.tensor(), c.expand(number, c.tensor("index").shape()), reduction(c));
+  };
+}
+
+AtenArg take_along_dim(AtenCall& c) {
+  const Value x = c.tensor(), indices = c.tensor("indices");
+  if (!c.given("dim")) return c.op("gather", {flat(c, x), flat(c, indices)}, {{"dim", int64_t{0}}});
+  const int64_t dim = dim_of(c, "dim", x);
+  const auto at = static_cast<size_t>(dim);
+  Shape x_shape = x.shape(), index_shape = indices.shape();
+  x_shape.at(at) = index_shape.at(at) = 1;
+  Shape shape = broadcast(x_shape, index_shape), wide_shape = shape;
+  shape[at] = indices.size(dim);
+  wide_shape[at] = x.size(dim);
+  return c.op("gather", {c.expand(x, wide_shape), c.expand(indices, shape)}, {{"dim", dim}});
+}
+
+void add_along_dim_entries(AtenTable& table) {
+  table.add("aten.index_select.default(self, dim, index)", index_select);
+  table.add("aten.index_select_backward.default(grad, self_sizes, dim, index)", index_select_backward);
+  table.add("aten.index_add.default(self, dim, index, source, *, alpha=1)", index_add);
+  table.add("aten.index_copy.default(self, dim, index, source)", [](AtenCall& c) -> AtenArg {
+    return on_vector(c, [&](Value x) {
+      return c.op("index_copy", {x, vector_of(c, "index"), source_for(c, x)}, dim_attr(c));
+    });
+  });
+  table.add("aten.index_fill.int_Scalar(self, dim, index, value)", index_fill);
+  table.add("aten.index_fill.int_Tensor(self, dim, index, value)", index_fill);
+  table.add("aten.index_reduce.default(self, dim, index, source, reduce, *, include_self=True)", index_reduce);
+  table.add("aten.gather.default(self, dim, index, *, sparse_grad=False)", [](AtenCall& c) -> AtenArg {
+    return c.op("gather", {c.tensor(), c.tensor("index")}, dim_attr(c));
+  });
+  table.add("aten.gather_backward.default(grad, self, dim, index, sparse_grad)", [](AtenCall& c) -> AtenArg {
+    return scattered(c, like(c, c.tensor(), 0), c.tensor("grad"), "add");
+  });
+  const auto set = [](const AtenCall&) { return std::string("set"); };
+  table.add("aten.scatter.src(self, dim, index, src)", scatter_tensor(set));
+  table.add("aten.scatter.reduce(self, dim, index, src, *, reduce)", scatter_tensor(table_reduction));
+  table.add("aten.scatter.value(self, dim, index, value)", scatter_number(set));
+  table.add("aten.scatter.value_reduce(self, dim, index, value, *, reduce)", scatter_number(table_reduction));
+  table.add("aten.scatter_add.default(self, dim, index, src)",
+            scatter_tensor([](const AtenCall&) { return std::string("add"); }));
+  table.add("aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self=True)",
+            [](AtenCall& c) -> AtenArg {
+              return scattered(c, c.tensor(), c.tensor("src"), table_reduction(c), c.flag("include_self"));
+            });
+  table.add("aten.take_along_dim.default(self, indices, dim=None)", take_along_dim);
+}
+
+// ---- embeddings -----------------------------------------------------------------------------------------------------
+
+AtenArg embedding(AtenCall& c) {
+  return c.op("embedding", {c.tensor("weight"), c.tensor("indices")}, {{"padding_idx", c.integer("padding_idx")}});
+}
+
+AtenArg embedding_backward(AtenCall& c, Value grad, bool by_frequency) {
+  const Value indices = c.tensor("indices");
+  const Value zeros = c.full(Expr(0), {c.size("num_weights"), grad.shape().back()}, grad.dtype());
+  if (by_frequency) {
+    const Value none = c.full(Expr(0), {c.size("num_weights")}, grad.dtype());
+    const Value counts = c.op("index_put", {none, c.scalar(1, grad.dtype()), indices}, {{"reduce", std::string("add")}});
+    grad = grad / c.unsqueeze(c.op("index", {counts, indices}), -1);
+  }
+  if (const int64_t padding = c.integer("padding_idx"); padding >= 0) {
+    const Value counts = c.unsqueeze(c.compare("ne", indices, c.integer(padding, indices.dtype())), -1);
+    grad = c.where(counts, grad, c.scalar(0, grad.dtype()));
+  }
+  return c.op("index_put", {zeros, grad, indices}, {{"reduce", std::string("add")}});
+}
+
+struct Bags {
+  Value weight, indices, offsets, per_sample_weights;
+  std::string mode;
+  bool include_last_offset;
+  int64_t padding_idx;
+};
+
+Bags bags_of(AtenCall& c, int64_t padding_idx) {
+  constexpr std::string_view kModes[] = {"sum", "mean", "max"};
+  return {c.tensor("weight"),
+          c.tensor("indices"),
+          c.tensor("offsets"),
+          c.tensor_or_none("per_sample_weights"),
+          std::string(kModes[static_cast<size_t>(c.integer("mode"))]),
+          c.flag("include_last_offset"),
+          padding_idx};
+}
+
+// The rows that the maxima came from: of each bag and feature, the first entry that has the maximum.
+Value rows_of_maxima(AtenCall& c, const Bags& bags, Value out, Value bag_of, Value counts) {
+  const Expr& entries = bags.indices.size(0);
+  const Value rows = c.op("index", {bags.weight, bags.indices}), maxima = c.op("index", {out, bag_of});
+  const Value is_maximum = c.op("logical_and", {c.compare("eq", rows, maxima), c.unsqueeze(counts, 1)});
+  const Value none = c.full(entries, {}, DType::kI64);
+  const Value candidates = c.where(is_maximum, c.unsqueeze(c.iota(entries), 1), none);
+  const Value first = c.op("index_put", {c.expand(none, out.shape()), candidates, bag_of},
+                           {{"reduce", std::string("amin")}});
+  return c.op("index", {c.pad(bags.indices, {0}, {1}), first});
+}
+
+// The bags, and what their gradient needs: the bag of each entry, the sizes of the bags, the rows of the maxima.
+AtenArg embedding_bag(AtenCall& c, const Bags& bags) {
+  const DType dtype = bags.indices.dtype();
+  const Value out = c.op("embedding_bag", {bags.weight, bags.indices, bags.offsets, bags.per_sample_weights},
+                         {{"mode", bags.mode},
+                          {"include_last_offset", bags.include_last_offset},
+                          {"padding_idx", bags.padding_idx}});
+  const Value order = c.cast(c.iota(bags.indices.size(0)), dtype);
+  const Value starts = c.op("ge", {c.unsqueeze(order, 1), bags.offsets});
+  const Value bag_of = c.cast(c.sum(c.cast(starts, DType::kI64), {1}) - c.integer(1), dtype);
+  const Value no_sizes = c.full(Expr(0), {out.size(0)}, dtype);
+  if (bags.mode == "sum") {  // PyTorch leaves the sizes zero here, and bag_of empty where nothing is padding
+    return std::vector<Value>{out, bags.padding_idx < 0 ? nothing(c, dtype) : bag_of, no_sizes, no_sizes};
+  }
+  const Value counts = c.op("ne", {bags.indices, c.integer(bags.padding_idx, dtype)});
+  const Value sizes = c.op("index_put", {no_sizes, c.cast(counts, dtype), bag_of}, {{"reduce", std::string("add")}});
+  if (bags.mode == "mean") return std::vector<Value>{out, bag_of, sizes, sizes};
+  return std::vector<Value>{out, bag_of, sizes, rows_of_maxima(c, bags, out, bag_of, counts)};
+}
+
+void add_embedding_entries(AtenTable& table) {
+  table.add("aten.embedding.default(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)",
+            embedding);
+  table.add(
+      "aten.embedding_dense_backward.default(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)",
+      [](AtenCall& c) { return embedding_backward(c, c.tensor("grad_output"), c.flag("scale_grad_by_freq")); });
+  table.add(
+      "aten.embedding_backward.default(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)",
+      [](AtenCall& c) {
+        if (c.flag("sparse")) c.decline("the gradient is sparse");
+        return embedding_backward(c, c.tensor("grad"), c.flag("scale_grad_by_freq"));
+      });
+  constexpr std::string_view kBag =
+      "(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, "
+      "include_last_offset=False";
+  for (const char* name : {"_embedding_bag", "_embedding_bag_forward_only"}) {
+    table.add(fmt::format("aten.{}.default{}, padding_idx=-1)", name, kBag),
+              [](AtenCall& c) { return embedding_bag(c, bags_of(c, c.integer("padding_idx"))); });
+  }
+  table.add(fmt::format("aten.embedding_bag.default{})", kBag),
+            [](AtenCall& c) { return embedding_bag(c, bags_of(c, -1)); });
+  table.add(
+      "aten.embedding_bag.padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, "
+      "include_last_offset, padding_idx)",
+      [](AtenCall& c) { return embedding_bag(c, bags_of(c, c.given("padding_idx") ? c.integer("padding_idx") : -1)); });
+  table.add("aten.one_hot.default(self, num_classes=-1)", [](AtenCall& c) -> AtenArg {
+    if (c.integer("num_classes") < 0) c.decline("the number of classes is only known at run time: give num_classes");
+    return c.op("one_hot", {c.tensor()}, {{"num_classes", c.size("num_classes")}});
+  });
+}
+
+// ---- sorting --------------------------------------------------------------------------------------------------------
+
+NamedAttrs sort_attrs(const AtenCall& c) {
+  return {{"dim", c.integer("dim")}, {"descending", c.flag("descending")}};
+}
+
+AtenArg sort(AtenCall& c) { return c.results("sort", {c.tensor()}, sort_attrs(c)); }
+AtenArg argsort(AtenCall& c) { return c.op("argsort", {c.tensor()}, sort_attrs(c)); }
+
+using Pair = std::vector<Value>;  // values and indices
+
+NamedAttrs line_attrs(int64_t dim, bool keepdim) { return {{"dim", dim}, {"keepdim", keepdim}}; }
+
+// The most frequent value, of several the smallest, and its last place. Counts by comparing all with all.
+Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
+  if (x.rank() == 0) return {x, c.integer(0)};
+  const Value lines = c.op("movedim", {x}, {{"source", std::vector<int64_t>{dim}},
+                                            {"destination", std::vector<int64_t>{kLast}}});
+  const Value same = c.op("eq", {c.unsqueeze(lines, -1), c.unsqueeze(lines, -2)});
+  const Value counts = c.sum(c.cast(same, DType::kI64), {kLast});
+  const Value is_most = c.op("eq", {counts, c.amax(counts, {kLast}, true)});
+  const Value order = c.results("sort", {lines}, {{"dim", kLast}})[1];
+  const Value sorted_most = c.op("gather", {c.cast(is_most, DType::kI64), order}, {{"dim", kLast}});
+  const Value first = c.op("argmax", {sorted_most}, line_attrs(kLast, true));
+  const Value place = c.op("gather", {order, first}, {{"dim", kLast}});
+  const Value value = c.op("gather", {lines, place}, {{"dim", kLast}});
+  const Value places = c.where(c.op("eq", {lines, value}), c.iota(lines.shape().back()), c.integer(-1));
+  const Value last = c.amax(places, {kLast}, true);
+  Pair result;
+  for (Value part : {value, last}) {
+    result.push_back(keepdim ? c.op("movedim", {part}, {{"source", std::vector<int64_t>{kLast}},
+                                                        {"destination", std::vector<int64_t>{dim}}})
+                             : c.squeeze(part, kLast));
+  }
+  return result;
+}
+
+void add_sort_entries(AtenTable& table) {
+  table.add("aten.sort.default(self, dim=-1, descending=False)", sort);
+  table.add("aten.sort.stable(self, *, stable, dim=-1, descending=False)", sort);
+  table.add("aten.argsort.default(self, dim=-1, descending=False)", argsort);
+  table.add("aten.argsort.stable(self, *, stable, dim=-1, descending=False)", argsort);
+  table.add("aten.msort.default(self)",
+            [](AtenCall& c) -> AtenArg { return c.results("sort", {c.tensor()}, {{"dim", int64_t{0}}})[0]; });
+  table.op("aten.topk.default(self, k, dim=-1, largest=True, sorted=True)", "topk");
+  table.op("aten.kthvalue.default(self, k, dim=-1, keepdim=False)", "kthvalue");
+  table.add("aten.mode.default(self, dim=-1, keepdim=False)", [](AtenCall& c) -> AtenArg {
+    return mode(c, c.tensor(), c.integer("dim"), c.flag("keepdim"));
+  });
+}
+
+// ---- searching ------------------------------------------------------------------------------------------------------
+
+// How many boundaries are before each value. NaN comes after all.
+Value places_in(AtenCall& c, Value boundaries, Value values, bool right) {
+  const Value after = c.op(right ? "gt" : "ge", {boundaries, c.unsqueeze(values, -1)});
+  const Value places = c.sum(c.cast(c.logical_not(after), DType::kI64), {kLast});
+  return c.flag("out_int32") ? c.cast(places, DType::kI32) : places;
+}
+
+AtenArg bucketize(AtenCall& c) {
+  const Value boundaries = c.tensor("boundaries");
+  return places_in(c, boundaries, c.operand("self", boundaries.dtype()), c.flag("right"));
+}
+
+AtenArg searchsorted(AtenCall& c) {
+  Value sequence = c.tensor("sorted_sequence");
+  if (c.given("sorter")) sequence = c.op("gather", {sequence, c.tensor("sorter")}, {{"dim", kLast}});
+  const bool right = c.flag("right") || (c.given("side") && c.string("side") == "right");
+  const Value values = c.operand("self", sequence.dtype());
+  return places_in(c, sequence.rank() > 1 ? c.unsqueeze(sequence, -2) : sequence, values, right);
+}
+
+AtenFn isin(std::string elements, std::string tests) {
+  return [=](AtenCall& c) -> AtenArg {
+    const auto [x, y] = c.pair(elements, tests);
+    const Value same = c.op("eq", {c.unsqueeze(x, -1), flat(c, y)});
+    const Value found = c.op("any", {same}, {{"dims", std::vector<int64_t>{kLast}}});
+    return c.flag("invert") ? c.logical_not(found) : found;
+  };
+}
+
+struct Range {
+  Value low, high;
+};
+
+// Without a range, that of the data; where that is one point, one more on each side.
+Range histogram_range(AtenCall& c, Value x) {
+  const double low = c.real("min"), high = c.real("max");
+  if (low != high) return {c.scalar(low, x.dtype()), c.scalar(high, x.dtype())};
+  const Value least = c.op("amin", {x}), most = c.amax(x);
+  const Value is_point = c.op("eq", {least, most});
+  return {c.where(is_point, least - 1.0, least), c.where(is_point, most + 1.0, most)};
+}
+
+AtenArg histc(AtenCall& c) {
+  const Value x = flat(c, c.tensor());
+  const int64_t bins = c.integer("bins");
+  const Range range = histogram_range(c, x);
+  const Value inside = c.op("logical_and", {c.op("ge", {x, range.low}), c.op("le", {x, range.high})});
+  const Value share = (x - range.low) / (range.high - range.low) * static_cast<double>(bins);
+  const Value place = c.cast(c.where(inside, share, c.scalar(0, x.dtype())), DType::kI64);
+  const Value bin = c.minimum(place, c.integer(bins - 1));
+  return c.op("index_put", {c.full(Expr(0), {bins}, x.dtype()), c.cast(inside, x.dtype()), bin},
+              {{"reduce", std::string("add")}});
+}
+
+void add_search_entries(AtenTable& table) {
+  for (const char* overload : {"Tensor", "Scalar"}) {
+    table.add(fmt::format("aten.bucketize.{}(self, boundaries, *, out_int32=False, right=False)", overload), bucketize);
+    table.add(fmt::format("aten.searchsorted.{}(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
+                          "sorter=None)",
+                          overload),
+              searchsorted);
+  }
+  table.add("aten.isin.Tensor_Tensor(elements, test_elements, *, assume_unique=False, invert=False)",
+            isin("elements", "test_elements"));
+  table.add("aten.isin.Tensor_Scalar(elements, test_element, *, assume_unique=False, invert=False)",
+            isin("elements", "test_element"));
+  table.add("aten.isin.Scalar_Tensor(element, test_elements, *, assume_unique=False, invert=False)",
+            isin("element", "test_elements"));
+  table.add("aten.histc.default(self, bins=100, min=0, max=0)", histc);
+}
+
+}  // namespace
+
+void add_index_entries(AtenTable& table) {
+  add_mask_entries(table);
+  add_index_tensor_entries(table);
+  add_along_dim_entries(table);
+  add_embedding_entries(table);
+  add_sort_entries(table);
+  add_search_entries(table);
+}
+
+}  // namespace tenon

@@ -1,0 +1,447 @@
+// Element by element.
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "capture/aten/common.h"
+#include "capture/aten/families.h"
+
+namespace tenon {
+namespace {
+
+using namespace aten;
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// ---- one tensor -----------------------------------------------------------------------------------------------------
+
+struct UnaryName {
+  std::string_view op;
+  std::vector<std::string_view> names;
+};
+
+void add_unary_ops(AtenTable& table) {
+  const std::vector<UnaryName> ops = {
+      {"acos", {"acos", "arccos"}},
+      {"acosh", {"acosh", "arccosh"}},
+      {"asin", {"asin", "arcsin"}},
+      {"asinh", {"asinh", "arcsinh"}},
+      {"atan", {"atan", "arctan"}},
+      {"atanh", {"atanh", "arctanh"}},
+      {"bitwise_not", {"bitwise_not"}},
+      {"ceil", {"ceil"}},
+      {"cos", {"cos"}},
+      {"cosh", {"cosh"}},
+      {"digamma", {"digamma", "special_digamma", "special_psi"}},
+      {"erf", {"erf", "special_erf"}},
+      {"erfc", {"erfc", "special_erfc"}},
+      {"erfinv", {"erfinv", "special_erfinv"}},
+      {"exp", {"exp"}},
+      {"exp2", {"exp2", "special_exp2"}},
+      {"expm1", {"expm1", "special_expm1"}},
+      {"floor", {"floor"}},
+      {"frac", {"frac"}},
+      {"isfinite", {"isfinite"}},
+      {"isinf", {"isinf"}},
+      {"isnan", {"isnan"}},
+      {"lgamma", {"lgamma", "special_gammaln"}},
+      {"log", {"log"}},
+      {"log10", {"log10"}},
+      {"log1p", {"log1p", "special_log1p"}},
+      {"log2", {"log2"}},
+      {"logical_not", {"logical_not"}},
+      {"neg", {"neg", "negative"}},
+      {"reciprocal", {"reciprocal"}},
+      {"rint", {"round"}},
+      {"rsqrt", {"rsqrt"}},
+      {"sigmoid", {"sigmoid", "special_expit"}},
+      {"sign", {"sign", "sgn"}},
+      {"sin", {"sin"}},
+      {"sinh", {"sinh"}},
+      {"sqrt", {"sqrt"}},
+      {"tan", {"tan"}},
+      {"tanh", {"tanh"}},
+      {"trunc", {"trunc", "fix"}},
+  };
+  for (const auto& [op, names] : ops) {
+    for (std::string_view name : names) table.op(fmt::format("aten.{}.default(self)", name), op);
+  }
+  table.op("aten.round.decimals(self, *, decimals)", "round");
+  table.op("aten.special_round.default(self, *, decimals=0)", "round");
+}
+
+AtenArg absolute(AtenCall& c) {
+  const Value x = c.tensor();
+  return x.dtype() == DType::kBool ? x : c.abs(x);
+}
+
+AtenArg square(AtenCall& c) {
+  const Value x = c.tensor();
+  return c.op("square", {c.cast(x, x.dtype() == DType::kBool ? DType::kI64 : x.dtype())});
+}
+
+AtenArg signbit(AtenCall& c) {
+  const Value x = c.tensor();
+  if (x.dtype() == DType::kBool) return c.full(Expr(0), x.shape(), DType::kBool);
+  if (!is_float(x.dtype())) return c.compare("lt", x, 0);
+  return c.compare("lt", c.op("copysign", {c.scalar(1, x.dtype()), x}), 0);
+}
+
+void add_unary_others(AtenTable& table) {
+  add_each(table, {"abs", "absolute"}, "aten.{}.default(self)", absolute);
+  table.add("aten.square.default(self)", square);
+  table.add("aten.signbit.default(self)", signbit);
+  table.add("aten.positive.default(self)", [](AtenCall& c) { return itself(c); });
+  table.add("aten.isposinf.default(self)", [](AtenCall& c) -> AtenArg { return c.compare("eq", c.tensor(), kInf); });
+  table.add("aten.isneginf.default(self)", [](AtenCall& c) -> AtenArg { return c.compare("eq", c.tensor(), -kInf); });
+  table.add("aten.isreal.default(self)",
+            [](AtenCall& c) -> AtenArg { return c.full(Expr(1), c.tensor().shape(), DType::kBool); });
+  table.add("aten.deg2rad.default(self)",
+            unary_formula([](AtenCall&, Value x) { return x * (std::numbers::pi / 180); }));
+  table.add("aten.rad2deg.default(self)",
+            unary_formula([](AtenCall&, Value x) { return x * (180 / std::numbers::pi); }));
+  add_each(table, {"sinc", "special_sinc"}, "aten.{}.default(self)", unary_formula([](AtenCall& c, Value x) {
+             const Value angle = x * std::numbers::pi;
+             return c.where(c.compare("eq", x, 0), c.scalar(1, x.dtype()), c.sin(angle) / angle);
+           }));
+}
+
+// ---- special functions ----------------------------------------------------------------------------------------------
+
+double largest(DType dtype) {
+  if (dtype == DType::kF64) return DBL_MAX;
+  if (dtype == DType::kF32) return FLT_MAX;
+  return dtype == DType::kF16 ? 65504.0 : 0x1.FEp127;
+}
+
+AtenArg nan_to_num(AtenCall& c) {
+  const Value x = c.tensor();
+  if (!is_float(x.dtype())) return x;
+  const auto number = [&](std::string_view name, double otherwise) {
+    return c.scalar(c.given(name) ? c.real(name) : otherwise, x.dtype());
+  };
+  Value result = c.where(c.unary("isnan", x), number("nan", 0), x);
+  result = c.where(c.compare("eq", x, kInf), number("posinf", largest(x.dtype())), result);
+  return c.where(c.compare("eq", x, -kInf), number("neginf", -largest(x.dtype())), result);
+}
+
+AtenArg logit(AtenCall& c) {
+  const auto formula = [](AtenCall& c, Value x) {
+    if (c.given("eps")) {
+      const double eps = c.real("eps");
+      x = c.op("clamp", {x, c.scalar(eps, x.dtype()), c.scalar(1 - eps, x.dtype())});
+    }
+    return c.log(x / (1 - x));
+  };
+  return unary_formula(formula)(c);
+}
+
+AtenArg polygamma(AtenCall& c) {
+  const int64_t order = c.integer("n");
+  if (order > 1) c.decline("the derivatives of digamma beyond the first are not among the ops");
+  return c.unary(order == 0 ? "digamma" : "trigamma", c.tensor());
+}
+
+Value multivariate_lgamma(AtenCall& c, Value x) {
+  const int64_t p = c.integer("p");
+  Value sum = c.unary("lgamma", x);
+  for (int64_t i = 1; i < p; ++i) sum = sum + c.unary("lgamma", x - static_cast<double>(i) / 2);
+  return sum + static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi);
+}
+
+Value entropy(AtenCall& c, Value x) {
+  const Value positive = -x * c.log(x);  // NaN of NaN
+  const Value others = c.where(c.compare("eq", x, 0), c.scalar(0, x.dtype()), c.scalar(-kInf, x.dtype()));
+  return c.where(c.compare("le", x, 0), others, positive);
+}
+
+// The first terms of a series in 1/x^2 that erfc and its logarithm follow far out.
+Value tail_series(Value x_squared) {
+  const Value t = 1 / x_squared;
+  return 1 - t + 3 * (t * t) - 15 * (t * t * t) + 105 * (t * t * t * t);
+}
+
+Value in_f64(AtenCall& c, Value x, const UnaryFormula& formula) {
+  return c.cast(formula(c, c.cast(x, DType::kF64)), x.dtype());
+}
+
+// erfc underflows below -38: there, the series.
+Value log_ndtr(AtenCall& c, Value x) {
+  return in_f64(c, x, [](AtenCall& c, Value x) {
+    const Value tail = c.unary("erfc", x * std::numbers::sqrt2 / 2) / 2;
+    const Value upper = c.unary("log1p", -tail);
+    const Value lower = c.log(c.unary("erfc", x * -(std::numbers::sqrt2 / 2)) / 2);
+    const Value square = x * x;
+    const Value far = c.log(tail_series(square)) - square / 2 - c.log(-x) - std::log(2 * std::numbers::pi) / 2;
+    return c.where(c.compare("lt", x, -20), far, c.where(c.compare("lt", x, 0), lower, upper));
+  });
+}
+
+// exp(x^2) overflows above 26: there, the series.
+Value scaled_erfc(AtenCall& c, Value x) {
+  return in_f64(c, x, [](AtenCall& c, Value x) {
+    const Value near = c.exp(x * x) * c.unary("erfc", x);
+    const Value far = tail_series(x * x * 2) / (x * std::sqrt(std::numbers::pi));
+    return c.where(c.compare("gt", x, 20), far, near);
+  });
+}
+
+// x * log(y), which is 0 where x is, unless y is NaN.
+BinaryFormula zero_times(std::string_view log) {
+  return [log](AtenCall& c, Value x, Value y) {
+    const Value product = c.where(c.compare("eq", x, 0), c.scalar(0, x.dtype()), x * c.unary(log, y));
+    return c.where(c.unary("isnan", y), c.scalar(kNan, x.dtype()), product);
+  };
+}
+
+void add_special_functions(AtenTable& table) {
+  table.add("aten.nan_to_num.default(self, nan=None, posinf=None, neginf=None)", nan_to_num);
+  add_each(table, {"logit", "special_logit"}, "aten.{}.default(self, eps=None)", logit);
+  add_each(table, {"polygamma", "special_polygamma"}, "aten.{}.default(n, self)", polygamma);
+  add_each(table, {"mvlgamma", "special_multigammaln"}, "aten.{}.default(self, p)", unary_formula(multivariate_lgamma));
+  table.add("aten.special_entr.default(self)", unary_formula(entropy));
+  table.add("aten.special_ndtr.default(self)",
+            unary_formula([](AtenCall& c, Value x) { return c.unary("erfc", x * -(std::numbers::sqrt2 / 2)) / 2; }));
+  table.add("aten.special_log_ndtr.default(self)", unary_formula(log_ndtr));
+  table.add("aten.special_erfcx.default(self)", unary_formula(scaled_erfc));
+  add_each(table,
+           {"xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other", "special_xlogy.default",
+            "special_xlogy.self_scalar", "special_xlogy.other_scalar"},
+           "aten.{}(self, other)", binary_formula(zero_times("log")));
+  add_each(table, {"special_xlog1py.default", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar"},
+           "aten.{}(self, other)", binary_formula(zero_times("log1p")));
+}
+
+// ---- two tensors, or a tensor and a number --------------------------------------------------------------------------
+
+// y * alpha, as add and sub scale their second operand.
+Value scaled(AtenCall& c, Value y, std::string_view alpha) {
+  const auto* number = c.argument(alpha).get<Expr>();
+  if (number != nullptr && number->is_constant(1)) return y;
+  return c.op("mul", {y, c.operand(alpha, y.dtype())});
+}
+
+AtenFn scaled_binary(std::string_view op) {
+  return [op](AtenCall& c) -> AtenArg {
+    const auto [x, y] = c.pair("self", "other");
+    return c.op(op, {x, scaled(c, y, "alpha")});
+  };
+}
+
+AtenArg reversed_sub(AtenCall& c) {
+  const auto [x, y] = c.pair("self", "other");
+  return c.op("sub", {y, scaled(c, x, "alpha")});
+}
+
+AtenArg divide(AtenCall& c) {
+  if (!c.given("rounding_mode")) return c.call("aten.div.Tensor", {c.argument("self"), c.argument("other")});
+  const std::string mode = c.string("rounding_mode");
+  if (mode != "floor" && mode != "trunc") fail("rounding_mode must be 'floor' or 'trunc', got '{}'", mode);
+  return promoted_binary(mode == "floor" ? "floor_div" : "trunc_div")(c);
+}
+
+void add_arithmetic(AtenTable& table) {
+  for (std::string_view overload : {"Tensor(self, other, *, alpha=1)", "Scalar(self, other, alpha=1)"}) {
+    table.add(fmt::format("aten.add.{}", overload), scaled_binary("add"));
+    table.add(fmt::format("aten.sub.{}", overload), scaled_binary("sub"));
+    table.add(fmt::format("aten.subtract.{}", overload), scaled_binary("sub"));
+    table.add(fmt::format("aten.rsub.{}", overload), reversed_sub);
+  }
+  for (std::string_view overload : {"Tensor", "Scalar"}) {
+    for (std::string_view name : {"mul", "multiply"}) {
+      table.op(fmt::format("aten.{}.{}(self, other)", name, overload), "mul");
+    }
+    for (std::string_view name : {"div", "divide", "true_divide"}) {
+      table.op(fmt::format("aten.{}.{}(self, other)", name, overload), "div");
+    }
+    for (std::string_view name : {"div", "divide"}) {
+      table.add(fmt::format("aten.{}.{}_mode(self, other, *, rounding_mode)", name, overload), divide);
+    }
+    table.add(fmt::format("aten.fmod.{}(self, other)", overload), promoted_binary("fmod"));
+    table.op(fmt::format("aten.copysign.{}(self, other)", overload), "copysign");
+  }
+  add_each(table, {"default", "Scalar"}, "aten.floor_divide.{}(self, other)", promoted_binary("floor_div"));
+  add_each(table, {"Tensor", "Scalar", "Scalar_Tensor"}, "aten.remainder.{}(self, other)",
+           promoted_binary("remainder"));
+}
+
+AtenArg float_power(AtenCall& c) {
+  const auto [x, y] = c.pair("self", "exponent");
+  return c.pow(c.cast(x, DType::kF64), c.cast(y, DType::kF64));
+}
+
+void add_powers(AtenTable& table) {
+  for (std::string_view overload : {"Scalar", "Tensor_Scalar", "Tensor_Tensor"}) {
+    table.add(fmt::format("aten.pow.{}(self, exponent)", overload), promoted_binary("pow", "self", "exponent"));
+    table.add(fmt::format("aten.float_power.{}(self, exponent)", overload), float_power);
+  }
+  table.add("aten.ldexp.Tensor(self, other)", [](AtenCall& c) -> AtenArg {
+    const Value exponent = to_float(c, c.tensor("other"));
+    return c.tensor() * c.pow(c.scalar(2, exponent.dtype()), exponent);
+  });
+}
+
+void add_comparisons(AtenTable& table) {
+  const std::vector<std::pair<std::string_view, std::string_view>> names = {
+      {"eq", "eq"},         {"ne", "ne"},      {"lt", "lt"},           {"le", "le"},
+      {"gt", "gt"},         {"ge", "ge"},      {"ne", "not_equal"},    {"lt", "less"},
+      {"le", "less_equal"}, {"gt", "greater"}, {"ge", "greater_equal"}};
+  for (const auto& [op, name] : names) {
+    table.op(fmt::format("aten.{}.Tensor(self, other)", name), op);
+    table.op(fmt::format("aten.{}.Scalar(self, other)", name), op);
+  }
+  for (std::string_view op : {"logical_and", "logical_or", "logical_xor"}) {
+    table.op(fmt::format("aten.{}.default(self, other)", op), op);
+  }
+}
+
+void add_bits(AtenTable& table) {
+  for (std::string_view op : {"and", "or", "xor"}) {
+    const std::string name = fmt::format("bitwise_{}", op);
+    for (std::string_view overload : {"Tensor", "Scalar", "Scalar_Tensor"}) {
+      table.op(fmt::format("aten.{}.{}(self, other)", name, overload), name);
+    }
+    for (std::string_view overload : {"Tensor", "Scalar"}) {
+      table.op(fmt::format("aten.__{}__.{}(self, other)", op, overload), name);
+    }
+  }
+  for (std::string_view direction : {"left", "right"}) {
+    const std::string op = fmt::format("shift_{}", direction);
+    for (std::string_view overload : {"Tensor", "Tensor_Scalar", "Scalar_Tensor"}) {
+      table.op(fmt::format("aten.bitwise_{}_shift.{}(self, other)", direction, overload), op);
+    }
+    for (std::string_view overload : {"Tensor", "Scalar"}) {
+      table.op(fmt::format("aten.__{}shift__.{}(self, other)", direction.front(), overload), op);
+    }
+  }
+}
+
+Value log2_of_sum(AtenCall& c, Value x, Value y) {
+  const Value rest = c.unary("log1p", c.unary("exp2", -c.abs(x - y))) / std::numbers::ln2;
+  return c.where(c.compare("eq", x, y), x + 1, c.maximum(x, y) + rest);  // two infinities are equal
+}
+
+AtenArg heaviside(AtenCall& c) {
+  const Value x = c.tensor();
+  return c.where(c.compare("eq", x, 0), c.tensor("values"), c.cast(c.compare("gt", x, 0), x.dtype()));
+}
+
+void add_pairs(AtenTable& table) {
+  const std::vector<std::pair<std::string_view, std::string_view>> names = {
+      {"atan2", "atan2.default"},        {"atan2", "arctan2.default"}, {"maximum", "maximum.default"},
+      {"minimum", "minimum.default"},    {"maximum", "max.other"},     {"minimum", "min.other"},
+      {"fmax", "fmax.default"},          {"fmin", "fmin.default"},     {"hypot", "hypot.default"},
+      {"logaddexp", "logaddexp.default"}};
+  for (const auto& [op, name] : names) table.op(fmt::format("aten.{}(self, other)", name), op);
+  table.add("aten.atan2.out(self, other, *, out)", [](AtenCall& c) -> AtenArg {
+    const Value angle = c.cast(c.op("atan2", {c.tensor(), c.tensor("other")}), c.tensor("out").dtype());
+    c.write("out", angle);
+    return itself(c, "out");
+  });
+  table.add("aten.logaddexp2.default(self, other)", binary_formula(log2_of_sum));
+  table.add("aten.heaviside.default(self, values)", heaviside);
+}
+
+// ---- closeness ------------------------------------------------------------------------------------------------------
+
+Value is_close(AtenCall& c) {
+  const Value x = c.tensor();
+  const Value y = c.tensor("other");
+  Value close = c.compare("eq", x, y);
+  if (c.flag("equal_nan")) close = logical_or(c, close, logical_and(c, c.unary("isnan", x), c.unary("isnan", y)));
+  const Value expected = to_float(c, y);
+  const Value allowed = c.abs(expected * c.real("rtol")) + c.real("atol");
+  const Value actual = c.abs(to_float(c, x) - expected);
+  const Value near = logical_and(c, c.unary("isfinite", actual), c.compare("le", actual, allowed));
+  return logical_or(c, close, near);
+}
+
+AtenArg is_equal(AtenCall& c) {
+  const Value x = c.tensor();
+  const Value y = c.tensor("other");
+  if (x.shape() != y.shape()) c.decline("sizes {} and {} differ", to_string(x.shape()), to_string(y.shape()));
+  return c.op("all", {c.compare("eq", x, y)});
+}
+
+void add_closeness(AtenTable& table) {
+  constexpr auto kTolerances = "(self, other, rtol=1e-05, atol=1e-08, equal_nan=False)";
+  table.add(fmt::format("aten.isclose.default{}", kTolerances), [](AtenCall& c) -> AtenArg { return is_close(c); });
+  table.add(fmt::format("aten.allclose.default{}", kTolerances),
+            [](AtenCall& c) -> AtenArg { return c.op("all", {is_close(c)}); });
+  table.add("aten.equal.default(self, other)", is_equal);
+}
+
+// ---- selection ------------------------------------------------------------------------------------------------------
+
+AtenArg where(AtenCall& c) {
+  const Value condition = c.cast(c.tensor("condition"), DType::kBool);
+  if (!c.is_tensor("self") && !c.is_tensor("other")) {
+    return c.where(condition, c.as_tensor(c.argument("self")), c.as_tensor(c.argument("other")));
+  }
+  const auto [x, y] = c.pair("self", "other");
+  return c.where(condition, x, y);
+}
+
+AtenArg masked_fill(AtenCall& c) {
+  const Value x = c.tensor();
+  const Value mask = c.cast(c.tensor("mask"), DType::kBool);
+  return c.op("masked_fill", {x, mask, c.operand("value", x.dtype())});
+}
+
+AtenFn clamped(std::string_view low, std::string_view high) {
+  return [low, high](AtenCall& c) -> AtenArg {
+    const auto bound = [&](std::string_view name) {
+      return name.empty() || !c.given(name) ? Value() : c.operand(name, c.tensor().dtype());
+    };
+    return c.op("clamp", {c.tensor(), bound(low), bound(high)});
+  };
+}
+
+// self + value * tensor1 * tensor2, of any numbers.
+AtenArg addcmul(AtenCall& c) {
+  const Value x = c.tensor();
+  const Value a = c.tensor("tensor1");
+  const Value b = c.tensor("tensor2");
+  if (is_float(x.dtype()) && is_float(a.dtype()) && is_float(b.dtype())) {
+    return c.op("addcmul", {x, a, b}, {{"value", c.real("value")}});
+  }
+  return x + scaled(c, a, "value") * b;
+}
+
+void add_selections(AtenTable& table) {
+  for (std::string_view overload : {"self", "Scalar", "ScalarSelf", "ScalarOther"}) {
+    table.add(fmt::format("aten.where.{}(condition, self, other)", overload), where);
+  }
+  for (std::string_view overload : {"Tensor", "Scalar"}) {
+    table.add(fmt::format("aten.masked_fill.{}(self, mask, value)", overload), masked_fill);
+    table.op(fmt::format("aten.lerp.{}(self, end, weight)", overload), "lerp");
+  }
+  for (std::string_view overload : {"default", "Tensor"}) {
+    for (std::string_view name : {"clamp", "clip"}) {
+      table.add(fmt::format("aten.{}.{}(self, min=None, max=None)", name, overload), clamped("min", "max"));
+    }
+    table.add(fmt::format("aten.clamp_min.{}(self, min)", overload), clamped("min", ""));
+    table.add(fmt::format("aten.clamp_max.{}(self, max)", overload), clamped("", "max"));
+  }
+  table.add("aten.addcmul.default(self, tensor1, tensor2, *, value=1)", addcmul);
+  table.op("aten.addcdiv.default(self, tensor1, tensor2, *, value=1)", "addcdiv");
+}
+
+}  // namespace
+
+void add_pointwise_entries(AtenTable& table) {
+  add_unary_ops(table);
+  add_unary_others(table);
+  add_special_functions(table);
+  add_arithmetic(table);
+  add_powers(table);
+  add_comparisons(table);
+  add_bits(table);
+  add_pairs(table);
+  add_closeness(table);
+  add_selections(table);
+}
+
+}  // namespace tenon

@@ -1,0 +1,111 @@
+#include "capture/aten/tools.h"
+
+#include <numeric>
+
+#include "autodiff/differentiate.h"
+
+namespace tenon::aten {
+namespace {
+
+// Adds the nodes of `callee` to the graph of the call, with `arguments` for its inputs, and gives its outputs.
+std::vector<Value> put_inline(AtenCall& c, const Graph& callee, const std::vector<Value>& arguments) {
+  std::vector<ValueRef> moved(callee.value_count());
+  size_t inputs = 0;
+  for (const Leaf& leaf : callee.leaves()) {
+    moved[leaf.value.id] =
+        leaf.kind == LeafKind::kInput ? arguments[inputs++].ref() : c.graph().add_constant(leaf.data);
+  }
+  for (const Node& node : callee.nodes()) {
+    std::vector<ValueRef> operands;
+    for (ValueRef operand : node.operands) operands.push_back(operand ? moved[operand.id] : ValueRef());
+    const NodeRef copy = c.graph().add_node(*node.op, std::move(operands), node.attrs, node.location);
+    const std::vector<ValueRef> results = c.graph().node(copy).results;
+    for (size_t i = 0; i < results.size(); ++i) moved[node.results[i].id] = results[i];
+  }
+  std::vector<Value> outputs;
+  for (ValueRef output : callee.outputs()) outputs.push_back(c.value(moved[output.id]));
+  return outputs;
+}
+
+}  // namespace
+
+std::vector<int64_t> each(const AtenCall& c, std::string_view name, int64_t count) {
+  std::vector<int64_t> sizes = c.ints(name);
+  if (sizes.size() == 1) sizes.resize(static_cast<size_t>(count), sizes[0]);
+  return sizes;
+}
+
+int64_t dim_of(const AtenCall& c, std::string_view name, Value x) { return normalize_dim(c.integer(name), x.rank()); }
+
+Value cast(AtenCall& c, Value x, std::optional<DType> dtype) { return dtype ? c.cast(x, *dtype) : x; }
+
+Value like(AtenCall& c, Value x, double number) { return c.full_like(x, number); }
+
+Value nothing(AtenCall& c, DType dtype) { return c.full(Expr(0), {0}, dtype); }
+
+DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::kF32 : dtype; }
+
+Value widened(AtenCall& c, Value x) { return c.cast(x, wide(x.dtype())); }
+
+Value times(AtenCall& c, Value x, std::string_view number) {
+  const AtenArg& factor = c.argument(number);
+  const auto* integer = factor.get<Expr>();
+  const auto* real = factor.get<double>();
+  if ((integer != nullptr && integer->is_constant(1)) || (real != nullptr && *real == 1)) return x;
+  return c.cast(c.op("mul", {x, c.operand(number, x.dtype())}), x.dtype());
+}
+
+bool is_zero(const AtenArg& number) {
+  const auto* integer = number.get<Expr>();
+  const auto* real = number.get<double>();
+  return (integer != nullptr && integer->is_constant(0)) || (real != nullptr && *real == 0);
+}
+
+bool wants(const AtenCall& c, std::string_view mask, size_t position) {
+  return c.ints(mask).at(position) != 0;
+}
+
+AtenArg masked(const AtenCall& c, std::vector<Value> results, std::string_view mask) {
+  AtenArg::List list;
+  for (size_t i = 0; i < results.size(); ++i) list.push_back(wants(c, mask, i) ? AtenArg(results[i]) : AtenArg(None{}));
+  return list;
+}
+
+std::vector<Value> gradients(AtenCall& c, const Forward& forward, const std::vector<Value>& operands,
+                             Value cotangent) {
+  Graph graph("forward");
+  for (const auto& [symbol, range] : c.graph().symbols()) graph.declare_symbol(symbol, range);
+  std::vector<Value> inputs;
+  std::vector<ValueRef> wrt;
+  for (Value operand : operands) {
+    wrt.push_back(graph.add_input("x" + std::to_string(inputs.size()), operand.type()));
+    inputs.emplace_back(graph, wrt.back());
+  }
+  Builder builder(graph);
+  graph.set_outputs({forward(builder, inputs).ref()});
+  std::vector<Value> arguments = operands;
+  arguments.push_back(cotangent);
+  return put_inline(c, differentiate(graph, wrt).value(), arguments);
+}
+
+NamedAttrs slice_attrs(const AtenCall& c) {
+  NamedAttrs attrs = {{"dim", c.integer("dim")}, {"step", c.integer("step")}};
+  for (const char* bound : {"start", "end"}) {
+    if (c.given(bound)) attrs.emplace_back(bound, c.size(bound));
+  }
+  return attrs;
+}
+
+NamedAttrs select_attrs(const AtenCall& c) { return {{"dim", c.integer("dim")}, {"index", c.size("index")}}; }
+
+NamedAttrs diagonal_attrs(const AtenCall& c) {
+  return {{"offset", c.integer("offset")}, {"dim1", c.integer("dim1")}, {"dim2", c.integer("dim2")}};
+}
+
+std::vector<int64_t> dims_from(int64_t first, int64_t end) {
+  std::vector<int64_t> dims(static_cast<size_t>(std::max<int64_t>(end - first, 0)));
+  std::iota(dims.begin(), dims.end(), first);
+  return dims;
+}
+
+}  // namespace tenon::aten

@@ -1,0 +1,286 @@
+#include "capture/importer.h"
+
+#include "passes/passes.h"
+
+namespace tenon {
+namespace {
+
+// The elements of the view written into what it is a view of, whatever the view does: a view of the positions says
+// where each element goes.
+Value write_at_places(Builder& b, Value parent, Value view, const std::function<Value(Value)>& look) {
+  const Expr count = element_count(parent.shape());
+  const Value places = look(b.reshape(b.iota(count), parent.shape()));
+  const Expr written = element_count(view.shape());
+  const Value result =
+      b.op("index_put", {b.reshape(parent, {count}), b.reshape(view, {written}), b.reshape(places, {written})},
+           {{"reduce", std::string("set")}});
+  return b.reshape(result, parent.shape());
+}
+
+// What a write leaves in a tensor: its own dtype and shape stay.
+Value fitted(Builder& b, Value value, const TensorType& type) {
+  return b.expand(b.cast(value, type.dtype), type.shape);
+}
+
+std::string types_text(const std::vector<TensorType>& types) {
+  std::string text;
+  for (const TensorType& type : types) text += (text.empty() ? "" : "; ") + to_string(type);
+  return text;
+}
+
+// What the host can only know at run time: tensors, and sizes that are not constant.
+void collect_operands(Builder& b, const AtenArg& argument, std::vector<Value>& operands) {
+  if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->value) {
+    operands.push_back(tensor->value);
+  } else if (const auto* size = argument.get<Expr>(); size != nullptr && !size->is_constant()) {
+    operands.push_back(b.full(*size, {}, DType::kI64));
+  } else if (const auto* list = argument.get<AtenArg::List>()) {
+    for (const AtenArg& item : *list) collect_operands(b, item, operands);
+  }
+}
+
+}  // namespace
+
+std::string to_string(const std::vector<UnsupportedCall>& calls) {
+  std::string text;
+  for (const UnsupportedCall& call : calls) {
+    const std::string where = call.location.known() ? to_string(call.location) + ": " : "";
+    text += fmt::format("{}  {}{}: {}", text.empty() ? "" : "\n", where, call.target, call.reason);
+  }
+  return text;
+}
+
+// ---- variables ------------------------------------------------------------------------------------------------------
+
+AtenArg Importer::add_variable(Variable variable) {
+  variables_.push_back(std::move(variable));
+  return AtenTensor{variables_.back().value, static_cast<uint32_t>(variables_.size() - 1)};
+}
+
+AtenArg Importer::add_leaf(ValueRef leaf) { return add_variable({.value = {*graph_, leaf}, .leaf = leaf}); }
+
+uint32_t Importer::root_of(uint32_t variable) const {
+  while (variables_[variable].parent != AtenTensor::kNone) variable = variables_[variable].parent;
+  return variable;
+}
+
+uint32_t Importer::shown(uint32_t variable) const {
+  while (variables_[variable].shown_as != AtenTensor::kNone) variable = variables_[variable].shown_as;
+  return variable;
+}
+
+Value Importer::current(uint32_t id) {
+  Variable& variable = variables_[id];
+  if (variable.parent == AtenTensor::kNone) return variable.value;
+  const uint64_t version = variables_[root_of(id)].version;
+  if (variable.version != version) {
+    variable.value = variable.look(current(variable.parent));
+    variable.version = version;
+  }
+  return variable.value;
+}
+
+void Importer::assign(uint32_t id, Value value) {
+  Variable& variable = variables_[id];
+  if (variable.parent == AtenTensor::kNone) {
+    ++variable.version;
+  } else {
+    assign(variable.parent, variable.put(current(variable.parent), value));
+    variable.version = variables_[root_of(id)].version;
+  }
+  variable.value = value;
+}
+
+AtenArg Importer::input(std::string name, TensorType type) {
+  return add_leaf(graph_->add_input(std::move(name), std::move(type)));
+}
+
+AtenArg Importer::parameter(std::string name, TensorType type, Tensor data) {
+  return add_leaf(graph_->add_parameter(std::move(name), std::move(type), std::move(data)));
+}
+
+AtenArg Importer::buffer(std::string name, TensorType type, Tensor data) {
+  return add_leaf(graph_->add_buffer(std::move(name), std::move(type), std::move(data)));
+}
+
+AtenArg Importer::constant(Tensor data) {
+  return add_variable({.value = {*graph_, graph_->add_constant(std::move(data))}});
+}
+
+AtenArg Importer::resolved(const AtenArg& argument) {
+  if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->variable != AtenTensor::kNone) {
+    const uint32_t variable = shown(tensor->variable);
+    return AtenTensor{current(variable), variable};
+  }
+  const auto* list = argument.get<AtenArg::List>();
+  if (list == nullptr) return argument;
+  AtenArg::List items;
+  for (const AtenArg& item : *list) items.push_back(resolved(item));
+  return items;
+}
+
+AtenArg Importer::as_variables(const AtenArg& result) {
+  if (const auto* tensor = result.get<AtenTensor>(); tensor != nullptr && tensor->value) {
+    return tensor->variable == AtenTensor::kNone ? add_variable({.value = tensor->value}) : result;
+  }
+  const auto* list = result.get<AtenArg::List>();
+  if (list == nullptr) return result;
+  AtenArg::List items;
+  for (const AtenArg& item : *list) items.push_back(as_variables(item));
+  return items;
+}
+
+AtenArg Importer::as_views(const AtenEntry& entry, const std::vector<AtenArg>& arguments, const AtenArg& result,
+                           const Location& location) {
+  const auto* self = arguments.empty() ? nullptr : arguments[0].get<AtenTensor>();
+  if (self == nullptr || self->variable == AtenTensor::kNone) return as_variables(result);
+  const uint32_t parent = self->variable;
+  const uint64_t version = variables_[root_of(parent)].version;
+  const auto call_on = [this, &entry, arguments, location](Value self) {
+    std::vector<AtenArg> other = arguments;
+    other[0] = self;
+    return AtenCall(*this, entry, std::move(other), location);
+  };
+  const auto view = [&](Value value, std::optional<size_t> position) {
+    Variable variable{.value = value, .version = version, .parent = parent};
+    variable.look = [call_on, &entry, position](Value self) {
+      AtenCall call = call_on(self);
+      const AtenArg seen = entry.build(call);
+      return (position ? (*seen.get<AtenArg::List>())[*position] : seen).get<AtenTensor>()->value;
+    };
+    variable.put = [call_on, &entry, position, look = variable.look](Value self, Value written) {
+      AtenCall call = call_on(self);
+      call.set_written(position.value_or(0));
+      return entry.write ? entry.write(call, written) : write_at_places(call, self, written, look);
+    };
+    return add_variable(std::move(variable));
+  };
+  if (const auto* tensor = result.get<AtenTensor>()) return view(tensor->value, {});
+  const auto* list = result.get<AtenArg::List>();
+  check(list != nullptr, "{} is a view that gives no tensor", entry.signature.name);
+  AtenArg::List items;
+  for (size_t i = 0; i < list->size(); ++i) items.push_back(view((*list)[i].get<AtenTensor>()->value, i));
+  return items;
+}
+
+// ---- calls ----------------------------------------------------------------------------------------------------------
+
+AtenArg Importer::build(const AtenEntry& entry, bool writes_self, const AtenRequest& request) {
+  std::vector<AtenArg> positional;
+  for (const AtenArg& argument : request.positional) positional.push_back(resolved(argument));
+  std::vector<std::pair<std::string, AtenArg>> named;
+  for (const auto& [name, argument] : request.named) named.emplace_back(name, resolved(argument));
+  const std::vector<AtenArg> arguments = bind_arguments(entry.signature, std::move(positional), std::move(named));
+
+  AtenCall call(*this, entry, arguments, request.location);
+  const AtenArg result = entry.build(call);
+  for (const auto& [name, value] : call.writes()) {
+    const auto* tensor = call.argument(name).get<AtenTensor>();
+    if (tensor == nullptr || tensor->variable == AtenTensor::kNone) continue;
+    assign(tensor->variable, fitted(call, value, tensor->value.type()));
+  }
+  const auto* self = arguments.empty() ? nullptr : arguments[0].get<AtenTensor>();
+  const bool is_view = entry.is_view && !call.gives_copy();
+  if (is_view || !writes_self) {
+    const AtenArg given = is_view ? as_views(entry, arguments, result, request.location) : as_variables(result);
+    const bool is_self = writes_self || call.replaces_self();
+    if (is_self && self->variable != AtenTensor::kNone) {
+      variables_[self->variable].shown_as = given.get<AtenTensor>()->variable;
+    }
+    return given;
+  }
+
+  const auto* written = result.get<AtenTensor>();
+  if (self == nullptr || written == nullptr) call.decline("it writes something that is not one tensor");
+  if (self->variable != AtenTensor::kNone) {
+    assign(self->variable, fitted(call, written->value, self->value.type()));
+  }
+  return AtenTensor{current(self->variable), self->variable};
+}
+
+AtenArg Importer::external(const AtenRequest& request, std::string reason) {
+  if (!request.results) {
+    fail_at(request.location,
+            "{} is not supported: {}; it cannot be left to PyTorch, because the types of its results are not known",
+            request.target, reason);
+  }
+  Builder builder(*graph_, request.location);
+  std::vector<Value> operands;
+  for (const AtenArg& argument : request.positional) collect_operands(builder, resolved(argument), operands);
+  for (const auto& [name, argument] : request.named) collect_operands(builder, resolved(argument), operands);
+  std::vector<TensorType> types;
+  for (const auto& type : *request.results) types.push_back(type.value_or(TensorType{DType::kU8, {0}}));
+
+  const std::vector<Value> results = builder.results(
+      "external", operands,
+      {{"target", request.target}, {"call", static_cast<int64_t>(unsupported_.size())}, {"types", types_text(types)}});
+  unsupported_.push_back({request.target, std::move(reason), request.location});
+  if (results.size() == 1 && !request.returns_list) return as_variables(results[0]);
+  return as_variables(AtenArg(results));
+}
+
+AtenArg Importer::call(AtenRequest request) {
+  if (!request.external_because.empty()) return external(request, request.external_because);
+  bool writes_self = false;
+  const AtenEntry* entry = aten_table().find(request.target, writes_self);
+  if (entry == nullptr) return external(request, "not in the registry");
+  try {
+    return build(*entry, writes_self, request);
+  } catch (const Error& error) {
+    return external(request, error.diagnostic().message);
+  }
+}
+
+// ---- the end --------------------------------------------------------------------------------------------------------
+
+Value Importer::next_key(Builder& builder, const Expr& words) {
+  if (key_name_.empty()) {
+    key_name_ = "random_key";
+    while (graph_->leaf_named(key_name_) != nullptr) key_name_ += "_";
+    key_ = graph_->add_input(key_name_, {DType::kI64, {2}});
+  }
+  const Value used = builder.full(words_used_, {1}, DType::kI64);
+  words_used_ += ceildiv(words, 4);
+  return builder.value(key_) + builder.pad(used, {1}, {0});
+}
+
+Value Importer::value_of(const AtenArg& argument) {
+  const AtenArg now = resolved(argument);
+  if (const auto* tensor = now.get<AtenTensor>(); tensor != nullptr && tensor->value) return tensor->value;
+  Builder builder(*graph_);
+  if (const auto* flag = now.get<bool>()) return builder.integer(*flag ? 1 : 0, DType::kBool);
+  if (const auto* number = now.get<double>()) return builder.scalar(*number, DType::kF64);
+  if (const auto* number = now.get<Expr>()) return builder.full(*number, {}, DType::kI64);
+  fail("{} is neither a tensor nor a number: a model cannot return it", to_string(now));
+}
+
+void Importer::set_name(const AtenArg& tensor, const std::string& name) {
+  const ValueRef value = value_of(tensor).ref();
+  if (is_identifier(name) && graph_->value_name(value).empty()) graph_->set_value_name(value, name);
+}
+
+void Importer::update(const AtenArg& target, const AtenArg& value) {
+  const auto* tensor = target.get<AtenTensor>();
+  check(tensor != nullptr && tensor->variable != AtenTensor::kNone && variables_[tensor->variable].leaf,
+        "only an input, parameter or buffer can be updated");
+  Builder builder(*graph_);
+  assign(tensor->variable, fitted(builder, value_of(value), tensor->value.type()));
+}
+
+void Importer::check_supported() const {
+  if (unsupported_.empty()) return;
+  fail("{} call{} of the model cannot be compiled, and there is no PyTorch to run {}:\n{}", unsupported_.size(),
+       unsupported_.size() == 1 ? "" : "s", unsupported_.size() == 1 ? "it" : "them", to_string(unsupported_));
+}
+
+Graph Importer::finish(const std::vector<AtenArg>& outputs) {
+  std::vector<ValueRef> refs;
+  for (const AtenArg& output : outputs) refs.push_back(value_of(output).ref());
+  graph_->set_outputs(std::move(refs));
+  for (const Variable& variable : variables_) {
+    if (variable.leaf && variable.value.ref() != variable.leaf) graph_->add_update(variable.leaf, variable.value.ref());
+  }
+  return eliminate_dead_code(*graph_);
+}
+
+}  // namespace tenon

@@ -1,0 +1,420 @@
+#include "passes/fuse.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "backends/library_task.h"
+#include "passes/rewrite.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMostNodes = 64;  // of a group
+
+enum class Role : uint8_t {
+  kFill,       // no operands: cheaper to compute again than to keep
+  kPointwise,  // element by element
+  kView,       // elements of one operand in other places
+  kGather,     // elements of a table, at computed places
+  kFold,       // of some dimensions
+  kRows,       // each element of all in its row: softmax, standardize
+  kContraction,
+  kAttention,
+  kReshape,
+  kAlone,  // loops that share a kernel with nothing
+  kLibrary,
+  kExternal,
+};
+
+struct NamedRole {
+  std::string_view op;
+  Role role;
+};
+constexpr NamedRole kRoles[] = {
+    {"full", Role::kFill},
+    {"iota", Role::kFill},
+    {"permute", Role::kView},
+    {"expand", Role::kView},
+    {"slice", Role::kView},
+    {"flip", Role::kView},
+    {"windows", Role::kView},
+    {"pad", Role::kView},
+    {"index", Role::kGather},
+    {"sum", Role::kFold},
+    {"prod", Role::kFold},
+    {"amax", Role::kFold},
+    {"amin", Role::kFold},
+    {"argmax", Role::kFold},
+    {"argmin", Role::kFold},
+    {"softmax", Role::kRows},
+    {"log_softmax", Role::kRows},
+    {"standardize", Role::kRows},
+    {"contract", Role::kContraction},
+    {"conv", Role::kContraction},
+    {"scaled_dot_product_attention", Role::kAttention},
+    {"reshape", Role::kReshape},
+    {"external", Role::kExternal},
+    {"philox", Role::kAlone},
+};
+
+Role role_of(const OpDef& op) {
+  const auto found = std::ranges::find(kRoles, op.name.get(), &NamedRole::op);
+  if (found != std::end(kRoles)) return found->role;
+  if (std::holds_alternative<LibraryTask>(op.loops) || find_library_task(op) != nullptr) return Role::kLibrary;
+  return std::holds_alternative<Elementwise>(op.semantics.get()) ? Role::kPointwise : Role::kAlone;
+}
+
+// Composites that stay whole: their schedules know them, or a function of the runtime does.
+bool stays_whole(const OpDef& op) {
+  const Role role = role_of(op);
+  return role == Role::kRows || role == Role::kAttention || role == Role::kLibrary;
+}
+
+// A shape without its dimensions of size 1: they change nothing about the order of elements.
+Shape core_of(const Shape& shape) {
+  Shape core;
+  std::ranges::copy_if(shape, std::back_inserter(core), [](const Expr& size) { return !size.is_constant(1); });
+  return core;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& graph) : graph_(graph), group_of_(graph.nodes().size(), kNoGroup) {}
+
+  std::vector<FusedGroup> run() {
+    find_users();
+    find_inlined();
+    for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (!inlined_[i]) place({i});
+    }
+    return in_order();
+  }
+
+ private:
+  static constexpr uint32_t kNoGroup = ~0u;
+
+  struct Group {
+    GroupKind kind = GroupKind::kKernel;
+    bool is_stream = false;
+    bool takes_pointwise = false;
+    Shape domain;            // without sizes of 1
+    size_t folded = 0;       // how many of its last dimensions are folded
+    bool is_closed = false;  // its result is written in another order: nothing can follow
+    std::set<uint32_t> nodes;
+    std::set<uint32_t> needs;  // groups
+  };
+
+  const Node& node(uint32_t id) const { return graph_.nodes()[id]; }
+  Role role(uint32_t id) const { return role_of(*node(id).op); }
+  const Shape& shape_of(uint32_t id) const { return graph_.type(node(id).results[0]).shape; }
+
+  // ---- what is inlined ----
+
+  void find_users() {
+    users_.resize(graph_.value_count());
+    for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
+      for (ValueRef operand : node(i).operands) {
+        if (operand) users_[operand.id].push_back(i);
+      }
+    }
+    is_kept_.resize(graph_.value_count());
+    for (ValueRef output : graph_.outputs()) is_kept_[output.id] = true;
+    for (const Update& update : graph_.updates()) is_kept_[update.value.id] = true;
+  }
+
+  bool is_trivial_reshape(uint32_t id) const {
+    return role(id) == Role::kReshape && core_of(graph_.type(node(id).operands[0]).shape) == core_of(shape_of(id));
+  }
+
+  bool is_view(uint32_t id) const { return role(id) == Role::kView || is_trivial_reshape(id); }
+
+  // Whether `user` can read its operand through the view.
+  bool reads_through(uint32_t view, uint32_t user) const {
+    const std::string_view op = node(view).op->name.get();
+    const Role by = role(user);
+    if (op == "pad") return node(user).op->name.get() == "windows" && inlined_[user];
+    const bool plain = op == "permute" || op == "expand" || is_trivial_reshape(view);
+    if (by == Role::kContraction || by == Role::kAttention) return plain;
+    if (is_view(user)) return inlined_[user] || plain;
+    return by == Role::kPointwise || by == Role::kFold || by == Role::kRows || by == Role::kAlone ||
+           by == Role::kGather;
+  }
+
+  void find_inlined() {
+    inlined_.resize(graph_.nodes().size());
+    for (uint32_t i = static_cast<uint32_t>(graph_.nodes().size()); i-- > 0;) {
+      const ValueRef result = node(i).results[0];
+      if (is_kept_[result.id]) continue;
+      const auto& users = users_[result.id];
+      const bool is_fill = role(i) == Role::kFill;
+      if (!is_fill && !is_view(i)) continue;
+      inlined_[i] =
+          std::ranges::all_of(users, [&](uint32_t user) { return is_fill ? computes(user) : reads_through(i, user); });
+    }
+  }
+
+  // Whether a fill can be part of its kernel.
+  bool computes(uint32_t user) const {
+    const Role by = role(user);
+    return by != Role::kReshape && by != Role::kLibrary && by != Role::kExternal;
+  }
+
+  // The groups whose results a node needs, also through what is inlined.
+  std::set<uint32_t> producers_of(uint32_t id) const {
+    std::set<uint32_t> groups;
+    for (ValueRef operand : node(id).operands) {
+      const NodeRef producer = operand ? graph_.producer(operand) : NodeRef();
+      if (!producer) continue;
+      if (inlined_[producer.id]) {
+        groups.merge(producers_of(producer.id));
+      } else {
+        groups.insert(group_of_[producer.id]);
+      }
+    }
+    return groups;
+  }
+
+  // ---- groups ----
+
+  void place(uint32_t id) {
+    const std::set<uint32_t> producers = producers_of(id);
+    for (auto candidate = producers.rbegin(); candidate != producers.rend(); ++candidate) {
+      if (!can_join(*candidate, id, producers)) continue;
+      join(*candidate, id, producers);
+      return;
+    }
+    group_of_[id] = static_cast<uint32_t>(groups_.size());
+    groups_.push_back(new_group(id));
+    groups_.back().needs = producers;
+  }
+
+  Group new_group(uint32_t id) const {
+    Group group{.nodes = {id}};
+    const Role by = role(id);
+    if (by == Role::kLibrary) group.kind = GroupKind::kLibrary;
+    if (by == Role::kExternal) group.kind = GroupKind::kExternal;
+    if (by == Role::kReshape && !is_trivial_reshape(id)) group.kind = GroupKind::kAlias;
+    group.is_stream = by == Role::kPointwise || by == Role::kGather || by == Role::kFold || by == Role::kRows;
+    group.takes_pointwise = group.is_stream || by == Role::kContraction;
+    group.domain = core_of(by == Role::kFold ? graph_.type(node(id).operands[0]).shape : shape_of(id));
+    group.folded = folded_of(id).value_or(0);
+    if ((by == Role::kFold || by == Role::kRows) && !folded_of(id)) group.is_stream = group.takes_pointwise = false;
+    return group;
+  }
+
+  // How many of the last dimensions a node folds; none where it folds others.
+  std::optional<size_t> folded_of(uint32_t id) const {
+    if (role(id) != Role::kFold && role(id) != Role::kRows) return 0;
+    const OpView view = view_of(graph_, *node(id).op, node(id).operands, node(id).attrs);
+    const Shape& shape = view.type(0).shape;
+    std::vector<int64_t> dims;
+    if (view.op().attr_named("dims") != nullptr) {
+      dims = view.dims("dims");
+    } else if (view.given("dim")) {
+      dims = {view.dim("dim")};
+    } else {
+      dims = normalize_dims({}, view.type(0).rank());
+    }
+    size_t folded = 0;
+    for (auto dim = static_cast<int64_t>(shape.size()); dim-- > 0;) {
+      if (shape[static_cast<size_t>(dim)].is_constant(1)) continue;
+      const bool is_folded = std::ranges::find(dims, dim) != dims.end();
+      const bool is_last = folded == core_of({shape.begin() + dim + 1, shape.end()}).size();
+      if (is_folded && !is_last) return std::nullopt;
+      folded += is_folded ? 1 : 0;
+    }
+    return folded;
+  }
+
+  bool can_join(uint32_t into, uint32_t id, const std::set<uint32_t>& producers) const {
+    const Group& group = groups_[into];
+    if (group.kind != GroupKind::kKernel || group.nodes.size() >= kMostNodes) return false;
+    if (!fits(group, id)) return false;
+    return std::ranges::none_of(producers, [&](uint32_t other) { return other != into && reaches(into, other); });
+  }
+
+  bool fits(const Group& group, uint32_t id) const {
+    switch (role(id)) {
+      case Role::kPointwise:
+        return group.takes_pointwise && has_shape_of(group, core_of(shape_of(id)));
+      case Role::kView:
+      case Role::kReshape:
+        return joins_as_view(group, id);
+      case Role::kFold:
+      case Role::kRows:
+        return joins_as_fold(group, id);
+      default:
+        return false;
+    }
+  }
+
+  static bool has_shape_of(const Group& group, const Shape& core) {
+    if (core == group.domain) return true;
+    const Shape folded(group.domain.begin(), group.domain.end() - static_cast<std::ptrdiff_t>(group.folded));
+    return group.folded > 0 && core == folded;
+  }
+
+  bool joins_as_fold(const Group& group, uint32_t id) const {
+    const std::optional<size_t> folded = folded_of(id);
+    if (!group.is_stream || !folded || core_of(graph_.type(node(id).operands[0]).shape) != group.domain) return false;
+    return group.folded == 0 || *folded == group.folded;
+  }
+
+  // The last step of a group: its result is only needed in another order.
+  bool joins_as_view(const Group& group, uint32_t id) const {
+    if (role(id) == Role::kReshape && !is_trivial_reshape(id)) return false;
+    if (node(id).op->name.get() != "permute" && !is_trivial_reshape(id)) return false;
+    const ValueRef operand = node(id).operands[0];
+    const bool is_only_user = users_[operand.id].size() == 1 && !is_kept_[operand.id];
+    return is_only_user && group.folded == 0 && core_of(graph_.type(operand).shape) == group.domain && !group.is_closed;
+  }
+
+  void join(uint32_t into, uint32_t id, const std::set<uint32_t>& producers) {
+    Group& group = groups_[into];
+    group.nodes.insert(id);
+    group_of_[id] = into;
+    for (uint32_t other : producers) {
+      if (other != into) group.needs.insert(other);
+    }
+    if (node(id).op->name.get() == "permute") {
+      group.is_closed = true;
+      group.takes_pointwise = group.is_stream = false;
+    }
+    if (role(id) == Role::kFold || role(id) == Role::kRows) group.folded = std::max(group.folded, *folded_of(id));
+    for (uint32_t other : producers) {
+      if (other != into && can_merge(other, into)) merge(other, into);
+    }
+  }
+
+  bool can_merge(uint32_t from, uint32_t into) const {
+    const Group& a = groups_[from];
+    const Group& b = groups_[into];
+    const bool alike = a.is_stream && b.is_stream && a.domain == b.domain &&
+                       (a.folded == b.folded || a.folded == 0 || b.folded == 0) &&
+                       a.nodes.size() + b.nodes.size() <= kMostNodes;
+    if (!alike || reaches(into, from)) return false;
+    return std::ranges::none_of(b.needs, [&](uint32_t between) { return between != from && reaches(from, between); });
+  }
+
+  void merge(uint32_t from, uint32_t into) {
+    Group& a = groups_[from];
+    Group& b = groups_[into];
+    for (uint32_t id : a.nodes) group_of_[id] = into;
+    b.nodes.merge(a.nodes);
+    b.needs.merge(a.needs);
+    b.folded = std::max(a.folded, b.folded);
+    a.nodes.clear();
+    a.needs.clear();
+    for (Group& group : groups_) {
+      if (group.needs.erase(from) > 0) group.needs.insert(into);
+    }
+    b.needs.erase(into);
+  }
+
+  // Whether `to` needs `from`, perhaps through others.
+  bool reaches(uint32_t from, uint32_t to) const {
+    std::set<uint32_t> seen;
+    std::vector<uint32_t> open = {to};
+    while (!open.empty()) {
+      const uint32_t next = open.back();
+      open.pop_back();
+      if (next == from) return true;
+      for (uint32_t needed : groups_[next].needs) {
+        if (seen.insert(needed).second) open.push_back(needed);
+      }
+    }
+    return false;
+  }
+
+  // ---- the result ----
+
+  std::vector<FusedGroup> in_order() {
+    std::vector<FusedGroup> result;
+    std::vector<bool> done(groups_.size());
+    // Depth first along what each group needs, without recursion: models are thousands of groups deep.
+    for (uint32_t start = 0; start < groups_.size(); ++start) {
+      std::vector<uint32_t> open = {start};
+      while (!open.empty()) {
+        const uint32_t id = open.back();
+        const size_t before = open.size();
+        for (uint32_t needed : groups_[id].needs) {
+          if (!done[needed]) open.push_back(needed);
+        }
+        if (open.size() > before) continue;
+        open.pop_back();
+        if (!done[id] && !groups_[id].nodes.empty()) result.push_back(finished(groups_[id]));
+        done[id] = true;
+      }
+    }
+    return result;
+  }
+
+  FusedGroup finished(const Group& group) const {
+    FusedGroup result{group.kind, {}, {}, {}};
+    std::set<uint32_t> nodes;
+    std::set<ValueRef> inputs;
+    for (uint32_t id : group.nodes) collect(id, group, nodes, inputs);
+    for (uint32_t id : nodes) result.nodes.push_back({id});
+    result.inputs.assign(inputs.begin(), inputs.end());
+    for (uint32_t id : group.nodes) {
+      for (ValueRef value : node(id).results) {
+        const auto is_outside = [&](uint32_t user) { return is_needed_outside(user, group); };
+        if (is_kept_[value.id] || std::ranges::any_of(users_[value.id], is_outside)) result.outputs.push_back(value);
+      }
+    }
+    return result;
+  }
+
+  void collect(uint32_t id, const Group& group, std::set<uint32_t>& nodes, std::set<ValueRef>& inputs) const {
+    if (!nodes.insert(id).second) return;
+    for (ValueRef operand : node(id).operands) {
+      if (!operand) continue;
+      const NodeRef producer = graph_.producer(operand);
+      if (producer && inlined_[producer.id]) {
+        collect(producer.id, group, nodes, inputs);
+      } else if (!producer || !group.nodes.contains(producer.id)) {
+        inputs.insert(operand);
+      }
+    }
+  }
+
+  // Also through views that are inlined into other groups.
+  bool is_needed_outside(uint32_t user, const Group& group) const {
+    if (!inlined_[user]) return !group.nodes.contains(user);
+    return std::ranges::any_of(node(user).results, [&](ValueRef value) {
+      return std::ranges::any_of(users_[value.id], [&](uint32_t next) { return is_needed_outside(next, group); });
+    });
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<uint32_t>> users_;  // of each value
+  std::vector<bool> is_kept_;                 // outputs, and what updates leave
+  std::vector<bool> inlined_;                 // of each node
+  std::vector<uint32_t> group_of_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+std::string_view name_of(GroupKind kind) {
+  switch (kind) {
+    case GroupKind::kKernel:
+      return "kernel";
+    case GroupKind::kLibrary:
+      return "library";
+    case GroupKind::kExternal:
+      return "external";
+    case GroupKind::kAlias:
+      return "alias";
+  }
+  return "";
+}
+
+Graph expand_for_fusion(const Graph& graph) {
+  return expand_where(graph, [](const OpDef& op) { return op.is_composite() && !stays_whole(op); });
+}
+
+std::vector<FusedGroup> fuse(const Graph& graph) { return Fuser(graph).run(); }
+
+}  // namespace tenon

@@ -1,0 +1,40 @@
+// Fusion: which nodes of a graph run together, as one kernel.
+//
+// A group is built around at most one anchor:
+//   - a contraction (matmul, convolution) takes what is computed element by element of its result;
+//   - attention takes a permutation of its result;
+//   - everything else streams: elementwise ops of one shape, gathers in front of them, and folds of its last dimensions
+//     with what is computed of them, all in one pass.
+// A view that the consumers can read through (permute, expand, slice, windows, ...) and a fill belong to no group of
+// their own: every group that needs them has them. A reshape is another name for the same memory.
+//
+// Groups form no cycle, and are listed in an order in which they can run.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+enum class GroupKind : uint8_t {
+  kKernel,    // lowered to loops, compiled
+  kLibrary,   // one node that a function of the runtime computes (sort, nonzero)
+  kExternal,  // one node that the host runs
+  kAlias,     // one reshape: its result is the memory of its operand
+};
+std::string_view name_of(GroupKind kind);
+
+struct FusedGroup {
+  GroupKind kind;
+  std::vector<NodeRef> nodes;     // in order; those that are inlined are in several groups
+  std::vector<ValueRef> inputs;   // what it reads: results of other groups, and leaves
+  std::vector<ValueRef> outputs;  // what others need of it
+};
+
+// Expands the composites that fusion sees through. The groups of `fuse` are of such a graph.
+Graph expand_for_fusion(const Graph& graph);
+
+std::vector<FusedGroup> fuse(const Graph& graph);
+
+}  // namespace tenon

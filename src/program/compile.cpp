@@ -1,0 +1,404 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "backends/cpu/cpu.h"
+#include "backends/moved.h"
+#include "loops/lower.h"
+#include "passes/fuse.h"
+#include "passes/passes.h"
+#include "program/frames.h"
+#include "program/program.h"
+#include "program/run.h"
+#include "schedule/ahead.h"
+
+namespace tenon {
+namespace {
+
+bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
+
+Graph ready_for_fusion(const Graph& graph) {
+  Graph expanded = expand_for_fusion(canonicalize(graph));
+  return eliminate_dead_code(eliminate_common_subexpressions(canonicalize(expanded)));
+}
+
+// Names that say nothing about what a kernel computes.
+bool is_plumbing(std::string_view op) {
+  static const std::set<std::string_view> kPlumbing = {"permute", "expand", "reshape", "slice", "full", "cast"};
+  return kPlumbing.contains(op);
+}
+
+std::string kernel_name(const std::vector<std::string>& ops) {
+  constexpr size_t kLongest = 48;
+  std::string name;
+  for (const std::string& op : ops) {
+    if (is_plumbing(op) && ops.size() > 1) continue;
+    if (name.size() + op.size() > kLongest) return name + "_etc";
+    name += (name.empty() ? "" : "_") + op;
+  }
+  return name.empty() ? ops.front() : name;
+}
+
+}  // namespace
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(const Graph& graph, const ProgramOptions& options)
+      : options_(options),
+        backend_(find_backend(options.backend).value()),
+        program_(ready_for_fusion(graph), options.host),
+        graph_(program_.graph_),
+        slot_of_(graph_.value_count()) {}
+
+  Program run() {
+    check_host();
+    add_symbols();
+    add_leaves();
+    for (const FusedGroup& group : fuse(graph_)) add_group(group);
+    compile_kernels();
+    finish_constants();
+    add_results();
+    find_lifetimes();
+    return std::move(program_);
+  }
+
+ private:
+  std::vector<Slot>& slots() { return program_.slots_; }
+
+  // A kernel on its way: what is compiled, and where its inputs come from.
+  struct Pending {
+    size_t task;
+    AheadOfTime ahead;
+    std::vector<uint32_t> inputs;  // slots, of the reads of the kernel that was split
+  };
+
+  // ---- what there is from the start ----
+
+  void check_host() const {
+    if (options_.host) return;
+    std::string calls;
+    for (const Node& node : graph_.nodes()) {
+      if (node.op->name.get() != "external") continue;
+      const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
+      const std::string where = node.location.known() ? to_string(node.location) + ": " : "";
+      calls += "\n  " + where + view.string("target");
+    }
+    if (!calls.empty())
+      fail("graph {} has calls that Tenon does not support, and no host runs them:{}", graph_.name(), calls);
+  }
+
+  void add_symbols() {
+    std::set<Symbol> bound;
+    for (ValueRef input : graph_.inputs()) {
+      for (const Expr& size : graph_.type(input).shape) {
+        for (Symbol symbol : symbols_of(size)) bound.insert(symbol);
+      }
+    }
+    program_.symbols_.assign(bound.begin(), bound.end());
+    program_.bound_symbols_ = bound.size();
+    for (const auto& [symbol, range] : graph_.ranges()) {
+      if (!bound.contains(symbol)) program_.symbols_.push_back(symbol);
+    }
+    for (size_t i = 0; i < program_.symbols_.size(); ++i)
+      symbol_index_[program_.symbols_[i]] = static_cast<uint32_t>(i);
+  }
+
+  uint32_t add_slot(TensorType type, SlotKind kind, size_t position = 0) {
+    const auto id = static_cast<uint32_t>(slots().size());
+    slots().push_back({.type = std::move(type), .kind = kind, .root = id, .position = static_cast<uint32_t>(position)});
+    return id;
+  }
+
+  uint32_t add_constant(Tensor data) {
+    program_.constants_.push_back(data.contiguous());
+    return add_slot(type_of(data), SlotKind::kConstant, program_.constants_.size() - 1);
+  }
+
+  void add_leaves() {
+    std::set<ValueRef> updated;
+    for (const Update& update : graph_.updates()) updated.insert(update.target);
+    for (const Leaf& leaf : graph_.leaves()) {
+      const TensorType& type = graph_.type(leaf.value);
+      if (leaf.kind == LeafKind::kInput) {
+        slot_of_[leaf.value.id] = add_slot(type, SlotKind::kInput, leaf.ordinal);
+        continue;
+      }
+      if (!leaf.data.defined()) fail("{} '{}' has no data: bind it before compilation", name_of(leaf.kind), leaf.name);
+      const bool is_frozen = leaf.kind == LeafKind::kConstant || (options_.freeze && !updated.contains(leaf.value));
+      if (is_frozen) {
+        slot_of_[leaf.value.id] = add_constant(leaf.data);
+      } else {
+        program_.leaves_.push_back(leaf.data);
+        slot_of_[leaf.value.id] = add_slot(type, SlotKind::kLeaf, program_.leaves_.size() - 1);
+      }
+    }
+  }
+
+  // ---- tasks ----
+
+  void add_group(const FusedGroup& group) {
+    if (group.kind == GroupKind::kAlias) return add_alias(group);
+    Task task{.kind = TaskKind::kKernel, .name = {}};
+    for (NodeRef node : group.nodes) {
+      task.ops.emplace_back(graph_.node(node).op->name.get());
+      if (!task.location.known()) task.location = graph_.node(node).location;
+    }
+    task.name = kernel_name(task.ops);
+    auto body = std::make_shared<Graph>(body_of(group, task.name));
+    for (ValueRef input : read_by(group)) task.inputs.push_back(slot_of_[input.id]);
+    if (group.kind == GroupKind::kKernel) {
+      add_kernel(group, std::move(task), *body);
+      return;
+    }
+    task.kind = TaskKind::kLibrary;
+    if (group.kind == GroupKind::kExternal) make_external(task, graph_.node(group.nodes.back()));
+    add_whole(group, std::move(task), std::move(body));
+  }
+
+  // The host gets every operand, in order.
+  void make_external(Task& task, const Node& node) const {
+    const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
+    task.kind = TaskKind::kExternal;
+    task.call = view.integer("call");
+    task.name = view.string("target");
+    task.inputs.clear();
+    for (ValueRef operand : node.operands) task.inputs.push_back(slot_of_[operand.id]);
+  }
+
+  void add_alias(const FusedGroup& group) {
+    const Node& node = graph_.node(group.nodes[0]);
+    const uint32_t operand = slot_of_[node.operands[0].id];
+    const uint32_t id = add_slot(graph_.type(node.results[0]), slots()[operand].kind, slots()[operand].position);
+    slots()[id].root = slots()[operand].root;
+    slot_of_[node.results[0].id] = id;
+  }
+
+  // Constants of one number are part of the kernel.
+  bool is_part_of_kernel(ValueRef value) const {
+    const Leaf* leaf = graph_.leaf(value);
+    return leaf != nullptr && leaf->kind == LeafKind::kConstant && is_one_number(leaf->data);
+  }
+
+  std::vector<ValueRef> read_by(const FusedGroup& group) const {
+    std::vector<ValueRef> values;
+    std::ranges::copy_if(group.inputs, std::back_inserter(values), [&](ValueRef v) { return !is_part_of_kernel(v); });
+    return values;
+  }
+
+  Graph body_of(const FusedGroup& group, const std::string& name) const {
+    Graph body(name);
+    for (const auto& [symbol, range] : graph_.symbols()) body.declare_symbol(symbol, range);
+    std::map<ValueRef, ValueRef> inside;
+    for (ValueRef input : group.inputs) {
+      inside[input] = is_part_of_kernel(input) ? body.copy_leaf(*graph_.leaf(input), graph_.type(input))
+                                               : body.add_input(fmt::format("in{}", inside.size()), graph_.type(input));
+    }
+    for (NodeRef ref : group.nodes) {
+      const Node& node = graph_.node(ref);
+      std::vector<ValueRef> operands;
+      for (ValueRef operand : node.operands) operands.push_back(operand ? inside.at(operand) : ValueRef());
+      const NodeRef copy = body.add_node(*node.op, std::move(operands), node.attrs, node.location);
+      for (size_t i = 0; i < node.results.size(); ++i) inside[node.results[i]] = body.node(copy).results[i];
+    }
+    std::vector<ValueRef> outputs;
+    for (ValueRef output : group.outputs) outputs.push_back(inside.at(output));
+    body.set_outputs(std::move(outputs));
+    return body;
+  }
+
+  bool is_constant(uint32_t slot) const {
+    return program_.slots_[program_.slots_[slot].root].kind == SlotKind::kConstant;
+  }
+
+  // What is computed of constants alone is computed once.
+  bool is_known_now(const Task& task) const {
+    if (task.kind == TaskKind::kExternal || !task.sizes.empty()) return false;
+    return std::ranges::all_of(task.inputs, [&](uint32_t slot) { return is_constant(slot); }) &&
+           std::ranges::all_of(task.outputs,
+                               [&](uint32_t slot) { return is_static(program_.slots_[slot].type.shape); });
+  }
+
+  void add_outputs(const FusedGroup& group, Task& task, SlotKind kind) {
+    for (ValueRef output : group.outputs) {
+      slot_of_[output.id] = add_slot(graph_.type(output), kind);
+      task.outputs.push_back(slot_of_[output.id]);
+    }
+    if (!is_known_now(task)) return;
+    for (uint32_t slot : task.outputs) {
+      slots()[slot].kind = SlotKind::kConstant;
+      slots()[slot].position = static_cast<uint32_t>(program_.constants_.size());
+      program_.constants_.emplace_back();
+    }
+  }
+
+  void add_whole(const FusedGroup& group, Task task, std::shared_ptr<const Graph> body) {
+    task.body = std::move(body);
+    add_outputs(group, task, SlotKind::kHeld);
+    program_.tasks_.push_back(std::move(task));
+  }
+
+  void add_kernel(const FusedGroup& group, Task task, const Graph& body) {
+    const Result<loops::IR> ir = lower(body);
+    if (!ir.ok()) {
+      task.kind = TaskKind::kReference;
+      return add_whole(group, std::move(task), std::make_shared<const Graph>(body));
+    }
+    for (Symbol symbol : ir->size_symbols()) task.sizes.push_back(symbol_index_.at(symbol));
+    add_outputs(group, task, SlotKind::kTemporary);
+    std::set<int64_t> constants;
+    for (size_t i = 0; i < task.inputs.size(); ++i) {
+      if (is_constant(task.inputs[i])) constants.insert(static_cast<int64_t>(i));
+    }
+    const loops::LoopTree tree = backend_->schedule(*ir);
+    // What runs once needs no preparation.
+    Pending pending{
+        program_.tasks_.size(), split_ahead(tree, is_known_now(task) ? std::set<int64_t>() : constants), {}};
+    pending.inputs = task.inputs;
+    program_.tasks_.push_back(std::move(task));
+    pending_.push_back(std::move(pending));
+  }
+
+  // ---- compilation ----
+
+  void compile_kernels() {
+    std::vector<const loops::LoopTree*> trees;
+    for (const Pending& pending : pending_) trees.push_back(&pending.ahead.tree);
+    std::vector<std::unique_ptr<Compiled>> kernels = compile_all(trees);
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      Task& task = program_.tasks_[pending_[i].task];
+      task.kernel = std::move(kernels[i]);
+      task.tree = std::make_shared<const loops::LoopTree>(*trees[i]);
+    }
+  }
+
+  // The cpu backend compiles many at once.
+  std::vector<std::unique_ptr<Compiled>> compile_all(const std::vector<const loops::LoopTree*>& trees) const {
+    if (backend_->name() == "cpu") return compile_cpu(trees);
+    std::vector<std::unique_ptr<Compiled>> kernels;
+    for (const loops::LoopTree* tree : trees) kernels.push_back(backend_->compile(*tree).value());
+    return kernels;
+  }
+
+  // ---- constants ----
+
+  // In the order of the tasks, so that each finds its constants known.
+  void finish_constants() {
+    std::vector<Task> kept;
+    auto pending = pending_.begin();
+    for (size_t i = 0; i < program_.tasks_.size(); ++i) {
+      Task& task = program_.tasks_[i];
+      if (pending != pending_.end() && pending->task == i) prepare_inputs(task, *pending++);
+      if (is_known_now(task)) {
+        run_once(task);
+      } else {
+        kept.push_back(std::move(task));
+      }
+    }
+    program_.tasks_ = std::move(kept);
+  }
+
+  void run_once(const Task& task) {
+    std::vector<Tensor> inputs;
+    for (uint32_t slot : task.inputs) inputs.push_back(constant(slot));
+    std::vector<Tensor> outputs = run_task_once(task, program_.slots_, inputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      program_.constants_[slots()[task.outputs[i]].position] = outputs[i].contiguous();
+    }
+  }
+
+  Tensor constant(uint32_t slot) const {
+    const Tensor& data = program_.constants_[program_.slots_[slot].position];
+    const Sizes shape = evaluate(program_.slots_[slot].type.shape, {});
+    return Tensor::borrow(data.dtype(), shape, contiguous_strides(shape), data.data(), data.owner());
+  }
+
+  void prepare_inputs(Task& task, const Pending& pending) {
+    std::vector<uint32_t> prepared;
+    for (const Preparation& preparation : pending.ahead.preparations) {
+      std::vector<Tensor> inputs;
+      for (int64_t slot : preparation.inputs) inputs.push_back(constant(pending.inputs[static_cast<size_t>(slot)]));
+      prepared.push_back(prepared_slot(preparation.kernel, inputs));
+    }
+    task.inputs.clear();
+    for (const AheadOfTime::Input& input : pending.ahead.inputs) {
+      task.inputs.push_back(input.preparation < 0 ? pending.inputs[static_cast<size_t>(input.slot)]
+                                                  : prepared[static_cast<size_t>(input.preparation)]);
+    }
+  }
+
+  // Weights that several kernels read in one layout are prepared once.
+  uint32_t prepared_slot(const loops::IR& kernel, const std::vector<Tensor>& inputs) {
+    std::pair<std::string, std::vector<const void*>> key{to_string(kernel), {}};
+    for (const Tensor& input : inputs) key.second.push_back(input.data());
+    const auto found = prepared_.find(key);
+    if (found != prepared_.end()) return found->second;
+    const uint32_t slot = add_constant(prepare(kernel, key.first, inputs));
+    prepared_.emplace(std::move(key), slot);
+    return slot;
+  }
+
+  Tensor prepare(const loops::IR& kernel, const std::string& text, const std::vector<Tensor>& inputs) {
+    if (inputs.size() == 1) {
+      if (std::optional<Tensor> result = moved(kernel, inputs[0])) return *std::move(result);
+    }
+    std::shared_ptr<const Compiled>& compiled = preparations_[text];
+    if (!compiled) compiled = backend_->compile(backend_->schedule(kernel)).value();
+    return tenon::run(*compiled, kernel, inputs).value()[0];
+  }
+
+  // ---- results ----
+
+  void add_results() {
+    std::set<uint32_t> taken;
+    for (ValueRef output : graph_.outputs()) {
+      const uint32_t slot = slot_of_[output.id];
+      Slot& root = slots()[slots()[slot].root];
+      const bool is_fresh = root.kind == SlotKind::kTemporary || root.kind == SlotKind::kHeld;
+      const bool is_copied = !is_fresh || !taken.insert(slots()[slot].root).second;
+      if (!is_copied && root.kind == SlotKind::kTemporary) {
+        root.kind = SlotKind::kOutput;
+        root.position = static_cast<uint32_t>(program_.outputs_.size());
+      }
+      program_.outputs_.push_back({slot, is_copied});
+    }
+    for (const Update& update : graph_.updates()) {
+      program_.updates_.push_back({slot_of_[update.target.id], slot_of_[update.value.id]});
+    }
+  }
+
+  void find_lifetimes() {
+    const auto last = static_cast<int64_t>(program_.tasks_.size());
+    for (int64_t i = 0; i < last; ++i) {
+      for (uint32_t slot : program_.tasks_[static_cast<size_t>(i)].outputs) {
+        slots()[slot].first_task = i;
+        extend(slot, i);
+      }
+      for (uint32_t slot : program_.tasks_[static_cast<size_t>(i)].inputs) extend(slot, i);
+    }
+    for (const auto& output : program_.outputs_) extend(output.slot, last);
+    for (const auto& update : program_.updates_) extend(update.value, last);
+    // A symbol that only tasks find out makes its slots too late for the plan.
+    program_.frames_ = std::make_shared<Program::Frames>(program_.slots_, program_.symbols_, program_.bound_symbols_);
+  }
+
+  void extend(uint32_t slot, int64_t task) {
+    int64_t& end = slots()[slots()[slot].root].last_task;
+    end = std::max(end, task);
+  }
+
+  const ProgramOptions& options_;
+  std::shared_ptr<const Backend> backend_;
+  Program program_;
+  const Graph& graph_;
+  std::vector<uint32_t> slot_of_;  // of each value that is no part of a kernel
+  std::map<Symbol, uint32_t> symbol_index_;
+  std::vector<Pending> pending_;
+  std::map<std::pair<std::string, std::vector<const void*>>, uint32_t> prepared_;
+  std::map<std::string, std::shared_ptr<const Compiled>> preparations_;
+};
+
+Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {
+  return capture([&] { return ProgramBuilder(graph, options).run(); });
+}
+
+}  // namespace tenon

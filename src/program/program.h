@@ -1,0 +1,99 @@
+// A Program runs a graph: kernels, library functions and calls of the host, in order, over planned memory.
+//
+//     Program program = compile_program(graph).value();
+//     std::vector<Tensor> outputs = program.run(inputs);
+//
+// Compilation canonicalizes the graph, fuses it into groups (passes/fuse.h), compiles the kernels on all threads, and
+// prepares the weights: what depends on parameters and constants alone is computed once, and weights are laid out as
+// the kernels read them. So a weight that is changed after compilation is not seen, unless `freeze` is off; buffers
+// that the graph updates are always read anew.
+//
+// A program is immutable and safe to run from several threads at once. Each run takes an arena from a pool. An output
+// is fresh memory that belongs to the caller.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "backends/backend.h"
+#include "graph/graph.h"
+#include "program/plan.h"
+
+namespace tenon {
+
+// Runs external call number `call` of the graph. The operands are the program's memory: they must not be kept.
+using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const Tensor> operands)>;
+
+struct ProgramOptions {
+  std::string backend = "cpu";
+  bool freeze = true;  // parameters keep the values that they have now
+  HostFn host = {};    // empty: a graph with external calls is an error that lists them
+};
+
+enum class TaskKind : uint8_t {
+  kKernel,     // compiled loops
+  kLibrary,    // a function of the runtime
+  kReference,  // the reference backend, for what loops cannot say
+  kExternal,   // a call of the host
+};
+std::string_view name_of(TaskKind kind);
+
+struct Task {
+  TaskKind kind;
+  std::string name;
+  std::vector<std::string> ops;  // what it computes
+  Location location;             // of its first op that has one
+  std::vector<uint32_t> inputs;  // slots
+  std::vector<uint32_t> outputs;
+  std::shared_ptr<const Compiled> kernel = {};       // of a kernel
+  std::vector<uint32_t> sizes = {};                  // of a kernel: which symbols its size arguments are
+  std::shared_ptr<const loops::LoopTree> tree = {};  // of a kernel: what was compiled
+  std::shared_ptr<const Graph> body = {};            // of all others: the node, with its inputs
+  int64_t call = 0;                                  // of an external call
+};
+
+class Program {
+ public:
+  // Throws an Error for inputs that do not fit, and for what goes wrong on the way. Then no update has happened.
+  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
+
+  const std::vector<Task>& tasks() const { return tasks_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  const Graph& graph() const { return graph_; }  // as it was fused
+  size_t constant_bytes() const;                 // prepared weights and other constants
+  // Of the last run's sizes, or of the static plan: what the arena takes, and the least that any plan could.
+  int64_t arena_bytes() const;
+
+ private:
+  friend class ProgramBuilder;
+  friend class ProgramRun;
+  struct Frames;  // memory plans of the last few size sets, and arenas that are free
+
+  Program(Graph graph, HostFn host);
+
+  Graph graph_;
+  HostFn host_;
+  std::vector<Slot> slots_;
+  std::vector<Task> tasks_;
+  std::vector<Tensor> constants_;
+  std::vector<Tensor> leaves_;
+  std::vector<Symbol> symbols_;
+  size_t bound_symbols_ = 0;  // the first ones: the inputs say what they are. The rest is found out by tasks.
+  struct Output {
+    uint32_t slot;
+    bool is_copied;  // of something that another output, an input or a constant is too
+  };
+  std::vector<Output> outputs_;
+  struct SlotUpdate {
+    uint32_t target;
+    uint32_t value;
+  };
+  std::vector<SlotUpdate> updates_;
+  std::shared_ptr<Frames> frames_;
+};
+
+Result<Program> compile_program(const Graph& graph, const ProgramOptions& options = {});
+
+}  // namespace tenon

@@ -1,0 +1,175 @@
+"""PyTorch's own samples of its operators (op_db), each exported, compiled by Tenon and compared with PyTorch."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import tenon
+import torch
+import torch.utils._pytree as pytree
+from torch.testing._internal.common_methods_invocations import op_db
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
+
+# Their values are random, or whatever the memory held: types and shapes must be equal.
+WITHOUT_VALUES = {
+    "bernoulli",
+    "cauchy",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "multinomial",
+    "new_empty",
+    "new_empty_strided",
+    "nn.functional.alpha_dropout",
+    "nn.functional.dropout",
+    "nn.functional.dropout2d",
+    "nn.functional.dropout3d",
+    "nn.functional.feature_alpha_dropout",
+    "nn.functional.fractional_max_pool2d",
+    "nn.functional.fractional_max_pool3d",
+    "nn.functional.multi_head_attention_forward",
+    "nn.functional.rrelu",
+    "nn.functional.scaled_dot_product_attention",
+    "normal",
+    "pca_lowrank",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "svd_lowrank",
+    "torch.ops.aten._flash_attention_forward",
+    "torch.ops.aten._efficient_attention_forward",
+    "uniform",
+}
+
+# Sums of rounded numbers, in another order than PyTorch's.
+TOLERANCE = {
+    torch.float32: {"rtol": 1e-4, "atol": 2e-5},
+    torch.float64: {"rtol": 1e-7, "atol": 1e-7},
+    torch.bfloat16: {"rtol": 4e-2, "atol": 4e-2},
+}
+
+
+@dataclass
+class Outcome:
+    """Of one op: how many samples ran wholly on Tenon, and what went wrong with the others."""
+
+    op: str
+    native: int = 0
+    fallback: int = 0
+    not_exported: int = 0
+    fallbacks: dict[str, str] = field(default_factory=dict)  # the reason of each target
+    wrong: list[str] = field(default_factory=list)
+    crashed: list[str] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        if self.crashed:
+            return "crash"
+        if self.wrong:
+            return "wrong"
+        if self.fallback:
+            return "fallback"
+        return "native" if self.native else "not exported"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def name_of(op: Any) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+def all_ops() -> dict[str, Any]:
+    return {name_of(op): op for op in op_db}
+
+
+def run_op(op: Any, dtypes: tuple[torch.dtype, ...] = DTYPES, cap: int = 4) -> Outcome:
+    outcome = Outcome(name_of(op))
+    for dtype in dtypes:
+        if dtype not in op.supported_dtypes("cpu"):
+            continue
+        for number, sample in enumerate(samples_of(op, dtype, cap)):
+            run_sample(op, sample, f"{dtype} sample {number}", outcome)
+    return outcome
+
+
+def samples_of(op: Any, dtype: torch.dtype, cap: int) -> Iterator[Any]:
+    torch.manual_seed(0)
+    return itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=False), cap)
+
+
+class Case(torch.nn.Module):
+    """An op with its sample: tensors are arguments, all else is part of the model."""
+
+    def __init__(self, op: Any, sample: Any) -> None:
+        super().__init__()
+        leaves, self.spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        self.op = op.op
+        self.fixed = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = tuple(leaves[place].detach() for place in self.places)
+
+    def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        leaves = list(self.fixed)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        x, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        results = pytree.tree_leaves(self.op(x, *args, **kwargs))
+        return [result for result in results if isinstance(result, torch.Tensor)]
+
+
+def run_sample(op: Any, sample: Any, label: str, outcome: Outcome) -> None:
+    case = Case(op, sample)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = case(*copies(case.tensors))
+            program = torch.export.export(case, case.tensors, strict=False)
+    except Exception:  # noqa: BLE001: whatever PyTorch cannot do is no case
+        outcome.not_exported += 1
+        return
+    try:
+        compiled = tenon.compile(program)
+        results = compiled(*copies(case.tensors))
+    except Exception as error:  # noqa: BLE001: all are failures
+        outcome.crashed.append(f"{label}: {type(error).__name__}: {str(error).splitlines()[0]}")
+        return
+    if problem := difference(op, results, expected):
+        outcome.wrong.append(f"{label}: {problem}")
+    elif compiled.unsupported:
+        outcome.fallback += 1
+        outcome.fallbacks |= {target: reason for target, reason, _ in compiled.unsupported}
+    else:
+        outcome.native += 1
+
+
+def copies(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    """In memory of their own, with the same strides: an op may write its arguments."""
+    return tuple(tensor.clone() for tensor in tensors)
+
+
+def difference(op: Any, results: list[torch.Tensor], expected: list[torch.Tensor]) -> str:
+    if len(results) != len(expected):
+        return f"{len(results)} results instead of {len(expected)}"
+    for result, wanted in zip(results, expected, strict=True):
+        if (result.dtype, result.shape) != (wanted.dtype, wanted.shape):
+            return f"{result.dtype} {list(result.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
+        if op.name in WITHOUT_VALUES:
+            continue
+        try:
+            tolerance = TOLERANCE.get(wanted.dtype, {})
+            torch.testing.assert_close(result, wanted, equal_nan=True, check_stride=False, **tolerance)
+        except AssertionError as error:
+            return " ".join(str(error).split())
+    return ""

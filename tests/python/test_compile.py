@@ -1,0 +1,406 @@
+"""tenon.compile: a Program gives what the model gives, checks its arguments, shares the model's memory, and leaves to
+PyTorch what Tenon lacks."""
+
+import inspect
+import threading
+
+import pytest
+import tenon
+import torch
+from tenon.capture import host
+from torch import fx, nn
+from torch.export import Dim, export
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+        self.down = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+
+
+def check(model, *args, **options):
+    program = tenon.compile(model, args, **options)
+    torch.testing.assert_close(program(*args), model(*args))
+    return program
+
+
+def error_of(function):
+    with pytest.raises(tenon.Error) as info:
+        function()
+    return info.value.message
+
+
+# ---- forms of models ------------------------------------------------------------------------------------------------
+
+
+def test_a_module():
+    check(Mlp(), torch.randn(2, 4))
+
+
+def test_an_exported_program():
+    model, x = Mlp(), torch.randn(2, 4)
+    program = tenon.compile(export(model, (x,)))
+    torch.testing.assert_close(program(x), model(x))
+    assert "arguments along" in error_of(lambda: tenon.compile(export(model, (x,)), (x,)))
+
+
+def test_a_function():
+    check(lambda x, y: torch.sin(x) + y, torch.randn(3), torch.randn(3))
+
+
+def test_a_graph_module_of_aten_calls():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    model, x = Mlp(), torch.randn(2, 4)
+    check(make_fx(model)(x), x)
+    check(fx.symbolic_trace(model), x)
+
+
+def test_what_is_no_model():
+    assert "a model of type int cannot be compiled" in error_of(lambda: tenon.compile(3))
+    assert "must be a tuple" in error_of(lambda: tenon.compile(Mlp(), torch.randn(2, 4)))
+
+
+# ---- arguments and results ------------------------------------------------------------------------------------------
+
+
+def test_nested_arguments_and_results():
+    def model(pair, *, options):
+        a, b = pair
+        return {"sum": a + b, "list": [a * options["scale"], None, 3], "same": a}
+
+    pair = (torch.randn(3), torch.randn(3))
+    options = {"scale": torch.tensor(2.0)}
+    program = tenon.compile(model, (pair,), {"options": options})
+    result = program(pair, options=options)
+    torch.testing.assert_close(result, model(pair, options=options))
+    assert result["same"] is pair[0]
+    assert result["list"][1:] == [None, 3]
+
+
+def test_arguments_by_name():
+    model, x = Mlp(), torch.randn(2, 4)
+    torch.testing.assert_close(tenon.compile(model, (x,))(x=x), model(x))
+
+
+def test_strided_arguments():
+    def model(x):
+        return x * 2
+
+    program = tenon.compile(model, (torch.randn(3, 4),))
+    for x in (torch.randn(4, 3).t(), torch.randn(3, 8)[:, ::2], torch.randn(1, 4).expand(3, 4)):
+        torch.testing.assert_close(program(x), x * 2)
+
+
+def test_sizes_as_results():
+    program = tenon.compile(
+        lambda x: (x + 1, x.shape[0], x.shape[0] * 2), (torch.randn(3),), dynamic_shapes=({0: Dim("n")},)
+    )
+    result, size, double = program(torch.zeros(7))
+    assert (size, double) == (7, 14)
+    assert type(size) is int
+    torch.testing.assert_close(result, torch.ones(7))
+
+
+def test_results_belong_to_the_caller():
+    program = tenon.compile(lambda x: x + 1, (torch.zeros(3),))
+    first = program(torch.zeros(3))
+    program(torch.ones(3))
+    torch.testing.assert_close(first, torch.ones(3))
+
+
+BATCH = Dim("B", min=2, max=64)
+
+
+def dynamic_program():
+    return tenon.compile(Mlp(), (torch.randn(5, 4),), dynamic_shapes={"x": {0: BATCH}})
+
+
+MISTAKES = {
+    "a wrong size": (lambda: torch.randn(5, 3), "got f32[5, 3]"),
+    "out of range": (lambda: torch.randn(65, 4), "got f32[65, 4]"),
+    "below the range": (lambda: torch.randn(1, 4), "got f32[1, 4]"),
+    "a wrong dtype": (lambda: torch.randn(5, 4, dtype=torch.float64), "got f64[5, 4]"),
+    "a wrong rank": (lambda: torch.randn(4), "got f32[4]"),
+    "a wrong device": (lambda: torch.empty(5, 4, device="meta"), "got f32[5, 4] on meta"),
+    "no tensor": (lambda: 3, "got 3"),
+}
+
+
+@pytest.mark.parametrize(("make", "got"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_an_argument_that_does_not_fit(make, got):
+    program = dynamic_program()
+    expected = f"input 'x' (args[0]): expected f32[B, 4] with B in [2, 64], {got}"
+    assert error_of(lambda: program(make())) == expected
+
+
+def test_the_error_is_where_the_user_called():
+    program = dynamic_program()
+    line = inspect.currentframe().f_lineno + 2
+    with pytest.raises(tenon.Error) as info:
+        program(torch.randn(5, 3))
+    assert info.value.line == line
+    assert info.value.file.endswith("test_compile.py")
+
+
+def test_a_wrong_number_of_arguments():
+    program = dynamic_program()
+    assert "expected 1 positional argument, got 2" in error_of(lambda: program(torch.randn(5, 4), 1))
+    assert "expected 1 positional argument, got 0" in error_of(lambda: program())
+    assert "got y" in error_of(lambda: program(torch.randn(5, 4), y=1))
+    assert error_of(lambda: program([torch.randn(5, 4)])).endswith("got a list")
+
+
+def test_arguments_that_nest_otherwise():
+    program = tenon.compile(lambda pair: pair[0] + pair[1], ((torch.ones(2), torch.ones(2)),))
+    assert "nest otherwise" in error_of(lambda: program((torch.ones(2),)))
+
+
+def test_constants_must_be_those_of_the_trace():
+    program = tenon.compile(lambda x, k, flag: x * k if flag else x, (torch.ones(2), 3, True))
+    torch.testing.assert_close(program(torch.ones(2), 3, True), torch.full((2,), 3.0))
+    assert error_of(lambda: program(torch.ones(2), 4, True)) == "input 'k' (args[1]): expected 3, got 4"
+    assert "expected True, got 1" in error_of(lambda: program(torch.ones(2), 3, 1))
+
+
+def test_sizes_that_must_agree():
+    n = Dim("n", min=1, max=16)
+    program = tenon.compile(lambda a, b: a + b, (torch.ones(3), torch.ones(3)), dynamic_shapes=({0: n}, {0: n}))
+    torch.testing.assert_close(program(torch.ones(9), torch.ones(9)), torch.full((9,), 2.0))
+    message = error_of(lambda: program(torch.ones(9), torch.ones(8)))
+    assert message.startswith("input 'b' (args[1]): expected f32[")
+    assert "got f32[8]" in message
+    assert "= 9 from other inputs" in message
+
+
+def test_sizes_that_follow_from_others():
+    n = Dim("n", min=1, max=16)
+    program = tenon.compile(
+        lambda a, b: b[: a.shape[0]] + a + b[a.shape[0] :],
+        (torch.ones(3), torch.ones(6)),
+        dynamic_shapes=({0: n}, {0: 2 * n}),
+    )
+    torch.testing.assert_close(program(torch.ones(5), torch.ones(10)), torch.full((5,), 3.0))
+    assert "input 'b'" in error_of(lambda: program(torch.ones(5), torch.ones(9)))
+
+
+def test_sizes_as_arguments():
+    program = tenon.compile(lambda x, n: x + n, (torch.ones(3), 4), dynamic_shapes=(None, Dim.DYNAMIC))
+    for n in (2, 9, 100):
+        torch.testing.assert_close(program(torch.ones(3), n), torch.ones(3) + n)
+    assert "input 'n'" in error_of(lambda: program(torch.ones(3), 2.5))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 17])
+def test_one_program_for_all_sizes(size):
+    model = Mlp()
+    program = tenon.compile(model, (torch.randn(5, 4),), dynamic_shapes={"x": {0: Dim("B", min=0, max=64)}})
+    x = torch.randn(size, 4)
+    torch.testing.assert_close(program(x), model(x))
+
+
+# ---- the model's memory ---------------------------------------------------------------------------------------------
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        self.count.add_(1)
+        return self.norm(x)
+
+
+def test_buffers_are_updated_in_the_model():
+    torch.manual_seed(0)
+    model, reference = Counter(), Counter()
+    x = torch.randn(5, 3)
+    program = tenon.compile(model, (x,))
+    model.load_state_dict(reference.state_dict())
+    for _ in range(3):
+        torch.testing.assert_close(program(x), reference(x))
+    torch.testing.assert_close(model.state_dict(), reference.state_dict())
+    assert int(model.count) == 3
+
+
+def test_arguments_are_written():
+    def model(x):
+        x.mul_(2)
+        return x + 1
+
+    program = tenon.compile(model, (torch.ones(3),))
+    x = torch.ones(3)
+    torch.testing.assert_close(program(x), torch.full((3,), 3.0))
+    torch.testing.assert_close(x, torch.full((3,), 2.0))
+
+
+def test_parameters_may_change_where_they_are_not_frozen():
+    model, x = Mlp(), torch.randn(2, 4)
+    program = tenon.compile(model, (x,), freeze=False)
+    with torch.no_grad():
+        model.up.weight.mul_(2)
+    torch.testing.assert_close(program(x), model(x))
+
+
+# ---- what PyTorch runs ----------------------------------------------------------------------------------------------
+
+
+@torch.library.custom_op("tenon_test::twice_and_half", mutates_args=())
+def twice_and_half(x: torch.Tensor, factor: float) -> tuple[torch.Tensor, torch.Tensor]:
+    return x * 2 * factor, x / 2
+
+
+@twice_and_half.register_fake
+def _(x, factor):
+    return torch.empty_like(x), torch.empty_like(x)
+
+
+@torch.library.custom_op("tenon_test::ones_of", mutates_args=())
+def ones_of(x: torch.Tensor, size: int) -> torch.Tensor:
+    return x.new_ones(size)
+
+
+@ones_of.register_fake
+def _(x, size):
+    return x.new_empty(size)
+
+
+def test_a_call_that_the_registry_lacks():
+    def model(x):
+        a, b = torch.ops.tenon_test.twice_and_half(x + 1, 3.0)
+        return torch.relu(a) - b
+
+    program = check(model, torch.randn(5))
+    assert [kind for kind, _ in program.segments] == ["cpu", "fallback", "cpu"]
+    ((target, reason, location),) = program.unsupported
+    assert (target, reason) == ("tenon_test.twice_and_half.default", "not in the registry")
+    assert location.line == inspect.getsourcelines(model)[1] + 1
+
+
+def test_sizes_reach_the_host():
+    def model(x):
+        return torch.ops.tenon_test.ones_of(x, x.shape[0] * 2) + 1
+
+    program = tenon.compile(model, (torch.ones(3),), dynamic_shapes=({0: Dim("n")},))
+    for size in (2, 9):
+        torch.testing.assert_close(program(torch.ones(size)), torch.full((2 * size,), 2.0))
+
+
+def test_writes_are_seen_beside_fallbacks():
+    def model(x):
+        y = x.clone()
+        y[0] = 7
+        a, b = torch.ops.tenon_test.twice_and_half(y, 1.0)
+        a.add_(1)
+        return a, b, y
+
+    check(model, torch.randn(4, 3))
+
+
+def test_without_fallback_every_call_is_listed():
+    def model(x):
+        a, b = torch.ops.tenon_test.twice_and_half(x, 1.0)
+        return torch.ops.tenon_test.ones_of(a + b, 4)
+
+    line = inspect.getsourcelines(model)[1]
+    message = error_of(lambda: tenon.compile(model, (torch.ones(3),), fallback=False))
+    assert f"test_compile.py:{line + 1}: tenon_test.twice_and_half.default: not in the registry" in message
+    assert f"test_compile.py:{line + 2}: tenon_test.ones_of.default: not in the registry" in message
+
+
+def test_complex_tensors_stay_with_the_host():
+    def model(x):
+        spectrum = torch.fft.fft(x * 2)
+        return torch.fft.ifft(spectrum * 1j).real + x, spectrum
+
+    check(model, torch.randn(8))
+
+
+def test_nothing_but_a_complex_result():
+    check(torch.view_as_complex, torch.randn(3, 2))
+
+
+def test_complex_arguments_and_weights():
+    class Rotate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("factor", torch.polar(torch.ones(4), torch.arange(4.0)))
+
+        def forward(self, x, z):
+            return torch.view_as_real(torch.view_as_complex(x * 2) * self.factor * z) + 1
+
+    check(Rotate(), torch.randn(3, 4, 2), torch.randn(4, dtype=torch.complex64))
+
+
+def test_threads_do_not_share_what_the_host_keeps():
+    program = tenon.compile(lambda x: torch.fft.ifft(torch.fft.fft(x)).real, (torch.ones(64),))
+    wrong = []
+
+    def run(seed):
+        x = torch.full((64,), float(seed))
+        for _ in range(50):
+            if not torch.allclose(program(x), x, atol=1e-4):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_conditions_run_in_pytorch():
+    def model(x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+
+    program = tenon.compile(model, (torch.ones(3),))
+    for x in (torch.ones(3), -torch.ones(3)):
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_sizes_that_depend_on_data():
+    def model(x):
+        return torch.nonzero(x) * 2
+
+    program = tenon.compile(model, (torch.tensor([1.0, 0, 2]),))
+    for x in (torch.tensor([0.0, 0, 5]), torch.zeros(3), torch.ones(3)):
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_assertions_of_the_model_hold():
+    def model(x):
+        n = x.sum().item()
+        torch._check(n >= 2)
+        return x * n
+
+    program = tenon.compile(model, (torch.tensor([1, 2]),))
+    torch.testing.assert_close(program(torch.tensor([2, 3])), torch.tensor([10, 15]))
+    assert error_of(lambda: program(torch.tensor([0, 1])))
+
+
+def test_a_host_that_gives_too_little():
+    call = host.HostCall(lambda: (), [], {}, [host.Result()])
+    with pytest.raises(RuntimeError, match="gave 0 results"):
+        call.run([], {})
+
+
+# ---- random numbers -------------------------------------------------------------------------------------------------
+
+
+def test_seeds_make_runs_repeatable():
+    model = nn.Dropout(0.5).train()
+    program = tenon.compile(model, (torch.ones(1000),))
+    torch.manual_seed(1)
+    first, second = program(torch.ones(1000)), program(torch.ones(1000))
+    torch.manual_seed(1)
+    again = program(torch.ones(1000))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, second)
+    assert 400 < int((first == 0).sum()) < 600

@@ -1,0 +1,81 @@
+"""tenon.explain, the registry's public face, and the examples."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tenon
+import torch
+
+ROOT = Path(__file__).parents[2]
+
+
+@torch.library.custom_op("tenon_explain::negated", mutates_args=())
+def negated(x: torch.Tensor) -> torch.Tensor:
+    return -x
+
+
+@negated.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def with_fallback(x):
+    return torch.relu(torch.ops.tenon_explain.negated(torch.exp(x)))
+
+
+def test_the_node_table():
+    program = tenon.compile(with_fallback, (torch.randn(3),))
+    lines = [line.split() for line in tenon.explain(program).splitlines()]
+    where = inspect.getsourcelines(with_fallback)[1] + 1
+    assert ["placeholder", "x", "x", "f32[3]"] in lines
+    assert any(line[:5] == ["call_function", "exp", "aten.exp.default", "f32[3]", "tenon"] for line in lines)
+    row = next(line for line in lines if "tenon_explain.negated.default" in line)
+    assert row[4] == "pytorch"
+    assert row[5].endswith(f"test_explain.py:{where}")
+    assert lines[2][0] == "placeholder"
+    assert any(line[:1] == ["output"] for line in lines)
+
+
+def test_segments_and_totals():
+    text = str(tenon.compile(with_fallback, (torch.randn(3),)))
+    assert "Segment 0: cpu (1 op)" in text
+    assert "Segment 1: fallback (1 op)" in text
+    assert "not in the registry" in text
+    assert "program length: 3 calls" in text
+
+
+def test_all_is_compiled():
+    text = tenon.explain(tenon.compile(torch.nn.Linear(4, 2), (torch.randn(3, 4),)))
+    assert "every call is compiled" in text
+    assert "weights: 40 bytes" in text
+
+
+def test_register_an_entry():
+    program = tenon.compile(with_fallback, (torch.ones(3),))
+    assert len(program.unsupported) == 1
+    tenon.aten.register("tenon_explain.negated.default(x)", lambda x: -x)
+    try:
+        program = tenon.compile(with_fallback, (torch.ones(3),), fallback=False)
+        torch.testing.assert_close(program(-torch.ones(3)), with_fallback(-torch.ones(3)))
+    finally:
+        tenon.aten.unregister("tenon_explain.negated.default")
+    assert not tenon.aten.has("tenon_explain.negated.default")
+
+
+def test_entries():
+    entries = tenon.aten.entries()
+    assert str(entries["aten.add.Tensor"]) == "aten.add.Tensor(self, other, *, alpha=1)"
+    assert entries["aten.add.Tensor"].kind == "composite"
+    assert entries["aten.tanh.default"].kind == "native"
+    assert entries["aten.view.default"].is_view
+    assert tenon.aten.has("aten.add_.Tensor")
+
+
+@pytest.mark.parametrize("name", ["capture_basics.py", "explore_fx.py", "own_backend.py"])
+def test_examples(name):
+    result = subprocess.run([sys.executable, ROOT / "examples" / name], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "Segment 0: " in result.stdout

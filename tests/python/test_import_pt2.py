@@ -1,0 +1,129 @@
+"""Graphs made of .pt2 files compute what the models do."""
+
+import pytest
+import tenon
+import torch
+from torch.export import Dim, export, save
+
+
+@torch.library.custom_op("tenon_test::halves", mutates_args=())
+def halves(x: torch.Tensor) -> list[torch.Tensor]:
+    return [x[:1].clone(), x[1:].clone()]
+
+
+@halves.register_fake
+def _(x):
+    return [x[:1].clone(), x[1:].clone()]
+
+
+class Pointwise(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4))
+
+    def forward(self, x, weight):
+        return (x + self.weight * 2 - weight).relu().sin(), weight, x.shape[0] * 2 + 1
+
+
+class Transposed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(6, 4).t()[1:3])
+
+    def forward(self, x):
+        return x.permute(1, 0) + self.weight
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.zeros(3))
+
+    def forward(self, x):
+        self.steps.add_(x)
+        y = self.steps * 2
+        x.mul_(3)
+        return y, None, 7
+
+
+class Foreign(torch.nn.Module):
+    def forward(self, x):
+        low, high = torch.ops.tenon_test.halves(x.sin())
+        return low + 1, high.cos()
+
+
+def imported(tmp_path, program):
+    path = tmp_path / "model.pt2"
+    save(program, path)
+    return tenon.import_pt2(str(path))
+
+
+def assert_equal(results, expected):
+    for result, reference in zip(results, expected, strict=True):
+        torch.testing.assert_close(torch.as_tensor(result), reference.detach())
+
+
+def test_one_graph_serves_all_sizes(tmp_path):
+    model, n = Pointwise(), Dim("n", min=2, max=64)
+    shapes = ({0: n}, {0: n})
+    model_in_c = imported(tmp_path, export(model, (torch.randn(5, 4), torch.randn(5, 4)), dynamic_shapes=shapes))
+    assert not model_in_c.unsupported
+    graph = model_in_c.graph
+    assert list(graph.symbols.values()) == [(2, 64)]
+    for size in (2, 5, 64):
+        args = torch.randn(size, 4), torch.randn(size, 4)
+        *tensors, number = graph.evaluate(*args)
+        assert_equal(tensors, model(*args)[:2])
+        assert int(number) == size * 2 + 1
+    with pytest.raises(tenon.Error, match="65"):
+        graph.evaluate(torch.randn(65, 4), torch.randn(65, 4))
+
+
+def test_an_input_may_be_named_like_a_weight(tmp_path):
+    program = imported(tmp_path, export(Pointwise(), (torch.randn(5, 4), torch.randn(5, 4))))
+    assert program.inputs == [("x", 0, ("as_tensor", "x")), ("weight", 1, ("as_tensor", "weight"))]
+    assert {leaf.name for leaf in program.graph.leaves} >= {"weight", "weight_", "x"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_weights_keep_their_strides(tmp_path):
+    model = Transposed()
+    program = imported(tmp_path, export(model, (torch.randn(6, 2),)))
+    x = torch.randn(6, 2)
+    assert_equal(program.graph.evaluate(x), [model(x)])
+    assert program.graph.leaf("weight").data.strides == (1, 4)
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_what_the_model_writes_is_written(tmp_path, functional):
+    model = Counting()
+    exported = export(model, (torch.ones(3),))
+    program = imported(tmp_path, exported.run_decompositions({}) if functional else exported)
+    assert program.outputs == [(0, program.outputs[0][1]), (None, ("as_none", None)), (None, ("as_int", 7))]
+    x, reference = torch.arange(3.0), torch.arange(3.0)
+    graph = program.graph
+    assert len(graph.updates) == 2
+    for _ in range(3):
+        assert_equal(graph.evaluate(x), model(reference)[:1])
+        torch.testing.assert_close(x, reference)
+    torch.testing.assert_close(torch.from_dlpack(graph.leaf("steps").data), model.steps)
+
+
+def test_calls_that_the_registry_lacks_are_external(tmp_path):
+    program = imported(tmp_path, export(Foreign(), (torch.randn(3, 2),)))
+    ((target, reason, location),) = program.unsupported
+    assert target == "tenon_test.halves.default"
+    assert reason == "not in the registry"
+    assert location.file == __file__
+    node = next(node for node in program.graph.nodes if node.op.name == "external")
+    assert [str(result.type) for result in node.results] == ["f32[1, 2]", "f32[2, 2]"]
+
+
+def test_an_integer_that_no_size_gives_is_an_error(tmp_path):
+    class Scaled(torch.nn.Module):
+        def forward(self, x, k: int):
+            return x * k
+
+    program = export(Scaled(), (torch.randn(3), 5), dynamic_shapes=(None, Dim.DYNAMIC))
+    with pytest.raises(tenon.Error, match=r"input 'k' is an integer that no size of a tensor gives"):
+        imported(tmp_path, program)

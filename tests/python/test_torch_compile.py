@@ -1,0 +1,238 @@
+"""torch.compile(backend="tenon"): found without an import, right in inference and training, compiled once."""
+
+import subprocess
+import sys
+
+import pytest
+import tenon
+import torch
+from tenon import torch_backend
+from torch import nn
+
+RNG = torch.Generator().manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def compiled_graphs(monkeypatch):
+    """How many graphs the backend was asked for so far."""
+    count = [0]
+    original = torch_backend.Backend.__call__
+
+    def counting(self, *args, **kwargs):
+        count[0] += 1
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch_backend.Backend, "__call__", counting)
+    return count
+
+
+def relu_matmul_softmax(x, w):
+    return torch.softmax(torch.relu(x) @ w, dim=-1)
+
+
+def check(function, *args, **options):
+    compiled = torch.compile(function, backend="tenon", **options)
+    torch.testing.assert_close(compiled(*args), function(*args))
+    return compiled
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+        self.norm = nn.LayerNorm(8)
+        self.down = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.down(torch.tanh(self.norm(self.up(x))))
+
+
+# ---- the door -------------------------------------------------------------------------------------------------------
+
+
+def test_found_by_entry_point_without_an_import():
+    script = """
+import sys, torch
+assert "tenon" in torch._dynamo.list_backends()
+f = torch.compile(lambda x: torch.sin(x) + torch.cos(x), backend="tenon")
+x = torch.arange(4.0)
+torch.testing.assert_close(f(x), torch.sin(x) + torch.cos(x))
+assert "tenon" in sys.modules
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_one_backend_object():
+    from torch._dynamo.backends.registry import lookup_backend
+
+    assert lookup_backend("tenon") is torch_backend.backend
+
+
+def test_a_second_call_compiles_nothing(compiled_graphs):
+    compiled = check(relu_matmul_softmax, torch.randn(4, 8), torch.randn(8, 16))
+    assert compiled_graphs == [1]
+    for _ in range(3):
+        compiled(torch.randn(4, 8), torch.randn(8, 16))
+    assert compiled_graphs == [1]
+
+
+@pytest.mark.parametrize("mode", torch_backend.MODES)
+def test_modes(mode):
+    check(relu_matmul_softmax, torch.randn(4, 8), torch.randn(8, 16), mode=mode)
+
+
+def test_options():
+    check(relu_matmul_softmax, torch.randn(4, 8), torch.randn(8, 16), options={"threads": 1, "fallback": False})
+
+
+def test_an_unknown_option():
+    compiled = torch.compile(relu_matmul_softmax, backend="tenon", options={"treads": 1})
+    with pytest.raises(Exception, match="no option 'treads': the options are threads, fallback"):
+        compiled(torch.randn(4, 8), torch.randn(8, 16))
+
+
+def test_an_unknown_mode():
+    with pytest.raises(tenon.Error, match="no mode 'fast'"):
+        torch_backend.backend(None, [], mode="fast")
+
+
+# ---- inference ------------------------------------------------------------------------------------------------------
+
+
+def test_a_module():
+    with torch.no_grad():
+        check(Mlp(), torch.randn(2, 4))
+
+
+def test_graph_breaks(compiled_graphs):
+    def model(x):
+        y = torch.sin(x) * 2
+        torch._dynamo.graph_break()
+        return torch.cos(y) + x
+
+    check(model, torch.randn(5))
+    assert compiled_graphs == [2]
+
+
+def test_dynamic_sizes(compiled_graphs):
+    compiled = torch.compile(relu_matmul_softmax, backend="tenon", dynamic=True)
+    for rows in (2, 3, 17):
+        x, w = torch.randn(rows, 8), torch.randn(8, 16)
+        torch.testing.assert_close(compiled(x, w), relu_matmul_softmax(x, w))
+    assert compiled_graphs == [1]
+
+
+def test_sizes_as_values(compiled_graphs):
+    def model(x, n):
+        return x.reshape(-1) * n + x.shape[0], x.shape[0] * n
+
+    compiled = torch.compile(model, backend="tenon", dynamic=True)
+    for rows, n in ((3, 5), (4, 7), (9, 11)):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(compiled(x, n), model(x, n))
+    assert compiled_graphs == [1]
+
+
+def test_arguments_are_written():
+    def model(x):
+        x.mul_(2)
+        return x + 1
+
+    x = torch.ones(3)
+    result = torch.compile(model, backend="tenon")(x)
+    torch.testing.assert_close(x, torch.full((3,), 2.0))
+    torch.testing.assert_close(result, torch.full((3,), 3.0))
+
+
+def test_views_of_arguments_stay_views():
+    x = torch.randn(3, 4)
+    result = torch.compile(lambda x: x.t(), backend="tenon")(x)
+    assert result.data_ptr() == x.data_ptr()
+    torch.testing.assert_close(result, x.t())
+
+
+def test_strides_are_those_of_pytorch():
+    def model(x):
+        return (x * 2).permute(1, 0), torch.relu(x)
+
+    for x in (torch.randn(3, 4), torch.randn(4, 3).t()):
+        results = torch.compile(model, backend="tenon")(x)
+        assert [r.stride() for r in results] == [r.stride() for r in model(x)]
+
+
+def test_strides_of_dynamic_sizes():
+    compiled = torch.compile(lambda x: torch.relu(x).permute(2, 0, 1), backend="tenon", dynamic=True)
+    for rows in (3, 5):
+        x = torch.randn(rows, 4, 6)
+        result = compiled(x)
+        torch.testing.assert_close(result, torch.relu(x).permute(2, 0, 1))
+        assert result.stride() == torch.relu(x).permute(2, 0, 1).stride()
+
+
+def test_random_numbers():
+    dropout = torch.compile(nn.Dropout(0.5).train(), backend="tenon")
+    torch.manual_seed(1)
+    first, second = dropout(torch.ones(1000)), dropout(torch.ones(1000))
+    torch.manual_seed(1)
+    assert torch.equal(first, dropout(torch.ones(1000)))
+    assert not torch.equal(first, second)
+    assert 400 < int((first == 0).sum()) < 600
+
+
+def test_fallback_runs_in_pytorch():
+    def model(x):
+        return torch.fft.ifft(torch.fft.fft(torch.relu(x))).real + 1
+
+    check(model, torch.randn(8))
+    refused = torch.compile(model, backend="tenon", options={"fallback": False})
+    with pytest.raises(Exception, match=r"aten._fft_\w+.default: it gives a dtype that Tenon lacks"):
+        refused(torch.randn(9))
+
+
+# ---- training -------------------------------------------------------------------------------------------------------
+
+
+def gradients(model, x):
+    model.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    return loss.detach(), [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def test_gradients():
+    model, x = Mlp(), torch.randn(6, 4)
+    expected = gradients(model, x)
+    model.forward = torch.compile(model.forward, backend="tenon")
+    torch.testing.assert_close(gradients(model, x), expected)
+
+
+def test_gradients_of_dynamic_sizes():
+    model = Mlp()
+    compiled = torch.compile(model, backend="tenon", dynamic=True)
+    for rows in (3, 8, 5):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(gradients(compiled, x), gradients(model, x))
+
+
+def test_a_training_loop():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    reference = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    reference.load_state_dict(model.state_dict())
+    compiled = torch.compile(model, backend="tenon")
+    x, y = torch.randn(32, 4), torch.randint(0, 3, (32,))
+    for step in (compiled, reference):
+        optimizer = torch.optim.SGD(step.parameters(), lr=0.1)
+        for _ in range(5):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(step(x), y).backward()
+            optimizer.step()
+    torch.testing.assert_close(model.state_dict(), reference.state_dict(), rtol=1e-4, atol=1e-5)

@@ -1,0 +1,198 @@
+"""The FX walker: every form of a model gives one Graph, with its weights shared, its writes as updates, its symbols
+with their ranges, and its lines."""
+
+import inspect
+
+import pytest
+import tenon
+import torch
+from tenon.capture.fx import import_exported_program, location_of
+from tenon.capture.models import capture_exported_program, exported
+from torch import fx, nn
+from torch.export import Dim, export
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(4, 8)
+        self.down = nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.down(torch.relu(self.up(x)))
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("last", torch.zeros(3), persistent=False)
+        self.scale = torch.full((3,), 2.0)
+
+    def forward(self, x):
+        self.count.add_(1)
+        self.last.copy_(x)
+        return x * self.scale
+
+
+def graph_of(model, *args, **options):
+    return import_exported_program(export(model, args, strict=False, **options)).graph
+
+
+def test_leaves_have_the_names_of_the_model():
+    graph = graph_of(Mlp(), torch.randn(2, 4))
+    assert [(leaf.kind, leaf.name) for leaf in graph.leaves] == [
+        ("parameter", "up.weight"),
+        ("parameter", "up.bias"),
+        ("parameter", "down.weight"),
+        ("parameter", "down.bias"),
+        ("input", "x"),
+    ]
+    graph.verify()
+
+
+def test_weights_are_shared():
+    model = Mlp()
+    graph = graph_of(model, torch.randn(2, 4))
+    assert graph.leaf("up.weight").data.data_ptr == model.up.weight.data_ptr()
+
+
+def test_every_form_of_a_model_gives_the_same_graph():
+    model, x = Mlp().eval(), torch.randn(2, 4)
+    expected = graph_of(model, x)
+    assert import_exported_program(exported(model, (x,), None, None)).graph == expected
+    assert import_exported_program(exported(fx.symbolic_trace(model), (x,), None, None)).graph == expected
+    assert import_exported_program(exported(export(model, (x,)).module(), (x,), None, None)).graph == expected
+
+
+def test_symbolic_trace_with_every_kind_of_node():
+    class Kinds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+            self.bias = nn.Parameter(torch.randn(4))
+
+        def forward(self, x):
+            return torch.add(self.linear(x), self.bias).relu()
+
+    model, x = Kinds(), torch.randn(2, 4)
+    traced = fx.symbolic_trace(model)
+    assert {node.op for node in traced.graph.nodes} == {
+        "placeholder",
+        "call_module",
+        "get_attr",
+        "call_function",
+        "call_method",
+        "output",
+    }
+    torch.testing.assert_close(tenon.compile(traced, (x,))(x), model(x))
+
+
+def test_writes_become_updates():
+    captured = import_exported_program(export(Counter(), (torch.randn(3),), strict=False))
+    targets = {str(leaf.name) for leaf in captured.graph.leaves if leaf.kind == "buffer"}
+    assert targets == {"count", "last"}
+    assert len(captured.graph.updates) == 2
+    assert [leaf.kind for leaf in captured.graph.leaves].count("constant") >= 1
+
+
+def test_functional_programs_give_the_same_updates():
+    program = export(Counter(), (torch.randn(3),), strict=False)
+    in_place = import_exported_program(program).graph
+    functional = import_exported_program(program.run_decompositions({})).graph
+    names = [{str(target) for target, _ in graph.updates} for graph in (in_place, functional)]
+    assert names[0] == names[1]
+
+
+def test_ranges_of_symbols():
+    batch = Dim("batch", min=2, max=64)
+    graph = graph_of(Mlp(), torch.randn(5, 4), dynamic_shapes={"x": {0: batch}})
+    assert list(graph.symbols.values()) == [(2, 64)]
+    graph = graph_of(Mlp(), torch.randn(5, 4), dynamic_shapes={"x": {0: Dim("batch")}})
+    ((low, high),) = graph.symbols.values()
+    assert low <= 2
+    assert high is None
+
+
+def test_sizes_are_expressions():
+    def flat(x):
+        return x.reshape(x.shape[0] * x.shape[1])
+
+    (output,) = graph_of(wrapped(flat), torch.randn(5, 4), dynamic_shapes=({0: Dim("a"), 1: Dim("b")},)).outputs
+    a, b = sorted(output.shape[0].symbols)
+    assert output.shape[0] == tenon.Expr(f"{a}*{b}")
+
+
+def test_values_have_the_names_of_nodes():
+    text = str(graph_of(wrapped(lambda x: torch.tanh(x).exp()), torch.randn(3)))
+    assert "%tanh: f32[3]" in text
+    assert "%exp: f32[3]" in text
+
+
+def test_lines_are_those_of_the_model():
+    class Lines(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(x)  # the line, though PyTorch's own code makes the call
+
+    line = inspect.getsourcelines(Lines.forward)[1] + 1
+    graph = graph_of(Lines(), torch.randn(2, 3))
+    assert {node.location.line for node in graph.nodes} == {line}
+    assert graph.nodes[0].location.file.endswith("test_walker.py")
+
+
+def test_no_line_is_no_location():
+    graph = fx.Graph()
+    assert location_of(graph.placeholder("x")) is None
+
+
+def test_no_grad_regions_are_inlined():
+    def model(x):
+        with torch.no_grad():
+            y = x * 2
+        return y + x
+
+    captured = import_exported_program(export(wrapped(model), (torch.randn(3, requires_grad=True),)))
+    assert captured.unsupported == []
+    assert [node.op.name for node in captured.graph.nodes] == ["mul", "add"]
+
+
+@torch.library.custom_op("tenon_walker::cubed", mutates_args=())
+def cubed(x: torch.Tensor) -> torch.Tensor:
+    return x * x * x
+
+
+@cubed.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+def test_decompositions_serve_what_the_registry_lacks():
+    program = export(wrapped(lambda x: torch.ops.tenon_walker.cubed(x) + 1), (torch.randn(4),))
+    _, captured = capture_exported_program(program)
+    assert [target for target, _, _ in captured.unsupported] == ["tenon_walker.cubed.default"]
+    torch._decomp.register_decomposition(torch.ops.tenon_walker.cubed.default)(lambda x: x * x * x)
+    _, captured = capture_exported_program(program)
+    assert captured.unsupported == []
+    assert [node.op.name for node in captured.graph.nodes] == ["mul", "mul", "add"]
+
+
+def wrapped(function):
+    class Module(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    return Module()
+
+
+# ---- sympy ----------------------------------------------------------------------------------------------------------
+
+
+def test_parse_srepr():
+    assert tenon.parse_srepr("Integer(3)") == 3
+    assert tenon.parse_srepr("Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(1))") == tenon.Expr("2*s0 + 1")
+    with pytest.raises(tenon.Error, match="Piecewise"):
+        tenon.parse_srepr("Piecewise(Integer(1))")

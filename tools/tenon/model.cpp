@@ -1,0 +1,39 @@
+#include "model.h"
+
+#include <algorithm>
+
+#include "bind.h"
+#include "terminal.h"
+
+namespace tenon::cli {
+
+bool is_pt2(const std::string& path) { return path.ends_with(".pt2"); }
+
+Model read_model(const ModelOptions& options) {
+  if (is_pt2(options.path)) {
+    if (!options.parameters.empty() || options.seed) fail_at({options.path}, "a .pt2 file has its own parameters");
+    Imported imported = import_pt2(options.path).value();
+    return {std::move(imported.graph), std::move(imported.unsupported), std::move(imported.key_input)};
+  }
+  Graph graph = read_graph(options.path);
+  load_parameters(graph, options.parameters);
+  if (options.seed) fill_parameters(graph, *options.seed);
+  require_parameters(graph);
+  return {std::move(graph)};
+}
+
+void require_supported(const Model& model) {
+  if (model.unsupported.empty()) return;
+  fail("{} call{} of the model cannot be compiled, and there is no PyTorch here to run {}:\n{}",
+       model.unsupported.size(), model.unsupported.size() == 1 ? "" : "s",
+       model.unsupported.size() == 1 ? "it" : "them", to_string(model.unsupported));
+}
+
+std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed) {
+  if (model.key_input.empty()) return load_inputs(model.graph, arguments);
+  Tensor key = Tensor::zeros(DType::kI64, {2});
+  key.set_integer(0, seed);
+  return load_inputs(model.graph, arguments, {{model.key_input, key}});
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,35 @@
+// Models as the command line takes them: a .pt2 file, or a graph's text.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capture/import_pt2.h"
+#include "graph/graph.h"
+
+namespace tenon::cli {
+
+struct ModelOptions {
+  std::string path;
+  std::vector<std::string> parameters = {};  // for a graph's text: see bind.h
+  std::optional<int64_t> seed = {};
+};
+
+struct Model {
+  Graph graph;
+  std::vector<UnsupportedCall> unsupported = {};  // of a .pt2
+  std::string key_input = {};                     // the input that random numbers come from; empty where there are none
+};
+
+bool is_pt2(const std::string& path);
+
+// Every parameter has its data. A call that Tenon does not support is no error yet.
+Model read_model(const ModelOptions& options);
+// Here it is one, which lists them all.
+void require_supported(const Model& model);
+
+// Tensors for the inputs, in order: see load_inputs. Random numbers are drawn from `seed`.
+std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed);
+
+}  // namespace tenon::cli

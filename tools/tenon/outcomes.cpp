@@ -1,0 +1,87 @@
+#include "outcomes.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "graph/npy.h"
+#include "json.h"
+#include "terminal.h"
+#include "values.h"
+
+namespace tenon::cli {
+namespace {
+
+class Outcomes {
+ public:
+  void add(const std::string& wish, Tensor tensor, bool updated) {
+    outcomes_.push_back({unique(wish), std::move(tensor), updated});
+  }
+  std::vector<Outcome> take() { return std::move(outcomes_); }
+
+ private:
+  std::string unique(std::string wish) {
+    const auto is_plain = [](char c) { return is_identifier(std::string{'_', c}); };
+    std::ranges::replace_if(wish, [&](char c) { return !is_plain(c); }, '_');
+    if (!is_identifier(wish)) wish.insert(0, "_");
+    std::string name = wish;
+    for (int suffix = 1; !taken_.insert(name).second; ++suffix) name = fmt::format("{}_{}", wish, suffix);
+    return name;
+  }
+
+  std::vector<Outcome> outcomes_;
+  std::set<std::string> taken_;
+};
+
+std::string text_of(const Outcome& outcome) {
+  const std::string title = outcome.updated ? outcome.name + " (updated)" : outcome.name;
+  return fmt::format("{}: {}\n{}\n", title, to_string(type_of(outcome.tensor)), format_values(outcome.tensor));
+}
+
+std::string json_of(const Outcome& outcome) {
+  return json::object(
+      {{"name", json::string(outcome.name)},
+       {"updated", json::boolean(outcome.updated)},
+       {"dtype", json::string(name_of(outcome.tensor.dtype()))},
+       {"shape", json::array_of(outcome.tensor.shape(), [](int64_t size) { return std::to_string(size); })},
+       {"data", json_values(outcome.tensor)}});
+}
+
+}  // namespace
+
+std::vector<Outcome> outcomes_of(const Graph& graph, const std::vector<Tensor>& inputs,
+                                 const std::vector<Tensor>& outputs) {
+  Outcomes outcomes;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = graph.value_name(graph.outputs()[i]);
+    outcomes.add(name.empty() ? fmt::format("out{}", i) : name, outputs[i], false);
+  }
+  const std::vector<ValueRef> formal = graph.inputs();
+  for (const Update& update : graph.updates()) {
+    const Leaf& leaf = *graph.leaf(update.target);
+    const auto position = std::ranges::find(formal, update.target) - formal.begin();
+    outcomes.add(leaf.name, leaf.kind == LeafKind::kInput ? inputs[static_cast<size_t>(position)] : leaf.data, true);
+  }
+  return outcomes.take();
+}
+
+void show(const std::vector<Outcome>& outcomes, bool as_json) {
+  if (as_json) return print(json::object({{"outputs", json::array_of(outcomes, json_of)}}) + "\n");
+  for (const Outcome& outcome : outcomes) print(text_of(outcome));
+}
+
+void write(const std::vector<Outcome>& outcomes, const std::string& output) {
+  if (output.ends_with(".npz")) {
+    NamedTensors tensors;
+    for (const Outcome& outcome : outcomes) tensors.emplace_back(outcome.name, outcome.tensor);
+    write_npz(output, tensors).value();
+    return;
+  }
+  std::error_code error;
+  std::filesystem::create_directories(output, error);
+  if (error) fail_at({output}, "cannot make the folder: {}", error.message());
+  for (const Outcome& outcome : outcomes) {
+    write_npy((std::filesystem::path(output) / (outcome.name + ".npy")).string(), outcome.tensor).value();
+  }
+}
+
+}  // namespace tenon::cli
