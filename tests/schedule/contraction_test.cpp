@@ -141,7 +141,7 @@ TEST(AheadOfTime, LeavesWhatIsLookedUpToTheRun) {
 TEST(AheadOfTime, KeepsTheSlotsOfOutputs) {
   const LoopTree tree = planned(R"(graph g(%x: f32[5, 6]) {
     %0: f32[5] = sum(%x) {dims=[1]}
-    %1: f32[5, 6] = softmax(%x)
+    %1: f32[5, 6] = softmax(%x) {dim=1}
     %2: f32[5, 6] = exp(%x)
     return %1, %2, %0
   })");
