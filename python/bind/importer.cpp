@@ -226,6 +226,12 @@ void bind_importer(nb::module_& module) {
             self.update(argument_from(target), argument_from(value));
           },
           nb::arg("target"), nb::arg("value"), "After the run, the input or buffer holds this value.")
+      .def(
+          "value_of",
+          [](Importer& self, nb::handle argument) {
+            return ImportedTensor{AtenTensor{self.value_of(argument_from(argument))}};
+          },
+          nb::arg("argument"), "The value that a tensor or a number has now, whatever is written later.")
       .def("finish", finish, nb::arg("outputs"), "Ends the import and gives the graph.")
       .def("check_supported", &Importer::check_supported)
       .def_prop_ro("external_count", &Importer::external_count, "How many calls are external so far.")

@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.h"
+#include "dlpack_types.h"
+#include "exchange.h"
 #include "graph/type.h"
 
 namespace tenon::python {
@@ -22,42 +24,10 @@ constexpr DLPackType kDLPackTypes[] = {{DType::kF64, dtype_code::Float}, {DType:
                                        {DType::kI16, dtype_code::Int},   {DType::kI8, dtype_code::Int},
                                        {DType::kU8, dtype_code::UInt},   {DType::kBool, dtype_code::Bool}};
 
-nb::dlpack::dtype to_dlpack(DType dtype) {
-  for (const DLPackType& entry : kDLPackTypes) {
-    if (entry.dtype != dtype) continue;
-    return {static_cast<uint8_t>(entry.code), static_cast<uint8_t>(size_of(dtype) * 8), 1};
-  }
-  check(false, "{} has no DLPack type", name_of(dtype));
-  return {};
-}
-
-std::optional<DType> from_dlpack(nb::dlpack::dtype dtype) {
-  for (const DLPackType& entry : kDLPackTypes) {
-    if (to_dlpack(entry.dtype) == dtype) return entry.dtype;
-  }
-  return std::nullopt;
-}
-
-bool is_torch(nb::handle array) {
-  const nb::dict modules = nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
-  return modules.contains("torch") && nb::hasattr(modules["torch"], "Tensor") &&
-         nb::isinstance(array, modules["torch"].attr("Tensor"));
-}
-
 // ---- in -------------------------------------------------------------------------------------------------------------
 
 std::string shown(nb::handle array, const char* attribute) {
   return nb::hasattr(array, attribute) ? text_of(array.attr(attribute)) : "?";
-}
-
-// The last copy of a Tensor may go away on a thread that does not hold the GIL.
-template <class Array>
-std::shared_ptr<void> keep_alive(Array array) {
-  return {new Array(std::move(array)), [](void* held) {
-            if (!nb::is_alive()) return;
-            const nb::gil_scoped_acquire gil;
-            delete static_cast<Array*>(held);
-          }};
 }
 
 template <class Array>
@@ -133,6 +103,22 @@ std::string describe(const Tensor& tensor) {
 
 }  // namespace
 
+nb::dlpack::dtype to_dlpack(DType dtype) {
+  for (const DLPackType& entry : kDLPackTypes) {
+    if (entry.dtype != dtype) continue;
+    return {static_cast<uint8_t>(entry.code), static_cast<uint8_t>(size_of(dtype) * 8), 1};
+  }
+  check(false, "{} has no DLPack type", name_of(dtype));
+  return {};
+}
+
+std::optional<DType> from_dlpack(nb::dlpack::dtype dtype) {
+  for (const DLPackType& entry : kDLPackTypes) {
+    if (to_dlpack(entry.dtype) == dtype) return entry.dtype;
+  }
+  return std::nullopt;
+}
+
 ArrayKind kind_of(nb::handle array) {
   if (nb::isinstance<Tensor>(array)) return ArrayKind::kTensor;
   return is_torch(array) ? ArrayKind::kTorch : ArrayKind::kNumpy;
@@ -140,6 +126,7 @@ ArrayKind kind_of(nb::handle array) {
 
 Tensor tensor_from(nb::handle array, std::string_view what) {
   if (nb::isinstance<Tensor>(array)) return nb::cast<Tensor>(array);
+  if (auto borrowed = borrow_torch(array)) return *std::move(borrowed);
   nb::object source = nb::borrow(array);
   // A lazy negation is no memory that could be borrowed; other tensors pass unchanged.
   if (is_torch(array)) source = array.attr("detach")().attr("resolve_neg")();
@@ -153,7 +140,10 @@ Tensor tensor_from(nb::handle array, std::string_view what) {
 }
 
 nb::object to_python(Tensor tensor, ArrayKind kind) {
-  if (kind == ArrayKind::kTorch) return export_to<nb::pytorch>(tensor);
+  if (kind == ArrayKind::kTorch) {
+    nb::object shared = share_with_torch(tensor);
+    return shared.is_valid() ? shared : export_to<nb::pytorch>(tensor);
+  }
   if (kind == ArrayKind::kNumpy && tensor.dtype() != DType::kBF16) return export_to<nb::numpy>(tensor);
   return nb::cast(std::move(tensor));
 }

@@ -22,8 +22,9 @@ class Program:
     Program may be called from several threads.
 
     Buffers are shared with the module or ExportedProgram that the Program was compiled from, and so are parameters
-    unless the program is frozen and its kernels want them laid out otherwise. A buffer that the model updates (a counter, the statistics of a batch norm in training) is updated in
-    the module's own tensor, as a call of the module would do it. An argument that the model writes is written.
+    unless the program is frozen and its kernels want them laid out otherwise. A buffer that the model updates (a
+    counter, the statistics of a batch norm in training) is updated in the module's own tensor, as a call of the module
+    would do it. An argument that the model writes is written.
 
     Random numbers come from a key that each call draws from PyTorch's generator: torch.manual_seed makes them
     repeatable, though not equal to PyTorch's own.

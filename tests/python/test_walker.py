@@ -196,3 +196,67 @@ def test_parse_srepr():
     assert tenon.parse_srepr("Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(1))") == tenon.Expr("2*s0 + 1")
     with pytest.raises(tenon.Error, match="Piecewise"):
         tenon.parse_srepr("Piecewise(Integer(1))")
+
+
+# ---- .pt2 files -----------------------------------------------------------------------------------------------------
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(8)
+        self.qkv = nn.Linear(8, 24)
+        self.register_buffer("scale", torch.tensor(0.5))
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, dim=-1)
+        weights = torch.softmax(q @ k.transpose(-2, -1) * self.scale, dim=-1)
+        return weights @ v, weights.sum(dim=-1)
+
+
+def rows_and_columns(x):
+    return x.t().reshape(-1) * x.shape[0], torch.cat([x, x + 1])[1 : x.shape[0]], x.shape[0] * 2
+
+
+BATCH = Dim("batch", min=2, max=32)
+PT2_MODELS = {
+    "mlp": (Mlp(), (torch.randn(5, 4),), None),
+    "dynamic mlp": (Mlp(), (torch.randn(5, 4),), {"x": {0: BATCH}}),
+    "counter": (Counter(), (torch.randn(3),), None),
+    "attention": (Attention(), (torch.randn(3, 5, 8),), {"x": {0: BATCH, 1: Dim("length", min=2, max=64)}}),
+    "batch norm": (nn.BatchNorm2d(3), (torch.randn(2, 3, 4, 4),), None),
+    "convolution": (nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2)), (torch.randn(2, 3, 9, 9),), None),
+    "sizes": (None, (torch.randn(4, 6),), ({0: BATCH},)),
+}
+
+
+@pytest.mark.parametrize("name", PT2_MODELS)
+def test_the_same_graph_as_the_pt2_reader(name, tmp_path):
+    model, args, dynamic_shapes = PT2_MODELS[name]
+    program = export(model or wrapped(rows_and_columns), args, dynamic_shapes=dynamic_shapes)
+    torch.export.save(program, tmp_path / "model.pt2")
+    from_file = tenon.import_pt2(str(tmp_path / "model.pt2"))
+    captured = import_exported_program(program)
+    assert captured.unsupported == from_file.unsupported == []
+    assert captured.graph.symbols == from_file.graph.symbols
+    assert captured.graph == from_file.graph, f"{captured.graph}\n{from_file.graph}"
+
+
+def test_functional_updates_happen_at_once():
+    class Swap(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("a", torch.zeros(2))
+            self.register_buffer("b", torch.ones(2))
+
+        def forward(self, x):
+            a = self.a.clone()
+            self.a.copy_(self.b)
+            self.b.copy_(a)
+            return x + self.a[0]
+
+    model = Swap()
+    program = tenon.compile(export(model, (torch.zeros(2),)).run_decompositions({}))
+    torch.testing.assert_close(program(torch.zeros(2)), torch.ones(2))
+    torch.testing.assert_close(model.a, torch.ones(2))
+    torch.testing.assert_close(model.b, torch.zeros(2))

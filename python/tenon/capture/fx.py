@@ -54,6 +54,7 @@ _HINTS = {  # they say what the importer knows already, or what concerns only a 
     "aten.sym_constrain_range_for_size.default",
     "torch._C._set_grad_enabled",
 }
+_MUTATIONS = {OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION}
 _ASSERTIONS = {"aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default"}
 
 
@@ -148,13 +149,15 @@ def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
     for node in graph.find_nodes(op="placeholder"):
         walker.exported_placeholder(node, specs[node.name], program)
     walker.walk(program.graph_module)
-    results = []
+    updates = []
     for spec, value in zip(program.graph_signature.output_specs, graph.output_node().args[0], strict=True):
-        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION):
-            walker.importer.update(walker.leaves[spec.target], walker.values[value])
+        if spec.kind in _MUTATIONS:
+            updates.append((walker.leaves[spec.target], walker.importer.value_of(walker.values[value])))
         elif spec.kind is not OutputKind.TOKEN:
-            results.append(value)
-    return walker.finish(results)
+            walker.add_output(value)
+    for target, value in updates:  # after all values are taken: each is what the model computed
+        walker.importer.update(target, value)
+    return walker.finish()
 
 
 def import_graph_module(module: fx.GraphModule) -> Captured:
@@ -168,7 +171,9 @@ def import_graph_module(module: fx.GraphModule) -> Captured:
     for node in placeholders:
         walker.user_input(node)
     walker.walk(module)
-    return walker.finish(module.graph.output_node().args[0], keep_layout=True)
+    for result in module.graph.output_node().args[0]:
+        walker.add_output(result, keep_layout=True)
+    return walker.finish()
 
 
 def _is_user_input(spec: InputSpec) -> bool:
@@ -195,7 +200,7 @@ class _Opaque:
 
 class _Walker:
     def __init__(self) -> None:
-        self.importer = Importer()
+        self.importer = Importer("model")  # as torch.export.save calls it
         self.sizes = Sizes(self.importer)
         self.values: dict[fx.Node, Any] = {}
         self.leaves: dict[str, ImportedTensor] = {}  # by the name that mutations have for them
@@ -208,6 +213,9 @@ class _Walker:
         self.assertions: list[tuple[Any, Assertion]] = []
         self.rows: list[Row] = []
         self.unsupported_ops: list[Any] = []
+        self.outputs: list[Output] = []
+        self.results: list[ImportedTensor] = []  # of the graph
+        self.names: set[str] = set()
 
     # -- leaves --
 
@@ -232,7 +240,7 @@ class _Walker:
             persistent = spec.kind is InputKind.PARAMETER or spec.persistent
             data = (program.state_dict if persistent else program.constants)[spec.target]
             add = self.importer.parameter if spec.kind is InputKind.PARAMETER else self.importer.buffer
-            self.weight(node, data, functools.partial(add, spec.target))
+            self.weight(node, data, functools.partial(add, self._unused_name(spec.target)))
             self.leaves[spec.target] = self.values[node]
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             self.constant(node, program.constants[spec.target])
@@ -263,20 +271,20 @@ class _Walker:
             self.values[node] = _Token(self._stand_in(), node.name)
             return
         self.graph_inputs.append(position)
-        self.values[node] = self.importer.input(node.name, (DTYPES[value.dtype], list(shape)))
+        self.values[node] = self.importer.input(self._unused_name(node.name), (DTYPES[value.dtype], list(shape)))
 
     def _number_input(self, node: fx.Node, value: Any, position: int) -> None:
         if isinstance(value, torch.SymFloat):
             self.inputs.append(Input(node.name, "number"))
             self.graph_inputs.append(position)
-            self.values[node] = self.importer.input(node.name, "f64[]")
+            self.values[node] = self.importer.input(self._unused_name(node.name), "f64[]")
             return
         size = self.values[node] = self.sizes.expr(value)
         self.inputs.append(Input(node.name, "number", size=size))
         # A size that no tensor of the caller has comes as the size of a tensor without elements of interest.
         if not {symbol.name for symbol in free_symbols(value)} <= self.carried:
             self.graph_inputs.append(position)
-            self.importer.input(node.name, ("u8", [size]))
+            self.importer.input(self._unused_name(node.name), ("u8", [size]))
 
     def weight(self, node: fx.Node, data: torch.Tensor, add: Callable[..., ImportedTensor]) -> None:
         self.weights[node] = data
@@ -288,6 +296,13 @@ class _Walker:
 
     def constant(self, node: fx.Node, data: torch.Tensor) -> None:
         self.weight(node, data, lambda _, tensor: self.importer.constant(tensor))
+
+    def _unused_name(self, name: str) -> str:
+        """PyTorch's names of inputs and of weights are apart, those of a graph are not."""
+        while name in self.names:
+            name += "_"
+        self.names.add(name)
+        return name
 
     def _stand_in(self) -> ImportedTensor:
         return self.importer.constant(torch.empty(0, dtype=torch.uint8))
@@ -369,22 +384,29 @@ class _Walker:
         location = location_of(node)
         because = self._cannot_take((args, kwargs)) or ("it gives a dtype that Tenon lacks" if None in types else "")
         before = self.importer.external_count
-        result = self.importer.call(
-            name,
-            [_flat_leaves((args, kwargs))] if because else args,
-            {} if because else kwargs,
-            location=location,
-            results=types if "val" in node.meta else None,
-            returns_list=True,
-            external_because=because,
-        )
+
+        def call(because: str) -> Any:
+            return self.importer.call(
+                name,
+                [_flat_leaves((args, kwargs))] if because else args,
+                {} if because else kwargs,
+                location=location,
+                results=types if "val" in node.meta else None,
+                returns_list=True,
+                external_because=because,
+            )
+
+        result = call(because)
+        if self.importer.external_count == before and (wrong := self._difference(result, value)):
+            if is_mutable(node.target):
+                raise InternalError(f"{name} became {wrong}")
+            result = call(f"its entry gives {wrong}")
         row = Row("call_function", node.name, name, self._text_of(value), location)
         self.rows.append(row)
         if self.importer.external_count > before:
             row.reason = self.importer.unsupported[-1][1]
             self._external(node, (args, kwargs), result)
         else:
-            self._check(node, result, value)
             self.values[node] = result
         self._name(node)
 
@@ -441,18 +463,18 @@ class _Walker:
             and value.device.type == "cpu"
         )
 
-    def _check(self, node: fx.Node, result: Any, value: Any) -> None:
+    def _difference(self, result: Any, value: Any) -> str:
         """What the registry built must have the type that PyTorch's trace has: anything else is a bug of an entry."""
         if isinstance(value, (tuple, list)):
-            for item, expected in zip(result, value, strict=True):
-                self._check(node, item, expected)
-        elif isinstance(value, torch.Tensor) and isinstance(result, ImportedTensor):
-            self._learn_sizes(value, result)
-            expected = [self.sizes.expr(size) for size in value.shape]
-            if not _agree(result, DTYPES.get(value.dtype), expected):
-                where = "{}:{}: ".format(*location) if (location := location_of(node)) else ""
-                wanted = type_text(value.dtype, expected)
-                raise InternalError(f"{where}{target_name(node.target)} became {result.type}, PyTorch has {wanted}")
+            pairs = zip(result, value, strict=True)
+            return next((text for pair in pairs if (text := self._difference(*pair))), "")
+        if not isinstance(value, torch.Tensor) or not isinstance(result, ImportedTensor):
+            return ""
+        self._learn_sizes(value, result)
+        expected = [self.sizes.expr(size) for size in value.shape]
+        if _agree(result, DTYPES.get(value.dtype), expected):
+            return ""
+        return f"{result.type}, where PyTorch has {type_text(value.dtype, expected)}"
 
     def _learn_sizes(self, value: Any, result: ImportedTensor) -> None:
         """A size that depends on data has PyTorch's name in `value`, and Tenon's in `result`."""
@@ -476,18 +498,15 @@ class _Walker:
 
     # -- the end --
 
-    def finish(self, results: Iterable[Any], keep_layout: bool = False) -> Captured:
-        returned: list[Any] = []
-        outputs = [self._output(result, returned, keep_layout) for result in results]
+    def finish(self) -> Captured:
         for condition, assertion in self.assertions:
             if assertion.guard is None:
-                assertion.index = len(returned)
-                returned.append(condition)
-        self.rows.append(Row("output", "output", "output", f"{len(outputs)} values"))
+                assertion.index = self._returned(condition)
+        self.rows.append(Row("output", "output", "output", f"{len(self.outputs)} values"))
         return Captured(
-            graph=self.importer.finish(returned),
+            graph=self.importer.finish(self.results),
             inputs=self.inputs,
-            outputs=outputs,
+            outputs=self.outputs,
             host=self.host,
             graph_inputs=self.graph_inputs,
             has_key=bool(self.importer.key_input),
@@ -498,29 +517,35 @@ class _Walker:
             check_supported=self.importer.check_supported,
         )
 
-    def _output(self, result: Any, returned: list[Any], keep_layout: bool) -> Output:
+    def add_output(self, result: Any, keep_layout: bool = False) -> None:
+        self.outputs.append(self._output(result, keep_layout))
+
+    def _output(self, result: Any, keep_layout: bool) -> Output:
         if not isinstance(result, fx.Node):
             return Output("constant", value=result)
         if result in self.position_of and self.inputs[self.position_of[result]].kind != "constant":
             return Output("input", self.position_of[result])
         if result in self.weights:
             return Output("constant", value=self.weights[result])
-        value = self.values[result]
+        value, expected = self.values[result], result.meta.get("val")
         if isinstance(value, _Token):
-            returned.append(value.stand_in)  # so that the call which gives it is needed
+            self._returned(value.stand_in)  # so that the call which gives it is needed
             return Output("token", value=value.key)
         if not isinstance(value, (ImportedTensor, Expr)):
             return Output("constant", value=value)
-        returned.append(value)
-        expected = result.meta.get("val")
         if not isinstance(expected, torch.Tensor):
-            return Output("number", len(returned) - 1, _NUMBERS[type(expected)][1])
+            return Output("number", self._returned(value), _NUMBERS[type(expected)][1])
         order = _order_in_memory(expected) if keep_layout else None
         if order is None:
-            return Output("result", len(returned) - 1)
+            return Output("result", self._returned(value))
         # The graph gives it in the order of memory, and a view of that is what the caller gets.
-        returned[-1] = self.importer.call("aten.permute.default", (value, order))
-        return Output("permuted", len(returned) - 1, sorted(range(len(order)), key=order.__getitem__))
+        permuted = self.importer.call("aten.permute.default", (value, order))
+        return Output("permuted", self._returned(permuted), sorted(range(len(order)), key=order.__getitem__))
+
+    def _returned(self, value: ImportedTensor | Expr) -> int:
+        """The position of a result of the graph: the value as it is now."""
+        self.results.append(self.importer.value_of(value))
+        return len(self.results) - 1
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
@@ -574,6 +599,10 @@ def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -
     if result.dtype != dtype or len(result.shape) != len(shape):
         return False
     return all(a == b for a, b in zip(result.shape, shape, strict=True) if isinstance(a, int) and isinstance(b, int))
+
+
+def is_mutable(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
 def _shown(value: Any) -> str:

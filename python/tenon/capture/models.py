@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from tenon._tenon import fail, has_aten
-from tenon.capture.fx import Captured, import_exported_program, import_graph_module, target_name
+from tenon.capture.fx import Captured, import_exported_program, import_graph_module, is_mutable, target_name
 
 _MOST_ROUNDS = 8  # a decomposition may give calls that decompose again
 
@@ -36,8 +37,20 @@ class _Function(torch.nn.Module):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
-        self.forward = functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs))
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        self.forward = functools.wraps(function)(forward) if _has_signature(function) else forward
         fx.proxy._register_stack_trace_anchor(function)  # else a trace has only the lines of functions named forward
+
+
+def _has_signature(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function)
+    except ValueError:  # a function written in C
+        return False
+    return True
 
 
 def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram, Captured]:
@@ -94,9 +107,7 @@ def _core_decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def writes_in_place(module: fx.GraphModule) -> bool:
-    return any(
-        isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable for node in module.graph.nodes
-    )
+    return any(is_mutable(node.target) for node in module.graph.nodes)
 
 
 def _retraced(module: fx.GraphModule, inputs: list[Any], table: dict[Any, Callable[..., Any]]) -> fx.GraphModule:

@@ -24,7 +24,7 @@ DType dtype_of_number(const AtenArg& number) {
 
 DType float_dtype(DType dtype) { return is_float(dtype) ? dtype : DType::kF32; }
 
-DType wide_dtype(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+DType wide_dtype(DType dtype) { return wide(float_dtype(dtype)); }
 
 Value to_float(Builder& b, Value x) { return b.cast(x, float_dtype(x.dtype())); }
 
@@ -60,8 +60,6 @@ Value filled(AtenCall& c, std::string_view number, Shape shape, DType dtype) {
   return c.expand(c.cast(c.tensor(number), dtype), std::move(shape));
 }
 
-std::vector<int64_t> dims_of(AtenCall& c, std::string_view name) { return c.ints(name); }
-
 std::vector<int64_t> other_dims(int64_t rank, std::span<const int64_t> dims) {
   std::vector<int64_t> others;
   for (int64_t dim = 0; dim < rank; ++dim) {
@@ -70,8 +68,6 @@ std::vector<int64_t> other_dims(int64_t rank, std::span<const int64_t> dims) {
   }
   return others;
 }
-
-Value zeros_like(Builder& b, Value x) { return b.full(Expr(0), x.shape(), x.dtype()); }
 
 Value logical_and(Builder& b, Value x, Value y) { return b.op("logical_and", {x, y}); }
 

@@ -1,4 +1,4 @@
-// What the families of entries share.
+// Signatures and formulas that families of entries share; tools.h has the rest.
 #pragma once
 
 #include <span>
@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "capture/aten.h"
+#include "capture/aten/tools.h"
 
 namespace tenon::aten {
 
@@ -43,11 +43,8 @@ AtenArg itself(AtenCall& c, std::string_view name = "self");
 // A tensor of one number, which may be only known at run time.
 Value filled(AtenCall& c, std::string_view number, Shape shape, DType dtype);
 
-// Dimensions as the ops of the table take them; None is all.
-std::vector<int64_t> dims_of(AtenCall& c, std::string_view name = "dim");
 std::vector<int64_t> other_dims(int64_t rank, std::span<const int64_t> dims);  // those that are not in `dims`
 
-Value zeros_like(Builder& b, Value x);
 Value logical_and(Builder& b, Value x, Value y);
 Value logical_or(Builder& b, Value x, Value y);
 

@@ -33,9 +33,7 @@ using ExtentFn = Extent (*)(AtenCall&);
 AtenFn typed_fold(std::string_view op, ExtentFn extent) {
   return [op, extent](AtenCall& c) -> AtenArg {
     const auto dtype = c.dtype();
-    const Value x = dtype ? c.cast(c.tensor(), *dtype) : c.tensor();
-    const Value result = fold(c, op, x, extent(c));
-    return dtype ? c.cast(result, *dtype) : result;
+    return cast(c, fold(c, op, cast(c, c.tensor(), dtype), extent(c)), dtype);
   };
 }
 
@@ -108,8 +106,7 @@ Value nan_to_zero(AtenCall& c, Value x) {
 AtenArg nansum(AtenCall& c) {
   const Value x = nan_to_zero(c, c.tensor());
   const auto dtype = c.dtype();
-  const Value result = fold(c, "sum", dtype ? c.cast(x, *dtype) : x, along(c));
-  return dtype ? c.cast(result, *dtype) : result;
+  return cast(c, fold(c, "sum", cast(c, x, dtype), along(c)), dtype);
 }
 
 AtenArg nanmean(AtenCall& c) {
@@ -162,8 +159,6 @@ Value vector_norm(AtenCall& c, Value x, double p, const Extent& extent) {
   return c.op("norm", {x}, {{"p", p}, {"dims", extent.dims}, {"keepdim", extent.keepdim}});
 }
 
-Value typed(AtenCall& c, std::optional<DType> dtype) { return dtype ? c.cast(c.tensor(), *dtype) : c.tensor(); }
-
 double order_of(AtenCall& c, std::string_view name) { return c.given(name) ? c.real(name) : 2; }
 
 // The norm of matrices that two dimensions are, unless it needs their singular values.
@@ -184,7 +179,7 @@ Value matrix_norm(AtenCall& c, Value x, const AtenArg& order, std::vector<int64_
 }
 
 AtenArg linalg_norm(AtenCall& c) {
-  const Value x = typed(c, c.dtype());
+  const Value x = cast(c, c.tensor(), c.dtype());
   const std::vector<int64_t> dims = c.ints("dim");
   const bool is_vector = c.given("dim") ? dims.size() == 1 : x.rank() == 1 || !c.given("ord");
   if (!c.given("ord") || (is_vector && c.argument("ord").get<std::string>() == nullptr)) {
@@ -206,7 +201,7 @@ AtenArg renorm(AtenCall& c) {
 void add_norms(AtenTable& table) {
   const auto norm = [](AtenCall& c) -> AtenArg {
     const bool has_dtype = c.takes("dtype");
-    return vector_norm(c, typed(c, has_dtype ? c.dtype() : std::nullopt), order_of(c, "p"),
+    return vector_norm(c, cast(c, c.tensor(), has_dtype ? c.dtype() : std::nullopt), order_of(c, "p"),
                        c.takes("dim") ? along(c) : Extent{});
   };
   table.add("aten.norm.Scalar(self, p=2)", norm);
@@ -215,12 +210,13 @@ void add_norms(AtenTable& table) {
   table.add("aten.norm.ScalarOpt_dtype(self, p, *, dtype)", norm);
   table.add("aten.frobenius_norm.dim(self, dim, keepdim=False)",
             [](AtenCall& c) -> AtenArg { return vector_norm(c, c.tensor(), 2, along(c)); });
-  table.add("aten.linalg_vector_norm.default(self, ord=2, dim=None, keepdim=False, *, dtype=None)",
-            [](AtenCall& c) -> AtenArg { return vector_norm(c, typed(c, c.dtype()), c.real("ord"), along(c)); });
+  table.add(
+      "aten.linalg_vector_norm.default(self, ord=2, dim=None, keepdim=False, *, dtype=None)",
+      [](AtenCall& c) -> AtenArg { return vector_norm(c, cast(c, c.tensor(), c.dtype()), c.real("ord"), along(c)); });
   table.add("aten.linalg_norm.default(self, ord=None, dim=None, keepdim=False, *, dtype=None)", linalg_norm);
   table.add("aten.linalg_norm.ord_str(self, ord, dim=None, keepdim=False, *, dtype=None)", linalg_norm);
   const auto of_matrix = [](AtenCall& c) -> AtenArg {
-    return matrix_norm(c, typed(c, c.dtype()), c.argument("ord"), c.ints("dim"), c.flag("keepdim"));
+    return matrix_norm(c, cast(c, c.tensor(), c.dtype()), c.argument("ord"), c.ints("dim"), c.flag("keepdim"));
   };
   table.add("aten.linalg_matrix_norm.default(self, ord, dim=[-2, -1], keepdim=False, *, dtype=None)", of_matrix);
   table.add("aten.linalg_matrix_norm.str_ord(self, ord=\"fro\", dim=[-2, -1], keepdim=False, *, dtype=None)",
@@ -235,8 +231,7 @@ void add_norms(AtenTable& table) {
 AtenFn typed_scan(std::string_view op) {
   return [op](AtenCall& c) -> AtenArg {
     const auto dtype = c.dtype();
-    const Value result = c.op(op, {typed(c, dtype)}, {{"dim", c.integer("dim")}});
-    return dtype ? c.cast(result, *dtype) : result;
+    return cast(c, c.op(op, {cast(c, c.tensor(), dtype)}, {{"dim", c.integer("dim")}}), dtype);
   };
 }
 
@@ -273,7 +268,8 @@ void add_scans(AtenTable& table) {
 // ---- softmax --------------------------------------------------------------------------------------------------------
 
 AtenFn softmax(std::string_view op) {
-  return [op](AtenCall& c) -> AtenArg { return c.op(op, {typed(c, c.dtype())}, {{"dim", c.integer("dim")}}); };
+  return
+      [op](AtenCall& c) -> AtenArg { return c.op(op, {cast(c, c.tensor(), c.dtype())}, {{"dim", c.integer("dim")}}); };
 }
 
 AtenFn inner_softmax(std::string_view op) {
@@ -285,7 +281,7 @@ AtenFn inner_softmax(std::string_view op) {
 
 // Of nothing but -inf, zeros instead of NaN.
 AtenArg safe_softmax(AtenCall& c) {
-  const Value x = typed(c, c.dtype());
+  const Value x = cast(c, c.tensor(), c.dtype());
   const int64_t dim = c.integer("dim");
   const Value is_empty = fold(c, "all", c.compare("eq", x, -kInf), {{dim}, true});
   const Value result = c.op("softmax", {x}, {{"dim", dim}});

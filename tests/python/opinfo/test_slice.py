@@ -1,4 +1,4 @@
-"""A part of the OpInfo suite that is the same on every run, and short enough for every run. `make opinfo` runs it all."""
+"""A part of the OpInfo suite: the same on every run, and short enough for every run. `make opinfo` runs it all."""
 
 import zlib
 

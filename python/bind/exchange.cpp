@@ -1,0 +1,127 @@
+#include "exchange.h"
+
+#include <nanobind/ndarray.h>
+
+#include "dlpack_types.h"
+
+namespace tenon::python {
+namespace {
+
+// ---- DLPack's ABI, version 1: what nanobind's headers do not declare ------------------------------------------------
+
+struct Version {
+  uint32_t major;
+  uint32_t minor;
+};
+
+struct ManagedTensor {
+  Version version;
+  void* context;
+  void (*deleter)(ManagedTensor* self);
+  uint64_t flags;
+  nb::dlpack::dltensor tensor;
+};
+
+// The table that a type offers as `__dlpack_c_exchange_api__`. Functions give 0, or -1 with a Python error set.
+struct ExchangeTable {
+  Version version;
+  ExchangeTable* previous;
+  void* allocate;
+  void* own_tensor_of;
+  int (*object_of)(ManagedTensor* tensor, void** object);
+  int (*tensor_of)(void* object, nb::dlpack::dltensor* tensor);
+  void* current_stream;
+};
+
+// ---- PyTorch's table ------------------------------------------------------------------------------------------------
+
+struct Torch {
+  PyTypeObject* tensor = nullptr;
+  PyTypeObject* parameter = nullptr;
+  const ExchangeTable* table = nullptr;  // null where this version has none
+};
+
+PyTypeObject* type_named(nb::handle module, const char* name) {
+  return reinterpret_cast<PyTypeObject*>(nb::object(module.attr(name)).release().ptr());
+}
+
+const ExchangeTable* table_of(PyTypeObject* type) {
+  const nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::none());
+  if (!PyCapsule_IsValid(capsule.ptr(), "dlpack_exchange_api")) return nullptr;
+  const auto* table = static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+  while (table != nullptr && table->version.major != nb::dlpack::major_version) table = table->previous;
+  return table;
+}
+
+// Null as long as nobody has imported PyTorch. Its types live as long as the process.
+const Torch* torch() {
+  static Torch known;
+  if (known.tensor != nullptr) return &known;
+  const nb::dict modules = nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
+  if (!modules.contains("torch") || !modules.contains("torch.nn.parameter")) return nullptr;
+  if (!nb::hasattr(modules["torch"], "Tensor")) return nullptr;
+  known.parameter = type_named(modules["torch.nn.parameter"], "Parameter");
+  known.tensor = type_named(modules["torch"], "Tensor");
+  known.table = table_of(known.tensor);
+  return &known;
+}
+
+// A lazy negation is no memory that could be borrowed.
+bool is_negated(nb::handle array) {
+  static PyObject* const name = PyUnicode_InternFromString("is_neg");
+  const nb::object negated = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), name));
+  if (!negated.is_valid()) nb::raise_python_error();
+  return negated.ptr() == Py_True;
+}
+
+struct Shared {
+  ManagedTensor managed;
+  Tensor tensor;
+};
+
+void free_shared(ManagedTensor* managed) { delete static_cast<Shared*>(managed->context); }
+
+}  // namespace
+
+bool is_torch(nb::handle array) {
+  const Torch* known = torch();
+  return known != nullptr && PyObject_TypeCheck(array.ptr(), known->tensor) != 0;
+}
+
+std::optional<Tensor> borrow_torch(nb::handle array) {
+  const Torch* known = torch();
+  if (known == nullptr || known->table == nullptr) return std::nullopt;
+  const PyTypeObject* type = Py_TYPE(array.ptr());
+  // Other subclasses may stand for something else than their memory.
+  if (type != known->tensor && type != known->parameter) return std::nullopt;
+  nb::dlpack::dltensor tensor;
+  if (is_negated(array) || known->table->tensor_of(array.ptr(), &tensor) != 0) {
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  const auto dtype = from_dlpack(tensor.dtype);
+  if (!dtype || tensor.device.device_type != nb::device::cpu::value) return std::nullopt;
+  auto* data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(*dtype)) != 0) return std::nullopt;
+  return Tensor::borrow(*dtype, Sizes(tensor.shape, tensor.shape + tensor.ndim),
+                        Sizes(tensor.strides, tensor.strides + tensor.ndim), data, keep_alive(nb::borrow(array)));
+}
+
+nb::object share_with_torch(const Tensor& tensor) {
+  const Torch* known = torch();
+  if (known == nullptr || known->table == nullptr || tensor.access() == Access::kReadOnly) return {};
+  auto* shared = new Shared{{}, tensor};
+  shared->managed = {{nb::dlpack::major_version, nb::dlpack::minor_version}, shared, free_shared, 0, {}};
+  nb::dlpack::dltensor& view = shared->managed.tensor;
+  view.data = shared->tensor.data();
+  view.device = {nb::device::cpu::value, 0};
+  view.ndim = static_cast<int32_t>(shared->tensor.rank());
+  view.dtype = to_dlpack(shared->tensor.dtype());
+  view.shape = const_cast<int64_t*>(shared->tensor.shape().data());
+  view.strides = const_cast<int64_t*>(shared->tensor.strides().data());
+  void* object = nullptr;
+  if (known->table->object_of(&shared->managed, &object) != 0) nb::raise_python_error();
+  return nb::steal(static_cast<PyObject*>(object));
+}
+
+}  // namespace tenon::python

@@ -1,0 +1,20 @@
+// Tensors to and from PyTorch by DLPack's table of C functions: a fraction of a microsecond, where the Python methods
+// of DLPack take several.
+#pragma once
+
+#include <optional>
+
+#include "bind.h"
+
+namespace tenon::python {
+
+bool is_torch(nb::handle array);
+
+// The memory of a plain torch tensor on the CPU, which the result keeps alive; nothing for all others, and where this
+// PyTorch has no table.
+std::optional<Tensor> borrow_torch(nb::handle array);
+
+// A torch tensor that shares the memory. An invalid object where this PyTorch has no table, or the memory is read-only.
+nb::object share_with_torch(const Tensor& tensor);
+
+}  // namespace tenon::python
