@@ -170,7 +170,17 @@ nb::list inputs_of(const Imported& self) {
 nb::list outputs_of(const Imported& self) {
   nb::list result;
   for (const ImportedOutput& output : self.outputs) {
-    result.append(nb::make_tuple(output.output, plain(output.argument)));
+    const nb::object weight = output.weight.defined() ? nb::cast(output.weight) : nb::none();
+    result.append(nb::make_tuple(output.output, output.input, weight, plain(output.argument)));
+  }
+  return result;
+}
+
+nb::list assertions_of(const Imported& self) {
+  nb::list result;
+  for (const ImportedAssertion& assertion : self.assertions) {
+    const nb::object guard = assertion.guard ? to_python(*assertion.guard) : nb::none();
+    result.append(nb::make_tuple(assertion.message, assertion.output, guard));
   }
   return result;
 }
@@ -188,8 +198,13 @@ void bind_imported(nb::module_& module) {
       .def_prop_ro("graph", [](const Imported& self) { return std::make_shared<Graph>(self.graph); })
       .def_prop_ro("inputs", nb::overload_cast<const Imported&>(&inputs_of),
                    "Each argument of the model: its name, which input of the graph it is or None, what it is.")
-      .def_prop_ro("outputs", nb::overload_cast<const Imported&>(&outputs_of),
-                   "Each result of the model: which output of the graph it is or None, what it is.")
+      .def_prop_ro(
+          "outputs", nb::overload_cast<const Imported&>(&outputs_of),
+          "Each result of the model: which output of the graph, which argument of the model or which weight it "
+          "is, each perhaps None; and what it is.")
+      .def_prop_ro(
+          "assertions", assertions_of,
+          "What the model promises: a message, and the output of the graph or the guard that must not be zero.")
       .def_prop_ro("unsupported", unsupported_of, "The external calls: (target, reason, location).")
       .def_ro("key_input", &Imported::key_input, "The input that random numbers come from, or an empty text.");
   module.def(

@@ -1,6 +1,7 @@
 #include "capture/import_pt2.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -12,25 +13,73 @@ using pt2::InputKind;
 using pt2::InputSpec;
 using pt2::OutputKind;
 using pt2::OutputSpec;
+using pt2::TensorName;
 
-constexpr std::string_view kOps = "torch.ops.";
+// They say what the importer knows already, or what concerns only a trace.
+constexpr std::array<std::string_view, 4> kHints = {
+    "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
+    "aten.sym_constrain_range_for_size.default", "torch._C._set_grad_enabled"};
+constexpr std::array<std::string_view, 3> kAssertions = {"aten._assert_async.default", "aten._assert_async.msg",
+                                                         "aten._assert_scalar.default"};
+
+bool contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // "torch.ops.aten.add.Tensor" is "aten.add.Tensor" in the registry.
 std::string registry_name(std::string_view target) {
+  constexpr std::string_view kOps = "torch.ops.";
   if (target.starts_with(kOps)) target.remove_prefix(kOps.size());
   return std::string(target);
 }
 
+const std::string* number_name(const Argument& argument) {
+  if (const auto* number = argument.get<pt2::SymInt>()) return number->name();
+  if (const auto* number = argument.get<pt2::SymBool>()) return number->name();
+  if (const auto* number = argument.get<pt2::SymFloat>()) return number->name();
+  return nullptr;
+}
+
+const std::string* name_in(const Argument& argument) {
+  const auto* tensor = argument.get<TensorName>();
+  return tensor != nullptr ? &tensor->name : number_name(argument);
+}
+
+// Calls the body with each tensor and number of a result, in order; what is None has none.
+template <class Body>
+void for_each_result(const Argument& output, Body&& body) {
+  const auto* tensors = output.get<std::vector<TensorName>>();
+  if (tensors == nullptr) {
+    if (output.get<None>() == nullptr) body(output);
+    return;
+  }
+  for (const TensorName& tensor : *tensors) body(Argument{tensor});
+}
+
+// A name's value, and why no entry of the registry can take it, where that is so.
+struct Bound {
+  AtenArg value;
+  std::string problem = {};
+};
+
+// The arguments of a call as the importer takes them.
+struct Arguments {
+  std::vector<AtenArg> positional = {};
+  std::vector<std::pair<std::string, AtenArg>> named = {};
+  std::string problem = {};  // why no entry can take them
+};
+
 class ProgramImporter {
  public:
-  explicit ProgramImporter(const Pt2Program& program) : program_(program), importer_(program.name) {}
+  explicit ProgramImporter(const Pt2Program& program) : program_(program), graph_(&program.graph) {}
 
   Imported run() {
     declare_symbols();
     for (const InputSpec& input : program_.inputs) add_input(input);
-    for (const pt2::Node& node : program_.graph.nodes) add_node(node);
-    std::vector<AtenArg> outputs = finish_outputs();
-    result_.graph = importer_.finish(outputs);
+    for (const pt2::Node& node : graph_->nodes) add_node(node);
+    add_outputs();
+    for (const auto& [condition, assertion] : assertions_) add_assertion(condition, assertion);
+    result_.graph = importer_.finish(outputs_);
     result_.signature = program_.signature;
     result_.unsupported = importer_.unsupported();
     result_.key_input = importer_.key_input();
@@ -38,240 +87,335 @@ class ProgramImporter {
   }
 
  private:
-  // ---- inputs ----
+  using Values = std::map<std::string, Bound, std::less<>>;
 
-  // Those that the sizes of inputs have. Others only exist once the model runs.
+  // ---- sizes ----
+
+  // Symbols of inputs are known; others only exist once the model runs.
   void declare_symbols() {
     for (const InputSpec& input : program_.inputs) {
-      const auto* tensor = input.argument.get<pt2::TensorName>();
-      if (input.kind != InputKind::kUserInput || tensor == nullptr) continue;
-      for (const Expr& size : meta_of(*tensor).shape()) {
-        for (const Symbol& symbol : symbolic::symbols_of(size)) symbols_.insert(symbol);
+      if (input.kind != InputKind::kUserInput) continue;
+      if (const auto* tensor = input.argument.get<TensorName>(); tensor != nullptr && is_plain(meta_of(*tensor))) {
+        for (const Expr& size : meta_of(*tensor).shape()) {
+          for (const Symbol& symbol : symbolic::symbols_of(size)) carried_.insert(symbol);
+        }
+      }
+      if (const auto* number = input.argument.get<pt2::SymInt>(); number != nullptr && number->name() != nullptr) {
+        for (const Symbol& symbol : symbolic::symbols_of(stored_number(*number->name()))) known_.insert(symbol);
       }
     }
+    known_.insert(carried_.begin(), carried_.end());
     for (const auto& [symbol, range] : program_.ranges) {
-      if (symbols_.contains(symbol)) importer_.graph().declare_symbol(symbol, range);
+      if (known_.contains(symbol)) importer_.graph().declare_symbol(symbol, range);
     }
   }
+
+  const Expr& stored_number(const std::string& name) const { return graph_->sym_ints.find(name)->second.require(); }
+
+  // PyTorch names a size that depends on data before Tenon does, and otherwise.
+  Expr expr_of(const pt2::SymValue& value) const { return symbolic::substitute(value.require(), learned_); }
+
+  bool is_known(const pt2::SymValue& value) const {
+    return value.problem.empty() && std::ranges::all_of(symbolic::symbols_of(value.expr), [&](Symbol symbol) {
+             return known_.contains(symbol) || learned_.contains(symbol);
+           });
+  }
+
+  void learn_sizes(const pt2::TensorMeta& meta, const Value& result) {
+    if (meta.sizes.size() != result.shape().size()) return;
+    for (size_t dim = 0; dim < meta.sizes.size(); ++dim) {
+      const pt2::SymValue& size = meta.sizes[dim];
+      if (size.expr.kind() == symbolic::Kind::kSymbol && !is_known(size)) {
+        learned_.emplace(size.expr.symbol(), result.shape()[dim]);
+      }
+    }
+  }
+
+  // ---- types ----
+
+  const pt2::TensorMeta& meta_of(const TensorName& tensor) const { return graph_->tensors.find(tensor.name)->second; }
+
+  static bool is_plain(const pt2::TensorMeta& meta) {
+    return meta.dtype.dtype() && meta.layout == pt2::Layout::kStrided && meta.device.type == "cpu";
+  }
+
+  TensorType type_of(const pt2::TensorMeta& meta) const {
+    TensorType type{*meta.dtype.dtype(), {}};
+    for (const pt2::SymValue& size : meta.sizes) type.shape.push_back(expr_of(size));
+    return type;
+  }
+
+  // Why a tensor cannot be a value of the graph.
+  static std::string problem_of(const pt2::TensorMeta& meta) {
+    if (!meta.dtype.dtype()) return fmt::format("it takes a tensor of {}", meta.dtype.name());
+    return fmt::format("it takes a tensor of layout {} on device {}", name_of(meta.layout), meta.device.type);
+  }
+
+  Bound stand_in(std::string problem) {
+    return {importer_.constant(Tensor::zeros(DType::kU8, {0})), std::move(problem)};
+  }
+
+  // ---- inputs ----
 
   void add_input(const InputSpec& input) {
     switch (input.kind) {
       case InputKind::kUserInput:
         return add_user_input(input);
       case InputKind::kConstantInput:
-        result_.inputs.push_back({.name = input.target, .argument = input.argument});
+        result_.inputs.push_back({input.target, input.argument});
         return;
       case InputKind::kToken:
         return;
       default:
-        return add_data(input);
+        return add_weight(input);
     }
   }
 
   void add_user_input(const InputSpec& input) {
-    if (const auto* tensor = input.argument.get<pt2::TensorName>()) {
-      const size_t position = input_count_++;
-      values_[tensor->name] = importer_.input(unused_name(tensor->name), type_of(*tensor));
-      result_.inputs.push_back({tensor->name, position, input.argument});
-      return;
-    }
-    const auto* number = input.argument.get<pt2::SymInt>();
-    if (number == nullptr || number->name() == nullptr) {
+    const std::string* name = name_in(input.argument);
+    if (name == nullptr || input.argument.get<pt2::SymFloat>() != nullptr) {
       fail("input {} is neither a tensor nor an integer: export the model with it as a constant",
            to_string(input.argument));
     }
-    const Expr& size = program_.graph.sym_ints.find(*number->name())->second.require();
-    if (!is_known(size)) {
-      fail("input '{}' is an integer that no size of a tensor gives: export the model with it as a constant",
-           *number->name());
+    input_positions_[*name] = result_.inputs.size();
+    result_.inputs.push_back({*name, input.argument});
+    const auto* tensor = input.argument.get<TensorName>();
+    values_[*name] = tensor != nullptr ? tensor_input(*tensor) : number_input(*name);
+  }
+
+  Bound tensor_input(const TensorName& tensor) {
+    const pt2::TensorMeta& meta = meta_of(tensor);
+    if (!is_plain(meta)) return stand_in(problem_of(meta));
+    return {graph_input(tensor.name, type_of(meta))};
+  }
+
+  // A size that no tensor of the caller has comes as the size of a tensor without elements of interest.
+  Bound number_input(const std::string& name) {
+    const Expr& size = stored_number(name);
+    result_.inputs.back().size = size;
+    const bool is_carried =
+        std::ranges::all_of(symbolic::symbols_of(size), [&](Symbol symbol) { return carried_.contains(symbol); });
+    if (!is_carried) graph_input(name, {DType::kU8, {size}});
+    return {size};
+  }
+
+  AtenArg graph_input(const std::string& name, TensorType type) {
+    result_.inputs.back().input = input_count_++;
+    return importer_.input(name, std::move(type));
+  }
+
+  void add_weight(const InputSpec& input) {
+    const auto& name = *input.argument.get<TensorName>();
+    const pt2::TensorMeta& meta = meta_of(name);
+    const pt2::Weight& weight = *program_.find_data(input);
+    Bound& bound = values_[name.name];
+    weights_[name.name] = weight.tensor;
+    if (!weight.tensor.defined()) {
+      bound = {AtenSetting{weight.dtype.name()}, problem_of(meta)};
+    } else if (input.kind == InputKind::kParameter) {
+      bound.value = importer_.parameter(input.target, type_of(meta), weight.tensor);
+    } else if (input.kind == InputKind::kBuffer) {
+      bound.value = importer_.buffer(input.target, type_of(meta), weight.tensor);
+    } else {
+      bound.value = importer_.constant(weight.tensor);
     }
-    values_[*number->name()] = size;
-    result_.inputs.push_back({*number->name(), {}, input.argument, size});
-  }
-
-  void add_data(const InputSpec& input) {
-    const auto& name = *input.argument.get<pt2::TensorName>();
-    const TensorType type = type_of(name);
-    const Tensor& data = program_.find_data(input)->require();
-    AtenArg& value = values_[name.name];
-    if (input.kind == InputKind::kParameter) value = importer_.parameter(unused_name(input.target), type, data);
-    if (input.kind == InputKind::kBuffer) value = importer_.buffer(unused_name(input.target), type, data);
-    if (input.kind == InputKind::kTensorConstant) value = importer_.constant(data);
-  }
-
-  // PyTorch's names of inputs and of weights are apart, those of a graph are not.
-  std::string unused_name(std::string name) {
-    while (importer_.graph().leaf_named(name) != nullptr) name += "_";
-    return name;
-  }
-
-  const pt2::TensorMeta& meta_of(const pt2::TensorName& tensor) const {
-    return program_.graph.tensors.find(tensor.name)->second;
-  }
-
-  TensorType type_of(const pt2::TensorName& tensor) const {
-    try {
-      const pt2::TensorMeta& meta = meta_of(tensor);
-      return {meta.dtype.require(), meta.shape()};
-    } catch (const Error& error) {
-      fail("'{}': {}", tensor.name, error.diagnostic().message);
-    }
-  }
-
-  // Whether the inputs give its value.
-  bool is_known(const Expr& expr) const {
-    return std::ranges::all_of(symbolic::symbols_of(expr), [&](Symbol symbol) { return symbols_.contains(symbol); });
   }
 
   // ---- arguments ----
 
-  AtenArg value(const std::string& name) const { return values_.find(name)->second; }
-  AtenArg value(const None&) const { return None{}; }
-  AtenArg value(bool flag) const { return flag; }
-  AtenArg value(int64_t number) const { return number; }
-  AtenArg value(double number) const { return number; }
-  AtenArg value(const pt2::TensorName& tensor) const { return value(tensor.name); }
-  AtenArg value(const pt2::OptionalTensor& tensor) const { return tensor ? value(tensor->name) : AtenArg(); }
-  template <class T>
-  AtenArg value(const pt2::Sym<T>& number) const {
-    return number.name() != nullptr ? value(*number.name()) : AtenArg(*number.value());
+  AtenArg value(const std::string& name, std::string& problem) const {
+    const Bound& bound = values_.find(name)->second;
+    if (problem.empty()) problem = bound.problem;
+    return bound.value;
+  }
+  AtenArg value(const None&, std::string&) const { return None{}; }
+  AtenArg value(bool flag, std::string&) const { return flag; }
+  AtenArg value(int64_t number, std::string&) const { return number; }
+  AtenArg value(double number, std::string&) const { return number; }
+  AtenArg value(const TensorName& tensor, std::string& problem) const { return value(tensor.name, problem); }
+  AtenArg value(const pt2::OptionalTensor& tensor, std::string& problem) const {
+    return tensor ? value(tensor->name, problem) : AtenArg();
   }
   template <class T>
-  AtenArg value(const std::vector<T>& values) const {
+  AtenArg value(const pt2::Sym<T>& number, std::string& problem) const {
+    return number.name() != nullptr ? value(*number.name(), problem) : AtenArg(*number.value());
+  }
+  template <class T>
+  AtenArg value(const std::vector<T>& values, std::string& problem) const {
     AtenArg::List list;
-    for (const auto& item : values) list.push_back(value(item));
+    for (const auto& item : values) list.push_back(value(item, problem));
     return list;
   }
-  AtenArg value(const std::vector<std::string>& texts) const { return AtenArg::List(texts.begin(), texts.end()); }
-  AtenArg value(const pt2::ScalarType& dtype) const {
-    const auto known = dtype.dtype();
-    return known ? AtenArg(*known) : AtenArg(AtenSetting{dtype.name()});
+  AtenArg value(const std::vector<std::string>& texts, std::string&) const {
+    return AtenArg::List(texts.begin(), texts.end());
   }
-  AtenArg value(const pt2::NamedValue& entry) const { return argument(entry.value); }
-  // What no entry of the registry computes with.
-  AtenArg setting(const Argument& argument) const { return AtenSetting{to_string(argument)}; }
+  AtenArg value(const pt2::NamedValue& entry, std::string& problem) const { return argument(entry.value, problem); }
+  AtenArg value(const pt2::ScalarType& dtype, std::string& problem) const {
+    if (const auto known = dtype.dtype()) return *known;
+    if (problem.empty()) problem = fmt::format("it takes the dtype {}", dtype.name());
+    return AtenSetting{dtype.name()};
+  }
+  AtenArg value(const pt2::Device& device, std::string&) const { return AtenSetting{to_string(Argument{device})}; }
+  AtenArg value(const pt2::Layout& layout, std::string&) const { return AtenSetting{std::string(name_of(layout))}; }
+  AtenArg value(const pt2::MemoryFormat& format, std::string&) const {
+    return AtenSetting{std::string(name_of(format))};
+  }
+  // A graph, an operator, a custom object, a complex number.
+  template <class Other>
+  AtenArg opaque(const Other& other, std::string& problem) const {
+    const std::string text = to_string(Argument{other});
+    if (problem.empty()) problem = fmt::format("it takes {}", text);
+    return AtenSetting{text};
+  }
+  AtenArg value(const pt2::GraphArgument& graph, std::string& problem) const { return opaque(graph, problem); }
+  AtenArg value(const pt2::CustomObject& object, std::string& problem) const { return opaque(object, problem); }
+  AtenArg value(const pt2::Operator& op, std::string& problem) const { return opaque(op, problem); }
+  AtenArg value(const std::complex<double>& number, std::string& problem) const { return opaque(number, problem); }
 
-  AtenArg argument(const Argument& argument) const {
+  AtenArg argument(const Argument& argument, std::string& problem) const {
     if (const auto* text = argument.get<std::string>()) return *text;
-    return std::visit(
-        [&](const auto& data) -> AtenArg {
-          if constexpr (requires { value(data); }) return value(data);
-          return setting(argument);
-        },
-        argument.data);
+    return std::visit([&](const auto& data) { return value(data, problem); }, argument.data);
+  }
+
+  AtenArg argument(const Argument& given) const {
+    std::string problem;
+    return argument(given, problem);
+  }
+
+  Arguments arguments(const pt2::Node& node) const {
+    Arguments result;
+    for (const pt2::NamedArgument& input : node.inputs) {
+      AtenArg given = argument(input.value, result.problem);
+      if (input.kind != pt2::ArgumentKind::kPositional && !input.name.empty()) {
+        result.named.emplace_back(input.name, std::move(given));
+      } else {
+        result.positional.push_back(std::move(given));
+      }
+    }
+    return result;
   }
 
   // ---- nodes ----
 
   void add_node(const pt2::Node& node) {
-    if (bind_numbers(node)) return;
-    AtenRequest request{.target = registry_name(node.target), .location = node.location};
-    for (const pt2::NamedArgument& input : node.inputs) {
-      const bool by_name = input.kind != pt2::ArgumentKind::kPositional && !input.name.empty();
-      if (by_name) {
-        request.named.emplace_back(input.name, argument(input.value));
-      } else {
-        request.positional.push_back(argument(input.value));
-      }
+    const std::string target = registry_name(node.target);
+    if (contains(kHints, target)) return;
+    if (contains(kAssertions, target)) return note_assertion(node);
+    if (const pt2::NamedArgument* body = inlined_graph(node, target)) return run_inline(node, *body);
+    if (!bind_numbers(node)) call(node, target);
+  }
+
+  void call(const pt2::Node& node, const std::string& target) {
+    Arguments given = arguments(node);
+    AtenRequest request{.target = target,
+                        .positional = std::move(given.positional),
+                        .named = std::move(given.named),
+                        .location = node.location,
+                        .results = result_types(node),
+                        .returns_list = true,
+                        .external_because = std::move(given.problem)};
+    const bool gives_foreign = request.results && !std::ranges::all_of(*request.results, &has_value);
+    if (gives_foreign && request.external_because.empty()) {
+      request.external_because = "it gives a dtype that Tenon lacks";
     }
-    request.results = result_types(node);
-    const bool is_list = node.outputs.size() != 1 || node.outputs[0].get<std::vector<pt2::TensorName>>() != nullptr;
-    request.returns_list = is_list;
     const size_t external_before = importer_.external_count();
     const AtenArg result = importer_.call(std::move(request));
-    bind_results(node, result, importer_.external_count() > external_before);
-  }
-
-  // Arithmetic on sizes needs no call: the file says what comes of it.
-  bool bind_numbers(const pt2::Node& node) {
-    std::map<std::string, AtenArg> numbers;
-    for (const Argument& output : node.outputs) {
-      const auto* integer = output.get<pt2::SymInt>();
-      const auto* flag = output.get<pt2::SymBool>();
-      const auto* name = integer != nullptr ? integer->name() : flag != nullptr ? flag->name() : nullptr;
-      if (name == nullptr) return false;
-      const auto& stored = integer != nullptr ? program_.graph.sym_ints : program_.graph.sym_bools;
-      const pt2::SymValue& number = stored.find(*name)->second;
-      if (!number.problem.empty() || !is_known(number.expr)) return false;
-      numbers[*name] = number.expr;
-    }
-    values_.merge(numbers);
-    return !node.outputs.empty();
-  }
-
-  // Nothing where some are not known: then the call cannot be left to a host.
-  std::optional<std::vector<std::optional<TensorType>>> result_types(const pt2::Node& node) const {
-    std::vector<std::optional<TensorType>> types;
-    for (const Argument& output : node.outputs) {
-      std::vector<pt2::TensorName> tensors;
-      if (const auto* tensor = output.get<pt2::TensorName>()) tensors = {*tensor};
-      if (const auto* list = output.get<std::vector<pt2::TensorName>>()) tensors = *list;
-      if (tensors.empty() && !output.get<None>() && !output.get<std::vector<pt2::TensorName>>()) return std::nullopt;
-      for (const pt2::TensorName& tensor : tensors) {
-        const pt2::TensorMeta& meta = meta_of(tensor);
-        const bool is_readable = std::ranges::all_of(
-            meta.sizes, [&](const pt2::SymValue& size) { return size.problem.empty() && is_known(size.expr); });
-        if (!is_readable) return std::nullopt;
-        const auto dtype = meta.dtype.dtype();
-        types.push_back(dtype ? std::optional(TensorType{*dtype, meta.shape()}) : std::nullopt);
-      }
-    }
-    return types;
-  }
-
-  void bind_results(const pt2::Node& node, const AtenArg& result, bool is_external) {
-    const auto* list = result.get<AtenArg::List>();
-    if (is_external) {
-      size_t next = 0;
-      for (const Argument& output : node.outputs)
-        bind_flat(output, list != nullptr ? *list : AtenArg::List{result}, next);
-      return;
-    }
-    if (node.outputs.empty()) return;
+    if (importer_.external_count() > external_before) return bind_external(node, *result.get<AtenArg::List>());
     if (node.outputs.size() == 1) return bind(node, node.outputs[0], result);
+    const auto* list = result.get<AtenArg::List>();
+    if (node.outputs.empty()) return;
     if (list == nullptr || list->size() < node.outputs.size()) fail_results(node, result);
     for (size_t i = 0; i < node.outputs.size(); ++i) bind(node, node.outputs[i], (*list)[i]);
   }
 
+  static bool has_value(const std::optional<TensorType>& type) { return type.has_value(); }
+
+  // Arithmetic on sizes needs no call: the file says what comes of it.
+  bool bind_numbers(const pt2::Node& node) {
+    for (const Argument& output : node.outputs) {
+      const pt2::SymValue* number = known_number(output);
+      if (number == nullptr) return false;
+      values_[*number_name(output)] = {expr_of(*number)};
+    }
+    return !node.outputs.empty();
+  }
+
+  const pt2::SymValue* known_number(const Argument& output) const {
+    const std::string* name = number_name(output);
+    if (name == nullptr || output.get<pt2::SymFloat>() != nullptr) return nullptr;
+    const auto& stored = output.get<pt2::SymInt>() != nullptr ? graph_->sym_ints : graph_->sym_bools;
+    const pt2::SymValue& number = stored.find(*name)->second;
+    return is_known(number) ? &number : nullptr;
+  }
+
+  // Nothing where a size cannot be read: then the call cannot be left to a host.
+  std::optional<std::vector<std::optional<TensorType>>> result_types(const pt2::Node& node) const {
+    std::vector<std::optional<TensorType>> types;
+    bool is_readable = true;
+    for (const Argument& output : node.outputs) {
+      for_each_result(output, [&](const Argument& result) {
+        const auto* tensor = result.get<TensorName>();
+        if (tensor == nullptr) {
+          types.emplace_back(number_type(result));
+          is_readable &= number_name(result) != nullptr;
+          return;
+        }
+        const pt2::TensorMeta& meta = meta_of(*tensor);
+        is_readable &= std::ranges::all_of(meta.sizes, [](const auto& size) { return size.problem.empty(); });
+        types.push_back(is_plain(meta) && is_readable ? std::optional(type_of(meta)) : std::nullopt);
+      });
+    }
+    return is_readable ? std::optional(std::move(types)) : std::nullopt;
+  }
+
+  static TensorType number_type(const Argument& number) {
+    if (number.get<pt2::SymFloat>() != nullptr) return {DType::kF64, {}};
+    return {number.get<pt2::SymBool>() != nullptr ? DType::kBool : DType::kI64, {}};
+  }
+
   // The results of an external call are in one list, without those that are None. Their types are those of the file.
-  void bind_flat(const Argument& output, const AtenArg::List& results, size_t& next) {
-    if (const auto* tensor = output.get<pt2::TensorName>()) values_[tensor->name] = results[next++];
-    const auto* tensors = output.get<std::vector<pt2::TensorName>>();
-    if (tensors == nullptr) return;
-    for (const pt2::TensorName& tensor : *tensors) values_[tensor.name] = results[next++];
+  void bind_external(const pt2::Node& node, const AtenArg::List& results) {
+    size_t next = 0;
+    for (const Argument& output : node.outputs) {
+      for_each_result(output, [&](const Argument& argument) {
+        const AtenArg& result = results[next++];
+        Bound& bound = values_[*name_in(argument)];
+        bound = {result};
+        const auto* tensor = argument.get<TensorName>();
+        if (tensor == nullptr) return;
+        learn_sizes(meta_of(*tensor), result.get<AtenTensor>()->value);
+        importer_.set_name(result, tensor->name);
+        if (!is_plain(meta_of(*tensor))) bound.problem = problem_of(meta_of(*tensor));
+      });
+    }
   }
 
   void bind(const pt2::Node& node, const Argument& output, const AtenArg& result) {
     if (output.get<None>() != nullptr) return;
-    if (const auto* tensor = output.get<pt2::TensorName>()) {
+    if (const auto* tensor = output.get<TensorName>()) {
       check_type(node, *tensor, result);
-      values_[tensor->name] = result;
-    } else if (const auto* tensors = output.get<std::vector<pt2::TensorName>>()) {
+      importer_.set_name(result, tensor->name);
+      values_[tensor->name] = {result};
+    } else if (const auto* tensors = output.get<std::vector<TensorName>>()) {
       const auto* list = result.get<AtenArg::List>();
       if (list == nullptr || list->size() != tensors->size()) fail_results(node, result);
       for (size_t i = 0; i < tensors->size(); ++i) bind(node, {(*tensors)[i]}, (*list)[i]);
     } else if (const std::string* name = number_name(output)) {
-      values_[*name] = result;
+      values_[*name] = {result};
     } else {
       fail_results(node, result);
     }
   }
 
-  static const std::string* number_name(const Argument& output) {
-    if (const auto* number = output.get<pt2::SymInt>()) return number->name();
-    if (const auto* number = output.get<pt2::SymBool>()) return number->name();
-    if (const auto* number = output.get<pt2::SymFloat>()) return number->name();
-    return nullptr;
-  }
-
   // A file that says another type than the op gives was not made by this op.
-  void check_type(const pt2::Node& node, const pt2::TensorName& name, const AtenArg& result) const {
+  void check_type(const pt2::Node& node, const TensorName& name, const AtenArg& result) {
     const auto* tensor = result.get<AtenTensor>();
     if (tensor == nullptr) fail_results(node, result);
     const pt2::TensorMeta& meta = meta_of(name);
+    learn_sizes(meta, tensor->value);
     const TensorType& type = tensor->value.type();
-    const auto differ = [](const pt2::SymValue& stated, const Expr& actual) {
-      return stated.problem.empty() && stated.expr.is_constant() && actual.is_constant() && stated.expr != actual;
+    const auto differ = [&](const pt2::SymValue& stated, const Expr& actual) {
+      return stated.problem.empty() && actual.is_constant() && stated.expr.is_constant() && stated.expr != actual;
     };
     bool fits = meta.dtype.dtype() == type.dtype && meta.sizes.size() == type.shape.size();
     for (size_t dim = 0; fits && dim < type.shape.size(); ++dim) fits = !differ(meta.sizes[dim], type.shape[dim]);
@@ -286,17 +430,93 @@ class ProgramImporter {
             to_string(node));
   }
 
+  // ---- graphs within the graph ----
+
+  // That of a higher-order op that does no more than call it.
+  static const pt2::NamedArgument* inlined_graph(const pt2::Node& node, const std::string& target) {
+    const auto& inputs = node.inputs;
+    const auto is_graph = [&](size_t i) { return inputs.size() > i && inputs[i].value.get<pt2::GraphArgument>(); };
+    if (target == "higher_order.wrap_with_set_grad_enabled" && is_graph(1)) return &inputs[1];
+    if (target != "higher_order.wrap_with_autocast" || !is_graph(4)) return nullptr;
+    const bool* is_enabled = inputs[2].value.get<bool>();
+    return is_enabled != nullptr && !*is_enabled ? &inputs[4] : nullptr;
+  }
+
+  void run_inline(const pt2::Node& node, const pt2::NamedArgument& body) {
+    const pt2::Graph& graph = *body.value.get<pt2::GraphArgument>()->graph;
+    const auto first = static_cast<size_t>(&body - node.inputs.data()) + 1;
+    if (node.inputs.size() - first != graph.inputs.size()) {
+      fail_at(node.location, "{} gives {} arguments to a graph of {} inputs", node.target, node.inputs.size() - first,
+              graph.inputs.size());
+    }
+    Values inner;
+    for (size_t i = 0; i < graph.inputs.size(); ++i) {
+      const std::string* name = name_in(graph.inputs[i]);
+      if (name == nullptr) continue;
+      Bound& bound = inner[*name];
+      bound.value = argument(node.inputs[first + i].value, bound.problem);
+    }
+    const Values results = run_inner(graph, std::move(inner));
+    bind_inlined(node, graph, results);
+  }
+
+  // The values of a graph's names, given those of its inputs.
+  Values run_inner(const pt2::Graph& graph, Values inputs) {
+    const pt2::Graph* outer = std::exchange(graph_, &graph);
+    Values saved = std::exchange(values_, std::move(inputs));
+    for (const pt2::Node& node : graph.nodes) add_node(node);
+    graph_ = outer;
+    return std::exchange(values_, std::move(saved));
+  }
+
+  void bind_inlined(const pt2::Node& node, const pt2::Graph& graph, const Values& results) {
+    size_t next = 0;
+    for (const Argument& output : node.outputs) {
+      for_each_result(output, [&](const Argument& argument) {
+        while (next < graph.outputs.size() && graph.outputs[next].get<None>() != nullptr) ++next;
+        const std::string* inner = next < graph.outputs.size() ? name_in(graph.outputs[next++]) : nullptr;
+        const std::string* name = name_in(argument);
+        if (inner == nullptr || name == nullptr) {
+          fail_at(node.location, "{} has other results than the graph that it calls", node.target);
+        }
+        values_[*name] = results.find(*inner)->second;
+      });
+    }
+  }
+
   // ---- outputs ----
 
+  void note_assertion(const pt2::Node& node) {
+    if (node.inputs.empty()) fail_at(node.location, "{} has no arguments", node.target);
+    const AtenArg condition = argument(node.inputs[0].value);
+    if (const bool* flag = condition.get<bool>(); flag != nullptr && *flag) return;
+    const auto* text = node.inputs.size() > 1 ? node.inputs[1].value.get<std::string>() : nullptr;
+    assertions_.push_back(
+        {condition, {text != nullptr ? *text : "an assertion of the model does not hold", node.location}});
+  }
+
+  void add_assertion(const AtenArg& condition, ImportedAssertion assertion) {
+    const auto* expr = condition.get<Expr>();
+    const bool is_guard = expr != nullptr && std::ranges::all_of(symbolic::symbols_of(*expr), [&](Symbol symbol) {
+                            return carried_.contains(symbol);
+                          });
+    if (is_guard) {
+      assertion.guard = *expr;
+    } else {
+      assertion.output = outputs_.size();
+      outputs_.push_back(importer_.value_of(condition));
+    }
+    result_.assertions.push_back(std::move(assertion));
+  }
+
   // All values are taken before the first update: each is what the model computed.
-  std::vector<AtenArg> finish_outputs() {
-    std::vector<AtenArg> outputs;
+  void add_outputs() {
     std::vector<std::pair<AtenArg, AtenArg>> updates;
     for (const OutputSpec& output : program_.outputs) {
       switch (output.kind) {
         case OutputKind::kUserOutput:
         case OutputKind::kLossOutput:
-          add_output(output, outputs);
+          add_output(output.argument);
           break;
         case OutputKind::kBufferMutation:
           updates.emplace_back(leaf_of(InputKind::kBuffer, output.target), value_now(output.argument));
@@ -305,7 +525,7 @@ class ProgramImporter {
           updates.emplace_back(leaf_of(InputKind::kParameter, output.target), value_now(output.argument));
           break;
         case OutputKind::kUserInputMutation:
-          updates.emplace_back(value(output.target), value_now(output.argument));
+          updates.emplace_back(plain_value(output.target), value_now(output.argument));
           break;
         case OutputKind::kToken:
           break;
@@ -316,28 +536,50 @@ class ProgramImporter {
       }
     }
     for (const auto& [target, update] : updates) importer_.update(target, update);
-    return outputs;
   }
 
-  AtenArg value_now(const Argument& output) { return importer_.value_of(argument(output)); }
+  void add_output(const Argument& argument) {
+    ImportedOutput& output = result_.outputs.emplace_back(ImportedOutput{argument});
+    const std::string* name = name_in(argument);
+    if (name == nullptr) return;
+    const Bound& bound = values_.find(*name)->second;
+    if (const auto position = input_positions_.find(*name); position != input_positions_.end()) {
+      output.input = position->second;
+    } else if (const auto weight = weights_.find(*name); weight != weights_.end() && weight->second.defined()) {
+      output.weight = weight->second;
+    } else if (bound.problem.empty()) {
+      output.output = outputs_.size();
+      outputs_.push_back(importer_.value_of(bound.value));
+    }
+  }
 
-  void add_output(const OutputSpec& output, std::vector<AtenArg>& outputs) {
-    const bool is_value = output.argument.get<pt2::TensorName>() != nullptr || number_name(output.argument) != nullptr;
-    if (is_value) outputs.push_back(value_now(output.argument));
-    result_.outputs.push_back({is_value ? std::optional(outputs.size() - 1) : std::nullopt, output.argument});
+  AtenArg value_now(const Argument& output) { return importer_.value_of(plain_value(*name_in(output))); }
+
+  AtenArg plain_value(const std::string& name) const {
+    std::string problem;
+    AtenArg result = value(name, problem);
+    if (!problem.empty()) fail("the model writes '{}', a tensor that Tenon cannot hold: {}", name, problem);
+    return result;
   }
 
   AtenArg leaf_of(InputKind kind, const std::string& target) const {
     const auto found = std::ranges::find_if(
         program_.inputs, [&](const InputSpec& input) { return input.kind == kind && input.target == target; });
-    return argument(found->argument);
+    return plain_value(*name_in(found->argument));
   }
 
   const Pt2Program& program_;
   Importer importer_;
-  std::set<Symbol> symbols_;  // that the inputs give
-  std::map<std::string, AtenArg, std::less<>> values_;
+  const pt2::Graph* graph_;   // that is being walked
+  Values values_;             // of its names
+  std::set<Symbol> carried_;  // that the sizes of tensors give
+  std::set<Symbol> known_;    // and integers
+  symbolic::Substitution learned_;
+  std::map<std::string, size_t, std::less<>> input_positions_;  // among the arguments of the model
+  std::map<std::string, Tensor, std::less<>> weights_;
   size_t input_count_ = 0;
+  std::vector<std::pair<AtenArg, ImportedAssertion>> assertions_;
+  std::vector<AtenArg> outputs_;
   Imported result_;
 };
 

@@ -1,4 +1,5 @@
-// From a .pt2 file to a Graph: drives the importer with the calls of an exported program.
+// From a .pt2 file to a Graph: drives the importer with the calls of an exported program. The Python walker of FX
+// graphs (tenon/capture/fx.py) gives the same Graph for the same model.
 #pragma once
 
 #include <optional>
@@ -14,30 +15,43 @@ namespace tenon {
 // An argument of the model, in the order of its call signature.
 struct ImportedInput {
   std::string name;
-  std::optional<size_t> input = {};  // which input of the graph it is; nothing for what is no tensor
-  // What it is in the program. A symbolic integer must have the value that follows from the tensors' sizes, `size`; a
-  // constant must have the value that it had when the model was traced.
-  pt2::Argument argument = {};
-  symbolic::Expr size = {};
+  pt2::Argument argument = {};  // what it is in the program; of a constant, the value that it must have
+  // Which input of the graph it is. Nothing for a constant, for a tensor of a dtype that Tenon lacks, and for an
+  // integer that follows from the sizes of tensors.
+  std::optional<size_t> input = {};
+  // Of an integer: what it equals. One that is an input of the graph comes as the size of a tensor u8[size].
+  std::optional<Expr> size = {};
 };
 
-// A result of the model, in the order of its call signature.
+// A result of the model, in the order of its call signature: one of three, or what `argument` says (a number, None). A
+// tensor that Tenon cannot hold, which only unsupported calls give, is none of them.
 struct ImportedOutput {
-  std::optional<size_t> output = {};  // which output of the graph it is; nothing for a constant
-  pt2::Argument argument = {};        // a number comes out of the graph as a tensor of rank 0
+  pt2::Argument argument = {};
+  std::optional<size_t> output = {};  // of the graph; a number comes out of it as a tensor of rank 0
+  std::optional<size_t> input = {};   // the model returns this argument as it is
+  Tensor weight = {};                 // the model returns this parameter, buffer or constant as it is
+};
+
+// What the model promises of its data.
+struct ImportedAssertion {
+  std::string message;
+  Location location;
+  std::optional<size_t> output = {};  // of the graph: it must not be zero
+  std::optional<Expr> guard = {};     // of the sizes of inputs: it must not be zero
 };
 
 struct Imported {
-  Graph graph;
+  Graph graph;  // its outputs are those of the model, then those of assertions
   std::vector<ImportedInput> inputs;
   std::vector<ImportedOutput> outputs;
+  std::vector<ImportedAssertion> assertions;
   std::optional<pt2::CallSignature> signature;
   std::vector<UnsupportedCall> unsupported;  // external nodes of the graph
   std::string key_input;                     // where random numbers come from; empty where there are none
 };
 
 // Parameters, buffers and constants are bound to the memory of the file. Symbols have the ranges that the file says.
-// Buffers and inputs that the model writes become updates. An error names the file and the line of the model.
+// Buffers and inputs that the model writes become updates. An error names the file, or the line of the model.
 Result<Imported> import_pt2(const std::string& path, std::string_view model = {});
 Result<Imported> import_program(const Pt2Program& program);
 

@@ -91,16 +91,21 @@ void Importer::assign(uint32_t id, Value value) {
   variable.value = value;
 }
 
+std::string Importer::unused_name(std::string name) const {
+  while (graph_->leaf_named(name) != nullptr) name += "_";
+  return name;
+}
+
 AtenArg Importer::input(std::string name, TensorType type) {
-  return add_leaf(graph_->add_input(std::move(name), std::move(type)));
+  return add_leaf(graph_->add_input(unused_name(std::move(name)), std::move(type)));
 }
 
 AtenArg Importer::parameter(std::string name, TensorType type, Tensor data) {
-  return add_leaf(graph_->add_parameter(std::move(name), std::move(type), std::move(data)));
+  return add_leaf(graph_->add_parameter(unused_name(std::move(name)), std::move(type), std::move(data)));
 }
 
 AtenArg Importer::buffer(std::string name, TensorType type, Tensor data) {
-  return add_leaf(graph_->add_buffer(std::move(name), std::move(type), std::move(data)));
+  return add_leaf(graph_->add_buffer(unused_name(std::move(name)), std::move(type), std::move(data)));
 }
 
 AtenArg Importer::constant(Tensor data) {
@@ -236,8 +241,7 @@ AtenArg Importer::call(AtenRequest request) {
 
 Value Importer::next_key(Builder& builder, const Expr& words) {
   if (key_name_.empty()) {
-    key_name_ = "random_key";
-    while (graph_->leaf_named(key_name_) != nullptr) key_name_ += "_";
+    key_name_ = unused_name("random_key");
     key_ = graph_->add_input(key_name_, {DType::kI64, {2}});
   }
   const Value used = builder.full(words_used_, {1}, DType::kI64);

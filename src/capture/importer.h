@@ -51,6 +51,8 @@ class Importer : private AtenHost {
   // The graph so far: symbols are declared in it before the first call.
   Graph& graph() { return *graph_; }
 
+  // PyTorch's names of inputs and of weights are apart, those of a graph are not: where another leaf has the name, it
+  // is continued with underscores.
   AtenArg input(std::string name, TensorType type);
   AtenArg parameter(std::string name, TensorType type, Tensor data = {});
   AtenArg buffer(std::string name, TensorType type, Tensor data = {});
@@ -95,6 +97,7 @@ class Importer : private AtenHost {
   const std::shared_ptr<Graph>& shared_graph() const override { return graph_; }
   Value next_key(Builder& builder, const Expr& words) override;
 
+  std::string unused_name(std::string name) const;
   AtenArg add_variable(Variable variable);
   AtenArg add_leaf(ValueRef leaf);
   uint32_t root_of(uint32_t variable) const;

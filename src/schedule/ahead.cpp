@@ -82,11 +82,14 @@ class Splitter {
     return readers.size() == 1 && ir_.node(readers[0]).loops == ir_.node(ref).loops && is_late(readers[0]);
   }
 
-  // Has memory of its own, and one reader that runs later.
+  // Has memory of its own, and one reader that runs later and goes over its elements: not one that looks them up.
   bool is_prepared(NodeRef ref) const {
     if (is_late(ref) || !reads_constants(ref)) return false;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
-    return readers.size() == 1 && is_late(readers[0]);
+    return readers.size() == 1 && is_late(readers[0]) && std::ranges::all_of(ir_.node(ref).vars, [&](VarRef var) {
+             return std::ranges::find(ir_.node(readers[0]).loops, var, &LoopSpec::var) !=
+                    ir_.node(readers[0]).loops.end();
+           });
   }
 
   void copy(NodeRef ref) {

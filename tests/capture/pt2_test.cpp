@@ -441,7 +441,7 @@ TEST(Pt2Metadata, PytorchItselfIsNoPlace) {
   EXPECT_FALSE(pt2::model_location("File \"<eval_with_key>.0\", line 4, in forward").known());
   EXPECT_FALSE(pt2::model_location("").known());
   EXPECT_FALSE(pt2::model_location("File \"a.py\", line many").known());
-  EXPECT_EQ(pt2::model_location("File \"/home/a/mytorch/m.py\", line 2, in f"), place("/home/a/mytorch/m.py", 2));
+  EXPECT_EQ(pt2::model_location("File \"/home/a/torch/m.py\", line 2, in f"), place("/home/a/torch/m.py", 2));
 }
 
 TEST(Pt2Metadata, TheInnermostModuleCounts) {

@@ -6,6 +6,7 @@
 #include "backends/reference/evaluate.h"
 #include "loops/compiler.h"
 #include "loops/lower.h"
+#include "schedule/plan.h"
 #include "tests/graph/support_values.h"
 #include "tests/schedule/support_plan.h"
 
@@ -72,6 +73,33 @@ TEST(AttentionPlan, KeepsTilesOfBothProductsInRegisters) {
                   for n1 in 16 vectorize)"),
             std::string::npos)
       << tree;
+}
+
+// Sixteen registers: eight of them are sums, whatever the vectors have.
+TEST(AttentionPlan, KeepsTilesInFewRegistersToo) {
+  const loops::IR kernel = lower(parse_graph(square(12, 1024, 64)).value()).value();
+  const auto tree_for = [&](int64_t vector_bytes) {
+    return plan(kernel, Machine{.vector_bytes = vector_bytes, .vector_registers = 16, .threads = 2}).dump();
+  };
+  EXPECT_NE(tree_for(32).find(R"(for j2 in 32
+        for k in 8 by 4
+          for l in 32 by 2
+            for l in 2 unroll
+              for k in 4 unroll
+                for k2 in 2 by 8 unroll
+                  for k2 in 8 vectorize)"),
+            std::string::npos)
+      << tree_for(32);
+  EXPECT_NE(tree_for(16).find(R"(for j2 in 32
+        for k2 in 2 by 8
+          for k in 8 by 4
+            for l in 32 by 2
+              for l in 2 unroll
+                for k in 4 unroll
+                  for k2 in 2 by 4 unroll
+                    for k2 in 4 vectorize)"),
+            std::string::npos)
+      << tree_for(16);
 }
 
 TEST(AttentionPlan, GivesThreadsBlocksOfQueriesWhereThereIsOneHead) {

@@ -129,6 +129,30 @@ TEST(AheadOfTime, LaysWeightsOutAsTheyAreRead) {
   EXPECT_EQ(ahead.inputs[2].preparation, 0);
 }
 
+TEST(AheadOfTime, LeavesWhatIsLookedUpToTheRun) {
+  const LoopTree tree = planned(R"(graph g(%table: f32[8], %at: i64[N]) {
+    %0: f32[8] = exp(%table)
+    %1: f32[N] = index(%0, %at)
+    return %1
+  })");
+  EXPECT_TRUE(split_ahead(tree, {0}).preparations.empty());
+}
+
+TEST(AheadOfTime, KeepsTheSlotsOfOutputs) {
+  const LoopTree tree = planned(R"(graph g(%x: f32[5, 6]) {
+    %0: f32[5] = sum(%x) {dims=[1]}
+    %1: f32[5, 6] = softmax(%x) {dim=1}
+    %2: f32[5, 6] = exp(%x)
+    return %1, %2, %0
+  })");
+  const LoopTree split = split_ahead(tree, {}).tree;
+  const auto written = [](const loops::IR& ir, size_t slot) -> const OpDef* {
+    const auto* compute = ir.node(ir.node(ir.writes()[slot]).inputs[0]).as<loops::Compute>();
+    return compute != nullptr ? compute->op : nullptr;
+  };
+  for (size_t slot = 0; slot < 3; ++slot) EXPECT_EQ(written(split.ir, slot), written(tree.ir, slot));
+}
+
 TEST(AheadOfTime, LeavesATreeWithoutConstantsAsItIs) {
   const LoopTree tree = planned(matmul(64, 64, 64));
   EXPECT_EQ(split_ahead(tree, {}).tree.dump(), tree.dump());

@@ -71,6 +71,25 @@ DType dtype_of_range(AtenCall& c, std::initializer_list<std::string_view> number
   return c.dtype().value_or(std::ranges::any_of(numbers, is_real) ? DType::kF32 : DType::kI64);
 }
 
+// Between ends of which one is only known at run time. Each half counts from its own end, as PyTorch's does.
+Value linspace_between(AtenCall& c, Value start, Value end, const Expr& steps) {
+  const Value place = c.iota(steps, DType::kF64);
+  const Value last = c.full(symbolic::max(steps - 1, 1), {}, DType::kF64);
+  const Value step = (end - start) / last;
+  const Value is_first_half = c.compare("lt", place * 2, c.full(steps, {}, DType::kF64));
+  return c.where(is_first_half, start + step * place, end - step * (last - place));
+}
+
+Value linspace(AtenCall& c, DType dtype) {
+  const Expr steps = c.size("steps");
+  if (!c.is_tensor("start") && !c.is_tensor("end")) {
+    return c.op("linspace", {},
+                {{"start", c.real("start")}, {"end", c.real("end")}, {"steps", steps}, {"dtype", dtype}});
+  }
+  const auto end_of = [&](std::string_view name) { return c.cast(c.operand(name, DType::kF64), DType::kF64); };
+  return linspace_between(c, end_of("start"), end_of("end"), steps);
+}
+
 void add_ranges(AtenTable& table) {
   table.add(with_options("aten.arange.default(end"), [](AtenCall& c) -> AtenArg {
     return c.op("arange", {}, {{"end", c.number("end")}, {"dtype", dtype_of_range(c, {"end"})}});
@@ -84,16 +103,17 @@ void add_ranges(AtenTable& table) {
     return c.op("arange", {},
                 {{"start", c.number("start")}, {"end", c.number("end")}, {"step", c.number("step")}, {"dtype", dtype}});
   });
-  const auto linspace = [](AtenCall& c, DType dtype) {
-    return c.op("linspace", {},
-                {{"start", c.real("start")}, {"end", c.real("end")}, {"steps", c.size("steps")}, {"dtype", dtype}});
-  };
-  table.add(with_options("aten.linspace.default(start, end, steps"),
-            [linspace](AtenCall& c) -> AtenArg { return linspace(c, c.dtype().value_or(DType::kF32)); });
-  table.add(with_options("aten.logspace.default(start, end, steps, base=10.0"), [linspace](AtenCall& c) -> AtenArg {
-    const Value powers = c.pow(c.scalar(c.real("base"), DType::kF64), linspace(c, DType::kF64));
-    return c.cast(powers, c.dtype().value_or(DType::kF32));
-  });
+  for (std::string_view overload : {"default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"}) {
+    table.add(with_options(fmt::format("aten.linspace.{}(start, end, steps", overload)), [](AtenCall& c) -> AtenArg {
+      const DType dtype = c.dtype().value_or(DType::kF32);
+      return c.cast(linspace(c, dtype), dtype);
+    });
+    table.add(with_options(fmt::format("aten.logspace.{}(start, end, steps, base=10.0", overload)),
+              [](AtenCall& c) -> AtenArg {
+                const Value powers = c.pow(c.scalar(c.real("base"), DType::kF64), linspace(c, DType::kF64));
+                return c.cast(powers, c.dtype().value_or(DType::kF32));
+              });
+  }
 }
 
 // ---- matrices -------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ class AtenTable;
 
 void add_factory_entries(AtenTable& table);        // tensors from nothing
 void add_pointwise_entries(AtenTable& table);      // element by element
+void add_special_entries(AtenTable& table);        // special functions of mathematics
 void add_activation_entries(AtenTable& table);     // and their backward overloads
 void add_reduction_entries(AtenTable& table);      // folds, scans, softmax, statistics
 void add_product_entries(AtenTable& table);        // matmul, linear, einsum, attention, distances

@@ -13,7 +13,6 @@ namespace {
 using namespace aten;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // ---- one tensor -----------------------------------------------------------------------------------------------------
 
@@ -108,7 +107,8 @@ void add_unary_others(AtenTable& table) {
            }));
 }
 
-// ---- special functions ----------------------------------------------------------------------------------------------
+// ---- cases of floating point
+// ----------------------------------------------------------------------------------------------
 
 double largest(DType dtype) {
   if (dtype == DType::kF64) return DBL_MAX;
@@ -138,80 +138,9 @@ AtenArg logit(AtenCall& c) {
   return unary_formula(formula)(c);
 }
 
-AtenArg polygamma(AtenCall& c) {
-  const int64_t order = c.integer("n");
-  if (order > 1) c.decline("the derivatives of digamma beyond the first are not among the ops");
-  return c.unary(order == 0 ? "digamma" : "trigamma", c.tensor());
-}
-
-Value multivariate_lgamma(AtenCall& c, Value x) {
-  const int64_t p = c.integer("p");
-  Value sum = c.unary("lgamma", x);
-  for (int64_t i = 1; i < p; ++i) sum = sum + c.unary("lgamma", x - static_cast<double>(i) / 2);
-  return sum + static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi);
-}
-
-Value entropy(AtenCall& c, Value x) {
-  const Value positive = -x * c.log(x);  // NaN of NaN
-  const Value others = c.where(c.compare("eq", x, 0), c.scalar(0, x.dtype()), c.scalar(-kInf, x.dtype()));
-  return c.where(c.compare("le", x, 0), others, positive);
-}
-
-// The first terms of a series in 1/x^2 that erfc and its logarithm follow far out.
-Value tail_series(Value x_squared) {
-  const Value t = 1 / x_squared;
-  return 1 - t + 3 * (t * t) - 15 * (t * t * t) + 105 * (t * t * t * t);
-}
-
-Value in_f64(AtenCall& c, Value x, const UnaryFormula& formula) {
-  return c.cast(formula(c, c.cast(x, DType::kF64)), x.dtype());
-}
-
-// erfc underflows below -38: there, the series.
-Value log_ndtr(AtenCall& c, Value x) {
-  return in_f64(c, x, [](AtenCall& c, Value x) {
-    const Value tail = c.unary("erfc", x * std::numbers::sqrt2 / 2) / 2;
-    const Value upper = c.unary("log1p", -tail);
-    const Value lower = c.log(c.unary("erfc", x * -(std::numbers::sqrt2 / 2)) / 2);
-    const Value square = x * x;
-    const Value far = c.log(tail_series(square)) - square / 2 - c.log(-x) - std::log(2 * std::numbers::pi) / 2;
-    return c.where(c.compare("lt", x, -20), far, c.where(c.compare("lt", x, 0), lower, upper));
-  });
-}
-
-// exp(x^2) overflows above 26: there, the series.
-Value scaled_erfc(AtenCall& c, Value x) {
-  return in_f64(c, x, [](AtenCall& c, Value x) {
-    const Value near = c.exp(x * x) * c.unary("erfc", x);
-    const Value far = tail_series(x * x * 2) / (x * std::sqrt(std::numbers::pi));
-    return c.where(c.compare("gt", x, 20), far, near);
-  });
-}
-
-// x * log(y), which is 0 where x is, unless y is NaN.
-BinaryFormula zero_times(std::string_view log) {
-  return [log](AtenCall& c, Value x, Value y) {
-    const Value product = c.where(c.compare("eq", x, 0), c.scalar(0, x.dtype()), x * c.unary(log, y));
-    return c.where(c.unary("isnan", y), c.scalar(kNan, x.dtype()), product);
-  };
-}
-
-void add_special_functions(AtenTable& table) {
+void add_float_cases(AtenTable& table) {
   table.add("aten.nan_to_num.default(self, nan=None, posinf=None, neginf=None)", nan_to_num);
   add_each(table, {"logit", "special_logit"}, "aten.{}.default(self, eps=None)", logit);
-  add_each(table, {"polygamma", "special_polygamma"}, "aten.{}.default(n, self)", polygamma);
-  add_each(table, {"mvlgamma", "special_multigammaln"}, "aten.{}.default(self, p)", unary_formula(multivariate_lgamma));
-  table.add("aten.special_entr.default(self)", unary_formula(entropy));
-  table.add("aten.special_ndtr.default(self)",
-            unary_formula([](AtenCall& c, Value x) { return c.unary("erfc", x * -(std::numbers::sqrt2 / 2)) / 2; }));
-  table.add("aten.special_log_ndtr.default(self)", unary_formula(log_ndtr));
-  table.add("aten.special_erfcx.default(self)", unary_formula(scaled_erfc));
-  add_each(table,
-           {"xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other", "special_xlogy.default",
-            "special_xlogy.self_scalar", "special_xlogy.other_scalar"},
-           "aten.{}(self, other)", binary_formula(zero_times("log")));
-  add_each(table, {"special_xlog1py.default", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar"},
-           "aten.{}(self, other)", binary_formula(zero_times("log1p")));
 }
 
 // ---- two tensors, or a tensor and a number --------------------------------------------------------------------------
@@ -427,7 +356,7 @@ void add_selections(AtenTable& table) {
 void add_pointwise_entries(AtenTable& table) {
   add_unary_ops(table);
   add_unary_others(table);
-  add_special_functions(table);
+  add_float_cases(table);
   add_arithmetic(table);
   add_powers(table);
   add_comparisons(table);

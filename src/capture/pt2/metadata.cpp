@@ -9,21 +9,12 @@ namespace {
 // What PyTorch says of nodes that it added itself.
 constexpr std::string_view kNoModule = "_empty_nn_module_stack_from_metadata_hook";
 
-bool is_in_folder(std::string_view path, std::string_view folder) {
-  for (size_t at = path.find(folder); at != std::string_view::npos; at = path.find(folder, at + 1)) {
-    const size_t end = at + folder.size();
-    if ((at == 0 || path[at - 1] == '/' || path[at - 1] == '\\') &&
-        (end < path.size() && (path[end] == '/' || path[end] == '\\'))) {
-      return true;
-    }
-  }
-  return false;
+bool is_pytorch(std::string_view path) {
+  return path.starts_with('<') || path.starts_with("torch/") || path.find("-packages/torch/") != std::string_view::npos;
 }
 
-bool is_pytorch(std::string_view path) { return path.starts_with('<') || is_in_folder(path, "torch"); }
-
 bool is_installed(std::string_view path) {
-  return is_in_folder(path, "site-packages") || is_in_folder(path, "dist-packages");
+  return path.find("site-packages") != std::string_view::npos || path.find("dist-packages") != std::string_view::npos;
 }
 
 // `File "model.py", line 12, in forward`; other lines are source text.

@@ -362,8 +362,10 @@ int64_t bound(const std::optional<Json>& json, int64_t unbounded) {
   return json->is_string() && is_infinite() ? unbounded : json->integer();
 }
 
+// PyTorch also says "unbounded" with numbers around the largest one.
 symbolic::Interval interval(const Json& json) {
-  const symbolic::Interval range = {bound(json.find("min_val"), kInt64Min), bound(json.find("max_val"), kInt64Max)};
+  symbolic::Interval range = {bound(json.find("min_val"), kInt64Min), bound(json.find("max_val"), kInt64Max)};
+  if (range.high == kInt64Max - 1) range.high = kInt64Max;
   if (range.low > range.high) json.fail("no number is at least {} and at most {}", range.low, range.high);
   return range;
 }
