@@ -27,6 +27,7 @@ nb::list to_list(const std::vector<Tensor>& tensors, ArrayKind kind) {
 HostFn host_from(nb::object function) {
   if (function.is_none()) return {};
   const std::shared_ptr<nb::object> held(new nb::object(std::move(function)), [](nb::object* object) {
+    if (!nb::is_alive()) return;  // the interpreter ended first
     const nb::gil_scoped_acquire lock;
     delete object;
   });
