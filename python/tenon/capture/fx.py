@@ -200,7 +200,7 @@ class _Opaque:
 
 class _Walker:
     def __init__(self) -> None:
-        self.importer = Importer("model")  # as torch.export.save calls it
+        self.importer = Importer()
         self.sizes = Sizes(self.importer)
         self.values: dict[fx.Node, Any] = {}
         self.leaves: dict[str, ImportedTensor] = {}  # by the name that mutations have for them
