@@ -13,8 +13,8 @@ import importlib
 
 import tenon
 import torch
-from core_aten import TABLE  # until the registry has all of it
-from tenon import _tenon, ops
+from complex_aten import TABLE
+from tenon import _tenon
 
 
 def overload_named(name):
@@ -90,16 +90,12 @@ class Call:
         return self.importer.input(name, (tensor.dtype, shape + [2] * argument.is_complex()))
 
     def tabled(self, name, args, kwargs):
-        """Likewise, by the table of core_aten.py, until the registry has all of it."""
+        """Likewise, by the table of complex_aten.py."""
         graph = tenon.Graph("call")
         self.importer = graph
         args, kwargs = self.lift(list(args)), {key: self.lift(value) for key, value in kwargs.items()}
-        results = listed(TABLE[name](*args, **kwargs) if self.tensors else TABLE[name](graph, *args, **kwargs))
-        for position, result in enumerate(results):
-            if isinstance(result, bool | int | tenon.Expr):
-                dtype = "bool" if isinstance(result, bool) else "i64"
-                results[position] = ops.full(graph, value=result, shape=[], dtype=dtype)
-        graph.output(*(result for result in results if result is not None))
+        results = listed(TABLE[name](*args, **kwargs))
+        graph.output(*results)
         return results, graph
 
     def evaluate(self, key=(193, 0)):

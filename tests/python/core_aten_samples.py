@@ -1,4 +1,4 @@
-"""Calls of each overload of core_aten.py: those that PyTorch is called with, too."""
+"""Calls of each overload of the core set."""
 
 import math
 

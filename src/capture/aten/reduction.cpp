@@ -62,8 +62,10 @@ void add_sums(AtenTable& table) {
             [](AtenCall& c) -> AtenArg { return fold(c, "count_nonzero", c.tensor(), {c.ints("dim")}); });
   table.add("aten.count_nonzero.dim_IntList(self, dim)",
             [](AtenCall& c) -> AtenArg { return fold(c, "count_nonzero", c.tensor(), {c.ints("dim")}); });
-  table.add("aten.sum_to_size.default(self, size)",
-            [](AtenCall& c) -> AtenArg { return c.sum_to(c.tensor(), c.sizes("size")); });
+  table.add("aten.sum_to_size.default(self, size)", [](AtenCall& c) -> AtenArg {
+    const Shape size = c.sizes("size");
+    return size.empty() ? c.sum(c.tensor()) : c.sum_to(c.tensor(), size);  // of no dimensions, too, integers are i64
+  });
   table.add("aten.trace.default(self)", [](AtenCall& c) -> AtenArg { return c.sum(c.op("diagonal", {c.tensor()})); });
 }
 

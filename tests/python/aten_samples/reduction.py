@@ -191,7 +191,7 @@ SAMPLES = {
     "aten.std_mean.default": VARIANCES,
     "aten.std_mean.dim": VARIANCES_ALONG,
     "aten.sum.default": [*WHOLE, call(b(5)), call(f(3), dtype=F64), call(i(3, dtype=I32), dtype=I32), call(f(0))],
-    "aten.sum_to_size.default": [call(f(2, 3, 4), [3, 1]), call(f(3, 4), [3, 4]), call(f(3, 4), [1])],
+    "aten.sum_to_size.default": [call(f(2, 3, 4), [3, 1]), call(f(3, 4), [3, 4]), call(f(3, 4), [1]), call(b(), [])],
     "aten.trace.default": [call(f(3, 3)), call(f(3, 4)), call(i(3, 2))],
     "aten.trapezoid.dx": [call(f(3, 4)), call(f(3, 4), dx=0.5, dim=0), call(i(5), dx=2)],
     "aten.trapezoid.x": [call(f(3, 4), f(4)), call(f(3, 4), f(3), dim=0), call(f(3, 4), f(3, 4))],
