@@ -144,6 +144,24 @@ AtenArg pad_sequence(AtenCall& c) {
   return c.op("stack", padded, {{"dim", c.flag("batch_first") ? int64_t{0} : int64_t{1}}});
 }
 
+// Each tensor in chunks along a dimension, of equal size but for zeros at the end; the rest of each chunk in one line.
+AtenArg chunk_cat(AtenCall& c) {
+  const int64_t chunks = c.integer("num_chunks");
+  std::vector<Value> parts;
+  for (Value x : c.tensors("tensors")) {
+    const int64_t dim = normalize_dim(c.integer("dim"), x.rank());
+    const auto at = static_cast<size_t>(dim);
+    Shape none(x.shape().size(), 0), missing = none;
+    missing[at] = ceildiv(x.size(dim), chunks) * chunks - x.size(dim);
+    const Value padded = c.op("pad", {x}, {{"low", none}, {"high", missing}});
+    Shape shape(padded.shape().begin(), padded.shape().begin() + dim);
+    shape.emplace_back(chunks);
+    shape.emplace_back(-1);
+    parts.push_back(c.op("reshape", {padded}, {{"shape", shape}}));
+  }
+  return c.concat(parts, c.integer("dim") + 1);
+}
+
 void add_joining_entries(AtenTable& table) {
   for (const char* name : {"cat", "concat", "concatenate"}) {
     table.add(fmt::format("aten.{}.default(tensors, dim=0)", name), cat);
@@ -151,6 +169,7 @@ void add_joining_entries(AtenTable& table) {
   table.add("aten.stack.default(tensors, dim=0)", stack);
   table.add("aten._stack.default(tensors, dim=0)", stack);
   table.add("aten.hstack.default(tensors)", hstack);
+  table.add("aten._chunk_cat.default(tensors, dim, num_chunks)", chunk_cat);
   for (const char* name : {"vstack", "row_stack"}) {
     table.add(fmt::format("aten.{}.default(tensors)", name),
               [](AtenCall& c) -> AtenArg { return joined(c, adapted(c, at_least_2d), 0); });
@@ -312,6 +331,20 @@ AtenArg rot90(AtenCall& c) {
   return turns == 3 ? c.transpose(flipped(x, {dims[0]}), dims[0], dims[1]) : x;
 }
 
+// Half of each dimension around, rounded down or up.
+AtenFn shifted_by_half(bool up) {
+  return [up](AtenCall& c) -> AtenArg {
+    const Value x = c.tensor();
+    std::vector<int64_t> dims = c.given("dim") ? c.ints("dim") : dims_from(0, x.rank());
+    Shape shifts;
+    for (int64_t& dim : dims) {
+      dim = normalize_dim(dim, x.rank());
+      shifts.push_back(floordiv(x.size(dim) + (up ? 1 : 0), 2));
+    }
+    return dims.empty() ? x : c.op("roll", {x}, {{"shifts", shifts}, {"dims", dims}});
+  };
+}
+
 AtenFn flip_along(int64_t dim) {
   return [dim](AtenCall& c) -> AtenArg { return c.op("flip", {c.tensor()}, {{"dims", std::vector<int64_t>{dim}}}); };
 }
@@ -331,11 +364,10 @@ AtenArg channel_shuffle(AtenCall& c) {
   return c.reshape(c.transpose(c.reshape(x, split), 1, 2), x.shape());
 }
 
-AtenArg resized(AtenCall& c) {
+AtenArg resized(AtenCall& c, const Shape& shape) {
   const Value x = c.tensor();
   const Expr count = element_count(x.shape());
-  const Expr added = element_count(c.sizes("size")) - count;
-  return c.reshape(c.pad(c.reshape(x, {count}), {0}, {added}), c.sizes("size"));
+  return c.reshape(c.pad(c.reshape(x, {count}), {0}, {element_count(shape) - count}), shape);
 }
 
 void add_moving_entries(AtenTable& table) {
@@ -348,6 +380,8 @@ void add_moving_entries(AtenTable& table) {
     return c.cast(interleaved_places(c, repeats, interleaved_count(c)), repeats.dtype());
   });
   table.op("aten.roll.default(self, shifts, dims=[])", "roll");
+  table.add("aten.fft_fftshift.default(self, dim=None)", shifted_by_half(false));
+  table.add("aten.fft_ifftshift.default(self, dim=None)", shifted_by_half(true));
   table.add("aten.rot90.default(self, k=1, dims=[0, 1])", rot90);
   table.op("aten.flip.default(self, dims)", "flip");
   table.add("aten.fliplr.default(self)", flip_along(1));
@@ -372,10 +406,15 @@ void add_moving_entries(AtenTable& table) {
     table.add(fmt::format("aten.{}.default(self, size)", name),
               [](AtenCall& c) -> AtenArg { return c.op("reshape", {c.tensor()}, {{"shape", c.sizes("size")}}); });
   }
-  table.add("aten.resize.default(self, size, *, memory_format=None)", resized);
+  table.add("aten.resize.default(self, size, *, memory_format=None)",
+            [](AtenCall& c) { return resized(c, c.sizes("size")); });
   table.add("aten.resize_.default(self, size, *, memory_format=None)", [](AtenCall& c) {
     c.replace_self();
-    return resized(c);
+    return resized(c, c.sizes("size"));
+  });
+  table.add("aten.resize_as_.default(self, the_template, *, memory_format=None)", [](AtenCall& c) {
+    c.replace_self();
+    return resized(c, c.tensor("the_template").shape());
   });
 }
 

@@ -208,7 +208,7 @@ void add_sum_entries(AtenTable& table) {
   table.add("aten.kron.default(self, other)", kron);
   table.add("aten.vander.default(x, N=None, increasing=False)", vander_of);
   table.add("aten.linalg_vander.default(x, *, N=None)", [](AtenCall& c) -> AtenArg {
-    const Value x = c.tensor("x");
+    const Value x = c.tensor("x").rank() > 0 ? c.tensor("x") : c.unsqueeze(c.tensor("x"), 0);
     return vander(c, x, c.given("N") ? c.size("N") : x.shape().back());
   });
   table.add("aten.linalg_vecdot.default(x, y, *, dim=-1)", vecdot);

@@ -1,4 +1,5 @@
 // Resizing images, and reading them at places of a grid.
+#include <algorithm>
 #include <cmath>
 
 #include "capture/aten.h"
@@ -78,6 +79,63 @@ Value nearest_exact(Builder& b, Value x, const Resize& resize) {
     x = b.op("index_select", {x, places}, {{"dim", dim}});
   }
   return x;
+}
+
+// ---- with a filter that grows as the image shrinks ------------------------------------------------------------------
+
+struct Filter {
+  float width;  // how far it reaches
+  float (*weight)(float distance);
+};
+
+float triangle(float x) { return std::max(1 - std::abs(x), 0.0F); }
+
+float cubic(float distance) {
+  constexpr float kA = -0.5F;
+  const float x = std::abs(distance);
+  if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
+}
+
+// How many elements of the image one of the result stands for.
+float step_of(int64_t size, int64_t result, const Resize& resize, size_t dim) {
+  if (resize.align_corners) return result > 1 ? static_cast<float>(size - 1) / static_cast<float>(result - 1) : 0;
+  if (!resize.scales.empty()) return static_cast<float>(1 / resize.scales[dim]);
+  return static_cast<float>(size) / static_cast<float>(result);
+}
+
+// [result, size]: what each element of the image adds to each of the result. In f32, as PyTorch computes it: where a
+// window ends must be the same.
+Tensor filter_matrix(const Filter& filter, int64_t size, int64_t result, float step, DType dtype) {
+  Tensor matrix = Tensor::zeros(dtype, {result, size});
+  const float stretch = std::max(step, 1.0F), reach = filter.width * stretch;
+  for (int64_t row = 0; row < result; ++row) {
+    const float center = step * (static_cast<float>(row) + 0.5F);
+    const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - reach + 0.5F), 0);
+    const int64_t end = std::min(static_cast<int64_t>(center + reach + 0.5F), size);
+    float total = 0;
+    const auto weight = [&](int64_t at) { return filter.weight((static_cast<float>(at) - center + 0.5F) / stretch); };
+    for (int64_t at = first; at < end; ++at) total += weight(at);
+    for (int64_t at = first; at < end; ++at) matrix.set_real(row * size + at, weight(at) / total);
+  }
+  return matrix;
+}
+
+ResizeFn filtered(Filter filter) {
+  return [filter](Builder& b, Value x, const Resize& resize) {
+    constexpr std::string_view kSpecs[] = {"nchw,oh->ncow", "nchw,ow->ncho"};
+    if (!is_float(x.dtype())) throw Declined({"PyTorch resizes integers in fixed point here", {}});
+    const DType dtype = wide(x.dtype());
+    Value out = b.cast(x, dtype);
+    for (size_t dim : {1, 0}) {
+      const Expr &size = x.shape()[dim + 2], &result = resize.output_size[dim];
+      if (!size.is_constant() || !result.is_constant()) throw Declined({"the weights of a filter need the sizes", {}});
+      const float step = step_of(size.constant(), result.constant(), resize, dim);
+      const Value matrix = b.constant(filter_matrix(filter, size.constant(), result.constant(), step, dtype));
+      out = b.contract(out, matrix, std::string(kSpecs[dim]));
+    }
+    return b.cast(out, x.dtype());
+  };
 }
 
 struct Upsample {
@@ -183,6 +241,8 @@ void add_resample_entries(AtenTable& table) {
   add_upsample(table, {"upsample_bilinear2d", 2, true, linear});
   add_upsample(table, {"upsample_trilinear3d", 3, true, linear});
   add_upsample(table, {"upsample_bicubic2d", 2, true, resize_op("upsample_bicubic", true)});
+  add_upsample(table, {"_upsample_bilinear2d_aa", 2, true, filtered({1, triangle})});
+  add_upsample(table, {"_upsample_bicubic2d_aa", 2, true, filtered({2, cubic})});
 
   constexpr std::string_view kGrid = "(input, grid, interpolation_mode, padding_mode, align_corners)";
   for (const char* name : {"grid_sampler", "grid_sampler_2d", "_grid_sampler_2d_cpu_fallback"}) {

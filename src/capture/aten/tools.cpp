@@ -52,7 +52,7 @@ Value times(AtenCall& c, Value x, std::string_view number) {
   const auto* integer = factor.get<Expr>();
   const auto* real = factor.get<double>();
   if ((integer != nullptr && integer->is_constant(1)) || (real != nullptr && *real == 1)) return x;
-  return c.cast(c.op("mul", {x, c.operand(number, x.dtype())}), x.dtype());
+  return c.op("mul", {x, c.cast(c.operand(number, x.dtype()), x.dtype())});
 }
 
 bool is_zero(const AtenArg& number) {

@@ -21,7 +21,7 @@ Value nothing(AtenCall& c, DType dtype);                       // a result that 
 DType wide(DType dtype);                                       // f32 for f16 and bf16: what sums are computed in
 Value widened(AtenCall& c, Value x);
 
-// a * x, where the number named may be 1.
+// x times a number, which is cast to the dtype of x as PyTorch does it: 0.5 is 0 beside integers.
 Value times(AtenCall& c, Value x, std::string_view number);
 bool is_zero(const AtenArg& number);
 

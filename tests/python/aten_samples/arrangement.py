@@ -121,6 +121,14 @@ SAMPLES = {
     "aten.pixel_unshuffle.default": [call(f(1, 2, 4), 2), call(f(2, 1, 3, 6), 3)],
     "aten._unsafe_view.default": [call(f(3, 4), [4, 3]), call(f(3, 4), [2, -1])],
     "aten._reshape_copy.default": [call(f(3, 4), [4, 3]), call(f(3, 4), [3, 2, -1])],
+    "aten.fft_fftshift.default": [call(f(5)), call(f(3, 4)), call(f(3, 4, 5), [0, -1]), call(i(2, 3), [1])],
+    "aten.fft_ifftshift.default": [call(f(5)), call(f(3, 4)), call(f(3, 4, 5), [0, -1]), call(i(2, 3), [1])],
+    "aten._chunk_cat.default": [
+        call([f(4, 3), f(6, 3)], 0, 2),
+        call([f(5, 3), f(3, 2, 2)], 0, 2),
+        call([f(2, 3), f(2, 5)], 1, 3),
+    ],
+    "aten.resize_as_.default": [call(f(2, 3), i(3, 2)), call(f(6), f(2, 2)), call(f(2, 2), f(3, 2))],
     "aten.resize.default": [call(f(2, 3), [3, 2]), call(f(6), [2, 2]), call(f(2, 2), [3, 2])],
     "aten.diagonal_scatter.default": [call(f(3, 3), f(3)), call(f(3, 4), f(3), 1), call(f(2, 3, 4), f(3, 2), 0, 0, -1)],
     "aten.as_strided_scatter.default": [call(f(3, 4), f(2, 2), [2, 2], [4, 1], 1), call(f(5), f(2), [2], [2])],
@@ -138,7 +146,7 @@ SAMPLES = {
     ],
 }
 
-CHECKS = {"aten.resize.default": check_resized}
+CHECKS = {"aten.resize.default": check_resized, "aten.resize_as_.default": check_resized}
 
 GIVEN = "sizes are given"
 STATIC = {

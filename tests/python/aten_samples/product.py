@@ -181,6 +181,7 @@ SAMPLES = {
         *scaled(f(2, 3, 2), f(2, 3, 4), f(2, 4, 2)),
         call(f(2), f(1, 3, 4), f(1, 4, 2)),
         call(i(1, 2, 2), i(1, 2, 3), i(1, 3, 2), beta=2, alpha=3),
+        call(i(1, 2, 2), i(1, 2, 3), i(1, 3, 2), beta=0.5, alpha=1.5),
     ],
     "aten.addbmm.default": [*scaled(f(3, 2), f(2, 3, 4), f(2, 4, 2)), call(f(2), f(1, 3, 4), f(1, 4, 2))],
     "aten.addmv.default": [*scaled(f(3), f(3, 4), f(4)), call(f(), f(3, 2), f(2))],
@@ -226,7 +227,7 @@ SAMPLES = {
     "aten.linalg_cross.default": [call(f(2, 3), f(2, 3)), call(f(3, 4), f(3, 1), dim=0), call(i(3), i(3))],
     "aten.kron.default": [call(f(2, 3), f(3, 2)), call(f(2), f(2, 3)), call(i(2), i(3)), call(f(), f(2))],
     "aten.vander.default": [call(f(3)), call(f(3), 2), call(i(3), 4, True), call(f(2), 1)],
-    "aten.linalg_vander.default": [call(f(3)), call(f(2, 3), N=4), call(f(2), N=2)],
+    "aten.linalg_vander.default": [call(f(3)), call(f(), N=2), call(f(2, 3), N=4), call(f(2), N=2)],
     "aten.linalg_vecdot.default": [call(f(2, 3), f(2, 3)), call(f(3, 1), f(3, 4), dim=0)],
     "aten.cdist.default": [
         call(f(3, 4), f(2, 4)),

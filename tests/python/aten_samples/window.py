@@ -210,6 +210,8 @@ SAMPLES = {
         for key, samples in upsample(name, rank, corners).items()
     },
     **upsample("upsample_bicubic2d", 2, CORNERS),
+    **upsample("_upsample_bilinear2d_aa", 2, CORNERS),
+    **upsample("_upsample_bicubic2d_aa", 2, CORNERS),
     "aten.grid_sampler.default": CORE["aten.grid_sampler_2d.default"],
     "aten._grid_sampler_2d_cpu_fallback.default": [
         (args, kwargs) for args, kwargs in CORE["aten.grid_sampler_2d.default"] if args[2] != 2
@@ -246,5 +248,10 @@ STATIC = {
     "aten.upsample_trilinear3d_backward.default": FOLLOWS,
     "aten.upsample_nearest2d_backward.default": FOLLOWS,
     "aten.upsample_nearest3d_backward.default": FOLLOWS,
+    **{
+        f"aten._upsample_{kind}2d_aa{overload}": "the weights of a filter need the sizes"
+        for kind in ("bilinear", "bicubic")
+        for overload in (".default", ".vec", "_backward.default")
+    },
     **{f"aten._upsample_nearest_exact{rank}d_backward.default": FOLLOWS for rank in (1, 2, 3)},
 }
