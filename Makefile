@@ -114,6 +114,10 @@ asan tsan:
 	@cmake --build --preset $@ --parallel $(JOBS)
 	@ctest --preset $@ --parallel $(JOBS) $(CTEST_ARGS)
 
+.PHONY: models
+models: build ## Every model of the zoo in its real size against PyTorch: BERT, GPT-2, Llama, T5, ViT, ResNet-50, ... (minutes)
+	@TENON_MODELS=full .venv/bin/python -m pytest tests/python/test_models.py -n 1 $(PYTEST_ARGS)
+
 .PHONY: ulp
 ulp: build ## Measure the error of generated math at 10 million points each; prints function, dtype, worst error and where
 	@TENON_ULP_POINTS=$(or $(POINTS),10000000) build/bin/tenon_tests --gtest_filter='All/MathTest.*' --gtest_brief=1

@@ -329,22 +329,26 @@ class Fuser {
 
   // ---- the result ----
 
+  // The first group that is ready, of the side that ran last where there is one: so that the host and we take turns as
+  // seldom as possible.
   std::vector<FusedGroup> in_order() {
+    std::vector<std::vector<uint32_t>> needed_by(groups_.size());
+    std::vector<size_t> missing(groups_.size());
+    std::set<uint32_t> ready[2];  // ours, and the host's
+    const auto side = [&](uint32_t id) { return groups_[id].kind == GroupKind::kExternal ? 1 : 0; };
+    for (uint32_t id = 0; id < groups_.size(); ++id) {
+      missing[id] = groups_[id].needs.size();
+      for (uint32_t needed : groups_[id].needs) needed_by[needed].push_back(id);
+      if (missing[id] == 0) ready[side(id)].insert(id);
+    }
     std::vector<FusedGroup> result;
-    std::vector<bool> done(groups_.size());
-    // Depth first along what each group needs, without recursion: models are thousands of groups deep.
-    for (uint32_t start = 0; start < groups_.size(); ++start) {
-      std::vector<uint32_t> open = {start};
-      while (!open.empty()) {
-        const uint32_t id = open.back();
-        const size_t before = open.size();
-        for (uint32_t needed : groups_[id].needs) {
-          if (!done[needed]) open.push_back(needed);
-        }
-        if (open.size() > before) continue;
-        open.pop_back();
-        if (!done[id] && !groups_[id].nodes.empty()) result.push_back(finished(groups_[id]));
-        done[id] = true;
+    for (int now = 0; !ready[0].empty() || !ready[1].empty();) {
+      if (ready[now].empty()) now = 1 - now;
+      const uint32_t id = *ready[now].begin();
+      ready[now].erase(ready[now].begin());
+      if (!groups_[id].nodes.empty()) result.push_back(finished(groups_[id]));
+      for (uint32_t user : needed_by[id]) {
+        if (--missing[user] == 0) ready[side(user)].insert(user);
       }
     }
     return result;

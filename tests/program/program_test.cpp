@@ -8,6 +8,7 @@
 
 #include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "program/report.h"
 #include "tests/graph/support_values.h"
 #include "tests/program/support_random_model.h"
 
@@ -269,6 +270,18 @@ TEST(Program, TheHostGetsOperandsInOrderAndItsResultsGoOn) {
   const double e = std::exp(1.0f);
   EXPECT_NEAR(program.run({&input, 1})[0].real(0), 202, 1e-4);
   EXPECT_NEAR(program.run({&input, 1})[0].real(1), 2 * (101 * e + 10), 1e-3);
+}
+
+TEST(Program, TheHostAndWeTakeTurnsAsSeldomAsPossible) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2}});
+  std::vector<ValueRef> outputs;
+  for (int i = 0; i < 3; ++i)
+    outputs.push_back(m.builder.sum(external(m, {m.builder.exp(x) * double(i + 2)}, "f32[2]")).ref());
+  m.graph.set_outputs(outputs);
+  const HostFn host = [](int64_t, std::span<const Tensor> operands) { return std::vector<Tensor>{operands[0].copy()}; };
+  const Program program = compile_program(m.graph, {.host = host}).value();
+  EXPECT_EQ(segments_of(program).size(), 3u) << describe(program);
 }
 
 TEST(Program, AHostThatGivesSomethingElseIsAnError) {

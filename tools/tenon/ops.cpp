@@ -1,7 +1,9 @@
 // tenon ops: the op table.
 #include <algorithm>
 #include <memory>
+#include <utility>
 
+#include "capture/aten.h"
 #include "command.h"
 #include "graph/docs.h"
 #include "json.h"
@@ -17,6 +19,7 @@ constexpr const char* kFooter = R"(Examples:
   tenon ops softmax                  all about one op
   tenon ops --family reduction --differentiable
   tenon ops --json | jq '.[].name'
+  tenon ops --aten softmax           ATen overloads, and what becomes of them
   tenon ops --markdown > docs/ops.md)";
 
 struct Options {
@@ -26,6 +29,7 @@ struct Options {
   bool differentiable = false;
   bool markdown = false;
   bool json = false;
+  bool aten = false;
 };
 
 using Ops = std::vector<const OpDef*>;
@@ -143,7 +147,56 @@ std::string listing(const Ops& ops, const Options& options) {
   return record(document(*exact), similar);
 }
 
+// ---- ATen -----------------------------------------------------------------------------------------------------------
+
+std::string_view kind_of(const AtenEntry& entry) { return entry.kind == AtenKind::kNative ? "native" : "composite"; }
+
+std::string parameters_text(const AtenSignature& signature) {
+  std::string text;
+  bool keyword_only = false;
+  for (const AtenParameter& parameter : signature.parameters) {
+    if (!text.empty()) text += ", ";
+    if (parameter.keyword_only && !std::exchange(keyword_only, true)) text += "*, ";
+    text += parameter.name + (parameter.fallback ? "=" + to_string(*parameter.fallback) : "");
+  }
+  return "(" + text + ")";
+}
+
+std::string aten_json(const AtenEntry& entry) {
+  return json::object({{"name", json::string(entry.signature.name)},
+                       {"kind", json::string(kind_of(entry))},
+                       {"view", json::boolean(entry.is_view)},
+                       {"parameters", json::string(parameters_text(entry.signature))}});
+}
+
+// An overload that has no entry of its own may still follow from another; one that does not is left to PyTorch.
+std::string about_overload(const std::string& name) {
+  bool writes_self = false;
+  const AtenEntry* entry = aten_table().find(name, writes_self);
+  if (entry == nullptr) return fmt::format("{}  fallback: not in the registry, whoever has PyTorch runs it\n", name);
+  return fmt::format("{}  {}, {} {}\n", name, kind_of(*entry), writes_self ? "in place, by" : "by",
+                     entry->signature.name);
+}
+
+void list_aten(const Options& options) {
+  std::vector<const AtenEntry*> entries;
+  size_t width = 0;
+  for (const auto& [name, entry] : aten_table().entries()) {
+    if (name.find(options.filter) == std::string::npos) continue;
+    entries.push_back(&entry);
+    width = std::max(width, name.size());
+  }
+  if (options.json)
+    return print(json::array_of(entries, [](const AtenEntry* entry) { return aten_json(*entry); }) + "\n");
+  if (entries.empty()) return print(about_overload(options.filter));
+  for (const AtenEntry* entry : entries) {
+    print(fmt::format("{:<{}}  {:<9}  {}\n", entry->signature.name, width, kind_of(*entry),
+                      parameters_text(entry->signature)));
+  }
+}
+
 void run(const Options& options) {
+  if (options.aten) return list_aten(options);
   const Ops ops = select(options);
   if (options.markdown) return print(ops_markdown(ops));
   if (options.json) return print(json::array_of(ops, op_json) + "\n");
@@ -161,6 +214,8 @@ Command ops_command(CLI::App& tenon) {
   app->add_flag("--differentiable", options->differentiable, "Only ops that have a gradient");
   app->add_flag("--markdown", options->markdown, "Write the reference, docs/ops.md");
   app->add_flag("--json", options->json, "Write the records as JSON");
+  app->add_flag("--aten", options->aten,
+                "List the ATen overloads that become ops: native (one op) or composite (several)");
   app->footer(kFooter);
   app->callback([options] {
     if (options->markdown && options->json) throw CLI::ExcludesError("--markdown", "--json");

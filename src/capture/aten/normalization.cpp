@@ -24,6 +24,18 @@ std::vector<int64_t> all_but_channels(Value x) {
   return dims;
 }
 
+// The dtype that PyTorch gives statistics: that of the parameters where there are any.
+DType statistics_dtype(const AtenCall& c) {
+  const Value weight = c.tensor_or_none("weight");
+  return weight ? weight.dtype() : c.tensor("input").dtype();
+}
+
+// The result and its statistics.
+std::vector<Value> with_statistics(AtenCall& c, std::vector<Value> results) {
+  for (size_t i = 1; i < results.size(); ++i) results[i] = c.cast(results[i], statistics_dtype(c));
+  return results;
+}
+
 // Through the mean and the variance, each element takes part in all results.
 Value standardize_backward(Builder& b, Value grad, Value out, Value rstd, const std::vector<int64_t>& dims) {
   return rstd * (grad - b.mean(grad, dims, true) - out * b.mean(grad * out, dims, true));
@@ -45,7 +57,8 @@ BatchNorm batch_norm_training(AtenCall& c, double momentum, Value running_mean, 
   const std::vector<Value> results =
       c.results("batch_norm", {c.tensor("input"), c.tensor_or_none("weight"), c.tensor_or_none("bias")},
                 {{"eps", c.real("eps")}});
-  BatchNorm norm{results[0], results[1], results[2], {}, {}};
+  const std::vector<Value> kept = with_statistics(c, {results[0], results[1], results[2]});
+  BatchNorm norm{kept[0], kept[1], kept[2], {}, {}};
   if (running_mean) norm.running_mean = moved(c, running_mean, results[1], momentum);
   if (running_var) norm.running_var = moved(c, running_var, results[3], momentum);
   return norm;
@@ -56,7 +69,7 @@ BatchNorm batch_norm_inference(AtenCall& c, Value running_mean, Value running_va
   const Value out =
       c.op("batch_norm_inference", {x, c.tensor_or_none("weight"), c.tensor_or_none("bias"), running_mean, running_var},
            {{"eps", c.real("eps")}});
-  const Value none = nothing(c, wide(x.dtype()));
+  const Value none = nothing(c, statistics_dtype(c));
   return {out, none, none, running_mean, running_var};
 }
 
@@ -230,7 +243,7 @@ void add_layer_norm_entries(AtenTable& table) {
   table.add("aten.layer_norm.default(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
             [](AtenCall& c) -> AtenArg { return layer_norm(c)[0]; });
   table.add("aten.native_layer_norm.default(input, normalized_shape, weight, bias, eps)",
-            [](AtenCall& c) -> AtenArg { return layer_norm(c); });
+            [](AtenCall& c) -> AtenArg { return with_statistics(c, layer_norm(c)); });
   table.add(
       "aten.native_layer_norm_backward.default(grad_out, input, normalized_shape, mean, rstd, weight, bias, "
       "output_mask)",
@@ -289,7 +302,7 @@ void add_group_norm_entries(AtenTable& table) {
   table.add("aten.group_norm.default(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",
             [](AtenCall& c) -> AtenArg { return group_norm(c, c.integer("num_groups"))[0]; });
   table.add("aten.native_group_norm.default(input, weight, bias, N, C, HxW, group, eps)",
-            [](AtenCall& c) -> AtenArg { return group_norm(c, c.integer("group")); });
+            [](AtenCall& c) -> AtenArg { return with_statistics(c, group_norm(c, c.integer("group"))); });
   table.add(
       "aten.native_group_norm_backward.default(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)",
       group_norm_backward);

@@ -3,6 +3,7 @@ import torch
 from core_aten_samples import SAMPLES as CORE
 from core_aten_samples import call, f
 
+F32, BF16 = torch.float32, torch.bfloat16
 TRAINED = CORE["aten._native_batch_norm_legit.default"]
 NORMALIZED = CORE["aten.native_layer_norm.default"]
 
@@ -18,6 +19,12 @@ def backward(train, output_mask, weight=True):
         torch.ops.aten.native_batch_norm(x, weight, None, None, None, True, 0.1, 1e-5)[1:] if train else [None, None]
     )
     return call(f(4, 3, 2), x, weight, mean, var, *saved, train, 1e-5, output_mask)
+
+
+def narrow_batch_norm(parameters):
+    """Statistics have the dtype of the parameters."""
+    statistics = f(3, dtype=parameters), f(3, low=0.1, dtype=parameters)
+    return call(f(4, 3, 2, dtype=BF16), f(3, dtype=parameters), f(3, dtype=parameters), *statistics, True, 0.1, 1e-5)
 
 
 def rms_backward(x, rank, weight, output_mask):
@@ -72,7 +79,7 @@ SAMPLES = {
     "aten.batch_norm.default": [call(*args, False) for args, _ in TRAINED]
     + [call(f(3, 2), f(2), f(2), None, None, True, 0.1, 1e-5, False)],
     "aten.native_batch_norm.default": TRAINED,
-    "aten._native_batch_norm_legit_functional.default": TRAINED,
+    "aten._native_batch_norm_legit_functional.default": [*TRAINED, narrow_batch_norm(F32)],
     "aten._batch_norm_with_update.default": without_training(TRAINED[:2]),
     "aten._batch_norm_with_update_functional.default": without_training(TRAINED[:2]),
     "aten._batch_norm_no_update.default": without_training(TRAINED),
