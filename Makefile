@@ -102,6 +102,10 @@ test-cpp: build ## Only the C++ tests; CTEST_ARGS="-R Graph" selects
 test-python: build ## Only the Python tests; PYTEST_ARGS="-k graph" selects
 	@$(RUN_PYTEST)
 
+.PHONY: opinfo
+opinfo: build ## Compare PyTorch's own samples of all its operators, and write docs/coverage.md; ARGS="--only conv" selects
+	@PYTHONPATH=build/python .venv/bin/python -m tests.python.opinfo --jobs $(JOBS) $(or $(ARGS),--markdown docs/coverage.md)
+
 .PHONY: asan tsan
 asan: | deps ## Build with AddressSanitizer and UBSan into build-asan, run the C++ tests
 tsan: | deps ## Build with ThreadSanitizer into build-tsan, run the C++ tests

@@ -132,6 +132,7 @@ AtenArg from_entry(const std::shared_ptr<Graph>& graph, nb::handle result) {
 // A function that is called with the interpreter's lock held, wherever the import runs, and freed with it.
 std::shared_ptr<nb::object> shared_callable(nb::object function) {
   return {new nb::object(std::move(function)), [](nb::object* held) {
+            if (!nb::is_alive()) return;  // the interpreter ended first
             const nb::gil_scoped_acquire lock;
             delete held;
           }};

@@ -27,6 +27,7 @@ nb::list to_list(const std::vector<Tensor>& tensors, ArrayKind kind) {
 HostFn host_from(nb::object function) {
   if (function.is_none()) return {};
   const std::shared_ptr<nb::object> held(new nb::object(std::move(function)), [](nb::object* object) {
+    if (!nb::is_alive()) return;  // the interpreter ended first
     const nb::gil_scoped_acquire lock;
     delete object;
   });
@@ -118,6 +119,9 @@ std::string loop_tree(const Executable& self, size_t task) {
 void bind_program(nb::module_& module) {
   nb::class_<Executable>(module, "Executable", "A compiled graph.")
       .def("run", run, nb::arg("inputs"), "The outputs for these inputs, in the graph's order.")
+      .def(
+          "__call__", [](const Executable& self, const nb::args& inputs) { return run(self, inputs); },
+          nb::arg("inputs"), nb::sig("def __call__(self, *inputs: ArrayLike) -> list[Any]"))
       .def_prop_ro(
           "graph", [](const Executable& self) { return Graph(self.program.graph()); }, "As it was fused.")
       .def_prop_ro("segments", segments, "Runs of tasks: ('cpu' or 'fallback', names of ops).")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ import torch
 from tenon import _tenon
 from tenon.capture.fx import Captured, Input, Output
 
-Run = Callable[[list[Any]], list[Any]]
+Run = Callable[[Sequence[Any]], list[Any]]
 
 _BYTE = torch.zeros(1, dtype=torch.uint8)
 
@@ -38,7 +38,7 @@ def _with_inputs(captured: Captured, execute: Run) -> Run:
     takes = [(position, _conversion(captured.inputs[position])) for position in captured.graph_inputs]
     has_key = captured.has_key
 
-    def run(args: list[Any]) -> list[Any]:
+    def run(args: Sequence[Any]) -> list[Any]:
         inputs = [args[position] if convert is None else convert(args[position]) for position, convert in takes]
         if has_key:
             inputs.append(random_key())
@@ -72,7 +72,7 @@ def _gives_the_results(captured: Captured) -> bool:
 def _with_outputs(outputs: list[Output], run: Run) -> Run:
     gives = [_giver(output) for output in outputs]
 
-    def complete(args: list[Any]) -> list[Any]:
+    def complete(args: Sequence[Any]) -> list[Any]:
         results = run(args)
         return [give(results, args) for give in gives]
 
@@ -99,7 +99,7 @@ def _with_tokens(captured: Captured, run: Run, given: list[int]) -> Run:
     places = [position for position, output in enumerate(captured.outputs) if output.kind == "token"]
     with_host = captured.host.run
 
-    def complete(args: list[Any]) -> list[Any]:
+    def complete(args: Sequence[Any]) -> list[Any]:
         tokens = {name: args[position] for name, position in zip(names, given, strict=True)}
         results, kept = with_host(finish, args, tokens, wanted)
         for place, tensor in zip(places, kept, strict=True):
@@ -113,7 +113,7 @@ def _with_tokens(captured: Captured, run: Run, given: list[int]) -> Run:
 def _with_assertions(captured: Captured, run: Run) -> Run:
     checked = [assertion for assertion in captured.assertions if assertion.index is not None]
 
-    def complete(args: list[Any]) -> list[Any]:
+    def complete(args: Sequence[Any]) -> list[Any]:
         results = run(args)
         for assertion in checked:
             if not results[assertion.index]:

@@ -6,18 +6,22 @@ the backward graph are each compiled once for each set of guards, and run withou
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tenon._tenon import compile_graph as compile_program
 from tenon._tenon import fail
 from tenon.capture.models import capture_graph_module, missing_decompositions
-from tenon.runner import make_runner
+from tenon.runner import Run, make_runner
 
 
 @dataclass(frozen=True)
@@ -40,14 +44,23 @@ class Backend:
     ) -> Callable[..., Any]:
         _check_mode(mode)
         compile_graph = _graph_compiler(_options_from(options))
-        return aot_autograd(
+        direct: list[Callable[..., Any]] = []
+
+        def compile_inference(graph: fx.GraphModule, inputs: list[Any]) -> Run:
+            run = compile_graph(graph, inputs)
+            if _needs_no_wrapper(module, graph, inputs):
+                direct.append(run.unboxed)
+            return run
+
+        compiled = aot_autograd(
             fw_compiler=compile_graph,
             bw_compiler=compile_graph,
-            inference_compiler=compile_graph,
+            inference_compiler=compile_inference,
             partition_fn=min_cut_rematerialization_partition,
             decompositions=missing_decompositions(),
             keep_inference_input_mutations=True,
         )(module, inputs)
+        return direct[0] if direct else compiled
 
 
 backend = Backend()
@@ -66,18 +79,36 @@ def _check_mode(mode: str | None) -> None:
         fail(f"backend tenon has no mode '{mode}': the modes are {', '.join(MODES)}")
 
 
-def _graph_compiler(options: Options) -> Callable[[fx.GraphModule, list[Any]], Callable[..., Any]]:
-    def compile_graph(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+def _needs_no_wrapper(module: fx.GraphModule, graph: fx.GraphModule, inputs: list[Any]) -> bool:
+    """Whether AOTAutograd's function would do no more than call the compiled graph: then the call spares it. There is
+    work for it where results are views, where arguments are written, and where the graph takes other values."""
+    metadata = TracingContext.get().fw_metadata
+    return (
+        metadata is not None
+        and not metadata.num_mutated_inp_runtime_indices
+        and not metadata.num_intermediate_bases
+        and not metadata.tokens
+        and all(output.output_type is OutputType.non_alias for output in metadata.output_info)
+        and not any(True for _ in itertools.chain(module.parameters(), module.buffers()))
+        and not any(is_traceable_wrapper_subclass(value) for value in inputs)
+        and len(graph.graph.find_nodes(op="placeholder")) == len(module.graph.find_nodes(op="placeholder"))
+    )
+
+
+def _graph_compiler(options: Options) -> Callable[[fx.GraphModule, list[Any]], Run]:
+    def compile_graph(module: fx.GraphModule, inputs: list[Any]) -> Run:
         captured = capture_graph_module(module, inputs)
         if not options.fallback:
             captured.check_supported()
         executable = compile_program(captured.graph, host=captured.host, threads=options.threads)
-        run = make_runner(captured, executable.run)
+        execute = executable.run
+        run = make_runner(captured, execute)
 
         def call(args: list[Any]) -> list[Any]:
             return run(args)
 
         call._boxed_call = True
+        call.unboxed = executable if run is execute else lambda *args: run(args)
         return call
 
     return compile_graph

@@ -215,7 +215,7 @@ class Attention(nn.Module):
 
 
 def rows_and_columns(x):
-    return x.t().reshape(-1) * x.shape[0], torch.cat([x, x + 1])[1 : x.shape[0]], x.shape[0] * 2
+    return x.t().reshape(-1) * x.shape[0], torch.cat([x, x + 1])[: x.shape[0]], x.shape[0] * 2
 
 
 BATCH = Dim("batch", min=2, max=32)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tenon._tenon import fail, has_aten
 from tenon.capture.fx import Captured, import_exported_program, import_graph_module, is_mutable, target_name
@@ -59,14 +60,23 @@ def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram,
     captured = import_exported_program(program)
     for _ in range(_MOST_ROUNDS):
         table = decompositions_of(captured.unsupported_ops)
-        if not table:
+        decomposed = _decomposed(program, table) if table else None
+        if decomposed is None:
             break
-        program = program.run_decompositions(table)
+        program = decomposed
         captured = import_exported_program(program)
     if captured.unsupported and writes_in_place(program.graph_module):
         program = program.run_decompositions({})
         captured = import_exported_program(program)
     return program, captured
+
+
+def _decomposed(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram | None:
+    """None where a decomposition asks for a size that depends on data: then the host runs the call as it is."""
+    try:
+        return program.run_decompositions(table)
+    except GuardOnDataDependentSymNode:
+        return None
 
 
 def capture_graph_module(module: fx.GraphModule, inputs: list[Any]) -> Captured:
