@@ -78,7 +78,7 @@ debug: $(VENV_STAMP) | deps ## Build without optimisation, with full debug infor
 
 .PHONY: demo
 demo: build ## Build, then run the main job on an example
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" bash examples/demo.sh
+	@.venv/bin/python examples/demo.py
 
 .PHONY: docs
 docs: build ## Regenerate docs/ops.md from the op table

@@ -157,10 +157,10 @@ def schedule(
 ) -> LoopTree:
     """A schedule that suits the backend's machine.
 
-    With `tune`, searches for a better one on this machine for so many seconds, and keeps what it finds in the cache (where
-    TENON_CACHE is not off): from then on it is the schedule of such a kernel, in other processes too. `sizes` gives symbolic sizes values to measure with.
-    `progress` is called with the seconds so far, the schedules tried, and how many times faster the best is than the
-    first; on a terminal there is a bar without it.
+    With `tune`, searches for a better one on this machine for so many seconds, and keeps what it finds in the cache
+    (where TENON_CACHE is not off): from then on it is the schedule of such a kernel, in other processes too. `sizes`
+    gives symbolic sizes values to measure with. `progress` is called with the seconds so far, the schedules tried, and
+    how many times faster the best is than the first; on a terminal there is a bar without it.
     """
     if not tune:
         return planned_schedule(kernel, backend)

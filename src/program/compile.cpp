@@ -210,20 +210,21 @@ class ProgramBuilder {
     return program_.slots_[program_.slots_[slot].root].kind == SlotKind::kConstant;
   }
 
-  // What is computed of constants alone is computed once.
-  bool is_known_now(const Task& task) const {
-    if (task.kind == TaskKind::kExternal || !task.sizes.empty()) return false;
+  // What is computed of constants alone is computed once. Asked when the outputs are added; then they say it.
+  bool needs_only_constants(const Task& task) const {
+    if (task.kind == TaskKind::kExternal) return false;
     return std::ranges::all_of(task.inputs, [&](uint32_t slot) { return is_constant(slot); }) &&
            std::ranges::all_of(task.outputs,
                                [&](uint32_t slot) { return is_static(program_.slots_[slot].type.shape); });
   }
+  bool is_known_now(const Task& task) const { return !task.outputs.empty() && is_constant(task.outputs[0]); }
 
   void add_outputs(const FusedGroup& group, Task& task, SlotKind kind) {
     for (ValueRef output : group.outputs) {
       slot_of_[output.id] = add_slot(graph_.type(output), kind);
       task.outputs.push_back(slot_of_[output.id]);
     }
-    if (!is_known_now(task)) return;
+    if (!needs_only_constants(task)) return;
     for (uint32_t slot : task.outputs) {
       slots()[slot].kind = SlotKind::kConstant;
       slots()[slot].position = static_cast<uint32_t>(program_.constants_.size());

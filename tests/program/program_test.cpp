@@ -122,6 +122,13 @@ TEST(Program, WhatDependsOnParametersAloneIsComputedOnce) {
   expect_same(program, m.graph, {numbers({4, 6})});
 }
 
+TEST(Program, AResultThatNeedsNothingOfItsInputs) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {3}});
+  const Program program = m.compile({m.builder.op("repeat", {x}, {{"repeats", std::vector<Expr>{0}}})});
+  expect_same(program, m.graph, {numbers({3})});
+}
+
 TEST(Program, TemporariesShareMemory) {
   Model m;
   Value x = m.input("x", {DType::kF32, {64, 64}});

@@ -38,7 +38,8 @@ def assert_as_good_as_eager(model, args, actual):
     expected = eager(model, args)
     assert len(actual) == len(expected)
     for mine, theirs in zip(actual, expected, strict=True):
-        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        assert mine.dtype == theirs.dtype
+        assert mine.shape == theirs.shape
     try:
         torch.testing.assert_close(actual, expected)
     except AssertionError:

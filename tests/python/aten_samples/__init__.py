@@ -7,8 +7,11 @@ else than equality with PyTorch, and STATIC: why an overload's samples cannot ha
 import importlib
 import pkgutil
 
+from core_aten_samples import RANDOM
+
 SAMPLES, CHECKS, STATIC = {}, {}, {}
 for _module in pkgutil.iter_modules(__path__):
+    RANDOM.manual_seed(193)  # so that the samples of one family do not depend on those of the others
     _family = importlib.import_module(f"{__name__}.{_module.name}")
     SAMPLES |= _family.SAMPLES
     CHECKS |= getattr(_family, "CHECKS", {})
