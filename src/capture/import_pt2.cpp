@@ -419,10 +419,16 @@ class ProgramImporter {
     };
     bool fits = meta.dtype.dtype() == type.dtype && meta.sizes.size() == type.shape.size();
     for (size_t dim = 0; fits && dim < type.shape.size(); ++dim) fits = !differ(meta.sizes[dim], type.shape[dim]);
-    if (!fits) {
+    if (!fits && !is_unread(name.name)) {
       fail_at(node.location, "{} gives {}, but the file says that '{}' is {}", node.target, to_string(type), name.name,
               to_string(meta));
     }
+  }
+
+  // PyTorch calls a result that nothing reads "<node>_unused_<position>". Of these, its traces are often wrong.
+  static bool is_unread(std::string_view name) {
+    const size_t end = name.find_last_not_of("0123456789");
+    return end != name.npos && end + 1 < name.size() && name.substr(0, end + 1).ends_with("_unused_");
   }
 
   [[noreturn]] static void fail_results(const pt2::Node& node, const AtenArg& result) {

@@ -122,6 +122,16 @@ def test_calls_that_the_registry_lacks_are_external(tmp_path):
     assert [str(result.type) for result in node.results] == ["f32[1, 2]", "f32[2, 2]"]
 
 
+def test_what_a_trace_says_of_unread_results_does_not_matter(tmp_path):
+    """PyTorch's trace has sizes for the bags of an embedding that its kernel leaves empty."""
+    model = torch.nn.EmbeddingBag(10, 3, mode="sum")
+    args = (torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 4, 5]))
+    program = imported(tmp_path, export(model, args))
+    assert program.unsupported == []
+    assert tenon.compile(model, args).unsupported == []
+    assert_equal(program.graph.evaluate(*args), [model(*args)])
+
+
 class Scaled(torch.nn.Module):
     def forward(self, x, k: int):
         return x * k

@@ -397,7 +397,7 @@ class _Walker:
             )
 
         result = call(because)
-        if self.importer.external_count == before and (wrong := self._difference(result, value)):
+        if self.importer.external_count == before and (wrong := self._difference(result, _read_parts(node))):
             result = call(f"its entry gives {wrong}")
         row = Row("call_function", node.name, name, self._text_of(value), location)
         self.rows.append(row)
@@ -591,6 +591,16 @@ def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(_rebuilt(item, leaves) for item in value)
     return None if value is None else next(leaves)
+
+
+def _read_parts(node: fx.Node) -> Any:
+    """What the trace says of the node's results, without those that nothing reads: of these, traces are often wrong
+    (the sizes of an embedding's empty bags, the dtype of saved statistics)."""
+    value = node.meta.get("val")
+    if not isinstance(value, (tuple, list)) or any(user.target is not operator.getitem for user in node.users):
+        return value
+    read = {user.args[1] for user in node.users}
+    return [part if position in read else None for position, part in enumerate(value)]
 
 
 def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -> bool:

@@ -65,6 +65,11 @@ TOLERANCE = {
 }
 
 
+# PyTorch's own error is larger than that: mpmath says so (tests/python/aten_samples/bessel.py).
+ROUGH_IN_TORCH = {"special.airy_ai", "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1"}
+ROUGH = {"rtol": 1e-5, "atol": 1e-6}
+
+
 @dataclass
 class Outcome:
     """Of one op: how many samples ran wholly on Tenon, and what went wrong with the others."""
@@ -173,7 +178,7 @@ def difference(op: Any, sample: Any, results: list[torch.Tensor], expected: list
             return f"{result.dtype} {list(result.shape)} instead of {wanted.dtype} {list(wanted.shape)}"
         if op.name in WITHOUT_VALUES:
             continue
-        problem = value_difference(result, wanted)
+        problem = value_difference(result, wanted, ROUGH if op.name in ROUGH_IN_TORCH else None)
         if problem and not (
             finds_equal_elements(op, sample, result, wanted) or is_exacter(op, sample, position, result, wanted)
         ):
@@ -181,9 +186,10 @@ def difference(op: Any, sample: Any, results: list[torch.Tensor], expected: list
     return ""
 
 
-def value_difference(result: torch.Tensor, wanted: torch.Tensor) -> str:
-    try:
+def value_difference(result: torch.Tensor, wanted: torch.Tensor, tolerance: dict[str, float] | None = None) -> str:
+    if tolerance is None or wanted.dtype is not torch.float64:
         tolerance = TOLERANCE.get(wanted.dtype, {})
+    try:
         torch.testing.assert_close(result, wanted, equal_nan=True, check_stride=False, **tolerance)
     except AssertionError as error:
         return " ".join(str(error).split())
