@@ -18,8 +18,8 @@ namespace {
 bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 
 Graph ready_for_fusion(const Graph& graph) {
-  Graph expanded = expand_for_fusion(canonicalize(graph));
-  return eliminate_dead_code(eliminate_common_subexpressions(canonicalize(expanded)));
+  const Graph expanded = canonicalize(expand_for_fusion(canonicalize(graph)));
+  return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
 }
 
 // Names that say nothing about what a kernel computes.

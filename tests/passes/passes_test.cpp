@@ -14,7 +14,7 @@
 namespace tenon {
 namespace {
 
-const std::vector<std::string> kAllPasses = {"decompose", "canonicalize", "cse", "dce"};
+const std::vector<std::string> kAllPasses = {"decompose", "canonicalize", "cse", "dce", "arrange"};
 
 // ---- tests/passes/*.txt: a graph, "---- passes", and the graph that must come out; cases end with "====" ----
 
