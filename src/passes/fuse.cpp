@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "backends/library_task.h"
 #include "passes/rewrite.h"
@@ -85,6 +86,7 @@ class Fuser {
   std::vector<FusedGroup> run() {
     find_users();
     find_inlined();
+    find_definers();
     for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
       if (!inlined_[i]) place({i});
     }
@@ -106,6 +108,8 @@ class Fuser {
     bool is_closed = false;  // its result is written in another order: nothing can follow
     std::set<uint32_t> nodes;
     std::set<uint32_t> needs;  // groups
+    std::set<uint32_t> needed_by;
+    uint32_t level = 0;  // above those of all that it needs
   };
 
   const Node& node(uint32_t id) const { return graph_.nodes()[id]; }
@@ -163,9 +167,37 @@ class Fuser {
     return by != Role::kReshape && by != Role::kLibrary && by != Role::kExternal;
   }
 
+  // A size that depends on data is known after the node that has it for a result.
+  void find_definers() {
+    std::set<Symbol> bound;
+    for (ValueRef input : graph_.inputs()) {
+      for (const Expr& size : graph_.type(input).shape) bound.merge(as_set(symbols_of(size)));
+    }
+    for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (role(i) != Role::kLibrary && role(i) != Role::kExternal) continue;
+      for (ValueRef result : node(i).results) {
+        for (const Expr& size : graph_.type(result).shape) {
+          const bool is_symbol = size.kind() == symbolic::Kind::kSymbol;
+          if (is_symbol && !bound.contains(size.symbol())) definers_.emplace(size.symbol(), i);
+        }
+      }
+    }
+  }
+
+  static std::set<Symbol> as_set(const std::vector<Symbol>& symbols) { return {symbols.begin(), symbols.end()}; }
+
+  void add_definers(uint32_t id, std::set<uint32_t>& groups) const {
+    if (definers_.empty()) return;
+    for (Symbol symbol : symbols_of(graph_, node(id))) {
+      const auto found = definers_.find(symbol);
+      if (found != definers_.end() && found->second < id) groups.insert(group_of_[found->second]);
+    }
+  }
+
   // The groups whose results a node needs, also through what is inlined.
   std::set<uint32_t> producers_of(uint32_t id) const {
     std::set<uint32_t> groups;
+    add_definers(id, groups);
     for (ValueRef operand : node(id).operands) {
       const NodeRef producer = operand ? graph_.producer(operand) : NodeRef();
       if (!producer) continue;
@@ -189,7 +221,25 @@ class Fuser {
     }
     group_of_[id] = static_cast<uint32_t>(groups_.size());
     groups_.push_back(new_group(id));
-    groups_.back().needs = producers;
+    for (uint32_t other : producers) add_need(group_of_[id], other);
+  }
+
+  void add_need(uint32_t id, uint32_t needed) {
+    groups_[id].needs.insert(needed);
+    groups_[needed].needed_by.insert(id);
+    lift(id, groups_[needed].level + 1);
+  }
+
+  // Keeps what needs a group above it.
+  void lift(uint32_t lowest, uint32_t level) {
+    std::vector<std::pair<uint32_t, uint32_t>> open = {{lowest, level}};
+    while (!open.empty()) {
+      const auto [id, least] = open.back();
+      open.pop_back();
+      if (groups_[id].level >= least) continue;
+      groups_[id].level = least;
+      for (uint32_t user : groups_[id].needed_by) open.emplace_back(user, least + 1);
+    }
   }
 
   Group new_group(uint32_t id) const {
@@ -278,7 +328,7 @@ class Fuser {
     group.nodes.insert(id);
     group_of_[id] = into;
     for (uint32_t other : producers) {
-      if (other != into) group.needs.insert(other);
+      if (other != into) add_need(into, other);
     }
     if (node(id).op->name.get() == "permute") {
       group.is_closed = true;
@@ -305,14 +355,16 @@ class Fuser {
     Group& b = groups_[into];
     for (uint32_t id : a.nodes) group_of_[id] = into;
     b.nodes.merge(a.nodes);
-    b.needs.merge(a.needs);
     b.folded = std::max(a.folded, b.folded);
     a.nodes.clear();
-    a.needs.clear();
-    for (Group& group : groups_) {
-      if (group.needs.erase(from) > 0) group.needs.insert(into);
+    for (uint32_t needed : std::exchange(a.needs, {})) {
+      groups_[needed].needed_by.erase(from);
+      add_need(into, needed);
     }
-    b.needs.erase(into);
+    for (uint32_t user : std::exchange(a.needed_by, {})) {
+      groups_[user].needs.erase(from);
+      if (user != into) add_need(user, into);
+    }
   }
 
   // What a contraction would write besides the value that it is computed of (x and x * x) is cheaper to compute where
@@ -332,7 +384,7 @@ class Fuser {
     group.nodes.erase(id);
     group_of_[id] = user;
     groups_[user].nodes.insert(id);
-    for (uint32_t needed : producers_of(id)) groups_[user].needs.insert(needed);
+    for (uint32_t needed : producers_of(id)) add_need(user, needed);
   }
 
   bool is_written_anyway(ValueRef operand, uint32_t besides) const {
@@ -343,7 +395,7 @@ class Fuser {
            });
   }
 
-  // Whether `to` needs `from`, perhaps through others.
+  // Whether `to` needs `from`, perhaps through others: those between them in level are all there is to look at.
   bool reaches(uint32_t from, uint32_t to) const {
     std::set<uint32_t> seen;
     std::vector<uint32_t> open = {to};
@@ -351,6 +403,7 @@ class Fuser {
       const uint32_t next = open.back();
       open.pop_back();
       if (next == from) return true;
+      if (groups_[next].level <= groups_[from].level) continue;
       for (uint32_t needed : groups_[next].needs) {
         if (seen.insert(needed).second) open.push_back(needed);
       }
@@ -426,6 +479,7 @@ class Fuser {
   std::vector<std::vector<uint32_t>> users_;  // of each value
   std::vector<bool> is_kept_;                 // outputs, and what updates leave
   std::vector<bool> inlined_;                 // of each node
+  std::map<Symbol, uint32_t> definers_;       // nodes that find out a size
   std::vector<uint32_t> group_of_;
   std::vector<Group> groups_;
 };
@@ -451,5 +505,18 @@ Graph expand_for_fusion(const Graph& graph) {
 }
 
 std::vector<FusedGroup> fuse(const Graph& graph) { return Fuser(graph).run(); }
+
+std::set<Symbol> symbols_of(const Graph& graph, const Node& node) {
+  std::set<Symbol> symbols;
+  const auto add = [&](const Expr& expr) {
+    for (Symbol symbol : symbols_of(expr)) symbols.insert(symbol);
+  };
+  for (ValueRef result : node.results) std::ranges::for_each(graph.type(result).shape, add);
+  for (const Attr& attr : node.attrs) {
+    if (const auto* expr = std::get_if<Expr>(&attr)) add(*expr);
+    if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) std::ranges::for_each(*exprs, add);
+  }
+  return symbols;
+}
 
 }  // namespace tenon

@@ -24,6 +24,7 @@
 namespace tenon {
 
 // Runs external call number `call` of the graph. The operands are the program's memory: they must not be kept.
+// Its results are the program's from then on.
 using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const Tensor> operands)>;
 
 struct ProgramOptions {

@@ -196,11 +196,13 @@ class ProgramRun {
   }
 
   void check_ranges() const {
-    for (size_t i = 0; i < program_.bound_symbols_; ++i) {
-      const auto range = program_.graph_.symbols().find(program_.symbols_[i]);
-      if (range == program_.graph_.symbols().end() || range->second.contains(symbols_[i])) continue;
-      fail("{} is {}, which is outside of {}", program_.symbols_[i].name(), symbols_[i], to_string(range->second));
-    }
+    for (size_t i = 0; i < program_.bound_symbols_; ++i) check_range(i);
+  }
+
+  void check_range(size_t symbol) const {
+    const auto range = program_.graph_.symbols().find(program_.symbols_[symbol]);
+    if (range == program_.graph_.symbols().end() || range->second.contains(symbols_[symbol])) return;
+    fail("{} is {}, which is outside of {}", range->first.name(), symbols_[symbol], to_string(range->second));
   }
 
   // ---- memory ----
@@ -306,33 +308,33 @@ class ProgramRun {
     for (uint32_t slot : task.inputs) operands.push_back(tensor_of(slot));
     std::vector<Tensor> results =
         task.kind == TaskKind::kExternal ? program_.host_(task.call, operands) : run_whole(*task.body, operands);
-    if (results.size() < task.outputs.size()) {
-      fail("the call gave {} results, where {} are needed", results.size(), task.outputs.size());
-    }
     if (task.kind == TaskKind::kExternal) results = wanted_of(task, std::move(results));
-    for (size_t i = 0; i < task.outputs.size(); ++i) take_result(task.outputs[i], results[i], operands);
+    for (size_t i = 0; i < task.outputs.size(); ++i) {
+      take_result(task.outputs[i], results[i], operands);
+      operands.push_back(results[i]);  // nor may a later result share its memory
+    }
   }
 
   // The host gives all results of the call; those that nothing needs have no slot.
   static std::vector<Tensor> wanted_of(const Task& task, std::vector<Tensor> results) {
     const Node& node = task.body->nodes().back();
+    if (results.size() != node.results.size())
+      fail("the call gave {} results, where {} were promised", results.size(), node.results.size());
     std::vector<Tensor> wanted;
     for (ValueRef output : task.body->outputs()) {
       const auto position = static_cast<size_t>(std::ranges::find(node.results, output) - node.results.begin());
-      if (position >= results.size())
-        fail("the call gave {} results, where {} were promised", results.size(), node.results.size());
       wanted.push_back(results[position]);
     }
     return wanted;
   }
 
-  void take_result(uint32_t slot, const Tensor& result, const std::vector<Tensor>& operands) {
+  void take_result(uint32_t slot, const Tensor& result, const std::vector<Tensor>& others) {
     const TensorType& type = slots()[slot].type;
     if (!result.defined() || result.dtype() != type.dtype || result.rank() != type.rank()) {
       fail("a result must be {}, got {}", to_string(type), result.defined() ? to_string(type_of(result)) : "nothing");
     }
     bind_late(type, result);
-    const bool shares = std::ranges::any_of(operands, [&](const Tensor& x) { return x.shares_memory_with(result); });
+    const bool shares = std::ranges::any_of(others, [&](const Tensor& x) { return x.shares_memory_with(result); });
     hold(slot, shares ? result.copy() : result.contiguous());
   }
 
@@ -342,6 +344,7 @@ class ProgramRun {
       const Expr& size = type.size(dim);
       if (size.kind() == symbolic::Kind::kSymbol && symbols_[index_of(size.symbol())] == kUnknown) {
         symbols_[index_of(size.symbol())] = result.size(dim);
+        check_range(index_of(size.symbol()));
       }
       const int64_t wanted = sizes_of({size})[0];
       if (wanted != result.size(dim)) {
