@@ -59,6 +59,10 @@ class ProgramBuilder {
     finish_constants();
     add_results();
     find_lifetimes();
+    program_.inputs_ = graph_.inputs();
+    for (const Task& task : program_.tasks_) {
+      program_.most_arguments_ = std::max(program_.most_arguments_, task.inputs.size() + task.outputs.size());
+    }
     return std::move(program_);
   }
 
