@@ -237,7 +237,7 @@ class ProgramRun {
       case SlotKind::kLeaf:
         return root_place(id, program_.leaves_[slot.position]);
       case SlotKind::kConstant:
-        return program_.constants_[slot.position].data();
+        return program_.constants_[slot.position].data();  // null where nothing reads it
       case SlotKind::kOutput:
         return outputs_[slot.position].defined() ? outputs_[slot.position].data() : nullptr;
       case SlotKind::kHeld:
