@@ -212,7 +212,7 @@ class ProgramBuilder {
 
   // What is computed of constants alone is computed once. Asked when the outputs are added; then they say it.
   bool needs_only_constants(const Task& task) const {
-    if (task.kind == TaskKind::kExternal) return false;
+    if (task.kind == TaskKind::kExternal || !task.sizes.empty()) return false;  // a value may be a size
     return std::ranges::all_of(task.inputs, [&](uint32_t slot) { return is_constant(slot); }) &&
            std::ranges::all_of(task.outputs,
                                [&](uint32_t slot) { return is_static(program_.slots_[slot].type.shape); });
