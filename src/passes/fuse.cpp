@@ -88,7 +88,7 @@ class Fuser {
     find_inlined();
     find_definers();
     for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (!inlined_[i]) place({i});
+      if (!inlined_[i]) place(i);
     }
     for (uint32_t i = static_cast<uint32_t>(graph_.nodes().size()); i-- > 0;) {
       if (!inlined_[i]) leave_to_user(i);

@@ -114,7 +114,7 @@ class ProgramBuilder {
     return id;
   }
 
-  uint32_t add_constant(Tensor data) {
+  uint32_t add_constant(const Tensor& data) {
     program_.constants_.push_back(data.contiguous());
     return add_slot(type_of(data), SlotKind::kConstant, program_.constants_.size() - 1);
   }
