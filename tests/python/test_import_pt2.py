@@ -17,6 +17,22 @@ def _(x):
     return [x[:1].clone(), x[1:].clone()]
 
 
+@torch.library.custom_op("tenon_test::told", mutates_args=())
+def told(x: torch.Tensor) -> None:
+    pass
+
+
+@told.register_fake
+def _(x):
+    return None
+
+
+class Telling(torch.nn.Module):
+    def forward(self, x):
+        torch.ops.tenon_test.told(x * 2)
+        return x + 1
+
+
 class Pointwise(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -122,6 +138,50 @@ def test_calls_that_the_registry_lacks_are_external(tmp_path):
     assert [str(result.type) for result in node.results] == ["f32[1, 2]", "f32[2, 2]"]
 
 
+class Bounded(torch.nn.Module):
+    def forward(self, x):
+        torch.ops.aten._assert_async.msg(x.amax() < 100, "too large")
+        n = x.sum().item()
+        torch._check(n != 7, lambda: "not seven")
+        torch.ops.aten.sym_constrain_range(n, min=2, max=40)
+        return x * n
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_assertions_are_results(tmp_path, decomposed):
+    exported = export(Bounded(), (torch.tensor([1, 2]),))
+    program = imported(tmp_path, exported.run_decompositions({}) if decomposed else exported)
+    assert program.unsupported == []
+
+    def broken(x):
+        results = program.graph.evaluate(x)
+        return [message for message, index, _ in program.assertions if index is not None and not results[index]]
+
+    assert broken(torch.tensor([1, 2])) == []
+    assert "too large" in broken(torch.tensor([200, -190]))
+    assert any("n != 7" in message or "Ne(u0, 7)" in message for message in broken(torch.tensor([3, 4])))
+    assert broken(torch.tensor([0, 1]))
+    assert broken(torch.tensor([40, 1]))
+
+
+class Factored(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x)
+
+
+def test_a_failed_factorization_is_a_broken_assertion(tmp_path):
+    program = imported(tmp_path, export(Factored(), (torch.eye(2),)).run_decompositions())
+    ((message, index, _),) = program.assertions
+    assert message.startswith("linalg.cholesky")
+    assert str(program.graph.outputs[index].type) == "bool[]"
+
+
+def test_calls_without_results_stay(tmp_path):
+    program = imported(tmp_path, export(Telling(), (torch.ones(2),)))
+    assert [str(output.type) for output in program.graph.outputs] == ["f32[2]", "u8[0]"]
+    assert [node.op.name for node in program.graph.nodes].count("external") == 1
+
+
 def test_what_a_trace_says_of_unread_results_does_not_matter(tmp_path):
     """PyTorch's trace has sizes for the bags of an embedding that its kernel leaves empty."""
     model = torch.nn.EmbeddingBag(10, 3, mode="sum")
@@ -183,6 +243,9 @@ MODELS = {
     "scaled": (Scaled(), (torch.randn(3), 5), (None, Dim.DYNAMIC)),
     "complex": (Complex(), (torch.randn(3, 2),), None),
     "checked": (Checked(), (torch.randn(5), torch.randn(5)), ({0: n}, {0: n})),
+    "bounded": (Bounded(), (torch.tensor([1, 2]),), None),
+    "telling": (Telling(), (torch.ones(2),), None),
+    "cholesky": (Factored(), (torch.eye(2),), None),
     "cond": (Cond(), (torch.randn(3),), None),
     "chosen": (Chosen(), (torch.randint(0, 2, (8,)),), None),
     "layers": (

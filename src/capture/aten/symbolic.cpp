@@ -101,6 +101,9 @@ AtenArg assert_scalar(AtenCall& c) {
 
 AtenArg assert_metadata(AtenCall& c) {
   const Value a = c.tensor("a");
+  if (c.given("size") && !Facts(c.graph().symbols()).equal(a.shape(), c.sizes("size"))) {
+    c.decline("sizes {} are to be {}", to_string(a.shape()), to_string(c.sizes("size")));
+  }
   const auto dtype = c.dtype();
   if (dtype && *dtype != a.dtype()) fail("the tensor is {}, the model expects {}", name_of(a.dtype()), name_of(*dtype));
   return None{};
