@@ -415,6 +415,16 @@ def test_ranges_of_numbers_are_checked():
         assert [bool(results[assertion.index]) for assertion in captured.assertions] == holds
 
 
+def test_scattered_values_keep_their_order():
+    """A last dimension of size 1 must not turn the loops around."""
+
+    def model(x, places):
+        return torch.ops.aten.max_unpool3d(x, places, [3, 6, 5], [3, 3, 3], [0, 0, 0])
+
+    args = (torch.randn(1, 2, 1, 2, 1), torch.tensor([41, 85, 61, 81]).reshape(1, 2, 1, 2, 1))
+    torch.testing.assert_close(tenon.compile(model, args)(*args), model(*args))
+
+
 def test_asynchronous_assertions_are_checked():
     def model(x):
         torch.ops.aten._assert_async.msg(x.sum() > 0, "the sum is positive")

@@ -1,10 +1,17 @@
 """Graphs made of .pt2 files compute what the models do."""
 
+import json
+import os
+import subprocess
+
+import numpy as np
 import pytest
 import tenon
 import torch
 from tenon.capture.fx import import_exported_program
 from torch.export import Dim, export, save
+
+TENON = os.environ.get("TENON", "build/bin/tenon")
 
 
 @torch.library.custom_op("tenon_test::halves", mutates_args=())
@@ -273,3 +280,24 @@ def test_the_walker_in_python_gives_the_same_graph(tmp_path, name, decomposed):
     assert program.graph == captured.graph, f"{program.graph}\n{captured.graph}"
     assert [target for target, *_ in program.unsupported] == [target for target, *_ in captured.unsupported]
     assert len(program.assertions) == len(captured.assertions)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+def test_the_command_line_checks_assertions(tmp_path):
+    class Guarded(torch.nn.Module):
+        def forward(self, x):
+            torch.ops.aten._assert_scalar(x.shape[0] % 2 == 0, "an even size")
+            torch.ops.aten._assert_async.msg(x.sum() > 0, "the sum is positive")
+            return x + 1
+
+    save(export(Guarded(), (torch.ones(4),), dynamic_shapes=({0: Dim.AUTO},)), tmp_path / "model.pt2")
+
+    def run(x):
+        np.save(tmp_path / "x.npy", x)
+        command = [TENON, "run", tmp_path / "model.pt2", "--input", tmp_path / "x.npy", "--json"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    (output,) = json.loads(run(np.ones(6, np.float32)).stdout)["outputs"]
+    assert output["data"] == [2.0] * 6
+    assert "the sum is positive" in run(-np.ones(6, np.float32)).stderr
+    assert "an even size" in run(np.ones(3, np.float32)).stderr
