@@ -195,6 +195,16 @@ TEST(Program, AResultWhoseSizeOnlyTheRunKnows) {
   for (double start : {0.0, -10.0, 5.0}) expect_same(program, m.graph, {numbers({6}, start)});
 }
 
+TEST(Program, LibraryFunctionsOfSizesThatTheirOperandsDoNotTell) {
+  Model m;
+  const Expr n = Symbol("N"), k = Symbol("M");
+  const Value x = m.input("x", {DType::kF32, {n, k}});
+  const Value flat = m.builder.reshape(x, {n * k});
+  const Value sorted = m.builder.results("sort", {flat}, {{"dim", int64_t{0}}, {"descending", true}})[0];
+  const Program program = m.compile({m.builder.op("nonzero", {flat}, {{"count", Expr(Symbol("K"))}}), sorted});
+  for (int64_t size : {2, 5}) expect_same(program, m.graph, {numbers({size, 3})});
+}
+
 TEST(Program, ASizeThatOnlyTheRunKnowsAndNothingElseOfItsNode) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {6}});
