@@ -87,7 +87,11 @@ def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:
     if output.kind == "permuted":
         return lambda results, args: results[index].permute(value)
     if output.kind == "view":
-        return _view(index, value)
+        view = _view(value)
+        return lambda results, args: view(results[index], args)
+    if output.kind == "view of input":
+        view = _view(value)
+        return lambda results, args: view(args[index], args)
     if output.kind == "number":
         return lambda results, args: value(results[index].item())
     if output.kind == "input":
@@ -95,12 +99,12 @@ def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:
     return lambda results, args: value
 
 
-def _view(index: int, layout: Layout) -> Callable[[list[Any], Sequence[Any]], torch.Tensor]:
+def _view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any]], torch.Tensor]:
     sizes, strides, offset = layout.sizes, layout.strides, layout.offset
     if not layout.places:
-        return lambda results, args: results[index].as_strided(sizes, strides, offset)
+        return lambda base, args: base.as_strided(sizes, strides, base.storage_offset() + offset)
 
-    def give(results: list[Any], args: Sequence[Any]) -> torch.Tensor:
+    def view(base: torch.Tensor, args: Sequence[Any]) -> torch.Tensor:
         known = {
             name: args[position] if dim is None else args[position].shape[dim]
             for name, (position, dim) in layout.places.items()
@@ -109,9 +113,10 @@ def _view(index: int, layout: Layout) -> Callable[[list[Any], Sequence[Any]], to
         def number(size: int | Expr) -> int:
             return size if isinstance(size, int) else size.evaluate(known)
 
-        return results[index].as_strided([*map(number, sizes)], [*map(number, strides)], number(offset))
+        start = base.storage_offset() + number(offset)
+        return base.as_strided([*map(number, sizes)], [*map(number, strides)], start)
 
-    return give
+    return view
 
 
 def _with_tokens(captured: Captured, run: Run, given: list[int]) -> Run:

@@ -201,6 +201,28 @@ def test_results_that_are_views_of_one_tensor_share_memory(views, dynamic):
     check(function, torch.randn(4, 4), dynamic=dynamic)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, 1:],
+        lambda x: x.chunk(2, dim=1)[1],
+        lambda x: x.expand(2, *x.shape),
+        lambda x: x.add_(1)[1:, ::2],
+        lambda x: (x.t()[1:], x * 2),
+    ],
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_views_of_arguments_of_dynamic_sizes(function, grad):
+    compiled = torch.compile(function, backend="tenon", dynamic=True)
+    with torch.set_grad_enabled(grad):
+        for shape in ((3, 4), (5, 7)):
+            x = torch.randn(shape, generator=RNG)
+            # Slices, so that the memory of an argument begins elsewhere.
+            mine, theirs = torch.cat([x, x])[shape[0] :], x.clone()
+            torch.testing.assert_close(compiled(mine), function(theirs))
+            torch.testing.assert_close(mine, theirs)
+
+
 def test_results_without_gradients_share_memory_while_training():
     def function(x, w):
         y = torch.sin(x)

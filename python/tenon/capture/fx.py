@@ -84,7 +84,7 @@ class Input:
 class Output:
     """A value that the caller gets: result `index` of the graph, input `index` of the caller, or what is in `value`."""
 
-    kind: str  # "result", "permuted", "view", "number", "input", "constant", "token"
+    kind: str  # "result", "permuted", "view", "number", "input", "view of input", "constant", "token"
     index: int = 0
     # Of a constant; of a token its key; of a number what makes a Python number of it; of a permuted result the order of
     # its dimensions; of a view its Layout.
@@ -174,8 +174,8 @@ def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
 def import_graph_module(module: fx.GraphModule, shown: int = 0) -> Captured:
     """Takes a flat graph of ATen calls with their meta data, such as AOTAutograd gives: every placeholder is an input
     of the caller, the output is a tuple or a list. Results have the strides that PyTorch gives them: later graphs may
-    rely on them. The first `shown` results are for the user, who may write to them: those that are views of one tensor
-    share their memory."""
+    rely on them. The first `shown` results are for the user, who may write to them, and for AOTAutograd, which makes
+    views of his arguments of their strides and offsets: what is a view in PyTorch is one here."""
     walker = _Walker()
     placeholders = module.graph.find_nodes(op="placeholder")
     walker.declare_symbols(node.meta["val"] for node in placeholders)
@@ -184,9 +184,9 @@ def import_graph_module(module: fx.GraphModule, shown: int = 0) -> Captured:
         walker.user_input(node)
     walker.walk(module)
     results = module.graph.output_node().args[0]
-    walker.find_shared(results[:shown])
+    walker.find_views(results[:shown])
     for position, result in enumerate(results):
-        if position < shown and result in walker.shared:
+        if position < shown and result in walker.views:
             walker.add_view(result)
         else:
             walker.add_output(result, keep_layout=True)
@@ -233,7 +233,7 @@ class _Walker:
         self.outputs: list[Output] = []
         self.results: list[ImportedTensor] = []  # of the graph
         self.names: set[str] = set()
-        self.shared: dict[fx.Node, fx.Node] = {}  # results that share memory, and what they are views of
+        self.views: dict[fx.Node, tuple[fx.Node, Layout]] = {}  # results, what they are views of, and how
         self.bases: dict[fx.Node, int] = {}  # their positions among the results of the graph
 
     # -- leaves --
@@ -559,24 +559,32 @@ class _Walker:
         permuted = self.importer.call("aten.permute.default", (value, order))
         return Output("permuted", self._returned(permuted), sorted(range(len(order)), key=order.__getitem__))
 
-    # -- results that share memory --
+    # -- results that are views --
 
-    def find_shared(self, results: Iterable[Any]) -> None:
-        """AOTAutograd sees to views of inputs, and to views that have a gradient."""
-        views: dict[fx.Node, list[fx.Node]] = {}
+    def find_views(self, results: Iterable[Any]) -> None:
+        """What shares memory with an argument or with another result, or has gaps between its elements."""
+        members: dict[fx.Node, list[fx.Node]] = {}
         for result in results:
             if isinstance(result, fx.Node) and isinstance(self.values[result], ImportedTensor):
-                views.setdefault(_base_of(result), []).append(result)
-        for base, members in views.items():
-            is_own = base not in self.position_of and base not in self.weights
-            if len(members) > 1 and is_own and _dense_order(base.meta["val"]) is not None:
-                self.shared |= {member: base for member in members if self._layout(member, base) is not None}
+                members.setdefault(_base_of(result), []).append(result)
+        for base, views in members.items():
+            is_input = base in self.position_of
+            if base in self.weights or (not is_input and _dense_order(base.meta["val"]) is None):
+                continue
+            for view in views:
+                is_seen = is_input or len(views) > 1 or _dense_order(view.meta["val"]) is None
+                layout = self._layout(view, base) if is_seen and not (is_input and view is base) else None
+                if layout is not None:
+                    self.views[view] = base, layout
 
     def add_view(self, result: fx.Node) -> None:
-        base = self.shared[result]
+        base, layout = self.views[result]
+        if base in self.position_of:
+            self.outputs.append(Output("view of input", self.position_of[base], layout))
+            return
         if base not in self.bases:
             self.bases[base] = self._output(base, keep_layout=True).index
-        self.outputs.append(Output("view", self.bases[base], self._layout(result, base)))
+        self.outputs.append(Output("view", self.bases[base], layout))
 
     def _layout(self, result: fx.Node, base: fx.Node) -> Layout | None:
         """None where a call does not have the symbols of it: they depend on data."""
