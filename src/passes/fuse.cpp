@@ -91,6 +91,9 @@ class Fuser {
     for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
       if (!inlined_[i]) place(i);
     }
+    for (uint32_t i = static_cast<uint32_t>(graph_.nodes().size()); i-- > 0;) {
+      if (!inlined_[i]) leave_to_user(i);
+    }
     return in_order();
   }
 
@@ -354,6 +357,34 @@ class Fuser {
       groups_[user].needs.erase(from);
       if (user != into) add_need(user, into);
     }
+  }
+
+  // What a contraction would write besides the value that it is computed of (x and x * x) is cheaper to compute where
+  // it is needed, of the value that is there anyway.
+  void leave_to_user(uint32_t id) {
+    Group& group = groups_[group_of_[id]];
+    const ValueRef result = node(id).results[0];
+    if (role(id) != Role::kPointwise || group.is_stream || is_kept_[result.id] || users_[result.id].empty()) return;
+    if (inlined_[users_[result.id][0]]) return;
+    const uint32_t user = group_of_[users_[result.id][0]];
+    const auto is_there = [&](uint32_t other) { return !inlined_[other] && group_of_[other] == user; };
+    if (user == group_of_[id] || !groups_[user].is_stream || groups_[user].nodes.size() >= kMostNodes) return;
+    if (!has_shape_of(groups_[user], core_of(shape_of(id))) || !std::ranges::all_of(users_[result.id], is_there))
+      return;
+    if (!std::ranges::all_of(node(id).operands, [&](ValueRef operand) { return is_written_anyway(operand, id); }))
+      return;
+    group.nodes.erase(id);
+    group_of_[id] = user;
+    groups_[user].nodes.insert(id);
+    for (uint32_t needed : producers_of(id)) add_need(user, needed);
+  }
+
+  bool is_written_anyway(ValueRef operand, uint32_t besides) const {
+    const NodeRef producer = operand ? graph_.producer(operand) : NodeRef();
+    if (!producer || inlined_[producer.id] || group_of_[producer.id] != group_of_[besides]) return true;
+    return is_kept_[operand.id] || std::ranges::any_of(users_[operand.id], [&](uint32_t user) {
+             return user != besides && is_needed_outside(user, groups_[group_of_[besides]]);
+           });
   }
 
   // Whether `to` needs `from`, perhaps through others: those between them in level are all there is to look at.

@@ -19,8 +19,8 @@ namespace {
 bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 
 Graph ready_for_fusion(const Graph& graph) {
-  Graph expanded = expand_for_fusion(canonicalize(graph));
-  return eliminate_dead_code(eliminate_common_subexpressions(canonicalize(expanded)));
+  const Graph expanded = canonicalize(expand_for_fusion(canonicalize(graph)));
+  return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
 }
 
 // Names that say nothing about what a kernel computes.
@@ -60,6 +60,11 @@ class ProgramBuilder {
     finish_constants();
     add_results();
     find_lifetimes();
+    drop_unused_constants();
+    program_.inputs_ = graph_.inputs();
+    for (const Task& task : program_.tasks_) {
+      program_.most_arguments_ = std::max(program_.most_arguments_, task.inputs.size() + task.outputs.size());
+    }
     return std::move(program_);
   }
 
@@ -110,7 +115,7 @@ class ProgramBuilder {
     return id;
   }
 
-  uint32_t add_constant(Tensor data) {
+  uint32_t add_constant(const Tensor& data) {
     program_.constants_.push_back(data.contiguous());
     return add_slot(type_of(data), SlotKind::kConstant, program_.constants_.size() - 1);
   }
@@ -387,6 +392,20 @@ class ProgramBuilder {
     for (const auto& update : program_.updates_) extend(update.value, last);
     // A symbol that only tasks find out makes its slots too late for the plan.
     program_.frames_ = std::make_shared<Program::Frames>(program_.slots_, program_.symbols_, program_.bound_symbols_);
+  }
+
+  // Weights that were laid out anew are not needed as they were.
+  void drop_unused_constants() {
+    std::set<uint32_t> used;
+    const auto use = [&](uint32_t slot) {
+      if (is_constant(slot)) used.insert(slots()[slots()[slot].root].position);
+    };
+    for (const Task& task : program_.tasks_) std::ranges::for_each(task.inputs, use);
+    for (const auto& output : program_.outputs_) use(output.slot);
+    for (const auto& update : program_.updates_) use(update.value);
+    for (uint32_t i = 0; i < program_.constants_.size(); ++i) {
+      if (!used.contains(i)) program_.constants_[i] = {};
+    }
   }
 
   void extend(uint32_t slot, int64_t task) {

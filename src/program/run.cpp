@@ -136,6 +136,7 @@ class ProgramRun {
         inputs_(inputs),
         symbols_(program.symbols_.size(), kUnknown),
         pointers_(program.slots_.size()) {
+    memory_.reserve(program.most_arguments_);
     bind_inputs();
     frame_ = program.frames_->find(std::span(symbols_).first(program.bound_symbols_), program.slots_);
     arena_ = program.frames_->take(frame_->arena_bytes);
@@ -161,7 +162,7 @@ class ProgramRun {
 
   // The common case without a word: sizes that are constants or symbols, each as it should be.
   void bind_inputs() {
-    const std::vector<ValueRef> formal = program_.graph_.inputs();
+    const std::vector<ValueRef>& formal = program_.inputs_;
     bool fits = formal.size() == inputs_.size();
     for (size_t i = 0; fits && i < formal.size(); ++i) fits = bind(program_.graph_.type(formal[i]), inputs_[i]);
     const auto bound = std::span(symbols_).first(program_.bound_symbols_);
@@ -224,8 +225,7 @@ class ProgramRun {
   // ---- memory ----
 
   void place_slots() {
-    for (const Tensor& input : inputs_) held_inputs_.push_back(input.contiguous());
-    for (const Tensor& leaf : program_.leaves_) held_leaves_.push_back(leaf.contiguous());
+    outputs_.reserve(program_.outputs_.size());
     for (const auto& output : program_.outputs_) {
       const Slot& root = slots()[slots()[output.slot].root];
       const bool is_made_now = root.kind == SlotKind::kOutput && !output.is_copied && is_known(root.type.shape);
@@ -234,15 +234,26 @@ class ProgramRun {
     for (size_t i = 0; i < slots().size(); ++i) pointers_[i] = place_of(i);
   }
 
-  void* place_of(size_t id) const {
+  // An alias is where its root is, which comes before it.
+  void* root_place(size_t id, const Tensor& tensor) {
+    const uint32_t root = slots()[id].root;
+    return root == id ? contiguous(tensor) : pointers_[root];
+  }
+
+  // As it is, or a copy that lives as long as the run.
+  void* contiguous(const Tensor& tensor) {
+    return tensor.is_contiguous() ? tensor.data() : copies_.emplace_back(tensor.copy()).data();
+  }
+
+  void* place_of(size_t id) {
     const Slot& slot = slots()[slots()[id].root];
     switch (slot.kind) {
       case SlotKind::kInput:
-        return held_inputs_[slot.position].data();
+        return root_place(id, inputs_[slot.position]);
       case SlotKind::kLeaf:
-        return held_leaves_[slot.position].data();
+        return root_place(id, program_.leaves_[slot.position]);
       case SlotKind::kConstant:
-        return program_.constants_[slot.position].data();
+        return program_.constants_[slot.position].data();  // null where nothing reads it
       case SlotKind::kOutput:
         return outputs_[slot.position].defined() ? outputs_[slot.position].data() : nullptr;
       case SlotKind::kHeld:
@@ -263,7 +274,10 @@ class ProgramRun {
   }
 
   Sizes sizes_of(const Shape& shape) const {
-    return is_static(shape) ? evaluate(shape, {}) : evaluate(shape, known_sizes());
+    if (!is_static(shape)) return evaluate(shape, known_sizes());
+    Sizes sizes(shape.size());
+    std::ranges::transform(shape, sizes.begin(), &Expr::constant);
+    return sizes;
   }
 
   symbolic::Bindings known_sizes() const {
@@ -376,13 +390,14 @@ class ProgramRun {
 
   std::vector<Tensor> take_outputs() {
     std::vector<Tensor> outputs;
+    outputs.reserve(program_.outputs_.size());
     for (size_t i = 0; i < program_.outputs_.size(); ++i) {
       const auto& output = program_.outputs_[i];
       const uint32_t root = slots()[output.slot].root;
       if (output.is_copied) {
         outputs.push_back(tensor_of(output.slot).copy());
       } else {
-        outputs.push_back(in_shape_of(output.slot, outputs_[i].defined() ? outputs_[i] : held_result(root)));
+        outputs.push_back(in_shape_of(output.slot, outputs_[i].defined() ? std::move(outputs_[i]) : held_result(root)));
       }
     }
     return outputs;
@@ -393,9 +408,9 @@ class ProgramRun {
     return held_[root];
   }
 
-  Tensor in_shape_of(uint32_t slot, const Tensor& tensor) const {
+  Tensor in_shape_of(uint32_t slot, Tensor tensor) const {
+    if (slots()[slot].root == slot) return tensor;
     Sizes shape = sizes_of(slots()[slot].type.shape);
-    if (shape == tensor.shape()) return tensor;
     Sizes strides = contiguous_strides(shape);
     return Tensor::borrow(tensor.dtype(), std::move(shape), std::move(strides), tensor.data(), tensor.owner());
   }
@@ -442,8 +457,7 @@ class ProgramRun {
   std::vector<void*> pointers_;  // of each slot; null where its place is not known yet
   std::shared_ptr<const Frame> frame_;
   Arena arena_;
-  std::vector<Tensor> held_inputs_;
-  std::vector<Tensor> held_leaves_;
+  std::vector<Tensor> copies_;
   std::vector<Tensor> outputs_;
   std::vector<Tensor> held_;  // of each slot, those that have memory of their own; empty until there is one
   std::vector<void*> memory_;

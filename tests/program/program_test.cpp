@@ -104,6 +104,17 @@ TEST(Program, ALayerNormIsOneKernel) {
   expect_same(program, m.graph, {numbers({3, 64})});
 }
 
+TEST(Program, AContractionDoesNotWriteTheSquareOfItsResult) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {8, 32}});
+  const Value y = m.builder.matmul(x, m.parameter("w", {32, 32})) + x;
+  const Value norm = y * m.builder.rsqrt(m.builder.mean(y * y, {1}, true) + 1.0);
+  const Program program = m.compile({norm, y});
+  ASSERT_EQ(program.tasks().size(), 2u);
+  EXPECT_EQ(program.tasks()[0].outputs.size(), 1u);
+  expect_same(program, m.graph, {numbers({8, 32}, -100)});
+}
+
 TEST(Program, AReshapeCostsNothing) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {4, 6}});

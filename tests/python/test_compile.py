@@ -338,6 +338,16 @@ def test_complex_arguments_and_weights():
     check(Rotate(), torch.randn(3, 4, 2), torch.randn(4, dtype=torch.complex64))
 
 
+def test_what_the_host_keeps_outlives_the_memory_of_its_operand():
+    def model(x):
+        kept = torch.view_as_complex(torch.exp(x))  # shares memory with the operand, which the program reuses
+        first, second = torch.ops.tenon_test.twice_and_half(torch.sin(x), 2.0)
+        third, _ = torch.ops.tenon_test.twice_and_half(torch.cos(first + second), 2.0)
+        return torch.view_as_real(kept) + third
+
+    check(model, torch.randn(64, 2))
+
+
 def test_threads_do_not_share_what_the_host_keeps():
     program = tenon.compile(lambda x: torch.fft.ifft(torch.fft.fft(x)).real, (torch.ones(64),))
     wrong = []
