@@ -137,6 +137,14 @@ bench-kernels: build ## Kernels against PyTorch's ops: the bars; ARGS="--quick -
 bench-compile: build ## Measure how long kernels take to compile, and to come from the cache
 	@build/bin/bench_compile
 
+.PHONY: bench-capture
+bench-capture: build ## Measure how long BERT-base's .pt2 takes to become a graph, and how much memory
+	@.venv/bin/python bench/capture.py
+
+.PHONY: bench-overhead
+bench-overhead: build ## Measure what a call of torch.compile(backend="tenon") costs, beside Inductor
+	@.venv/bin/python -W ignore bench/overhead.py
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

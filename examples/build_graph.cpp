@@ -1,4 +1,4 @@
-// Building and evaluating a graph in C++: the README's example, whole.
+// Building and evaluating a graph in C++: the example of docs/tutorial.md, whole.
 #include <cstdio>
 
 #include "backends/reference/evaluate.h"
@@ -8,7 +8,7 @@ using namespace tenon;
 
 int main() {
   try {
-    // [readme]
+    // [tutorial]
     Graph graph("model");
     Builder b(graph);
     const Value x = b.value(graph.add_input("x", parse_type("f32[N, 4]").value()));
@@ -17,7 +17,7 @@ int main() {
 
     Tensor input = Tensor::zeros(DType::kF32, {2, 4});
     const std::vector<Tensor> outputs = evaluate(graph, std::vector{input}).value();
-    // [readme]
+    // [tutorial]
     std::fputs(to_string(graph).c_str(), stdout);
     std::printf("softmax of zeros: %g\n", outputs[0].real(0));
     return outputs[0].real(0) == 0.25 ? 0 : 1;

@@ -88,7 +88,7 @@ nb::object call(Importer& self, const std::string& target, nb::handle args, cons
       request.results->push_back(type.is_none() ? std::nullopt : std::optional(type_from(type)));
     }
   }
-  return from_argument(self.call(std::move(request)));
+  return from_argument(self.call(request));
 }
 
 nb::list unsupported(const Importer& self) {

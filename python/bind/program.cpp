@@ -52,6 +52,7 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, s
 
 nb::list run(const Executable& self, nb::handle arrays) {
   std::vector<Tensor> inputs;
+  inputs.reserve(nb::len(arrays));
   ArrayKind kind = ArrayKind::kTorch;
   for (nb::handle array : arrays) {
     if (inputs.empty()) kind = kind_of(array);

@@ -319,7 +319,7 @@ class ProgramImporter {
       request.external_because = "it gives a dtype that Tenon lacks";
     }
     const size_t external_before = importer_.external_count();
-    const AtenArg result = importer_.call(std::move(request));
+    const AtenArg result = importer_.call(request);
     if (importer_.external_count() > external_before) return bind_external(node, *result.get<AtenArg::List>());
     if (node.outputs.size() == 1) return bind(node, node.outputs[0], result);
     const auto* list = result.get<AtenArg::List>();

@@ -225,7 +225,7 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
   return as_variables(AtenArg(results));
 }
 
-AtenArg Importer::call(AtenRequest request) {
+AtenArg Importer::call(const AtenRequest& request) {
   if (!request.external_because.empty()) return external(request, request.external_because);
   bool writes_self = false;
   const AtenEntry* entry = aten_table().find(request.target, writes_self);

@@ -60,7 +60,7 @@ class Importer : private AtenHost {
 
   // Throws an Error where a call is malformed, and where an unsupported one cannot be external (the types of its
   // results are not known).
-  AtenArg call(AtenRequest request);
+  AtenArg call(const AtenRequest& request);
 
   // After the run, the leaf that `target` is holds this value. What calls wrote in place needs no saying.
   void update(const AtenArg& target, const AtenArg& value);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "backends/library_task.h"
 #include "passes/rewrite.h"
@@ -85,8 +86,12 @@ class Fuser {
   std::vector<FusedGroup> run() {
     find_users();
     find_inlined();
+    find_definers();
     for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (!inlined_[i]) place({i});
+      if (!inlined_[i]) place(i);
+    }
+    for (uint32_t i = static_cast<uint32_t>(graph_.nodes().size()); i-- > 0;) {
+      if (!inlined_[i]) leave_to_user(i);
     }
     return in_order();
   }
@@ -103,6 +108,8 @@ class Fuser {
     bool is_closed = false;  // its result is written in another order: nothing can follow
     std::set<uint32_t> nodes;
     std::set<uint32_t> needs;  // groups
+    std::set<uint32_t> needed_by;
+    uint32_t level = 0;  // above those of all that it needs
   };
 
   const Node& node(uint32_t id) const { return graph_.nodes()[id]; }
@@ -160,9 +167,37 @@ class Fuser {
     return by != Role::kReshape && by != Role::kLibrary && by != Role::kExternal;
   }
 
+  // A size that depends on data is known after the node that has it for a result.
+  void find_definers() {
+    std::set<Symbol> bound;
+    for (ValueRef input : graph_.inputs()) {
+      for (const Expr& size : graph_.type(input).shape) bound.merge(as_set(symbols_of(size)));
+    }
+    for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
+      if (role(i) != Role::kLibrary && role(i) != Role::kExternal) continue;
+      for (ValueRef result : node(i).results) {
+        for (const Expr& size : graph_.type(result).shape) {
+          const bool is_symbol = size.kind() == symbolic::Kind::kSymbol;
+          if (is_symbol && !bound.contains(size.symbol())) definers_.emplace(size.symbol(), i);
+        }
+      }
+    }
+  }
+
+  static std::set<Symbol> as_set(const std::vector<Symbol>& symbols) { return {symbols.begin(), symbols.end()}; }
+
+  void add_definers(uint32_t id, std::set<uint32_t>& groups) const {
+    if (definers_.empty()) return;
+    for (Symbol symbol : symbols_of(graph_, node(id))) {
+      const auto found = definers_.find(symbol);
+      if (found != definers_.end() && found->second < id) groups.insert(group_of_[found->second]);
+    }
+  }
+
   // The groups whose results a node needs, also through what is inlined.
   std::set<uint32_t> producers_of(uint32_t id) const {
     std::set<uint32_t> groups;
+    add_definers(id, groups);
     for (ValueRef operand : node(id).operands) {
       const NodeRef producer = operand ? graph_.producer(operand) : NodeRef();
       if (!producer) continue;
@@ -186,7 +221,25 @@ class Fuser {
     }
     group_of_[id] = static_cast<uint32_t>(groups_.size());
     groups_.push_back(new_group(id));
-    groups_.back().needs = producers;
+    for (uint32_t other : producers) add_need(group_of_[id], other);
+  }
+
+  void add_need(uint32_t id, uint32_t needed) {
+    groups_[id].needs.insert(needed);
+    groups_[needed].needed_by.insert(id);
+    lift(id, groups_[needed].level + 1);
+  }
+
+  // Keeps what needs a group above it.
+  void lift(uint32_t lowest, uint32_t level) {
+    std::vector<std::pair<uint32_t, uint32_t>> open = {{lowest, level}};
+    while (!open.empty()) {
+      const auto [id, least] = open.back();
+      open.pop_back();
+      if (groups_[id].level >= least) continue;
+      groups_[id].level = least;
+      for (uint32_t user : groups_[id].needed_by) open.emplace_back(user, least + 1);
+    }
   }
 
   Group new_group(uint32_t id) const {
@@ -275,7 +328,7 @@ class Fuser {
     group.nodes.insert(id);
     group_of_[id] = into;
     for (uint32_t other : producers) {
-      if (other != into) group.needs.insert(other);
+      if (other != into) add_need(into, other);
     }
     if (node(id).op->name.get() == "permute") {
       group.is_closed = true;
@@ -302,17 +355,47 @@ class Fuser {
     Group& b = groups_[into];
     for (uint32_t id : a.nodes) group_of_[id] = into;
     b.nodes.merge(a.nodes);
-    b.needs.merge(a.needs);
     b.folded = std::max(a.folded, b.folded);
     a.nodes.clear();
-    a.needs.clear();
-    for (Group& group : groups_) {
-      if (group.needs.erase(from) > 0) group.needs.insert(into);
+    for (uint32_t needed : std::exchange(a.needs, {})) {
+      groups_[needed].needed_by.erase(from);
+      add_need(into, needed);
     }
-    b.needs.erase(into);
+    for (uint32_t user : std::exchange(a.needed_by, {})) {
+      groups_[user].needs.erase(from);
+      if (user != into) add_need(user, into);
+    }
   }
 
-  // Whether `to` needs `from`, perhaps through others.
+  // What a contraction would write besides the value that it is computed of (x and x * x) is cheaper to compute where
+  // it is needed, of the value that is there anyway.
+  void leave_to_user(uint32_t id) {
+    Group& group = groups_[group_of_[id]];
+    const ValueRef result = node(id).results[0];
+    if (role(id) != Role::kPointwise || group.is_stream || is_kept_[result.id] || users_[result.id].empty()) return;
+    if (inlined_[users_[result.id][0]]) return;
+    const uint32_t user = group_of_[users_[result.id][0]];
+    const auto is_there = [&](uint32_t other) { return !inlined_[other] && group_of_[other] == user; };
+    if (user == group_of_[id] || !groups_[user].is_stream || groups_[user].nodes.size() >= kMostNodes) return;
+    if (!has_shape_of(groups_[user], core_of(shape_of(id))) || !std::ranges::all_of(users_[result.id], is_there))
+      return;
+    if (!std::ranges::all_of(node(id).operands, [&](ValueRef operand) { return is_written_anyway(operand, id); }))
+      return;
+    group.nodes.erase(id);
+    group_of_[id] = user;
+    groups_[user].nodes.insert(id);
+    for (uint32_t needed : producers_of(id)) add_need(user, needed);
+  }
+
+  bool is_written_anyway(ValueRef operand, uint32_t besides) const {
+    const NodeRef producer = operand ? graph_.producer(operand) : NodeRef();
+    if (!producer || inlined_[producer.id] || group_of_[producer.id] != group_of_[besides]) return true;
+    return is_kept_[operand.id] || std::ranges::any_of(users_[operand.id], [&](uint32_t user) {
+             return user != besides && is_needed_outside(user, groups_[group_of_[besides]]);
+           });
+  }
+
+  // Whether `to` needs `from`, perhaps through others: those between them in level are all there is to look at.
   bool reaches(uint32_t from, uint32_t to) const {
     std::set<uint32_t> seen;
     std::vector<uint32_t> open = {to};
@@ -320,6 +403,7 @@ class Fuser {
       const uint32_t next = open.back();
       open.pop_back();
       if (next == from) return true;
+      if (groups_[next].level <= groups_[from].level) continue;
       for (uint32_t needed : groups_[next].needs) {
         if (seen.insert(needed).second) open.push_back(needed);
       }
@@ -395,6 +479,7 @@ class Fuser {
   std::vector<std::vector<uint32_t>> users_;  // of each value
   std::vector<bool> is_kept_;                 // outputs, and what updates leave
   std::vector<bool> inlined_;                 // of each node
+  std::map<Symbol, uint32_t> definers_;       // nodes that find out a size
   std::vector<uint32_t> group_of_;
   std::vector<Group> groups_;
 };
@@ -420,5 +505,18 @@ Graph expand_for_fusion(const Graph& graph) {
 }
 
 std::vector<FusedGroup> fuse(const Graph& graph) { return Fuser(graph).run(); }
+
+std::set<Symbol> symbols_of(const Graph& graph, const Node& node) {
+  std::set<Symbol> symbols;
+  const auto add = [&](const Expr& expr) {
+    for (Symbol symbol : symbols_of(expr)) symbols.insert(symbol);
+  };
+  for (ValueRef result : node.results) std::ranges::for_each(graph.type(result).shape, add);
+  for (const Attr& attr : node.attrs) {
+    if (const auto* expr = std::get_if<Expr>(&attr)) add(*expr);
+    if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) std::ranges::for_each(*exprs, add);
+  }
+  return symbols;
+}
 
 }  // namespace tenon

@@ -8,9 +8,11 @@
 // A view that the consumers can read through (permute, expand, slice, windows, ...) and a fill belong to no group of
 // their own: every group that needs them has them. A reshape is another name for the same memory.
 //
-// Groups form no cycle, and are listed in an order in which they can run.
+// Groups form no cycle, and are listed in an order in which they can run: also one that needs nothing but a size comes
+// after the node that finds that size out.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -36,5 +38,8 @@ struct FusedGroup {
 Graph expand_for_fusion(const Graph& graph);
 
 std::vector<FusedGroup> fuse(const Graph& graph);
+
+// The symbols that its results and attributes mention.
+std::set<Symbol> symbols_of(const Graph& graph, const Node& node);
 
 }  // namespace tenon

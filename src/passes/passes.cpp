@@ -13,6 +13,7 @@ constexpr Pass kPasses[] = {
     {"canonicalize", "simplify nodes and fold constants", canonicalize},
     {"cse", "compute equal expressions once", eliminate_common_subexpressions},
     {"dce", "drop what no output or update needs", eliminate_dead_code},
+    {"arrange", "move reshapes and slices to where they cost nothing", arrange_views},
 };
 
 Graph checked_run(const Pass& pass, const Graph& graph, bool verified, PassRun& run) {

@@ -16,6 +16,7 @@ Graph canonicalize(const Graph& graph);  // simplifies nodes and folds constants
 Graph eliminate_common_subexpressions(const Graph& graph);
 Graph eliminate_dead_code(const Graph& graph);  // drops nodes and leaves that nothing needs, except inputs
 Graph decompose(const Graph& graph);            // expands every composite
+Graph arrange_views(const Graph& graph);        // moves reshapes and slices out of the way of fusion
 
 struct Pass {
   std::string_view name;

@@ -18,8 +18,8 @@ namespace {
 bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 
 Graph ready_for_fusion(const Graph& graph) {
-  Graph expanded = expand_for_fusion(canonicalize(graph));
-  return eliminate_dead_code(eliminate_common_subexpressions(canonicalize(expanded)));
+  const Graph expanded = canonicalize(expand_for_fusion(canonicalize(graph)));
+  return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
 }
 
 // Names that say nothing about what a kernel computes.
@@ -59,6 +59,11 @@ class ProgramBuilder {
     finish_constants();
     add_results();
     find_lifetimes();
+    drop_unused_constants();
+    program_.inputs_ = graph_.inputs();
+    for (const Task& task : program_.tasks_) {
+      program_.most_arguments_ = std::max(program_.most_arguments_, task.inputs.size() + task.outputs.size());
+    }
     return std::move(program_);
   }
 
@@ -109,14 +114,12 @@ class ProgramBuilder {
     return id;
   }
 
-  uint32_t add_constant(Tensor data) {
+  uint32_t add_constant(const Tensor& data) {
     program_.constants_.push_back(data.contiguous());
     return add_slot(type_of(data), SlotKind::kConstant, program_.constants_.size() - 1);
   }
 
   void add_leaves() {
-    std::set<ValueRef> updated;
-    for (const Update& update : graph_.updates()) updated.insert(update.target);
     for (const Leaf& leaf : graph_.leaves()) {
       const TensorType& type = graph_.type(leaf.value);
       if (leaf.kind == LeafKind::kInput) {
@@ -124,7 +127,7 @@ class ProgramBuilder {
         continue;
       }
       if (!leaf.data.defined()) fail("{} '{}' has no data: bind it before compilation", name_of(leaf.kind), leaf.name);
-      const bool is_frozen = leaf.kind == LeafKind::kConstant || (options_.freeze && !updated.contains(leaf.value));
+      const bool is_frozen = leaf.kind == LeafKind::kConstant || (options_.freeze && !is_updated(leaf));
       if (is_frozen) {
         slot_of_[leaf.value.id] = add_constant(leaf.data);
       } else {
@@ -132,6 +135,14 @@ class ProgramBuilder {
         slot_of_[leaf.value.id] = add_slot(type, SlotKind::kLeaf, program_.leaves_.size() - 1);
       }
     }
+  }
+
+  // Also under another name: leaves may share memory.
+  bool is_updated(const Leaf& leaf) const {
+    return std::ranges::any_of(graph_.updates(), [&](const Update& update) {
+      const Leaf& target = *graph_.leaf(update.target);
+      return target.value == leaf.value || (target.data.defined() && target.data.shares_memory_with(leaf.data));
+    });
   }
 
   // ---- tasks ----
@@ -211,11 +222,11 @@ class ProgramBuilder {
   }
 
   // What is computed of constants alone is computed once. Asked when the outputs are added; then they say it.
-  bool needs_only_constants(const Task& task) const {
-    if (task.kind == TaskKind::kExternal || !task.sizes.empty()) return false;  // a value may be a size
+  bool needs_only_constants(const Task& task, const FusedGroup& group) const {
+    if (task.kind == TaskKind::kExternal) return false;
     return std::ranges::all_of(task.inputs, [&](uint32_t slot) { return is_constant(slot); }) &&
-           std::ranges::all_of(task.outputs,
-                               [&](uint32_t slot) { return is_static(program_.slots_[slot].type.shape); });
+           std::ranges::all_of(group.nodes,
+                               [&](NodeRef node) { return symbols_of(graph_, graph_.node(node)).empty(); });
   }
   bool is_known_now(const Task& task) const { return !task.outputs.empty() && is_constant(task.outputs[0]); }
 
@@ -224,7 +235,7 @@ class ProgramBuilder {
       slot_of_[output.id] = add_slot(graph_.type(output), kind);
       task.outputs.push_back(slot_of_[output.id]);
     }
-    if (!needs_only_constants(task)) return;
+    if (!needs_only_constants(task, group)) return;
     for (uint32_t slot : task.outputs) {
       slots()[slot].kind = SlotKind::kConstant;
       slots()[slot].position = static_cast<uint32_t>(program_.constants_.size());
@@ -380,6 +391,20 @@ class ProgramBuilder {
     for (const auto& update : program_.updates_) extend(update.value, last);
     // A symbol that only tasks find out makes its slots too late for the plan.
     program_.frames_ = std::make_shared<Program::Frames>(program_.slots_, program_.symbols_, program_.bound_symbols_);
+  }
+
+  // Weights that were laid out anew are not needed as they were.
+  void drop_unused_constants() {
+    std::set<uint32_t> used;
+    const auto use = [&](uint32_t slot) {
+      if (is_constant(slot)) used.insert(slots()[slots()[slot].root].position);
+    };
+    for (const Task& task : program_.tasks_) std::ranges::for_each(task.inputs, use);
+    for (const auto& output : program_.outputs_) use(output.slot);
+    for (const auto& update : program_.updates_) use(update.value);
+    for (uint32_t i = 0; i < program_.constants_.size(); ++i) {
+      if (!used.contains(i)) program_.constants_[i] = {};
+    }
   }
 
   void extend(uint32_t slot, int64_t task) {

@@ -21,10 +21,11 @@ bool is_bound(const Shape& shape, std::span<const Symbol> bound) {
 
 Program::Frames::Frames(const std::vector<Slot>& slots, std::vector<Symbol> symbols, size_t bound)
     : symbols_(std::move(symbols)), bound_(bound) {
-  if (bound_ == 0) recent_.push_front(make({}, slots));
+  if (bound_ == 0) fixed_ = make({}, slots);
 }
 
 std::shared_ptr<const Frame> Program::Frames::find(std::span<const int64_t> sizes, const std::vector<Slot>& slots) {
+  if (fixed_) return fixed_;
   const std::lock_guard lock(mutex_);
   const auto found =
       std::ranges::find_if(recent_, [&](const auto& frame) { return std::ranges::equal(frame->sizes, sizes); });
@@ -60,6 +61,7 @@ std::shared_ptr<const Frame> Program::Frames::make(std::span<const int64_t> size
 
 // An arena that is much too large is no good either: memory returns when shapes shrink.
 Arena Program::Frames::take(int64_t bytes) {
+  if (bytes == 0) return {};
   {
     const std::lock_guard lock(mutex_);
     const auto fits = [&](const Arena& arena) { return arena.bytes >= bytes && arena.bytes / 2 <= bytes; };
@@ -72,13 +74,13 @@ Arena Program::Frames::take(int64_t bytes) {
   }
   Arena arena;
   arena.bytes = bytes;
-  if (bytes == 0) return arena;
   arena.memory.reset(static_cast<std::byte*>(std::aligned_alloc(kArenaAlignment, static_cast<size_t>(bytes))));
   if (!arena.memory) fail("there is no memory for an arena of {} bytes", bytes);
   return arena;
 }
 
 void Program::Frames::give_back(Arena arena) {
+  if (!arena.memory) return;
   const std::lock_guard lock(mutex_);
   free_.push_back(std::move(arena));
   if (free_.size() > kMostFreeArenas) free_.erase(free_.begin());
@@ -86,6 +88,7 @@ void Program::Frames::give_back(Arena arena) {
 
 int64_t Program::Frames::last_arena_bytes() {
   const std::lock_guard lock(mutex_);
+  if (fixed_) return fixed_->arena_bytes;
   return recent_.empty() ? 0 : recent_.front()->arena_bytes;
 }
 

@@ -34,6 +34,7 @@ struct Program::Frames {
 
   std::vector<Symbol> symbols_;
   size_t bound_;
+  std::shared_ptr<const Frame> fixed_;  // of a program without symbolic sizes
   std::mutex mutex_;
   std::list<std::shared_ptr<const Frame>> recent_;  // the last used one first
   std::vector<Arena> free_;

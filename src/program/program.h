@@ -24,6 +24,7 @@
 namespace tenon {
 
 // Runs external call number `call` of the graph. The operands are the program's memory: they must not be kept.
+// Its results are the program's from then on.
 using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const Tensor> operands)>;
 
 struct ProgramOptions {
@@ -79,6 +80,8 @@ class Program {
   std::vector<Task> tasks_;
   std::vector<Tensor> constants_;
   std::vector<Tensor> leaves_;
+  std::vector<ValueRef> inputs_;  // of the graph
+  size_t most_arguments_ = 0;     // of a kernel
   std::vector<Symbol> symbols_;
   size_t bound_symbols_ = 0;  // the first ones: the inputs say what they are. The rest is found out by tasks.
   struct Output {

@@ -120,6 +120,7 @@ class ProgramRun {
         inputs_(inputs),
         symbols_(program.symbols_.size(), kUnknown),
         pointers_(program.slots_.size()) {
+    memory_.reserve(program.most_arguments_);
     bind_inputs();
     frame_ = program.frames_->find(std::span(symbols_).first(program.bound_symbols_), program.slots_);
     arena_ = program.frames_->take(frame_->arena_bytes);
@@ -145,7 +146,7 @@ class ProgramRun {
 
   // The common case without a word: sizes that are constants or symbols, each as it should be.
   void bind_inputs() {
-    const std::vector<ValueRef> formal = program_.graph_.inputs();
+    const std::vector<ValueRef>& formal = program_.inputs_;
     bool fits = formal.size() == inputs_.size();
     for (size_t i = 0; fits && i < formal.size(); ++i) fits = bind(program_.graph_.type(formal[i]), inputs_[i]);
     const auto bound = std::span(symbols_).first(program_.bound_symbols_);
@@ -196,18 +197,19 @@ class ProgramRun {
   }
 
   void check_ranges() const {
-    for (size_t i = 0; i < program_.bound_symbols_; ++i) {
-      const auto range = program_.graph_.symbols().find(program_.symbols_[i]);
-      if (range == program_.graph_.symbols().end() || range->second.contains(symbols_[i])) continue;
-      fail("{} is {}, which is outside of {}", program_.symbols_[i].name(), symbols_[i], to_string(range->second));
-    }
+    for (size_t i = 0; i < program_.bound_symbols_; ++i) check_range(i);
+  }
+
+  void check_range(size_t symbol) const {
+    const auto range = program_.graph_.symbols().find(program_.symbols_[symbol]);
+    if (range == program_.graph_.symbols().end() || range->second.contains(symbols_[symbol])) return;
+    fail("{} is {}, which is outside of {}", range->first.name(), symbols_[symbol], to_string(range->second));
   }
 
   // ---- memory ----
 
   void place_slots() {
-    for (const Tensor& input : inputs_) held_inputs_.push_back(input.contiguous());
-    for (const Tensor& leaf : program_.leaves_) held_leaves_.push_back(leaf.contiguous());
+    outputs_.reserve(program_.outputs_.size());
     for (const auto& output : program_.outputs_) {
       const Slot& root = slots()[slots()[output.slot].root];
       const bool is_made_now = root.kind == SlotKind::kOutput && !output.is_copied && is_known(root.type.shape);
@@ -216,15 +218,26 @@ class ProgramRun {
     for (size_t i = 0; i < slots().size(); ++i) pointers_[i] = place_of(i);
   }
 
-  void* place_of(size_t id) const {
+  // An alias is where its root is, which comes before it.
+  void* root_place(size_t id, const Tensor& tensor) {
+    const uint32_t root = slots()[id].root;
+    return root == id ? contiguous(tensor) : pointers_[root];
+  }
+
+  // As it is, or a copy that lives as long as the run.
+  void* contiguous(const Tensor& tensor) {
+    return tensor.is_contiguous() ? tensor.data() : copies_.emplace_back(tensor.copy()).data();
+  }
+
+  void* place_of(size_t id) {
     const Slot& slot = slots()[slots()[id].root];
     switch (slot.kind) {
       case SlotKind::kInput:
-        return held_inputs_[slot.position].data();
+        return root_place(id, inputs_[slot.position]);
       case SlotKind::kLeaf:
-        return held_leaves_[slot.position].data();
+        return root_place(id, program_.leaves_[slot.position]);
       case SlotKind::kConstant:
-        return program_.constants_[slot.position].data();
+        return program_.constants_[slot.position].data();  // null where nothing reads it
       case SlotKind::kOutput:
         return outputs_[slot.position].defined() ? outputs_[slot.position].data() : nullptr;
       case SlotKind::kHeld:
@@ -245,7 +258,11 @@ class ProgramRun {
   }
 
   Sizes sizes_of(const Shape& shape) const {
-    if (is_static(shape)) return evaluate(shape, {});
+    if (is_static(shape)) {
+      Sizes sizes(shape.size());
+      std::ranges::transform(shape, sizes.begin(), &Expr::constant);
+      return sizes;
+    }
     symbolic::Bindings bindings;
     for (size_t i = 0; i < symbols_.size(); ++i) {
       if (symbols_[i] != kUnknown) bindings[program_.symbols_[i]] = symbols_[i];
@@ -306,33 +323,33 @@ class ProgramRun {
     for (uint32_t slot : task.inputs) operands.push_back(tensor_of(slot));
     std::vector<Tensor> results =
         task.kind == TaskKind::kExternal ? program_.host_(task.call, operands) : run_whole(*task.body, operands);
-    if (results.size() < task.outputs.size()) {
-      fail("the call gave {} results, where {} are needed", results.size(), task.outputs.size());
-    }
     if (task.kind == TaskKind::kExternal) results = wanted_of(task, std::move(results));
-    for (size_t i = 0; i < task.outputs.size(); ++i) take_result(task.outputs[i], results[i], operands);
+    for (size_t i = 0; i < task.outputs.size(); ++i) {
+      take_result(task.outputs[i], results[i], operands);
+      operands.push_back(results[i]);  // nor may a later result share its memory
+    }
   }
 
   // The host gives all results of the call; those that nothing needs have no slot.
   static std::vector<Tensor> wanted_of(const Task& task, std::vector<Tensor> results) {
     const Node& node = task.body->nodes().back();
+    if (results.size() != node.results.size())
+      fail("the call gave {} results, where {} were promised", results.size(), node.results.size());
     std::vector<Tensor> wanted;
     for (ValueRef output : task.body->outputs()) {
       const auto position = static_cast<size_t>(std::ranges::find(node.results, output) - node.results.begin());
-      if (position >= results.size())
-        fail("the call gave {} results, where {} were promised", results.size(), node.results.size());
       wanted.push_back(results[position]);
     }
     return wanted;
   }
 
-  void take_result(uint32_t slot, const Tensor& result, const std::vector<Tensor>& operands) {
+  void take_result(uint32_t slot, const Tensor& result, const std::vector<Tensor>& others) {
     const TensorType& type = slots()[slot].type;
     if (!result.defined() || result.dtype() != type.dtype || result.rank() != type.rank()) {
       fail("a result must be {}, got {}", to_string(type), result.defined() ? to_string(type_of(result)) : "nothing");
     }
     bind_late(type, result);
-    const bool shares = std::ranges::any_of(operands, [&](const Tensor& x) { return x.shares_memory_with(result); });
+    const bool shares = std::ranges::any_of(others, [&](const Tensor& x) { return x.shares_memory_with(result); });
     hold(slot, shares ? result.copy() : result.contiguous());
   }
 
@@ -342,6 +359,7 @@ class ProgramRun {
       const Expr& size = type.size(dim);
       if (size.kind() == symbolic::Kind::kSymbol && symbols_[index_of(size.symbol())] == kUnknown) {
         symbols_[index_of(size.symbol())] = result.size(dim);
+        check_range(index_of(size.symbol()));
       }
       const int64_t wanted = sizes_of({size})[0];
       if (wanted != result.size(dim)) {
@@ -354,13 +372,14 @@ class ProgramRun {
 
   std::vector<Tensor> take_outputs() {
     std::vector<Tensor> outputs;
+    outputs.reserve(program_.outputs_.size());
     for (size_t i = 0; i < program_.outputs_.size(); ++i) {
       const auto& output = program_.outputs_[i];
       const uint32_t root = slots()[output.slot].root;
       if (output.is_copied) {
         outputs.push_back(tensor_of(output.slot).copy());
       } else {
-        outputs.push_back(in_shape_of(output.slot, outputs_[i].defined() ? outputs_[i] : held_result(root)));
+        outputs.push_back(in_shape_of(output.slot, outputs_[i].defined() ? std::move(outputs_[i]) : held_result(root)));
       }
     }
     return outputs;
@@ -371,9 +390,9 @@ class ProgramRun {
     return held_[root];
   }
 
-  Tensor in_shape_of(uint32_t slot, const Tensor& tensor) const {
+  Tensor in_shape_of(uint32_t slot, Tensor tensor) const {
+    if (slots()[slot].root == slot) return tensor;
     Sizes shape = sizes_of(slots()[slot].type.shape);
-    if (shape == tensor.shape()) return tensor;
     Sizes strides = contiguous_strides(shape);
     return Tensor::borrow(tensor.dtype(), std::move(shape), std::move(strides), tensor.data(), tensor.owner());
   }
@@ -420,8 +439,7 @@ class ProgramRun {
   std::vector<void*> pointers_;  // of each slot; null where its place is not known yet
   std::shared_ptr<const Frame> frame_;
   Arena arena_;
-  std::vector<Tensor> held_inputs_;
-  std::vector<Tensor> held_leaves_;
+  std::vector<Tensor> copies_;
   std::vector<Tensor> outputs_;
   std::vector<Tensor> held_;  // of each slot, those that have memory of their own; empty until there is one
   std::vector<void*> memory_;

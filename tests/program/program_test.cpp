@@ -104,6 +104,17 @@ TEST(Program, ALayerNormIsOneKernel) {
   expect_same(program, m.graph, {numbers({3, 64})});
 }
 
+TEST(Program, AContractionDoesNotWriteTheSquareOfItsResult) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {8, 32}});
+  const Value y = m.builder.matmul(x, m.parameter("w", {32, 32})) + x;
+  const Value norm = y * m.builder.rsqrt(m.builder.mean(y * y, {1}, true) + 1.0);
+  const Program program = m.compile({norm, y});
+  ASSERT_EQ(program.tasks().size(), 2u);
+  EXPECT_EQ(program.tasks()[0].outputs.size(), 1u);
+  expect_same(program, m.graph, {numbers({8, 32}, -100)});
+}
+
 TEST(Program, AReshapeCostsNothing) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {4, 6}});
@@ -127,6 +138,14 @@ TEST(Program, AResultThatNeedsNothingOfItsInputs) {
   const Value x = m.input("x", {DType::kF32, {3}});
   const Program program = m.compile({m.builder.op("repeat", {x}, {{"repeats", std::vector<Expr>{0}}})});
   expect_same(program, m.graph, {numbers({3})});
+}
+
+TEST(Program, AResultThatNeedsNothingButASizeIsComputedInEveryRun) {
+  Model m;
+  const Expr n = Symbol("N");
+  m.input("x", {DType::kF32, {n}});
+  const Program program = m.compile({m.builder.sum(m.builder.iota(n))});
+  for (int64_t size : {5, 9}) expect_same(program, m.graph, {numbers({size})});
 }
 
 TEST(Program, TemporariesShareMemory) {
@@ -185,6 +204,27 @@ TEST(Program, AResultWhoseSizeOnlyTheRunKnows) {
   const Value picked = m.builder.op("index", {x, m.builder.reshape(places, {Symbol("K")})});
   const Program program = m.compile({m.builder.exp(picked) * 2.0, places});
   for (double start : {0.0, -10.0, 5.0}) expect_same(program, m.graph, {numbers({6}, start)});
+}
+
+TEST(Program, ASizeThatOnlyTheRunKnowsMustBeInItsRange) {
+  Model m;
+  m.graph.declare_symbol(Symbol("K"), {2, 4});
+  const Value x = m.input("x", {DType::kF32, {6}});
+  const Program program = m.compile({m.builder.op("nonzero", {x}, {{"count", Expr(Symbol("K"))}})});
+  const auto result = capture([&] { return program.run(std::vector<Tensor>{numbers({6})}); });
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.diagnostic().message, HasSubstr("K is 5, which is outside of [2, 4]"));
+}
+
+TEST(Program, ABufferIsReadAnewThatIsUpdatedUnderAnotherName) {
+  Model m;
+  Tensor state = numbers({3}, 1);
+  const ValueRef buffer = m.graph.add_buffer("state", type_of(state), state);
+  const ValueRef same = m.graph.add_buffer("same", type_of(state), state);
+  m.graph.add_update(buffer, (m.builder.value(buffer) * 2.0).ref());
+  const Program program = m.compile({m.builder.value(same) + 1.0});
+  EXPECT_EQ(test::values_of(program.run({})[0]), (std::vector<double>{2, 3, 4}));
+  EXPECT_EQ(test::values_of(program.run({})[0]), (std::vector<double>{3, 5, 7}));
 }
 
 TEST(Program, ManyThreadsRunOneProgram) {
@@ -279,6 +319,37 @@ TEST(Program, TheHostGetsOperandsInOrderAndItsResultsGoOn) {
   EXPECT_NEAR(program.run({&input, 1})[0].real(1), 2 * (101 * e + 10), 1e-3);
 }
 
+TEST(Program, WhatNeedsASizeThatTheHostFindsOutComesAfterIt) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2}});
+  const Value found = external(m, {x}, "f32[K]");
+  const Value places = m.builder.iota(Symbol("K"));
+  m.graph.set_outputs({(places * 2.0).ref(), m.builder.sum(places).ref(), found.ref()});
+  const HostFn host = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>{numbers({3})}; };
+  const Program program = compile_program(m.graph, {.host = host}).value();
+  const Tensor input = numbers({2});
+  const std::vector<Tensor> outputs = program.run({&input, 1});
+  EXPECT_EQ(test::values_of(outputs[0]), (std::vector<double>{0, 2, 4}));
+  EXPECT_EQ(test::values_of(outputs[1]), (std::vector<double>{3}));
+}
+
+TEST(Program, ResultsOfTheHostThatAreOneTensorAreApart) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2}});
+  const std::vector<Value> results = m.builder.results(
+      "external", {x},
+      {{"target", std::string("my.op.default")}, {"call", int64_t{0}}, {"types", std::string("f32[2]; f32[2]")}});
+  m.graph.set_outputs({results[0].ref(), results[1].ref()});
+  const HostFn host = [](int64_t, std::span<const Tensor> operands) {
+    const Tensor result = operands[0].copy();
+    return std::vector<Tensor>{result, result};
+  };
+  const Tensor input = numbers({2});
+  const std::vector<Tensor> outputs = compile_program(m.graph, {.host = host}).value().run({&input, 1});
+  EXPECT_FALSE(outputs[0].shares_memory_with(outputs[1]));
+  EXPECT_TRUE(close(outputs[1], input));
+}
+
 TEST(Program, TheHostAndWeTakeTurnsAsSeldomAsPossible) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
@@ -300,6 +371,7 @@ TEST(Program, AHostThatGivesSomethingElseIsAnError) {
     return error_of(compile_program(m.graph, {.host = host}).value(), {numbers({2})});
   };
   EXPECT_THAT(error_with({}), HasSubstr("gave 0 results"));
+  EXPECT_THAT(error_with({numbers({2}), numbers({2})}), HasSubstr("gave 2 results, where 1 were promised"));
   EXPECT_THAT(error_with({numbers({3})}), HasSubstr("dimension 0 of a result must be 2"));
   EXPECT_THAT(error_with({Tensor::zeros(DType::kF64, {2})}), HasSubstr("must be f32[2], got f64[2]"));
 }

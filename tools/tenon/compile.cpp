@@ -1,5 +1,8 @@
 // tenon compile and tenon inspect: what becomes of a model.
+#include <unistd.h>
+
 #include <chrono>
+#include <fstream>
 #include <memory>
 
 #include "command.h"
@@ -47,6 +50,22 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// The memory of this process that is in RAM, in bytes.
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+int64_t weight_bytes(const Graph& graph) {
+  int64_t bytes = 0;
+  for (const Leaf& leaf : graph.leaves()) {
+    if (leaf.data.defined()) bytes += leaf.data.numel() * size_of(leaf.data.dtype());
+  }
+  return bytes;
+}
+
 std::string trees_of(const Program& program) {
   std::string text;
   for (const Task& task : program.tasks()) {
@@ -61,9 +80,11 @@ void give(const std::string& text, const std::string& output) {
 }
 
 void compile(const Options& options) {
+  const int64_t resident = resident_bytes();
   Clock clock;
   const Model model = read_model(options.model);
   const double capture_ms = clock.milliseconds();
+  const int64_t grown = resident_bytes() - resident, weights = weight_bytes(model.graph);
   if (options.emit == "graph") return give(to_string(model.graph), options.output);
   require_supported(model);
   const Program program = compile_program(model.graph).value();
@@ -71,9 +92,11 @@ void compile(const Options& options) {
   if (options.emit == "fused") return give(to_string(program.graph()), options.output);
   if (options.emit == "tree") return give(trees_of(program), options.output);
   std::string text = describe(program);
-  text += fmt::format("captured {} nodes in {:.1f} ms, compiled {} tasks in {:.1f} ms\n", model.graph.nodes().size(),
-                      capture_ms, program.tasks().size(), compile_ms);
-  text += fmt::format("weights {} bytes, arena {} bytes\n", program.constant_bytes(), program.arena_bytes());
+  text += fmt::format("captured {} nodes in {:.1f} ms; resident memory grew by {:.1f} MiB, {:.1f}% of the weights\n",
+                      model.graph.nodes().size(), capture_ms, static_cast<double>(grown) / (1 << 20),
+                      100.0 * static_cast<double>(grown) / static_cast<double>(std::max<int64_t>(weights, 1)));
+  text += fmt::format("compiled {} tasks in {:.1f} ms; weights {} bytes, arena {} bytes\n", program.tasks().size(),
+                      compile_ms, program.constant_bytes(), program.arena_bytes());
   give(text, options.output);
 }
 

@@ -1,0 +1,206 @@
+// Moves views to where they cost nothing.
+//
+// Layers of models work on [batch, length, features] and are computed on [batch * length, features], with reshapes
+// between them that keep kernels apart. So a reshape of leading dimensions moves behind what is computed element by
+// element of it. And where a product is computed only to be cut into parts, such as queries, keys and values, each part
+// becomes a product of its own, with a part of the weights.
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tenon {
+namespace {
+
+bool is(const Node& node, std::string_view op) { return node.op->name.get() == op; }
+
+bool is_elementwise(const Node& node) {
+  return std::holds_alternative<Elementwise>(node.op->semantics.get()) && node.results.size() == 1;
+}
+
+class Arranger {
+ public:
+  explicit Arranger(const Graph& source) : source_(source), rewriter_(source), users_(source.value_count()) {
+    for (uint32_t i = 0; i < source.nodes().size(); ++i) {
+      for (ValueRef operand : source.nodes()[i].operands) {
+        if (operand) users_[operand.id].push_back(i);
+      }
+    }
+    for (ValueRef output : source.outputs()) users_[output.id].push_back(kOutside);
+    for (const Update& update : source.updates()) users_[update.value.id].push_back(kOutside);
+  }
+
+  Graph run() {
+    for (const Node& node : source_.nodes()) {
+      Value result;
+      if (is_elementwise(node)) result = before_reshape(node);
+      if (is(node, "slice")) result = part_of(node);
+      if (result) {
+        rewriter_.replace(node, {result.ref()});
+      } else {
+        rewriter_.copy(node);
+      }
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  static constexpr uint32_t kOutside = ~0u;
+
+  Graph& target() { return rewriter_.target(); }
+  Value value(ValueRef ref) { return {target(), ref}; }
+
+  // What is reshaped, where only dimensions before the last change; else nothing.
+  Value before(ValueRef ref) {
+    const NodeRef producer = ref ? target().producer(ref) : NodeRef();
+    if (!producer || !is(target().node(producer), "reshape")) return {};
+    const Value inner = value(target().node(producer).operands[0]);
+    const Shape& shape = target().type(ref).shape;
+    const bool keeps_last = !shape.empty() && inner.rank() > 0 && inner.shape().back() == shape.back();
+    return keeps_last ? inner : Value();
+  }
+
+  // ---- reshapes behind what is computed of them ----
+
+  Value before_reshape(const Node& node) {
+    const std::vector<ValueRef> operands = rewriter_.map(node.operands);
+    Value inner;
+    for (ValueRef operand : operands) {
+      if (!inner && operand && source_.type(node.results[0]).shape == target().type(operand).shape)
+        inner = before(operand);
+    }
+    if (!inner || inner.rank() == source_.type(node.results[0]).rank()) return {};
+    Builder b(target(), node.location);
+    std::vector<Value> moved;
+    for (ValueRef operand : operands) {
+      moved.push_back(in_shape_of(b, operand, source_.type(node.results[0]).shape, inner.shape()));
+      if (!moved.back()) return {};
+    }
+    std::vector<ValueRef> refs;
+    for (const Value& each : moved) refs.push_back(each.ref());
+    const NodeRef result = target().add_node(*node.op, std::move(refs), node.attrs, node.location);
+    return b.reshape(value(target().node(result).results[0]), source_.type(node.results[0]).shape);
+  }
+
+  // An operand of something of shape `from`, for the same thing in shape `to`; empty where that takes more than a name.
+  Value in_shape_of(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
+    const Shape& shape = target().type(operand).shape;
+    if (shape == from) {
+      const Value inner = before(operand);
+      return inner && inner.shape() == to ? inner : b.reshape(value(operand), to);
+    }
+    const bool is_one_row = std::ranges::all_of(shape.begin(), shape.end() - (shape.empty() ? 0 : 1),
+                                                [](const Expr& size) { return size.is_constant(1); });
+    if (!is_one_row) return {};
+    return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), {shape.back()});
+  }
+
+  // ---- parts of products ----
+
+  struct Part {
+    Expr start;
+    Expr end;
+  };
+
+  // A slice of all but the last dimension whole, with step 1.
+  bool cuts_last(const Node& node) const {
+    if (!is(node, "slice")) return false;
+    const OpView view = view_of(source_, *node.op, node.operands, node.attrs);
+    return view.dim("dim") == view.type(0).rank() - 1 && view.integer("step") == 1;
+  }
+
+  bool is_only_cut(ValueRef value) const {
+    return std::ranges::all_of(users_[value.id],
+                               [&](uint32_t user) { return user != kOutside && cuts_last(source_.nodes()[user]); });
+  }
+
+  Value part_of(const Node& node) {
+    if (!cuts_last(node)) return {};
+    ValueRef whole = node.operands[0];
+    if (!is_only_cut(whole)) return {};
+    const OpView view = view_of(source_, *node.op, node.operands, node.attrs);
+    const Shape shape = source_.type(node.results[0]).shape;
+    const Expr start = view.given("start") ? view.expr("start") : Expr(0);
+    const Part part{start, start + shape.back()};
+    if (const NodeRef reshape = source_.producer(whole); reshape && is(source_.node(reshape), "reshape")) {
+      const ValueRef inner = source_.node(reshape).operands[0];
+      if (source_.type(inner).shape.empty() || source_.type(inner).shape.back() != source_.type(whole).shape.back())
+        return {};
+      if (users_[inner.id].size() != 1) return {};
+      whole = inner;
+    }
+    if (!can_cut(whole)) return {};
+    Builder b(target(), node.location);
+    return b.reshape(cut(b, whole, part), shape);
+  }
+
+  // Whether cutting it cuts the work: a product with weights, and what is computed element by element of it.
+  bool can_cut(ValueRef ref) const {
+    const NodeRef producer = source_.producer(ref);
+    if (!producer) return false;
+    const Node& node = source_.node(producer);
+    if (is(node, "contract")) return cut_dim(node).has_value();
+    if (!is_elementwise(node)) return false;
+    bool any = false;
+    for (ValueRef operand : node.operands) {
+      if (!operand || !has_columns_of(operand, ref)) continue;
+      if (is_weight(operand)) continue;
+      if (users_[operand.id].size() != 1 || !can_cut(operand)) return false;
+      any = true;
+    }
+    return any;
+  }
+
+  bool has_columns_of(ValueRef operand, ValueRef result) const {
+    const Shape& shape = source_.type(operand).shape;
+    return !shape.empty() && shape.back() == source_.type(result).shape.back();
+  }
+
+  bool is_weight(ValueRef ref) const {
+    const Leaf* leaf = source_.leaf(ref);
+    return leaf != nullptr && leaf->kind != LeafKind::kInput;
+  }
+
+  // The dimension of the second operand that the last one of the result is.
+  std::optional<int64_t> cut_dim(const Node& node) const {
+    const std::string& spec = view_of(source_, *node.op, node.operands, node.attrs).string("spec");
+    const size_t comma = spec.find(','), arrow = spec.find("->");
+    const std::string a = spec.substr(0, comma), b = spec.substr(comma + 1, arrow - comma - 1);
+    const size_t place = b.find(spec.back());
+    if (place == std::string::npos || a.find(spec.back()) != std::string::npos || !is_weight(node.operands[1]))
+      return {};
+    return static_cast<int64_t>(place);
+  }
+
+  Value cut(Builder& b, ValueRef ref, const Part& part) {
+    const Node& node = source_.node(source_.producer(ref));
+    if (is(node, "contract")) {
+      const Value weights = b.slice(value(rewriter_.map(node.operands[1])), *cut_dim(node), part.start, part.end);
+      const NodeRef result =
+          target().add_node(*node.op, {rewriter_.map(node.operands[0]), weights.ref()}, node.attrs, node.location);
+      return value(target().node(result).results[0]);
+    }
+    std::vector<ValueRef> operands;
+    for (ValueRef operand : node.operands) {
+      if (!operand || !has_columns_of(operand, ref)) {
+        operands.push_back(rewriter_.map(operand));
+      } else if (is_weight(operand)) {
+        operands.push_back(b.slice(value(rewriter_.map(operand)), -1, part.start, part.end).ref());
+      } else {
+        operands.push_back(cut(b, operand, part).ref());
+      }
+    }
+    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
+    return value(target().node(result).results[0]);
+  }
+
+  const Graph& source_;
+  Rewriter rewriter_;
+  std::vector<std::vector<uint32_t>> users_;  // of each value of the source: nodes, and kOutside
+};
+
+}  // namespace
+
+Graph arrange_views(const Graph& graph) { return Arranger(graph).run(); }
+
+}  // namespace tenon
