@@ -15,12 +15,16 @@ using pt2::OutputKind;
 using pt2::OutputSpec;
 using pt2::TensorName;
 
-// They say what the importer knows already, or what concerns only a trace.
-constexpr std::array<std::string_view, 4> kHints = {
-    "aten._assert_tensor_metadata.default", "aten.sym_constrain_range.default",
-    "aten.sym_constrain_range_for_size.default", "torch._C._set_grad_enabled"};
-constexpr std::array<std::string_view, 3> kAssertions = {"aten._assert_async.default", "aten._assert_async.msg",
-                                                         "aten._assert_scalar.default"};
+constexpr std::array<std::string_view, 1> kHints = {"torch._C._set_grad_enabled"};  // it concerns only a trace
+
+// Calls that only check something. The functional ones give their last argument.
+constexpr std::array<std::string_view, 5> kAssertions = {
+    "aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default",
+    "aten._functional_assert_async.msg", "aten._functional_assert_scalar.default"};
+constexpr std::array<std::string_view, 4> kRanges = {
+    "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
+    "aten._functional_sym_constrain_range.default", "aten._functional_sym_constrain_range_for_size.default"};
+constexpr std::string_view kFactorized = "aten._linalg_check_errors.default";
 
 bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -300,9 +304,23 @@ class ProgramImporter {
   void add_node(const pt2::Node& node) {
     const std::string target = registry_name(node.target);
     if (contains(kHints, target)) return;
-    if (contains(kAssertions, target)) return note_assertion(node);
+    if (target == "higher_order.with_effects") return add_node(in_order(node));
+    if (contains(kAssertions, target) || contains(kRanges, target) || target == kFactorized) {
+      return note_assertions(node, target);
+    }
     if (const pt2::NamedArgument* body = inlined_graph(node, target)) return run_inline(node, *body);
     if (!bind_numbers(node)) call(node, target);
+  }
+
+  // The call that the node runs in order with other effects, without the tokens that keep the order.
+  static pt2::Node in_order(const pt2::Node& node) {
+    const auto* op = node.inputs.size() > 1 ? node.inputs[1].value.get<pt2::Operator>() : nullptr;
+    if (op == nullptr || node.outputs.empty()) fail_at(node.location, "{} calls no operator", node.target);
+    pt2::Node inner = node;
+    inner.target = op->target;
+    inner.inputs.erase(inner.inputs.begin(), inner.inputs.begin() + 2);
+    inner.outputs.erase(inner.outputs.begin());
+    return inner;
   }
 
   void call(const pt2::Node& node, const std::string& target) {
@@ -419,10 +437,16 @@ class ProgramImporter {
     };
     bool fits = meta.dtype.dtype() == type.dtype && meta.sizes.size() == type.shape.size();
     for (size_t dim = 0; fits && dim < type.shape.size(); ++dim) fits = !differ(meta.sizes[dim], type.shape[dim]);
-    if (!fits) {
+    if (!fits && !is_unread(name.name)) {
       fail_at(node.location, "{} gives {}, but the file says that '{}' is {}", node.target, to_string(type), name.name,
               to_string(meta));
     }
+  }
+
+  // PyTorch calls a result that nothing reads "<node>_unused_<position>". Of these, its traces are often wrong.
+  static bool is_unread(std::string_view name) {
+    const size_t end = name.find_last_not_of("0123456789");
+    return end != name.npos && end + 1 < name.size() && name.substr(0, end + 1).ends_with("_unused_");
   }
 
   [[noreturn]] static void fail_results(const pt2::Node& node, const AtenArg& result) {
@@ -486,13 +510,66 @@ class ProgramImporter {
 
   // ---- outputs ----
 
-  void note_assertion(const pt2::Node& node) {
+  const Argument* input_named(const pt2::Node& node, size_t position, std::string_view name) const {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const pt2::NamedArgument& input = node.inputs[i];
+      if (input.name == name || (input.name.empty() && i == position)) return &input.value;
+    }
+    return nullptr;
+  }
+
+  AtenArg computed(std::string target, std::vector<AtenArg> arguments, const pt2::Node& node) {
+    return importer_.call({.target = std::move(target), .positional = std::move(arguments), .location = node.location});
+  }
+
+  void note_assertions(const pt2::Node& node, const std::string& target) {
     if (node.inputs.empty()) fail_at(node.location, "{} has no arguments", node.target);
-    const AtenArg condition = argument(node.inputs[0].value);
-    if (const bool* flag = condition.get<bool>(); flag != nullptr && *flag) return;
-    const auto* text = node.inputs.size() > 1 ? node.inputs[1].value.get<std::string>() : nullptr;
-    assertions_.push_back(
-        {condition, {text != nullptr ? *text : "an assertion of the model does not hold", node.location}});
+    const AtenArg checked = argument(node.inputs[0].value);
+    if (target == kFactorized) {
+      note_factorization(node, checked);
+    } else if (contains(kRanges, target)) {
+      note_range(node, checked, target.ends_with("_for_size.default"));
+    } else {
+      const Argument* given = input_named(node, 1, "assert_msg");
+      const auto* text = given != nullptr ? given->get<std::string>() : nullptr;
+      note_assertion(node, checked, text != nullptr ? *text : "an assertion of the model does not hold");
+    }
+    const std::string* name = node.outputs.empty() ? nullptr : name_in(node.outputs[0]);
+    if (name == nullptr) return;
+    const Argument* token = input_named(node, node.inputs.size() - 1, "dep_token");
+    if (token == nullptr) fail_at(node.location, "{} gives a token, but takes none", node.target);
+    values_[*name] = {argument(*token)};
+  }
+
+  void note_factorization(const pt2::Node& node, const AtenArg& info) {
+    const Argument* given = input_named(node, 1, "api_name");
+    const auto* name = given != nullptr ? given->get<std::string>() : nullptr;
+    const AtenArg is_zero = computed("aten.eq.Scalar", {info, 0}, node);
+    note_assertion(node, computed("aten.all.default", {is_zero}, node),
+                   fmt::format("{}: a matrix is singular, or not what the factorization needs",
+                               name != nullptr ? *name : "linalg"));
+  }
+
+  void note_range(const pt2::Node& node, const AtenArg& number, bool is_size) {
+    const auto bound = [&](size_t position, std::string_view name) {
+      const Argument* given = input_named(node, position, name);
+      return given == nullptr ? AtenArg() : argument(*given);
+    };
+    const AtenArg least = bound(1, "min"), most = bound(2, "max");
+    const AtenArg low = least.is_none() && is_size ? AtenArg(0) : least;
+    for (const auto& [compare, sign, limit] :
+         {std::tuple{"_operator.ge", ">=", low}, std::tuple{"_operator.le", "<=", most}}) {
+      if (limit.is_none()) continue;
+      note_assertion(node, computed(compare, {number, limit}, node),
+                     fmt::format("a number of the model must be {} {}", sign, to_string(limit)));
+    }
+  }
+
+  void note_assertion(const pt2::Node& node, const AtenArg& condition, std::string message) {
+    const bool* flag = condition.get<bool>();
+    const Expr* expr = condition.get<Expr>();
+    if ((flag != nullptr && *flag) || (expr != nullptr && expr->is_constant(1))) return;
+    assertions_.push_back({condition, {std::move(message), node.location}});
   }
 
   void add_assertion(const AtenArg& condition, ImportedAssertion assertion) {

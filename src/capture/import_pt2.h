@@ -41,7 +41,8 @@ struct ImportedAssertion {
 };
 
 struct Imported {
-  Graph graph;  // its outputs are those of the model, then those of assertions
+  // Its outputs are those of the model, then those of assertions, then the tokens of external calls without results.
+  Graph graph;
   std::vector<ImportedInput> inputs;
   std::vector<ImportedOutput> outputs;
   std::vector<ImportedAssertion> assertions;

@@ -22,6 +22,8 @@ Value fitted(Builder& b, Value value, const TensorType& type) {
   return b.expand(b.cast(value, type.dtype), type.shape);
 }
 
+const TensorType kToken{DType::kU8, {0}};
+
 std::string types_text(const std::vector<TensorType>& types) {
   std::string text;
   for (const TensorType& type : types) text += (text.empty() ? "" : "; ") + to_string(type);
@@ -215,12 +217,18 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
   for (const AtenArg& argument : request.positional) collect_operands(builder, resolved(argument), operands);
   for (const auto& [name, argument] : request.named) collect_operands(builder, resolved(argument), operands);
   std::vector<TensorType> types;
-  for (const auto& type : *request.results) types.push_back(type.value_or(TensorType{DType::kU8, {0}}));
+  for (const auto& type : *request.results) types.push_back(type.value_or(kToken));
+  const bool is_effect = types.empty();
+  if (is_effect) types.push_back(kToken);
 
   const std::vector<Value> results = builder.results(
       "external", operands,
       {{"target", request.target}, {"call", static_cast<int64_t>(unsupported_.size())}, {"types", types_text(types)}});
   unsupported_.push_back({request.target, std::move(reason), request.location});
+  if (is_effect) {
+    effects_.push_back(results[0].ref());
+    return AtenArg::List{};
+  }
   if (results.size() == 1 && !request.returns_list) return as_variables(results[0]);
   return as_variables(AtenArg(results));
 }
@@ -281,6 +289,7 @@ void Importer::check_supported() const {
 Graph Importer::finish(const std::vector<AtenArg>& outputs) {
   std::vector<ValueRef> refs;
   for (const AtenArg& output : outputs) refs.push_back(value_of(output).ref());
+  refs.insert(refs.end(), effects_.begin(), effects_.end());
   graph_->set_outputs(std::move(refs));
   for (const Variable& variable : variables_) {
     if (variable.leaf && variable.value.ref() != variable.leaf) graph_->add_update(variable.leaf, variable.value.ref());

@@ -13,6 +13,7 @@
 // A call that the registry lacks or declines becomes an `external` node, for a host that runs PyTorch; `unsupported()`
 // lists all of them, with the reasons. Where there is no host, `check_supported()` makes one error of the list. The
 // operands of the node are the tensors among the arguments, and the sizes that are not known yet (as i64[]), in order.
+// A call without results is there for its effect: it gives a token, u8[0], that becomes an output of the graph.
 #pragma once
 
 #include <deque>
@@ -76,7 +77,7 @@ class Importer : private AtenHost {
   size_t external_count() const { return unsupported_.size(); }
   void check_supported() const;  // throws an Error that lists every unsupported call
 
-  // Ends the import. The graph has no nodes that nothing needs.
+  // Ends the import. The graph has no nodes that nothing needs. Its outputs are these, and then the tokens of effects.
   Graph finish(const std::vector<AtenArg>& outputs);
 
   // The name of the input that random numbers come from, i64[2], the last one; empty where the model has none.
@@ -114,6 +115,7 @@ class Importer : private AtenHost {
   std::shared_ptr<Graph> graph_;
   std::deque<Variable> variables_;
   std::vector<UnsupportedCall> unsupported_;
+  std::vector<ValueRef> effects_;  // the tokens of external calls without results
   std::string key_name_;
   ValueRef key_;
   Expr words_used_ = 0;

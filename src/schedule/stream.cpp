@@ -251,6 +251,12 @@ class StreamPlan {
     }
   }
 
+  // What it writes twice keeps the last value: its loops have an order.
+  bool overwrites(NodeRef ref) const {
+    const auto* scatter = ir_.node(ref).as<Scatter>();
+    return scatter != nullptr && !scatter->op;
+  }
+
   void turn(const LoopTree& tree, TreeRef inner) {
     const VarRef var = tree.loop(inner).var;
     const Vars wanted = contiguous_below(tree, inner);
@@ -262,7 +268,7 @@ class StreamPlan {
     const auto other = std::ranges::find_if(wanted, [&](VarRef other) {
       return other != var && loop_over(tree, inner, other) && loop_over(tree, inner, var) == inner;
     });
-    if (other == wanted.end()) return;
+    if (other == wanted.end() || std::ranges::any_of(nodes, [&](NodeRef ref) { return overwrites(ref); })) return;
     if (folds && !is_in(wanted, var)) return sink(tree, loop_over(tree, inner, *other), inner);
     if (folds || std::ranges::any_of(nodes, [&](NodeRef ref) { return ir_.node(ref).as<Scatter>() != nullptr; }))
       return;

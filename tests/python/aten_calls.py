@@ -20,7 +20,8 @@ from tenon import _tenon
 def overload_named(name):
     """The overload, or the Python function, of that name."""
     namespace, _, rest = name.partition(".")
-    found = torch.ops.aten if namespace == "aten" else importlib.import_module(namespace)
+    is_overload = namespace in ("aten", "torch_nn")
+    found = getattr(torch.ops, namespace) if is_overload else importlib.import_module(namespace)
     for part in rest.split("."):
         found = getattr(found, part)
     return found

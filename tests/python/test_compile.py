@@ -8,6 +8,7 @@ import pytest
 import tenon
 import torch
 from tenon.capture import host
+from tenon.capture.fx import import_graph_module
 from torch import fx, nn
 from torch.export import Dim, export
 
@@ -393,6 +394,85 @@ def test_assertions_of_the_model_hold():
     program = tenon.compile(model, (torch.tensor([1, 2]),))
     torch.testing.assert_close(program(torch.tensor([2, 3])), torch.tensor([10, 15]))
     assert error_of(lambda: program(torch.tensor([0, 1])))
+
+
+def test_ranges_of_numbers_are_checked():
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = torch.ones(2, dtype=torch.int64)
+    n = graph.call_function(torch.ops.aten.item.default, (graph.call_function(torch.ops.aten.sum.default, (x,)),))
+    graph.call_function(torch.ops.aten.sym_constrain_range.default, (n,), {"min": 2, "max": 4})
+    y = graph.call_function(torch.ops.aten.mul.Tensor, (x, 2))
+    y.meta["val"] = x.meta["val"]
+    graph.output((y,))
+    captured = import_graph_module(torch.fx.GraphModule({}, graph))
+    assert [assertion.message for assertion in captured.assertions] == [
+        "a number of the model must be >= 2",
+        "a number of the model must be <= 4",
+    ]
+    for total, holds in ((1, [False, True]), (2, [True, True]), (4, [True, True]), (5, [True, False])):
+        results = captured.graph.evaluate(torch.tensor([total, 0]))
+        assert [bool(results[assertion.index]) for assertion in captured.assertions] == holds
+
+
+def test_scattered_values_keep_their_order():
+    """A last dimension of size 1 must not turn the loops around."""
+
+    def model(x, places):
+        return torch.ops.aten.max_unpool3d(x, places, [3, 6, 5], [3, 3, 3], [0, 0, 0])
+
+    args = (torch.randn(1, 2, 1, 2, 1), torch.tensor([41, 85, 61, 81]).reshape(1, 2, 1, 2, 1))
+    torch.testing.assert_close(tenon.compile(model, args)(*args), model(*args))
+
+
+def test_asynchronous_assertions_are_checked():
+    def model(x):
+        torch.ops.aten._assert_async.msg(x.sum() > 0, "the sum is positive")
+        return x + 1
+
+    program = tenon.compile(model, (torch.ones(3),))
+    torch.testing.assert_close(program(torch.ones(3)), torch.full((3,), 2.0))
+    assert "the sum is positive" in error_of(lambda: program(-torch.ones(3)))
+
+
+TOLD = []
+
+
+@torch.library.custom_op("tenon_test::tell", mutates_args=())
+def tell(x: torch.Tensor) -> None:
+    TOLD.append(x.tolist())
+
+
+@tell.register_fake
+def _(x):
+    return None
+
+
+def test_calls_without_results_are_made():
+    def model(x):
+        torch.ops.tenon_test.tell(x * 2)
+        return x + 1
+
+    program = tenon.compile(model, (torch.ones(2),))
+    assert [target for target, _, _ in program.unsupported] == ["tenon_test.tell.default"]
+    TOLD.clear()
+    for value in (1.0, 3.0):
+        torch.testing.assert_close(program(torch.full((2,), value)), torch.full((2,), value + 1))
+    assert TOLD == [[2.0, 2.0], [6.0, 6.0]]
+
+
+def test_effects_are_kept_in_order_by_tokens():
+    """Decomposed, a factorization is followed by a check, which a token ties to other effects."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.cholesky(x)
+
+    exported = torch.export.export(Model(), (torch.eye(2),)).run_decompositions()
+    assert any("with_effects" in str(node.target) for node in exported.graph.nodes)
+    program = tenon.compile(exported)
+    torch.testing.assert_close(program(4 * torch.eye(2)), 2 * torch.eye(2))
+    assert "linalg.cholesky" in error_of(lambda: program(-torch.eye(2)))
 
 
 def test_a_host_that_gives_too_little():

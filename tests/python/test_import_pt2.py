@@ -1,10 +1,17 @@
 """Graphs made of .pt2 files compute what the models do."""
 
+import json
+import os
+import subprocess
+
+import numpy as np
 import pytest
 import tenon
 import torch
 from tenon.capture.fx import import_exported_program
 from torch.export import Dim, export, save
+
+TENON = os.environ.get("TENON", "build/bin/tenon")
 
 
 @torch.library.custom_op("tenon_test::halves", mutates_args=())
@@ -15,6 +22,22 @@ def halves(x: torch.Tensor) -> list[torch.Tensor]:
 @halves.register_fake
 def _(x):
     return [x[:1].clone(), x[1:].clone()]
+
+
+@torch.library.custom_op("tenon_test::told", mutates_args=())
+def told(x: torch.Tensor) -> None:
+    pass
+
+
+@told.register_fake
+def _(x):
+    return None
+
+
+class Telling(torch.nn.Module):
+    def forward(self, x):
+        torch.ops.tenon_test.told(x * 2)
+        return x + 1
 
 
 class Pointwise(torch.nn.Module):
@@ -122,6 +145,60 @@ def test_calls_that_the_registry_lacks_are_external(tmp_path):
     assert [str(result.type) for result in node.results] == ["f32[1, 2]", "f32[2, 2]"]
 
 
+class Bounded(torch.nn.Module):
+    def forward(self, x):
+        torch.ops.aten._assert_async.msg(x.amax() < 100, "too large")
+        n = x.sum().item()
+        torch._check(n != 7, lambda: "not seven")
+        torch.ops.aten.sym_constrain_range(n, min=2, max=40)
+        return x * n
+
+
+@pytest.mark.parametrize("decomposed", [False, True])
+def test_assertions_are_results(tmp_path, decomposed):
+    exported = export(Bounded(), (torch.tensor([1, 2]),))
+    program = imported(tmp_path, exported.run_decompositions({}) if decomposed else exported)
+    assert program.unsupported == []
+
+    def broken(x):
+        results = program.graph.evaluate(x)
+        return [message for message, index, _ in program.assertions if index is not None and not results[index]]
+
+    assert broken(torch.tensor([1, 2])) == []
+    assert "too large" in broken(torch.tensor([200, -190]))
+    assert any("n != 7" in message or "Ne(u0, 7)" in message for message in broken(torch.tensor([3, 4])))
+    assert broken(torch.tensor([0, 1]))
+    assert broken(torch.tensor([40, 1]))
+
+
+class Factored(torch.nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x)
+
+
+def test_a_failed_factorization_is_a_broken_assertion(tmp_path):
+    program = imported(tmp_path, export(Factored(), (torch.eye(2),)).run_decompositions())
+    ((message, index, _),) = program.assertions
+    assert message.startswith("linalg.cholesky")
+    assert str(program.graph.outputs[index].type) == "bool[]"
+
+
+def test_calls_without_results_stay(tmp_path):
+    program = imported(tmp_path, export(Telling(), (torch.ones(2),)))
+    assert [str(output.type) for output in program.graph.outputs] == ["f32[2]", "u8[0]"]
+    assert [node.op.name for node in program.graph.nodes].count("external") == 1
+
+
+def test_what_a_trace_says_of_unread_results_does_not_matter(tmp_path):
+    """PyTorch's trace has sizes for the bags of an embedding that its kernel leaves empty."""
+    model = torch.nn.EmbeddingBag(10, 3, mode="sum")
+    args = (torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]), torch.tensor([0, 4, 5]))
+    program = imported(tmp_path, export(model, args))
+    assert program.unsupported == []
+    assert tenon.compile(model, args).unsupported == []
+    assert_equal(program.graph.evaluate(*args), [model(*args)])
+
+
 class Scaled(torch.nn.Module):
     def forward(self, x, k: int):
         return x * k
@@ -173,6 +250,9 @@ MODELS = {
     "scaled": (Scaled(), (torch.randn(3), 5), (None, Dim.DYNAMIC)),
     "complex": (Complex(), (torch.randn(3, 2),), None),
     "checked": (Checked(), (torch.randn(5), torch.randn(5)), ({0: n}, {0: n})),
+    "bounded": (Bounded(), (torch.tensor([1, 2]),), None),
+    "telling": (Telling(), (torch.ones(2),), None),
+    "cholesky": (Factored(), (torch.eye(2),), None),
     "cond": (Cond(), (torch.randn(3),), None),
     "chosen": (Chosen(), (torch.randint(0, 2, (8,)),), None),
     "layers": (
@@ -200,3 +280,24 @@ def test_the_walker_in_python_gives_the_same_graph(tmp_path, name, decomposed):
     assert program.graph == captured.graph, f"{program.graph}\n{captured.graph}"
     assert [target for target, *_ in program.unsupported] == [target for target, *_ in captured.unsupported]
     assert len(program.assertions) == len(captured.assertions)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+def test_the_command_line_checks_assertions(tmp_path):
+    class Guarded(torch.nn.Module):
+        def forward(self, x):
+            torch.ops.aten._assert_scalar(x.shape[0] % 2 == 0, "an even size")
+            torch.ops.aten._assert_async.msg(x.sum() > 0, "the sum is positive")
+            return x + 1
+
+    save(export(Guarded(), (torch.ones(4),), dynamic_shapes=({0: Dim.AUTO},)), tmp_path / "model.pt2")
+
+    def run(x):
+        np.save(tmp_path / "x.npy", x)
+        command = [TENON, "run", tmp_path / "model.pt2", "--input", tmp_path / "x.npy", "--json"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    (output,) = json.loads(run(np.ones(6, np.float32)).stdout)["outputs"]
+    assert output["data"] == [2.0] * 6
+    assert "the sum is positive" in run(-np.ones(6, np.float32)).stderr
+    assert "an even size" in run(np.ones(3, np.float32)).stderr

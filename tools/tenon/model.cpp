@@ -13,7 +13,8 @@ Model read_model(const ModelOptions& options) {
   if (is_pt2(options.path)) {
     if (!options.parameters.empty() || options.seed) fail_at({options.path}, "a .pt2 file has its own parameters");
     Imported imported = import_pt2(options.path).value();
-    return {std::move(imported.graph), std::move(imported.unsupported), std::move(imported.key_input)};
+    return {std::move(imported.graph), std::move(imported.unsupported), std::move(imported.key_input),
+            std::move(imported.assertions)};
   }
   Graph graph = read_graph(options.path);
   load_parameters(graph, options.parameters);
@@ -27,6 +28,38 @@ void require_supported(const Model& model) {
   fail("{} call{} of the model cannot be compiled, and there is no PyTorch here to run {}:\n{}",
        model.unsupported.size(), model.unsupported.size() == 1 ? "" : "s",
        model.unsupported.size() == 1 ? "it" : "them", to_string(model.unsupported));
+}
+
+void check_sizes(const Model& model, const std::vector<Tensor>& inputs) {
+  if (std::ranges::none_of(model.assertions, [](const auto& assertion) { return assertion.guard.has_value(); })) return;
+  std::vector<symbolic::Equation> equations;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const ValueRef input = model.graph.inputs()[i];
+    const Shape& shape = model.graph.type(input).shape;
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      equations.push_back({shape[dim], inputs[i].shape()[dim],
+                           fmt::format("dimension {} of input '{}'", dim, model.graph.leaf(input)->name)});
+    }
+  }
+  const symbolic::Bindings sizes = symbolic::solve(equations, model.graph.ranges()).value();
+  for (const ImportedAssertion& assertion : model.assertions) {
+    if (assertion.guard && symbolic::evaluate(*assertion.guard, sizes) == 0) {
+      fail_at(assertion.location, "{}", assertion.message);
+    }
+  }
+}
+
+std::vector<Tensor> checked_results(const Model& model, std::vector<Tensor> results) {
+  size_t outputs = results.size();
+  for (const ImportedAssertion& assertion : model.assertions) {
+    if (!assertion.output) continue;
+    outputs = std::min(outputs, *assertion.output);
+    const Tensor& condition = results[*assertion.output];
+    const bool holds = is_float(condition.dtype()) ? condition.real(0) != 0 : condition.integer(0) != 0;
+    if (!holds) fail_at(assertion.location, "{}", assertion.message);
+  }
+  results.resize(outputs);
+  return results;
 }
 
 std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed) {

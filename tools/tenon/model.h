@@ -20,6 +20,7 @@ struct Model {
   Graph graph;
   std::vector<UnsupportedCall> unsupported = {};  // of a .pt2
   std::string key_input = {};                     // the input that random numbers come from; empty where there are none
+  std::vector<ImportedAssertion> assertions = {};
 };
 
 bool is_pt2(const std::string& path);
@@ -28,6 +29,11 @@ bool is_pt2(const std::string& path);
 Model read_model(const ModelOptions& options);
 // Here it is one, which lists them all.
 void require_supported(const Model& model);
+
+// Fails where the model asserts something of its sizes that does not hold for these inputs.
+void check_sizes(const Model& model, const std::vector<Tensor>& inputs);
+// Fails where it asserts something else that does not hold; else gives the results without those of assertions.
+std::vector<Tensor> checked_results(const Model& model, std::vector<Tensor> results);
 
 // Tensors for the inputs, in order: see load_inputs. Random numbers are drawn from `seed`.
 std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed);

@@ -35,8 +35,10 @@ void run(const Options& options) {
   const Model model = read_model(options.model);
   require_supported(model);
   const std::vector<Tensor> inputs = inputs_for(model, options.inputs, options.seed);
+  check_sizes(model, inputs);
   const Program program = compile_program(model.graph).value();
-  const std::vector<Outcome> outcomes = outcomes_of(model.graph, inputs, program.run(inputs));
+  const std::vector<Tensor> results = checked_results(model, program.run(inputs));
+  const std::vector<Outcome> outcomes = outcomes_of(model.graph, inputs, results);
   if (!options.output.empty()) write(outcomes, options.output);
   if (options.output.empty() || options.json) show(outcomes, options.json);
 }

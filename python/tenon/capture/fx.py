@@ -48,14 +48,23 @@ _NUMBERS = {
     float: (torch.float64, float),
 }
 
-_HINTS = {  # they say what the importer knows already, or what concerns only a trace
-    "aten._assert_tensor_metadata.default",
-    "aten.sym_constrain_range.default",
-    "aten.sym_constrain_range_for_size.default",
-    "torch._C._set_grad_enabled",
-}
+_HINTS = {"torch._C._set_grad_enabled"}  # it concerns only a trace
 _MUTATIONS = {OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION}
-_ASSERTIONS = {"aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default"}
+# Calls that only check something. The functional ones give their last argument.
+_ASSERTIONS = {
+    "aten._assert_async.default",
+    "aten._assert_async.msg",
+    "aten._assert_scalar.default",
+    "aten._functional_assert_async.msg",
+    "aten._functional_assert_scalar.default",
+}
+_RANGES = {  # and the least value that they allow where none is given
+    "aten.sym_constrain_range.default": None,
+    "aten.sym_constrain_range_for_size.default": 0,
+    "aten._functional_sym_constrain_range.default": None,
+    "aten._functional_sym_constrain_range_for_size.default": 0,
+}
+_FACTORIZED = "aten._linalg_check_errors.default"
 
 
 # ---- what comes out -------------------------------------------------------------------------------------------------
@@ -215,6 +224,24 @@ class _Opaque:
     value: Any
 
 
+@dataclass(frozen=True)
+class _Call:
+    """What a node calls: its own target, or the one that it runs in order with other effects."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    value: Any  # what the trace says of the results
+    has_effects: bool = False
+
+    @property
+    def name(self) -> str:
+        return target_name(self.target)
+
+    def given(self, position: int, name: str) -> Any:
+        return self.args[position] if position < len(self.args) else self.kwargs.get(name)
+
+
 class _Walker:
     def __init__(self) -> None:
         self.importer = Importer()
@@ -345,20 +372,21 @@ class _Walker:
             self.values[node] = _Opaque(value)
 
     def _call(self, node: fx.Node) -> None:
-        name = target_name(node.target)
+        call = _call_of(node)
+        name = call.name
         if name == "_operator.getitem":
             self.values[node] = self.values[node.args[0]][node.args[1]]
             self._name(node)
         elif name in _HINTS:
             self.values[node] = None
-        elif name in _ASSERTIONS:
-            self._assertion(node)
+        elif name in _ASSERTIONS or name in _RANGES or name == _FACTORIZED:
+            self._assertion(node, call)
         elif (inlined := self._inlined(node, name)) is not None:
             self.values[node] = inlined
         elif self._is_known_number(node.meta.get("val")):
             self.values[node] = self.sizes.expr(node.meta["val"])
         else:
-            self._aten_call(node, name)
+            self._aten_call(node, call)
 
     def _is_known_number(self, value: Any) -> bool:
         if not isinstance(value, (torch.SymInt, torch.SymBool)) or not self.sizes.knows(value):
@@ -384,21 +412,44 @@ class _Walker:
         self.walk(module)
         return self._argument(module.graph.output_node().args[0])
 
-    def _assertion(self, node: fx.Node) -> None:
-        self.values[node] = None
-        condition = self._argument(node.args[0])
-        if condition is True:
+    def _assertion(self, node: fx.Node, call: _Call) -> None:
+        is_functional = call.name.startswith("aten._functional_")
+        self.values[node] = (None, None) if call.has_effects else None
+        if is_functional:
+            self.values[node] = self._argument(call.given(len(call.args), "dep_token") or call.args[-1])
+        for condition, message in self._conditions(call):
+            self._assert(condition, message, location_of(node))
+
+    def _conditions(self, call: _Call) -> Iterator[tuple[Any, str]]:
+        """What must hold, and what to say where it does not."""
+        value = self._argument(call.args[0])
+        if call.name == _FACTORIZED:
+            is_zero = self.importer.call("aten.eq.Scalar", (value, 0))
+            text = f"{call.args[1]}: a matrix is singular, or not what the factorization needs"
+            yield self.importer.call("aten.all.default", (is_zero,)), text
+        elif call.name in _RANGES:
+            bounds = [call.given(1, "min"), call.given(2, "max")]
+            bounds[0] = _RANGES[call.name] if bounds[0] is None else bounds[0]
+            for compare, sign, bound in zip(("_operator.ge", "_operator.le"), (">=", "<="), bounds, strict=True):
+                if bound is not None:
+                    text = f"a number of the model must be {sign} {bound}"
+                    yield self.importer.call(compare, (value, bound)), text
+        else:
+            given = call.given(1, "assert_msg")
+            yield value, "an assertion of the model does not hold" if given is None else str(given)
+
+    def _assert(self, condition: Any, message: str, location: tuple[str, int] | None) -> None:
+        if condition is True or (isinstance(condition, Expr) and str(condition) == "1"):
             return
-        message = str(node.args[1]) if len(node.args) > 1 else "an assertion of the model does not hold"
-        assertion = Assertion(message, location_of(node))
+        assertion = Assertion(message, location)
         if isinstance(condition, Expr) and set(condition.symbols) <= self.carried:
             assertion.guard = condition
         self.assertions.append((condition, assertion))
 
-    def _aten_call(self, node: fx.Node, name: str) -> None:
-        args = tuple(self._argument(argument) for argument in node.args)
-        kwargs = {key: self._argument(argument) for key, argument in node.kwargs.items()}
-        value = node.meta.get("val")
+    def _aten_call(self, node: fx.Node, made: _Call) -> None:
+        args = tuple(self._argument(argument) for argument in made.args)
+        kwargs = {key: self._argument(argument) for key, argument in made.kwargs.items()}
+        name, value = made.name, made.value
         types = [self._type_or_none(leaf) for leaf in leaves_of(value)]
         location = location_of(node)
         because = self._cannot_take((args, kwargs)) or ("it gives a dtype that Tenon lacks" if None in types else "")
@@ -416,15 +467,14 @@ class _Walker:
             )
 
         result = call(because)
-        if self.importer.external_count == before and (wrong := self._difference(result, value)):
+        if self.importer.external_count == before and (wrong := self._difference(result, _read_parts(node, value))):
             result = call(f"its entry gives {wrong}")
         row = Row("call_function", node.name, name, self._text_of(value), location)
         self.rows.append(row)
         if self.importer.external_count > before:
             row.reason = self.importer.unsupported[-1][1]
-            self._external(node, (args, kwargs), result)
-        else:
-            self.values[node] = result
+            result = self._external(node, made, (args, kwargs), result)
+        self.values[node] = (None, *_listed(result)) if made.has_effects else result
         self._name(node)
 
     def _argument(self, argument: Any) -> Any:
@@ -446,22 +496,22 @@ class _Walker:
                 return f"it takes {_shown(leaf.value)}"
         return ""
 
-    def _external(self, node: fx.Node, arguments: tuple[Any, dict[str, Any]], result: Any) -> None:
-        """Has the host run the call, and takes its results."""
+    def _external(self, node: fx.Node, made: _Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
+        """Has the host run the call, and gives its results."""
         counter = iter(range(len(_flat_leaves(arguments))))
-        args = _template(arguments[0], _traced(node.args), counter)
-        kwargs = _template(arguments[1], _traced(node.kwargs), counter)
+        args = _template(arguments[0], _traced(made.args), counter)
+        kwargs = _template(arguments[1], _traced(made.kwargs), counter)
         results = []
         values = []
-        for position, (leaf, imported) in enumerate(zip(leaves_of(node.meta["val"]), result, strict=True)):
+        for position, (leaf, imported) in enumerate(zip(leaves_of(made.value), result, strict=True)):
             token = None if self._type_or_none(leaf) else f"{node.name}.{position}"
             number = _NUMBERS[type(leaf)][0] if not isinstance(leaf, torch.Tensor) else None
             results.append(Result(token, number))
             values.append(_Token(imported, token) if token else imported)
             self._learn_sizes(leaf, imported)
-        self.host.calls[self.importer.external_count - 1] = HostCall(node.target, args, kwargs, results)
-        self.unsupported_ops.append(node.target)
-        self.values[node] = _rebuilt(node.meta["val"], iter(values))
+        self.host.calls[self.importer.external_count - 1] = HostCall(made.target, args, kwargs, results)
+        self.unsupported_ops.append(made.target)
+        return _rebuilt(made.value, iter(values))
 
     # -- what PyTorch says of results --
 
@@ -653,6 +703,31 @@ def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(value, (tuple, list)):
         return tuple(_rebuilt(item, leaves) for item in value)
     return None if value is None else next(leaves)
+
+
+def _call_of(node: fx.Node) -> _Call:
+    value = node.meta.get("val")
+    if target_name(node.target) != "higher_order.with_effects":
+        return _Call(node.target, node.args, node.kwargs, value)
+    results = value[1:]  # the first is the token that keeps effects in order
+    return _Call(node.args[1], node.args[2:], node.kwargs, results[0] if len(results) == 1 else results, True)
+
+
+def _listed(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def _read_parts(node: fx.Node, value: Any) -> Any:
+    """What the trace says of the node's results, without those that nothing reads: of these, traces are often wrong
+    (the sizes of an embedding's empty bags, the dtype of saved statistics)."""
+    if (
+        not isinstance(value, (tuple, list))
+        or value is not node.meta["val"]
+        or any(user.target is not operator.getitem for user in node.users)
+    ):
+        return value
+    read = {user.args[1] for user in node.users}
+    return [part if position in read else None for position, part in enumerate(value)]
 
 
 def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -> bool:

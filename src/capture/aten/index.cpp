@@ -593,6 +593,7 @@ void add_index_entries(AtenTable& table) {
   add_embedding_entries(table);
   add_sort_entries(table);
   add_search_entries(table);
+  add_group_entries(table);
 }
 
 }  // namespace tenon

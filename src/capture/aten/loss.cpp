@@ -338,6 +338,38 @@ void add_cross_entropy(AtenTable& table) {
       });
 }
 
+// PyTorch computes logits and losses of a few rows at a time, which saves memory and changes no result.
+AtenArg chunked_cross_entropy(AtenCall& c, int64_t reduction, double smoothing) {
+  const AtenArg logits =
+      c.call("aten.linear.default", {c.argument("input"), c.argument("linear_weight"), c.argument("linear_bias")});
+  return c.call("aten.cross_entropy_loss.default",
+                {logits, c.argument("target"), c.argument("weight"), reduction, c.argument("ignore_index"), smoothing});
+}
+
+AtenArg chunked_loss(AtenCall& c) {
+  for (std::string_view name : {"compute_input_grad", "compute_linear_weight_grad", "compute_linear_bias_grad"}) {
+    if (c.flag(name)) c.decline("it computes gradients ahead: {}", name);
+  }
+  const DType dtype = c.tensor("input").dtype();
+  const auto reduction = static_cast<int64_t>(c.string("reduction") == "mean" ? Reduction::kMean : Reduction::kSum);
+  const Value no_matrix = c.full(Expr(0), {0, 0}, dtype);
+  return AtenArg::List{chunked_cross_entropy(c, reduction, c.real("label_smoothing")), no_matrix, no_matrix,
+                       nothing(c, dtype)};
+}
+
+void add_chunked_losses(AtenTable& table) {
+  constexpr std::string_view kPacket = "torch_nn._linear_cross_entropy_batch_chunked";
+  constexpr std::string_view kOperands = "(input, linear_weight, target, linear_bias, weight";
+  table.add(fmt::format("{}.default{}, reduction, ignore_index, label_smoothing, batch_chunk_size, acc_policy, "
+                        "acc_dtype, allow_retain_graph, compute_input_grad, compute_linear_weight_grad, "
+                        "compute_linear_bias_grad)",
+                        kPacket, kOperands),
+            chunked_loss);
+  table.add(fmt::format("{}_no_reduction.default{}, ignore_index, batch_chunk_size, acc_policy, acc_dtype)", kPacket,
+                        kOperands),
+            [](AtenCall& c) { return chunked_cross_entropy(c, static_cast<int64_t>(Reduction::kNone), 0); });
+}
+
 // ---- margins between classes ----------------------------------------------------------------------------------------
 
 // One sample as a batch of one.
@@ -424,6 +456,7 @@ void add_loss_entries(AtenTable& table) {
   add_distances(table);
   add_likelihoods(table);
   add_cross_entropy(table);
+  add_chunked_losses(table);
   add_margins(table);
 }
 

@@ -83,42 +83,65 @@ Value nearest_exact(Builder& b, Value x, const Resize& resize) {
 
 // ---- with a filter that grows as the image shrinks ------------------------------------------------------------------
 
+// PyTorch computes the weights in the dtype of the image, in at least f32: where a window ends must be the same.
+template <class Real>
+using Weight = Real (*)(Real distance);
+
 struct Filter {
-  float width;  // how far it reaches
-  float (*weight)(float distance);
+  int64_t width;  // how far it reaches
+  Weight<float> weight;
+  Weight<double> exact_weight;  // of images of f64
 };
 
-float triangle(float x) { return std::max(1 - std::abs(x), 0.0F); }
+template <class Real>
+Real triangle(Real x) {
+  return std::max(1 - std::abs(x), Real(0));
+}
 
-float cubic(float distance) {
-  constexpr float kA = -0.5F;
-  const float x = std::abs(distance);
+template <class Real>
+Real cubic(Real distance) {
+  constexpr Real kA = -0.5;
+  const Real x = std::abs(distance);
   if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * kA : 0;
 }
 
 // How many elements of the image one of the result stands for.
-float step_of(int64_t size, int64_t result, const Resize& resize, size_t dim) {
-  if (resize.align_corners) return result > 1 ? static_cast<float>(size - 1) / static_cast<float>(result - 1) : 0;
-  if (!resize.scales.empty()) return static_cast<float>(1 / resize.scales[dim]);
-  return static_cast<float>(size) / static_cast<float>(result);
+template <class Real>
+Real step_of(int64_t size, int64_t result, const Resize& resize, size_t dim) {
+  if (resize.align_corners) return result > 1 ? static_cast<Real>(size - 1) / static_cast<Real>(result - 1) : 0;
+  if (!resize.scales.empty()) return static_cast<Real>(1 / resize.scales[dim]);
+  return static_cast<Real>(size) / static_cast<Real>(result);
 }
 
-// [result, size]: what each element of the image adds to each of the result. In f32, as PyTorch computes it: where a
-// window ends must be the same.
-Tensor filter_matrix(const Filter& filter, int64_t size, int64_t result, float step, DType dtype) {
+// [result, size]: what each element of the image adds to each of the result.
+template <class Real>
+Tensor filter_matrix(int64_t width, Weight<Real> filter, int64_t size, int64_t result, Real step, DType dtype) {
+  constexpr Real kHalf = 0.5;
   Tensor matrix = Tensor::zeros(dtype, {result, size});
-  const float stretch = std::max(step, 1.0F), reach = filter.width * stretch;
+  const Real stretch = std::max(step, Real(1)), reach = static_cast<Real>(width) * stretch;
   for (int64_t row = 0; row < result; ++row) {
-    const float center = step * (static_cast<float>(row) + 0.5F);
-    const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - reach + 0.5F), 0);
-    const int64_t end = std::min(static_cast<int64_t>(center + reach + 0.5F), size);
-    float total = 0;
-    const auto weight = [&](int64_t at) { return filter.weight((static_cast<float>(at) - center + 0.5F) / stretch); };
+    const Real center = step * (static_cast<Real>(row) + kHalf);
+    const int64_t first = std::max<int64_t>(static_cast<int64_t>(center - reach + kHalf), 0);
+    const int64_t end = std::min(static_cast<int64_t>(center + reach + kHalf), size);
+    Real total = 0;
+    const auto weight = [&](int64_t at) { return filter((static_cast<Real>(at) - center + kHalf) / stretch); };
     for (int64_t at = first; at < end; ++at) total += weight(at);
-    for (int64_t at = first; at < end; ++at) matrix.set_real(row * size + at, weight(at) / total);
+    for (int64_t at = first; at < end; ++at) {
+      matrix.set_real(row * size + at, static_cast<double>(weight(at) / total));
+    }
   }
   return matrix;
+}
+
+Tensor filter_matrix(const Filter& filter, int64_t size, int64_t result, const Resize& resize, size_t dim,
+                     DType dtype) {
+  if (dtype == DType::kF64) {
+    const auto step = step_of<double>(size, result, resize, dim);
+    return filter_matrix(filter.width, filter.exact_weight, size, result, step, dtype);
+  }
+  const auto step = step_of<float>(size, result, resize, dim);
+  return filter_matrix(filter.width, filter.weight, size, result, step, dtype);
 }
 
 ResizeFn filtered(Filter filter) {
@@ -130,9 +153,8 @@ ResizeFn filtered(Filter filter) {
     for (size_t dim : {1, 0}) {
       const Expr &size = x.shape()[dim + 2], &result = resize.output_size[dim];
       if (!size.is_constant() || !result.is_constant()) throw Declined({"the weights of a filter need the sizes", {}});
-      const float step = step_of(size.constant(), result.constant(), resize, dim);
-      const Value matrix = b.constant(filter_matrix(filter, size.constant(), result.constant(), step, dtype));
-      out = b.contract(out, matrix, std::string(kSpecs[dim]));
+      const Tensor matrix = filter_matrix(filter, size.constant(), result.constant(), resize, dim, dtype);
+      out = b.contract(out, b.constant(matrix), std::string(kSpecs[dim]));
     }
     return b.cast(out, x.dtype());
   };
@@ -181,8 +203,92 @@ NamedAttrs grid_attrs(const AtenCall& c) {
           {"align_corners", c.flag("align_corners")}};
 }
 
+// ---- volumes at the places of a grid --------------------------------------------------------------------------------
+
+struct Sampling {
+  bool is_nearest;
+  int64_t padding;  // 0: zeros, 1: the border, 2: reflection
+  bool align_corners;
+};
+
+// From [-1, 1] to places, and back into the volume where the padding says so.
+Value place_of(Builder& b, Value coordinate, const Expr& size, const Sampling& sampling) {
+  const Value length = b.full(size, {}, coordinate.dtype());
+  const Value last = length - 1;
+  Value place = sampling.align_corners ? (coordinate + 1) / 2 * last : ((coordinate + 1) * length - 1) / 2;
+  if (sampling.padding == 0) return place;
+  if (sampling.padding == 2) {
+    const Value low = b.scalar(sampling.align_corners ? 0 : -0.5, place.dtype());
+    const Value span = b.maximum(sampling.align_corners ? last : length, b.scalar(1e-30, place.dtype()));
+    const Value distance = b.abs(place - low);
+    const Value rest = b.op("remainder", {distance, span * 2});
+    place = b.minimum(rest, span * 2 - rest) + low;
+    if (sampling.align_corners) place = b.where(b.compare("eq", last, 0), b.scalar(0, place.dtype()), place);
+  }
+  return b.op("fmin", {b.op("fmax", {place, b.scalar(0, place.dtype())}), last});
+}
+
+// One of the elements around each place: where it is along a dimension, its share, and whether it is in the volume.
+struct Corner {
+  Value index, share, inside;
+};
+
+std::vector<Corner> corners_of(Builder& b, Value place, const Expr& size, bool is_nearest) {
+  const Value first = b.unary(is_nearest ? "rint" : "floor", place);
+  const Value last = b.full(size - 1, {}, place.dtype());
+  std::vector<Corner> corners;
+  for (int64_t side = 0; side < (is_nearest ? 1 : 2); ++side) {
+    const Value at = side == 0 ? first : first + 1;
+    const Value inside = b.op("logical_and", {b.compare("ge", at, 0), b.op("le", {at, last})});
+    const Value safe = b.where(inside, at, b.scalar(0, at.dtype()));
+    const Value share = is_nearest ? Value() : 1 - b.abs(place - at);
+    corners.push_back({b.cast(safe, DType::kI64), share, inside});
+  }
+  return corners;
+}
+
+// [N, C, D, H, W] at the points [N, d, h, w, (x, y, z)].
+Value sample_volume(Builder& b, Value input, Value grid, const Sampling& sampling) {
+  const Shape& in = input.shape();
+  const Shape& out = grid.shape();
+  const Expr points = out[1] * out[2] * out[3];
+  std::vector<std::vector<Corner>> corners;
+  for (int64_t dim = 0; dim < 3; ++dim) {
+    const Value coordinate = b.op("select", {grid}, {{"dim", int64_t{-1}}, {"index", Expr(2 - dim)}});
+    const Expr& size = in[static_cast<size_t>(dim + 2)];
+    const Value place = place_of(b, b.reshape(coordinate, {out[0], points}), size, sampling);
+    corners.push_back(corners_of(b, place, size, sampling.is_nearest));
+  }
+  const Value flat = b.reshape(input, {in[0], in[1], in[2] * in[3] * in[4]});
+  Value sum;
+  for (const Corner& z : corners[0]) {
+    for (const Corner& y : corners[1]) {
+      for (const Corner& x : corners[2]) {
+        const auto size = [&](size_t dim) { return b.full(in[dim], {}, DType::kI64); };
+        const Value index = (z.index * size(3) + y.index) * size(4) + x.index;
+        const Value places = b.expand(b.unsqueeze(index, 1), {in[0], in[1], points});
+        Value element = b.op("gather", {flat, places}, {{"dim", int64_t{-1}}});
+        if (z.share) element = element * b.unsqueeze(z.share * y.share * x.share, 1);
+        const Value inside = b.op("logical_and", {b.op("logical_and", {z.inside, y.inside}), x.inside});
+        element = b.where(b.unsqueeze(inside, 1), element, b.scalar(0, element.dtype()));
+        sum = sum ? sum + element : element;
+      }
+    }
+  }
+  return b.reshape(sum, {in[0], in[1], out[1], out[2], out[3]});
+}
+
+AtenArg grid_sample_3d(AtenCall& c) {
+  const int64_t mode = c.integer("interpolation_mode");
+  if (mode > 1) fail("volumes are sampled by interpolation_mode 0 (linear) or 1 (nearest), got {}", mode);
+  const Sampling sampling{mode == 1, c.integer("padding_mode"), c.flag("align_corners")};
+  const Value input = c.tensor("input"), grid = c.tensor("grid");
+  const DType dtype = wide(input.dtype());
+  return c.cast(sample_volume(c, c.cast(input, dtype), c.cast(grid, dtype), sampling), input.dtype());
+}
+
 AtenArg grid_sample(AtenCall& c) {
-  if (c.tensor("input").rank() != 4) c.decline("only images of two dimensions are sampled");
+  if (c.tensor("input").rank() == 5) return grid_sample_3d(c);
   return c.op("grid_sample", {c.tensor("input"), c.tensor("grid")}, grid_attrs(c));
 }
 
@@ -241,13 +347,14 @@ void add_resample_entries(AtenTable& table) {
   add_upsample(table, {"upsample_bilinear2d", 2, true, linear});
   add_upsample(table, {"upsample_trilinear3d", 3, true, linear});
   add_upsample(table, {"upsample_bicubic2d", 2, true, resize_op("upsample_bicubic", true)});
-  add_upsample(table, {"_upsample_bilinear2d_aa", 2, true, filtered({1, triangle})});
-  add_upsample(table, {"_upsample_bicubic2d_aa", 2, true, filtered({2, cubic})});
+  add_upsample(table, {"_upsample_bilinear2d_aa", 2, true, filtered({1, triangle, triangle})});
+  add_upsample(table, {"_upsample_bicubic2d_aa", 2, true, filtered({2, cubic, cubic})});
 
   constexpr std::string_view kGrid = "(input, grid, interpolation_mode, padding_mode, align_corners)";
   for (const char* name : {"grid_sampler", "grid_sampler_2d", "_grid_sampler_2d_cpu_fallback"}) {
     table.add(fmt::format("aten.{}.default{}", name, kGrid), grid_sample);
   }
+  table.add(fmt::format("aten.grid_sampler_3d.default{}", kGrid), grid_sample_3d);
   table.add(
       "aten.grid_sampler_2d_backward.default(grad_output, input, grid, interpolation_mode, padding_mode, "
       "align_corners, output_mask)",

@@ -17,12 +17,6 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // ---- gamma, entropy, the normal distribution ------------------------------------------------------------------------
 
-AtenArg polygamma(AtenCall& c) {
-  const int64_t order = c.integer("n");
-  if (order > 1) c.decline("the derivatives of digamma beyond the first are not among the ops");
-  return c.unary(order == 0 ? "digamma" : "trigamma", c.tensor());
-}
-
 Value multivariate_lgamma(AtenCall& c, Value x) {
   const int64_t p = c.integer("p");
   Value sum = c.unary("lgamma", x);
@@ -102,7 +96,6 @@ Value normal_quantile(AtenCall& c, Value x) {
 }
 
 void add_probabilities(AtenTable& table) {
-  add_each(table, {"polygamma", "special_polygamma"}, "aten.{}.default(n, self)", polygamma);
   add_each(table, {"mvlgamma", "special_multigammaln"}, "aten.{}.default(self, p)", unary_formula(multivariate_lgamma));
   table.add("aten.special_entr.default(self)", unary_formula(entropy));
   table.add("aten.special_ndtr.default(self)",
@@ -116,60 +109,6 @@ void add_probabilities(AtenTable& table) {
            "aten.{}(self, other)", binary_formula(zero_times("log")));
   add_each(table, {"special_xlog1py.default", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar"},
            "aten.{}(self, other)", binary_formula(zero_times("log1p")));
-}
-
-// ---- Bessel functions -----------------------------------------------------------------------------------------------
-
-// The polynomial with these coefficients, the constant one first.
-Value polynomial(Value x, const std::vector<double>& coefficients) {
-  Value sum = x * 0 + coefficients.back();
-  for (size_t i = coefficients.size() - 1; i-- > 0;) sum = sum * x + coefficients[i];
-  return sum;
-}
-
-// I of order 0 or 1, times exp(-|x|): the power series up to 20, the asymptotic one above.
-Value scaled_bessel(AtenCall& c, Value x, int order) {
-  constexpr int kNearTerms = 45;
-  constexpr int kFarTerms = 16;
-  std::vector<double> near = {1};
-  for (int k = 1; k < kNearTerms; ++k) near.push_back(near.back() / (static_cast<double>(k) * (k + order)));
-  std::vector<double> far = {1};
-  for (int k = 1; k < kFarTerms; ++k) {
-    const double odd = 2 * k - 1;
-    far.push_back(far.back() * (odd * odd - 4 * order * order) / (8.0 * k));
-  }
-  const Value magnitude = c.abs(x);
-  const Value series = polynomial(x * x / 4, near) * c.exp(-magnitude);
-  const Value small = order == 0 ? series : series * magnitude / 2;
-  const Value large = polynomial(1 / magnitude, far) / c.sqrt(magnitude * (2 * std::numbers::pi));
-  const Value result = c.where(c.compare("gt", magnitude, 20), large, small);
-  return order == 0 ? result : c.where(c.compare("lt", x, 0), -result, result);
-}
-
-AtenFn bessel(int order, bool scaled) {
-  return unary_formula([=](AtenCall& c, Value x) {
-    return in_f64(c, x, [=](AtenCall& c, Value x) {
-      const Value result = scaled_bessel(c, x, order);
-      return scaled ? result : result * c.exp(c.abs(x));
-    });
-  });
-}
-
-void add_bessel(AtenTable& table) {
-  add_each(table, {"i0", "special_i0", "special_modified_bessel_i0"}, "aten.{}.default(self)", bessel(0, false));
-  add_each(table, {"special_i1", "special_modified_bessel_i1"}, "aten.{}.default(self)", bessel(1, false));
-  table.add("aten.special_i0e.default(self)", bessel(0, true));
-  table.add("aten.special_i1e.default(self)", bessel(1, true));
-  table.add("aten.special_spherical_bessel_j0.default(x)", unary_formula(
-                                                               [](AtenCall& c, Value x) {
-                                                                 const Value ratio = c.sin(x) / x;
-                                                                 const Value one = c.scalar(1, x.dtype());
-                                                                 const Value zero = c.scalar(0, x.dtype());
-                                                                 const Value known =
-                                                                     c.where(c.unary("isinf", x), zero, ratio);
-                                                                 return c.where(c.compare("eq", x, 0), one, known);
-                                                               },
-                                                               "x"));
 }
 
 // ---- Chebyshev polynomials ------------------------------------------------------------------------------------------
@@ -353,7 +292,8 @@ void add_real_parts(AtenTable& table) {
 
 void add_special_entries(AtenTable& table) {
   add_probabilities(table);
-  add_bessel(table);
+  add_gamma_entries(table);
+  add_bessel_entries(table);
   add_chebyshev(table);
   add_exact(table);
   add_real_parts(table);

@@ -25,6 +25,21 @@ AtenArg stride_of_dim(AtenCall& c) {
   return strides_of(x)[static_cast<size_t>(normalize_dim(c.integer("dim"), x.rank()))];
 }
 
+// Sizes that are not known to be equal may still be so in a run.
+AtenArg is_same_size(AtenCall& c) {
+  const Shape &a = c.tensor().shape(), &b = c.tensor("other").shape();
+  if (a.size() != b.size()) return false;
+  const Facts facts(c.graph().symbols());
+  if (facts.equal(a, b)) return true;
+  const auto differ = [](const Expr& x, const Expr& y) { return x.is_constant() && y.is_constant() && x != y; };
+  for (size_t dim = 0; dim < a.size(); ++dim) {
+    if (differ(a[dim], b[dim]) || facts.less_equal(a[dim] + 1, b[dim]) || facts.less_equal(b[dim] + 1, a[dim])) {
+      return false;
+    }
+  }
+  c.decline("whether {} is {} is only known at run time", to_string(a), to_string(b));
+}
+
 AtenFn always(bool answer) {
   return [answer](AtenCall&) -> AtenArg { return answer; };
 }
@@ -40,9 +55,7 @@ void add_properties(AtenTable& table) {
   table.add("aten.sym_is_contiguous.default(self, memory_format=0)",
             [](AtenCall& c) -> AtenArg { return is_contiguous(c.tensor()); });
   table.add("aten.is_contiguous.default(self)", [](AtenCall& c) -> AtenArg { return is_contiguous(c.tensor()); });
-  table.add("aten.is_same_size.default(self, other)", [](AtenCall& c) -> AtenArg {
-    return Facts(c.graph().symbols()).equal(c.tensor().shape(), c.tensor("other").shape());
-  });
+  table.add("aten.is_same_size.default(self, other)", is_same_size);
   table.add("aten.is_floating_point.default(self)",
             [](AtenCall& c) -> AtenArg { return is_float(c.tensor().dtype()); });
   table.add("aten.is_signed.default(self)", [](AtenCall& c) -> AtenArg {
@@ -88,6 +101,9 @@ AtenArg assert_scalar(AtenCall& c) {
 
 AtenArg assert_metadata(AtenCall& c) {
   const Value a = c.tensor("a");
+  if (c.given("size") && !Facts(c.graph().symbols()).equal(a.shape(), c.sizes("size"))) {
+    c.decline("sizes {} are to be {}", to_string(a.shape()), to_string(c.sizes("size")));
+  }
   const auto dtype = c.dtype();
   if (dtype && *dtype != a.dtype()) fail("the tensor is {}, the model expects {}", name_of(a.dtype()), name_of(*dtype));
   return None{};

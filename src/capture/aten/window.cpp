@@ -292,6 +292,70 @@ void add_avg_pool_entries(AtenTable& table, int64_t rank) {
             }));
 }
 
+// ---- pooling at random places ---------------------------------------------------------------------------------------
+
+// [..., result, kernel]: the places of each window along one dimension. A random number for each image says where the
+// windows start; the last one ends at the end.
+Value random_windows(AtenCall& c, Value random, int64_t size, int64_t result, int64_t kernel) {
+  const Value order = c.iota(result);
+  Value start = c.integer(size - kernel);
+  if (result > 1) {
+    const DType dtype = random.dtype();
+    const Value step = c.scalar(static_cast<double>(size - kernel), dtype) / static_cast<double>(result - 1);
+    const Value first = c.unsqueeze(random, -1);
+    const auto whole = [&](Value x) { return c.cast(c.unary("trunc", x), DType::kI64); };
+    const Value even = whole((c.cast(order, dtype) + first) * step) - whole(first * step);
+    start = c.where(c.compare("eq", order, static_cast<double>(result - 1)), start, even);
+  }
+  Shape shape = random.shape();
+  shape.emplace_back(result);
+  return c.unsqueeze(c.expand(start, shape), -1) + c.iota(kernel);
+}
+
+// [batch, channels, windows, elements]: the flat places of all windows.
+Value random_places(AtenCall& c, const Shape& sizes, const std::vector<int64_t>& results,
+                    const std::vector<int64_t>& kernel) {
+  const Value random = c.tensor("random_samples");
+  const auto rank = std::ssize(sizes);
+  Value flat = c.integer(0);
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    const auto at = static_cast<size_t>(dim);
+    if (!sizes[at].is_constant()) c.decline("the windows depend on the size {}", sizes[at]);
+    const int64_t number = rank == 2 ? 1 - dim : dim;  // PyTorch's order: of images the width first
+    const Value own = c.op("select", {random}, {{"dim", int64_t{-1}}, {"index", Expr(number)}});
+    const Value places = random_windows(c, own, sizes[at].constant(), results[at], kernel[at]);
+    Shape aligned = {places.size(0), places.size(1)};
+    aligned.resize(static_cast<size_t>(2 + 2 * rank), 1);
+    aligned[2 + at] = results[at];
+    aligned[2 + at + static_cast<size_t>(rank)] = kernel[at];
+    flat = flat * c.full(sizes[at], {}, DType::kI64) + c.reshape(places, aligned);
+  }
+  int64_t windows = 1, elements = 1;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) windows *= results[dim], elements *= kernel[dim];
+  return c.reshape(flat, {flat.size(0), flat.size(1), windows, elements});
+}
+
+AtenFn fractional_max_pool(int64_t rank) {
+  return [rank](AtenCall& c) -> AtenArg {
+    const Value given = c.tensor();
+    const Value x = given.rank() == rank + 1 ? c.unsqueeze(given, 0) : given;
+    const std::vector<int64_t> kernel = each(c, "kernel_size", rank), results = each(c, "output_size", rank);
+    const Value places = random_places(c, last_sizes(x, rank), results, kernel);
+    const Value lines = flat_places(c, places, 2);
+    const Value elements =
+        c.reshape(c.op("gather", {flat_places(c, x, rank), lines}, {{"dim", int64_t{-1}}}), places.shape());
+    const Value best = c.op("argmax", {elements}, {{"dim", int64_t{-1}}, {"keepdim", true}});
+    Shape shape = given.shape();
+    for (int64_t dim = 0; dim < rank; ++dim) {
+      shape[shape.size() - static_cast<size_t>(rank - dim)] = results[static_cast<size_t>(dim)];
+    }
+    const auto chosen = [&](Value all) {
+      return c.reshape(c.op("gather", {all, best}, {{"dim", int64_t{-1}}}), shape);
+    };
+    return std::vector{chosen(elements), chosen(places)};
+  };
+}
+
 }  // namespace
 
 void add_window_entries(AtenTable& table) {
@@ -302,6 +366,10 @@ void add_window_entries(AtenTable& table) {
   }
   table.add("aten.max_unpool2d.default(self, indices, output_size)", unpool(2));
   table.add("aten.max_unpool3d.default(self, indices, output_size, stride, padding)", unpool(3));
+  for (int64_t rank = 2; rank <= 3; ++rank) {
+    table.add(fmt::format("aten.fractional_max_pool{}d.default(self, kernel_size, output_size, random_samples)", rank),
+              fractional_max_pool(rank));
+  }
   add_resample_entries(table);
 }
 

@@ -163,8 +163,10 @@ Value divisors(ExpandContext& e, const std::vector<Sliding>& sliding, DType dtyp
 const OpDef kAvgPool{
     .name = "avg_pool",
     .family = "pooling",
-    .doc = "The average of each window. The spatial dimensions are the last ones, as many as the kernel has sizes.",
-    .operands = std::vector<OperandDef>{{"x", kFloats}},
+    .doc =
+        "The average of each window, of integers rounded towards 0. The spatial dimensions are the last ones, as many "
+        "as the kernel has sizes.",
+    .operands = std::vector<OperandDef>{{"x", kFloats | DType::kI64}},
     .attrs = {kPoolKernel,
               kPoolStride,
               kPoolPadding,
@@ -180,7 +182,8 @@ const OpDef kAvgPool{
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const std::vector<Sliding> sliding = avg_pool_windows(e);
       const Value sums = e.sum(unfold_spatial(e, e.in_wide(), sliding, 0.0), last_dims(sliding.size()));
-      return {e.cast(sums / divisors(e, sliding, sums.dtype()), e.in().dtype())};
+      const std::string_view divide = is_float(sums.dtype()) ? "div" : "trunc_div";
+      return {e.cast(e.op(divide, {sums, divisors(e, sliding, sums.dtype())}), e.in().dtype())};
     }),
     .gradient = ByExpansion{},
     .peer = torch_is(

@@ -1,6 +1,7 @@
 """Losses, with the three reductions, and their backward overloads."""
 
 import torch
+import torch.nn.modules.linear_cross_entropy  # it registers the overloads of torch_nn
 from core_aten_samples import F64, INF, b, call, f, i
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -122,6 +123,9 @@ LOGITS = [
 ]
 COUNTS = [(f(3, 4, low=0.1), i(3, 4, low=0, high=6).float()), (f(5, low=0.1), i(5, low=0, high=6).float())]
 
+CHUNKED = (f(6, 4), f(5, 4), classes(6), f(5), f(5, low=0.5))
+POLICY = (2, "accurate", torch.float32)  # rows at a time, and how PyTorch sums over them
+
 SAMPLES = {
     "aten.binary_cross_entropy.default": [call(*BITS[0]), *BITS_WEIGHTED],
     "aten.binary_cross_entropy_backward.default": [
@@ -180,5 +184,14 @@ SAMPLES = {
         for p in (2.0, 1.0, INF)
         for swap in (False, True)
         for reduction in REDUCTIONS
+    ],
+    "torch_nn._linear_cross_entropy_batch_chunked.default": [
+        call(*CHUNKED, "mean", -100, 0.0, *POLICY, False, False, False, False),
+        call(*CHUNKED, "sum", 2, 0.0, *POLICY, False, False, False, False),
+        call(f(6, 4), f(5, 4), classes(6), None, None, "mean", -100, 0.0, *POLICY, False, False, False, False),
+    ],
+    "torch_nn._linear_cross_entropy_batch_chunked_no_reduction.default": [
+        call(*CHUNKED, -100, *POLICY),
+        call(f(6, 4), f(5, 4), classes(6, ignored=-100), f(5), None, -100, *POLICY),
     ],
 }

@@ -110,6 +110,16 @@ def upsample(name, rank, corners):
 
 NO_CORNERS, CORNERS = [()], [(False,), (True,)]
 
+VOLUMES = [
+    call(f(2, 3, 4, 5, 3), f(2, 3, 2, 4, 3, low=-1.6, high=1.6), mode, padding, corners)
+    for mode in (0, 1)
+    for padding in (0, 1, 2)
+    for corners in (False, True)
+]
+VOLUMES.append(
+    call(f(1, 2, 1, 3, 2, dtype=torch.float64), f(1, 2, 2, 2, 3, low=-9, high=9, dtype=torch.float64), 0, 2, True)
+)
+
 SAMPLES = {
     "aten._convolution.default": [
         call(*args, False, False, False, False) for args, _ in CORE["aten.convolution.default"]
@@ -212,7 +222,16 @@ SAMPLES = {
     **upsample("upsample_bicubic2d", 2, CORNERS),
     **upsample("_upsample_bilinear2d_aa", 2, CORNERS),
     **upsample("_upsample_bicubic2d_aa", 2, CORNERS),
-    "aten.grid_sampler.default": CORE["aten.grid_sampler_2d.default"],
+    "aten.grid_sampler.default": [*CORE["aten.grid_sampler_2d.default"], VOLUMES[0]],
+    "aten.grid_sampler_3d.default": VOLUMES,
+    "aten.fractional_max_pool2d.default": [
+        call(f(2, 3, 7, 8), [2, 3], [3, 4], f(2, 3, 2, low=0, high=1)),
+        call(f(3, 9, 6, dtype=torch.float64), [2, 2], [1, 5], f(1, 3, 2, low=0, high=1, dtype=torch.float64)),
+    ],
+    "aten.fractional_max_pool3d.default": [
+        call(f(2, 3, 5, 7, 6), [2, 3, 2], [3, 4, 1], f(2, 3, 3, low=0, high=1)),
+        call(f(3, 5, 5, 5), [1, 2, 2], [4, 3, 3], f(1, 3, 3, low=0, high=1)),
+    ],
     "aten._grid_sampler_2d_cpu_fallback.default": [
         (args, kwargs) for args, kwargs in CORE["aten.grid_sampler_2d.default"] if args[2] != 2
     ],
@@ -233,13 +252,15 @@ SAMPLES = {
     ],
 }
 
+WINDOWS = "the windows depend on the sizes"
 GRIDS = "the last size of a grid is 2"
 FOLLOWS = "the gradient's sizes follow from given ones"
 STATIC = {
     "aten._convolution_mode.default": "the size of the window is part of the padding",
-    "aten.grid_sampler.default": GRIDS,
     "aten._grid_sampler_2d_cpu_fallback.default": GRIDS,
     "aten.grid_sampler_2d_backward.default": GRIDS,
+    "aten.fractional_max_pool2d.default": WINDOWS,
+    "aten.fractional_max_pool3d.default": WINDOWS,
     "aten.affine_grid_generator.default": "the sizes of a matrix are 2 and 3",
     "aten.affine_grid_generator_backward.default": GRIDS,
     "aten.avg_pool3d_backward.default": FOLLOWS,

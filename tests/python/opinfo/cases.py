@@ -75,6 +75,11 @@ TOLERANCE = {
 }
 
 
+# PyTorch's own error is larger than that: mpmath says so (tests/python/aten_samples/bessel.py).
+ROUGH_IN_TORCH = {"special.airy_ai", "special.bessel_j0", "special.bessel_j1", "special.bessel_y0", "special.bessel_y1"}
+ROUGH = {"rtol": 1e-5, "atol": 1e-6}
+
+
 @dataclass
 class Outcome:
     """Of one op: how many samples ran wholly on Tenon, and what went wrong with the others."""
@@ -158,6 +163,9 @@ def run_sample(op: Any, sample: Any, label: str, outcome: Outcome) -> None:
         compiled = tenon.compile(program)
         results = compiled(*copies(case.tensors))
     except Exception as error:  # all are failures
+        if refuses(program, case.tensors):
+            outcome.not_exported += 1
+            return
         outcome.crashed.append(f"{label}: {type(error).__name__}: {str(error).splitlines()[0]}")
         return
     if problem := difference(op, sample, results, expected):
@@ -174,6 +182,16 @@ def expected_of(op: Any, case: Case) -> list[torch.Tensor]:
     if (op.name, dtype) not in NAN_IN_TORCH:
         return case(*copies(case.tensors))
     return [result.to(dtype) for result in case(*map(widened, case.tensors))]
+
+
+def refuses(program: torch.export.ExportedProgram, tensors: tuple[torch.Tensor, ...]) -> bool:
+    """Whether the exported program does not run in PyTorch either: its own assertions may be wrong (those of
+    masked_select count the elements before they are broadcast)."""
+    try:
+        program.module()(*copies(tensors))
+    except Exception:
+        return True
+    return False
 
 
 def copies(tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
@@ -194,7 +212,7 @@ def difference(op: Any, sample: Any, results: list[torch.Tensor], expected: list
         parts = zip(SPECTRA[op.name](*results), SPECTRA[op.name](*expected), strict=True)
         return next((problem for mine, theirs in parts if (problem := value_difference(mine, theirs))), "")
     for position, (result, wanted) in enumerate(zip(results, expected, strict=True)):
-        problem = value_difference(result, wanted)
+        problem = value_difference(result, wanted, ROUGH if op.name in ROUGH_IN_TORCH else None)
         if problem and not (
             finds_equal_elements(op, sample, result, wanted) or is_exacter(op, sample, position, result, wanted)
         ):
@@ -211,9 +229,10 @@ def gram(columns: torch.Tensor) -> torch.Tensor:
     return columns.mT @ columns
 
 
-def value_difference(result: torch.Tensor, wanted: torch.Tensor) -> str:
-    try:
+def value_difference(result: torch.Tensor, wanted: torch.Tensor, tolerance: dict[str, float] | None = None) -> str:
+    if tolerance is None or wanted.dtype is not torch.float64:
         tolerance = TOLERANCE.get(wanted.dtype, {})
+    try:
         torch.testing.assert_close(result, wanted, equal_nan=True, check_stride=False, **tolerance)
     except AssertionError as error:
         return " ".join(str(error).split())
