@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "bind.h"
@@ -43,11 +45,14 @@ void translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
-bool is_of_package(PyFrameObject* frame) {
+// Code between the user's and ours: Tenon's own Python, and PyTorch's where it calls Tenon.
+bool is_between(PyFrameObject* frame) {
   const auto globals = nb::steal<nb::dict>(PyFrame_GetGlobals(frame));
   const nb::object name = globals.attr("get")("__name__", "");
   const auto module = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : std::string();
-  return module == "tenon" || module.starts_with("tenon.");
+  return std::ranges::any_of(std::array{"tenon", "torch"}, [&](const std::string& package) {
+    return module == package || module.starts_with(package + ".");
+  });
 }
 
 // As the user would write it: relative to the folder he works in.
@@ -79,7 +84,7 @@ std::string shortened(std::string text) {
 
 Location python_location() {
   nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-  while (frame.is_valid() && is_of_package(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
+  while (frame.is_valid() && is_between(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
     frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
   }
   if (!frame.is_valid()) return {};
