@@ -130,3 +130,18 @@ def test_metadata_that_differs_is_an_error():
     x = importer.input("x", "f32[3]")
     with pytest.raises(tenon.Error, match="the model expects i64"):
         importer.call("aten._assert_tensor_metadata.default", [x, None, None, torch.int64])
+
+
+@pytest.mark.parametrize(
+    ("other", "answer"), [("N, M", True), ("N, M, 1", False), ("N + 1, M", False), ("M, N", None), ("5, M", None)]
+)
+def test_sizes_that_may_be_equal_are_not_said_to_differ(other, answer):
+    importer = _tenon.Importer("sizes")
+    importer.symbol("N", 1)
+    importer.symbol("M", 1)
+    x, y = importer.input("x", "f32[N, M]"), importer.input("y", f"f32[{other}]")
+    if answer is None:
+        with pytest.raises(tenon.Error, match="only known at run time"):
+            importer.call("aten.is_same_size.default", [x, y])
+    else:
+        assert importer.call("aten.is_same_size.default", [x, y]) is answer
