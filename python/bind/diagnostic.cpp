@@ -43,11 +43,16 @@ void translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
-bool is_of_package(PyFrameObject* frame) {
+bool is_of(std::string_view package, std::string_view module) {
+  return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
+}
+
+// Tenon's own code, or PyTorch's, which calls a backend from deep inside.
+bool is_of_library(PyFrameObject* frame) {
   const auto globals = nb::steal<nb::dict>(PyFrame_GetGlobals(frame));
   const nb::object name = globals.attr("get")("__name__", "");
   const auto module = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : std::string();
-  return module == "tenon" || module.starts_with("tenon.");
+  return is_of("tenon", module) || is_of("torch", module);
 }
 
 // As the user would write it: relative to the folder he works in.
@@ -79,7 +84,7 @@ std::string shortened(std::string text) {
 
 Location python_location() {
   nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-  while (frame.is_valid() && is_of_package(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
+  while (frame.is_valid() && is_of_library(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
     frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
   }
   if (!frame.is_valid()) return {};

@@ -26,13 +26,6 @@ bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// "torch.ops.aten.add.Tensor" is "aten.add.Tensor" in the registry.
-std::string registry_name(std::string_view target) {
-  constexpr std::string_view kOps = "torch.ops.";
-  if (target.starts_with(kOps)) target.remove_prefix(kOps.size());
-  return std::string(target);
-}
-
 const std::string* number_name(const Argument& argument) {
   if (const auto* number = argument.get<pt2::SymInt>()) return number->name();
   if (const auto* number = argument.get<pt2::SymBool>()) return number->name();
@@ -76,6 +69,7 @@ class ProgramImporter {
   Imported run() {
     declare_symbols();
     for (const InputSpec& input : program_.inputs) add_input(input);
+    note_leaves();
     for (const pt2::Node& node : graph_->nodes) add_node(node);
     add_outputs();
     for (const auto& [condition, assertion] : assertions_) add_assertion(condition, assertion);
@@ -511,7 +505,6 @@ class ProgramImporter {
 
   // All values are taken before the first update: each is what the model computed.
   void add_outputs() {
-    std::vector<std::pair<AtenArg, AtenArg>> updates;
     for (const OutputSpec& output : program_.outputs) {
       switch (output.kind) {
         case OutputKind::kUserOutput:
@@ -519,13 +512,13 @@ class ProgramImporter {
           add_output(output.argument);
           break;
         case OutputKind::kBufferMutation:
-          updates.emplace_back(leaf_of(InputKind::kBuffer, output.target), value_now(output.argument));
+          note_update(leaf_of(InputKind::kBuffer, output.target), output.argument);
           break;
         case OutputKind::kParameterMutation:
-          updates.emplace_back(leaf_of(InputKind::kParameter, output.target), value_now(output.argument));
+          note_update(leaf_of(InputKind::kParameter, output.target), output.argument);
           break;
         case OutputKind::kUserInputMutation:
-          updates.emplace_back(plain_value(output.target), value_now(output.argument));
+          note_update(plain_value(output.target), output.argument);
           break;
         case OutputKind::kToken:
           break;
@@ -535,7 +528,7 @@ class ProgramImporter {
                output.target);
       }
     }
-    for (const auto& [target, update] : updates) importer_.update(target, update);
+    for (const auto& [target, update] : updates_) importer_.update(target, update);
   }
 
   void add_output(const Argument& argument) {
@@ -543,14 +536,35 @@ class ProgramImporter {
     const std::string* name = name_in(argument);
     if (name == nullptr) return;
     const Bound& bound = values_.find(*name)->second;
-    if (const auto position = input_positions_.find(*name); position != input_positions_.end()) {
+    const std::string& shown = leaf_name(*name);
+    if (const auto position = input_positions_.find(shown); position != input_positions_.end()) {
       output.input = position->second;
-    } else if (const auto weight = weights_.find(*name); weight != weights_.end() && weight->second.defined()) {
+    } else if (const auto weight = weights_.find(shown); weight != weights_.end() && weight->second.defined()) {
       output.weight = weight->second;
     } else if (bound.problem.empty()) {
       output.output = outputs_.size();
       outputs_.push_back(importer_.value_of(bound.value));
     }
+  }
+
+  // A model that writes a tensor in place and returns it returns that tensor: the name of the leaf that it is.
+  const std::string& leaf_name(const std::string& name) const {
+    const auto written = written_.find(name);
+    const AtenArg& result = written != written_.end() ? written->second : values_.find(name)->second.value;
+    const auto* tensor = result.get<AtenTensor>();
+    const auto leaf = tensor != nullptr ? leaf_names_.find(tensor->variable) : leaf_names_.end();
+    return leaf != leaf_names_.end() ? leaf->second : name;
+  }
+
+  void note_leaves() {
+    for (const auto& [name, bound] : values_) {
+      if (const auto* tensor = bound.value.get<AtenTensor>()) leaf_names_[tensor->variable] = name;
+    }
+  }
+
+  void note_update(const AtenArg& target, const Argument& value) {
+    updates_.emplace_back(target, value_now(value));
+    written_.emplace(*name_in(value), target);
   }
 
   AtenArg value_now(const Argument& output) { return importer_.value_of(plain_value(*name_in(output))); }
@@ -577,6 +591,9 @@ class ProgramImporter {
   symbolic::Substitution learned_;
   std::map<std::string, size_t, std::less<>> input_positions_;  // among the arguments of the model
   std::map<std::string, Tensor, std::less<>> weights_;
+  std::map<uint32_t, std::string> leaf_names_;           // of inputs and weights, by the tensors that they are
+  std::map<std::string, AtenArg, std::less<>> written_;  // the leaves that hold these values in the end
+  std::vector<std::pair<AtenArg, AtenArg>> updates_;     // leaves, and what they hold in the end
   size_t input_count_ = 0;
   std::vector<std::pair<AtenArg, ImportedAssertion>> assertions_;
   std::vector<AtenArg> outputs_;
@@ -584,6 +601,12 @@ class ProgramImporter {
 };
 
 }  // namespace
+
+std::string registry_name(std::string_view target) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (target.starts_with(kOps)) target.remove_prefix(kOps.size());
+  return std::string(target);
+}
 
 Result<Imported> import_program(const Pt2Program& program) {
   return capture([&] { return ProgramImporter(program).run(); });

@@ -124,7 +124,7 @@ std::vector<Row> rows_of(const pt2::Graph& graph) {
   for (const pt2::Argument& input : graph.inputs) rows.push_back({"placeholder", to_string(input), "", ""});
   for (Row& row : rows) row.type = type_of(row.name.substr(1));
   for (const pt2::Node& node : graph.nodes) {
-    Row row{"call_function", "", node.target, ""};
+    Row row{"call_function", "", registry_name(node.target), ""};
     for (const pt2::Argument& output : node.outputs) {
       const std::string name = to_string(output);
       row.name += (row.name.empty() ? "" : ", ") + name;

@@ -36,7 +36,8 @@ void run(const Options& options) {
   require_supported(model);
   const std::vector<Tensor> inputs = inputs_for(model, options.inputs, options.seed);
   const Program program = compile_program(model.graph).value();
-  const std::vector<Outcome> outcomes = outcomes_of(model.graph, inputs, program.run(inputs));
+  const std::vector<Outcome> outcomes =
+      outcomes_of(model.graph, inputs, results_of(model, inputs, program.run(inputs)));
   if (!options.output.empty()) write(outcomes, options.output);
   if (options.output.empty() || options.json) show(outcomes, options.json);
 }

@@ -33,9 +33,17 @@ std::string styled(std::string_view style, std::string text) {
 }
 
 // What a file says must not drive the terminal.
+bool drives_terminal(unsigned char c) { return c < 0x20 || c == 0x7f; }
+
 std::string printable(std::string_view text) {
   std::string result(text);
-  std::ranges::replace_if(result, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  std::ranges::replace_if(result, drives_terminal, '?');
+  return result;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string result(text);
+  std::ranges::replace_if(result, [](char c) { return c != '\n' && drives_terminal(c); }, '?');
   return result;
 }
 
@@ -72,7 +80,7 @@ void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(
 std::string render(const Diagnostic& diagnostic, std::string_view line) {
   const std::string place = diagnostic.where.known() ? to_string(diagnostic.where) + ": " : "";
   std::string text =
-      styled("1", printable(place)) + styled("1;31", "error:") + " " + printable(diagnostic.message) + "\n";
+      styled("1", printable(place)) + styled("1;31", "error:") + " " + printable_lines(diagnostic.message) + "\n";
   if (!line.empty() && diagnostic.where.column > 0) text += excerpt(line, diagnostic.where.column);
   return text;
 }

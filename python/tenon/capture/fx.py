@@ -54,6 +54,8 @@ _HINTS = {  # they say what the importer knows already, or what concerns only a 
     "aten.sym_constrain_range_for_size.default",
     "torch._C._set_grad_enabled",
 }
+NO_FALLBACK = "fallback=False leaves nothing to PyTorch"  # why a call that Tenon lacks is an error
+
 _MUTATIONS = {OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION}
 _ASSERTIONS = {"aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default"}
 
@@ -125,12 +127,17 @@ class Captured:
     rows: list[Row] = field(default_factory=list)
     unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
     unsupported_ops: list[Any] = field(default_factory=list)  # what FX calls: overloads, operators
-    check_supported: Callable[[], None] = lambda: None
+    check_supported: Callable[[str], None] = lambda why: None
 
 
 def type_text(dtype: torch.dtype | None, shape: Iterable[int | Expr]) -> str:
     name = DTYPES.get(dtype, str(dtype).removeprefix("torch."))
     return f"{name}[{', '.join(map(str, shape))}]"
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 value", "2 values"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # ---- doors ----------------------------------------------------------------------------------------------------------
@@ -153,6 +160,7 @@ def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
     for spec, value in zip(program.graph_signature.output_specs, graph.output_node().args[0], strict=True):
         if spec.kind in _MUTATIONS:
             updates.append((walker.leaves[spec.target], walker.importer.value_of(walker.values[value])))
+            walker.written[value] = walker.leaves[spec.target]
         elif spec.kind is not OutputKind.TOKEN:
             walker.add_output(value)
     for target, value in updates:  # after all values are taken: each is what the model computed
@@ -189,6 +197,7 @@ class _Token:
 
     stand_in: ImportedTensor
     key: str
+    text: str  # what it is, for messages
 
 
 @dataclass(frozen=True)
@@ -209,6 +218,8 @@ class _Walker:
         self.graph_inputs: list[int] = []
         self.position_of: dict[fx.Node, int] = {}  # among the caller's inputs
         self.weights: dict[fx.Node, torch.Tensor] = {}
+        self.placeholders: dict[int, fx.Node] = {}  # by the variables that they are
+        self.written: dict[fx.Node, ImportedTensor] = {}  # the leaves that hold these values in the end
         self.carried: set[str] = set()
         self.assertions: list[tuple[Any, Assertion]] = []
         self.rows: list[Row] = []
@@ -268,10 +279,11 @@ class _Walker:
         kind = "tensor" if plain else "token"
         self.inputs.append(Input(node.name, kind, dtype=value.dtype, shape=shape, device=value.device))
         if not plain:
-            self.values[node] = _Token(self._stand_in(), node.name)
+            self.values[node] = _Token(self._stand_in(), node.name, _shown(value))
             return
         self.graph_inputs.append(position)
         self.values[node] = self.importer.input(self._unused_name(node.name), (DTYPES[value.dtype], list(shape)))
+        self.placeholders[self.values[node].variable] = node
 
     def _number_input(self, node: fx.Node, value: Any, position: int) -> None:
         if isinstance(value, torch.SymFloat):
@@ -291,6 +303,7 @@ class _Walker:
         self.rows.append(Row("placeholder", node.name, str(node.target), self._text_of(data)))
         if self._is_plain_tensor(data):
             self.values[node] = add((DTYPES[data.dtype], list(data.shape)), data)
+            self.placeholders[self.values[node].variable] = node
         else:
             self.values[node] = _Opaque(data)
 
@@ -382,7 +395,7 @@ class _Walker:
         value = node.meta.get("val")
         types = [self._type_or_none(leaf) for leaf in leaves_of(value)]
         location = location_of(node)
-        because = self._cannot_take((args, kwargs)) or ("it gives a dtype that Tenon lacks" if None in types else "")
+        because = self._cannot_take((args, kwargs)) or self._cannot_give(value)
         before = self.importer.external_count
 
         def call(because: str) -> Any:
@@ -422,10 +435,14 @@ class _Walker:
     def _cannot_take(self, arguments: Any) -> str:
         for leaf in _all_leaves(arguments):
             if isinstance(leaf, _Token):
-                return "it takes a tensor that Tenon has no dtype or layout for"
+                return f"it takes {leaf.text}"
             if isinstance(leaf, _Opaque):
                 return f"it takes {_shown(leaf.value)}"
         return ""
+
+    def _cannot_give(self, value: Any) -> str:
+        foreign = (leaf for leaf in leaves_of(value) if self._type_or_none(leaf) is None)
+        return next((f"it gives {_shown(leaf)}" for leaf in foreign), "")
 
     def _external(self, node: fx.Node, arguments: tuple[Any, dict[str, Any]], result: Any) -> None:
         """Has the host run the call, and takes its results."""
@@ -438,7 +455,7 @@ class _Walker:
             token = None if self._type_or_none(leaf) else f"{node.name}.{position}"
             number = _NUMBERS[type(leaf)][0] if not isinstance(leaf, torch.Tensor) else None
             results.append(Result(token, number))
-            values.append(_Token(imported, token) if token else imported)
+            values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
         self.host.calls[self.importer.external_count - 1] = HostCall(node.target, args, kwargs, results)
         self.unsupported_ops.append(node.target)
@@ -500,7 +517,7 @@ class _Walker:
         for condition, assertion in self.assertions:
             if assertion.guard is None:
                 assertion.index = self._returned(condition)
-        self.rows.append(Row("output", "output", "output", f"{len(self.outputs)} values"))
+        self.rows.append(Row("output", "output", "output", counted(len(self.outputs), "value")))
         return Captured(
             graph=self.importer.finish(self.results),
             inputs=self.inputs,
@@ -521,6 +538,7 @@ class _Walker:
     def _output(self, result: Any, keep_layout: bool) -> Output:
         if not isinstance(result, fx.Node):
             return Output("constant", value=result)
+        result = self._itself(result)
         if result in self.position_of and self.inputs[self.position_of[result]].kind != "constant":
             return Output("input", self.position_of[result])
         if result in self.weights:
@@ -539,6 +557,11 @@ class _Walker:
         # The graph gives it in the order of memory, and a view of that is what the caller gets.
         permuted = self.importer.call("aten.permute.default", (value, order))
         return Output("permuted", self._returned(permuted), sorted(range(len(order)), key=order.__getitem__))
+
+    def _itself(self, result: fx.Node) -> fx.Node:
+        """A model that writes an argument or a buffer in place and returns it returns that very tensor."""
+        value = self.written.get(result, self.values[result])
+        return self.placeholders.get(value.variable, result) if isinstance(value, ImportedTensor) else result
 
     def _returned(self, value: ImportedTensor | Expr) -> int:
         """The position of a result of the graph: the value as it is now."""
@@ -603,9 +626,15 @@ def is_mutable(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
+def _bare(name: torch.dtype | torch.layout) -> str:
+    return str(name).removeprefix("torch.")
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"a tensor of {str(value.dtype).removeprefix('torch.')}"
+        layout = "" if value.layout is torch.strided else f" of layout {_bare(value.layout)}"
+        device = "" if value.device.type == "cpu" else f" on device {value.device}"
+        return f"a tensor of {_bare(value.dtype)}{layout}{device}"
     return repr(value) if isinstance(value, complex) else f"a {type(value).__name__}"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -20,17 +22,28 @@ _MOST_ROUNDS = 8  # a decomposition may give calls that decompose again
 
 def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> ExportedProgram:
     """The exported program of a module, of a function, or of what FX makes of them."""
+    if isinstance(model, (str, os.PathLike)):
+        model = _loaded(model)
     if isinstance(model, ExportedProgram):
         if args or kwargs or dynamic_shapes:
-            fail("an ExportedProgram brings its arguments along: give it alone")
+            fail("an exported program brings its arguments along: give it alone")
         return model
     if not callable(model):
         what = type(model).__qualname__
-        fail(f"a model of type {what} cannot be compiled: give a module, a function, or an ExportedProgram")
+        fail(
+            f"a model of type {what} cannot be compiled: give a module, a function, an ExportedProgram, or a .pt2 file"
+        )
     if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
         fail(f"the example arguments must be a tuple, got a {type(args).__qualname__}")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     return torch.export.export(module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def _loaded(path: str | os.PathLike[str]) -> ExportedProgram:
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        return fail(f"cannot load '{os.fspath(path)}': {error}")
 
 
 class _Function(torch.nn.Module):
@@ -66,15 +79,21 @@ def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram,
         program = decomposed
         captured = import_exported_program(program)
     if captured.unsupported and writes_in_place(program.graph_module):
-        program = program.run_decompositions({})
+        program = _run_decompositions(program, {})
         captured = import_exported_program(program)
     return program, captured
+
+
+def _run_decompositions(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram:
+    with warnings.catch_warnings():  # PyTorch warns of its own use of LeafSpec
+        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
+        return program.run_decompositions(table)
 
 
 def _decomposed(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram | None:
     """None where a decomposition asks for a size that depends on data: then the host runs the call as it is."""
     try:
-        return program.run_decompositions(table)
+        return _run_decompositions(program, table)
     except GuardOnDataDependentSymNode:
         return None
 
