@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch._C._functorch import is_functorch_wrapped_tensor
 
-from tenon._tenon import Executable, Expr, Graph, compile_graph
+from tenon._tenon import Error, Executable, Expr, Graph, compile_graph, fail
 from tenon.capture.fx import NO_FALLBACK, Captured, Input, Row
 from tenon.capture.models import capture_exported_program, exported
 from tenon.report import report
@@ -40,7 +41,12 @@ class Program:
         self._run = make_runner(captured, executable.run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        results = self._run(self._signature.flatten(args, kwargs))
+        values = self._signature.flatten(args, kwargs)
+        try:
+            results = self._run(values)
+        except Error:
+            _check_untransformed(values)
+            raise
         return pytree.tree_unflatten(results, self._out_spec)
 
     @property
@@ -107,6 +113,14 @@ def compile(
     signature = Signature(captured, in_spec, names, dims)
     executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze)
     return Program(captured, executable, signature, traced.call_spec.out_spec)
+
+
+def _check_untransformed(values: list[Any]) -> None:
+    if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in values):
+        fail(
+            "a transform of torch.func (vmap, grad, jvp) cannot look into a compiled program: transform the model, and "
+            "give that to torch.compile with backend='tenon'"
+        )
 
 
 def _dim_names(

@@ -256,6 +256,40 @@ def test_one_program_for_all_sizes(size):
     torch.testing.assert_close(program(x), model(x))
 
 
+# ---- transforms of torch.func ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.vmap(lambda row: torch.sin(row).sum())(x),
+        torch.vmap(torch.vmap(torch.sin)),
+        lambda x: torch.vmap(torch.mm, in_dims=(None, 0))(x, torch.ones(5, 4, 2)),
+    ],
+)
+def test_vmap_in_a_model(model):
+    assert not check(model, torch.randn(3, 4)).unsupported
+
+
+def test_gradients_in_a_model():
+    def model(x):
+        return torch.func.grad(lambda y: torch.sin(y).sum())(x)
+
+    x = torch.randn(3, 4)
+    assert "torch.compile with backend='tenon'" in error_of(lambda: tenon.compile(model, (x,)))
+    torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [torch.vmap, lambda f: torch.func.grad(lambda x: f(x).sum()), torch.func.jacrev],
+)
+def test_a_program_cannot_be_transformed(transform):
+    x = torch.randn(3, 4)
+    program = tenon.compile(torch.sin, (x[0] if transform is torch.vmap else x,))
+    assert "cannot look into a compiled program" in error_of(lambda: transform(program)(x))
+
+
 # ---- the model's memory ---------------------------------------------------------------------------------------------
 
 
