@@ -139,11 +139,12 @@ class ProgramImporter {
     return type;
   }
 
-  // Why a tensor cannot be a value of the graph.
-  static std::string problem_of(const pt2::TensorMeta& meta) {
-    if (!meta.dtype.dtype()) return fmt::format("it takes a tensor of {}", meta.dtype.name());
-    return fmt::format("it takes a tensor of layout {} on device {}", name_of(meta.layout), meta.device.type);
+  // A tensor that cannot be a value of the graph, with what makes it so.
+  static std::string shown(const pt2::TensorMeta& meta) {
+    if (!meta.dtype.dtype()) return fmt::format("a tensor of {}", meta.dtype.name());
+    return fmt::format("a tensor of layout {} on device {}", name_of(meta.layout), meta.device.type);
   }
+  static std::string problem_of(const pt2::TensorMeta& meta) { return "it takes " + shown(meta); }
 
   Bound stand_in(std::string problem) {
     return {importer_.constant(Tensor::zeros(DType::kU8, {0})), std::move(problem)};
@@ -308,10 +309,7 @@ class ProgramImporter {
                         .results = result_types(node),
                         .returns_list = true,
                         .external_because = std::move(given.problem)};
-    const bool gives_foreign = request.results && !std::ranges::all_of(*request.results, &has_value);
-    if (gives_foreign && request.external_because.empty()) {
-      request.external_because = "it gives a dtype that Tenon lacks";
-    }
+    if (request.external_because.empty()) request.external_because = foreign_result(node);
     const size_t external_before = importer_.external_count();
     const AtenArg result = importer_.call(request);
     if (importer_.external_count() > external_before) return bind_external(node, *result.get<AtenArg::List>());
@@ -322,7 +320,18 @@ class ProgramImporter {
     for (size_t i = 0; i < node.outputs.size(); ++i) bind(node, node.outputs[i], (*list)[i]);
   }
 
-  static bool has_value(const std::optional<TensorType>& type) { return type.has_value(); }
+  // Why no entry can give the results; empty where one can.
+  std::string foreign_result(const pt2::Node& node) const {
+    std::string problem;
+    for (const Argument& output : node.outputs) {
+      for_each_result(output, [&](const Argument& result) {
+        const auto* tensor = result.get<TensorName>();
+        if (tensor == nullptr || is_plain(meta_of(*tensor)) || !problem.empty()) return;
+        problem = "it gives " + shown(meta_of(*tensor));
+      });
+    }
+    return problem;
+  }
 
   // Arithmetic on sizes needs no call: the file says what comes of it.
   bool bind_numbers(const pt2::Node& node) {

@@ -45,8 +45,7 @@ def test_every_unsupported_call_has_a_line(tenon):
 
 def test_other_control_characters_stay_out(tenon):
     done = tenon("eval", "a\x1b\tb\nc.tg")
-    assert "a??b\nc.tg" in done.err or "a??b?c.tg" in done.err
-    assert "\x1b" not in done.err
+    assert "a??b?c.tg" in done.err
 
 
 def test_an_argument_that_is_returned_is_a_result(tenon, tmp_path):

@@ -175,7 +175,7 @@ std::string json_of(const std::vector<Row>& rows, const Model& model, const std:
   const auto call_json = [](const UnsupportedCall& call) {
     return json::object({{"target", json::string(call.target)},
                          {"reason", json::string(call.reason)},
-                         {"where", json::string(to_string(call.location))}});
+                         {"where", json::string(call.location.known() ? to_string(call.location) : "")}});
   };
   return json::object({{"nodes", json::array_of(rows, row_json)},
                        {"unsupported", json::array_of(model.unsupported, call_json)},

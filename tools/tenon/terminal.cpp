@@ -33,18 +33,18 @@ std::string styled(std::string_view style, std::string text) {
 }
 
 // What a file says must not drive the terminal.
-bool drives_terminal(unsigned char c) { return c < 0x20 || c == 0x7f; }
-
 std::string printable(std::string_view text) {
   std::string result(text);
-  std::ranges::replace_if(result, drives_terminal, '?');
+  std::ranges::replace_if(result, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
   return result;
 }
 
+// A line of ours is indented. Any other newline comes from a file, which must not forge an error of its own.
 std::string printable_lines(std::string_view text) {
-  std::string result(text);
-  std::ranges::replace_if(result, [](char c) { return c != '\n' && drives_terminal(c); }, '?');
-  return result;
+  constexpr std::string_view kNextLine = "\n  ";
+  const size_t end = text.find(kNextLine);
+  if (end == std::string_view::npos) return printable(text);
+  return printable(text.substr(0, end)) + "\n" + printable_lines(text.substr(end + 1));
 }
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
