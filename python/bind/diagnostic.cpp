@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "bind.h"
@@ -43,16 +45,14 @@ void translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
-bool is_of(std::string_view package, std::string_view module) {
-  return module.starts_with(package) && (module.size() == package.size() || module[package.size()] == '.');
-}
-
-// Tenon's own code, or PyTorch's, which calls a backend from deep inside.
-bool is_of_library(PyFrameObject* frame) {
+// Code between the user's and ours: Tenon's own Python, and PyTorch's where it calls Tenon.
+bool is_between(PyFrameObject* frame) {
   const auto globals = nb::steal<nb::dict>(PyFrame_GetGlobals(frame));
   const nb::object name = globals.attr("get")("__name__", "");
   const auto module = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : std::string();
-  return is_of("tenon", module) || is_of("torch", module);
+  return std::ranges::any_of(std::array{"tenon", "torch"}, [&](const std::string& package) {
+    return module == package || module.starts_with(package + ".");
+  });
 }
 
 // As the user would write it: relative to the folder he works in.
@@ -84,7 +84,7 @@ std::string shortened(std::string text) {
 
 Location python_location() {
   nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-  while (frame.is_valid() && is_of_library(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
+  while (frame.is_valid() && is_between(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
     frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
   }
   if (!frame.is_valid()) return {};

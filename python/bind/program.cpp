@@ -43,10 +43,10 @@ HostFn host_from(nb::object function) {
 
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
                                           bool freeze, const std::string& backend) {
-  const int64_t threads = wanted.value_or(0);
-  if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   const ProgramOptions options{.backend = backend, .freeze = freeze, .host = host_from(std::move(host))};
   const nb::gil_scoped_release unlocked;
+  const int64_t threads = wanted.value_or(0);
+  if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   const ThreadCount count(threads);
   return std::make_shared<Executable>(Executable{compile_program(graph, options).value(), threads});
 }

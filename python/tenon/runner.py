@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from tenon import _tenon
-from tenon.capture.fx import Captured, Input, Output
+from tenon._tenon import Expr
+from tenon.capture.fx import Captured, Input, Layout, Output
 
 Run = Callable[[Sequence[Any]], list[Any]]
 
@@ -85,11 +86,37 @@ def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:
         return lambda results, args: results[index]
     if output.kind == "permuted":
         return lambda results, args: results[index].permute(value)
+    if output.kind == "view":
+        view = _view(value)
+        return lambda results, args: view(results[index], args)
+    if output.kind == "view of input":
+        view = _view(value)
+        return lambda results, args: view(args[index], args)
     if output.kind == "number":
         return lambda results, args: value(results[index].item())
     if output.kind == "input":
         return lambda results, args: args[index]
     return lambda results, args: value
+
+
+def _view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any]], torch.Tensor]:
+    sizes, strides, offset = layout.sizes, layout.strides, layout.offset
+    if not layout.places:
+        return lambda base, args: base.as_strided(sizes, strides, base.storage_offset() + offset)
+
+    def view(base: torch.Tensor, args: Sequence[Any]) -> torch.Tensor:
+        known = {
+            name: args[position] if dim is None else args[position].shape[dim]
+            for name, (position, dim) in layout.places.items()
+        }
+
+        def number(size: int | Expr) -> int:
+            return size if isinstance(size, int) else size.evaluate(known)
+
+        start = base.storage_offset() + number(offset)
+        return base.as_strided([*map(number, sizes)], [*map(number, strides)], start)
+
+    return view
 
 
 def _with_tokens(captured: Captured, run: Run, given: list[int]) -> Run:

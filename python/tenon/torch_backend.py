@@ -48,13 +48,16 @@ class Backend:
         direct: list[Callable[..., Any]] = []
 
         def compile_inference(graph: fx.GraphModule, inputs: list[Any]) -> Run:
-            run = compile_graph(graph, inputs)
+            run = compile_graph(graph, inputs, shown=len(graph.graph.output_node().args[0]))
             if _needs_no_wrapper(module, graph, inputs):
                 direct.append(run.unboxed)
             return run
 
+        def compile_forward(graph: fx.GraphModule, inputs: list[Any]) -> Run:
+            return compile_graph(graph, inputs, shown=TracingContext.get().fw_metadata.num_forward)
+
         compiled = aot_autograd(
-            fw_compiler=compile_graph,
+            fw_compiler=compile_forward,
             bw_compiler=compile_graph,
             inference_compiler=compile_inference,
             partition_fn=min_cut_rematerialization_partition,
@@ -71,7 +74,12 @@ def _options_from(options: Any) -> Options:
     unknown = [name for name in options or {} if name not in OPTIONS]
     if unknown:
         fail(f"backend tenon has no option '{unknown[0]}': the options are {', '.join(OPTIONS)}")
-    return Options(**(options or {}))
+    checked = Options(**(options or {}))
+    if type(checked.threads) is not int:
+        fail(f"option 'threads' must be an int, got {checked.threads!r}")
+    if type(checked.fallback) is not bool:
+        fail(f"option 'fallback' must be True or False, got {checked.fallback!r}")
+    return checked
 
 
 def _check_mode(mode: str | None) -> None:
@@ -96,9 +104,9 @@ def _needs_no_wrapper(module: fx.GraphModule, graph: fx.GraphModule, inputs: lis
     )
 
 
-def _graph_compiler(options: Options) -> Callable[[fx.GraphModule, list[Any]], Run]:
-    def compile_graph(module: fx.GraphModule, inputs: list[Any]) -> Run:
-        captured = capture_graph_module(module, inputs)
+def _graph_compiler(options: Options) -> Callable[..., Run]:
+    def compile_graph(module: fx.GraphModule, inputs: list[Any], shown: int = 0) -> Run:
+        captured = capture_graph_module(module, inputs, shown)
         if not options.fallback:
             captured.check_supported(NO_FALLBACK)
         executable = compile_program(captured.graph, host=captured.host, threads=options.threads)

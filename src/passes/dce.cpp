@@ -3,6 +3,7 @@
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/sizes.h"
 
 namespace tenon {
 namespace {
@@ -11,10 +12,11 @@ namespace {
 // attributes. A node that defines such a symbol is needed too, even if nobody reads its results.
 class Liveness {
  public:
-  explicit Liveness(const Graph& graph) : graph_(graph), live_(graph.value_count(), false) {
+  explicit Liveness(const Graph& graph)
+      : graph_(graph), definers_(definers_of(graph)), live_(graph.value_count(), false) {
     for (ValueRef output : graph.outputs()) need(output);
     for (const Update& update : graph.updates()) need(update.target), need(update.value);
-    for (size_t id = graph.nodes().size(); id-- > 0;) visit(graph.nodes()[id]);
+    for (size_t id = graph.nodes().size(); id-- > 0;) visit({static_cast<uint32_t>(id)});
   }
 
   bool operator[](ValueRef value) const { return live_[value.id]; }
@@ -31,18 +33,15 @@ class Liveness {
     for (const Symbol& symbol : symbols_of(expr)) symbols_.insert(symbol);
   }
 
-  bool defines_needed_symbol(const Node& node) const {
-    for (size_t i = 0; i < node.attrs.size(); ++i) {
-      if (node.op->attrs[i].kind != AttrKind::kSymbol) continue;
-      const Expr& expr = std::get<Expr>(node.attrs[i]);
-      if (!expr.is_constant() && symbols_.contains(expr.symbol())) return true;
-    }
-    return false;
+  bool defines_needed_symbol(NodeRef node) const {
+    return std::ranges::any_of(
+        definers_, [&](const auto& definer) { return definer.second == node && symbols_.contains(definer.first); });
   }
 
-  void visit(const Node& node) {
+  void visit(NodeRef ref) {
+    const Node& node = graph_.node(ref);
     const bool read = std::ranges::any_of(node.results, [&](ValueRef result) { return live_[result.id]; });
-    if (!read && !defines_needed_symbol(node)) return;
+    if (!read && !defines_needed_symbol(ref)) return;
     for (ValueRef result : node.results) need(result);
     for (ValueRef operand : node.operands) {
       if (operand) need(operand);
@@ -56,6 +55,7 @@ class Liveness {
   }
 
   const Graph& graph_;
+  std::map<Symbol, NodeRef> definers_;
   std::vector<bool> live_;
   std::set<Symbol> symbols_;
 };

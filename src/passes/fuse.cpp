@@ -7,6 +7,7 @@
 
 #include "backends/library_task.h"
 #include "passes/rewrite.h"
+#include "passes/sizes.h"
 
 namespace tenon {
 namespace {
@@ -81,12 +82,12 @@ Shape core_of(const Shape& shape) {
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), group_of_(graph.nodes().size(), kNoGroup) {}
+  explicit Fuser(const Graph& graph)
+      : graph_(graph), definers_(definers_of(graph)), group_of_(graph.nodes().size(), kNoGroup) {}
 
   std::vector<FusedGroup> run() {
     find_users();
     find_inlined();
-    find_definers();
     for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
       if (!inlined_[i]) place(i);
     }
@@ -167,31 +168,22 @@ class Fuser {
     return by != Role::kReshape && by != Role::kLibrary && by != Role::kExternal;
   }
 
-  // A size that depends on data is known after the node that has it for a result.
-  void find_definers() {
-    std::set<Symbol> bound;
-    for (ValueRef input : graph_.inputs()) {
-      for (const Expr& size : graph_.type(input).shape) bound.merge(as_set(symbols_of(size)));
-    }
-    for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (role(i) != Role::kLibrary && role(i) != Role::kExternal) continue;
-      for (ValueRef result : node(i).results) {
-        for (const Expr& size : graph_.type(result).shape) {
-          const bool is_symbol = size.kind() == symbolic::Kind::kSymbol;
-          if (is_symbol && !bound.contains(size.symbol())) definers_.emplace(size.symbol(), i);
-        }
-      }
-    }
-  }
-
-  static std::set<Symbol> as_set(const std::vector<Symbol>& symbols) { return {symbols.begin(), symbols.end()}; }
-
+  // The groups that find out the sizes which a node mentions.
   void add_definers(uint32_t id, std::set<uint32_t>& groups) const {
     if (definers_.empty()) return;
     for (Symbol symbol : symbols_of(graph_, node(id))) {
       const auto found = definers_.find(symbol);
-      if (found != definers_.end() && found->second < id) groups.insert(group_of_[found->second]);
+      if (found != definers_.end() && found->second.id < id) groups.insert(group_of_[found->second.id]);
     }
+  }
+
+  // Whether a size that somebody needs comes from this result.
+  bool defines_size(ValueRef value) const {
+    return std::ranges::any_of(graph_.type(value).shape, [&](const Expr& size) {
+      if (size.kind() != symbolic::Kind::kSymbol) return false;
+      const auto found = definers_.find(size.symbol());
+      return found != definers_.end() && found->second == graph_.producer(value);
+    });
   }
 
   // The groups whose results a node needs, also through what is inlined.
@@ -448,7 +440,8 @@ class Fuser {
     for (uint32_t id : group.nodes) {
       for (ValueRef value : node(id).results) {
         const auto is_outside = [&](uint32_t user) { return is_needed_outside(user, group); };
-        if (is_kept_[value.id] || std::ranges::any_of(users_[value.id], is_outside)) result.outputs.push_back(value);
+        const bool is_needed = is_kept_[value.id] || defines_size(value);
+        if (is_needed || std::ranges::any_of(users_[value.id], is_outside)) result.outputs.push_back(value);
       }
     }
     return result;
@@ -479,7 +472,7 @@ class Fuser {
   std::vector<std::vector<uint32_t>> users_;  // of each value
   std::vector<bool> is_kept_;                 // outputs, and what updates leave
   std::vector<bool> inlined_;                 // of each node
-  std::map<Symbol, uint32_t> definers_;       // nodes that find out a size
+  std::map<Symbol, NodeRef> definers_;        // of sizes that depend on data
   std::vector<uint32_t> group_of_;
   std::vector<Group> groups_;
 };
@@ -505,18 +498,5 @@ Graph expand_for_fusion(const Graph& graph) {
 }
 
 std::vector<FusedGroup> fuse(const Graph& graph) { return Fuser(graph).run(); }
-
-std::set<Symbol> symbols_of(const Graph& graph, const Node& node) {
-  std::set<Symbol> symbols;
-  const auto add = [&](const Expr& expr) {
-    for (Symbol symbol : symbols_of(expr)) symbols.insert(symbol);
-  };
-  for (ValueRef result : node.results) std::ranges::for_each(graph.type(result).shape, add);
-  for (const Attr& attr : node.attrs) {
-    if (const auto* expr = std::get_if<Expr>(&attr)) add(*expr);
-    if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) std::ranges::for_each(*exprs, add);
-  }
-  return symbols;
-}
 
 }  // namespace tenon

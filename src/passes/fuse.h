@@ -12,7 +12,6 @@
 // after the node that finds that size out.
 #pragma once
 
-#include <set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -38,8 +37,5 @@ struct FusedGroup {
 Graph expand_for_fusion(const Graph& graph);
 
 std::vector<FusedGroup> fuse(const Graph& graph);
-
-// The symbols that its results and attributes mention.
-std::set<Symbol> symbols_of(const Graph& graph, const Node& node);
 
 }  // namespace tenon

@@ -7,6 +7,7 @@
 #include "loops/lower.h"
 #include "passes/fuse.h"
 #include "passes/passes.h"
+#include "passes/sizes.h"
 #include "program/frames.h"
 #include "program/program.h"
 #include "program/run.h"

@@ -1,6 +1,7 @@
 #include "program/run.h"
 
 #include <algorithm>
+#include <map>
 
 #include "backends/library_task.h"
 #include "backends/reference/evaluate.h"
@@ -40,20 +41,40 @@ Expr concrete(const Expr& expr, const symbolic::Bindings& bindings) {
   return known.empty() ? expr : substitute(expr, known);
 }
 
-symbolic::Bindings bindings_of(const Graph& body, const std::vector<Tensor>& inputs) {
-  std::vector<symbolic::Equation> equations;
-  const std::vector<ValueRef> formal = body.inputs();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Shape& shape = body.type(formal[i]).shape;
-    for (size_t dim = 0; dim < shape.size(); ++dim) {
-      equations.push_back({shape[dim], inputs[i].shape()[dim], fmt::format("dimension {} of operand {}", dim, i)});
+void make_concrete(std::vector<Attr>& attrs, const symbolic::Bindings& bindings) {
+  for (Attr& attr : attrs) {
+    if (auto* expr = std::get_if<Expr>(&attr)) *expr = concrete(*expr, bindings);
+    if (auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
+      for (Expr& expr : *exprs) expr = concrete(expr, bindings);
     }
   }
-  return solve(equations, body.ranges()).value();
 }
 
-ConcreteNode concrete_node(const Graph& body, const Node& node, const std::vector<Tensor>& inputs) {
-  const symbolic::Bindings bindings = bindings_of(body, inputs);
+// With the sizes that are known: the shapes of its inputs may not tell them.
+Graph concrete_graph(const Graph& body, const symbolic::Bindings& bindings) {
+  Graph result(body.name());
+  std::map<ValueRef, ValueRef> moved = {{ValueRef(), ValueRef()}};
+  for (const Leaf& leaf : body.leaves()) {
+    TensorType type = body.type(leaf.value);
+    for (Expr& size : type.shape) size = concrete(size, bindings);
+    moved[leaf.value] = result.copy_leaf(leaf, std::move(type));
+  }
+  for (const Node& node : body.nodes()) {
+    std::vector<ValueRef> operands;
+    for (ValueRef operand : node.operands) operands.push_back(moved.at(operand));
+    std::vector<Attr> attrs = node.attrs;
+    make_concrete(attrs, bindings);
+    const NodeRef copy = result.add_node(*node.op, std::move(operands), std::move(attrs), node.location);
+    for (size_t i = 0; i < node.results.size(); ++i) moved[node.results[i]] = result.node(copy).results[i];
+  }
+  std::vector<ValueRef> outputs;
+  for (ValueRef output : body.outputs()) outputs.push_back(moved.at(output));
+  result.set_outputs(std::move(outputs));
+  return result;
+}
+
+ConcreteNode concrete_node(const Graph& body, const Node& node, const std::vector<Tensor>& inputs,
+                           const symbolic::Bindings& bindings) {
   ConcreteNode result;
   result.types.reserve(node.operands.size());
   for (ValueRef operand : node.operands) {
@@ -64,12 +85,7 @@ ConcreteNode concrete_node(const Graph& body, const Node& node, const std::vecto
     result.pointers.push_back(operand ? &result.types.back() : nullptr);
   }
   result.attrs = node.attrs;
-  for (Attr& attr : result.attrs) {
-    if (auto* expr = std::get_if<Expr>(&attr)) *expr = concrete(*expr, bindings);
-    if (auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
-      for (Expr& expr : *exprs) expr = concrete(expr, bindings);
-    }
-  }
+  make_concrete(result.attrs, bindings);
   for (ValueRef output : node.results) {
     Shape shape;
     for (const Expr& size : body.type(output).shape) shape.push_back(concrete(size, bindings));
@@ -81,11 +97,11 @@ ConcreteNode concrete_node(const Graph& body, const Node& node, const std::vecto
 
 }  // namespace
 
-std::vector<Tensor> run_whole(const Graph& body, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> run_whole(const Graph& body, const std::vector<Tensor>& inputs, const symbolic::Bindings& sizes) {
   const LibraryTaskFn task = body.nodes().size() == 1 ? find_library_task(*body.nodes()[0].op) : nullptr;
-  if (task == nullptr) return evaluate(body, inputs).value();
+  if (task == nullptr) return evaluate(concrete_graph(body, sizes), inputs).value();
   const Node& node = body.nodes()[0];
-  ConcreteNode concrete = concrete_node(body, node, inputs);
+  ConcreteNode concrete = concrete_node(body, node, inputs, sizes);
   ReferenceContext context(*node.op, concrete.pointers, concrete.attrs, std::move(concrete.operands),
                            std::move(concrete.outputs));
   task(context);
@@ -99,7 +115,7 @@ std::vector<Tensor> run_whole(const Graph& body, const std::vector<Tensor>& inpu
 }
 
 std::vector<Tensor> run_task_once(const Task& task, const std::vector<Slot>& slots, const std::vector<Tensor>& inputs) {
-  if (task.kind != TaskKind::kKernel) return run_whole(*task.body, inputs);
+  if (task.kind != TaskKind::kKernel) return run_whole(*task.body, inputs, {});
   std::vector<Tensor> outputs;
   std::vector<void*> memory;
   for (const Tensor& input : inputs) memory.push_back(input.data());
@@ -258,16 +274,18 @@ class ProgramRun {
   }
 
   Sizes sizes_of(const Shape& shape) const {
-    if (is_static(shape)) {
-      Sizes sizes(shape.size());
-      std::ranges::transform(shape, sizes.begin(), &Expr::constant);
-      return sizes;
-    }
+    if (!is_static(shape)) return evaluate(shape, known_sizes());
+    Sizes sizes(shape.size());
+    std::ranges::transform(shape, sizes.begin(), &Expr::constant);
+    return sizes;
+  }
+
+  symbolic::Bindings known_sizes() const {
     symbolic::Bindings bindings;
     for (size_t i = 0; i < symbols_.size(); ++i) {
       if (symbols_[i] != kUnknown) bindings[program_.symbols_[i]] = symbols_[i];
     }
-    return evaluate(shape, bindings);
+    return bindings;
   }
 
   // What has no place yet gets one of its own, when its task comes: its size was not known before.
@@ -321,8 +339,8 @@ class ProgramRun {
   void run_whole_task(const Task& task) {
     std::vector<Tensor> operands;
     for (uint32_t slot : task.inputs) operands.push_back(tensor_of(slot));
-    std::vector<Tensor> results =
-        task.kind == TaskKind::kExternal ? program_.host_(task.call, operands) : run_whole(*task.body, operands);
+    std::vector<Tensor> results = task.kind == TaskKind::kExternal ? program_.host_(task.call, operands)
+                                                                   : run_whole(*task.body, operands, known_sizes());
     if (task.kind == TaskKind::kExternal) results = wanted_of(task, std::move(results));
     for (size_t i = 0; i < task.outputs.size(); ++i) {
       take_result(task.outputs[i], results[i], operands);

@@ -14,6 +14,9 @@ class ModelGenerator {
     values_.push_back(builder_.value(graph_.add_input("y", {DType::kF32, {first, 6}})));
     values_.push_back(builder_.value(graph_.add_parameter("w", {DType::kF32, {6, 6}}, filled({6, 6}))));
     values_.push_back(builder_.value(graph_.add_parameter("b", {DType::kF32, {6}}, filled({6}))));
+    image_ = builder_.value(graph_.add_input("image", {DType::kF32, {first, 3, 7, 6}}));
+    places_ = builder_.value(graph_.add_input("places", {DType::kI64, {first, 4}}));
+    filter_ = builder_.value(graph_.add_parameter("filter", {DType::kF32, {4, 3, 3, 3}}, filled({4, 3, 3, 3})));
   }
 
   Graph run(int nodes) {
@@ -91,10 +94,41 @@ class ModelGenerator {
     return below(2) == 0 ? builder_.op("linear", {x, values_[2], values_[3]}) : builder_.matmul(x, values_[2]);
   }
 
+  // What shares a kernel with few others, or with none.
+  Value special(Value x) {
+    switch (below(8)) {
+      case 0:
+        return builder_.op("conv", {image_, filter_, Value()}, {{"padding", std::vector<int64_t>{1, below(2)}}});
+      case 1:
+        return builder_.results("max_pool", {image_}, {{"kernel", std::vector<int64_t>{2, 3}}})[0];
+      case 2:
+        return builder_.op("scaled_dot_product_attention", {values_[0], unary(values_[0]), values_[0], Value()});
+      case 3:
+        return builder_.op("index", {values_[2], builder_.op("remainder", {places_, builder_.integer(6)})});
+      case 4:
+        return builder_.where(builder_.compare("gt", x, 0.1), x, unary(x));
+      case 5:
+        return padded(x);
+      case 6:
+        return x.rank() == 0 ? unary(x) : builder_.results("sort", {x}, {{"dim", int64_t{0}}})[0];
+      default:
+        return x.rank() == 0 ? unary(x)
+                             : builder_.cos(builder_.cast(builder_.iota_along(0, x.shape()), DType::kF32)) * x;
+    }
+  }
+
+  Value padded(Value x) {
+    if (x.rank() == 0) return unary(x);
+    std::vector<Expr> low(static_cast<size_t>(x.rank()), 0), high = low;
+    low[0] = below(3);
+    high.back() = below(3);
+    return builder_.pad(x, low, high, 0.5);
+  }
+
   void add_node() {
     const Value x = any();
     Value next;
-    switch (below(8)) {
+    switch (below(10)) {
       case 0:
       case 1:
         next = unary(x);
@@ -110,6 +144,10 @@ class ModelGenerator {
       case 6:
         next = moved(x);
         break;
+      case 7:
+      case 8:
+        next = special(x);
+        break;
       default:
         next = product(x);
         break;
@@ -121,6 +159,9 @@ class ModelGenerator {
   Graph graph_;
   Builder builder_;
   std::vector<Value> values_;
+  Value image_;
+  Value places_;
+  Value filter_;
 };
 
 }  // namespace

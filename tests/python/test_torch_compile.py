@@ -99,10 +99,25 @@ def test_an_unknown_option():
         compiled(torch.randn(4, 8), torch.randn(8, 16))
 
 
-def test_errors_are_where_the_user_called():
-    compiled = torch.compile(relu_matmul_softmax, backend="tenon", options={"treads": 1})
-    with pytest.raises(Exception, match=r"test_torch_compile.py:\d+: error: backend tenon has no option 'treads'"):
-        compiled(torch.randn(4, 8), torch.randn(8, 16))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": "two"}, "option 'threads' must be an int, got 'two'"),
+        ({"threads": -1}, "threads must be in"),
+        ({"fallback": "no"}, "option 'fallback' must be True or False, got 'no'"),
+    ],
+)
+def test_an_option_that_does_not_fit(options, message):
+    compiled = torch.compile(torch.sin, backend="tenon", options=options)
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match=message):
+        compiled(torch.ones(2))
+
+
+def test_a_mistake_is_placed_in_the_code_of_the_user():
+    compiled = torch.compile(torch.sin, backend="tenon", options={"thread": 2})
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        compiled(torch.ones(2))
+    assert caught.value.inner_exception.file.endswith("test_torch_compile.py")
 
 
 def test_an_unknown_mode():
@@ -163,6 +178,71 @@ def test_views_of_arguments_stay_views():
     result = torch.compile(lambda x: x.t(), backend="tenon")(x)
     assert result.data_ptr() == x.data_ptr()
     torch.testing.assert_close(result, x.t())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "views",
+    [
+        lambda y: (y.view(-1), y),
+        lambda y: (y[0], y.t()),
+        lambda y: (y[0], y[:2, 1:]),
+        lambda y: (y.chunk(2, dim=1)[0], y.t().unsqueeze(0)),
+        lambda y: (y, y.detach()),
+    ],
+)
+def test_results_that_are_views_of_one_tensor_share_memory(views, dynamic):
+    def function(x):
+        written, read = views(torch.sin(x) @ x.t())
+        torch._dynamo.graph_break()
+        written.add_(1)
+        return written, read
+
+    check(function, torch.randn(4, 4), dynamic=dynamic)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, 1:],
+        lambda x: x.chunk(2, dim=1)[1],
+        lambda x: x.expand(2, *x.shape),
+        lambda x: x.add_(1)[1:, ::2],
+        lambda x: (x.t()[1:], x * 2),
+    ],
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_views_of_arguments_of_dynamic_sizes(function, grad):
+    compiled = torch.compile(function, backend="tenon", dynamic=True)
+    with torch.set_grad_enabled(grad):
+        for shape in ((3, 4), (5, 7)):
+            x = torch.randn(shape, generator=RNG)
+            # Slices, so that the memory of an argument begins elsewhere.
+            mine, theirs = torch.cat([x, x])[shape[0] :], x.clone()
+            torch.testing.assert_close(compiled(mine), function(theirs))
+            torch.testing.assert_close(mine, theirs)
+
+
+def test_results_without_gradients_share_memory_while_training():
+    def function(x, w):
+        y = torch.sin(x)
+        return y.view(-1), y, y @ w
+
+    w = torch.randn(4, 3, requires_grad=True)
+    written, read, _ = torch.compile(function, backend="tenon")(torch.zeros(4, 4), w)
+    written.add_(1)
+    torch.testing.assert_close(read, torch.ones(4, 4))
+
+
+def test_what_needs_a_size_that_the_host_finds_out():
+    def function(x):
+        values = x.unique()
+        return values, torch.arange(len(values)) * 2, torch.ones(len(values)).sum()
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = check(function, torch.tensor([1.0, 0.0, 2.0]))
+        x = torch.tensor([1.0, 1.0, 2.0])
+        torch.testing.assert_close(compiled(x), function(x))
 
 
 def test_strides_are_those_of_pytorch():

@@ -86,11 +86,22 @@ class Input:
 class Output:
     """A value that the caller gets: result `index` of the graph, input `index` of the caller, or what is in `value`."""
 
-    kind: str  # "result", "permuted", "number", "input", "constant", "token"
+    kind: str  # "result", "permuted", "view", "number", "input", "view of input", "constant", "token"
     index: int = 0
     # Of a constant; of a token its key; of a number what makes a Python number of it; of a permuted result the order of
-    # its dimensions.
+    # its dimensions; of a view its Layout.
     value: Any = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where in memory the elements of a view lie. `places` tells where a call has the symbols: which of the caller's
+    values it is, and which of its dimensions (None: a number is the size itself)."""
+
+    sizes: list[int | Expr]
+    strides: list[int | Expr]
+    offset: int | Expr
+    places: dict[str, tuple[int, int | None]]
 
 
 @dataclass
@@ -168,10 +179,11 @@ def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
     return walker.finish()
 
 
-def import_graph_module(module: fx.GraphModule) -> Captured:
+def import_graph_module(module: fx.GraphModule, shown: int = 0) -> Captured:
     """Takes a flat graph of ATen calls with their meta data, such as AOTAutograd gives: every placeholder is an input
     of the caller, the output is a tuple or a list. Results have the strides that PyTorch gives them: later graphs may
-    rely on them."""
+    rely on them. The first `shown` results are for the user, who may write to them, and for AOTAutograd, which makes
+    views of his arguments of their strides and offsets: what is a view in PyTorch is one here."""
     walker = _Walker()
     placeholders = module.graph.find_nodes(op="placeholder")
     walker.declare_symbols(node.meta["val"] for node in placeholders)
@@ -179,8 +191,13 @@ def import_graph_module(module: fx.GraphModule) -> Captured:
     for node in placeholders:
         walker.user_input(node)
     walker.walk(module)
-    for result in module.graph.output_node().args[0]:
-        walker.add_output(result, keep_layout=True)
+    results = module.graph.output_node().args[0]
+    walker.find_views(results[:shown])
+    for position, result in enumerate(results):
+        if position < shown and result in walker.views:
+            walker.add_view(result)
+        else:
+            walker.add_output(result, keep_layout=True)
     return walker.finish()
 
 
@@ -227,6 +244,8 @@ class _Walker:
         self.outputs: list[Output] = []
         self.results: list[ImportedTensor] = []  # of the graph
         self.names: set[str] = set()
+        self.views: dict[fx.Node, tuple[fx.Node, Layout]] = {}  # results, what they are views of, and how
+        self.bases: dict[fx.Node, int] = {}  # their positions among the results of the graph
 
     # -- leaves --
 
@@ -538,7 +557,8 @@ class _Walker:
     def _output(self, result: Any, keep_layout: bool) -> Output:
         if not isinstance(result, fx.Node):
             return Output("constant", value=result)
-        result = self._itself(result)
+        if not keep_layout:  # else AOTAutograd sees to it
+            result = self._itself(result)
         if result in self.position_of and self.inputs[self.position_of[result]].kind != "constant":
             return Output("input", self.position_of[result])
         if result in self.weights:
@@ -562,6 +582,49 @@ class _Walker:
         """A model that writes an argument or a buffer in place and returns it returns that very tensor."""
         value = self.written.get(result, self.values[result])
         return self.placeholders.get(value.variable, result) if isinstance(value, ImportedTensor) else result
+
+    # -- results that are views --
+
+    def find_views(self, results: Iterable[Any]) -> None:
+        """What shares memory with an argument or with another result, or has gaps between its elements."""
+        members: dict[fx.Node, list[fx.Node]] = {}
+        for result in results:
+            if isinstance(result, fx.Node) and isinstance(self.values[result], ImportedTensor):
+                members.setdefault(_base_of(result), []).append(result)
+        for base, views in members.items():
+            is_input = base in self.position_of
+            if base in self.weights or (not is_input and _dense_order(base.meta["val"]) is None):
+                continue
+            for view in views:
+                is_seen = is_input or len(views) > 1 or _dense_order(view.meta["val"]) is None
+                layout = self._layout(view, base) if is_seen and not (is_input and view is base) else None
+                if layout is not None:
+                    self.views[view] = base, layout
+
+    def add_view(self, result: fx.Node) -> None:
+        base, layout = self.views[result]
+        if base in self.position_of:
+            self.outputs.append(Output("view of input", self.position_of[base], layout))
+            return
+        if base not in self.bases:
+            self.bases[base] = self._output(base, keep_layout=True).index
+        self.outputs.append(Output("view", self.bases[base], layout))
+
+    def _layout(self, result: fx.Node, base: fx.Node) -> Layout | None:
+        """None where a call does not have the symbols of it: they depend on data."""
+        value = result.meta["val"]
+        offset = self.sizes.expr(value.storage_offset() - base.meta["val"].storage_offset())
+        sizes, strides = ([self.sizes.expr(size) for size in given] for given in (value.shape, value.stride()))
+        needed = {name for size in (*sizes, *strides, offset) if isinstance(size, Expr) for name in size.symbols}
+        places = {name: place for name, place in self._places() if name in needed}
+        return Layout(sizes, strides, offset, places) if places.keys() == needed else None
+
+    def _places(self) -> Iterator[tuple[str, tuple[int, int | None]]]:
+        for position, given in enumerate(self.inputs):
+            dims = enumerate(given.shape) if given.kind == "tensor" else [(None, given.size)]
+            for dim, size in dims:
+                if isinstance(size, Expr) and size.symbols == (str(size),):
+                    yield str(size), (position, dim)
 
     def _returned(self, value: ImportedTensor | Expr) -> int:
         """The position of a result of the graph: the value as it is now."""
@@ -638,18 +701,43 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, complex) else f"a {type(value).__name__}"
 
 
+def _base_of(node: fx.Node) -> fx.Node:
+    """What a tensor is a view of, through any number of views; itself, where it is none."""
+    memory = _memory_of(node)
+    while (source := _source_of(node)) is not None and memory is not None and _memory_of(source) == memory:
+        node = source
+    return node
+
+
+def _source_of(node: fx.Node) -> fx.Node | None:
+    source = node.args[0] if node.args and isinstance(node.args[0], fx.Node) else None
+    return _source_of(source) if source is not None and isinstance(source.meta.get("val"), (tuple, list)) else source
+
+
+def _memory_of(node: fx.Node) -> tuple[int, torch.dtype] | None:
+    value = node.meta.get("val")
+    is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+    return (value.untyped_storage()._cdata, value.dtype) if is_strided else None
+
+
 def _order_in_memory(value: torch.Tensor) -> list[int] | None:
     """The dimensions from the outermost to the innermost, where they are in another order than the tensor's own."""
+    order = _dense_order(value)
+    if order is None:
+        return None
+    moved = [dim for dim in order if _hint(value.shape[dim]) != 1]
+    return None if moved == sorted(moved) else order
+
+
+def _dense_order(value: torch.Tensor) -> list[int] | None:
+    """The dimensions from the outermost to the innermost; None where elements overlap, or have gaps between them."""
     sizes, strides = [_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()]
     if None in sizes or None in strides or 0 in sizes:
         return None
     order = sorted(range(len(sizes)), key=lambda dim: (-strides[dim], dim))
-    moved = [dim for dim in order if sizes[dim] != 1]
-    if moved == sorted(moved):
-        return None
     expected = 1
-    for dim in reversed(moved):
-        if strides[dim] != expected:  # elements overlap, or have gaps between them
+    for dim in reversed([dim for dim in order if sizes[dim] != 1]):
+        if strides[dim] != expected:
             return None
         expected *= sizes[dim]
     return order

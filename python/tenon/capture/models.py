@@ -131,15 +131,16 @@ def _decomposed(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) 
         return None
 
 
-def capture_graph_module(module: fx.GraphModule, inputs: list[Any]) -> Captured:
-    """Of a flat, functional graph of ATen calls. `inputs` are those that it was traced with."""
-    captured = import_graph_module(module)
+def capture_graph_module(module: fx.GraphModule, inputs: list[Any], shown: int = 0) -> Captured:
+    """Of a flat, functional graph of ATen calls. `inputs` are those that it was traced with; `shown` is as for
+    import_graph_module."""
+    captured = import_graph_module(module, shown)
     for _ in range(_MOST_ROUNDS):
         table = decompositions_of(captured.unsupported_ops)
         if not table:
             break
         module = _retraced(module, inputs, table)
-        captured = import_graph_module(module)
+        captured = import_graph_module(module, shown)
     return captured
 
 

@@ -1,0 +1,19 @@
+// Inside of passes: sizes that depend on data. A node finds such a size out, and whoever mentions it comes after that
+// node, even if it reads none of its results.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "graph/graph.h"
+
+namespace tenon {
+
+// The symbols that its results and attributes mention.
+std::set<Symbol> symbols_of(const Graph& graph, const Node& node);
+
+// The symbols that nodes find out, each with the first node that does: nonzero has them as an attribute, an external
+// call has results of sizes that no input has.
+std::map<Symbol, NodeRef> definers_of(const Graph& graph);
+
+}  // namespace tenon
