@@ -61,6 +61,52 @@ void tenon_uniform(const tenon_host* host, tenon_dtype dtype, const int64_t* key
 /* In [low, low + range), 0 < range <= 2^59. */
 void tenon_randint(const tenon_host* host, const int64_t* key, int64_t low, int64_t range, int64_t size, int64_t* out);
 
+/* ---- matrices ----
+ * Batches of f32 or f64 matrices; all compute in double. Signs are LAPACK's where the result has one of two. */
+typedef struct tenon_matrices {
+  int64_t batch;
+  int64_t rows;
+  int64_t columns;
+} tenon_matrices;
+
+/* The lower factor of each symmetric matrix, of which the lower triangle is read. `info` is 0, or the order of the
+ * first leading minor that is not positive; the factor is NaN then. */
+int64_t tenon_cholesky(const tenon_host* host, tenon_dtype dtype, int64_t batch, int64_t size, const void* x, void* out,
+                       int32_t* info);
+
+/* With partial pivoting, min(rows, columns) pivots each. `info` is 0, or the number of the first pivot that is zero. */
+int64_t tenon_lu(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, const void* x, void* lu,
+                 int32_t* pivots, int32_t* info);
+
+/* The order in which `count` <= rows exchanges leave rows. kTenonOutOfRange for a pivot that is not in [1, rows]. */
+int64_t tenon_pivots_to_permutation(int64_t batch, int64_t count, int64_t rows, const int32_t* pivots,
+                                    int64_t* permutation);
+
+/* `shape` is that of b and x; each a is a square of its rows, of which one triangle is read. */
+int64_t tenon_triangular_solve(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, int upper,
+                               int unitriangular, const void* a, const void* b, void* x);
+
+/* R and, below its diagonal, the vectors of min(rows, columns) reflections. */
+int64_t tenon_geqrf(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, const void* x, void* a, void* tau);
+
+/* The first columns of the product of `count` reflections, count <= columns <= rows. */
+int64_t tenon_householder_product(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, int64_t count,
+                                  const void* a, const void* tau, void* q);
+
+/* Of symmetric matrices, of which the lower triangle is read: eigenvalues upwards, vectors in columns, the largest
+ * component of each positive. `info` is not 0 where a matrix is not finite or there is no convergence; its results are
+ * undefined then. */
+int64_t tenon_eigh(const tenon_host* host, tenon_dtype dtype, int64_t batch, int64_t size, const void* x, void* values,
+                   void* vectors, int32_t* info);
+
+/* The min(rows, columns) singular values downwards, and their vectors, the largest component of each row of vh
+ * positive. `info` is as for tenon_eigh. */
+int64_t tenon_svd(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, const void* x, void* u, void* s,
+                  void* vh, int32_t* info);
+
+int64_t tenon_matrix_exp(const tenon_host* host, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
+                         void* out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -175,6 +175,9 @@ void bind_importer(nb::module_& module) {
       .def_prop_ro("type", [](const ImportedTensor& self) { return to_string(self.tensor.value.type()); })
       .def_prop_ro("dtype", [](const ImportedTensor& self) { return to_str(name_of(self.tensor.value.dtype())); })
       .def_prop_ro("shape", [](const ImportedTensor& self) { return to_python_shape(self.tensor.value.shape()); })
+      .def_prop_ro(
+          "variable", [](const ImportedTensor& self) { return self.tensor.variable; },
+          "Which tensor of the model it is: what a call writes and gives back is the same one.")
       .def("__repr__",
            [](const ImportedTensor& self) { return "<ImportedTensor " + to_string(self.tensor.value.type()) + ">"; });
   nb::class_<Importer>(module, "Importer", "Builds a Graph out of ATen calls: what every front door drives.")
@@ -234,7 +237,10 @@ void bind_importer(nb::module_& module) {
           },
           nb::arg("argument"), "The value that a tensor or a number has now, whatever is written later.")
       .def("finish", finish, nb::arg("outputs"), "Ends the import and gives the graph.")
-      .def("check_supported", &Importer::check_supported)
+      .def(
+          "check_supported",
+          [](const Importer& self, const std::string& why) { check_supported(self.unsupported(), why); },
+          nb::arg("why"), "Raises a tenon.Error that lists every external call; `why` PyTorch runs none.")
       .def_prop_ro("external_count", &Importer::external_count, "How many calls are external so far.")
       .def_prop_ro("unsupported", unsupported, "(target, reason, location) of each external call, in their order.")
       .def_prop_ro("key_input", [](const Importer& self) { return self.key_input(); });

@@ -7,6 +7,7 @@ An entry of a name that is there already takes its place.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,11 +48,22 @@ class Entry:
 
 def register(signature: str, function: Callable[..., Any]) -> None:
     """Adds an entry. The signature has the names and defaults of PyTorch's schema: "aten.add.Tensor(self, other, *,
-    alpha=1)". The function gets every argument by position, tensors as tenon.Values, and gives a Value or a list."""
-    _tenon.register_aten(signature, function)
+    alpha=1)". The function gets every argument by position, tensors as tenon.Values, and gives a Value or a list. What
+    it raises becomes a tenon.Error that names the entry."""
+
+    @functools.wraps(function)
+    def entry(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            name = signature.partition("(")[0].strip()
+            return _tenon.fail(f"the entry of {name} raised {type(error).__name__}: {error}")
+
+    _tenon.register_aten(signature, entry)
 
 
 def unregister(name: str) -> None:
+    """Takes an entry out. Raises a tenon.Error where there is none of that name."""
     _tenon.unregister_aten(name)
 
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch._C._functorch import is_functorch_wrapped_tensor
 
-from tenon._tenon import Executable, Expr, Graph, compile_graph
-from tenon.capture.fx import Captured, Row
+from tenon._tenon import Error, Executable, Expr, Graph, compile_graph, fail
+from tenon.capture.fx import NO_FALLBACK, Captured, Input, Row
 from tenon.capture.models import capture_exported_program, exported
 from tenon.report import report
 from tenon.runner import make_runner
-from tenon.signature import Signature
+from tenon.signature import Signature, argument_paths
 
 
 class Program:
@@ -40,7 +41,12 @@ class Program:
         self._run = make_runner(captured, executable.run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        results = self._run(self._signature.flatten(args, kwargs))
+        values = self._signature.flatten(args, kwargs)
+        try:
+            results = self._run(values)
+        except Error:
+            _check_untransformed(values)
+            raise
         return pytree.tree_unflatten(results, self._out_spec)
 
     @property
@@ -89,7 +95,8 @@ def compile(
     fallback: bool = True,
     freeze: bool = True,
 ) -> Program:
-    """Compiles a model: an ExportedProgram, or a module, an FX graph module or a function with example arguments.
+    """Compiles a model: an ExportedProgram, a .pt2 file, or a module, an FX graph module or a function with example
+    arguments.
 
     `dynamic_shapes` are those of torch.export.export. `threads` is how many threads a call uses; 0 is all. Calls that
     Tenon lacks run in PyTorch; with fallback=False they are one error that lists them all, with the lines that they
@@ -99,29 +106,59 @@ def compile(
     program = exported(model, args, kwargs, dynamic_shapes)
     traced, captured = capture_exported_program(program)
     if not fallback:
-        captured.check_supported()
+        captured.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
-    dims = _dim_names(captured, names, dynamic_shapes)
-    signature = Signature(captured, program.call_spec.in_spec, names, dims)
+    in_spec = program.call_spec.in_spec
+    dims = _dim_names(captured.inputs, in_spec, names, dynamic_shapes)
+    signature = Signature(captured, in_spec, names, dims)
     executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze)
     return Program(captured, executable, signature, traced.call_spec.out_spec)
 
 
-def _dim_names(captured: Captured, names: list[str] | None, dynamic_shapes: Any) -> dict[str, str]:
+def _check_untransformed(values: list[Any]) -> None:
+    if any(isinstance(value, torch.Tensor) and is_functorch_wrapped_tensor(value) for value in values):
+        fail(
+            "a transform of torch.func (vmap, grad, jvp) cannot look into a compiled program: transform the model, and "
+            "give that to torch.compile with backend='tenon'"
+        )
+
+
+def _dim_names(
+    inputs: list[Input], in_spec: pytree.TreeSpec, names: list[str] | None, dynamic_shapes: Any
+) -> dict[str, str]:
     """What the user calls the symbols, where a Dim of his names the size of an argument."""
-    if not dynamic_shapes:
-        return {}
-    by_name = dynamic_shapes
-    if not isinstance(by_name, dict):
-        by_name = dict(zip(names or [], by_name, strict=False))
-    found = {}
-    for given in captured.inputs:
-        dims = by_name.get(given.name)
+    found: dict[str, str] = {}
+    for given, path in zip(inputs, argument_paths(in_spec), strict=True):
+        dims = _dims_at(path, names or [], dynamic_shapes)
         sizes = dims.items() if isinstance(dims, dict) else enumerate(dims) if isinstance(dims, (tuple, list)) else ()
         for position, dim in sizes:
-            if not isinstance(position, int) or position >= len(given.shape):
-                continue
-            size = given.shape[position]
-            if type(dim) is torch.export.Dim and isinstance(size, Expr) and size.symbols == (str(size),):
-                found[str(size)] = dim.__name__
+            if isinstance(position, int) and position < len(given.shape):
+                found |= _dim_name(dim, given.shape[position])
     return found
+
+
+def _dims_at(path: tuple[Any, ...], names: list[str], dynamic_shapes: Any) -> Any:
+    """The part of dynamic_shapes for an argument; it nests as the arguments do, by the names of forward or in order."""
+    first, *rest = (key.idx if isinstance(key, pytree.SequenceKey) else key.key for key in path[1:])
+    keys = [first, *rest]
+    if isinstance(dynamic_shapes, dict) and isinstance(first, int):
+        keys[0] = names[first] if first < len(names) else None
+    elif isinstance(dynamic_shapes, (tuple, list)) and first in names:
+        keys[0] = names.index(first)
+    part = dynamic_shapes
+    for key in keys:
+        has = key in part if isinstance(part, dict) else isinstance(part, (tuple, list)) and key in range(len(part))
+        if not has:
+            return None
+        part = part[key]
+    return part
+
+
+def _dim_name(dim: Any, size: int | Expr) -> dict[str, str]:
+    """The symbol of a size that is the Dim, or what the Dim is derived from: b for 2*b."""
+    root, function = (dim.root, dim.fn) if hasattr(dim, "root") else (dim, lambda value: value)
+    if not isinstance(root, torch.export.Dim) or not isinstance(size, Expr) or len(size.symbols) != 1:
+        return {}
+    (symbol,) = size.symbols
+    is_same = all(size.evaluate({symbol: value}) == function(value) for value in (1, 2))  # both are linear
+    return {symbol: root.__name__} if is_same else {}

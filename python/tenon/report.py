@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tenon._tenon import fail
+from tenon.capture.fx import counted
+
 if TYPE_CHECKING:
     from tenon.program import Program
 
 
 def explain(program: Program) -> str:
     """The nodes of the model, with what Tenon does not run and why; the segments; the kernels; the bytes."""
+    from tenon.program import Program
+
+    if not isinstance(program, Program):
+        what = type(program).__qualname__
+        fail(f"explain takes a compiled program, got a {what}: give it what tenon.compile makes of the model")
     return report(program)
 
 
@@ -30,7 +38,7 @@ def _nodes(program: Program) -> str:
 def _segments(program: Program) -> str:
     lines = []
     for number, (kind, ops) in enumerate(program.segments):
-        lines.append(f"Segment {number}: {kind} ({len(ops)} op{'' if len(ops) == 1 else 's'})")
+        lines.append(f"Segment {number}: {kind} ({counted(len(ops), 'op')})")
         lines.append(f"  {', '.join(ops)}")
     return "\n".join(lines)
 
@@ -38,9 +46,10 @@ def _segments(program: Program) -> str:
 def _unsupported(program: Program) -> str:
     if not program.unsupported:
         return "every call is compiled"
-    lines = [f"{len(program.unsupported)} of the calls run in PyTorch:"]
+    verb = "runs" if len(program.unsupported) == 1 else "run"
+    lines = [f"{len(program.unsupported)} of the calls {verb} in PyTorch:"]
     for target, reason, location in program.unsupported:
-        where = f"{location}: " if str(location) else ""
+        where = f"{location}: " if location.line else ""
         lines.append(f"  {where}{target}: {reason}")
     return "\n".join(lines)
 
@@ -48,10 +57,9 @@ def _unsupported(program: Program) -> str:
 def _totals(program: Program) -> str:
     weights = sum(leaf.data.nbytes for leaf in program.graph.leaves if leaf.data is not None)
     calls = sum(node.op == "call_function" for node in program.nodes)
-    return (
-        f"program length: {calls} calls, {len(program.graph.nodes)} nodes, {len(program.kernels)} kernels\n"
-        f"weights: {weights} bytes"
-    )
+    fallbacks = sum(kernel["kind"] == "external" for kernel in program.kernels)
+    length = [(calls, "call"), (len(program.graph.nodes), "node"), (len(program.kernels) - fallbacks, "kernel")]
+    return f"program length: {', '.join(counted(*part) for part in length)}\nweights: {counted(weights, 'byte')}"
 
 
 def table(rows: list[tuple[str, ...]]) -> str:

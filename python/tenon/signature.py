@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 
 from tenon._tenon import Error, Expr, fail
-from tenon.capture.fx import Captured, Input, type_text
+from tenon.capture.fx import Captured, Input, counted, type_text
+
+_WORD = re.compile(r"\w+")
 
 
 class Signature:
@@ -30,8 +33,7 @@ class Signature:
         self._arity = in_spec.child(0).num_children
         self._keywords = list(in_spec.child(1).context or [])
         self._is_flat = not self._keywords and all(spec.is_leaf() for spec in in_spec.child(0).children())
-        paths = pytree.tree_flatten_with_path(pytree.tree_unflatten(list(range(len(self._inputs))), in_spec))[0]
-        self._paths = [_path_text(path) for path, _ in paths]
+        self._paths = [_path_text(path) for path in argument_paths(in_spec)]
 
     def __str__(self) -> str:
         return "\n".join(self._described(position) for position in range(len(self._inputs)))
@@ -57,16 +59,20 @@ class Signature:
 
     def _nested(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         args, kwargs = self._by_position(args, dict(kwargs))
+        unknown = [name for name in kwargs if name not in self._keywords]
+        if unknown:
+            fail(f"the model has no argument '{unknown[0]}'{self._all_described()}")
         if len(args) != self._arity:
-            fail(f"expected {_count(self._arity, 'positional argument')}, got {len(args)}{self._all_described()}")
+            fail(f"expected {counted(self._arity, 'positional argument')}, got {len(args)}{self._all_described()}")
         if kwargs.keys() != set(self._keywords):
             expected = ", ".join(self._keywords) or "none"
             fail(f"expected the keyword arguments {expected}, got {', '.join(kwargs) or 'none'}{self._all_described()}")
         ordered = {name: kwargs[name] for name in self._keywords}
-        flat, spec = pytree.tree_flatten((tuple(args), ordered))
-        if spec != self._in_spec:
-            fail(f"the arguments nest otherwise than those that the model was traced with{self._all_described()}")
-        return flat
+        try:  # a dict may have its keys in another order
+            return self._in_spec.flatten_up_to((tuple(args), ordered))
+        except ValueError as error:
+            what = "the arguments nest otherwise than those that the model was traced with"
+            fail(f"{what}: {str(error).rstrip('.')}{self._all_described()}")
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """What was traced as a positional argument may come by its name, as in any call."""
@@ -188,9 +194,7 @@ class Signature:
         return f"{name} in [{low}, {high}]"
 
     def _renamed(self, text: str) -> str:
-        for symbol, name in self._dim_names.items():
-            text = text.replace(symbol, name)
-        return text
+        return _WORD.sub(lambda word: self._dim_names.get(word[0], word[0]), text)
 
 
 def _value_text(value: Any) -> str:
@@ -208,8 +212,10 @@ def _sizes_text(sizes: dict[str, int], names: dict[str, str]) -> str:
     return ", ".join(f"{names.get(symbol, symbol)} = {size}" for symbol, size in sorted(sizes.items()))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def argument_paths(in_spec: pytree.TreeSpec) -> list[tuple[Any, ...]]:
+    """Where each value stands in (args, kwargs)."""
+    positions = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
+    return [path for path, _ in pytree.tree_flatten_with_path(positions)[0]]
 
 
 def _path_text(path: tuple[Any, ...]) -> str:

@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tenon._tenon import compile_graph as compile_program
 from tenon._tenon import fail
+from tenon.capture.fx import NO_FALLBACK
 from tenon.capture.models import capture_graph_module, missing_decompositions
 from tenon.runner import Run, make_runner
 
@@ -107,7 +108,7 @@ def _graph_compiler(options: Options) -> Callable[..., Run]:
     def compile_graph(module: fx.GraphModule, inputs: list[Any], shown: int = 0) -> Run:
         captured = capture_graph_module(module, inputs, shown)
         if not options.fallback:
-            captured.check_supported()
+            captured.check_supported(NO_FALLBACK)
         executable = compile_program(captured.graph, host=captured.host, threads=options.threads)
         execute = executable.run
         run = make_runner(captured, execute)

@@ -2,21 +2,11 @@
 
 #include <utility>
 
+#include "graph/ops/kernel_call.h"
 #include "runtime/host.h"
-#include "runtime/kernels.h"
 
 namespace tenon {
 namespace {
-
-tenon_dtype code_of(DType dtype) { return static_cast<tenon_dtype>(dtype); }
-static_assert(static_cast<int>(DType::kF64) == kTenonF64 && static_cast<int>(DType::kBF16) == kTenonBF16 &&
-              static_cast<int>(DType::kI64) == kTenonI64 && static_cast<int>(DType::kBool) == kTenonBool);
-
-int64_t* integers(const Tensor& tensor) { return reinterpret_cast<int64_t*>(tensor.data()); }
-
-void check_memory(int64_t error, const OpView& node) {
-  if (error != 0) fail("{}: there is no memory for its scratch", node.op().name.get());
-}
 
 tenon_lines lines_of(const Sizes& shape, int64_t dim) {
   if (shape.empty()) return {1, 1, 1};
@@ -111,9 +101,31 @@ void randperm(ReferenceContext& c) {
   });
 }
 
+// ---- matrices -------------------------------------------------------------------------------------------------------
+
+// Their records call the kernels (src/graph/ops/linalg.cpp).
+void linalg(ReferenceContext& c) { std::get<Reference>(c.op().semantics.get()).run(c); }
+
 constexpr std::pair<std::string_view, LibraryTaskFn> kTasks[] = {
-    {"argsort", argsort},   {"kthvalue", kthvalue}, {"nonzero", nonzero}, {"philox", philox},   {"randint", randint},
-    {"randperm", randperm}, {"sort", sort},         {"topk", topk},       {"uniform", uniform},
+    {"argsort", argsort},
+    {"kthvalue", kthvalue},
+    {"nonzero", nonzero},
+    {"philox", philox},
+    {"randint", randint},
+    {"randperm", randperm},
+    {"sort", sort},
+    {"topk", topk},
+    {"uniform", uniform},
+    {"cholesky", linalg},
+    {"lu", linalg},
+    {"pivots_to_permutation", linalg},
+    {"triangular_solve", linalg},
+    {"geqrf", linalg},
+    {"householder_product", linalg},
+    {"eigh", linalg},
+    {"svd", linalg},
+    {"matrix_exp", linalg},
+    {"require_zero", linalg},
 };
 
 }  // namespace

@@ -218,7 +218,9 @@ void AtenTable::view(std::string_view signature, AtenFn build, AtenWriteFn write
 }
 
 void AtenTable::remove(std::string_view name) {
-  if (const auto found = entries_.find(name); found != entries_.end()) entries_.erase(found);
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) fail("there is no entry '{}' to take out", name);
+  entries_.erase(found);
 }
 
 const AtenEntry* AtenTable::find(std::string_view name) const {

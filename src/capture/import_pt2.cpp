@@ -30,13 +30,6 @@ bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// "torch.ops.aten.add.Tensor" is "aten.add.Tensor" in the registry.
-std::string registry_name(std::string_view target) {
-  constexpr std::string_view kOps = "torch.ops.";
-  if (target.starts_with(kOps)) target.remove_prefix(kOps.size());
-  return std::string(target);
-}
-
 const std::string* number_name(const Argument& argument) {
   if (const auto* number = argument.get<pt2::SymInt>()) return number->name();
   if (const auto* number = argument.get<pt2::SymBool>()) return number->name();
@@ -80,6 +73,7 @@ class ProgramImporter {
   Imported run() {
     declare_symbols();
     for (const InputSpec& input : program_.inputs) add_input(input);
+    note_leaves();
     for (const pt2::Node& node : graph_->nodes) add_node(node);
     add_outputs();
     for (const auto& [condition, assertion] : assertions_) add_assertion(condition, assertion);
@@ -149,11 +143,12 @@ class ProgramImporter {
     return type;
   }
 
-  // Why a tensor cannot be a value of the graph.
-  static std::string problem_of(const pt2::TensorMeta& meta) {
-    if (!meta.dtype.dtype()) return fmt::format("it takes a tensor of {}", meta.dtype.name());
-    return fmt::format("it takes a tensor of layout {} on device {}", name_of(meta.layout), meta.device.type);
+  // A tensor that cannot be a value of the graph, with what makes it so.
+  static std::string shown(const pt2::TensorMeta& meta) {
+    if (!meta.dtype.dtype()) return fmt::format("a tensor of {}", meta.dtype.name());
+    return fmt::format("a tensor of layout {} on device {}", name_of(meta.layout), meta.device.type);
   }
+  static std::string problem_of(const pt2::TensorMeta& meta) { return "it takes " + shown(meta); }
 
   Bound stand_in(std::string problem) {
     return {importer_.constant(Tensor::zeros(DType::kU8, {0})), std::move(problem)};
@@ -332,10 +327,7 @@ class ProgramImporter {
                         .results = result_types(node),
                         .returns_list = true,
                         .external_because = std::move(given.problem)};
-    const bool gives_foreign = request.results && !std::ranges::all_of(*request.results, &has_value);
-    if (gives_foreign && request.external_because.empty()) {
-      request.external_because = "it gives a dtype that Tenon lacks";
-    }
+    if (request.external_because.empty()) request.external_because = foreign_result(node);
     const size_t external_before = importer_.external_count();
     const AtenArg result = importer_.call(request);
     if (importer_.external_count() > external_before) return bind_external(node, *result.get<AtenArg::List>());
@@ -346,7 +338,18 @@ class ProgramImporter {
     for (size_t i = 0; i < node.outputs.size(); ++i) bind(node, node.outputs[i], (*list)[i]);
   }
 
-  static bool has_value(const std::optional<TensorType>& type) { return type.has_value(); }
+  // Why no entry can give the results; empty where one can.
+  std::string foreign_result(const pt2::Node& node) const {
+    std::string problem;
+    for (const Argument& output : node.outputs) {
+      for_each_result(output, [&](const Argument& result) {
+        const auto* tensor = result.get<TensorName>();
+        if (tensor == nullptr || is_plain(meta_of(*tensor)) || !problem.empty()) return;
+        problem = "it gives " + shown(meta_of(*tensor));
+      });
+    }
+    return problem;
+  }
 
   // Arithmetic on sizes needs no call: the file says what comes of it.
   bool bind_numbers(const pt2::Node& node) {
@@ -588,7 +591,6 @@ class ProgramImporter {
 
   // All values are taken before the first update: each is what the model computed.
   void add_outputs() {
-    std::vector<std::pair<AtenArg, AtenArg>> updates;
     for (const OutputSpec& output : program_.outputs) {
       switch (output.kind) {
         case OutputKind::kUserOutput:
@@ -596,13 +598,13 @@ class ProgramImporter {
           add_output(output.argument);
           break;
         case OutputKind::kBufferMutation:
-          updates.emplace_back(leaf_of(InputKind::kBuffer, output.target), value_now(output.argument));
+          note_update(leaf_of(InputKind::kBuffer, output.target), output.argument);
           break;
         case OutputKind::kParameterMutation:
-          updates.emplace_back(leaf_of(InputKind::kParameter, output.target), value_now(output.argument));
+          note_update(leaf_of(InputKind::kParameter, output.target), output.argument);
           break;
         case OutputKind::kUserInputMutation:
-          updates.emplace_back(plain_value(output.target), value_now(output.argument));
+          note_update(plain_value(output.target), output.argument);
           break;
         case OutputKind::kToken:
           break;
@@ -612,7 +614,7 @@ class ProgramImporter {
                output.target);
       }
     }
-    for (const auto& [target, update] : updates) importer_.update(target, update);
+    for (const auto& [target, update] : updates_) importer_.update(target, update);
   }
 
   void add_output(const Argument& argument) {
@@ -620,14 +622,35 @@ class ProgramImporter {
     const std::string* name = name_in(argument);
     if (name == nullptr) return;
     const Bound& bound = values_.find(*name)->second;
-    if (const auto position = input_positions_.find(*name); position != input_positions_.end()) {
+    const std::string& shown = leaf_name(*name);
+    if (const auto position = input_positions_.find(shown); position != input_positions_.end()) {
       output.input = position->second;
-    } else if (const auto weight = weights_.find(*name); weight != weights_.end() && weight->second.defined()) {
+    } else if (const auto weight = weights_.find(shown); weight != weights_.end() && weight->second.defined()) {
       output.weight = weight->second;
     } else if (bound.problem.empty()) {
       output.output = outputs_.size();
       outputs_.push_back(importer_.value_of(bound.value));
     }
+  }
+
+  // A model that writes a tensor in place and returns it returns that tensor: the name of the leaf that it is.
+  const std::string& leaf_name(const std::string& name) const {
+    const auto written = written_.find(name);
+    const AtenArg& result = written != written_.end() ? written->second : values_.find(name)->second.value;
+    const auto* tensor = result.get<AtenTensor>();
+    const auto leaf = tensor != nullptr ? leaf_names_.find(tensor->variable) : leaf_names_.end();
+    return leaf != leaf_names_.end() ? leaf->second : name;
+  }
+
+  void note_leaves() {
+    for (const auto& [name, bound] : values_) {
+      if (const auto* tensor = bound.value.get<AtenTensor>()) leaf_names_[tensor->variable] = name;
+    }
+  }
+
+  void note_update(const AtenArg& target, const Argument& value) {
+    updates_.emplace_back(target, value_now(value));
+    written_.emplace(*name_in(value), target);
   }
 
   AtenArg value_now(const Argument& output) { return importer_.value_of(plain_value(*name_in(output))); }
@@ -654,6 +677,9 @@ class ProgramImporter {
   symbolic::Substitution learned_;
   std::map<std::string, size_t, std::less<>> input_positions_;  // among the arguments of the model
   std::map<std::string, Tensor, std::less<>> weights_;
+  std::map<uint32_t, std::string> leaf_names_;           // of inputs and weights, by the tensors that they are
+  std::map<std::string, AtenArg, std::less<>> written_;  // the leaves that hold these values in the end
+  std::vector<std::pair<AtenArg, AtenArg>> updates_;     // leaves, and what they hold in the end
   size_t input_count_ = 0;
   std::vector<std::pair<AtenArg, ImportedAssertion>> assertions_;
   std::vector<AtenArg> outputs_;
@@ -661,6 +687,12 @@ class ProgramImporter {
 };
 
 }  // namespace
+
+std::string registry_name(std::string_view target) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (target.starts_with(kOps)) target.remove_prefix(kOps.size());
+  return std::string(target);
+}
 
 Result<Imported> import_program(const Pt2Program& program) {
   return capture([&] { return ProgramImporter(program).run(); });

@@ -28,8 +28,8 @@ struct ImportedInput {
 struct ImportedOutput {
   pt2::Argument argument = {};
   std::optional<size_t> output = {};  // of the graph; a number comes out of it as a tensor of rank 0
-  std::optional<size_t> input = {};   // the model returns this argument as it is
-  Tensor weight = {};                 // the model returns this parameter, buffer or constant as it is
+  std::optional<size_t> input = {};   // the model returns this argument, perhaps after writing it
+  Tensor weight = {};                 // the model returns this parameter, buffer or constant itself
 };
 
 // What the model promises of its data.
@@ -50,6 +50,9 @@ struct Imported {
   std::vector<UnsupportedCall> unsupported;  // external nodes of the graph
   std::string key_input;                     // where random numbers come from; empty where there are none
 };
+
+// A file's "torch.ops.aten.add.Tensor" is "aten.add.Tensor" in the registry, and wherever people read it.
+std::string registry_name(std::string_view target);
 
 // Parameters, buffers and constants are bound to the memory of the file. Symbols have the ranges that the file says.
 // Buffers and inputs that the model writes become updates. An error names the file, or the line of the model.

@@ -52,6 +52,12 @@ std::string to_string(const std::vector<UnsupportedCall>& calls) {
   return text;
 }
 
+void check_supported(const std::vector<UnsupportedCall>& calls, std::string_view why) {
+  if (calls.empty()) return;
+  fail("{} call{} of the model cannot be compiled, and {}:\n{}", calls.size(), calls.size() == 1 ? "" : "s", why,
+       to_string(calls));
+}
+
 // ---- variables ------------------------------------------------------------------------------------------------------
 
 AtenArg Importer::add_variable(Variable variable) {
@@ -278,12 +284,6 @@ void Importer::update(const AtenArg& target, const AtenArg& value) {
         "only an input, parameter or buffer can be updated");
   Builder builder(*graph_);
   assign(tensor->variable, fitted(builder, value_of(value), tensor->value.type()));
-}
-
-void Importer::check_supported() const {
-  if (unsupported_.empty()) return;
-  fail("{} call{} of the model cannot be compiled, and there is no PyTorch to run {}:\n{}", unsupported_.size(),
-       unsupported_.size() == 1 ? "" : "s", unsupported_.size() == 1 ? "it" : "them", to_string(unsupported_));
 }
 
 Graph Importer::finish(const std::vector<AtenArg>& outputs) {

@@ -11,7 +11,7 @@
 // become updates of the graph.
 //
 // A call that the registry lacks or declines becomes an `external` node, for a host that runs PyTorch; `unsupported()`
-// lists all of them, with the reasons. Where there is no host, `check_supported()` makes one error of the list. The
+// lists all of them, with the reasons. Where no host may run them, `check_supported()` makes one error of the list. The
 // operands of the node are the tensors among the arguments, and the sizes that are not known yet (as i64[]), in order.
 // A call without results is there for its effect: it gives a token, u8[0], that becomes an output of the graph.
 #pragma once
@@ -43,6 +43,8 @@ struct UnsupportedCall {
 
 // "model.py:12: aten.foo.default: not in the registry", a line each.
 std::string to_string(const std::vector<UnsupportedCall>& calls);
+// Throws an Error that lists every call, unless there is none. `why` no host runs them: "there is no PyTorch here".
+void check_supported(const std::vector<UnsupportedCall>& calls, std::string_view why);
 
 class Importer : private AtenHost {
  public:
@@ -75,7 +77,6 @@ class Importer : private AtenHost {
   const std::vector<UnsupportedCall>& unsupported() const { return unsupported_; }
   // How many calls are external so far: a call's number is the `call` attribute of its node.
   size_t external_count() const { return unsupported_.size(); }
-  void check_supported() const;  // throws an Error that lists every unsupported call
 
   // Ends the import. The graph has no nodes that nothing needs. Its outputs are these, and then the tokens of effects.
   Graph finish(const std::vector<AtenArg>& outputs);

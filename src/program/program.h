@@ -5,8 +5,8 @@
 //
 // Compilation canonicalizes the graph, fuses it into groups (passes/fuse.h), compiles the kernels on all threads, and
 // prepares the weights: what depends on parameters and constants alone is computed once, and weights are laid out as
-// the kernels read them. So a weight that is changed after compilation is not seen, unless `freeze` is off; buffers
-// that the graph updates are always read anew.
+// the kernels read them. Others are read where they are. So whoever changes weights after compilation must compile
+// again, or compile with `freeze` off: then, and for buffers that the graph updates, memory is read anew in each run.
 //
 // A program is immutable and safe to run from several threads at once. Each run takes an arena from a pool. An output
 // is fresh memory that belongs to the caller.

@@ -260,6 +260,7 @@ class Search {
     best_.push_back({start_, seconds, {}});
     start_seconds_ = seconds;
     seen_.push_back(start_.ir);
+    report();
     try_candidates();
     try_tiles();
     while (!is_over()) try_random();

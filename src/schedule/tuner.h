@@ -54,7 +54,7 @@ struct SearchOptions {
   bool parallel = true;                                      // may use threads
   std::vector<loops::LoopTree> candidates = {};              // other trees of the same kernel to begin with
   std::function<bool()> stop = {};                           // asked between schedules: the best so far is enough
-  std::function<void(const SearchProgress&)> progress = {};  // after each schedule
+  std::function<void(const SearchProgress&)> progress = {};  // after each schedule, the first one too
 };
 
 // The fastest schedule found: at least as fast as `start`. The candidates and register tiles for folds are tried first,

@@ -75,13 +75,20 @@ class TemporaryFolder {
   fs::path path_;
 };
 
+// On lines of their own, each of them indented.
+std::string indented(std::string_view lines) {
+  std::string text = "\n  ";
+  for (char c : lines) text += c == '\n' ? "\n  " : std::string(1, c);
+  return text;
+}
+
 void run_compiler(const std::string& command) {
   FILE* output = popen((command + " 2>&1").c_str(), "r");
   if (!output) fail("cannot run {}: {}", command, std::strerror(errno));
   std::string said;
   std::array<char, 4096> buffer;
   while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), output)) said.append(buffer.data(), count);
-  if (pclose(output) != 0) fail("the C++ compiler failed:\n{}\n{}", command, said);
+  if (pclose(output) != 0) fail("the C++ compiler failed:{}", indented(command + "\n" + said));
 }
 
 }  // namespace

@@ -381,7 +381,7 @@ TEST(Cpp, AMissingCompilerIsAnError) {
   }
   {
     const Environment compiler("TENON_CXX", "false");
-    EXPECT_THAT(error_of([&] { compile_all({tree}); }), HasSubstr("the C++ compiler failed:\nfalse "));
+    EXPECT_THAT(error_of([&] { compile_all({tree}); }), HasSubstr("the C++ compiler failed:\n  false "));
   }
   const Environment compiler("TENON_CXX", ""), other("CXX", ""), path("PATH", "/nowhere");
   EXPECT_THAT(error_of([&] { compile_all({tree}); }), HasSubstr("there is no C++ compiler"));

@@ -49,6 +49,15 @@ def test_an_exported_program():
     assert "arguments along" in error_of(lambda: tenon.compile(export(model, (x,)), (x,)))
 
 
+def test_a_file(tmp_path):
+    model, x = Mlp(), torch.randn(2, 4)
+    path = tmp_path / "mlp.pt2"
+    torch.export.save(export(model, (x,)), path)
+    for form in (path, str(path)):
+        torch.testing.assert_close(tenon.compile(form)(x), model(x))
+    assert "cannot load 'no.pt2'" in error_of(lambda: tenon.compile("no.pt2"))
+
+
 def test_a_function():
     check(lambda x, y: torch.sin(x) + y, torch.randn(3), torch.randn(3))
 
@@ -152,13 +161,25 @@ def test_a_wrong_number_of_arguments():
     program = dynamic_program()
     assert "expected 1 positional argument, got 2" in error_of(lambda: program(torch.randn(5, 4), 1))
     assert "expected 1 positional argument, got 0" in error_of(lambda: program())
-    assert "got y" in error_of(lambda: program(torch.randn(5, 4), y=1))
+    assert "the model has no argument 'y'" in error_of(lambda: program(torch.randn(5, 4), y=1))
+    assert "the model has no argument 'y'" in error_of(lambda: program(y=torch.randn(5, 4)))
     assert error_of(lambda: program([torch.randn(5, 4)])).endswith("got a list")
 
 
 def test_arguments_that_nest_otherwise():
     program = tenon.compile(lambda pair: pair[0] + pair[1], ((torch.ones(2), torch.ones(2)),))
     assert "nest otherwise" in error_of(lambda: program((torch.ones(2),)))
+
+
+def test_dicts_in_another_order():
+    def model(given, *, last):
+        return given["a"] - given["b"] * last["c"] + last["d"]
+
+    a, b, c, d = torch.randn(4, 3)
+    program = tenon.compile(model, ({"a": a, "b": b},), {"last": {"c": c, "d": d}})
+    torch.testing.assert_close(program({"b": b, "a": a}, last={"d": d, "c": c}), a - b * c + d)
+    message = error_of(lambda: program({"b": b, "e": a}, last={"d": d, "c": c}))
+    assert "missing key(s): {'a'}; extra key(s): {'e'}; the model takes:" in message
 
 
 def test_constants_must_be_those_of_the_trace():
@@ -189,6 +210,38 @@ def test_sizes_that_follow_from_others():
     assert "input 'b'" in error_of(lambda: program(torch.ones(5), torch.ones(9)))
 
 
+def test_names_of_sizes():
+    batch, length = Dim("batch", max=64), Dim("length", max=64)
+    program = tenon.compile(nn.ReLU(), (torch.ones(4, 6),), dynamic_shapes=({0: batch, 1: length},))
+    assert "f32[batch, length]" in program.signature
+
+
+def test_a_name_that_begins_with_another():
+    program = tenon.compile(nn.ReLU(), (torch.ones(4, 6),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
+    shape = program.signature.split("f32[")[1].split("]")[0]
+    first, second = shape.split(", ")
+    program._signature._dim_names = {first[:2]: "wrong", first: "batch", second: "length"}
+    assert "f32[batch, length]" in program.signature
+
+
+def test_names_of_derived_sizes():
+    half = Dim("half", min=2, max=16)
+    program = tenon.compile(nn.ReLU(), (torch.ones(6),), dynamic_shapes=({0: 2 * half},))
+    assert "f32[2*half] with half in [2, 16]" in program.signature
+    assert "half" in error_of(lambda: program(torch.ones(7)))
+
+
+def test_names_of_sizes_of_nested_arguments():
+    def model(given, *, other):
+        return given["a"][0] + other
+
+    n, m = Dim("rows", max=64), Dim("columns", max=64)
+    x = torch.ones(4, 6)
+    for shapes in (({"a": [{0: n, 1: m}]}, {0: n, 1: m}), {"given": {"a": [{0: n, 1: m}]}, "other": {0: n, 1: m}}):
+        program = tenon.compile(model, ({"a": [x]},), {"other": x}, dynamic_shapes=shapes)
+        assert program.signature.count("f32[rows, columns]") == 2
+
+
 def test_sizes_as_arguments():
     program = tenon.compile(lambda x, n: x + n, (torch.ones(3), 4), dynamic_shapes=(None, Dim.DYNAMIC))
     for n in (2, 9, 100):
@@ -202,6 +255,40 @@ def test_one_program_for_all_sizes(size):
     program = tenon.compile(model, (torch.randn(5, 4),), dynamic_shapes={"x": {0: Dim("B", min=0, max=64)}})
     x = torch.randn(size, 4)
     torch.testing.assert_close(program(x), model(x))
+
+
+# ---- transforms of torch.func ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.vmap(lambda row: torch.sin(row).sum())(x),
+        torch.vmap(torch.vmap(torch.sin)),
+        lambda x: torch.vmap(torch.mm, in_dims=(None, 0))(x, torch.ones(5, 4, 2)),
+    ],
+)
+def test_vmap_in_a_model(model):
+    assert not check(model, torch.randn(3, 4)).unsupported
+
+
+def test_gradients_in_a_model():
+    def model(x):
+        return torch.func.grad(lambda y: torch.sin(y).sum())(x)
+
+    x = torch.randn(3, 4)
+    assert "torch.compile with backend='tenon'" in error_of(lambda: tenon.compile(model, (x,)))
+    torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [torch.vmap, lambda f: torch.func.grad(lambda x: f(x).sum()), torch.func.jacrev],
+)
+def test_a_program_cannot_be_transformed(transform):
+    x = torch.randn(3, 4)
+    program = tenon.compile(torch.sin, (x[0] if transform is torch.vmap else x,))
+    assert "cannot look into a compiled program" in error_of(lambda: transform(program)(x))
 
 
 # ---- the model's memory ---------------------------------------------------------------------------------------------
@@ -239,6 +326,61 @@ def test_arguments_are_written():
     x = torch.ones(3)
     torch.testing.assert_close(program(x), torch.full((3,), 3.0))
     torch.testing.assert_close(x, torch.full((3,), 2.0))
+
+
+def test_what_is_written_and_returned_is_the_argument_itself():
+    def model(x, y):
+        x.add_(1)
+        return x, y, x * y
+
+    for traced in (model, export(tenon.capture.models._Function(model), (torch.ones(3), torch.ones(3)))):
+        given = () if traced is not model else (torch.ones(3), torch.ones(3))
+        program = tenon.compile(traced, given)
+        x, y = torch.ones(3), torch.ones(3)
+        results = program(x, y)
+        assert results[0] is x
+        assert results[1] is y
+        torch.testing.assert_close(results, (torch.full((3,), 2.0), torch.ones(3), torch.full((3,), 2.0)))
+
+
+def test_what_is_written_and_returned_beside_a_fallback():
+    def model(x):
+        x.add_(1)
+        return x, torch.ops.tenon_test.ones_of(x, 4)
+
+    program = tenon.compile(model, (torch.ones(3),))
+    x = torch.ones(3)
+    assert program(x)[0] is x
+    torch.testing.assert_close(x, torch.full((3,), 2.0))
+
+
+def test_a_view_of_what_is_written_is_not_the_argument():
+    def model(x):
+        x.add_(1)
+        return x.view(3, 1), x + 0
+
+    x = torch.ones(3)
+    column, copy = tenon.compile(model, (torch.ones(3),))(x)
+    assert column.shape == (3, 1)
+    assert copy is not x
+
+
+def test_a_buffer_that_is_written_and_returned_is_the_models_own():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(2))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return self.count, x + self.count
+
+    model = Model()
+    program = tenon.compile(model, (torch.ones(2),))
+    model.count.zero_()
+    count, total = program(torch.ones(2))
+    assert count.data_ptr() == model.count.data_ptr()
+    torch.testing.assert_close((count, total), (torch.ones(2), torch.full((2,), 2.0)))
 
 
 def test_parameters_may_change_where_they_are_not_frozen():
@@ -313,6 +455,30 @@ def test_without_fallback_every_call_is_listed():
     message = error_of(lambda: tenon.compile(model, (torch.ones(3),), fallback=False))
     assert f"test_compile.py:{line + 1}: tenon_test.twice_and_half.default: not in the registry" in message
     assert f"test_compile.py:{line + 2}: tenon_test.ones_of.default: not in the registry" in message
+    assert message.startswith("2 calls of the model cannot be compiled, and fallback=False leaves nothing to PyTorch:")
+
+
+def test_a_number_of_threads():
+    assert "threads must be in [0, 512], got -1" in error_of(
+        lambda: tenon.compile(Mlp(), (torch.ones(2, 4),), threads=-1)
+    )
+
+
+def test_tensors_of_other_devices_are_named():
+    program = tenon.compile(
+        lambda x, y: x + y.shape[0] + (y * 2).shape[0], (torch.ones(3), torch.ones(3, device="meta"))
+    )
+    reasons = [reason for _, reason, _ in program.unsupported]
+    assert all("a tensor of float32 on device meta" in reason for reason in reasons)
+
+
+def test_decompositions_warn_of_nothing(recwarn):
+    def model(x):
+        y = x + 1
+        return torch.ops.tenon_test.ones_of(y.mul_(2), 4)
+
+    check(model, torch.rand(3))
+    assert not [str(warning.message) for warning in recwarn if "LeafSpec" in str(warning.message)]
 
 
 def test_complex_tensors_stay_with_the_host():

@@ -53,6 +53,56 @@ def test_all_is_compiled():
     assert "weights: 40 bytes" in text
 
 
+def test_counts():
+    def model(x):
+        return torch.ops.tenon_explain.negated(x)
+
+    text = tenon.explain(tenon.compile(model, (torch.randn(3),)))
+    assert "program length: 1 call, 1 node, 0 kernels" in text
+    assert "1 of the calls runs in PyTorch:" in text
+    assert "output" in text
+    assert "1 value" in text
+    assert "1 values" not in text
+
+
+def test_calls_of_unknown_lines_have_no_place():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    traced = make_fx(torch.ops.tenon_explain.negated)(torch.ones(3))
+    for node in traced.graph.nodes:
+        node.stack_trace = None
+    program = tenon.compile(torch.export.export(traced, (torch.ones(3),)))
+    for node in program.nodes:
+        node.location = None
+    assert "<text>" not in tenon.explain(program)
+
+
+@pytest.mark.parametrize("form", [torch.relu, torch.nn.ReLU(), torch.export.export(torch.nn.ReLU(), (torch.ones(3),))])
+def test_what_is_not_compiled(form):
+    with pytest.raises(tenon.Error, match=r"explain takes a compiled program, got a .*: give it what tenon.compile"):
+        tenon.explain(form)
+
+
+def test_an_entry_that_raises_is_named():
+    def entry(x):
+        raise KeyError("no such thing")
+
+    tenon.aten.register("tenon_explain.negated.default(x)", entry)
+    try:
+        with pytest.raises(
+            tenon.Error, match=r"the entry of tenon_explain.negated.default raised KeyError: 'no such"
+        ) as info:
+            tenon.compile(with_fallback, (torch.ones(3),))
+        assert isinstance(info.value.__context__, KeyError)
+    finally:
+        tenon.aten.unregister("tenon_explain.negated.default")
+
+
+def test_unregister_what_is_not_there():
+    with pytest.raises(tenon.Error, match=r"there is no entry 'aten.no_such.default'"):
+        tenon.aten.unregister("aten.no_such.default")
+
+
 def test_register_an_entry():
     program = tenon.compile(with_fallback, (torch.ones(3),))
     assert len(program.unsupported) == 1

@@ -124,7 +124,7 @@ std::vector<Row> rows_of(const pt2::Graph& graph) {
   for (const pt2::Argument& input : graph.inputs) rows.push_back({"placeholder", to_string(input), "", ""});
   for (Row& row : rows) row.type = type_of(row.name.substr(1));
   for (const pt2::Node& node : graph.nodes) {
-    Row row{"call_function", "", node.target, ""};
+    Row row{"call_function", "", registry_name(node.target), ""};
     for (const pt2::Argument& output : node.outputs) {
       const std::string name = to_string(output);
       row.name += (row.name.empty() ? "" : ", ") + name;
@@ -175,7 +175,7 @@ std::string json_of(const std::vector<Row>& rows, const Model& model, const std:
   const auto call_json = [](const UnsupportedCall& call) {
     return json::object({{"target", json::string(call.target)},
                          {"reason", json::string(call.reason)},
-                         {"where", json::string(to_string(call.location))}});
+                         {"where", json::string(call.location.known() ? to_string(call.location) : "")}});
   };
   return json::object({{"nodes", json::array_of(rows, row_json)},
                        {"unsupported", json::array_of(model.unsupported, call_json)},

@@ -38,7 +38,7 @@ std::vector<Outcome> evaluate_file(const Options& options) {
     if (options.seed) fill_parameters(graph, *options.seed);
     require_parameters(graph);
     const std::vector<Tensor> inputs = load_inputs(graph, options.inputs);
-    return outcomes_of(graph, inputs, evaluate(graph, inputs).value());
+    return outcomes_of(graph, inputs, named_outputs(graph, evaluate(graph, inputs).value()));
   } catch (const Error& error) {
     if (error.diagnostic().where.known()) throw;
     fail_at({options.path == "-" ? "<stdin>" : options.path}, "{}", error.diagnostic().message);

@@ -7,6 +7,7 @@
 
 #include "capture/import_pt2.h"
 #include "graph/graph.h"
+#include "graph/npy.h"
 
 namespace tenon::cli {
 
@@ -18,6 +19,8 @@ struct ModelOptions {
 
 struct Model {
   Graph graph;
+  std::vector<ImportedInput> inputs = {};         // of a .pt2: how it is called
+  std::vector<ImportedOutput> outputs = {};       // of a .pt2
   std::vector<UnsupportedCall> unsupported = {};  // of a .pt2
   std::string key_input = {};                     // the input that random numbers come from; empty where there are none
   std::vector<ImportedAssertion> assertions = {};
@@ -37,5 +40,9 @@ std::vector<Tensor> checked_results(const Model& model, std::vector<Tensor> resu
 
 // Tensors for the inputs, in order: see load_inputs. Random numbers are drawn from `seed`.
 std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed);
+
+// What the model returns, given what its graph does: also arguments and weights that it returns as they are. A result
+// that is no tensor is left out.
+NamedTensors results_of(const Model& model, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);
 
 }  // namespace tenon::cli

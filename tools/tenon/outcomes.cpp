@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "graph/npy.h"
 #include "json.h"
 #include "terminal.h"
 #include "values.h"
@@ -48,13 +47,20 @@ std::string json_of(const Outcome& outcome) {
 
 }  // namespace
 
-std::vector<Outcome> outcomes_of(const Graph& graph, const std::vector<Tensor>& inputs,
-                                 const std::vector<Tensor>& outputs) {
+std::string output_name(const Graph& graph, size_t position) {
+  const std::string& name = graph.value_name(graph.outputs()[position]);
+  return name.empty() ? fmt::format("out{}", position) : name;
+}
+
+NamedTensors named_outputs(const Graph& graph, const std::vector<Tensor>& outputs) {
+  NamedTensors named;
+  for (size_t i = 0; i < outputs.size(); ++i) named.emplace_back(output_name(graph, i), outputs[i]);
+  return named;
+}
+
+std::vector<Outcome> outcomes_of(const Graph& graph, const std::vector<Tensor>& inputs, const NamedTensors& results) {
   Outcomes outcomes;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = graph.value_name(graph.outputs()[i]);
-    outcomes.add(name.empty() ? fmt::format("out{}", i) : name, outputs[i], false);
-  }
+  for (const auto& [name, tensor] : results) outcomes.add(name, tensor, false);
   const std::vector<ValueRef> formal = graph.inputs();
   for (const Update& update : graph.updates()) {
     const Leaf& leaf = *graph.leaf(update.target);

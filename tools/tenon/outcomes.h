@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/npy.h"
 
 namespace tenon::cli {
 
@@ -15,9 +16,12 @@ struct Outcome {
   bool updated = false;  // the new value of a buffer or an input
 };
 
-// The outputs under their names in the graph, then what the graph updated: in `inputs`, and in the buffers themselves.
-std::vector<Outcome> outcomes_of(const Graph& graph, const std::vector<Tensor>& inputs,
-                                 const std::vector<Tensor>& outputs);
+// Output `position` of the graph is called as its value is.
+std::string output_name(const Graph& graph, size_t position);
+// The outputs of the graph under their names.
+NamedTensors named_outputs(const Graph& graph, const std::vector<Tensor>& outputs);
+// The results, then what the graph updated: in `inputs`, and in the buffers themselves.
+std::vector<Outcome> outcomes_of(const Graph& graph, const std::vector<Tensor>& inputs, const NamedTensors& results);
 
 void show(const std::vector<Outcome>& outcomes, bool as_json);
 // Each to DIR/name.npy, or all to FILE.npz.

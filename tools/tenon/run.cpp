@@ -38,7 +38,7 @@ void run(const Options& options) {
   check_sizes(model, inputs);
   const Program program = compile_program(model.graph).value();
   const std::vector<Tensor> results = checked_results(model, program.run(inputs));
-  const std::vector<Outcome> outcomes = outcomes_of(model.graph, inputs, results);
+  const std::vector<Outcome> outcomes = outcomes_of(model.graph, inputs, results_of(model, inputs, results));
   if (!options.output.empty()) write(outcomes, options.output);
   if (options.output.empty() || options.json) show(outcomes, options.json);
 }

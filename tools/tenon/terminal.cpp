@@ -39,6 +39,14 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+// A line of ours is indented. Any other newline comes from a file, which must not forge an error of its own.
+std::string printable_lines(std::string_view text) {
+  constexpr std::string_view kNextLine = "\n  ";
+  const size_t end = text.find(kNextLine);
+  if (end == std::string_view::npos) return printable(text);
+  return printable(text.substr(0, end)) + "\n" + printable_lines(text.substr(end + 1));
+}
+
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 // The line, or the part of a long one around the column, and a caret below that column.
@@ -72,7 +80,7 @@ void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(
 std::string render(const Diagnostic& diagnostic, std::string_view line) {
   const std::string place = diagnostic.where.known() ? to_string(diagnostic.where) + ": " : "";
   std::string text =
-      styled("1", printable(place)) + styled("1;31", "error:") + " " + printable(diagnostic.message) + "\n";
+      styled("1", printable(place)) + styled("1;31", "error:") + " " + printable_lines(diagnostic.message) + "\n";
   if (!line.empty() && diagnostic.where.column > 0) text += excerpt(line, diagnostic.where.column);
   return text;
 }

@@ -49,6 +49,8 @@ _NUMBERS = {
 }
 
 _HINTS = {"torch._C._set_grad_enabled"}  # it concerns only a trace
+NO_FALLBACK = "fallback=False leaves nothing to PyTorch"  # why a call that Tenon lacks is an error
+
 _MUTATIONS = {OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION}
 # Calls that only check something. The functional ones give their last argument.
 _ASSERTIONS = {
@@ -145,12 +147,17 @@ class Captured:
     rows: list[Row] = field(default_factory=list)
     unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
     unsupported_ops: list[Any] = field(default_factory=list)  # what FX calls: overloads, operators
-    check_supported: Callable[[], None] = lambda: None
+    check_supported: Callable[[str], None] = lambda why: None
 
 
 def type_text(dtype: torch.dtype | None, shape: Iterable[int | Expr]) -> str:
     name = DTYPES.get(dtype, str(dtype).removeprefix("torch."))
     return f"{name}[{', '.join(map(str, shape))}]"
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 value", "2 values"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # ---- doors ----------------------------------------------------------------------------------------------------------
@@ -173,6 +180,7 @@ def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
     for spec, value in zip(program.graph_signature.output_specs, graph.output_node().args[0], strict=True):
         if spec.kind in _MUTATIONS:
             updates.append((walker.leaves[spec.target], walker.importer.value_of(walker.values[value])))
+            walker.written[value] = walker.leaves[spec.target]
         elif spec.kind is not OutputKind.TOKEN:
             walker.add_output(value)
     for target, value in updates:  # after all values are taken: each is what the model computed
@@ -215,6 +223,7 @@ class _Token:
 
     stand_in: ImportedTensor
     key: str
+    text: str  # what it is, for messages
 
 
 @dataclass(frozen=True)
@@ -253,6 +262,8 @@ class _Walker:
         self.graph_inputs: list[int] = []
         self.position_of: dict[fx.Node, int] = {}  # among the caller's inputs
         self.weights: dict[fx.Node, torch.Tensor] = {}
+        self.placeholders: dict[int, fx.Node] = {}  # by the variables that they are
+        self.written: dict[fx.Node, ImportedTensor] = {}  # the leaves that hold these values in the end
         self.carried: set[str] = set()
         self.assertions: list[tuple[Any, Assertion]] = []
         self.rows: list[Row] = []
@@ -314,10 +325,11 @@ class _Walker:
         kind = "tensor" if plain else "token"
         self.inputs.append(Input(node.name, kind, dtype=value.dtype, shape=shape, device=value.device))
         if not plain:
-            self.values[node] = _Token(self._stand_in(), node.name)
+            self.values[node] = _Token(self._stand_in(), node.name, _shown(value))
             return
         self.graph_inputs.append(position)
         self.values[node] = self.importer.input(self._unused_name(node.name), (DTYPES[value.dtype], list(shape)))
+        self.placeholders[self.values[node].variable] = node
 
     def _number_input(self, node: fx.Node, value: Any, position: int) -> None:
         if isinstance(value, torch.SymFloat):
@@ -337,6 +349,7 @@ class _Walker:
         self.rows.append(Row("placeholder", node.name, str(node.target), self._text_of(data)))
         if self._is_plain_tensor(data):
             self.values[node] = add((DTYPES[data.dtype], list(data.shape)), data)
+            self.placeholders[self.values[node].variable] = node
         else:
             self.values[node] = _Opaque(data)
 
@@ -452,7 +465,7 @@ class _Walker:
         name, value = made.name, made.value
         types = [self._type_or_none(leaf) for leaf in leaves_of(value)]
         location = location_of(node)
-        because = self._cannot_take((args, kwargs)) or ("it gives a dtype that Tenon lacks" if None in types else "")
+        because = self._cannot_take((args, kwargs)) or self._cannot_give(value)
         before = self.importer.external_count
 
         def call(because: str) -> Any:
@@ -491,10 +504,14 @@ class _Walker:
     def _cannot_take(self, arguments: Any) -> str:
         for leaf in _all_leaves(arguments):
             if isinstance(leaf, _Token):
-                return "it takes a tensor that Tenon has no dtype or layout for"
+                return f"it takes {leaf.text}"
             if isinstance(leaf, _Opaque):
                 return f"it takes {_shown(leaf.value)}"
         return ""
+
+    def _cannot_give(self, value: Any) -> str:
+        foreign = (leaf for leaf in leaves_of(value) if self._type_or_none(leaf) is None)
+        return next((f"it gives {_shown(leaf)}" for leaf in foreign), "")
 
     def _external(self, node: fx.Node, made: _Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
         """Has the host run the call, and gives its results."""
@@ -507,7 +524,7 @@ class _Walker:
             token = None if self._type_or_none(leaf) else f"{node.name}.{position}"
             number = _NUMBERS[type(leaf)][0] if not isinstance(leaf, torch.Tensor) else None
             results.append(Result(token, number))
-            values.append(_Token(imported, token) if token else imported)
+            values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
         self.host.calls[self.importer.external_count - 1] = HostCall(made.target, args, kwargs, results)
         self.unsupported_ops.append(made.target)
@@ -569,7 +586,7 @@ class _Walker:
         for condition, assertion in self.assertions:
             if assertion.guard is None:
                 assertion.index = self._returned(condition)
-        self.rows.append(Row("output", "output", "output", f"{len(self.outputs)} values"))
+        self.rows.append(Row("output", "output", "output", counted(len(self.outputs), "value")))
         return Captured(
             graph=self.importer.finish(self.results),
             inputs=self.inputs,
@@ -590,6 +607,8 @@ class _Walker:
     def _output(self, result: Any, keep_layout: bool) -> Output:
         if not isinstance(result, fx.Node):
             return Output("constant", value=result)
+        if not keep_layout:  # else AOTAutograd sees to it
+            result = self._itself(result)
         if result in self.position_of and self.inputs[self.position_of[result]].kind != "constant":
             return Output("input", self.position_of[result])
         if result in self.weights:
@@ -608,6 +627,11 @@ class _Walker:
         # The graph gives it in the order of memory, and a view of that is what the caller gets.
         permuted = self.importer.call("aten.permute.default", (value, order))
         return Output("permuted", self._returned(permuted), sorted(range(len(order)), key=order.__getitem__))
+
+    def _itself(self, result: fx.Node) -> fx.Node:
+        """A model that writes an argument or a buffer in place and returns it returns that very tensor."""
+        value = self.written.get(result, self.values[result])
+        return self.placeholders.get(value.variable, result) if isinstance(value, ImportedTensor) else result
 
     # -- results that are views --
 
@@ -740,9 +764,15 @@ def is_mutable(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
+def _bare(name: torch.dtype | torch.layout) -> str:
+    return str(name).removeprefix("torch.")
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        return f"a tensor of {str(value.dtype).removeprefix('torch.')}"
+        layout = "" if value.layout is torch.strided else f" of layout {_bare(value.layout)}"
+        device = "" if value.device.type == "cpu" else f" on device {value.device}"
+        return f"a tensor of {_bare(value.dtype)}{layout}{device}"
     return repr(value) if isinstance(value, complex) else f"a {type(value).__name__}"
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
+import traceback
+import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import fx
@@ -15,22 +18,40 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from tenon._tenon import fail, has_aten
 from tenon.capture.fx import Captured, import_exported_program, import_graph_module, is_mutable, target_name
 
+_TRANSFORMS = "torch._functorch.predispatch"
+_TRANSFORM_FILES = tuple(f"_functorch/{name}.py" for name in ("apis", "eager_transforms", "predispatch", "vmap"))
 _MOST_ROUNDS = 8  # a decomposition may give calls that decompose again
 
 
 def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> ExportedProgram:
     """The exported program of a module, of a function, or of what FX makes of them."""
+    if isinstance(model, (str, os.PathLike)):
+        model = _loaded(model)
     if isinstance(model, ExportedProgram):
         if args or kwargs or dynamic_shapes:
-            fail("an ExportedProgram brings its arguments along: give it alone")
+            fail("an exported program brings its arguments along: give it alone")
         return model
     if not callable(model):
         what = type(model).__qualname__
-        fail(f"a model of type {what} cannot be compiled: give a module, a function, or an ExportedProgram")
+        fail(
+            f"a model of type {what} cannot be compiled: give a module, a function, an ExportedProgram, or a .pt2 file"
+        )
     if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
         fail(f"the example arguments must be a tuple, got a {type(args).__qualname__}")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
-    return torch.export.export(module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    try:
+        return torch.export.export(module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except Exception as error:
+        if _is_of_transform(error):
+            _fail_transform(error)
+        raise
+
+
+def _loaded(path: str | os.PathLike[str]) -> ExportedProgram:
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        return fail(f"cannot load '{os.fspath(path)}': {error}")
 
 
 class _Function(torch.nn.Module):
@@ -54,9 +75,23 @@ def _has_signature(function: Callable[..., Any]) -> bool:
     return True
 
 
+def _is_of_transform(error: Exception) -> bool:
+    files = (frame.filename.replace(os.sep, "/") for frame in traceback.extract_tb(error.__traceback__))
+    return any(file.endswith(_TRANSFORM_FILES) for file in files)
+
+
+def _fail_transform(error: Exception) -> NoReturn:
+    first_line = str(error).partition("\n")[0]
+    fail(
+        "PyTorch cannot export what the model does with a transform of torch.func (grad, jvp): give the model to "
+        f"torch.compile with backend='tenon', which takes it; PyTorch says: {first_line}"
+    )
+
+
 def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram, Captured]:
     """As it is where the registry has every call; else with those decomposed that PyTorch can decompose. A program
     that still has calls for the host writes nothing in place: a host's writes would go unseen."""
+    program = _without_transforms(program)
     captured = import_exported_program(program)
     for _ in range(_MOST_ROUNDS):
         table = decompositions_of(captured.unsupported_ops)
@@ -66,15 +101,32 @@ def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram,
         program = decomposed
         captured = import_exported_program(program)
     if captured.unsupported and writes_in_place(program.graph_module):
-        program = program.run_decompositions({})
+        program = _run_decompositions(program, {})
         captured = import_exported_program(program)
     return program, captured
+
+
+def _without_transforms(program: ExportedProgram) -> ExportedProgram:
+    """torch.vmap leaves calls of its own in an export, which another trace resolves. Those of torch.func.grad it
+    cannot: there the export has lost the values."""
+    if not any(getattr(node.target, "__module__", "") == _TRANSFORMS for node in program.graph.nodes):
+        return program
+    try:
+        return _run_decompositions(program, {})
+    except RuntimeError as error:
+        return _fail_transform(error)
+
+
+def _run_decompositions(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram:
+    with warnings.catch_warnings():  # PyTorch warns of its own use of LeafSpec
+        warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
+        return program.run_decompositions(table)
 
 
 def _decomposed(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram | None:
     """None where a decomposition asks for a size that depends on data: then the host runs the call as it is."""
     try:
-        return program.run_decompositions(table)
+        return _run_decompositions(program, table)
     except GuardOnDataDependentSymNode:
         return None
 

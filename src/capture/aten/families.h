@@ -16,6 +16,7 @@ void add_bessel_entries(AtenTable& table);         // called by special
 void add_activation_entries(AtenTable& table);     // and their backward overloads
 void add_reduction_entries(AtenTable& table);      // folds, scans, softmax, statistics
 void add_product_entries(AtenTable& table);        // matmul, linear, einsum, attention, distances
+void add_linalg_entries(AtenTable& table);         // factors, systems of equations, spectra
 void add_attention_entries(AtenTable& table);      // called by product
 void add_recurrent_entries(AtenTable& table);      // called by product
 void add_resample_entries(AtenTable& table);       // called by window

@@ -68,11 +68,11 @@ Value chain(AtenCall& c, const std::vector<Value>& matrices) {
   return product;
 }
 
-// By squaring.
+// By squaring; a negative power is that of the inverse.
 AtenArg matrix_power(AtenCall& c) {
+  const int64_t n = std::abs(c.integer("n"));
   Value base = c.tensor();
-  const int64_t n = c.integer("n");
-  if (n < 0) c.decline("an inverse is needed");
+  if (c.integer("n") < 0) base = c.call("aten.linalg_inv.default", {base}).get<AtenTensor>()->value;
   const Expr& rows = base.size(base.rank() - 1);
   if (n == 0) {
     return c.expand(c.op("eye", {}, {{"rows", rows}, {"columns", rows}, {"dtype", base.dtype()}}), base.shape());

@@ -220,7 +220,7 @@ SAMPLES = {
     "aten.bilinear.default": [call(f(2, 3), f(2, 4), f(5, 3, 4), f(5)), call(f(2, 3, 3), f(2, 3, 4), f(2, 3, 4))],
     "aten.chain_matmul.default": [call([f(2, 3), f(3, 4), f(4, 2)]), call([f(2, 3)])],
     "aten.linalg_multi_dot.default": [call([f(2, 3), f(3, 4), f(4, 2)]), call([f(3), f(3, 4), f(4)])],
-    "aten.matrix_power.default": [call(f(3, 3), n) for n in (0, 1, 2, 3, 5)] + [call(f(2, 3, 3), 0)],
+    "aten.matrix_power.default": [call(f(3, 3), n) for n in (0, 1, 2, 3, 5, -1, -3)] + [call(f(2, 3, 3), 0)],
     "aten.linalg_matrix_power.default": [call(f(3, 3), n) for n in (0, 1, 2, 6)],
     "aten.trace_backward.default": [call(f(), [3, 4]), call(f(), [3, 2])],
     "aten.cross.default": [call(f(2, 3), f(2, 3)), call(f(3, 4), f(3, 4), 0), call(f(2, 3, 2), f(1, 3, 2))],

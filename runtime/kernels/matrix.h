@@ -1,0 +1,120 @@
+// What the kernels for matrices share. They compute in double, in scratch, whatever the dtype of the arrays.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <type_traits>
+
+#include "runtime/kernels.h"
+#include "runtime/kernels/parallel.h"
+#include "runtime/kernels/vector_ops.h"
+
+namespace tenon {
+
+// Rows of doubles, one behind the other.
+struct Matrix {
+  double* data;
+  int64_t columns;
+  double* operator[](int64_t row) const { return data + row * columns; }
+};
+
+// Calls body(element) with a pointer to the elements from `first` on.
+template <class Body>
+void with_reals(tenon_dtype dtype, void* array, int64_t first, Body body) {
+  if (dtype == kTenonF64) return body(static_cast<double*>(array) + first);
+  body(static_cast<float*>(array) + first);
+}
+template <class Body>
+void with_reals(tenon_dtype dtype, const void* array, int64_t first, Body body) {
+  if (dtype == kTenonF64) return body(static_cast<const double*>(array) + first);
+  body(static_cast<const float*>(array) + first);
+}
+
+// One array of a batch: an f32 or f64 matrix, read and written in double.
+struct Batch {
+  tenon_dtype dtype;
+  int64_t rows, columns;
+
+  int64_t size() const { return rows * columns; }
+
+  void load(const void* array, int64_t number, double* to) const {
+    with_reals(dtype, array, number * size(), [&](const auto* from) { std::copy_n(from, size(), to); });
+  }
+  void store(const double* from, void* array, int64_t number) const {
+    with_reals(dtype, array, number * size(), [&](auto* to) {
+      for (int64_t i = 0; i < size(); ++i) to[i] = static_cast<std::decay_t<decltype(*to)>>(from[i]);
+    });
+  }
+
+  // The transposed matrix in scratch: a column of the array is a row there.
+  void load_transposed(const void* array, int64_t number, double* to) const {
+    with_reals(dtype, array, number * size(), [&](const auto* from) {
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) to[column * rows + row] = from[row * columns + column];
+      }
+    });
+  }
+  void store_transposed(const double* from, void* array, int64_t number) const {
+    with_reals(dtype, array, number * size(), [&](auto* to) {
+      for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t column = 0; column < columns; ++column) {
+          to[row * columns + column] = static_cast<std::decay_t<decltype(*to)>>(from[column * rows + row]);
+        }
+      }
+    });
+  }
+};
+
+// Calls body(number, scratch) for each matrix of a batch, with so many doubles of scratch and about so many operations.
+template <class Body>
+int64_t for_each_matrix(const tenon_host* host, int64_t batch, int64_t scratch_size, int64_t operations, Body body) {
+  const auto run = [&](int64_t begin, int64_t end) -> int64_t {
+    const ScratchArray<double> scratch(host, scratch_size);
+    if (!scratch.get()) return kTenonOutOfMemory;
+    for (int64_t number = begin; number < end; ++number) body(number, scratch.get());
+    return 0;
+  };
+  return in_parallel(host, 0, batch, operations, run);
+}
+
+// A reflection I - tau v v' that takes x to (beta, 0, ...), with v[0] = 1. Leaves beta in x[0] and the rest of v behind
+// it; gives tau. Signs are LAPACK's: beta has the other sign than x[0], and what is zero already is not reflected.
+inline double make_reflector(double* x, int64_t size) {
+  double scale = 0;
+  for (int64_t i = 1; i < size; ++i) scale = std::max(scale, std::abs(x[i]));
+  if (size <= 1 || scale == 0) return 0;
+  scale = std::max(scale, std::abs(x[0]));
+  double sum = 0;
+  for (int64_t i = 0; i < size; ++i) sum += (x[i] / scale) * (x[i] / scale);
+  const double alpha = x[0], beta = -std::copysign(scale * std::sqrt(sum), alpha);
+  for (int64_t i = 1; i < size; ++i) x[i] /= alpha - beta;
+  x[0] = beta;
+  return (beta - alpha) / beta;
+}
+
+// Reflects x, where v[0] stands for 1 whatever it is.
+inline void reflect(double tau, const double* v, double* x, int64_t size) {
+  if (tau == 0) return;
+  const VectorOps& ops = vector_ops();
+  const double factor = -tau * (x[0] + ops.dot(v + 1, x + 1, size - 1));
+  x[0] += factor;
+  ops.add_scaled(factor, v + 1, x + 1, size - 1);
+}
+
+// Of a vector that is unique up to its sign: what makes its largest component positive, of equals the first.
+inline double sign_of_largest(const double* x, int64_t size) {
+  const auto smaller = [](double a, double b) { return std::abs(a) < std::abs(b); };
+  const double* const largest = std::max_element(x, x + size, smaller);
+  return size > 0 && *largest < 0 ? -1 : 1;
+}
+
+// The positions of `size` elements in order; equals stay as they are.
+template <class Before>
+void sort_positions(int64_t* order, int64_t size, Before before) {
+  std::iota(order, order + size, int64_t{0});
+  std::sort(order, order + size, [&](int64_t a, int64_t b) { return before(a, b) || (!before(b, a) && a < b); });
+}
+
+}  // namespace tenon
