@@ -28,18 +28,25 @@ def main() -> int:
     parser.add_argument("--only", default="", help="ops whose name contains this")
     parser.add_argument("--markdown", type=Path, help="where to write the report")
     parser.add_argument("--json", type=Path, help="where to write the outcomes")
+    parser.add_argument("--again", type=Path, help="outcomes of an earlier run: only what was not native runs again")
     options = parser.parse_args()
     if options.worker:
         work(options.cap)
         return 0
-    names = [name for name in all_ops() if options.only in name]
-    outcomes = run_all(names, options.cap, options.jobs)
+    earlier = natives_of(options.again) if options.again else {}
+    names = [name for name in all_ops() if options.only in name and name not in earlier]
+    outcomes = [*earlier.values(), *run_all(names, options.cap, options.jobs)]
     if options.json:
         options.json.write_text(json.dumps([outcome.to_json() for outcome in outcomes], indent=1))
     if options.markdown:
         options.markdown.write_text(markdown(outcomes, options.cap))
     print(summary(outcomes))
     return int(any(outcome.kind in ("wrong", "crash") for outcome in outcomes))
+
+
+def natives_of(path: Path) -> dict[str, Outcome]:
+    outcomes = (Outcome(**entry) for entry in json.loads(path.read_text()))
+    return {outcome.op: outcome for outcome in outcomes if outcome.kind == "native"}
 
 
 def work(cap: int) -> None:
