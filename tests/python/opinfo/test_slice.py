@@ -9,7 +9,7 @@ import torch
 
 from .cases import all_ops, run_op
 
-ONE_OF = 8
+ONE_OF = 4
 COVERAGE = Path(__file__).parents[3] / "docs/coverage.md"
 
 
@@ -31,7 +31,7 @@ def in_slice():
 
 
 SLICE = in_slice()
-STATUS = dict(re.findall(r"^\| (\S+) \| ([a-z ]+) \|", COVERAGE.read_text(), re.MULTILINE))
+STATUS = dict(re.findall(r"^\| (\S+) \| ([a-z ]+) \|", COVERAGE.read_text().partition("|---|")[2], re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", SLICE)
