@@ -9,7 +9,7 @@ import torch.utils._pytree as pytree
 from torch._C._functorch import is_functorch_wrapped_tensor
 
 from tenon._tenon import Error, Executable, Expr, Graph, compile_graph, fail
-from tenon.capture.fx import NO_FALLBACK, Captured, Input, Row
+from tenon.capture.captured import NO_FALLBACK, Captured, Input, Row
 from tenon.capture.models import capture_exported_program, exported
 from tenon.report import report
 from tenon.runner import make_runner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenon._tenon import fail
-from tenon.capture.fx import counted
+from tenon.capture.captured import counted
 
 if TYPE_CHECKING:
     from tenon.program import Program

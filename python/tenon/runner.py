@@ -9,7 +9,7 @@ import torch
 
 from tenon import _tenon
 from tenon._tenon import Expr
-from tenon.capture.fx import Captured, Input, Layout, Output
+from tenon.capture.captured import Captured, Input, Layout, Output
 
 Run = Callable[[Sequence[Any]], list[Any]]
 

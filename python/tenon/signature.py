@@ -9,7 +9,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from tenon._tenon import Error, Expr, fail
-from tenon.capture.fx import Captured, Input, counted, type_text
+from tenon.capture.captured import Captured, Input, counted, type_text
 
 _WORD = re.compile(r"\w+")
 

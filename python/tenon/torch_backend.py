@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from tenon._tenon import compile_graph as compile_program
 from tenon._tenon import fail
-from tenon.capture.fx import NO_FALLBACK
+from tenon.capture.captured import NO_FALLBACK
 from tenon.capture.models import capture_graph_module, missing_decompositions
 from tenon.runner import Run, make_runner
 

@@ -7,20 +7,11 @@ import threading
 import pytest
 import tenon
 import torch
+from small_models import Mlp
 from tenon.capture import host
 from tenon.capture.fx import import_graph_module
 from torch import fx, nn
 from torch.export import Dim, export
-
-
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = nn.Linear(4, 8)
-        self.down = nn.Linear(8, 3)
-
-    def forward(self, x):
-        return self.down(torch.relu(self.up(x)))
 
 
 def check(model, *args, **options):

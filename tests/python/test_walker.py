@@ -6,20 +6,12 @@ import inspect
 import pytest
 import tenon
 import torch
-from tenon.capture.fx import import_exported_program, location_of
+from small_models import Mlp
+from tenon.capture.fx import import_exported_program
 from tenon.capture.models import capture_exported_program, exported
+from tenon.capture.names import location_of
 from torch import fx, nn
 from torch.export import Dim, export
-
-
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = nn.Linear(4, 8)
-        self.down = nn.Linear(8, 3)
-
-    def forward(self, x):
-        return self.down(torch.relu(self.up(x)))
 
 
 class Counter(nn.Module):

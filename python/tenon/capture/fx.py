@@ -12,31 +12,20 @@ from __future__ import annotations
 
 import functools
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
-from tenon._tenon import Error, Expr, Graph, ImportedTensor, Importer, InternalError
+from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError
+from tenon.capture.captured import DTYPES, Assertion, Captured, Input, Layout, Output, Row, counted, type_text
 from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot, leaves_of
+from tenon.capture.memory import base_of, dense_order, order_in_memory
+from tenon.capture.names import location_of, target_name
 from tenon.capture.sizes import Sizes, free_symbols
-
-DTYPES = {
-    torch.float64: "f64",
-    torch.float32: "f32",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-}
 
 # How a number that is only known at run time travels in a graph, and comes out of it.
 _NUMBERS = {
@@ -49,8 +38,6 @@ _NUMBERS = {
 }
 
 _HINTS = {"torch._C._set_grad_enabled"}  # it concerns only a trace
-NO_FALLBACK = "fallback=False leaves nothing to PyTorch"  # why a call that Tenon lacks is an error
-
 _MUTATIONS = {OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION}
 # Calls that only check something. The functional ones give their last argument.
 _ASSERTIONS = {
@@ -67,97 +54,6 @@ _RANGES = {  # and the least value that they allow where none is given
     "aten._functional_sym_constrain_range_for_size.default": 0,
 }
 _FACTORIZED = "aten._linalg_check_errors.default"
-
-
-# ---- what comes out -------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Input:
-    """A value that the caller gives."""
-
-    name: str
-    kind: str  # "tensor", "number" (an int, or a float), "constant" (it must equal `value`), "token" (a host's tensor)
-    value: Any = None
-    dtype: torch.dtype | None = None
-    shape: tuple[int | Expr, ...] = ()
-    size: int | Expr | None = None  # of a number that is a size: what it equals
-    device: torch.device | None = None
-
-    @property
-    def type(self) -> str:
-        if self.kind == "number":
-            return "a float" if self.size is None else f"an int, {self.size}"
-        return type_text(self.dtype, self.shape) if self.kind != "constant" else repr(self.value)
-
-
-@dataclass
-class Output:
-    """A value that the caller gets: result `index` of the graph, input `index` of the caller, or what is in `value`."""
-
-    kind: str  # "result", "permuted", "view", "number", "input", "view of input", "constant", "token"
-    index: int = 0
-    # Of a constant; of a token its key; of a number what makes a Python number of it; of a permuted result the order of
-    # its dimensions; of a view its Layout.
-    value: Any = None
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where in memory the elements of a view lie. `places` tells where a call has the symbols: which of the caller's
-    values it is, and which of its dimensions (None: a number is the size itself)."""
-
-    sizes: list[int | Expr]
-    strides: list[int | Expr]
-    offset: int | Expr
-    places: dict[str, tuple[int, int | None]]
-
-
-@dataclass
-class Assertion:
-    """What the model promises of its data: a result of the graph must not be zero, or a size must be true."""
-
-    message: str
-    location: tuple[str, int] | None
-    index: int | None = None  # of the graph's result
-    guard: Expr | None = None
-
-
-@dataclass
-class Row:
-    """A node of the FX graph, for reports."""
-
-    op: str
-    name: str
-    target: str
-    type: str
-    location: tuple[str, int] | None = None
-    reason: str | None = None  # why Tenon does not run it
-
-
-@dataclass
-class Captured:
-    graph: Graph
-    inputs: list[Input]
-    outputs: list[Output]
-    host: Host
-    graph_inputs: list[int]  # the positions of the caller's values that are inputs of the graph, in its order
-    has_key: bool  # the last input of the graph is the key of its random numbers
-    assertions: list[Assertion] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
-    unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
-    unsupported_ops: list[Any] = field(default_factory=list)  # what FX calls: overloads, operators
-    check_supported: Callable[[str], None] = lambda why: None
-
-
-def type_text(dtype: torch.dtype | None, shape: Iterable[int | Expr]) -> str:
-    name = DTYPES.get(dtype, str(dtype).removeprefix("torch."))
-    return f"{name}[{', '.join(map(str, shape))}]"
-
-
-def counted(number: int, noun: str) -> str:
-    """ "1 value", "2 values"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 # ---- doors ----------------------------------------------------------------------------------------------------------
@@ -270,7 +166,6 @@ class _Walker:
         self.unsupported_ops: list[Any] = []
         self.outputs: list[Output] = []
         self.results: list[ImportedTensor] = []  # of the graph
-        self.names: set[str] = set()
         self.views: dict[fx.Node, tuple[fx.Node, Layout]] = {}  # results, what they are views of, and how
         self.bases: dict[fx.Node, int] = {}  # their positions among the results of the graph
 
@@ -297,7 +192,7 @@ class _Walker:
             persistent = spec.kind is InputKind.PARAMETER or spec.persistent
             data = (program.state_dict if persistent else program.constants)[spec.target]
             add = self.importer.parameter if spec.kind is InputKind.PARAMETER else self.importer.buffer
-            self.weight(node, data, functools.partial(add, self._unused_name(spec.target)))
+            self.weight(node, data, functools.partial(add, spec.target))
             self.leaves[spec.target] = self.values[node]
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             self.constant(node, program.constants[spec.target])
@@ -328,21 +223,21 @@ class _Walker:
             self.values[node] = _Token(self._stand_in(), node.name, _shown(value))
             return
         self.graph_inputs.append(position)
-        self.values[node] = self.importer.input(self._unused_name(node.name), (DTYPES[value.dtype], list(shape)))
+        self.values[node] = self.importer.input(node.name, (DTYPES[value.dtype], list(shape)))
         self.placeholders[self.values[node].variable] = node
 
     def _number_input(self, node: fx.Node, value: Any, position: int) -> None:
         if isinstance(value, torch.SymFloat):
             self.inputs.append(Input(node.name, "number"))
             self.graph_inputs.append(position)
-            self.values[node] = self.importer.input(self._unused_name(node.name), "f64[]")
+            self.values[node] = self.importer.input(node.name, "f64[]")
             return
         size = self.values[node] = self.sizes.expr(value)
         self.inputs.append(Input(node.name, "number", size=size))
         # A size that no tensor of the caller has comes as the size of a tensor without elements of interest.
         if not {symbol.name for symbol in free_symbols(value)} <= self.carried:
             self.graph_inputs.append(position)
-            self.importer.input(self._unused_name(node.name), ("u8", [size]))
+            self.importer.input(node.name, ("u8", [size]))
 
     def weight(self, node: fx.Node, data: torch.Tensor, add: Callable[..., ImportedTensor]) -> None:
         self.weights[node] = data
@@ -355,13 +250,6 @@ class _Walker:
 
     def constant(self, node: fx.Node, data: torch.Tensor) -> None:
         self.weight(node, data, lambda _, tensor: self.importer.constant(tensor))
-
-    def _unused_name(self, name: str) -> str:
-        """PyTorch's names of inputs and of weights are apart, those of a graph are not."""
-        while name in self.names:
-            name += "_"
-        self.names.add(name)
-        return name
 
     def _stand_in(self) -> ImportedTensor:
         return self.importer.constant(torch.empty(0, dtype=torch.uint8))
@@ -621,7 +509,7 @@ class _Walker:
             return Output("constant", value=value)
         if not isinstance(expected, torch.Tensor):
             return Output("number", self._returned(value), _NUMBERS[type(expected)][1])
-        order = _order_in_memory(expected) if keep_layout else None
+        order = order_in_memory(expected) if keep_layout else None
         if order is None:
             return Output("result", self._returned(value))
         # The graph gives it in the order of memory, and a view of that is what the caller gets.
@@ -640,13 +528,13 @@ class _Walker:
         members: dict[fx.Node, list[fx.Node]] = {}
         for result in results:
             if isinstance(result, fx.Node) and isinstance(self.values[result], ImportedTensor):
-                members.setdefault(_base_of(result), []).append(result)
+                members.setdefault(base_of(result), []).append(result)
         for base, views in members.items():
             is_input = base in self.position_of
-            if base in self.weights or (not is_input and _dense_order(base.meta["val"]) is None):
+            if base in self.weights or (not is_input and dense_order(base.meta["val"]) is None):
                 continue
             for view in views:
-                is_seen = is_input or len(views) > 1 or _dense_order(view.meta["val"]) is None
+                is_seen = is_input or len(views) > 1 or dense_order(view.meta["val"]) is None
                 layout = self._layout(view, base) if is_seen and not (is_input and view is base) else None
                 if layout is not None:
                     self.views[view] = base, layout
@@ -774,81 +662,3 @@ def _shown(value: Any) -> str:
         device = "" if value.device.type == "cpu" else f" on device {value.device}"
         return f"a tensor of {_bare(value.dtype)}{layout}{device}"
     return repr(value) if isinstance(value, complex) else f"a {type(value).__name__}"
-
-
-def _base_of(node: fx.Node) -> fx.Node:
-    """What a tensor is a view of, through any number of views; itself, where it is none."""
-    memory = _memory_of(node)
-    while (source := _source_of(node)) is not None and memory is not None and _memory_of(source) == memory:
-        node = source
-    return node
-
-
-def _source_of(node: fx.Node) -> fx.Node | None:
-    source = node.args[0] if node.args and isinstance(node.args[0], fx.Node) else None
-    return _source_of(source) if source is not None and isinstance(source.meta.get("val"), (tuple, list)) else source
-
-
-def _memory_of(node: fx.Node) -> tuple[int, torch.dtype] | None:
-    value = node.meta.get("val")
-    is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
-    return (value.untyped_storage()._cdata, value.dtype) if is_strided else None
-
-
-def _order_in_memory(value: torch.Tensor) -> list[int] | None:
-    """The dimensions from the outermost to the innermost, where they are in another order than the tensor's own."""
-    order = _dense_order(value)
-    if order is None:
-        return None
-    moved = [dim for dim in order if _hint(value.shape[dim]) != 1]
-    return None if moved == sorted(moved) else order
-
-
-def _dense_order(value: torch.Tensor) -> list[int] | None:
-    """The dimensions from the outermost to the innermost; None where elements overlap, or have gaps between them."""
-    sizes, strides = [_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()]
-    if None in sizes or None in strides or 0 in sizes:
-        return None
-    order = sorted(range(len(sizes)), key=lambda dim: (-strides[dim], dim))
-    expected = 1
-    for dim in reversed([dim for dim in order if sizes[dim] != 1]):
-        if strides[dim] != expected:
-            return None
-        expected *= sizes[dim]
-    return order
-
-
-def _hint(size: Any) -> int | None:
-    """The size that the trace was made with."""
-    return size if isinstance(size, int) else size.node.hint
-
-
-# ---- names and places -----------------------------------------------------------------------------------------------
-
-
-def target_name(target: Any) -> str:
-    """As PyTorch spells it: "aten.add.Tensor", "_operator.mul", "higher_order.cond"."""
-    if isinstance(target, torch._ops.OpOverload):
-        return str(target)
-    if isinstance(target, torch._ops.HigherOrderOperator):
-        return f"higher_order.{target.name()}"
-    return f"{target.__module__}.{target.__name__}"
-
-
-def location_of(node: fx.Node) -> tuple[str, int] | None:
-    return _user_line(node.stack_trace) if node.stack_trace else None
-
-
-_FRAME = re.compile(r'File "(.+?)", line (\d+)')
-
-
-@functools.lru_cache(maxsize=4096)
-def _user_line(trace: str) -> tuple[str, int] | None:
-    """The innermost frame that is neither PyTorch's nor of an installed package; or at least not PyTorch's."""
-    frames = [(file, int(line)) for file, line in _FRAME.findall(trace) if not _is_of_torch(file)]
-    own = [frame for frame in frames if "site-packages" not in frame[0] and "dist-packages" not in frame[0]]
-    return (own or frames or [None])[-1]
-
-
-def _is_of_torch(file: str) -> bool:
-    return file.startswith(("torch/", "<eval_with_key>")) or "-packages/torch/" in file

@@ -16,7 +16,9 @@ from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from tenon._tenon import fail, has_aten
-from tenon.capture.fx import Captured, import_exported_program, import_graph_module, is_mutable, target_name
+from tenon.capture.captured import Captured
+from tenon.capture.fx import import_exported_program, import_graph_module, is_mutable
+from tenon.capture.names import target_name
 
 _TRANSFORMS = "torch._functorch.predispatch"
 _TRANSFORM_FILES = tuple(f"_functorch/{name}.py" for name in ("apis", "eager_transforms", "predispatch", "vmap"))

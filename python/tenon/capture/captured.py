@@ -1,0 +1,115 @@
+"""What capture gives: a graph with what a caller needs to run it, and to be told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tenon._tenon import Expr, Graph
+from tenon.capture.host import Host
+
+DTYPES = {
+    torch.float64: "f64",
+    torch.float32: "f32",
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+
+NO_FALLBACK = "fallback=False leaves nothing to PyTorch"  # why a call that Tenon lacks is an error
+
+
+@dataclass
+class Input:
+    """A value that the caller gives."""
+
+    name: str
+    kind: str  # "tensor", "number" (an int, or a float), "constant" (it must equal `value`), "token" (a host's tensor)
+    value: Any = None
+    dtype: torch.dtype | None = None
+    shape: tuple[int | Expr, ...] = ()
+    size: int | Expr | None = None  # of a number that is a size: what it equals
+    device: torch.device | None = None
+
+    @property
+    def type(self) -> str:
+        if self.kind == "number":
+            return "a float" if self.size is None else f"an int, {self.size}"
+        return type_text(self.dtype, self.shape) if self.kind != "constant" else repr(self.value)
+
+
+@dataclass
+class Output:
+    """A value that the caller gets: result `index` of the graph, input `index` of the caller, or what is in `value`."""
+
+    kind: str  # "result", "permuted", "view", "number", "input", "view of input", "constant", "token"
+    index: int = 0
+    # Of a constant; of a token its key; of a number what makes a Python number of it; of a permuted result the order of
+    # its dimensions; of a view its Layout.
+    value: Any = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where in memory the elements of a view lie. `places` tells where a call has the symbols: which of the caller's
+    values it is, and which of its dimensions (None: a number is the size itself)."""
+
+    sizes: list[int | Expr]
+    strides: list[int | Expr]
+    offset: int | Expr
+    places: dict[str, tuple[int, int | None]]
+
+
+@dataclass
+class Assertion:
+    """What the model promises of its data: a result of the graph must not be zero, or a size must be true."""
+
+    message: str
+    location: tuple[str, int] | None
+    index: int | None = None  # of the graph's result
+    guard: Expr | None = None
+
+
+@dataclass
+class Row:
+    """A node of the FX graph, for reports."""
+
+    op: str
+    name: str
+    target: str
+    type: str
+    location: tuple[str, int] | None = None
+    reason: str | None = None  # why Tenon does not run it
+
+
+@dataclass
+class Captured:
+    graph: Graph
+    inputs: list[Input]
+    outputs: list[Output]
+    host: Host
+    graph_inputs: list[int]  # the positions of the caller's values that are inputs of the graph, in its order
+    has_key: bool  # the last input of the graph is the key of its random numbers
+    assertions: list[Assertion] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
+    unsupported_ops: list[Any] = field(default_factory=list)  # what FX calls: overloads, operators
+    check_supported: Callable[[str], None] = lambda why: None
+
+
+def type_text(dtype: torch.dtype | None, shape: Iterable[int | Expr]) -> str:
+    name = DTYPES.get(dtype, str(dtype).removeprefix("torch."))
+    return f"{name}[{', '.join(map(str, shape))}]"
+
+
+def counted(number: int, noun: str) -> str:
+    """ "1 value", "2 values"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

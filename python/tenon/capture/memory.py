@@ -1,0 +1,55 @@
+"""Where the tensors of a trace lie in memory: which are views of others, and in what order their elements are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+
+def base_of(node: fx.Node) -> fx.Node:
+    """What a tensor is a view of, through any number of views; itself, where it is none."""
+    memory = _memory_of(node)
+    while (source := _source_of(node)) is not None and memory is not None and _memory_of(source) == memory:
+        node = source
+    return node
+
+
+def _source_of(node: fx.Node) -> fx.Node | None:
+    source = node.args[0] if node.args and isinstance(node.args[0], fx.Node) else None
+    return _source_of(source) if source is not None and isinstance(source.meta.get("val"), (tuple, list)) else source
+
+
+def _memory_of(node: fx.Node) -> tuple[int, torch.dtype] | None:
+    value = node.meta.get("val")
+    is_strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+    return (value.untyped_storage()._cdata, value.dtype) if is_strided else None
+
+
+def order_in_memory(value: torch.Tensor) -> list[int] | None:
+    """The dimensions from the outermost to the innermost, where they are in another order than the tensor's own."""
+    order = dense_order(value)
+    if order is None:
+        return None
+    moved = [dim for dim in order if _hint(value.shape[dim]) != 1]
+    return None if moved == sorted(moved) else order
+
+
+def dense_order(value: torch.Tensor) -> list[int] | None:
+    """The dimensions from the outermost to the innermost; None where elements overlap, or have gaps between them."""
+    sizes, strides = [_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()]
+    if None in sizes or None in strides or 0 in sizes:
+        return None
+    order = sorted(range(len(sizes)), key=lambda dim: (-strides[dim], dim))
+    expected = 1
+    for dim in reversed([dim for dim in order if sizes[dim] != 1]):
+        if strides[dim] != expected:
+            return None
+        expected *= sizes[dim]
+    return order
+
+
+def _hint(size: Any) -> int | None:
+    """The size that the trace was made with."""
+    return size if isinstance(size, int) else size.node.hint
