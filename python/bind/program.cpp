@@ -5,7 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.h"
-#include "loops/schedule.h"
+#include "program/report.h"
 #include "runtime/thread_pool.h"
 
 namespace tenon::python {
@@ -68,26 +68,17 @@ nb::list run(const Executable& self, nb::handle arrays) {
   return to_list(outputs, kind);
 }
 
-// Runs of tasks that one side does: ("cpu", ops) or ("fallback", ops).
+// ("cpu", ops) or ("fallback", targets) of each.
 nb::list segments(const Executable& self) {
   nb::list result;
-  std::string side;
-  nb::list ops;
-  const auto finish = [&] {
-    if (!side.empty()) result.append(nb::make_tuple(side, ops));
-    ops = nb::list();
-  };
-  for (const Task& task : self.program.tasks()) {
-    const std::string next = task.kind == TaskKind::kExternal ? "fallback" : "cpu";
-    if (next != side) finish();
-    side = next;
-    if (task.kind == TaskKind::kExternal) {
-      ops.append(task.name);
-    } else {
-      for (const std::string& op : task.ops) ops.append(op);
+  for (const Segment& segment : segments_of(self.program)) {
+    nb::list names;
+    for (const Task* task : segment.tasks) {
+      if (segment.is_fallback) names.append(task->name);
+      for (const std::string& op : segment.is_fallback ? std::vector<std::string>() : task->ops) names.append(op);
     }
+    result.append(nb::make_tuple(segment.is_fallback ? "fallback" : "cpu", names));
   }
-  finish();
   return result;
 }
 

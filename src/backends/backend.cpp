@@ -58,13 +58,27 @@ loops::LoopTree Backend::schedule(const loops::IR& kernel) const {
 }
 
 Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) const {
+  const loops::LoopTree* const trees[] = {&tree};
+  return capture([&] { return std::move(compile_all(trees).value()[0]); });
+}
+
+Result<std::vector<std::unique_ptr<Compiled>>> Backend::compile_all(
+    std::span<const loops::LoopTree* const> trees) const {
   return capture([&] {
     const int missing = hardware_requirement() & ~available_hardware();
     if (missing != 0) fail("backend {} needs {}, which this machine lacks", name_, hardware_names(missing));
-    std::unique_ptr<Compiled> kernel = compile_impl(tree);
-    if (!kernel) fail("backend {} compiled kernel {} to nothing", name_, tree.ir.name());
-    return kernel;
+    std::vector<std::unique_ptr<Compiled>> kernels = compile_all_impl(trees);
+    for (size_t i = 0; i < trees.size(); ++i) {
+      if (!kernels[i]) fail("backend {} compiled kernel {} to nothing", name_, trees[i]->ir.name());
+    }
+    return kernels;
   });
+}
+
+std::vector<std::unique_ptr<Compiled>> Backend::compile_all_impl(std::span<const loops::LoopTree* const> trees) const {
+  std::vector<std::unique_ptr<Compiled>> kernels;
+  for (const loops::LoopTree* tree : trees) kernels.push_back(compile_impl(*tree));
+  return kernels;
 }
 
 void register_backend(std::shared_ptr<const Backend> backend) {

@@ -47,6 +47,8 @@ class Backend {
   const std::string& name() const { return name_; }
   // The face of compile_impl: refuses when the hardware is missing.
   Result<std::unique_ptr<Compiled>> compile(const loops::LoopTree& tree) const;
+  // Many at once, which a backend may do on all threads, and once for those that are the same.
+  Result<std::vector<std::unique_ptr<Compiled>>> compile_all(std::span<const loops::LoopTree* const> trees) const;
   bool is_available() const { return (hardware_requirement() & ~available_hardware()) == 0; }
 
   virtual std::string doc() const { return ""; }
@@ -58,6 +60,7 @@ class Backend {
   // keep it.
   virtual bool keep(const loops::IR&, const loops::LoopTree&) const { return false; }
   virtual std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const = 0;  // throws an Error
+  virtual std::vector<std::unique_ptr<Compiled>> compile_all_impl(std::span<const loops::LoopTree* const> trees) const;
   virtual int hardware_requirement() const = 0;
 
  private:

@@ -46,16 +46,6 @@ void check_constants(const loops::IR& ir, const std::map<int64_t, Tensor>& const
   }
 }
 
-Tensor prepare(const Backend& backend, const Preparation& preparation, const std::map<int64_t, Tensor>& constants) {
-  std::vector<Tensor> inputs;
-  for (int64_t slot : preparation.inputs) inputs.push_back(constants.at(slot));
-  if (inputs.size() == 1) {
-    if (std::optional<Tensor> result = moved(preparation.kernel, inputs[0])) return *std::move(result);
-  }
-  const std::unique_ptr<Compiled> kernel = backend.compile(backend.schedule(preparation.kernel)).value();
-  return run(*kernel, preparation.kernel, inputs).value()[0];
-}
-
 // What is read in place as it is.
 void hold_constants(std::vector<AheadOfTime::Input>& inputs, const std::map<int64_t, Tensor>& constants,
                     std::vector<Tensor>& prepared) {
@@ -69,6 +59,15 @@ void hold_constants(std::vector<AheadOfTime::Input>& inputs, const std::map<int6
 
 }  // namespace
 
+Tensor Preparer::run(const loops::IR& kernel, const std::vector<Tensor>& inputs) {
+  if (inputs.size() == 1) {
+    if (std::optional<Tensor> result = moved(kernel, inputs[0])) return *std::move(result);
+  }
+  std::unique_ptr<Compiled>& compiled = kernels_[to_string(kernel)];
+  if (!compiled) compiled = backend_->compile(backend_->schedule(kernel)).value();
+  return tenon::run(*compiled, kernel, inputs).value()[0];
+}
+
 std::unique_ptr<Compiled> compile_bound(const Backend& backend, const loops::LoopTree& tree,
                                         const std::map<int64_t, Tensor>& constants) {
   check_constants(tree.ir, constants);
@@ -76,7 +75,12 @@ std::unique_ptr<Compiled> compile_bound(const Backend& backend, const loops::Loo
   for (const auto& [slot, tensor] : constants) slots.insert(slot);
   AheadOfTime ahead = split_ahead(tree, slots);
   std::vector<Tensor> prepared;
-  for (const Preparation& each : ahead.preparations) prepared.push_back(prepare(backend, each, constants));
+  Preparer preparer(backend);
+  for (const Preparation& preparation : ahead.preparations) {
+    std::vector<Tensor> inputs;
+    for (int64_t slot : preparation.inputs) inputs.push_back(constants.at(slot));
+    prepared.push_back(preparer.run(preparation.kernel, inputs));
+  }
   hold_constants(ahead.inputs, constants, prepared);
   return std::make_unique<BoundKernel>(tree.ir, backend.compile(ahead.tree).value(), std::move(ahead.inputs),
                                        std::move(prepared));

@@ -479,20 +479,6 @@ class Fuser {
 
 }  // namespace
 
-std::string_view name_of(GroupKind kind) {
-  switch (kind) {
-    case GroupKind::kKernel:
-      return "kernel";
-    case GroupKind::kLibrary:
-      return "library";
-    case GroupKind::kExternal:
-      return "external";
-    case GroupKind::kAlias:
-      return "alias";
-  }
-  return "";
-}
-
 Graph expand_for_fusion(const Graph& graph) {
   return expand_where(graph, [](const OpDef& op) { return op.is_composite() && !stays_whole(op); });
 }

@@ -24,7 +24,6 @@ enum class GroupKind : uint8_t {
   kExternal,  // one node that the host runs
   kAlias,     // one reshape: its result is the memory of its operand
 };
-std::string_view name_of(GroupKind kind);
 
 struct FusedGroup {
   GroupKind kind;

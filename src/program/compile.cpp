@@ -2,8 +2,7 @@
 #include <map>
 #include <set>
 
-#include "backends/cpu/cpu.h"
-#include "backends/moved.h"
+#include "backends/bound.h"
 #include "loops/lower.h"
 #include "passes/fuse.h"
 #include "passes/passes.h"
@@ -276,20 +275,12 @@ class ProgramBuilder {
   void compile_kernels() {
     std::vector<const loops::LoopTree*> trees;
     for (const Pending& pending : pending_) trees.push_back(&pending.ahead.tree);
-    std::vector<std::unique_ptr<Compiled>> kernels = compile_all(trees);
+    std::vector<std::unique_ptr<Compiled>> kernels = backend_->compile_all(trees).value();
     for (size_t i = 0; i < kernels.size(); ++i) {
       Task& task = program_.tasks_[pending_[i].task];
       task.kernel = std::move(kernels[i]);
       task.tree = std::make_shared<const loops::LoopTree>(*trees[i]);
     }
-  }
-
-  // The cpu backend compiles many at once.
-  std::vector<std::unique_ptr<Compiled>> compile_all(const std::vector<const loops::LoopTree*>& trees) const {
-    if (backend_->name() == "cpu") return compile_cpu(trees);
-    std::vector<std::unique_ptr<Compiled>> kernels;
-    for (const loops::LoopTree* tree : trees) kernels.push_back(backend_->compile(*tree).value());
-    return kernels;
   }
 
   // ---- constants ----
@@ -345,18 +336,9 @@ class ProgramBuilder {
     for (const Tensor& input : inputs) key.second.push_back(input.data());
     const auto found = prepared_.find(key);
     if (found != prepared_.end()) return found->second;
-    const uint32_t slot = add_constant(prepare(kernel, key.first, inputs));
+    const uint32_t slot = add_constant(preparer_.run(kernel, inputs));
     prepared_.emplace(std::move(key), slot);
     return slot;
-  }
-
-  Tensor prepare(const loops::IR& kernel, const std::string& text, const std::vector<Tensor>& inputs) {
-    if (inputs.size() == 1) {
-      if (std::optional<Tensor> result = moved(kernel, inputs[0])) return *std::move(result);
-    }
-    std::shared_ptr<const Compiled>& compiled = preparations_[text];
-    if (!compiled) compiled = backend_->compile(backend_->schedule(kernel)).value();
-    return tenon::run(*compiled, kernel, inputs).value()[0];
   }
 
   // ---- results ----
@@ -421,7 +403,7 @@ class ProgramBuilder {
   std::map<Symbol, uint32_t> symbol_index_;
   std::vector<Pending> pending_;
   std::map<std::pair<std::string, std::vector<const void*>>, uint32_t> prepared_;
-  std::map<std::string, std::shared_ptr<const Compiled>> preparations_;
+  Preparer preparer_{*backend_};
 };
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {

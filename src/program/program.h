@@ -64,7 +64,7 @@ class Program {
   const std::vector<Slot>& slots() const { return slots_; }
   const Graph& graph() const { return graph_; }  // as it was fused
   size_t constant_bytes() const;                 // prepared weights and other constants
-  // Of the last run's sizes, or of the static plan: what the arena takes, and the least that any plan could.
+  // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
 
  private:

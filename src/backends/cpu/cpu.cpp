@@ -120,6 +120,10 @@ struct CpuBackend : Backend {
     const loops::LoopTree* const trees[] = {&tree};
     return std::move(compile_cpu(trees)[0]);
   }
+  std::vector<std::unique_ptr<Compiled>> compile_all_impl(
+      std::span<const loops::LoopTree* const> trees) const override {
+    return compile_cpu(trees);
+  }
 };
 
 const RegisterBackend kRegistration(std::make_shared<CpuBackend>());
