@@ -52,24 +52,24 @@ struct UnsignedElement {
 template <class Body>
 auto with_element(tenon_dtype dtype, Body body) {
   switch (dtype) {
-    case kTenonF64:
+    case TENON_F64:
       return body(FloatElement<uint64_t, 0x7FF0000000000000>());
-    case kTenonF32:
+    case TENON_F32:
       return body(FloatElement<uint32_t, 0x7F800000>());
-    case kTenonF16:
+    case TENON_F16:
       return body(FloatElement<uint16_t, 0x7C00>());
-    case kTenonBF16:
+    case TENON_BF16:
       return body(FloatElement<uint16_t, 0x7F80>());
-    case kTenonI64:
+    case TENON_I64:
       return body(SignedElement<uint64_t>());
-    case kTenonI32:
+    case TENON_I32:
       return body(SignedElement<uint32_t>());
-    case kTenonI16:
+    case TENON_I16:
       return body(SignedElement<uint16_t>());
-    case kTenonI8:
+    case TENON_I8:
       return body(SignedElement<uint8_t>());
-    case kTenonU8:
-    case kTenonBool:
+    case TENON_U8:
+    case TENON_BOOL:
       break;
   }
   return body(UnsignedElement());

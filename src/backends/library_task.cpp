@@ -96,7 +96,7 @@ void randperm(ReferenceContext& c) {
   tenon_randint(tenon_default_host(), integers(key), 0, int64_t{1} << 59, draws.numel(), integers(draws));
   fill_integers(c, [&](int64_t* to) {
     const int64_t error =
-        tenon_sort(tenon_default_host(), kTenonI64, {1, draws.numel(), 1}, 0, draws.data(), nullptr, to);
+        tenon_sort(tenon_default_host(), TENON_I64, {1, draws.numel(), 1}, 0, draws.data(), nullptr, to);
     check_memory(error, c);
   });
 }

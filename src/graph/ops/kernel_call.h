@@ -7,8 +7,8 @@
 namespace tenon {
 
 inline tenon_dtype code_of(DType dtype) { return static_cast<tenon_dtype>(dtype); }
-static_assert(static_cast<int>(DType::kF64) == kTenonF64 && static_cast<int>(DType::kBF16) == kTenonBF16 &&
-              static_cast<int>(DType::kI64) == kTenonI64 && static_cast<int>(DType::kBool) == kTenonBool);
+static_assert(static_cast<int>(DType::kF64) == TENON_F64 && static_cast<int>(DType::kBF16) == TENON_BF16 &&
+              static_cast<int>(DType::kI64) == TENON_I64 && static_cast<int>(DType::kBool) == TENON_BOOL);
 
 inline int64_t* integers(const Tensor& tensor) { return reinterpret_cast<int64_t*>(tensor.data()); }
 
