@@ -21,7 +21,6 @@ const System kSystem = {
               int descriptor) { return ::mmap(nullptr, size, rights, flags, descriptor, 0); },
     .unmap = [](void* memory, size_t size) { return ::munmap(memory, size); },
     .protect = [](void* memory, size_t size, int rights) { return ::mprotect(memory, size, rights); },
-    .advise = [](void* memory, size_t size, int advice) { return ::madvise(memory, size, advice); },
 };
 
 const System& system() noexcept {

@@ -17,7 +17,6 @@ struct System {
   void* (*map)(size_t size, int rights, int flags, int descriptor);  // from offset 0, where the system likes
   int (*unmap)(void* memory, size_t size);
   int (*protect)(void* memory, size_t size, int rights);
-  int (*advise)(void* memory, size_t size, int advice);
 };
 
 extern const System kSystem;  // the real one

@@ -46,7 +46,6 @@ constexpr System kCounted = {
         },
     .protect = [](void* memory, size_t size,
                   int rights) { return fails() ? -1 : kSystem.protect(memory, size, rights); },
-    .advise = [](void* memory, size_t size, int advice) { return fails() ? -1 : kSystem.advise(memory, size, advice); },
 };
 
 }  // namespace
