@@ -3,9 +3,10 @@
 //     fail(TENON_BAD_FILE, "task ", i, " reads slot ", slot, ", but there are ", count);
 #pragma once
 
-#include <charconv>
 #include <concepts>
+#include <cstdint>
 #include <exception>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 
@@ -25,24 +26,41 @@ class Error : public std::exception {
   std::string message_;
 };
 
-inline void append(std::string& text, std::string_view part) { text += part; }
-void append(std::string& text, double part);
-template <std::integral Integer>
-void append(std::string& text, Integer part) {
-  char digits[24];
-  text.append(digits, std::to_chars(digits, digits + sizeof digits, part).ptr);
-}
+// A piece of a text, by value: functions of it are compiled once, not for each list of arguments.
+class TextPart {
+ public:
+  TextPart(std::string_view text) : kind_(kText), text_(text) {}           // NOLINT: an argument of fail
+  TextPart(const char* text) : TextPart(std::string_view(text)) {}         // NOLINT
+  TextPart(const std::string& text) : TextPart(std::string_view(text)) {}  // NOLINT
+  TextPart(double number) : kind_(kReal), real_(number) {}                 // NOLINT
+  template <std::signed_integral Integer>
+  TextPart(Integer number) : kind_(kSigned), signed_(number) {}  // NOLINT
+  template <std::unsigned_integral Integer>
+  TextPart(Integer number) : kind_(kUnsigned), unsigned_(number) {}  // NOLINT
+
+  void append_to(std::string& text) const;
+
+ private:
+  enum : uint8_t { kText, kReal, kSigned, kUnsigned } kind_;
+  union {
+    std::string_view text_;
+    double real_;
+    int64_t signed_;
+    uint64_t unsigned_;
+  };
+};
+
+std::string join(std::initializer_list<TextPart> parts);
+[[noreturn]] void fail_with(tenon_status status, std::initializer_list<TextPart> parts);
 
 template <class... Parts>
 std::string text_of(const Parts&... parts) {
-  std::string text;
-  (append(text, parts), ...);
-  return text;
+  return join({TextPart(parts)...});
 }
 
 template <class... Parts>
 [[noreturn]] void fail(tenon_status status, const Parts&... parts) {
-  throw Error(status, text_of(parts...));
+  fail_with(status, {TextPart(parts)...});
 }
 
 }  // namespace tenon::runtime
