@@ -9,14 +9,14 @@
 #include <csignal>
 #include <cstring>
 
-#include "codegen/loader.h"
 #include "codegen/objects.h"
 #include "runtime/kernel.h"
+#include "runtime/loader.h"
 
 namespace tenon::test {
 namespace {
 
-using codegen::LoadedCode;
+using runtime::LoadedCode;
 
 enum class Side : uint8_t { kStart, kEnd };
 

@@ -7,9 +7,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "codegen/codegen.h"
-#include "codegen/loader.h"
 #include "loops/lower.h"
 #include "runtime/kernel.h"
+#include "runtime/loader.h"
 #include "schedule/plan.h"
 #include "tests/codegen/support_llvm.h"
 #include "tests/loops/support_kernels.h"
@@ -139,7 +139,7 @@ Tensor run_emulated(const LoopTree& tree, const std::vector<Tensor>& inputs) {
   const KernelSource source{&tree, "kernel"};
   const std::string text = emit_llvm({&source, 1}, find_target("sapphirerapids"));
   EXPECT_THAT(text, ::testing::HasSubstr("@llvm.x86.tdp"));
-  const auto code = LoadedCode::load(testing::object_of(emulated(text), find_target("native")));
+  const auto code = runtime::LoadedCode::load(testing::object_of(emulated(text), find_target("native")));
   const TensorType type = tree.ir.type(tree.ir.writes()[0]);
   Tensor output = Tensor::zeros(type.dtype, {type.shape[0].constant(), type.shape[1].constant()});
   void* memory[] = {inputs[0].data(), inputs[1].data(), output.data()};

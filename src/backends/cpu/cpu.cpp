@@ -6,16 +6,17 @@
 
 #include "backends/native_kernel.h"
 #include "codegen/codegen.h"
-#include "codegen/loader.h"
 #include "codegen/objects.h"
 #include "codegen/tiles.h"
+#include "runtime/loader.h"
 #include "runtime/thread_pool.h"
 #include "schedule/plan.h"
+#include "support/runtime_call.h"
 
 namespace tenon {
 namespace {
 
-using codegen::LoadedCode;
+using runtime::LoadedCode;
 
 std::string llvm_text(const loops::IR& ir, const codegen::Target& target) {
   const loops::LoopTree tree(ir);
@@ -152,7 +153,9 @@ std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTr
   for (size_t i = 0; i < trees.size(); ++i) {
     const loops::IR& ir = trees[i]->ir;
     std::shared_ptr<const LoadedCode>& code = loaded[objects.of_tree[i]];
-    if (runs && !code) code = LoadedCode::load(objects.objects[objects.of_tree[i]], ir.name());
+    if (runs && !code) {
+      code = call_runtime([&] { return LoadedCode::load(objects.objects[objects.of_tree[i]], ir.name()); });
+    }
     if (runs) {
       kernels.push_back(std::make_unique<CpuKernel>(code, ir, target));
     } else {

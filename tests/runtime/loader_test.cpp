@@ -1,20 +1,26 @@
-#include "codegen/loader.h"
+#include "runtime/loader.h"
 
+#include <elf.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <random>
 
-#include "support/diagnostic.h"
+#include "runtime/error.h"
 #include "support/file.h"
 #include "tests/codegen/support_llvm.h"
+#include "tests/runtime/support_system.h"
 #include "tests/support/support_environment.h"
 
-namespace tenon::codegen::testing {
+namespace tenon::runtime {
 namespace {
+
+using codegen::find_target;
+using codegen::testing::object_of;
 
 using ::testing::HasSubstr;
 
@@ -141,24 +147,106 @@ TEST(Loader, OtherFilesAreRefused) {
   EXPECT_THROW(LoadedCode::load(wasm), Error);
 }
 
-// It may load or not, but it stays inside of the file.
-TEST(Loader, DamagedFilesDoNoHarm) {
-  for (size_t size = 0; size < everything().size(); size += 7) {
-    EXPECT_THROW(LoadedCode::load(everything().substr(0, size)), Error) << size;
+// ---- hostile bytes --------------------------------------------------------------------------------------------------
+
+bool loads(const std::string& object) {
+  try {
+    LoadedCode::load(object);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.status() == TENON_BAD_FILE || error.status() == TENON_UNSUPPORTED) << error.what();
+    return false;
   }
+}
+
+TEST(Loader, NoShorterFileLoads) {
+  for (size_t size = 0; size < everything().size(); ++size) {
+    EXPECT_FALSE(loads(everything().substr(0, size))) << size;
+  }
+}
+
+// It may load or not, but it stays inside of the file.
+TEST(Loader, OneBitFlippedDoesNoHarm) {
+  std::string object = everything();
+  int refused = 0;
+  for (char& byte : object) {
+    for (int bit = 0; bit < 8; ++bit) {
+      byte = static_cast<char>(byte ^ (1 << bit));
+      refused += !loads(object);
+      byte = static_cast<char>(byte ^ (1 << bit));
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(Loader, SeveralBytesChangedDoNoHarm) {
   std::mt19937 random(1);
   int refused = 0;
   for (int round = 0; round < 3000; ++round) {
     std::string object = everything();
     for (int i = 0; i < 4; ++i) object[random() % object.size()] = static_cast<char>(random());
-    try {
-      LoadedCode::load(object);
-    } catch (const Error&) {
-      ++refused;
-    }
+    refused += !loads(object);
   }
   EXPECT_GT(refused, 100);
 }
 
+template <class T>
+T& at(std::string& object, size_t offset) {
+  return *reinterpret_cast<T*>(object.data() + offset);
+}
+
+size_t find_section(std::string& object, uint32_t type) {
+  const auto header = at<Elf64_Ehdr>(object, 0);
+  for (size_t i = 0; i < header.e_shnum; ++i) {
+    const size_t place = header.e_shoff + i * sizeof(Elf64_Shdr);
+    if (at<Elf64_Shdr>(object, place).sh_type == type) return place;
+  }
+  ADD_FAILURE() << "no section of type " << type;
+  return 0;
+}
+
+TEST(Loader, RelocationsThatReachNothingAreRefused) {
+  std::string object = everything();
+  const size_t first = at<Elf64_Shdr>(object, find_section(object, SHT_RELA)).sh_offset;
+  const auto with = [&](uint64_t info, int64_t addend) {
+    std::string changed = object;
+    at<Elf64_Rela>(changed, first).r_info = info;
+    at<Elf64_Rela>(changed, first).r_addend = addend;
+    return changed;
+  };
+  for (const uint64_t type : {R_X86_64_PC32, R_X86_64_PLT32, R_X86_64_64, R_X86_64_PC64, R_X86_64_GOTPCREL}) {
+    EXPECT_FALSE(loads(with(ELF64_R_INFO(0, type), 0))) << type;  // symbol 0 is none
+    EXPECT_FALSE(loads(with(ELF64_R_INFO(1 << 20, type), 0))) << type;
+  }
+  EXPECT_FALSE(loads(with(ELF64_R_INFO(1, R_X86_64_PC32), INT64_MAX)));
+  EXPECT_FALSE(loads(with(ELF64_R_INFO(1, R_X86_64_PC32), INT64_MIN)));
+}
+
+TEST(Loader, SectionsThatShareBytesAreRefused) {
+  std::string object = everything();
+  auto& section = at<Elf64_Shdr>(object, find_section(object, SHT_STRTAB));
+  section.sh_offset = 0;
+  section.sh_size = object.size();
+  EXPECT_FALSE(loads(object));
+}
+
+TEST(Loader, AFailureOfTheSystemLeavesNothingBehind) {
+  int64_t calls = 1;
+  for (int64_t failing = 0; failing <= calls; ++failing) {
+    const testing::CountedSystem system(failing, ENOMEM);
+    try {
+      const auto code = LoadedCode::load(everything());
+      EXPECT_EQ(failing, calls);
+      EXPECT_GT(system.mapped(), 0);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), TENON_OUT_OF_MEMORY) << error.what();
+      EXPECT_EQ(system.calls(), failing + 1);
+      calls = failing + 1;
+    }
+    EXPECT_EQ(system.mapped(), 0);
+  }
+  EXPECT_EQ(calls, 3);
+}
+
 }  // namespace
-}  // namespace tenon::codegen::testing
+}  // namespace tenon::runtime

@@ -1,7 +1,6 @@
-#include "codegen/loader.h"
+#include "runtime/loader.h"
 
 #include <elf.h>
-#include <math.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,19 +11,21 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <span>
 #include <system_error>
 #include <vector>
 
-#include "codegen/functions.h"
-#include "support/diagnostic.h"
+#include "runtime/error.h"
+#include "runtime/symbols.h"
+#include "runtime/system.h"
 
-namespace tenon::codegen {
+namespace tenon::runtime {
 
 // ---- the file -------------------------------------------------------------------------------------------------------
 
 namespace {
+
+constexpr size_t kLongestName = 4096;  // of a symbol: many could share a long one
 
 // An object file. Everything that is read lies inside of it.
 class Object {
@@ -33,19 +34,23 @@ class Object {
     const auto header = at<Elf64_Ehdr>(0);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
         header.e_machine != EM_X86_64 || header.e_type != ET_REL) {
-      fail("this is no object file of x86-64");
+      fail(TENON_BAD_FILE, "this is no object file of x86-64");
     }
+    if (header.e_shoff > bytes.size()) damaged();
+    size_t total = 0;
     for (size_t i = 0; i < header.e_shnum; ++i) {
       sections.push_back(at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)));
-      if (sections[i].sh_type != SHT_NOBITS) content(i);
+      if (sections[i].sh_type != SHT_NOBITS) total += content(i).size();
+      if (total > bytes.size()) damaged();  // sections that overlap could make a small file a lot of work
     }
     for (size_t i = 0; i < sections.size(); ++i) {
-      if (sections[i].sh_type == SHT_SYMTAB) symbols = table<Elf64_Sym>(i), strings_ = section(sections[i].sh_link);
+      if (sections[i].sh_type == SHT_SYMTAB) symbols = table<Elf64_Sym>(i), strings_ = content(sections[i].sh_link);
     }
   }
 
   std::string_view content(size_t i) const {
-    const Elf64_Shdr& header = section_header(i);
+    if (i >= sections.size()) damaged();
+    const Elf64_Shdr& header = sections[i];
     if (header.sh_offset > bytes_.size() || header.sh_size > bytes_.size() - header.sh_offset) damaged();
     return bytes_.substr(header.sh_offset, header.sh_size);
   }
@@ -66,10 +71,12 @@ class Object {
   std::string name(const Elf64_Sym& symbol) const {
     if (symbol.st_name >= strings_.size()) damaged();
     const std::string_view rest = strings_.substr(symbol.st_name);
-    return std::string(rest.substr(0, rest.find('\0')));
+    const std::string_view name = rest.substr(0, rest.find('\0'));
+    if (name.size() > kLongestName) damaged();
+    return std::string(name);
   }
 
-  [[noreturn]] static void damaged() { fail("the object file is damaged"); }
+  [[noreturn]] static void damaged() { fail(TENON_BAD_FILE, "the object file is damaged"); }
 
   std::vector<Elf64_Shdr> sections;
   std::vector<Elf64_Sym> symbols;
@@ -82,12 +89,6 @@ class Object {
     std::memcpy(&value, bytes_.data() + offset, sizeof(T));
     return value;
   }
-
-  const Elf64_Shdr& section_header(size_t i) const {
-    if (i >= sections.size()) damaged();
-    return sections[i];
-  }
-  std::string_view section(size_t i) const { return section_header(i), content(i); }
 
   std::string_view bytes_;
   std::string_view strings_;
@@ -114,10 +115,8 @@ class Linker {
   }
 
   std::shared_ptr<const LoadedCode> link() {
-    void* const memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) fail("there is no memory for {} bytes of code", size_);
-    const std::shared_ptr<LoadedCode> code(new LoadedCode(memory, size_));
-    base_ = static_cast<std::byte*>(memory);
+    const std::shared_ptr<LoadedCode> code(new LoadedCode(size_));
+    base_ = static_cast<std::byte*>(code->memory_);
     copy_sections();
     write_stubs();
     for (size_t i = 0; i < object_.sections.size(); ++i) {
@@ -133,11 +132,14 @@ class Linker {
   }
 
   void name_to_perf(std::string_view label) const {
-    std::ofstream map(fmt::format("/tmp/perf-{}.map", ::getpid()), std::ios::app);
+    const std::string path = text_of("/tmp/perf-", ::getpid(), ".map");
+    const std::unique_ptr<FILE, int (*)(FILE*)> map(std::fopen(path.c_str(), "a"), std::fclose);
+    if (!map) return;
     for (const Elf64_Sym& symbol : object_.symbols) {
       if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC) continue;
-      map << fmt::format("{:x} {:x} {} {}\n", reinterpret_cast<uintptr_t>(base_ + offset_of(symbol)), symbol.st_size,
-                         label, object_.name(symbol));
+      std::fprintf(map.get(), "%zx %zx %.*s %s\n", reinterpret_cast<size_t>(base_ + offset_of(symbol)),
+                   static_cast<size_t>(symbol.st_size), static_cast<int>(label.size()), label.data(),
+                   object_.name(symbol).c_str());
     }
   }
 
@@ -155,7 +157,7 @@ class Linker {
       if (object_.symbols[i].st_shndx != SHN_UNDEF) continue;
       const std::string name = object_.name(object_.symbols[i]);
       void* const address = find_function(name);
-      if (!address) fail("the code needs a function '{}', which is not there", name);
+      if (!address) fail(TENON_UNSUPPORTED, "the code needs a function '", name, "', which is not there");
       slots_[i] = functions_.size();
       functions_.push_back(address);
     }
@@ -193,7 +195,7 @@ class Linker {
     for (size_t i = 0; i < object_.sections.size(); ++i) {
       const Elf64_Shdr& section = object_.sections[i];
       if (!(section.sh_flags & SHF_ALLOC) || part_of(section) != part) continue;
-      if (section.sh_flags & SHF_TLS) fail("code with variables of a thread cannot be loaded");
+      if (section.sh_flags & SHF_TLS) fail(TENON_UNSUPPORTED, "code with variables of a thread cannot be loaded");
       places_[i] = reserve(section.sh_size, std::max<size_t>(section.sh_addralign, 1));
     }
   }
@@ -202,7 +204,7 @@ class Linker {
     if (bytes > kLargest || alignment > kLargestAlignment) Object::damaged();
     const size_t offset = rounded_up(size_, alignment);
     size_ = offset + bytes;
-    if (size_ > kLargest) fail("{} bytes of code are too many", size_);
+    if (size_ > kLargest) fail(TENON_UNSUPPORTED, size_, " bytes of code are too many");
     return offset;
   }
 
@@ -247,11 +249,10 @@ class Linker {
       const size_t bytes = wide ? 8 : 4, space = object_.sections[into].sh_size;
       if (bytes > space || entry.r_offset > space - bytes) Object::damaged();
       const size_t place = places_[into] + entry.r_offset;
-      const auto value = static_cast<int64_t>(target_of(entry, type)) + entry.r_addend -
-                         (type == R_X86_64_64 ? 0 : static_cast<int64_t>(place));
-      const int64_t absolute =
-          type == R_X86_64_64 ? value + static_cast<int64_t>(std::bit_cast<uintptr_t>(base_)) : value;
-      std::memcpy(base_ + place, &absolute, bytes);
+      const size_t from = type == R_X86_64_64 ? -std::bit_cast<uintptr_t>(base_) : place;
+      const auto value = static_cast<int64_t>(target_of(entry, type) + static_cast<size_t>(entry.r_addend) - from);
+      if (!wide && value != static_cast<int32_t>(value)) Object::damaged();
+      std::memcpy(base_ + place, &value, bytes);
     }
   }
 
@@ -261,26 +262,32 @@ class Linker {
     const auto slot = slots_.find(symbol);
     if (is_by_table(type)) return table_ + slot->second * sizeof(void*);
     if (type != R_X86_64_64 && type != R_X86_64_PC64 && type != R_X86_64_PC32 && type != R_X86_64_PLT32) {
-      fail("the object has a relocation of type {}, which cannot be loaded", type);
+      fail(TENON_UNSUPPORTED, "the object has a relocation of type ", type, ", which cannot be loaded");
     }
-    if (object_.symbol(symbol).st_shndx == SHN_UNDEF) return stubs_ + slot->second * kStubBytes;
-    return offset_of(object_.symbol(symbol));
+    if (object_.symbol(symbol).st_shndx != SHN_UNDEF) return offset_of(object_.symbol(symbol));
+    if (slot == slots_.end()) Object::damaged();  // symbol 0 is no function
+    return stubs_ + slot->second * kStubBytes;
   }
 
   void protect(size_t begin, size_t end, int rights) {
-    if (begin == end || ::mprotect(base_ + begin, end - begin, rights) == 0) return;
-    fail("the system does not let memory be executed: {}", std::generic_category().message(errno));
+    if (begin == end || system().protect(base_ + begin, end - begin, rights) == 0) return;
+    const int why = errno;
+    fail(why == ENOMEM ? TENON_OUT_OF_MEMORY : TENON_UNSUPPORTED,
+         "the system does not let memory be executed: ", std::generic_category().message(why));
   }
 
   const Object& object_;
-  std::vector<size_t> places_;                // of sections
-  std::unordered_map<size_t, size_t> slots_;  // in the table of addresses, by symbol
-  std::vector<void*> functions_;              // by slot
+  std::vector<size_t> places_;      // of sections
+  std::map<size_t, size_t> slots_;  // in the table of addresses, by symbol
+  std::vector<void*> functions_;    // by slot
   size_t size_ = 0, stubs_ = 0, constants_ = 0, table_ = 0, variables_ = 0;
   std::byte* base_ = nullptr;
 };
 
 std::shared_ptr<const LoadedCode> LoadedCode::load(std::string_view bytes, std::string_view label) {
+#ifndef __x86_64__
+  fail(TENON_UNSUPPORTED, "machine code of x86-64 does not run on this machine");
+#endif
   const Object object(bytes);
   Linker linker(object);
   std::shared_ptr<const LoadedCode> code = linker.link();
@@ -289,12 +296,17 @@ std::shared_ptr<const LoadedCode> LoadedCode::load(std::string_view bytes, std::
   return code;
 }
 
-LoadedCode::~LoadedCode() { ::munmap(memory_, size_); }
+LoadedCode::LoadedCode(size_t size)
+    : memory_(system().map(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1)), size_(size) {
+  if (memory_ == MAP_FAILED) fail(TENON_OUT_OF_MEMORY, "there is no memory for ", size, " bytes of code");
+}
 
-void* LoadedCode::address(const std::string& name) const {
+LoadedCode::~LoadedCode() { system().unmap(memory_, size_); }
+
+void* LoadedCode::address(std::string_view name) const {
   const auto found = symbols_.find(name);
-  if (found == symbols_.end()) fail("the object has no symbol '{}'", name);
+  if (found == symbols_.end()) fail(TENON_BAD_FILE, "the object has no symbol '", name, "'");
   return found->second;
 }
 
-}  // namespace tenon::codegen
+}  // namespace tenon::runtime
