@@ -23,13 +23,13 @@ struct Failure {
 // Memory of the host, until the scope ends.
 class Block {
  public:
-  Block(const tenon_host& host, int64_t bytes, uint32_t node) : host_(&host), memory_(host.allocate(bytes)) {
+  Block(const tenon_host& host, int64_t bytes, uint32_t node) : host_(&host), memory_(host.allocate(&host, bytes)) {
     if (!memory_) throw Failure{kTenonOutOfMemory, node, bytes};
   }
   Block(Block&& other) noexcept : host_(other.host_), memory_(std::exchange(other.memory_, nullptr)) {}
   Block& operator=(Block&&) = delete;
   ~Block() {
-    if (memory_) host_->release(memory_);
+    if (memory_) host_->release(host_, memory_);
   }
 
   std::byte* get() const { return static_cast<std::byte*>(memory_); }
@@ -196,7 +196,7 @@ class Worker {
 
   void run_parallel(uint32_t index, int64_t count) {
     Stretch stretch{*this, index};
-    if (shared_.host.parallel_for(0, count, run_stretch, &stretch) != 0) throw Failure{shared_.error[0]};
+    if (shared_.host.parallel_for(&shared_.host, 0, count, run_stretch, &stretch) != 0) throw Failure{shared_.error[0]};
   }
 
   void run_iterations(const LoopPlan& loop, int64_t begin, int64_t end) {
