@@ -81,9 +81,11 @@ demo: build ## Build, then run the main job on an example
 	@.venv/bin/python examples/demo.py
 
 .PHONY: docs
-docs: build ## Regenerate docs/ops.md from the op table
+docs: build ## Regenerate docs/ops.md and runtime/scalar_ops.inc from the op table
 	@build/bin/tenon ops --markdown > build/ops.md
 	@cp build/ops.md docs/ops.md
+	@build/bin/tenon ops --scalar-table > build/scalar_ops.inc
+	@cp build/scalar_ops.inc runtime/scalar_ops.inc
 
 # ---- tests ----------------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@
 #include "passes/fuse.h"
 #include "passes/passes.h"
 #include "passes/sizes.h"
-#include "program/frames.h"
 #include "program/program.h"
 #include "program/run.h"
+#include "program/tables.h"
 #include "schedule/ahead.h"
 
 namespace tenon {
@@ -58,12 +58,9 @@ class ProgramBuilder {
     compile_kernels();
     finish_constants();
     add_results();
-    find_lifetimes();
     drop_unused_constants();
     program_.inputs_ = graph_.inputs();
-    for (const Task& task : program_.tasks_) {
-      program_.most_arguments_ = std::max(program_.most_arguments_, task.inputs.size() + task.outputs.size());
-    }
+    program_.runner_ = std::make_shared<const ProgramRunner>(program_);
     return std::move(program_);
   }
 
@@ -93,14 +90,12 @@ class ProgramBuilder {
   }
 
   void add_symbols() {
+    program_.bindings_ = bind_symbols(graph_);
     std::set<Symbol> bound;
-    for (ValueRef input : graph_.inputs()) {
-      for (const Expr& size : graph_.type(input).shape) {
-        for (Symbol symbol : symbols_of(size)) bound.insert(symbol);
-      }
+    for (const SymbolBinding& binding : program_.bindings_) {
+      program_.symbols_.push_back(binding.symbol);
+      bound.insert(binding.symbol);
     }
-    program_.symbols_.assign(bound.begin(), bound.end());
-    program_.bound_symbols_ = bound.size();
     for (const auto& [symbol, range] : graph_.ranges()) {
       if (!bound.contains(symbol)) program_.symbols_.push_back(symbol);
     }
@@ -132,6 +127,7 @@ class ProgramBuilder {
         slot_of_[leaf.value.id] = add_constant(leaf.data);
       } else {
         program_.leaves_.push_back(leaf.data);
+        program_.leaf_names_.push_back(leaf.name);
         slot_of_[leaf.value.id] = add_slot(type, SlotKind::kLeaf, program_.leaves_.size() - 1);
       }
     }
@@ -230,9 +226,9 @@ class ProgramBuilder {
   }
   bool is_known_now(const Task& task) const { return !task.outputs.empty() && is_constant(task.outputs[0]); }
 
-  void add_outputs(const FusedGroup& group, Task& task, SlotKind kind) {
+  void add_outputs(const FusedGroup& group, Task& task) {
     for (ValueRef output : group.outputs) {
-      slot_of_[output.id] = add_slot(graph_.type(output), kind);
+      slot_of_[output.id] = add_slot(graph_.type(output), SlotKind::kTemporary);
       task.outputs.push_back(slot_of_[output.id]);
     }
     if (!needs_only_constants(task, group)) return;
@@ -245,7 +241,7 @@ class ProgramBuilder {
 
   void add_whole(const FusedGroup& group, Task task, std::shared_ptr<const Graph> body) {
     task.body = std::move(body);
-    add_outputs(group, task, SlotKind::kHeld);
+    add_outputs(group, task);
     program_.tasks_.push_back(std::move(task));
   }
 
@@ -256,7 +252,7 @@ class ProgramBuilder {
       return add_whole(group, std::move(task), std::make_shared<const Graph>(body));
     }
     for (Symbol symbol : ir->size_symbols()) task.sizes.push_back(symbol_index_.at(symbol));
-    add_outputs(group, task, SlotKind::kTemporary);
+    add_outputs(group, task);
     std::set<int64_t> constants;
     for (size_t i = 0; i < task.inputs.size(); ++i) {
       if (is_constant(task.inputs[i])) constants.insert(static_cast<int64_t>(i));
@@ -344,13 +340,11 @@ class ProgramBuilder {
   // ---- results ----
 
   void add_results() {
-    std::set<uint32_t> taken;
     for (ValueRef output : graph_.outputs()) {
       const uint32_t slot = slot_of_[output.id];
       Slot& root = slots()[slots()[slot].root];
-      const bool is_fresh = root.kind == SlotKind::kTemporary || root.kind == SlotKind::kHeld;
-      const bool is_copied = !is_fresh || !taken.insert(slots()[slot].root).second;
-      if (!is_copied && root.kind == SlotKind::kTemporary) {
+      const bool is_copied = root.kind != SlotKind::kTemporary;  // taken, or somebody else's
+      if (!is_copied) {
         root.kind = SlotKind::kOutput;
         root.position = static_cast<uint32_t>(program_.outputs_.size());
       }
@@ -359,21 +353,6 @@ class ProgramBuilder {
     for (const Update& update : graph_.updates()) {
       program_.updates_.push_back({slot_of_[update.target.id], slot_of_[update.value.id]});
     }
-  }
-
-  void find_lifetimes() {
-    const auto last = static_cast<int64_t>(program_.tasks_.size());
-    for (int64_t i = 0; i < last; ++i) {
-      for (uint32_t slot : program_.tasks_[static_cast<size_t>(i)].outputs) {
-        slots()[slot].first_task = i;
-        extend(slot, i);
-      }
-      for (uint32_t slot : program_.tasks_[static_cast<size_t>(i)].inputs) extend(slot, i);
-    }
-    for (const auto& output : program_.outputs_) extend(output.slot, last);
-    for (const auto& update : program_.updates_) extend(update.value, last);
-    // A symbol that only tasks find out makes its slots too late for the plan.
-    program_.frames_ = std::make_shared<Program::Frames>(program_.slots_, program_.symbols_, program_.bound_symbols_);
   }
 
   // Weights that were laid out anew are not needed as they were.
@@ -388,11 +367,6 @@ class ProgramBuilder {
     for (uint32_t i = 0; i < program_.constants_.size(); ++i) {
       if (!used.contains(i)) program_.constants_[i] = {};
     }
-  }
-
-  void extend(uint32_t slot, int64_t task) {
-    int64_t& end = slots()[slots()[slot].root].last_task;
-    end = std::max(end, task);
   }
 
   const ProgramOptions& options_;
