@@ -5,8 +5,8 @@
 
 #include "backends/library_task.h"
 #include "backends/reference/evaluate.h"
-#include "graph/ops/kernel_call.h"
 #include "graph/reference.h"
+#include "graph/runtime_dtype.h"
 #include "program/tables.h"
 #include "runtime/context.h"
 #include "runtime/error.h"
