@@ -48,9 +48,17 @@ bool is_in_one_bin(const Counts& counts, int64_t count) {
   return std::ranges::any_of(counts, [&](int64_t in_bin) { return in_bin == count; });
 }
 
+// The functions of entries alone stand outside of the classes for elements, and are not inlined: there are nine kinds
+// of elements, and two of entries.
+template <class Entry>
+[[gnu::noinline]] Entry* compare_sort(Entry* entries, int64_t count) {
+  std::sort(entries, entries + count);
+  return entries;
+}
+
 // Sorts with the help of as much memory again, and says in which of the two the result is.
 template <size_t kBytes, class Entry>
-Entry* radix_sort(Entry* entries, Entry* other, int64_t count) {
+[[gnu::noinline]] Entry* radix_sort(Entry* entries, Entry* other, int64_t count) {
   std::array<Counts, kBytes> counts = count_all<Entry, kBytes>(entries, count);
   for (size_t byte = 0; byte < kBytes; ++byte) {
     if (is_in_one_bin(counts[byte], count)) continue;
@@ -79,6 +87,32 @@ bool place(std::span<Part> parts, int64_t length) {
   return true;
 }
 
+// Calls body(part) for each, on as many threads.
+template <class Body>
+void for_each_part(const tenon_host* host, std::span<Part> parts, int64_t length, Body body) {
+  if (parts.size() == 1) return body(parts[0]);
+  in_parallel(host, 0, std::ssize(parts), length, [&](int64_t begin, int64_t end) -> int64_t {
+    for (int64_t i = begin; i < end; ++i) body(parts[static_cast<size_t>(i)]);
+    return 0;
+  });
+}
+
+template <class Entry>
+[[gnu::noinline]] Entry* radix_sort_together(const tenon_host* host, std::span<Part> parts, int64_t length,
+                                             size_t bytes, Entry* entries, Entry* other) {
+  for (size_t byte = 0; byte < bytes; ++byte) {
+    for_each_part(host, parts, length, [&](Part& part) {
+      part.counts = {};
+      for (int64_t i = part.begin; i < part.end; ++i) ++part.counts[byte_of(entries[i], byte)];
+    });
+    if (!place(parts, length)) continue;
+    for_each_part(host, parts, length,
+                  [&](Part& part) { scatter(entries + part.begin, part.end - part.begin, byte, part.counts, other); });
+    std::swap(entries, other);
+  }
+  return entries;
+}
+
 // Sorts one line, on several threads where there are several parts.
 template <class Element, class Entry>
 class LineSorter {
@@ -94,54 +128,34 @@ class LineSorter {
 
   // Null when the entries' keys do not tell the order.
   const Entry* sorted() {
-    if (!kHoldsKey<Entry, Element>) line_.shift = unneeded_bits();
+    if constexpr (!kHoldsKey<Entry, Element>) line_.shift = unneeded_bits();
     Entry *entries = scratch_.get(), *other = entries + length_;
-    for_each_part([&](Part& part) { line_.load(part.begin, part.end, entries + part.begin); });
-    entries = length_ <= kShortLine ? compare(entries)
+    for_all([&](Part& part) { line_.load(part.begin, part.end, entries + part.begin); });
+    entries = length_ <= kShortLine ? compare_sort(entries, length_)
               : parts_.size() == 1  ? radix_sort<kBytes>(entries, other, length_)
-                                    : radix_sort_together(entries, other);
+                                    : radix_sort_together(host_, parts_, length_, kBytes, entries, other);
+    if constexpr (kHoldsKey<Entry, Element>) return entries;
     return line_.shift == 0 || settle(entries) ? entries : nullptr;
   }
 
   void store(const OutputLine<typename Element::Storage>& out, const Entry* entries) {
-    for_each_part([&](Part& part) { out.store(line_, entries, part.begin, part.end); });
+    for_all([&](Part& part) { out.store(line_, entries, part.begin, part.end); });
   }
 
  private:
-  static constexpr size_t kBytes = std::min(sizeof(typename Element::Key), Entry::kKeyBytes);
+  // A wide entry is for lines that few will see: any key is one of 8 bytes there.
+  static constexpr size_t kBytes =
+      Entry::kKeyBytes == 8 ? 8 : std::min(sizeof(typename Element::Key), Entry::kKeyBytes);
 
   template <class Body>
-  void for_each_part(Body body) {
-    if (parts_.size() == 1) return body(parts_[0]);
-    in_parallel(host_, 0, std::ssize(parts_), length_, [&](int64_t begin, int64_t end) -> int64_t {
-      for (int64_t i = begin; i < end; ++i) body(parts_[static_cast<size_t>(i)]);
-      return 0;
-    });
+  void for_all(Body body) {
+    for_each_part(host_, parts_, length_, body);
   }
 
   // Each part ends where the next begins.
   void end_parts() {
     for (size_t i = 0; i + 1 < parts_.size(); ++i) parts_[i].end = parts_[i + 1].begin;
     parts_.back().end = length_;
-  }
-
-  Entry* compare(Entry* entries) const {
-    std::sort(entries, entries + length_);
-    return entries;
-  }
-
-  Entry* radix_sort_together(Entry* entries, Entry* other) {
-    for (size_t byte = 0; byte < kBytes; ++byte) {
-      for_each_part([&](Part& part) {
-        part.counts = {};
-        for (int64_t i = part.begin; i < part.end; ++i) ++part.counts[byte_of(entries[i], byte)];
-      });
-      if (!place(parts_, length_)) continue;
-      for_each_part(
-          [&](Part& part) { scatter(entries + part.begin, part.end - part.begin, byte, part.counts, other); });
-      std::swap(entries, other);
-    }
-    return entries;
   }
 
   // Of the last bits of the keys: how many there are after the first 32 that differ.
@@ -159,7 +173,7 @@ class LineSorter {
     }
     end_parts();
     std::atomic<bool> settled = true;
-    for_each_part([&](Part& part) {
+    for_all([&](Part& part) {
       if (!settle(entries + part.begin, entries + part.end)) settled = false;
     });
     return settled;
