@@ -6,6 +6,7 @@
 #include "backends/library_task.h"
 #include "backends/reference/evaluate.h"
 #include "graph/reference.h"
+#include "graph/runtime_dtype.h"
 #include "program/tables.h"
 #include "runtime/context.h"
 #include "runtime/error.h"
