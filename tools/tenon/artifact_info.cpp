@@ -1,5 +1,7 @@
 #include "artifact_info.h"
 
+#include <filesystem>
+
 #include "format/native_generated.h"
 #include "json.h"
 #include "profile.h"
@@ -32,6 +34,8 @@ std::string types_of(const runtime::TaskGraph& graph, std::span<const uint32_t> 
   return fmt::format("{}", fmt::join(types, ", "));
 }
 
+}  // namespace
+
 std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task) {
   std::vector<std::string> ops;
   const auto* const from = graph.source->tasks()->Get(static_cast<flatbuffers::uoffset_t>(task))->ops();
@@ -40,8 +44,6 @@ std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task) {
   }
   return ops;
 }
-
-}  // namespace
 
 std::string kind_text(format::SectionKind kind) {
   switch (kind) {
@@ -57,10 +59,10 @@ std::string kind_text(format::SectionKind kind) {
   return "unknown";
 }
 
-int64_t size_of(const runtime::Container& container) {
-  int64_t bytes = 0;
-  for (const auto& section : container.sections()) bytes += static_cast<int64_t>(section.bytes.size());
-  return bytes;
+int64_t file_bytes(const std::string& path) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(bytes);
 }
 
 std::vector<LevelInfo> levels_of(const runtime::Container& container) {

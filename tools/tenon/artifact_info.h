@@ -18,8 +18,8 @@ struct LevelInfo {
 };
 std::vector<LevelInfo> levels_of(const runtime::Container& container);
 
-std::string kind_text(format::SectionKind kind);       // "graph"
-int64_t size_of(const runtime::Container& container);  // of all sections
+std::string kind_text(format::SectionKind kind);  // "graph"
+int64_t file_bytes(const std::string& path);
 
 struct PlanInfo {
   int64_t planned;  // bytes of the arena
@@ -32,6 +32,7 @@ std::string text_of(const std::optional<PlanInfo>& plan);  // a line
 std::string json_of(const std::optional<PlanInfo>& plan);
 
 std::string tensors_text(const Runnable& runnable);  // inputs, outputs and symbols, a line each
+std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task);  // what it computes
 std::string tasks_text(const runtime::TaskGraph& graph);
 std::string tensors_json(const runtime::TaskGraph& graph, std::span<const runtime::TensorInfo> tensors);
 std::string symbols_json(const runtime::TaskGraph& graph);

@@ -1,11 +1,11 @@
 // tenon compile: makes a file of a model that runs without a compiler, or shows a stage on the way there.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <fstream>
 #include <memory>
 
+#include "artifact_info.h"
 #include "codegen/target.h"
 #include "command.h"
 #include "json.h"
@@ -126,7 +126,7 @@ struct Level {
   double compile_ms;
 };
 
-std::vector<std::string> levels_of(const Options& options) {
+std::vector<std::string> requested_levels(const Options& options) {
   std::vector<std::string> names, cpus;
   for (const std::string& name : split_commas(options.cpus)) {
     const codegen::Target target = codegen::find_target(name);
@@ -154,13 +154,8 @@ std::string json_of(const Level& level) {
                        {"compile_ms", fmt::format("{:.3f}", level.compile_ms)}});
 }
 
-int64_t size_of_file(const std::string& path) {
-  struct stat status = {};
-  return ::stat(path.c_str(), &status) == 0 ? status.st_size : 0;
-}
-
 void report(const std::vector<Level>& levels, const Captured& captured, const Options& options, double write_ms) {
-  const int64_t bytes = size_of_file(options.output);
+  const int64_t bytes = file_bytes(options.output);
   if (options.json) {
     return print(json::object({{"output", json::string(options.output)},
                                {"bytes", std::to_string(bytes)},
@@ -178,7 +173,7 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
 }
 
 void write_file_of(const Captured& captured, const Options& options) {
-  const std::vector<std::string> names = levels_of(options);
+  const std::vector<std::string> names = requested_levels(options);
   require_supported(captured.model);
   note_assertions(captured.model, options.output);
   const Graph graph = whole_graph(captured.model);

@@ -160,7 +160,7 @@ void inspect_model(const Options& options) {
 
 // ---- an artifact ----------------------------------------------------------------------------------------------------
 
-std::string artifact_json(const Runnable& runnable, const std::optional<PlanInfo>& plan) {
+std::string artifact_json(const std::string& path, const Runnable& runnable, const std::optional<PlanInfo>& plan) {
   const runtime::TaskGraph& graph = runnable.graph();
   const runtime::Container& container = *runnable.container();
   const auto* const weights = container.find(format::SectionKind::kWeights);
@@ -171,7 +171,7 @@ std::string artifact_json(const Runnable& runnable, const std::optional<PlanInfo
                        {"tasks", tasks_json(graph)},
                        {"plan", json_of(plan)},
                        {"weight_bytes", std::to_string(weights ? weights->bytes.size() : 0)},
-                       {"section_bytes", std::to_string(size_of(container))},
+                       {"file_bytes", std::to_string(file_bytes(path))},
                        {"levels", levels_json(container)}}) +
          "\n";
 }
@@ -183,7 +183,7 @@ std::string level_text(const LevelInfo& level) {
                      bytes_text(level.bytes), here);
 }
 
-std::string artifact_text(const Runnable& runnable, const std::optional<PlanInfo>& plan) {
+std::string artifact_text(const std::string& path, const Runnable& runnable, const std::optional<PlanInfo>& plan) {
   const runtime::TaskGraph& graph = runnable.graph();
   const runtime::Container& container = *runnable.container();
   const auto* const weights = container.find(format::SectionKind::kWeights);
@@ -191,8 +191,7 @@ std::string artifact_text(const Runnable& runnable, const std::optional<PlanInfo
   text += fmt::format("Segment 0: cpu ({} tasks)\n{}", graph.tasks.size(), tasks_text(graph));
   for (const LevelInfo& level : levels_of(container)) text += level_text(level);
   text += text_of(plan);
-  text += fmt::format("weights: {} bytes; all sections: {} bytes\n", weights ? weights->bytes.size() : 0,
-                      size_of(container));
+  text += fmt::format("weights: {} bytes; the file: {} bytes\n", weights ? weights->bytes.size() : 0, file_bytes(path));
   return text;
 }
 
@@ -202,7 +201,8 @@ void inspect_artifact(const Options& options) {
   const Runnable runnable = Runnable::load(options.model.path, !options.html.empty());
   if (!options.html.empty()) return write_report(options.html, options.model.path, runnable, sizes);
   const std::optional<PlanInfo> plan = plan_of(runnable, sizes);
-  print(options.json ? artifact_json(runnable, plan) : artifact_text(runnable, plan));
+  print(options.json ? artifact_json(options.model.path, runnable, plan)
+                     : artifact_text(options.model.path, runnable, plan));
 }
 
 }  // namespace

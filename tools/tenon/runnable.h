@@ -31,8 +31,8 @@ class Runnable {
 
   const runtime::TaskGraph& graph() const { return program().graph(); }
   const runtime::Program& program() const;
-  const Program* compiled() const { return compiled_.get(); }               // null for an artifact's own code
-  const runtime::Container* container() const { return container_.get(); }  // null where there is no artifact
+  const Program* compiled() const { return compiled_.get(); }  // null for an artifact's own code
+  const std::shared_ptr<const runtime::Container>& container() const { return container_; }  // null of no artifact
 
   std::vector<InputSpec> inputs() const;
   // Given by arguments (see load_inputs); what is drawn at random from `seed` needs none.
