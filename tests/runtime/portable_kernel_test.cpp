@@ -655,6 +655,15 @@ TEST(DamagedPortableKernel, MustBeAligned) {
   EXPECT_THROW(PortableKernel::load(std::as_bytes(std::span(bytes)).subspan(1)), Error);
 }
 
+// A table may begin four bytes too late: of the code one instruction is left then, as its first word is 1 (a Symbol).
+TEST(DamagedPortableKernel, TablesMustBeAligned) {
+  std::string bytes = portable_kernel(victim());
+  const auto* table = reinterpret_cast<const flatbuffers::Table*>(portable::GetKernel(bytes.data()));
+  const uint8_t* field = table->GetAddressOf(portable::Kernel::VT_CODE);
+  bytes[static_cast<size_t>(field - reinterpret_cast<const uint8_t*>(bytes.data()))] += 4;
+  EXPECT_THAT(why_refused(bytes), HasSubstr("a table is not aligned"));
+}
+
 // Sizes and positions are only known when it runs: there an access outside of an array is an error.
 struct WildAccess {
   const char* what;
