@@ -191,7 +191,22 @@ TEST(PortableKernel, Scatters) {
               ElementsAre(51, 2, 53, 50));
 }
 
-// A scalar that each iteration makes anew, read by the next step and after the loop: it lives in a row of the strip.
+// What each iteration makes anew is a row of the strip, and in the buffer after it.
+TEST(PortableKernel, WhatIsRepeatedIsThereAfterItsLoop) {
+  const LoopTree tree = tree_of(R"(
+    var i = 3
+    var k = 300
+    %x: f32[i] = read 0
+    %y: f32[i] = neg(%x) for i, k
+    %n: i64[k] = index k
+    %m: f32[k] = cast(%n) for k
+    %p: f32[i, k] = mul(%y, %m) for i, k
+    %s: f32[i] = reduce add(%p) for i, k
+    %z: f32[i] = add(%s, %y) for i
+    %out: f32[i] = write 0 (%z) for i)");
+  EXPECT_THAT((outcome<float, float>(tree, 3, {1, 2, -4})), ElementsAre(-44851, -89702, 179404));
+}
+
 TEST(PortableKernel, StripsAreLongerAndShorterThanLoops) {
   for (const int64_t size : {1, 2, 255, 256, 257, 700}) {
     const LoopTree tree = tree_of(fmt::format(R"(
