@@ -13,6 +13,7 @@
 namespace tenon::runtime {
 namespace {
 
+constexpr size_t kMostLibraryArguments = 16;
 constexpr int64_t kHeader = 64;  // before scratch: how much it is
 
 int64_t now_ns() {
@@ -316,12 +317,14 @@ void Context::prepare() {
 void Context::run() {
   std::optional<ThreadCount> threads;
   if (options_.threads > 0) threads.emplace(options_.threads);
+  has_run_ = false;
   prepare();
   place_callers();
   events_.clear();
   run_tasks();
   copy_outputs();
   apply_updates();
+  has_run_ = true;
 }
 
 void Context::run_tasks() {
@@ -346,19 +349,23 @@ void Context::run_kernel(uint32_t i) {
   const KernelEntry& kernel = program_->kernel(task.kernel);
   void* const* const memory = arguments_.data() + task_arguments_[i].first;
   const int64_t* const sizes = size_arguments_.data() + task_arguments_[i].first_size;
-  if (kernel.native == nullptr) {
-    return kernel.call({memory, task.inputs.size() + task.outputs.size()}, {sizes, task.sizes.size()});
-  }
   int64_t error[4] = {};
-  if (kernel.native(memory, sizes, error, host_.get()) != 0) [[unlikely]]
-    fail_kernel(task, error);
+  if (kernel.native != nullptr) [[likely]] {
+    if (kernel.native(memory, sizes, error, host_.get()) != 0) [[unlikely]]
+      fail_kernel(task, error);
+  } else if (kernel.portable) {
+    if (kernel.portable->run(memory, sizes, error, host_.get(), options_.most_steps) != 0) fail_kernel(task, error);
+  } else {
+    kernel.call({memory, task.inputs.size() + task.outputs.size()}, {sizes, task.sizes.size()});
+  }
 }
 
 void Context::fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const {
   const auto& [kind, node, value, bound] = error;
-  const auto& name_of = program_->kernel(task.kernel).node_name;
-  const std::string name = name_of ? "%" + name_of(node) : text_of("node ", node);
+  const KernelEntry& kernel = program_->kernel(task.kernel);
   if (kind == kTenonOutOfMemory) fail_memory(text_of("the scratch of ", task.name), 0, frame_.get());
+  if (kernel.portable) fail(TENON_RUN_FAILED, kernel.portable->describe(error));
+  const std::string name = "%" + kernel.node_name(node);
   if (kind == kTenonDivisionByZero) fail(TENON_RUN_FAILED, name, ": integer division of ", value, " by zero");
   if (kind == kTenonOutOfRange) {
     fail(TENON_RUN_FAILED, name, ": index ", value, " is out of range for a size of ", bound);
@@ -373,8 +380,36 @@ TensorView Context::view_of(uint32_t slot) const {
           pointers_[graph_.slots[slot].root]};
 }
 
+// Views, numbers and results of a call, on the stack.
 void Context::run_library(uint32_t i) {
-  fail(TENON_UNSUPPORTED, graph_.tasks[i].name, ": there is no function ", graph_.tasks[i].function);
+  const TaskNode& task = graph_.tasks[i];
+  const LibraryFunction& function = program_->function(i);
+  TensorView views[kMostLibraryArguments];
+  int64_t numbers[kMostLibraryArguments];
+  size_t count = 0;
+  for (uint32_t slot : task.inputs) views[count++] = view_of(slot);
+  for (uint32_t slot : task.outputs) {
+    if (!function.makes_output) place_late(slot);
+    views[count++] = view_of(slot);
+  }
+  for (size_t k = 0; k < task.numbers.size(); ++k) numbers[k] = known_value(task.numbers[k]);
+  std::pair<Context*, const TaskNode*> self(this, &task);
+  LibraryCall call{{views, task.inputs.size()},
+                   {views + task.inputs.size(), task.outputs.size()},
+                   {numbers, task.numbers.size()},
+                   task.text,
+                   host_.get(),
+                   make_output,
+                   &self};
+  runtime::run(function, call);
+}
+
+TensorView Context::make_output(void* self, size_t output, std::span<const int64_t> shape) {
+  const auto& [context, task] = *static_cast<std::pair<Context*, const TaskNode*>*>(self);
+  const uint32_t slot = task->outputs[output];
+  context->bind_late(slot, shape);
+  context->place_late(slot);
+  return context->view_of(slot);
 }
 
 // ---- sizes that are known late --------------------------------------------------------------------------------------
@@ -458,9 +493,24 @@ void Context::run_late(uint32_t i) {
         fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
       *size++ = symbols_[symbol];
     }
+    check_late(i);
     run_kernel(i);
   }
   clean_up(i);
+}
+
+void Context::check_late(uint32_t i) const {
+  const TaskNode& task = graph_.tasks[i];
+  const PortableKernel* const kernel = program_->kernel(task.kernel).portable.get();
+  if (kernel == nullptr) return;
+  std::vector<int64_t> elements;
+  for (const auto& slots : {task.inputs, task.outputs}) {
+    for (uint32_t slot : slots) {
+      elements.push_back(1);
+      for (int64_t size : view_of(slot).shape) elements.back() = checked_mul(elements.back(), size);
+    }
+  }
+  check_arguments(task, *kernel, size_arguments_.data() + task_arguments_[i].first_size, elements);
 }
 
 void Context::run_host(uint32_t i) {
@@ -532,6 +582,28 @@ Output Context::output(size_t i) const {
   }
   if (info.is_copied) view.data = output.copy.data();
   return {view, is_late(i) && !info.is_copied ? held_[graph_.slots[info.slot].root] : nullptr};
+}
+
+tenon_tensor Context::output_tensor(size_t i) const {
+  const TensorView view = output(i).view;
+  return {view.data, view.dtype, static_cast<int32_t>(view.shape.size()), view.shape.data(),
+          outputs_[i].is_set && !outputs_[i].is_row_major ? outputs_[i].strides.data() : nullptr};
+}
+
+int64_t Context::bytes_of_task(uint32_t task) const {
+  int64_t bytes = 0;
+  for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
+    for (uint32_t slot : slots) {
+      if (frame_->elements[slot] < 0) return -1;
+      bytes += bytes_of(slot);
+    }
+  }
+  return bytes;
+}
+
+int64_t Context::flops_of_task(uint32_t task) const {
+  const TaskNode& node = graph_.tasks[task];
+  return node.flops && graph_.is_bound(*node.flops) ? evaluate(*node.flops, graph_.code, symbols_) : -1;
 }
 
 // A new value may be the very memory that another update overwrites: such a one is copied first.

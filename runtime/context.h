@@ -17,6 +17,7 @@ struct ContextOptions {
   int64_t budget = kNoBudget;  // of the arena, of scratch, and of results that are not in the caller's memory
   int64_t threads = 0;         // 0: what the calling thread has
   bool telemetry = false;
+  int64_t most_steps = PortableKernel::kNoLimit;  // of a portable kernel: for who runs what may never end
 };
 
 struct Event {
@@ -47,13 +48,17 @@ class Context {
   // Throws an Error; then no update has happened.
   void run();
   Output output(size_t i) const;  // of the last run
-  void forget_results();          // nothing of the last run is kept any more, nor where results went
+  tenon_tensor output_tensor(size_t i) const;
+  void forget_results();  // nothing of the last run is kept any more, nor where results went
 
   std::span<const int64_t> shape_of_output(size_t i) const;  // after prepare(); empty where it is late
   bool is_late(size_t output) const;
   uint32_t failed_task() const { return failed_task_; }  // of the last run; kNone where it is no task's fault
   const Allocator& allocator() const { return *allocator_; }
-  const Frame& frame() const { return *frame_; }
+  const Frame* frame() const { return frame_.get(); }        // null before the first run
+  bool has_run() const { return has_run_; }                  // the last one, to its end
+  int64_t bytes_of_task(uint32_t task) const;                // of its arguments, in the last run; -1 where one is late
+  int64_t flops_of_task(uint32_t task) const;                // -1 where nobody said
   std::span<const Event> events() const { return events_; }  // of the last run, with telemetry
 
  private:
@@ -90,6 +95,8 @@ class Context {
   void run_late(uint32_t i);
   void run_host(uint32_t i);
   void run_library(uint32_t i);
+  static TensorView make_output(void* self, size_t output, std::span<const int64_t> shape);
+  void check_late(uint32_t i) const;
   void fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const;
   void place_late(uint32_t slot);
   void hold(uint32_t root, void* data, std::shared_ptr<void> owner);
@@ -125,6 +132,7 @@ class Context {
   std::vector<std::shared_ptr<void>> held_;  // of late roots
   std::vector<Event> events_;
   uint32_t failed_task_ = kNone;
+  bool has_run_ = false;
 };
 
 }  // namespace tenon::runtime

@@ -1,16 +1,14 @@
 #include "runtime/library.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <initializer_list>
 #include <iterator>
 
-#include "runtime/checked.h"
+#include "runtime/elements.h"
+#include "runtime/error.h"
 #include "runtime/kernels.h"
 #include "runtime/kernels/parallel.h"
-#include "runtime/scalar_functions.h"
 
 namespace tenon::runtime {
 namespace {
@@ -202,58 +200,8 @@ void philox(LibraryCall& arguments) {
 void uniform(LibraryCall& arguments) {
   const Call c(arguments, "uniform");
   const int64_t* const key = key_of(c);
-  if (c.out().dtype > TENON_BF16) fail(TENON_BAD_FILE, "uniform: ", text_of_type(c.out()), " is not floating");
+  if (!is_float(c.out().dtype)) fail(TENON_BAD_FILE, "uniform: ", text_of_type(c.out()), " is not floating");
   tenon_uniform(c.host(), c.out().dtype, key, element_count(c.out()), c.out().data);
-}
-
-// The nearest f16, halves to even, as bits.
-uint16_t half_of(int64_t value) {
-  constexpr int kDigits = 11, kBias = 15;
-  const uint16_t sign = value < 0 ? 0x8000 : 0;
-  uint64_t size = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-  if (size >= 65520) return sign | 0x7c00;
-  if (size == 0) return 0;
-  const int cut = std::max(static_cast<int>(std::bit_width(size)) - kDigits, 0);
-  size = (size + (uint64_t{1} << cut >> 1) - (cut > 0 && !(size >> cut & 1))) >> cut << cut;
-  const int power = static_cast<int>(std::bit_width(size)) - 1;
-  const uint64_t fraction = (power <= 10 ? size << (10 - power) : size >> (power - 10)) & 0x3ff;
-  return static_cast<uint16_t>(sign | static_cast<uint64_t>(power + kBias) << 10 | fraction);
-}
-
-template <class T, class Convert>
-void convert_all(const int64_t* from, int64_t count, void* to, Convert convert) {
-  for (int64_t i = 0; i < count; ++i) static_cast<T*>(to)[i] = convert(from[i]);
-}
-
-template <class T>
-void convert_all(const int64_t* from, int64_t count, void* to) {
-  convert_all<T>(from, count, to, [](int64_t x) { return static_cast<T>(x); });
-}
-
-void store_integers(const int64_t* from, const TensorView& to) {
-  const int64_t count = element_count(to);
-  switch (to.dtype) {
-    case TENON_F64:
-      return convert_all<double>(from, count, to.data);
-    case TENON_F32:
-      return convert_all<float>(from, count, to.data);
-    case TENON_F16:
-      return convert_all<uint16_t>(from, count, to.data, half_of);
-    case TENON_BF16:
-      return convert_all<uint16_t>(from, count, to.data, [](int64_t x) { return to_brain(static_cast<double>(x)); });
-    case TENON_I64:
-      return convert_all<int64_t>(from, count, to.data);
-    case TENON_I32:
-      return convert_all<int32_t>(from, count, to.data);
-    case TENON_I16:
-      return convert_all<int16_t>(from, count, to.data);
-    case TENON_I8:
-      return convert_all<int8_t>(from, count, to.data);
-    case TENON_U8:
-      return convert_all<uint8_t>(from, count, to.data);
-    case TENON_BOOL:
-      return convert_all<uint8_t>(from, count, to.data, [](int64_t x) -> uint8_t { return x != 0; });
-  }
 }
 
 // Calls fill(i64 array) -> error for the output, whatever its dtype is.
@@ -263,7 +211,8 @@ void fill_integers(const Call& c, Fill fill) {
   if (c.out().dtype == TENON_I64) return c.check_memory(fill(integers(c.out())));
   const ScratchArray<int64_t> result(c.host(), element_count(c.out()));
   c.check_memory(result.get() ? fill(result.get()) : kTenonOutOfMemory);
-  store_integers(result.get(), c.out());
+  const Places to{static_cast<std::byte*>(c.out().data), 0, 1, nullptr};
+  store_integers(c.out().dtype, to, element_count(c.out()), result.get(), 1);
 }
 
 void randint(LibraryCall& arguments) {  // low, high

@@ -18,10 +18,42 @@ Program::Program(Parts parts) : parts_(std::move(parts)) {
   graph_ = read_task_graph(*format::GetProgram(parts_.tables.data()));
   first_size_.push_back(0);
   for (const TensorSlot& slot : graph_.slots) first_size_.push_back(first_size_.back() + slot.shape.size());
-  for (const TaskNode& task : graph_.tasks) {
-    if (task.kind == TaskKind::Host && !parts_.host) fail(TENON_UNSUPPORTED, task.name, " needs a host that runs it");
-  }
+  for (const TaskNode& task : graph_.tasks) check_task(task);
   if (graph_.bindings.empty()) frame({});
+}
+
+void Program::check_task(const TaskNode& task) {
+  const LibraryFunction* function = nullptr;
+  if (task.kind == TaskKind::Host && !parts_.host) fail(TENON_UNSUPPORTED, task.name, " needs a host that runs it");
+  if (task.kind == TaskKind::Library) {
+    function = find_library_function(task.function);
+    if (function == nullptr) fail(TENON_UNSUPPORTED, task.name, ": this release has no function '", task.function, "'");
+    if (task.inputs.size() != function->inputs || task.outputs.size() != function->outputs ||
+        task.numbers.size() != function->numbers) {
+      fail(TENON_BAD_FILE, task.name, " does not call '", task.function, "' as it is called");
+    }
+  }
+  functions_.push_back(function);
+  const PortableKernel* const kernel =
+      task.kind == TaskKind::Kernel ? parts_.kernels[task.kernel].portable.get() : nullptr;
+  if (kernel == nullptr) return;
+  bool fits = task.inputs.size() == kernel->inputs() && task.outputs.size() == kernel->outputs() &&
+              task.sizes.size() == kernel->sizes();
+  for (size_t i = 0; fits && i < task.inputs.size() + task.outputs.size(); ++i) {
+    const uint32_t slot = i < task.inputs.size() ? task.inputs[i] : task.outputs[i - task.inputs.size()];
+    fits = graph_.slots[slot].dtype == kernel->argument_dtype(i);
+  }
+  if (!fits) fail(TENON_BAD_FILE, "the slots of task ", task.name, " are not what its kernel takes");
+}
+
+void check_arguments(const TaskNode& task, const PortableKernel& kernel, const int64_t* sizes,
+                     std::span<const int64_t> elements) {
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const int64_t wanted = kernel.argument_elements(i, sizes);
+    if (wanted == elements[i]) continue;
+    fail(TENON_BAD_FILE, "argument ", i, " of task ", task.name, " has ", elements[i],
+         " elements, and its kernel takes ", wanted);
+  }
 }
 
 std::shared_ptr<const Frame> Program::frame(std::span<const int64_t> symbols) const {
@@ -59,6 +91,7 @@ class FrameBuilder {
   std::shared_ptr<const Frame> run() {
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) size_slot(id);
     for (const auto& [target, value] : graph_.updates) check_update(target, value);
+    for (const TaskNode& task : graph_.tasks) check_kernel(task);
     plan();
     return frame_;
   }
@@ -76,7 +109,7 @@ class FrameBuilder {
     }
     frame_->elements[id] = elements;
     checked_mul(elements, static_cast<int64_t>(tenon_dtype_size(slot.dtype)));
-    if (slot.root != id && !graph_.slots[slot.root].is_late && frame_->elements[slot.root] != elements) {
+    if (slot.root != id && frame_->elements[slot.root] >= 0 && frame_->elements[slot.root] != elements) {
       fail(TENON_BAD_FILE, "slot ", id, " of ", elements, " elements lies in one of ", frame_->elements[slot.root]);
     }
   }
@@ -85,6 +118,16 @@ class FrameBuilder {
     if (frame_->elements[value] >= 0 && frame_->elements[target] != frame_->elements[value]) {
       fail(TENON_BAD_FILE, "an update of slot ", target, " changes its size");
     }
+  }
+
+  void check_kernel(const TaskNode& task) {
+    if (task.kind != TaskKind::Kernel || task.is_late || !program_.kernel(task.kernel).portable) return;
+    sizes_.clear();
+    for (uint32_t symbol : task.sizes) sizes_.push_back(frame_->symbols[symbol]);
+    elements_.clear();
+    for (uint32_t slot : task.inputs) elements_.push_back(frame_->elements[slot]);
+    for (uint32_t slot : task.outputs) elements_.push_back(frame_->elements[slot]);
+    check_arguments(task, *program_.kernel(task.kernel).portable, sizes_.data(), elements_);
   }
 
   void plan() {
@@ -109,6 +152,7 @@ class FrameBuilder {
   const Program& program_;
   const TaskGraph& graph_;
   std::shared_ptr<Frame> frame_;
+  std::vector<int64_t> sizes_, elements_;
 };
 
 }  // namespace

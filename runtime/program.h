@@ -10,6 +10,8 @@
 #include <string>
 
 #include "runtime/kernel.h"
+#include "runtime/library.h"
+#include "runtime/portable_kernel.h"
 #include "runtime/task_graph.h"
 #include "runtime/tensor_view.h"
 
@@ -26,9 +28,11 @@ using HostCall = std::function<std::vector<HostResult>(uint32_t task, std::span<
                                                        std::span<const int64_t> symbols)>;
 inline constexpr int64_t kUnknown = INT64_MIN;
 
-// One of these runs: machine code, or something else that does the same.
+// The first of these that is there runs.
 struct KernelEntry {
   tenon_kernel native = nullptr;
+  std::shared_ptr<const void> code = {};                // keeps it in memory
+  std::shared_ptr<const PortableKernel> portable = {};  // of a file always: it says what the arguments must be
   std::function<void(std::span<void* const> memory, std::span<const int64_t> sizes)> call = {};
   std::function<std::string(int64_t node)> node_name = {};  // for error messages; optional
 };
@@ -58,6 +62,7 @@ class Program {
   explicit Program(Parts parts);
 
   const TaskGraph& graph() const { return graph_; }
+  const LibraryFunction& function(uint32_t task) const { return *functions_[task]; }
   const KernelEntry& kernel(uint32_t i) const { return parts_.kernels[i]; }
   const std::byte* constant(uint32_t i) const { return parts_.constants[i]; }
   const std::byte* state(uint32_t i) const { return parts_.states[i]; }
@@ -70,12 +75,19 @@ class Program {
   std::shared_ptr<const Frame> last_frame() const;  // null before the first
 
  private:
+  void check_task(const TaskNode& task);
+
   Parts parts_;
   TaskGraph graph_;
   std::vector<size_t> first_size_;
+  std::vector<const LibraryFunction*> functions_;  // of each task that calls one
   mutable std::mutex mutex_;
   mutable std::list<std::shared_ptr<const Frame>> frames_;  // the last used one first
 };
+
+// Whether the arguments of a kernel are as large as it takes them; of a task whose sizes are all known.
+void check_arguments(const TaskNode& task, const PortableKernel& kernel, const int64_t* sizes,
+                     std::span<const int64_t> elements);
 
 std::shared_ptr<const Frame> make_frame(const Program& program, std::span<const int64_t> symbols);
 

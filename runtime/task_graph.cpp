@@ -167,6 +167,7 @@ class Reader {
   void read_arguments(const format::Task& from, TaskNode& task) const {
     task.kernel = from.kernel();
     task.function = view(from.function());
+    task.text = view(from.text());
     if (task.kind == TaskKind::Kernel) {
       demand(task.kernel < program_.kernels()->size(), "task ", task.name, " runs kernel ", task.kernel,
              ", but there are ", program_.kernels()->size());

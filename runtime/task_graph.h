@@ -48,6 +48,7 @@ struct TaskNode {
   uint32_t kernel = kNone;
   std::span<const uint32_t> sizes;  // argument slots of a kernel: symbols
   std::string_view function;
+  std::string_view text;
   std::span<const Expr> numbers;  // argument slots of a library task
   std::optional<Expr> flops;
   bool is_late = false;  // something of it is known only when it comes

@@ -76,6 +76,101 @@ typedef struct tenon_tensor {
   const int64_t* strides; /* in elements; null: row-major */
 } tenon_tensor;
 
+/* ---- programs ---- */
+
+typedef struct tenon_program tenon_program;
+
+/* Start from zeros: what is 0 is the default. */
+typedef struct tenon_load_options {
+  int no_native; /* not 0: makes no code of the file executable; it runs on the portable interpreter, slowly */
+} tenon_load_options;
+
+/* Everything in the file is verified. `options` may be null. The file is mapped and must not be changed in place;
+ * replacing it by another is fine. */
+TENON_API tenon_status tenon_load_file(const char* path, const tenon_load_options* options, tenon_program** program);
+/* The bytes must stay where they are until the program and its contexts are freed. */
+TENON_API tenon_status tenon_load_memory(const void* bytes, size_t size, const tenon_load_options* options,
+                                         tenon_program** program);
+/* Null is nothing. Contexts of the program go on. */
+TENON_API void tenon_program_free(tenon_program* program);
+
+/* A dimension: a size, or an expression over symbols of which only the bounds are known. */
+typedef struct tenon_dim {
+  int64_t size;     /* -1 where it is symbolic */
+  const char* text; /* "2*N", or the size */
+} tenon_dim;
+
+typedef struct tenon_tensor_info {
+  const char* name;
+  tenon_dtype dtype;
+  int32_t rank;
+  const tenon_dim* dims;
+} tenon_tensor_info;
+
+/* A size that is known when the program runs. */
+typedef struct tenon_symbol {
+  const char* name;
+  int64_t low;
+  int64_t high; /* INT64_MAX where there is no bound */
+} tenon_symbol;
+
+TENON_API const char* tenon_program_name(const tenon_program* program);
+TENON_API size_t tenon_input_count(const tenon_program* program);
+TENON_API size_t tenon_output_count(const tenon_program* program);
+TENON_API size_t tenon_symbol_count(const tenon_program* program);
+/* What they point to lives as long as the program. */
+TENON_API tenon_status tenon_input_info(const tenon_program* program, size_t input, tenon_tensor_info* info);
+TENON_API tenon_status tenon_output_info(const tenon_program* program, size_t output, tenon_tensor_info* info);
+TENON_API tenon_status tenon_symbol_info(const tenon_program* program, size_t symbol, tenon_symbol* info);
+
+/* ---- runs ---- */
+
+typedef struct tenon_context tenon_context;
+
+/* Start from zeros: what is 0 is the default. */
+typedef struct tenon_context_options {
+  int64_t threads; /* 0: as many as the process has CPUs, or $TENON_THREADS */
+  int64_t budget;  /* bytes for temporaries, scratch and results that are not in the caller's memory; 0: no limit */
+  int telemetry;   /* not 0: notes when each task starts and ends */
+} tenon_context_options;
+
+TENON_API tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,
+                                            tenon_context** context);
+TENON_API void tenon_context_free(tenon_context* context); /* null is nothing */
+
+/* Takes the tensor's shape and strides now, and reads its data in each run until another is set. */
+TENON_API tenon_status tenon_set_input(tenon_context* context, size_t input, const tenon_tensor* tensor);
+/* Results go to this memory, which must have their shape and overlap nothing else; null: memory of the context. */
+TENON_API tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon_tensor* tensor);
+/* After an error the context can run again; what the program updates is as it was. */
+TENON_API tenon_status tenon_run(tenon_context* context);
+/* Of the last run; valid until the next. Its memory is row-major, unless it is the caller's. */
+TENON_API tenon_status tenon_get_output(const tenon_context* context, size_t output, tenon_tensor* tensor);
+
+/* Bytes that count for the budget: now, and at most so far. */
+typedef struct tenon_memory {
+  int64_t current;
+  int64_t peak;
+  int64_t arena;       /* of temporaries, for the sizes of the last run */
+  int64_t arena_least; /* the largest sum of temporaries that live at one time: no plan needs less */
+} tenon_memory;
+TENON_API tenon_status tenon_context_memory(const tenon_context* context, tenon_memory* memory);
+
+/* ---- telemetry ---- */
+
+typedef struct tenon_event {
+  const char* task; /* its name */
+  const char* kind; /* "kernel", "library" or "host" */
+  int64_t start_ns; /* of a clock that never goes back */
+  int64_t end_ns;
+  int64_t bytes; /* of its arguments; -1 where their sizes are known too late */
+  int64_t flops; /* -1: not known */
+} tenon_event;
+
+/* Of the last run, in order; none where telemetry is off. */
+TENON_API size_t tenon_event_count(const tenon_context* context);
+TENON_API tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_event* event);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/runtime_dtype.h"
 #include "runtime/host.h"
 #include "runtime/library.h"
 #include "support/runtime_call.h"
@@ -11,10 +12,6 @@ namespace tenon {
 namespace {
 
 using runtime::TensorView;
-
-tenon_dtype code_of(DType dtype) { return static_cast<tenon_dtype>(dtype); }
-static_assert(static_cast<int>(DType::kF64) == TENON_F64 && static_cast<int>(DType::kBF16) == TENON_BF16 &&
-              static_cast<int>(DType::kI64) == TENON_I64 && static_cast<int>(DType::kBool) == TENON_BOOL);
 
 TensorView view_of(const Tensor& tensor) { return {code_of(tensor.dtype()), tensor.shape(), tensor.data()}; }
 

@@ -28,8 +28,9 @@ using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const T
 
 struct ProgramOptions {
   std::string backend = "cpu";
-  bool freeze = true;  // parameters keep the values that they have now
-  HostFn host = {};    // empty: a graph with external calls is an error that lists them
+  std::string cpu = "native";  // of the cpu backend: what it compiles for (codegen/target.h)
+  bool freeze = true;          // parameters keep the values that they have now
+  HostFn host = {};            // empty: a graph with external calls is an error that lists them
 };
 
 enum class TaskKind : uint8_t {
@@ -72,8 +73,12 @@ class Program {
 
   const std::vector<Task>& tasks() const { return tasks_; }
   const std::vector<Slot>& slots() const { return slots_; }
-  const Graph& graph() const { return graph_; }  // as it was fused
-  size_t constant_bytes() const;                 // prepared weights and other constants
+  const Graph& graph() const { return graph_; }     // as it was fused
+  const Graph& source() const { return *source_; }  // as it was given
+  const std::string& cpu() const { return cpu_; }
+  const std::vector<Tensor>& constants() const { return constants_; }
+  const std::vector<Tensor>& leaves() const { return leaves_; }
+  size_t constant_bytes() const;  // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
 
@@ -82,10 +87,12 @@ class Program {
   friend class TableWriter;
   friend class ProgramRunner;
 
-  Program(Graph graph, HostFn host);
+  Program(const Graph& source, Graph graph, const ProgramOptions& options);
   std::string output_name(size_t i) const { return fmt::format("out{}", i); }
 
+  std::shared_ptr<const Graph> source_;
   Graph graph_;
+  std::string cpu_;
   HostFn host_;
   std::vector<Slot> slots_;
   std::vector<Task> tasks_;

@@ -5,8 +5,8 @@
 
 #include "backends/library_task.h"
 #include "backends/reference/evaluate.h"
-#include "graph/ops/kernel_call.h"
 #include "graph/reference.h"
+#include "graph/runtime_dtype.h"
 #include "program/tables.h"
 #include "runtime/context.h"
 #include "runtime/error.h"
@@ -139,8 +139,8 @@ namespace {
 constexpr size_t kMostFreeContexts = 4;
 
 tenon_tensor described(const Tensor& tensor) {
-  return {tensor.data(), code_of(tensor.dtype()), static_cast<int32_t>(tensor.rank()), tensor.shape().data(),
-          tensor.strides().data()};
+  return {tensor.data(), static_cast<tenon_dtype>(tensor.dtype()), static_cast<int32_t>(tensor.rank()),
+          tensor.shape().data(), tensor.strides().data()};
 }
 
 // Tasks that the runtime cannot run by itself.
@@ -345,7 +345,11 @@ std::string_view name_of(TaskKind kind) {
   return "";
 }
 
-Program::Program(Graph graph, HostFn host) : graph_(std::move(graph)), host_(std::move(host)) {}
+Program::Program(const Graph& source, Graph graph, const ProgramOptions& options)
+    : source_(std::make_shared<const Graph>(source)),
+      graph_(std::move(graph)),
+      cpu_(options.cpu),
+      host_(options.host) {}
 
 std::vector<Tensor> Program::run(std::span<const Tensor> inputs) const { return runner_->run(*this, inputs); }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "format/program_generated.h"
+#include "graph/library_call.h"
 
 namespace tenon {
 
@@ -198,18 +199,30 @@ class TableWriter {
                               position, exprs(slot.type.shape));
   }
 
+  static format::TaskKind kind_of(TaskKind kind) {
+    if (kind == TaskKind::kKernel) return format::TaskKind::Kernel;
+    return kind == TaskKind::kLibrary ? format::TaskKind::Library : format::TaskKind::Host;
+  }
+
   Offset<format::Task> task_of(const Task& task, uint32_t& kernel) {
     const auto name = text(task.name), file = text(task.location.file);
     const auto inputs = b_.CreateVector(task.inputs), outputs = b_.CreateVector(task.outputs),
                sizes = b_.CreateVector(task.sizes);
     const auto ops = b_.CreateVectorOfStrings(task.ops);
+    const Node* const node = task.kind == TaskKind::kLibrary ? &task.body->nodes()[0] : nullptr;
+    const auto function = text(node ? node->op->name.get() : "");
+    const auto numbers = exprs(node ? library_numbers(*node->op, node->attrs) : std::vector<Expr>());
+    const auto argument = text(node ? library_text(*node->op, node->attrs) : "");
     format::TaskBuilder builder(b_);
-    builder.add_kind(task.kind == TaskKind::kKernel ? format::TaskKind::Kernel : format::TaskKind::Host);
+    builder.add_kind(kind_of(task.kind));
     builder.add_name(name);
     builder.add_inputs(inputs);
     builder.add_outputs(outputs);
     if (task.kind == TaskKind::kKernel) builder.add_kernel(kernel++);
     builder.add_sizes(sizes);
+    builder.add_function(function);
+    builder.add_numbers(numbers);
+    builder.add_text(argument);
     builder.add_ops(ops);
     builder.add_file(file);
     builder.add_line(task.location.line);

@@ -342,26 +342,5 @@ TEST(Library, WithoutScratchNothingHappens) {
   EXPECT_GE(refused, 10u);
 }
 
-// ---- integers as floats ---------------------------------------------------------------------------------------------
-
-TEST(Library, RandomIntegersRoundToHalves) {
-  // The one integer of [low, low + 1).
-  const auto half_of = [](int64_t low) {
-    const Owned key(TENON_I64, {2}), out(TENON_F16, {1});
-    const TensorView inputs[] = {key.view()};
-    TensorView outputs[] = {out.view()};
-    const int64_t numbers[] = {low, low + 1};
-    LibraryCall call{inputs, outputs, numbers, "", tenon_default_host()};
-    run(*find_library_function("randint"), call);
-    return out.as<uint16_t>()[0];
-  };
-  for (int64_t value = -70000; value<70000; value += value> - 5000 && value < 5000 ? 1 : 7) {
-    std::byte expected[2];
-    store_real(DType::kF16, expected, static_cast<double>(value));
-    EXPECT_EQ(half_of(value), std::bit_cast<uint16_t>(expected)) << value;
-  }
-  EXPECT_EQ(half_of(INT64_MIN), 0xfc00);
-}
-
 }  // namespace
 }  // namespace tenon::runtime
