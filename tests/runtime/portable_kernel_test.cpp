@@ -197,9 +197,9 @@ TEST(PortableKernel, WhatIsRepeatedIsThereAfterItsLoop) {
     var i = 3
     var k = 300
     %x: f32[i] = read 0
-    %y: f32[i] = neg(%x) for i, k
     %n: i64[k] = index k
     %m: f32[k] = cast(%n) for k
+    %y: f32[i] = neg(%x) for i, k
     %p: f32[i, k] = mul(%y, %m) for i, k
     %s: f32[i] = reduce add(%p) for i, k
     %z: f32[i] = add(%s, %y) for i
@@ -739,6 +739,17 @@ TEST(DamagedPortableKernel, ReachesNothingOutsideOfItsArrays) {
     arguments.set<int64_t>(1, {0, 1, 2, 1 << 20, 1});
     if (std::string_view(access.what) != "a lookup without a bound") arguments.set<int64_t>(1, {0, 1, 2, 2, 1});
     EXPECT_THAT(run(kernel, arguments, {3}), HasSubstr("a portable kernel is damaged"));
+  }
+}
+
+TEST(DamagedPortableKernel, StripsEndInsideOfTheirArrays) {
+  const KernelParts whole = test::parts_of(portable_kernel(LoopTree(loops::testing::negate(5))));
+  for (const size_t argument : {0, 1}) {
+    KernelParts parts = whole;
+    parts.buffers[argument] = {DType::F32, 0, ~0u, parts.add({{ExprOp::Constant, 4}})};
+    const std::string bytes = parts.bytes();
+    const PortableKernel kernel = load(bytes);
+    EXPECT_THAT(run(kernel, Arguments(kernel, {})), HasSubstr("element 4 of %x, which has 4"));
   }
 }
 
