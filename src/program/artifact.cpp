@@ -99,7 +99,7 @@ Graph with_constants_as_parameters(const Graph& graph) {
 
 bool has_data(const Leaf& leaf) { return leaf.kind == LeafKind::kParameter || leaf.kind == LeafKind::kBuffer; }
 
-std::string graph_section(const Graph& graph, WeightTable& weights) {
+std::string graph_section(const Graph& graph, const Notes& notes, WeightTable& weights) {
   const Graph portable = with_constants_as_parameters(graph);
   std::vector<format::Blob> leaves;
   for (const Leaf& leaf : portable.leaves()) {
@@ -109,7 +109,13 @@ std::string graph_section(const Graph& graph, WeightTable& weights) {
   }
   flatbuffers::FlatBufferBuilder b;
   const auto text = b.CreateString(to_string(portable));
-  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, b.CreateVectorOfStructs(leaves)));
+  std::vector<flatbuffers::Offset<format::Note>> entries;
+  for (const auto& [key, value] : notes) {
+    const auto own_key = b.CreateString(key);
+    entries.push_back(format::CreateNote(b, own_key, b.CreateString(value)));
+  }
+  const auto places = b.CreateVectorOfStructs(leaves);
+  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, places, b.CreateVector(entries)));
   return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
 }
 
@@ -165,9 +171,9 @@ std::string native_section(const Program& program, const std::vector<std::string
 // Sections point into what this holds.
 class Artifact {
  public:
-  explicit Artifact(const std::vector<const Program*>& variants) {
+  Artifact(const std::vector<const Program*>& variants, const Notes& notes) {
     check(!variants.empty(), "an artifact of no program");
-    add(SectionKind::kGraph, "", graph_section(variants[0]->source(), weights_));
+    add(SectionKind::kGraph, "", graph_section(variants[0]->source(), notes, weights_));
     for (const Program* program : variants) add_variant(*program);
     sections_.push_back(weights_.section());
   }
@@ -196,34 +202,67 @@ class Artifact {
 
 }  // namespace
 
-Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants) {
-  return capture([&] { return container_bytes(Artifact(variants).sections()); });
+Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants, const Notes& notes) {
+  return capture([&] { return container_bytes(Artifact(variants, notes).sections()); });
 }
 
-Status write_artifact(const std::string& path, const std::vector<const Program*>& variants) {
-  return capture([&] { write_container(path, Artifact(variants).sections()).value(); });
+Status write_artifact(const std::string& path, const std::vector<const Program*>& variants, const Notes& notes) {
+  return capture([&] { write_container(path, Artifact(variants, notes).sections()).value(); });
 }
 
-Result<Graph> read_artifact_graph(std::span<const std::byte> graph_section, std::span<const std::byte> weights,
-                                  const std::shared_ptr<void>& owner) {
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+const format::GraphText& graph_text(const runtime::Container& container) {
+  const runtime::Container::Section* const section = container.find(SectionKind::kGraph);
+  if (!section) fail("the artifact has no graph");
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(section->bytes.data()), section->bytes.size());
+  if (!format::VerifyGraphTextBuffer(verifier)) fail("the artifact's graph is not well-formed");
+  return *format::GetGraphText(section->bytes.data());
+}
+
+Tensor stored(const TensorType& type, const format::Blob* blob,
+              const std::shared_ptr<const runtime::Container>& owner) {
+  const runtime::Container::Section* const weights = owner->find(SectionKind::kWeights);
+  const Sizes shape = evaluate(type.shape, {});
+  const auto bytes = static_cast<uint64_t>(checked_mul(element_count(shape), size_of(type.dtype)));
+  if (!blob || !weights || blob->size() != bytes || bytes > weights->bytes.size() ||
+      blob->offset() > weights->bytes.size() - bytes) {
+    return {};
+  }
+  auto* const data = const_cast<std::byte*>(weights->bytes.data() + blob->offset());
+  const std::shared_ptr<void> keeper(data, [owner](void*) {});
+  return Tensor::borrow(type.dtype, shape, contiguous_strides(shape), data, keeper, Access::kReadOnly);
+}
+
+}  // namespace
+
+Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container) {
   return capture([&] {
-    flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(graph_section.data()), graph_section.size());
-    if (!format::VerifyGraphTextBuffer(verifier)) fail("the artifact's graph is not well-formed");
-    const format::GraphText& from = *format::GetGraphText(graph_section.data());
+    const format::GraphText& from = graph_text(*container);
     Graph graph = parse_graph(from.text()->string_view()).value();
     flatbuffers::uoffset_t next = 0;
     for (const Leaf& leaf : std::vector<Leaf>(graph.leaves())) {
       if (!has_data(leaf)) continue;
-      const Sizes shape = evaluate(graph.type(leaf.value).shape, {});
-      const DType dtype = graph.type(leaf.value).dtype;
-      const auto bytes = static_cast<uint64_t>(checked_mul(element_count(shape), size_of(dtype)));
       const format::Blob* const blob = next < from.leaves()->size() ? from.leaves()->Get(next++) : nullptr;
-      if (!blob || blob->size() != bytes || bytes > weights.size() || blob->offset() > weights.size() - bytes)
-        fail("the artifact has no data for '{}'", leaf.name);
-      auto* const data = const_cast<std::byte*>(weights.data() + blob->offset());
-      graph.bind(leaf.name, Tensor::borrow(dtype, shape, contiguous_strides(shape), data, owner, Access::kReadOnly));
+      const Tensor data = stored(graph.type(leaf.value), blob, container);
+      if (!data.defined()) fail("the artifact has no data for '{}'", leaf.name);
+      // What is updated is this process's own.
+      graph.bind(leaf.name, leaf.kind == LeafKind::kBuffer ? data.copy() : data);
     }
     return graph;
+  });
+}
+
+Result<Notes> read_notes(const runtime::Container& container) {
+  return capture([&] {
+    Notes notes;
+    const auto* const entries = graph_text(container).notes();
+    for (flatbuffers::uoffset_t i = 0; entries && i < entries->size(); ++i) {
+      notes.emplace(entries->Get(i)->key()->str(), entries->Get(i)->value()->str());
+    }
+    return notes;
   });
 }
 

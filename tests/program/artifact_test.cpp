@@ -246,9 +246,7 @@ TEST(Artifact, TheGraphIsThereWithItsData) {
   const Program program = m.compile({m.builder.op("linear", {x * big, w, Value()})});
   const std::vector<std::byte> bytes = saved(program);
   const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
-  const Graph graph = read_artifact_graph(container->find(format::SectionKind::kGraph)->bytes,
-                                          container->find(format::SectionKind::kWeights)->bytes, nullptr)
-                          .value();
+  const Graph graph = read_artifact_graph(container).value();
   const std::vector<Tensor> inputs = {floats({4, 32}, {1, 2, 3, 4})};
   expect_same(compile_program(graph).value().run(inputs), program.run(inputs));
 }
