@@ -1,28 +1,9 @@
 #include "runtime/portable/tables.h"
 
-#include "runtime/error.h"
+#include "runtime/structs.h"
 
 namespace tenon::runtime::portable {
 namespace {
-
-// FlatBuffers' verifier checks the alignment of a vector, but not that of the structs in it.
-template <class T>
-std::span<const T> aligned(const void* data, size_t count) {
-  if (count == 0) return {};
-  if (reinterpret_cast<uintptr_t>(data) % alignof(T) != 0) {
-    fail(TENON_BAD_FILE, "a portable kernel is damaged: a table is not aligned");
-  }
-  return {static_cast<const T*>(data), count};
-}
-
-template <class T>
-std::span<const T> span_of(const flatbuffers::Vector<const T*>* structs) {
-  return structs ? aligned<T>(structs->Data(), structs->size()) : std::span<const T>();
-}
-
-std::span<const int64_t> span_of(const flatbuffers::Vector<int64_t>* numbers) {
-  return numbers ? aligned<int64_t>(numbers->Data(), numbers->size()) : std::span<const int64_t>();
-}
 
 using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
 
