@@ -168,7 +168,7 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
     print(fmt::format("{}: {} tasks, compiled in {:.1f} ms\n", level.cpu, level.program.tasks().size(),
                       level.compile_ms));
   }
-  print(fmt::format("{}: {}, of which weights of the model {}\n", options.output, bytes_text(bytes),
+  print(fmt::format("{}: {}; the weights of the model are {}\n", options.output, bytes_text(bytes),
                     bytes_text(weight_bytes(captured.model.graph))));
 }
 
@@ -189,7 +189,9 @@ void write_file_of(const Captured& captured, const Options& options) {
     progress.begin("writing " + options.output);
     std::vector<const Program*> programs;
     for (const Level& level : levels) programs.push_back(&level.program);
-    write_artifact(options.output, programs).value();
+    Notes notes;
+    if (!captured.model.key_input.empty()) notes[kKeyNote] = captured.model.key_input;
+    write_artifact(options.output, programs, notes).value();
   }
   report(levels, captured, options, clock.milliseconds());
 }

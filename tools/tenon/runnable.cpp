@@ -12,8 +12,6 @@
 namespace tenon::cli {
 namespace {
 
-constexpr std::string_view kKeyInput = "random_key";  // as capture calls it
-
 Location place_of(const runtime::TaskGraph& graph, uint32_t task) {
   const format::Task& from = *graph.source->tasks()->Get(task);
   return from.file() ? Location{from.file()->str(), from.line()} : Location{};
@@ -34,11 +32,7 @@ std::shared_ptr<const runtime::Container> open_artifact(const std::string& path)
 }
 
 Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container) {
-  const auto* const graph = container->find(format::SectionKind::kGraph);
-  const auto* const weights = container->find(format::SectionKind::kWeights);
-  if (!graph || !weights) fail_at({path}, "the file has no graph to compile from");
-  const auto owner = std::const_pointer_cast<runtime::Container>(container);
-  Result<Graph> read = read_artifact_graph(graph->bytes, weights->bytes, owner);
+  Result<Graph> read = read_artifact_graph(container);
   if (!read.ok()) fail_at({path}, "its graph: {}", read.diagnostic().message);
   return std::move(read).value();
 }
@@ -84,9 +78,8 @@ std::vector<InputSpec> Runnable::inputs() const {
 
 std::vector<Tensor> Runnable::load_inputs(const std::vector<std::string>& arguments, int64_t seed) const {
   std::map<std::string, Tensor> known;
-  for (const InputSpec& spec : inputs()) {
-    if (spec.name == kKeyInput && spec.type == "i64[2]") known.emplace(spec.name, random_key(seed));
-  }
+  const Notes notes = container_ ? read_notes(*container_).value() : Notes();
+  if (const auto key = notes.find(kKeyNote); key != notes.end()) known.emplace(key->second, random_key(seed));
   return cli::load_inputs(inputs(), arguments, known);
 }
 
