@@ -374,6 +374,18 @@ def test_a_buffer_that_is_written_and_returned_is_the_models_own():
     torch.testing.assert_close((count, total), (torch.ones(2), torch.full((2,), 2.0)))
 
 
+def test_a_program_keeps_its_weights_when_the_module_gets_others():
+    module = torch.nn.BatchNorm1d(1000).eval()
+    x = torch.randn(4, 1000)
+    expected = module(x)
+    program = tenon.compile(module, (x,))
+    for _ in range(2):
+        module.double().float()  # the memory of the parameters is freed, and taken by what comes next
+        overwriting = [torch.full((1000,), float("nan")) for _ in range(8)]
+    torch.testing.assert_close(program(x), expected)
+    assert all(other.isnan().all() for other in overwriting)
+
+
 def test_parameters_may_change_where_they_are_not_frozen():
     model, x = Mlp(), torch.randn(2, 4)
     program = tenon.compile(model, (x,), freeze=False)
