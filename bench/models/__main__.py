@@ -64,7 +64,7 @@ def ask(question: dict, folder: Path, cache: Path) -> list[dict]:
 
 
 def measured_cost(model: str, engine: str, options: argparse.Namespace, folder: Path) -> Cost:
-    question = {"model": model, "engine": engine, "threads": max(options.threads), "small": options.small}
+    question = {"model": model, "engine": engine, "threads": min(options.threads), "small": options.small}
     cache = folder / f"{engine}-cache"
     try:
         row = Cost(**ask({"what": "cost", **question}, folder, cache)[0])
