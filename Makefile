@@ -9,8 +9,8 @@ SVG ?=
 CTEST_ARGS ?=
 
 SYSTEM_PACKAGES := g++ clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev \
-                   cmake ninja-build ccache libfmt-dev libcli11-dev libgtest-dev libgmock-dev libsimdjson-dev \
-                   zlib1g-dev libzstd-dev
+                   cmake ninja-build ccache libfmt-dev libcli11-dev libgtest-dev libgmock-dev libsimdjson-dev libflatbuffers-dev \
+                   flatbuffers-compiler zlib1g-dev libzstd-dev
 PYTHON_PACKAGES := python3 python3-dev python3-venv
 PYTHON_IS_USABLE := import ensurepip, os, sysconfig; \
                     assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
@@ -83,9 +83,11 @@ demo: build ## Build, then run the main job on an example
 	@.venv/bin/python examples/demo.py
 
 .PHONY: docs
-docs: build ## Regenerate docs/ops.md from the op table
+docs: build ## Regenerate docs/ops.md and runtime/scalar_ops.inc from the op table
 	@build/bin/tenon ops --markdown > build/ops.md
 	@cp build/ops.md docs/ops.md
+	@build/bin/tenon ops --scalar-table > build/scalar_ops.inc
+	@cp build/scalar_ops.inc runtime/scalar_ops.inc
 
 # ---- tests ----------------------------------------------------------------------------------------------------------
 

@@ -2,8 +2,6 @@
 #ifndef TENON_RUNTIME_FUNCTIONS_H
 #define TENON_RUNTIME_FUNCTIONS_H
 
-#include <stdint.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -14,15 +12,6 @@ double tenon_trigamma_f64(double x);
 float tenon_lgamma_f32(float x);
 float tenon_digamma_f32(float x);
 float tenon_trigamma_f32(float x);
-
-/* All of them, for who links generated code in a process. */
-typedef struct tenon_function {
-  const char* name;
-  void* address;
-} tenon_function;
-
-/* Lives as long as the process. */
-const tenon_function* tenon_functions(int64_t* count);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,11 @@
 
 namespace {
 
-constexpr tenon_host kHost = {tenon::parallel_for, tenon::allocate_scratch, tenon::release_scratch};
+constexpr tenon_host kHost = {[](const tenon_host*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
+                                return tenon::parallel_for(begin, end, stretch, context);
+                              },
+                              [](const tenon_host*, int64_t bytes) { return tenon::allocate_scratch(bytes); },
+                              [](const tenon_host*, void* memory) { tenon::release_scratch(memory); }};
 
 }  // namespace
 

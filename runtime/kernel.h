@@ -12,13 +12,15 @@ extern "C" {
 /* Runs one stretch [begin, end) of a loop: 0, or the kind of an error that ends the loop. */
 typedef int64_t (*tenon_stretch)(void* context, int64_t begin, int64_t end);
 
-typedef struct tenon_host {
+/* Each function gets the host itself: whoever makes one may keep more behind it. */
+typedef struct tenon_host tenon_host;
+struct tenon_host {
   /* Calls `stretch` for stretches that make up [begin, end), until one returns an error; returns that. */
-  int64_t (*parallel_for)(int64_t begin, int64_t end, tenon_stretch stretch, void* context);
+  int64_t (*parallel_for)(const tenon_host* host, int64_t begin, int64_t end, tenon_stretch stretch, void* context);
   /* Scratch memory, aligned to 64 bytes; null where there is none. Released by the thread that allocated it. */
-  void* (*allocate)(int64_t bytes);
-  void (*release)(void* memory);
-} tenon_host;
+  void* (*allocate)(const tenon_host* host, int64_t bytes);
+  void (*release)(const tenon_host* host, void* memory);
+};
 
 /* What goes wrong on the way: error[0] of a kernel, which starts as 0. error[1] is the number of the node; error[2] and
  * error[3] are a value and a bound. The first of several threads tells. */

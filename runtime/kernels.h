@@ -7,24 +7,11 @@
 #define TENON_RUNTIME_KERNELS_H
 
 #include "runtime/kernel.h"
+#include "tenon/tenon.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* f16 and bf16 are bits; a bool is a byte, 0 or 1. */
-typedef enum tenon_dtype {
-  kTenonF64,
-  kTenonF32,
-  kTenonF16,
-  kTenonBF16,
-  kTenonI64,
-  kTenonI32,
-  kTenonI16,
-  kTenonI8,
-  kTenonU8,
-  kTenonBool
-} tenon_dtype;
 
 /* The lines of an array along one dimension: `outer` is the product of the sizes before it, `inner` of those after it.
  * A scalar is one line of length 1. */

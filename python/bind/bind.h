@@ -35,6 +35,7 @@ void bind_lazy(nb::module_& module);
 void bind_pt2(nb::module_& module);
 void bind_importer(nb::module_& module);
 void bind_program(nb::module_& module);
+void bind_artifact(nb::module_& module);
 
 // ---- text, places ---------------------------------------------------------------------------------------------------
 

@@ -23,12 +23,12 @@ struct Matrix {
 // Calls body(element) with a pointer to the elements from `first` on.
 template <class Body>
 void with_reals(tenon_dtype dtype, void* array, int64_t first, Body body) {
-  if (dtype == kTenonF64) return body(static_cast<double*>(array) + first);
+  if (dtype == TENON_F64) return body(static_cast<double*>(array) + first);
   body(static_cast<float*>(array) + first);
 }
 template <class Body>
 void with_reals(tenon_dtype dtype, const void* array, int64_t first, Body body) {
-  if (dtype == kTenonF64) return body(static_cast<const double*>(array) + first);
+  if (dtype == TENON_F64) return body(static_cast<const double*>(array) + first);
   body(static_cast<const float*>(array) + first);
 }
 

@@ -17,22 +17,22 @@ template <class Body>
 auto with_bits(tenon_dtype dtype, const void* x, Body body) {
   const auto call = [&]<class Bits>(Bits mask) { return body(static_cast<const Bits*>(x), mask); };
   switch (dtype) {
-    case kTenonF64:
+    case TENON_F64:
       return call(~uint64_t{0} >> 1);
-    case kTenonF32:
+    case TENON_F32:
       return call(~uint32_t{0} >> 1);
-    case kTenonF16:
-    case kTenonBF16:
+    case TENON_F16:
+    case TENON_BF16:
       return call(uint16_t{0x7FFF});
-    case kTenonI64:
+    case TENON_I64:
       return call(~uint64_t{0});
-    case kTenonI32:
+    case TENON_I32:
       return call(~uint32_t{0});
-    case kTenonI16:
+    case TENON_I16:
       return call(uint16_t{0xFFFF});
-    case kTenonI8:
-    case kTenonU8:
-    case kTenonBool:
+    case TENON_I8:
+    case TENON_U8:
+    case TENON_BOOL:
       break;
   }
   return call(uint8_t{0xFF});

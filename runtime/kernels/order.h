@@ -2,6 +2,8 @@
 // Entries are all different, so that any way to sort them is stable.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -52,24 +54,24 @@ struct UnsignedElement {
 template <class Body>
 auto with_element(tenon_dtype dtype, Body body) {
   switch (dtype) {
-    case kTenonF64:
+    case TENON_F64:
       return body(FloatElement<uint64_t, 0x7FF0000000000000>());
-    case kTenonF32:
+    case TENON_F32:
       return body(FloatElement<uint32_t, 0x7F800000>());
-    case kTenonF16:
+    case TENON_F16:
       return body(FloatElement<uint16_t, 0x7C00>());
-    case kTenonBF16:
+    case TENON_BF16:
       return body(FloatElement<uint16_t, 0x7F80>());
-    case kTenonI64:
+    case TENON_I64:
       return body(SignedElement<uint64_t>());
-    case kTenonI32:
+    case TENON_I32:
       return body(SignedElement<uint32_t>());
-    case kTenonI16:
+    case TENON_I16:
       return body(SignedElement<uint16_t>());
-    case kTenonI8:
+    case TENON_I8:
       return body(SignedElement<uint8_t>());
-    case kTenonU8:
-    case kTenonBool:
+    case TENON_U8:
+    case TENON_BOOL:
       break;
   }
   return body(UnsignedElement());
@@ -108,58 +110,80 @@ inline constexpr bool kHoldsKey = sizeof(typename Element::Key) <= Entry::kKeyBy
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
 // One line of an array, upwards or downwards: in a downward line the larger element has the smaller key.
-template <class Element>
-struct Line {
-  using Storage = typename Element::Storage;
-  using Key = typename Element::Key;
-
-  const Storage* first;
+struct LinePlace {
+  const void* first;
   int64_t stride;
   bool downward;
   int shift = 0;  // entries have the key without so many of its last bits
-
-  Line(const void* x, const tenon_lines& lines, int64_t number, bool is_downward)
-      : first(static_cast<const Storage*>(x) + number / lines.inner * lines.length * lines.inner +
-              number % lines.inner),
-        stride(lines.inner),
-        downward(is_downward) {}
-
-  Key flip() const { return downward ? std::numeric_limits<Key>::max() : Key{0}; }
-  Key key(int64_t position) const { return static_cast<Key>(Element::key(first[position * stride]) ^ flip()); }
-
-  template <class Entry>
-  void load(int64_t begin, int64_t end, Entry* to) const {
-    for (int64_t i = begin; i < end; ++i) *to++ = Entry::make(static_cast<uint64_t>(key(i)) >> shift, i);
-  }
-
-  template <class Entry>
-  Storage element(const Entry& entry) const {
-    if (Entry::kKeyBytes < sizeof(Key)) return first[entry.position() * stride];
-    const auto key = static_cast<Key>(static_cast<Key>(entry.key()) ^ flip());
-    return Element::is_shared(key) ? first[entry.position() * stride] : Element::element(key);
-  }
 };
 
 // The line of the same number in the outputs, whose lines may have another length.
-template <class Storage>
-struct OutputLine {
-  Storage* values;  // may be null
+struct OutputPlace {
+  void* values;  // may be null
   int64_t* indices;
   int64_t stride;
+};
 
-  OutputLine(void* all_values, int64_t* all_indices, const tenon_lines& lines, int64_t number)
-      : values(static_cast<Storage*>(all_values)), indices(all_indices), stride(lines.inner) {
-    const int64_t first = number / lines.inner * lines.length * lines.inner + number % lines.inner;
-    indices += first;
-    if (values) values += first;
-  }
+inline int64_t first_of_line(const tenon_lines& lines, int64_t number) {
+  return number / lines.inner * lines.length * lines.inner + number % lines.inner;
+}
 
-  template <class Line, class Entry>
-  void store(const Line& line, const Entry* entries, int64_t begin, int64_t end) const {
-    for (int64_t i = begin; i < end; ++i) indices[i * stride] = entries[i].position();
-    if (!values) return;
-    for (int64_t i = begin; i < end; ++i) values[i * stride] = line.element(entries[i]);
+template <class Element>
+struct Line : LinePlace {
+  using Storage = typename Element::Storage;
+  using Key = typename Element::Key;
+
+  explicit Line(const LinePlace& place) : LinePlace(place) {}
+
+  Storage at(int64_t position) const { return static_cast<const Storage*>(first)[position * stride]; }
+  Key flip() const { return downward ? std::numeric_limits<Key>::max() : Key{0}; }
+  Key key(int64_t position) const { return static_cast<Key>(Element::key(at(position)) ^ flip()); }
+
+  template <class Entry>
+  Storage element(const Entry& entry) const {
+    if (Entry::kKeyBytes < sizeof(Key)) return at(entry.position());
+    const auto key = static_cast<Key>(static_cast<Key>(entry.key()) ^ flip());
+    return Element::is_shared(key) ? at(entry.position()) : Element::element(key);
   }
 };
+
+// What is compiled for each kind of elements and entries. Everything else is done by way of these, for entries alone:
+// code for each kind would be most of the runtime.
+template <class Entry>
+struct LineFunctions {
+  int64_t element_bytes;
+  size_t key_bytes;  // of an entry
+  void (*load)(const LinePlace& line, int64_t begin, int64_t end, Entry* to);
+  void (*store)(const LinePlace& line, const OutputPlace& out, const Entry* entries, int64_t begin, int64_t end);
+
+  LinePlace input(const void* x, const tenon_lines& lines, int64_t number, bool downward) const {
+    return {static_cast<const std::byte*>(x) + first_of_line(lines, number) * element_bytes, lines.inner, downward};
+  }
+  OutputPlace output(void* values, int64_t* indices, const tenon_lines& lines, int64_t number) const {
+    const int64_t first = first_of_line(lines, number);
+    void* const at = values ? static_cast<std::byte*>(values) + first * element_bytes : nullptr;
+    return {at, indices + first, lines.inner};
+  }
+};
+
+template <class Element, class Entry>
+void load_entries(const LinePlace& place, int64_t begin, int64_t end, Entry* to) {
+  const Line<Element> line(place);
+  for (int64_t i = begin; i < end; ++i) *to++ = Entry::make(static_cast<uint64_t>(line.key(i)) >> line.shift, i);
+}
+
+template <class Element, class Entry>
+void store_entries(const LinePlace& place, const OutputPlace& out, const Entry* entries, int64_t begin, int64_t end) {
+  const Line<Element> line(place);
+  for (int64_t i = begin; i < end; ++i) out.indices[i * out.stride] = entries[i].position();
+  if (!out.values) return;
+  auto* const values = static_cast<typename Element::Storage*>(out.values);
+  for (int64_t i = begin; i < end; ++i) values[i * out.stride] = line.element(entries[i]);
+}
+
+template <class Element, class Entry>
+inline constexpr LineFunctions<Entry> kLineFunctions = {sizeof(typename Element::Storage),
+                                                        std::min(sizeof(typename Element::Key), Entry::kKeyBytes),
+                                                        load_entries<Element, Entry>, store_entries<Element, Entry>};
 
 }  // namespace tenon

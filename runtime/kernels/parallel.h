@@ -16,7 +16,7 @@ int64_t in_parallel(const tenon_host* host, int64_t begin, int64_t end, int64_t 
   if (begin >= end) return 0;
   if (elements < kWorthThreads) return body(begin, end);
   const auto run = [](void* context, int64_t b, int64_t e) { return (*static_cast<Body*>(context))(b, e); };
-  return host->parallel_for(begin, end, run, &body);
+  return host->parallel_for(host, begin, end, run, &body);
 }
 
 // Scratch for `size` objects that need no construction; null where there is none.
@@ -26,10 +26,10 @@ class ScratchArray {
   ScratchArray(const tenon_host* host, int64_t size) : host_(host) {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(size, static_cast<int64_t>(sizeof(T)), &bytes)) return;
-    data_ = static_cast<T*>(host->allocate(bytes));
+    data_ = static_cast<T*>(host->allocate(host, bytes));
   }
   ScratchArray(const ScratchArray&) = delete;
-  ~ScratchArray() { host_->release(data_); }
+  ~ScratchArray() { host_->release(host_, data_); }
   T* get() const { return data_; }
 
  private:

@@ -125,17 +125,17 @@ void tenon_philox(const tenon_host* host, const int64_t* key, int64_t size, int6
 
 void tenon_uniform(const tenon_host* host, tenon_dtype dtype, const int64_t* key, int64_t size, void* out) {
   const tenon::Key of(key);
-  if (dtype == kTenonF32) {
+  if (dtype == TENON_F32) {
     const auto convert = [](uint32_t word) {
       return static_cast<float>(static_cast<int32_t>(word & 0xFFFFFF)) * 0x1p-24f;
     };
     return tenon::fill(host, of, size, static_cast<float*>(out), convert);
   }
-  if (dtype == kTenonF16) {
+  if (dtype == TENON_F16) {
     const auto convert = [](uint32_t word) { return tenon::half_from(word & 0x7FF); };
     return tenon::fill(host, of, size, static_cast<uint16_t*>(out), convert);
   }
-  if (dtype == kTenonBF16) {
+  if (dtype == TENON_BF16) {
     const auto convert = [](uint32_t word) { return tenon::bfloat_from(word & 0xFF); };
     return tenon::fill(host, of, size, static_cast<uint16_t*>(out), convert);
   }

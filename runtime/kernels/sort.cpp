@@ -62,6 +62,15 @@ Entry* radix_sort(Entry* entries, Entry* other, int64_t count) {
   return entries;
 }
 
+// Keys have 1, 2, 4 or 8 bytes.
+template <class Entry>
+Entry* radix_sort(size_t bytes, Entry* entries, Entry* other, int64_t count) {
+  if (bytes == 1) return radix_sort<1>(entries, other, count);
+  if (bytes == 2) return radix_sort<2>(entries, other, count);
+  if (bytes == 4) return radix_sort<4>(entries, other, count);
+  return radix_sort<8>(entries, other, count);
+}
+
 // A part of a line's entries: the work of one thread.
 struct Part {
   int64_t begin, end;
@@ -79,12 +88,52 @@ bool place(std::span<Part> parts, int64_t length) {
   return true;
 }
 
-// Sorts one line, on several threads where there are several parts.
-template <class Element, class Entry>
+// ---- keys of which an entry holds some bits -------------------------------------------------------------------------
+
+// For elements of 64 bits in narrow entries.
+struct LongKeyFunctions {
+  // The bits in which keys of a line differ.
+  uint64_t (*different)(const LinePlace& line, int64_t length);
+  // Orders neighbours with the same key by all bits of it. False when there are too many.
+  bool (*settle)(const LinePlace& line, NarrowEntry* begin, NarrowEntry* end);
+};
+
+template <class Element>
+uint64_t different_bits(const LinePlace& place, int64_t length) {
+  const Line<Element> line(place);
+  uint64_t different = 0;
+  for (int64_t i = 1; i < length; ++i) different |= line.key(i) ^ line.key(0);
+  return different;
+}
+
+template <class Element>
+bool settle_runs(const LinePlace& place, NarrowEntry* begin, NarrowEntry* end) {
+  const Line<Element> line(place);
+  const auto is_before = [&](const NarrowEntry& a, const NarrowEntry& b) {
+    const auto key_a = line.key(a.position()), key_b = line.key(b.position());
+    return key_a < key_b || (key_a == key_b && a.position() < b.position());
+  };
+  for (NarrowEntry* run = begin; run < end;) {
+    NarrowEntry* const from = run++;
+    while (run < end && run->key() == from->key()) ++run;
+    if (run - from > kLongRun) return false;
+    if (run - from > 1) std::sort(from, run, is_before);
+  }
+  return true;
+}
+
+template <class Element>
+inline constexpr LongKeyFunctions kLongKeyFunctions = {different_bits<Element>, settle_runs<Element>};
+
+// ---- one line -------------------------------------------------------------------------------------------------------
+
+// On several threads where there are several parts.
+template <class Entry>
 class LineSorter {
  public:
-  LineSorter(const tenon_host* host, const Line<Element>& line, int64_t length, std::span<Part> parts)
-      : host_(host), line_(line), length_(length), parts_(parts), scratch_(host, 2 * length) {
+  LineSorter(const tenon_host* host, const LineFunctions<Entry>& functions, const LinePlace& line, int64_t length,
+             std::span<Part> parts)
+      : host_(host), functions_(functions), line_(line), length_(length), parts_(parts), scratch_(host, 2 * length) {
     const int64_t count = std::ssize(parts);
     for (int64_t i = 0; i < count; ++i) parts[static_cast<size_t>(i)].begin = length / count * i;
     end_parts();
@@ -92,24 +141,29 @@ class LineSorter {
 
   bool has_memory() const { return scratch_.get() != nullptr; }
 
-  // Null when the entries' keys do not tell the order.
-  const Entry* sorted() {
-    if (!kHoldsKey<Entry, Element>) line_.shift = unneeded_bits();
+  Entry* sorted() {
     Entry *entries = scratch_.get(), *other = entries + length_;
-    for_each_part([&](Part& part) { line_.load(part.begin, part.end, entries + part.begin); });
-    entries = length_ <= kShortLine ? compare(entries)
-              : parts_.size() == 1  ? radix_sort<kBytes>(entries, other, length_)
-                                    : radix_sort_together(entries, other);
-    return line_.shift == 0 || settle(entries) ? entries : nullptr;
+    for_each_part([&](Part& part) { functions_.load(line_, part.begin, part.end, entries + part.begin); });
+    if (length_ <= kShortLine) {
+      std::sort(entries, entries + length_);
+      return entries;
+    }
+    if (parts_.size() == 1) return radix_sort(functions_.key_bytes, entries, other, length_);
+    return radix_sort_together(entries, other);
   }
 
-  void store(const OutputLine<typename Element::Storage>& out, const Entry* entries) {
-    for_each_part([&](Part& part) { out.store(line_, entries, part.begin, part.end); });
+  // Likewise, by keys of more bits than an entry holds. Null when the entries' keys do not tell the order.
+  Entry* sorted_by(const LongKeyFunctions& keys) {
+    line_.shift = std::max(0, static_cast<int>(std::bit_width(keys.different(line_, length_))) - 32);
+    Entry* const entries = sorted();
+    return line_.shift == 0 || settle(keys, entries) ? entries : nullptr;
+  }
+
+  void store(const OutputPlace& out, const Entry* entries) {
+    for_each_part([&](Part& part) { functions_.store(line_, out, entries, part.begin, part.end); });
   }
 
  private:
-  static constexpr size_t kBytes = std::min(sizeof(typename Element::Key), Entry::kKeyBytes);
-
   template <class Body>
   void for_each_part(Body body) {
     if (parts_.size() == 1) return body(parts_[0]);
@@ -125,13 +179,8 @@ class LineSorter {
     parts_.back().end = length_;
   }
 
-  Entry* compare(Entry* entries) const {
-    std::sort(entries, entries + length_);
-    return entries;
-  }
-
   Entry* radix_sort_together(Entry* entries, Entry* other) {
-    for (size_t byte = 0; byte < kBytes; ++byte) {
+    for (size_t byte = 0; byte < functions_.key_bytes; ++byte) {
       for_each_part([&](Part& part) {
         part.counts = {};
         for (int64_t i = part.begin; i < part.end; ++i) ++part.counts[byte_of(entries[i], byte)];
@@ -144,15 +193,7 @@ class LineSorter {
     return entries;
   }
 
-  // Of the last bits of the keys: how many there are after the first 32 that differ.
-  int unneeded_bits() const {
-    uint64_t different = 0;
-    for (int64_t i = 1; i < length_; ++i) different |= line_.key(i) ^ line_.key(0);
-    return std::max(0, static_cast<int>(std::bit_width(different)) - 32);
-  }
-
-  // Orders neighbours with the same key by all bits of it. False when there are too many.
-  bool settle(Entry* entries) {
+  bool settle(const LongKeyFunctions& keys, Entry* entries) {
     for (size_t i = 1; i < parts_.size(); ++i) {  // a run belongs to one part
       int64_t& begin = parts_[i].begin;
       while (begin < length_ && entries[begin].key() == entries[begin - 1].key()) ++begin;
@@ -160,38 +201,45 @@ class LineSorter {
     end_parts();
     std::atomic<bool> settled = true;
     for_each_part([&](Part& part) {
-      if (!settle(entries + part.begin, entries + part.end)) settled = false;
+      if (!keys.settle(line_, entries + part.begin, entries + part.end)) settled = false;
     });
     return settled;
   }
 
-  bool settle(Entry* begin, Entry* end) const {
-    const auto is_before = [&](const Entry& a, const Entry& b) {
-      const auto key_a = line_.key(a.position()), key_b = line_.key(b.position());
-      return key_a < key_b || (key_a == key_b && a.position() < b.position());
-    };
-    for (Entry* run = begin; run < end;) {
-      Entry* const from = run++;
-      while (run < end && run->key() == from->key()) ++run;
-      if (run - from > kLongRun) return false;
-      if (run - from > 1) std::sort(from, run, is_before);
-    }
-    return true;
-  }
-
   const tenon_host* host_;
-  Line<Element> line_;
+  const LineFunctions<Entry>& functions_;
+  LinePlace line_;
   int64_t length_;
   std::span<Part> parts_;
   ScratchArray<Entry> scratch_;
 };
 
+// ---- all lines ------------------------------------------------------------------------------------------------------
+
+struct Functions {
+  const LineFunctions<NarrowEntry>& narrow;
+  const LineFunctions<WideEntry>& wide;
+  const LongKeyFunctions* long_keys;  // null where a narrow entry holds the key
+};
+
 template <class Element>
+Functions functions_of() {
+  const LongKeyFunctions* long_keys = nullptr;
+  if constexpr (!kHoldsKey<NarrowEntry, Element>) long_keys = &kLongKeyFunctions<Element>;
+  return {kLineFunctions<Element, NarrowEntry>, kLineFunctions<Element, WideEntry>, long_keys};
+}
+
 class Sorter {
  public:
-  Sorter(const tenon_host* host, const tenon_lines& lines, bool descending, const void* x, void* values,
-         int64_t* indices)
-      : host_(host), lines_(lines), descending_(descending), x_(x), values_(values), indices_(indices) {}
+  Sorter(const tenon_host* host, const Functions& functions, const tenon_lines& lines, bool descending, const void* x,
+         void* values, int64_t* indices)
+      : host_(host),
+        functions_(functions),
+        lines_(lines),
+        descending_(descending),
+        x_(x),
+        values_(values),
+        indices_(indices) {}
 
   int64_t run() const {
     const int64_t count = lines_.outer * lines_.inner;
@@ -215,24 +263,32 @@ class Sorter {
 
   int64_t sort_line(int64_t number, std::span<Part> parts) const {
     const bool narrow =
-        lines_.length <= NarrowEntry::kLongestLine && (kHoldsKey<NarrowEntry, Element> || lines_.length > kShortLine);
+        lines_.length <= NarrowEntry::kLongestLine && (!functions_.long_keys || lines_.length > kShortLine);
     bool done = false;
-    const int64_t error = narrow ? sort_by<NarrowEntry>(number, parts, &done) : 0;
-    return done || error != 0 ? error : sort_by<WideEntry>(number, parts, &done);
+    const int64_t error = narrow ? sort_narrow(number, parts, &done) : 0;
+    return done || error != 0 ? error : sort_wide(number, parts);
   }
 
-  template <class Entry>
-  int64_t sort_by(int64_t number, std::span<Part> parts, bool* done) const {
-    const Line<Element> line(x_, lines_, number, descending_);
-    LineSorter<Element, Entry> sorter(host_, line, lines_.length, parts);
+  int64_t sort_narrow(int64_t number, std::span<Part> parts, bool* done) const {
+    const LinePlace line = functions_.narrow.input(x_, lines_, number, descending_);
+    LineSorter<NarrowEntry> sorter(host_, functions_.narrow, line, lines_.length, parts);
     if (!sorter.has_memory()) return kTenonOutOfMemory;
-    const Entry* const entries = sorter.sorted();
+    const NarrowEntry* const entries = functions_.long_keys ? sorter.sorted_by(*functions_.long_keys) : sorter.sorted();
     *done = entries != nullptr;
-    if (entries) sorter.store({values_, indices_, lines_, number}, entries);
+    if (entries) sorter.store(functions_.narrow.output(values_, indices_, lines_, number), entries);
+    return 0;
+  }
+
+  int64_t sort_wide(int64_t number, std::span<Part> parts) const {
+    const LinePlace line = functions_.wide.input(x_, lines_, number, descending_);
+    LineSorter<WideEntry> sorter(host_, functions_.wide, line, lines_.length, parts);
+    if (!sorter.has_memory()) return kTenonOutOfMemory;
+    sorter.store(functions_.wide.output(values_, indices_, lines_, number), sorter.sorted());
     return 0;
   }
 
   const tenon_host* host_;
+  Functions functions_;
   tenon_lines lines_;
   bool descending_;
   const void* x_;
@@ -245,7 +301,7 @@ class Sorter {
 
 int64_t tenon_sort(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int descending, const void* x,
                    void* values, int64_t* indices) {
-  return tenon::with_element(dtype, [&](auto element) {
-    return tenon::Sorter<decltype(element)>(host, lines, descending != 0, x, values, indices).run();
-  });
+  const tenon::Functions functions =
+      tenon::with_element(dtype, [](auto element) { return tenon::functions_of<decltype(element)>(); });
+  return tenon::Sorter(host, functions, lines, descending != 0, x, values, indices).run();
 }

@@ -23,7 +23,7 @@ bool any_below(const Line<Element>& line, typename Element::Key limit, int64_t b
 
 // Leaves the k smallest of [0, count) first, in any order but with the largest of them last, and returns how many.
 template <class Entry>
-int64_t keep_first(Entry* entries, int64_t count, int64_t k) {
+[[gnu::noinline]] int64_t keep_first(Entry* entries, int64_t count, int64_t k) {
   if (count < k) return count;
   std::nth_element(entries, entries + k - 1, entries + count);
   return k;
@@ -31,8 +31,9 @@ int64_t keep_first(Entry* entries, int64_t count, int64_t k) {
 
 // The first k > 0 of a part of a line, or all of it, into memory of room_for(k, end - begin). Returns how many.
 template <class Element, class Entry>
-int64_t select(const Line<Element>& line, int64_t begin, int64_t end, int64_t k, Entry* kept) {
+int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, Entry* kept) {
   using Key = typename Element::Key;
+  const Line<Element> line(place);
   const int64_t room = room_for(k, end - begin);
   int64_t count = 0;
   bool limited = false;
@@ -52,61 +53,74 @@ int64_t select(const Line<Element>& line, int64_t begin, int64_t end, int64_t k,
   return keep_first(kept, count, k);
 }
 
-template <class Element, class Entry>
-class Selector {
- public:
-  // Writes the entries [first, k) of each line, sorted.
-  Selector(const tenon_host* host, const tenon_lines& lines, int64_t first, int64_t k, bool largest, const void* x,
-           void* values, int64_t* indices)
-      : host_(host),
-        lines_(lines),
-        first_(first),
-        k_(k),
-        largest_(largest),
-        x_(x),
-        values_(values),
-        indices_(indices) {}
+template <class Entry>
+struct Functions {
+  const LineFunctions<Entry>& line;
+  int64_t (*select)(const LinePlace& line, int64_t begin, int64_t end, int64_t k, Entry* kept);
+};
 
-  int64_t run() const {
-    const int64_t count = lines_.outer * lines_.inner;
-    if (count == 0 || k_ == 0) return 0;
+template <class Element, class Entry>
+Functions<Entry> functions_of() {
+  return {kLineFunctions<Element, Entry>, select<Element, Entry>};
+}
+
+// What is asked: the entries [first, k) of each sorted line.
+struct Selection {
+  const tenon_host* host;
+  tenon_lines lines;
+  int64_t first;
+  int64_t k;
+  bool largest;
+  const void* x;
+  void* values;
+  int64_t* indices;
+};
+
+template <class Entry>
+class Selector : Selection {
+ public:
+  Selector(const Selection& selection, const Functions<Entry>& functions)
+      : Selection(selection), functions_(functions) {}
+
+  [[gnu::noinline]] int64_t run() const {
+    const int64_t count = lines.outer * lines.inner;
+    if (count == 0 || k == 0) return 0;
     const int64_t parts = thread_count();
-    const bool shared = count < parts && lines_.length / parts >= std::max(kWorthThreads, 4 * k_);
+    const bool shared = count < parts && lines.length / parts >= std::max(kWorthThreads, 4 * k);
     if (shared) return select_together(count, parts);
-    return in_parallel(host_, 0, count, count * lines_.length, [&](int64_t begin, int64_t end) -> int64_t {
-      const ScratchArray<Entry> kept(host_, room_for(k_, lines_.length));
+    return in_parallel(host, 0, count, count * lines.length, [&](int64_t begin, int64_t end) -> int64_t {
+      const ScratchArray<Entry> kept(host, room_for(k, lines.length));
       if (!kept.get()) return kTenonOutOfMemory;
       for (int64_t number = begin; number < end; ++number) {
-        const Line<Element> line = input(number);
-        write(number, line, kept.get(), select(line, 0, lines_.length, k_, kept.get()));
+        const LinePlace line = input(number);
+        write(number, line, kept.get(), functions_.select(line, 0, lines.length, k, kept.get()));
       }
       return 0;
     });
   }
 
  private:
-  Line<Element> input(int64_t number) const { return Line<Element>(x_, lines_, number, largest_); }
+  LinePlace input(int64_t number) const { return functions_.line.input(x, lines, number, largest); }
 
-  void write(int64_t number, const Line<Element>& line, Entry* kept, int64_t count) const {
-    if (first_ == 0) std::sort(kept, kept + count);  // else one is wanted, and it is the last
-    const OutputLine<typename Element::Storage> out(values_, indices_, {lines_.outer, k_ - first_, lines_.inner},
-                                                    number);
-    out.store(line, kept + first_, 0, k_ - first_);
+  void write(int64_t number, const LinePlace& line, Entry* kept, int64_t count) const {
+    if (first == 0) std::sort(kept, kept + count);  // else one is wanted, and it is the last
+    const tenon_lines of_output = {lines.outer, k - first, lines.inner};
+    functions_.line.store(line, functions_.line.output(values, indices, of_output, number), kept + first, 0, k - first);
   }
 
   // Each thread selects from a part of the line; the first k of all are among those.
   int64_t select_together(int64_t count, int64_t parts) const {
-    const int64_t length = lines_.length, room = room_for(k_, length / parts + 1);
-    const ScratchArray<Entry> kept(host_, room * parts);
-    const ScratchArray<int64_t> counts(host_, parts);
+    const int64_t length = lines.length, room = room_for(k, length / parts + 1);
+    const ScratchArray<Entry> kept(host, room * parts);
+    const ScratchArray<int64_t> counts(host, parts);
     if (!kept.get() || !counts.get()) return kTenonOutOfMemory;
     for (int64_t number = 0; number < count; ++number) {
-      const Line<Element> line = input(number);
-      in_parallel(host_, 0, parts, length, [&](int64_t begin, int64_t end) -> int64_t {
+      const LinePlace line = input(number);
+      in_parallel(host, 0, parts, length, [&](int64_t begin, int64_t end) -> int64_t {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t from = length / parts * i + std::min(i, length % parts);
           const int64_t to = length / parts * (i + 1) + std::min(i + 1, length % parts);
-          counts.get()[i] = select(line, from, to, k_, kept.get() + i * room);
+          counts.get()[i] = functions_.select(line, from, to, k, kept.get() + i * room);
         }
         return 0;
       });
@@ -114,31 +128,23 @@ class Selector {
       for (int64_t i = 0; i < parts; ++i) {
         end = std::copy_n(kept.get() + i * room, counts.get()[i], end);
       }
-      write(number, line, kept.get(), keep_first(kept.get(), end - kept.get(), k_));
+      write(number, line, kept.get(), keep_first(kept.get(), end - kept.get(), k));
     }
     return 0;
   }
 
-  const tenon_host* host_;
-  tenon_lines lines_;
-  int64_t first_;
-  int64_t k_;
-  bool largest_;
-  const void* x_;
-  void* values_;
-  int64_t* indices_;
+  Functions<Entry> functions_;
 };
 
-int64_t select_lines(const tenon_host* host, tenon_dtype dtype, const tenon_lines& lines, int64_t first, int64_t k,
-                     bool largest, const void* x, void* values, int64_t* indices) {
+int64_t select_lines(tenon_dtype dtype, const Selection& selection) {
   return with_element(dtype, [&](auto element) {
     using Element = decltype(element);
     if constexpr (kHoldsKey<NarrowEntry, Element>) {
-      if (lines.length <= NarrowEntry::kLongestLine) {
-        return Selector<Element, NarrowEntry>(host, lines, first, k, largest, x, values, indices).run();
+      if (selection.lines.length <= NarrowEntry::kLongestLine) {
+        return Selector(selection, functions_of<Element, NarrowEntry>()).run();
       }
     }
-    return Selector<Element, WideEntry>(host, lines, first, k, largest, x, values, indices).run();
+    return Selector(selection, functions_of<Element, WideEntry>()).run();
   });
 }
 
@@ -147,10 +153,10 @@ int64_t select_lines(const tenon_host* host, tenon_dtype dtype, const tenon_line
 
 int64_t tenon_topk(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int64_t k, int largest, const void* x,
                    void* values, int64_t* indices) {
-  return tenon::select_lines(host, dtype, lines, 0, k, largest != 0, x, values, indices);
+  return tenon::select_lines(dtype, {host, lines, 0, k, largest != 0, x, values, indices});
 }
 
 int64_t tenon_kthvalue(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int64_t k, const void* x,
                        void* values, int64_t* indices) {
-  return tenon::select_lines(host, dtype, lines, k - 1, k, false, x, values, indices);
+  return tenon::select_lines(dtype, {host, lines, k - 1, k, false, x, values, indices});
 }

@@ -18,6 +18,7 @@
 
 #include "graph/tensor.h"
 #include "loops/loop_tree.h"
+#include "runtime/kernel.h"
 
 namespace tenon {
 
@@ -34,6 +35,8 @@ class Compiled {
   // thrown as an Error; the outputs are then undefined. With `sync` false a backend may return before it is done.
   virtual void run(std::span<void* const> memory, std::span<const int64_t> sizes = {}, bool sync = true) const = 0;
   virtual std::string dump() const { return ""; }  // its code, for people
+  // The function itself, where there is one: whoever runs many kernels calls it without the checks of `run`.
+  virtual tenon_kernel native() const { return nullptr; }
 };
 
 // For those who implement `run`: checks that there are as many arrays and sizes as the kernel takes.

@@ -1,6 +1,6 @@
-// The ops that are run as a whole, by a kernel of the runtime: those with LibraryTask in their record, and composites
-// that such a kernel computes faster than the ops they expand to. Bit by bit the reference's results, but for which NaN
-// it is.
+// The ops that are run as a whole, by a function of the runtime (runtime/library.h): those with LibraryTask in their
+// record, and composites that such a function computes faster than the ops they expand to. Bit by bit the reference's
+// results, but for which NaN it is.
 #pragma once
 
 #include "graph/reference.h"

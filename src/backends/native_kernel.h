@@ -15,6 +15,7 @@ class NativeKernel : public Compiled {
 
   // On the default host. An error names its node as the IR does.
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool sync) const override;
+  tenon_kernel native() const override { return function_; }
 
  protected:
   const loops::IR& ir() const { return ir_; }

@@ -320,12 +320,13 @@ void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const 
   b_.SetInsertPoint(block, here);
 
   Value* const is_small = b_.CreateICmpSLT(index(work), b_.getInt64(kLeastParallelWork));
-  auto* const call_type = llvm::FunctionType::get(number, {number, number, b_.getPtrTy(), b_.getPtrTy()}, false);
+  auto* const call_type =
+      llvm::FunctionType::get(number, {b_.getPtrTy(), number, number, b_.getPtrTy(), b_.getPtrTy()}, false);
   Value* const code = either(
       is_small, [&] { return b_.CreateCall(function, {table, from, to}); },
       [&] {
         Value* const parallel_for = b_.CreateLoad(b_.getPtrTy(), f_->host, "parallel_for");
-        return b_.CreateCall(call_type, parallel_for, {from, to, function, table});
+        return b_.CreateCall(call_type, parallel_for, {f_->host, from, to, function, table});
       });
   f_->leave_when(b_.CreateIsNotNull(code), [&] { return code; });
 }

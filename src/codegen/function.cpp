@@ -39,8 +39,8 @@ void FunctionBuilder::finish() {
   b_.SetInsertPoint(exit_);
   for (Value* slot : slots_) {
     Value* const memory = b_.CreateLoad(b_.getPtrTy(), slot);
-    b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy()}, false), host_function(kRelease, "release"),
-                  {memory});
+    b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy()}, false),
+                  host_function(kRelease, "release"), {host, memory});
   }
   b_.CreateRet(code_);
 }
@@ -133,8 +133,8 @@ Value* FunctionBuilder::on_heap(llvm::Type* element, llvm::ArrayRef<Value*> exte
   {
     const llvm::IRBuilderBase::InsertPointGuard guard(b_);
     b_.SetInsertPoint(entry_end_);
-    memory = b_.CreateCall(llvm::FunctionType::get(b_.getPtrTy(), {b_.getInt64Ty()}, false),
-                           host_function(kAllocate, "allocate"), {checked_bytes(element, extents)}, name);
+    memory = b_.CreateCall(llvm::FunctionType::get(b_.getPtrTy(), {b_.getPtrTy(), b_.getInt64Ty()}, false),
+                           host_function(kAllocate, "allocate"), {host, checked_bytes(element, extents)}, name);
     b_.CreateStore(memory, slot);
   }
   slots_.push_back(slot);

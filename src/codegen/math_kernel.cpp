@@ -4,6 +4,7 @@
 
 #include "codegen/math.h"
 #include "codegen/module.h"
+#include "support/runtime_call.h"
 
 namespace tenon::codegen {
 namespace {
@@ -56,7 +57,7 @@ void emit_into(Unit& unit, std::string_view op, DType dtype, int lanes, const Ta
 MathKernel::MathKernel(std::string_view op, DType dtype, int lanes, const Target& target) {
   Unit unit(target);
   emit_into(unit, op, dtype, lanes, target);
-  code_ = LoadedCode::load(unit.object());
+  code_ = call_runtime([&] { return runtime::LoadedCode::load(unit.object()); });
 }
 
 void MathKernel::run(std::span<const void* const> operands, void* result, int64_t count) const {

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "codegen/loader.h"
 #include "codegen/target.h"
 #include "graph/dtype.h"
+#include "runtime/loader.h"
 
 namespace tenon::codegen {
 
@@ -21,7 +21,7 @@ class MathKernel {
   void run(std::span<const void* const> operands, void* result, int64_t count) const;
 
  private:
-  std::shared_ptr<const LoadedCode> code_;
+  std::shared_ptr<const runtime::LoadedCode> code_;
 };
 
 // What it is compiled to.

@@ -3,8 +3,6 @@
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/X86TargetParser.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "runtime/cpu_features.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
 
@@ -32,9 +31,10 @@ constexpr std::array<std::string_view, 9> kX86Cpus = {"x86-64-v2",      "x86-64-
 // What instructions that come of LLVM IR may need. The others of a CPU (transactions, keys, random numbers, ...) are
 // not asked of a machine, which may hide them.
 bool is_used(std::string_view feature) {
-  static const std::set<std::string_view> others = {"fma",   "f16c",  "bmi",  "bmi2",    "lzcnt",  "popcnt", "movbe",
-                                                    "cmov",  "cx16",  "mmx",  "fxsr",    "sahf",   "x87",    "cx8",
-                                                    "64bit", "crc32", "gfni", "evex512", "pclmul", "prfchw"};
+  static const std::set<std::string_view> others = {
+      "fma",  "f16c", "bmi", "bmi2", "lzcnt",     "popcnt", "movbe", "cmov",    "cx16",   "mmx",
+      "fxsr", "sahf", "x87", "cx8",  "64bit",     "crc32",  "gfni",  "evex512", "pclmul", "prfchw",
+      "xop",  "fma4", "tbm", "egpr", "push2pop2", "ppx",    "ndd",   "ccmp",    "cf"};
   return feature.starts_with("sse") || feature.starts_with("ssse") || feature.starts_with("avx") ||
          feature.starts_with("amx") || others.contains(feature);
 }
@@ -56,27 +56,15 @@ Features features_of_cpu(std::string_view cpu) {
 }
 
 #ifdef __x86_64__
-// The kernel of the system saves tiles only for a process that asked.
-bool may_use_tiles() {
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
-  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
-
 struct Host {
   std::string cpu = llvm::sys::getHostCPUName().str();
   std::map<std::string, bool> features;
 
   // LLVM looks at what the system saves (XCR0), and does not touch leaf 0x1D of CPUID, which some machines leave empty.
+  // It does not ask whether the process may use tiles.
   Host() {
     for (const auto& entry : llvm::sys::getHostCPUFeatures()) features[entry.getKey().str()] = entry.getValue();
-    const auto tile = features.find("amx-tile");
-    if (tile == features.end() || !tile->second || may_use_tiles()) return;
-    for (auto& [name, has] : features) has = has && !name.starts_with("amx");
-  }
-
-  bool has(const std::string& feature) const {
-    const auto found = features.find(feature);
-    return found == features.end() || found->second;  // what LLVM does not look for is in every x86-64
+    for (auto& [name, has] : features) has = has && (!name.starts_with("amx") || runtime::has_feature(name));
   }
 };
 
@@ -177,17 +165,21 @@ Target find_target(std::string_view name) {
   fail("there is no CPU '{}'{} (there are: {})", name, did_you_mean(name, views), fmt::join(names, ", "));
 }
 
-std::vector<std::string> missing_here(const Target& target) {
-  if (target.arch != Arch::kX86) return {target.name};
-#ifdef __x86_64__
-  std::vector<std::string> missing;
+std::string needed_features(const Target& target) {
+  std::string needed;
   for (size_t begin = 0; begin < target.features.size();) {
     const size_t end = std::min(target.features.find(',', begin), target.features.size());
     const std::string feature = target.features.substr(begin + 1, end - begin - 1);
-    if (target.features[begin] == '+' && !host().has(feature)) missing.push_back(feature);
+    if (target.features[begin] == '+' && is_used(feature)) needed += (needed.empty() ? "" : ",") + feature;
     begin = end + 1;
   }
-  return missing;
+  return needed;
+}
+
+std::vector<std::string> missing_here(const Target& target) {
+  if (target.arch != Arch::kX86) return {target.name};
+#ifdef __x86_64__
+  return runtime::missing_features(needed_features(target));
 #else
   return {"x86-64"};
 #endif

@@ -37,6 +37,9 @@ struct Target {
 Target find_target(std::string_view name);
 std::vector<std::string> target_names();
 
+// What code for an x86 target may need of a CPU, by the names of runtime/cpu_features.h: "avx2,fma,...".
+std::string needed_features(const Target& target);
+
 // What code for the target needs and this machine lacks: "avx512f", or "wasm32" for another architecture.
 std::vector<std::string> missing_here(const Target& target);
 // Whether this machine can run code for the target: it lacks nothing.

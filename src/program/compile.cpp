@@ -3,13 +3,15 @@
 #include <set>
 
 #include "backends/bound.h"
+#include "backends/cpu/cpu.h"
+#include "backends/library_task.h"
 #include "loops/lower.h"
 #include "passes/fuse.h"
 #include "passes/passes.h"
 #include "passes/sizes.h"
-#include "program/frames.h"
 #include "program/program.h"
 #include "program/run.h"
+#include "program/tables.h"
 #include "schedule/ahead.h"
 
 namespace tenon {
@@ -20,6 +22,12 @@ bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 Graph ready_for_fusion(const Graph& graph) {
   const Graph expanded = canonicalize(expand_for_fusion(canonicalize(graph)));
   return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
+}
+
+std::shared_ptr<const Backend> backend_of(const ProgramOptions& options) {
+  if (options.backend == "cpu" && options.cpu != "native") return cpu_backend(options.cpu);
+  if (options.cpu != "native") fail("backend {} does not compile for another CPU, {}", options.backend, options.cpu);
+  return find_backend(options.backend).value();
 }
 
 // Names that say nothing about what a kernel computes.
@@ -45,8 +53,8 @@ class ProgramBuilder {
  public:
   ProgramBuilder(const Graph& graph, const ProgramOptions& options)
       : options_(options),
-        backend_(find_backend(options.backend).value()),
-        program_(ready_for_fusion(graph), options.host),
+        backend_(backend_of(options)),
+        program_(graph, ready_for_fusion(graph), options),
         graph_(program_.graph_),
         slot_of_(graph_.value_count()) {}
 
@@ -58,12 +66,9 @@ class ProgramBuilder {
     compile_kernels();
     finish_constants();
     add_results();
-    find_lifetimes();
-    drop_unused_constants();
+    drop_unused_slots();
     program_.inputs_ = graph_.inputs();
-    for (const Task& task : program_.tasks_) {
-      program_.most_arguments_ = std::max(program_.most_arguments_, task.inputs.size() + task.outputs.size());
-    }
+    program_.runner_ = std::make_shared<const ProgramRunner>(program_);
     return std::move(program_);
   }
 
@@ -93,14 +98,12 @@ class ProgramBuilder {
   }
 
   void add_symbols() {
+    program_.bindings_ = bind_symbols(graph_);
     std::set<Symbol> bound;
-    for (ValueRef input : graph_.inputs()) {
-      for (const Expr& size : graph_.type(input).shape) {
-        for (Symbol symbol : symbols_of(size)) bound.insert(symbol);
-      }
+    for (const SymbolBinding& binding : program_.bindings_) {
+      program_.symbols_.push_back(binding.symbol);
+      bound.insert(binding.symbol);
     }
-    program_.symbols_.assign(bound.begin(), bound.end());
-    program_.bound_symbols_ = bound.size();
     for (const auto& [symbol, range] : graph_.ranges()) {
       if (!bound.contains(symbol)) program_.symbols_.push_back(symbol);
     }
@@ -132,6 +135,7 @@ class ProgramBuilder {
         slot_of_[leaf.value.id] = add_constant(leaf.data);
       } else {
         program_.leaves_.push_back(leaf.data);
+        program_.leaf_names_.push_back(leaf.name);
         slot_of_[leaf.value.id] = add_slot(type, SlotKind::kLeaf, program_.leaves_.size() - 1);
       }
     }
@@ -161,9 +165,30 @@ class ProgramBuilder {
       add_kernel(group, std::move(task), *body);
       return;
     }
-    task.kind = TaskKind::kLibrary;
-    if (group.kind == GroupKind::kExternal) make_external(task, graph_.node(group.nodes.back()));
+    const Node& node = graph_.node(group.nodes.back());
+    if (group.kind == GroupKind::kLibrary && find_library_task(*node.op))
+      return add_library(group, std::move(task), node);
+    task.kind = TaskKind::kReference;
+    if (group.kind == GroupKind::kExternal) make_external(task, node);
     add_whole(group, std::move(task), std::move(body));
+  }
+
+  // A function of the runtime takes every operand and gives every result.
+  void add_library(const FusedGroup& group, Task task, const Node& node) {
+    task.kind = TaskKind::kLibrary;
+    task.inputs.clear();
+    Graph body(task.name);
+    for (const auto& [symbol, range] : graph_.symbols()) body.declare_symbol(symbol, range);
+    std::vector<ValueRef> operands;
+    for (ValueRef operand : node.operands) {
+      task.inputs.push_back(slot_of_[operand.id]);
+      operands.push_back(body.add_input(fmt::format("in{}", operands.size()), graph_.type(operand)));
+    }
+    const NodeRef copy = body.add_node(*node.op, std::move(operands), node.attrs, node.location);
+    body.set_outputs(body.node(copy).results);
+    FusedGroup whole = group;
+    whole.outputs = node.results;
+    add_whole(whole, std::move(task), std::make_shared<const Graph>(std::move(body)));
   }
 
   // The host gets every operand, in order.
@@ -230,9 +255,9 @@ class ProgramBuilder {
   }
   bool is_known_now(const Task& task) const { return !task.outputs.empty() && is_constant(task.outputs[0]); }
 
-  void add_outputs(const FusedGroup& group, Task& task, SlotKind kind) {
+  void add_outputs(const FusedGroup& group, Task& task) {
     for (ValueRef output : group.outputs) {
-      slot_of_[output.id] = add_slot(graph_.type(output), kind);
+      slot_of_[output.id] = add_slot(graph_.type(output), SlotKind::kTemporary);
       task.outputs.push_back(slot_of_[output.id]);
     }
     if (!needs_only_constants(task, group)) return;
@@ -245,7 +270,7 @@ class ProgramBuilder {
 
   void add_whole(const FusedGroup& group, Task task, std::shared_ptr<const Graph> body) {
     task.body = std::move(body);
-    add_outputs(group, task, SlotKind::kHeld);
+    add_outputs(group, task);
     program_.tasks_.push_back(std::move(task));
   }
 
@@ -256,7 +281,7 @@ class ProgramBuilder {
       return add_whole(group, std::move(task), std::make_shared<const Graph>(body));
     }
     for (Symbol symbol : ir->size_symbols()) task.sizes.push_back(symbol_index_.at(symbol));
-    add_outputs(group, task, SlotKind::kTemporary);
+    add_outputs(group, task);
     std::set<int64_t> constants;
     for (size_t i = 0; i < task.inputs.size(); ++i) {
       if (is_constant(task.inputs[i])) constants.insert(static_cast<int64_t>(i));
@@ -272,14 +297,25 @@ class ProgramBuilder {
 
   // ---- compilation ----
 
+  // What runs once runs here, whatever the others are for.
   void compile_kernels() {
+    compile_kernels(*backend_, false);
+    compile_kernels(*here_, true);
+  }
+
+  void compile_kernels(const Backend& backend, bool known_now) {
     std::vector<const loops::LoopTree*> trees;
-    for (const Pending& pending : pending_) trees.push_back(&pending.ahead.tree);
-    std::vector<std::unique_ptr<Compiled>> kernels = backend_->compile_all(trees).value();
+    std::vector<Task*> tasks;
+    for (const Pending& pending : pending_) {
+      Task& task = program_.tasks_[pending.task];
+      if (is_known_now(task) != known_now) continue;
+      trees.push_back(&pending.ahead.tree);
+      tasks.push_back(&task);
+    }
+    std::vector<std::unique_ptr<Compiled>> kernels = backend.compile_all(trees).value();
     for (size_t i = 0; i < kernels.size(); ++i) {
-      Task& task = program_.tasks_[pending_[i].task];
-      task.kernel = std::move(kernels[i]);
-      task.tree = std::make_shared<const loops::LoopTree>(*trees[i]);
+      tasks[i]->kernel = std::move(kernels[i]);
+      tasks[i]->tree = std::make_shared<const loops::LoopTree>(*trees[i]);
     }
   }
 
@@ -344,13 +380,11 @@ class ProgramBuilder {
   // ---- results ----
 
   void add_results() {
-    std::set<uint32_t> taken;
     for (ValueRef output : graph_.outputs()) {
       const uint32_t slot = slot_of_[output.id];
       Slot& root = slots()[slots()[slot].root];
-      const bool is_fresh = root.kind == SlotKind::kTemporary || root.kind == SlotKind::kHeld;
-      const bool is_copied = !is_fresh || !taken.insert(slots()[slot].root).second;
-      if (!is_copied && root.kind == SlotKind::kTemporary) {
+      const bool is_copied = root.kind != SlotKind::kTemporary;  // taken, or somebody else's
+      if (!is_copied) {
         root.kind = SlotKind::kOutput;
         root.position = static_cast<uint32_t>(program_.outputs_.size());
       }
@@ -361,49 +395,54 @@ class ProgramBuilder {
     }
   }
 
-  void find_lifetimes() {
-    const auto last = static_cast<int64_t>(program_.tasks_.size());
-    for (int64_t i = 0; i < last; ++i) {
-      for (uint32_t slot : program_.tasks_[static_cast<size_t>(i)].outputs) {
-        slots()[slot].first_task = i;
-        extend(slot, i);
+  // Weights that were laid out anew are not needed as they were, nor what went into a kernel or was computed once.
+  void drop_unused_slots() {
+    std::vector<bool> used(slots().size());
+    for_each_used([&](uint32_t& slot) { used[slot] = used[slots()[slot].root] = true; });
+    std::vector<uint32_t> number(slots().size());
+    std::vector<Slot> kept;
+    std::vector<Tensor> constants;
+    for (uint32_t i = 0; i < slots().size(); ++i) {
+      number[i] = static_cast<uint32_t>(kept.size());
+      if (!used[i] && slots()[i].kind != SlotKind::kInput && slots()[i].kind != SlotKind::kLeaf) continue;
+      Slot slot = std::move(slots()[i]);
+      if (slot.kind == SlotKind::kConstant && slot.root == i) {
+        constants.push_back(program_.constants_[slot.position]);
+        slot.position = static_cast<uint32_t>(constants.size() - 1);
       }
-      for (uint32_t slot : program_.tasks_[static_cast<size_t>(i)].inputs) extend(slot, i);
+      slot.root = number[slot.root];
+      if (slot.kind == SlotKind::kConstant)
+        slot.position = slot.root == number[i] ? slot.position : kept[slot.root].position;
+      kept.push_back(std::move(slot));
     }
-    for (const auto& output : program_.outputs_) extend(output.slot, last);
-    for (const auto& update : program_.updates_) extend(update.value, last);
-    // A symbol that only tasks find out makes its slots too late for the plan.
-    program_.frames_ = std::make_shared<Program::Frames>(program_.slots_, program_.symbols_, program_.bound_symbols_);
+    for_each_used([&](uint32_t& slot) { slot = number[slot]; });
+    slots() = std::move(kept);
+    program_.constants_ = std::move(constants);
   }
 
-  // Weights that were laid out anew are not needed as they were.
-  void drop_unused_constants() {
-    std::set<uint32_t> used;
-    const auto use = [&](uint32_t slot) {
-      if (is_constant(slot)) used.insert(slots()[slots()[slot].root].position);
-    };
-    for (const Task& task : program_.tasks_) std::ranges::for_each(task.inputs, use);
-    for (const auto& output : program_.outputs_) use(output.slot);
-    for (const auto& update : program_.updates_) use(update.value);
-    for (uint32_t i = 0; i < program_.constants_.size(); ++i) {
-      if (!used.contains(i)) program_.constants_[i] = {};
+  template <class Body>
+  void for_each_used(Body body) {
+    for (Task& task : program_.tasks_) {
+      std::ranges::for_each(task.inputs, body);
+      std::ranges::for_each(task.outputs, body);
     }
-  }
-
-  void extend(uint32_t slot, int64_t task) {
-    int64_t& end = slots()[slots()[slot].root].last_task;
-    end = std::max(end, task);
+    for (auto& output : program_.outputs_) body(output.slot);
+    for (auto& update : program_.updates_) {
+      body(update.target);
+      body(update.value);
+    }
   }
 
   const ProgramOptions& options_;
   std::shared_ptr<const Backend> backend_;
+  std::shared_ptr<const Backend> here_ = find_backend(options_.backend).value();
   Program program_;
   const Graph& graph_;
   std::vector<uint32_t> slot_of_;  // of each value that is no part of a kernel
   std::map<Symbol, uint32_t> symbol_index_;
   std::vector<Pending> pending_;
   std::map<std::pair<std::string, std::vector<const void*>>, uint32_t> prepared_;
-  Preparer preparer_{*backend_};
+  Preparer preparer_{*here_};
 };
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {

@@ -8,18 +8,17 @@
 // the kernels read them. Others are read where they are. So whoever changes weights after compilation must compile
 // again, or compile with `freeze` off: then, and for buffers that the graph updates, memory is read anew in each run.
 //
-// A program is immutable and safe to run from several threads at once. Each run takes an arena from a pool. An output
-// is fresh memory that belongs to the caller.
+// A program is immutable and safe to run from several threads at once: each run takes a context of the runtime
+// (runtime/context.h) from a pool. An output is fresh memory that belongs to the caller.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 
 #include "backends/backend.h"
 #include "graph/graph.h"
-#include "program/plan.h"
+#include "program/slot.h"
 
 namespace tenon {
 
@@ -29,8 +28,9 @@ using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const T
 
 struct ProgramOptions {
   std::string backend = "cpu";
-  bool freeze = true;  // parameters keep the values that they have now
-  HostFn host = {};    // empty: a graph with external calls is an error that lists them
+  std::string cpu = "native";  // of the cpu backend: what it compiles for (codegen/target.h)
+  bool freeze = true;          // parameters keep the values that they have now
+  HostFn host = {};            // empty: a graph with external calls is an error that lists them
 };
 
 enum class TaskKind : uint8_t {
@@ -55,6 +55,17 @@ struct Task {
   int64_t call = 0;                                  // of an external call
 };
 
+// How the size of an input's dimension tells a symbol: it is factor * symbol + rest, of symbols before it.
+struct SymbolBinding {
+  Symbol symbol;
+  uint32_t input;
+  uint32_t dim;
+  int64_t factor;
+  Expr rest;
+};
+
+class ProgramRunner;  // program/run.h
+
 class Program {
  public:
   // Throws an Error for inputs that do not fit, and for what goes wrong on the way. Then no update has happened.
@@ -62,28 +73,35 @@ class Program {
 
   const std::vector<Task>& tasks() const { return tasks_; }
   const std::vector<Slot>& slots() const { return slots_; }
-  const Graph& graph() const { return graph_; }  // as it was fused
-  size_t constant_bytes() const;                 // prepared weights and other constants
+  const Graph& graph() const { return graph_; }     // as it was fused
+  const Graph& source() const { return *source_; }  // as it was given
+  const std::string& cpu() const { return cpu_; }
+  const std::vector<Tensor>& constants() const { return constants_; }
+  const std::vector<Tensor>& leaves() const { return leaves_; }
+  size_t constant_bytes() const;  // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
 
  private:
   friend class ProgramBuilder;
-  friend class ProgramRun;
-  struct Frames;  // memory plans of the last few size sets, and arenas that are free
+  friend class TableWriter;
+  friend class ProgramRunner;
 
-  Program(Graph graph, HostFn host);
+  Program(const Graph& source, Graph graph, const ProgramOptions& options);
+  std::string output_name(size_t i) const { return fmt::format("out{}", i); }
 
+  std::shared_ptr<const Graph> source_;
   Graph graph_;
+  std::string cpu_;
   HostFn host_;
   std::vector<Slot> slots_;
   std::vector<Task> tasks_;
   std::vector<Tensor> constants_;
   std::vector<Tensor> leaves_;
+  std::vector<std::string> leaf_names_;
   std::vector<ValueRef> inputs_;  // of the graph
-  size_t most_arguments_ = 0;     // of a kernel
   std::vector<Symbol> symbols_;
-  size_t bound_symbols_ = 0;  // the first ones: the inputs say what they are. The rest is found out by tasks.
+  std::vector<SymbolBinding> bindings_;  // of the first symbols. The rest is found out by tasks.
   struct Output {
     uint32_t slot;
     bool is_copied;  // of something that another output, an input or a constant is too
@@ -94,7 +112,7 @@ class Program {
     uint32_t value;
   };
   std::vector<SlotUpdate> updates_;
-  std::shared_ptr<Frames> frames_;
+  std::shared_ptr<const ProgramRunner> runner_;
 };
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options = {});

@@ -6,15 +6,20 @@
 #include "backends/library_task.h"
 #include "backends/reference/evaluate.h"
 #include "graph/reference.h"
-#include "program/frames.h"
+#include "graph/runtime_dtype.h"
+#include "program/tables.h"
+#include "runtime/context.h"
+#include "runtime/error.h"
 #include "support/checked.h"
 
 namespace tenon {
 
+using runtime::kAlignment;
+
 Tensor new_tensor(DType dtype, Sizes shape) {
   const int64_t bytes = checked_mul(element_count(shape), size_of(dtype));
-  const int64_t whole = checked_mul(checked_add(bytes, kArenaAlignment) / kArenaAlignment, kArenaAlignment);
-  void* memory = std::aligned_alloc(kArenaAlignment, static_cast<size_t>(whole));
+  const int64_t whole = checked_mul(checked_add(bytes, kAlignment) / kAlignment, kAlignment);
+  void* memory = std::aligned_alloc(kAlignment, static_cast<size_t>(whole));
   if (memory == nullptr) fail("there is no memory for a tensor of {} bytes", bytes);
   Sizes strides = contiguous_strides(shape);
   return Tensor::borrow(dtype, std::move(shape), std::move(strides), memory, std::shared_ptr<void>(memory, std::free));
@@ -129,340 +134,202 @@ std::vector<Tensor> run_task_once(const Task& task, const std::vector<Slot>& slo
 
 // ---- a run ----------------------------------------------------------------------------------------------------------
 
-class ProgramRun {
- public:
-  ProgramRun(const Program& program, std::span<const Tensor> inputs)
-      : program_(program),
-        inputs_(inputs),
-        symbols_(program.symbols_.size(), kUnknown),
-        pointers_(program.slots_.size()) {
-    memory_.reserve(program.most_arguments_);
-    bind_inputs();
-    frame_ = program.frames_->find(std::span(symbols_).first(program.bound_symbols_), program.slots_);
-    arena_ = program.frames_->take(frame_->arena_bytes);
-  }
-  ~ProgramRun() { program_.frames_->give_back(std::move(arena_)); }
-  ProgramRun(const ProgramRun&) = delete;
+namespace {
 
-  std::vector<Tensor> run() {
-    place_slots();
-    check_updates();
-    for (const Task& task : program_.tasks_) run_task(task);
-    std::vector<Tensor> outputs = take_outputs();
-    apply_updates();
-    return outputs;
+constexpr size_t kMostFreeContexts = 4;
+
+tenon_tensor described(const Tensor& tensor) {
+  return {tensor.data(), static_cast<tenon_dtype>(tensor.dtype()), static_cast<int32_t>(tensor.rank()),
+          tensor.shape().data(), tensor.strides().data()};
+}
+
+// Tasks that the runtime cannot run by itself.
+class HostTasks {
+ public:
+  HostTasks(std::vector<Task> tasks, std::vector<Symbol> symbols, HostFn host)
+      : tasks_(std::move(tasks)), symbols_(std::move(symbols)), host_(std::move(host)) {}
+
+  std::vector<runtime::HostResult> operator()(uint32_t number, std::span<const runtime::TensorView> views,
+                                              std::span<const int64_t> sizes) const {
+    const Task& task = tasks_[number];
+    std::vector<Tensor> operands;
+    for (const runtime::TensorView& view : views) operands.push_back(borrowed(view));
+    std::vector<Tensor> results = task.kind == TaskKind::kExternal
+                                      ? wanted_of(task, host_(task.call, operands))
+                                      : run_whole(*task.body, operands, known_sizes(sizes));
+    std::vector<runtime::HostResult> given;
+    for (size_t i = 0; i < results.size(); ++i) {
+      given.push_back(result_of(results[i], task.body->type(task.body->outputs()[i]), operands));
+      operands.push_back(results[i]);  // nor may a later result share its memory
+    }
+    return given;
   }
 
  private:
-  static constexpr int64_t kUnknown = kInt64Min;
-
-  const std::vector<Slot>& slots() const { return program_.slots_; }
-
-  // ---- inputs ----
-
-  // The common case without a word: sizes that are constants or symbols, each as it should be.
-  void bind_inputs() {
-    const std::vector<ValueRef>& formal = program_.inputs_;
-    bool fits = formal.size() == inputs_.size();
-    for (size_t i = 0; fits && i < formal.size(); ++i) fits = bind(program_.graph_.type(formal[i]), inputs_[i]);
-    const auto bound = std::span(symbols_).first(program_.bound_symbols_);
-    if (!fits || std::ranges::find(bound, kUnknown) != bound.end()) bind_by_solving(formal);
-    check_ranges();
+  static Tensor borrowed(const runtime::TensorView& view) {
+    Sizes shape(view.shape.begin(), view.shape.end());
+    Sizes strides = contiguous_strides(shape);
+    return Tensor::borrow(static_cast<DType>(view.dtype), std::move(shape), std::move(strides), view.data, nullptr);
   }
 
-  bool bind(const TensorType& type, const Tensor& tensor) {
-    if (!tensor.defined() || tensor.dtype() != type.dtype || tensor.rank() != type.rank()) return false;
-    for (int64_t dim = 0; dim < type.rank(); ++dim) {
-      const Expr& size = type.size(dim);
-      if (size.is_constant()) {
-        if (size.constant() != tensor.size(dim)) return false;
-        continue;
-      }
-      if (size.kind() != symbolic::Kind::kSymbol) return false;
-      int64_t& value = symbols_[index_of(size.symbol())];
-      if (value != kUnknown && value != tensor.size(dim)) return false;
-      value = tensor.size(dim);
-    }
-    return true;
-  }
-
-  size_t index_of(Symbol symbol) const {
-    const auto found = std::ranges::find(program_.symbols_, symbol);
-    return static_cast<size_t>(found - program_.symbols_.begin());
-  }
-
-  void bind_by_solving(const std::vector<ValueRef>& formal) {
-    if (formal.size() != inputs_.size()) {
-      fail("program {} takes {} inputs, got {}", program_.graph_.name(), formal.size(), inputs_.size());
-    }
-    std::vector<symbolic::Equation> equations;
-    for (size_t i = 0; i < formal.size(); ++i) {
-      const std::string& name = program_.graph_.leaf(formal[i])->name;
-      const TensorType& type = program_.graph_.type(formal[i]);
-      const Tensor& tensor = inputs_[i];
-      if (!tensor.defined() || !data_fits(type, tensor)) {
-        fail("input '{}' must be {}, got {}", name, to_string(type),
-             tensor.defined() ? to_string(type_of(tensor)) : "nothing");
-      }
-      for (int64_t dim = 0; dim < type.rank(); ++dim) {
-        equations.push_back({type.size(dim), tensor.size(dim), fmt::format("dimension {} of input '{}'", dim, name)});
-      }
-    }
-    const symbolic::Bindings bindings = solve(equations, program_.graph_.ranges()).value();
-    for (const auto& [symbol, value] : bindings) symbols_[index_of(symbol)] = value;
-  }
-
-  void check_ranges() const {
-    for (size_t i = 0; i < program_.bound_symbols_; ++i) check_range(i);
-  }
-
-  void check_range(size_t symbol) const {
-    const auto range = program_.graph_.symbols().find(program_.symbols_[symbol]);
-    if (range == program_.graph_.symbols().end() || range->second.contains(symbols_[symbol])) return;
-    fail("{} is {}, which is outside of {}", range->first.name(), symbols_[symbol], to_string(range->second));
-  }
-
-  // ---- memory ----
-
-  void place_slots() {
-    outputs_.reserve(program_.outputs_.size());
-    for (const auto& output : program_.outputs_) {
-      const Slot& root = slots()[slots()[output.slot].root];
-      const bool is_made_now = root.kind == SlotKind::kOutput && !output.is_copied && is_known(root.type.shape);
-      outputs_.push_back(is_made_now ? new_tensor(root.type.dtype, sizes_of(root.type.shape)) : Tensor());
-    }
-    for (size_t i = 0; i < slots().size(); ++i) pointers_[i] = place_of(i);
-  }
-
-  // An alias is where its root is, which comes before it.
-  void* root_place(size_t id, const Tensor& tensor) {
-    const uint32_t root = slots()[id].root;
-    return root == id ? contiguous(tensor) : pointers_[root];
-  }
-
-  // As it is, or a copy that lives as long as the run.
-  void* contiguous(const Tensor& tensor) {
-    return tensor.is_contiguous() ? tensor.data() : copies_.emplace_back(tensor.copy()).data();
-  }
-
-  void* place_of(size_t id) {
-    const Slot& slot = slots()[slots()[id].root];
-    switch (slot.kind) {
-      case SlotKind::kInput:
-        return root_place(id, inputs_[slot.position]);
-      case SlotKind::kLeaf:
-        return root_place(id, program_.leaves_[slot.position]);
-      case SlotKind::kConstant:
-        return program_.constants_[slot.position].data();  // null where nothing reads it
-      case SlotKind::kOutput:
-        return outputs_[slot.position].defined() ? outputs_[slot.position].data() : nullptr;
-      case SlotKind::kHeld:
-        return nullptr;
-      case SlotKind::kTemporary:
-        break;
-    }
-    const int64_t offset = frame_->offsets[slots()[id].root];
-    return offset < 0 ? nullptr : arena_.memory.get() + offset;
-  }
-
-  bool is_known(const Shape& shape) const {
-    return std::ranges::all_of(shape, [&](const Expr& size) {
-      return size.is_constant() || std::ranges::all_of(symbols_of(size), [&](Symbol symbol) {
-               return symbols_[index_of(symbol)] != kUnknown;
-             });
-    });
-  }
-
-  Sizes sizes_of(const Shape& shape) const {
-    if (!is_static(shape)) return evaluate(shape, known_sizes());
-    Sizes sizes(shape.size());
-    std::ranges::transform(shape, sizes.begin(), &Expr::constant);
-    return sizes;
-  }
-
-  symbolic::Bindings known_sizes() const {
+  symbolic::Bindings known_sizes(std::span<const int64_t> sizes) const {
     symbolic::Bindings bindings;
-    for (size_t i = 0; i < symbols_.size(); ++i) {
-      if (symbols_[i] != kUnknown) bindings[program_.symbols_[i]] = symbols_[i];
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] != runtime::kUnknown) bindings[symbols_[i]] = sizes[i];
     }
     return bindings;
   }
 
-  // What has no place yet gets one of its own, when its task comes: its size was not known before.
-  void* memory_of(uint32_t id) {
-    if (pointers_[id] != nullptr) return pointers_[id];
-    const uint32_t root = slots()[id].root;
-    if (pointers_[root] == nullptr)
-      hold(root, new_tensor(slots()[root].type.dtype, sizes_of(slots()[root].type.shape)));
-    return pointers_[id] = pointers_[root];
-  }
-
-  void hold(uint32_t root, Tensor tensor) {
-    if (held_.empty()) held_.resize(slots().size());
-    pointers_[root] = tensor.data();
-    held_[root] = std::move(tensor);
-  }
-
-  Tensor tensor_of(uint32_t id) {
-    const Slot& slot = slots()[id];
-    Sizes shape = sizes_of(slot.type.shape);
-    Sizes strides = contiguous_strides(shape);
-    return Tensor::borrow(slot.type.dtype, std::move(shape), std::move(strides), memory_of(id), owner_of(slot.root));
-  }
-
-  std::shared_ptr<void> owner_of(uint32_t root) const { return held_.empty() ? nullptr : held_[root].owner(); }
-
-  // ---- tasks ----
-
-  void run_task(const Task& task) {
-    try {
-      if (task.kind == TaskKind::kKernel) {
-        run_kernel(task);
-      } else {
-        run_whole_task(task);
-      }
-    } catch (const Error& error) {
-      const Diagnostic& inner = error.diagnostic();
-      throw Error({fmt::format("{}: {}", task.name, inner.message), inner.where.known() ? inner.where : task.location});
-    }
-  }
-
-  void run_kernel(const Task& task) {
-    memory_.clear();
-    for (uint32_t slot : task.inputs) memory_.push_back(memory_of(slot));
-    for (uint32_t slot : task.outputs) memory_.push_back(memory_of(slot));
-    sizes_.clear();
-    for (uint32_t symbol : task.sizes) sizes_.push_back(symbols_[symbol]);
-    task.kernel->run(memory_, sizes_);
-  }
-
-  void run_whole_task(const Task& task) {
-    std::vector<Tensor> operands;
-    for (uint32_t slot : task.inputs) operands.push_back(tensor_of(slot));
-    std::vector<Tensor> results = task.kind == TaskKind::kExternal ? program_.host_(task.call, operands)
-                                                                   : run_whole(*task.body, operands, known_sizes());
-    if (task.kind == TaskKind::kExternal) results = wanted_of(task, std::move(results));
-    for (size_t i = 0; i < task.outputs.size(); ++i) {
-      take_result(task.outputs[i], results[i], operands);
-      operands.push_back(results[i]);  // nor may a later result share its memory
-    }
-  }
-
   // The host gives all results of the call; those that nothing needs have no slot.
-  static std::vector<Tensor> wanted_of(const Task& task, std::vector<Tensor> results) {
+  static std::vector<Tensor> wanted_of(const Task& task, const std::vector<Tensor>& results) {
     const Node& node = task.body->nodes().back();
     if (results.size() != node.results.size())
       fail("the call gave {} results, where {} were promised", results.size(), node.results.size());
     std::vector<Tensor> wanted;
     for (ValueRef output : task.body->outputs()) {
-      const auto position = static_cast<size_t>(std::ranges::find(node.results, output) - node.results.begin());
-      wanted.push_back(results[position]);
+      wanted.push_back(results[static_cast<size_t>(std::ranges::find(node.results, output) - node.results.begin())]);
     }
     return wanted;
   }
 
-  void take_result(uint32_t slot, const Tensor& result, const std::vector<Tensor>& others) {
-    const TensorType& type = slots()[slot].type;
+  static runtime::HostResult result_of(const Tensor& result, const TensorType& type,
+                                       const std::vector<Tensor>& others) {
     if (!result.defined() || result.dtype() != type.dtype || result.rank() != type.rank()) {
       fail("a result must be {}, got {}", to_string(type), result.defined() ? to_string(type_of(result)) : "nothing");
     }
-    bind_late(type, result);
     const bool shares = std::ranges::any_of(others, [&](const Tensor& x) { return x.shares_memory_with(result); });
-    hold(slot, shares ? result.copy() : result.contiguous());
+    const Tensor own = shares ? result.copy() : result.contiguous();
+    return {own.shape(), own.data(), own.owner()};
   }
 
-  // A size that only the task could know.
-  void bind_late(const TensorType& type, const Tensor& result) {
-    for (int64_t dim = 0; dim < type.rank(); ++dim) {
-      const Expr& size = type.size(dim);
-      if (size.kind() == symbolic::Kind::kSymbol && symbols_[index_of(size.symbol())] == kUnknown) {
-        symbols_[index_of(size.symbol())] = result.size(dim);
-        check_range(index_of(size.symbol()));
-      }
-      const int64_t wanted = sizes_of({size})[0];
-      if (wanted != result.size(dim)) {
-        fail("dimension {} of a result must be {} = {}, got {}", dim, size, wanted, result.size(dim));
-      }
-    }
-  }
-
-  // ---- results ----
-
-  std::vector<Tensor> take_outputs() {
-    std::vector<Tensor> outputs;
-    outputs.reserve(program_.outputs_.size());
-    for (size_t i = 0; i < program_.outputs_.size(); ++i) {
-      const auto& output = program_.outputs_[i];
-      const uint32_t root = slots()[output.slot].root;
-      if (output.is_copied) {
-        outputs.push_back(tensor_of(output.slot).copy());
-      } else {
-        outputs.push_back(in_shape_of(output.slot, outputs_[i].defined() ? std::move(outputs_[i]) : held_result(root)));
-      }
-    }
-    return outputs;
-  }
-
-  Tensor held_result(uint32_t root) {
-    memory_of(root);
-    return held_[root];
-  }
-
-  Tensor in_shape_of(uint32_t slot, Tensor tensor) const {
-    if (slots()[slot].root == slot) return tensor;
-    Sizes shape = sizes_of(slots()[slot].type.shape);
-    Sizes strides = contiguous_strides(shape);
-    return Tensor::borrow(tensor.dtype(), std::move(shape), std::move(strides), tensor.data(), tensor.owner());
-  }
-
-  // ---- updates ----
-
-  const Tensor& target_of(uint32_t slot) const {
-    const Slot& target = slots()[slot];
-    return target.kind == SlotKind::kInput ? inputs_[target.position] : program_.leaves_[target.position];
-  }
-
-  void check_updates() const {
-    for (size_t i = 0; i < program_.updates_.size(); ++i) {
-      const Tensor& target = target_of(program_.updates_[i].target);
-      const std::string& name = program_.graph_.leaf(program_.graph_.updates()[i].target)->name;
-      if (target.access() == Access::kReadOnly) fail("'{}' is updated, but its memory is read-only", name);
-      if (target.overlaps_itself()) fail("'{}' is updated, but its elements share memory: give a copy", name);
-      for (size_t j = 0; j < i; ++j) {
-        if (!target.shares_memory_with(target_of(program_.updates_[j].target))) continue;
-        fail("'{}' and '{}' are both updated, but share memory: give copies", name,
-             program_.graph_.leaf(program_.graph_.updates()[j].target)->name);
-      }
-    }
-  }
-
-  // A new value may be the very memory that another update overwrites: such a one is copied first.
-  void apply_updates() {
-    std::vector<Tensor> values;
-    for (const auto& update : program_.updates_) {
-      Tensor value = tensor_of(update.value);
-      const bool is_overwritten = std::ranges::any_of(
-          program_.updates_, [&](const auto& other) { return target_of(other.target).shares_memory_with(value); });
-      values.push_back(is_overwritten ? value.copy() : value);
-    }
-    for (size_t i = 0; i < values.size(); ++i) {
-      Tensor target = target_of(program_.updates_[i].target);
-      target.copy_from(values[i]);
-    }
-  }
-
-  const Program& program_;
-  std::span<const Tensor> inputs_;
-  std::vector<int64_t> symbols_;
-  std::vector<void*> pointers_;  // of each slot; null where its place is not known yet
-  std::shared_ptr<const Frame> frame_;
-  Arena arena_;
-  std::vector<Tensor> copies_;
-  std::vector<Tensor> outputs_;
-  std::vector<Tensor> held_;  // of each slot, those that have memory of their own; empty until there is one
-  std::vector<void*> memory_;
-  std::vector<int64_t> sizes_;
+  std::vector<Task> tasks_;
+  std::vector<Symbol> symbols_;
+  HostFn host_;
 };
+
+runtime::KernelEntry entry_of(const Task& task) {
+  const std::shared_ptr<const Compiled>& kernel = task.kernel;
+  if (tenon_kernel native = kernel->native()) {
+    return {.native = native,
+            .node_name = [tree = task.tree](int64_t node) { return tree->ir.nodes()[static_cast<size_t>(node)].name; }};
+  }
+  return {
+      .call = [kernel](std::span<void* const> memory, std::span<const int64_t> sizes) { kernel->run(memory, sizes); }};
+}
+
+}  // namespace
+
+ProgramRunner::ProgramRunner(const Program& program) : tables_(program_tables(program)) {
+  runtime::Program::Parts parts{.tables = std::as_bytes(std::span(tables_))};
+  for (const Tensor& constant : program.constants_) parts.constants.push_back(constant.data());
+  for (const Task& task : program.tasks_) {
+    if (task.kind == TaskKind::kKernel) parts.kernels.push_back(entry_of(task));
+  }
+  parts.host = HostTasks(program.tasks_, program.symbols_, program.host_);
+  program_ = std::make_shared<const runtime::Program>(std::move(parts));
+}
+
+std::unique_ptr<runtime::Context> ProgramRunner::take() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      std::unique_ptr<runtime::Context> context = std::move(free_.back());
+      free_.pop_back();
+      return context;
+    }
+  }
+  return std::make_unique<runtime::Context>(program_, runtime::ContextOptions());
+}
+
+void ProgramRunner::give_back(std::unique_ptr<runtime::Context> context) const {
+  context->forget_results();
+  const std::lock_guard lock(mutex_);
+  if (free_.size() < kMostFreeContexts) free_.push_back(std::move(context));
+}
+
+std::vector<Tensor> ProgramRunner::run(const Program& program, std::span<const Tensor> inputs) const {
+  check_inputs(program, inputs);
+  std::unique_ptr<runtime::Context> context = take();
+  try {
+    std::vector<Tensor> outputs = run_in(*context, program, inputs);
+    give_back(std::move(context));
+    return outputs;
+  } catch (const runtime::Error& error) {
+    throw located(program, context->failed_task(), error.message(), {});
+  } catch (const Error& error) {
+    throw located(program, context->failed_task(), error.diagnostic().message, error.diagnostic().where);
+  }
+}
+
+Error ProgramRunner::located(const Program& program, uint32_t task, const std::string& message, Location where) {
+  if (task == runtime::kNone) return Error({message, std::move(where)});
+  const Task& failed = program.tasks_[task];
+  return Error({fmt::format("{}: {}", failed.name, message), where.known() ? where : failed.location});
+}
+
+std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Program& program,
+                                          std::span<const Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) context.set_input(i, described(inputs[i]));
+  for (size_t i = 0; i < program.leaves_.size(); ++i) {
+    context.set_input(inputs.size() + i, described(program.leaves_[i]));
+  }
+  context.prepare();
+  std::vector<Tensor> outputs(program.outputs_.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (context.is_late(i)) continue;
+    const std::span<const int64_t> shape = context.shape_of_output(i);
+    outputs[i] = new_tensor(program.slots_[program.outputs_[i].slot].type.dtype, {shape.begin(), shape.end()});
+    context.set_output(i, described(outputs[i]));
+  }
+  context.run();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].defined()) continue;
+    const runtime::Output late = context.output(i);
+    Sizes shape(late.view.shape.begin(), late.view.shape.end());
+    Sizes strides = contiguous_strides(shape);
+    const Tensor result = Tensor::borrow(static_cast<DType>(late.view.dtype), std::move(shape), std::move(strides),
+                                         late.view.data, late.owner);
+    outputs[i] = late.owner ? result : result.copy();
+  }
+  return outputs;
+}
+
+// ---- what the runtime does not look at ----
+
+void ProgramRunner::check_inputs(const Program& program, std::span<const Tensor> inputs) {
+  const Graph& graph = program.graph_;
+  if (inputs.size() != program.inputs_.size()) {
+    fail("program {} takes {} inputs, got {}", graph.name(), program.inputs_.size(), inputs.size());
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) continue;
+    fail("input '{}' must be {}, got nothing", graph.leaf(program.inputs_[i])->name,
+         to_string(graph.type(program.inputs_[i])));
+  }
+  for (size_t i = 0; i < program.updates_.size(); ++i) check_update(program, inputs, i);
+}
+
+void ProgramRunner::check_update(const Program& program, std::span<const Tensor> inputs, size_t number) {
+  const auto target_of = [&](size_t i) -> const Tensor& {
+    const Slot& slot = program.slots_[program.updates_[i].target];
+    return slot.kind == SlotKind::kInput ? inputs[slot.position] : program.leaves_[slot.position];
+  };
+  const auto name_of_target = [&](size_t i) { return program.graph_.leaf(program.graph_.updates()[i].target)->name; };
+  const Tensor& target = target_of(number);
+  if (target.access() == Access::kReadOnly)
+    fail("'{}' is updated, but its memory is read-only", name_of_target(number));
+  if (target.overlaps_itself())
+    fail("'{}' is updated, but its elements share memory: give a copy", name_of_target(number));
+  for (size_t j = 0; j < number; ++j) {
+    if (!target.shares_memory_with(target_of(j))) continue;
+    fail("'{}' and '{}' are both updated, but share memory: give copies", name_of_target(number), name_of_target(j));
+  }
+}
+
+int64_t ProgramRunner::arena_bytes() const {
+  const std::shared_ptr<const runtime::Frame> frame = program_->last_frame();
+  return frame ? frame->arena_bytes : 0;
+}
 
 std::string_view name_of(TaskKind kind) {
   switch (kind) {
@@ -478,9 +345,13 @@ std::string_view name_of(TaskKind kind) {
   return "";
 }
 
-Program::Program(Graph graph, HostFn host) : graph_(std::move(graph)), host_(std::move(host)) {}
+Program::Program(const Graph& source, Graph graph, const ProgramOptions& options)
+    : source_(std::make_shared<const Graph>(source)),
+      graph_(std::move(graph)),
+      cpu_(options.cpu),
+      host_(options.host) {}
 
-std::vector<Tensor> Program::run(std::span<const Tensor> inputs) const { return ProgramRun(*this, inputs).run(); }
+std::vector<Tensor> Program::run(std::span<const Tensor> inputs) const { return runner_->run(*this, inputs); }
 
 size_t Program::constant_bytes() const {
   size_t bytes = 0;
@@ -488,6 +359,6 @@ size_t Program::constant_bytes() const {
   return bytes;
 }
 
-int64_t Program::arena_bytes() const { return frames_->last_arena_bytes(); }
+int64_t Program::arena_bytes() const { return runner_->arena_bytes(); }
 
 }  // namespace tenon

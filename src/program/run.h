@@ -1,9 +1,34 @@
-// Inside of program: one run.
+// Inside of program: how it runs.
 #pragma once
 
+#include <mutex>
+
 #include "program/program.h"
+#include "runtime/context.h"
 
 namespace tenon {
+
+// A program in the hands of the runtime: its tables, and contexts that are free.
+class ProgramRunner {
+ public:
+  explicit ProgramRunner(const Program& program);
+
+  std::vector<Tensor> run(const Program& program, std::span<const Tensor> inputs) const;
+  int64_t arena_bytes() const;
+
+ private:
+  static void check_inputs(const Program& program, std::span<const Tensor> inputs);
+  static void check_update(const Program& program, std::span<const Tensor> inputs, size_t number);
+  static std::vector<Tensor> run_in(runtime::Context& context, const Program& program, std::span<const Tensor> inputs);
+  static Error located(const Program& program, uint32_t task, const std::string& message, Location where);
+  std::unique_ptr<runtime::Context> take() const;
+  void give_back(std::unique_ptr<runtime::Context> context) const;
+
+  std::string tables_;
+  std::shared_ptr<const runtime::Program> program_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<runtime::Context>> free_;
+};
 
 // Runs a task on its own, of static shapes: what is computed of constants while a program is compiled.
 std::vector<Tensor> run_task_once(const Task& task, const std::vector<Slot>& slots, const std::vector<Tensor>& inputs);

@@ -9,14 +9,14 @@
 #include <csignal>
 #include <cstring>
 
-#include "codegen/loader.h"
 #include "codegen/objects.h"
 #include "runtime/kernel.h"
+#include "runtime/loader.h"
 
 namespace tenon::test {
 namespace {
 
-using codegen::LoadedCode;
+using runtime::LoadedCode;
 
 enum class Side : uint8_t { kStart, kEnd };
 
@@ -68,7 +68,7 @@ class Fenced {
 thread_local Side scratch_side;
 thread_local std::vector<std::unique_ptr<Fenced>>* scratch = nullptr;
 
-void* allocate(int64_t bytes) {
+void* allocate(const tenon_host*, int64_t bytes) {
   constexpr int64_t kAlignment = 64, kMost = int64_t{1} << 32;
   if (bytes > kMost) return nullptr;
   const auto& array = scratch->emplace_back(std::make_unique<Fenced>(bytes, scratch_side, kAlignment));
@@ -76,7 +76,7 @@ void* allocate(int64_t bytes) {
   return array->data();
 }
 
-void release(void* memory) {
+void release(const tenon_host*, void* memory) {
   if (!memory) return;
   const auto found =
       std::ranges::find(*scratch, static_cast<std::byte*>(memory), [](const auto& a) { return a->data(); });
@@ -88,7 +88,7 @@ void release(void* memory) {
   scratch->erase(found);
 }
 
-int64_t last_first(int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
+int64_t last_first(const tenon_host*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
   for (int64_t at = end; at-- > begin;) {
     if (const int64_t error = stretch(context, at, at + 1)) return error;
   }

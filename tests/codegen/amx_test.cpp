@@ -7,9 +7,9 @@
 
 #include "backends/cpu/cpu.h"
 #include "codegen/codegen.h"
-#include "codegen/loader.h"
 #include "loops/lower.h"
 #include "runtime/kernel.h"
+#include "runtime/loader.h"
 #include "schedule/plan.h"
 #include "tests/codegen/support_llvm.h"
 #include "tests/loops/support_kernels.h"
@@ -124,12 +124,12 @@ std::string emulated(std::string text) {
   return std::regex_replace(text, std::regex("x86_amx"), "<256 x i32>") + emulation();
 }
 
-int64_t serial_for(int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
+int64_t serial_for(const tenon_host*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
   return stretch(context, begin, end);
 }
 
 // Full of NaNs: nothing that was not written may be used.
-void* allocate(int64_t bytes) {
+void* allocate(const tenon_host*, int64_t bytes) {
   void* const memory = std::aligned_alloc(64, (static_cast<size_t>(bytes) + 63) / 64 * 64);
   std::memset(memory, 0xff, static_cast<size_t>(bytes));
   return memory;
@@ -139,12 +139,12 @@ Tensor run_emulated(const LoopTree& tree, const std::vector<Tensor>& inputs) {
   const KernelSource source{&tree, "kernel"};
   const std::string text = emit_llvm({&source, 1}, find_target("sapphirerapids"));
   EXPECT_THAT(text, ::testing::HasSubstr("@llvm.x86.tdp"));
-  const auto code = LoadedCode::load(testing::object_of(emulated(text), find_target("native")));
+  const auto code = runtime::LoadedCode::load(testing::object_of(emulated(text), find_target("native")));
   const TensorType type = tree.ir.type(tree.ir.writes()[0]);
   Tensor output = Tensor::zeros(type.dtype, {type.shape[0].constant(), type.shape[1].constant()});
   void* memory[] = {inputs[0].data(), inputs[1].data(), output.data()};
   int64_t error[4] = {};
-  const tenon_host host{serial_for, allocate, std::free};
+  const tenon_host host{serial_for, allocate, [](const tenon_host*, void* memory) { std::free(memory); }};
   EXPECT_EQ(code->function<std::remove_pointer_t<tenon_kernel>>("kernel")(memory, nullptr, error, &host), 0);
   return output;
 }

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
+#include "runtime/cpu_features.h"
 #include "support/diagnostic.h"
 #include "tests/support/support_environment.h"
 
@@ -10,6 +13,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TargetTest : public ::testing::Test {
  private:
@@ -66,6 +70,33 @@ TEST_F(TargetTest, SaysWhatThisMachineLacks) {
   if (!amx) {
     EXPECT_THAT(missing_here(find_target("sapphirerapids")), Contains("amx-tile"));
   }
+}
+
+// Names and bits of the runtime's own table.
+TEST_F(TargetTest, TheRuntimeSeesTheSameMachineAsLlvm) {
+  const std::string features = find_target("native").features;
+  size_t seen = 0;
+  for (size_t begin = 0, end = 0; begin < features.size(); begin = end + 1) {
+    end = std::min(features.find(',', begin), features.size());
+    const std::string name = features.substr(begin + 1, end - begin - 1);
+    const bool has = features[begin] == '+';
+    const bool is_needed = name.starts_with("avx") || name.starts_with("sse") || name.starts_with("amx");
+    if (!is_needed && !runtime::has_feature(name)) continue;
+    EXPECT_EQ(runtime::has_feature(name), has) << name;
+    ++seen;
+  }
+  EXPECT_GT(seen, 40u);
+}
+
+TEST_F(TargetTest, TheRuntimeKnowsAllThatCodeMayNeed) {
+  EXPECT_EQ(runtime::missing_features(needed_features(find_target("native"))), std::vector<std::string>{});
+  EXPECT_THAT(needed_features(find_target("x86-64-v3")), HasSubstr("avx2"));
+  EXPECT_THAT(needed_features(find_target("x86-64-v3")), Not(HasSubstr("avx512f")));
+}
+
+TEST_F(TargetTest, AnUnknownFeatureIsMissing) {
+  EXPECT_EQ(runtime::missing_features("+sse2,nonsense,-avx,+more"), (std::vector<std::string>{"nonsense", "more"}));
+  EXPECT_TRUE(runtime::missing_features("").empty());
 }
 
 }  // namespace

@@ -394,36 +394,5 @@ TEST(Program, AHostThatGivesSomethingElseIsAnError) {
   EXPECT_THAT(error_with({Tensor::zeros(DType::kF64, {2})}), HasSubstr("must be f32[2], got f64[2]"));
 }
 
-// ---- the arena
-// --------------------------------------------------------------------------------------------------------
-
-TEST(ArenaPlan, NothingThatLivesAtTheSameTimeOverlaps) {
-  Random random(7);
-  for (int round = 0; round < 200; ++round) {
-    std::vector<Lifetime> lifetimes;
-    for (int i = 0; i < 20; ++i) {
-      const auto first = static_cast<int64_t>(random() % 20);
-      lifetimes.push_back({static_cast<int64_t>(random() % 1000), first, first + static_cast<int64_t>(random() % 6)});
-    }
-    const ArenaPlan plan = plan_arena(lifetimes);
-    for (size_t a = 0; a < lifetimes.size(); ++a) {
-      EXPECT_EQ(plan.offsets[a] % kArenaAlignment, 0);
-      EXPECT_LE(plan.offsets[a] + lifetimes[a].bytes, plan.bytes);
-      for (size_t b = 0; b < a; ++b) {
-        const bool meet = lifetimes[a].first <= lifetimes[b].last && lifetimes[b].first <= lifetimes[a].last;
-        if (!meet || lifetimes[a].bytes == 0 || lifetimes[b].bytes == 0) continue;
-        EXPECT_TRUE(plan.offsets[a] + lifetimes[a].bytes <= plan.offsets[b] ||
-                    plan.offsets[b] + lifetimes[b].bytes <= plan.offsets[a]);
-      }
-    }
-  }
-}
-
-TEST(ArenaPlan, AnArenaBeyond64BitsIsAnError) {
-  const Lifetime huge{kInt64Max - 10, 0, 1};
-  const Lifetime lifetimes[] = {huge, huge};
-  EXPECT_FALSE(capture([&] { return plan_arena(lifetimes); }).ok());
-}
-
 }  // namespace
 }  // namespace tenon

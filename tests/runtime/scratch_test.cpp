@@ -86,9 +86,9 @@ TEST(Scratch, NoBytesAreABlockToo) {
 
 TEST(Scratch, TheHostHandsItOut) {
   const tenon_host* const host = tenon_default_host();
-  void* const memory = host->allocate(1000);
+  void* const memory = host->allocate(host, 1000);
   EXPECT_TRUE(memory && is_aligned(memory));
-  host->release(memory);
+  host->release(host, memory);
 }
 
 #ifndef KEEPS_NOTHING

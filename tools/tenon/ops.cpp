@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "backends/interpreter/scalar_table.h"
 #include "capture/aten.h"
 #include "command.h"
 #include "graph/docs.h"
@@ -20,7 +21,8 @@ constexpr const char* kFooter = R"(Examples:
   tenon ops --family reduction --differentiable
   tenon ops --json | jq '.[].name'
   tenon ops --aten softmax           ATen overloads, and what becomes of them
-  tenon ops --markdown > docs/ops.md)";
+  tenon ops --markdown > docs/ops.md
+  tenon ops --scalar-table > runtime/scalar_ops.inc)";
 
 struct Options {
   std::string filter;
@@ -29,6 +31,7 @@ struct Options {
   bool differentiable = false;
   bool markdown = false;
   bool json = false;
+  bool scalar_table = false;
   bool aten = false;
 };
 
@@ -197,6 +200,7 @@ void list_aten(const Options& options) {
 
 void run(const Options& options) {
   if (options.aten) return list_aten(options);
+  if (options.scalar_table) return print(scalar_table());
   const Ops ops = select(options);
   if (options.markdown) return print(ops_markdown(ops));
   if (options.json) return print(json::array_of(ops, op_json) + "\n");
@@ -213,6 +217,8 @@ Command ops_command(CLI::App& tenon) {
   app->add_flag("--composite", options->composite, "Only ops that expand to others");
   app->add_flag("--differentiable", options->differentiable, "Only ops that have a gradient");
   app->add_flag("--markdown", options->markdown, "Write the reference, docs/ops.md");
+  app->add_flag("--scalar-table", options->scalar_table,
+                "Write the elementwise ops as C++ functions, runtime/scalar_ops.inc");
   app->add_flag("--json", options->json, "Write the records as JSON");
   app->add_flag("--aten", options->aten,
                 "List the ATen overloads that become ops: native (one op) or composite (several)");

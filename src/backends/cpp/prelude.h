@@ -29,7 +29,7 @@ inline i64 failed(i64* error, i64 kind, i64 node, i64 value, i64 bound) {
 template <class Body>
 i64 in_parallel(const tenon_host* host, i64 begin, i64 end, Body body) {
   const auto run = [](void* context, i64 b, i64 e) { return (*static_cast<Body*>(context))(b, e); };
-  return host->parallel_for(begin, end, run, &body);
+  return host->parallel_for(host, begin, end, run, &body);
 }
 
 template <class T>
@@ -41,8 +41,8 @@ struct Scratch {
     for (i64 extent : extents) {
       if (__builtin_mul_overflow(bytes, extent, &bytes)) return;
     }
-    data = static_cast<T*>(host->allocate(bytes));
+    data = static_cast<T*>(host->allocate(host, bytes));
   }
   Scratch(const Scratch&) = delete;
-  ~Scratch() { host->release(data); }
+  ~Scratch() { host->release(host, data); }
 };

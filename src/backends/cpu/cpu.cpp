@@ -6,16 +6,17 @@
 
 #include "backends/native_kernel.h"
 #include "codegen/codegen.h"
-#include "codegen/loader.h"
 #include "codegen/objects.h"
 #include "codegen/tiles.h"
+#include "runtime/loader.h"
 #include "runtime/thread_pool.h"
 #include "schedule/plan.h"
+#include "support/runtime_call.h"
 
 namespace tenon {
 namespace {
 
-using codegen::LoadedCode;
+using runtime::LoadedCode;
 
 std::string llvm_text(const loops::IR& ir, const codegen::Target& target) {
   const loops::LoopTree tree(ir);
@@ -23,11 +24,18 @@ std::string llvm_text(const loops::IR& ir, const codegen::Target& target) {
   return codegen::emit_llvm({&source, 1}, target);
 }
 
-class CpuKernel : public NativeKernel {
+// What both kinds of kernels keep, for files.
+struct WithObject {
+  std::shared_ptr<const std::string> object;
+};
+
+class CpuKernel : public NativeKernel, public WithObject {
  public:
-  CpuKernel(const std::shared_ptr<const LoadedCode>& code, loops::IR ir, std::shared_ptr<const codegen::Target> target)
+  CpuKernel(const std::shared_ptr<const LoadedCode>& code, std::shared_ptr<const std::string> from, loops::IR ir,
+            std::shared_ptr<const codegen::Target> target)
       : NativeKernel(code->function<std::remove_pointer_t<tenon_kernel>>(codegen::kObjectFunction), code,
                      std::move(ir)),
+        WithObject{std::move(from)},
         target_(std::move(target)) {}
 
   std::string dump() const override { return llvm_text(ir(), *target_); }
@@ -75,10 +83,10 @@ std::optional<loops::LoopTree> kept_schedule(const loops::IR& kernel) {
 }
 
 // Code that this machine cannot run.
-class ForeignKernel : public Compiled {
+class ForeignKernel : public Compiled, public WithObject {
  public:
-  ForeignKernel(loops::IR ir, std::shared_ptr<const codegen::Target> target)
-      : ir_(std::move(ir)), target_(std::move(target)) {}
+  ForeignKernel(std::shared_ptr<const std::string> from, loops::IR ir, std::shared_ptr<const codegen::Target> target)
+      : WithObject{std::move(from)}, ir_(std::move(ir)), target_(std::move(target)) {}
 
   void run(std::span<void* const>, std::span<const int64_t>, bool) const override {
     fail("kernel {} is compiled for {}, and this machine lacks {}", ir_.name(), target_->name,
@@ -93,17 +101,19 @@ class ForeignKernel : public Compiled {
 };
 
 struct CpuBackend : Backend {
-  CpuBackend() : Backend("cpu") {}
+  explicit CpuBackend(std::string cpu) : Backend("cpu"), cpu_(std::move(cpu)) {}
   std::string doc() const override { return "machine code by LLVM, with vectors and threads"; }
   int hardware_requirement() const override { return kCpu; }
   loops::LoopTree schedule(const loops::IR& kernel) const override {
-    if (std::optional<loops::LoopTree> kept = kept_schedule(kernel)) return *std::move(kept);
-    return plan(kernel, machine_of("native"));
+    if (cpu_ == "native") {
+      if (std::optional<loops::LoopTree> kept = kept_schedule(kernel)) return *std::move(kept);
+    }
+    return plan(kernel, machine_of(cpu_));
   }
   std::vector<loops::LoopTree> variants(const loops::IR& kernel) const override {
     std::vector<loops::LoopTree> trees;
     for (const auto& [rows, vectors] : kBlocks) {
-      Machine machine = machine_of("native");
+      Machine machine = machine_of(cpu_);
       if ((rows + 1) * vectors + 1 > machine.vector_registers) continue;
       machine.block_rows = rows;
       machine.block_vectors = vectors;
@@ -118,15 +128,18 @@ struct CpuBackend : Backend {
   }
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
     const loops::LoopTree* const trees[] = {&tree};
-    return std::move(compile_cpu(trees)[0]);
+    return std::move(compile_cpu(trees, {.cpu = cpu_})[0]);
   }
   std::vector<std::unique_ptr<Compiled>> compile_all_impl(
       std::span<const loops::LoopTree* const> trees) const override {
-    return compile_cpu(trees);
+    return compile_cpu(trees, {.cpu = cpu_});
   }
+
+ private:
+  std::string cpu_;
 };
 
-const RegisterBackend kRegistration(std::make_shared<CpuBackend>());
+const RegisterBackend kRegistration(std::make_shared<CpuBackend>("native"));
 
 }  // namespace
 
@@ -145,21 +158,36 @@ std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTr
                                                    const CpuOptions& options) {
   const auto target = std::make_shared<const codegen::Target>(codegen::find_target(options.cpu));
   const auto cache = options.use_cache ? codegen::ObjectCache::from_environment() : std::nullopt;
-  const codegen::Objects objects = codegen::compile_objects(trees, *target, cache ? &*cache : nullptr);
+  codegen::Objects objects = codegen::compile_objects(trees, *target, cache ? &*cache : nullptr);
   const bool runs = codegen::runs_here(*target);
-  std::vector<std::shared_ptr<const LoadedCode>> loaded(objects.objects.size());
+  std::vector<std::shared_ptr<const std::string>> files;
+  for (std::string& object : objects.objects) files.push_back(std::make_shared<const std::string>(std::move(object)));
+  std::vector<std::shared_ptr<const LoadedCode>> loaded(files.size());
   std::vector<std::unique_ptr<Compiled>> kernels;
   for (size_t i = 0; i < trees.size(); ++i) {
     const loops::IR& ir = trees[i]->ir;
+    const std::shared_ptr<const std::string>& object = files[objects.of_tree[i]];
     std::shared_ptr<const LoadedCode>& code = loaded[objects.of_tree[i]];
-    if (runs && !code) code = LoadedCode::load(objects.objects[objects.of_tree[i]], ir.name());
+    if (runs && !code) {
+      code = call_runtime([&] { return LoadedCode::load(*object, ir.name()); });
+    }
     if (runs) {
-      kernels.push_back(std::make_unique<CpuKernel>(code, ir, target));
+      kernels.push_back(std::make_unique<CpuKernel>(code, object, ir, target));
     } else {
-      kernels.push_back(std::make_unique<ForeignKernel>(ir, target));
+      kernels.push_back(std::make_unique<ForeignKernel>(object, ir, target));
     }
   }
   return kernels;
+}
+
+std::shared_ptr<const Backend> cpu_backend(std::string cpu) {
+  codegen::find_target(cpu);  // throws for one that there is not
+  return std::make_shared<CpuBackend>(std::move(cpu));
+}
+
+std::string_view object_of(const Compiled& kernel) {
+  const auto* const with = dynamic_cast<const WithObject*>(&kernel);
+  return with ? std::string_view(*with->object) : std::string_view();
 }
 
 }  // namespace tenon

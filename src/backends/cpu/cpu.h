@@ -21,4 +21,11 @@ Machine machine_of(std::string_view cpu);
 std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTree* const> trees,
                                                    const CpuOptions& options = {});
 
+// The backend for another CPU than this one: its kernels are for files, and run only where this machine has all that
+// they need.
+std::shared_ptr<const Backend> cpu_backend(std::string cpu);
+
+// The object file of a kernel that the cpu backend compiled, as long as the kernel lives; else empty.
+std::string_view object_of(const Compiled& kernel);
+
 }  // namespace tenon

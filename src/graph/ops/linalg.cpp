@@ -1,15 +1,10 @@
 // Factors of matrices, and what follows from them: the primitives of linear algebra. Determinants, inverses, systems of
 // equations, norms and the like are made of them where PyTorch's calls are read (src/capture/aten/linalg.cpp).
 //
-// The references are the kernels of the runtime. Another implementation would round in another way, and choose other
+// The references are the functions of the runtime. Another implementation would round in another way, and choose other
 // vectors of equal values; PyTorch's results, by LAPACK, are what these are tested with.
-#include <algorithm>
-#include <string>
-#include <utility>
-
+#include "graph/library_call.h"
 #include "graph/ops/common.h"
-#include "graph/ops/kernel_call.h"
-#include "runtime/host.h"
 
 namespace tenon {
 namespace {
@@ -54,24 +49,6 @@ void check_batch(const InferContext& c, std::span<const Expr> batch, size_t oper
        to_string(batch), to_string(c.type(operand)));
 }
 
-// ---- kernels --------------------------------------------------------------------------------------------------------
-
-// The matrices of an operand that has one behind the other.
-tenon_matrices shape_of(const Tensor& x) {
-  const int64_t rows = x.size(x.rank() - 2), columns = x.size(x.rank() - 1);
-  return {element_count(std::span(x.shape()).first(x.shape().size() - 2)), rows, columns};
-}
-
-int32_t* narrow_integers(const Tensor& tensor) { return reinterpret_cast<int32_t*>(tensor.data()); }
-
-void check_converged(const Tensor& info, const OpView& node) {
-  for (int64_t i = 0; i < info.numel(); ++i) {
-    if (info.integer(i) == 0) continue;
-    fail("{}: matrix {} of the batch has NaN or infinite elements, or its iteration did not converge",
-         node.op().name.get(), i);
-  }
-}
-
 // ---- triangular factors ---------------------------------------------------------------------------------------------
 
 const OpDef kCholesky{
@@ -87,13 +64,7 @@ const OpDef kCholesky{
       const TensorType& x = squares(c);
       return {x, {DType::kI32, batch_shape(x)}};
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor x = c.in().contiguous();
-      const tenon_matrices shape = shape_of(x);
-      check_memory(tenon_cholesky(tenon_default_host(), code_of(x.dtype()), shape.batch, shape.rows, x.data(),
-                                  c.out(0).data(), narrow_integers(c.out(1))),
-                   c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer =
@@ -115,12 +86,7 @@ const OpDef kLu{
       const TensorType& x = matrices(c);
       return {x, {DType::kI32, in_batch(x, {shorter(c, x)})}, {DType::kI32, batch_shape(x)}};
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor x = c.in().contiguous();
-      check_memory(tenon_lu(tenon_default_host(), code_of(x.dtype()), shape_of(x), x.data(), c.out(0).data(),
-                            narrow_integers(c.out(1)), narrow_integers(c.out(2))),
-                   c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("torch.linalg.lu_factor_ex(x)"),
@@ -143,13 +109,7 @@ const OpDef kPivotsToPermutation{
       shape.back() = c.expr("rows");
       return {{DType::kI64, shape}};
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor pivots = c.in().contiguous();
-      const int64_t count = pivots.shape().back(), rows = c.size("rows");
-      const int64_t batch = element_count(std::span(pivots.shape()).first(pivots.shape().size() - 1));
-      const int64_t error = tenon_pivots_to_permutation(batch, count, rows, narrow_integers(pivots), integers(c.out()));
-      if (error != 0) fail("pivots_to_permutation: a pivot is not in [1, {}]", rows);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("torch.lu_unpack(pivots.new_zeros(*pivots.shape[:-1], rows, pivots.shape[-1]).float(), "
@@ -170,12 +130,7 @@ const OpDef kTriangularSolve{
       if (a.rank() == b.rank() && a.dtype == b.dtype) return {b};
       fail("triangular_solve: {} and {} must have the same dtype and rank", to_string(a), to_string(b));
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor a = c.in(0).contiguous(), b = c.in(1).contiguous();
-      check_memory(tenon_triangular_solve(tenon_default_host(), code_of(a.dtype()), shape_of(b), c.flag("upper"),
-                                          c.flag("unitriangular"), a.data(), b.data(), c.out().data()),
-                   c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("torch.linalg.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)"),
@@ -202,12 +157,7 @@ const OpDef kGeqrf{
       const TensorType& x = matrices(c);
       return {x, {x.dtype, in_batch(x, {shorter(c, x)})}};
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor x = c.in().contiguous();
-      check_memory(tenon_geqrf(tenon_default_host(), code_of(x.dtype()), shape_of(x), x.data(), c.out(0).data(),
-                               c.out(1).data()),
-                   c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("torch.geqrf(x)"),
@@ -231,12 +181,7 @@ const OpDef kHouseholderProduct{
           "householder_product: the reflections must be at most the columns, and these at most the rows, got {} and {}",
           to_string(a), to_string(tau));
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor a = c.in(0).contiguous(), tau = c.in(1).contiguous();
-      check_memory(tenon_householder_product(tenon_default_host(), code_of(a.dtype()), shape_of(a), tau.shape().back(),
-                                             a.data(), tau.data(), c.out().data()),
-                   c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("torch.linalg.householder_product(a, tau)"),
@@ -259,15 +204,7 @@ const OpDef kEigh{
       const TensorType& x = squares(c);
       return {{x.dtype, in_batch(x, {rows_of(x)})}, x};
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor x = c.in().contiguous();
-      const tenon_matrices shape = shape_of(x);
-      const Tensor info = Tensor::zeros(DType::kI32, {shape.batch});
-      check_memory(tenon_eigh(tenon_default_host(), code_of(x.dtype()), shape.batch, shape.rows, x.data(),
-                              c.out(0).data(), c.out(1).data(), narrow_integers(info)),
-                   c);
-      check_converged(info, c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("(lambda w, v: (w, v * v.gather(-2, v.abs().argmax(-2, keepdim=True)).sign()))"
@@ -292,15 +229,7 @@ const OpDef kSvd{
               {x.dtype, in_batch(x, {count})},
               {x.dtype, in_batch(x, {count, columns_of(x)})}};
     },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor x = c.in().contiguous();
-      const tenon_matrices shape = shape_of(x);
-      const Tensor info = Tensor::zeros(DType::kI32, {shape.batch});
-      check_memory(tenon_svd(tenon_default_host(), code_of(x.dtype()), shape, x.data(), c.out(0).data(),
-                             c.out(1).data(), c.out(2).data(), narrow_integers(info)),
-                   c);
-      check_converged(info, c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("(lambda u, s, v, f: (u * f.mT, s, v * f))(*(r := torch.linalg.svd(x, full_matrices=False)), "
@@ -315,13 +244,7 @@ const OpDef kMatrixExp{
     .doc = "The sum of A^k / k! over all k from 0.",
     .operands = std::vector<OperandDef>{{"x", kReals}},
     .infer = [](InferContext& c) -> Types { return {squares(c)}; },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor x = c.in().contiguous();
-      const tenon_matrices shape = shape_of(x);
-      check_memory(
-          tenon_matrix_exp(tenon_default_host(), code_of(x.dtype()), shape.batch, shape.rows, x.data(), c.out().data()),
-          c);
-    }),
+    .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = torch_is("torch.linalg.matrix_exp(x)"),
@@ -339,15 +262,7 @@ const OpDef kRequireZero{
     .operands = std::vector<OperandDef>{{"x"}, {"info", DType::kI32}},
     .attrs = {{"message", AttrKind::kString, "what it means that one is not, said of a matrix"}},
     .infer = [](InferContext& c) -> Types { return {c.type(0)}; },
-    .semantics = reference([](ReferenceContext& c) {
-      const Tensor info = c.in(1).contiguous();
-      for (int64_t i = 0; i < info.numel(); ++i) {
-        if (info.integer(i) == 0) continue;
-        const std::string which = info.rank() == 0 ? "the matrix" : fmt::format("matrix {} of the batch", i);
-        fail("{} {} (info = {})", which, c.string("message"), info.integer(i));
-      }
-      c.out().copy_from(c.in());
-    }),
+    .semantics = reference(run_library_function),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), {}}; }),
     .loops = LibraryTask{},
     .peer = torch_is("x"),

@@ -1,0 +1,178 @@
+/* Tenon's runtime: loads compiled models (.tenon) and runs them. It needs neither Python nor a compiler. C11.
+ *
+ *     tenon_program* program;
+ *     tenon_context* context;
+ *     if (tenon_load_file("model.tenon", NULL, &program)) return report(tenon_error());
+ *     if (tenon_context_create(program, NULL, &context)) return report(tenon_error());
+ *     int64_t shape[] = {1, 784};
+ *     tenon_tensor image = {pixels, TENON_F32, 2, shape, NULL};
+ *     if (tenon_set_input(context, 0, &image) || tenon_run(context)) return report(tenon_error());
+ *     tenon_tensor scores;
+ *     tenon_get_output(context, 0, &scores);
+ *     tenon_context_free(context);
+ *     tenon_program_free(program);
+ *
+ * A program is immutable: many threads may use it at once, each with a context of its own. A context belongs to one
+ * thread at a time. Nothing here throws, prints or ends the process. */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TENON_API __attribute__((visibility("default")))
+#else
+#define TENON_API
+#endif
+
+/* ---- failure ---- */
+
+typedef enum tenon_status {
+  TENON_OK = 0,
+  TENON_INVALID_ARGUMENT = 1, /* the caller's mistake: a null pointer, an input of another dtype, shape or rank */
+  TENON_BAD_FILE = 2,         /* not an artifact, damaged, or one that breaks the format's rules */
+  TENON_UNSUPPORTED = 3,      /* a newer format, or code for a CPU that this machine is not */
+  TENON_IO = 4,               /* the system could not read or map the file */
+  TENON_OUT_OF_MEMORY = 5,    /* the system has no more */
+  TENON_OVER_BUDGET = 6,      /* the context's budget is too small; the text names what is needed */
+  TENON_RUN_FAILED = 7,       /* the model's own error: an index out of range, an integer divided by zero, ... */
+  TENON_INTERNAL = 8          /* a mistake of Tenon's */
+} tenon_status;
+
+/* What went wrong in the calling thread's last call that failed; valid until its next call that fails. Never null. */
+TENON_API const char* tenon_error(void);
+
+TENON_API const char* tenon_version(void); /* "0.1.0" */
+
+/* ---- tensors ---- */
+
+/* f16 and bf16 are bits; a bool is a byte, 0 or 1. */
+typedef enum tenon_dtype {
+  TENON_F64,
+  TENON_F32,
+  TENON_F16,
+  TENON_BF16,
+  TENON_I64,
+  TENON_I32,
+  TENON_I16,
+  TENON_I8,
+  TENON_U8,
+  TENON_BOOL
+} tenon_dtype;
+
+TENON_API size_t tenon_dtype_size(tenon_dtype dtype);      /* in bytes; 0 for none of these */
+TENON_API const char* tenon_dtype_name(tenon_dtype dtype); /* "f32" */
+
+typedef struct tenon_tensor {
+  void* data;
+  tenon_dtype dtype;
+  int32_t rank;
+  const int64_t* shape;
+  const int64_t* strides; /* in elements; null: row-major */
+} tenon_tensor;
+
+/* ---- programs ---- */
+
+typedef struct tenon_program tenon_program;
+
+/* Start from zeros: what is 0 is the default. */
+typedef struct tenon_load_options {
+  int no_native; /* not 0: makes no code of the file executable; it runs on the portable interpreter, slowly */
+} tenon_load_options;
+
+/* Everything in the file is verified. `options` may be null. The file is mapped and must not be changed in place;
+ * replacing it by another is fine. */
+TENON_API tenon_status tenon_load_file(const char* path, const tenon_load_options* options, tenon_program** program);
+/* The bytes must stay where they are until the program and its contexts are freed. */
+TENON_API tenon_status tenon_load_memory(const void* bytes, size_t size, const tenon_load_options* options,
+                                         tenon_program** program);
+/* Null is nothing. Contexts of the program go on. */
+TENON_API void tenon_program_free(tenon_program* program);
+
+/* A dimension: a size, or an expression over symbols of which only the bounds are known. */
+typedef struct tenon_dim {
+  int64_t size;     /* -1 where it is symbolic */
+  const char* text; /* "2*N", or the size */
+} tenon_dim;
+
+typedef struct tenon_tensor_info {
+  const char* name;
+  tenon_dtype dtype;
+  int32_t rank;
+  const tenon_dim* dims;
+} tenon_tensor_info;
+
+/* A size that is known when the program runs. */
+typedef struct tenon_symbol {
+  const char* name;
+  int64_t low;
+  int64_t high; /* INT64_MAX where there is no bound */
+} tenon_symbol;
+
+TENON_API const char* tenon_program_name(const tenon_program* program);
+TENON_API size_t tenon_input_count(const tenon_program* program);
+TENON_API size_t tenon_output_count(const tenon_program* program);
+TENON_API size_t tenon_symbol_count(const tenon_program* program);
+/* What they point to lives as long as the program. */
+TENON_API tenon_status tenon_input_info(const tenon_program* program, size_t input, tenon_tensor_info* info);
+TENON_API tenon_status tenon_output_info(const tenon_program* program, size_t output, tenon_tensor_info* info);
+TENON_API tenon_status tenon_symbol_info(const tenon_program* program, size_t symbol, tenon_symbol* info);
+
+/* ---- runs ---- */
+
+typedef struct tenon_context tenon_context;
+
+/* Start from zeros: what is 0 is the default. */
+typedef struct tenon_context_options {
+  int64_t threads; /* 0: as many as the process has CPUs, or $TENON_THREADS */
+  int64_t budget;  /* bytes for temporaries, scratch and results that are not in the caller's memory; 0: no limit */
+  int telemetry;   /* not 0: notes when each task starts and ends */
+} tenon_context_options;
+
+TENON_API tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,
+                                            tenon_context** context);
+TENON_API void tenon_context_free(tenon_context* context); /* null is nothing */
+
+/* Takes the tensor's shape and strides now, and reads its data in each run until another is set. */
+TENON_API tenon_status tenon_set_input(tenon_context* context, size_t input, const tenon_tensor* tensor);
+/* Results go to this memory, which must have their shape and overlap nothing else; null: memory of the context. */
+TENON_API tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon_tensor* tensor);
+/* After an error the context can run again; what the program updates is as it was. */
+TENON_API tenon_status tenon_run(tenon_context* context);
+/* Of the last run; valid until the next. Its memory is row-major, unless it is the caller's. */
+TENON_API tenon_status tenon_get_output(const tenon_context* context, size_t output, tenon_tensor* tensor);
+
+/* Bytes that count for the budget: now, and at most so far. */
+typedef struct tenon_memory {
+  int64_t current;
+  int64_t peak;
+  int64_t arena;       /* of temporaries, for the sizes of the last run */
+  int64_t arena_least; /* the largest sum of temporaries that live at one time: no plan needs less */
+} tenon_memory;
+TENON_API tenon_status tenon_context_memory(const tenon_context* context, tenon_memory* memory);
+
+/* ---- telemetry ---- */
+
+typedef struct tenon_event {
+  const char* task; /* its name */
+  const char* kind; /* "kernel", "library" or "host" */
+  int64_t start_ns; /* of a clock that never goes back */
+  int64_t end_ns;
+  int64_t bytes; /* of its arguments; -1 where their sizes are known too late */
+  int64_t flops; /* -1: not known */
+} tenon_event;
+
+/* Of the last run, in order; none where telemetry is off. */
+TENON_API size_t tenon_event_count(const tenon_context* context);
+TENON_API tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_event* event);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

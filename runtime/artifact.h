@@ -1,0 +1,20 @@
+// Loads programs from artifacts (.tenon). Everything is verified, always: the container and its checksums, the tables,
+// and that every kernel, slot, size and stretch of the weights fits the others.
+#pragma once
+
+#include <memory>
+
+#include "runtime/container.h"
+#include "runtime/program.h"
+
+namespace tenon::runtime {
+
+struct LoadOptions {
+  bool native = true;  // false: no code is made executable; kernels run on the portable interpreter
+};
+
+// The variant of the best CPU level that this machine is, or with `native` off the first one. Throws an Error:
+// TENON_UNSUPPORTED, naming what this CPU lacks, where there is code but none for it.
+std::shared_ptr<const Program> load_program(std::shared_ptr<const Container> container, const LoadOptions& options);
+
+}  // namespace tenon::runtime

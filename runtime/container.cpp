@@ -1,0 +1,243 @@
+#include "runtime/container.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "runtime/checksum.h"
+#include "runtime/error.h"
+#include "runtime/system.h"
+
+namespace tenon::runtime {
+namespace {
+
+using format::Header;
+using format::SectionKind;
+using Bytes = std::span<const std::byte>;
+
+// ---- the header and the table ---------------------------------------------------------------------------------------
+
+void check_magic(Bytes bytes) {
+  const auto* const magic = reinterpret_cast<const unsigned char*>(bytes.data());
+  const size_t given = std::min(bytes.size(), sizeof format::kMagic);
+  if (given == sizeof format::kMagic && std::equal(magic, magic + given, format::kMagic)) return;
+  constexpr size_t kName = 4;  // before the line ends
+  const bool is_named = given >= kName && std::equal(magic + 1, magic + kName, format::kMagic + 1);
+  if (is_named) fail(TENON_BAD_FILE, "the file is damaged: it was transferred as text, or cut short");
+  fail(TENON_BAD_FILE, "this is no Tenon file");
+}
+
+Header read_header(Bytes bytes) {
+  check_magic(bytes);
+  Header header;
+  if (bytes.size() < sizeof header) fail(TENON_BAD_FILE, "the file is cut short: it has ", bytes.size(), " bytes");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.major != format::kMajor) {
+    fail(TENON_UNSUPPORTED, "the file has format ", header.major, ".", header.minor,
+         ", and this is a reader of format ", format::kMajor, ": load it with a Tenon that reads format ", header.major,
+         ", or compile the model with this one");
+  }
+  if (header.file_size != bytes.size()) {
+    fail(TENON_BAD_FILE, "the file is damaged: it has ", bytes.size(), " bytes, and should have ", header.file_size);
+  }
+  const uint64_t space = (bytes.size() - sizeof header) / sizeof(format::Section);
+  if (header.section_count > format::kMostSections || header.section_count > space) {
+    fail(TENON_BAD_FILE, "the file is damaged: it says that it has ", header.section_count, " sections");
+  }
+  return header;
+}
+
+// With the header in front, where the checksum is 0.
+uint64_t checksum_of_table(Header header, std::span<const format::Section> table) {
+  header.checksum = 0;
+  std::vector<std::byte> bytes(sizeof header + table.size_bytes());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  if (!table.empty()) std::memcpy(bytes.data() + sizeof header, table.data(), table.size_bytes());
+  return checksum(bytes);
+}
+
+std::vector<format::Section> read_table(Bytes bytes) {
+  const Header header = read_header(bytes);
+  std::vector<format::Section> table(header.section_count);
+  if (!table.empty()) std::memcpy(table.data(), bytes.data() + sizeof header, std::span(table).size_bytes());
+  if (checksum_of_table(header, table) != header.checksum) {
+    fail(TENON_BAD_FILE, "the file is damaged: its header or its table has another checksum than it says");
+  }
+  const auto is_zero = [](uint64_t value) { return value == 0; };
+  if (header.flags != 0 || !std::ranges::all_of(header.reserved, is_zero)) {
+    fail(TENON_BAD_FILE, "the file's header says things that format 1 does not know");
+  }
+  return table;
+}
+
+// ---- sections -------------------------------------------------------------------------------------------------------
+
+bool is_known(uint32_t kind) {
+  return kind >= static_cast<uint32_t>(SectionKind::kGraph) && kind <= static_cast<uint32_t>(SectionKind::kNative);
+}
+
+std::string_view name_of(const format::Section& section) {
+  return {section.name, ::strnlen(section.name, sizeof section.name)};
+}
+
+bool is_name(const format::Section& section) {
+  const auto is_printable = [](char c) { return c > ' ' && c < 127; };
+  const size_t size = name_of(section).size();
+  return size < sizeof section.name && std::all_of(section.name, section.name + size, is_printable) &&
+         std::all_of(section.name + size, std::end(section.name), [](char c) { return c == 0; });
+}
+
+void check_flags(const format::Section& section, size_t number) {
+  const bool is_required = section.flags & format::kSectionRequired;
+  if (is_required && !is_known(section.kind)) {
+    fail(TENON_UNSUPPORTED, "section ", number, " is of kind ", section.kind,
+         ", which this reader does not know and must: load the file with a newer Tenon");
+  }
+  if (is_known(section.kind) && section.flags & ~format::kSectionRequired) {
+    fail(TENON_UNSUPPORTED, "section ", number, " has flags ", section.flags,
+         ", which this reader does not know: load the file with a newer Tenon");
+  }
+}
+
+bool is_zero(Bytes bytes) {
+  return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// That they follow each other to the end of the file, with zeros between.
+void check_places(std::span<const format::Section> table, Bytes bytes) {
+  uint64_t end = sizeof(Header) + table.size_bytes();
+  for (size_t i = 0; i < table.size(); ++i) {
+    const auto& [kind, flags, name, offset, size, sum] = table[i];
+    if (offset < end || offset > bytes.size() || size > bytes.size() - offset) {
+      fail(TENON_BAD_FILE, "section ", i, " has ", size, " bytes from ", offset, " on, in a file of ", bytes.size(),
+           " where ", end, " are taken");
+    }
+    if (offset % format::alignment_of(kind) != 0) {
+      fail(TENON_BAD_FILE, "section ", i, " is at ", offset, ", which is no multiple of ", format::alignment_of(kind));
+    }
+    if (!is_zero(bytes.subspan(end, offset - end))) {
+      fail(TENON_BAD_FILE, "the file is damaged: there is something in front of section ", i);
+    }
+    end = offset + size;
+  }
+  if (end != bytes.size()) fail(TENON_BAD_FILE, "the file has ", bytes.size() - end, " bytes that are in no section");
+}
+
+void check_names(std::span<const format::Section> table) {
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (!is_name(table[i])) fail(TENON_BAD_FILE, "section ", i, " has a name that is none");
+    check_flags(table[i], i);
+  }
+  std::vector<std::pair<uint32_t, std::string_view>> names;
+  for (const format::Section& section : table) names.emplace_back(section.kind, name_of(section));
+  std::ranges::sort(names);
+  const auto twice = std::ranges::adjacent_find(names);
+  if (twice == names.end()) return;
+  fail(TENON_BAD_FILE, "two sections are of kind ", twice->first, " and have the name '", twice->second, "'");
+}
+
+void check_content(const format::Section& section, size_t number, Bytes content) {
+  if (checksum(content) == section.checksum) return;
+  fail(TENON_BAD_FILE, "the file is damaged: section ", number, " has another checksum than it says");
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+Mapping copy_of(Bytes bytes) {
+  Mapping copy(bytes.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  if (!bytes.empty()) std::memcpy(copy.bytes().data(), bytes.data(), bytes.size());
+  return copy;
+}
+
+bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % format::kSectionAlignment == 0; }
+
+// What the rest of the runtime reads by its own offsets, once it is verified.
+bool must_stay(uint32_t kind) {
+  return kind == static_cast<uint32_t>(SectionKind::kGraph) || kind == static_cast<uint32_t>(SectionKind::kProgram);
+}
+
+[[noreturn]] void fail_with_errno(std::string_view what) {
+  const int why = errno;
+  fail(why == ENOMEM ? TENON_OUT_OF_MEMORY : TENON_IO, "cannot ", what, ": ", std::generic_category().message(why));
+}
+
+Mapping map_file(const char* path) {
+  struct Descriptor {
+    int number;
+    ~Descriptor() {
+      if (number >= 0) system().close(number);
+    }
+  };
+  const Descriptor file{system().open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe would wait for a writer
+  if (file.number < 0) fail_with_errno("open");
+  struct stat info = {};
+  if (system().stat(file.number, &info) != 0) fail_with_errno("read");
+  if (!S_ISREG(info.st_mode)) fail(TENON_IO, "this is not a regular file");
+  return Mapping(static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, file.number);
+}
+
+}  // namespace
+
+Mapping::Mapping(size_t size, int rights, int flags, int descriptor) {
+  if (size == 0) return;
+  void* const memory = system().map(size, rights, flags, descriptor);
+  if (memory == MAP_FAILED) fail_with_errno("map it into memory");
+  bytes_ = {static_cast<std::byte*>(memory), size};
+}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+Mapping::~Mapping() {
+  if (!bytes_.empty()) system().unmap(bytes_.data(), bytes_.size());
+}
+
+// ---- the container --------------------------------------------------------------------------------------------------
+
+Container::Container(Bytes bytes) : table_(read_table(bytes)) {
+  check_names(table_);
+  check_places(table_, bytes);
+  for (size_t i = 0; i < table_.size(); ++i) {
+    const format::Section& section = table_[i];
+    Bytes content = bytes.subspan(section.offset, section.size);
+    if (must_stay(section.kind)) content = owned_.emplace_back(copy_of(content)).bytes();
+    check_content(section, i, content);
+    if (is_known(section.kind)) {
+      sections_.push_back({static_cast<SectionKind>(section.kind), name_of(section), content});
+    }
+  }
+}
+
+Container Container::of_memory(Bytes bytes) {
+  if (is_aligned(bytes.data())) return Container(bytes);
+  Mapping copy = copy_of(bytes);
+  Container container(copy.bytes());
+  container.owned_.push_back(std::move(copy));
+  return container;
+}
+
+Container Container::open(const std::string& path) {
+  try {
+    Mapping file = map_file(path.c_str());
+    Container container(file.bytes());
+    container.owned_.push_back(std::move(file));
+    return container;
+  } catch (const Error& error) {
+    fail(error.status(), path, ": ", error.message());
+  }
+}
+
+const Container::Section* Container::find(SectionKind kind, std::string_view name) const {
+  const auto found = std::ranges::find_if(
+      sections_, [&](const Section& section) { return section.kind == kind && section.name == name; });
+  return found == sections_.end() ? nullptr : &*found;
+}
+
+}  // namespace tenon::runtime

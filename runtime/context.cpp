@@ -1,0 +1,639 @@
+#include "runtime/context.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "runtime/checked.h"
+#include "runtime/host.h"
+#include "runtime/scratch.h"
+#include "runtime/strided.h"
+#include "runtime/thread_pool.h"
+
+namespace tenon::runtime {
+namespace {
+
+constexpr size_t kMostLibraryArguments = 16;
+constexpr int64_t kHeader = 64;  // before scratch: how much it is
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool is_much_smaller(int64_t bytes, int64_t than) { return bytes < than / 2; }
+
+}  // namespace
+
+// ---- scratch --------------------------------------------------------------------------------------------------------
+
+// The runtime's threads, and scratch that the context accounts for.
+class Context::Host : public tenon_host {
+ public:
+  explicit Host(Allocator& allocator)
+      : tenon_host{tenon_default_host()->parallel_for, allocate, release}, allocator_(allocator) {}
+
+ private:
+  static Allocator& allocator_of(const tenon_host* host) { return static_cast<const Host*>(host)->allocator_; }
+
+  static void* allocate(const tenon_host* host, int64_t bytes) {
+    if (bytes < 0 || bytes > INT64_MAX - kHeader || !allocator_of(host).reserve(bytes)) return nullptr;
+    void* const memory = allocate_scratch(bytes + kHeader);
+    if (memory == nullptr) {
+      allocator_of(host).release(bytes);
+      return nullptr;
+    }
+    std::memcpy(memory, &bytes, sizeof bytes);
+    return static_cast<std::byte*>(memory) + kHeader;
+  }
+
+  static void release(const tenon_host* host, void* memory) {
+    if (memory == nullptr) return;
+    void* const start = static_cast<std::byte*>(memory) - kHeader;
+    int64_t bytes;
+    std::memcpy(&bytes, start, sizeof bytes);
+    release_scratch(start);
+    allocator_of(host).release(bytes);
+  }
+
+  Allocator& allocator_;
+};
+
+// ---- creation -------------------------------------------------------------------------------------------------------
+
+Context::Context(std::shared_ptr<const Program> program, const ContextOptions& options)
+    : program_(std::move(program)),
+      graph_(program_->graph()),
+      options_(options),
+      allocator_(std::make_shared<Allocator>(options.budget)),
+      host_(std::make_unique<Host>(*allocator_)),
+      inputs_(graph_.inputs.size()),
+      outputs_(graph_.outputs.size()),
+      symbols_(graph_.symbols.size(), kUnknown),
+      pointers_(graph_.slots.size()),
+      late_sizes_(program_->total_sizes()),
+      held_(graph_.slots.size()) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    inputs_[i].shape.resize(graph_.slots[graph_.inputs[i].slot].shape.size(), -1);
+    inputs_[i].strides = inputs_[i].shape;
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    outputs_[i].shape.resize(graph_.slots[graph_.outputs[i].slot].shape.size());
+    outputs_[i].strides = outputs_[i].shape;
+  }
+  if (options_.telemetry) events_.reserve(graph_.tasks.size());
+  for (uint32_t i = 0; i < graph_.states.size(); ++i) {
+    const auto bytes = static_cast<int64_t>(graph_.states[i].size());
+    states_.push_back(allocate(bytes, "its state"));
+    std::memcpy(states_.back().data(), program_->state(i), static_cast<size_t>(bytes));
+  }
+  lay_out_arguments();
+}
+
+Context::~Context() = default;
+
+void Context::lay_out_arguments() {
+  for (const TaskNode& task : graph_.tasks) {
+    task_arguments_.push_back({arguments_.size(), size_arguments_.size()});
+    for (const auto& slots : {task.inputs, task.outputs}) {
+      for (uint32_t slot : slots) {
+        const TensorSlot& root = graph_.root_of(slot);
+        const bool is_callers = root.kind == SlotKind::Input || root.kind == SlotKind::Output;
+        if (is_callers && !root.is_late) patches_.push_back({arguments_.size(), slot});
+        arguments_.push_back(nullptr);
+      }
+    }
+    size_arguments_.resize(size_arguments_.size() + task.sizes.size());
+  }
+}
+
+Block Context::allocate(int64_t bytes, std::string_view what) {
+  Block block(allocator_, bytes);
+  if (block.data() == nullptr) fail_memory(what, bytes, frame_.get());
+  return block;
+}
+
+void Context::fail_memory(std::string_view what, int64_t bytes, const Frame* frame) const {
+  const int64_t needed = allocator_->would_need();
+  if (needed == 0) fail(TENON_OUT_OF_MEMORY, "there is no memory for ", what, ", ", bytes, " bytes");
+  allocator_->forget_refusal();
+  fail(TENON_OVER_BUDGET, "program ", graph_.name, " needs at least ", needed, " bytes with ", what,
+       ", and its budget is ", allocator_->budget(),
+       ". Its largest tensors are:", frame ? largest_tensors(graph_, *frame) : "");
+}
+
+// ---- inputs ---------------------------------------------------------------------------------------------------------
+
+void Context::fail_type(size_t input, tenon_dtype dtype, std::span<const int64_t> shape) const {
+  fail(TENON_INVALID_ARGUMENT, "input '", graph_.inputs[input].name, "' must be ",
+       type_text(graph_, graph_.slots[graph_.inputs[input].slot]), ", got ", tenon_dtype_name(dtype),
+       shape_text(shape));
+}
+
+void Context::set_input(size_t i, const tenon_tensor& tensor) {
+  Argument& input = inputs_[i];
+  const TensorSlot& slot = graph_.slots[graph_.inputs[i].slot];
+  const std::span<const int64_t> shape(tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0)));
+  if (tensor.dtype != slot.dtype || shape.size() != slot.shape.size()) {
+    fail_type(i, tensor.dtype, shape);
+  }
+  input.tensor = tensor;
+  input.is_set = true;
+  if (!std::ranges::equal(input.shape, shape)) {
+    std::ranges::copy(shape, input.shape.begin());
+    sizes_changed_ = true;
+  }
+  row_major_strides(input.shape, input.strides);
+  input.is_row_major = tensor.strides == nullptr || is_row_major(shape, {tensor.strides, shape.size()});
+  if (!input.is_row_major) std::copy_n(tensor.strides, shape.size(), input.strides.begin());
+}
+
+void Context::bind() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i].is_set) fail(TENON_INVALID_ARGUMENT, "input '", graph_.inputs[i].name, "' is not set");
+  }
+  std::ranges::fill(symbols_, kUnknown);
+  if (!sizes_changed_ && frame_) {
+    std::ranges::copy(frame_->symbols, symbols_.begin());
+    return;
+  }
+  for (size_t i = 0; i < graph_.bindings.size(); ++i) {
+    const format::Binding& binding = graph_.bindings[i];
+    const int64_t size = inputs_[binding.input()].shape[binding.dim()];
+    const int64_t left = checked_add(size, checked_mul(-1, evaluate(binding.rest(), graph_.code, symbols_)));
+    if (checked_mod(left, binding.factor()) != 0) {
+      const Expr& expected = graph_.slots[graph_.inputs[binding.input()].slot].shape[binding.dim()];
+      fail(TENON_INVALID_ARGUMENT, "dimension ", binding.dim(), " of input '", graph_.inputs[binding.input()].name,
+           "' must be ", expr_text(graph_, expected), ", got ", size);
+    }
+    symbols_[i] = checked_floordiv(left, binding.factor());
+  }
+  check_sizes();
+  take_frame();
+  sizes_changed_ = false;
+}
+
+void Context::check_sizes() const {
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    const TensorSlot& slot = graph_.slots[graph_.inputs[i].slot];
+    for (size_t dim = 0; dim < slot.shape.size(); ++dim) {
+      const int64_t expected = evaluate(slot.shape[dim], graph_.code, symbols_);
+      const int64_t actual = inputs_[i].shape[dim];
+      if (expected == actual) continue;
+      if (slot.shape[dim].count() == 1 && graph_.code[slot.shape[dim].first()].op() == format::ExprOp::Constant) {
+        fail_type(i, inputs_[i].tensor.dtype, inputs_[i].shape);
+      }
+      fail(TENON_INVALID_ARGUMENT, "dimension ", dim, " of input '", graph_.inputs[i].name, "' must be ",
+           expr_text(graph_, slot.shape[dim]), " = ", expected, ", got ", actual);
+    }
+  }
+  for (size_t i = 0; i < graph_.bindings.size(); ++i) {
+    const SymbolInfo& symbol = graph_.symbols[i];
+    if (symbols_[i] >= symbol.low && symbols_[i] <= symbol.high) continue;
+    fail(TENON_INVALID_ARGUMENT, symbol.name, " is ", symbols_[i], ", which is outside of [", symbol.low, ", ",
+         symbol.high == INT64_MAX ? "inf" : text_of(symbol.high), "]");
+  }
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+void Context::take_frame() {
+  std::shared_ptr<const Frame> frame = program_->frame(std::span(symbols_).first(graph_.bindings.size()));
+  if (frame == frame_) return;
+  frame_ = nullptr;  // until all of it is there
+  if (frame->arena_bytes > arena_.bytes() || is_much_smaller(frame->arena_bytes, arena_.bytes())) {
+    arena_ = Block();
+    Block block(allocator_, frame->arena_bytes);
+    if (block.data() == nullptr) fail_memory("temporaries", frame->arena_bytes, frame.get());
+    arena_ = std::move(block);
+  }
+  frame_ = std::move(frame);
+  place_own();
+}
+
+// What does not lie in the caller's memory.
+void Context::place_own() {
+  for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
+    const TensorSlot& slot = graph_.slots[id];
+    if (slot.kind == SlotKind::Constant) pointers_[id] = const_cast<std::byte*>(program_->constant(slot.position));
+    if (slot.kind == SlotKind::State) pointers_[id] = states_[slot.position].data();
+    if (slot.kind == SlotKind::Temporary) {
+      const int64_t offset = frame_->offsets[slot.root];
+      pointers_[id] = offset < 0 ? nullptr : arena_.data() + offset;
+    }
+  }
+  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
+    const TaskNode& task = graph_.tasks[i];
+    void** argument = arguments_.data() + task_arguments_[i].first;
+    for (const auto& slots : {task.inputs, task.outputs}) {
+      for (uint32_t slot : slots) *argument++ = pointers_[slot];
+    }
+    int64_t* size = size_arguments_.data() + task_arguments_[i].first_size;
+    for (uint32_t symbol : task.sizes) *size++ = symbols_[symbol];
+  }
+}
+
+void Context::stage(Argument& input) {
+  const size_t element = tenon_dtype_size(input.tensor.dtype);
+  int64_t elements = 1;
+  for (int64_t size : input.shape) elements = checked_mul(elements, size);
+  const int64_t bytes = checked_mul(elements, static_cast<int64_t>(element));
+  if (input.copy.data() == nullptr || input.copy.bytes() != bytes) {
+    input.copy = Block();
+    input.copy = allocate(bytes, "a row-major copy of an input");
+  }
+  int64_t strides[64];
+  const std::span<int64_t> row_major(strides, input.shape.size());
+  row_major_strides(input.shape, row_major);
+  copy_strided(input.shape, element, input.copy.data(), row_major, input.tensor.data, input.strides);
+}
+
+void Context::set_output(size_t i, const tenon_tensor& tensor) {
+  Argument& output = outputs_[i];
+  output.is_set = tensor.data != nullptr;
+  output.tensor = tensor;
+  if (!output.is_set) return;
+  const TensorSlot& slot = graph_.slots[graph_.outputs[i].slot];
+  if (tensor.dtype != slot.dtype || tensor.rank != static_cast<int32_t>(slot.shape.size())) {
+    output.is_set = false;
+    fail(TENON_INVALID_ARGUMENT, "output '", graph_.outputs[i].name, "' is ", type_text(graph_, slot),
+         ", got memory for ", tenon_dtype_name(tensor.dtype),
+         shape_text({tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0))}));
+  }
+  const std::span<const int64_t> shape(tensor.shape, slot.shape.size());
+  std::ranges::copy(shape, output.shape.begin());
+  row_major_strides(output.shape, output.strides);
+  output.is_row_major = tensor.strides == nullptr || is_row_major(shape, {tensor.strides, shape.size()});
+  if (!output.is_row_major) std::copy_n(tensor.strides, shape.size(), output.strides.begin());
+}
+
+bool Context::is_late(size_t output) const { return graph_.root_of(graph_.outputs[output].slot).is_late; }
+
+std::span<const int64_t> Context::shape_of_output(size_t i) const {
+  const uint32_t slot = graph_.outputs[i].slot;
+  if (frame_->elements[slot] < 0) return {};
+  return {frame_->sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()};
+}
+
+int64_t Context::bytes_of(uint32_t slot) const {
+  return frame_->elements[slot] * static_cast<int64_t>(tenon_dtype_size(graph_.slots[slot].dtype));
+}
+
+// The caller's memory, or ours: where the result itself goes, or what it is copied from.
+void Context::place_output(size_t i) {
+  Argument& output = outputs_[i];
+  const TensorInfo& info = graph_.outputs[i];
+  if (is_late(i) && !info.is_copied) return;
+  if (frame_->elements[info.slot] < 0) return;
+  if (output.is_set && !std::ranges::equal(output.shape, shape_of_output(i))) {
+    fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(shape_of_output(i)),
+         ", got memory for ", shape_text(output.shape));
+  }
+  const bool is_direct = output.is_set && output.is_row_major;
+  const int64_t bytes = bytes_of(info.slot);
+  if (!is_direct && (output.copy.data() == nullptr || output.copy.bytes() != bytes)) {
+    output.copy = Block();
+    output.copy = allocate(bytes, text_of("output '", info.name, "'"));
+  }
+  if (!info.is_copied) pointers_[graph_.slots[info.slot].root] = is_direct ? output.tensor.data : output.copy.data();
+}
+
+void Context::place_callers() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i].is_row_major) stage(inputs_[i]);
+    pointers_[graph_.inputs[i].slot] = inputs_[i].is_row_major ? inputs_[i].tensor.data : inputs_[i].copy.data();
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) place_output(i);
+  for (const auto& [argument, slot] : patches_) arguments_[argument] = pointers_[graph_.slots[slot].root];
+}
+
+// ---- a run ----------------------------------------------------------------------------------------------------------
+
+void Context::prepare() {
+  failed_task_ = kNone;
+  bind();
+}
+
+void Context::run() {
+  std::optional<ThreadCount> threads;
+  if (options_.threads > 0) threads.emplace(options_.threads);
+  has_run_ = false;
+  prepare();
+  place_callers();
+  events_.clear();
+  run_tasks();
+  copy_outputs();
+  apply_updates();
+  has_run_ = true;
+}
+
+void Context::run_tasks() {
+  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
+    failed_task_ = i;
+    const int64_t start = options_.telemetry ? now_ns() : 0;
+    run_task(i);
+    if (options_.telemetry) events_.push_back({i, start, now_ns()});
+  }
+  failed_task_ = kNone;
+}
+
+void Context::run_task(uint32_t i) {
+  const TaskNode& task = graph_.tasks[i];
+  if (task.is_late) return run_late(i);
+  if (task.kind == TaskKind::Kernel) return run_kernel(i);
+  run_library(i);
+}
+
+void Context::run_kernel(uint32_t i) {
+  const TaskNode& task = graph_.tasks[i];
+  const KernelEntry& kernel = program_->kernel(task.kernel);
+  void* const* const memory = arguments_.data() + task_arguments_[i].first;
+  const int64_t* const sizes = size_arguments_.data() + task_arguments_[i].first_size;
+  int64_t error[4] = {};
+  if (kernel.native != nullptr) [[likely]] {
+    if (kernel.native(memory, sizes, error, host_.get()) != 0) [[unlikely]]
+      fail_kernel(task, error);
+  } else if (kernel.portable) {
+    if (kernel.portable->run(memory, sizes, error, host_.get(), options_.most_steps) != 0) fail_kernel(task, error);
+  } else {
+    kernel.call({memory, task.inputs.size() + task.outputs.size()}, {sizes, task.sizes.size()});
+  }
+}
+
+void Context::fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const {
+  const auto& [kind, node, value, bound] = error;
+  const KernelEntry& kernel = program_->kernel(task.kernel);
+  if (kind == kTenonOutOfMemory) fail_memory(text_of("the scratch of ", task.name), 0, frame_.get());
+  if (kernel.portable) fail(TENON_RUN_FAILED, kernel.portable->describe(error));
+  const std::string name = "%" + kernel.node_name(node);
+  if (kind == kTenonDivisionByZero) fail(TENON_RUN_FAILED, name, ": integer division of ", value, " by zero");
+  if (kind == kTenonOutOfRange) {
+    fail(TENON_RUN_FAILED, name, ": index ", value, " is out of range for a size of ", bound);
+  }
+  fail(TENON_INTERNAL, name, " fails with ", kind, ", which is no kind of error");
+}
+
+TensorView Context::view_of(uint32_t slot) const {
+  const std::vector<int64_t>& sizes = frame_->elements[slot] < 0 ? late_sizes_ : frame_->sizes;
+  return {graph_.slots[slot].dtype,
+          {sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()},
+          pointers_[graph_.slots[slot].root]};
+}
+
+// Views, numbers and results of a call, on the stack.
+void Context::run_library(uint32_t i) {
+  const TaskNode& task = graph_.tasks[i];
+  const LibraryFunction& function = program_->function(i);
+  TensorView views[kMostLibraryArguments];
+  int64_t numbers[kMostLibraryArguments];
+  size_t count = 0;
+  for (uint32_t slot : task.inputs) views[count++] = view_of(slot);
+  for (uint32_t slot : task.outputs) {
+    if (!function.makes_output) place_late(slot);
+    views[count++] = view_of(slot);
+  }
+  for (size_t k = 0; k < task.numbers.size(); ++k) numbers[k] = known_value(task.numbers[k]);
+  std::pair<Context*, const TaskNode*> self(this, &task);
+  LibraryCall call{{views, task.inputs.size()},
+                   {views + task.inputs.size(), task.outputs.size()},
+                   {numbers, task.numbers.size()},
+                   task.text,
+                   host_.get(),
+                   make_output,
+                   &self};
+  runtime::run(function, call);
+}
+
+TensorView Context::make_output(void* self, size_t output, std::span<const int64_t> shape) {
+  const auto& [context, task] = *static_cast<std::pair<Context*, const TaskNode*>*>(self);
+  const uint32_t slot = task->outputs[output];
+  context->bind_late(slot, shape);
+  context->place_late(slot);
+  return context->view_of(slot);
+}
+
+// ---- sizes that are known late --------------------------------------------------------------------------------------
+
+int64_t Context::known_value(const Expr& expr) const {
+  for (const Instruction& instruction : graph_.code.subspan(expr.first(), expr.count())) {
+    if (instruction.op() != format::ExprOp::Symbol) continue;
+    const auto symbol = static_cast<size_t>(instruction.value());
+    if (symbols_[symbol] == kUnknown)
+      fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
+  }
+  return evaluate(expr, graph_.code, symbols_);
+}
+
+void Context::size_late(uint32_t slot) {
+  if (frame_->elements[slot] >= 0) return;
+  int64_t* const sizes = late_sizes_.data() + program_->first_size(slot);
+  for (size_t dim = 0; dim < graph_.slots[slot].shape.size(); ++dim) {
+    sizes[dim] = known_value(graph_.slots[slot].shape[dim]);
+    if (sizes[dim] < 0) fail(TENON_INVALID_ARGUMENT, "a result would have a size of ", sizes[dim]);
+  }
+}
+
+// Memory of its own, from now to the last task that needs it.
+void Context::place_late(uint32_t slot) {
+  size_late(slot);
+  if (!graph_.slots[slot].is_late) return;
+  int64_t bytes = static_cast<int64_t>(tenon_dtype_size(graph_.slots[slot].dtype));
+  for (int64_t size : view_of(slot).shape) bytes = checked_mul(bytes, size);
+  const auto block = std::make_shared<Block>(allocate(bytes, text_of("slot ", slot)));
+  hold(slot, block->data(), block);
+}
+
+void Context::hold(uint32_t root, void* data, std::shared_ptr<void> owner) {
+  pointers_[root] = data;
+  held_[root] = std::move(owner);
+}
+
+void Context::bind_late(uint32_t slot, std::span<const int64_t> shape) {
+  const std::span<const Expr> expected = graph_.slots[slot].shape;
+  if (shape.size() != expected.size()) {
+    fail(TENON_RUN_FAILED, "a result must be ", type_text(graph_, graph_.slots[slot]), ", got the shape ",
+         shape_text(shape));
+  }
+  for (size_t dim = 0; dim < expected.size(); ++dim) {
+    const Instruction& only = graph_.code[expected[dim].first()];
+    if (expected[dim].count() == 1 && only.op() == format::ExprOp::Symbol) {
+      int64_t& value = symbols_[static_cast<size_t>(only.value())];
+      const SymbolInfo& symbol = graph_.symbols[static_cast<size_t>(only.value())];
+      if (value == kUnknown) value = shape[dim];
+      if (value < symbol.low || value > symbol.high) {
+        fail(TENON_RUN_FAILED, symbol.name, " is ", value, ", which is outside of [", symbol.low, ", ",
+             symbol.high == INT64_MAX ? "inf" : text_of(symbol.high), "]");
+      }
+    }
+    const int64_t wanted = known_value(expected[dim]);
+    if (wanted != shape[dim]) {
+      fail(TENON_RUN_FAILED, "dimension ", dim, " of a result must be ", expr_text(graph_, expected[dim]), " = ",
+           wanted, ", got ", shape[dim]);
+    }
+  }
+  size_late(slot);
+}
+
+void Context::run_late(uint32_t i) {
+  const TaskNode& task = graph_.tasks[i];
+  for (uint32_t slot : task.inputs) size_late(slot);
+  if (task.kind == TaskKind::Host) {
+    run_host(i);
+  } else if (task.kind == TaskKind::Library) {
+    run_library(i);
+  } else {
+    for (uint32_t slot : task.outputs) place_late(slot);
+    void** argument = arguments_.data() + task_arguments_[i].first;
+    for (const auto& slots : {task.inputs, task.outputs}) {
+      for (uint32_t slot : slots) *argument++ = pointers_[graph_.slots[slot].root];
+    }
+    int64_t* size = size_arguments_.data() + task_arguments_[i].first_size;
+    for (uint32_t symbol : task.sizes) {
+      if (symbols_[symbol] == kUnknown)
+        fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
+      *size++ = symbols_[symbol];
+    }
+    check_late(i);
+    run_kernel(i);
+  }
+  clean_up(i);
+}
+
+void Context::check_late(uint32_t i) const {
+  const TaskNode& task = graph_.tasks[i];
+  const PortableKernel* const kernel = program_->kernel(task.kernel).portable.get();
+  if (kernel == nullptr) return;
+  std::vector<int64_t> elements;
+  for (const auto& slots : {task.inputs, task.outputs}) {
+    for (uint32_t slot : slots) {
+      elements.push_back(1);
+      for (int64_t size : view_of(slot).shape) elements.back() = checked_mul(elements.back(), size);
+    }
+  }
+  check_arguments(task, *kernel, size_arguments_.data() + task_arguments_[i].first_size, elements);
+}
+
+void Context::run_host(uint32_t i) {
+  const TaskNode& task = graph_.tasks[i];
+  std::vector<TensorView> operands;
+  for (uint32_t slot : task.inputs) operands.push_back(view_of(slot));
+  std::vector<HostResult> results = program_->host()(i, operands, symbols_);
+  if (results.size() != task.outputs.size()) {
+    fail(TENON_RUN_FAILED, "the call gave ", results.size(), " results, where ", task.outputs.size(), " were promised");
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    bind_late(task.outputs[k], results[k].shape);
+    hold(task.outputs[k], results[k].data, std::move(results[k].owner));
+  }
+}
+
+// Memory of a late tensor goes when the last task that reads it is over.
+void Context::clean_up(uint32_t task) {
+  for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
+    for (uint32_t slot : slots) {
+      const uint32_t root = graph_.slots[slot].root;
+      if (graph_.slots[root].is_late && graph_.slots[root].last_task <= task) held_[root] = nullptr;
+    }
+  }
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+void Context::copy_outputs() {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Argument& output = outputs_[i];
+    const TensorInfo& info = graph_.outputs[i];
+    size_late(info.slot);
+    const TensorView from = view_of(info.slot);
+    const bool is_ours = !info.is_copied && !output.is_set;
+    const bool is_there = !info.is_copied && output.is_set && output.is_row_major && !is_late(i);
+    if (is_ours || is_there) continue;
+    if (output.is_set && !std::ranges::equal(output.shape, from.shape)) {
+      fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(from.shape),
+           ", got memory for ", shape_text(output.shape));
+    }
+    int64_t strides[64];
+    const std::span<int64_t> row_major(strides, from.shape.size());
+    row_major_strides(from.shape, row_major);
+    if (!output.is_set && frame_->elements[info.slot] < 0) {
+      int64_t bytes = static_cast<int64_t>(tenon_dtype_size(from.dtype));
+      for (int64_t size : from.shape) bytes = checked_mul(bytes, size);
+      output.copy = Block();
+      output.copy = allocate(bytes, text_of("output '", info.name, "'"));
+    }
+    void* const to = output.is_set ? output.tensor.data : output.copy.data();
+    copy_strided(from.shape, tenon_dtype_size(from.dtype), to,
+                 output.is_set ? std::span<const int64_t>(output.strides) : row_major, from.data, row_major);
+  }
+}
+
+void Context::forget_results() {
+  std::ranges::fill(held_, nullptr);
+  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].is_set = false;
+}
+
+Output Context::output(size_t i) const {
+  const Argument& output = outputs_[i];
+  const TensorInfo& info = graph_.outputs[i];
+  TensorView view = view_of(info.slot);
+  if (output.is_set) {
+    view.data = output.tensor.data;
+    return {view};
+  }
+  if (info.is_copied) view.data = output.copy.data();
+  return {view, is_late(i) && !info.is_copied ? held_[graph_.slots[info.slot].root] : nullptr};
+}
+
+tenon_tensor Context::output_tensor(size_t i) const {
+  const TensorView view = output(i).view;
+  return {view.data, view.dtype, static_cast<int32_t>(view.shape.size()), view.shape.data(),
+          outputs_[i].is_set && !outputs_[i].is_row_major ? outputs_[i].strides.data() : nullptr};
+}
+
+int64_t Context::bytes_of_task(uint32_t task) const {
+  int64_t bytes = 0;
+  for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
+    for (uint32_t slot : slots) {
+      if (frame_->elements[slot] < 0) return -1;
+      bytes += bytes_of(slot);
+    }
+  }
+  return bytes;
+}
+
+int64_t Context::flops_of_task(uint32_t task) const {
+  const TaskNode& node = graph_.tasks[task];
+  return node.flops && graph_.is_bound(*node.flops) ? evaluate(*node.flops, graph_.code, symbols_) : -1;
+}
+
+// A new value may be the very memory that another update overwrites: such a one is copied first.
+void Context::apply_updates() {
+  std::vector<Block> copies;
+  std::vector<const void*> values;
+  for (const auto& [target, value] : graph_.updates) {
+    size_late(value);
+    const TensorSlot& root = graph_.root_of(value);
+    const TensorView view = view_of(value);
+    if (!std::ranges::equal(view.shape, view_of(target).shape)) {
+      fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", shape_text(view.shape));
+    }
+    values.push_back(view.data);
+    if (root.kind != SlotKind::Input && root.kind != SlotKind::State) continue;
+    copies.push_back(allocate(bytes_of(value), "an update"));
+    std::memcpy(copies.back().data(), view.data, static_cast<size_t>(bytes_of(value)));
+    values.back() = copies.back().data();
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const TensorSlot& target = graph_.slots[graph_.updates[i].first];
+    const TensorView view = view_of(graph_.updates[i].first);
+    int64_t strides[64];
+    const std::span<int64_t> row_major(strides, view.shape.size());
+    row_major_strides(view.shape, row_major);
+    const bool is_input = target.kind == SlotKind::Input;
+    copy_strided(
+        view.shape, tenon_dtype_size(target.dtype), is_input ? inputs_[target.position].tensor.data : view.data,
+        is_input ? std::span<const int64_t>(inputs_[target.position].strides) : row_major, values[i], row_major);
+  }
+}
+
+}  // namespace tenon::runtime

@@ -1,0 +1,138 @@
+// A run of a program, again and again, in memory of its own. A context belongs to one thread at a time.
+//
+// Everything is resolved to flat tables: where each argument of each task lies. They change when sizes change (the
+// program keeps the plans of the last few), and otherwise only where the caller's own memory moved. A run with the same
+// sizes as the one before allocates nothing, unless a task finds out a size (nonzero) or the host is called.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/allocator.h"
+#include "runtime/program.h"
+
+namespace tenon::runtime {
+
+struct ContextOptions {
+  int64_t budget = kNoBudget;  // of the arena, of scratch, and of results that are not in the caller's memory
+  int64_t threads = 0;         // 0: what the calling thread has
+  bool telemetry = false;
+  int64_t most_steps = PortableKernel::kNoLimit;  // of a portable kernel: for who runs what may never end
+};
+
+struct Event {
+  uint32_t task;
+  int64_t start_ns;  // of a clock that never goes back
+  int64_t end_ns;
+};
+
+// A result. `owner` is empty where its memory is the caller's, or the context's until its next run.
+struct Output {
+  TensorView view;
+  std::shared_ptr<void> owner = {};
+};
+
+class Context {
+ public:
+  Context(std::shared_ptr<const Program> program, const ContextOptions& options);
+  ~Context();
+  Context(const Context&) = delete;
+
+  // The memory is the caller's, and must stay until the run is over. Throws an Error for a tensor that does not fit.
+  void set_input(size_t i, const tenon_tensor& tensor);
+  // Where a result goes. Only its address is looked at now; the run tells whether it fits. An empty tensor (null data,
+  // rank 0) goes back to memory of the context.
+  void set_output(size_t i, const tenon_tensor& tensor);
+  // The sizes of the inputs decide everything else; what is needed is allocated. A run does that by itself.
+  void prepare();
+  // Throws an Error; then no update has happened.
+  void run();
+  Output output(size_t i) const;  // of the last run
+  tenon_tensor output_tensor(size_t i) const;
+  void forget_results();  // nothing of the last run is kept any more, nor where results went
+
+  std::span<const int64_t> shape_of_output(size_t i) const;  // after prepare(); empty where it is late
+  bool is_late(size_t output) const;
+  uint32_t failed_task() const { return failed_task_; }  // of the last run; kNone where it is no task's fault
+  const Allocator& allocator() const { return *allocator_; }
+  const Frame* frame() const { return frame_.get(); }        // null before the first run
+  bool has_run() const { return has_run_; }                  // the last one, to its end
+  int64_t bytes_of_task(uint32_t task) const;                // of its arguments, in the last run; -1 where one is late
+  int64_t flops_of_task(uint32_t task) const;                // -1 where nobody said
+  std::span<const Event> events() const { return events_; }  // of the last run, with telemetry
+
+ private:
+  class Host;
+  struct Argument {
+    tenon_tensor tensor = {};
+    std::vector<int64_t> shape;
+    std::vector<int64_t> strides;
+    bool is_set = false;
+    bool is_row_major = true;
+    Block copy = {};  // of an input that is not row-major; of a result that is not in the caller's memory
+  };
+  struct TaskArguments {
+    size_t first;  // of its pointers
+    size_t first_size;
+  };
+  struct Patch {
+    size_t argument;
+    uint32_t slot;
+  };
+
+  void lay_out_arguments();
+  void bind();
+  void check_sizes() const;
+  [[noreturn]] void fail_type(size_t input, tenon_dtype dtype, std::span<const int64_t> shape) const;
+  void take_frame();
+  void place_own();
+  void place_callers();
+  void stage(Argument& input);
+  void place_output(size_t i);
+  void run_tasks();
+  void run_task(uint32_t i);
+  void run_kernel(uint32_t i);
+  void run_late(uint32_t i);
+  void run_host(uint32_t i);
+  void run_library(uint32_t i);
+  static TensorView make_output(void* self, size_t output, std::span<const int64_t> shape);
+  void check_late(uint32_t i) const;
+  void fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const;
+  void place_late(uint32_t slot);
+  void hold(uint32_t root, void* data, std::shared_ptr<void> owner);
+  void size_late(uint32_t slot);
+  void bind_late(uint32_t slot, std::span<const int64_t> shape);
+  void clean_up(uint32_t task);
+  void copy_outputs();
+  void apply_updates();
+  Block allocate(int64_t bytes, std::string_view what);
+  [[noreturn]] void fail_memory(std::string_view what, int64_t bytes, const Frame* frame) const;
+  TensorView view_of(uint32_t slot) const;
+  int64_t known_value(const Expr& expr) const;
+  int64_t bytes_of(uint32_t slot) const;
+
+  std::shared_ptr<const Program> program_;
+  const TaskGraph& graph_;
+  ContextOptions options_;
+  std::shared_ptr<Allocator> allocator_;
+  std::unique_ptr<Host> host_;
+  std::vector<Argument> inputs_;
+  std::vector<Argument> outputs_;
+  bool sizes_changed_ = true;
+  std::vector<int64_t> symbols_;  // kUnknown where it is not known yet
+  std::shared_ptr<const Frame> frame_;
+  Block arena_;
+  std::vector<Block> states_;
+  std::vector<void*> pointers_;   // of each slot
+  std::vector<void*> arguments_;  // of all tasks, one after the other
+  std::vector<int64_t> size_arguments_;
+  std::vector<TaskArguments> task_arguments_;
+  std::vector<Patch> patches_;               // what lies in the caller's memory
+  std::vector<int64_t> late_sizes_;          // as Frame::sizes, of late slots
+  std::vector<std::shared_ptr<void>> held_;  // of late roots
+  std::vector<Event> events_;
+  uint32_t failed_task_ = kNone;
+  bool has_run_ = false;
+};
+
+}  // namespace tenon::runtime

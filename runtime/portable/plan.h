@@ -1,0 +1,122 @@
+// A portable kernel for given sizes: expressions become sums of multiples of numbers, and what of them is no such sum
+// (a quotient, a minimum, ...) becomes a number of its own, which is computed in the outermost loop where it can be.
+//
+// An innermost loop runs in strips: one step for up to kStrip iterations, then the next step. In a strip a position
+// moves by the same amount from one iteration to the next, but for what depends on lookups and on quotients of the
+// counter: those are rows, an entry for each iteration. A scratch element that every iteration overwrites becomes a row
+// as well. Where steps depend on each other in a way that strips would change, a strip is one iteration.
+#pragma once
+
+#include <vector>
+
+#include "runtime/elements.h"
+#include "runtime/portable/tables.h"
+
+namespace tenon::runtime::portable {
+
+inline constexpr int64_t kStrip = 256;
+
+// An index expression's operator, wrapping. A division by zero, which no expression of a valid kernel needs, gives 0.
+int64_t apply(ExprOp op, int64_t a, int64_t b);
+
+struct Term {
+  uint32_t symbol;  // a number, or a row
+  int64_t factor;
+  bool operator==(const Term&) const = default;
+};
+
+// constant + the sum of the terms, at the first iteration of a strip.
+struct Position {
+  int64_t constant = 0;
+  int64_t stride = 0;         // from one iteration of the strip to the next
+  std::vector<Term> numbers;  // the same for the whole strip
+  std::vector<Term> rows;
+  bool operator==(const Position&) const = default;
+};
+
+// A number or a row: op(a, b).
+struct Derived {
+  ExprOp op;
+  Position a;
+  Position b;
+  uint32_t number;
+  uint32_t row;  // kNone: a number
+};
+
+struct GuardPlan {
+  Position value;
+  int64_t bound;
+};
+
+struct SourcePlan {
+  SourceKind kind;
+  tenon_dtype dtype;
+  uint32_t buffer;
+  uint32_t row;  // where an earlier step of the strip left it; kNone: in the buffer
+  Position at;
+  double real;      // of a constant
+  int64_t integer;  // of a constant
+  std::vector<GuardPlan> where;
+};
+
+struct LookupPlan {
+  uint32_t row;
+  int64_t bound;
+  SourcePlan source;
+};
+
+struct StepPlan {
+  Action action;
+  uint32_t node;
+  const ScalarOp* op;
+  uint32_t out;
+  uint32_t row;  // where a strip puts it, as others of the strip read it; kNone: only in the buffer
+  Position at;
+  uint32_t carry;
+  Position carry_at;
+  std::vector<LookupPlan> lookups;
+  std::vector<Derived> derived;  // from lookups
+  std::vector<GuardPlan> where;
+  std::vector<SourcePlan> sources;
+};
+
+struct Child {
+  bool is_loop;
+  uint32_t index;
+};
+
+struct LoopPlan {
+  uint32_t counter;
+  uint32_t variable;
+  int64_t step;
+  Order order;
+  std::vector<Derived> derived;
+  std::vector<Child> children;
+  int64_t strip = 0;  // iterations at once, of an innermost loop; 0: others
+  bool backwards() const { return order != Order::InOrder; }
+};
+
+struct BufferPlan {
+  tenon_dtype dtype;
+  uint32_t node;
+  int64_t elements;
+  uint32_t parallel;  // the outermost parallel loop that it lives in: each thread has its own; kNone: there is one
+  int64_t bytes() const { return elements * size_of(dtype); }
+};
+
+struct Plan {
+  // Throws an Error (TENON_INVALID_ARGUMENT) for sizes with which something overflows.
+  Plan(const Tables& tables, std::span<const int64_t> sizes);
+
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> extents;  // by variable
+  std::vector<BufferPlan> buffers;
+  std::vector<LoopPlan> loops;
+  std::vector<StepPlan> steps;
+  std::vector<Child> roots;
+  size_t argument_count;
+  size_t number_count;
+  size_t row_count = 0;
+};
+
+}  // namespace tenon::runtime::portable

@@ -1,0 +1,12 @@
+// The interpreter of planned kernels.
+#pragma once
+
+#include "runtime/kernel.h"
+#include "runtime/portable/plan.h"
+
+namespace tenon::runtime::portable {
+
+// As PortableKernel::run says.
+int64_t run(const Plan& plan, void* const* memory, int64_t* error, const tenon_host& host, int64_t most_steps) noexcept;
+
+}  // namespace tenon::runtime::portable

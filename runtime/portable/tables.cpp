@@ -1,0 +1,43 @@
+#include "runtime/portable/tables.h"
+
+namespace tenon::runtime::portable {
+namespace {
+
+template <class T>
+std::span<const T> span_of(const flatbuffers::Vector<const T*>* structs) {
+  if (!structs) return {};
+  return {reinterpret_cast<const T*>(structs->Data()), structs->size()};
+}
+
+using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+std::vector<std::string_view> strings_of(const Strings* strings) {
+  std::vector<std::string_view> result;
+  for (uint32_t i = 0; strings && i < strings->size(); ++i) {
+    result.emplace_back(strings->Get(i)->c_str(), strings->Get(i)->size());
+  }
+  return result;
+}
+
+}  // namespace
+
+Tables::Tables(const Kernel& kernel)
+    : size_count(kernel.sizes()),
+      symbol_count(kernel.symbols()),
+      input_count(kernel.inputs()),
+      output_count(kernel.outputs()),
+      variables(span_of(kernel.variables())),
+      buffers(span_of(kernel.buffers())),
+      loops(span_of(kernel.loops())),
+      steps(span_of(kernel.steps())),
+      sources(span_of(kernel.sources())),
+      lookups(span_of(kernel.lookups())),
+      guards(span_of(kernel.guards())),
+      code(span_of(kernel.code())),
+      op_names(strings_of(kernel.ops())),
+      nodes(strings_of(kernel.nodes())) {
+  if (kernel.constants()) constants = {kernel.constants()->data(), kernel.constants()->size()};
+  for (const std::string_view name : op_names) ops.push_back(find_scalar_op(name));
+}
+
+}  // namespace tenon::runtime::portable

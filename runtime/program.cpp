@@ -1,0 +1,182 @@
+#include "runtime/program.h"
+
+#include <algorithm>
+
+#include "runtime/allocator.h"
+#include "runtime/arena_plan.h"
+#include "runtime/checked.h"
+
+namespace tenon::runtime {
+namespace {
+
+constexpr size_t kMostFrames = 8;
+constexpr size_t kNamedTensors = 5;
+
+}  // namespace
+
+Program::Program(Parts parts) : parts_(std::move(parts)) {
+  graph_ = read_task_graph(*format::GetProgram(parts_.tables.data()));
+  first_size_.push_back(0);
+  for (const TensorSlot& slot : graph_.slots) first_size_.push_back(first_size_.back() + slot.shape.size());
+  for (const TaskNode& task : graph_.tasks) check_task(task);
+  if (graph_.bindings.empty()) frame({});
+}
+
+void Program::check_task(const TaskNode& task) {
+  const LibraryFunction* function = nullptr;
+  if (task.kind == TaskKind::Host && !parts_.host) fail(TENON_UNSUPPORTED, task.name, " needs a host that runs it");
+  if (task.kind == TaskKind::Library) {
+    function = find_library_function(task.function);
+    if (function == nullptr) fail(TENON_UNSUPPORTED, task.name, ": this release has no function '", task.function, "'");
+    if (task.inputs.size() != function->inputs || task.outputs.size() != function->outputs ||
+        task.numbers.size() != function->numbers) {
+      fail(TENON_BAD_FILE, task.name, " does not call '", task.function, "' as it is called");
+    }
+  }
+  functions_.push_back(function);
+  const PortableKernel* const kernel =
+      task.kind == TaskKind::Kernel ? parts_.kernels[task.kernel].portable.get() : nullptr;
+  if (kernel == nullptr) return;
+  bool fits = task.inputs.size() == kernel->inputs() && task.outputs.size() == kernel->outputs() &&
+              task.sizes.size() == kernel->sizes();
+  for (size_t i = 0; fits && i < task.inputs.size() + task.outputs.size(); ++i) {
+    const uint32_t slot = i < task.inputs.size() ? task.inputs[i] : task.outputs[i - task.inputs.size()];
+    fits = graph_.slots[slot].dtype == kernel->argument_dtype(i);
+  }
+  if (!fits) fail(TENON_BAD_FILE, "the slots of task ", task.name, " are not what its kernel takes");
+}
+
+void check_arguments(const TaskNode& task, const PortableKernel& kernel, const int64_t* sizes,
+                     std::span<const int64_t> elements) {
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const int64_t wanted = kernel.argument_elements(i, sizes);
+    if (wanted == elements[i]) continue;
+    fail(TENON_BAD_FILE, "argument ", i, " of task ", task.name, " has ", elements[i],
+         " elements, and its kernel takes ", wanted);
+  }
+}
+
+std::shared_ptr<const Frame> Program::frame(std::span<const int64_t> symbols) const {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::ranges::find_if(frames_, [&](const auto& frame) { return std::ranges::equal(frame->symbols, symbols); });
+  if (found != frames_.end()) {
+    frames_.splice(frames_.begin(), frames_, found);
+  } else {
+    frames_.push_front(make_frame(*this, symbols));
+    if (frames_.size() > kMostFrames) frames_.pop_back();
+  }
+  return frames_.front();
+}
+
+std::shared_ptr<const Frame> Program::last_frame() const {
+  const std::lock_guard lock(mutex_);
+  return frames_.empty() ? nullptr : frames_.front();
+}
+
+// ---- frames ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+class FrameBuilder {
+ public:
+  FrameBuilder(const Program& program, std::span<const int64_t> symbols)
+      : program_(program), graph_(program.graph()), frame_(std::make_shared<Frame>()) {
+    frame_->symbols.assign(symbols.begin(), symbols.end());
+    frame_->sizes.resize(program.total_sizes());
+    frame_->elements.assign(graph_.slots.size(), -1);
+    frame_->offsets.assign(graph_.slots.size(), -1);
+  }
+
+  std::shared_ptr<const Frame> run() {
+    for (uint32_t id = 0; id < graph_.slots.size(); ++id) size_slot(id);
+    for (const auto& [target, value] : graph_.updates) check_update(target, value);
+    for (const TaskNode& task : graph_.tasks) check_kernel(task);
+    plan();
+    return frame_;
+  }
+
+ private:
+  void size_slot(uint32_t id) {
+    const TensorSlot& slot = graph_.slots[id];
+    if (std::ranges::any_of(slot.shape, [&](const Expr& size) { return !graph_.is_bound(size); })) return;
+    int64_t* const sizes = frame_->sizes.data() + program_.first_size(id);
+    int64_t elements = 1;
+    for (size_t dim = 0; dim < slot.shape.size(); ++dim) {
+      sizes[dim] = evaluate(slot.shape[dim], graph_.code, frame_->symbols);
+      if (sizes[dim] < 0) fail(TENON_INVALID_ARGUMENT, "slot ", id, " would have a size of ", sizes[dim]);
+      elements = checked_mul(elements, sizes[dim]);
+    }
+    frame_->elements[id] = elements;
+    checked_mul(elements, static_cast<int64_t>(tenon_dtype_size(slot.dtype)));
+    if (slot.root != id && frame_->elements[slot.root] >= 0 && frame_->elements[slot.root] != elements) {
+      fail(TENON_BAD_FILE, "slot ", id, " of ", elements, " elements lies in one of ", frame_->elements[slot.root]);
+    }
+  }
+
+  void check_update(uint32_t target, uint32_t value) const {
+    if (frame_->elements[value] >= 0 && frame_->elements[target] != frame_->elements[value]) {
+      fail(TENON_BAD_FILE, "an update of slot ", target, " changes its size");
+    }
+  }
+
+  void check_kernel(const TaskNode& task) {
+    if (task.kind != TaskKind::Kernel || task.is_late || !program_.kernel(task.kernel).portable) return;
+    sizes_.clear();
+    for (uint32_t symbol : task.sizes) sizes_.push_back(frame_->symbols[symbol]);
+    elements_.clear();
+    for (uint32_t slot : task.inputs) elements_.push_back(frame_->elements[slot]);
+    for (uint32_t slot : task.outputs) elements_.push_back(frame_->elements[slot]);
+    check_arguments(task, *program_.kernel(task.kernel).portable, sizes_.data(), elements_);
+  }
+
+  void plan() {
+    std::vector<uint32_t> planned;
+    std::vector<Lifetime> lifetimes;
+    for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
+      const TensorSlot& slot = graph_.slots[id];
+      if (slot.kind != SlotKind::Temporary || slot.root != id || slot.is_late || slot.source.task == kNone) continue;
+      planned.push_back(id);
+      lifetimes.push_back({bytes_of(id), slot.source.task, slot.last_task});
+    }
+    const ArenaPlan plan = plan_arena(lifetimes);
+    for (size_t i = 0; i < planned.size(); ++i) frame_->offsets[planned[i]] = plan.offsets[i];
+    frame_->arena_bytes = plan.bytes;
+    frame_->least_bytes = least_arena(lifetimes);
+  }
+
+  int64_t bytes_of(uint32_t id) const {
+    return frame_->elements[id] * static_cast<int64_t>(tenon_dtype_size(graph_.slots[id].dtype));
+  }
+
+  const Program& program_;
+  const TaskGraph& graph_;
+  std::shared_ptr<Frame> frame_;
+  std::vector<int64_t> sizes_, elements_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Frame> make_frame(const Program& program, std::span<const int64_t> symbols) {
+  return FrameBuilder(program, symbols).run();
+}
+
+std::string largest_tensors(const TaskGraph& graph, const Frame& frame) {
+  std::vector<std::pair<int64_t, uint32_t>> tensors;
+  for (uint32_t id = 0; id < graph.slots.size(); ++id) {
+    const TensorSlot& slot = graph.slots[id];
+    if (slot.root != id || slot.source.task == kNone || frame.elements[id] < 0) continue;
+    tensors.emplace_back(frame.elements[id] * static_cast<int64_t>(tenon_dtype_size(slot.dtype)), id);
+  }
+  const size_t count = std::min(kNamedTensors, tensors.size());
+  std::ranges::partial_sort(tensors, tensors.begin() + static_cast<std::ptrdiff_t>(count), std::greater());
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [bytes, id] = tensors[i];
+    text += text_of("\n  ", bytes, " bytes: ", type_text(graph, graph.slots[id]), " of ",
+                    graph.tasks[graph.slots[id].source.task].name);
+  }
+  return text;
+}
+
+}  // namespace tenon::runtime

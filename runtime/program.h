@@ -1,0 +1,97 @@
+// A program that is loaded: its tasks, the memory of its constants, the code of its kernels. Immutable; contexts
+// (runtime/context.h) run it, from as many threads as there are contexts.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "runtime/kernel.h"
+#include "runtime/library.h"
+#include "runtime/portable_kernel.h"
+#include "runtime/task_graph.h"
+#include "runtime/tensor_view.h"
+
+namespace tenon::runtime {
+
+// What a call of the host gives: row-major memory of the promised dtype. `owner` keeps it.
+struct HostResult {
+  std::vector<int64_t> shape;
+  void* data;
+  std::shared_ptr<void> owner;
+};
+// `symbols` are the sizes, kUnknown where a task has yet to find one out.
+using HostCall = std::function<std::vector<HostResult>(uint32_t task, std::span<const TensorView> operands,
+                                                       std::span<const int64_t> symbols)>;
+inline constexpr int64_t kUnknown = INT64_MIN;
+
+// The first of these that is there runs.
+struct KernelEntry {
+  tenon_kernel native = nullptr;
+  std::shared_ptr<const void> code = {};                // keeps it in memory
+  std::shared_ptr<const PortableKernel> portable = {};  // of a file always: it says what the arguments must be
+  std::function<void(std::span<void* const> memory, std::span<const int64_t> sizes)> call = {};
+  std::function<std::string(int64_t node)> node_name = {};  // for error messages; optional
+};
+
+// Everything for one set of sizes: where each slot lies, and how large it is.
+struct Frame {
+  std::vector<int64_t> symbols;   // that inputs tell
+  std::vector<int64_t> sizes;     // of all slots, one after the other; those of late slots are not set
+  std::vector<int64_t> elements;  // of each slot; -1 where it is late
+  std::vector<int64_t> offsets;   // in the arena, of each root that lies there; else -1
+  int64_t arena_bytes = 0;
+  int64_t least_bytes = 0;  // that any plan would need
+};
+
+class Program {
+ public:
+  struct Parts {
+    std::span<const std::byte> tables;  // format::Program, verified as FlatBuffers
+    std::vector<const std::byte*> constants;
+    std::vector<const std::byte*> states;
+    std::vector<KernelEntry> kernels;
+    HostCall host = {};
+    std::shared_ptr<const void> owner = {};  // of all that memory
+  };
+
+  // Throws an Error for tables that break the rules of the format.
+  explicit Program(Parts parts);
+
+  const TaskGraph& graph() const { return graph_; }
+  const LibraryFunction& function(uint32_t task) const { return *functions_[task]; }
+  const KernelEntry& kernel(uint32_t i) const { return parts_.kernels[i]; }
+  const std::byte* constant(uint32_t i) const { return parts_.constants[i]; }
+  const std::byte* state(uint32_t i) const { return parts_.states[i]; }
+  const HostCall& host() const { return parts_.host; }
+  size_t first_size(uint32_t slot) const { return first_size_[slot]; }  // in Frame::sizes
+  size_t total_sizes() const { return first_size_.back(); }
+
+  // The last few are kept. Throws an Error where the sizes do not fit each other.
+  std::shared_ptr<const Frame> frame(std::span<const int64_t> symbols) const;
+  std::shared_ptr<const Frame> last_frame() const;  // null before the first
+
+ private:
+  void check_task(const TaskNode& task);
+
+  Parts parts_;
+  TaskGraph graph_;
+  std::vector<size_t> first_size_;
+  std::vector<const LibraryFunction*> functions_;  // of each task that calls one
+  mutable std::mutex mutex_;
+  mutable std::list<std::shared_ptr<const Frame>> frames_;  // the last used one first
+};
+
+// Whether the arguments of a kernel are as large as it takes them; of a task whose sizes are all known.
+void check_arguments(const TaskNode& task, const PortableKernel& kernel, const int64_t* sizes,
+                     std::span<const int64_t> elements);
+
+std::shared_ptr<const Frame> make_frame(const Program& program, std::span<const int64_t> symbols);
+
+// "needs 12,345 bytes; the largest: ..." of a frame: what a budget must hold, and what takes most of it.
+std::string largest_tensors(const TaskGraph& graph, const Frame& frame);
+
+}  // namespace tenon::runtime

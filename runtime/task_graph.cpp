@@ -1,0 +1,292 @@
+#include "runtime/task_graph.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "runtime/error.h"
+
+namespace tenon::runtime {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "artifacts are read in place");
+
+constexpr size_t kHighestRank = 64;
+
+template <class T>
+std::span<const T> structs(const flatbuffers::Vector<const T*>* vector) {
+  return {reinterpret_cast<const T*>(vector->Data()), vector->size()};
+}
+std::span<const Expr> exprs(const flatbuffers::Vector<const Expr*>* vector) {
+  return vector ? structs(vector) : std::span<const Expr>();
+}
+std::span<const uint32_t> numbers(const flatbuffers::Vector<uint32_t>* vector) {
+  return vector ? std::span<const uint32_t>(vector->data(), vector->size()) : std::span<const uint32_t>();
+}
+std::string_view view(const flatbuffers::String* text) { return text ? text->string_view() : std::string_view(); }
+
+template <class... Parts>
+void demand(bool condition, const Parts&... parts) {
+  if (!condition) fail(TENON_BAD_FILE, parts...);
+}
+
+class Reader {
+ public:
+  explicit Reader(const format::Program& program) : program_(program) {}
+
+  TaskGraph run() {
+    graph_.source = &program_;
+    graph_.name = view(program_.name());
+    graph_.code = structs(program_.code());
+    graph_.states = structs(program_.states());
+    graph_.constants = structs(program_.constants());
+    for (const format::Argument* input : *program_.inputs())
+      graph_.inputs.push_back({view(input->name()), input->slot()});
+    for (const format::Result* output : *program_.outputs()) {
+      graph_.outputs.push_back({view(output->name()), output->slot(), output->is_copied()});
+    }
+    read_symbols();
+    for (const format::Slot* slot : *program_.slots()) read_slot(*slot);
+    check_arguments();
+    check_bindings();
+    for (const format::Task* task : *program_.tasks()) read_task(*task);
+    for (uint32_t i = 0; i < graph_.outputs.size(); ++i) read_output(i);
+    for (const format::Update* update : *program_.updates()) read_update(*update);
+    return std::move(graph_);
+  }
+
+ private:
+  void read_symbols() {
+    for (const format::Symbol* symbol : *program_.symbols()) {
+      demand(symbol->low() <= symbol->high(), "symbol ", view(symbol->name()), " has no value: it lies in [",
+             symbol->low(), ", ", symbol->high(), "]");
+      graph_.symbols.push_back({view(symbol->name()), symbol->low(), symbol->high()});
+    }
+    graph_.bindings = structs(program_.bindings());
+    demand(graph_.bindings.size() <= graph_.symbols.size(), "there are more bindings than symbols");
+  }
+
+  // ---- slots ----
+
+  size_t count_of(SlotKind kind) const {
+    switch (kind) {
+      case SlotKind::Input:
+        return graph_.inputs.size();
+      case SlotKind::State:
+        return graph_.states.size();
+      case SlotKind::Constant:
+        return graph_.constants.size();
+      case SlotKind::Output:
+        return graph_.outputs.size();
+      case SlotKind::Temporary:
+        break;
+    }
+    return 0;
+  }
+
+  void read_slot(const format::Slot& from) {
+    const auto id = static_cast<uint32_t>(graph_.slots.size());
+    TensorSlot slot{static_cast<tenon_dtype>(from.dtype()), from.kind(), from.root(), from.position(),
+                    exprs(from.shape())};
+    demand(from.dtype() <= format::DType::MAX, "slot ", id, " has an unknown dtype ", static_cast<int>(from.dtype()));
+    demand(from.kind() <= SlotKind::MAX, "slot ", id, " is of an unknown kind ", static_cast<int>(from.kind()));
+    demand(slot.shape.size() <= kHighestRank, "slot ", id, " has ", slot.shape.size(), " dimensions");
+    for (const Expr& size : slot.shape) {
+      verify(size, graph_.code, graph_.symbols.size());
+      if (!graph_.is_bound(size)) slot.is_late = true;
+    }
+    demand(slot.root <= id, "slot ", id, " lies in a slot after it, ", slot.root);
+    demand(slot.kind == SlotKind::Temporary || slot.position < count_of(slot.kind), "slot ", id, " has position ",
+           slot.position, ", but there are ", count_of(slot.kind));
+    if (slot.root != id) check_alias(id, slot);
+    demand(!slot.is_late || slot.kind == SlotKind::Temporary || slot.kind == SlotKind::Output, "the size of slot ", id,
+           " is known too late");
+    graph_.slots.push_back(slot);
+  }
+
+  void check_alias(uint32_t id, const TensorSlot& slot) const {
+    const TensorSlot& root = graph_.slots[slot.root];
+    demand(
+        root.root == slot.root && root.kind == slot.kind && root.position == slot.position && root.dtype == slot.dtype,
+        "slot ", id, " lies in slot ", slot.root, ", which is of another kind");
+  }
+
+  // An input is what its slot says, and no other slot says the same.
+  void check_arguments() const {
+    std::vector<bool> seen[5];
+    for (const SlotKind kind : format::EnumValuesSlotKind()) seen[static_cast<int>(kind)].resize(count_of(kind));
+    for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
+      const TensorSlot& slot = graph_.slots[id];
+      if (slot.root != id || slot.kind == SlotKind::Temporary) continue;
+      std::vector<bool>& own = seen[static_cast<int>(slot.kind)];
+      demand(!own[slot.position], "two slots have position ", slot.position);
+      own[slot.position] = true;
+      if (slot.kind == SlotKind::Input) {
+        demand(graph_.inputs[slot.position].slot == id, "input ", slot.position, " is not slot ", id);
+      }
+    }
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const uint32_t slot = graph_.inputs[i].slot;
+      demand(slot < graph_.slots.size() && graph_.slots[slot].kind == SlotKind::Input &&
+                 graph_.slots[slot].root == slot && graph_.slots[slot].position == i,
+             "input ", i, " has no slot of its own");
+    }
+  }
+
+  void check_bindings() const {
+    for (size_t i = 0; i < graph_.bindings.size(); ++i) {
+      const format::Binding& binding = graph_.bindings[i];
+      demand(binding.input() < graph_.inputs.size(), "symbol ", i, " is bound by input ", binding.input());
+      const TensorSlot& slot = graph_.slots[graph_.inputs[binding.input()].slot];
+      demand(binding.dim() < slot.shape.size(), "symbol ", i, " is bound by dimension ", binding.dim());
+      demand(binding.factor() != 0, "symbol ", i, " is bound by nothing");
+      verify(binding.rest(), graph_.code, i);
+    }
+  }
+
+  // ---- tasks ----
+
+  void read_task(const format::Task& from) {
+    const auto id = static_cast<uint32_t>(graph_.tasks.size());
+    TaskNode task{from.kind(), view(from.name()), numbers(from.inputs()), numbers(from.outputs())};
+    demand(task.kind <= TaskKind::MAX, "task ", id, " is of an unknown kind ", static_cast<int>(task.kind));
+    for (uint32_t slot : task.inputs) {
+      need(slot, id, task.name);
+      task.dependencies.push_back(graph_.root_of(slot).source);
+      if (graph_.slots[slot].is_late || graph_.root_of(slot).is_late) task.is_late = true;
+    }
+    for (uint32_t i = 0; i < task.outputs.size(); ++i) write(task.outputs[i], {id, i}, task);
+    read_arguments(from, task);
+    if (from.flops() != nullptr && from.flops()->count() > 0) {
+      verify(*from.flops(), graph_.code, graph_.symbols.size());
+      task.flops = *from.flops();
+    }
+    graph_.tasks.push_back(std::move(task));
+  }
+
+  void read_arguments(const format::Task& from, TaskNode& task) const {
+    task.kernel = from.kernel();
+    task.function = view(from.function());
+    task.text = view(from.text());
+    if (task.kind == TaskKind::Kernel) {
+      demand(task.kernel < program_.kernels()->size(), "task ", task.name, " runs kernel ", task.kernel,
+             ", but there are ", program_.kernels()->size());
+      task.sizes = numbers(from.sizes());
+    }
+    for (uint32_t symbol : task.sizes) {
+      demand(symbol < graph_.symbols.size(), "task ", task.name, " names symbol ", symbol);
+      if (symbol >= graph_.bindings.size()) task.is_late = true;
+    }
+    task.numbers = exprs(from.numbers());
+    for (const Expr& number : task.numbers) {
+      verify(number, graph_.code, graph_.symbols.size());
+      if (!graph_.is_bound(number)) task.is_late = true;
+    }
+  }
+
+  // What nobody has written cannot be read.
+  void need(uint32_t slot, uint32_t task, std::string_view name) {
+    demand(slot < graph_.slots.size(), name, " reads slot ", slot, ", but there are ", graph_.slots.size());
+    TensorSlot& root = graph_.slots[graph_.slots[slot].root];
+    const bool is_made = root.kind == SlotKind::Temporary || root.kind == SlotKind::Output;
+    demand(!is_made || root.source.task != kNone, name, " reads slot ", slot, ", which no task before it writes");
+    root.last_task = std::max(root.last_task, task);
+    ++root.references;
+  }
+
+  void write(uint32_t slot, TaskSlot source, TaskNode& task) {
+    demand(slot < graph_.slots.size(), "task ", task.name, " writes slot ", slot, ", but there are ",
+           graph_.slots.size());
+    TensorSlot& root = graph_.slots[slot];
+    demand(root.root == slot && (root.kind == SlotKind::Temporary || root.kind == SlotKind::Output), "task ", task.name,
+           " writes slot ", slot, ", which is not its to write");
+    demand(root.source.task == kNone, "two tasks write slot ", slot);
+    root.source = source;
+    root.last_task = source.task;
+    if (task.kind == TaskKind::Host) root.is_late = true;
+    if (root.is_late) task.is_late = true;
+  }
+
+  // ---- results ----
+
+  uint32_t end() const { return static_cast<uint32_t>(graph_.tasks.size()); }
+
+  void read_output(uint32_t i) {
+    const TensorInfo& output = graph_.outputs[i];
+    need(output.slot, end(), text_of("output ", i));
+    const TensorSlot& root = graph_.root_of(output.slot);
+    demand(output.is_copied || root.is_late || (root.kind == SlotKind::Output && root.position == i), "output ", i,
+           " is the memory of something else");
+    demand(!graph_.slots[output.slot].is_late || root.is_late, "the shape of output ", i, " is known too late");
+  }
+
+  void read_update(const format::Update& update) {
+    need(update.target(), end(), "an update");
+    need(update.value(), end(), "an update");
+    const TensorSlot& target = graph_.slots[update.target()];
+    demand(target.root == update.target() && (target.kind == SlotKind::Input || target.kind == SlotKind::State),
+           "an update changes slot ", update.target(), ", which is neither an input nor a state");
+    demand(target.dtype == graph_.slots[update.value()].dtype, "an update of slot ", update.target(),
+           " changes its dtype");
+    graph_.updates.emplace_back(update.target(), update.value());
+  }
+
+  const format::Program& program_;
+  TaskGraph graph_;
+};
+
+}  // namespace
+
+bool TaskGraph::is_bound(const Expr& expr) const {
+  return std::ranges::all_of(code.subspan(expr.first(), expr.count()), [&](const Instruction& instruction) {
+    return instruction.op() != format::ExprOp::Symbol || static_cast<uint64_t>(instruction.value()) < bindings.size();
+  });
+}
+
+TaskGraph read_task_graph(const format::Program& program) { return Reader(program).run(); }
+
+// ---- text -----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+const char* operator_text(format::ExprOp op) {
+  static constexpr const char* kTexts[] = {"", "", " + ", "*", "//", "%", "min", "max", " == ", " != ", " < ", " <= "};
+  return kTexts[static_cast<int>(op)];
+}
+
+std::string combined(format::ExprOp op, const std::string& a, const std::string& b) {
+  if (op == format::ExprOp::Min || op == format::ExprOp::Max) return text_of(operator_text(op), "(", a, ", ", b, ")");
+  return op == format::ExprOp::Add ? text_of(a, operator_text(op), b) : text_of("(", a, operator_text(op), b, ")");
+}
+
+}  // namespace
+
+std::string expr_text(const TaskGraph& graph, const Expr& expr) {
+  std::vector<std::string> stack;
+  for (const Instruction& instruction : graph.code.subspan(expr.first(), expr.count())) {
+    if (instruction.op() == format::ExprOp::Constant) {
+      stack.push_back(text_of(instruction.value()));
+    } else if (instruction.op() == format::ExprOp::Symbol) {
+      stack.emplace_back(graph.symbols[static_cast<size_t>(instruction.value())].name);
+    } else {
+      const std::string b = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = combined(instruction.op(), stack.back(), b);
+    }
+  }
+  return stack.back();
+}
+
+std::string type_text(const TaskGraph& graph, const TensorSlot& slot) {
+  std::string text = text_of(tenon_dtype_name(slot.dtype), "[");
+  for (size_t i = 0; i < slot.shape.size(); ++i) text += (i > 0 ? ", " : "") + expr_text(graph, slot.shape[i]);
+  return text + "]";
+}
+
+std::string shape_text(std::span<const int64_t> shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += (i > 0 ? ", " : "") + text_of(shape[i]);
+  return text + "]";
+}
+
+}  // namespace tenon::runtime

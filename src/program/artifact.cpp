@@ -1,0 +1,269 @@
+#include "program/artifact.h"
+
+#include <algorithm>
+#include <map>
+
+#include "backends/cpu/cpu.h"
+#include "backends/interpreter/portable_kernel.h"
+#include "codegen/target.h"
+#include "format/graph_generated.h"
+#include "format/native_generated.h"
+#include "program/container.h"
+#include "program/tables.h"
+#include "runtime/checksum.h"
+#include "support/digest.h"
+
+namespace tenon {
+namespace {
+
+using format::SectionKind;
+using Piece = std::span<const std::byte>;
+
+constexpr int64_t kMostPrinted = 16;  // elements of a constant that stays in the text
+
+Piece bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+Piece bytes_of(const Tensor& tensor) {
+  return {tensor.data(), static_cast<size_t>(tensor.numel() * size_of(tensor.dtype()))};
+}
+
+// ---- weights --------------------------------------------------------------------------------------------------------
+
+// What is the same is stored once.
+class WeightTable {
+ public:
+  Stretch add(const Tensor& tensor) {
+    if (!tensor.defined()) return {};
+    const Tensor whole = tensor.contiguous();
+    const Piece bytes = bytes_of(whole);
+    const std::string key = digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex();
+    for (const Entry& entry : entries_[key]) {
+      if (std::ranges::equal(entry.bytes, bytes)) return entry.place;
+    }
+    pad();
+    const Stretch place{size_, bytes.size()};
+    pieces_.push_back(bytes);
+    kept_.push_back(whole);
+    size_ += bytes.size();
+    entries_[key].push_back({bytes, place});
+    return place;
+  }
+
+  SectionContent section() const { return {SectionKind::kWeights, "", pieces_}; }
+
+ private:
+  struct Entry {
+    Piece bytes;
+    Stretch place;
+  };
+
+  void pad() {
+    static constexpr std::byte kZeros[64] = {};
+    const uint64_t rest = size_ % sizeof kZeros;
+    if (rest == 0) return;
+    pieces_.emplace_back(kZeros, sizeof kZeros - rest);
+    size_ += sizeof kZeros - rest;
+  }
+
+  uint64_t size_ = 0;
+  std::vector<Piece> pieces_;
+  std::vector<Tensor> kept_;
+  std::map<std::string, std::vector<Entry>> entries_;
+};
+
+// ---- the graph ------------------------------------------------------------------------------------------------------
+
+// Large constants as parameters, whose data is not part of the text.
+Graph with_constants_as_parameters(const Graph& graph) {
+  Graph result(graph.name());
+  for (const auto& [symbol, range] : graph.symbols()) result.declare_symbol(symbol, range);
+  std::map<ValueRef, ValueRef> moved = {{ValueRef(), ValueRef()}};
+  for (const Leaf& leaf : graph.leaves()) {
+    const bool is_large = leaf.kind == LeafKind::kConstant && leaf.data.numel() > kMostPrinted;
+    std::string name = fmt::format("constant{}", leaf.value.id);
+    while (is_large && graph.leaf_named(name)) name += "_";
+    moved[leaf.value] = is_large ? result.add_parameter(name, graph.type(leaf.value), leaf.data)
+                                 : result.copy_leaf(leaf, graph.type(leaf.value));
+  }
+  for (const Node& node : graph.nodes()) {
+    std::vector<ValueRef> operands;
+    for (ValueRef operand : node.operands) operands.push_back(moved.at(operand));
+    const NodeRef copy = result.add_node(*node.op, std::move(operands), node.attrs, node.location);
+    for (size_t i = 0; i < node.results.size(); ++i) moved[node.results[i]] = result.node(copy).results[i];
+  }
+  std::vector<ValueRef> outputs;
+  for (ValueRef output : graph.outputs()) outputs.push_back(moved.at(output));
+  result.set_outputs(std::move(outputs));
+  for (const Update& update : graph.updates()) result.add_update(moved.at(update.target), moved.at(update.value));
+  return result;
+}
+
+bool has_data(const Leaf& leaf) { return leaf.kind == LeafKind::kParameter || leaf.kind == LeafKind::kBuffer; }
+
+std::string graph_section(const Graph& graph, const Notes& notes, WeightTable& weights) {
+  const Graph portable = with_constants_as_parameters(graph);
+  std::vector<format::Blob> leaves;
+  for (const Leaf& leaf : portable.leaves()) {
+    if (!has_data(leaf)) continue;
+    const Stretch place = weights.add(leaf.data);
+    leaves.emplace_back(place.offset, place.size);
+  }
+  flatbuffers::FlatBufferBuilder b;
+  const auto text = b.CreateString(to_string(portable));
+  std::vector<flatbuffers::Offset<format::Note>> entries;
+  for (const auto& [key, value] : notes) {
+    const auto own_key = b.CreateString(key);
+    entries.push_back(format::CreateNote(b, own_key, b.CreateString(value)));
+  }
+  const auto places = b.CreateVectorOfStructs(leaves);
+  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, places, b.CreateVector(entries)));
+  return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
+}
+
+// ---- a variant ------------------------------------------------------------------------------------------------------
+
+void check_portable(const Program& program) {
+  std::string tasks;
+  for (const Task& task : program.tasks()) {
+    if (task.kind == TaskKind::kKernel || task.kind == TaskKind::kLibrary) continue;
+    const std::string where = task.location.known() ? to_string(task.location) + ": " : "";
+    tasks += fmt::format("\n  {}{}", where, task.name);
+  }
+  if (!tasks.empty())
+    fail("program {} cannot be saved: these run only in a process with a host:{}", program.graph().name(), tasks);
+}
+
+std::string tables_of(const Program& program, WeightTable& weights, const std::vector<std::string>& kernels) {
+  FileTables file;
+  for (const Tensor& constant : program.constants()) file.constants.push_back(weights.add(constant));
+  for (const Tensor& leaf : program.leaves()) file.leaves.push_back(weights.add(leaf));
+  file.kernels = kernels;
+  return program_tables(program, &file);
+}
+
+std::string native_section(const Program& program, const std::vector<std::string>& kernels) {
+  const codegen::Target target = codegen::find_target(program.cpu());
+  flatbuffers::FlatBufferBuilder b;
+  std::map<std::string_view, uint32_t> numbers;
+  std::vector<flatbuffers::Offset<format::Object>> objects;
+  std::vector<format::NativeKernel> natives;
+  for (size_t i = 0; i < program.tasks().size(); ++i) {
+    const Task& task = program.tasks()[i];
+    if (task.kind != TaskKind::kKernel) continue;
+    const std::string_view object = object_of(*task.kernel);
+    if (object.empty())
+      fail("program {} was not compiled by the cpu backend: it has no code to save", program.graph().name());
+    const auto [found, is_new] = numbers.try_emplace(object, static_cast<uint32_t>(objects.size()));
+    if (is_new) {
+      b.ForceVectorAlignment(object.size(), 1, 16);
+      const auto bytes = b.CreateVector(reinterpret_cast<const uint8_t*>(object.data()), object.size());
+      objects.push_back(format::CreateObject(b, bytes));
+    }
+    natives.emplace_back(runtime::checksum(bytes_of(kernels[i])), found->second);
+  }
+  const auto cpu = b.CreateString(target.cpu), features = b.CreateString(codegen::needed_features(target));
+  format::FinishNativeBuffer(
+      b, format::CreateNative(b, cpu, features, b.CreateVector(objects), b.CreateVectorOfStructs(natives)));
+  return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
+}
+
+// ---- the file -------------------------------------------------------------------------------------------------------
+
+// Sections point into what this holds.
+class Artifact {
+ public:
+  Artifact(const std::vector<const Program*>& variants, const Notes& notes) {
+    check(!variants.empty(), "an artifact of no program");
+    add(SectionKind::kGraph, "", graph_section(variants[0]->source(), notes, weights_));
+    for (const Program* program : variants) add_variant(*program);
+    sections_.push_back(weights_.section());
+  }
+
+  const std::vector<SectionContent>& sections() const { return sections_; }
+
+ private:
+  void add_variant(const Program& program) {
+    check_portable(program);
+    std::vector<std::string> kernels;
+    for (const Task& task : program.tasks()) kernels.push_back(task.tree ? portable_kernel(*task.tree) : "");
+    const std::string name = codegen::find_target(program.cpu()).cpu;
+    add(SectionKind::kProgram, name, tables_of(program, weights_, kernels));
+    add(SectionKind::kNative, name, native_section(program, kernels));
+  }
+
+  void add(SectionKind kind, std::string name, std::string content) {
+    contents_.push_back(std::make_unique<std::string>(std::move(content)));
+    sections_.push_back({kind, std::move(name), {bytes_of(*contents_.back())}});
+  }
+
+  WeightTable weights_;
+  std::vector<std::unique_ptr<std::string>> contents_;
+  std::vector<SectionContent> sections_;
+};
+
+}  // namespace
+
+Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants, const Notes& notes) {
+  return capture([&] { return container_bytes(Artifact(variants, notes).sections()); });
+}
+
+Status write_artifact(const std::string& path, const std::vector<const Program*>& variants, const Notes& notes) {
+  return capture([&] { write_container(path, Artifact(variants, notes).sections()).value(); });
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+const format::GraphText& graph_text(const runtime::Container& container) {
+  const runtime::Container::Section* const section = container.find(SectionKind::kGraph);
+  if (!section) fail("the artifact has no graph");
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(section->bytes.data()), section->bytes.size());
+  if (!format::VerifyGraphTextBuffer(verifier)) fail("the artifact's graph is not well-formed");
+  return *format::GetGraphText(section->bytes.data());
+}
+
+Tensor stored(const TensorType& type, const format::Blob* blob,
+              const std::shared_ptr<const runtime::Container>& owner) {
+  const runtime::Container::Section* const weights = owner->find(SectionKind::kWeights);
+  const Sizes shape = evaluate(type.shape, {});
+  const auto bytes = static_cast<uint64_t>(checked_mul(element_count(shape), size_of(type.dtype)));
+  if (!blob || !weights || blob->size() != bytes || bytes > weights->bytes.size() ||
+      blob->offset() > weights->bytes.size() - bytes) {
+    return {};
+  }
+  auto* const data = const_cast<std::byte*>(weights->bytes.data() + blob->offset());
+  const std::shared_ptr<void> keeper(data, [owner](void*) {});
+  return Tensor::borrow(type.dtype, shape, contiguous_strides(shape), data, keeper, Access::kReadOnly);
+}
+
+}  // namespace
+
+Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container) {
+  return capture([&] {
+    const format::GraphText& from = graph_text(*container);
+    Graph graph = parse_graph(from.text()->string_view()).value();
+    flatbuffers::uoffset_t next = 0;
+    for (const Leaf& leaf : std::vector<Leaf>(graph.leaves())) {
+      if (!has_data(leaf)) continue;
+      const format::Blob* const blob = next < from.leaves()->size() ? from.leaves()->Get(next++) : nullptr;
+      const Tensor data = stored(graph.type(leaf.value), blob, container);
+      if (!data.defined()) fail("the artifact has no data for '{}'", leaf.name);
+      // What is updated is this process's own.
+      graph.bind(leaf.name, leaf.kind == LeafKind::kBuffer ? data.copy() : data);
+    }
+    return graph;
+  });
+}
+
+Result<Notes> read_notes(const runtime::Container& container) {
+  return capture([&] {
+    Notes notes;
+    const auto* const entries = graph_text(container).notes();
+    for (flatbuffers::uoffset_t i = 0; entries && i < entries->size(); ++i) {
+      notes.emplace(entries->Get(i)->key()->str(), entries->Get(i)->value()->str());
+    }
+    return notes;
+  });
+}
+
+}  // namespace tenon

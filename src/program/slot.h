@@ -1,0 +1,26 @@
+// The tensors of a program, and what becomes of their memory.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/type.h"
+
+namespace tenon {
+
+enum class SlotKind : uint8_t {
+  kInput,      // the caller's memory
+  kLeaf,       // memory of the model that may change: buffers that are updated, weights that are not frozen
+  kConstant,   // weights, prepared or as they are
+  kTemporary,  // from the task that writes it to the last one that reads it
+  kOutput,     // a result
+};
+
+// A tensor of a program. One that is an alias lies where its root does, in another shape.
+struct Slot {
+  TensorType type;
+  SlotKind kind = SlotKind::kTemporary;
+  uint32_t root = 0;      // itself, unless it is an alias
+  uint32_t position = 0;  // among the inputs, leaves, constants or outputs
+};
+
+}  // namespace tenon

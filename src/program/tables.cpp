@@ -1,0 +1,290 @@
+#include "program/tables.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "format/program_generated.h"
+#include "graph/library_call.h"
+
+namespace tenon {
+
+// ---- symbols --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// size = factor * symbol + rest, where it is so.
+std::optional<std::pair<int64_t, Expr>> linear_in(const Expr& size, Symbol symbol) {
+  const Expr rest = substitute(size, {{symbol, Expr(0)}});
+  const Expr factor = substitute(size, {{symbol, Expr(1)}}) - rest;
+  if (!factor.is_constant() || factor.is_constant(0) || !(size == factor * symbol + rest)) return {};
+  return std::pair(factor.constant(), rest);
+}
+
+class SymbolBinder {
+ public:
+  explicit SymbolBinder(const Graph& graph) : graph_(graph) {
+    for (ValueRef input : graph.inputs()) {
+      for (const Expr& size : graph.type(input).shape) {
+        for (Symbol symbol : symbols_of(size)) unbound_.insert(symbol);
+      }
+    }
+  }
+
+  // Those that are a size as they are come first.
+  std::vector<SymbolBinding> run() {
+    while (!unbound_.empty() && (bind_one(true) || bind_one(false))) {
+    }
+    if (!unbound_.empty()) {
+      fail("the sizes of graph {}'s inputs do not tell {}", graph_.name(), unbound_.begin()->name());
+    }
+    return std::move(bindings_);
+  }
+
+ private:
+  bool bind_one(bool only_plain) {
+    for (uint32_t input = 0; input < graph_.inputs().size(); ++input) {
+      const Shape& shape = graph_.type(graph_.inputs()[input]).shape;
+      for (uint32_t dim = 0; dim < shape.size(); ++dim) {
+        if (only_plain && shape[dim].kind() != symbolic::Kind::kSymbol) continue;
+        if (bind_by(shape[dim], input, dim)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool bind_by(const Expr& size, uint32_t input, uint32_t dim) {
+    std::vector<Symbol> unknown;
+    std::ranges::copy_if(symbols_of(size), std::back_inserter(unknown), [&](Symbol s) { return unbound_.contains(s); });
+    if (unknown.size() != 1) return false;
+    const auto linear = linear_in(size, unknown[0]);
+    if (!linear) return false;
+    bindings_.push_back({unknown[0], input, dim, linear->first, linear->second});
+    unbound_.erase(unknown[0]);
+    return true;
+  }
+
+  const Graph& graph_;
+  std::set<Symbol> unbound_;
+  std::vector<SymbolBinding> bindings_;
+};
+
+}  // namespace
+
+std::vector<SymbolBinding> bind_symbols(const Graph& graph) { return SymbolBinder(graph).run(); }
+
+// ---- tables ---------------------------------------------------------------------------------------------------------
+
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+template <class T>
+using Table = Offset<flatbuffers::Vector<Offset<T>>>;
+template <class T>
+using Structs = Offset<flatbuffers::Vector<const T*>>;
+
+format::ExprOp op_of(symbolic::Kind kind) { return static_cast<format::ExprOp>(kind); }
+static_assert(static_cast<int>(symbolic::Kind::kSymbol) == static_cast<int>(format::ExprOp::Symbol) &&
+              static_cast<int>(symbolic::Kind::kMod) == static_cast<int>(format::ExprOp::Mod) &&
+              static_cast<int>(symbolic::Kind::kLe) == static_cast<int>(format::ExprOp::Le));
+
+// Expressions as code, each once.
+class ExprTable {
+ public:
+  explicit ExprTable(const std::vector<Symbol>& symbols) {
+    for (size_t i = 0; i < symbols.size(); ++i) numbers_.emplace(symbols[i], static_cast<int64_t>(i));
+  }
+
+  format::Expr add(const Expr& expr) {
+    const std::string key = to_string(expr);
+    const auto found = known_.find(key);
+    if (found != known_.end()) return found->second;
+    const auto first = static_cast<uint32_t>(code_.size());
+    emit(expr);
+    return known_.emplace(key, format::Expr(first, static_cast<uint32_t>(code_.size()) - first)).first->second;
+  }
+
+  const std::vector<format::Instruction>& code() const { return code_; }
+
+ private:
+  void emit(const Expr& expr) {
+    if (expr.is_constant()) {
+      code_.emplace_back(format::ExprOp::Constant, expr.constant());
+    } else if (expr.kind() == symbolic::Kind::kSymbol) {
+      code_.emplace_back(format::ExprOp::Symbol, numbers_.at(expr.symbol()));
+    } else {
+      emit(expr.operands()[0]);
+      for (const Expr& operand : expr.operands().subspan(1)) {
+        emit(operand);
+        code_.emplace_back(op_of(expr.kind()), 0);
+      }
+    }
+  }
+
+  std::map<Symbol, int64_t> numbers_;
+  std::map<std::string, format::Expr> known_;
+  std::vector<format::Instruction> code_;
+};
+
+}  // namespace
+
+class TableWriter {
+ public:
+  TableWriter(const Program& program, const FileTables* file)
+      : program_(program), file_(file), exprs_(program.symbols_) {}
+
+  std::string run() {
+    const auto symbols = symbol_table();
+    const auto bindings = binding_table();
+    const auto slots = table<format::Slot>(program_.slots_, [&](const Slot& slot) { return slot_of(slot); });
+    uint32_t kernel = 0;
+    const auto tasks = table<format::Task>(program_.tasks_, [&](const Task& task) { return task_of(task, kernel); });
+    const auto kernels = kernel_table();
+    const auto inputs = input_table();
+    const auto outputs = output_table();
+    const auto updates = table<format::Update>(
+        program_.updates_, [&](const auto& update) { return format::CreateUpdate(b_, update.target, update.value); });
+    const auto states = blob_table(file_ ? &file_->leaves : nullptr);
+    const auto constants = blob_table(file_ ? &file_->constants : nullptr, program_.constants_.size());
+    const auto code = b_.CreateVectorOfStructs(exprs_.code());
+    format::FinishProgramBuffer(
+        b_, format::CreateProgram(b_, text(program_.graph_.name()), code, symbols, bindings, slots, tasks, kernels,
+                                  inputs, states, constants, outputs, updates));
+    return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
+  }
+
+ private:
+  Offset<flatbuffers::String> text(std::string_view from) { return b_.CreateString(from.data(), from.size()); }
+
+  template <class T, class From, class Make>
+  Table<T> table(const std::vector<From>& from, Make make) {
+    std::vector<Offset<T>> entries;
+    for (const From& each : from) entries.push_back(make(each));
+    return b_.CreateVector(entries);
+  }
+
+  Structs<format::Expr> exprs(std::span<const Expr> from) {
+    std::vector<format::Expr> result;
+    for (const Expr& expr : from) result.push_back(exprs_.add(expr));
+    return b_.CreateVectorOfStructs(result);
+  }
+
+  Table<format::Symbol> symbol_table() {
+    const symbolic::Ranges ranges = program_.graph_.ranges();
+    return table<format::Symbol>(program_.symbols_, [&](Symbol symbol) {
+      const auto range = ranges.find(symbol);
+      const symbolic::Interval known = range == ranges.end() ? symbolic::Interval::all() : range->second;
+      return format::CreateSymbol(b_, text(symbol.name()), known.low, known.high);
+    });
+  }
+
+  Structs<format::Binding> binding_table() {
+    std::vector<format::Binding> bindings;
+    for (const SymbolBinding& binding : program_.bindings_) {
+      bindings.emplace_back(binding.input, binding.dim, binding.factor, exprs_.add(binding.rest));
+    }
+    return b_.CreateVectorOfStructs(bindings);
+  }
+
+  Offset<format::Slot> slot_of(const Slot& slot) {
+    static constexpr format::SlotKind kKinds[] = {format::SlotKind::Input, format::SlotKind::State,
+                                                  format::SlotKind::Constant, format::SlotKind::Temporary,
+                                                  format::SlotKind::Output};
+    const Slot& root = program_.slots_[slot.root];
+    const bool is_input = root.kind == SlotKind::kLeaf && !file_;  // after the graph's own
+    const auto position = root.position + static_cast<uint32_t>(is_input ? program_.inputs_.size() : 0);
+    return format::CreateSlot(b_, static_cast<format::DType>(slot.type.dtype),
+                              is_input ? format::SlotKind::Input : kKinds[static_cast<int>(root.kind)], slot.root,
+                              position, exprs(slot.type.shape));
+  }
+
+  static format::TaskKind kind_of(TaskKind kind) {
+    if (kind == TaskKind::kKernel) return format::TaskKind::Kernel;
+    return kind == TaskKind::kLibrary ? format::TaskKind::Library : format::TaskKind::Host;
+  }
+
+  Offset<format::Task> task_of(const Task& task, uint32_t& kernel) {
+    const auto name = text(task.name), file = text(task.location.file);
+    const auto inputs = b_.CreateVector(task.inputs), outputs = b_.CreateVector(task.outputs),
+               sizes = b_.CreateVector(task.sizes);
+    const auto ops = b_.CreateVectorOfStrings(task.ops);
+    const Node* const node = task.kind == TaskKind::kLibrary ? &task.body->nodes()[0] : nullptr;
+    const auto function = text(node ? node->op->name.get() : "");
+    const auto numbers = exprs(node ? library_numbers(*node->op, node->attrs) : std::vector<Expr>());
+    const auto argument = text(node ? library_text(*node->op, node->attrs) : "");
+    format::TaskBuilder builder(b_);
+    builder.add_kind(kind_of(task.kind));
+    builder.add_name(name);
+    builder.add_inputs(inputs);
+    builder.add_outputs(outputs);
+    if (task.kind == TaskKind::kKernel) builder.add_kernel(kernel++);
+    builder.add_sizes(sizes);
+    builder.add_function(function);
+    builder.add_numbers(numbers);
+    builder.add_text(argument);
+    builder.add_ops(ops);
+    builder.add_file(file);
+    builder.add_line(task.location.line);
+    return builder.Finish();
+  }
+
+  Table<format::KernelCode> kernel_table() {
+    std::vector<Offset<format::KernelCode>> kernels;
+    for (size_t i = 0; i < program_.tasks_.size(); ++i) {
+      if (program_.tasks_[i].kind != TaskKind::kKernel) continue;
+      if (!file_) {
+        kernels.push_back(format::CreateKernelCode(b_));
+        continue;
+      }
+      b_.ForceVectorAlignment(file_->kernels[i].size(), 1, 16);
+      const auto bytes =
+          b_.CreateVector(reinterpret_cast<const uint8_t*>(file_->kernels[i].data()), file_->kernels[i].size());
+      kernels.push_back(format::CreateKernelCode(b_, bytes));
+    }
+    return b_.CreateVector(kernels);
+  }
+
+  Table<format::Argument> input_table() {
+    std::vector<Offset<format::Argument>> inputs(program_.inputs_.size() + (file_ ? 0 : program_.leaves_.size()));
+    for (uint32_t i = 0; i < program_.slots_.size(); ++i) {
+      const Slot& slot = program_.slots_[i];
+      if (slot.root != i) continue;
+      if (slot.kind == SlotKind::kInput) {
+        const std::string& name = program_.graph_.leaf(program_.inputs_[slot.position])->name;
+        inputs[slot.position] = format::CreateArgument(b_, text(name), i);
+      }
+      if (slot.kind == SlotKind::kLeaf && !file_) {
+        inputs[program_.inputs_.size() + slot.position] =
+            format::CreateArgument(b_, text(program_.leaf_names_[slot.position]), i);
+      }
+    }
+    return b_.CreateVector(inputs);
+  }
+
+  Table<format::Result> output_table() {
+    std::vector<Offset<format::Result>> outputs;
+    for (size_t i = 0; i < program_.outputs_.size(); ++i) {
+      const auto& output = program_.outputs_[i];
+      outputs.push_back(format::CreateResult(b_, text(program_.output_name(i)), output.slot, output.is_copied));
+    }
+    return b_.CreateVector(outputs);
+  }
+
+  Structs<format::Blob> blob_table(const std::vector<Stretch>* stretches, size_t otherwise = 0) {
+    std::vector<format::Blob> blobs(stretches ? stretches->size() : otherwise, format::Blob(0, 0));
+    for (size_t i = 0; stretches && i < blobs.size(); ++i) {
+      blobs[i] = format::Blob((*stretches)[i].offset, (*stretches)[i].size);
+    }
+    return b_.CreateVectorOfStructs(blobs);
+  }
+
+  const Program& program_;
+  const FileTables* file_;
+  ExprTable exprs_;
+  FlatBufferBuilder b_;
+};
+
+std::string program_tables(const Program& program, const FileTables* file) { return TableWriter(program, file).run(); }
+
+}  // namespace tenon

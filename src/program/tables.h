@@ -1,0 +1,29 @@
+// A program as the tables of the artifact (format/program.fbs), which the runtime runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "program/program.h"
+
+namespace tenon {
+
+struct Stretch {  // of the weights
+  uint64_t offset = 0;
+  uint64_t size = 0;
+};
+
+// What tables for a file say more than those for this process.
+struct FileTables {
+  std::vector<Stretch> constants;
+  std::vector<Stretch> leaves;       // become the states of contexts; in this process they are further inputs
+  std::vector<std::string> kernels;  // portable, by task
+};
+
+// Bytes of FlatBuffers. The same program gives the same bytes.
+std::string program_tables(const Program& program, const FileTables* file = nullptr);
+
+// How the sizes of inputs tell their symbols. Throws an Error for one that they do not tell.
+std::vector<SymbolBinding> bind_symbols(const Graph& graph);
+
+}  // namespace tenon

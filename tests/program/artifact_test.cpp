@@ -1,0 +1,270 @@
+#include "program/artifact.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "backends/reference/evaluate.h"
+#include "graph/builder.h"
+#include "runtime/artifact.h"
+#include "runtime/error.h"
+#include "tenon/tenon.h"
+#include "tests/graph/support_values.h"
+#include "tests/program/support_random_model.h"
+
+namespace tenon {
+namespace {
+
+using test::close;
+using test::Random;
+using testing::HasSubstr;
+
+tenon_tensor described(const Tensor& tensor) {
+  return {tensor.data(), static_cast<tenon_dtype>(tensor.dtype()), static_cast<int32_t>(tensor.rank()),
+          tensor.shape().data(), tensor.strides().data()};
+}
+
+// As a user of the C interface loads and runs it.
+class Loaded {
+ public:
+  explicit Loaded(std::vector<std::byte> bytes, bool native = true) : bytes_(std::move(bytes)) {
+    const tenon_load_options options{.no_native = !native};
+    if (tenon_load_memory(bytes_.data(), bytes_.size(), &options, &program_) != TENON_OK) fail("{}", tenon_error());
+    if (tenon_context_create(program_, nullptr, &context_) != TENON_OK) fail("{}", tenon_error());
+  }
+  ~Loaded() {
+    tenon_context_free(context_);
+    tenon_program_free(program_);
+  }
+  Loaded(const Loaded&) = delete;
+
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) const {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const tenon_tensor input = described(inputs[i]);
+      if (tenon_set_input(context_, i, &input) != TENON_OK) fail("{}", tenon_error());
+    }
+    if (tenon_run(context_) != TENON_OK) fail("{}", tenon_error());
+    std::vector<Tensor> outputs;
+    for (size_t i = 0; i < tenon_output_count(program_); ++i) {
+      tenon_tensor output;
+      if (tenon_get_output(context_, i, &output) != TENON_OK) fail("{}", tenon_error());
+      const Sizes shape(output.shape, output.shape + output.rank);
+      outputs.push_back(
+          Tensor::borrow(static_cast<DType>(output.dtype), shape, contiguous_strides(shape), output.data, nullptr)
+              .copy());
+    }
+    return outputs;
+  }
+
+  tenon_program* program() const { return program_; }
+  tenon_context* context() const { return context_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  tenon_program* program_ = nullptr;
+  tenon_context* context_ = nullptr;
+};
+
+std::vector<std::byte> saved(const Program& program) { return artifact_bytes({&program}).value(); }
+
+void expect_same(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(close(actual[i], expected[i]));
+}
+
+class RandomArtifacts : public testing::TestWithParam<int> {};
+
+TEST_P(RandomArtifacts, RunAsTheProgramDoesWithAndWithoutCode) {
+  Random random(static_cast<uint64_t>(GetParam()) + 100);
+  for (int i = 0; i < 4; ++i) {
+    const bool symbolic = i % 2 == 1;
+    const Graph graph = test::random_model(random, 4 + i * 3, symbolic);
+    const Program program = compile_program(graph).value();
+    const Loaded native(saved(program)), portable(saved(program), false);
+    for (int64_t n : {7, 1, 16}) {
+      std::vector<Tensor> inputs;
+      for (ValueRef input : graph.inputs()) {
+        const TensorType& type = graph.type(input);
+        const Sizes sizes = evaluate(type.shape, {{Symbol("N"), n}});
+        inputs.push_back(test::random_tensor({type.dtype, to_shape(sizes)}, {}, {-2, 2}, random));
+      }
+      const std::vector<Tensor> expected = program.run(inputs);
+      const std::vector<Tensor> actual = native.run(inputs);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (size_t k = 0; k < actual.size(); ++k) EXPECT_TRUE(identical(actual[k], expected[k]));
+      expect_same(portable.run(inputs), expected);
+      if (!symbolic) break;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, RandomArtifacts, testing::Range(0, 8));
+
+struct Model {
+  Graph graph{"model"};
+  Builder builder{graph};
+  Value input(std::string name, TensorType type) {
+    return builder.value(graph.add_input(std::move(name), std::move(type)));
+  }
+  Program compile(std::vector<Value> outputs, const ProgramOptions& options = {}) {
+    std::vector<ValueRef> refs;
+    for (const Value& output : outputs) refs.push_back(output.ref());
+    graph.set_outputs(std::move(refs));
+    return compile_program(graph, options).value();
+  }
+};
+
+Tensor floats(Sizes shape, std::vector<double> values) {
+  Tensor tensor = Tensor::zeros(DType::kF32, std::move(shape));
+  for (size_t i = 0; i < values.size(); ++i) tensor.set_real(static_cast<int64_t>(i), values[i]);
+  return tensor;
+}
+
+TEST(Artifact, StateBelongsToAContext) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2}});
+  const Value total = m.builder.value(m.graph.add_buffer("total", {DType::kF32, {2}}, floats({2}, {10, 20})));
+  const Value next = total + x;
+  m.graph.add_update(total.ref(), next.ref());
+  const Program program = m.compile({next});
+  const Loaded first(saved(program)), second(saved(program));
+  EXPECT_EQ(first.run({floats({2}, {1, 2})})[0].real(0), 11);
+  EXPECT_EQ(first.run({floats({2}, {1, 2})})[0].real(1), 24);
+  EXPECT_EQ(second.run({floats({2}, {1, 2})})[0].real(0), 11);
+}
+
+TEST(Artifact, SizesThatTasksFindOut) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {6}});
+  const Value found = m.builder.op("nonzero", {x}, {{"count", Expr(Symbol("K"))}});
+  const Program program = m.compile({found * 2, found});
+  const Loaded loaded(saved(program));
+  for (const std::vector<double>& values :
+       {std::vector<double>{0, 1, 0, 2, 0, 0}, {1, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 0, 0}}) {
+    const std::vector<Tensor> inputs = {floats({6}, values)};
+    expect_same(loaded.run(inputs), program.run(inputs));
+  }
+}
+
+TEST(Artifact, DescribesItsInputsAndOutputs) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {Symbol("N"), 4}});
+  const Program program = m.compile({m.builder.op("relu", {x})});
+  const Loaded loaded(saved(program));
+  tenon_tensor_info info;
+  ASSERT_EQ(tenon_input_info(loaded.program(), 0, &info), TENON_OK);
+  EXPECT_STREQ(info.name, "x");
+  EXPECT_EQ(info.rank, 2);
+  EXPECT_EQ(info.dims[0].size, -1);
+  EXPECT_STREQ(info.dims[0].text, "N");
+  EXPECT_EQ(info.dims[1].size, 4);
+  tenon_symbol symbol;
+  ASSERT_EQ(tenon_symbol_info(loaded.program(), 0, &symbol), TENON_OK);
+  EXPECT_STREQ(symbol.name, "N");
+  EXPECT_EQ(tenon_input_info(loaded.program(), 1, &info), TENON_INVALID_ARGUMENT);
+  EXPECT_THAT(tenon_error(), HasSubstr("there is no input 1: there are 1"));
+}
+
+TEST(Artifact, MemoryOfTheCallerMayHaveAnyStrides) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2, 3}});
+  const Program program = m.compile({m.builder.op("relu", {x})});
+  const Loaded loaded(saved(program));
+  const Tensor data = floats({3, 2}, {1, -2, 3, -4, 5, 6});
+  const Tensor transposed = Tensor::borrow(DType::kF32, {2, 3}, {1, 2}, data.data(), data.owner());
+  Tensor memory = Tensor::zeros(DType::kF32, {3, 2});
+  const Tensor result = Tensor::borrow(DType::kF32, {2, 3}, {1, 2}, memory.data(), memory.owner());
+  const tenon_tensor to = described(result);
+  ASSERT_EQ(tenon_set_output(loaded.context(), 0, &to), TENON_OK);
+  const tenon_tensor from = described(transposed);
+  ASSERT_EQ(tenon_set_input(loaded.context(), 0, &from), TENON_OK);
+  ASSERT_EQ(tenon_run(loaded.context()), TENON_OK) << tenon_error();
+  EXPECT_TRUE(identical(memory, floats({3, 2}, {1, 0, 3, 0, 5, 6})));
+}
+
+TEST(Artifact, AnExactBudgetFitsAndOneByteLessIsAnError) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {64, 64}});
+  const Value y = m.builder.matmul(m.builder.matmul(x, x), x);
+  const Program program = m.compile({m.builder.op("softmax", {y}, {{"dim", int64_t{1}}})});
+  const std::vector<std::byte> bytes = saved(program);
+  const Tensor input = floats({64, 64}, {1, 2, 3});
+  const tenon_tensor described_input = described(input);
+  tenon_program* loaded = nullptr;
+  ASSERT_EQ(tenon_load_memory(bytes.data(), bytes.size(), nullptr, &loaded), TENON_OK);
+  const auto run_with = [&](int64_t budget, tenon_memory* memory) {
+    const tenon_context_options options{.threads = 1, .budget = budget};
+    tenon_context* context = nullptr;
+    EXPECT_EQ(tenon_context_create(loaded, &options, &context), TENON_OK);
+    EXPECT_EQ(tenon_set_input(context, 0, &described_input), TENON_OK);
+    const tenon_status status = tenon_run(context);
+    EXPECT_EQ(tenon_context_memory(context, memory), TENON_OK);
+    tenon_context_free(context);
+    return status;
+  };
+  tenon_memory memory;
+  ASSERT_EQ(run_with(0, &memory), TENON_OK);
+  const int64_t needed = memory.peak;
+  EXPECT_GE(needed, memory.arena + 64 * 64 * 4);
+  EXPECT_EQ(run_with(needed, &memory), TENON_OK) << tenon_error();
+  EXPECT_EQ(memory.peak, needed);
+  EXPECT_EQ(run_with(needed - 1, &memory), TENON_OVER_BUDGET);
+  EXPECT_THAT(tenon_error(), HasSubstr(fmt::format("needs at least {} bytes", needed)));
+  EXPECT_THAT(tenon_error(), HasSubstr("16384 bytes: f32[64, 64] of contract"));
+  EXPECT_LE(memory.peak, needed - 1);
+  EXPECT_EQ(run_with(1000, &memory), TENON_OVER_BUDGET);
+  EXPECT_EQ(run_with(needed, &memory), TENON_OK);
+  tenon_program_free(loaded);
+}
+
+TEST(Artifact, SeveralCpuLevelsShareTheirGraphAndTheBestOneRuns) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {8, 32}});
+  const Value y = m.builder.op("gelu", {x});
+  const Program here = m.compile({y});
+  const Program old = compile_program(m.graph, {.cpu = "x86-64-v2"}).value();
+  const std::vector<std::byte> both = artifact_bytes({&old, &here}).value();
+  const std::vector<Tensor> inputs = {floats({8, 32}, {1, -1, 0.5, 3})};
+  expect_same(Loaded(both).run(inputs), here.run(inputs));
+  const Program newer = compile_program(m.graph, {.cpu = "sapphirerapids"}).value();
+  const std::vector<std::byte> foreign = artifact_bytes({&newer}).value();
+  tenon_program* program = nullptr;
+  if (tenon_load_memory(foreign.data(), foreign.size(), nullptr, &program) == TENON_OK) {
+    tenon_program_free(program);
+    GTEST_SKIP() << "this machine has all that a file for sapphirerapids needs";
+  }
+  EXPECT_THAT(tenon_error(), HasSubstr("the file has no code for this CPU:\n  for sapphirerapids it lacks "));
+  expect_same(Loaded(foreign, false).run(inputs), here.run(inputs));
+}
+
+TEST(Artifact, TheGraphIsThereWithItsData) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {4, 32}});
+  Tensor weight = Tensor::zeros(DType::kF32, {16, 32});
+  for (int64_t i = 0; i < weight.numel(); ++i) weight.set_real(i, std::sin(static_cast<double>(i)));
+  const Value w = m.builder.value(m.graph.add_parameter("w", type_of(weight), weight));
+  const Value big = m.builder.value(m.graph.add_constant(floats({32}, {1, 2, 3})));
+  const Program program = m.compile({m.builder.op("linear", {x * big, w, Value()})});
+  const std::vector<std::byte> bytes = saved(program);
+  const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
+  const Graph graph = read_artifact_graph(container).value();
+  const std::vector<Tensor> inputs = {floats({4, 32}, {1, 2, 3, 4})};
+  expect_same(compile_program(graph).value().run(inputs), program.run(inputs));
+}
+
+TEST(Artifact, AProgramThatNeedsAHostIsNotSaved) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2}});
+  const Value y =
+      m.builder.op("external", {x},
+                   {{"target", std::string("my.op.default")}, {"call", int64_t{0}}, {"types", std::string("f32[2]")}});
+  const Program program = m.compile({y}, {.host = [](int64_t, std::span<const Tensor> operands) {
+                                      return std::vector<Tensor>(operands.begin(), operands.end());
+                                    }});
+  const auto result = artifact_bytes({&program});
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.diagnostic().message,
+              HasSubstr("cannot be saved: these run only in a process with a host:\n  my.op.default"));
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,779 @@
+#include "runtime/portable_kernel.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "backends/backend.h"
+#include "backends/interpreter/portable_kernel.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/thread_pool.h"
+#include "tests/loops/support_kernels.h"
+#include "tests/loops/support_lowered.h"
+#include "tests/loops/support_random_ir.h"
+#include "tests/loops/support_random_schedule.h"
+#include "tests/runtime/support_portable.h"
+
+namespace tenon::runtime {
+namespace {
+
+namespace portable = format::portable;
+using format::DType;
+using format::Expr;
+using format::ExprOp;
+using format::Instruction;
+using loops::LoopTree;
+using portable::Action;
+using portable::Range;
+using portable::SourceKind;
+using test::CountingHost;
+using test::KernelParts;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+LoopTree tree_of(std::string_view statements) {
+  return LoopTree(loops::parse(fmt::format("tenon loops 1\nkernel test {{\n{}\n}}\n", statements)).value());
+}
+
+PortableKernel load(const std::string& bytes) { return PortableKernel::load(std::as_bytes(std::span(bytes))); }
+
+// Arguments of exactly the kernel's sizes, all zero.
+struct Arguments {
+  Arguments(const PortableKernel& kernel, const std::vector<int64_t>& sizes) {
+    for (size_t i = 0; i < kernel.inputs() + kernel.outputs(); ++i) {
+      const auto bytes = kernel.argument_elements(i, sizes.data()) *
+                         static_cast<int64_t>(tenon::size_of(static_cast<tenon::DType>(kernel.argument_dtype(i))));
+      pointers.push_back(memory.emplace_back(std::make_unique<std::byte[]>(static_cast<size_t>(bytes))).get());
+    }
+  }
+
+  template <class T>
+  void set(size_t argument, std::initializer_list<T> values) {
+    std::memcpy(pointers[argument], values.begin(), values.size() * sizeof(T));
+  }
+  template <class T>
+  std::vector<T> get(size_t argument, size_t count) const {
+    std::vector<T> values(count);
+    std::memcpy(values.data(), pointers[argument], count * sizeof(T));
+    return values;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::vector<void*> pointers;
+};
+
+// "" where all went well.
+std::string run(const PortableKernel& kernel, const Arguments& arguments, const std::vector<int64_t>& sizes = {},
+                int64_t most_steps = PortableKernel::kNoLimit) {
+  CountingHost host;
+  int64_t error[4] = {};
+  const int64_t kind = kernel.run(arguments.pointers.data(), sizes.data(), error, &host, most_steps);
+  EXPECT_EQ(kind, error[0]);
+  return kind == 0 ? "" : kernel.describe(error);
+}
+
+// ---- every kind of step ---------------------------------------------------------------------------------------------
+
+// Runs a kernel on inputs and gives its only output.
+template <class Out, class... In>
+std::vector<Out> outcome(const LoopTree& tree, size_t count, std::initializer_list<In>... inputs) {
+  const std::string bytes = portable_kernel(tree);
+  const PortableKernel kernel = load(bytes);
+  Arguments arguments(kernel, {});
+  size_t slot = 0;
+  (arguments.set(slot++, inputs), ...);
+  EXPECT_EQ(run(kernel, arguments), "");
+  return arguments.get<Out>(slot, count);
+}
+
+TEST(PortableKernel, Computes) {
+  const LoopTree tree = tree_of(R"(
+    var i = 3
+    %x: f32[i] = read 0
+    %half: f32[] = constant 0.5
+    %y: f32[i] = mul(%x, %half)
+    %big: bool[i] = gt(%y, %half)
+    %z: f32[i] = where(%big, %y, %x)
+    %out: f32[i] = write 0 (%z))");
+  EXPECT_THAT((outcome<float, float>(tree, 3, {1, 2, -4})), ElementsAre(1, 1, -4));
+}
+
+TEST(PortableKernel, CastsAndMovesBits) {
+  const LoopTree tree = tree_of(R"(
+    var i = 4
+    %x: f32[i] = read 0
+    %y: i32[i] = bitcast(%x)
+    %z: i64[i] = cast(%y)
+    %out: i64[i] = write 0 (%z))");
+  const float signaling = std::bit_cast<float>(0x7fa00001);
+  EXPECT_THAT((outcome<int64_t, float>(tree, 4, {1, -0.0f, signaling, 0})),
+              ElementsAre(0x3f800000, INT32_MIN, 0x7fa00001, 0));
+  const LoopTree narrowed = tree_of(R"(
+    var i = 3
+    %x: f32[i] = read 0
+    %y: u8[i] = cast(%x)
+    %out: u8[i] = write 0 (%y))");
+  EXPECT_THAT((outcome<uint8_t, float>(narrowed, 3, {257.5f, -1, NAN})), ElementsAre(1, 255, 0));
+}
+
+TEST(PortableKernel, FoldsInDouble) {
+  const LoopTree tree = tree_of(R"(
+    var i = 2
+    var k = 3
+    %x: f32[i, k] = read 0
+    %s: f32[i] = reduce add(%x)
+    %out: f32[i] = write 0 (%s))");
+  EXPECT_THAT((outcome<float, float>(tree, 2, {0x1p25f, 1, -0x1p25f, 1, 2, 3})), ElementsAre(1, 6));
+}
+
+TEST(PortableKernel, FoldsWrapIntegers) {
+  const LoopTree tree = tree_of(R"(
+    var k = 3
+    %x: i8[k] = read 0
+    %s: i8[] = reduce mul(%x)
+    %out: i8[] = write 0 (%s))");
+  EXPECT_THAT((outcome<int8_t, int8_t>(tree, 1, {100, 3, 1})), ElementsAre(44));
+}
+
+TEST(PortableKernel, Scans) {
+  const LoopTree tree = tree_of(R"(
+    var i = 2
+    var k = 3
+    %x: f32[i, k] = read 0
+    %s: f32[i, k] = scan add(%x) along k for i, k
+    %t: f32[i, k] = scan add(%s) along i for i, k
+    %out: f32[i, k] = write 0 (%t))");
+  EXPECT_THAT((outcome<float, float>(tree, 6, {1, 2, 3, 10, 20, 30})), ElementsAre(1, 3, 6, 11, 33, 66));
+}
+
+TEST(PortableKernel, ViewsPiecesWithGuardsAndLookups) {
+  const LoopTree tree = tree_of(R"(
+    var i = 3
+    var o = 7
+    %x: f32[i] = read 0
+    %idx: i64[o] = read 1
+    %v: f32[o] = view %x[-o + 2] where -o + 2 in 3 | %x[r] where o - 3 in 3 else 9.0 with r = %idx in 3
+    %out: f32[o] = write 0 (%v))");
+  EXPECT_THAT((outcome<float, float, int64_t>(tree, 7, {1, 2, 3}, {0, 0, 0, 2, 2, 0, 1})),
+              ElementsAre(3, 2, 1, 3, 3, 1, 9));
+}
+
+TEST(PortableKernel, ViewsThroughQuotientsAndIndices) {
+  const LoopTree tree = tree_of(R"(
+    var a = 3
+    var b = 4
+    var f = 12
+    %x: i64[a, b] = read 0
+    %n: i64[f] = index 100*(f % 5) + f // 5
+    %v: i64[f] = view %x[f // 4, f % 4]
+    %y: i64[f] = add(%v, %n)
+    %out: i64[f] = write 0 (%y))");
+  EXPECT_THAT((outcome<int64_t, int64_t>(tree, 12, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})),
+              ElementsAre(0, 101, 202, 303, 404, 6, 107, 208, 309, 410, 12, 113));
+}
+
+TEST(PortableKernel, Scatters) {
+  const LoopTree tree = tree_of(R"(
+    var i = 4
+    var j = 5
+    %init: f32[i] = read 0
+    %idx: i64[j] = read 1
+    %vals: f32[j] = read 2
+    %sum: f32[i] = scatter add(%init, %vals) at [r] where j in 4 with r = %idx in 4 for j
+    %set: f32[i] = scatter set(%sum, %vals) at [r] where j - 4 in 1 with r = %idx in 4 for j
+    %out: f32[i] = write 0 (%set))");
+  EXPECT_THAT((outcome<float, float, int64_t, float>(tree, 4, {1, 2, 3, 4}, {0, 2, 2, 0, 3}, {10, 20, 30, 40, 50})),
+              ElementsAre(51, 2, 53, 50));
+}
+
+// A scalar that each iteration makes anew, read by the next step and after the loop: it lives in a row of the strip.
+TEST(PortableKernel, StripsAreLongerAndShorterThanLoops) {
+  for (const int64_t size : {1, 2, 255, 256, 257, 700}) {
+    const LoopTree tree = tree_of(fmt::format(R"(
+      var i = {}
+      %x: f32[i] = read 0
+      %y: f32[i] = neg(%x)
+      %z: f32[i] = abs(%y)
+      %s: f32[] = reduce add(%z)
+      %v: f32[i] = view %x[{} - i]
+      %d: f32[i] = add(%v, %s)
+      %out: f32[i] = write 0 (%d))",
+                                              size, size - 1));
+    const Tensor x = loops::testing::filled(tenon::DType::kF32, {size}, [](int64_t i) { return i; });
+    const std::vector<double> got = loops::testing::elements(loops::testing::run_on("interpreter", tree, {x})[0]);
+    for (int64_t i = 0; i < size; ++i) {
+      ASSERT_EQ(got[static_cast<size_t>(i)], size - 1 - i + size * (size - 1) / 2) << i << " of " << size;
+    }
+  }
+}
+
+// ---- against the reference ------------------------------------------------------------------------------------------
+
+TEST(PortableKernel, AgreesWithTheReferenceWithAllKindsOfParts) {
+  std::set<Action> actions;
+  std::set<SourceKind> kinds;
+  size_t lookups = 0, guards = 0;
+  for (uint64_t seed = 0; seed < 600; ++seed) {
+    const auto lowered = test::random_lowered(seed);
+    if (!lowered) continue;
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    const LoopTree tree = loops::testing::random_schedule(LoopTree(lowered->ir), 10, random);
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, tree.dump()));
+    const std::string bytes = portable_kernel(tree);
+    const KernelParts parts = test::parts_of(bytes);
+    for (const portable::Step& step : parts.steps) actions.insert(step.action());
+    for (const portable::Source& source : parts.sources) kinds.insert(source.kind());
+    lookups += parts.lookups.size();
+    guards += parts.guards.size();
+    EXPECT_LT(bytes.size(), 8192 + 256 * tree.ir.nodes().size());
+    const auto kernel = find_backend("interpreter").value()->compile(tree).value();
+    const auto outputs = tenon::run(*kernel, tree.ir, lowered->arguments, lowered->sizes).value();
+    for (size_t i = 0; i < outputs.size(); ++i) ASSERT_TRUE(test::close(outputs[i], lowered->expected[i]));
+  }
+  EXPECT_GE(actions.size(), 4u);
+  EXPECT_EQ(kinds.size(), 3u);
+  EXPECT_GT(lookups, 10u);
+  EXPECT_GT(guards, 10u);
+}
+
+TEST(PortableKernel, IsTheSameForTheSameTree) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const loops::IR ir = test::random_ir(seed);
+    EXPECT_EQ(portable_kernel(LoopTree(ir)), portable_kernel(LoopTree(loops::parse(to_string(ir)).value())));
+  }
+}
+
+TEST(PortableKernel, PutTogetherAgainIsTheSame) {
+  const std::string bytes = portable_kernel(LoopTree(loops::testing::row_softmax(4, 5)));
+  EXPECT_EQ(test::parts_of(test::parts_of(bytes).bytes()).bytes(), test::parts_of(bytes).bytes());
+}
+
+// ---- what a caller sees ---------------------------------------------------------------------------------------------
+
+TEST(PortableKernel, SaysWhatItTakes) {
+  const LoopTree tree(loops::testing::matmul(symbolic::Symbol("M"), 3, symbolic::Symbol("N")));
+  const std::string bytes = portable_kernel(tree);
+  const PortableKernel kernel = load(bytes);
+  const int64_t sizes[] = {5, 7};
+  EXPECT_EQ(kernel.inputs(), 2u);
+  EXPECT_EQ(kernel.outputs(), 1u);
+  EXPECT_EQ(kernel.sizes(), 2u);
+  EXPECT_EQ(kernel.argument_dtype(2), TENON_F32);
+  EXPECT_EQ(kernel.argument_elements(0, sizes), 15);
+  EXPECT_EQ(kernel.argument_elements(1, sizes), 21);
+  EXPECT_EQ(kernel.argument_elements(2, sizes), 35);
+  EXPECT_GT(kernel.scratch_bytes(sizes), 0);
+  ASSERT_EQ(kernel.nodes(), tree.ir.nodes().size());
+  for (size_t i = 0; i < kernel.nodes(); ++i) EXPECT_EQ(kernel.node_name(i), tree.ir.nodes()[i].name);
+}
+
+TEST(PortableKernel, SizesThatOverflowAreAnError) {
+  const std::string bytes =
+      portable_kernel(LoopTree(loops::testing::matmul(symbolic::Symbol("M"), 3, symbolic::Symbol("N"))));
+  const PortableKernel kernel = load(bytes);
+  const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40}, negative[] = {-1, 2};
+  void* memory[3] = {};
+  int64_t error[4] = {};
+  EXPECT_THROW(kernel.argument_elements(2, huge), Error);
+  EXPECT_THROW(kernel.argument_elements(0, negative), Error);
+  EXPECT_THROW(kernel.run(memory, huge, error, tenon_default_host()), Error);
+  EXPECT_THROW(kernel.run(memory, negative, error, tenon_default_host()), Error);
+}
+
+constexpr const char* kGather = R"(
+    var i = 3
+    var o = 2
+    %x: f32[i] = read 0
+    %idx: i64[o] = read 1
+    %v: f32[o] = view %x[r] with r = %idx in 3
+    %out: f32[o] = write 0 (%v))";
+
+TEST(PortableKernel, TellsAnIndexOutOfRange) {
+  const std::string bytes = portable_kernel(tree_of(kGather));
+  const PortableKernel kernel = load(bytes);
+  Arguments arguments(kernel, {});
+  arguments.set<int64_t>(1, {1, 3});
+  EXPECT_EQ(run(kernel, arguments), "%v: index 3 is out of range for a size of 3");
+  arguments.set<int64_t>(1, {1, -1});
+  EXPECT_EQ(run(kernel, arguments), "%v: index -1 is out of range for a size of 3");
+}
+
+TEST(PortableKernel, TellsADivisionByZero) {
+  const std::string bytes = portable_kernel(tree_of(R"(
+    var i = 3
+    %x: i64[i] = read 0
+    %y: i64[i] = read 1
+    %q: i64[i] = floor_div(%x, %y)
+    %out: i64[i] = write 0 (%q))"));
+  const PortableKernel kernel = load(bytes);
+  Arguments arguments(kernel, {});
+  arguments.set<int64_t>(0, {7, INT64_MIN, -8});
+  arguments.set<int64_t>(1, {2, -1, 0});
+  EXPECT_EQ(run(kernel, arguments), "%q: integer division of -8 by zero");
+  arguments.set<int64_t>(1, {2, -1, 3});
+  EXPECT_EQ(run(kernel, arguments), "");
+  EXPECT_THAT((arguments.get<int64_t>(2, 3)), ElementsAre(3, INT64_MIN, -3));
+}
+
+TEST(PortableKernel, EveryAllocationMayFail) {
+  const std::string bytes = portable_kernel(LoopTree(loops::testing::row_softmax(4, 5)));
+  const PortableKernel kernel = load(bytes);
+  const Arguments arguments(kernel, {});
+  for (int64_t nth = 0;; ++nth) {
+    ASSERT_LT(nth, 100);
+    CountingHost host;
+    host.fail_at = nth;
+    int64_t error[4] = {};
+    const int64_t kind = kernel.run(arguments.pointers.data(), nullptr, error, &host);
+    if (host.allocations <= nth) {
+      EXPECT_EQ(kind, 0);
+      EXPECT_GT(nth, 3);
+      return;
+    }
+    EXPECT_EQ(kind, kTenonOutOfMemory);
+    EXPECT_THAT(kernel.describe(error), HasSubstr("out of memory: %"));
+  }
+}
+
+TEST(PortableKernel, StopsAfterItsSteps) {
+  const std::string bytes = portable_kernel(LoopTree(loops::testing::negate(symbolic::Symbol("N"))));
+  const PortableKernel kernel = load(bytes);
+  const Arguments arguments(kernel, {100});
+  EXPECT_EQ(run(kernel, arguments, {100}, 10), "the kernel takes more than 10 steps");
+  EXPECT_EQ(run(kernel, arguments, {100}, 200), "");
+}
+
+// ---- threads --------------------------------------------------------------------------------------------------------
+
+TEST(PortableKernel, ManyThreadsRunOne) {
+  const std::string bytes = portable_kernel(LoopTree(loops::testing::negate(symbolic::Symbol("N"))));
+  const PortableKernel kernel = load(bytes);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int64_t round = 0; round < 200; ++round) {
+        const int64_t size = 1 + (thread + round) % 5;
+        const std::vector<float> x(static_cast<size_t>(size), static_cast<float>(thread));
+        std::vector<float> y(x.size());
+        void* const memory[] = {const_cast<float*>(x.data()), y.data()};
+        int64_t error[4] = {};
+        if (kernel.run(memory, &size, error, tenon_default_host()) != 0) ++wrong;
+        for (const float each : y) wrong += each != -static_cast<float>(thread);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// Scratch of a parallel loop's iteration is each thread's own.
+TEST(PortableKernel, ParallelLoopsRunOnThreads) {
+  const tenon::ThreadCount four(4);
+  const LoopTree tree = tree_of(R"(
+    var i = 64
+    var k = 300
+    %x: f32[i, k] = read 0
+    %y: f32[i, k] = neg(%x) for i parallel, k
+    %s: f32[i] = reduce add(%y) for i parallel, k
+    %t: f32[i] = scatter add(%s, %s) at [i] for i parallel
+    %out: f32[i] = write 0 (%t) for i)");
+  const Tensor x = loops::testing::filled(tenon::DType::kF32, {64, 300}, [](int64_t i) { return i / 300; });
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<double> got = loops::testing::elements(loops::testing::run_on("interpreter", tree, {x})[0]);
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(got[i], -600.0 * static_cast<double>(i));
+  }
+}
+
+TEST(PortableKernel, TheFirstErrorOfThreadsTells) {
+  const tenon::ThreadCount four(4);
+  const LoopTree tree = tree_of(R"(
+    var i = 3
+    var o = 500
+    %x: f32[i] = read 0
+    %idx: i64[o] = read 1
+    %v: f32[o] = view %x[r] with r = %idx in 3 for o parallel
+    %out: f32[o] = write 0 (%v) for o)");
+  const Tensor x = Tensor::zeros(tenon::DType::kF32, {3});
+  const Tensor idx = loops::testing::filled(tenon::DType::kI64, {500}, [](int64_t i) { return i == 77 ? 9 : 0; });
+  const auto kernel = find_backend("interpreter").value()->compile(tree).value();
+  const auto ran = tenon::run(*kernel, tree.ir, std::vector{x, idx});
+  ASSERT_FALSE(ran.ok());
+  EXPECT_EQ(ran.diagnostic().message, "%v: index 9 is out of range for a size of 3");
+}
+
+// ---- damaged kernels ------------------------------------------------------------------------------------------------
+
+// Loops: a fill's, its own nest. Steps: a fill, a gather with guards, a product, a fold, a write, ...
+const LoopTree& victim() {
+  static const LoopTree tree = tree_of(R"(
+    symbol N in [1, 64]
+    var i = N
+    var c = 4
+    var o = 5
+    %x: f32[i, c] = read 0
+    %idx: i64[o] = read 1
+    %half: f32[] = constant 0.5
+    %v: f32[o, c] = view %x[r, c - 1] where c - 1 in 4 else 1.5 with r = %idx in N for o, c
+    %p: f32[o, c] = mul(%v, %half) for o, c
+    %s: f32[o] = reduce add(%p) for o, c
+    %t: f32[o] = scan add(%s) along o for o
+    %b: i32[o] = bitcast(%t) for o
+    %out: i32[o] = write 0 (%b) for o)");
+  return tree;
+}
+
+size_t step_with(const KernelParts& parts, Action action) {
+  for (size_t i = 0; i < parts.steps.size(); ++i) {
+    if (parts.steps[i].action() == action) return i;
+  }
+  ADD_FAILURE() << "the kernel has no such step";
+  return 0;
+}
+
+// A copy with some fields changed.
+struct StepChange {
+  std::optional<Action> action = {};
+  std::optional<uint32_t> node = {}, op = {}, out = {}, carry = {};
+  std::optional<Expr> at = {}, carry_at = {};
+  std::optional<Range> sources = {}, lookups = {}, where = {};
+};
+
+void change(KernelParts& parts, Action which, const StepChange& to) {
+  portable::Step& step = parts.steps[step_with(parts, which)];
+  step = {
+      to.action.value_or(step.action()),     to.node.value_or(step.node()),       to.op.value_or(step.op()),
+      to.out.value_or(step.out()),           to.at.value_or(step.at()),           to.carry.value_or(step.carry()),
+      to.carry_at.value_or(step.carry_at()), to.sources.value_or(step.sources()), to.lookups.value_or(step.lookups()),
+      to.where.value_or(step.where())};
+}
+
+struct LoopChange {
+  std::optional<portable::Order> order = {};
+  std::optional<uint32_t> counter = {}, variable = {};
+  std::optional<Range> steps = {};
+  std::optional<int64_t> step = {};
+};
+
+void change_loop(KernelParts& parts, size_t which, const LoopChange& to) {
+  portable::Loop& loop = parts.loops[which];
+  loop = {to.order.value_or(loop.order()), to.counter.value_or(loop.counter()), to.variable.value_or(loop.variable()),
+          to.steps.value_or(loop.steps()), to.step.value_or(loop.step())};
+}
+
+void add_loop(KernelParts& parts, size_t at, const Range& steps) {
+  const auto place = parts.loops.begin() + static_cast<ptrdiff_t>(at);
+  parts.loops.insert(place, {portable::Order::InOrder, parts.symbols++, 0, steps, 1});
+}
+
+void change_source(KernelParts& parts, size_t which, SourceKind kind, DType dtype, uint32_t item) {
+  portable::Source& source = parts.sources[which];
+  source = {kind, dtype, item, source.at(), source.where()};
+}
+
+// The first source of a step.
+uint32_t source_of(const KernelParts& parts, Action action) {
+  return parts.steps[step_with(parts, action)].sources().first();
+}
+
+struct Damage {
+  const char* what;
+  std::function<void(KernelParts&)> apply;
+  const char* message;
+};
+
+const std::vector<Damage>& damages() {
+  static const uint32_t kFar = 1000;
+  static const Expr kFarExpr(kFar, 1);
+  static const std::vector<Damage> list = {
+      {"too many symbols", [](KernelParts& p) { p.symbols = 1u << 20; }, "symbols"},
+      {"more sizes than symbols", [](KernelParts& p) { p.sizes = p.symbols + 1; }, "more symbols are sizes"},
+      {"more arguments than buffers", [](KernelParts& p) { p.inputs = kFar; }, "arguments, but has"},
+      {"arguments that overflow", [](KernelParts& p) { p.inputs = p.outputs = ~0u; }, "arguments, but has"},
+      {"an unknown op", [](KernelParts& p) { p.ops[0] = "multiply"; }, "does not know the op multiply"},
+      {"an op that is not there", [](KernelParts& p) { change(p, Action::Compute, {.op = kFar}); }, "names op 1000"},
+      {"an op of another arity", [](KernelParts& p) { p.ops[0] = "neg"; }, "takes 1 operands, not 2"},
+      {"an op without a meaning for floats", [](KernelParts& p) { p.ops[0] = "bitwise_xor"; }, "no meaning for floats"},
+      {"an op that folds nothing", [](KernelParts& p) { p.ops[1] = "sub"; }, "sub folds nothing"},
+      {"an action that is none", [](KernelParts& p) { change(p, Action::Scan, {.action = static_cast<Action>(9)}); },
+       "9 is no action"},
+      {"a node that is not there", [](KernelParts& p) { change(p, Action::Fold, {.node = kFar}); }, "names node 1000"},
+      {"an output that is not there", [](KernelParts& p) { change(p, Action::Fold, {.out = kFar}); },
+       "names buffer 1000"},
+      {"a write to an input", [](KernelParts& p) { change(p, Action::Compute, {.out = 0}); }, "writes input 0"},
+      {"a carry that is not there", [](KernelParts& p) { change(p, Action::Scan, {.carry = ~0u}); }, "names buffer"},
+      {"a carry of integers", [](KernelParts& p) { change(p, Action::Scan, {.carry = p.inputs}); }, "a scan mixes"},
+      {"a position outside of the code", [](KernelParts& p) { change(p, Action::Fold, {.at = kFarExpr}); },
+       "does not fit the table"},
+      {"a carry's position outside of the code",
+       [](KernelParts& p) { change(p, Action::Scan, {.carry_at = kFarExpr}); }, "does not fit the table"},
+      {"an empty position", [](KernelParts& p) { change(p, Action::Fold, {.at = Expr(0, 0)}); }, "leaves 0 numbers"},
+      {"sources outside of the table", [](KernelParts& p) { change(p, Action::Compute, {.sources = Range(~0u, 2)}); },
+       "sources from"},
+      {"no sources", [](KernelParts& p) { change(p, Action::Compute, {.sources = Range(0, 0)}); }, "reads nothing"},
+      {"lookups outside of the table", [](KernelParts& p) { change(p, Action::Fold, {.lookups = Range(0, kFar)}); },
+       "lookups from"},
+      {"guards outside of the table", [](KernelParts& p) { change(p, Action::Fold, {.where = Range(1, ~0u)}); },
+       "guards from"},
+      {"a bitcast to another size", [](KernelParts& p) { change(p, Action::Scan, {.action = Action::Bitcast}); },
+       "changes the size"},
+      {"a fold of two", [](KernelParts& p) { change(p, Action::Compute, {.action = Action::Fold, .op = 1}); },
+       "a fold takes 1 operand"},
+      {"a move from float to integer", [](KernelParts& p) { change(p, Action::Bitcast, {.action = Action::Move}); },
+       "changes the kind"},
+      {"a dtype that is none",
+       [](KernelParts& p) {
+         change_source(p, source_of(p, Action::Compute), SourceKind::Element, static_cast<DType>(77), 0);
+       },
+       "77 is no dtype"},
+      {"a buffer's dtype that is none",
+       [](KernelParts& p) { p.buffers[2] = {static_cast<DType>(10), 0, ~0u, p.buffers[2].elements()}; },
+       "10 is no dtype"},
+      {"a kind of source that is none",
+       [](KernelParts& p) { change_source(p, 0, static_cast<SourceKind>(3), DType::F32, 0); }, "3 is no kind"},
+      {"a source of another dtype",
+       [](KernelParts& p) { change_source(p, source_of(p, Action::Compute), SourceKind::Element, DType::F32, 1); },
+       "read as another dtype"},
+      {"a buffer that is not there",
+       [](KernelParts& p) { change_source(p, source_of(p, Action::Compute), SourceKind::Element, DType::F32, kFar); },
+       "names buffer 1000"},
+      {"a constant that is not there",
+       [](KernelParts& p) { change_source(p, source_of(p, Action::Compute), SourceKind::Constant, DType::F32, kFar); },
+       "names constant 1000"},
+      {"a floating number",
+       [](KernelParts& p) { change_source(p, source_of(p, Action::Compute), SourceKind::Number, DType::F32, 0); },
+       "is not an i64"},
+      {"a floating index",
+       [](KernelParts& p) { change_source(p, p.lookups[0].source(), SourceKind::Constant, DType::F32, 0); },
+       "an index is not an integer"},
+      {"an index that is not there",
+       [](KernelParts& p) { p.lookups[0] = {p.lookups[0].symbol(), kFar, p.lookups[0].bound()}; }, "names source 1000"},
+      {"a lookup of a size", [](KernelParts& p) { p.lookups[0] = {0, p.lookups[0].source(), p.lookups[0].bound()}; },
+       "has a value already"},
+      {"a lookup that has no symbol",
+       [](KernelParts& p) { p.lookups[0] = {kFar, p.lookups[0].source(), p.lookups[0].bound()}; }, "names symbol 1000"},
+      {"a bound that is no size",
+       [](KernelParts& p) {
+         const Expr counter = p.add({{ExprOp::Symbol, p.loops[0].counter()}});
+         p.guards[0] = {p.guards[0].value(), counter};
+       },
+       "which is no size"},
+      {"a loop without steps", [](KernelParts& p) { change_loop(p, 0, {.steps = Range(0, 0)}); }, "a loop is empty"},
+      {"a loop past the end", [](KernelParts& p) { change_loop(p, 0, {.steps = Range(0, kFar)}); }, "do not fit"},
+      {"a loop whose end overflows", [](KernelParts& p) { change_loop(p, 0, {.steps = Range(0, ~0u)}); }, "do not fit"},
+      {"a loop that starts nowhere", [](KernelParts& p) { add_loop(p, p.loops.size(), Range(kFar, 1)); },
+       "starts at no step"},
+      {"a loop that starts too early", [](KernelParts& p) { add_loop(p, p.loops.size(), Range(0, 1)); },
+       "starts at no step"},
+      {"loops that overlap",
+       [](KernelParts& p) {
+         const Range inner = p.loops[1].steps();
+         add_loop(p, 2, Range(inner.first() + inner.count() - 1, 2));
+       },
+       "loops overlap"},
+      {"a loop over nothing", [](KernelParts& p) { change_loop(p, 0, {.variable = kFar}); }, "names variable 1000"},
+      {"a step of zero", [](KernelParts& p) { change_loop(p, 0, {.step = 0}); }, "has step 0"},
+      {"a step backwards", [](KernelParts& p) { change_loop(p, 0, {.step = INT64_MIN}); }, "has step"},
+      {"a counter of the loop around", [](KernelParts& p) { change_loop(p, 1, {.counter = p.loops[0].counter()}); },
+       "has a value already"},
+      {"a counter that is a size", [](KernelParts& p) { change_loop(p, 0, {.counter = 0}); }, "has a value already"},
+      {"an order that is none", [](KernelParts& p) { change_loop(p, 0, {.order = static_cast<portable::Order>(5)}); },
+       "is no order"},
+      {"a nest without an end",
+       [](KernelParts& p) {
+         const portable::Loop loop = p.loops[0];
+         for (uint32_t i = 0; i < 300; ++i) {
+           p.loops.insert(p.loops.begin(), {loop.order(), p.symbols++, loop.variable(), Range(0, 1), 1});
+         }
+       },
+       "nest deeper"},
+      {"an operator that is none", [](KernelParts& p) { p.code.back() = {static_cast<ExprOp>(99), 0}; },
+       "unknown operator"},
+      {"a symbol that is not there",
+       [](KernelParts& p) { change(p, Action::Fold, {.at = p.add({{ExprOp::Symbol, -1}})}); }, "names symbol -1"},
+      {"a symbol out of its loop",
+       [](KernelParts& p) { change(p, Action::Fold, {.at = p.add({{ExprOp::Symbol, p.lookups[0].symbol()}})}); },
+       "where it has no value"},
+      {"an operand that is missing", [](KernelParts& p) { change(p, Action::Fold, {.at = p.add({{ExprOp::Add, 0}})}); },
+       "lacks an operand"},
+      {"expressions without an end",
+       [](KernelParts& p) {
+         std::vector<Instruction> sum = {{ExprOp::Constant, 0}};
+         for (int i = 0; i < 600000; ++i) sum.insert(sum.end(), {{ExprOp::Constant, 1}, {ExprOp::Add, 0}});
+         change(p, Action::Fold, {.at = p.add(sum)});
+       },
+       "its expressions have more than"},
+      {"a buffer of a loop that is not there",
+       [](KernelParts& p) { p.buffers.back() = {DType::F64, 0, kFar, p.buffers.back().elements()}; },
+       "names loop 1000"},
+      {"a buffer of a node that is not there",
+       [](KernelParts& p) { p.buffers.back() = {DType::F64, kFar, ~0u, p.buffers.back().elements()}; },
+       "names node 1000"},
+      {"a variable without a size", [](KernelParts& p) { p.variables[0] = kFarExpr; }, "does not fit the table"},
+  };
+  return list;
+}
+
+std::string why_refused(const std::string& bytes) {
+  try {
+    load(bytes);
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.status() == TENON_BAD_FILE || error.status() == TENON_UNSUPPORTED);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(DamagedPortableKernel, IsRefusedWithAReason) {
+  const KernelParts whole = test::parts_of(portable_kernel(victim()));
+  ASSERT_EQ(why_refused(whole.bytes()), "");
+  ASSERT_THAT(whole.ops, ElementsAre("mul", "add"));
+  for (const Damage& damage : damages()) {
+    SCOPED_TRACE(damage.what);
+    KernelParts parts = whole;
+    damage.apply(parts);
+    const std::string reason = why_refused(parts.bytes());
+    EXPECT_FALSE(reason.empty()) << "is accepted";
+    EXPECT_THAT(reason, HasSubstr(damage.message));
+  }
+}
+
+TEST(DamagedPortableKernel, TruncatedIsRefused) {
+  const std::string bytes = portable_kernel(victim());
+  for (size_t length = 0; length < bytes.size(); length += 4) {
+    EXPECT_NE(why_refused(bytes.substr(0, length)), "") << length << " of " << bytes.size() << " bytes";
+  }
+}
+
+TEST(DamagedPortableKernel, MustBeAligned) {
+  const std::string bytes = " " + portable_kernel(victim());
+  EXPECT_THROW(PortableKernel::load(std::as_bytes(std::span(bytes)).subspan(1)), Error);
+}
+
+// Sizes and positions are only known when it runs: there an access outside of an array is an error.
+struct WildAccess {
+  const char* what;
+  std::function<void(KernelParts&)> apply;
+};
+
+const WildAccess kWildAccesses[] = {
+    {"a write far away",
+     [](KernelParts& p) { change(p, Action::Bitcast, {.at = p.add({{ExprOp::Constant, 1 << 30}})}); }},
+    {"a write in front", [](KernelParts& p) { change(p, Action::Bitcast, {.at = p.add({{ExprOp::Constant, -1}})}); }},
+    {"a fold far away",
+     [](KernelParts& p) { change(p, Action::Fold, {.at = p.add({{ExprOp::Constant, INT64_MAX}})}); }},
+    {"a carry far away",
+     [](KernelParts& p) { change(p, Action::Scan, {.carry_at = p.add({{ExprOp::Constant, INT64_MIN}})}); }},
+    {"a stride that overflows",
+     [](KernelParts& p) {
+       const portable::Loop& loop = p.loops[0];
+       change(p, Action::Scan,
+              {.at = p.add({{ExprOp::Symbol, loop.counter()}, {ExprOp::Constant, INT64_MAX / 2}, {ExprOp::Mul, 0}})});
+     }},
+    {"a product that is no multiple",
+     [](KernelParts& p) {
+       const uint32_t counter = p.loops[0].counter();
+       change(p, Action::Scan,
+              {.at = p.add({{ExprOp::Symbol, counter},
+                            {ExprOp::Symbol, counter},
+                            {ExprOp::Mul, 0},
+                            {ExprOp::Constant, 7},
+                            {ExprOp::Mul, 0}})});
+     }},
+    {"an output that is too small",
+     [](KernelParts& p) {
+       p.buffers[p.inputs] = {p.buffers[p.inputs].dtype(), 0, ~0u, p.add({{ExprOp::Constant, 1}})};
+     }},
+    {"scratch that is too small",
+     [](KernelParts& p) {
+       for (size_t i = p.inputs + p.outputs; i < p.buffers.size(); ++i) {
+         p.buffers[i] = {p.buffers[i].dtype(), 0, ~0u, p.add({{ExprOp::Constant, 0}})};
+       }
+     }},
+    {"an input that is too small",
+     [](KernelParts& p) { p.buffers[0] = {DType::F32, 0, ~0u, p.add({{ExprOp::Constant, 2}})}; }},
+    {"a lookup without a bound",
+     [](KernelParts& p) {
+       p.lookups[0] = {p.lookups[0].symbol(), p.lookups[0].source(), p.add({{ExprOp::Constant, INT64_MAX}})};
+     }},
+};
+
+TEST(DamagedPortableKernel, ReachesNothingOutsideOfItsArrays) {
+  const KernelParts whole = test::parts_of(portable_kernel(victim()));
+  for (const WildAccess& access : kWildAccesses) {
+    SCOPED_TRACE(access.what);
+    KernelParts parts = whole;
+    access.apply(parts);
+    const std::string bytes = parts.bytes();
+    const PortableKernel kernel = load(bytes);
+    Arguments arguments(kernel, {3});
+    arguments.set<int64_t>(1, {0, 1, 2, 1 << 20, 1});
+    if (std::string_view(access.what) != "a lookup without a bound") arguments.set<int64_t>(1, {0, 1, 2, 2, 1});
+    EXPECT_THAT(run(kernel, arguments, {3}), HasSubstr("a portable kernel is damaged"));
+  }
+}
+
+TEST(DamagedPortableKernel, ScratchThatIsTooLargeIsAnError) {
+  KernelParts parts = test::parts_of(portable_kernel(victim()));
+  const DType dtype = parts.buffers.back().dtype();
+  parts.buffers.back() = {dtype, 0, ~0u, parts.add({{ExprOp::Constant, int64_t{1} << 50}})};
+  const std::string bytes = parts.bytes();
+  const PortableKernel kernel = load(bytes);
+  EXPECT_THAT(run(kernel, Arguments(kernel, {3}), {3}), HasSubstr("out of memory"));
+  parts.buffers.back() = {dtype, 0, ~0u, parts.add({{ExprOp::Constant, INT64_MAX}})};
+  const std::string more = parts.bytes();
+  const PortableKernel larger = load(more);
+  EXPECT_THROW(run(larger, Arguments(larger, {3}), {3}), Error);
+}
+
+TEST(DamagedPortableKernel, EndlessLoopsEndWithTheirSteps) {
+  KernelParts parts = test::parts_of(portable_kernel(victim()));
+  for (Expr& size : parts.variables) size = parts.add({{ExprOp::Constant, INT64_MAX}});
+  const std::string bytes = parts.bytes();
+  const PortableKernel kernel = load(bytes);
+  EXPECT_NE(run(kernel, Arguments(kernel, {3}), {3}, 10000), "");
+}
+
+// Whatever one byte is, a kernel is refused, or runs to an end or an error without touching what is not its own: which
+// AddressSanitizer sees.
+TEST(DamagedPortableKernel, SurvivesEveryFlippedBit) {
+  std::mt19937 random(7);
+  constexpr int64_t kMostElements = 1 << 16;
+  int refused = 0, ran = 0, failed = 0;
+  for (uint64_t seed = 0; refused + ran + failed < 2500; ++seed) {
+    std::string bytes = seed % 4 == 0 ? portable_kernel(victim()) : portable_kernel(LoopTree(test::random_ir(seed)));
+    const size_t sizes = test::parts_of(bytes).sizes;
+    for (uint32_t flips = 1 + random() % 2; flips > 0; --flips) {
+      bytes[random() % bytes.size()] ^= static_cast<char>(1u << random() % 8);
+    }
+    std::optional<PortableKernel> kernel;
+    try {
+      kernel = load(bytes);
+    } catch (const Error&) {
+      ++refused;
+      continue;
+    }
+    const std::vector<int64_t> values(std::max(sizes, kernel->sizes()), 3);
+    try {
+      bool fits = true;
+      for (size_t i = 0; i < kernel->inputs() + kernel->outputs(); ++i) {
+        fits = fits && kernel->argument_elements(i, values.data()) <= kMostElements;
+      }
+      if (!fits) continue;
+      ++(run(*kernel, Arguments(*kernel, values), values, 100000).empty() ? ran : failed);
+    } catch (const Error&) {
+      ++failed;
+    }
+  }
+  EXPECT_GT(refused, 100);
+  EXPECT_GT(ran, 100);
+  EXPECT_GT(failed, 20);
+}
+
+}  // namespace
+}  // namespace tenon::runtime

@@ -1,0 +1,64 @@
+#include "tests/runtime/support_system.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "runtime/system.h"
+
+namespace tenon::runtime::testing {
+namespace {
+
+struct {
+  int64_t failing, calls, descriptors, mapped;
+  int error;
+} state;
+
+bool fails() {
+  if (state.calls++ != state.failing) return false;
+  errno = state.error;
+  return true;
+}
+
+constexpr System kCounted = {
+    .open =
+        [](const char* path, int flags) {
+          const int descriptor = fails() ? -1 : kSystem.open(path, flags);
+          state.descriptors += descriptor >= 0;
+          return descriptor;
+        },
+    .close =
+        [](int descriptor) {
+          --state.descriptors;
+          return kSystem.close(descriptor);
+        },
+    .stat = [](int descriptor, struct stat* info) { return fails() ? -1 : kSystem.stat(descriptor, info); },
+    .map =
+        [](size_t size, int rights, int flags, int descriptor) {
+          void* const memory = fails() ? MAP_FAILED : kSystem.map(size, rights, flags, descriptor);
+          if (memory != MAP_FAILED) state.mapped += static_cast<int64_t>(size);
+          return memory;
+        },
+    .unmap =
+        [](void* memory, size_t size) {
+          state.mapped -= static_cast<int64_t>(size);
+          return kSystem.unmap(memory, size);
+        },
+    .protect = [](void* memory, size_t size,
+                  int rights) { return fails() ? -1 : kSystem.protect(memory, size, rights); },
+};
+
+}  // namespace
+
+CountedSystem::CountedSystem(int64_t failing, int error) {
+  state = {.failing = failing, .calls = 0, .descriptors = 0, .mapped = 0, .error = error};
+  use_system(&kCounted);
+}
+
+CountedSystem::~CountedSystem() { use_system(nullptr); }
+
+int64_t CountedSystem::calls() const { return state.calls; }
+int64_t CountedSystem::descriptors() const { return state.descriptors; }
+int64_t CountedSystem::mapped() const { return state.mapped; }
+
+}  // namespace tenon::runtime::testing
