@@ -27,8 +27,9 @@ class Engine:
     name: str
     title: str
     make: Callable[[Job], Call]
-    load: Callable[[Job], Call] | None = None  # of the files that `make` leaves in the folder, without the module
-    suffixes: tuple[str, ...] = ()  # of those files
+    save: Callable[[Job], None] | None = None  # leaves the files in the folder, where `make` does not
+    load: Callable[[Job], Call] | None = None  # of the files, without the module
+    suffixes: tuple[str, ...] = ()  # of the files
     is_torch: bool = False  # PyTorch's own: what the bars compare with
 
 
@@ -40,9 +41,24 @@ def results_of(values: Any) -> Sequence[Any]:
 
 
 def tenon(job: Job) -> Call:
+    program = compiled_by_tenon(job)
+    return lambda: program(*job.args)
+
+
+def compiled_by_tenon(job: Job) -> Any:
     import tenon
 
-    program = tenon.compile(job.module, job.args, threads=job.threads, fallback=False)
+    return tenon.compile(job.module, job.args, threads=job.threads, fallback=False)
+
+
+def save_tenon(job: Job) -> None:
+    compiled_by_tenon(job).save(job.folder / "model.tenon")
+
+
+def load_tenon(job: Job) -> Call:
+    import tenon
+
+    program = tenon.load(job.folder / "model.tenon", threads=job.threads)
     return lambda: program(*job.args)
 
 
@@ -111,7 +127,7 @@ def load_openvino(job: Job) -> Call:
 
 
 ONNX_FILES = (".onnx", ".onnx.data")
-TENON = Engine("tenon", "Tenon", tenon)
+TENON = Engine("tenon", "Tenon", tenon, save_tenon, load_tenon, (".tenon",))
 ENGINES = {
     engine.name: engine
     for engine in (
@@ -119,8 +135,8 @@ ENGINES = {
         Engine("eager", "eager", eager, is_torch=True),
         Engine("inductor", "Inductor", inductor, is_torch=True),
         Engine("inductor_freezing", "Inductor, freezing", inductor_freezing, is_torch=True),
-        Engine("onnxruntime", "ONNX Runtime", onnxruntime, load_onnxruntime, ONNX_FILES),
-        Engine("openvino", "OpenVINO", openvino, load_openvino, ONNX_FILES),
+        Engine("onnxruntime", "ONNX Runtime", onnxruntime, None, load_onnxruntime, ONNX_FILES),
+        Engine("openvino", "OpenVINO", openvino, None, load_openvino, ONNX_FILES),
     )
 }
 PEERS = [name for name in ENGINES if name != TENON.name]

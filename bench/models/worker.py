@@ -4,12 +4,13 @@ Latency has all engines in one process, in turns. Cost and load have a process f
 memory, and what it has imported, is its own. The answer is the last line of the output.
 """
 
+import contextlib
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ class Cost:
     engine: str
     error: str = ""
     compile_s: float | None = None  # from the module to the first results but for a call, with no cache on the disk
+    compile_cpu_s: float | None = None  # the same in CPU time, of all processes that took part
     peak_bytes: int | None = None  # of memory meanwhile, beyond the module and its arguments
     load_s: float | None = None  # likewise from a file
     load_peak_bytes: int | None = None
@@ -115,12 +117,15 @@ def cost(model: str, engine: str, threads: int, small: bool, folder: str) -> Cos
     expected = [result.clone() for result in results_of(job.module(*job.args))]
     warm_up(engine, job)
     before = start_of_peak()
-    start = time.perf_counter()
+    start, cpu_start = time.perf_counter(), cpu_seconds()
     call = ENGINES[engine].make(job)
     results = results_of(call())
-    seconds = time.perf_counter() - start
-    row = Cost(model, engine, compile_s=without_a_call(seconds, call), peak_bytes=memory("VmHWM") - before)
+    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
+    row = Cost(model, engine, peak_bytes=memory("VmHWM") - before)
+    row.compile_s, row.compile_cpu_s = without_a_call(seconds, call), without_a_call(cpu, call, time.process_time)
     check(results, expected)
+    if ENGINES[engine].save:
+        ENGINES[engine].save(job)
     files = [path for path in job.folder.iterdir() if path.name.endswith(ENGINES[engine].suffixes or ("/",))]
     row.file_bytes = sum(path.stat().st_size for path in files) or None
     return row
@@ -139,9 +144,30 @@ def load(model: str, engine: str, threads: int, small: bool, folder: str) -> Cos
     return Cost(model, engine, load_s=without_a_call(seconds, call), load_peak_bytes=peak)
 
 
-def without_a_call(seconds: float, call: Call) -> float:
+def without_a_call(seconds: float, call: Call, clock: Callable[[], float] = time.perf_counter) -> float:
     """What came before the first results, and what the first call took longer than others."""
-    return max(seconds - min(seconds_of(call, 1) for _ in range(3)), 0.0)
+    return max(seconds - min(seconds_of(call, 1, clock=clock) for _ in range(3)), 0.0)
+
+
+def cpu_seconds() -> float:
+    """Of this process and all that it started: Inductor has others compile."""
+    parents, ticks = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it may have ended
+            values = stat.read_text().rpartition(")")[2].split()
+            pid = int(stat.parent.name)
+            parents[pid], ticks[pid] = int(values[1]), sum(map(int, values[11:15]))  # with children that have ended
+    family = [pid for pid in ticks if os.getpid() in ancestors_of(pid, parents)]
+    return sum(ticks[pid] for pid in family) / os.sysconf("SC_CLK_TCK")
+
+
+def ancestors_of(pid: int, parents: dict[int, int]) -> set[int]:
+    """And itself."""
+    found = set()
+    while pid in parents and pid not in found:
+        found.add(pid)
+        pid = parents[pid]
+    return found
 
 
 class Increment(torch.nn.Module):

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -81,8 +83,20 @@ def test_cost_is_the_time_and_the_memory_of_a_first_result(tmp_path):
     (found,) = worker.answer({"what": "cost", **asked})
     assert found["error"] == ""
     assert 0 < found["compile_s"] < 60
-    assert found["load_s"] is None  # no file yet
-    assert found["file_bytes"] is None
+    assert 0 < found["compile_cpu_s"] < 60
+    assert found["file_bytes"] > 4 * (784 * 32 + 32 * 32 + 32 * 10)  # the weights
+    (loaded,) = worker.answer({"what": "load", **asked})
+    assert 0 < loaded["load_s"] < 60
+
+
+def test_cpu_time_is_that_of_child_processes_too():
+    before = worker.cpu_seconds()
+    code = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ntime.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        during = worker.cpu_seconds()
+        child.kill()
+    assert during - before >= 0.25
 
 
 def test_an_engine_with_other_results_is_no_rival(tmp_path, monkeypatch):
@@ -133,9 +147,11 @@ def test_a_bar_is_missed_by_one_model(ratio):
 
 
 def test_cold_compile_is_judged_by_model():
-    costs = [Cost(model, "inductor", compile_s=20.0) for model in ("mlp", "bert")]
-    costs += [Cost("mlp", "tenon", compile_s=2.0), Cost("bert", "tenon", compile_s=2.1)]
+    costs = [Cost(model, "inductor", compile_s=20.0, compile_cpu_s=30.0) for model in ("mlp", "bert")]
+    costs += [Cost("mlp", "tenon", compile_s=2.0, compile_cpu_s=2.0)]
+    costs += [Cost("bert", "tenon", compile_s=2.1, compile_cpu_s=2.0)]
     assert [each["result"] for each in report.judge_compile(costs)] == ["PASS", "MISS"]
+    assert [each["cpu_ratio"] for each in report.judge_compile(costs)] == [15, 15]
 
 
 # ---- what is shown --------------------------------------------------------------------------------------------------
@@ -143,7 +159,7 @@ def test_cold_compile_is_judged_by_model():
 
 def test_tables_show_what_there_is_and_nothing_else():
     shown = report.cost_line(Cost("mlp", "tenon", compile_s=1.5, peak_bytes=3 * 2**20))
-    assert shown.split() == ["Tenon", "1.50", "s", "3.0", "MiB", "-", "-", "-"]
+    assert shown.split() == ["Tenon", "1.50", "s", "-", "3.0", "MiB", "-", "-", "-"]
     assert report.latency_line(a_latency("eager", 2.0)).split() == ["eager", "1", "2.00", "s", "2.00x", "2.00..2.00"]
     assert report.latency_line(a_latency("eager", 2.0, is_disturbed=True)).split()[4] == "2.00~"
     assert report.latency_line(Latency("mlp", "eager", 1, error="failed")).split() == ["eager", "1", "failed"]
@@ -164,7 +180,8 @@ def test_the_picture_has_a_bar_for_each_row_as_long_as_the_engine_is_fast():
 
 def test_the_command_writes_what_it_read(tmp_path, capsys):
     rows = [a_latency("tenon", 1.0), a_latency("eager", 2.0)]
-    costs = [Cost("mlp", "tenon", compile_s=1.0), Cost("mlp", "inductor", compile_s=11.0)]
+    seconds = {"tenon": 1.0, "inductor": 11.0}
+    costs = [Cost("mlp", name, compile_s=each, compile_cpu_s=each) for name, each in seconds.items()]
     first, second, drawn = (tmp_path / name for name in ("first.json", "second.json", "out.svg"))
     first.write_text(json.dumps(report.as_json(rows, costs, {}, 0.0)))
     command.main(["--read", str(first), "--json", str(second), "--svg", str(drawn)])
