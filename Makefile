@@ -162,6 +162,11 @@ bench-capture: build ## Measure how long BERT-base's .pt2 takes to become a grap
 bench-overhead: build ## Measure what a call of torch.compile(backend="tenon") costs, beside Inductor
 	@.venv/bin/python -W ignore bench/overhead.py
 
+.PHONY: bench-artifact
+bench-artifact: build ## Measure files: launching tasks, planned memory of the zoo's models, loading BERT-base; ARGS="bert" selects
+	@build/bin/bench_dispatch
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.artifact $(ARGS)
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

@@ -70,7 +70,7 @@ Context::Context(std::shared_ptr<const Program> program, const ContextOptions& o
       inputs_(graph_.inputs.size()),
       outputs_(graph_.outputs.size()),
       symbols_(graph_.symbols.size(), kUnknown),
-      pointers_(graph_.slots.size()),
+      retriever_(graph_),
       late_sizes_(program_->total_sizes()),
       held_(graph_.slots.size()) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -87,23 +87,20 @@ Context::Context(std::shared_ptr<const Program> program, const ContextOptions& o
     states_.push_back(allocate(bytes, "its state"));
     std::memcpy(states_.back().data(), program_->state(i), static_cast<size_t>(bytes));
   }
-  lay_out_arguments();
+  fuse();
 }
 
 Context::~Context() = default;
 
-void Context::lay_out_arguments() {
-  for (const TaskNode& task : graph_.tasks) {
-    task_arguments_.push_back({arguments_.size(), size_arguments_.size()});
-    for (const auto& slots : {task.inputs, task.outputs}) {
-      for (uint32_t slot : slots) {
-        const TensorSlot& root = graph_.root_of(slot);
-        const bool is_callers = root.kind == SlotKind::Input || root.kind == SlotKind::Output;
-        if (is_callers && !root.is_late) patches_.push_back({arguments_.size(), slot});
-        arguments_.push_back(nullptr);
-      }
+// Kernels one after the other are launched together. What comes late is launched alone.
+void Context::fuse() {
+  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
+    const bool is_plain = graph_.tasks[i].kind == TaskKind::Kernel && !graph_.tasks[i].is_late;
+    if (is_plain && !launches_.empty() && launches_.back().is_plain) {
+      ++launches_.back().end;
+    } else {
+      launches_.push_back({i, i + 1, is_plain});
     }
-    size_arguments_.resize(size_arguments_.size() + task.sizes.size());
   }
 }
 
@@ -215,22 +212,16 @@ void Context::take_frame() {
 void Context::place_own() {
   for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
     const TensorSlot& slot = graph_.slots[id];
-    if (slot.kind == SlotKind::Constant) pointers_[id] = const_cast<std::byte*>(program_->constant(slot.position));
-    if (slot.kind == SlotKind::State) pointers_[id] = states_[slot.position].data();
+    if (slot.root != id) continue;
+    if (slot.kind == SlotKind::Constant)
+      retriever_.place(id, const_cast<std::byte*>(program_->constant(slot.position)));
+    if (slot.kind == SlotKind::State) retriever_.place(id, states_[slot.position].data());
     if (slot.kind == SlotKind::Temporary) {
-      const int64_t offset = frame_->offsets[slot.root];
-      pointers_[id] = offset < 0 ? nullptr : arena_.data() + offset;
+      const int64_t offset = frame_->offsets[id];
+      retriever_.place(id, offset < 0 ? nullptr : arena_.data() + offset);
     }
   }
-  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
-    const TaskNode& task = graph_.tasks[i];
-    void** argument = arguments_.data() + task_arguments_[i].first;
-    for (const auto& slots : {task.inputs, task.outputs}) {
-      for (uint32_t slot : slots) *argument++ = pointers_[slot];
-    }
-    int64_t* size = size_arguments_.data() + task_arguments_[i].first_size;
-    for (uint32_t symbol : task.sizes) *size++ = symbols_[symbol];
-  }
+  retriever_.resolve(symbols_);
 }
 
 void Context::stage(Argument& input) {
@@ -295,16 +286,17 @@ void Context::place_output(size_t i) {
     output.copy = Block();
     output.copy = allocate(bytes, text_of("output '", info.name, "'"));
   }
-  if (!info.is_copied) pointers_[graph_.slots[info.slot].root] = is_direct ? output.tensor.data : output.copy.data();
+  if (!info.is_copied)
+    retriever_.place(graph_.slots[info.slot].root, is_direct ? output.tensor.data : output.copy.data());
 }
 
 void Context::place_callers() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs_[i].is_row_major) stage(inputs_[i]);
-    pointers_[graph_.inputs[i].slot] = inputs_[i].is_row_major ? inputs_[i].tensor.data : inputs_[i].copy.data();
+    retriever_.place(graph_.inputs[i].slot, inputs_[i].is_row_major ? inputs_[i].tensor.data : inputs_[i].copy.data());
   }
   for (size_t i = 0; i < outputs_.size(); ++i) place_output(i);
-  for (const auto& [argument, slot] : patches_) arguments_[argument] = pointers_[graph_.slots[slot].root];
+  retriever_.resolve_callers();
 }
 
 // ---- a run ----------------------------------------------------------------------------------------------------------
@@ -328,18 +320,26 @@ void Context::run() {
 }
 
 void Context::run_tasks() {
-  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
-    failed_task_ = i;
-    const int64_t start = options_.telemetry ? now_ns() : 0;
-    run_task(i);
-    if (options_.telemetry) events_.push_back({i, start, now_ns()});
+  for (const Launch& launch : launches_) {
+    if (options_.telemetry || !launch.is_plain) {
+      for (uint32_t i = launch.first; i < launch.end; ++i) launch_noted(i);
+    } else {
+      for (failed_task_ = launch.first; failed_task_ < launch.end; ++failed_task_) run_kernel(failed_task_);
+    }
   }
   failed_task_ = kNone;
 }
 
-void Context::run_task(uint32_t i) {
+void Context::launch_noted(uint32_t i) {
+  failed_task_ = i;
+  const int64_t start = options_.telemetry ? now_ns() : 0;
+  launch(i);
+  if (options_.telemetry) events_.push_back({i, start, now_ns()});
+}
+
+void Context::launch(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
-  if (task.is_late) return run_late(i);
+  if (task.is_late) return launch_late(i);
   if (task.kind == TaskKind::Kernel) return run_kernel(i);
   run_library(i);
 }
@@ -347,8 +347,8 @@ void Context::run_task(uint32_t i) {
 void Context::run_kernel(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
   const KernelEntry& kernel = program_->kernel(task.kernel);
-  void* const* const memory = arguments_.data() + task_arguments_[i].first;
-  const int64_t* const sizes = size_arguments_.data() + task_arguments_[i].first_size;
+  void* const* const memory = retriever_.tensors(i);
+  const int64_t* const sizes = retriever_.args(i);
   int64_t error[4] = {};
   if (kernel.native != nullptr) [[likely]] {
     if (kernel.native(memory, sizes, error, host_.get()) != 0) [[unlikely]]
@@ -377,7 +377,7 @@ TensorView Context::view_of(uint32_t slot) const {
   const std::vector<int64_t>& sizes = frame_->elements[slot] < 0 ? late_sizes_ : frame_->sizes;
   return {graph_.slots[slot].dtype,
           {sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()},
-          pointers_[graph_.slots[slot].root]};
+          retriever_.place_of(slot)};
 }
 
 // Views, numbers and results of a call, on the stack.
@@ -414,12 +414,14 @@ TensorView Context::make_output(void* self, size_t output, std::span<const int64
 
 // ---- sizes that are known late --------------------------------------------------------------------------------------
 
+void Context::check_known(size_t symbol) const {
+  if (symbols_[symbol] == kUnknown) fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
+}
+
 int64_t Context::known_value(const Expr& expr) const {
   for (const Instruction& instruction : graph_.code.subspan(expr.first(), expr.count())) {
     if (instruction.op() != format::ExprOp::Symbol) continue;
-    const auto symbol = static_cast<size_t>(instruction.value());
-    if (symbols_[symbol] == kUnknown)
-      fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
+    check_known(static_cast<size_t>(instruction.value()));
   }
   return evaluate(expr, graph_.code, symbols_);
 }
@@ -444,7 +446,7 @@ void Context::place_late(uint32_t slot) {
 }
 
 void Context::hold(uint32_t root, void* data, std::shared_ptr<void> owner) {
-  pointers_[root] = data;
+  retriever_.place(root, data);
   held_[root] = std::move(owner);
 }
 
@@ -474,7 +476,7 @@ void Context::bind_late(uint32_t slot, std::span<const int64_t> shape) {
   size_late(slot);
 }
 
-void Context::run_late(uint32_t i) {
+void Context::launch_late(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
   for (uint32_t slot : task.inputs) size_late(slot);
   if (task.kind == TaskKind::Host) {
@@ -483,20 +485,12 @@ void Context::run_late(uint32_t i) {
     run_library(i);
   } else {
     for (uint32_t slot : task.outputs) place_late(slot);
-    void** argument = arguments_.data() + task_arguments_[i].first;
-    for (const auto& slots : {task.inputs, task.outputs}) {
-      for (uint32_t slot : slots) *argument++ = pointers_[graph_.slots[slot].root];
-    }
-    int64_t* size = size_arguments_.data() + task_arguments_[i].first_size;
-    for (uint32_t symbol : task.sizes) {
-      if (symbols_[symbol] == kUnknown)
-        fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
-      *size++ = symbols_[symbol];
-    }
+    for (uint32_t symbol : task.sizes) check_known(symbol);
+    retriever_.resolve(i, symbols_);
     check_late(i);
     run_kernel(i);
   }
-  clean_up(i);
+  cleanup(i);
 }
 
 void Context::check_late(uint32_t i) const {
@@ -510,7 +504,7 @@ void Context::check_late(uint32_t i) const {
       for (int64_t size : view_of(slot).shape) elements.back() = checked_mul(elements.back(), size);
     }
   }
-  check_arguments(task, *kernel, size_arguments_.data() + task_arguments_[i].first_size, elements);
+  check_arguments(task, *kernel, retriever_.args(i), elements);
 }
 
 void Context::run_host(uint32_t i) {
@@ -528,7 +522,7 @@ void Context::run_host(uint32_t i) {
 }
 
 // Memory of a late tensor goes when the last task that reads it is over.
-void Context::clean_up(uint32_t task) {
+void Context::cleanup(uint32_t task) {
   for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
     for (uint32_t slot : slots) {
       const uint32_t root = graph_.slots[slot].root;

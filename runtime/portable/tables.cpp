@@ -1,13 +1,9 @@
 #include "runtime/portable/tables.h"
 
+#include "runtime/structs.h"
+
 namespace tenon::runtime::portable {
 namespace {
-
-template <class T>
-std::span<const T> span_of(const flatbuffers::Vector<const T*>* structs) {
-  if (!structs) return {};
-  return {reinterpret_cast<const T*>(structs->Data()), structs->size()};
-}
 
 using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
 
@@ -33,10 +29,10 @@ Tables::Tables(const Kernel& kernel)
       sources(span_of(kernel.sources())),
       lookups(span_of(kernel.lookups())),
       guards(span_of(kernel.guards())),
+      constants(span_of(kernel.constants())),
       code(span_of(kernel.code())),
       op_names(strings_of(kernel.ops())),
       nodes(strings_of(kernel.nodes())) {
-  if (kernel.constants()) constants = {kernel.constants()->data(), kernel.constants()->size()};
   for (const std::string_view name : op_names) ops.push_back(find_scalar_op(name));
 }
 

@@ -239,7 +239,7 @@ TEST(Artifact, SeveralCpuLevelsShareTheirGraphAndTheBestOneRuns) {
 TEST(Artifact, TheGraphIsThereWithItsData) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {4, 32}});
-  Tensor weight = Tensor::zeros(DType::kF32, {16, 32});
+  Tensor weight = Tensor::zeros(DType::kF32, {128, 32});
   for (int64_t i = 0; i < weight.numel(); ++i) weight.set_real(i, std::sin(static_cast<double>(i)));
   const Value w = m.builder.value(m.graph.add_parameter("w", type_of(weight), weight));
   const Value big = m.builder.value(m.graph.add_constant(floats({32}, {1, 2, 3})));
@@ -247,6 +247,9 @@ TEST(Artifact, TheGraphIsThereWithItsData) {
   const std::vector<std::byte> bytes = saved(program);
   const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
   const Graph graph = read_artifact_graph(container).value();
+  EXPECT_TRUE(identical(graph.leaf_named("w")->data, weight));
+  EXPECT_LT(container->find(format::SectionKind::kWeights)->bytes.size(), 128u * 32 * 4 * 3 / 2)
+      << "weights are there twice";
   const std::vector<Tensor> inputs = {floats({4, 32}, {1, 2, 3, 4})};
   expect_same(compile_program(graph).value().run(inputs), program.run(inputs));
 }
