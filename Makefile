@@ -135,7 +135,7 @@ bench: build $(BENCH_STAMP) ## Whole models beside eager, Inductor, ONNX Runtime
 # The peers are in a venv of their own, which finds PyTorch in .venv.
 $(BENCH_STAMP): bench/requirements.txt $(VENV_STAMP)
 	@echo "bench: installing $< into .venv-bench"
-	@$(PYTHON) -m venv .venv-bench
+	@.venv/bin/python -m venv .venv-bench
 	@.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 	  > "$$(.venv-bench/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dev.pth"
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
