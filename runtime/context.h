@@ -18,6 +18,7 @@ struct ContextOptions {
   int64_t budget = kNoBudget;  // of the arena, of scratch, and of results that are not in the caller's memory
   int64_t threads = 0;         // 0: what the calling thread has
   bool telemetry = false;
+  bool checks_memory = false;  // that the caller's results overlap nothing else of his; else he knows
   int64_t most_steps = PortableKernel::kNoLimit;  // of a portable kernel: for who runs what may never end
 };
 
@@ -86,6 +87,7 @@ class Context {
   void take_frame();
   void place_own();
   void place_callers();
+  void check_memory() const;
   void stage(Argument& input);
   void place_output(size_t i);
   void run_tasks();

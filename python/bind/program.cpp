@@ -59,7 +59,7 @@ nb::list run(const Executable& self, nb::handle arrays) {
   ArrayKind kind = ArrayKind::kTorch;
   for (nb::handle array : arrays) {
     if (inputs.empty()) kind = kind_of(array);
-    inputs.push_back(tensor_from(array, "an input"));
+    inputs.push_back(argument_from(array, "an input"));
   }
   std::vector<Tensor> outputs;
   {

@@ -226,6 +226,23 @@ TEST(Artifact, MemoryOfTheCallerMayHaveAnyStrides) {
   EXPECT_TRUE(identical(memory, floats({3, 2}, {1, 0, 3, 0, 5, 6})));
 }
 
+TEST(Artifact, ResultsMayNotOverlapTheInputs) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2, 3}});
+  const Program program = m.compile({m.builder.op("relu", {x})});
+  const Loaded loaded(saved(program));
+  const Tensor data = floats({3, 3}, {1, -2, 3, -4, 5, 6, 7, 8, 9});
+  const int64_t shape[] = {2, 3};
+  const tenon_tensor from{data.data(), TENON_F32, 2, shape, nullptr},
+      to{data.data() + 20, TENON_F32, 2, shape, nullptr};
+  ASSERT_EQ(tenon_set_input(loaded.context(), 0, &from), TENON_OK);
+  ASSERT_EQ(tenon_set_output(loaded.context(), 0, &to), TENON_OK);
+  EXPECT_EQ(tenon_run(loaded.context()), TENON_INVALID_ARGUMENT);
+  EXPECT_THAT(tenon_error(), HasSubstr("the memory of output 'out0' overlaps that of input 'x'"));
+  ASSERT_EQ(tenon_set_output(loaded.context(), 0, nullptr), TENON_OK);
+  EXPECT_EQ(tenon_run(loaded.context()), TENON_OK);
+}
+
 TEST(Artifact, AnExactBudgetFitsAndOneByteLessIsAnError) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {64, 64}});
