@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <memory>
 
 #include "command.h"
@@ -57,7 +58,7 @@ std::vector<int64_t> thread_counts(const std::string& text) {
 
 double quantile(std::vector<int64_t> times, double part) {
   std::ranges::sort(times);
-  return static_cast<double>(times[static_cast<size_t>(part * static_cast<double>(times.size() - 1) + 0.5)]);
+  return static_cast<double>(times[static_cast<size_t>(std::lround(part * static_cast<double>(times.size() - 1)))]);
 }
 
 // The runs with one number of threads.
