@@ -9,7 +9,7 @@ CTEST_ARGS ?=
 
 SYSTEM_PACKAGES := g++ clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev \
                    cmake ninja-build ccache libfmt-dev libcli11-dev libgtest-dev libgmock-dev libsimdjson-dev libflatbuffers-dev \
-                   flatbuffers-compiler zlib1g-dev libzstd-dev
+                   flatbuffers-compiler pkg-config zlib1g-dev libzstd-dev
 PYTHON_PACKAGES := python3 python3-dev python3-venv
 PYTHON_IS_USABLE := import ensurepip, os, sysconfig; \
                     assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
@@ -115,6 +115,12 @@ asan tsan:
 	@cmake --preset $@ --log-level=WARNING >/dev/null
 	@cmake --build --preset $@ --parallel $(JOBS)
 	@ctest --preset $@ --parallel $(JOBS) $(CTEST_ARGS)
+
+.PHONY: fuzz
+fuzz: build ## Fuzz the loader and the verifier, SECONDS=1800 in all; what is found is left in build/fuzz
+	@for target in artifact program object; do \
+	  echo "fuzz: $$target"; tests/fuzz/run.sh build/bin/fuzz_$$target $$target $$(($(or $(SECONDS),1800) / 3)); \
+	done
 
 .PHONY: models
 models: build ## Every model of the zoo in its real size against PyTorch: BERT, GPT-2, Llama, T5, ViT, ResNet-50, ... (minutes)
