@@ -5,6 +5,7 @@
 #include <string>
 
 #include "runtime/error.h"
+#include "runtime/flat.h"
 
 namespace tenon::runtime {
 namespace {
@@ -13,16 +14,6 @@ static_assert(std::endian::native == std::endian::little, "artifacts are read in
 
 constexpr size_t kHighestRank = 64;
 
-template <class T>
-std::span<const T> structs(const flatbuffers::Vector<const T*>* vector) {
-  return {reinterpret_cast<const T*>(vector->Data()), vector->size()};
-}
-std::span<const Expr> exprs(const flatbuffers::Vector<const Expr*>* vector) {
-  return vector ? structs(vector) : std::span<const Expr>();
-}
-std::span<const uint32_t> numbers(const flatbuffers::Vector<uint32_t>* vector) {
-  return vector ? std::span<const uint32_t>(vector->data(), vector->size()) : std::span<const uint32_t>();
-}
 std::string_view view(const flatbuffers::String* text) { return text ? text->string_view() : std::string_view(); }
 
 template <class... Parts>
@@ -51,6 +42,7 @@ class Reader {
     check_bindings();
     for (const format::Task* task : *program_.tasks()) read_task(*task);
     for (uint32_t i = 0; i < graph_.outputs.size(); ++i) read_output(i);
+    for (uint32_t id = 0; id < graph_.slots.size(); ++id) check_place(id);
     for (const format::Update* update : *program_.updates()) read_update(*update);
     return std::move(graph_);
   }
@@ -87,7 +79,7 @@ class Reader {
   void read_slot(const format::Slot& from) {
     const auto id = static_cast<uint32_t>(graph_.slots.size());
     TensorSlot slot{static_cast<tenon_dtype>(from.dtype()), from.kind(), from.root(), from.position(),
-                    exprs(from.shape())};
+                    structs(from.shape())};
     demand(from.dtype() <= format::DType::MAX, "slot ", id, " has an unknown dtype ", static_cast<int>(from.dtype()));
     demand(from.kind() <= SlotKind::MAX, "slot ", id, " is of an unknown kind ", static_cast<int>(from.kind()));
     demand(slot.shape.size() <= kHighestRank, "slot ", id, " has ", slot.shape.size(), " dimensions");
@@ -177,7 +169,7 @@ class Reader {
       demand(symbol < graph_.symbols.size(), "task ", task.name, " names symbol ", symbol);
       if (symbol >= graph_.bindings.size()) task.is_late = true;
     }
-    task.numbers = exprs(from.numbers());
+    task.numbers = structs(from.numbers());
     for (const Expr& number : task.numbers) {
       verify(number, graph_.code, graph_.symbols.size());
       if (!graph_.is_bound(number)) task.is_late = true;
@@ -218,6 +210,15 @@ class Reader {
     demand(output.is_copied || root.is_late || (root.kind == SlotKind::Output && root.position == i), "output ", i,
            " is the memory of something else");
     demand(!graph_.slots[output.slot].is_late || root.is_late, "the shape of output ", i, " is known too late");
+  }
+
+  // A tensor that lies in the memory of a result is that result.
+  void check_place(uint32_t id) const {
+    const TensorSlot& slot = graph_.slots[id];
+    if (slot.kind != SlotKind::Output || slot.root != id || slot.is_late) return;
+    const TensorInfo& output = graph_.outputs[slot.position];
+    demand(!output.is_copied && graph_.slots[output.slot].root == id, "slot ", id, " lies in output ", slot.position,
+           ", which is something else");
   }
 
   void read_update(const format::Update& update) {

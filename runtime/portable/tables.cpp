@@ -1,13 +1,9 @@
 #include "runtime/portable/tables.h"
 
+#include "runtime/flat.h"
+
 namespace tenon::runtime::portable {
 namespace {
-
-template <class T>
-std::span<const T> span_of(const flatbuffers::Vector<const T*>* structs) {
-  if (!structs) return {};
-  return {reinterpret_cast<const T*>(structs->Data()), structs->size()};
-}
 
 using Strings = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
 
@@ -26,17 +22,17 @@ Tables::Tables(const Kernel& kernel)
       symbol_count(kernel.symbols()),
       input_count(kernel.inputs()),
       output_count(kernel.outputs()),
-      variables(span_of(kernel.variables())),
-      buffers(span_of(kernel.buffers())),
-      loops(span_of(kernel.loops())),
-      steps(span_of(kernel.steps())),
-      sources(span_of(kernel.sources())),
-      lookups(span_of(kernel.lookups())),
-      guards(span_of(kernel.guards())),
-      code(span_of(kernel.code())),
+      variables(structs(kernel.variables())),
+      buffers(structs(kernel.buffers())),
+      loops(structs(kernel.loops())),
+      steps(structs(kernel.steps())),
+      sources(structs(kernel.sources())),
+      lookups(structs(kernel.lookups())),
+      guards(structs(kernel.guards())),
+      code(structs(kernel.code())),
       op_names(strings_of(kernel.ops())),
       nodes(strings_of(kernel.nodes())) {
-  if (kernel.constants()) constants = {kernel.constants()->data(), kernel.constants()->size()};
+  constants = numbers(kernel.constants());
   for (const std::string_view name : op_names) ops.push_back(find_scalar_op(name));
 }
 
