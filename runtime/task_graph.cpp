@@ -17,7 +17,7 @@ constexpr size_t kHighestRank = 64;
 std::string_view view(const flatbuffers::String* text) { return text ? text->string_view() : std::string_view(); }
 
 template <class... Parts>
-void demand(bool condition, const Parts&... parts) {
+void demand(bool condition, Parts... parts) {
   if (!condition) fail(TENON_BAD_FILE, parts...);
 }
 

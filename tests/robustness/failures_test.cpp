@@ -1,80 +1,18 @@
 // A machine with no memory left, and a system whose calls fail: whichever it is, loading and running end with a status,
 // nothing is lost, and the next attempt works.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
-#include <new>
 
+#include "tests/robustness/support_failing.h"
 #include "tests/robustness/support_golden.h"
 #include "tests/runtime/support_system.h"
-
-namespace {
-
-std::atomic<int64_t> calls = 0;     // of allocation
-std::atomic<int64_t> failing = -1;  // number of the call that fails; none if negative
-std::atomic<bool> and_all_after = false;
-std::atomic<int64_t> blocks = 0;  // that are not freed
-
-bool fails() {
-  const int64_t number = calls++;
-  const int64_t bad = failing;
-  return bad >= 0 && (number == bad || (and_all_after && number > bad));
-}
-
-void* allocated(void* memory) {
-  blocks += memory != nullptr;
-  return memory;
-}
-
-void released(void* memory) {
-  blocks -= memory != nullptr;
-  std::free(memory);
-}
-
-}  // namespace
-
-extern "C" {
-void* __real_aligned_alloc(size_t alignment, size_t size);
-void* __wrap_aligned_alloc(size_t alignment, size_t size);
-}
-void* __wrap_aligned_alloc(size_t alignment, size_t size) {
-  return fails() ? nullptr : __real_aligned_alloc(alignment, size);
-}
-
-void* operator new(size_t size) {
-  void* const memory = fails() ? nullptr : std::malloc(size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return allocated(memory);
-}
-void* operator new(size_t size, std::align_val_t alignment) {
-  const size_t whole = (size + static_cast<size_t>(alignment) - 1) / static_cast<size_t>(alignment);
-  void* const memory =
-      fails() ? nullptr : __real_aligned_alloc(static_cast<size_t>(alignment), whole * static_cast<size_t>(alignment));
-  if (memory == nullptr) throw std::bad_alloc();
-  return allocated(memory);
-}
-void operator delete(void* memory) noexcept { released(memory); }
-void operator delete(void* memory, size_t) noexcept { released(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { released(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { released(memory); }
 
 namespace tenon::golden {
 namespace {
 
-class FailAllocation {
- public:
-  explicit FailAllocation(int64_t number, bool all_after) {
-    and_all_after = all_after;
-    calls = 0;
-    failing = number;
-  }
-  ~FailAllocation() { failing = -1; }
-  FailAllocation(const FailAllocation&) = delete;
-
-  static int64_t count() { return calls; }
-};
+using testing::AnyOf;
 
 // All that a user does. Tensors are taken and compared where allocations do not fail.
 tenon_status use(const Artifact& artifact, std::vector<Array>& inputs, bool native) {
@@ -99,6 +37,10 @@ void expect_works(Artifact& artifact, bool native) {
 
 class Failures : public testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
+  // Memory for the text of an error stays with its thread: there is enough of it from here on.
+  Failures() { tenon_load_file(std::string(1000, 'x').c_str(), nullptr, &none_); }
+
+  tenon_program* none_ = nullptr;
   Artifact artifact_ = read(std::get<0>(GetParam()));
   bool native_ = std::get<1>(GetParam());
 };
@@ -109,14 +51,14 @@ TEST_P(Failures, OfEachAllocationAreTold) {
     ASSERT_EQ(use(artifact_, inputs, native_), TENON_OK) << tenon_error();
     int64_t number = 0;
     for (bool reached = true; reached; ++number) {
-      const int64_t before = blocks;
+      const int64_t before = live_blocks();
       tenon_status status;
       {
         const FailAllocation fail(number, all_after);
         status = use(artifact_, inputs, native_);
         reached = FailAllocation::count() > number;
       }
-      ASSERT_EQ(blocks, before) << "allocation " << number << " leaks";
+      ASSERT_EQ(live_blocks(), before) << "allocation " << number << " leaks";
       ASSERT_EQ(status, reached ? TENON_OUT_OF_MEMORY : TENON_OK) << "allocation " << number << ": " << tenon_error();
       ASSERT_STRNE(tenon_error(), "");
     }
@@ -137,16 +79,17 @@ TEST_P(Failures, OfEachCallOfTheSystemAreTold) {
   EXPECT_GE(count, native_ ? 7 : 5);  // open, stat, map, two copies; memory for code, its protection
   for (int64_t number = 0; number < count; ++number) {
     for (const int why : {EIO, ENOMEM, EACCES}) {
-      const int64_t before = blocks;
+      const int64_t before = live_blocks();
       {
         const runtime::testing::CountedSystem system(number, why);
         const tenon_status status = use(artifact_, inputs, native_);
-        ASSERT_EQ(status, why == ENOMEM ? TENON_OUT_OF_MEMORY : TENON_IO) << number << ": " << tenon_error();
+        if (why == ENOMEM) ASSERT_EQ(status, TENON_OUT_OF_MEMORY) << number << ": " << tenon_error();
+        ASSERT_THAT(status, AnyOf(TENON_IO, TENON_OUT_OF_MEMORY, TENON_UNSUPPORTED)) << number;
         ASSERT_STRNE(tenon_error(), "");
         EXPECT_EQ(system.descriptors(), 0) << number;
         EXPECT_EQ(system.mapped(), 0) << number;
       }
-      ASSERT_LE(blocks, before + 1) << "call " << number << " leaks";  // the text of the error may have grown
+      ASSERT_EQ(live_blocks(), before) << "call " << number << " leaks";
     }
   }
   expect_works(artifact_, native_);
