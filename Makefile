@@ -5,6 +5,7 @@ JOBS ?= $(shell nproc)
 PYTEST_ARGS ?=
 ARGS ?=
 JSON ?=
+SVG ?=
 CTEST_ARGS ?=
 
 SYSTEM_PACKAGES := g++ clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev \
@@ -16,6 +17,7 @@ PYTHON_IS_USABLE := import ensurepip, os, sysconfig; \
 PYTHON_IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 VENV_STAMP := .venv/.installed
+BENCH_STAMP := .venv-bench/.installed
 SOURCE_DIRS := $(wildcard include src runtime tools python tests bench examples)
 CPP_FILES = $(shell find $(SOURCE_DIRS) -name '*.h' -o -name '*.hpp' -o -name '*.cpp')
 TIDY_FILES = $(shell find src runtime tools -name '*.cpp')
@@ -133,7 +135,20 @@ ulp: build ## Measure the error of generated math at 10 million points each; pri
 # ---- measurements ----------------------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: build ## Measure the passes, and the cpp backend on a matmul
+bench: build $(BENCH_STAMP) ## Whole models beside eager, Inductor, ONNX Runtime, OpenVINO; ARGS="--quick --model bert", JSON=, SVG=
+	@PYTHONPATH=build/python .venv-bench/bin/python -m bench.models $(if $(JSON),--json "$(JSON)") $(if $(SVG),--svg "$(SVG)") $(ARGS)
+
+# The peers are in a venv of their own, which finds PyTorch in .venv.
+$(BENCH_STAMP): bench/requirements.txt $(VENV_STAMP)
+	@echo "bench: installing $< into .venv-bench"
+	@.venv/bin/python -m venv .venv-bench
+	@.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$(.venv-bench/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/dev.pth"
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+.PHONY: bench-passes
+bench-passes: build ## Measure the passes, and the cpp backend on a matmul
 	@build/bin/bench_passes
 	@build/bin/bench_cpp_matmul
 
@@ -152,6 +167,11 @@ bench-capture: build ## Measure how long BERT-base's .pt2 takes to become a grap
 .PHONY: bench-overhead
 bench-overhead: build ## Measure what a call of torch.compile(backend="tenon") costs, beside Inductor
 	@.venv/bin/python -W ignore bench/overhead.py
+
+.PHONY: bench-artifact
+bench-artifact: build ## Measure files: launching tasks, planned memory of the zoo's models, loading BERT-base; ARGS="bert" selects
+	@build/bin/bench_dispatch
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.artifact $(ARGS)
 
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch

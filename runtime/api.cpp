@@ -225,7 +225,7 @@ tenon_status tenon_context_create(const tenon_program* program, const tenon_cont
   return guarded([&] {
     demand(context != nullptr, "the place for the context is null");
     contents(program);
-    tenon::runtime::ContextOptions own;
+    tenon::runtime::ContextOptions own{.checks_memory = true};
     if (options != nullptr) {
       demand(options->threads >= 0 && options->budget >= 0, "threads and budget must not be negative");
       own.threads = options->threads;

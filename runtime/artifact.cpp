@@ -7,8 +7,8 @@
 #include "runtime/checked.h"
 #include "runtime/checksum.h"
 #include "runtime/cpu_features.h"
-#include "runtime/flat.h"
 #include "runtime/loader.h"
+#include "runtime/structs.h"
 
 namespace tenon::runtime {
 namespace {
@@ -73,8 +73,8 @@ class ProgramLoader {
     const format::Program& tables = *format::GetProgram(section.bytes.data());
     if (const Container::Section* weights = container_->find(SectionKind::kWeights)) weights_ = weights->bytes;
     Program::Parts parts{.tables = section.bytes, .owner = container_};
-    for (const format::Blob& blob : structs(tables.constants())) parts.constants.push_back(place_of(blob));
-    for (const format::Blob& blob : structs(tables.states())) parts.states.push_back(place_of(blob));
+    for (const format::Blob& blob : span_of(tables.constants())) parts.constants.push_back(place_of(blob));
+    for (const format::Blob& blob : span_of(tables.states())) parts.states.push_back(place_of(blob));
     for (const format::KernelCode* kernel : *tables.kernels()) parts.kernels.push_back(portable(*kernel));
     if (native_ != nullptr) add_native(parts.kernels, tables);
     auto program = std::make_shared<const Program>(std::move(parts));
@@ -116,13 +116,13 @@ class ProgramLoader {
   // Code belongs to a kernel by the checksum of its portable form, which says how large the arguments are.
   void add_native(std::vector<KernelEntry>& kernels, const format::Program& tables) const {
     const format::Native& native = *format::GetNative(native_->bytes.data());
-    const std::span<const format::NativeKernel> compiled = structs(native.kernels());
-    if (compiled.size() != kernels.size()) {
-      fail(TENON_BAD_FILE, "there is code for ", compiled.size(), " kernels, and there are ", kernels.size());
+    const std::span<const format::NativeKernel> natives = span_of(native.kernels());
+    if (natives.size() != kernels.size()) {
+      fail(TENON_BAD_FILE, "there is code for ", natives.size(), " kernels, and there are ", kernels.size());
     }
     std::vector<std::shared_ptr<const LoadedCode>> loaded(native.objects()->size());
     for (flatbuffers::uoffset_t i = 0; i < kernels.size(); ++i) {
-      const format::NativeKernel& kernel = compiled[i];
+      const format::NativeKernel& kernel = natives[i];
       const auto* const portable = tables.kernels()->Get(i)->portable();
       const std::span bytes(reinterpret_cast<const std::byte*>(portable->data()), portable->size());
       if (kernel.object() >= loaded.size()) fail(TENON_BAD_FILE, "kernel ", i, " has no code");

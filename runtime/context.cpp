@@ -8,7 +8,6 @@
 #include "runtime/elements.h"
 #include "runtime/host.h"
 #include "runtime/scratch.h"
-#include "runtime/strided.h"
 #include "runtime/thread_pool.h"
 
 namespace tenon::runtime {
@@ -71,7 +70,7 @@ Context::Context(std::shared_ptr<const Program> program, const ContextOptions& o
       inputs_(graph_.inputs.size()),
       outputs_(graph_.outputs.size()),
       symbols_(graph_.symbols.size(), kUnknown),
-      pointers_(graph_.slots.size()),
+      retriever_(graph_),
       late_sizes_(program_->total_sizes()),
       held_(graph_.slots.size()) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -88,23 +87,20 @@ Context::Context(std::shared_ptr<const Program> program, const ContextOptions& o
     states_.push_back(allocate(bytes, "its state"));
     std::memcpy(states_.back().data(), program_->state(i), static_cast<size_t>(bytes));
   }
-  lay_out_arguments();
+  fuse();
 }
 
 Context::~Context() = default;
 
-void Context::lay_out_arguments() {
-  for (const TaskNode& task : graph_.tasks) {
-    task_arguments_.push_back({arguments_.size(), size_arguments_.size()});
-    for (const auto& slots : {task.inputs, task.outputs}) {
-      for (uint32_t slot : slots) {
-        const TensorSlot& root = graph_.root_of(slot);
-        const bool is_callers = root.kind == SlotKind::Input || root.kind == SlotKind::Output;
-        if (is_callers && !root.is_late) patches_.push_back({arguments_.size(), slot});
-        arguments_.push_back(nullptr);
-      }
+// Kernels one after the other are launched together. What comes late is launched alone.
+void Context::fuse() {
+  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
+    const bool is_plain = graph_.tasks[i].kind == TaskKind::Kernel && !graph_.tasks[i].is_late;
+    if (is_plain && !launches_.empty() && launches_.back().is_plain) {
+      ++launches_.back().end;
+    } else {
+      launches_.push_back({i, i + 1, is_plain});
     }
-    size_arguments_.resize(size_arguments_.size() + task.sizes.size());
   }
 }
 
@@ -124,30 +120,6 @@ void Context::fail_memory(std::string_view what, int64_t bytes, const Frame* fra
 }
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
-
-void Context::fail_type(size_t input, tenon_dtype dtype, std::span<const int64_t> shape) const {
-  fail(TENON_INVALID_ARGUMENT, "input '", graph_.inputs[input].name, "' must be ",
-       type_text(graph_, graph_.slots[graph_.inputs[input].slot]), ", got ", tenon_dtype_name(dtype),
-       shape_text(shape));
-}
-
-void Context::set_input(size_t i, const tenon_tensor& tensor) {
-  Argument& input = inputs_[i];
-  const TensorSlot& slot = graph_.slots[graph_.inputs[i].slot];
-  const std::span<const int64_t> shape(tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0)));
-  if (tensor.dtype != slot.dtype || shape.size() != slot.shape.size()) {
-    fail_type(i, tensor.dtype, shape);
-  }
-  input.tensor = tensor;
-  input.is_set = true;
-  if (!std::ranges::equal(input.shape, shape)) {
-    std::ranges::copy(shape, input.shape.begin());
-    sizes_changed_ = true;
-  }
-  row_major_strides(input.shape, input.strides);
-  input.is_row_major = tensor.strides == nullptr || is_row_major(shape, {tensor.strides, shape.size()});
-  if (!input.is_row_major) std::copy_n(tensor.strides, shape.size(), input.strides.begin());
-}
 
 void Context::bind() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -216,96 +188,20 @@ void Context::take_frame() {
 void Context::place_own() {
   for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
     const TensorSlot& slot = graph_.slots[id];
-    if (slot.kind == SlotKind::Constant) pointers_[id] = const_cast<std::byte*>(program_->constant(slot.position));
-    if (slot.kind == SlotKind::State) pointers_[id] = states_[slot.position].data();
+    if (slot.root != id) continue;
+    if (slot.kind == SlotKind::Constant)
+      retriever_.place(id, const_cast<std::byte*>(program_->constant(slot.position)));
+    if (slot.kind == SlotKind::State) retriever_.place(id, states_[slot.position].data());
     if (slot.kind == SlotKind::Temporary) {
-      const int64_t offset = frame_->offsets[slot.root];
-      pointers_[id] = offset < 0 ? nullptr : arena_.data() + offset;
+      const int64_t offset = frame_->offsets[id];
+      retriever_.place(id, offset < 0 ? nullptr : arena_.data() + offset);
     }
   }
-  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
-    const TaskNode& task = graph_.tasks[i];
-    void** argument = arguments_.data() + task_arguments_[i].first;
-    for (const auto& slots : {task.inputs, task.outputs}) {
-      for (uint32_t slot : slots) *argument++ = pointers_[slot];
-    }
-    int64_t* size = size_arguments_.data() + task_arguments_[i].first_size;
-    for (uint32_t symbol : task.sizes) *size++ = symbols_[symbol];
-  }
-}
-
-void Context::stage(Argument& input) {
-  const size_t element = tenon_dtype_size(input.tensor.dtype);
-  int64_t elements = 1;
-  for (int64_t size : input.shape) elements = checked_mul(elements, size);
-  const int64_t bytes = checked_mul(elements, static_cast<int64_t>(element));
-  if (input.copy.data() == nullptr || input.copy.bytes() != bytes) {
-    input.copy = Block();
-    input.copy = allocate(bytes, "a row-major copy of an input");
-  }
-  int64_t strides[64];
-  const std::span<int64_t> row_major(strides, input.shape.size());
-  row_major_strides(input.shape, row_major);
-  copy_strided(input.shape, element, input.copy.data(), row_major, input.tensor.data, input.strides);
-}
-
-void Context::set_output(size_t i, const tenon_tensor& tensor) {
-  Argument& output = outputs_[i];
-  output.is_set = tensor.data != nullptr;
-  output.tensor = tensor;
-  if (!output.is_set) return;
-  const TensorSlot& slot = graph_.slots[graph_.outputs[i].slot];
-  if (tensor.dtype != slot.dtype || tensor.rank != static_cast<int32_t>(slot.shape.size())) {
-    output.is_set = false;
-    fail(TENON_INVALID_ARGUMENT, "output '", graph_.outputs[i].name, "' is ", type_text(graph_, slot),
-         ", got memory for ", tenon_dtype_name(tensor.dtype),
-         shape_text({tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0))}));
-  }
-  const std::span<const int64_t> shape(tensor.shape, slot.shape.size());
-  std::ranges::copy(shape, output.shape.begin());
-  row_major_strides(output.shape, output.strides);
-  output.is_row_major = tensor.strides == nullptr || is_row_major(shape, {tensor.strides, shape.size()});
-  if (!output.is_row_major) std::copy_n(tensor.strides, shape.size(), output.strides.begin());
-}
-
-bool Context::is_late(size_t output) const { return graph_.root_of(graph_.outputs[output].slot).is_late; }
-
-std::span<const int64_t> Context::shape_of_output(size_t i) const {
-  const uint32_t slot = graph_.outputs[i].slot;
-  if (frame_->elements[slot] < 0) return {};
-  return {frame_->sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()};
+  retriever_.resolve(symbols_);
 }
 
 int64_t Context::bytes_of(uint32_t slot) const {
   return frame_->elements[slot] * static_cast<int64_t>(tenon_dtype_size(graph_.slots[slot].dtype));
-}
-
-// The caller's memory, or ours: where the result itself goes, or what it is copied from.
-void Context::place_output(size_t i) {
-  Argument& output = outputs_[i];
-  const TensorInfo& info = graph_.outputs[i];
-  if (is_late(i) && !info.is_copied) return;
-  if (frame_->elements[info.slot] < 0) return;
-  if (output.is_set && !std::ranges::equal(output.shape, shape_of_output(i))) {
-    fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(shape_of_output(i)),
-         ", got memory for ", shape_text(output.shape));
-  }
-  const bool is_direct = output.is_set && output.is_row_major;
-  const int64_t bytes = bytes_of(info.slot);
-  if (!is_direct && (output.copy.data() == nullptr || output.copy.bytes() != bytes)) {
-    output.copy = Block();
-    output.copy = allocate(bytes, text_of("output '", info.name, "'"));
-  }
-  if (!info.is_copied) pointers_[graph_.slots[info.slot].root] = is_direct ? output.tensor.data : output.copy.data();
-}
-
-void Context::place_callers() {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (!inputs_[i].is_row_major) stage(inputs_[i]);
-    pointers_[graph_.inputs[i].slot] = inputs_[i].is_row_major ? inputs_[i].tensor.data : inputs_[i].copy.data();
-  }
-  for (size_t i = 0; i < outputs_.size(); ++i) place_output(i);
-  for (const auto& [argument, slot] : patches_) arguments_[argument] = pointers_[graph_.slots[slot].root];
 }
 
 // ---- a run ----------------------------------------------------------------------------------------------------------
@@ -329,18 +225,26 @@ void Context::run() {
 }
 
 void Context::run_tasks() {
-  for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
-    failed_task_ = i;
-    const int64_t start = options_.telemetry ? now_ns() : 0;
-    run_task(i);
-    if (options_.telemetry) events_.push_back({i, start, now_ns()});
+  for (const Launch& launch : launches_) {
+    if (options_.telemetry || !launch.is_plain) {
+      for (uint32_t i = launch.first; i < launch.end; ++i) launch_noted(i);
+    } else {
+      for (failed_task_ = launch.first; failed_task_ < launch.end; ++failed_task_) run_kernel(failed_task_);
+    }
   }
   failed_task_ = kNone;
 }
 
-void Context::run_task(uint32_t i) {
+void Context::launch_noted(uint32_t i) {
+  failed_task_ = i;
+  const int64_t start = options_.telemetry ? now_ns() : 0;
+  launch(i);
+  if (options_.telemetry) events_.push_back({i, start, now_ns()});
+}
+
+void Context::launch(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
-  if (task.is_late) return run_late(i);
+  if (task.is_late) return launch_late(i);
   if (task.kind == TaskKind::Kernel) return run_kernel(i);
   run_library(i);
 }
@@ -348,8 +252,8 @@ void Context::run_task(uint32_t i) {
 void Context::run_kernel(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
   const KernelEntry& kernel = program_->kernel(task.kernel);
-  void* const* const memory = arguments_.data() + task_arguments_[i].first;
-  const int64_t* const sizes = size_arguments_.data() + task_arguments_[i].first_size;
+  void* const* const memory = retriever_.tensors(i);
+  const int64_t* const sizes = retriever_.args(i);
   int64_t error[4] = {};
   if (kernel.native != nullptr) [[likely]] {
     if (kernel.native(memory, sizes, error, host_.get()) != 0) [[unlikely]]
@@ -378,7 +282,7 @@ TensorView Context::view_of(uint32_t slot) const {
   const std::vector<int64_t>& sizes = frame_->elements[slot] < 0 ? late_sizes_ : frame_->sizes;
   return {graph_.slots[slot].dtype,
           {sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()},
-          pointers_[graph_.slots[slot].root]};
+          retriever_.place_of(slot)};
 }
 
 // Views, numbers and results of a call, on the stack.
@@ -415,12 +319,14 @@ TensorView Context::make_output(void* self, size_t output, std::span<const int64
 
 // ---- sizes that are known late --------------------------------------------------------------------------------------
 
+void Context::check_known(size_t symbol) const {
+  if (symbols_[symbol] == kUnknown) fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
+}
+
 int64_t Context::known_value(const Expr& expr) const {
   for (const Instruction& instruction : graph_.code.subspan(expr.first(), expr.count())) {
     if (instruction.op() != format::ExprOp::Symbol) continue;
-    const auto symbol = static_cast<size_t>(instruction.value());
-    if (symbols_[symbol] == kUnknown)
-      fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
+    check_known(static_cast<size_t>(instruction.value()));
   }
   return evaluate(expr, graph_.code, symbols_);
 }
@@ -454,7 +360,7 @@ void Context::place_late(uint32_t slot) {
 }
 
 void Context::hold(uint32_t root, void* data, std::shared_ptr<void> owner) {
-  pointers_[root] = data;
+  retriever_.place(root, data);
   held_[root] = std::move(owner);
 }
 
@@ -484,7 +390,7 @@ void Context::bind_late(uint32_t slot, std::span<const int64_t> shape) {
   size_late(slot);
 }
 
-void Context::run_late(uint32_t i) {
+void Context::launch_late(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
   for (uint32_t slot : task.inputs) size_late(slot);
   if (task.kind == TaskKind::Host) {
@@ -493,20 +399,12 @@ void Context::run_late(uint32_t i) {
     run_library(i);
   } else {
     for (uint32_t slot : task.outputs) place_late(slot);
-    void** argument = arguments_.data() + task_arguments_[i].first;
-    for (const auto& slots : {task.inputs, task.outputs}) {
-      for (uint32_t slot : slots) *argument++ = pointers_[graph_.slots[slot].root];
-    }
-    int64_t* size = size_arguments_.data() + task_arguments_[i].first_size;
-    for (uint32_t symbol : task.sizes) {
-      if (symbols_[symbol] == kUnknown)
-        fail(TENON_BAD_FILE, "the size ", graph_.symbols[symbol].name, " is not known yet");
-      *size++ = symbols_[symbol];
-    }
+    for (uint32_t symbol : task.sizes) check_known(symbol);
+    retriever_.resolve(i, symbols_);
     check_late(i);
     run_kernel(i);
   }
-  clean_up(i);
+  cleanup(i);
 }
 
 void Context::check_late(uint32_t i) const {
@@ -517,7 +415,7 @@ void Context::check_late(uint32_t i) const {
   for (const auto& slots : {task.inputs, task.outputs}) {
     for (uint32_t slot : slots) elements.push_back(elements_of(slot));
   }
-  check_arguments(task, *kernel, size_arguments_.data() + task_arguments_[i].first_size, elements);
+  check_arguments(task, *kernel, retriever_.args(i), elements);
 }
 
 void Context::run_host(uint32_t i) {
@@ -535,7 +433,7 @@ void Context::run_host(uint32_t i) {
 }
 
 // Memory of a late tensor goes when the last task that reads it is over.
-void Context::clean_up(uint32_t task) {
+void Context::cleanup(uint32_t task) {
   for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
     for (uint32_t slot : slots) {
       const uint32_t root = graph_.slots[slot].root;
@@ -544,57 +442,7 @@ void Context::clean_up(uint32_t task) {
   }
 }
 
-// ---- results --------------------------------------------------------------------------------------------------------
-
-void Context::copy_outputs() {
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    Argument& output = outputs_[i];
-    const TensorInfo& info = graph_.outputs[i];
-    size_late(info.slot);
-    const TensorView from = view_of(info.slot);
-    const bool is_ours = !info.is_copied && !output.is_set;
-    const bool is_there = !info.is_copied && output.is_set && output.is_row_major && !is_late(i);
-    if (is_ours || is_there) continue;
-    if (output.is_set && !std::ranges::equal(output.shape, from.shape)) {
-      fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(from.shape),
-           ", got memory for ", shape_text(output.shape));
-    }
-    int64_t strides[64];
-    const std::span<int64_t> row_major(strides, from.shape.size());
-    row_major_strides(from.shape, row_major);
-    if (!output.is_set && frame_->elements[info.slot] < 0) {
-      output.copy = Block();
-      output.copy =
-          allocate(checked_mul(elements_of(info.slot), size_of(from.dtype)), text_of("output '", info.name, "'"));
-    }
-    void* const to = output.is_set ? output.tensor.data : output.copy.data();
-    copy_strided(from.shape, tenon_dtype_size(from.dtype), to,
-                 output.is_set ? std::span<const int64_t>(output.strides) : row_major, from.data, row_major);
-  }
-}
-
-void Context::forget_results() {
-  std::ranges::fill(held_, nullptr);
-  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].is_set = false;
-}
-
-Output Context::output(size_t i) const {
-  const Argument& output = outputs_[i];
-  const TensorInfo& info = graph_.outputs[i];
-  TensorView view = view_of(info.slot);
-  if (output.is_set) {
-    view.data = output.tensor.data;
-    return {view};
-  }
-  if (info.is_copied) view.data = output.copy.data();
-  return {view, is_late(i) && !info.is_copied ? held_[graph_.slots[info.slot].root] : nullptr};
-}
-
-tenon_tensor Context::output_tensor(size_t i) const {
-  const TensorView view = output(i).view;
-  return {view.data, view.dtype, static_cast<int32_t>(view.shape.size()), view.shape.data(),
-          outputs_[i].is_set && !outputs_[i].is_row_major ? outputs_[i].strides.data() : nullptr};
-}
+// ---- telemetry ------------------------------------------------------------------------------------------------------
 
 int64_t Context::bytes_of_task(uint32_t task) const {
   int64_t bytes = 0;
@@ -610,36 +458,6 @@ int64_t Context::bytes_of_task(uint32_t task) const {
 int64_t Context::flops_of_task(uint32_t task) const {
   const TaskNode& node = graph_.tasks[task];
   return node.flops && graph_.is_bound(*node.flops) ? evaluate(*node.flops, graph_.code, symbols_) : -1;
-}
-
-// A new value may be the very memory that another update overwrites: such a one is copied first.
-void Context::apply_updates() {
-  std::vector<Block> copies;
-  std::vector<const void*> values;
-  for (const auto& [target, value] : graph_.updates) {
-    size_late(value);
-    const TensorSlot& root = graph_.root_of(value);
-    const TensorView view = view_of(value);
-    if (!std::ranges::equal(view.shape, view_of(target).shape)) {
-      fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", shape_text(view.shape));
-    }
-    values.push_back(view.data);
-    if (root.kind != SlotKind::Input && root.kind != SlotKind::State) continue;
-    copies.push_back(allocate(bytes_of(value), "an update"));
-    std::memcpy(copies.back().data(), view.data, static_cast<size_t>(bytes_of(value)));
-    values.back() = copies.back().data();
-  }
-  for (size_t i = 0; i < values.size(); ++i) {
-    const TensorSlot& target = graph_.slots[graph_.updates[i].first];
-    const TensorView view = view_of(graph_.updates[i].first);
-    int64_t strides[64];
-    const std::span<int64_t> row_major(strides, view.shape.size());
-    row_major_strides(view.shape, row_major);
-    const bool is_input = target.kind == SlotKind::Input;
-    copy_strided(
-        view.shape, tenon_dtype_size(target.dtype), is_input ? inputs_[target.position].tensor.data : view.data,
-        is_input ? std::span<const int64_t>(inputs_[target.position].strides) : row_major, values[i], row_major);
-  }
 }
 
 }  // namespace tenon::runtime

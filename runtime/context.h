@@ -10,6 +10,7 @@
 
 #include "runtime/allocator.h"
 #include "runtime/program.h"
+#include "runtime/retriever.h"
 
 namespace tenon::runtime {
 
@@ -17,6 +18,7 @@ struct ContextOptions {
   int64_t budget = kNoBudget;  // of the arena, of scratch, and of results that are not in the caller's memory
   int64_t threads = 0;         // 0: what the calling thread has
   bool telemetry = false;
+  bool checks_memory = false;  // that the caller's results overlap nothing else of his; else he knows
   int64_t most_steps = PortableKernel::kNoLimit;  // of a portable kernel: for who runs what may never end
 };
 
@@ -71,28 +73,28 @@ class Context {
     bool is_row_major = true;
     Block copy = {};  // of an input that is not row-major; of a result that is not in the caller's memory
   };
-  struct TaskArguments {
-    size_t first;  // of its pointers
-    size_t first_size;
-  };
-  struct Patch {
-    size_t argument;
-    uint32_t slot;
+  // Tasks that run one after the other without a look at anything else, or one that needs it.
+  struct Launch {
+    uint32_t first;
+    uint32_t end;
+    bool is_plain;
   };
 
-  void lay_out_arguments();
+  void fuse();
   void bind();
   void check_sizes() const;
   [[noreturn]] void fail_type(size_t input, tenon_dtype dtype, std::span<const int64_t> shape) const;
   void take_frame();
   void place_own();
   void place_callers();
+  void check_memory() const;
   void stage(Argument& input);
   void place_output(size_t i);
   void run_tasks();
-  void run_task(uint32_t i);
+  void launch_noted(uint32_t i);
+  void launch(uint32_t i);
   void run_kernel(uint32_t i);
-  void run_late(uint32_t i);
+  void launch_late(uint32_t i);
   void run_host(uint32_t i);
   void run_library(uint32_t i);
   static TensorView make_output(void* self, size_t output, std::span<const int64_t> shape);
@@ -103,13 +105,14 @@ class Context {
   int64_t elements_of(uint32_t slot) const;
   void size_late(uint32_t slot);
   void bind_late(uint32_t slot, std::span<const int64_t> shape);
-  void clean_up(uint32_t task);
+  void cleanup(uint32_t task);
   void copy_outputs();
   void apply_updates();
   Block allocate(int64_t bytes, std::string_view what);
   [[noreturn]] void fail_memory(std::string_view what, int64_t bytes, const Frame* frame) const;
   TensorView view_of(uint32_t slot) const;
   int64_t known_value(const Expr& expr) const;
+  void check_known(size_t symbol) const;
   int64_t bytes_of(uint32_t slot) const;
 
   std::shared_ptr<const Program> program_;
@@ -124,11 +127,8 @@ class Context {
   std::shared_ptr<const Frame> frame_;
   Block arena_;
   std::vector<Block> states_;
-  std::vector<void*> pointers_;   // of each slot
-  std::vector<void*> arguments_;  // of all tasks, one after the other
-  std::vector<int64_t> size_arguments_;
-  std::vector<TaskArguments> task_arguments_;
-  std::vector<Patch> patches_;               // what lies in the caller's memory
+  Retriever retriever_;
+  std::vector<Launch> launches_;
   std::vector<int64_t> late_sizes_;          // as Frame::sizes, of late slots
   std::vector<std::shared_ptr<void>> held_;  // of late roots
   std::vector<Event> events_;

@@ -1,16 +1,12 @@
 #include "runtime/task_graph.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
-#include "runtime/error.h"
-#include "runtime/flat.h"
+#include "runtime/structs.h"
 
 namespace tenon::runtime {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "artifacts are read in place");
 
 constexpr size_t kHighestRank = 64;
 
@@ -28,9 +24,9 @@ class Reader {
   TaskGraph run() {
     graph_.source = &program_;
     graph_.name = view(program_.name());
-    graph_.code = structs(program_.code());
-    graph_.states = structs(program_.states());
-    graph_.constants = structs(program_.constants());
+    graph_.code = span_of(program_.code());
+    graph_.states = span_of(program_.states());
+    graph_.constants = span_of(program_.constants());
     for (const format::Argument* input : *program_.inputs())
       graph_.inputs.push_back({view(input->name()), input->slot()});
     for (const format::Result* output : *program_.outputs()) {
@@ -54,7 +50,7 @@ class Reader {
              symbol->low(), ", ", symbol->high(), "]");
       graph_.symbols.push_back({view(symbol->name()), symbol->low(), symbol->high()});
     }
-    graph_.bindings = structs(program_.bindings());
+    graph_.bindings = span_of(program_.bindings());
     demand(graph_.bindings.size() <= graph_.symbols.size(), "there are more bindings than symbols");
   }
 
@@ -79,7 +75,7 @@ class Reader {
   void read_slot(const format::Slot& from) {
     const auto id = static_cast<uint32_t>(graph_.slots.size());
     TensorSlot slot{static_cast<tenon_dtype>(from.dtype()), from.kind(), from.root(), from.position(),
-                    structs(from.shape())};
+                    span_of(from.shape())};
     demand(from.dtype() <= format::DType::MAX, "slot ", id, " has an unknown dtype ", static_cast<int>(from.dtype()));
     demand(from.kind() <= SlotKind::MAX, "slot ", id, " is of an unknown kind ", static_cast<int>(from.kind()));
     demand(slot.shape.size() <= kHighestRank, "slot ", id, " has ", slot.shape.size(), " dimensions");
@@ -140,7 +136,7 @@ class Reader {
 
   void read_task(const format::Task& from) {
     const auto id = static_cast<uint32_t>(graph_.tasks.size());
-    TaskNode task{from.kind(), view(from.name()), numbers(from.inputs()), numbers(from.outputs())};
+    TaskNode task{from.kind(), view(from.name()), span_of(from.inputs()), span_of(from.outputs())};
     demand(task.kind <= TaskKind::MAX, "task ", id, " is of an unknown kind ", static_cast<int>(task.kind));
     for (uint32_t slot : task.inputs) {
       need(slot, id, task.name);
@@ -163,13 +159,13 @@ class Reader {
     if (task.kind == TaskKind::Kernel) {
       demand(task.kernel < program_.kernels()->size(), "task ", task.name, " runs kernel ", task.kernel,
              ", but there are ", program_.kernels()->size());
-      task.sizes = numbers(from.sizes());
+      task.sizes = span_of(from.sizes());
     }
     for (uint32_t symbol : task.sizes) {
       demand(symbol < graph_.symbols.size(), "task ", task.name, " names symbol ", symbol);
       if (symbol >= graph_.bindings.size()) task.is_late = true;
     }
-    task.numbers = structs(from.numbers());
+    task.numbers = span_of(from.numbers());
     for (const Expr& number : task.numbers) {
       verify(number, graph_.code, graph_.symbols.size());
       if (!graph_.is_bound(number)) task.is_late = true;

@@ -35,6 +35,7 @@ void bind_lazy(nb::module_& module);
 void bind_pt2(nb::module_& module);
 void bind_importer(nb::module_& module);
 void bind_program(nb::module_& module);
+void bind_artifact(nb::module_& module);
 
 // ---- text, places ---------------------------------------------------------------------------------------------------
 
@@ -63,6 +64,8 @@ Attr attr_from(const OpDef& op, const AttrDef& def, nb::handle object);
 // A NumPy array, a torch tensor, a tenon.Tensor, or whatever else speaks DLPack or the buffer protocol, without a copy:
 // the Tensor keeps the array's memory alive. `what` names it in messages.
 Tensor tensor_from(nb::handle array, std::string_view what);
+// Likewise, in a fraction of the time, for no longer than a call: it keeps the array alive, not its memory.
+Tensor argument_from(nb::handle array, std::string_view what);
 bool is_number(nb::handle object);                            // a Python bool, int or float
 Tensor tensor_from_number(nb::handle number, DType dtype);    // rank 0; fails when it does not fit
 Tensor new_tensor(nb::handle data, const nb::object& dtype);  // of an array or a number; NumPy's numbers have a dtype

@@ -23,4 +23,5 @@ NB_MODULE(_tenon, module) {
   bind_pt2(module);
   bind_importer(module);
   bind_program(module);
+  bind_artifact(module);
 }

@@ -1,10 +1,12 @@
 #include "program/program.h"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include "bind.h"
+#include "program/artifact.h"
 #include "program/report.h"
 #include "runtime/thread_pool.h"
 
@@ -57,7 +59,7 @@ nb::list run(const Executable& self, nb::handle arrays) {
   ArrayKind kind = ArrayKind::kTorch;
   for (nb::handle array : arrays) {
     if (inputs.empty()) kind = kind_of(array);
-    inputs.push_back(tensor_from(array, "an input"));
+    inputs.push_back(argument_from(array, "an input"));
   }
   std::vector<Tensor> outputs;
   {
@@ -119,6 +121,13 @@ void bind_program(nb::module_& module) {
           "graph", [](const Executable& self) { return Graph(self.program.graph()); }, "As it was fused.")
       .def_prop_ro("segments", segments, "Runs of tasks: ('cpu' or 'fallback', names of ops).")
       .def_prop_ro("kernels", kernels, "Each task: kind, name, ops, inputs, outputs, location.")
+      .def(
+          "save",
+          [](const Executable& self, const std::string& path, const Notes& notes) {
+            const nb::gil_scoped_release unlocked;
+            write_artifact(path, {&self.program}, notes).value();
+          },
+          nb::arg("path"), nb::arg("notes") = Notes(), "Writes an artifact.")
       .def("loop_tree", loop_tree, nb::arg("task"), "The loops of a task that is a kernel.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });

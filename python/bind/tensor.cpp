@@ -125,6 +125,11 @@ ArrayKind kind_of(nb::handle array) {
 }
 
 Tensor tensor_from(nb::handle array, std::string_view what) {
+  // The caller's own tensor may be given other memory, as module.double() does: a detached one keeps this.
+  return is_torch(array) ? argument_from(array.attr("detach")(), what) : argument_from(array, what);
+}
+
+Tensor argument_from(nb::handle array, std::string_view what) {
   if (nb::isinstance<Tensor>(array)) return nb::cast<Tensor>(array);
   if (auto borrowed = borrow_torch(array)) return *std::move(borrowed);
   nb::object source = nb::borrow(array);

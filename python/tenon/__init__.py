@@ -43,6 +43,7 @@ from tenon._tenon import (
 )
 
 if TYPE_CHECKING:
+    from tenon.artifact import LoadedProgram, load
     from tenon.program import Program, compile
     from tenon.report import explain
 
@@ -54,6 +55,7 @@ __all__ = [
     "Imported",
     "InternalError",
     "Leaf",
+    "LoadedProgram",
     "Location",
     "Node",
     "OpDef",
@@ -71,6 +73,7 @@ __all__ = [
     "differentiate",
     "explain",
     "import_pt2",
+    "load",
     "op",
     "op_table",
     "ops",
@@ -82,7 +85,13 @@ __all__ = [
 ]
 
 # What needs PyTorch is imported when it is first used.
-_OF_TORCH = {"Program": "tenon.program", "compile": "tenon.program", "explain": "tenon.report"}
+_OF_TORCH = {
+    "LoadedProgram": "tenon.artifact",
+    "Program": "tenon.program",
+    "compile": "tenon.program",
+    "explain": "tenon.report",
+    "load": "tenon.artifact",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from tenon._tenon import Error, Executable, Expr, Graph, compile_graph, fail
 from tenon.capture.captured import NO_FALLBACK, Captured, Input, Row
 from tenon.capture.models import capture_exported_program, exported
 from tenon.report import report
-from tenon.runner import make_runner
+from tenon.runner import is_plain, make_runner
 from tenon.signature import Signature, argument_paths
 
 
@@ -77,6 +78,21 @@ class Program:
     @property
     def kernels(self) -> Any:
         return self._executable.kernels
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes one file (.tenon) that tenon.load, `tenon run` and the C runtime run, without PyTorch. A program with
+        calls that PyTorch runs cannot be saved."""
+        self._executable.save(os.fspath(path), self._notes())
+
+    def _notes(self) -> dict[str, str]:
+        """How the model is called, where its inputs and results are those of the graph."""
+        if not is_plain(self._captured):
+            return {}
+        try:
+            specs = {"in_spec": self._signature.in_spec, "out_spec": self._out_spec}
+            return {key: pytree.treespec_dumps(spec) for key, spec in specs.items()}
+        except (NotImplementedError, TypeError, ValueError):  # a class that PyTorch cannot write
+            return {}
 
     def __str__(self) -> str:
         return report(self)

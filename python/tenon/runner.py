@@ -27,6 +27,11 @@ def make_runner(captured: Captured, execute: Run) -> Run:
     return run if _gives_the_results(captured) else _with_outputs(captured.outputs, run)
 
 
+def is_plain(captured: Captured) -> bool:
+    """Whether the graph takes the caller's values and gives his results as they are."""
+    return not captured.assertions and _takes_the_inputs(captured) and _gives_the_results(captured)
+
+
 # ---- inputs ---------------------------------------------------------------------------------------------------------
 
 

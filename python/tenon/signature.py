@@ -38,6 +38,10 @@ class Signature:
     def __str__(self) -> str:
         return "\n".join(self._described(position) for position in range(len(self._inputs)))
 
+    @property
+    def in_spec(self) -> pytree.TreeSpec:
+        return self._in_spec
+
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The values in the order of the inputs. Raises a tenon.Error that names the input which does not fit."""
         flat = list(args) if self._is_flat and not kwargs and len(args) == self._arity else self._nested(args, kwargs)

@@ -1,6 +1,6 @@
 #include "runtime/portable/tables.h"
 
-#include "runtime/flat.h"
+#include "runtime/structs.h"
 
 namespace tenon::runtime::portable {
 namespace {
@@ -22,17 +22,17 @@ Tables::Tables(const Kernel& kernel)
       symbol_count(kernel.symbols()),
       input_count(kernel.inputs()),
       output_count(kernel.outputs()),
-      variables(structs(kernel.variables())),
-      buffers(structs(kernel.buffers())),
-      loops(structs(kernel.loops())),
-      steps(structs(kernel.steps())),
-      sources(structs(kernel.sources())),
-      lookups(structs(kernel.lookups())),
-      guards(structs(kernel.guards())),
-      code(structs(kernel.code())),
+      variables(span_of(kernel.variables())),
+      buffers(span_of(kernel.buffers())),
+      loops(span_of(kernel.loops())),
+      steps(span_of(kernel.steps())),
+      sources(span_of(kernel.sources())),
+      lookups(span_of(kernel.lookups())),
+      guards(span_of(kernel.guards())),
+      constants(span_of(kernel.constants())),
+      code(span_of(kernel.code())),
       op_names(strings_of(kernel.ops())),
       nodes(strings_of(kernel.nodes())) {
-  constants = numbers(kernel.constants());
   for (const std::string_view name : op_names) ops.push_back(find_scalar_op(name));
 }
 

@@ -17,7 +17,7 @@ using format::ExprOp;
 inline constexpr uint32_t kNone = ~0u;
 
 struct Tables {
-  explicit Tables(const Kernel& kernel);
+  explicit Tables(const Kernel& kernel);  // throws an Error where a table is not aligned
 
   uint32_t size_count;  // of the symbols
   uint32_t symbol_count;

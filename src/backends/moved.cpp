@@ -117,22 +117,25 @@ std::pair<int64_t, int64_t> steps_within(int64_t first, int64_t slope, int64_t b
 }
 
 template <class T>
-void copy_strided(const std::byte* from, int64_t stride, std::byte* to, int64_t count) {
+void copy_strided(const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride, int64_t count) {
   const T* const source = reinterpret_cast<const T*>(from);
   T* const target = reinterpret_cast<T*>(to);
-  for (int64_t i = 0; i < count; ++i) target[i] = source[i * stride];
+  for (int64_t i = 0; i < count; ++i) target[i * to_stride] = source[i * from_stride];
 }
 
-void copy_row(int64_t size, const std::byte* from, int64_t stride, std::byte* to, int64_t count) {
-  if (size == 1) return copy_strided<uint8_t>(from, stride, to, count);
-  if (size == 2) return copy_strided<uint16_t>(from, stride, to, count);
-  if (size == 4) return copy_strided<uint32_t>(from, stride, to, count);
-  copy_strided<uint64_t>(from, stride, to, count);
+void copy_row(int64_t size, const std::byte* from, int64_t from_stride, std::byte* to, int64_t to_stride,
+              int64_t count) {
+  if (size == 1) return copy_strided<uint8_t>(from, from_stride, to, to_stride, count);
+  if (size == 2) return copy_strided<uint16_t>(from, from_stride, to, to_stride, count);
+  if (size == 4) return copy_strided<uint32_t>(from, from_stride, to, to_stride, count);
+  copy_strided<uint64_t>(from, from_stride, to, to_stride, count);
 }
 
-void run(const Move& move, const Tensor& input, Tensor& output) {
-  const int64_t size = size_of(input.dtype()), length = move.shape.back(), stride = move.position.slopes.back();
-  std::byte* row = output.data();
+// Calls body(input, output, count) for each row of the result: where its elements begin, in both.
+template <class Body>
+void for_each_row(const Move& move, Body&& body) {
+  const int64_t length = move.shape.back(), stride = move.position.slopes.back();
+  int64_t row = 0;
   const Sizes outer(move.shape.begin(), move.shape.end() - 1);
   Sizes index(move.shape.size(), 0);
   for_each_index(outer, [&](std::span<const int64_t> at) {
@@ -143,9 +146,8 @@ void run(const Move& move, const Tensor& input, Tensor& output) {
       begin = std::max(begin, low);
       end = std::min(end, high);
     }
-    const int64_t from = move.position.at(index) + begin * stride;
-    if (begin < end) copy_row(size, input.data() + from * size, stride, row + begin * size, end - begin);
-    row += length * size;
+    if (begin < end) body(move.position.at(index) + begin * stride, row + begin, end - begin);
+    row += length;
   });
 }
 
@@ -154,9 +156,30 @@ void run(const Move& move, const Tensor& input, Tensor& output) {
 std::optional<Tensor> moved(const IR& kernel, const Tensor& input) {
   const std::optional<Move> move = Reader(kernel).run();
   if (!move || move->shape.empty()) return {};
-  Tensor output = Tensor::zeros(input.dtype(), move->shape);
-  run(*move, input.contiguous(), output);
+  const Tensor source = input.contiguous();
+  const Tensor output = Tensor::zeros(input.dtype(), move->shape);
+  const int64_t size = size_of(input.dtype()), stride = move->position.slopes.back();
+  for_each_row(*move, [&](int64_t from, int64_t to, int64_t count) {
+    copy_row(size, source.data() + from * size, stride, output.data() + to * size, 1, count);
+  });
   return output;
+}
+
+std::optional<Tensor> moved_back(const IR& kernel, const Tensor& result) {
+  const std::optional<Move> move = Reader(kernel).run();
+  if (!move || move->shape.empty() || result.shape() != move->shape) return {};
+  const TensorType type = kernel.type(kernel.reads()[0]);
+  if (!is_static(type.shape) || type.dtype != result.dtype()) return {};
+  const Tensor source = result.contiguous();
+  const Tensor input = Tensor::zeros(type.dtype, evaluate(type.shape, {}));
+  const int64_t size = size_of(type.dtype), stride = move->position.slopes.back();
+  bool fits = true;
+  for_each_row(*move, [&](int64_t to, int64_t from, int64_t count) {
+    const int64_t last = to + (count - 1) * stride;
+    fits = fits && std::min(to, last) >= 0 && std::max(to, last) < input.numel();
+    if (fits) copy_row(size, source.data() + from * size, 1, input.data() + to * size, stride, count);
+  });
+  return fits ? std::optional(input) : std::nullopt;
 }
 
 }  // namespace tenon

@@ -1,5 +1,6 @@
 // The error functions, and powers.
 #include <numbers>
+#include <optional>
 
 #include "codegen/math_functions.h"
 #include "codegen/math_tables.h"
@@ -138,11 +139,25 @@ Real pow_f64(Real size, Real y) {
   return exp2_of_sum(at_least(at_most(power.high, 1100), -1100), select(is_usual, low, 0));
 }
 
+// The number that all lanes are, where that is known while the code is made.
+std::optional<double> known(Real x) {
+  const auto* constant = llvm::dyn_cast<llvm::Constant>(x.value);
+  if (constant == nullptr) return {};
+  if (constant->getType()->isVectorTy()) constant = constant->getSplatValue();
+  const auto* number = llvm::dyn_cast_or_null<llvm::ConstantFP>(constant);
+  return number == nullptr ? std::nullopt
+                           : std::optional(x.is_f64() ? number->getValueAPF().convertToDouble()
+                                                      : number->getValueAPF().convertToFloat());
+}
+
 Real floor(Real x) { return {{x.context, x.builder().CreateUnaryIntrinsic(llvm::Intrinsic::floor, x.value)}}; }
 
 }  // namespace
 
+// Squares and cubes are products: they round once or twice, and have the same limits.
 Real pow(Real x, Real y) {
+  if (known(y) == 2) return x * x;
+  if (known(y) == 3) return x * x * x;
   const Real size = abs(x), half = y * 0.5;
   const Mask is_whole = floor(y) == y, is_even = floor(half) == half;
   Real result = x.is_f64() ? pow_f64(size, y) : pow_f32(size, y);

@@ -2,9 +2,12 @@
 //
 // Layers of models work on [batch, length, features] and are computed on [batch * length, features], with reshapes
 // between them that keep kernels apart. So a reshape of leading dimensions moves behind what is computed element by
-// element of it. And where a product is computed only to be cut into parts, such as queries, keys and values, each part
-// becomes a product of its own, with a part of the weights.
+// element of it. Where a product is computed only to be cut into parts, such as queries, keys and values, each part
+// becomes a product of its own, with a part of the weights. And a convolution of few channels that looks at one pixel
+// at a time, so that only pixels can fill vectors, gets an image of one long row: that reshape moves on likewise.
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -35,6 +38,7 @@ class Arranger {
       Value result;
       if (is_elementwise(node)) result = before_reshape(node);
       if (is(node, "slice")) result = part_of(node);
+      if (is(node, "conv")) result = in_one_row(node);
       if (result) {
         rewriter_.replace(node, {result.ref()});
       } else {
@@ -46,18 +50,53 @@ class Arranger {
 
  private:
   static constexpr uint32_t kOutside = ~0u;
+  static constexpr int64_t kManyChannels = 64;  // that fill vectors, and are worth packing
 
   Graph& target() { return rewriter_.target(); }
   Value value(ValueRef ref) { return {target(), ref}; }
 
-  // What is reshaped, where only dimensions before the last change; else nothing.
+  // What is reshaped, where only dimensions before the last change, or rows of pixels become one; else nothing.
   Value before(ValueRef ref) {
     const NodeRef producer = ref ? target().producer(ref) : NodeRef();
     if (!producer || !is(target().node(producer), "reshape")) return {};
     const Value inner = value(target().node(producer).operands[0]);
     const Shape& shape = target().type(ref).shape;
     const bool keeps_last = !shape.empty() && inner.rank() > 0 && inner.shape().back() == shape.back();
-    return keeps_last ? inner : Value();
+    return keeps_last || inner.shape() == one_row_of(shape) ? inner : Value();
+  }
+
+  // ---- images in one row ----
+
+  // [N, C, H, W] -> [N, C, 1, H*W]
+  static Shape one_row_of(const Shape& shape) {
+    if (shape.size() < 4) return shape;
+    Shape joined(shape.size(), 1);
+    std::copy_n(shape.begin(), 2, joined.begin());
+    joined.back() = std::accumulate(shape.begin() + 2, shape.end(), Expr(1), std::multiplies());
+    return joined;
+  }
+
+  Value in_one_row(const Node& node) {
+    const OpView view = view_of(source_, *node.op, node.operands, node.attrs);
+    const auto all_are = [&](std::string_view attr, int64_t wanted) {
+      return std::ranges::all_of(view.ints(attr), [&](int64_t each) { return each == wanted; });
+    };
+    const Shape& kernel = view.type(1).shape;
+    const bool is_of_one_pixel =
+        std::all_of(kernel.begin() + 2, kernel.end(), [](const Expr& size) { return size.is_constant(1); });
+    if (!is_of_one_pixel || view.flag("transposed") || !all_are("stride", 1) || !all_are("padding", 0)) return {};
+    const Shape& shape = view.type(0).shape;
+    const auto are_few = [](const Expr& channels) {
+      return channels.is_constant() && channels.constant() < kManyChannels;
+    };
+    if (one_row_of(shape) == shape || (!are_few(kernel[0]) && !are_few(kernel[1]))) return {};
+    std::vector<ValueRef> operands = rewriter_.map(node.operands);
+    Builder b(target(), node.location);
+    const Value inner = before(operands[0]);
+    const bool is_in_one_row = inner && inner.shape() == one_row_of(shape);
+    operands[0] = is_in_one_row ? inner.ref() : b.reshape(value(operands[0]), one_row_of(shape)).ref();
+    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
+    return b.reshape(value(target().node(result).results[0]), source_.type(node.results[0]).shape);
   }
 
   // ---- reshapes behind what is computed of them ----
@@ -69,7 +108,9 @@ class Arranger {
       if (!inner && operand && source_.type(node.results[0]).shape == target().type(operand).shape)
         inner = before(operand);
     }
-    if (!inner || inner.rank() == source_.type(node.results[0]).rank()) return {};
+    if (!inner) return {};
+    const Shape& shape = source_.type(node.results[0]).shape;
+    if (inner.rank() == std::ssize(shape) && inner.shape() != one_row_of(shape)) return {};
     Builder b(target(), node.location);
     std::vector<Value> moved;
     for (ValueRef operand : operands) {
@@ -89,10 +130,18 @@ class Arranger {
       const Value inner = before(operand);
       return inner && inner.shape() == to ? inner : b.reshape(value(operand), to);
     }
+    if (to == one_row_of(from)) return is_per_channel(shape, from.size()) ? value(operand) : Value();
     const bool is_one_row = std::ranges::all_of(shape.begin(), shape.end() - (shape.empty() ? 0 : 1),
                                                 [](const Expr& size) { return size.is_constant(1); });
     if (!is_one_row) return {};
     return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), {shape.back()});
+  }
+
+  // The same for all pixels.
+  static bool is_per_channel(const Shape& shape, size_t rank) {
+    const size_t pixels = std::min(rank - 2, shape.size());
+    return std::all_of(shape.end() - static_cast<std::ptrdiff_t>(pixels), shape.end(),
+                       [](const Expr& size) { return size.is_constant(1); });
   }
 
   // ---- parts of products ----

@@ -141,12 +141,18 @@ class Fuser {
   bool reads_through(uint32_t view, uint32_t user) const {
     const std::string_view op = node(view).op->name.get();
     const Role by = role(user);
-    if (op == "pad") return node(user).op->name.get() == "windows" && inlined_[user];
+    if (op == "pad") return inlined_[user] ? node(user).op->name.get() == "windows" : is_image_of(view, user);
     const bool plain = op == "permute" || op == "expand" || is_trivial_reshape(view);
     if (by == Role::kContraction || by == Role::kAttention) return plain;
     if (is_view(user)) return inlined_[user] || plain;
     return by == Role::kPointwise || by == Role::kFold || by == Role::kRows || by == Role::kAlone ||
            by == Role::kGather;
+  }
+
+  // The loops of a convolution make an image with a border anyway.
+  bool is_image_of(uint32_t pad, uint32_t user) const {
+    return node(user).op->name.get() == "conv" && node(user).operands[0] == node(pad).results[0] &&
+           node(user).operands[1] != node(pad).results[0];
   }
 
   void find_inlined() {

@@ -14,6 +14,7 @@ constexpr Pass kPasses[] = {
     {"cse", "compute equal expressions once", eliminate_common_subexpressions},
     {"dce", "drop what no output or update needs", eliminate_dead_code},
     {"arrange", "move reshapes and slices to where they cost nothing", arrange_views},
+    {"norms", "put batch norms into the weights of the convolutions before them", fold_norms},
 };
 
 Graph checked_run(const Pass& pass, const Graph& graph, bool verified, PassRun& run) {

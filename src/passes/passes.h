@@ -17,6 +17,8 @@ Graph eliminate_common_subexpressions(const Graph& graph);
 Graph eliminate_dead_code(const Graph& graph);  // drops nodes and leaves that nothing needs, except inputs
 Graph decompose(const Graph& graph);            // expands every composite
 Graph arrange_views(const Graph& graph);        // moves reshapes and slices out of the way of fusion
+// Puts batch norms into the weights of the convolutions before them. Only for weights that do not change any more.
+Graph fold_norms(const Graph& graph);
 
 struct Pass {
   std::string_view name;

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/interpreter/portable_kernel.h"
+#include "backends/moved.h"
 #include "codegen/target.h"
 #include "format/graph_generated.h"
 #include "format/native_generated.h"
@@ -31,20 +32,26 @@ Piece bytes_of(const Tensor& tensor) {
 // What is the same is stored once.
 class WeightTable {
  public:
+  std::optional<Stretch> find(const Tensor& tensor) const {
+    const Tensor whole = tensor.contiguous();
+    const auto found = entries_.find(key_of(whole));
+    if (found == entries_.end()) return {};
+    for (const Entry& entry : found->second) {
+      if (std::ranges::equal(entry.bytes, bytes_of(whole))) return entry.place;
+    }
+    return {};
+  }
+
   Stretch add(const Tensor& tensor) {
-    if (!tensor.defined()) return {};
+    if (const std::optional<Stretch> found = find(tensor)) return *found;
     const Tensor whole = tensor.contiguous();
     const Piece bytes = bytes_of(whole);
-    const std::string key = digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex();
-    for (const Entry& entry : entries_[key]) {
-      if (std::ranges::equal(entry.bytes, bytes)) return entry.place;
-    }
     pad();
     const Stretch place{size_, bytes.size()};
     pieces_.push_back(bytes);
     kept_.push_back(whole);
     size_ += bytes.size();
-    entries_[key].push_back({bytes, place});
+    entries_[key_of(whole)].push_back({bytes, place});
     return place;
   }
 
@@ -55,6 +62,11 @@ class WeightTable {
     Piece bytes;
     Stretch place;
   };
+
+  static std::string key_of(const Tensor& tensor) {
+    const Piece bytes = bytes_of(tensor);
+    return digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex();
+  }
 
   void pad() {
     static constexpr std::byte kZeros[64] = {};
@@ -99,17 +111,47 @@ Graph with_constants_as_parameters(const Graph& graph) {
 
 bool has_data(const Leaf& leaf) { return leaf.kind == LeafKind::kParameter || leaf.kind == LeafKind::kBuffer; }
 
-std::string graph_section(const Graph& graph, WeightTable& weights) {
-  const Graph portable = with_constants_as_parameters(graph);
+const Tensor& result_of(const Program& program, const Packing& packing) {
+  return program.constants()[program.slots()[packing.slot].position];
+}
+
+// How to get data back from what the program keeps of it, if that is all of it.
+const Packing* packing_of(const Program& program, const Tensor& data) {
+  for (const Packing& packing : program.packings()) {
+    if (packing.original.data() != data.data() || packing.original.shape() != data.shape()) continue;
+    const std::optional<Tensor> back = moved_back(packing.kernel, result_of(program, packing));
+    if (back && identical(*back, packing.original)) return &packing;
+  }
+  return nullptr;
+}
+
+// After the program, whose weights it shares.
+std::string graph_section(const Program& program, const Notes& notes, WeightTable& weights) {
+  const Graph portable = with_constants_as_parameters(program.source());
+  flatbuffers::FlatBufferBuilder b;
   std::vector<format::Blob> leaves;
+  std::vector<flatbuffers::Offset<format::Packed>> packed;
   for (const Leaf& leaf : portable.leaves()) {
     if (!has_data(leaf)) continue;
-    const Stretch place = weights.add(leaf.data);
-    leaves.emplace_back(place.offset, place.size);
+    std::optional<Stretch> place = weights.find(leaf.data);
+    const Packing* const packing = place ? nullptr : packing_of(program, leaf.data);
+    if (packing) {
+      const auto kernel = b.CreateString(to_string(packing->kernel));
+      packed.push_back(format::CreatePacked(b, static_cast<uint32_t>(leaves.size()), kernel));
+      place = weights.find(result_of(program, *packing));
+    }
+    if (!place) place = weights.add(leaf.data);
+    leaves.emplace_back(place->offset, place->size);
   }
-  flatbuffers::FlatBufferBuilder b;
   const auto text = b.CreateString(to_string(portable));
-  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, b.CreateVectorOfStructs(leaves)));
+  std::vector<flatbuffers::Offset<format::Note>> entries;
+  for (const auto& [key, value] : notes) {
+    const auto own_key = b.CreateString(key);
+    entries.push_back(format::CreateNote(b, own_key, b.CreateString(value)));
+  }
+  const auto places = b.CreateVectorOfStructs(leaves);
+  const auto packings = b.CreateVector(packed);
+  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, places, packings, b.CreateVector(entries)));
   return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
 }
 
@@ -165,10 +207,10 @@ std::string native_section(const Program& program, const std::vector<std::string
 // Sections point into what this holds.
 class Artifact {
  public:
-  explicit Artifact(const std::vector<const Program*>& variants) {
+  Artifact(const std::vector<const Program*>& variants, const Notes& notes) {
     check(!variants.empty(), "an artifact of no program");
-    add(SectionKind::kGraph, "", graph_section(variants[0]->source(), weights_));
     for (const Program* program : variants) add_variant(*program);
+    add(SectionKind::kGraph, "", graph_section(*variants[0], notes, weights_));
     sections_.push_back(weights_.section());
   }
 
@@ -196,34 +238,90 @@ class Artifact {
 
 }  // namespace
 
-Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants) {
-  return capture([&] { return container_bytes(Artifact(variants).sections()); });
+Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants, const Notes& notes) {
+  return capture([&] { return container_bytes(Artifact(variants, notes).sections()); });
 }
 
-Status write_artifact(const std::string& path, const std::vector<const Program*>& variants) {
-  return capture([&] { write_container(path, Artifact(variants).sections()).value(); });
+Status write_artifact(const std::string& path, const std::vector<const Program*>& variants, const Notes& notes) {
+  return capture([&] { write_container(path, Artifact(variants, notes).sections()).value(); });
 }
 
-Result<Graph> read_artifact_graph(std::span<const std::byte> graph_section, std::span<const std::byte> weights,
-                                  const std::shared_ptr<void>& owner) {
+// ---- reading --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+const format::GraphText& graph_text(const runtime::Container& container) {
+  const runtime::Container::Section* const section = container.find(SectionKind::kGraph);
+  if (!section) fail("the artifact has no graph");
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(section->bytes.data()), section->bytes.size());
+  if (!format::VerifyGraphTextBuffer(verifier)) fail("the artifact's graph is not well-formed");
+  return *format::GetGraphText(section->bytes.data());
+}
+
+// Undefined where the file does not have it.
+Tensor stored(const TensorType& type, const format::Blob* blob,
+              const std::shared_ptr<const runtime::Container>& owner) {
+  const runtime::Container::Section* const weights = owner->find(SectionKind::kWeights);
+  const Sizes shape = evaluate(type.shape, {});
+  const auto bytes = static_cast<uint64_t>(checked_mul(element_count(shape), size_of(type.dtype)));
+  if (!blob || !weights || blob->size() != bytes || bytes > weights->bytes.size() ||
+      blob->offset() > weights->bytes.size() - bytes) {
+    return {};
+  }
+  auto* const data = const_cast<std::byte*>(weights->bytes.data() + blob->offset());
+  const std::shared_ptr<void> keeper(data, [owner](void*) {});
+  return Tensor::borrow(type.dtype, shape, contiguous_strides(shape), data, keeper, Access::kReadOnly);
+}
+
+Tensor unpacked(const TensorType& type, const loops::IR& kernel, const format::Blob* blob,
+                const std::shared_ptr<const runtime::Container>& owner) {
+  if (kernel.writes().size() != 1) return {};
+  const TensorType packed_type = kernel.type(kernel.writes()[0]);
+  if (!is_static(packed_type.shape)) return {};
+  const Tensor packed = stored(packed_type, blob, owner);
+  const std::optional<Tensor> data = packed.defined() ? moved_back(kernel, packed) : std::nullopt;
+  return data && data_fits(type, *data) ? *data : Tensor();
+}
+
+std::map<uint32_t, loops::IR> packed_leaves(const format::GraphText& from) {
+  std::map<uint32_t, loops::IR> kernels;
+  for (flatbuffers::uoffset_t i = 0; from.packed() && i < from.packed()->size(); ++i) {
+    const format::Packed& packed = *from.packed()->Get(i);
+    kernels.emplace(packed.leaf(), loops::parse(packed.kernel()->str()).value());
+  }
+  return kernels;
+}
+
+}  // namespace
+
+Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container) {
   return capture([&] {
-    flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(graph_section.data()), graph_section.size());
-    if (!format::VerifyGraphTextBuffer(verifier)) fail("the artifact's graph is not well-formed");
-    const format::GraphText& from = *format::GetGraphText(graph_section.data());
+    const format::GraphText& from = graph_text(*container);
     Graph graph = parse_graph(from.text()->string_view()).value();
+    const std::map<uint32_t, loops::IR> packed = packed_leaves(from);
     flatbuffers::uoffset_t next = 0;
     for (const Leaf& leaf : std::vector<Leaf>(graph.leaves())) {
       if (!has_data(leaf)) continue;
-      const Sizes shape = evaluate(graph.type(leaf.value).shape, {});
-      const DType dtype = graph.type(leaf.value).dtype;
-      const auto bytes = static_cast<uint64_t>(checked_mul(element_count(shape), size_of(dtype)));
+      const auto kernel = packed.find(next);
       const format::Blob* const blob = next < from.leaves()->size() ? from.leaves()->Get(next++) : nullptr;
-      if (!blob || blob->size() != bytes || bytes > weights.size() || blob->offset() > weights.size() - bytes)
-        fail("the artifact has no data for '{}'", leaf.name);
-      auto* const data = const_cast<std::byte*>(weights.data() + blob->offset());
-      graph.bind(leaf.name, Tensor::borrow(dtype, shape, contiguous_strides(shape), data, owner, Access::kReadOnly));
+      const Tensor data = kernel == packed.end() ? stored(graph.type(leaf.value), blob, container)
+                                                 : unpacked(graph.type(leaf.value), kernel->second, blob, container);
+      if (!data.defined()) fail("the artifact has no data for '{}'", leaf.name);
+      // What is updated is this process's own.
+      graph.bind(leaf.name, leaf.kind == LeafKind::kBuffer ? data.copy() : data);
     }
     return graph;
+  });
+}
+
+Result<Notes> read_notes(const runtime::Container& container) {
+  return capture([&] {
+    Notes notes;
+    const auto* const entries = graph_text(container).notes();
+    for (flatbuffers::uoffset_t i = 0; entries && i < entries->size(); ++i) {
+      notes.emplace(entries->Get(i)->key()->str(), entries->Get(i)->value()->str());
+    }
+    return notes;
   });
 }
 

@@ -3,22 +3,25 @@
 // them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "program/program.h"
+#include "runtime/container.h"
 
 namespace tenon {
 
 // For one CPU level or several; the runtime takes the best that its machine is. Throws no Error: a program that calls
 // the host, or the reference backend, is a Diagnostic that lists those tasks with their places in the model.
-Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants);
+using Notes = std::map<std::string, std::string>;  // of a front end, to itself
+Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants, const Notes& notes = {});
 // Replaces a file in one step.
-Status write_artifact(const std::string& path, const std::vector<const Program*>& variants);
+Status write_artifact(const std::string& path, const std::vector<const Program*>& variants, const Notes& notes = {});
 
 // The graph of an artifact, with its data: what the compiler starts from when there is no code for this CPU. The data
-// stays in `owner`.
-Result<Graph> read_artifact_graph(std::span<const std::byte> graph_section, std::span<const std::byte> weights,
-                                  const std::shared_ptr<void>& owner);
+// stays in the container.
+Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container);
+Result<Notes> read_notes(const runtime::Container& container);
 
 }  // namespace tenon

@@ -374,6 +374,7 @@ class ProgramBuilder {
     if (found != prepared_.end()) return found->second;
     const uint32_t slot = add_constant(preparer_.run(kernel, inputs));
     prepared_.emplace(std::move(key), slot);
+    if (inputs.size() == 1) program_.packings_.push_back({inputs[0], kernel, slot});
     return slot;
   }
 
@@ -426,6 +427,7 @@ class ProgramBuilder {
       std::ranges::for_each(task.inputs, body);
       std::ranges::for_each(task.outputs, body);
     }
+    for (Packing& packing : program_.packings_) body(packing.slot);
     for (auto& output : program_.outputs_) body(output.slot);
     for (auto& update : program_.updates_) {
       body(update.target);

@@ -64,6 +64,13 @@ struct SymbolBinding {
   Expr rest;
 };
 
+// Weights that are kept as a kernel laid them out.
+struct Packing {
+  Tensor original;
+  loops::IR kernel;
+  uint32_t slot;  // of the result
+};
+
 class ProgramRunner;  // program/run.h
 
 class Program {
@@ -78,6 +85,7 @@ class Program {
   const std::string& cpu() const { return cpu_; }
   const std::vector<Tensor>& constants() const { return constants_; }
   const std::vector<Tensor>& leaves() const { return leaves_; }
+  const std::vector<Packing>& packings() const { return packings_; }
   size_t constant_bytes() const;  // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
@@ -97,6 +105,7 @@ class Program {
   std::vector<Slot> slots_;
   std::vector<Task> tasks_;
   std::vector<Tensor> constants_;
+  std::vector<Packing> packings_;
   std::vector<Tensor> leaves_;
   std::vector<std::string> leaf_names_;
   std::vector<ValueRef> inputs_;  // of the graph

@@ -58,6 +58,30 @@ std::vector<NodeRef> epilogue_of(const IR& ir, NodeRef sum) {
   return result;
 }
 
+namespace {
+
+// Reads and computes at one index each what nothing but `readers` needs, for all that the fold keeps.
+bool serves(const IR& ir, NodeRef ref, NodeRef sum, const std::set<NodeRef>& readers) {
+  const Node& node = ir.node(ref);
+  const auto* view = node.as<View>();
+  if (!node.as<loops::Compute>() && !(view && view->pieces.size() == 1 && view->lookups.empty())) return false;
+  const auto keeps = [&](VarRef var) { return node.has(var); };
+  return node.vars.size() == ir.node(sum).vars.size() && std::ranges::all_of(ir.node(sum).vars, keeps) &&
+         std::ranges::all_of(ir.consumers(ref), [&](NodeRef reader) { return readers.contains(reader); });
+}
+
+}  // namespace
+
+std::vector<NodeRef> with_operands(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue) {
+  std::set<NodeRef> all(epilogue.begin(), epilogue.end());
+  for (auto ref = ir.order().rbegin(); ref != ir.order().rend(); ++ref) {
+    if (*ref != sum && serves(ir, *ref, sum, all)) all.insert(*ref);
+  }
+  std::vector<NodeRef> result;
+  std::ranges::copy_if(ir.order(), std::back_inserter(result), [&](NodeRef ref) { return all.contains(ref); });
+  return result;
+}
+
 VarRef column_of(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue) {
   for (NodeRef ref : epilogue) {
     if (ir.node(ref).as<Write>()) return contiguous_of(ir, ir.node(ref).vars);
@@ -90,7 +114,7 @@ std::optional<Contraction> find_contraction(const IR& ir) {
   Contraction c{.sum = sums[0], .product = ir.node(sums[0]).inputs[0]};
   c.a = ir.node(c.product).inputs[0];
   c.b = ir.node(c.product).inputs[1];
-  c.epilogue = epilogue_of(ir, c.sum);
+  c.epilogue = with_operands(ir, c.sum, epilogue_of(ir, c.sum));
   const VarRef column = column_of(ir, c.sum, c.epilogue);
   if (!column || !ir.node(c.sum).has(column)) return {};
   if (!ir.node(c.b).has(column)) std::swap(c.a, c.b);

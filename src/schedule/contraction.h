@@ -25,7 +25,7 @@ struct Contraction {
   Vars folded;                            // the last is the one that `a` is contiguous along, if it is along any
   std::set<loops::NodeRef> makes_a = {};  // nodes that compute operands elementwise, the operand included
   std::set<loops::NodeRef> makes_b = {};
-  std::vector<loops::NodeRef> epilogue = {};  // what is computed elementwise of the sum, in order
+  std::vector<loops::NodeRef> epilogue = {};  // what is computed elementwise of the sum, and for that, in order
 };
 
 template <class Ref>
@@ -44,6 +44,9 @@ std::optional<Contraction> find_contraction(const loops::IR& ir);
 
 // What is computed elementwise of a fold, in order.
 std::vector<loops::NodeRef> epilogue_of(const loops::IR& ir, loops::NodeRef fold);
+// Likewise with what is read and computed for that alone, element by element: a residual, say.
+std::vector<loops::NodeRef> with_operands(const loops::IR& ir, loops::NodeRef fold,
+                                          const std::vector<loops::NodeRef>& epilogue);
 // The variable along which its results are written one after the other; none where there is only one.
 loops::VarRef column_of(const loops::IR& ir, loops::NodeRef fold, const std::vector<loops::NodeRef>& epilogue);
 

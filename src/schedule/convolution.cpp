@@ -94,13 +94,15 @@ class Planner {
     return loops;
   }
 
-  // Images, blocks of channels, blocks of pixels.
+  // Images, blocks of channels, blocks of pixels. Few pixels go over all weights, else these would come from memory for
+  // each row of them.
   std::vector<LoopSpec> outer() const {
     std::vector<LoopSpec> loops = loops_over(c_.batch);
     Vars channels(c_.rows.begin(), c_.rows.end() - 1), pixels(c_.columns.begin(), c_.columns.end() - 1);
     Vars images = pixels;
-    std::erase_if(images, [&](VarRef var) { return is_moved_along(var); });
-    std::erase_if(pixels, [&](VarRef var) { return !is_moved_along(var); });
+    const bool are_few = about(ir_, c_.columns) <= about(ir_, c_.rows);
+    std::erase_if(images, [&](VarRef var) { return is_moved_along(var) || are_few; });
+    std::erase_if(pixels, [&](VarRef var) { return !is_moved_along(var) && !are_few; });
     loops = joined(std::move(loops), joined(loops_over(images), loops_over(channels)));
     loops.push_back({.var = channel_, .step = tile_.columns});
     loops = joined(std::move(loops), loops_over(pixels));

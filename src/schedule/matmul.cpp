@@ -220,7 +220,7 @@ class Planner {
 
   // Rounding to a narrow dtype is several instructions.
   bool is_much(const std::vector<NodeRef>& nodes) const {
-    constexpr size_t kMostCopied = 3;
+    constexpr size_t kMostCopied = 6;
     const auto rounds = [&](NodeRef ref) { return is_float(ir_.node(ref).dtype) && size_of(ir_.node(ref).dtype) == 2; };
     return nodes.size() > kMostCopied || (intrinsic_ && std::ranges::any_of(nodes, rounds));
   }

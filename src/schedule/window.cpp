@@ -82,7 +82,7 @@ std::optional<Window> find_window(const IR& ir) {
   if (!window.view || !std::ranges::all_of(window.folded, is_known)) return {};
   if (about(ir, window.folded) > kLargestWindow) return {};
   if (input != window.view) window.product = {input};
-  window.epilogue = epilogue_of(ir, window.fold);
+  window.epilogue = with_operands(ir, window.fold, epilogue_of(ir, window.fold));
   window.pixel = column_of(ir, window.fold, window.epilogue);
   const Vars& kept = ir.node(window.fold).vars;
   const auto has_all = [&](VarRef var) { return ir.node(window.view).has(var); };

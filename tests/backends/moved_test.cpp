@@ -26,6 +26,14 @@ void expect_moved(const loops::IR& ir, const Tensor& input) {
   EXPECT_TRUE(identical(*result, run(*compiled, ir, inputs).value()[0]));
 }
 
+// What the kernel reads comes back, and the rest is zero.
+void expect_back(const loops::IR& ir, const Tensor& input, bool whole) {
+  const Tensor result = moved(ir, input).value();
+  const Tensor back = moved_back(ir, result).value();
+  if (whole) EXPECT_TRUE(identical(back, input.copy()));
+  EXPECT_TRUE(identical(moved(ir, back).value(), result));
+}
+
 TEST(Moved, PutsBlocksOneAfterTheOtherAndZerosIntoTheRest) {
   expect_moved(kernel(R"(
   var m = 10
@@ -78,6 +86,31 @@ TEST(Moved, LeavesWhatItCannotDo) {
        }) {
     EXPECT_FALSE(moved(kernel(head + line + tail), input).has_value()) << line;
   }
+}
+
+TEST(MovedBack, GivesTheInputAgain) {
+  const loops::IR packed = kernel(R"(
+  var m = 10
+  var k = 3
+  var p = 3
+  var q = 4
+  %w: f32[m, k] = read 0
+  %v: f32[p, k, q] = view %w[4*p + q, k] where 4*p + q in 10
+  %o: f32[p, k, q] = write 0 (%v)
+)");
+  expect_back(packed, counted({10, 3}), true);
+  EXPECT_FALSE(moved_back(packed, counted({3, 3, 3})).has_value());
+  expect_back(kernel(R"(
+  var m = 6
+  var k = 5
+  var i = 4
+  var j = 9
+  %w: f32[m, k] = read 0
+  %a: f32[k, i] = view %w[i + 1, 4 - k]
+  %b: f32[i, j] = view %a[j - 2, 3 - i] where j - 2 in 5
+  %o: f32[i, j] = write 0 (%b)
+)"),
+              counted({6, 5}), false);
 }
 
 }  // namespace

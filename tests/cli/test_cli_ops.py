@@ -89,6 +89,11 @@ def test_the_reference_is_up_to_date(tenon):
     assert (ROOT / "docs/ops.md").read_text() == fresh, "docs/ops.md is stale: run `make docs`"
 
 
+def test_the_scalar_table_is_up_to_date(tenon):
+    fresh = tenon("ops", "--scalar-table").out
+    assert (ROOT / "runtime/scalar_ops.inc").read_text() == fresh, "runtime/scalar_ops.inc is stale: run `make docs`"
+
+
 @pytest.mark.parametrize("op", ["sum", "add", "full"])
 def test_the_reference_documents(tenon, op):
     text = tenon("ops", "--markdown").out

@@ -181,6 +181,23 @@ TEST(Artifact, MemoryOfTheCallerMayHaveAnyStrides) {
   EXPECT_TRUE(identical(memory, floats({3, 2}, {1, 0, 3, 0, 5, 6})));
 }
 
+TEST(Artifact, ResultsMayNotOverlapTheInputs) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2, 3}});
+  const Program program = m.compile({m.builder.op("relu", {x})});
+  const Loaded loaded(saved(program));
+  const Tensor data = floats({3, 3}, {1, -2, 3, -4, 5, 6, 7, 8, 9});
+  const int64_t shape[] = {2, 3};
+  const tenon_tensor from{data.data(), TENON_F32, 2, shape, nullptr},
+      to{data.data() + 20, TENON_F32, 2, shape, nullptr};
+  ASSERT_EQ(tenon_set_input(loaded.context(), 0, &from), TENON_OK);
+  ASSERT_EQ(tenon_set_output(loaded.context(), 0, &to), TENON_OK);
+  EXPECT_EQ(tenon_run(loaded.context()), TENON_INVALID_ARGUMENT);
+  EXPECT_THAT(tenon_error(), HasSubstr("the memory of output 'out0' overlaps that of input 'x'"));
+  ASSERT_EQ(tenon_set_output(loaded.context(), 0, nullptr), TENON_OK);
+  EXPECT_EQ(tenon_run(loaded.context()), TENON_OK);
+}
+
 TEST(Artifact, AnExactBudgetFitsAndOneByteLessIsAnError) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {64, 64}});
@@ -239,16 +256,17 @@ TEST(Artifact, SeveralCpuLevelsShareTheirGraphAndTheBestOneRuns) {
 TEST(Artifact, TheGraphIsThereWithItsData) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {4, 32}});
-  Tensor weight = Tensor::zeros(DType::kF32, {16, 32});
+  Tensor weight = Tensor::zeros(DType::kF32, {128, 32});
   for (int64_t i = 0; i < weight.numel(); ++i) weight.set_real(i, std::sin(static_cast<double>(i)));
   const Value w = m.builder.value(m.graph.add_parameter("w", type_of(weight), weight));
   const Value big = m.builder.value(m.graph.add_constant(floats({32}, {1, 2, 3})));
   const Program program = m.compile({m.builder.op("linear", {x * big, w, Value()})});
   const std::vector<std::byte> bytes = saved(program);
   const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
-  const Graph graph = read_artifact_graph(container->find(format::SectionKind::kGraph)->bytes,
-                                          container->find(format::SectionKind::kWeights)->bytes, nullptr)
-                          .value();
+  const Graph graph = read_artifact_graph(container).value();
+  EXPECT_TRUE(identical(graph.leaf_named("w")->data, weight));
+  EXPECT_LT(container->find(format::SectionKind::kWeights)->bytes.size(), 128u * 32 * 4 * 3 / 2)
+      << "weights are there twice";
   const std::vector<Tensor> inputs = {floats({4, 32}, {1, 2, 3, 4})};
   expect_same(compile_program(graph).value().run(inputs), program.run(inputs));
 }

@@ -374,6 +374,27 @@ def test_a_buffer_that_is_written_and_returned_is_the_models_own():
     torch.testing.assert_close((count, total), (torch.ones(2), torch.full((2,), 2.0)))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("exponent", [2, 3])
+def test_squares_and_cubes_are_products_as_in_pytorch(dtype, exponent):
+    special = torch.tensor([0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"), 1e-30, -1e30], dtype=dtype)
+    x = torch.cat([special, torch.randn(1000, dtype=dtype)])
+    program = tenon.compile(lambda x: x**exponent, (x,), fallback=False)
+    torch.testing.assert_close(program(x), x**exponent, rtol=0, atol=0, equal_nan=True)
+
+
+def test_a_program_keeps_its_weights_when_the_module_gets_others():
+    module = torch.nn.BatchNorm1d(1000).eval()
+    x = torch.randn(4, 1000)
+    expected = module(x)
+    program = tenon.compile(module, (x,))
+    for _ in range(2):
+        module.double().float()  # the memory of the parameters is freed, and taken by what comes next
+        overwriting = [torch.full((1000,), float("nan")) for _ in range(8)]
+    torch.testing.assert_close(program(x), expected)
+    assert all(other.isnan().all() for other in overwriting)
+
+
 def test_parameters_may_change_where_they_are_not_frozen():
     model, x = Mlp(), torch.randn(2, 4)
     program = tenon.compile(model, (x,), freeze=False)

@@ -191,7 +191,22 @@ TEST(PortableKernel, Scatters) {
               ElementsAre(51, 2, 53, 50));
 }
 
-// A scalar that each iteration makes anew, read by the next step and after the loop: it lives in a row of the strip.
+// What each iteration makes anew is a row of the strip, and in the buffer after it.
+TEST(PortableKernel, WhatIsRepeatedIsThereAfterItsLoop) {
+  const LoopTree tree = tree_of(R"(
+    var i = 3
+    var k = 300
+    %x: f32[i] = read 0
+    %n: i64[k] = index k
+    %m: f32[k] = cast(%n) for k
+    %y: f32[i] = neg(%x) for i, k
+    %p: f32[i, k] = mul(%y, %m) for i, k
+    %s: f32[i] = reduce add(%p) for i, k
+    %z: f32[i] = add(%s, %y) for i
+    %out: f32[i] = write 0 (%z) for i)");
+  EXPECT_THAT((outcome<float, float>(tree, 3, {1, 2, -4})), ElementsAre(-44851, -89702, 179404));
+}
+
 TEST(PortableKernel, StripsAreLongerAndShorterThanLoops) {
   for (const int64_t size : {1, 2, 255, 256, 257, 700}) {
     const LoopTree tree = tree_of(fmt::format(R"(
@@ -655,6 +670,15 @@ TEST(DamagedPortableKernel, MustBeAligned) {
   EXPECT_THROW(PortableKernel::load(std::as_bytes(std::span(bytes)).subspan(1)), Error);
 }
 
+// A table may begin four bytes too late: of the code one instruction is left then, as its first word is 1 (a Symbol).
+TEST(DamagedPortableKernel, TablesMustBeAligned) {
+  std::string bytes = portable_kernel(victim());
+  const auto* table = reinterpret_cast<const flatbuffers::Table*>(portable::GetKernel(bytes.data()));
+  const uint8_t* field = table->GetAddressOf(portable::Kernel::VT_CODE);
+  bytes[static_cast<size_t>(field - reinterpret_cast<const uint8_t*>(bytes.data()))] += 4;
+  EXPECT_THAT(why_refused(bytes), HasSubstr("a table is not aligned"));
+}
+
 // Sizes and positions are only known when it runs: there an access outside of an array is an error.
 struct WildAccess {
   const char* what;
@@ -715,6 +739,17 @@ TEST(DamagedPortableKernel, ReachesNothingOutsideOfItsArrays) {
     arguments.set<int64_t>(1, {0, 1, 2, 1 << 20, 1});
     if (std::string_view(access.what) != "a lookup without a bound") arguments.set<int64_t>(1, {0, 1, 2, 2, 1});
     EXPECT_THAT(run(kernel, arguments, {3}), HasSubstr("a portable kernel is damaged"));
+  }
+}
+
+TEST(DamagedPortableKernel, StripsEndInsideOfTheirArrays) {
+  const KernelParts whole = test::parts_of(portable_kernel(LoopTree(loops::testing::negate(5))));
+  for (const size_t argument : {0, 1}) {
+    KernelParts parts = whole;
+    parts.buffers[argument] = {DType::F32, 0, ~0u, parts.add({{ExprOp::Constant, 4}})};
+    const std::string bytes = parts.bytes();
+    const PortableKernel kernel = load(bytes);
+    EXPECT_THAT(run(kernel, Arguments(kernel, {})), HasSubstr("element 4 of %x, which has 4"));
   }
 }
 

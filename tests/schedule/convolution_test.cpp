@@ -142,6 +142,48 @@ TEST(ConvolutionPlan, AgreesOnImagesThatAreComputed) {
 )");
 }
 
+TEST(ConvolutionPlan, AgreesOnImagesThatArePadded) {
+  for (const char* value : {"0.0", "0.5"}) {
+    for (int64_t groups : {1, 8}) {
+      for (int64_t padding : {0, 1}) {
+        const int64_t height = (12 + 2 * padding - 3) / 2 + 1, width = (11 + 2 * padding - 3) / 2 + 1;
+        expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 8, 11, 9]) {{
+  %w: f32[40, {}, 3, 3] = parameter "w"
+  %p: f32[2, 8, 12, 11] = pad(%x) {{low=[0, 0, 0, 1], high=[0, 0, 1, 1], value={}}}
+  %out: f32[2, 40, {}, {}] = conv(%p, %w, none) {{padding=[{}, {}], stride=[2, 2], groups={}}}
+  return %out
+}}
+)",
+                                       8 / groups, value, height, width, padding, padding, groups));
+      }
+    }
+  }
+}
+
+// What is added to the result is read where it is.
+TEST(ConvolutionPlan, CopiesNoResidual) {
+  for (int64_t channels : {24, 128}) {  // with pixels as lanes, and with channels
+    const LoopTree tree =
+        planned(text_of({.channels = 64, .out_channels = channels, .image = {56, 56}, .kernel = 1, .padding = 0},
+                        "%sum: {type} = add(%h, %residual)\n  %out: {type} = relu(%sum)"));
+    const loops::Compiler compiler(tree);
+    for (const auto& [ref, memory] : compiler.allocations) {
+      if (memory.scratch) EXPECT_LT(memory.size().constant(), channels * 56 * 56) << tree.dump();
+    }
+  }
+}
+
+TEST(ConvolutionPlan, FewPixelsGoOverAllWeights) {
+  const auto outermost = [](int64_t image) {
+    const LoopTree tree =
+        planned(text_of({.channels = 256, .out_channels = 512, .image = {image, image}, .kernel = 1, .padding = 0}));
+    const std::vector<loops::LoopSpec>& loops = tree.ir.node(*tree.ir.node_named("h")).loops;
+    return tree.ir.var(loops[0].var).size.constant();
+  };
+  EXPECT_EQ(outermost(14), 512);
+  EXPECT_EQ(outermost(56), 56);
+}
+
 TEST(ConvolutionPlan, AgreesOnGroups) {
   for (int64_t groups : {2, 4}) {
     expect_plan_agrees(text_of({.batch = "2", .out_channels = 40, .stride = 2, .groups = groups, .has_bias = true}));

@@ -6,9 +6,9 @@
 // backwards: a tree in which their order matters shows it.
 #include "backends/backend.h"
 #include "backends/interpreter/portable_kernel.h"
-#include "runtime/error.h"
 #include "runtime/host.h"
 #include "runtime/portable_kernel.h"
+#include "support/runtime_call.h"
 
 namespace tenon {
 namespace {
@@ -21,22 +21,15 @@ class Interpreted : public Compiled {
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool) const override {
     check_arguments(tree_.ir, memory, sizes);
     int64_t error[4] = {};
-    try {
-      if (kernel_.run(memory.data(), sizes.data(), error, tenon_default_host()) == 0) return;
-    } catch (const runtime::Error& failure) {
-      fail("{}", failure.message());
-    }
-    fail("{}", kernel_.describe(error));
+    const int64_t kind =
+        call_runtime([&] { return kernel_.run(memory.data(), sizes.data(), error, tenon_default_host()); });
+    if (kind != 0) fail("{}", kernel_.describe(error));
   }
   std::string dump() const override { return tree_.dump(); }
 
  private:
   static runtime::PortableKernel load(const std::string& bytes) {
-    try {
-      return runtime::PortableKernel::load(std::as_bytes(std::span(bytes)));
-    } catch (const runtime::Error& failure) {
-      fail("{}", failure.message());
-    }
+    return call_runtime([&] { return runtime::PortableKernel::load(std::as_bytes(std::span(bytes))); });
   }
 
   loops::LoopTree tree_;

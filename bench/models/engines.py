@@ -1,0 +1,142 @@
+"""The ways to run a model. Each makes, of a Job, a call without arguments that gives the model's results.
+
+All compute in f32. ONNX Runtime and OpenVINO read the ONNX file that torch.onnx writes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+Call = Callable[[], Sequence[Any]]  # tensors, or arrays of NumPy
+
+
+@dataclass(frozen=True)
+class Job:
+    module: nn.Module
+    args: tuple[torch.Tensor, ...]
+    threads: int
+    folder: Path  # for files
+
+
+@dataclass(frozen=True)
+class Engine:
+    name: str
+    title: str
+    make: Callable[[Job], Call]
+    save: Callable[[Job], None] | None = None  # leaves the files in the folder, where `make` does not
+    load: Callable[[Job], Call] | None = None  # of the files, without the module
+    suffixes: tuple[str, ...] = ()  # of the files
+    is_torch: bool = False  # PyTorch's own: what the bars compare with
+
+
+def results_of(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, (tuple, list)) else (values,)
+
+
+# ---- Tenon and PyTorch ----------------------------------------------------------------------------------------------
+
+
+def tenon(job: Job) -> Call:
+    program = compiled_by_tenon(job)
+    return lambda: program(*job.args)
+
+
+def compiled_by_tenon(job: Job) -> Any:
+    import tenon
+
+    return tenon.compile(job.module, job.args, threads=job.threads, fallback=False)
+
+
+def save_tenon(job: Job) -> None:
+    compiled_by_tenon(job).save(job.folder / "model.tenon")
+
+
+def load_tenon(job: Job) -> Call:
+    import tenon
+
+    program = tenon.load(job.folder / "model.tenon", threads=job.threads)
+    return lambda: program(*job.args)
+
+
+def eager(job: Job) -> Call:
+    return lambda: job.module(*job.args)
+
+
+def inductor(job: Job) -> Call:
+    compiled = torch.compile(job.module, fullgraph=True, dynamic=False)
+    return lambda: compiled(*job.args)
+
+
+def inductor_freezing(job: Job) -> Call:
+    compiled = torch.compile(job.module, fullgraph=True, dynamic=False, options={"freezing": True})
+    return lambda: compiled(*job.args)
+
+
+# ---- by way of ONNX -------------------------------------------------------------------------------------------------
+
+
+def onnx_file(job: Job) -> Path:
+    path = job.folder / "model.onnx"
+    if not path.exists():
+        torch.onnx.export(job.module, job.args, path, dynamo=True, verbose=False)
+    return path
+
+
+def onnxruntime(job: Job) -> Call:
+    onnx_file(job)
+    return load_onnxruntime(job)
+
+
+def load_onnxruntime(job: Job) -> Call:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = job.threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(onnx_file(job), options, providers=["CPUExecutionProvider"])
+    names = [given.name for given in session.get_inputs()]
+    feeds = {name: given.numpy() for name, given in zip(names, job.args, strict=True)}
+    return lambda: session.run(None, feeds)
+
+
+def openvino(job: Job) -> Call:
+    onnx_file(job)
+    return load_openvino(job)
+
+
+def load_openvino(job: Job) -> Call:
+    import openvino
+
+    settings = {
+        "INFERENCE_NUM_THREADS": job.threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",  # else bf16, where the machine has it
+    }
+    request = openvino.Core().compile_model(onnx_file(job), "CPU", settings).create_infer_request()
+    feeds = [given.numpy() for given in job.args]
+
+    def call() -> Sequence[Any]:
+        results = request.infer(feeds, share_inputs=True, share_outputs=True)
+        return [results[place] for place in range(len(results))]
+
+    return call
+
+
+ONNX_FILES = (".onnx", ".onnx.data")
+TENON = Engine("tenon", "Tenon", tenon, save_tenon, load_tenon, (".tenon",))
+ENGINES = {
+    engine.name: engine
+    for engine in (
+        TENON,
+        Engine("eager", "eager", eager, is_torch=True),
+        Engine("inductor", "Inductor", inductor, is_torch=True),
+        Engine("inductor_freezing", "Inductor, freezing", inductor_freezing, is_torch=True),
+        Engine("onnxruntime", "ONNX Runtime", onnxruntime, None, load_onnxruntime, ONNX_FILES),
+        Engine("openvino", "OpenVINO", openvino, None, load_openvino, ONNX_FILES),
+    )
+}
+PEERS = [name for name in ENGINES if name != TENON.name]

@@ -1,0 +1,233 @@
+// The part of Context that knows the caller's tensors: inputs, results, and what is updated.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/checked.h"
+#include "runtime/context.h"
+#include "runtime/elements.h"
+#include "runtime/strided.h"
+
+namespace tenon::runtime {
+
+// ---- inputs ---------------------------------------------------------------------------------------------------------
+
+void Context::fail_type(size_t input, tenon_dtype dtype, std::span<const int64_t> shape) const {
+  fail(TENON_INVALID_ARGUMENT, "input '", graph_.inputs[input].name, "' must be ",
+       type_text(graph_, graph_.slots[graph_.inputs[input].slot]), ", got ", tenon_dtype_name(dtype),
+       shape_text(shape));
+}
+
+void Context::set_input(size_t i, const tenon_tensor& tensor) {
+  Argument& input = inputs_[i];
+  const TensorSlot& slot = graph_.slots[graph_.inputs[i].slot];
+  const std::span<const int64_t> shape(tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0)));
+  if (tensor.dtype != slot.dtype || shape.size() != slot.shape.size()) {
+    fail_type(i, tensor.dtype, shape);
+  }
+  input.tensor = tensor;
+  input.is_set = true;
+  if (!std::ranges::equal(input.shape, shape)) {
+    std::ranges::copy(shape, input.shape.begin());
+    sizes_changed_ = true;
+  }
+  row_major_strides(input.shape, input.strides);
+  input.is_row_major = tensor.strides == nullptr || is_row_major(shape, {tensor.strides, shape.size()});
+  if (!input.is_row_major) std::copy_n(tensor.strides, shape.size(), input.strides.begin());
+}
+
+void Context::stage(Argument& input) {
+  const size_t element = tenon_dtype_size(input.tensor.dtype);
+  int64_t elements = 1;
+  for (int64_t size : input.shape) elements = checked_mul(elements, size);
+  const int64_t bytes = checked_mul(elements, static_cast<int64_t>(element));
+  if (input.copy.data() == nullptr || input.copy.bytes() != bytes) {
+    input.copy = Block();
+    input.copy = allocate(bytes, "a row-major copy of an input");
+  }
+  int64_t strides[64];
+  const std::span<int64_t> row_major(strides, input.shape.size());
+  row_major_strides(input.shape, row_major);
+  copy_strided(input.shape, element, input.copy.data(), row_major, input.tensor.data, input.strides);
+}
+
+// ---- results --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// The bytes from the first to the last element.
+std::pair<const std::byte*, const std::byte*> extent(const tenon_tensor& tensor, std::span<const int64_t> shape,
+                                                     std::span<const int64_t> strides) {
+  const auto element = static_cast<int64_t>(tenon_dtype_size(tensor.dtype));
+  const auto* const data = static_cast<const std::byte*>(tensor.data);
+  int64_t low = 0, high = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return {data, data};
+    (strides[i] < 0 ? low : high) += (shape[i] - 1) * strides[i];
+  }
+  return {data + low * element, data + (high + 1) * element};
+}
+
+}  // namespace
+
+void Context::set_output(size_t i, const tenon_tensor& tensor) {
+  Argument& output = outputs_[i];
+  output.is_set = tensor.data != nullptr;
+  output.tensor = tensor;
+  if (!output.is_set) return;
+  const TensorSlot& slot = graph_.slots[graph_.outputs[i].slot];
+  if (tensor.dtype != slot.dtype || tensor.rank != static_cast<int32_t>(slot.shape.size())) {
+    output.is_set = false;
+    fail(TENON_INVALID_ARGUMENT, "output '", graph_.outputs[i].name, "' is ", type_text(graph_, slot),
+         ", got memory for ", tenon_dtype_name(tensor.dtype),
+         shape_text({tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0))}));
+  }
+  const std::span<const int64_t> shape(tensor.shape, slot.shape.size());
+  std::ranges::copy(shape, output.shape.begin());
+  row_major_strides(output.shape, output.strides);
+  output.is_row_major = tensor.strides == nullptr || is_row_major(shape, {tensor.strides, shape.size()});
+  if (!output.is_row_major) std::copy_n(tensor.strides, shape.size(), output.strides.begin());
+}
+
+bool Context::is_late(size_t output) const { return graph_.root_of(graph_.outputs[output].slot).is_late; }
+
+std::span<const int64_t> Context::shape_of_output(size_t i) const {
+  const uint32_t slot = graph_.outputs[i].slot;
+  if (frame_->elements[slot] < 0) return {};
+  return {frame_->sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()};
+}
+
+// The caller's memory, or ours: where the result itself goes, or what it is copied from.
+void Context::place_output(size_t i) {
+  Argument& output = outputs_[i];
+  const TensorInfo& info = graph_.outputs[i];
+  if (is_late(i) && !info.is_copied) return;
+  if (frame_->elements[info.slot] < 0) return;
+  if (output.is_set && !std::ranges::equal(output.shape, shape_of_output(i))) {
+    fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(shape_of_output(i)),
+         ", got memory for ", shape_text(output.shape));
+  }
+  const bool is_direct = output.is_set && output.is_row_major;
+  const int64_t bytes = bytes_of(info.slot);
+  if (!is_direct && (output.copy.data() == nullptr || output.copy.bytes() != bytes)) {
+    output.copy = Block();
+    output.copy = allocate(bytes, text_of("output '", info.name, "'"));
+  }
+  if (!info.is_copied)
+    retriever_.place(graph_.slots[info.slot].root, is_direct ? output.tensor.data : output.copy.data());
+}
+
+void Context::check_memory() const {
+  const auto meet = [](const Argument& a, const Argument& b) {
+    const auto [a_begin, a_end] = extent(a.tensor, a.shape, a.strides);
+    const auto [b_begin, b_end] = extent(b.tensor, b.shape, b.strides);
+    return a_begin < b_end && b_begin < a_end;
+  };
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].is_set) continue;
+    const std::string_view name = graph_.outputs[i].name;
+    for (size_t k = 0; k < inputs_.size(); ++k) {
+      if (!meet(outputs_[i], inputs_[k])) continue;
+      fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps that of input '", graph_.inputs[k].name,
+           "'");
+    }
+    for (size_t k = 0; k < i; ++k) {
+      if (!outputs_[k].is_set || !meet(outputs_[i], outputs_[k])) continue;
+      fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps that of output '",
+           graph_.outputs[k].name, "'");
+    }
+  }
+}
+
+void Context::place_callers() {
+  if (options_.checks_memory) check_memory();
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!inputs_[i].is_row_major) stage(inputs_[i]);
+    retriever_.place(graph_.inputs[i].slot, inputs_[i].is_row_major ? inputs_[i].tensor.data : inputs_[i].copy.data());
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) place_output(i);
+  retriever_.resolve_callers();
+}
+
+void Context::copy_outputs() {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    Argument& output = outputs_[i];
+    const TensorInfo& info = graph_.outputs[i];
+    size_late(info.slot);
+    const TensorView from = view_of(info.slot);
+    const bool is_ours = !info.is_copied && !output.is_set;
+    const bool is_there = !info.is_copied && output.is_set && output.is_row_major && !is_late(i);
+    if (is_ours || is_there) continue;
+    if (output.is_set && !std::ranges::equal(output.shape, from.shape)) {
+      fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(from.shape),
+           ", got memory for ", shape_text(output.shape));
+    }
+    int64_t strides[64];
+    const std::span<int64_t> row_major(strides, from.shape.size());
+    row_major_strides(from.shape, row_major);
+    if (!output.is_set && frame_->elements[info.slot] < 0) {
+      output.copy = Block();
+      output.copy =
+          allocate(checked_mul(elements_of(info.slot), size_of(from.dtype)), text_of("output '", info.name, "'"));
+    }
+    void* const to = output.is_set ? output.tensor.data : output.copy.data();
+    copy_strided(from.shape, tenon_dtype_size(from.dtype), to,
+                 output.is_set ? std::span<const int64_t>(output.strides) : row_major, from.data, row_major);
+  }
+}
+
+void Context::forget_results() {
+  std::ranges::fill(held_, nullptr);
+  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].is_set = false;
+}
+
+Output Context::output(size_t i) const {
+  const Argument& output = outputs_[i];
+  const TensorInfo& info = graph_.outputs[i];
+  TensorView view = view_of(info.slot);
+  if (output.is_set) {
+    view.data = output.tensor.data;
+    return {view};
+  }
+  if (info.is_copied) view.data = output.copy.data();
+  return {view, is_late(i) && !info.is_copied ? held_[graph_.slots[info.slot].root] : nullptr};
+}
+
+tenon_tensor Context::output_tensor(size_t i) const {
+  const TensorView view = output(i).view;
+  return {view.data, view.dtype, static_cast<int32_t>(view.shape.size()), view.shape.data(),
+          outputs_[i].is_set && !outputs_[i].is_row_major ? outputs_[i].strides.data() : nullptr};
+}
+
+// ---- updates --------------------------------------------------------------------------------------------------------
+
+// A new value may be the very memory that another update overwrites: such a one is copied first.
+void Context::apply_updates() {
+  std::vector<Block> copies;
+  std::vector<const void*> values;
+  for (const auto& [target, value] : graph_.updates) {
+    size_late(value);
+    const TensorSlot& root = graph_.root_of(value);
+    const TensorView view = view_of(value);
+    if (!std::ranges::equal(view.shape, view_of(target).shape)) {
+      fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", shape_text(view.shape));
+    }
+    values.push_back(view.data);
+    if (root.kind != SlotKind::Input && root.kind != SlotKind::State) continue;
+    copies.push_back(allocate(bytes_of(value), "an update"));
+    std::memcpy(copies.back().data(), view.data, static_cast<size_t>(bytes_of(value)));
+    values.back() = copies.back().data();
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const TensorSlot& target = graph_.slots[graph_.updates[i].first];
+    const TensorView view = view_of(graph_.updates[i].first);
+    int64_t strides[64];
+    const std::span<int64_t> row_major(strides, view.shape.size());
+    row_major_strides(view.shape, row_major);
+    const bool is_input = target.kind == SlotKind::Input;
+    copy_strided(
+        view.shape, tenon_dtype_size(target.dtype), is_input ? inputs_[target.position].tensor.data : view.data,
+        is_input ? std::span<const int64_t>(inputs_[target.position].strides) : row_major, values[i], row_major);
+  }
+}
+
+}  // namespace tenon::runtime

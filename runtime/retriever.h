@@ -1,0 +1,52 @@
+// Where each tensor of each task lies, and what its arguments are: flat tables, so that a launch looks nothing up.
+//
+// A task's tensor slots are its inputs, then its outputs; a kernel's argument slots are its sizes.
+#pragma once
+
+#include <vector>
+
+#include "runtime/task_graph.h"
+
+namespace tenon::runtime {
+
+class Retriever {
+ public:
+  explicit Retriever(const TaskGraph& graph);  // which must outlive it
+
+  // ---- what tasks get ----
+  void* get_tensor(uint32_t task, size_t slot) const { return tensors_[tasks_[task].first_tensor + slot]; }
+  int64_t get_arg(uint32_t task, size_t slot) const { return args_[tasks_[task].first_arg + slot]; }
+  void* const* tensors(uint32_t task) const { return tensors_.data() + tasks_[task].first_tensor; }
+  const int64_t* args(uint32_t task) const { return args_.data() + tasks_[task].first_arg; }
+
+  // ---- where tensors lie: of a root, and so of all slots in it ----
+  void place(uint32_t root, void* data) { places_[root] = data; }
+  void* place_of(uint32_t slot) const { return places_[graph_.slots[slot].root]; }
+
+  // What was placed, and the values of symbols, reach the tasks: one, or all.
+  void resolve(uint32_t task, std::span<const int64_t> symbols);
+  void resolve(std::span<const int64_t> symbols);
+  // Only what lies in the caller's memory.
+  void resolve_callers();
+
+ private:
+  struct Entry {
+    size_t first_tensor;
+    size_t first_arg;
+  };
+  struct CallersTensor {
+    size_t tensor;
+    uint32_t root;
+  };
+
+  void insert_task(const TaskNode& task);
+
+  const TaskGraph& graph_;
+  std::vector<void*> places_;   // of each root
+  std::vector<void*> tensors_;  // of all tasks, one after the other
+  std::vector<int64_t> args_;
+  std::vector<Entry> tasks_;
+  std::vector<CallersTensor> callers_;
+};
+
+}  // namespace tenon::runtime

@@ -1,0 +1,33 @@
+// Vectors of FlatBuffers, read where they are.
+#pragma once
+
+#include <bit>
+#include <span>
+
+#include "format/expr_generated.h"
+#include "runtime/error.h"
+
+namespace tenon::runtime {
+
+static_assert(std::endian::native == std::endian::little, "artifacts are read in place");
+
+// FlatBuffers' verifier checks the alignment of a vector, but not that of the structs in it.
+template <class T>
+std::span<const T> aligned(const void* data, size_t count) {
+  if (count == 0) return {};
+  if (reinterpret_cast<uintptr_t>(data) % alignof(T) != 0) fail(TENON_BAD_FILE, "a table is not aligned");
+  return {static_cast<const T*>(data), count};
+}
+
+// A vector that is not there is empty.
+template <class T>
+std::span<const T> span_of(const flatbuffers::Vector<const T*>* structs) {
+  return structs ? aligned<T>(structs->Data(), structs->size()) : std::span<const T>();
+}
+
+template <class T>
+std::span<const T> span_of(const flatbuffers::Vector<T>* numbers) {
+  return numbers ? aligned<T>(numbers->Data(), numbers->size()) : std::span<const T>();
+}
+
+}  // namespace tenon::runtime

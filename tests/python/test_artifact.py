@@ -1,0 +1,113 @@
+"""Programs in files: what is saved runs as the model does, in this process and in others."""
+
+import subprocess
+import sys
+
+import pytest
+import tenon
+import torch
+from torch.export import Dim
+
+from tests.python import zoo
+from tests.python.small_models import Mlp
+
+
+def saved(tmp_path, program):
+    path = tmp_path / "model.tenon"
+    program.save(path)
+    return path
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_file_runs_as_the_model_does(tmp_path, native):
+    model, x = Mlp().eval(), torch.randn(3, 4)
+    shapes = ({0: Dim("batch", min=1, max=64)},)
+    path = saved(tmp_path, tenon.compile(model, (x,), dynamic_shapes=shapes))
+    loaded = tenon.load(path, native=native)
+    for batch in (3, 1, 7):
+        x = torch.randn(batch, 4)
+        torch.testing.assert_close(loaded(x), model(x))
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "vit", "mobilenet_v2"])
+def test_small_models_of_the_zoo(tmp_path, name):
+    model = getattr(zoo, name)(small=True)
+    path = saved(tmp_path, tenon.compile(model.module, model.args, dynamic_shapes=model.dynamic_shapes))
+    loaded = tenon.load(path)
+    for args in (model.args, model.other_args):
+        torch.testing.assert_close(loaded(*args), model.module(*args), rtol=1e-4, atol=1e-4)
+
+
+def test_results_have_the_structure_of_the_model(tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, pair, *, scale):
+            return {"sum": pair[0] + pair[1], "scaled": [pair[0] * scale]}
+
+    args, kwargs = ((torch.ones(2), torch.ones(2)),), {"scale": torch.tensor([2.0, 3.0])}
+    loaded = tenon.load(saved(tmp_path, tenon.compile(Model(), args, kwargs)))
+    torch.testing.assert_close(loaded(*args, **kwargs), Model()(*args, **kwargs))
+    with pytest.raises(tenon.Error, match="nest otherwise than those that the model was saved with"):
+        loaded(torch.ones(2))
+
+
+def test_state_starts_as_it_was_saved(tmp_path):
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x):
+            self.count += x.sum()
+            return self.count * 2
+
+    path = saved(tmp_path, tenon.compile(Counter(), (torch.ones(3),)))
+    first, second = tenon.load(path), tenon.load(path)
+    assert [first(torch.ones(3)).item() for _ in range(2)] == [6, 12]
+    assert second(torch.ones(3)).item() == 6
+
+
+def test_inputs_that_do_not_fit_are_named(tmp_path):
+    path = saved(tmp_path, tenon.compile(torch.nn.Linear(4, 2), (torch.ones(3, 4),)))
+    loaded = tenon.load(path)
+    with pytest.raises(tenon.Error, match=r"input 'input' must be f32\[3, 4\], got f32\[3, 5\]"):
+        loaded(torch.ones(3, 5))
+    with pytest.raises(tenon.Error, match=r"must be f32\[3, 4\], got f64\[3, 4\]"):
+        loaded(torch.ones(3, 4).double())
+
+
+def test_a_budget_that_is_too_small_names_what_is_needed(tmp_path):
+    path = saved(tmp_path, tenon.compile(Mlp().eval(), (torch.ones(64, 4),)))
+    free = tenon.load(path, threads=1)
+    expected = free(torch.ones(64, 4))
+    torch.testing.assert_close(tenon.load(path, threads=1, budget=free.peak_bytes)(torch.ones(64, 4)), expected)
+    with pytest.raises(tenon.Error, match=f"needs at least {free.peak_bytes} bytes .* largest tensors are:\n  "):
+        tenon.load(path, threads=1, budget=free.peak_bytes - 1)(torch.ones(64, 4))
+
+
+def test_calls_of_pytorch_are_not_saved(tmp_path):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.eigvals(x).abs() + 1
+
+    with pytest.raises(tenon.Error, match=r"cannot be saved: these run only in a process with a host:\n .*eig"):
+        tenon.compile(Model(), (torch.eye(3),)).save(tmp_path / "model.tenon")
+    assert not (tmp_path / "model.tenon").exists()
+
+
+def test_damaged_and_missing_files(tmp_path):
+    path = saved(tmp_path, tenon.compile(torch.nn.Linear(4, 2), (torch.ones(3, 4),)))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(tenon.Error, match=r"model\.tenon: "):
+        tenon.load(path)
+    with pytest.raises(tenon.Error, match=r"absent\.tenon: "):
+        tenon.load(tmp_path / "absent.tenon")
+
+
+def test_another_process_runs_the_file(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU()).eval()
+    path = saved(tmp_path, tenon.compile(model, (torch.ones(2, 4),)))
+    code = f"import tenon, torch; print(tenon.load({str(path)!r})(torch.ones(2, 4)).sum().item())"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert float(output) == pytest.approx(model(torch.ones(2, 4)).sum().item(), rel=1e-5)
