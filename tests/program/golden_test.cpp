@@ -21,9 +21,7 @@ golden::Array copied(const Tensor& tensor) {
 }
 
 Graph graph_of(const std::string& path) {
-  const auto container = std::make_shared<runtime::Container>(runtime::Container::open(path));
-  const auto* const weights = container->find(format::SectionKind::kWeights);
-  return read_artifact_graph(container->find(format::SectionKind::kGraph)->bytes, weights->bytes, container).value();
+  return read_artifact_graph(std::make_shared<const runtime::Container>(runtime::Container::open(path))).value();
 }
 
 class GoldenGraph : public testing::TestWithParam<std::string> {};
