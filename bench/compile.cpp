@@ -9,7 +9,7 @@
 #include "backends/cpu/cpu.h"
 #include "bench/bench.h"
 #include "codegen/codegen.h"
-#include "codegen/loader.h"
+#include "runtime/loader.h"
 #include "codegen/objects.h"
 #include "graph/builder.h"
 #include "loops/lower.h"

@@ -157,7 +157,7 @@ std::optional<Tensor> moved(const IR& kernel, const Tensor& input) {
   const std::optional<Move> move = Reader(kernel).run();
   if (!move || move->shape.empty()) return {};
   const Tensor source = input.contiguous();
-  const Tensor output = Tensor::zeros(input.dtype(), move->shape);
+  Tensor output = Tensor::zeros(input.dtype(), move->shape);
   const int64_t size = size_of(input.dtype()), stride = move->position.slopes.back();
   for_each_row(*move, [&](int64_t from, int64_t to, int64_t count) {
     copy_row(size, source.data() + from * size, stride, output.data() + to * size, 1, count);
@@ -171,7 +171,7 @@ std::optional<Tensor> moved_back(const IR& kernel, const Tensor& result) {
   const TensorType type = kernel.type(kernel.reads()[0]);
   if (!is_static(type.shape) || type.dtype != result.dtype()) return {};
   const Tensor source = result.contiguous();
-  const Tensor input = Tensor::zeros(type.dtype, evaluate(type.shape, {}));
+  Tensor input = Tensor::zeros(type.dtype, evaluate(type.shape, {}));
   const int64_t size = size_of(type.dtype), stride = move->position.slopes.back();
   bool fits = true;
   for_each_row(*move, [&](int64_t to, int64_t from, int64_t count) {

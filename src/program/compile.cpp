@@ -448,7 +448,10 @@ class ProgramBuilder {
 };
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {
-  return capture([&] { return ProgramBuilder(graph, options).run(); });
+  return capture([&] {
+    // What stays as it is can go into what it scales.
+    return options.freeze ? ProgramBuilder(fold_norms(graph), options).run() : ProgramBuilder(graph, options).run();
+  });
 }
 
 }  // namespace tenon

@@ -81,7 +81,7 @@ class Program {
   const std::vector<Task>& tasks() const { return tasks_; }
   const std::vector<Slot>& slots() const { return slots_; }
   const Graph& graph() const { return graph_; }     // as it was fused
-  const Graph& source() const { return *source_; }  // as it was given
+  const Graph& source() const { return *source_; }  // as it was given, but for norms that went into weights
   const std::string& cpu() const { return cpu_; }
   const std::vector<Tensor>& constants() const { return constants_; }
   const std::vector<Tensor>& leaves() const { return leaves_; }

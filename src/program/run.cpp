@@ -62,7 +62,7 @@ Graph concrete_graph(const Graph& body, const symbolic::Bindings& bindings) {
   for (const Leaf& leaf : body.leaves()) {
     TensorType type = body.type(leaf.value);
     for (Expr& size : type.shape) size = concrete(size, bindings);
-    moved[leaf.value] = result.copy_leaf(leaf, std::move(type));
+    moved[leaf.value] = result.copy_leaf(leaf, type);
   }
   for (const Node& node : body.nodes()) {
     std::vector<ValueRef> operands;
