@@ -10,7 +10,7 @@ CTEST_ARGS ?=
 
 SYSTEM_PACKAGES := g++ clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev \
                    cmake ninja-build ccache libfmt-dev libcli11-dev libgtest-dev libgmock-dev libsimdjson-dev libflatbuffers-dev \
-                   flatbuffers-compiler zlib1g-dev libzstd-dev chromium
+                   flatbuffers-compiler pkg-config zlib1g-dev libzstd-dev
 PYTHON_PACKAGES := python3 python3-dev python3-venv
 PYTHON_IS_USABLE := import ensurepip, os, sysconfig; \
                     assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
@@ -52,6 +52,14 @@ deps: ## Install the system packages that are missing (Debian 12; root or sudo)
 	$$sudo apt-get -qq update; \
 	$$sudo env DEBIAN_FRONTEND=noninteractive \
 	  apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $$missing
+
+.PHONY: browser
+browser: | deps ## Install a browser if there is none, for the tests that look at reports; they skip without one
+	@command -v chromium >/dev/null || ! command -v apt-get >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "browser: installing chromium"; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive timeout 180 \
+	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=60 chromium >/dev/null; } || \
+	  echo "browser: chromium could not be installed; tests that need it skip"
 
 .PHONY: venv
 venv: $(VENV_STAMP) ## Create .venv with the pinned Python packages
@@ -95,7 +103,7 @@ RUN_CTEST = ctest --preset release --parallel $(JOBS) $(CTEST_ARGS)
 RUN_PYTEST = .venv/bin/python -m pytest $(PYTEST_ARGS)
 
 .PHONY: test
-test: build ## Build, then run every test: ctest, then pytest; fails if either does
+test: build browser ## Build, then run every test: ctest, then pytest; fails if either does
 	@failed=0; $(RUN_CTEST) || failed=1; $(RUN_PYTEST) || failed=1; exit $$failed
 
 .PHONY: test-cpp
@@ -117,6 +125,12 @@ asan tsan:
 	@cmake --preset $@ --log-level=WARNING >/dev/null
 	@cmake --build --preset $@ --parallel $(JOBS)
 	@ctest --preset $@ --parallel $(JOBS) $(CTEST_ARGS)
+
+.PHONY: fuzz
+fuzz: build ## Fuzz the loader and the verifier, SECONDS=1800 in all; what is found is left in build/fuzz
+	@for target in artifact program object; do \
+	  echo "fuzz: $$target"; tests/fuzz/run.sh build/bin/fuzz_$$target $$target $$(($(or $(SECONDS),1800) / 3)); \
+	done
 
 .PHONY: models
 models: build ## Every model of the zoo in its real size against PyTorch: BERT, GPT-2, Llama, T5, ViT, ResNet-50, ... (minutes)

@@ -1,5 +1,4 @@
 // The C interface. Nothing is thrown past it: each function that can fail is a body inside of `guarded`.
-#include <deque>
 #include <new>
 #include <string>
 
@@ -22,7 +21,7 @@ namespace tenon::runtime {
 // What tenon_tensor_info points to.
 struct Description {
   std::string name;
-  std::deque<std::string> texts;
+  std::vector<std::string> texts;
   std::vector<tenon_dim> dims;
   tenon_dtype dtype;
 };
@@ -106,11 +105,11 @@ Description describe(const Program& program, const TensorInfo& info) {
   const auto& graph = program.graph();
   const auto& slot = graph.slots[info.slot];
   Description result{std::string(info.name), {}, {}, slot.dtype};
-  for (const auto& size : slot.shape) {
-    const auto& first = graph.code[size.first()];
-    const bool is_constant = size.count() == 1 && first.op() == tenon::format::ExprOp::Constant;
-    result.texts.push_back(expr_text(graph, size));
-    result.dims.push_back({is_constant ? first.value() : -1, result.texts.back().c_str()});
+  for (const auto& size : slot.shape) result.texts.push_back(expr_text(graph, size));
+  for (size_t i = 0; i < slot.shape.size(); ++i) {
+    const auto& first = graph.code[slot.shape[i].first()];
+    const bool is_constant = slot.shape[i].count() == 1 && first.op() == tenon::format::ExprOp::Constant;
+    result.dims.push_back({is_constant ? first.value() : -1, result.texts[i].c_str()});
   }
   return result;
 }

@@ -30,31 +30,36 @@ ArenaPlan place_in_order(std::span<const Lifetime> lifetimes, const std::vector<
   return plan;
 }
 
-template <class Key>
-std::vector<size_t> largest_first(size_t count, Key key) {
-  std::vector<size_t> order(count);
+using Rank = std::pair<double, int64_t>;
+
+// One sort for whatever the order is by.
+std::vector<size_t> highest_first(const std::vector<Rank>& ranks) {
+  std::vector<size_t> order(ranks.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::sort(order, [&](size_t a, size_t b) { return std::pair(key(a), b) > std::pair(key(b), a); });
+  std::ranges::sort(order, [&](size_t a, size_t b) { return std::pair(ranks[a], b) > std::pair(ranks[b], a); });
   return order;
 }
+
+Rank by_bytes(const Lifetime& tensor) { return {0, tensor.bytes}; }
+Rank by_area(const Lifetime& tensor) {
+  return {static_cast<double>(tensor.bytes) * static_cast<double>(tensor.last - tensor.first + 1), 0};
+}
+Rank by_length(const Lifetime& tensor) { return {static_cast<double>(tensor.last - tensor.first), tensor.bytes}; }
+Rank by_start(const Lifetime& tensor) { return {0, -tensor.first}; }
 
 }  // namespace
 
 // What is large is hard to place, and so is what lives long: whichever of these orders needs less.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
   const int64_t least = least_arena(lifetimes);
-  ArenaPlan best =
-      place_in_order(lifetimes, largest_first(lifetimes.size(), [&](size_t i) { return lifetimes[i].bytes; }));
-  const auto try_order = [&](auto key) {
-    if (best.bytes == least) return;
-    ArenaPlan plan = place_in_order(lifetimes, largest_first(lifetimes.size(), key));
+  ArenaPlan best{{}, INT64_MAX};
+  std::vector<Rank> ranks(lifetimes.size());
+  for (Rank (*const rank)(const Lifetime&) : {by_bytes, by_area, by_length, by_start}) {
+    std::ranges::transform(lifetimes, ranks.begin(), rank);
+    ArenaPlan plan = place_in_order(lifetimes, highest_first(ranks));
     if (plan.bytes < best.bytes) best = std::move(plan);
-  };
-  try_order([&](size_t i) {
-    return static_cast<double>(lifetimes[i].bytes) * static_cast<double>(lifetimes[i].last - lifetimes[i].first + 1);
-  });
-  try_order([&](size_t i) { return std::pair(lifetimes[i].last - lifetimes[i].first, lifetimes[i].bytes); });
-  try_order([&](size_t i) { return -lifetimes[i].first; });
+    if (best.bytes == least) break;
+  }
   return best;
 }
 

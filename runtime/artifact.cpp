@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "format/native_generated.h"
+#include "runtime/allocator.h"
 #include "runtime/checked.h"
 #include "runtime/checksum.h"
 #include "runtime/cpu_features.h"
@@ -105,6 +106,9 @@ class ProgramLoader {
     if (blob.size() > weights_.size() || blob.offset() > weights_.size() - blob.size()) {
       fail(TENON_BAD_FILE, "the ", blob.size(), " bytes from ", blob.offset(),
            " on are not in the weights, which have ", weights_.size());
+    }
+    if (blob.offset() % kAlignment != 0) {
+      fail(TENON_BAD_FILE, "the weights from ", blob.offset(), " on do not begin at a multiple of ", kAlignment);
     }
     return weights_.data() + blob.offset();
   }

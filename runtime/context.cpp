@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/checked.h"
+#include "runtime/elements.h"
 #include "runtime/host.h"
 #include "runtime/scratch.h"
 #include "runtime/thread_pool.h"
@@ -330,12 +331,22 @@ int64_t Context::known_value(const Expr& expr) const {
   return evaluate(expr, graph_.code, symbols_);
 }
 
+int64_t Context::elements_of(uint32_t slot) const {
+  int64_t elements = 1;
+  for (int64_t size : view_of(slot).shape) elements = checked_mul(elements, size);
+  return elements;
+}
+
 void Context::size_late(uint32_t slot) {
-  if (frame_->elements[slot] >= 0) return;
+  const uint32_t root = graph_.slots[slot].root;
+  if (frame_->elements[slot] >= 0 && frame_->elements[root] >= 0) return;
   int64_t* const sizes = late_sizes_.data() + program_->first_size(slot);
-  for (size_t dim = 0; dim < graph_.slots[slot].shape.size(); ++dim) {
+  for (size_t dim = 0; frame_->elements[slot] < 0 && dim < graph_.slots[slot].shape.size(); ++dim) {
     sizes[dim] = known_value(graph_.slots[slot].shape[dim]);
     if (sizes[dim] < 0) fail(TENON_INVALID_ARGUMENT, "a result would have a size of ", sizes[dim]);
+  }
+  if (slot != root && elements_of(slot) != elements_of(root)) {
+    fail(TENON_BAD_FILE, "slot ", slot, " of ", elements_of(slot), " elements lies in one of ", elements_of(root));
   }
 }
 
@@ -343,8 +354,7 @@ void Context::size_late(uint32_t slot) {
 void Context::place_late(uint32_t slot) {
   size_late(slot);
   if (!graph_.slots[slot].is_late) return;
-  int64_t bytes = static_cast<int64_t>(tenon_dtype_size(graph_.slots[slot].dtype));
-  for (int64_t size : view_of(slot).shape) bytes = checked_mul(bytes, size);
+  const int64_t bytes = checked_mul(elements_of(slot), size_of(graph_.slots[slot].dtype));
   const auto block = std::make_shared<Block>(allocate(bytes, text_of("slot ", slot)));
   hold(slot, block->data(), block);
 }
@@ -403,10 +413,7 @@ void Context::check_late(uint32_t i) const {
   if (kernel == nullptr) return;
   std::vector<int64_t> elements;
   for (const auto& slots : {task.inputs, task.outputs}) {
-    for (uint32_t slot : slots) {
-      elements.push_back(1);
-      for (int64_t size : view_of(slot).shape) elements.back() = checked_mul(elements.back(), size);
-    }
+    for (uint32_t slot : slots) elements.push_back(elements_of(slot));
   }
   check_arguments(task, *kernel, retriever_.args(i), elements);
 }

@@ -102,6 +102,7 @@ class Context {
   void fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const;
   void place_late(uint32_t slot);
   void hold(uint32_t root, void* data, std::shared_ptr<void> owner);
+  int64_t elements_of(uint32_t slot) const;
   void size_late(uint32_t slot);
   void bind_late(uint32_t slot, std::span<const int64_t> shape);
   void cleanup(uint32_t task);

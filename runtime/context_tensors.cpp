@@ -4,6 +4,7 @@
 
 #include "runtime/checked.h"
 #include "runtime/context.h"
+#include "runtime/elements.h"
 #include "runtime/strided.h"
 
 namespace tenon::runtime {
@@ -164,10 +165,9 @@ void Context::copy_outputs() {
     const std::span<int64_t> row_major(strides, from.shape.size());
     row_major_strides(from.shape, row_major);
     if (!output.is_set && frame_->elements[info.slot] < 0) {
-      int64_t bytes = static_cast<int64_t>(tenon_dtype_size(from.dtype));
-      for (int64_t size : from.shape) bytes = checked_mul(bytes, size);
       output.copy = Block();
-      output.copy = allocate(bytes, text_of("output '", info.name, "'"));
+      output.copy =
+          allocate(checked_mul(elements_of(info.slot), size_of(from.dtype)), text_of("output '", info.name, "'"));
     }
     void* const to = output.is_set ? output.tensor.data : output.copy.data();
     copy_strided(from.shape, tenon_dtype_size(from.dtype), to,

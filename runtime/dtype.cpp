@@ -1,22 +1,18 @@
 #include <iterator>
 
-#include "tenon/tenon.h"
+#include "runtime/elements.h"
 
 namespace {
 
-struct DTypeInfo {
-  const char* name;
-  size_t bytes;
-};
-constexpr DTypeInfo kDTypes[] = {{"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i64", 8},
-                                 {"i32", 4}, {"i16", 2}, {"i8", 1},  {"u8", 1},   {"bool", 1}};
+constexpr const char* kNames[] = {"f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"};
+static_assert(std::size(kNames) == std::size(tenon::runtime::kElementBytes));
+
+bool is_known(tenon_dtype dtype) { return static_cast<unsigned>(dtype) < std::size(kNames); }
 
 }  // namespace
 
 size_t tenon_dtype_size(tenon_dtype dtype) {
-  return static_cast<unsigned>(dtype) < std::size(kDTypes) ? kDTypes[dtype].bytes : 0;
+  return is_known(dtype) ? static_cast<size_t>(tenon::runtime::size_of(dtype)) : 0;
 }
 
-const char* tenon_dtype_name(tenon_dtype dtype) {
-  return static_cast<unsigned>(dtype) < std::size(kDTypes) ? kDTypes[dtype].name : "unknown";
-}
+const char* tenon_dtype_name(tenon_dtype dtype) { return is_known(dtype) ? kNames[dtype] : "unknown"; }

@@ -13,10 +13,9 @@ namespace tenon::runtime {
 
 constexpr bool is_float(tenon_dtype dtype) { return dtype <= TENON_BF16; }
 
-constexpr int64_t size_of(tenon_dtype dtype) {
-  constexpr int8_t kSizes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};
-  return kSizes[dtype];
-}
+inline constexpr int8_t kElementBytes[] = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};  // by tenon_dtype
+
+constexpr int64_t size_of(tenon_dtype dtype) { return kElementBytes[dtype]; }
 
 double load_real(tenon_dtype dtype, const std::byte* element);
 int64_t load_integer(tenon_dtype dtype, const std::byte* element);

@@ -53,13 +53,14 @@ class TextPart {
 std::string join(std::initializer_list<TextPart> parts);
 [[noreturn]] void fail_with(tenon_status status, std::initializer_list<TextPart> parts);
 
+// By value: literals of all lengths are one type, and one function.
 template <class... Parts>
-std::string text_of(const Parts&... parts) {
+std::string text_of(Parts... parts) {
   return join({TextPart(parts)...});
 }
 
 template <class... Parts>
-[[noreturn]] void fail(tenon_status status, const Parts&... parts) {
+[[noreturn]] void fail(tenon_status status, Parts... parts) {
   fail_with(status, {TextPart(parts)...});
 }
 

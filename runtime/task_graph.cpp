@@ -13,7 +13,7 @@ constexpr size_t kHighestRank = 64;
 std::string_view view(const flatbuffers::String* text) { return text ? text->string_view() : std::string_view(); }
 
 template <class... Parts>
-void demand(bool condition, const Parts&... parts) {
+void demand(bool condition, Parts... parts) {
   if (!condition) fail(TENON_BAD_FILE, parts...);
 }
 
@@ -38,6 +38,7 @@ class Reader {
     check_bindings();
     for (const format::Task* task : *program_.tasks()) read_task(*task);
     for (uint32_t i = 0; i < graph_.outputs.size(); ++i) read_output(i);
+    for (uint32_t id = 0; id < graph_.slots.size(); ++id) check_place(id);
     for (const format::Update* update : *program_.updates()) read_update(*update);
     return std::move(graph_);
   }
@@ -205,6 +206,15 @@ class Reader {
     demand(output.is_copied || root.is_late || (root.kind == SlotKind::Output && root.position == i), "output ", i,
            " is the memory of something else");
     demand(!graph_.slots[output.slot].is_late || root.is_late, "the shape of output ", i, " is known too late");
+  }
+
+  // A tensor that lies in the memory of a result is that result.
+  void check_place(uint32_t id) const {
+    const TensorSlot& slot = graph_.slots[id];
+    if (slot.kind != SlotKind::Output || slot.root != id || slot.is_late) return;
+    const TensorInfo& output = graph_.outputs[slot.position];
+    demand(!output.is_copied && graph_.slots[output.slot].root == id, "slot ", id, " lies in output ", slot.position,
+           ", which is something else");
   }
 
   void read_update(const format::Update& update) {

@@ -33,6 +33,7 @@ template <class Entry, size_t kBytes>
 std::array<Counts, kBytes> count_all(const Entry* entries, int64_t count) {
   std::array<Counts, kBytes> counts = {};
   for (int64_t i = 0; i < count; ++i) {
+#pragma GCC unroll 8
     for (size_t byte = 0; byte < kBytes; ++byte) ++counts[byte][byte_of(entries[i], byte)];
   }
   return counts;
@@ -41,6 +42,7 @@ std::array<Counts, kBytes> count_all(const Entry* entries, int64_t count) {
 // Moves entries to their bins; `next` says where each bin goes on.
 template <class Entry>
 void scatter(const Entry* from, int64_t count, size_t byte, Counts& next, Entry* to) {
+#pragma GCC unroll 4
   for (int64_t i = 0; i < count; ++i) to[next[byte_of(from[i], byte)]++] = from[i];
 }
 
@@ -55,6 +57,7 @@ Entry* radix_sort(Entry* entries, Entry* other, int64_t count) {
   for (size_t byte = 0; byte < kBytes; ++byte) {
     if (is_in_one_bin(counts[byte], count)) continue;
     int64_t start = 0;
+#pragma GCC unroll 4
     for (int64_t& bin : counts[byte]) start += std::exchange(bin, start);
     scatter(entries, count, byte, counts[byte], other);
     std::swap(entries, other);

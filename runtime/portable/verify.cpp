@@ -13,7 +13,7 @@ constexpr size_t kDeepestLoops = 256;
 constexpr uint64_t kMostInstructions = 1 << 20;
 
 template <class... Parts>
-[[noreturn]] void refuse(const Parts&... parts) {
+[[noreturn]] void refuse(Parts... parts) {
   fail(TENON_BAD_FILE, "a portable kernel is damaged: ", parts...);
 }
 

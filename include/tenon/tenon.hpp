@@ -1,0 +1,240 @@
+// The C++ face of tenon.h: owners that free what they hold, views of tensors, failures as exceptions. Header only;
+// C++20.
+//
+//     const tenon::Program program = tenon::Program::load("model.tenon");
+//     tenon::Context context(program);
+//     context.set_input(0, tenon::Tensor::of(pixels, shape));
+//     context.run();
+//     for (float score : context.output(0).values<float>()) ...
+//
+// A program is immutable: threads may share it, each with a context of its own. What a view points to is somebody
+// else's: the caller's, or the context's until its next run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tenon/tenon.h"
+
+namespace tenon {
+
+// What a call of the runtime failed with.
+class RuntimeError : public std::exception {
+ public:
+  RuntimeError(tenon_status status, std::string message) : status_(status), message_(std::move(message)) {}
+  tenon_status status() const noexcept { return status_; }
+  const char* what() const noexcept override { return message_.c_str(); }
+
+ private:
+  tenon_status status_;
+  std::string message_;
+};
+
+namespace detail {
+
+inline void need(tenon_status status) {
+  if (status != TENON_OK) throw RuntimeError(status, tenon_error());
+}
+
+template <class T>
+constexpr tenon_dtype dtype_of() {
+  using Element = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Element, double>)
+    return TENON_F64;
+  else if constexpr (std::is_same_v<Element, float>)
+    return TENON_F32;
+  else if constexpr (std::is_same_v<Element, int64_t>)
+    return TENON_I64;
+  else if constexpr (std::is_same_v<Element, int32_t>)
+    return TENON_I32;
+  else if constexpr (std::is_same_v<Element, int16_t>)
+    return TENON_I16;
+  else if constexpr (std::is_same_v<Element, int8_t>)
+    return TENON_I8;
+  else if constexpr (std::is_same_v<Element, uint8_t>)
+    return TENON_U8;
+  else {
+    static_assert(std::is_same_v<Element, bool>, "this type is no element type; f16 and bf16 are given as bytes");
+    return TENON_BOOL;
+  }
+}
+
+struct Free {
+  void operator()(tenon_program* program) const noexcept { tenon_program_free(program); }
+  void operator()(tenon_context* context) const noexcept { tenon_context_free(context); }
+};
+
+}  // namespace detail
+
+// Memory with a type. It owns nothing: neither the elements nor, where it is given, the shape and the strides.
+class Tensor {
+ public:
+  explicit Tensor(const tenon_tensor& tensor) : tensor_(tensor) {}
+  // Row-major, or with strides in elements.
+  Tensor(void* data, tenon_dtype dtype, std::span<const int64_t> shape, const int64_t* strides = nullptr)
+      : tensor_{data, dtype, static_cast<int32_t>(shape.size()), shape.data(), strides} {}
+
+  // Row-major. Inputs are only read, unless the program updates them. Throws where the count is not that of the shape.
+  template <class T>
+  static Tensor of(std::span<T> values, std::span<const int64_t> shape) {
+    const Tensor tensor(const_cast<std::remove_const_t<T>*>(values.data()), detail::dtype_of<T>(), shape);
+    if (tensor.elements() != values.size()) {
+      throw RuntimeError(TENON_INVALID_ARGUMENT, std::to_string(values.size()) + " values are given for a shape of " +
+                                                     std::to_string(tensor.elements()) + " elements");
+    }
+    return tensor;
+  }
+  template <class T>
+  static Tensor of(std::vector<T>& values, std::span<const int64_t> shape) {
+    return of(std::span<T>(values), shape);
+  }
+
+  void* data() const { return tensor_.data; }
+  tenon_dtype dtype() const { return tensor_.dtype; }
+  std::span<const int64_t> shape() const { return {tensor_.shape, static_cast<size_t>(tensor_.rank)}; }
+  std::span<const int64_t> strides() const {  // in elements; empty where it is row-major
+    return {tensor_.strides, tensor_.strides ? shape().size() : 0};
+  }
+  size_t elements() const {
+    size_t count = 1;
+    for (const int64_t size : shape()) count *= static_cast<size_t>(size);
+    return count;
+  }
+  size_t bytes() const { return elements() * tenon_dtype_size(dtype()); }
+
+  // Throws where the elements are of another type, or not row-major.
+  template <class T>
+  std::span<T> values() const {
+    if (dtype() != detail::dtype_of<T>() || tensor_.strides != nullptr) {
+      throw RuntimeError(TENON_INVALID_ARGUMENT, std::string("these are not row-major values of the asked type, but ") +
+                                                     tenon_dtype_name(dtype()) +
+                                                     (tensor_.strides ? " with strides" : ""));
+    }
+    return {static_cast<T*>(data()), elements()};
+  }
+
+  const tenon_tensor& get() const { return tensor_; }
+
+ private:
+  tenon_tensor tensor_;
+};
+
+// What a program takes or gives. Lives as long as the program.
+class TensorInfo {
+ public:
+  explicit TensorInfo(const tenon_tensor_info& info) : info_(info) {}
+  std::string_view name() const { return info_.name; }
+  tenon_dtype dtype() const { return info_.dtype; }
+  std::span<const tenon_dim> dims() const { return {info_.dims, static_cast<size_t>(info_.rank)}; }
+
+  std::string text() const {  // "f32[N, 4]"
+    std::string text = std::string(tenon_dtype_name(info_.dtype)) + "[";
+    for (const tenon_dim& dim : dims()) text += (&dim == dims().data() ? "" : ", ") + std::string(dim.text);
+    return text + "]";
+  }
+
+ private:
+  tenon_tensor_info info_;
+};
+
+class Program {
+ public:
+  static Program load(const std::string& path, const tenon_load_options& options = {}) {
+    tenon_program* program = nullptr;
+    detail::need(tenon_load_file(path.c_str(), &options, &program));
+    return Program(program);
+  }
+  // The bytes must stay until the program and its contexts are gone.
+  static Program load(std::span<const std::byte> bytes, const tenon_load_options& options = {}) {
+    tenon_program* program = nullptr;
+    detail::need(tenon_load_memory(bytes.data(), bytes.size(), &options, &program));
+    return Program(program);
+  }
+
+  std::string_view name() const { return tenon_program_name(get()); }
+  size_t input_count() const { return tenon_input_count(get()); }
+  size_t output_count() const { return tenon_output_count(get()); }
+  size_t symbol_count() const { return tenon_symbol_count(get()); }
+  TensorInfo input(size_t number) const {
+    tenon_tensor_info info;
+    detail::need(tenon_input_info(get(), number, &info));
+    return TensorInfo(info);
+  }
+  TensorInfo output(size_t number) const {
+    tenon_tensor_info info;
+    detail::need(tenon_output_info(get(), number, &info));
+    return TensorInfo(info);
+  }
+  tenon_symbol symbol(size_t number) const {
+    tenon_symbol info;
+    detail::need(tenon_symbol_info(get(), number, &info));
+    return info;
+  }
+
+  const tenon_program* get() const { return program_.get(); }
+
+ private:
+  explicit Program(tenon_program* program) : program_(program) {}
+
+  std::unique_ptr<tenon_program, detail::Free> program_;
+};
+
+// Belongs to one thread at a time, and keeps what it needs of its program.
+class Context {
+ public:
+  explicit Context(const Program& program, const tenon_context_options& options = {})
+      : output_count_(program.output_count()) {
+    tenon_context* context = nullptr;
+    detail::need(tenon_context_create(program.get(), &options, &context));
+    context_.reset(context);
+  }
+
+  void set_input(size_t number, const Tensor& tensor) {
+    detail::need(tenon_set_input(context_.get(), number, &tensor.get()));
+  }
+  // The result goes there from now on, until forget_output.
+  void set_output(size_t number, const Tensor& tensor) {
+    detail::need(tenon_set_output(context_.get(), number, &tensor.get()));
+  }
+  void forget_output(size_t number) { detail::need(tenon_set_output(context_.get(), number, nullptr)); }
+
+  void run() { detail::need(tenon_run(context_.get())); }
+
+  Tensor output(size_t number) const {
+    tenon_tensor tensor;
+    detail::need(tenon_get_output(context_.get(), number, &tensor));
+    return Tensor(tensor);
+  }
+  std::vector<Tensor> outputs() const {
+    std::vector<Tensor> all;
+    for (size_t i = 0; i < output_count_; ++i) all.push_back(output(i));
+    return all;
+  }
+
+  tenon_memory memory() const {
+    tenon_memory memory;
+    detail::need(tenon_context_memory(context_.get(), &memory));
+    return memory;
+  }
+  std::vector<tenon_event> events() const {  // of the last run; empty without telemetry
+    std::vector<tenon_event> all(tenon_event_count(context_.get()));
+    for (size_t i = 0; i < all.size(); ++i) detail::need(tenon_get_event(context_.get(), i, &all[i]));
+    return all;
+  }
+
+  tenon_context* get() const { return context_.get(); }
+
+ private:
+  size_t output_count_;
+  std::unique_ptr<tenon_context, detail::Free> context_;
+};
+
+}  // namespace tenon

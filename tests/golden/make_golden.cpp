@@ -1,0 +1,143 @@
+// Writes the artifacts that every later release must load: tests/golden/README.md says when.
+//
+//     tenon_make_golden FOLDER SEEDS
+//
+// For each model: NAME.tenon with code for x86-64-v2, and NAME.txt with inputs and what the interpreter computes. Its
+// program and a piece of its code become seeds of the fuzzers (tests/fuzz).
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "format/native_generated.h"
+#include "graph/builder.h"
+#include "program/artifact.h"
+#include "runtime/container.h"
+#include "support/file.h"
+
+namespace tenon {
+namespace {
+
+struct Model {
+  explicit Model(std::string name) : graph(std::move(name)), builder(graph) {}
+
+  Value input(std::string name, TensorType type) {
+    return builder.value(graph.add_input(std::move(name), std::move(type)));
+  }
+  Value parameter(std::string name, const Tensor& data) {
+    return builder.value(graph.add_parameter(std::move(name), type_of(data), data));
+  }
+  void give(const std::vector<Value>& outputs) {
+    std::vector<ValueRef> refs;
+    for (const Value& output : outputs) refs.push_back(output.ref());
+    graph.set_outputs(std::move(refs));
+  }
+
+  Graph graph;
+  Builder builder;
+  std::vector<std::vector<Tensor>> runs;  // inputs
+};
+
+// Numbers between -1 and 1 that differ, and are the same in every run.
+Tensor wave(Sizes shape, double phase) {
+  Tensor tensor = Tensor::zeros(DType::kF32, std::move(shape));
+  for (int64_t i = 0; i < tensor.numel(); ++i) tensor.set_real(i, std::sin(0.7 * static_cast<double>(i) + phase));
+  return tensor;
+}
+
+// Of which every second element is zero.
+Tensor holes(Sizes shape, double phase) {
+  Tensor tensor = wave(std::move(shape), phase);
+  for (int64_t i = 0; i < tensor.numel(); i += 2) tensor.set_real(i, 0);
+  return tensor;
+}
+
+Model make_mlp() {
+  Model m("mlp");
+  const Value x = m.input("x", {DType::kF32, {2, 16}});
+  const Value hidden =
+      m.builder.op("linear", {x, m.parameter("w1", wave({8, 16}, 1)), m.parameter("b1", wave({8}, 2))});
+  const Value scores = m.builder.op(
+      "linear", {m.builder.op("relu", {hidden}), m.parameter("w2", wave({4, 8}, 3)), m.parameter("b2", wave({4}, 4))});
+  m.give({m.builder.op("softmax", {scores}, {{"dim", int64_t{1}}})});
+  m.runs = {{wave({2, 16}, 5)}, {wave({2, 16}, 6)}};
+  return m;
+}
+
+Model make_symbolic() {
+  Model m("symbolic");
+  const Symbol n("N");
+  const Value x = m.input("x", {DType::kF32, {n, 4}});
+  const Value pairs = m.input("pairs", {DType::kF32, {Expr(n) * 2 + 1}});
+  const Value mixed = m.builder.op("tanh", {x * m.parameter("w", wave({4}, 1))});
+  m.give({m.builder.op("softmax", {mixed}, {{"dim", int64_t{1}}}), pairs * 2.0});
+  for (int64_t size : {3, 1, 8}) m.runs.push_back({wave({size, 4}, 2), wave({2 * size + 1}, 3)});
+  return m;
+}
+
+// Sorted values, the places of what is not zero (their number is known late), and a state that counts runs.
+Model make_library() {
+  Model m("library");
+  const Value x = m.input("x", {DType::kF32, {3, 6}});
+  const Value runs = m.builder.value(m.graph.add_buffer("runs", {DType::kF32, {6}}, wave({6}, 1)));
+  const Value next = runs + m.builder.sum(x, {0});
+  const std::vector<Value> sorted = m.builder.results("sort", {x * 3.0}, {{"descending", true}});
+  const Value found = m.builder.op("nonzero", {x}, {{"count", Expr(Symbol("K"))}});
+  m.graph.add_update(runs.ref(), next.ref());
+  m.give({sorted[0], sorted[1], found * 2, next});
+  m.runs = {{holes({3, 6}, 1)}, {wave({3, 6}, 2)}, {holes({3, 6}, 3)}};
+  return m;
+}
+
+std::string text_of(std::string_view role, const Tensor& tensor) {
+  std::string text = fmt::format("{} {} {}", role, name_of(tensor.dtype()), tensor.rank());
+  for (int64_t size : tensor.shape()) text += fmt::format(" {}", size);
+  for (int64_t i = 0; i < tensor.numel(); ++i) text += fmt::format(" {:.17g}", tensor.real(i));
+  return text + "\n";
+}
+
+// One run after the other: states carry on.
+std::string cases_of(const Model& model, const Program& program) {
+  std::string text;
+  for (const std::vector<Tensor>& inputs : model.runs) {
+    text += "run\n";
+    for (const Tensor& input : inputs) text += text_of("input", input);
+    for (const Tensor& output : program.run(inputs)) text += text_of("output", output);
+  }
+  return text;
+}
+
+void write_seeds(const std::string& seeds, const std::string& artifact, const std::string& name) {
+  const auto container = runtime::Container::open(artifact);
+  for (const auto& section : container.sections()) {
+    if (section.kind == format::SectionKind::kProgram) {
+      write_file(seeds + "/program/" + name, {&section.bytes, 1}).value();
+    }
+    if (section.kind == format::SectionKind::kNative) {
+      const auto* const object = format::GetNative(section.bytes.data())->objects()->Get(0)->bytes();
+      const std::span<const std::byte> bytes = std::as_bytes(std::span(object->data(), object->size()));
+      write_file(seeds + "/object/" + name, {&bytes, 1}).value();
+    }
+  }
+}
+
+void write(const std::string& folder, const std::string& seeds, const Model& model) {
+  const std::string path = folder + "/" + model.graph.name();
+  const Program program = compile_program(model.graph, {.cpu = "x86-64-v2"}).value();
+  write_artifact(path + ".tenon", {&program}).value();
+  write_seeds(seeds, path + ".tenon", model.graph.name());
+  const Program reference = compile_program(model.graph, {.backend = "interpreter"}).value();
+  write_file(path + ".txt", cases_of(model, reference)).value();
+}
+
+}  // namespace
+}  // namespace tenon
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fmt::print(stderr, "usage: tenon_make_golden FOLDER SEEDS\n");
+    return 2;
+  }
+  for (const auto make : {tenon::make_mlp, tenon::make_symbolic, tenon::make_library})
+    tenon::write(argv[1], argv[2], make());
+  return 0;
+}

@@ -1,0 +1,151 @@
+"""libtenon_runtime as others get it: what is in it, and that programs build with it outside of this tree."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = ROOT / "build"
+LIBRARY = BUILD / "lib/libtenon_runtime.so"
+MODEL = ROOT / "tests/golden/1.0/mlp.tenon"
+SYMBOLIC = ROOT / "tests/golden/1.0/symbolic.tenon"
+LIBRARY_MODEL = ROOT / "tests/golden/1.0/library.tenon"
+MOST_BYTES = 400_000
+
+
+def output(*command, **options):
+    done = subprocess.run(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+        **options,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+# ---- what is in the library -----------------------------------------------------------------------------------------
+
+
+def test_the_library_is_small():
+    assert "no symbols" in output("nm", LIBRARY)
+    assert LIBRARY.stat().st_size <= MOST_BYTES
+
+
+def test_it_needs_only_the_system():
+    needed = re.findall(r"^\s*(\S+?)(?:\.so\S*)? ", output("ldd", LIBRARY), re.MULTILINE)
+    assert {Path(name).name for name in needed} <= {
+        "linux-vdso", "libc", "libm", "libstdc++", "libgcc_s", "ld-linux-x86-64"
+    }  # fmt: skip
+
+
+def exported():
+    lines = output("nm", "--dynamic", "--defined-only", LIBRARY).splitlines()
+    return {line.split()[-1] for line in lines}
+
+
+def test_it_exports_what_the_header_declares_and_nothing_else():
+    header = (ROOT / "include/tenon/tenon.h").read_text()
+    declared = set(re.findall(r"^TENON_API [^;]*?\b(tenon_\w+)\(", header, re.MULTILINE))
+    assert len(declared) > 20
+    assert exported() == declared
+
+
+def test_no_compiler_is_in_it():
+    symbols = output("nm", "--dynamic", LIBRARY)
+    assert "llvm" not in symbols.lower()
+
+
+# ---- programs that use it -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prefix")
+    output("cmake", "--install", BUILD, "--component", "runtime", "--prefix", folder)
+    return folder
+
+
+def installed_library_folder(prefix):
+    (library,) = prefix.glob("lib*/**/libtenon_runtime.so")
+    return library.parent
+
+
+def test_only_the_runtime_is_installed(prefix):
+    names = {path.name for path in prefix.rglob("*") if path.is_file()}
+    assert names == {
+        "tenon.h", "tenon.hpp", "tenon.pc", "TenonConfig.cmake", "TenonConfigVersion.cmake", "TenonTargets.cmake",
+        "TenonTargets-release.cmake", *(path.name for path in prefix.rglob("libtenon_runtime.so*")),
+    }  # fmt: skip
+
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(user LANGUAGES C CXX)
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_C_STANDARD 11)
+find_package(Tenon 0.1 REQUIRED)
+add_executable(c_program run_model.c)
+add_executable(cpp_program run_model.cpp)
+foreach(program c_program cpp_program)
+  target_link_libraries(${program} PRIVATE Tenon::runtime)
+  target_compile_options(${program} PRIVATE -Wall -Wextra -Wpedantic -Werror)
+endforeach()
+"""
+
+
+@pytest.fixture(scope="module")
+def by_cmake(prefix, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "CMakeLists.txt").write_text(PROJECT)
+    for name in ("run_model.c", "run_model.cpp"):
+        (folder / name).write_text((ROOT / "examples" / name).read_text())
+    output("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+    output("cmake", "--build", folder / "build")
+    return folder / "build"
+
+
+@pytest.fixture(scope="module")
+def by_pkg_config(prefix, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pkg-config")
+    library_folder = installed_library_folder(prefix)
+    environment = os.environ | {"PKG_CONFIG_PATH": str(library_folder / "pkgconfig")}
+    flags = output("pkg-config", "--cflags", "--libs", "tenon", env=environment).split()
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-Wl,-rpath,{library_folder}"]
+    output("cc", "-std=c11", *strict, ROOT / "examples/run_model.c", "-o", folder / "c_program", *flags)
+    output("c++", "-std=c++20", *strict, ROOT / "examples/run_model.cpp", "-o", folder / "cpp_program", *flags)
+    return folder
+
+
+EXPECTED = """\
+mlp, by Tenon 0.1.0
+input x: f32[2, 16]
+output out0: f32[2, 4]
+  shape 2 4, sum 2
+"""
+
+
+@pytest.mark.parametrize("how", ["by_cmake", "by_pkg_config"])
+@pytest.mark.parametrize("program", ["c_program", "cpp_program"])
+def test_programs_run_a_model(how, program, request):
+    binary = request.getfixturevalue(how) / program
+    assert output(binary, MODEL) == EXPECTED
+    assert "output out2: i64[K, 2]\n  shape 16 2," in output(binary, LIBRARY_MODEL)
+
+
+@pytest.mark.parametrize("program", ["c_program", "cpp_program"])
+def test_programs_tell_what_is_wrong(by_pkg_config, program, tmp_path):
+    damaged = tmp_path / "damaged.tenon"
+    damaged.write_bytes(MODEL.read_bytes()[:-1])
+    for arguments, message in (([damaged], str(damaged)), ([SYMBOLIC, "5"], "of input 'pairs' must be")):
+        done = subprocess.run(
+            [by_pkg_config / program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 1
+        assert message in done.stderr

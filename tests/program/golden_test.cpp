@@ -1,0 +1,45 @@
+// Artifacts of every format version can be compiled anew from their graph (tests/robustness runs them as they are).
+#include <gtest/gtest.h>
+
+#include "program/artifact.h"
+#include "runtime/container.h"
+#include "tests/robustness/support_golden.h"
+
+namespace tenon {
+namespace {
+
+Tensor borrowed(golden::Array& array) {
+  return Tensor::borrow(static_cast<DType>(array.dtype), array.shape, contiguous_strides(array.shape),
+                        array.data.data(), nullptr);
+}
+
+golden::Array copied(const Tensor& tensor) {
+  const Tensor copy = tensor.copy();
+  golden::Array array{static_cast<tenon_dtype>(tensor.dtype()), {tensor.shape().begin(), tensor.shape().end()}, {}};
+  array.data.assign(copy.data(), copy.data() + static_cast<int64_t>(array.elements()) * size_of(tensor.dtype()));
+  return array;
+}
+
+Graph graph_of(const std::string& path) {
+  return read_artifact_graph(std::make_shared<const runtime::Container>(runtime::Container::open(path))).value();
+}
+
+class GoldenGraph : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenGraph, CompilesAnew) {
+  golden::Artifact artifact = golden::read(GetParam());
+  const Program program = compile_program(graph_of(artifact.path)).value();
+  for (golden::Case& run : artifact.runs) {
+    std::vector<Tensor> inputs;
+    for (golden::Array& input : run.inputs) inputs.push_back(borrowed(input));
+    std::vector<golden::Array> outputs;
+    for (const Tensor& output : program.run(inputs)) outputs.push_back(copied(output));
+    EXPECT_TRUE(golden::close(outputs, run.outputs));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenGraph, testing::ValuesIn(golden::names()),
+                         [](const auto& name) { return name.param.substr(name.param.find('/') + 1); });
+
+}  // namespace
+}  // namespace tenon

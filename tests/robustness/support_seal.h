@@ -1,0 +1,30 @@
+// Checksums put right again: whoever changes a file can do that too, so that what is behind them must hold.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "format/container.h"
+
+namespace tenon::golden {
+
+// Of the sections that lie in the file, and of the header. Bytes that are no artifact stay as they are.
+void seal(std::span<std::byte> file);
+
+struct Piece {
+  format::Section section;  // its kind, flags and name
+  std::vector<std::byte> bytes;
+};
+std::vector<Piece> pieces_of(std::span<const std::byte> file);  // of a whole artifact
+std::vector<std::byte> joined(const std::vector<Piece>& pieces);
+
+// Runs a loaded file on the portable interpreter, with inputs made from its own description. Anything may fail, but
+// only with a status; a run takes at most so much memory and so many steps. Returns whether it was accepted.
+struct Outcome {
+  bool is_accepted = false;  // by the verifier
+  bool has_run = false;      // to its end
+};
+Outcome try_file(std::span<const std::byte> file);
+
+}  // namespace tenon::golden
