@@ -10,7 +10,7 @@ CTEST_ARGS ?=
 
 SYSTEM_PACKAGES := g++ clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev \
                    cmake ninja-build ccache libfmt-dev libcli11-dev libgtest-dev libgmock-dev libsimdjson-dev libflatbuffers-dev \
-                   flatbuffers-compiler pkg-config zlib1g-dev libzstd-dev
+                   flatbuffers-compiler pkg-config zlib1g-dev libzstd-dev chromium
 PYTHON_PACKAGES := python3 python3-dev python3-venv
 PYTHON_IS_USABLE := import ensurepip, os, sysconfig; \
                     assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))

@@ -67,7 +67,7 @@ class ProgramLoader {
       : container_(std::move(container)), options_(options) {}
 
   std::shared_ptr<const Program> run() {
-    native_ = options_.native ? choose_native(*container_) : nullptr;
+    if (options_.native) native_ = options_.level.empty() ? choose_native(*container_) : native_of_level();
     const Container::Section& section = program_section();
     verify_tables(section, "program", [](auto& verifier) { return format::VerifyProgramBuffer(verifier); });
     const format::Program& tables = *format::GetProgram(section.bytes.data());
@@ -83,6 +83,13 @@ class ProgramLoader {
   }
 
  private:
+  const Container::Section* native_of_level() const {
+    const Container::Section* section = container_->find(SectionKind::kNative, options_.level);
+    if (section == nullptr) fail(TENON_INVALID_ARGUMENT, "the file has no code for ", options_.level);
+    native_of(*section);
+    return section;
+  }
+
   const Container::Section& program_section() const {
     if (native_ != nullptr) {
       const Container::Section* section = container_->find(SectionKind::kProgram, native_->name);

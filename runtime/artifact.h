@@ -10,7 +10,8 @@
 namespace tenon::runtime {
 
 struct LoadOptions {
-  bool native = true;  // false: no code is made executable; kernels run on the portable interpreter
+  bool native = true;           // false: no code is made executable; kernels run on the portable interpreter
+  std::string_view level = {};  // of that CPU level, whether or not this machine is it: to verify, not to run
 };
 
 // The variant of the best CPU level that this machine is, or with `native` off the first one. Throws an Error:

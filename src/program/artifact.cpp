@@ -100,7 +100,10 @@ Graph with_constants_as_parameters(const Graph& graph) {
     std::vector<ValueRef> operands;
     for (ValueRef operand : node.operands) operands.push_back(moved.at(operand));
     const NodeRef copy = result.add_node(*node.op, std::move(operands), node.attrs, node.location);
-    for (size_t i = 0; i < node.results.size(); ++i) moved[node.results[i]] = result.node(copy).results[i];
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      moved[node.results[i]] = result.node(copy).results[i];
+      result.set_value_name(moved[node.results[i]], graph.value_name(node.results[i]));
+    }
   }
   std::vector<ValueRef> outputs;
   for (ValueRef output : graph.outputs()) outputs.push_back(moved.at(output));

@@ -89,6 +89,7 @@ class Program {
   size_t constant_bytes() const;  // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
+  const ProgramRunner& runner() const { return *runner_; }
 
  private:
   friend class ProgramBuilder;
@@ -96,7 +97,7 @@ class Program {
   friend class ProgramRunner;
 
   Program(const Graph& source, Graph graph, const ProgramOptions& options);
-  std::string output_name(size_t i) const { return fmt::format("out{}", i); }
+  std::string output_name(size_t i) const;  // of the value in the source, or "out0"; no two are the same
 
   std::shared_ptr<const Graph> source_;
   Graph graph_;

@@ -238,7 +238,11 @@ std::unique_ptr<runtime::Context> ProgramRunner::take() const {
       return context;
     }
   }
-  return std::make_unique<runtime::Context>(program_, runtime::ContextOptions());
+  return make_context({});
+}
+
+std::unique_ptr<runtime::Context> ProgramRunner::make_context(const runtime::ContextOptions& options) const {
+  return std::make_unique<runtime::Context>(program_, options);
 }
 
 void ProgramRunner::give_back(std::unique_ptr<runtime::Context> context) const {
@@ -248,16 +252,21 @@ void ProgramRunner::give_back(std::unique_ptr<runtime::Context> context) const {
 }
 
 std::vector<Tensor> ProgramRunner::run(const Program& program, std::span<const Tensor> inputs) const {
-  check_inputs(program, inputs);
   std::unique_ptr<runtime::Context> context = take();
+  std::vector<Tensor> outputs = run_in(*context, program, inputs);
+  give_back(std::move(context));
+  return outputs;
+}
+
+std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Program& program,
+                                          std::span<const Tensor> inputs) {
+  check_inputs(program, inputs);
   try {
-    std::vector<Tensor> outputs = run_in(*context, program, inputs);
-    give_back(std::move(context));
-    return outputs;
+    return run_context(context, program.runner_->program_->graph(), inputs, program.leaves_);
   } catch (const runtime::Error& error) {
-    throw located(program, context->failed_task(), error.message(), {});
+    throw located(program, context.failed_task(), error.message(), {});
   } catch (const Error& error) {
-    throw located(program, context->failed_task(), error.diagnostic().message, error.diagnostic().where);
+    throw located(program, context.failed_task(), error.diagnostic().message, error.diagnostic().where);
   }
 }
 
@@ -267,18 +276,17 @@ Error ProgramRunner::located(const Program& program, uint32_t task, const std::s
   return Error({fmt::format("{}: {}", failed.name, message), where.known() ? where : failed.location});
 }
 
-std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Program& program,
-                                          std::span<const Tensor> inputs) {
+std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGraph& graph,
+                                std::span<const Tensor> inputs, std::span<const Tensor> leaves) {
   for (size_t i = 0; i < inputs.size(); ++i) context.set_input(i, described(inputs[i]));
-  for (size_t i = 0; i < program.leaves_.size(); ++i) {
-    context.set_input(inputs.size() + i, described(program.leaves_[i]));
-  }
+  for (size_t i = 0; i < leaves.size(); ++i) context.set_input(inputs.size() + i, described(leaves[i]));
   context.prepare();
-  std::vector<Tensor> outputs(program.outputs_.size());
+  std::vector<Tensor> outputs(graph.outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (context.is_late(i)) continue;
     const std::span<const int64_t> shape = context.shape_of_output(i);
-    outputs[i] = new_tensor(program.slots_[program.outputs_[i].slot].type.dtype, {shape.begin(), shape.end()});
+    const auto dtype = static_cast<DType>(graph.slots[graph.outputs[i].slot].dtype);
+    outputs[i] = new_tensor(dtype, {shape.begin(), shape.end()});
     context.set_output(i, described(outputs[i]));
   }
   context.run();

@@ -14,12 +14,15 @@ class ProgramRunner {
   explicit ProgramRunner(const Program& program);
 
   std::vector<Tensor> run(const Program& program, std::span<const Tensor> inputs) const;
+  // In a context of the caller's: with a budget, with telemetry, or just the same one each time.
+  std::unique_ptr<runtime::Context> make_context(const runtime::ContextOptions& options) const;
+  static std::vector<Tensor> run_in(runtime::Context& context, const Program& program, std::span<const Tensor> inputs);
+  const runtime::Program& loaded() const { return *program_; }  // its inputs are the program's, then its leaves
   int64_t arena_bytes() const;
 
  private:
   static void check_inputs(const Program& program, std::span<const Tensor> inputs);
   static void check_update(const Program& program, std::span<const Tensor> inputs, size_t number);
-  static std::vector<Tensor> run_in(runtime::Context& context, const Program& program, std::span<const Tensor> inputs);
   static Error located(const Program& program, uint32_t task, const std::string& message, Location where);
   std::unique_ptr<runtime::Context> take() const;
   void give_back(std::unique_ptr<runtime::Context> context) const;
@@ -32,6 +35,11 @@ class ProgramRunner {
 
 // Runs a task on its own, of static shapes: what is computed of constants while a program is compiled.
 std::vector<Tensor> run_task_once(const Task& task, const std::vector<Slot>& slots, const std::vector<Tensor>& inputs);
+
+// One run, of the context's graph; leaves are its last inputs. Results are fresh memory. Throws an Error or a
+// runtime::Error.
+std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGraph& graph,
+                                std::span<const Tensor> inputs, std::span<const Tensor> leaves = {});
 
 // A tensor that is not zeroed.
 Tensor new_tensor(DType dtype, Sizes shape);

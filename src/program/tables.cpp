@@ -6,6 +6,7 @@
 
 #include "format/program_generated.h"
 #include "graph/library_call.h"
+#include "loops/schedule.h"
 
 namespace tenon {
 
@@ -213,6 +214,7 @@ class TableWriter {
     const auto function = text(node ? node->op->name.get() : "");
     const auto numbers = exprs(node ? library_numbers(*node->op, node->attrs) : std::vector<Expr>());
     const auto argument = text(node ? library_text(*node->op, node->attrs) : "");
+    const auto flops = task.tree ? exprs_.add(loops::flops(*task.tree)) : format::Expr();
     format::TaskBuilder builder(b_);
     builder.add_kind(kind_of(task.kind));
     builder.add_name(name);
@@ -223,6 +225,7 @@ class TableWriter {
     builder.add_function(function);
     builder.add_numbers(numbers);
     builder.add_text(argument);
+    if (task.tree) builder.add_flops(&flops);
     builder.add_ops(ops);
     builder.add_file(file);
     builder.add_line(task.location.line);
@@ -284,6 +287,16 @@ class TableWriter {
   ExprTable exprs_;
   FlatBufferBuilder b_;
 };
+
+std::string Program::output_name(size_t i) const {
+  const auto name_of = [&](ValueRef value) {
+    const Leaf* const leaf = source_->leaf(value);
+    return leaf ? leaf->name : source_->value_name(value);
+  };
+  const std::string name = name_of(source_->outputs()[i]);
+  const auto is_same = [&](ValueRef output) { return name_of(output) == name; };
+  return name.empty() || std::ranges::count_if(source_->outputs(), is_same) > 1 ? fmt::format("out{}", i) : name;
+}
 
 std::string program_tables(const Program& program, const FileTables* file) { return TableWriter(program, file).run(); }
 

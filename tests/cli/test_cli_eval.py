@@ -224,7 +224,7 @@ WRONG_INPUTS = {
     "": "g.tg: error: input 'x' (f32[N, 3]) is not given: add --input x=FILE.npy",
     "-i x.npy": "g.tg: error: input 'k' (f32[3]) is not given: add --input k=FILE.npy",
     "-i x.npy -i x.npy": "x.npy: error: input 'k' is f32[3], but the file has f32[2, 3]",
-    "-i x.npy -i k.npy -i k.npy": "k.npy: error: graph g takes 2 inputs, and more are given",
+    "-i x.npy -i k.npy -i k.npy": "k.npy: error: the model takes 2 inputs, and more are given",
     "-i x=x.npy -i x=x.npy": "x.npy: error: input 'x' is given twice",
     "-i y=x.npy": "x.npy: error: the graph has no input 'y'; did you mean 'x'?",
     "-i x64.npy": "x64.npy: error: input 'x' is f32[N, 3], but the file has f64[2, 3]; cast the array before",

@@ -164,6 +164,51 @@ TEST(Artifact, DescribesItsInputsAndOutputs) {
   EXPECT_THAT(tenon_error(), HasSubstr("there is no input 1: there are 1"));
 }
 
+TEST(Artifact, TellsTheWorkOfATaskForTheSizesOfARun) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {Symbol("N"), 4}});
+  const Value w = m.input("w", {DType::kF32, {4, 3}});
+  const Loaded loaded(saved(m.compile({m.builder.op("matmul", {x, w})})));
+  const tenon_context_options options{.telemetry = 1};
+  tenon_context* context = nullptr;
+  ASSERT_EQ(tenon_context_create(loaded.program(), &options, &context), TENON_OK);
+  const Tensor weights = Tensor::zeros(DType::kF32, {4, 3});
+  for (int64_t rows : {5, 7}) {
+    const Tensor data = Tensor::zeros(DType::kF32, {rows, 4});
+    const tenon_tensor inputs[] = {described(data), described(weights)};
+    for (size_t i = 0; i < 2; ++i) ASSERT_EQ(tenon_set_input(context, i, &inputs[i]), TENON_OK);
+    ASSERT_EQ(tenon_run(context), TENON_OK);
+    ASSERT_EQ(tenon_event_count(context), 1u);
+    tenon_event event;
+    ASSERT_EQ(tenon_get_event(context, 0, &event), TENON_OK);
+    EXPECT_EQ(event.flops, 2 * rows * 4 * 3);
+    EXPECT_EQ(event.bytes, 4 * (rows * 4 + 4 * 3 + rows * 3));
+    EXPECT_LE(event.start_ns, event.end_ns);
+  }
+  tenon_context_free(context);
+}
+
+TEST(Artifact, NamesResultsAsTheGraphDoes) {
+  const Graph graph = parse_graph("graph g(%x: f32[2]) {\n  %y: f32[2] = relu(%x)\n  return %y, %x, %x\n}\n").value();
+  const Loaded loaded(saved(compile_program(graph).value()));
+  for (size_t i = 0; i < 3; ++i) {
+    tenon_tensor_info info;
+    ASSERT_EQ(tenon_output_info(loaded.program(), i, &info), TENON_OK);
+    EXPECT_EQ(std::string(info.name), i == 0 ? "y" : "out" + std::to_string(i));  // no two have one name
+  }
+}
+
+TEST(Artifact, ALevelIsLoadedByItsNameToVerifyIt) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {2}});
+  const Program program = m.compile({m.builder.op("relu", {x})}, {.cpu = "sapphirerapids"});
+  const std::vector<std::byte> bytes = saved(program);
+  const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
+  const auto loaded = runtime::load_program(container, {.level = "sapphirerapids"});
+  EXPECT_NE(loaded->kernel(0).native, nullptr);
+  EXPECT_THROW(runtime::load_program(container, {.level = "x86-64-v3"}), runtime::Error);
+}
+
 TEST(Artifact, MemoryOfTheCallerMayHaveAnyStrides) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2, 3}});

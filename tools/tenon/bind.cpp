@@ -31,43 +31,37 @@ std::vector<Given> load(const std::string& argument) {
   return all;
 }
 
-std::vector<const Leaf*> inputs_of(const Graph& graph) {
-  std::vector<const Leaf*> leaves;
-  for (const Leaf& leaf : graph.leaves()) {
-    if (leaf.kind == LeafKind::kInput) leaves.push_back(&leaf);
-  }
-  return leaves;
-}
-
 [[noreturn]] void fail_unknown(const Given& given, std::string_view what, const std::vector<std::string_view>& names) {
   fail_at({given.path}, "the graph has no {} '{}'{}", what, given.name, did_you_mean(given.name, names));
 }
 
-void check_fits(const Graph& graph, const Leaf& leaf, const Given& given) {
-  const TensorType& type = graph.type(leaf.value);
-  if (given.tensor.dtype() == type.dtype && given.tensor.rank() == type.rank()) return;
-  const bool casts = given.tensor.rank() == type.rank();
-  fail_at({given.path}, "{} '{}' is {}, but the file has {}{}", name_of(leaf.kind), leaf.name, to_string(type),
+void check_fits(const InputSpec& spec, std::string_view what, const Given& given) {
+  if (given.tensor.dtype() == spec.dtype && given.tensor.rank() == spec.rank) return;
+  const bool casts = given.tensor.rank() == spec.rank;
+  fail_at({given.path}, "{} '{}' is {}, but the file has {}{}", what, spec.name, spec.type,
           to_string(type_of(given.tensor)), casts ? "; cast the array before you save it" : "");
+}
+
+InputSpec spec_of(const Graph& graph, const Leaf& leaf) {
+  const TensorType& type = graph.type(leaf.value);
+  return {leaf.name, type.dtype, type.rank(), to_string(type)};
 }
 
 class Inputs {
  public:
-  explicit Inputs(const Graph& graph) : graph_(graph), leaves_(inputs_of(graph)), tensors_(leaves_.size()) {}
+  explicit Inputs(std::vector<InputSpec> specs) : specs_(std::move(specs)), tensors_(specs_.size()) {}
 
   void add(const Given& given) {
     const size_t position = given.name.empty() ? next_free(given) : position_of(given);
-    check_fits(graph_, *leaves_[position], given);
-    if (tensors_[position].defined()) fail_at({given.path}, "input '{}' is given twice", leaves_[position]->name);
+    check_fits(specs_[position], "input", given);
+    if (tensors_[position].defined()) fail_at({given.path}, "input '{}' is given twice", specs_[position].name);
     tensors_[position] = given.tensor;
   }
 
   std::vector<Tensor> take() && {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (tensors_[i].defined()) continue;
-      const Leaf& leaf = *leaves_[i];
-      fail("input '{}' ({}) is not given: add --input {}=FILE.npy", leaf.name, to_string(graph_.type(leaf.value)),
-           leaf.name);
+      fail("input '{}' ({}) is not given: add --input {}=FILE.npy", specs_[i].name, specs_[i].type, specs_[i].name);
     }
     return std::move(tensors_);
   }
@@ -77,19 +71,18 @@ class Inputs {
     for (size_t i = 0; i < tensors_.size(); ++i) {
       if (!tensors_[i].defined()) return i;
     }
-    fail_at({given.path}, "graph {} takes {} inputs, and more are given", graph_.name(), tensors_.size());
+    fail_at({given.path}, "the model takes {} inputs, and more are given", tensors_.size());
   }
 
   size_t position_of(const Given& given) const {
-    const auto found = std::ranges::find(leaves_, given.name, &Leaf::name);
-    if (found != leaves_.end()) return static_cast<size_t>(found - leaves_.begin());
+    const auto found = std::ranges::find(specs_, given.name, &InputSpec::name);
+    if (found != specs_.end()) return static_cast<size_t>(found - specs_.begin());
     std::vector<std::string_view> names;
-    for (const Leaf* leaf : leaves_) names.push_back(leaf->name);
+    for (const InputSpec& spec : specs_) names.push_back(spec.name);
     fail_unknown(given, "input", names);
   }
 
-  const Graph& graph_;
-  std::vector<const Leaf*> leaves_;
+  std::vector<InputSpec> specs_;
   std::vector<Tensor> tensors_;
 };
 
@@ -104,7 +97,7 @@ void bind_parameter(Graph& graph, const Given& given) {
     }
     fail_unknown(given, "parameter or buffer", names);
   }
-  check_fits(graph, *leaf, given);
+  check_fits(spec_of(graph, *leaf), name_of(leaf->kind), given);
   if (leaf->data.defined()) fail_at({given.path}, "{} '{}' is given twice", name_of(leaf->kind), leaf->name);
   const Status bound = capture([&] { graph.bind(given.name, given.tensor); });
   if (!bound.ok()) fail_at({given.path}, "{}", bound.diagnostic().message);
@@ -117,6 +110,12 @@ uint64_t hash_of_name(std::string_view name) {
   return hash;
 }
 
+std::mt19937_64 random_source(int64_t seed, std::string_view name) {
+  return std::mt19937_64(static_cast<uint64_t>(seed) ^ hash_of_name(name));
+}
+
+double next_uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }  // in [0, 1)
+
 Tensor random_tensor(const Leaf& leaf, const TensorType& type, int64_t seed) {
   if (!is_static(type.shape)) {
     fail("{} '{}' has the symbolic type {}: give it with --param", name_of(leaf.kind), leaf.name, to_string(type));
@@ -124,9 +123,9 @@ Tensor random_tensor(const Leaf& leaf, const TensorType& type, int64_t seed) {
   Tensor tensor = Tensor::zeros(type.dtype, evaluate(type.shape, {}));
   const int64_t rows = tensor.rank() > 1 ? std::max<int64_t>(tensor.size(0), 1) : 1;
   const double bound = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(tensor.numel() / rows, 1)));
-  std::mt19937_64 random(static_cast<uint64_t>(seed) ^ hash_of_name(leaf.name));
+  std::mt19937_64 random = random_source(seed, leaf.name);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    const double uniform = static_cast<double>(random() >> 11) * 0x1p-53;  // in [0, 1)
+    const double uniform = next_uniform(random);
     const double real = leaf.kind == LeafKind::kBuffer ? uniform : (2 * uniform - 1) * bound;
     is_float(type.dtype) ? tensor.set_real(i, real) : tensor.set_integer(i, uniform < 0.5 ? 0 : 1);
   }
@@ -135,9 +134,17 @@ Tensor random_tensor(const Leaf& leaf, const TensorType& type, int64_t seed) {
 
 }  // namespace
 
-std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string> arguments,
+std::vector<InputSpec> input_specs(const Graph& graph) {
+  std::vector<InputSpec> specs;
+  for (const Leaf& leaf : graph.leaves()) {
+    if (leaf.kind == LeafKind::kInput) specs.push_back(spec_of(graph, leaf));
+  }
+  return specs;
+}
+
+std::vector<Tensor> load_inputs(std::vector<InputSpec> specs, std::span<const std::string> arguments,
                                 const std::map<std::string, Tensor>& known) {
-  Inputs inputs(graph);
+  Inputs inputs(std::move(specs));
   for (const auto& [name, tensor] : known) inputs.add({name, tensor, {}});
   std::vector<Given> by_position;
   for (const std::string& argument : arguments) {
@@ -151,6 +158,16 @@ std::vector<Tensor> load_inputs(const Graph& graph, std::span<const std::string>
   }
   for (const Given& given : by_position) inputs.add(given);
   return std::move(inputs).take();
+}
+
+Tensor random_input(const std::string& name, DType dtype, Sizes shape, int64_t seed) {
+  Tensor tensor = Tensor::zeros(dtype, std::move(shape));
+  std::mt19937_64 random = random_source(seed, name);
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    const double uniform = next_uniform(random);
+    is_float(dtype) ? tensor.set_real(i, uniform) : tensor.set_integer(i, uniform < 0.5 ? 0 : 1);
+  }
+  return tensor;
 }
 
 void load_parameters(Graph& graph, std::span<const std::string> arguments) {

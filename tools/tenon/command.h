@@ -26,6 +26,8 @@ Command opt_command(CLI::App& tenon);
 Command compile_command(CLI::App& tenon);
 Command run_command(CLI::App& tenon);
 Command inspect_command(CLI::App& tenon);
+Command verify_command(CLI::App& tenon);
+Command bench_command(CLI::App& tenon);
 Command eval_command(CLI::App& tenon);
 Command backends_command(CLI::App& tenon);
 Command tune_command(CLI::App& tenon);

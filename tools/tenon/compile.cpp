@@ -1,41 +1,46 @@
-// tenon compile and tenon inspect: what becomes of a model.
+// tenon compile: makes a file of a model that runs without a compiler, or shows a stage on the way there.
 #include <unistd.h>
 
 #include <chrono>
 #include <fstream>
 #include <memory>
 
+#include "artifact_info.h"
+#include "codegen/target.h"
 #include "command.h"
 #include "json.h"
 #include "model.h"
+#include "program/artifact.h"
 #include "program/program.h"
 #include "program/report.h"
+#include "runnable.h"
+#include "runtime/thread_pool.h"
 #include "support/file.h"
 #include "terminal.h"
+#include "units.h"
 
 namespace tenon::cli {
 namespace {
 
-constexpr const char* kCompileFooter = R"(Compiles everything, and says what came out and how long each step took.
+constexpr const char* kFooter =
+    R"(With -o it writes a file that `tenon run`, and any program with Tenon's runtime, runs. It holds the graph, the weights
+and code for each CPU of --cpu; whoever loads it takes the best that its machine is. Without -o it says what came out and
+how long each step took.
 
 Examples:
-  tenon compile bert.pt2
+  tenon compile bert.pt2 -o bert.tenon
+  tenon compile bert.pt2 -o bert.tenon --cpu x86-64-v3,x86-64-v4
+  tenon compile bert.pt2                              what becomes of it
   tenon compile bert.pt2 --emit graph -o bert.tg      the graph that was captured
   tenon compile bert.pt2 --emit fused                 the graph that kernels are made of
   tenon compile bert.pt2 --emit tree                  the loops of every kernel)";
-
-constexpr const char* kInspectFooter =
-    R"(Prints the nodes of the model (placeholder, call_function, output), which of them Tenon
-supports, and the segments: stretches of ops that run together, ours or the fallback of whoever has PyTorch.
-
-Examples:
-  tenon inspect model.pt2
-  tenon inspect model.pt2 --json | jq .unsupported)";
 
 struct Options {
   ModelOptions model;
   std::string output;
   std::string emit;
+  std::string cpus = "native";
+  int64_t threads = 0;
   bool json = false;
 };
 
@@ -79,163 +84,156 @@ void give(const std::string& text, const std::string& output) {
   write_file(output, text).value();
 }
 
-void compile(const Options& options) {
+// A captured model, and what capturing it took.
+struct Captured {
+  Model model;
+  double milliseconds;
+  int64_t grown;  // resident bytes
+};
+
+Captured capture_model(const ModelOptions& options) {
   const int64_t resident = resident_bytes();
   Clock clock;
-  const Model model = read_model(options.model);
-  const double capture_ms = clock.milliseconds();
-  const int64_t grown = resident_bytes() - resident, weights = weight_bytes(model.graph);
+  Model model = read_model(options);
+  return {std::move(model), clock.milliseconds(), resident_bytes() - resident};
+}
+
+// ---- without a file -------------------------------------------------------------------------------------------------
+
+void show_compilation(const Captured& captured, const Options& options) {
+  const Model& model = captured.model;
   if (options.emit == "graph") return give(to_string(model.graph), options.output);
   require_supported(model);
-  const Program program = compile_program(model.graph).value();
+  Clock clock;
+  const Program program = compile_program(model.graph, {.cpu = options.cpus}).value();
   const double compile_ms = clock.milliseconds();
   if (options.emit == "fused") return give(to_string(program.graph()), options.output);
   if (options.emit == "tree") return give(trees_of(program), options.output);
-  std::string text = describe(program);
-  text += fmt::format("captured {} nodes in {:.1f} ms; resident memory grew by {:.1f} MiB, {:.1f}% of the weights\n",
-                      model.graph.nodes().size(), capture_ms, static_cast<double>(grown) / (1 << 20),
-                      100.0 * static_cast<double>(grown) / static_cast<double>(std::max<int64_t>(weights, 1)));
-  text += fmt::format("compiled {} tasks in {:.1f} ms; weights {} bytes, arena {} bytes\n", program.tasks().size(),
-                      compile_ms, program.constant_bytes(), program.arena_bytes());
-  give(text, options.output);
+  const int64_t weights = std::max<int64_t>(weight_bytes(model.graph), 1);
+  print(describe(program));
+  print(fmt::format("captured {} nodes in {:.1f} ms; resident memory grew by {:.1f} MiB, {:.1f}% of the weights\n",
+                    model.graph.nodes().size(), captured.milliseconds, static_cast<double>(captured.grown) / (1 << 20),
+                    100.0 * static_cast<double>(captured.grown) / static_cast<double>(weights)));
+  print(fmt::format("compiled {} tasks in {:.1f} ms; weights {} bytes, arena {} bytes\n", program.tasks().size(),
+                    compile_ms, program.constant_bytes(), program.arena_bytes()));
 }
 
-// ---- inspect --------------------------------------------------------------------------------------------------------
+// ---- a file ---------------------------------------------------------------------------------------------------------
 
-struct Row {
-  std::string kind;
-  std::string name;
-  std::string target;
-  std::string type;
+struct Level {
+  std::string cpu;
+  Program program;
+  double compile_ms;
 };
 
-std::string types_of(const Graph& graph, const std::vector<ValueRef>& values) {
-  std::string text;
-  for (ValueRef value : values) text += (text.empty() ? "" : ", ") + to_string(graph.type(value));
-  return text;
-}
-
-std::vector<Row> rows_of(const pt2::Graph& graph) {
-  const auto type_of = [&](const std::string& name) {
-    const auto found = graph.tensors.find(name);
-    return found == graph.tensors.end() ? std::string() : to_string(found->second);
-  };
-  std::vector<Row> rows;
-  for (const pt2::Argument& input : graph.inputs) rows.push_back({"placeholder", to_string(input), "", ""});
-  for (Row& row : rows) row.type = type_of(row.name.substr(1));
-  for (const pt2::Node& node : graph.nodes) {
-    Row row{"call_function", "", registry_name(node.target), ""};
-    for (const pt2::Argument& output : node.outputs) {
-      const std::string name = to_string(output);
-      row.name += (row.name.empty() ? "" : ", ") + name;
-      if (name.starts_with('%')) row.type += (row.type.empty() ? "" : ", ") + type_of(name.substr(1));
-    }
-    rows.push_back(std::move(row));
+std::vector<std::string> requested_levels(const Options& options) {
+  std::vector<std::string> names, cpus;
+  for (const std::string& name : split_commas(options.cpus)) {
+    const codegen::Target target = codegen::find_target(name);
+    if (target.arch != codegen::Arch::kX86) fail("--cpu {}: a .tenon file holds code for x86 CPUs", name);
+    if (std::ranges::find(cpus, target.cpu) != cpus.end())
+      fail("--cpu {}: {} is there twice", options.cpus, target.cpu);
+    cpus.push_back(target.cpu);
+    names.push_back(name);
   }
-  for (const pt2::Argument& output : graph.outputs) rows.push_back({"output", to_string(output), "", ""});
-  return rows;
+  return names;
 }
 
-std::vector<Row> rows_of(const Graph& graph) {
-  std::vector<Row> rows;
-  for (const Leaf& leaf : graph.leaves()) {
-    if (leaf.kind == LeafKind::kConstant) continue;
-    rows.push_back({"placeholder", leaf.name, std::string(name_of(leaf.kind)), to_string(graph.type(leaf.value))});
+void note_assertions(const Model& model, const std::string& output) {
+  for (const ImportedAssertion& assertion : model.assertions) {
+    const std::string where = assertion.location.known() ? to_string(assertion.location) + ": " : "";
+    print_error(
+        fmt::format("{}note: {} does not check what the model asserts here: {}\n", where, output, assertion.message));
   }
-  for (const Node& node : graph.nodes()) {
-    rows.push_back({"call_function", graph.value_name(node.results[0]), std::string(node.op->name.get()),
-                    types_of(graph, node.results)});
-  }
-  rows.push_back({"output", "", "", types_of(graph, graph.outputs())});
-  return rows;
 }
 
-std::string table_of(const std::vector<Row>& rows) {
-  size_t name_width = 4, target_width = 6;
-  for (const Row& row : rows) {
-    name_width = std::max(name_width, row.name.size());
-    target_width = std::max(target_width, row.target.size());
-  }
-  std::string text =
-      fmt::format("{:<14} {:<{}} {:<{}} {}\n", "opcode", "name", name_width, "target", target_width, "type");
-  for (const Row& row : rows) {
-    text +=
-        fmt::format("{:<14} {:<{}} {:<{}} {}\n", row.kind, row.name, name_width, row.target, target_width, row.type);
-  }
-  return text;
+std::string json_of(const Level& level) {
+  return json::object({{"cpu", json::string(level.cpu)},
+                       {"tasks", std::to_string(level.program.tasks().size())},
+                       {"weight_bytes", std::to_string(level.program.constant_bytes())},
+                       {"compile_ms", fmt::format("{:.3f}", level.compile_ms)}});
 }
 
-std::string json_of(const std::vector<Row>& rows, const Model& model, const std::string& segments) {
-  const auto row_json = [](const Row& row) {
-    return json::object({{"opcode", json::string(row.kind)},
-                         {"name", json::string(row.name)},
-                         {"target", json::string(row.target)},
-                         {"type", json::string(row.type)}});
-  };
-  const auto call_json = [](const UnsupportedCall& call) {
-    return json::object({{"target", json::string(call.target)},
-                         {"reason", json::string(call.reason)},
-                         {"where", json::string(call.location.known() ? to_string(call.location) : "")}});
-  };
-  return json::object({{"nodes", json::array_of(rows, row_json)},
-                       {"unsupported", json::array_of(model.unsupported, call_json)},
-                       {"segments", segments}}) +
-         "\n";
-}
-
-std::string segment_json(const Segment& segment) {
-  return json::object(
-      {{"side", json::string(segment.is_fallback ? "fallback" : "cpu")},
-       {"ops", std::to_string(segment.op_count())},
-       {"tasks", json::array_of(segment.tasks, [](const Task* task) { return json::string(task->name); })}});
-}
-
-void inspect(const Options& options) {
-  const bool exported = is_pt2(options.model.path);
-  const std::vector<Row> rows =
-      exported ? rows_of(read_pt2(options.model.path).value().graph) : rows_of(read_graph(options.model.path));
-  ModelOptions reading = options.model;
-  if (!exported && !reading.seed) reading.seed = 0;  // of a text, what matters is the shape of things
-  const Model model = read_model(reading);
-  // Nothing is run: a host that is never called stands for whoever has PyTorch.
-  const HostFn host = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>(); };
-  const Program program = compile_program(model.graph, {.host = host}).value();
+void report(const std::vector<Level>& levels, const Captured& captured, const Options& options, double write_ms) {
+  const int64_t bytes = file_bytes(options.output);
   if (options.json) {
-    return print(json_of(rows, model, json::array_of(segments_of(program), segment_json)));
+    return print(json::object({{"output", json::string(options.output)},
+                               {"bytes", std::to_string(bytes)},
+                               {"levels", json::array_of(levels, json_of)},
+                               {"capture_ms", fmt::format("{:.3f}", captured.milliseconds)},
+                               {"write_ms", fmt::format("{:.3f}", write_ms)}}) +
+                 "\n");
   }
-  std::string text = table_of(rows) + "\n";
-  if (!model.unsupported.empty()) text += "not supported\n" + to_string(model.unsupported) + "\n\n";
-  text += describe(program);
-  text += fmt::format("program length: {} tasks; weights {} bytes; arena {} bytes\n", program.tasks().size(),
-                      program.constant_bytes(), program.arena_bytes());
-  print(text);
+  for (const Level& level : levels) {
+    print(fmt::format("{}: {} tasks, compiled in {:.1f} ms\n", level.cpu, level.program.tasks().size(),
+                      level.compile_ms));
+  }
+  print(fmt::format("{}: {}; the weights of the model are {}\n", options.output, bytes_text(bytes),
+                    bytes_text(weight_bytes(captured.model.graph))));
+}
+
+void write_file_of(const Captured& captured, const Options& options) {
+  const std::vector<std::string> names = requested_levels(options);
+  require_supported(captured.model);
+  note_assertions(captured.model, options.output);
+  const Graph graph = whole_graph(captured.model);
+  std::vector<Level> levels;
+  Clock clock;
+  {
+    Progress progress(names.size() + 1);
+    for (const std::string& name : names) {
+      progress.begin("compiling for " + name);
+      Program program = compile_program(graph, {.cpu = name}).value();
+      levels.push_back({codegen::find_target(name).cpu, std::move(program), clock.milliseconds()});
+    }
+    progress.begin("writing " + options.output);
+    std::vector<const Program*> programs;
+    for (const Level& level : levels) programs.push_back(&level.program);
+    Notes notes;
+    if (!captured.model.key_input.empty()) notes[kKeyNote] = captured.model.key_input;
+    write_artifact(options.output, programs, notes).value();
+  }
+  report(levels, captured, options, clock.milliseconds());
+}
+
+void check_options(const Options& options) {
+  const bool writes = options.emit.empty() && !options.output.empty();
+  if (writes && !is_artifact(options.output)) {
+    fail("-o {}: a compiled model is called NAME.tenon; to write a stage, say which with --emit", options.output);
+  }
+  if (options.json && !writes) fail("--json tells about the file that -o NAME.tenon writes");
+  if (is_artifact(options.model.path)) fail_at({options.model.path}, "is compiled already: `tenon run` runs it");
+}
+
+void compile(const Options& options) {
+  check_options(options);
+  set_threads(options.threads);
+  const Captured captured = capture_model(options.model);
+  const bool writes = options.emit.empty() && !options.output.empty();
+  writes ? write_file_of(captured, options) : show_compilation(captured, options);
 }
 
 }  // namespace
 
 Command compile_command(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
-  CLI::App* app = tenon.add_subcommand("compile", "Compile a model");
+  CLI::App* app = tenon.add_subcommand("compile", "Compile a model into a file");
   app->add_option("MODEL", options->model.path, "A .pt2 file or a graph's text")->required()->type_name("");
   app->add_option("-p,--param", options->model.parameters, "A parameter or buffer of a graph; may be repeated")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   app->add_option("--random-params", options->model.seed, "Fill a graph's parameters that are not given")
       ->type_name("SEED");
+  app->add_option("--cpu", options->cpus, "What to compile for; more than one go into one file")->type_name("CPU,...");
+  app->add_option("-t,--threads", options->threads, "How many threads compile (0: as many as there are CPUs)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, kMostThreads));
   app->add_option("--emit", options->emit, "Print a stage instead: graph, fused, tree")
       ->check(CLI::IsMember({"graph", "fused", "tree"}));
-  app->add_option("-o,--output", options->output, "Write there instead of standard output")->type_name("FILE");
-  app->footer(kCompileFooter);
+  app->add_option("-o,--output", options->output, "Write the compiled model, or the stage, there")->type_name("FILE");
+  app->add_flag("--json", options->json, "Print what was written as JSON");
+  app->footer(kFooter);
   return {app, [options] { compile(*options); }};
-}
-
-Command inspect_command(CLI::App& tenon) {
-  auto options = std::make_shared<Options>();
-  CLI::App* app = tenon.add_subcommand("inspect", "Show what a model is made of, and what becomes of it");
-  app->add_option("MODEL", options->model.path, "A .pt2 file or a graph's text")->required()->type_name("");
-  app->add_flag("--json", options->json, "Print it as JSON");
-  app->footer(kInspectFooter);
-  return {app, [options] { inspect(*options); }};
 }
 
 }  // namespace tenon::cli

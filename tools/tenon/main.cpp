@@ -12,15 +12,19 @@ namespace {
 
 constexpr const char* kFooter = R"(Examples:
   tenon run model.pt2 --input x.npy --output out/     run an exported PyTorch model
+  tenon compile model.pt2 -o model.tenon              compile it into a file
+  tenon run model.tenon --input x.npy --profile t.json  run that, and see where the time goes
   tenon inspect model.pt2                             what it is made of, and what becomes of it
+  tenon verify model.tenon                            whether a file is whole, and what is in it
+  tenon bench model.tenon --threads 1,2               how fast it is
   tenon ops softmax                                   what an op does
   tenon opt model.tg --passes canonicalize,dce        simplify a graph
   tenon eval model.tg --input x.npy --output out/     evaluate a graph
   tenon backends                                      what kernels can be compiled for
   tenon tune kernel.loops --search 10                 make a kernel's loops faster
 
-Exit codes: 0 done; 1 an input is wrong (a file, a graph, a shape); 2 the command line is wrong;
-3 an internal error, which is a bug of Tenon. `tenon COMMAND --help` says more about a command.)";
+Exit codes: 0 done; 1 an input is wrong (a file that is missing or damaged, a graph, a shape, a budget that is too
+small); 2 the command line is wrong; 3 an internal error, which is a bug of Tenon. `tenon COMMAND --help` says more about a command.)";
 
 int show_help(const CLI::App& app, const CLI::Success& request) {
   std::ostringstream text;
@@ -56,8 +60,9 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(kFooter);
-  const Command commands[] = {compile_command(app), run_command(app),  inspect_command(app),  ops_command(app),
-                              opt_command(app),     eval_command(app), backends_command(app), tune_command(app)};
+  const Command commands[] = {compile_command(app), run_command(app),     inspect_command(app), verify_command(app),
+                              bench_command(app),   ops_command(app),     opt_command(app),     eval_command(app),
+                              tune_command(app),    backends_command(app)};
   for (const Command& command : commands) command.app->group("Commands");
   try {
     app.parse(argc, argv);

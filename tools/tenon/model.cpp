@@ -61,10 +61,15 @@ std::vector<Tensor> checked_results(const Model& model, std::vector<Tensor> resu
 }
 
 std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed) {
-  if (model.key_input.empty()) return load_inputs(model.graph, arguments);
+  std::map<std::string, Tensor> known;
+  if (!model.key_input.empty()) known.emplace(model.key_input, random_key(seed));
+  return load_inputs(input_specs(model.graph), arguments, known);
+}
+
+Tensor random_key(int64_t seed) {
   Tensor key = Tensor::zeros(DType::kI64, {2});
   key.set_integer(0, seed);
-  return load_inputs(model.graph, arguments, {{model.key_input, key}});
+  return key;
 }
 
 NamedTensors results_of(const Model& model, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) {
@@ -83,6 +88,47 @@ NamedTensors results_of(const Model& model, const std::vector<Tensor>& inputs, c
     }
   }
   return results;
+}
+
+namespace {
+
+// After the run: the model may have written it.
+ValueRef last_value(const Graph& graph, ValueRef input) {
+  const auto update = std::ranges::find(graph.updates(), input, &Update::target);
+  return update == graph.updates().end() ? input : update->value;
+}
+
+ValueRef weight_in(Graph& graph, const Tensor& weight, std::string name) {
+  for (const Leaf& leaf : graph.leaves()) {
+    const bool is_same = leaf.data.defined() && leaf.data.data() == weight.data();
+    if (is_same && to_string(graph.type(leaf.value)) == to_string(type_of(weight))) {
+      return last_value(graph, leaf.value);
+    }
+  }
+  while (graph.leaf_named(name)) name += "_";
+  return graph.add_parameter(name, type_of(weight), weight);
+}
+
+}  // namespace
+
+Graph whole_graph(const Model& model) {
+  Graph graph = model.graph;
+  if (model.outputs.empty()) return graph;
+  std::vector<ValueRef> outputs;
+  for (const ImportedOutput& output : model.outputs) {
+    const auto* const tensor = output.argument.get<pt2::TensorName>();
+    if (output.output) {
+      outputs.push_back(model.graph.outputs()[*output.output]);
+    } else if (output.weight.defined()) {
+      outputs.push_back(weight_in(graph, output.weight, tensor->name));
+    } else if (output.input && tensor != nullptr) {
+      const std::optional<size_t> input = model.inputs[*output.input].input;
+      if (!input) fail("the model returns '{}', whose dtype Tenon lacks", tensor->name);
+      outputs.push_back(last_value(graph, graph.inputs()[*input]));
+    }
+  }
+  graph.set_outputs(std::move(outputs));
+  return graph;
 }
 
 }  // namespace tenon::cli

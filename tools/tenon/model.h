@@ -41,6 +41,12 @@ std::vector<Tensor> checked_results(const Model& model, std::vector<Tensor> resu
 // Tensors for the inputs, in order: see load_inputs. Random numbers are drawn from `seed`.
 std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed);
 
+// What random numbers are drawn from, as the input of a graph that draws some.
+Tensor random_key(int64_t seed);
+
+// The graph with the model's own outputs, and no others: what an artifact is made of. Assertions are not in it.
+Graph whole_graph(const Model& model);
+
 // What the model returns, given what its graph does: also arguments and weights that it returns as they are. A result
 // that is no tensor is left out.
 NamedTensors results_of(const Model& model, const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs);

@@ -70,6 +70,18 @@ std::vector<Outcome> outcomes_of(const Graph& graph, const std::vector<Tensor>& 
   return outcomes.take();
 }
 
+std::vector<Outcome> outcomes_of(const runtime::TaskGraph& graph, const std::vector<Tensor>& inputs,
+                                 const std::vector<Tensor>& results) {
+  Outcomes outcomes;
+  for (size_t i = 0; i < results.size(); ++i) outcomes.add(std::string(graph.outputs[i].name), results[i], false);
+  for (const auto& [target, value] : graph.updates) {
+    const runtime::TensorSlot& slot = graph.slots[target];
+    if (slot.kind != runtime::SlotKind::Input || slot.position >= inputs.size()) continue;
+    outcomes.add(std::string(graph.inputs[slot.position].name), inputs[slot.position], true);
+  }
+  return outcomes.take();
+}
+
 void show(const std::vector<Outcome>& outcomes, bool as_json) {
   if (as_json) return print(json::object({{"outputs", json::array_of(outcomes, json_of)}}) + "\n");
   for (const Outcome& outcome : outcomes) print(text_of(outcome));

@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "graph/npy.h"
+#include "runtime/task_graph.h"
 
 namespace tenon::cli {
 
@@ -22,6 +23,9 @@ std::string output_name(const Graph& graph, size_t position);
 NamedTensors named_outputs(const Graph& graph, const std::vector<Tensor>& outputs);
 // The results, then what the graph updated: in `inputs`, and in the buffers themselves.
 std::vector<Outcome> outcomes_of(const Graph& graph, const std::vector<Tensor>& inputs, const NamedTensors& results);
+// Of an artifact: its own names. What it keeps for its next run is no outcome.
+std::vector<Outcome> outcomes_of(const runtime::TaskGraph& graph, const std::vector<Tensor>& inputs,
+                                 const std::vector<Tensor>& results);
 
 void show(const std::vector<Outcome>& outcomes, bool as_json);
 // Each to DIR/name.npy, or all to FILE.npz.

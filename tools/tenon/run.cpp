@@ -1,44 +1,82 @@
-// tenon run: compiles a model and runs it.
-#include <chrono>
+// tenon run: runs a model, compiled before or now.
 #include <memory>
 
 #include "command.h"
 #include "model.h"
 #include "outcomes.h"
-#include "program/program.h"
+#include "profile.h"
+#include "runnable.h"
 #include "runtime/thread_pool.h"
+#include "support/file.h"
 #include "terminal.h"
+#include "units.h"
 
 namespace tenon::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(MODEL is a .pt2 file, as torch.export.save writes it, or a graph's text. Inputs are given in the model's order, by name
-(x=x.npy), or all at once by the names in an .npz archive. No Python is needed.
+    R"(MODEL is a .tenon file, as `tenon compile` writes it, a .pt2 file, as torch.export.save writes it, or a graph's
+text. Inputs are given in the model's order, by name (x=x.npy), or all at once by the names in an .npz archive. No Python
+is needed. --profile writes what https://ui.perfetto.dev opens, and says which tasks took longest.
 
 Examples:
-  tenon run bert.pt2 --input ids.npy --input mask.npy --output out/      writes out/*.npy
+  tenon run bert.tenon --input ids.npy --input mask.npy --output out/    writes out/*.npy
   tenon run bert.pt2 --input inputs.npz --output results.npz --threads 2
+  tenon run bert.tenon --input inputs.npz --budget 64MiB --profile trace.json --output results.npz
   tenon run mlp.tg --input x.npy --random-params 1 --json | jq .outputs)";
+
+constexpr size_t kShownTasks = 10;
 
 struct Options {
   ModelOptions model;
   std::vector<std::string> inputs;
   std::string output;
+  std::string budget;
+  std::string profile;
   int64_t threads = 0;
   int64_t seed = 0;
+  bool no_native = false;
   bool json = false;
 };
 
-void run(const Options& options) {
-  set_threads(options.threads);
+runtime::ContextOptions context_options(const Options& options) {
+  runtime::ContextOptions result{.threads = options.threads, .telemetry = !options.profile.empty()};
+  if (!options.budget.empty()) result.budget = parse_bytes(options.budget);
+  return result;
+}
+
+std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs) {
+  const std::unique_ptr<runtime::Context> context = runnable.make_context(context_options(options));
+  std::vector<Tensor> results = runnable.run(*context, inputs);
+  if (options.profile.empty()) return results;
+  const std::vector<TaskTime> times = times_of(*context, runnable.graph());
+  write_file(options.profile, trace_json(std::string(runnable.graph().name), times)).value();
+  print_error(slowest_tasks(times, kShownTasks));
+  return results;
+}
+
+std::vector<Outcome> run_model(const Options& options) {
   const Model model = read_model(options.model);
   require_supported(model);
   const std::vector<Tensor> inputs = inputs_for(model, options.inputs, options.seed);
   check_sizes(model, inputs);
-  const Program program = compile_program(model.graph).value();
-  const std::vector<Tensor> results = checked_results(model, program.run(inputs));
-  const std::vector<Outcome> outcomes = outcomes_of(model.graph, inputs, results_of(model, inputs, results));
+  const Runnable runnable = Runnable::compile(model.graph, {.backend = options.no_native ? "interpreter" : "cpu"});
+  const std::vector<Tensor> results = checked_results(model, run_once(options, runnable, inputs));
+  return outcomes_of(model.graph, inputs, results_of(model, inputs, results));
+}
+
+std::vector<Outcome> run_artifact(const Options& options) {
+  if (!options.model.parameters.empty() || options.model.seed) {
+    fail_at({options.model.path}, "a .tenon file has its own parameters");
+  }
+  const Runnable runnable = Runnable::load(options.model.path, !options.no_native);
+  const std::vector<Tensor> inputs = runnable.load_inputs(options.inputs, options.seed);
+  return outcomes_of(runnable.graph(), inputs, run_once(options, runnable, inputs));
+}
+
+void run(const Options& options) {
+  set_threads(options.threads);
+  const std::vector<Outcome> outcomes = is_artifact(options.model.path) ? run_artifact(options) : run_model(options);
   if (!options.output.empty()) write(outcomes, options.output);
   if (options.output.empty() || options.json) show(outcomes, options.json);
 }
@@ -47,8 +85,8 @@ void run(const Options& options) {
 
 Command run_command(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
-  CLI::App* app = tenon.add_subcommand("run", "Compile a model and run it");
-  app->add_option("MODEL", options->model.path, "A .pt2 file or a graph's text")->required()->type_name("");
+  CLI::App* app = tenon.add_subcommand("run", "Run a model");
+  app->add_option("MODEL", options->model.path, "A .tenon or .pt2 file, or a graph's text")->required()->type_name("");
   app->add_option("-i,--input", options->inputs, "An input; may be repeated")->type_name("[NAME=]FILE");
   app->add_option("-p,--param", options->model.parameters, "A parameter or buffer of a graph; may be repeated")
       ->type_name("NAME=FILE");
@@ -60,6 +98,9 @@ Command run_command(CLI::App& tenon) {
   app->add_option("-t,--threads", options->threads, "How many threads (0: as many as there are CPUs)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, kMostThreads));
+  app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
+  app->add_flag("--no-native", options->no_native, "Run no machine code of the model's, but its portable kernels");
+  app->add_option("--profile", options->profile, "Write when each task ran, as a trace")->type_name("TRACE.json");
   app->add_option("--seed", options->seed, "What the model's random numbers are drawn from")->type_name("SEED");
   app->add_flag("--json", options->json, "Print the results as JSON, all elements");
   app->footer(kFooter);

@@ -77,6 +77,31 @@ void print(std::string_view text) {
 
 void print_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
 
+std::string progress_bar(double part) {
+  constexpr int kWidth = 30;
+  const int filled = std::clamp(static_cast<int>(part * kWidth), 0, kWidth);
+  return "[" + std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(kWidth - filled), '.') +
+         "]";
+}
+
+namespace {
+
+constexpr std::string_view kClearLine = "\r\x1b[K";
+
+}  // namespace
+
+Progress::Progress(size_t steps) : live_(::isatty(STDERR_FILENO) == 1), steps_(steps) {}
+
+Progress::~Progress() {
+  if (live_) print_error(kClearLine);
+}
+
+void Progress::begin(std::string_view step) {
+  if (!live_) return;
+  const double part = static_cast<double>(begun_++) / static_cast<double>(steps_);
+  print_error(fmt::format("{}{} {}", kClearLine, progress_bar(part), printable(step)));
+}
+
 std::string render(const Diagnostic& diagnostic, std::string_view line) {
   const std::string place = diagnostic.where.known() ? to_string(diagnostic.where) + ": " : "";
   std::string text =

@@ -16,6 +16,24 @@ struct ClosedPipe {};
 void print(std::string_view text);        // to standard output; fails when it cannot be written
 void print_error(std::string_view text);  // to standard error; never fails
 
+std::string progress_bar(double part);  // "[####......]"
+
+// How far a long command is: a line on standard error that is written over, and gone when the command is done. Nothing
+// where that is no terminal.
+class Progress {
+ public:
+  explicit Progress(size_t steps);
+  ~Progress();
+  Progress(const Progress&) = delete;
+
+  void begin(std::string_view step);
+
+ private:
+  bool live_;
+  size_t steps_;
+  size_t begun_ = 0;
+};
+
 // An Error whose place is in a text that we have: it is reported with that line.
 class SourceError : public Error {
  public:

@@ -12,6 +12,7 @@
 #include "schedule/tuner.h"
 #include "support/file.h"
 #include "terminal.h"
+#include "units.h"
 
 namespace tenon::cli {
 namespace {
@@ -40,18 +41,6 @@ struct Options {
   bool keep = false;
 };
 
-symbolic::Bindings parse_sizes(const std::vector<std::string>& arguments) {
-  symbolic::Bindings sizes;
-  for (const std::string& argument : arguments) {
-    const size_t equals = argument.find('=');
-    if (equals == std::string::npos) fail("--size {}: say it as N=64", argument);
-    const Expr value = symbolic::parse(argument.substr(equals + 1)).value();
-    if (!value.is_constant() || value.constant() < 0) fail("--size {}: a size is a number, and not negative", argument);
-    sizes[Symbol(argument.substr(0, equals))] = value.constant();
-  }
-  return sizes;
-}
-
 double parse_seconds(const std::string& text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
@@ -78,13 +67,6 @@ class Interruptible {
  private:
   void (*before_)(int);
 };
-
-std::string bar(double part) {
-  constexpr int kWidth = 30;
-  const int filled = std::clamp(static_cast<int>(part * kWidth), 0, kWidth);
-  return "[" + std::string(static_cast<size_t>(filled), '#') + std::string(static_cast<size_t>(kWidth - filled), '.') +
-         "]";
-}
 
 // A kernel that is being tuned, with the trees that undo goes back to.
 class Session {
@@ -186,7 +168,7 @@ class Session {
 
   void show_progress(const SearchProgress& progress, double seconds) const {
     print_error(fmt::format("\r{} {:4.1f} of {:.0f} s, {} tried, {} refused, {:.2f} GFLOP/s, {:.2f}x ",
-                            bar(progress.elapsed / seconds), std::min(progress.elapsed, seconds), seconds,
+                            progress_bar(progress.elapsed / seconds), std::min(progress.elapsed, seconds), seconds,
                             progress.tried, progress.failed, workload_.gflops(progress.best_seconds),
                             progress.start_seconds / progress.best_seconds));
   }

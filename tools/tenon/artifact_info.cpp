@@ -1,0 +1,151 @@
+#include "artifact_info.h"
+
+#include <filesystem>
+
+#include "format/native_generated.h"
+#include "json.h"
+#include "profile.h"
+#include "runtime/cpu_features.h"
+#include "support/runtime_call.h"
+#include "units.h"
+
+namespace tenon::cli {
+namespace {
+
+LevelInfo level_of(const runtime::Container::Section& section) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(section.bytes.data()), section.bytes.size());
+  if (!format::VerifyNativeBuffer(verifier)) fail("the code for {} is not well-formed", section.name);
+  const format::Native& native = *format::GetNative(section.bytes.data());
+  return {native.cpu()->str(), native.kernels()->size(), native.objects()->size(),
+          static_cast<int64_t>(section.bytes.size()), runtime::missing_features(native.features()->string_view())};
+}
+
+std::string tensor_line(const runtime::TaskGraph& graph, std::string_view what, const runtime::TensorInfo& info) {
+  return fmt::format("{:<8} {:<24} {}\n", what, info.name, type_text(graph, graph.slots[info.slot]));
+}
+
+std::string high_text(const runtime::SymbolInfo& symbol) {
+  return symbol.high == INT64_MAX ? "inf" : std::to_string(symbol.high);
+}
+
+std::string types_of(const runtime::TaskGraph& graph, std::span<const uint32_t> slots) {
+  std::vector<std::string> types;
+  for (uint32_t slot : slots) types.push_back(type_text(graph, graph.slots[slot]));
+  return fmt::format("{}", fmt::join(types, ", "));
+}
+
+}  // namespace
+
+std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task) {
+  std::vector<std::string> ops;
+  const auto* const from = graph.source->tasks()->Get(static_cast<flatbuffers::uoffset_t>(task))->ops();
+  for (size_t i = 0; from && i < from->size(); ++i) {
+    ops.push_back(from->Get(static_cast<flatbuffers::uoffset_t>(i))->str());
+  }
+  return ops;
+}
+
+std::string kind_text(format::SectionKind kind) {
+  switch (kind) {
+    case format::SectionKind::kGraph:
+      return "graph";
+    case format::SectionKind::kProgram:
+      return "program";
+    case format::SectionKind::kWeights:
+      return "weights";
+    case format::SectionKind::kNative:
+      return "native";
+  }
+  return "unknown";
+}
+
+int64_t file_bytes(const std::string& path) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(bytes);
+}
+
+std::vector<LevelInfo> levels_of(const runtime::Container& container) {
+  std::vector<LevelInfo> levels;
+  for (const auto& section : container.sections()) {
+    if (section.kind == format::SectionKind::kNative) levels.push_back(level_of(section));
+  }
+  return levels;
+}
+
+std::optional<PlanInfo> plan_of(const Runnable& runnable, const symbolic::Bindings& sizes) {
+  if (sizes.empty() && !runnable.graph().bindings.empty()) return {};
+  const std::vector<int64_t> symbols = runnable.symbol_values(sizes);
+  const auto frame = call_runtime([&] { return runnable.program().frame(symbols); });
+  return PlanInfo{frame->arena_bytes, frame->least_bytes};
+}
+
+std::string text_of(const std::optional<PlanInfo>& plan) {
+  if (!plan) return "temporaries: they depend on the sizes; say them with --size\n";
+  return fmt::format("temporaries: {} bytes planned, {} at least, {:.3f}x\n", plan->planned, plan->least,
+                     plan->ratio());
+}
+
+std::string json_of(const std::optional<PlanInfo>& plan) {
+  if (!plan) return "null";
+  return json::object({{"planned_bytes", std::to_string(plan->planned)},
+                       {"least_bytes", std::to_string(plan->least)},
+                       {"ratio", fmt::format("{:.6f}", plan->ratio())}});
+}
+
+std::string tensors_text(const Runnable& runnable) {
+  const runtime::TaskGraph& graph = runnable.graph();
+  std::string text;
+  for (size_t i = 0; i < runnable.inputs().size(); ++i) text += tensor_line(graph, "input", graph.inputs[i]);
+  for (const runtime::TensorInfo& info : graph.outputs) text += tensor_line(graph, "output", info);
+  for (const runtime::SymbolInfo& symbol : graph.symbols) {
+    text += fmt::format("{:<8} {:<24} [{}, {}]\n", "size", symbol.name, symbol.low, high_text(symbol));
+  }
+  return text;
+}
+
+std::string tasks_text(const runtime::TaskGraph& graph) {
+  std::string text;
+  for (size_t i = 0; i < graph.tasks.size(); ++i) {
+    const runtime::TaskNode& task = graph.tasks[i];
+    text += fmt::format("  {:<8} {:<40} {}\n", kind_text(task.kind), task.name, types_of(graph, task.outputs));
+  }
+  return text;
+}
+
+std::string tensors_json(const runtime::TaskGraph& graph, std::span<const runtime::TensorInfo> tensors) {
+  return json::array_of(tensors, [&](const runtime::TensorInfo& info) {
+    return json::object(
+        {{"name", json::string(info.name)}, {"type", json::string(type_text(graph, graph.slots[info.slot]))}});
+  });
+}
+
+std::string symbols_json(const runtime::TaskGraph& graph) {
+  return json::array_of(graph.symbols, [](const runtime::SymbolInfo& symbol) {
+    return json::object({{"name", json::string(symbol.name)},
+                         {"low", std::to_string(symbol.low)},
+                         {"high", symbol.high == INT64_MAX ? "null" : std::to_string(symbol.high)}});
+  });
+}
+
+std::string tasks_json(const runtime::TaskGraph& graph) {
+  size_t number = 0;
+  return json::array_of(graph.tasks, [&](const runtime::TaskNode& task) {
+    return json::object({{"name", json::string(task.name)},
+                         {"kind", json::string(kind_text(task.kind))},
+                         {"ops", json::array_of(ops_of(graph, number++), json::string)},
+                         {"outputs", json::string(types_of(graph, task.outputs))}});
+  });
+}
+
+std::string levels_json(const runtime::Container& container) {
+  return json::array_of(levels_of(container), [](const LevelInfo& level) {
+    return json::object({{"cpu", json::string(level.cpu)},
+                         {"kernels", std::to_string(level.kernels)},
+                         {"objects", std::to_string(level.objects)},
+                         {"bytes", std::to_string(level.bytes)},
+                         {"runs_here", json::boolean(level.missing.empty())}});
+  });
+}
+
+}  // namespace tenon::cli

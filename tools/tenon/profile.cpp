@@ -1,0 +1,89 @@
+#include "profile.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "json.h"
+#include "units.h"
+
+namespace tenon::cli {
+namespace {
+
+// Per nanosecond, so a billion per second.
+double rate(int64_t count, int64_t nanoseconds) {
+  return count < 0 || nanoseconds <= 0 ? 0 : static_cast<double>(count) / static_cast<double>(nanoseconds);
+}
+
+std::string metadata(std::string_view what, std::string_view name) {
+  return json::object({{"name", json::string(what)},
+                       {"ph", json::string("M")},
+                       {"pid", "1"},
+                       {"tid", "1"},
+                       {"args", json::object({{"name", json::string(name)}})}});
+}
+
+std::string event(const TaskTime& time, int64_t origin_ns) {
+  std::vector<std::pair<std::string_view, std::string>> args = {{"task", std::to_string(time.task)},
+                                                                {"kind", json::string(time.kind)}};
+  if (time.bytes >= 0) {
+    args.emplace_back("bytes", std::to_string(time.bytes));
+    args.emplace_back("GB/s", fmt::format("{:.3f}", time.gigabytes_per_second()));
+  }
+  if (time.flops >= 0) {
+    args.emplace_back("flops", std::to_string(time.flops));
+    args.emplace_back("GFLOP/s", fmt::format("{:.3f}", time.gigaflops()));
+  }
+  return json::object({{"name", json::string(time.name)},
+                       {"cat", json::string(time.kind)},
+                       {"ph", json::string("X")},
+                       {"ts", fmt::format("{:.3f}", static_cast<double>(time.start_ns - origin_ns) / 1e3)},
+                       {"dur", fmt::format("{:.3f}", static_cast<double>(time.duration_ns()) / 1e3)},
+                       {"pid", "1"},
+                       {"tid", "1"},
+                       {"args", json::object(args)}});
+}
+
+}  // namespace
+
+double TaskTime::gigabytes_per_second() const { return rate(bytes, duration_ns()); }
+double TaskTime::gigaflops() const { return rate(flops, duration_ns()); }
+
+std::string kind_text(runtime::TaskKind kind) {
+  if (kind == runtime::TaskKind::Kernel) return "kernel";
+  return kind == runtime::TaskKind::Library ? "library" : "host";
+}
+
+std::vector<TaskTime> times_of(const runtime::Context& context, const runtime::TaskGraph& graph) {
+  std::vector<TaskTime> times;
+  for (const runtime::Event& event : context.events()) {
+    const runtime::TaskNode& task = graph.tasks[event.task];
+    times.push_back({event.task, std::string(task.name), kind_text(task.kind), event.start_ns, event.end_ns,
+                     context.bytes_of_task(event.task), context.flops_of_task(event.task)});
+  }
+  return times;
+}
+
+std::string trace_json(const std::string& model, std::span<const TaskTime> times) {
+  std::vector<std::string> events = {metadata("process_name", "tenon " + model), metadata("thread_name", "tasks")};
+  for (const TaskTime& time : times) events.push_back(event(time, times.front().start_ns));
+  return fmt::format("{{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n{}\n]}}\n", fmt::join(events, ",\n"));
+}
+
+std::string slowest_tasks(std::span<const TaskTime> times, size_t count) {
+  std::vector<TaskTime> slowest(times.begin(), times.end());
+  std::ranges::sort(slowest, std::greater(), [](const TaskTime& t) { return std::pair(t.duration_ns(), -t.start_ns); });
+  slowest.resize(std::min(count, slowest.size()));
+  const int64_t total = std::accumulate(times.begin(), times.end(), int64_t{0},
+                                        [](int64_t sum, const TaskTime& time) { return sum + time.duration_ns(); });
+  std::string text =
+      fmt::format("{} tasks, {}\n{:>10} {:>6} {:>9} {:>9}  {:<8} {}\n", times.size(),
+                  time_text(static_cast<double>(total)), "time", "part", "GFLOP/s", "GB/s", "kind", "task");
+  for (const TaskTime& time : slowest) {
+    text += fmt::format("{:>10} {:>5.1f}% {:>9.2f} {:>9.2f}  {:<8} {}\n",
+                        time_text(static_cast<double>(time.duration_ns())), 100 * rate(time.duration_ns(), total),
+                        time.gigaflops(), time.gigabytes_per_second(), time.kind, time.name);
+  }
+  return text;
+}
+
+}  // namespace tenon::cli

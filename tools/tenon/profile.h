@@ -1,0 +1,38 @@
+// Where the time of a run goes, task by task.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/context.h"
+
+namespace tenon::cli {
+
+struct TaskTime {
+  uint32_t task;
+  std::string name;
+  std::string kind;  // "kernel", "library" or "host"
+  int64_t start_ns;
+  int64_t end_ns;
+  int64_t bytes;  // -1: known too late
+  int64_t flops;  // -1: not known
+
+  int64_t duration_ns() const { return end_ns - start_ns; }
+  double gigabytes_per_second() const;  // 0 where it is not known
+  double gigaflops() const;             // likewise
+};
+
+std::string kind_text(runtime::TaskKind kind);
+
+// Of the last run of a context with telemetry.
+std::vector<TaskTime> times_of(const runtime::Context& context, const runtime::TaskGraph& graph);
+
+// As Chrome and Perfetto read it: https://ui.perfetto.dev opens the file. Tasks run one after the other on the thread
+// that runs the model, and share their work with the others: there is one track.
+std::string trace_json(const std::string& model, std::span<const TaskTime> times);
+
+// The tasks that took longest, as a table.
+std::string slowest_tasks(std::span<const TaskTime> times, size_t count);
+
+}  // namespace tenon::cli

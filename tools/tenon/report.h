@@ -1,0 +1,15 @@
+// A page about a model, in one file that needs no network: its graph, its kernels, its memory over time, and where the
+// time of a run goes.
+#pragma once
+
+#include <string>
+
+#include "runnable.h"
+
+namespace tenon::cli {
+
+// Runs the model with random inputs of these sizes. Throws an Error.
+void write_report(const std::string& path, const std::string& model, const Runnable& runnable,
+                  const symbolic::Bindings& sizes);
+
+}  // namespace tenon::cli

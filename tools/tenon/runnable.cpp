@@ -1,0 +1,137 @@
+#include "runnable.h"
+
+#include "model.h"
+#include "program/artifact.h"
+#include "program/run.h"
+#include "runtime/artifact.h"
+#include "runtime/error.h"
+#include "support/runtime_call.h"
+#include "support/text.h"
+#include "terminal.h"
+
+namespace tenon::cli {
+namespace {
+
+Location place_of(const runtime::TaskGraph& graph, uint32_t task) {
+  const format::Task& from = *graph.source->tasks()->Get(task);
+  return from.file() ? Location{from.file()->str(), from.line()} : Location{};
+}
+
+[[noreturn]] void fail_in(const runtime::TaskGraph& graph, uint32_t task, const runtime::Error& error) {
+  check(error.status() != TENON_INTERNAL, "{}", error.message());
+  if (task == runtime::kNone) fail("{}", error.message());
+  fail_at(place_of(graph, task), "{}: {}", graph.tasks[task].name, error.message());
+}
+
+}  // namespace
+
+bool is_artifact(const std::string& path) { return path.ends_with(".tenon"); }
+
+std::shared_ptr<const runtime::Container> open_artifact(const std::string& path) {
+  return call_runtime([&] { return std::make_shared<const runtime::Container>(runtime::Container::open(path)); });
+}
+
+Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container) {
+  Result<Graph> read = read_artifact_graph(container);
+  if (!read.ok()) fail_at({path}, "its graph: {}", read.diagnostic().message);
+  return std::move(read).value();
+}
+
+Runnable Runnable::load(const std::string& path, bool native) {
+  Runnable result;
+  result.container_ = open_artifact(path);
+  try {
+    result.loaded_ = runtime::load_program(result.container_, {.native = native});
+    return result;
+  } catch (const runtime::Error& error) {
+    check(error.status() != TENON_INTERNAL, "{}", error.message());
+    if (error.status() != TENON_UNSUPPORTED) fail_at({path}, "{}", error.message());
+    print_error(fmt::format("{}: {}\n", path, error.message()));
+  }
+  print_error(fmt::format("{}: compiling its graph for this CPU\n", path));
+  result.compiled_ = compile(graph_of(path, result.container_)).compiled_;
+  return result;
+}
+
+Runnable Runnable::compile(const Graph& graph, const ProgramOptions& options) {
+  Runnable result;
+  result.compiled_ = std::make_shared<const Program>(compile_program(graph, options).value());
+  return result;
+}
+
+const runtime::Program& Runnable::program() const { return compiled_ ? compiled_->runner().loaded() : *loaded_; }
+
+size_t Runnable::input_count() const {
+  return compiled_ ? compiled_->graph().inputs().size() : loaded_->graph().inputs.size();
+}
+
+std::vector<InputSpec> Runnable::inputs() const {
+  std::vector<InputSpec> specs;
+  for (size_t i = 0; i < input_count(); ++i) {
+    const runtime::TensorInfo& info = graph().inputs[i];
+    const runtime::TensorSlot& slot = graph().slots[info.slot];
+    specs.push_back({std::string(info.name), static_cast<DType>(slot.dtype), static_cast<int64_t>(slot.shape.size()),
+                     type_text(graph(), slot)});
+  }
+  return specs;
+}
+
+std::vector<Tensor> Runnable::load_inputs(const std::vector<std::string>& arguments, int64_t seed) const {
+  std::map<std::string, Tensor> known;
+  const Notes notes = container_ ? read_notes(*container_).value() : Notes();
+  if (const auto key = notes.find(kKeyNote); key != notes.end()) known.emplace(key->second, random_key(seed));
+  return cli::load_inputs(inputs(), arguments, known);
+}
+
+std::vector<int64_t> Runnable::symbol_values(const symbolic::Bindings& sizes) const {
+  std::vector<int64_t> values;
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < graph().bindings.size(); ++i) {
+    const runtime::SymbolInfo& symbol = graph().symbols[i];
+    const auto given = sizes.find(Symbol(symbol.name));
+    const std::string high = symbol.high == INT64_MAX ? "inf" : std::to_string(symbol.high);
+    if (given == sizes.end())
+      fail("the model has a size {} in [{}, {}]: say it with --size {}=...", symbol.name, symbol.low, high,
+           symbol.name);
+    if (given->second < symbol.low || given->second > symbol.high)
+      fail("--size {}={}: it is in [{}, {}]", symbol.name, given->second, symbol.low, high);
+    values.push_back(given->second);
+    names.push_back(symbol.name);
+  }
+  for (const auto& [symbol, value] : sizes) {
+    if (std::ranges::find(names, symbol.name()) != names.end()) continue;
+    fail("the model has no size '{}'{}", symbol.name(), did_you_mean(symbol.name(), names));
+  }
+  return values;
+}
+
+std::vector<Tensor> Runnable::random_inputs(const symbolic::Bindings& sizes, int64_t seed) const {
+  return call_runtime([&] {
+    const std::vector<int64_t> symbols = symbol_values(sizes);
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < input_count(); ++i) {
+      const runtime::TensorSlot& slot = graph().slots[graph().inputs[i].slot];
+      Sizes shape;
+      for (const runtime::Expr& size : slot.shape) shape.push_back(runtime::evaluate(size, graph().code, symbols));
+      tensors.push_back(random_input(std::string(graph().inputs[i].name), static_cast<DType>(slot.dtype), shape, seed));
+    }
+    return tensors;
+  });
+}
+
+std::unique_ptr<runtime::Context> Runnable::make_context(const runtime::ContextOptions& options) const {
+  return call_runtime([&] {
+    return compiled_ ? compiled_->runner().make_context(options) : std::make_unique<runtime::Context>(loaded_, options);
+  });
+}
+
+std::vector<Tensor> Runnable::run(runtime::Context& context, const std::vector<Tensor>& inputs) const {
+  if (compiled_) return ProgramRunner::run_in(context, *compiled_, inputs);
+  try {
+    return run_context(context, loaded_->graph(), inputs);
+  } catch (const runtime::Error& error) {
+    fail_in(loaded_->graph(), context.failed_task(), error);
+  }
+}
+
+}  // namespace tenon::cli

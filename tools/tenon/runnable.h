@@ -1,0 +1,58 @@
+// Models that are ready to run: compiled in this process, or loaded from an artifact (.tenon).
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bind.h"
+#include "graph/tensor.h"
+#include "program/program.h"
+#include "runtime/container.h"
+#include "runtime/context.h"
+#include "symbolic/expr.h"
+
+namespace tenon::cli {
+
+bool is_artifact(const std::string& path);
+inline const std::string kKeyNote = "key_input";  // in an artifact: which input random numbers are drawn from
+
+// The file, verified. Throws an Error that names it.
+std::shared_ptr<const runtime::Container> open_artifact(const std::string& path);
+// The graph of its graph section. Throws an Error.
+Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container);
+
+class Runnable {
+ public:
+  // Where the file has no code for this CPU, says so on standard error and compiles its graph. With `native` off,
+  // nothing of the file is made executable.
+  static Runnable load(const std::string& path, bool native);
+  static Runnable compile(const Graph& graph, const ProgramOptions& options = {});
+
+  const runtime::TaskGraph& graph() const { return program().graph(); }
+  const runtime::Program& program() const;
+  const Program* compiled() const { return compiled_.get(); }  // null for an artifact's own code
+  const std::shared_ptr<const runtime::Container>& container() const { return container_; }  // null of no artifact
+
+  std::vector<InputSpec> inputs() const;
+  // Given by arguments (see load_inputs); what is drawn at random from `seed` needs none.
+  std::vector<Tensor> load_inputs(const std::vector<std::string>& arguments, int64_t seed) const;
+  // Numbers of no meaning, for the sizes. Throws an Error that names a symbol without one.
+  std::vector<Tensor> random_inputs(const symbolic::Bindings& sizes, int64_t seed) const;
+  // The values of the symbols that inputs tell, in the graph's order; the same error.
+  std::vector<int64_t> symbol_values(const symbolic::Bindings& sizes) const;
+
+  std::unique_ptr<runtime::Context> make_context(const runtime::ContextOptions& options) const;
+  // Throws an Error, with the task's name and place in the model where it is a task's.
+  std::vector<Tensor> run(runtime::Context& context, const std::vector<Tensor>& inputs) const;
+
+ private:
+  size_t input_count() const;
+
+  std::shared_ptr<const runtime::Container> container_;
+  std::shared_ptr<const runtime::Program> loaded_;
+  std::shared_ptr<const Program> compiled_;
+};
+
+}  // namespace tenon::cli

@@ -1,0 +1,21 @@
+// Quantities as people write and read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "symbolic/expr.h"
+
+namespace tenon::cli {
+
+std::string bytes_text(int64_t bytes);       // "1.5 MiB"
+std::string time_text(double nanoseconds);   // "12.3 us"
+int64_t parse_bytes(std::string_view text);  // "64MiB", "1.5GB" or "1000"; throws an Error
+std::vector<std::string> split_commas(const std::string& text);
+
+// Of "--size N=64" arguments. Throws an Error.
+symbolic::Bindings parse_sizes(const std::vector<std::string>& arguments);
+
+}  // namespace tenon::cli

@@ -1,0 +1,113 @@
+// tenon verify: whether an artifact is whole, and what is in it.
+#include <memory>
+
+#include "artifact_info.h"
+#include "command.h"
+#include "json.h"
+#include "runtime/artifact.h"
+#include "runtime/checksum.h"
+#include "support/runtime_call.h"
+#include "terminal.h"
+#include "units.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Checks all that loading a file checks, for every CPU level in it and not just for this machine's: the checksums, the
+tables, every size, slot and stretch of the weights, the kernels and their code; and that the graph can be compiled from.
+Nothing of the file is run. The exit code is 0 for a file without fault and 1 for any other.
+
+Examples:
+  tenon verify model.tenon
+  tenon verify model.tenon --json | jq .levels)";
+
+struct Options {
+  std::string path;
+  bool json = false;
+};
+
+struct LoadedLevel {
+  std::string name;
+  size_t tasks;
+  size_t kernels;
+};
+
+LoadedLevel load_level(const std::shared_ptr<const runtime::Container>& container, std::string_view name) {
+  const bool has_code = container->find(format::SectionKind::kNative, name) != nullptr;
+  const auto program = runtime::load_program(container, {.native = has_code, .level = name});
+  const auto& tasks = program->graph().tasks;
+  const auto is_kernel = [](const runtime::TaskNode& task) { return task.kind == runtime::TaskKind::Kernel; };
+  return {std::string(name), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
+}
+
+std::vector<LoadedLevel> load_levels(const std::string& path,
+                                     const std::shared_ptr<const runtime::Container>& container) {
+  std::vector<LoadedLevel> levels;
+  try {
+    for (const auto& section : container->sections()) {
+      const bool is_program = section.kind == format::SectionKind::kProgram;
+      const bool lacks_program = section.kind == format::SectionKind::kNative &&
+                                 container->find(format::SectionKind::kProgram, section.name) == nullptr;
+      if (is_program || lacks_program) levels.push_back(load_level(container, section.name));
+    }
+    if (levels.empty()) load_level(container, "");
+  } catch (const runtime::Error& error) {
+    check(error.status() != TENON_INTERNAL, "{}", error.message());
+    fail_at({path}, "{}", error.message());
+  }
+  return levels;
+}
+
+std::string section_text(const runtime::Container::Section& section) {
+  return fmt::format("{:<8} {:<16} {:>14} bytes  checksum {:016x} ok\n", kind_text(section.kind), section.name,
+                     section.bytes.size(), runtime::checksum(section.bytes));
+}
+
+std::string section_json(const runtime::Container::Section& section) {
+  return json::object({{"kind", json::string(kind_text(section.kind))},
+                       {"name", json::string(section.name)},
+                       {"bytes", std::to_string(section.bytes.size())},
+                       {"checksum", json::string(fmt::format("{:016x}", runtime::checksum(section.bytes)))}});
+}
+
+std::string level_json(const LoadedLevel& level) {
+  return json::object({{"name", json::string(level.name)},
+                       {"tasks", std::to_string(level.tasks)},
+                       {"kernels", std::to_string(level.kernels)}});
+}
+
+void verify(const Options& options) {
+  const auto container = open_artifact(options.path);
+  const std::vector<LoadedLevel> levels = load_levels(options.path, container);
+  const size_t nodes = graph_of(options.path, container).nodes().size();
+  if (options.json) {
+    return print(json::object({{"file", json::string(options.path)},
+                               {"ok", "true"},
+                               {"sections", json::array_of(container->sections(), section_json)},
+                               {"nodes", std::to_string(nodes)},
+                               {"programs", json::array_of(levels, level_json)},
+                               {"levels", levels_json(*container)}}) +
+                 "\n");
+  }
+  std::string text;
+  for (const auto& section : container->sections()) text += section_text(section);
+  text += fmt::format("graph: {} nodes\n", nodes);
+  for (const LoadedLevel& level : levels) {
+    text += fmt::format("program for {}: {} tasks, {} kernels\n", level.name, level.tasks, level.kernels);
+  }
+  print(text + options.path + ": ok\n");
+}
+
+}  // namespace
+
+Command verify_command(CLI::App& tenon) {
+  auto options = std::make_shared<Options>();
+  CLI::App* app = tenon.add_subcommand("verify", "Check a compiled model, and list what is in the file");
+  app->add_option("FILE", options->path, "A .tenon file")->required()->type_name("");
+  app->add_flag("--json", options->json, "Print it as JSON");
+  app->footer(kFooter);
+  return {app, [options] { verify(*options); }};
+}
+
+}  // namespace tenon::cli
