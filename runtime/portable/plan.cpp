@@ -301,9 +301,13 @@ class Planner {
   // ---- memory ----
 
   BufferPlan plan_buffer(const Buffer& buffer) const {
-    const int64_t elements = number(buffer.elements());
+    const bool is_argument = plan_.buffers.size() < tables_.argument_count();
+    int64_t elements = number(buffer.elements());
     checked_mul(elements, size_of(dtype_of(buffer.dtype())));
-    if (elements < 0) fail(TENON_INVALID_ARGUMENT, "%", tables_.nodes[buffer.node()], " has ", elements, " elements");
+    if (elements < 0 && is_argument) {
+      fail(TENON_INVALID_ARGUMENT, "%", tables_.nodes[buffer.node()], " has ", elements, " elements");
+    }
+    elements = std::max<int64_t>(elements, 0);  // of scratch for a loop whose size is below nothing
     return {dtype_of(buffer.dtype()), buffer.node(), elements,
             buffer.loop() == kNone ? kNone : parallel_[buffer.loop()]};
   }
