@@ -9,11 +9,11 @@
 #include "backends/cpu/cpu.h"
 #include "bench/bench.h"
 #include "codegen/codegen.h"
-#include "runtime/loader.h"
 #include "codegen/objects.h"
 #include "graph/builder.h"
 #include "loops/lower.h"
 #include "passes/passes.h"
+#include "runtime/loader.h"
 #include "runtime/thread_pool.h"
 #include "tests/loops/support_kernels.h"
 
