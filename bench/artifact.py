@@ -31,6 +31,8 @@ def verdict(passes):
 def plan_of(name, path):
     model = getattr(zoo, name)(small=False)
     tenon.compile(model.module, model.args).save(path)
+    weights = sum(tensor.nbytes for tensor in model.module.state_dict().values())
+    print(f"{name:14} {os.path.getsize(path):>12,} bytes of file, {weights:>12,} of weights", flush=True)
     result = measured(path)
     ratio = result["arena"] / max(result["arena_least"], 1)
     sizes = f"{result['arena']:>12,} bytes planned, {result['arena_least']:>12,} at least"

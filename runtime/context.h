@@ -2,7 +2,8 @@
 //
 // Everything is resolved to flat tables: where each argument of each task lies. They change when sizes change (the
 // program keeps the plans of the last few), and otherwise only where the caller's own memory moved. A run with the same
-// sizes as the one before allocates nothing, unless a task finds out a size (nonzero) or the host is called.
+// sizes as the one before allocates nothing, unless a task finds out a size (nonzero), the host is called, a tensor of
+// the caller's is not row-major, or something is updated.
 #pragma once
 
 #include <memory>

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from cli_binary import TENON
+from cli_models import Returning
 from torch.export import Dim, export, save
 
 LEVELS = "x86-64-v3,x86-64-v4"
@@ -24,18 +25,6 @@ class Classifier(torch.nn.Module):
 
     def forward(self, image, scale):
         return torch.softmax(self.scores(torch.relu(self.hidden(image))), -1) * scale, image.sum(-1)
-
-
-class Returning(torch.nn.Module):
-    """Returns an argument and a weight as they are, and promises something of its data."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.arange(4.0))
-
-    def forward(self, x):
-        torch.ops.aten._assert_async.msg(x.select(0, 0).select(0, 0).relu(), "the first element is not positive")
-        return (x * self.weight).relu(), x, self.weight
 
 
 class Counting(torch.nn.Module):
