@@ -316,9 +316,7 @@ def from_torch(
         strangers = [tuple(p.shape) for p in group["params"] if id(p) not in names]
         if strangers:
             fail(f"the optimizer has parameters that the module does not have, of shapes {strangers}")
-        settings = {
-            key: value for key, value in group.items() if key not in (*_IMPLEMENTATION, "params", "param_names")
-        }
+        settings = {key: value for key, value in group.items() if key not in _NOT_SETTINGS}
         groups.append({"params": [names[id(p)] for p in group["params"]], **settings})
     first, *others = groups
     decoupled = kind == "Adam" and optimizer.param_groups[0].get("decoupled_weight_decay", False)

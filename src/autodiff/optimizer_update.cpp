@@ -337,6 +337,7 @@ class OptimizerBuilder {
 
   Value learning_rate(size_t group) {
     const Value base = state(fmt::format("optimizer.lr.{}", group), Tensor::scalar(DType::kF64, lr_of(rule(group))));
+    b_.graph().add_update(base.ref(), base.ref());  // what is updated is read in each run: nobody takes it as constant
     return rate_at(b_, optimizer_.schedule, base, done_);
   }
 
