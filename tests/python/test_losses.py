@@ -290,9 +290,7 @@ def test_types_that_do_not_fit_are_errors(loss, output, target, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "kind", [tenon.Output, tenon.MSE, tenon.L1, tenon.CrossEntropy, tenon.NLL, tenon.BCEWithLogits]
-)
+@pytest.mark.parametrize("name", ["Output", "MSE", "L1", "CrossEntropy", "NLL", "BCEWithLogits"])
 def test_defaults_are_those_of_the_text_form(name):
     kind = getattr(tenon, name)
     assert "(" not in str(kind())
