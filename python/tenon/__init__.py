@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tenon.artifact import LoadedProgram, load
     from tenon.program import Program, compile
     from tenon.report import explain
+    from tenon.training import LocalTrainingInstance
 
 __all__ = [
     "AttrDef",
@@ -56,6 +57,7 @@ __all__ = [
     "InternalError",
     "Leaf",
     "LoadedProgram",
+    "LocalTrainingInstance",
     "Location",
     "Node",
     "OpDef",
@@ -87,6 +89,7 @@ __all__ = [
 # What needs PyTorch is imported when it is first used.
 _OF_TORCH = {
     "LoadedProgram": "tenon.artifact",
+    "LocalTrainingInstance": "tenon.training",
     "Program": "tenon.program",
     "compile": "tenon.program",
     "explain": "tenon.report",
