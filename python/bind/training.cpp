@@ -86,10 +86,10 @@ nb::list profile(const Trainer& self) {
 }
 
 void make(Trainer* self, const Graph& training, const Graph& inference, size_t outputs, const std::string& key_input,
-          const std::map<std::string, std::string>& names, const std::string& loss, const std::string& optimizer, const std::vector<std::string>& frozen, bool bf16,
+          const std::map<std::string, std::string>& names, const Loss& loss, const Optimizer& optimizer, const std::vector<std::string>& frozen, bool bf16,
           int64_t accumulate, int64_t threads, int64_t seed) {
   const TrainingModel model{training, inference, outputs, key_input, names};
-  TrainingOptions options{parse_loss(loss).value(), parse_optimizer(optimizer).value(), frozen,
+  TrainingOptions options{loss, optimizer, frozen,
                           bf16 ? Precision::kBf16 : Precision::kAsModel, accumulate, seed};
   new (self) Trainer(model, std::move(options), threads);
 }

@@ -11,10 +11,10 @@ import torch
 import torch.utils._pytree as pytree
 from torch.export import ExportedProgram
 
-from tenon._tenon import Graph, Trainer, fail
+from tenon._tenon import Graph, Loss, Optimizer, Trainer, fail
 from tenon.capture.captured import Captured
 from tenon.capture.models import capture_exported_program, exported
-from tenon.optim import Loss, Optimizer, loss_from, optimizer_from
+from tenon.optim import from_torch, loss_from_torch
 from tenon.program import dim_names
 from tenon.runner import input_taker, result_giver
 from tenon.signature import Signature
@@ -64,8 +64,8 @@ class LocalTrainingInstance:
             outputs=self._source.outputs,
             key_input=self._source.key_input,
             names=self._source.names,
-            loss=loss_from(loss),
-            optimizer=optimizer_from(optimizer, model),
+            loss=_loss_from(loss),
+            optimizer=_optimizer_from(optimizer, model),
             frozen=[*self._source.frozen, *frozen],
             bf16=_PRECISIONS[precision],
             accumulate=accumulate,
@@ -160,6 +160,22 @@ class LocalTrainingInstance:
 
     def __repr__(self) -> str:
         return f"<tenon.LocalTrainingInstance of {len(self.trained)} parameters>"
+
+
+def _loss_from(loss: Any) -> Loss:
+    if isinstance(loss, str):
+        return Loss(loss)
+    return loss_from_torch(loss) if isinstance(loss, torch.nn.Module) else loss
+
+
+def _optimizer_from(optimizer: Any, model: Any) -> Optimizer:
+    if isinstance(optimizer, str):
+        return Optimizer(optimizer)
+    if isinstance(optimizer, torch.optim.Optimizer):
+        if not isinstance(model, torch.nn.Module):
+            fail("an optimizer of torch.optim knows the parameters of a module: give the module, or one of tenon's")
+        return from_torch(optimizer, model)
+    return optimizer
 
 
 # ---- models ---------------------------------------------------------------------------------------------------------

@@ -382,6 +382,20 @@ def test_the_models_own_loss():
         trainer.step(x, y, target=y)
 
 
+def test_optimizers_and_losses_of_pytorch():
+    model = models.mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+    ours = mlp_trainer(model, optimizer=optimizer, loss=nn.L1Loss(reduction="sum"))
+    for seed in range(3):
+        x, y = batch(seed)
+        optimizer.zero_grad()
+        loss = nn.functional.l1_loss(model(x), y, reduction="sum")
+        loss.backward()
+        optimizer.step()
+        assert_close(ours.step(x, target=y), loss.detach())
+    assert_close(ours.state_dict(), dict(model.state_dict()))
+
+
 def test_batches_of_any_size():
     torch.manual_seed(0)
     model = models.mlp()
