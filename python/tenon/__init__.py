@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from tenon.artifact import LoadedProgram, load
     from tenon.program import Program, compile
     from tenon.report import explain
+    from tenon.training import LocalTrainingInstance
 
 __all__ = [
     "L1",
@@ -84,6 +85,7 @@ __all__ = [
     "Leaf",
     "Lion",
     "LoadedProgram",
+    "LocalTrainingInstance",
     "Location",
     "Loss",
     "Node",
@@ -122,6 +124,7 @@ __all__ = [
 # What needs PyTorch is imported when it is first used.
 _OF_TORCH = {
     "LoadedProgram": "tenon.artifact",
+    "LocalTrainingInstance": "tenon.training",
     "Program": "tenon.program",
     "compile": "tenon.program",
     "explain": "tenon.report",

@@ -38,6 +38,7 @@ __all__ = [
     "Output",
     "RMSprop",
     "from_torch",
+    "loss_from_torch",
 ]
 
 Groups = Iterable[Mapping[str, Any]]
@@ -323,3 +324,22 @@ def from_torch(
     name = "adamw" if decoupled else _NAMES[kind]
     settings = {key: value for key, value in first.items() if key != "params"}
     return Optimizer(_text(name, settings, others, clip_value, clip_norm, schedule))
+
+
+_LOSSES = {
+    "MSELoss": (MSE, ("reduction",)),
+    "L1Loss": (L1, ("reduction",)),
+    "CrossEntropyLoss": (CrossEntropy, ("weight", "ignore_index", "reduction", "label_smoothing")),
+    "NLLLoss": (NLL, ("weight", "ignore_index", "reduction")),
+    "BCEWithLogitsLoss": (BCEWithLogits, ("weight", "reduction", "pos_weight")),
+}
+
+
+def loss_from_torch(loss: torch.nn.Module) -> Loss:
+    """The loss that a module of torch.nn is."""
+    kind = type(loss).__name__
+    if kind not in _LOSSES or not type(loss).__module__.startswith("torch.nn"):
+        fail(f"there is no loss for {type(loss).__qualname__}: use {', '.join(_LOSSES)} of torch.nn, or loss='output'")
+    make, names = _LOSSES[kind]
+    values = {name: getattr(loss, name) for name in names}
+    return make(**{name: value.tolist() if hasattr(value, "tolist") else value for name, value in values.items()})

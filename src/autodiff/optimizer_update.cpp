@@ -7,6 +7,7 @@
 #include <set>
 
 #include "autodiff/optimizer.h"
+#include "support/pattern.h"
 
 namespace tenon {
 namespace {
@@ -217,36 +218,13 @@ double lr_of(const UpdateRule& rule) {
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
 
-// * is any text, ? any character. Backs up to the last * where the rest does not fit.
-bool matches(std::string_view pattern, std::string_view name) {
-  size_t p = 0;
-  size_t n = 0;
-  size_t after_star = std::string_view::npos;
-  size_t resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      after_star = ++p;
-      resume = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (after_star != std::string_view::npos) {
-      p = after_star;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
-
 bool matches(const ParameterGroup& group, std::string_view name) {
-  return std::ranges::any_of(group.patterns, [&](const std::string& pattern) { return matches(pattern, name); });
+  return std::ranges::any_of(group.patterns, [&](const std::string& pattern) { return name_matches(pattern, name); });
 }
 
 void check_patterns(const ParameterGroup& group, std::span<const TrainedParameter> parameters) {
   for (const std::string& pattern : group.patterns) {
-    const auto fits = [&](const TrainedParameter& parameter) { return matches(pattern, parameter.name); };
+    const auto fits = [&](const TrainedParameter& parameter) { return name_matches(pattern, parameter.name); };
     if (std::ranges::none_of(parameters, fits)) fail("the pattern \"{}\" of a group matches no parameter", pattern);
   }
 }
