@@ -404,6 +404,17 @@ def test_what_cannot_be_converted_is_an_error():
         optim.from_torch(torch.optim.Rprop(module.parameters()), module)
     with pytest.raises(tenon.Error, match="does not have"):
         optim.from_torch(torch.optim.SGD(torch.nn.Linear(2, 2).parameters()), module)
+    with pytest.raises(tenon.Error, match="the optimizer does not have bias"):
+        optim.from_torch(torch.optim.SGD([module.weight]), module)
+    module.bias.requires_grad_(False)
+    assert optim.from_torch(torch.optim.SGD([module.weight]), module) == tenon.SGD()
+    mixed = torch.optim.Adam([module.weight])
+    assert optim.from_torch(torch.optim.Adam([module.weight], decoupled_weight_decay=True), module) == tenon.AdamW(
+        weight_decay=0.0
+    )
+    mixed.add_param_group({"params": [module.bias], "decoupled_weight_decay": True})
+    with pytest.raises(tenon.Error, match="decoupled_weight_decay differs"):
+        optim.from_torch(mixed, module)
 
 
 @pytest.mark.parametrize(
