@@ -89,6 +89,7 @@ class Context {
   void place_own();
   void place_callers();
   void check_memory() const;
+  bool overwrites_another() const;
   void stage(Argument& input);
   void place_output(size_t i);
   void run_tasks();

@@ -93,6 +93,7 @@ class Program {
 
  private:
   friend class ProgramBuilder;
+  friend class InPlacePlanner;
   friend class TableWriter;
   friend class ProgramRunner;
 
