@@ -253,14 +253,16 @@ class Reader {
   void overlay(uint32_t id, TaskKind writer) {
     TensorSlot& slot = graph_.slots[id];
     if (slot.over == kNone) return;
-    demand(slot.over < graph_.slots.size() && slot.kind == SlotKind::Temporary && !slot.is_late, "slot ", id,
-           " cannot lie over slot ", slot.over);
-    TensorSlot& under = graph_.slots[slot.over];
-    demand(under.root == slot.over && under.dtype == slot.dtype && !under.is_late && !under.is_overwritten &&
-               under.last_task + (writer == TaskKind::Kernel ? 0 : 1) <= slot.source.task &&
+    const bool is_there = slot.over < graph_.slots.size() && slot.kind == SlotKind::Temporary && !slot.is_late;
+    TensorSlot& under = graph_.slots[is_there ? slot.over : id];
+    const bool is_read_by_writer = under.references > 0 && under.last_task == slot.source.task;
+    const bool is_free = under.root == slot.over && under.dtype == slot.dtype && !under.is_late &&
+                         !under.is_overwritten && under.last_task <= slot.source.task &&
+                         (!is_read_by_writer || writer == TaskKind::Kernel);
+    demand(is_there && is_free &&
                (is_changeable(slot.over) ? is_new_value(id, slot.over)
                                          : under.kind == SlotKind::Temporary && under.source.task < slot.source.task),
-           "slot ", id, " lies over slot ", slot.over, ", which is not free");
+           "slot ", id, " cannot lie over slot ", slot.over);
     under.is_overwritten = true;
     slot.home = under.home;
     TensorSlot& home = graph_.slots[slot.home];

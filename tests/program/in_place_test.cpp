@@ -169,6 +169,15 @@ TEST(InPlace, WhatIsOverwrittenUnread) {
   EXPECT_EQ(updates_in_place(expect_agreement(m.graph, {m.numbers({8, 16})})), 1);
 }
 
+TEST(InPlace, WhatALibraryFunctionOverwritesUnread) {
+  Model m;
+  const Value x = m.input("x", {8, 16}), last = m.buffer("last", {8, 16});
+  const Value sorted = m.b.results("sort", {x}, {{"dim", int64_t{1}}, {"descending", true}})[0];
+  m.update(last, sorted);
+  m.outputs({m.b.sum(sorted + x)});
+  EXPECT_EQ(updates_in_place(expect_agreement(m.graph, {m.numbers({8, 16})})), 1);
+}
+
 TEST(InPlace, InputsOfTheCaller) {
   Model m;
   const Value x = m.input("x", {Symbol("N"), 16}), total = m.input("total", {Symbol("N"), 16});
@@ -388,22 +397,22 @@ TEST_F(BadTables, OverASlotThatIsNotThere) {
 
 TEST_F(BadTables, OverAnInputThatIsNotUpdated) {
   value().over = tables_->inputs[0]->slot;
-  EXPECT_THAT(error(), HasSubstr("which is not free"));
+  EXPECT_THAT(error(), HasSubstr("cannot lie over slot"));
 }
 
 TEST_F(BadTables, OverWhatIsReadLater) {
   tables_->tasks.back()->inputs.push_back(value().over);
-  EXPECT_THAT(error(), HasSubstr("which is not free"));
+  EXPECT_THAT(error(), HasSubstr("cannot lie over slot"));
 }
 
 TEST_F(BadTables, OverItself) {
   value().over = value_;
-  EXPECT_THAT(error(), HasSubstr("which is not free"));
+  EXPECT_THAT(error(), HasSubstr("cannot lie over slot"));
 }
 
 TEST_F(BadTables, WithoutAnUpdate) {
   tables_->updates.clear();
-  EXPECT_THAT(error(), HasSubstr("which is not free"));
+  EXPECT_THAT(error(), HasSubstr("cannot lie over slot"));
 }
 
 }  // namespace
