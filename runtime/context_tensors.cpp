@@ -237,7 +237,7 @@ void Context::apply_updates() {
       fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", shape_text(view.shape));
     }
     values.push_back(view.data);
-    if (root.kind != SlotKind::Input && root.kind != SlotKind::State) continue;
+    if ((root.kind != SlotKind::Input && root.kind != SlotKind::State) || graph_.slots[value].root == target) continue;
     copies.push_back(allocate(bytes_of(value), "an update"));
     std::memcpy(copies.back().data(), view.data, static_cast<size_t>(bytes_of(value)));
     values.back() = copies.back().data();

@@ -7,12 +7,14 @@
 #include "format/program_generated.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
+#include "program/report.h"
 #include "program/run.h"
 #include "program/tables.h"
 #include "runtime/artifact.h"
 #include "runtime/error.h"
 #include "tests/graph/support_values.h"
 #include "tests/program/support_random_model.h"
+#include "training/graphs.h"
 
 namespace tenon {
 namespace {
@@ -184,6 +186,27 @@ TEST(InPlace, InputsOfTheCaller) {
   m.update(total, total + x);
   m.outputs({m.b.sum(total)});
   EXPECT_EQ(updates_in_place(expect_agreement(m.graph, {m.numbers({8, 16}), m.numbers({8, 16})})), 1);
+}
+
+TEST(InPlace, AllThatAStepOfTrainingChanges) {
+  Model m;
+  Value x = m.input("x", {8, 16});
+  for (int i = 0; i < 3; ++i) {
+    const Tensor w = m.numbers({16, 16}), bias = m.numbers({16});
+    const Value weights = m.b.value(m.graph.add_parameter(fmt::format("w{}", i), type_of(w), w));
+    x = m.b.tanh(
+        m.b.op("linear", {x, weights, m.b.value(m.graph.add_parameter(fmt::format("b{}", i), type_of(bias), bias))}));
+  }
+  m.outputs({x});
+  for (const char* optimizer : {"sgd(lr=0.1, momentum=0.9)", "adamw(lr=0.01)"}) {
+    const TrainingOptions options{.loss = parse_loss("mse").value(), .optimizer = parse_optimizer(optimizer).value()};
+    const TrainingGraphs graphs = training_graphs({.training = m.graph, .inference = m.graph}, options);
+    const Program program = compile_program(graphs.step, {.freeze = false}).value();
+    const auto changes =
+        std::ranges::count_if(graphs.step.updates(), [](const Update& u) { return u.target != u.value; });
+    EXPECT_EQ(updates_in_place(program), changes) << describe(program);
+    expect_agreement(graphs.step, {m.numbers({8, 16}), m.numbers({8, 16})});
+  }
 }
 
 TEST(InPlace, RandomGraphsWhoseInputsAreUpdated) {
