@@ -39,23 +39,26 @@ class Precedence {
     return seen;
   }
 
-  // Of those that can come next, always the one of the lowest rank, then the first.
-  std::vector<uint32_t> order(const std::vector<int>& ranks) const {
+  // Of those that can come next, one that hurries, if there is any: that which could not come for the longest time.
+  // Else the first.
+  std::vector<uint32_t> order(const std::vector<bool>& hurries) const {
     std::vector<size_t> waits_for(next_.size());
     for (const std::set<uint32_t>& all : next_) {
       for (uint32_t task : all) ++waits_for[task];
     }
-    using Ready = std::pair<int, uint32_t>;
-    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-    for (uint32_t task = 0; task < next_.size(); ++task) {
-      if (waits_for[task] == 0) ready.emplace(ranks[task], task);
-    }
     std::vector<uint32_t> order;
+    using Ready = std::pair<int64_t, uint32_t>;
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    const auto add_ready = [&](uint32_t task) {
+      if (waits_for[task] == 0) ready.emplace(hurries[task] ? -1 - static_cast<int64_t>(order.size()) : 0, task);
+    };
+    for (uint32_t task = 0; task < next_.size(); ++task) add_ready(task);
     while (!ready.empty()) {
       order.push_back(ready.top().second);
       ready.pop();
       for (uint32_t task : next_[order.back()]) {
-        if (--waits_for[task] == 0) ready.emplace(ranks[task], task);
+        --waits_for[task];
+        add_ready(task);
       }
     }
     check(order.size() == next_.size(), "tasks wait for each other");
@@ -218,7 +221,7 @@ class InPlacePlanner {
     make_updates_wait(after_host, is_hosts);
     Precedence after_failures = after_host;
     make_updates_wait(after_failures, may_fail);
-    const std::vector<int> as_it_is(tasks().size()), early = updates_first();
+    const std::vector<bool> as_it_is(tasks().size()), early = only_for_updates();
     std::vector<uint32_t> best = after_failures.order(early);
     for (const auto& other : {after_failures.order(as_it_is), after_host.order(early), after_host.order(as_it_is)}) {
       if (arena_bytes(other) < arena_bytes(best)) best = other;
@@ -237,17 +240,18 @@ class InPlacePlanner {
     }
   }
 
-  // 0 for tasks all of whose results end in what is updated in place, 1 for others.
-  std::vector<int> updates_first() {
-    std::vector<int> ranks(tasks().size());
+  // Tasks all of whose results end in what is updated in place.
+  std::vector<bool> only_for_updates() {
+    std::vector<bool> result(tasks().size(), true);
     for (size_t task = tasks().size(); task-- > 0;) {
       for (uint32_t output : tasks()[task].outputs) {
-        const bool is_kept = uses_[output].is_kept && slot(output).over == kNoSlot;
-        ranks[task] = std::max(ranks[task], is_kept ? 1 : 0);
-        for (uint32_t reader : uses_[output].readers) ranks[task] = std::max(ranks[task], ranks[reader]);
+        if (uses_[output].is_kept && slot(output).over == kNoSlot) result[task] = false;
+        for (uint32_t reader : uses_[output].readers) {
+          if (!result[reader]) result[task] = false;
+        }
       }
     }
-    return ranks;
+    return result;
   }
 
   void move_tasks(const std::vector<uint32_t>& order) {
