@@ -1,0 +1,16 @@
+// Inside of passes: about how long nodes take, to compare them with each other.
+#pragma once
+
+#include "passes/fuse.h"
+
+namespace tenon {
+
+// Nanoseconds of one thread of a usual machine, for operands that are there.
+double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& sizes);
+// With what is moved between memory and the kernel.
+double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bindings& sizes);
+
+// A function of one element of each operand.
+bool is_pointwise(const Node& node);
+
+}  // namespace tenon
