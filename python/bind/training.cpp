@@ -85,6 +85,39 @@ nb::list profile(const Trainer& self) {
   return tasks;
 }
 
+nb::list recomputed(const MemoryReport& report) {
+  nb::list entries;
+  for (const Recomputation& each : report.recomputed) {
+    nb::dict entry;
+    entry["ops"] = nb::cast(each.ops);
+    entry["location"] = nb::cast(each.location);
+    entry["type"] = to_string(each.type);
+    entry["bytes"] = each.bytes;
+    entry["share"] = each.share;
+    entries.append(entry);
+  }
+  return entries;
+}
+
+nb::dict sizes(const MemoryReport& report) {
+  nb::dict sizes;
+  for (const auto& [symbol, size] : report.sizes) sizes[to_str(symbol.name())] = size;
+  return sizes;
+}
+
+void bind_memory_report(nb::module_& module) {
+  const auto text = [](const MemoryReport& self) { return to_string(self); };
+  nb::class_<MemoryReport>(module, "MemoryReport", "What a program does to fit a budget. Its text is a table.")
+      .def_ro("budget", &MemoryReport::budget)
+      .def_ro("natural_bytes", &MemoryReport::natural_bytes, "What it would take if nothing was computed twice.")
+      .def_ro("bytes", &MemoryReport::bytes, "What it takes besides states, inputs and results.")
+      .def_ro("work", &MemoryReport::work, "Where 1 is the work without a budget; an estimate.")
+      .def_prop_ro("recomputed", recomputed, "What is computed twice: ops, location, type, bytes, share of the work.")
+      .def_prop_ro("sizes", sizes, "That it is for: the largest of each.")
+      .def("__str__", text)
+      .def("__repr__", text);
+}
+
 void make(Trainer* self, const Graph& training, const Graph& inference, size_t outputs, const std::string& key_input,
           const std::map<std::string, std::string>& names, const Loss& loss, const Optimizer& optimizer,
           const std::vector<std::string>& frozen, bool bf16, int64_t accumulate, int64_t threads, int64_t seed) {
@@ -97,6 +130,7 @@ void make(Trainer* self, const Graph& training, const Graph& inference, size_t o
 
 void bind_training(nb::module_& module) {
   const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  bind_memory_report(module);
   nb::class_<Trainer>(module, "Trainer", "What tenon.LocalTrainingInstance is made of.")
       .def("__init__", make, nb::arg("training"), nb::arg("inference"), nb::kw_only(), nb::arg("outputs"),
            nb::arg("key_input"), nb::arg("names"), nb::arg("loss"), nb::arg("optimizer"), nb::arg("frozen"),
@@ -116,7 +150,8 @@ void bind_training(nb::module_& module) {
       .def("load_states", load_states, nb::arg("states"))
       .def("enable_profiling", &Trainer::enable_profiling, nb::arg("on") = true)
       .def_prop_ro("profile", profile)
-      .def_prop_ro("peak_bytes", &Trainer::peak_bytes);
+      .def_prop_ro("peak_bytes", &Trainer::peak_bytes)
+      .def_prop_ro("memory_report", &Trainer::memory_report, nb::rv_policy::reference_internal);
 }
 
 }  // namespace tenon::python

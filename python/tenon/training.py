@@ -11,7 +11,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.export import ExportedProgram
 
-from tenon._tenon import Graph, Loss, Optimizer, Trainer, fail
+from tenon._tenon import Graph, Loss, MemoryReport, Optimizer, Trainer, fail
 from tenon.capture.captured import Captured
 from tenon.capture.models import capture_exported_program, exported
 from tenon.optim import from_torch, loss_from_torch
@@ -75,7 +75,8 @@ class LocalTrainingInstance:
 
     def initialize(self, budget: int | None = None) -> None:
         """Compiles the step. `budget` bounds the bytes that a step needs besides states, inputs and results: below
-        what it needs by nature, activations are computed again in place of kept."""
+        what it needs by nature, activations are computed again in place of kept, which `memory_report` lists. Too
+        little is an error that names the least."""
         self._trainer.initialize(budget)
 
     def forward(self, *inputs: Any, target: Any = None, **kwargs: Any) -> tuple[Any, torch.Tensor | None]:
@@ -157,6 +158,12 @@ class LocalTrainingInstance:
     def peak_bytes(self) -> int:
         """What the last call needed besides states, inputs and results."""
         return self._trainer.peak_bytes
+
+    @property
+    def memory_report(self) -> MemoryReport | None:
+        """What a step computes twice to fit its budget, what that saves and what it costs; print it for a table. None
+        without a budget."""
+        return self._trainer.memory_report
 
     def __repr__(self) -> str:
         return f"<tenon.LocalTrainingInstance of {len(self.trained)} parameters>"

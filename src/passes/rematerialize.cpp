@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kMostNodes = 64;       // of a group
+constexpr size_t kMostNodes = 64;        // of a group
 constexpr size_t kMostRecomputed = 512;  // nodes, for one value
 constexpr uint32_t kNoGroup = ~0u;
 constexpr int64_t kSmallState = 4096;  // bytes that may as well be copied when all is over
@@ -24,8 +24,7 @@ Shape core_of(const Shape& shape) {
   return core;
 }
 
-FusedGroup group_of(const Graph& graph, GroupKind kind, const std::set<NodeRef>& nodes,
-                    std::vector<ValueRef> outputs) {
+FusedGroup group_of(const Graph& graph, GroupKind kind, const std::set<NodeRef>& nodes, std::vector<ValueRef> outputs) {
   FusedGroup group{kind, {nodes.begin(), nodes.end()}, {}, std::move(outputs)};
   std::set<ValueRef> inputs;
   for (NodeRef node : nodes) {
@@ -79,7 +78,7 @@ struct Origin {
   const Graph& graph;
   const std::vector<FusedGroup>& groups;
   const MemoryModel& model;
-  std::vector<uint32_t> home;             // of each value, the group that it is an output of
+  std::vector<uint32_t> home;              // of each value, the group that it is an output of
   std::map<ValueRef, ValueRef> new_value;  // of each large state that is updated in place
 
   Origin(const Graph& of, const std::vector<FusedGroup>& given, const MemoryModel& known)
@@ -227,7 +226,7 @@ class Rematerializer {
 
   bool improve() {
     std::vector<Candidate> candidates = candidates_at_peak();
-    std::ranges::stable_sort(candidates, {}, &Candidate::price);
+    std::ranges::sort(candidates, {}, [](const Candidate& each) { return std::pair(each.price(), each.instance); });
     for (const Candidate& candidate : candidates) {
       State next = with(candidate);
       if (!is_better(*next.memory)) continue;
@@ -251,7 +250,8 @@ class Rematerializer {
     Recomputation entry{{}, {}, graph_.type(value), instance.bytes, candidate.work / work_};
     for (const FusedGroup& group : candidate.again) {
       for (NodeRef node : group.nodes) {
-        if (work_of(graph_, graph_.node(node), model_.sizes) > 0) entry.ops.emplace_back(graph_.node(node).op->name.get());
+        if (work_of(graph_, graph_.node(node), model_.sizes) > 0)
+          entry.ops.emplace_back(graph_.node(node).op->name.get());
         if (graph_.node(node).location.known()) entry.location = graph_.node(node).location;
       }
     }
@@ -295,11 +295,12 @@ class Rematerializer {
   void decide_where(Candidate& candidate, const std::set<ValueRef>& values) const {
     const bool is_one = candidate.again.size() == 1 && values.size() == 1;
     candidate.is_part_of_readers = is_one && std::ranges::all_of(candidate.readers, [&](uint32_t reader) {
-      return can_be_part(candidate.again[0], *values.begin(), *now_.groups[reader]);
-    });
+                                     return can_be_part(candidate.again[0], *values.begin(), *now_.groups[reader]);
+                                   });
     for (const FusedGroup& group : candidate.again) {
-      candidate.work += candidate.is_part_of_readers ? work_inside(group) * static_cast<double>(candidate.readers.size())
-                                                     : work_of(graph_, group, model_.sizes);
+      candidate.work += candidate.is_part_of_readers
+                            ? work_inside(group) * static_cast<double>(candidate.readers.size())
+                            : work_of(graph_, group, model_.sizes);
     }
   }
 
@@ -322,7 +323,8 @@ class Rematerializer {
       const std::vector<ValueRef>& operands = graph_.node(ref).operands;
       return std::ranges::find(operands, value) != operands.end();
     };
-    return std::ranges::all_of(again.nodes, is_of_shape) &&
+    const auto fits = [&](NodeRef ref) { return only_moves(graph_.node(ref)) || is_of_shape(ref); };
+    return std::ranges::all_of(again.nodes, fits) && is_of_shape(graph_.producer(value)) &&
            std::ranges::all_of(reader.nodes, [&](NodeRef ref) { return !reads(ref) || is_of_shape(ref); });
   }
 
@@ -334,8 +336,8 @@ class Rematerializer {
       for (uint32_t reader : candidate.readers) {
         std::set<NodeRef> nodes(groups[reader]->nodes.begin(), groups[reader]->nodes.end());
         nodes.insert(candidate.again[0].nodes.begin(), candidate.again[0].nodes.end());
-        groups[reader] = std::make_shared<const FusedGroup>(
-            group_of(graph_, GroupKind::kKernel, nodes, groups[reader]->outputs));
+        groups[reader] =
+            std::make_shared<const FusedGroup>(group_of(graph_, GroupKind::kKernel, nodes, groups[reader]->outputs));
       }
     } else {
       GroupList again;

@@ -17,10 +17,10 @@ constexpr double kOperation = 1.0 / 16;  // of an element: plus, minus, times, c
 constexpr double kFunction = 0.5;        // exp, tanh, ...
 constexpr double kRandom = 1.5;
 
-constexpr std::array<std::string_view, 19> kOperations = {"add", "sub", "mul", "neg",     "abs",         "maximum",     "minimum",
-                                                          "relu", "where", "eq", "ne",     "lt",          "le",          "gt",
-                                                          "ge",  "cast",  "sign", "logical_and", "logical_not"};
-constexpr std::array<std::string_view, 9> kViews = {"full", "iota",    "permute", "expand", "reshape",
+constexpr std::array<std::string_view, 19> kOperations = {
+    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "relu",        "where",      "eq",
+    "ne",  "lt",  "le",  "gt",  "ge",  "cast",    "sign",    "logical_and", "logical_not"};
+constexpr std::array<std::string_view, 9> kViews = {"full",  "iota",    "permute", "expand", "reshape",
                                                     "slice", "windows", "pad",     "flip"};
 
 template <class Names>
@@ -72,12 +72,14 @@ bool is_pointwise(const Node& node) {
   return std::holds_alternative<Elementwise>(node.op->semantics.get()) && node.results.size() == 1;
 }
 
+bool only_moves(const Node& node) { return is_among(kViews, node); }
+
 double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& sizes) {
   const std::string_view op = node.op->name.get();
   if (op == "contract") return kFlop * contract_flops(view_of(graph, *node.op, node.operands, node.attrs), sizes);
   if (op == "conv") return kFlop * conv_flops(graph, node, sizes);
   if (op == "scaled_dot_product_attention") return kFlop * attention_flops(graph, node, sizes);
-  if (is_among(kViews, node)) return 0;
+  if (only_moves(node)) return 0;
   double elements = count(graph, node.results[0], sizes);
   if (op == "philox") return kRandom * elements;
   if (!is_pointwise(node) && !node.operands.empty()) {

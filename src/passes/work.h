@@ -12,5 +12,7 @@ double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bind
 
 // A function of one element of each operand.
 bool is_pointwise(const Node& node);
+// Elements of its operand in other places, or a fill: nothing is computed.
+bool only_moves(const Node& node);
 
 }  // namespace tenon

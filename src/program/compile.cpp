@@ -9,6 +9,7 @@
 #include "passes/fuse.h"
 #include "passes/passes.h"
 #include "passes/sizes.h"
+#include "program/budget.h"
 #include "program/in_place.h"
 #include "program/program.h"
 #include "program/run.h"
@@ -52,18 +53,20 @@ std::string kernel_name(const std::vector<std::string>& ops) {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(const Graph& graph, const ProgramOptions& options)
+  // `ready` is the graph that the groups are of.
+  ProgramBuilder(const Graph& graph, Graph ready, const ProgramOptions& options)
       : options_(options),
         backend_(backend_of(options)),
-        program_(graph, ready_for_fusion(graph), options),
+        program_(graph, std::move(ready), options),
         graph_(program_.graph_),
         slot_of_(graph_.value_count()) {}
 
-  Program run() {
+  // In this order. What several groups compute has a slot of each: those that follow read the last.
+  Program run(const std::vector<FusedGroup>& groups) {
     check_host();
     add_symbols();
     add_leaves();
-    for (const FusedGroup& group : fuse(graph_)) add_group(group);
+    for (uint32_t i = 0; i < groups.size(); ++i) add_group(groups[i], i);
     compile_kernels();
     finish_constants();
     add_results();
@@ -153,9 +156,9 @@ class ProgramBuilder {
 
   // ---- tasks ----
 
-  void add_group(const FusedGroup& group) {
+  void add_group(const FusedGroup& group, uint32_t number) {
     if (group.kind == GroupKind::kAlias) return add_alias(group);
-    Task task{.kind = TaskKind::kKernel, .name = {}};
+    Task task{.kind = TaskKind::kKernel, .name = {}, .group = number};
     for (NodeRef node : group.nodes) {
       task.ops.emplace_back(graph_.node(node).op->name.get());
       if (!task.location.known()) task.location = graph_.node(node).location;
@@ -463,10 +466,30 @@ class ProgramBuilder {
   Preparer preparer_{*here_};
 };
 
+namespace {
+
+Program compile_fused(const Graph& graph, const ProgramOptions& options, std::shared_ptr<const MemoryReport>& report) {
+  const Graph ready = ready_for_fusion(graph);
+  const std::vector<FusedGroup> groups = fuse(ready);
+  const auto build = [&](const std::vector<FusedGroup>& list) {
+    return ProgramBuilder(graph, ready, options).run(list);
+  };
+  if (!options.budget) return build(groups);
+  MemoryReport found;
+  Program program = build_within(*options.budget, groups, build, found);
+  report = std::make_shared<const MemoryReport>(std::move(found));
+  return program;
+}
+
+}  // namespace
+
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {
   return capture([&] {
+    std::shared_ptr<const MemoryReport> report;
     // What stays as it is can go into what it scales.
-    return options.freeze ? ProgramBuilder(fold_norms(graph), options).run() : ProgramBuilder(graph, options).run();
+    Program program = compile_fused(options.freeze ? fold_norms(graph) : graph, options, report);
+    program.memory_report_ = std::move(report);
+    return program;
   });
 }
 

@@ -22,6 +22,7 @@
 
 #include "backends/backend.h"
 #include "graph/graph.h"
+#include "program/memory_report.h"
 #include "program/slot.h"
 
 namespace tenon {
@@ -35,6 +36,9 @@ struct ProgramOptions {
   std::string cpu = "native";  // of the cpu backend: what it compiles for (codegen/target.h)
   bool freeze = true;          // parameters keep the values that they have now
   HostFn host = {};            // empty: a graph with external calls is an error that lists them
+  // Bytes that a run may take besides inputs, states and results. Values are computed twice where that needs less; too
+  // little is an error that names the least. It holds for the largest sizes that there are.
+  std::optional<int64_t> budget = {};
 };
 
 enum class TaskKind : uint8_t {
@@ -48,10 +52,11 @@ std::string_view name_of(TaskKind kind);
 struct Task {
   TaskKind kind;
   std::string name;
-  std::vector<std::string> ops;  // what it computes
-  Location location;             // of its first op that has one
-  std::vector<uint32_t> inputs;  // slots
-  std::vector<uint32_t> outputs;
+  std::vector<std::string> ops = {};  // what it computes
+  Location location = {};             // of its first op that has one
+  std::vector<uint32_t> inputs = {};  // slots
+  std::vector<uint32_t> outputs = {};
+  uint32_t group = 0;                                // that it runs, of the list that was compiled
   std::shared_ptr<const Compiled> kernel = {};       // of a kernel
   std::vector<uint32_t> sizes = {};                  // of a kernel: which symbols its size arguments are
   std::shared_ptr<const loops::LoopTree> tree = {};  // of a kernel: what was compiled
@@ -93,6 +98,8 @@ class Program {
   const std::vector<Tensor>& constants() const { return constants_; }
   const std::vector<Tensor>& leaves() const { return leaves_; }
   const std::vector<Packing>& packings() const { return packings_; }
+  const std::vector<SymbolBinding>& bindings() const { return bindings_; }
+  const MemoryReport* memory_report() const { return memory_report_.get(); }  // null where no budget was given
   uint32_t output_slot(size_t output) const { return outputs_[output].slot; }
   std::vector<uint32_t> update_slots() const;  // of the values that states get
   size_t constant_bytes() const;               // prepared weights and other constants
@@ -102,6 +109,7 @@ class Program {
 
  private:
   friend class ProgramBuilder;
+  friend Result<Program> compile_program(const Graph& graph, const ProgramOptions& options);
   friend class InPlacePlanner;
   friend class TableWriter;
   friend class ProgramRunner;
@@ -133,6 +141,7 @@ class Program {
   };
   std::vector<SlotUpdate> updates_;
   std::shared_ptr<const ProgramRunner> runner_;
+  std::shared_ptr<const MemoryReport> memory_report_;
 };
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options = {});

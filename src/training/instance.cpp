@@ -28,8 +28,10 @@ class Part {
  public:
   explicit Part(const Graph& graph) : graph_(graph) {}
 
-  const Program& program() {
-    if (!program_) program_ = std::make_unique<Program>(compile_program(graph_, {.freeze = false}).value());
+  const Program& program(std::optional<int64_t> budget = {}) {
+    if (!program_) {
+      program_ = std::make_unique<Program>(compile_program(graph_, {.freeze = false, .budget = budget}).value());
+    }
     return *program_;
   }
 
@@ -129,9 +131,14 @@ LocalTrainingInstance::~LocalTrainingInstance() = default;
 void LocalTrainingInstance::initialize(std::optional<int64_t> budget) {
   State& s = *state_;
   if (s.is_initialized) fail("initialize() comes first, and once");
-  s.settings.budget = budget.value_or(runtime::kNoBudget);
   const ThreadCount count(s.threads);
-  (void)(s.options.accumulate > 1 ? s.part : s.step).program();
+  if (s.options.accumulate > 1) {
+    s.part.program(budget);
+    s.update.program(budget);
+  } else {
+    s.step.program(budget);
+  }
+  s.settings.budget = budget.value_or(runtime::kNoBudget);
   s.is_initialized = true;
 }
 
@@ -221,5 +228,11 @@ const Program& LocalTrainingInstance::step_program() { return state_->step.progr
 const Program& LocalTrainingInstance::evaluate_program() { return state_->evaluate.program(); }
 const Program& LocalTrainingInstance::predict_program() { return state_->predict.program(); }
 int64_t LocalTrainingInstance::peak_bytes() const { return state_->peak_bytes; }
+
+const MemoryReport* LocalTrainingInstance::memory_report() const {
+  State& s = *state_;
+  Part& called = s.options.accumulate > 1 ? s.part : s.step;
+  return s.settings.budget == runtime::kNoBudget ? nullptr : called.program().memory_report();
+}
 
 }  // namespace tenon

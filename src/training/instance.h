@@ -39,8 +39,11 @@ class LocalTrainingInstance {
   LocalTrainingInstance(const TrainingModel& model, TrainingOptions options, int64_t threads = 0);
   ~LocalTrainingInstance();
 
-  // Compiles the step. The budget bounds what a call needs besides states, inputs and results, in bytes. Without this
-  // call the first step does it, with no budget. Must come before the first of the calls below.
+  // Compiles the step. The budget bounds what a call needs besides states, inputs and results, in bytes: below what a
+  // step needs by nature, values of forward are computed again in backward instead of kept. Too little is an Error that
+  // names the least. Sizes that are not fixed are taken at the upper end of their range. forward() and backward() on
+  // their own compute nothing twice. Without this call the first step compiles, with no budget. Must come before the
+  // first of the calls below.
   void initialize(std::optional<int64_t> budget = {});
 
   struct Forward {
@@ -76,6 +79,8 @@ class LocalTrainingInstance {
   const Program& evaluate_program();
   const Program& predict_program();
   int64_t peak_bytes() const;  // of the last call, besides states, inputs and results
+  // Of a step, or of its parts where there are several; null without a budget.
+  const MemoryReport* memory_report() const;
 
  private:
   class State;

@@ -1,0 +1,236 @@
+#include "program/budget.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "loops/compiler.h"
+#include "passes/rematerialize.h"
+#include "program/run.h"
+#include "runtime/thread_pool.h"
+#include "support/checked.h"
+
+namespace tenon {
+namespace {
+
+constexpr int kMostAttempts = 4;
+constexpr int64_t kOnStack = 1 << 14;  // bytes of scratch that code has on its stack
+
+// ---- what a program needs ----
+
+// The largest that there are.
+symbolic::Bindings largest_sizes(const Program& program) {
+  std::set<Symbol> bound;
+  for (const SymbolBinding& binding : program.bindings()) bound.insert(binding.symbol);
+  symbolic::Bindings sizes;
+  for (const auto& [symbol, range] : program.graph().ranges()) {
+    if (bound.contains(symbol) && range.high == kInt64Max) {
+      fail("size {} of graph {} has no upper end, and a budget must hold for all sizes: say how large it can be",
+           symbol.name(), program.graph().name());
+    }
+    sizes[symbol] = bound.contains(symbol) ? range.high : range.low;
+  }
+  return sizes;
+}
+
+int64_t scratch_of(const loops::LoopTree& tree, const symbolic::Bindings& sizes) {
+  const loops::Compiler compiler(tree);
+  int64_t total = 0;
+  const auto add = [&](const loops::Compiler::Allocation& memory) {
+    const int64_t bytes = checked_mul(evaluate(memory.size(), sizes), size_of(memory.dtype));
+    if (!memory.scratch || (bytes <= kOnStack && memory.size().is_constant())) return;
+    const std::vector<loops::TreeRef> around = memory.lca ? tree.path(memory.lca) : std::vector<loops::TreeRef>();
+    const bool each_thread = std::ranges::any_of(
+        around, [&](loops::TreeRef loop) { return tree.loop(loop).annotation.mark == loops::Mark::kParallel; });
+    total = checked_add(total, checked_mul(bytes, each_thread ? thread_count() : 1));
+  };
+  for (const auto* allocations : {&compiler.allocations, &compiler.carries}) {
+    for (const auto& [node, memory] : *allocations) add(memory);
+  }
+  return total;
+}
+
+struct Need {
+  int64_t arena;
+  int64_t scratch;
+  int64_t total() const { return checked_add(arena, scratch); }
+};
+
+Need need_of(const Program& program, const symbolic::Bindings& sizes) {
+  std::vector<int64_t> symbols;
+  for (const SymbolBinding& binding : program.bindings()) symbols.push_back(sizes.at(binding.symbol));
+  Need need{program.runner().loaded().frame(symbols)->arena_bytes, 0};
+  for (const Task& task : program.tasks()) {
+    if (task.tree) need.scratch = std::max(need.scratch, scratch_of(*task.tree, sizes));
+  }
+  return need;
+}
+
+// ---- what a planner must know ----
+
+// Lists the groups in the order in which a program runs them. What is known before it runs comes first.
+class Lister {
+ public:
+  Lister(const Program& program, const std::vector<FusedGroup>& groups) : program_(program), groups_(groups) {
+    for (uint32_t i = 0; i < groups.size(); ++i) {
+      if (groups[i].kind == GroupKind::kAlias) aliases_[groups[i].inputs[0]].push_back(i);
+    }
+  }
+
+  std::vector<FusedGroup> run() {
+    for (const Leaf& leaf : program_.graph().leaves()) add_aliases(leaf.value);
+    for (uint32_t group : known_before(program_, groups_)) add(group);
+    for (const Task& task : program_.tasks()) add(task.group);
+    return std::move(list_);
+  }
+
+  // Groups of constants alone: no task runs them.
+  static std::vector<uint32_t> known_before(const Program& program, const std::vector<FusedGroup>& groups) {
+    std::vector<bool> has_task(groups.size());
+    for (const Task& task : program.tasks()) has_task[task.group] = true;
+    std::vector<uint32_t> known;
+    for (uint32_t i = 0; i < groups.size(); ++i) {
+      if (!has_task[i] && groups[i].kind != GroupKind::kAlias) known.push_back(i);
+    }
+    return known;
+  }
+
+ private:
+  void add(uint32_t group) {
+    list_.push_back(groups_[group]);
+    for (ValueRef output : groups_[group].outputs) add_aliases(output);
+  }
+
+  void add_aliases(ValueRef value) {
+    const auto found = aliases_.find(value);
+    if (found == aliases_.end()) return;
+    for (uint32_t alias : found->second) add(alias);
+  }
+
+  const Program& program_;
+  const std::vector<FusedGroup>& groups_;
+  std::map<ValueRef, std::vector<uint32_t>> aliases_;  // by what they are another name of
+  std::vector<FusedGroup> list_;
+};
+
+MemoryModel model_of(const Program& program, const std::vector<FusedGroup>& groups, symbolic::Bindings sizes) {
+  const Graph& graph = program.graph();
+  MemoryModel model{std::move(sizes), std::vector<bool>(graph.value_count())};
+  for (ValueRef output : graph.outputs()) model.elsewhere[output.id] = true;
+  const std::vector<uint32_t> updates = program.update_slots();
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const Slot& slot = program.slots()[program.slots()[updates[i]].root];
+    model.elsewhere[graph.updates()[i].value.id] = slot.kind != SlotKind::kTemporary || slot.over != kNoSlot;
+  }
+  for (uint32_t group : Lister::known_before(program, groups)) {
+    for (ValueRef output : groups[group].outputs) model.elsewhere[output.id] = true;
+  }
+  return model;
+}
+
+// ---- the search ----
+
+class Search {
+ public:
+  Search(int64_t budget, const std::vector<FusedGroup>& groups, const BuildFn& build, MemoryReport& report)
+      : budget_(budget), groups_(groups), build_(build), report_(report) {}
+
+  Program run() {
+    Program natural = build_(groups_);
+    report_ = {.budget = budget_, .sizes = largest_sizes(natural)};
+    const Need need = need_of(natural, report_.sizes);
+    report_.natural_bytes = report_.bytes = need.total();
+    if (need.total() <= budget_) return natural;
+    list_ = Lister(natural, groups_).run();
+    model_ = model_of(natural, groups_, report_.sizes);
+    if (std::optional<Program> found = tighten(natural.graph(), need)) return std::move(*found);
+    return smallest(natural.graph());
+  }
+
+ private:
+  // The estimate leaves out what lies between temporaries, and scratch.
+  std::optional<Program> tighten(const Graph& graph, const Need& natural) {
+    const int64_t estimate = rematerialize(graph, list_, model_, INT64_MAX).bytes;
+    int64_t most = budget_ - natural.scratch - std::max<int64_t>(natural.arena - estimate, 0);
+    for (int attempt = 0; attempt < kMostAttempts && most > 0; ++attempt) {
+      const Rematerialized plan = rematerialize(graph, list_, model_, most);
+      if (plan.bytes > most) return {};
+      Program program = build_(plan.groups);
+      const int64_t needed = need_of(program, model_.sizes).total();
+      if (needed <= budget_) return noted(std::move(program), plan, needed);
+      most -= needed - budget_;
+    }
+    return {};
+  }
+
+  // The same for each budget, so that the one that is named works.
+  Program smallest(const Graph& graph) {
+    const Rematerialized plan = rematerialize(graph, list_, model_, 0);
+    Program program = build_(plan.groups);
+    const int64_t needed = need_of(program, model_.sizes).total();
+    if (needed <= budget_) return noted(std::move(program), plan, needed);
+    fail("{} needs {} bytes at a time, and {} if all is computed twice that can be; its budget is {}: {} is the least",
+         graph.name(), report_.natural_bytes, needed, budget_, std::min(needed, report_.natural_bytes));
+  }
+
+  Program noted(Program program, const Rematerialized& plan, int64_t needed) {
+    report_.bytes = needed;
+    report_.recomputed = plan.recomputed;
+    report_.work = plan.work;
+    return program;
+  }
+
+  int64_t budget_;
+  const std::vector<FusedGroup>& groups_;
+  const BuildFn& build_;
+  MemoryReport& report_;
+  std::vector<FusedGroup> list_;  // as they run
+  MemoryModel model_;
+};
+
+}  // namespace
+
+Program build_within(int64_t budget, const std::vector<FusedGroup>& groups, const BuildFn& build,
+                     MemoryReport& report) {
+  return Search(budget, groups, build, report).run();
+}
+
+// ---- the report ----
+
+namespace {
+
+std::string in_mib(int64_t bytes) { return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20)); }
+
+std::string summary(const MemoryReport& report) {
+  std::string text = fmt::format("{} of a budget of {}", in_mib(report.bytes), in_mib(report.budget));
+  text += fmt::format("; {} if nothing was computed twice", in_mib(report.natural_bytes));
+  if (!report.sizes.empty()) text += ", for";
+  for (const auto& [symbol, size] : report.sizes) text += fmt::format(" {}={}", symbol.name(), size);
+  if (report.recomputed.empty()) return text + "\nnothing is computed twice\n";
+  return text + fmt::format("\n{} values are computed twice: about {:.1f}% more work\n", report.recomputed.size(),
+                            100 * (report.work - 1));
+}
+
+std::string row(const Recomputation& each) {
+  constexpr size_t kMostOps = 5;
+  std::string ops;
+  for (size_t i = 0; i < std::min(kMostOps, each.ops.size()); ++i) ops += (i ? " " : "") + each.ops[i];
+  if (each.ops.size() > kMostOps) ops += fmt::format(" and {} more", each.ops.size() - kMostOps);
+  const std::string where = each.location.known() ? "  " + to_string(each.location) : "";
+  return fmt::format("{:>12}  {:5.2f}%  {:<20} {}{}\n", in_mib(each.bytes), 100 * each.share, to_string(each.type), ops,
+                     where);
+}
+
+}  // namespace
+
+std::string to_string(const MemoryReport& report) {
+  std::string text = summary(report);
+  if (!report.recomputed.empty()) text += "       saved    work  what\n";
+  std::vector<const Recomputation*> entries;
+  for (const Recomputation& each : report.recomputed) entries.push_back(&each);
+  std::ranges::sort(entries, {}, [](const Recomputation* each) { return std::pair(-each->bytes, each); });
+  for (const Recomputation* each : entries) text += row(*each);
+  return text;
+}
+
+}  // namespace tenon

@@ -1,0 +1,24 @@
+// What a program does to fit a budget.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "passes/rematerialize.h"
+
+namespace tenon {
+
+struct MemoryReport {
+  int64_t budget = 0;
+  int64_t natural_bytes = 0;  // what a run would take if nothing was computed twice
+  int64_t bytes = 0;          // what it takes: temporaries and scratch, not states, inputs and results
+  std::vector<Recomputation> recomputed = {};
+  double work = 1;                // of a run, where 1 is the work of one without a budget: an estimate
+  symbolic::Bindings sizes = {};  // that this is for: of each symbol the largest
+};
+
+// A table, for people.
+std::string to_string(const MemoryReport& report);
+
+}  // namespace tenon
