@@ -78,11 +78,16 @@ struct Origin {
   const Graph& graph;
   const std::vector<FusedGroup>& groups;
   const MemoryModel& model;
-  std::vector<uint32_t> home;              // of each value, the group that it is an output of
+  std::vector<uint32_t> home;              // of each value, the group that it is an output of, or a part of
   std::map<ValueRef, ValueRef> new_value;  // of each large state that is updated in place
 
   Origin(const Graph& of, const std::vector<FusedGroup>& given, const MemoryModel& known)
       : graph(of), groups(given), model(known), home(of.value_count(), kNoGroup) {
+    for (uint32_t i = 0; i < groups.size(); ++i) {
+      for (NodeRef node : groups[i].nodes) {
+        for (ValueRef result : graph.node(node).results) home[result.id] = std::min(home[result.id], i);
+      }
+    }
     for (uint32_t i = 0; i < groups.size(); ++i) {
       for (ValueRef output : groups[i].outputs) home[output.id] = i;
     }
@@ -93,10 +98,16 @@ struct Origin {
   }
 };
 
-// What to compute again, so that values of an instance are there at a place of the list without it.
+// What to compute again, so that values are there at a place of the list without some instances.
 class Recipe {
  public:
-  Recipe(const Origin& origin, const LiveMemory& memory, uint32_t without, uint32_t place)
+  struct Without {
+    std::set<uint32_t> instances;
+    int64_t bytes;  // of all of them
+    ValueRef kept;  // a value that waits in their place; may be empty
+  };
+
+  Recipe(const Origin& origin, const LiveMemory& memory, const Without& without, uint32_t place)
       : origin_(origin), memory_(memory), without_(without), place_(place) {}
 
   // False where that cannot be.
@@ -151,24 +162,25 @@ class Recipe {
   }
 
   bool is_there(ValueRef value) const {
+    if (value == without_.kept) return true;
     const std::optional<uint32_t> instance = memory_.instance_of(value, place_);
-    return instance && *instance != without_ && memory_.instances()[*instance].last >= place_;
+    return instance && !without_.instances.contains(*instance) && memory_.instances()[*instance].last >= place_;
   }
 
   // Whether it is better kept for longer than computed again.
   bool waits(ValueRef value) {
     const std::optional<uint32_t> id = memory_.instance_of(value, place_);
-    if (!id || *id == without_) return false;
+    if (!id || without_.instances.contains(*id)) return false;
     const LiveMemory::Instance& instance = memory_.instances()[*id];
     const bool waits_anyway = instance.last >= memory_.peak_group();
-    if (!waits_anyway && instance.bytes * kMuch > memory_.instances()[without_].bytes) return false;
+    if (!waits_anyway && instance.bytes * kMuch > without_.bytes) return false;
     if (!waits_anyway && waiting_.insert(*id).second) waiting_bytes_ += instance.bytes;
     return true;
   }
 
   const Origin& origin_;
   const LiveMemory& memory_;
-  uint32_t without_;
+  const Without& without_;
   uint32_t place_;
   std::map<uint32_t, Part> parts_;  // by group: in an order in which they can run
   std::set<uint32_t> waiting_;
@@ -199,12 +211,18 @@ class Rematerializer {
     std::unique_ptr<LiveMemory> memory;
   };
 
-  // One value that is computed again, for who needs it after the peak.
-  struct Candidate {
+  // An instance that is computed again, for who needs it after the peak.
+  struct Piece {
     uint32_t instance;
-    std::vector<FusedGroup> again;  // listed before the first of them, or part of each
+    std::vector<FusedGroup> again;  // listed before the first of the readers, or part of each
     std::vector<uint32_t> readers;
     bool is_part_of_readers;
+  };
+  // What is done at once. Values that one group computes may all be computed again of one that it keeps instead.
+  struct Candidate {
+    std::vector<Piece> pieces;
+    uint32_t writer;
+    ValueRef kept;  // empty, or what the writer gives besides
     double work;
     int64_t saved;
     double price() const { return work / static_cast<double>(saved); }
@@ -212,7 +230,7 @@ class Rematerializer {
 
   double total_work(const GroupList& groups) const {
     double work = 0;
-    for (const auto& group : groups) work += work_of(graph_, *group, model_.sizes);
+    for (const auto& group : groups) work += tenon::work_of(graph_, *group, model_.sizes);
     return work;
   }
 
@@ -226,11 +244,13 @@ class Rematerializer {
 
   bool improve() {
     std::vector<Candidate> candidates = candidates_at_peak();
-    std::ranges::sort(candidates, {}, [](const Candidate& each) { return std::pair(each.price(), each.instance); });
-    for (const Candidate& candidate : candidates) {
-      State next = with(candidate);
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t i = 0; i < candidates.size(); ++i) order.emplace_back(candidates[i].price(), i);
+    std::ranges::sort(order);
+    for (const auto& [price, i] : order) {
+      State next = with(candidates[i]);
       if (!is_better(*next.memory)) continue;
-      note(candidate);
+      note(candidates[i], next);
       now_ = std::move(next);
       return true;
     }
@@ -244,69 +264,117 @@ class Rematerializer {
     return next.peak() <= peak && next.area_above(high) < now_.memory->area_above(high);
   }
 
-  void note(const Candidate& candidate) {
-    const LiveMemory::Instance& instance = now_.memory->instances()[candidate.instance];
-    const ValueRef value = instance.uses.back().value;
-    Recomputation entry{{}, {}, graph_.type(value), instance.bytes, candidate.work / work_};
-    for (const FusedGroup& group : candidate.again) {
-      for (NodeRef node : group.nodes) {
-        if (work_of(graph_, graph_.node(node), model_.sizes) > 0)
-          entry.ops.emplace_back(graph_.node(node).op->name.get());
-        if (graph_.node(node).location.known()) entry.location = graph_.node(node).location;
-      }
+  void note(const Candidate& candidate, const State& next) {
+    const double share = (total_work(next.groups) - total_work(now_.groups)) / work_;
+    for (const Piece& piece : candidate.pieces) {
+      const LiveMemory::Instance& instance = now_.memory->instances()[piece.instance];
+      const ValueRef value = instance.uses.back().value;
+      Recomputation entry{
+          {}, {}, graph_.type(value), instance.bytes, share / static_cast<double>(candidate.pieces.size())};
+      for (const FusedGroup& group : piece.again) describe(group, entry);
+      if (entry.ops.empty()) entry.ops.emplace_back(graph_.node(graph_.producer(value)).op->name.get());
+      recomputed_.push_back(std::move(entry));
     }
-    if (entry.ops.empty()) entry.ops.emplace_back(graph_.node(graph_.producer(value)).op->name.get());
-    recomputed_.push_back(std::move(entry));
+  }
+
+  void describe(const FusedGroup& group, Recomputation& entry) const {
+    for (NodeRef node : group.nodes) {
+      if (!only_moves(graph_.node(node))) entry.ops.emplace_back(graph_.node(node).op->name.get());
+      if (graph_.node(node).location.known()) entry.location = graph_.node(node).location;
+    }
   }
 
   // ---- candidates ----
 
   std::vector<Candidate> candidates_at_peak() const {
     std::vector<Candidate> candidates;
+    std::map<uint32_t, std::vector<uint32_t>> waiting;  // by writer
     for (uint32_t i = 0; i < now_.memory->instances().size(); ++i) {
-      std::optional<Candidate> candidate = candidate_of(i);
-      if (candidate && candidate->saved > 0) candidates.push_back(std::move(*candidate));
+      if (!waits(i)) continue;
+      waiting[now_.memory->instances()[i].writer].push_back(i);
+      add_candidate({i}, {}, candidates);
+    }
+    for (const auto& [writer, instances] : waiting) {
+      for (ValueRef kept : worth_keeping(writer)) add_candidate(instances, kept, candidates);
     }
     return candidates;
   }
 
-  // An instance that only waits while the peak happens.
-  std::optional<Candidate> candidate_of(uint32_t id) const {
-    const LiveMemory& memory = *now_.memory;
-    const uint32_t peak = memory.peak_group();
-    const LiveMemory::Instance& instance = memory.instances()[id];
-    const bool waits = instance.writer < peak && instance.last > peak && !memory.is_used_at(instance, peak);
-    if (!waits || instance.is_kept || instance.bytes == 0) return {};
-    std::set<ValueRef> values;
-    Candidate candidate{id, {}, {}, false, 0, instance.bytes};
-    for (const LiveMemory::Use& use : instance.uses) {
-      if (use.group <= peak) continue;
-      values.insert(use.value);
-      if (candidate.readers.empty() || candidate.readers.back() != use.group) candidate.readers.push_back(use.group);
-    }
-    Recipe recipe(origin_, memory, id, candidate.readers[0]);
-    if (!std::ranges::all_of(values, [&](ValueRef value) { return recipe.add(value); })) return {};
-    candidate.again = recipe.groups();
-    candidate.saved -= recipe.waiting_bytes();
-    decide_where(candidate, values);
-    return candidate;
+  // While the peak happens, and nothing else.
+  bool waits(uint32_t id) const {
+    const LiveMemory::Instance& instance = now_.memory->instances()[id];
+    const uint32_t peak = now_.memory->peak_group();
+    return instance.writer < peak && instance.last > peak && !now_.memory->is_used_at(instance, peak) &&
+           !instance.is_kept && instance.bytes > 0;
   }
 
-  void decide_where(Candidate& candidate, const std::set<ValueRef>& values) const {
-    const bool is_one = candidate.again.size() == 1 && values.size() == 1;
-    candidate.is_part_of_readers = is_one && std::ranges::all_of(candidate.readers, [&](uint32_t reader) {
-                                     return can_be_part(candidate.again[0], *values.begin(), *now_.groups[reader]);
-                                   });
-    for (const FusedGroup& group : candidate.again) {
-      candidate.work += candidate.is_part_of_readers
-                            ? work_inside(group) * static_cast<double>(candidate.readers.size())
-                            : work_of(graph_, group, model_.sizes);
+  // What a group computes with much work and does not give away.
+  std::vector<ValueRef> worth_keeping(uint32_t writer) const {
+    const FusedGroup& group = *now_.groups[writer];
+    std::vector<ValueRef> values;
+    if (group.kind != GroupKind::kKernel) return values;
+    for (NodeRef ref : group.nodes) {
+      const Node& node = graph_.node(ref);
+      if (is_pointwise(node) || only_moves(node) || node.results.size() != 1) continue;
+      if (std::ranges::find(group.outputs, node.results[0]) == group.outputs.end()) values.push_back(node.results[0]);
     }
+    return values;
+  }
+
+  void add_candidate(const std::vector<uint32_t>& instances, ValueRef kept, std::vector<Candidate>& to) const {
+    Recipe::Without without{{instances.begin(), instances.end()}, 0, kept};
+    for (uint32_t id : instances) without.bytes += now_.memory->instances()[id].bytes;
+    Candidate candidate{{}, now_.memory->instances()[instances[0]].writer, kept, 0, without.bytes};
+    if (kept) candidate.saved -= bytes_of(graph_.type(kept), model_.sizes);
+    for (uint32_t id : instances) {
+      if (candidate.saved <= 0 || !add_piece(id, without, candidate)) return;
+    }
+    if (candidate.saved > 0) to.push_back(std::move(candidate));
+  }
+
+  bool add_piece(uint32_t id, const Recipe::Without& without, Candidate& candidate) const {
+    const LiveMemory::Instance& instance = now_.memory->instances()[id];
+    std::set<ValueRef> values;
+    Piece piece{id, {}, {}, false};
+    for (const LiveMemory::Use& use : instance.uses) {
+      if (use.group <= now_.memory->peak_group()) continue;
+      values.insert(use.value);
+      if (piece.readers.empty() || piece.readers.back() != use.group) piece.readers.push_back(use.group);
+    }
+    Recipe recipe(origin_, *now_.memory, without, piece.readers[0]);
+    if (!std::ranges::all_of(values, [&](ValueRef value) { return recipe.add(value); })) return false;
+    piece.again = recipe.groups();
+    candidate.saved -= recipe.waiting_bytes();
+    decide_where(piece, values);
+    candidate.work += work_of(piece);
+    candidate.pieces.push_back(std::move(piece));
+    return true;
+  }
+
+  void decide_where(Piece& piece, const std::set<ValueRef>& values) const {
+    const bool is_one = piece.again.size() == 1 && values.size() == 1;
+    piece.is_part_of_readers = is_one && std::ranges::all_of(piece.readers, [&](uint32_t reader) {
+                                 return can_be_part(piece.again[0], *values.begin(), *now_.groups[reader]);
+                               });
+  }
+
+  double work_of(const Piece& piece) const {
+    const LiveMemory::Instance& instance = now_.memory->instances()[piece.instance];
+    const bool is_read_before = instance.uses.front().group < piece.readers.front();
+    const bool just_comes_later =
+        piece.again.size() == 1 && !is_read_before && now_.groups[instance.writer]->outputs.size() == 1;
+    if (just_comes_later) return 0;
+    double work = 0;
+    for (const FusedGroup& group : piece.again) {
+      work += piece.is_part_of_readers ? work_inside(group) * static_cast<double>(piece.readers.size())
+                                       : tenon::work_of(graph_, group, model_.sizes);
+    }
+    return work;
   }
 
   double work_inside(const FusedGroup& group) const {
     double work = 0;
-    for (NodeRef node : group.nodes) work += work_of(graph_, graph_.node(node), model_.sizes);
+    for (NodeRef node : group.nodes) work += tenon::work_of(graph_, graph_.node(node), model_.sizes);
     return work;
   }
 
@@ -332,21 +400,37 @@ class Rematerializer {
 
   State with(const Candidate& candidate) const {
     GroupList groups = now_.groups;
-    if (candidate.is_part_of_readers) {
-      for (uint32_t reader : candidate.readers) {
-        std::set<NodeRef> nodes(groups[reader]->nodes.begin(), groups[reader]->nodes.end());
-        nodes.insert(candidate.again[0].nodes.begin(), candidate.again[0].nodes.end());
-        groups[reader] =
-            std::make_shared<const FusedGroup>(group_of(graph_, GroupKind::kKernel, nodes, groups[reader]->outputs));
+    if (candidate.kept) {
+      FusedGroup writer = *groups[candidate.writer];
+      writer.outputs.push_back(candidate.kept);
+      groups[candidate.writer] = std::make_shared<const FusedGroup>(std::move(writer));
+    }
+    std::vector<const Piece*> listed;
+    for (const Piece& piece : candidate.pieces) {
+      if (piece.is_part_of_readers) {
+        make_part(piece, groups);
+      } else {
+        listed.push_back(&piece);
       }
-    } else {
+    }
+    std::ranges::sort(listed, std::greater<>(), [](const Piece* piece) { return piece->readers[0]; });
+    for (const Piece* piece : listed) {
       GroupList again;
-      for (const FusedGroup& group : candidate.again) again.push_back(std::make_shared<const FusedGroup>(group));
-      groups.insert(groups.begin() + candidate.readers[0], again.begin(), again.end());
+      for (const FusedGroup& group : piece->again) again.push_back(std::make_shared<const FusedGroup>(group));
+      groups.insert(groups.begin() + piece->readers[0], again.begin(), again.end());
     }
     State state{without_unused(graph_, groups), nullptr};
     state.memory = std::make_unique<LiveMemory>(graph_, state.groups, model_);
     return state;
+  }
+
+  void make_part(const Piece& piece, GroupList& groups) const {
+    for (uint32_t reader : piece.readers) {
+      std::set<NodeRef> nodes(groups[reader]->nodes.begin(), groups[reader]->nodes.end());
+      nodes.insert(piece.again[0].nodes.begin(), piece.again[0].nodes.end());
+      groups[reader] =
+          std::make_shared<const FusedGroup>(group_of(graph_, GroupKind::kKernel, nodes, groups[reader]->outputs));
+    }
   }
 
   const Graph& graph_;

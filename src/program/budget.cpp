@@ -169,7 +169,7 @@ class Search {
     Program program = build_(plan.groups);
     const int64_t needed = need_of(program, model_.sizes).total();
     if (needed <= budget_) return noted(std::move(program), plan, needed);
-    fail("{} needs {} bytes at a time, and {} if all is computed twice that can be; its budget is {}: {} is the least",
+    fail("program {} needs {} bytes, and still {} when it computes values twice; its budget is {}: the least is {}",
          graph.name(), report_.natural_bytes, needed, budget_, std::min(needed, report_.natural_bytes));
   }
 
@@ -207,7 +207,7 @@ std::string summary(const MemoryReport& report) {
   if (!report.sizes.empty()) text += ", for";
   for (const auto& [symbol, size] : report.sizes) text += fmt::format(" {}={}", symbol.name(), size);
   if (report.recomputed.empty()) return text + "\nnothing is computed twice\n";
-  return text + fmt::format("\n{} values are computed twice: about {:.1f}% more work\n", report.recomputed.size(),
+  return text + fmt::format("\n{} values are computed again, or later: about {:.1f}% more work\n", report.recomputed.size(),
                             100 * (report.work - 1));
 }
 
