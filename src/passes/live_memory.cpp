@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/work.h"
 #include "runtime/allocator.h"
 #include "support/checked.h"
 
@@ -53,6 +54,13 @@ void LiveMemory::write(ValueRef value, uint32_t place) {
   instances_.push_back({place, place, bytes, is_kept_[value.id], {}});
 }
 
+bool LiveMemory::is_read_elementwise(const FusedGroup& group, ValueRef value) const {
+  return std::ranges::all_of(group.nodes, [&](NodeRef ref) {
+    const Node& node = graph_.node(ref);
+    return std::ranges::find(node.operands, value) == node.operands.end() || is_pointwise(node);
+  });
+}
+
 // A result takes the place of what is read element by element for the last time.
 void LiveMemory::overlay(const FusedGroup& group, uint32_t place) {
   if (group.kind != GroupKind::kKernel) return;
@@ -62,7 +70,8 @@ void LiveMemory::overlay(const FusedGroup& group, uint32_t place) {
     for (ValueRef input : group.inputs) {
       const std::optional<uint32_t> instance = instance_of(input, place);
       const bool is_free = instance && instances_[*instance].last == place && instances_[*instance].bytes > 0;
-      if (!is_free || graph_.type(input) != graph_.type(output) || !taken.insert(*instance).second) continue;
+      if (!is_free || graph_.type(input) != graph_.type(output) || !is_read_elementwise(group, input)) continue;
+      if (!taken.insert(*instance).second) continue;
       freed_at_[*instance] = place;
       break;
     }
@@ -91,10 +100,6 @@ double LiveMemory::area_above(int64_t bytes) const {
   double area = 0;
   for (int64_t live : live_) area += static_cast<double>(std::max<int64_t>(live - bytes, 0));
   return area;
-}
-
-bool LiveMemory::is_used_at(const Instance& instance, uint32_t group) const {
-  return instance.writer == group || std::ranges::binary_search(instance.uses, group, {}, &Use::group);
 }
 
 }  // namespace tenon

@@ -42,7 +42,6 @@ class LiveMemory {
   int64_t peak() const { return live_[peak_group_]; }
   uint32_t peak_group() const { return peak_group_; }
   double area_above(int64_t bytes) const;  // summed over groups
-  bool is_used_at(const Instance& instance, uint32_t group) const;
 
  private:
   struct Name {
@@ -52,6 +51,7 @@ class LiveMemory {
 
   void add(const FusedGroup& group, uint32_t place);
   void write(ValueRef value, uint32_t place);
+  bool is_read_elementwise(const FusedGroup& group, ValueRef value) const;
   void overlay(const FusedGroup& group, uint32_t place);
   void sum_up(size_t groups);
 

@@ -50,8 +50,10 @@ FusedGroup part_of(const Graph& graph, const FusedGroup& group, const std::vecto
   return group_of(graph, group.kind, nodes, outputs);
 }
 
-bool runs_as_a_whole(const FusedGroup& group) {
-  return group.kind == GroupKind::kLibrary || group.kind == GroupKind::kExternal;
+// A call that happens once: what it costs is not known, nor what else it does. Random numbers are known.
+bool is_call(const Graph& graph, const FusedGroup& group) {
+  const bool is_random = graph.node(group.nodes.back()).op->family.get() == "random";
+  return group.kind == GroupKind::kExternal || (group.kind == GroupKind::kLibrary && !is_random);
 }
 
 // Without what nobody reads.
@@ -63,7 +65,7 @@ GroupList without_unused(const Graph& graph, const GroupList& groups) {
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
     std::vector<ValueRef> outputs;
     std::ranges::copy_if((*group)->outputs, std::back_inserter(outputs), [&](ValueRef v) { return needed[v.id]; });
-    const bool stays = runs_as_a_whole(**group) || outputs.size() == (*group)->outputs.size();
+    const bool stays = is_call(graph, **group) || outputs.size() == (*group)->outputs.size();
     if (!stays && outputs.empty()) continue;
     kept.push_back(stays ? *group : std::make_shared<const FusedGroup>(part_of(graph, **group, outputs)));
     for (ValueRef output : kept.back()->outputs) needed[output.id] = false;
@@ -113,7 +115,7 @@ class Recipe {
   // False where that cannot be.
   bool add(ValueRef value) {
     const uint32_t home = origin_.home[value.id];
-    if (home == kNoGroup || runs_as_a_whole(origin_.groups[home]) || is_known_before(value)) return false;
+    if (home == kNoGroup || is_call(origin_.graph, origin_.groups[home]) || is_known_before(value)) return false;
     Part& part = parts_[home];
     if (std::ranges::find(part.outputs, value) != part.outputs.end()) return true;
     part.outputs.push_back(value);
@@ -188,10 +190,13 @@ class Recipe {
   size_t node_count_ = 0;
 };
 
+enum class First : uint8_t { kCheapest, kLargest };
+
 class Rematerializer {
  public:
-  Rematerializer(const Graph& graph, const std::vector<FusedGroup>& groups, const MemoryModel& model, int64_t most)
-      : graph_(graph), origin_(graph, groups, model), model_(model), most_(most) {
+  Rematerializer(const Graph& graph, const std::vector<FusedGroup>& groups, const MemoryModel& model, int64_t most,
+                 First first)
+      : graph_(graph), origin_(graph, groups, model), model_(model), most_(most), first_(first) {
     for (const FusedGroup& group : groups) now_.groups.push_back(std::make_shared<const FusedGroup>(group));
     now_.memory = std::make_unique<LiveMemory>(graph, now_.groups, model);
     work_ = total_work(now_.groups);
@@ -211,7 +216,7 @@ class Rematerializer {
     std::unique_ptr<LiveMemory> memory;
   };
 
-  // An instance that is computed again, for who needs it after the peak.
+  // An instance that is computed again, for who needs it after the peak; or at the peak, as a part of who needs it.
   struct Piece {
     uint32_t instance;
     std::vector<FusedGroup> again;  // listed before the first of the readers, or part of each
@@ -245,7 +250,10 @@ class Rematerializer {
   bool improve() {
     std::vector<Candidate> candidates = candidates_at_peak();
     std::vector<std::pair<double, size_t>> order;
-    for (size_t i = 0; i < candidates.size(); ++i) order.emplace_back(candidates[i].price(), i);
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const bool by_price = first_ == First::kCheapest;
+      order.emplace_back(by_price ? candidates[i].price() : -static_cast<double>(candidates[i].saved), i);
+    }
     std::ranges::sort(order);
     for (const auto& [price, i] : order) {
       State next = with(candidates[i]);
@@ -300,12 +308,11 @@ class Rematerializer {
     return candidates;
   }
 
-  // While the peak happens, and nothing else.
+  // While the peak happens, or for it.
   bool waits(uint32_t id) const {
     const LiveMemory::Instance& instance = now_.memory->instances()[id];
     const uint32_t peak = now_.memory->peak_group();
-    return instance.writer < peak && instance.last > peak && !now_.memory->is_used_at(instance, peak) &&
-           !instance.is_kept && instance.bytes > 0;
+    return instance.writer < peak && instance.last >= peak && !instance.is_kept && instance.bytes > 0;
   }
 
   // What a group computes with much work and does not give away.
@@ -337,7 +344,7 @@ class Rematerializer {
     std::set<ValueRef> values;
     Piece piece{id, {}, {}, false};
     for (const LiveMemory::Use& use : instance.uses) {
-      if (use.group <= now_.memory->peak_group()) continue;
+      if (use.group < now_.memory->peak_group()) continue;
       values.insert(use.value);
       if (piece.readers.empty() || piece.readers.back() != use.group) piece.readers.push_back(use.group);
     }
@@ -346,6 +353,7 @@ class Rematerializer {
     piece.again = recipe.groups();
     candidate.saved -= recipe.waiting_bytes();
     decide_where(piece, values);
+    if (piece.readers[0] == now_.memory->peak_group() && !piece.is_part_of_readers) return false;
     candidate.work += work_of(piece);
     candidate.pieces.push_back(std::move(piece));
     return true;
@@ -437,6 +445,7 @@ class Rematerializer {
   Origin origin_;
   const MemoryModel& model_;
   int64_t most_;
+  First first_;
   State now_;
   double work_;
   std::vector<Recomputation> recomputed_;
@@ -446,7 +455,11 @@ class Rematerializer {
 
 Rematerialized rematerialize(const Graph& graph, const std::vector<FusedGroup>& groups, const MemoryModel& model,
                              int64_t most) {
-  return Rematerializer(graph, groups, model, most).run();
+  Rematerialized cheap = Rematerializer(graph, groups, model, most, First::kCheapest).run();
+  if (cheap.bytes <= most) return cheap;
+  // Each choice rules others out: another order may get further.
+  Rematerialized large = Rematerializer(graph, groups, model, most, First::kLargest).run();
+  return large.bytes < cheap.bytes ? large : cheap;
 }
 
 }  // namespace tenon

@@ -81,7 +81,7 @@ double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& s
   if (op == "scaled_dot_product_attention") return kFlop * attention_flops(graph, node, sizes);
   if (only_moves(node)) return 0;
   double elements = count(graph, node.results[0], sizes);
-  if (op == "philox") return kRandom * elements;
+  if (node.op->family.get() == "random") return kRandom * elements;
   if (!is_pointwise(node) && !node.operands.empty()) {
     elements = std::max(elements, count(graph, node.operands[0], sizes));
   }

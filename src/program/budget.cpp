@@ -207,8 +207,8 @@ std::string summary(const MemoryReport& report) {
   if (!report.sizes.empty()) text += ", for";
   for (const auto& [symbol, size] : report.sizes) text += fmt::format(" {}={}", symbol.name(), size);
   if (report.recomputed.empty()) return text + "\nnothing is computed twice\n";
-  return text + fmt::format("\n{} values are computed again, or later: about {:.1f}% more work\n", report.recomputed.size(),
-                            100 * (report.work - 1));
+  return text + fmt::format("\n{} values are computed again, or later: about {:.1f}% more work\n",
+                            report.recomputed.size(), 100 * (report.work - 1));
 }
 
 std::string row(const Recomputation& each) {
