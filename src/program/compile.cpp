@@ -19,8 +19,9 @@ namespace {
 
 bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 
-Graph ready_for_fusion(const Graph& graph) {
-  const Graph expanded = canonicalize(expand_for_fusion(canonicalize(graph)));
+Graph ready_for_fusion(const Graph& graph, bool freeze) {
+  const Graph reworded = reword_convolutions(canonicalize(graph), freeze);
+  const Graph expanded = canonicalize(expand_for_fusion(reworded));
   return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
 }
 
@@ -54,7 +55,7 @@ class ProgramBuilder {
   ProgramBuilder(const Graph& graph, const ProgramOptions& options)
       : options_(options),
         backend_(backend_of(options)),
-        program_(graph, ready_for_fusion(graph), options),
+        program_(graph, ready_for_fusion(graph, options.freeze), options),
         graph_(program_.graph_),
         slot_of_(graph_.value_count()) {}
 
