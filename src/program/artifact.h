@@ -19,6 +19,14 @@ Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>&
 // Replaces a file in one step.
 Status write_artifact(const std::string& path, const std::vector<const Program*>& variants, const Notes& notes = {});
 
+// How large the file would be: nothing is compiled, and no weights are copied.
+struct ArtifactSize {
+  uint64_t weights;
+  uint64_t code;
+  uint64_t file;  // all of it: also the graph, the plan of a run, the loops of each kernel
+};
+Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, const Notes& notes = {});
+
 // The graph of an artifact, with its data: what the compiler starts from when there is no code for this CPU. The data
 // stays in the container.
 Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container);
