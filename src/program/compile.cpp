@@ -9,6 +9,7 @@
 #include "passes/fuse.h"
 #include "passes/passes.h"
 #include "passes/sizes.h"
+#include "program/in_place.h"
 #include "program/program.h"
 #include "program/run.h"
 #include "program/tables.h"
@@ -68,6 +69,7 @@ class ProgramBuilder {
     finish_constants();
     add_results();
     drop_unused_slots();
+    compute_in_place(program_);
     program_.inputs_ = graph_.inputs();
     program_.runner_ = std::make_shared<const ProgramRunner>(program_);
     return std::move(program_);
