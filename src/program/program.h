@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "backends/backend.h"
@@ -28,9 +29,10 @@ using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const T
 
 struct ProgramOptions {
   std::string backend = "cpu";
-  std::string cpu = "native";  // of the cpu backend: what it compiles for (codegen/target.h)
-  bool freeze = true;          // parameters keep the values that they have now
-  HostFn host = {};            // empty: a graph with external calls is an error that lists them
+  std::string cpu = "native";                      // of the cpu backend: what it compiles for (codegen/target.h)
+  bool freeze = true;                              // parameters keep the values that they have now
+  std::set<std::string, std::less<>> states = {};  // but not these leaves, which others change
+  HostFn host = {};                                // empty: a graph with external calls is an error that lists them
 };
 
 enum class TaskKind : uint8_t {
@@ -85,6 +87,7 @@ class Program {
   const std::string& cpu() const { return cpu_; }
   const std::vector<Tensor>& constants() const { return constants_; }
   const std::vector<Tensor>& leaves() const { return leaves_; }
+  const std::vector<std::string>& leaf_names() const { return leaf_names_; }
   const std::vector<Packing>& packings() const { return packings_; }
   size_t constant_bytes() const;  // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.

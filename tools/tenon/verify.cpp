@@ -28,35 +28,48 @@ struct Options {
 };
 
 struct LoadedLevel {
-  std::string name;
+  std::string name;  // of the section
   size_t tasks;
   size_t kernels;
 };
 
-LoadedLevel load_level(const std::shared_ptr<const runtime::Container>& container, std::string_view name) {
-  const bool has_code = container->find(format::SectionKind::kNative, name) != nullptr;
-  const auto program = runtime::load_program(container, {.native = has_code, .level = name});
+using SharedContainer = std::shared_ptr<const runtime::Container>;
+
+LoadedLevel load_level(const SharedContainer& container, std::string_view section, std::string_view entry) {
+  const bool has_code = container->find(format::SectionKind::kNative, section) != nullptr;
+  const bool is_named = container->find(format::SectionKind::kEntries) != nullptr;
+  const std::string_view level = is_named ? section.substr(entry.size() + 1) : section;
+  const auto program = runtime::load_program(container, {.native = has_code, .level = level, .entry = entry});
   const auto& tasks = program->graph().tasks;
   const auto is_kernel = [](const runtime::TaskNode& task) { return task.kind == runtime::TaskKind::Kernel; };
-  return {std::string(name), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
+  return {std::string(section), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
 }
 
-std::vector<LoadedLevel> load_levels(const std::string& path,
-                                     const std::shared_ptr<const runtime::Container>& container) {
+// The levels of each entry, and code without a program.
+std::vector<LoadedLevel> load_all(const SharedContainer& container) {
   std::vector<LoadedLevel> levels;
-  try {
+  const bool is_named = container->find(format::SectionKind::kEntries) != nullptr;
+  for (const std::string& entry : runtime::entry_names(*container)) {
+    const std::string prefix = is_named ? entry + format::kEntrySeparator : "";
     for (const auto& section : container->sections()) {
       const bool is_program = section.kind == format::SectionKind::kProgram;
       const bool lacks_program = section.kind == format::SectionKind::kNative &&
                                  container->find(format::SectionKind::kProgram, section.name) == nullptr;
-      if (is_program || lacks_program) levels.push_back(load_level(container, section.name));
+      if (section.name.starts_with(prefix) && (is_program || lacks_program))
+        levels.push_back(load_level(container, section.name, entry));
     }
-    if (levels.empty()) load_level(container, "");
+  }
+  runtime::load_entries(container, {.native = false});
+  return levels;
+}
+
+std::vector<LoadedLevel> load_levels(const std::string& path, const SharedContainer& container) {
+  try {
+    return load_all(container);
   } catch (const runtime::Error& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     fail_at({path}, "{}", error.message());
   }
-  return levels;
 }
 
 std::string section_text(const runtime::Container::Section& section) {
@@ -80,14 +93,16 @@ std::string level_json(const LoadedLevel& level) {
 void verify(const Options& options) {
   const auto container = open_artifact(options.path);
   const std::vector<LoadedLevel> levels = load_levels(options.path, container);
-  const size_t nodes = graph_of(options.path, container).nodes().size();
+  const std::vector<std::string> entries = runtime::entry_names(*container);
+  size_t nodes = 0;
+  for (const std::string& entry : entries) nodes += graph_of(options.path, container, entry).nodes().size();
   if (options.json) {
     return print(json::object({{"file", json::string(options.path)},
                                {"ok", "true"},
                                {"sections", json::array_of(container->sections(), section_json)},
                                {"nodes", std::to_string(nodes)},
                                {"programs", json::array_of(levels, level_json)},
-                               {"levels", levels_json(*container)}}) +
+                               {"levels", levels_json(*container, entries[0])}}) +
                  "\n");
   }
   std::string text;
