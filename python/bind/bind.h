@@ -25,6 +25,7 @@ void bind_node(nb::module_& module);
 void bind_graph(nb::module_& module);
 void bind_sample(nb::module_& module);
 void bind_autodiff(nb::module_& module);
+void bind_training(nb::module_& module);
 void bind_passes(nb::module_& module);
 void bind_loops(nb::module_& module);
 void bind_loop_tree(nb::module_& module);

@@ -181,7 +181,13 @@ void bind_importer(nb::module_& module) {
       .def("__repr__",
            [](const ImportedTensor& self) { return "<ImportedTensor " + to_string(self.tensor.value.type()) + ">"; });
   nb::class_<Importer>(module, "Importer", "Builds a Graph out of ATen calls: what every front door drives.")
-      .def(nb::init<std::string>(), nb::arg("name") = "main")
+      .def(
+          "__init__",
+          [](Importer* self, std::string name, std::optional<bool> training) {
+            new (self) Importer(std::move(name), mode_of(training));
+          },
+          nb::arg("name") = "main", nb::arg("training") = nb::none(),
+          "`training` says what dropout and batch norm do, however they were recorded.")
       .def(
           "symbol",
           [](Importer& self, const std::string& name, int64_t low, std::optional<int64_t> high) -> Expr {

@@ -13,6 +13,7 @@ NB_MODULE(_tenon, module) {
   bind_graph(module);
   bind_sample(module);
   bind_autodiff(module);
+  bind_training(module);
   bind_passes(module);
   bind_loops(module);
   bind_loop_tree(module);

@@ -208,8 +208,13 @@ void bind_imported(nb::module_& module) {
       .def_prop_ro("unsupported", unsupported_of, "The external calls: (target, reason, location).")
       .def_ro("key_input", &Imported::key_input, "The input that random numbers come from, or an empty text.");
   module.def(
-      "import_pt2", [](const std::string& path, const std::string& model) { return import_pt2(path, model).value(); },
-      nb::arg("path"), nb::arg("model") = "", "Makes a graph of what torch.export.save wrote.");
+      "import_pt2",
+      [](const std::string& path, const std::string& model, std::optional<bool> training) {
+        return import_pt2(path, model, mode_of(training)).value();
+      },
+      nb::arg("path"), nb::arg("model") = "", nb::arg("training") = nb::none(),
+      "Makes a graph of what torch.export.save wrote. `training` says what dropout and batch norm do, however they were "
+      "recorded.");
 }
 
 void bind_exported_program(nb::module_& module) {

@@ -11,7 +11,7 @@ The nouns and verbs are those of the C++ library, and print(graph) shows the sam
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tenon import _tenon, aten, ops
+from tenon import _tenon, aten, ops, schedules
 from tenon._tenon import (
     AttrDef,
     Error,
@@ -21,9 +21,11 @@ from tenon._tenon import (
     InternalError,
     Leaf,
     Location,
+    Loss,
     Node,
     OpDef,
     OperandDef,
+    Optimizer,
     PassRun,
     Pt2Graph,
     Pt2Node,
@@ -31,6 +33,8 @@ from tenon._tenon import (
     Tensor,
     Value,
     __version__,
+    add_loss,
+    add_optimizer,
     differentiate,
     import_pt2,
     op,
@@ -41,33 +45,65 @@ from tenon._tenon import (
     read_pt2,
     run_passes,
 )
+from tenon.optim import (
+    L1,
+    MSE,
+    NLL,
+    SGD,
+    Adagrad,
+    Adam,
+    AdamW,
+    BCEWithLogits,
+    CrossEntropy,
+    Lion,
+    Output,
+    RMSprop,
+)
 
 if TYPE_CHECKING:
     from tenon.artifact import LoadedProgram, load
     from tenon.program import Program, compile
     from tenon.report import explain
+    from tenon.training import LocalTrainingInstance
 
 __all__ = [
+    "L1",
+    "MSE",
+    "NLL",
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
     "AttrDef",
+    "BCEWithLogits",
+    "CrossEntropy",
     "Error",
     "Expr",
     "Graph",
     "Imported",
     "InternalError",
     "Leaf",
+    "Lion",
     "LoadedProgram",
+    "LocalTrainingInstance",
     "Location",
+    "Loss",
     "Node",
     "OpDef",
     "OperandDef",
+    "Optimizer",
+    "Output",
     "PassRun",
     "Program",
     "Pt2Graph",
     "Pt2Node",
     "Pt2Program",
+    "RMSprop",
     "Tensor",
     "Value",
     "__version__",
+    "add_loss",
+    "add_optimizer",
     "aten",
     "compile",
     "differentiate",
@@ -82,11 +118,13 @@ __all__ = [
     "passes",
     "read_pt2",
     "run_passes",
+    "schedules",
 ]
 
 # What needs PyTorch is imported when it is first used.
 _OF_TORCH = {
     "LoadedProgram": "tenon.artifact",
+    "LocalTrainingInstance": "tenon.training",
     "Program": "tenon.program",
     "compile": "tenon.program",
     "explain": "tenon.report",

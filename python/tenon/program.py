@@ -125,7 +125,7 @@ def compile(
         captured.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
     in_spec = program.call_spec.in_spec
-    dims = _dim_names(captured.inputs, in_spec, names, dynamic_shapes)
+    dims = dim_names(captured.inputs, in_spec, names, dynamic_shapes)
     signature = Signature(captured, in_spec, names, dims)
     executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze)
     return Program(captured, executable, signature, traced.call_spec.out_spec)
@@ -139,7 +139,7 @@ def _check_untransformed(values: list[Any]) -> None:
         )
 
 
-def _dim_names(
+def dim_names(
     inputs: list[Input], in_spec: pytree.TreeSpec, names: list[str] | None, dynamic_shapes: Any
 ) -> dict[str, str]:
     """What the user calls the symbols, where a Dim of his names the size of an argument."""

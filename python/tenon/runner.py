@@ -40,12 +40,22 @@ def _takes_the_inputs(captured: Captured) -> bool:
     return plain and not captured.has_key and captured.graph_inputs == list(range(len(captured.inputs)))
 
 
-def _with_inputs(captured: Captured, execute: Run) -> Run:
+def input_taker(captured: Captured) -> Run:
+    """From the caller's values to the inputs of the graph, but for the key."""
     takes = [(position, _conversion(captured.inputs[position])) for position in captured.graph_inputs]
+
+    def take(args: Sequence[Any]) -> list[Any]:
+        return [args[position] if convert is None else convert(args[position]) for position, convert in takes]
+
+    return take
+
+
+def _with_inputs(captured: Captured, execute: Run) -> Run:
+    take = input_taker(captured)
     has_key = captured.has_key
 
     def run(args: Sequence[Any]) -> list[Any]:
-        inputs = [args[position] if convert is None else convert(args[position]) for position, convert in takes]
+        inputs = take(args)
         if has_key:
             inputs.append(random_key())
         return execute(inputs)
@@ -75,14 +85,15 @@ def _gives_the_results(captured: Captured) -> bool:
     return plain and all(output.kind == "result" and output.index == i for i, output in enumerate(captured.outputs))
 
 
-def _with_outputs(outputs: list[Output], run: Run) -> Run:
+def result_giver(outputs: list[Output]) -> Callable[[list[Any], Sequence[Any]], list[Any]]:
+    """From the outputs of the graph, and the caller's values, to the caller's results."""
     gives = [_giver(output) for output in outputs]
+    return lambda results, args: [give(results, args) for give in gives]
 
-    def complete(args: Sequence[Any]) -> list[Any]:
-        results = run(args)
-        return [give(results, args) for give in gives]
 
-    return complete
+def _with_outputs(outputs: list[Output], run: Run) -> Run:
+    give = result_giver(outputs)
+    return lambda args: give(run(args), args)
 
 
 def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:

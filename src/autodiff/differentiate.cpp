@@ -10,23 +10,24 @@ namespace {
 
 class Differentiator {
  public:
-  // Works on a copy of the graph, to whose end the gradient nodes are added.
-  Differentiator(Graph graph, std::span<const ValueRef> wrt)
-      : graph_(std::move(graph)),
+  // The gradient nodes are added to the end of the graph.
+  Differentiator(Graph& graph, std::span<const ValueRef> wrt)
+      : graph_(graph),
         wrt_(wrt.begin(), wrt.end()),
-        gradients_(graph_.value_count()),
-        needed_(graph_.value_count(), false) {}
-
-  Graph run() {
+        gradients_(graph.value_count()),
+        needed_(graph.value_count(), false) {
     for (ValueRef value : wrt_) require_differentiable(value);
     mark_needed();
-    add_cotangents();
+  }
+
+  void start_at(ValueRef value, Value cotangent) { accumulate(value, cotangent); }
+
+  // Empty where what it started at does not depend on the value.
+  std::vector<ValueRef> run() {
     for (size_t id = graph_.nodes().size(); id-- > 0;) differentiate_node(NodeRef{static_cast<uint32_t>(id)});
-    std::vector<ValueRef> outputs;
-    for (ValueRef value : wrt_) outputs.push_back(gradient_or_zero(value));
-    graph_.set_outputs(std::move(outputs));
-    graph_.clear_updates();
-    return std::move(graph_);
+    std::vector<ValueRef> found;
+    for (ValueRef value : wrt_) found.push_back(gradients_[value.id] ? gradients_[value.id].ref() : ValueRef());
+    return found;
   }
 
  private:
@@ -47,29 +48,9 @@ class Differentiator {
     }
   }
 
-  void add_cotangents() {
-    const std::vector<ValueRef> outputs = graph_.outputs();
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const TensorType type = graph_.type(outputs[i]);
-      if (is_float(type.dtype)) accumulate(outputs[i], {graph_, graph_.add_input(cotangent_name(i), type)});
-    }
-  }
-
-  // A graph of gradients has inputs of that name already.
-  std::string cotangent_name(size_t output) const {
-    std::string name = fmt::format("grad_{}", output);
-    while (graph_.leaf_named(name) != nullptr) name.insert(0, "grad_");
-    return name;
-  }
-
   void accumulate(ValueRef value, Value gradient) {
     Value& sum = gradients_[value.id];
     sum = sum ? sum + gradient : gradient;
-  }
-
-  ValueRef gradient_or_zero(ValueRef value) {
-    if (const Value& gradient = gradients_[value.id]) return gradient.ref();
-    return Builder(graph_).full_like({graph_, value}, 0).ref();
   }
 
   void differentiate_node(NodeRef ref) {
@@ -107,22 +88,57 @@ class Differentiator {
     }
   }
 
-  Graph graph_;
+  Graph& graph_;
   std::vector<ValueRef> wrt_;
   std::vector<Value> gradients_;  // by value; nodes that are added have none
   std::vector<bool> needed_;
 };
 
+// A graph of gradients has inputs of that name already.
+std::string cotangent_name(const Graph& graph, size_t output) {
+  std::string name = fmt::format("grad_{}", output);
+  while (graph.leaf_named(name) != nullptr) name.insert(0, "grad_");
+  return name;
+}
+
 }  // namespace
+
+Graph expand_for_gradients(const Graph& graph, RewriteMap* moved) {
+  return expand_where(
+      graph, [](const OpDef& op) { return std::holds_alternative<ByExpansion>(op.gradient.get()); }, moved);
+}
+
+std::vector<ValueRef> add_gradients(Graph& graph, ValueRef scalar, std::span<const ValueRef> wrt) {
+  const TensorType type = graph.type(scalar);
+  if (!is_float(type.dtype) || type.rank() != 0) {
+    fail("gradients are those of one number: a floating scalar, got {}", to_string(type));
+  }
+  Differentiator differentiator(graph, wrt);
+  differentiator.start_at(scalar, Builder(graph).scalar(1, type.dtype));
+  return differentiator.run();
+}
 
 Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt) {
   return capture([&] {
     RewriteMap moved;
-    Graph expanded = expand_where(
-        graph, [](const OpDef& op) { return std::holds_alternative<ByExpansion>(op.gradient.get()); }, &moved);
+    Graph expanded = expand_for_gradients(graph, &moved);
     std::vector<ValueRef> targets;
     for (ValueRef value : wrt) targets.push_back(graph.owns(value) ? moved.at(value) : ValueRef());
-    return Differentiator(std::move(expanded), targets).run();
+    Differentiator differentiator(expanded, targets);
+    const std::vector<ValueRef> outputs = expanded.outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const TensorType type = expanded.type(outputs[i]);
+      if (!is_float(type.dtype)) continue;
+      const ValueRef cotangent = expanded.add_input(cotangent_name(expanded, i), type);
+      differentiator.start_at(outputs[i], {expanded, cotangent});
+    }
+    std::vector<ValueRef> gradients = differentiator.run();
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i]) gradients[i] = Builder(expanded).full_like({expanded, targets[i]}, 0).ref();
+    }
+    expanded.set_outputs(std::move(gradients));
+    expanded.clear_updates();
+    return expanded;
   });
 }
 

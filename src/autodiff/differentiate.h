@@ -4,6 +4,7 @@
 #include <span>
 
 #include "graph/graph.h"
+#include "passes/rewrite.h"
 
 namespace tenon {
 
@@ -13,5 +14,13 @@ namespace tenon {
 // are explicit `add` nodes; a value that no output depends on has gradient zero. Differentiating through an op that has
 // no gradient is an error that names the op.
 Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt);
+
+// For graphs that keep what they compute beside the gradients (training):
+//
+// The composites whose gradient is that of their expansion, expanded.
+Graph expand_for_gradients(const Graph& graph, RewriteMap* moved = nullptr);
+// Adds to such a graph the gradients of one number with respect to `wrt`, in their order; an empty ref where it does not
+// depend on a value. Throws an Error as `differentiate` does.
+std::vector<ValueRef> add_gradients(Graph& graph, ValueRef scalar, std::span<const ValueRef> wrt);
 
 }  // namespace tenon

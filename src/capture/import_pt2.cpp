@@ -68,7 +68,8 @@ struct Arguments {
 
 class ProgramImporter {
  public:
-  explicit ProgramImporter(const Pt2Program& program) : program_(program), graph_(&program.graph) {}
+  ProgramImporter(const Pt2Program& program, ModelMode mode)
+      : program_(program), importer_("main", mode), graph_(&program.graph) {}
 
   Imported run() {
     declare_symbols();
@@ -694,14 +695,14 @@ std::string registry_name(std::string_view target) {
   return std::string(target);
 }
 
-Result<Imported> import_program(const Pt2Program& program) {
-  return capture([&] { return ProgramImporter(program).run(); });
+Result<Imported> import_program(const Pt2Program& program, ModelMode mode) {
+  return capture([&] { return ProgramImporter(program, mode).run(); });
 }
 
-Result<Imported> import_pt2(const std::string& path, std::string_view model) {
+Result<Imported> import_pt2(const std::string& path, std::string_view model, ModelMode mode) {
   return capture([&] {
     const Pt2Program program = read_pt2(path, model).value();
-    Result<Imported> imported = import_program(program);
+    Result<Imported> imported = import_program(program, mode);
     if (imported.ok() || imported.diagnostic().where.known()) return std::move(imported).value();
     fail_at({path}, "{}", imported.diagnostic().message);
   });

@@ -56,7 +56,8 @@ std::string registry_name(std::string_view target);
 
 // Parameters, buffers and constants are bound to the memory of the file. Symbols have the ranges that the file says.
 // Buffers and inputs that the model writes become updates. An error names the file, or the line of the model.
-Result<Imported> import_pt2(const std::string& path, std::string_view model = {});
-Result<Imported> import_program(const Pt2Program& program);
+Result<Imported> import_pt2(const std::string& path, std::string_view model = {},
+                            ModelMode mode = ModelMode::kAsRecorded);
+Result<Imported> import_program(const Pt2Program& program, ModelMode mode = ModelMode::kAsRecorded);
 
 }  // namespace tenon

@@ -178,12 +178,36 @@ AtenArg Importer::as_views(const AtenEntry& entry, const std::vector<AtenArg>& a
 
 // ---- calls ----------------------------------------------------------------------------------------------------------
 
+// An overload that is for inference alone is, in training, another one.
+AtenRequest Importer::in_mode(AtenRequest request) const {
+  if (mode_ == ModelMode::kTraining && request.target == "aten._native_batch_norm_legit_no_training.default") {
+    constexpr size_t kTrainingFlag = 5;  // of the other one's arguments
+    request.target = "aten._native_batch_norm_legit.default";
+    if (request.positional.size() >= kTrainingFlag) {
+      request.positional.insert(request.positional.begin() + kTrainingFlag, AtenArg(true));
+    } else {
+      request.named.emplace_back("training", AtenArg(true));
+    }
+  }
+  return request;
+}
+
+void Importer::apply_mode(const AtenSignature& signature, std::vector<AtenArg>& arguments) const {
+  if (mode_ == ModelMode::kAsRecorded) return;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = signature.parameters[i].name;
+    if (name == "train" || name == "training") arguments[i] = AtenArg(mode_ == ModelMode::kTraining);
+    if (name == "dropout_p" && mode_ == ModelMode::kInference) arguments[i] = AtenArg(0.0);
+  }
+}
+
 AtenArg Importer::build(const AtenEntry& entry, bool writes_self, const AtenRequest& request) {
   std::vector<AtenArg> positional;
   for (const AtenArg& argument : request.positional) positional.push_back(resolved(argument));
   std::vector<std::pair<std::string, AtenArg>> named;
   for (const auto& [name, argument] : request.named) named.emplace_back(name, resolved(argument));
-  const std::vector<AtenArg> arguments = bind_arguments(entry.signature, std::move(positional), std::move(named));
+  std::vector<AtenArg> arguments = bind_arguments(entry.signature, std::move(positional), std::move(named));
+  apply_mode(entry.signature, arguments);
 
   AtenCall call(*this, entry, arguments, request.location);
   const AtenArg result = entry.build(call);
@@ -239,7 +263,8 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
   return as_variables(AtenArg(results));
 }
 
-AtenArg Importer::call(const AtenRequest& request) {
+AtenArg Importer::call(const AtenRequest& recorded) {
+  const AtenRequest request = in_mode(recorded);
   if (!request.external_because.empty()) return external(request, request.external_because);
   bool writes_self = false;
   const AtenEntry* entry = aten_table().find(request.target, writes_self);

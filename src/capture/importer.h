@@ -46,9 +46,18 @@ std::string to_string(const std::vector<UnsupportedCall>& calls);
 // Throws an Error that lists every call, unless there is none. `why` no host runs them: "there is no PyTorch here".
 void check_supported(const std::vector<UnsupportedCall>& calls, std::string_view why);
 
+// What the calls that differ between training and inference (dropout, batch norm) do. A model that was recorded in one
+// mode has them with their numbers, so it can be imported for the other, too.
+enum class ModelMode : uint8_t { kAsRecorded, kTraining, kInference };
+inline ModelMode mode_of(std::optional<bool> training) {
+  if (!training) return ModelMode::kAsRecorded;
+  return *training ? ModelMode::kTraining : ModelMode::kInference;
+}
+
 class Importer : private AtenHost {
  public:
-  explicit Importer(std::string name = "main") : graph_(std::make_shared<Graph>(std::move(name))) {}
+  explicit Importer(std::string name = "main", ModelMode mode = ModelMode::kAsRecorded)
+      : graph_(std::make_shared<Graph>(std::move(name))), mode_(mode) {}
   Importer(const Importer&) = delete;
 
   // The graph so far: symbols are declared in it before the first call.
@@ -110,10 +119,13 @@ class Importer : private AtenHost {
   AtenArg as_variables(const AtenArg& result);
   AtenArg as_views(const AtenEntry& entry, const std::vector<AtenArg>& arguments, const AtenArg& result,
                    const Location& location);
+  AtenRequest in_mode(AtenRequest request) const;
+  void apply_mode(const AtenSignature& signature, std::vector<AtenArg>& arguments) const;
   AtenArg build(const AtenEntry& entry, bool writes_self, const AtenRequest& request);
   AtenArg external(const AtenRequest& request, std::string reason);
 
   std::shared_ptr<Graph> graph_;
+  ModelMode mode_;
   std::deque<Variable> variables_;
   std::vector<UnsupportedCall> unsupported_;
   std::vector<ValueRef> effects_;  // the tokens of external calls without results

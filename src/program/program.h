@@ -89,6 +89,8 @@ class Program {
   const std::vector<Tensor>& leaves() const { return leaves_; }
   const std::vector<std::string>& leaf_names() const { return leaf_names_; }
   const std::vector<Packing>& packings() const { return packings_; }
+  uint32_t output_slot(size_t output) const { return outputs_[output].slot; }
+  std::vector<uint32_t> update_slots() const;  // of the values that states get
   size_t constant_bytes() const;  // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;

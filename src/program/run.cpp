@@ -361,6 +361,12 @@ Program::Program(const Graph& source, Graph graph, const ProgramOptions& options
 
 std::vector<Tensor> Program::run(std::span<const Tensor> inputs) const { return runner_->run(*this, inputs); }
 
+std::vector<uint32_t> Program::update_slots() const {
+  std::vector<uint32_t> slots;
+  for (const SlotUpdate& update : updates_) slots.push_back(update.value);
+  return slots;
+}
+
 size_t Program::constant_bytes() const {
   size_t bytes = 0;
   for (const Tensor& constant : constants_) bytes += static_cast<size_t>(constant.numel() * size_of(constant.dtype()));

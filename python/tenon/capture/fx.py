@@ -59,9 +59,10 @@ _FACTORIZED = "aten._linalg_check_errors.default"
 # ---- doors ----------------------------------------------------------------------------------------------------------
 
 
-def import_exported_program(program: torch.export.ExportedProgram) -> Captured:
-    """Takes the program as it is. Its parameters and buffers are shared, not copied."""
-    walker = _Walker()
+def import_exported_program(program: torch.export.ExportedProgram, training: bool | None = None) -> Captured:
+    """Takes the program as it is, unless `training` says what dropout and batch norm do. Its parameters and buffers
+    are shared, not copied."""
+    walker = _Walker(training)
     graph = program.graph_module.graph
     used = {symbol for node in graph.find_nodes(op="placeholder") for symbol in free_symbols(node.meta.get("val"))}
     for symbol, values in program.range_constraints.items():
@@ -148,8 +149,8 @@ class _Call:
 
 
 class _Walker:
-    def __init__(self) -> None:
-        self.importer = Importer()
+    def __init__(self, training: bool | None = None) -> None:
+        self.importer = Importer(training=training)
         self.sizes = Sizes(self.importer)
         self.values: dict[fx.Node, Any] = {}
         self.leaves: dict[str, ImportedTensor] = {}  # by the name that mutations have for them

@@ -90,21 +90,23 @@ def _fail_transform(error: Exception) -> NoReturn:
     )
 
 
-def capture_exported_program(program: ExportedProgram) -> tuple[ExportedProgram, Captured]:
+def capture_exported_program(
+    program: ExportedProgram, training: bool | None = None
+) -> tuple[ExportedProgram, Captured]:
     """As it is where the registry has every call; else with those decomposed that PyTorch can decompose. A program
     that still has calls for the host writes nothing in place: a host's writes would go unseen."""
     program = _without_transforms(program)
-    captured = import_exported_program(program)
+    captured = import_exported_program(program, training)
     for _ in range(_MOST_ROUNDS):
         table = decompositions_of(captured.unsupported_ops)
         decomposed = _decomposed(program, table) if table else None
         if decomposed is None:
             break
         program = decomposed
-        captured = import_exported_program(program)
+        captured = import_exported_program(program, training)
     if captured.unsupported and writes_in_place(program.graph_module):
         program = _run_decompositions(program, {})
-        captured = import_exported_program(program)
+        captured = import_exported_program(program, training)
     return program, captured
 
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "autodiff/loss_formulas.h"
 #include "capture/aten/common.h"
 #include "capture/aten/families.h"
 
@@ -9,8 +10,7 @@ namespace tenon {
 namespace {
 
 using namespace aten;
-
-enum class Reduction : int64_t { kNone = 0, kMean = 1, kSum = 2 };  // PyTorch's numbers
+using namespace losses;
 
 Reduction reduction_of(AtenCall& c) {
   const int64_t number = c.integer("reduction");
@@ -18,17 +18,7 @@ Reduction reduction_of(AtenCall& c) {
   return static_cast<Reduction>(number);
 }
 
-Value reduced(AtenCall& c, Value losses) {
-  switch (reduction_of(c)) {
-    case Reduction::kNone:
-      return losses;
-    case Reduction::kMean:
-      return c.mean(losses);
-    case Reduction::kSum:
-      return c.sum(losses);
-  }
-  return losses;
-}
+Value reduced(AtenCall& c, Value losses) { return losses::reduced(c, losses, reduction_of(c)); }
 
 // The gradient of each loss: of a mean, its share.
 Value spread(AtenCall& c, Value grad, Value of_mean_over) {
@@ -41,8 +31,6 @@ Value at_least(AtenCall& c, Value x, double low) { return c.op("clamp", {x, c.sc
 Value times_weight(AtenCall& c, Value losses) {
   return c.given("weight") ? losses * to_wide(c, c.tensor("weight")) : losses;
 }
-
-Value zero_unless(AtenCall& c, Value condition, Value x) { return c.where(condition, x, c.scalar(0, x.dtype())); }
 
 DType dtype_of(AtenCall& c, std::initializer_list<std::string_view> names) {
   std::vector<TensorType> types;
@@ -68,8 +56,6 @@ AtenFn elementwise_backward(BinaryFormula slope) {
     return c.cast(slopes * spread(c, to_wide(c, c.tensor("grad_output")), slopes), dtype);
   };
 }
-
-Value squared_error(AtenCall&, Value x, Value y) { return (x - y) * (x - y); }
 
 Value smooth_l1(AtenCall& c, Value x, Value y) {
   const double beta = c.real("beta");
@@ -104,10 +90,13 @@ Value cross_entropy_of_bits_backward(AtenCall& c, Value x, Value y) {
   return times_weight(c, (x - y) / at_least(c, (1 - x) * x, 1e-12));
 }
 
+// In the dtype of the formula; empty where it is not given.
+Value weights(AtenCall& c, std::string_view name, DType dtype) {
+  return c.given(name) ? c.cast(c.tensor(name), dtype) : Value();
+}
+
 Value cross_entropy_of_logits(AtenCall& c, Value x, Value y) {
-  Value logarithm = c.unary("log_sigmoid", x);
-  if (c.given("pos_weight")) logarithm = ((to_wide(c, c.tensor("pos_weight")) - 1) * y + 1) * logarithm;
-  return times_weight(c, (1 - y) * x - logarithm);
+  return binary_cross_entropy(c, x, y, weights(c, "pos_weight", x.dtype()), weights(c, "weight", x.dtype()));
 }
 
 Value poisson(AtenCall& c, Value x, Value y) {
@@ -124,8 +113,7 @@ Value hinge_embedding(AtenCall& c, Value x, Value y) {
 
 void add_elementwise(AtenTable& table) {
   table.add("aten.mse_loss.default(self, target, reduction=1)", elementwise_loss(squared_error));
-  table.add("aten.l1_loss.default(self, target, reduction=1)",
-            elementwise_loss([](AtenCall& c, Value x, Value y) { return c.abs(x - y); }));
+  table.add("aten.l1_loss.default(self, target, reduction=1)", elementwise_loss(absolute_error));
   table.add("aten.smooth_l1_loss.default(self, target, reduction=1, beta=1.0)", elementwise_loss(smooth_l1));
   table.add("aten.huber_loss.default(self, target, reduction=1, delta=1.0)", elementwise_loss(huber));
   table.add("aten.kl_div.default(self, target, reduction=1, *, log_target=False)", elementwise_loss(divergence));
@@ -207,52 +195,21 @@ void add_distances(AtenTable& table) {
 
 // ---- of classes -----------------------------------------------------------------------------------------------------
 
-// Classes are dimension 1 of a batch, dimension 0 of one sample. The target names one for each place of the rest.
-struct Classes {
-  Value scores;    // in at least f32
-  int64_t dim;     // of the classes
-  Value target;    // of the other dimensions, with the ignored ones at class 0
-  Value is_used;   // not ignored
-  Value weight;    // of each target: 0 where it is ignored
-  Value by_class;  // the weights by class, or empty
-};
-
 Classes classes_of(AtenCall& c, Value scores) {
-  Classes k{.scores = scores, .dim = scores.rank() == 1 ? 0 : 1};
-  const Value target = c.cast(c.tensor("target"), DType::kI64);
-  k.is_used = c.compare("ne", target, c.integer(c.integer("ignore_index")));
-  k.target = c.where(k.is_used, target, c.integer(0));
-  if (c.given("weight")) k.by_class = c.cast(c.tensor("weight"), scores.dtype());
-  const Value weight = k.by_class ? c.op("index", {k.by_class, k.target}) : c.scalar(1, scores.dtype());
-  k.weight = zero_unless(c, k.is_used, weight);
-  return k;
+  return losses::classes_of(c, scores, c.tensor("target"), weights(c, "weight", scores.dtype()),
+                            c.integer("ignore_index"));
 }
 
-// The score of each target's class.
-Value picked(AtenCall& c, const Classes& k) {
-  const Value places = c.unsqueeze(k.target, k.dim);
-  return c.squeeze(c.op("gather", {k.scores, places}, {{"dim", k.dim}}), k.dim);
+std::pair<Value, Value> negative_likelihood(AtenCall& c) {
+  return losses::negative_likelihood(c, classes_of(c, to_wide(c, c.tensor())), reduction_of(c));
 }
 
-// The loss, and the weights that its mean divides by.
-std::pair<Value, Value> negative_likelihood(AtenCall& c, const Classes& k) {
-  const Value losses = zero_unless(c, k.is_used, -picked(c, k) * k.weight);
-  const bool is_batch = k.scores.rank() > 1;
-  if (reduction_of(c) == Reduction::kNone && is_batch) return {losses, c.scalar(0, losses.dtype())};
-  const Value total = c.sum(losses);
-  const Value weight = c.sum(k.weight);
-  return {reduction_of(c) == Reduction::kMean ? total / weight : total, weight};
-}
-
-AtenArg nll_loss(AtenCall& c) {
-  const Value x = c.tensor();
-  return c.cast(negative_likelihood(c, classes_of(c, to_wide(c, x))).first, x.dtype());
-}
+AtenArg nll_loss(AtenCall& c) { return c.cast(negative_likelihood(c).first, c.tensor().dtype()); }
 
 AtenArg nll_loss_forward(AtenCall& c) {
-  const Value x = c.tensor();
-  const auto [loss, weight] = negative_likelihood(c, classes_of(c, to_wide(c, x)));
-  return std::vector{c.cast(loss, x.dtype()), c.cast(weight, x.dtype())};
+  const DType dtype = c.tensor().dtype();
+  const auto [loss, weight] = negative_likelihood(c);
+  return std::vector{c.cast(loss, dtype), c.cast(weight, dtype)};
 }
 
 AtenArg nll_loss_backward(AtenCall& c) {
@@ -283,59 +240,22 @@ void add_likelihoods(AtenTable& table) {
 
 // ---- cross entropy --------------------------------------------------------------------------------------------------
 
-// The weights by class, along the dimension of the classes.
-Value along_classes(AtenCall& c, Value weight, int64_t dim, int64_t rank) {
-  Shape shape(static_cast<size_t>(rank), 1);
-  shape[static_cast<size_t>(dim)] = weight.size(0);
-  return c.reshape(weight, shape);
-}
-
-Value number_of(AtenCall& c, const Expr& count, DType dtype) { return c.full(count, {}, dtype); }
-
-Value cross_entropy_of_probabilities(AtenCall& c, Value x, int64_t dim) {
-  Value target = c.cast(c.tensor("target"), x.dtype());
-  const double smoothing = c.real("label_smoothing");
-  const Value classes = number_of(c, x.size(dim), x.dtype());
-  if (smoothing > 0) target = target * (1 - smoothing) + smoothing / classes;
-  Value products = c.op("log_softmax", {x}, {{"dim", dim}}) * target;
-  if (c.given("weight")) {
-    products = products * along_classes(c, c.cast(c.tensor("weight"), x.dtype()), dim, x.rank());
-  }
-  if (reduction_of(c) == Reduction::kNone) return -c.sum(products, {dim});
-  const Value total = -c.sum(products);
-  if (reduction_of(c) == Reduction::kSum) return total;
-  return total / (number_of(c, element_count(x.shape()), x.dtype()) / classes);
-}
-
-// What label smoothing adds: the loss of all classes alike.
-Value smooth_loss(AtenCall& c, const Classes& k) {
-  Value scores = k.scores;
-  if (k.by_class) scores = scores * along_classes(c, k.by_class, k.dim, scores.rank());
-  const Value losses = zero_unless(c, k.is_used, -c.sum(scores, {k.dim}));
-  if (reduction_of(c) == Reduction::kNone) return losses;
-  const Value total = c.sum(losses);
-  return reduction_of(c) == Reduction::kMean ? total / c.sum(k.weight) : total;
-}
-
-Value cross_entropy(AtenCall& c, Value x) {
-  const int64_t dim = x.rank() == 1 ? 0 : 1;
-  if (is_float(c.tensor("target").dtype())) return cross_entropy_of_probabilities(c, x, dim);
-  const Classes k = classes_of(c, c.op("log_softmax", {x}, {{"dim", dim}}));
-  const Value loss = negative_likelihood(c, k).first;
-  const double smoothing = c.real("label_smoothing");
-  if (smoothing == 0) return loss;
-  const Value classes = number_of(c, x.size(dim), x.dtype());
-  return loss * (1 - smoothing) + smooth_loss(c, k) * (smoothing / classes);
+AtenArg cross_entropy_loss(AtenCall& c) {
+  const Value x = to_wide(c, c.tensor());
+  const Value target = c.tensor("target");
+  const CrossEntropy options{.weight = weights(c, "weight", x.dtype()),
+                             .reduction = reduction_of(c),
+                             .ignore_index = c.integer("ignore_index"),
+                             .label_smoothing = c.real("label_smoothing")};
+  const Value loss = cross_entropy(c, x, is_float(target.dtype()) ? c.cast(target, x.dtype()) : target, options);
+  return c.cast(loss, c.tensor().dtype());
 }
 
 void add_cross_entropy(AtenTable& table) {
   table.add(
       "aten.cross_entropy_loss.default(self, target, weight=None, reduction=1, ignore_index=-100, "
       "label_smoothing=0.0)",
-      [](AtenCall& c) -> AtenArg {
-        const Value x = c.tensor();
-        return c.cast(cross_entropy(c, to_wide(c, x)), x.dtype());
-      });
+      cross_entropy_loss);
 }
 
 // PyTorch computes logits and losses of a few rows at a time, which saves memory and changes no result.

@@ -38,6 +38,31 @@ const OpDef kIndexSelect{
 
 // ---- gather ---------------------------------------------------------------------------------------------------------
 
+// One place of each line of x: along `dim` the index has size 1, elsewhere the sizes of x.
+bool takes_one_of_each_line(GradContext& g) {
+  const Shape& x = g.in().shape();
+  const Shape& index = g.in(1).shape();
+  if (x.empty() || x.size() != index.size()) return false;
+  const auto dim = static_cast<size_t>(g.dim("dim"));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const bool fits = i == dim ? index[i].is_constant(1) : g.facts().equal(x[i], index[i]);
+    if (!fits) return false;
+  }
+  return true;
+}
+
+// Losses over classes take one score of each sample: there the gradient is a comparison, which fuses, not a scatter.
+Value gather_gradient(GradContext& g) {
+  const Value x = g.in();
+  if (takes_one_of_each_line(g)) {
+    const Value is_taken = g.compare("eq", g.iota_along(g.dim("dim"), x.shape()), g.in(1));
+    return g.where(is_taken, g.dout(), g.scalar(0, x.dtype()));
+  }
+  const Value zeros = g.full(0.0, shape_with_dims(x.type()), x.dtype());
+  const std::vector<Value> places = index_places(g, with_dims(g, g.in(1)), g.dim("dim"));
+  return g.reshape(index_put(g, zeros, with_dims(g, g.dout()), places, "add"), x.shape());
+}
+
 const OpDef kGather{
     .name = "gather",
     .family = "index",
@@ -55,11 +80,12 @@ const OpDef kGather{
       const Value picked = index(e, with_dims(e, e.in()), index_places(e, with_dims(e, e.in(1)), e.dim("dim")));
       return {e.reshape(picked, e.in(1).shape())};
     }),
-    .gradient = ByExpansion{},
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {gather_gradient(g), Value()}; }),
     .peer = torch_is("torch.gather(x, dim, index)"),
     .samples = Samples{"T[3, 4], i64[2, 4] in 0..2", "T[3, 4], i32[3, 2] in 0..3; dim=1", "T[5], i64[7] in 0..4",
                        "T[], i64[] in 0..0", "T[2, 3, 2], i64[1, 5, 2] in 0..2; dim=-2", "T[3, 4], i64[0, 4]",
-                       "T[3], i64[] in 0..2", "T[], i64[2] in 0..0"},
+                       "T[3], i64[] in 0..2", "T[], i64[2] in 0..0", "T[3, 4], i64[3, 1] in 0..3; dim=1",
+                       "T[2, 3, 2], i64[2, 1, 2] in 0..2; dim=1", "T[5], i64[1] in 0..4"},
 };
 
 // ---- embedding ------------------------------------------------------------------------------------------------------

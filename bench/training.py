@@ -1,0 +1,211 @@
+"""Training steps beside PyTorch's: a GPT-2 of 4 layers (d=256, 128 tokens, batch 8) and ResNet-18 (64x64, batch 8).
+
+    make bench-training ARGS="--model gpt2 --threads 1"
+
+Speed: eager, torch.compile with Inductor and a LocalTrainingInstance do the same steps in turns, in one process;
+ratios are medians over rounds. Memory: each engine in a process of its own, the most that it held during steps above
+what it held after imports.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import transformers
+from torch import nn
+
+ROOT = Path(__file__).parents[1]
+ENGINES = ("eager", "inductor", "tenon")
+BARS = {"eager": 1.3, "inductor": 1.0}
+MOST_MEMORY = 0.8  # of eager's
+BUDGET, MOST_SLOWER = 0.6, 1.35
+
+
+class Logits(nn.Module):
+    """Of a model of transformers; tokens of a batch are rows of one matrix, as a loss wants them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.model(x).logits.flatten(0, -2)
+
+
+def gpt2() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    config = transformers.GPT2Config(
+        n_embd=256,
+        n_layer=4,
+        n_head=4,
+        n_positions=128,
+        vocab_size=1024,
+        use_cache=False,
+        attn_implementation="sdpa",
+        resid_pdrop=0,
+        embd_pdrop=0,
+        attn_pdrop=0,
+    )
+    x = torch.randint(config.vocab_size, (8, 128))
+    return Logits(transformers.GPT2LMHeadModel(config)), x, torch.randint(config.vocab_size, (8 * 128,))
+
+
+def resnet18() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    config = transformers.ResNetConfig(
+        embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=1000
+    )
+    model = transformers.ResNetForImageClassification(config)
+    return Logits(model), torch.randn(8, 3, 64, 64), torch.randint(1000, (8,))
+
+
+MODELS = {"gpt2": gpt2, "resnet18": resnet18}
+
+
+def stepper(engine: str, model: nn.Module, x: torch.Tensor, y: torch.Tensor, threads: int) -> Callable[[], float]:
+    """A step of AdamW, and its loss."""
+    if engine == "tenon":
+        return tenon_stepper(model, x, y, threads)
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    forward = torch.compile(model) if engine == "inductor" else model
+
+    def step() -> float:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(forward(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step
+
+
+def tenon_stepper(model, x, y, threads, budget: float | None = None) -> Callable[[], float]:
+    """`budget` is a part of what a step needs by nature."""
+    import tenon
+
+    def trainer() -> tenon.LocalTrainingInstance:
+        return tenon.LocalTrainingInstance(
+            model, loss="cross_entropy", optimizer=tenon.AdamW(lr=1e-4), example_inputs=(x,), threads=threads
+        )
+
+    instance = trainer()
+    if budget is not None:
+        instance.step(x, target=y)
+        natural = instance.peak_bytes
+        instance = trainer()
+        instance.initialize(int(natural * budget))
+    return lambda: instance.step(x, target=y).item()
+
+
+def speed(name: str, engines: list[str], threads: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds a step, of each round. The three start from the same weights, and must agree on the losses."""
+    torch.set_num_threads(threads)
+    steps, losses = {}, {}
+    for engine in engines:
+        torch.manual_seed(0)
+        model, x, y = MODELS[name]()
+        steps[engine] = (
+            tenon_stepper(model, x, y, threads, BUDGET)
+            if engine == "tenon, budget"
+            else stepper(engine, model, x, y, threads)
+        )
+        losses[engine] = [steps[engine]() for _ in range(3)]
+    for engine in engines[1:]:
+        torch.testing.assert_close(losses[engine], losses[engines[0]], rtol=1e-3, atol=1e-3)
+    times: dict[str, list[float]] = {engine: [] for engine in engines}
+    for _ in range(rounds):
+        for engine, step in steps.items():
+            start = time.perf_counter()
+            step()
+            times[engine].append(time.perf_counter() - start)
+    return times
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+
+def resident(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(field)
+
+
+def memory_here(name: str, engine: str) -> int:
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    before = resident("VmRSS")
+    model, x, y = MODELS[name]()
+    step = stepper(engine, model, x, y, 1)
+    for _ in range(3):
+        step()
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    for _ in range(3):
+        step()
+    return resident("VmHWM") - before
+
+
+def memory(name: str, engine: str) -> int:
+    command = [sys.executable, "-W", "ignore", __file__, "--model", name, "--memory-of", engine]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------
+
+
+def verdict(value: float, passes: bool) -> str:
+    return f"{value:5.2f}x {'PASS' if passes else 'MISS'}"
+
+
+def report(name: str, options: argparse.Namespace) -> dict:
+    engines = options.engine or [*ENGINES, *(["tenon, budget"] if options.budget else [])]
+    result = {"model": name, "speed": {}, "memory": {}}
+    for threads in options.threads or (1, 2):
+        times = speed(name, engines, threads, options.rounds)
+        result["speed"][threads] = times
+        print(f"{name}, {threads} thread{'s' if threads > 1 else ''}")
+        for engine in engines:
+            line = f"  {engine:<14} {statistics.median(times[engine]) * 1e3:8.1f} ms a step"
+            if engine != "tenon" and "tenon" in times:
+                ratio = statistics.median(a / b for a, b in zip(times[engine], times["tenon"], strict=True))
+                bar = BARS.get(engine)
+                line += f"   tenon is {verdict(ratio, ratio >= bar)} (bar {bar})" if bar else f"   {ratio:.2f}x"
+                if engine == "tenon, budget":
+                    line += f" {'PASS' if ratio <= MOST_SLOWER else 'MISS'} (bar {MOST_SLOWER})"
+            print(line, flush=True)
+    if not options.no_memory:
+        held = {engine: memory(name, engine) for engine in ("eager", "tenon")}
+        result["memory"] = held
+        ratio = held["tenon"] / held["eager"]
+        sizes = ", ".join(f"{engine} {bytes_ / 2**20:.0f} MiB" for engine, bytes_ in held.items())
+        print(f"  memory: {sizes}: {verdict(ratio, ratio <= MOST_MEMORY)} (bar {MOST_MEMORY})")
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-training", description=__doc__)
+    parser.add_argument("--model", action="append", choices=MODELS)
+    parser.add_argument("--engine", action="append", choices=ENGINES)
+    parser.add_argument("--threads", type=int, action="append", help="1 and 2 unless given")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--budget", action="store_true", help="also at 60% of the memory that a step needs by nature")
+    parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--memory-of", help="print what this engine holds, and end")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    if options.memory_of:
+        print(memory_here(options.model[0], options.memory_of))
+        return
+    results = [report(name, options) for name in options.model or MODELS]
+    if options.json:
+        options.json.write_text(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

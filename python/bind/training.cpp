@@ -1,0 +1,123 @@
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bind.h"
+#include "training/instance.h"
+
+namespace tenon::python {
+namespace {
+
+using Trainer = LocalTrainingInstance;
+
+std::vector<Tensor> inputs_from(nb::handle arrays) {
+  std::vector<Tensor> inputs;
+  for (nb::handle array : arrays) inputs.push_back(argument_from(array, "an input"));
+  return inputs;
+}
+
+Tensor target_from(nb::handle array) { return array.is_none() ? Tensor() : argument_from(array, "the target"); }
+
+nb::object to_torch(const Tensor& tensor) {
+  return tensor.defined() ? to_python(tensor, ArrayKind::kTorch) : nb::none();
+}
+
+nb::dict to_dict(const States& states) {
+  nb::dict dict;
+  for (const auto& [name, tensor] : states) dict[to_str(name)] = to_torch(tensor);
+  return dict;
+}
+
+nb::tuple forward(Trainer& self, nb::handle arrays, nb::handle target) {
+  const std::vector<Tensor> inputs = inputs_from(arrays);
+  const Tensor wanted = target_from(target);
+  Trainer::Forward result;
+  {
+    const nb::gil_scoped_release unlocked;
+    result = self.forward(inputs, wanted);
+  }
+  nb::list outputs;
+  for (const Tensor& output : result.outputs) outputs.append(to_torch(output));
+  return nb::make_tuple(outputs, to_torch(result.loss));
+}
+
+nb::object step(Trainer& self, nb::handle arrays, nb::handle target) {
+  const std::vector<Tensor> inputs = inputs_from(arrays);
+  const Tensor wanted = target_from(target);
+  Tensor loss;
+  {
+    const nb::gil_scoped_release unlocked;
+    loss = self.step(inputs, wanted);
+  }
+  return to_torch(loss);
+}
+
+nb::dict backward(Trainer& self) {
+  States gradients;
+  {
+    const nb::gil_scoped_release unlocked;
+    gradients = self.backward();
+  }
+  return to_dict(gradients);
+}
+
+void load_states(Trainer& self, const nb::dict& given) {
+  States states;
+  for (auto [name, array] : given) {
+    const auto text = nb::cast<std::string>(name);
+    states[text] = tensor_from(array, text);
+  }
+  self.load_states(states);
+}
+
+nb::list profile(const Trainer& self) {
+  nb::list tasks;
+  for (const ProfiledTask& task : self.profile()) {
+    nb::dict entry;
+    entry["phase"] = to_str(name_of(task.phase));
+    entry["name"] = task.name;
+    entry["location"] = nb::cast(task.location);
+    entry["microseconds"] = task.microseconds;
+    entry["bytes"] = task.bytes;
+    tasks.append(entry);
+  }
+  return tasks;
+}
+
+void make(Trainer* self, const Graph& training, const Graph& inference, size_t outputs, const std::string& key_input,
+          const std::map<std::string, std::string>& names, const Loss& loss, const Optimizer& optimizer, const std::vector<std::string>& frozen, bool bf16,
+          int64_t accumulate, int64_t threads, int64_t seed) {
+  const TrainingModel model{training, inference, outputs, key_input, names};
+  TrainingOptions options{loss, optimizer, frozen,
+                          bf16 ? Precision::kBf16 : Precision::kAsModel, accumulate, seed};
+  new (self) Trainer(model, std::move(options), threads);
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  nb::class_<Trainer>(module, "Trainer", "What tenon.LocalTrainingInstance is made of.")
+      .def("__init__", make, nb::arg("training"), nb::arg("inference"), nb::kw_only(), nb::arg("outputs"),
+           nb::arg("key_input"), nb::arg("names"), nb::arg("loss"), nb::arg("optimizer"), nb::arg("frozen"), nb::arg("bf16"),
+           nb::arg("accumulate"), nb::arg("threads"), nb::arg("seed"))
+      .def("initialize", &Trainer::initialize, nb::arg("budget") = nb::none(), unlocked)
+      .def("forward", forward, nb::arg("inputs"), nb::arg("target") = nb::none())
+      .def("backward", backward)
+      .def("update", &Trainer::update, unlocked)
+      .def("step", step, nb::arg("inputs"), nb::arg("target") = nb::none())
+      .def("zero_grad", &Trainer::zero_grad)
+      .def("train", &Trainer::train)
+      .def("eval", &Trainer::eval)
+      .def_prop_ro("training", &Trainer::is_training)
+      .def_prop_ro("states", [](const Trainer& self) { return to_dict(self.states()); })
+      .def_prop_ro("tied", [](const Trainer& self) { return self.tied(); })
+      .def_prop_ro("trained", [](const Trainer& self) { return self.trained(); })
+      .def("load_states", load_states, nb::arg("states"))
+      .def("enable_profiling", &Trainer::enable_profiling, nb::arg("on") = true)
+      .def_prop_ro("profile", profile)
+      .def_prop_ro("peak_bytes", &Trainer::peak_bytes);
+}
+
+}  // namespace tenon::python

@@ -1,0 +1,274 @@
+"""tenon.LocalTrainingInstance: a model that trains on this machine, in compiled steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch.export import ExportedProgram
+
+from tenon._tenon import Graph, Loss, Optimizer, Trainer, fail
+from tenon.capture.captured import Captured
+from tenon.capture.models import capture_exported_program, exported
+from tenon.optim import from_torch, loss_from_torch
+from tenon.program import dim_names
+from tenon.runner import input_taker, result_giver
+from tenon.signature import Signature
+
+_NO_FALLBACK = "a training leaves nothing to PyTorch"
+_PRECISIONS = {None: False, "f32": False, "bf16": True}
+
+
+class LocalTrainingInstance:
+    """Trains a model: a module with example inputs, an ExportedProgram, a .pt2 file, or a Graph.
+
+        trainer = tenon.LocalTrainingInstance(model, loss="cross_entropy", optimizer=tenon.AdamW(lr=3e-4),
+                                              example_inputs=(x,))
+        loss = trainer.step(x, target=y)
+
+    A step is forward, backward and update, compiled as one. The three can also be called one after the other. The
+    instance has its own copy of the parameters and buffers: `state_dict()` gives them back, and
+    `model.load_state_dict` takes them.
+
+    `loss` is a name ("cross_entropy", "mse", "output": the model's own), a tenon loss, or a module of torch.nn;
+    `optimizer` is one of tenon's, its text, or one of torch.optim over the model's parameters. Parameters that need no
+    gradient, and those that a pattern in `frozen` matches, stay as they are. With precision="bf16" products are
+    computed in bf16, of parameters that stay f32. With accumulate=4 an update is of the mean gradient of four steps.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        loss: str | Loss | torch.nn.Module,
+        optimizer: str | Optimizer | torch.optim.Optimizer,
+        example_inputs: tuple[Any, ...] = (),
+        example_kwargs: dict[str, Any] | None = None,
+        dynamic_shapes: Any = None,
+        frozen: Sequence[str] = (),
+        precision: str | None = None,
+        accumulate: int = 1,
+        threads: int = 0,
+        seed: int = 0,
+    ) -> None:
+        if precision not in _PRECISIONS:
+            fail(f"precision must be 'f32' or 'bf16', got {precision!r}")
+        self._source = _source_of(model, example_inputs, example_kwargs, dynamic_shapes)
+        self._trainer = Trainer(
+            self._source.training,
+            self._source.inference,
+            outputs=self._source.outputs,
+            key_input=self._source.key_input,
+            names=self._source.names,
+            loss=_loss_from(loss),
+            optimizer=_optimizer_from(optimizer, model),
+            frozen=[*self._source.frozen, *frozen],
+            bf16=_PRECISIONS[precision],
+            accumulate=accumulate,
+            threads=threads,
+            seed=seed,
+        )
+
+    def initialize(self, budget: int | None = None) -> None:
+        """Compiles the step. `budget` bounds the bytes that a step needs besides states, inputs and results: below
+        what it needs by nature, activations are computed again in place of kept."""
+        self._trainer.initialize(budget)
+
+    def forward(self, *inputs: Any, target: Any = None, **kwargs: Any) -> tuple[Any, torch.Tensor | None]:
+        """The model's outputs, and the loss; None where eval() was called and there is no target."""
+        outputs, loss = self._trainer.forward(self._source.take(inputs, kwargs), target)
+        return self._source.give(outputs, inputs), loss
+
+    def backward(self) -> dict[str, torch.Tensor]:
+        """The gradients by parameter; after several forward() and backward() their sum, until an update()."""
+        return self._trainer.backward()
+
+    def update(self) -> None:
+        """Changes the parameters by the gradients."""
+        self._trainer.update()
+
+    def step(self, *inputs: Any, target: Any = None, **kwargs: Any) -> torch.Tensor:
+        """forward, backward and update in one. Gives the loss."""
+        return self._trainer.step(self._source.take(inputs, kwargs), target)
+
+    def zero_grad(self) -> None:
+        """Forgets gradients that no update() has used."""
+        self._trainer.zero_grad()
+
+    def train(self, mode: bool = True) -> LocalTrainingInstance:
+        (self._trainer.train if mode else self._trainer.eval)()
+        return self
+
+    def eval(self) -> LocalTrainingInstance:
+        """From now on forward() is that of inference: no dropout, the statistics of batch norms as they are."""
+        return self.train(False)
+
+    @property
+    def training(self) -> bool:
+        return self._trainer.training
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The parameters and buffers, as the module has them. They are copies."""
+        states = self.states
+        owners = self._source.owners
+        return {name: states.get(owners[name], value).clone() for name, value in self._source.state.items()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes parameters and buffers, of the module or of another instance. Nothing changes where one does not
+        fit."""
+        names = self._source.state
+        missing, unknown = names.keys() - state_dict.keys(), state_dict.keys() - names.keys()
+        if missing or unknown:
+            which = f"lacks '{min(missing)}'" if missing else f"has '{min(unknown)}', which the model has not"
+            fail(f"the state_dict does not fit: it {which}")
+        known = self.states.keys()
+        self.load_states({name: value for name, value in state_dict.items() if name in known})
+
+    @property
+    def states(self) -> dict[str, torch.Tensor]:
+        """All that stays from step to step: parameters, buffers, "optimizer.…", "random.key". They are the instance's
+        own memory: what is written to them is used."""
+        return self._trainer.states
+
+    def load_states(self, states: Mapping[str, Any]) -> None:
+        self._trainer.load_states(dict(states))
+
+    @property
+    def trained(self) -> list[str]:
+        """The names of the parameters that change."""
+        return self._trainer.trained
+
+    def enable_profiling(self, on: bool = True) -> None:
+        """From now on each call is timed, task by task; the results stay the same, to the last bit."""
+        self._trainer.enable_profiling(on)
+
+    EnableProfiling = enable_profiling
+
+    @property
+    def profile(self) -> list[dict[str, Any]]:
+        """What each task of the last call took: phase, name, location, microseconds, bytes."""
+        return self._trainer.profile
+
+    @property
+    def peak_bytes(self) -> int:
+        """What the last call needed besides states, inputs and results."""
+        return self._trainer.peak_bytes
+
+    def __repr__(self) -> str:
+        return f"<tenon.LocalTrainingInstance of {len(self.trained)} parameters>"
+
+
+def _loss_from(loss: Any) -> Loss:
+    if isinstance(loss, str):
+        return Loss(loss)
+    return loss_from_torch(loss) if isinstance(loss, torch.nn.Module) else loss
+
+
+def _optimizer_from(optimizer: Any, model: Any) -> Optimizer:
+    if isinstance(optimizer, str):
+        return Optimizer(optimizer)
+    if isinstance(optimizer, torch.optim.Optimizer):
+        if not isinstance(model, torch.nn.Module):
+            fail("an optimizer of torch.optim knows the parameters of a module: give the module, or one of tenon's")
+        return from_torch(optimizer, model)
+    return optimizer
+
+
+# ---- models ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Source:
+    """A model in both modes, with its calling convention."""
+
+    training: Graph
+    inference: Graph
+    outputs: int
+    key_input: str
+    frozen: list[str]
+    state: dict[str, torch.Tensor]  # of the module
+    owners: dict[str, str]  # of each name in `state`, the first name of the same tensor
+    names: dict[str, str]  # of leaves that are called otherwise in the graphs
+    take: Callable[[tuple[Any, ...], dict[str, Any]], list[Any]]  # from arguments to inputs of the graphs
+    give: Callable[[list[Any], tuple[Any, ...]], Any]  # from outputs of the graphs to results
+
+
+def _source_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> _Source:
+    if isinstance(model, Graph):
+        return _of_graph(model)
+    program = _exported_in_training(model, args, kwargs, dynamic_shapes)
+    traced, captured = capture_exported_program(program, training=True)
+    captured.check_supported(_NO_FALLBACK)
+    _, inference = capture_exported_program(program, training=False)
+    inference.check_supported(_NO_FALLBACK)
+    names = program.module_call_graph[0].signature.forward_arg_names
+    in_spec, out_spec = program.call_spec.in_spec, traced.call_spec.out_spec
+    signature = Signature(captured, in_spec, names, dim_names(captured.inputs, in_spec, names, dynamic_shapes))
+    take, give = input_taker(captured), result_giver(captured.outputs)
+    state = {name: value.detach() for name, value in program.state_dict.items()}
+    owners = _owners(state)
+
+    def results(outputs: list[Any], inputs: tuple[Any, ...]) -> Any:
+        return pytree.tree_unflatten(give(outputs, pytree.tree_leaves(inputs)), out_spec)
+
+    return _Source(
+        captured.graph,
+        inference.graph,
+        outputs=_result_count(captured),
+        key_input=captured.graph.inputs[-1].name if captured.has_key else "",
+        frozen=[owners[name] for name, value in program.named_parameters() if not value.requires_grad],
+        state=state,
+        owners=owners,
+        names={name: owner for name, owner in owners.items() if name != owner},
+        take=lambda inputs, keywords: take(signature.flatten(inputs, keywords)),
+        give=results,
+    )
+
+
+def _of_graph(graph: Graph) -> _Source:
+    data = {leaf.name: leaf.data for leaf in graph.leaves if leaf.kind in ("parameter", "buffer")}
+    state = {name: torch.from_dlpack(value) for name, value in data.items()}
+    return _Source(
+        graph,
+        graph,
+        outputs=len(graph.outputs),
+        key_input="",
+        frozen=[],
+        state=state,
+        owners={name: name for name in state},
+        names={},
+        take=lambda inputs, keywords: list(inputs),
+        give=lambda outputs, inputs: outputs[0] if len(outputs) == 1 else outputs,
+    )
+
+
+def _owners(state: dict[str, torch.Tensor]) -> dict[str, str]:
+    """Tied weights are one tensor under several names."""
+    first: dict[Any, str] = {}
+    place = {name: (value.data_ptr() or name, value.shape, value.stride()) for name, value in state.items()}
+    return {name: first.setdefault(place[name], name) for name in state}
+
+
+def _exported_in_training(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
+) -> ExportedProgram:
+    if not isinstance(model, torch.nn.Module):
+        if not isinstance(model, (ExportedProgram, str, os.PathLike)):
+            fail(f"a {type(model).__qualname__} cannot be trained: give a module, an ExportedProgram, a .pt2 file, or a Graph")
+        return exported(model, args, kwargs, dynamic_shapes)
+    modes = {module: module.training for module in model.modules()}
+    model.train()
+    try:
+        return exported(model, args, kwargs, dynamic_shapes)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def _result_count(captured: Captured) -> int:
+    """Results come first among the outputs of a graph."""
+    return max((output.index + 1 for output in captured.outputs if output.kind in ("result", "permuted")), default=0)

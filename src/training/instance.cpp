@@ -1,0 +1,224 @@
+#include "training/instance.h"
+
+#include <algorithm>
+#include <set>
+
+#include "program/run.h"
+#include "runtime/thread_pool.h"
+#include "training/profile.h"
+
+namespace tenon {
+
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kUpdate:
+      return "update";
+  }
+  return "";
+}
+
+namespace {
+
+// A program that is compiled when it first runs, and the context that it always runs in.
+class Part {
+ public:
+  explicit Part(const Graph& graph) : graph_(graph) {}
+
+  const Program& program() {
+    if (!program_) program_ = std::make_unique<Program>(compile_program(graph_, {.freeze = false}).value());
+    return *program_;
+  }
+
+  struct Settings {
+    int64_t budget = runtime::kNoBudget;
+    bool profiles = false;
+    bool operator==(const Settings&) const = default;
+  };
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Settings& settings) {
+    if (!context_ || settings != settings_) {
+      context_ = program().runner().make_context({.budget = settings.budget, .telemetry = settings.profiles});
+      settings_ = settings;
+    }
+    return ProgramRunner::run_in(*context_, program(), inputs);
+  }
+
+  const runtime::Context& context() const { return *context_; }
+
+ private:
+  const Graph& graph_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<runtime::Context> context_;
+  Settings settings_;
+};
+
+}  // namespace
+
+class LocalTrainingInstance::State {
+ public:
+  State(const TrainingModel& model, TrainingOptions given, int64_t thread_count)
+      : options(std::move(given)), threads(thread_count), graphs(training_graphs(model, options)) {
+    if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
+  }
+
+  std::vector<Tensor> run(Part& called, std::span<const Tensor> inputs) {
+    const ThreadCount count(threads);
+    std::vector<Tensor> results = called.run(inputs, settings);
+    peak_bytes = called.context().allocator().peak();
+    if (settings.profiles) {
+      const std::vector<ProfiledTask> found = profile_of(called.program(), called.context(), phase_of(called));
+      profile.insert(profile.end(), found.begin(), found.end());
+    }
+    return results;
+  }
+
+  std::optional<Phase> phase_of(const Part& called) const {
+    if (&called == &forward || &called == &evaluate || &called == &predict) return Phase::kForward;
+    if (&called == &backward) return Phase::kBackward;
+    if (&called == &update) return Phase::kUpdate;
+    return {};
+  }
+
+  std::vector<Tensor> with_target(std::span<const Tensor> inputs, const Tensor& target) const {
+    std::vector<Tensor> all(inputs.begin(), inputs.end());
+    if (takes_target(options.loss) && !target.defined()) fail("a target is missing: the loss is computed of it");
+    if (!takes_target(options.loss) && target.defined()) fail("there is a target, but the loss is the model's own output");
+    if (target.defined()) all.push_back(target);
+    return all;
+  }
+
+  void begin(std::string_view call) {
+    is_initialized = true;
+    if (!training) fail("{} is for training, and eval() was called: call train() first", call);
+    profile.clear();
+  }
+
+  void clear_gradients() {
+    for (const std::string& name : graphs.trained) {
+      const Tensor& gradient = graphs.states.at(gradient_name(name));
+      std::fill_n(gradient.data(), gradient.numel() * size_of(gradient.dtype()), std::byte{0});
+    }
+    summed = 0;
+  }
+
+  TrainingOptions options;
+  int64_t threads;
+  TrainingGraphs graphs;
+  Part step{graphs.step}, forward{graphs.forward}, backward{graphs.backward}, part{graphs.part}, update{graphs.update},
+      evaluate{graphs.evaluate}, predict{graphs.predict};
+  Part::Settings settings;
+  bool is_initialized = false;
+  bool training = true;
+  std::vector<Tensor> kept;  // of the last forward(), for backward(); empty after it
+  bool has_forward = false;
+  int64_t summed = 0;  // how many backward() the gradients are of
+  std::vector<ProfiledTask> profile;
+  int64_t peak_bytes = 0;
+};
+
+LocalTrainingInstance::LocalTrainingInstance(const TrainingModel& model, TrainingOptions options, int64_t threads)
+    : state_(std::make_unique<State>(model, std::move(options), threads)) {}
+
+LocalTrainingInstance::~LocalTrainingInstance() = default;
+
+void LocalTrainingInstance::initialize(std::optional<int64_t> budget) {
+  State& s = *state_;
+  if (s.is_initialized) fail("initialize() comes first, and once");
+  s.settings.budget = budget.value_or(runtime::kNoBudget);
+  const ThreadCount count(s.threads);
+  (void)(s.options.accumulate > 1 ? s.part : s.step).program();
+  s.is_initialized = true;
+}
+
+LocalTrainingInstance::Forward LocalTrainingInstance::forward(std::span<const Tensor> inputs, const Tensor& target) {
+  State& s = *state_;
+  s.is_initialized = true;
+  s.profile.clear();
+  if (!s.training && !target.defined() && takes_target(s.options.loss)) return {s.run(s.predict, inputs), {}};
+  std::vector<Tensor> results = s.run(s.training ? s.forward : s.evaluate, s.with_target(inputs, target));
+  const size_t outputs = s.graphs.evaluate.outputs().size() - 1;
+  Forward given{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(outputs)}, results[outputs]};
+  if (s.training) {
+    s.kept.assign(results.begin() + static_cast<std::ptrdiff_t>(outputs) + 1, results.end());
+    s.has_forward = true;
+  }
+  return given;
+}
+
+States LocalTrainingInstance::backward() {
+  State& s = *state_;
+  s.begin("backward()");
+  if (!s.has_forward) fail("backward() needs a forward() before it, one for each");
+  if (s.summed == 0) s.clear_gradients();
+  s.run(s.backward, s.kept);
+  s.kept.clear();
+  s.has_forward = false;
+  ++s.summed;
+  States gradients;
+  for (const std::string& name : s.graphs.trained) gradients[name] = s.graphs.states.at(gradient_name(name));
+  return gradients;
+}
+
+void LocalTrainingInstance::update() {
+  State& s = *state_;
+  s.begin("update()");
+  if (s.summed == 0) fail("update() needs gradients: call forward() and backward() first");
+  s.run(s.update, {});
+  s.summed = 0;
+}
+
+Tensor LocalTrainingInstance::step(std::span<const Tensor> inputs, const Tensor& target) {
+  State& s = *state_;
+  s.begin("step()");
+  if (s.options.accumulate == 1) return s.run(s.step, s.with_target(inputs, target))[0];
+  if (s.summed == 0) s.clear_gradients();
+  Tensor loss = s.run(s.part, s.with_target(inputs, target))[0];
+  if (++s.summed == s.options.accumulate) {
+    s.run(s.update, {});
+    s.summed = 0;
+  }
+  return loss;
+}
+
+void LocalTrainingInstance::zero_grad() {
+  state_->clear_gradients();
+  state_->kept.clear();
+  state_->has_forward = false;
+}
+
+void LocalTrainingInstance::train() { state_->training = true; }
+void LocalTrainingInstance::eval() { state_->training = false; }
+bool LocalTrainingInstance::is_training() const { return state_->training; }
+
+const States& LocalTrainingInstance::states() const { return state_->graphs.states; }
+const std::map<std::string, std::string>& LocalTrainingInstance::tied() const { return state_->graphs.tied; }
+const std::vector<std::string>& LocalTrainingInstance::trained() const { return state_->graphs.trained; }
+
+void LocalTrainingInstance::load_states(const States& states) {
+  const TrainingGraphs& graphs = state_->graphs;
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  for (const auto& [name, data] : states) {
+    const auto tied = graphs.tied.find(name);
+    const auto found = graphs.states.find(tied == graphs.tied.end() ? name : tied->second);
+    if (found == graphs.states.end()) fail("there is no state '{}'", name);
+    if (type_of(data) != type_of(found->second)) {
+      fail("state '{}' is {}, got {}", name, to_string(type_of(found->second)), to_string(type_of(data)));
+    }
+    copies.emplace_back(found->second, data);
+  }
+  for (auto& [state, data] : copies) state.copy_from(data);
+}
+
+void LocalTrainingInstance::enable_profiling(bool on) { state_->settings.profiles = on; }
+const std::vector<ProfiledTask>& LocalTrainingInstance::profile() const { return state_->profile; }
+
+const Program& LocalTrainingInstance::step_program() { return state_->step.program(); }
+const Program& LocalTrainingInstance::evaluate_program() { return state_->evaluate.program(); }
+const Program& LocalTrainingInstance::predict_program() { return state_->predict.program(); }
+int64_t LocalTrainingInstance::peak_bytes() const { return state_->peak_bytes; }
+
+}  // namespace tenon
