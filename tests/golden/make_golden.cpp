@@ -2,9 +2,9 @@
 //
 //     tenon_make_golden FOLDER SEEDS
 //
-// For each model: NAME.tenon with code for x86-64-v2, and NAME.txt with inputs and what the interpreter computes; of one
-// that trains, a checkpoint after these runs. Programs, a piece of code and the checkpoint become seeds of the fuzzers
-// (tests/fuzz).
+// For each model: NAME.tenon with code for x86-64-v2, and NAME.txt with inputs and what the interpreter computes; of
+// one that trains, a checkpoint after these runs. Programs, a piece of code and the checkpoint become seeds of the
+// fuzzers (tests/fuzz).
 #include <fmt/format.h>
 
 #include <cmath>

@@ -97,8 +97,7 @@ TEST_P(Failures, OfEachCallOfTheSystemAreTold) {
 
 INSTANTIATE_TEST_SUITE_P(All, Failures, testing::Combine(testing::ValuesIn(names()), testing::Bool()),
                          [](const auto& all) {
-                           const std::string& name = std::get<0>(all.param);
-                           return name.substr(name.find('/') + 1) + (std::get<1>(all.param) ? "Native" : "Portable");
+                           return label(std::get<0>(all.param)) + (std::get<1>(all.param) ? "Native" : "Portable");
                          });
 
 }  // namespace
