@@ -113,9 +113,9 @@ class ProgramLoader {
              (options_.level.empty() || section.name.substr(prefix_.size()) == options_.level);
     });
     if (first != sections.end()) return *first;
-    const bool is_checkpoint = container_->find(SectionKind::kCheckpoint) != nullptr;
-    fail(TENON_BAD_FILE, is_checkpoint ? "this is a checkpoint of states, and no model" : "the file has no program ",
-         prefix_);
+    if (container_->find(SectionKind::kCheckpoint) != nullptr)
+      fail(TENON_BAD_FILE, "this is a checkpoint of states, and no model");
+    fail(TENON_BAD_FILE, "the file has no program", prefix_.empty() ? "" : " ", prefix_, options_.level);
   }
 
   static KernelEntry portable(const format::KernelCode& kernel) {

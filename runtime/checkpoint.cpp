@@ -5,6 +5,7 @@
 
 #include "format/checkpoint_generated.h"
 #include "runtime/artifact.h"
+#include "runtime/checked.h"
 #include "runtime/container_writer.h"
 #include "runtime/elements.h"
 #include "runtime/replace_file.h"
@@ -51,22 +52,32 @@ void add_tables(States& states, FlatBufferBuilder& b, std::vector<Bytes>& pieces
 
 // ---- reading --------------------------------------------------------------------------------------------------------
 
+StateInfo value_of(const format::StateValue& from, Bytes weights) {
+  const auto shape = span_of(from.shape());
+  StateInfo info{from.name()->str(), static_cast<tenon_dtype>(from.dtype()), {shape.begin(), shape.end()}};
+  if (from.dtype() > format::DType::MAX) fail(TENON_BAD_FILE, "state '", info.name, "' has an unknown dtype");
+  const format::Blob blob = from.data() ? *from.data() : format::Blob(0, 0);
+  info.bytes = size_of(info.dtype);
+  for (const int64_t size : shape) {
+    if (size < 0) fail(TENON_BAD_FILE, "state '", info.name, "' has a size of ", size);
+    info.bytes = checked_mul(info.bytes, size);
+  }
+  if (blob.size() != static_cast<uint64_t>(info.bytes)) {
+    fail(TENON_BAD_FILE, "state '", info.name, "' has ", blob.size(), " bytes in the file");
+  }
+  info.initial = place_of(blob, weights);
+  return info;
+}
+
 // Where the values of the states are in the file, in their order.
-std::vector<const std::byte*> match(const States& states, const format::Checkpoint& from, Bytes weights) {
+std::vector<const std::byte*> match(const States& states, const Checkpoint& from) {
   std::vector<const std::byte*> found(states.all().size());
-  for (const format::StateValue* value : *from.states()) {
-    const auto shape = span_of(value->shape());
-    if (value->dtype() > format::DType::MAX) fail(TENON_BAD_FILE, "a state of the file has an unknown dtype");
-    const StateInfo info{value->name()->str(), static_cast<tenon_dtype>(value->dtype()), {shape.begin(), shape.end()}};
-    const size_t i = states.find(info.name);
-    if (i == found.size()) fail(TENON_INVALID_ARGUMENT, "the file has a state '", info.name, "', which is none here");
-    states.check_type(i, info);
-    if (found[i] != nullptr) fail(TENON_BAD_FILE, "the file has state '", info.name, "' twice");
-    const format::Blob blob = value->data() ? *value->data() : format::Blob(0, 0);
-    if (blob.size() != static_cast<uint64_t>(states.all()[i].bytes)) {
-      fail(TENON_BAD_FILE, "state '", info.name, "' has ", blob.size(), " bytes in the file");
-    }
-    found[i] = place_of(blob, weights);
+  for (const StateInfo& value : from.states) {
+    const size_t i = states.find(value.name);
+    if (i == found.size()) fail(TENON_INVALID_ARGUMENT, "the file has a state '", value.name, "', which is none here");
+    states.check_type(i, value);
+    if (found[i] != nullptr) fail(TENON_BAD_FILE, "the file has state '", value.name, "' twice");
+    found[i] = value.initial;
   }
   const auto missing = std::ranges::find(found, nullptr) - found.begin();
   if (missing == std::ssize(found)) return found;
@@ -74,22 +85,13 @@ std::vector<const std::byte*> match(const States& states, const format::Checkpoi
 }
 
 void take(States& states, const Container& file) {
-  const Container::Section* const section = file.find(SectionKind::kCheckpoint);
-  if (section == nullptr) fail(TENON_BAD_FILE, "this is no checkpoint");
-  verify_tables(section->bytes, "checkpoint", [](auto& verifier) { return format::VerifyCheckpointBuffer(verifier); });
-  const format::Checkpoint& from = *format::GetCheckpoint(section->bytes.data());
-  const Container::Section* const weights = file.find(SectionKind::kWeights);
-  if (weights == nullptr) fail(TENON_BAD_FILE, "the checkpoint has no values");
-  const std::vector<const std::byte*> values = match(states, from, weights->bytes);
-  Notes notes;
-  if (from.notes() != nullptr) {
-    for (const format::Note* note : *from.notes()) notes.emplace(note->key()->str(), note->value()->str());
-  }
+  Checkpoint from = read_checkpoint(file);
+  const std::vector<const std::byte*> values = match(states, from);
   for (size_t i = 0; i < values.size(); ++i) {
     const Bytes to = bytes_of(states, i);
     if (!to.empty()) std::memcpy(states.data(i), values[i], to.size());
   }
-  states.notes().swap(notes);
+  states.notes().swap(from.notes);
 }
 
 // ---- safetensors ----------------------------------------------------------------------------------------------------
@@ -139,6 +141,19 @@ std::vector<size_t> aligned_order(const States& states) {
 }
 
 }  // namespace
+
+Checkpoint read_checkpoint(const Container& file) {
+  const Container::Section* const section = file.find(SectionKind::kCheckpoint);
+  const Container::Section* const weights = file.find(SectionKind::kWeights);
+  if (section == nullptr || weights == nullptr) fail(TENON_BAD_FILE, "this is no checkpoint");
+  verify_tables(section->bytes, "checkpoint", [](auto& verifier) { return format::VerifyCheckpointBuffer(verifier); });
+  const format::Checkpoint& from = *format::GetCheckpoint(section->bytes.data());
+  Checkpoint result;
+  for (const format::StateValue* value : *from.states()) result.states.push_back(value_of(*value, weights->bytes));
+  if (from.notes() == nullptr) return result;
+  for (const format::Note* note : *from.notes()) result.notes.emplace(note->key()->str(), note->value()->str());
+  return result;
+}
 
 void save_states(States& states, const std::string& path) {
   const States::Use use(states);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "runtime/container.h"
 #include "runtime/states.h"
 
 namespace tenon::runtime {
@@ -14,6 +15,13 @@ void save_states(States& states, const std::string& path);
 // The file must have these states and no others, by name and type. Throws an Error that says what differs, or that the
 // file is damaged; then nothing has changed.
 void load_states(States& states, const std::string& path);
+
+// What is in such a file; `initial` is where its value lies. Throws an Error.
+struct Checkpoint {
+  std::vector<StateInfo> states;
+  Notes notes;
+};
+Checkpoint read_checkpoint(const Container& file);
 
 // As safetensors, with the notes as its metadata; replaced in one step too.
 void export_states(States& states, const std::string& path);

@@ -53,7 +53,8 @@ class TextPart {
 std::string join(std::initializer_list<TextPart> parts);
 [[noreturn]] void fail_with(tenon_status status, std::initializer_list<TextPart> parts);
 
-// How a part travels: literals of all lengths are one type, integers are two, and so is one function. No text is copied.
+// How a part travels: literals of all lengths are one type, integers are two, and so is one function. No text is
+// copied.
 inline const char* passed(const char* text) { return text; }
 inline std::string_view passed(const std::string& text) { return text; }
 inline std::string_view passed(std::string_view text) { return text; }

@@ -17,8 +17,6 @@ StateInfo info_of(const Program& program, uint32_t i) {
   return info;
 }
 
-std::string type_text(const StateInfo& info) { return tenon_dtype_name(info.dtype) + shape_text(info.shape); }
-
 bool is_same_type(const StateInfo& info, tenon_dtype dtype, std::span<const int64_t> shape) {
   return info.dtype == dtype && std::ranges::equal(info.shape, shape);
 }
@@ -32,6 +30,8 @@ void check_same(const StateInfo& a, const StateInfo& b) {
 }
 
 }  // namespace
+
+std::string type_text(const StateInfo& info) { return tenon_dtype_name(info.dtype) + shape_text(info.shape); }
 
 std::vector<StateInfo> states_of(const Programs& programs) {
   std::vector<StateInfo> all;

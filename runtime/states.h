@@ -23,6 +23,8 @@ struct StateInfo {
   const std::byte* initial;
 };
 
+std::string type_text(const StateInfo& info);  // "f32[4]"
+
 using Notes = std::map<std::string, std::string, std::less<>>;
 using Programs = std::vector<std::shared_ptr<const Program>>;
 

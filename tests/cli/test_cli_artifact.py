@@ -430,6 +430,9 @@ def test_an_entry_is_taken_by_its_name(tenon, tmp_path):
     assert described["states"][0] == {"name": "line.weight", "type": "f32[4]"}
     assert len(json.loads(tenon("inspect", TRAINING, "--json", "--entry", "eval").out)["states"]) == 1
     assert "program for eval:x86-64-v2" in tenon("verify", TRAINING).out
+    listed = tenon("verify", TRAINING.with_suffix(".states")).out
+    assert "state    optimizer.momentum       f32[4]\n" in listed
+    assert "note     epoch                    3\n" in listed
     done = tenon("run", TRAINING, "--entry", "x", "-i", "in.npz")
     assert done.code == 1
     assert "its entries are step, eval" in done.err

@@ -166,7 +166,7 @@ def test_checkpoints_hold_states_and_notes(tmp_path, points):
         torch.testing.assert_close(other.states[name], value)
     damaged = tmp_path / "damaged.states"
     damaged.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(tenon.Error, match="damaged.states: the file is damaged"):
+    with pytest.raises(tenon.Error, match=r"damaged\.states: the file is damaged"):
         other.states.load(damaged)
     assert other.states["steps"] == 1
 

@@ -1,10 +1,13 @@
 // tenon verify: whether an artifact is whole, and what is in it.
+#include <map>
 #include <memory>
+#include <set>
 
 #include "artifact_info.h"
 #include "command.h"
 #include "json.h"
 #include "runtime/artifact.h"
+#include "runtime/checkpoint.h"
 #include "runtime/checksum.h"
 #include "support/runtime_call.h"
 #include "terminal.h"
@@ -16,7 +19,8 @@ namespace {
 constexpr const char* kFooter =
     R"(Checks all that loading a file checks, for every CPU level in it and not just for this machine's: the checksums, the
 tables, every size, slot and stretch of the weights, the kernels and their code; and that the graph can be compiled from.
-Nothing of the file is run. The exit code is 0 for a file without fault and 1 for any other.
+Nothing of the file is run. A checkpoint is checked too, and its states and notes are listed. The exit code is 0 for a
+file without fault and 1 for any other.
 
 Examples:
   tenon verify model.tenon
@@ -45,6 +49,17 @@ LoadedLevel load_level(const SharedContainer& container, std::string_view sectio
   return {std::string(section), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
 }
 
+// That entries agree about their states, for each level.
+void check_entries(const SharedContainer& container) {
+  std::set<std::string_view> levels;
+  for (const auto& section : container->sections()) {
+    if (section.kind != format::SectionKind::kProgram) continue;
+    levels.insert(section.name.substr(section.name.find(format::kEntrySeparator) + 1));
+  }
+  if (levels.empty()) levels.insert("");
+  for (const std::string_view level : levels) runtime::load_entries(container, {.native = false, .level = level});
+}
+
 // The levels of each entry, and code without a program.
 std::vector<LoadedLevel> load_all(const SharedContainer& container) {
   std::vector<LoadedLevel> levels;
@@ -59,7 +74,7 @@ std::vector<LoadedLevel> load_all(const SharedContainer& container) {
         levels.push_back(load_level(container, section.name, entry));
     }
   }
-  runtime::load_entries(container, {.native = false});
+  check_entries(container);
   return levels;
 }
 
@@ -90,8 +105,34 @@ std::string level_json(const LoadedLevel& level) {
                        {"kernels", std::to_string(level.kernels)}});
 }
 
+std::string state_json(const runtime::StateInfo& info) {
+  return json::object({{"name", json::string(info.name)}, {"type", json::string(type_text(info))}});
+}
+
+void verify_checkpoint(const Options& options, const runtime::Container& container) {
+  const runtime::Checkpoint checkpoint = call_runtime(
+      [&] { return runtime::with_path(options.path, [&] { return runtime::read_checkpoint(container); }); });
+  std::map<std::string, std::string> notes;
+  for (const auto& [key, value] : checkpoint.notes) notes.emplace(key, json::string(value));
+  if (options.json) {
+    return print(json::object({{"file", json::string(options.path)},
+                               {"ok", "true"},
+                               {"sections", json::array_of(container.sections(), section_json)},
+                               {"states", json::array_of(checkpoint.states, state_json)},
+                               {"notes", json::object({notes.begin(), notes.end()})}}) +
+                 "\n");
+  }
+  std::string text;
+  for (const auto& section : container.sections()) text += section_text(section);
+  for (const runtime::StateInfo& info : checkpoint.states)
+    text += fmt::format("state    {:<24} {}\n", info.name, type_text(info));
+  for (const auto& [key, value] : checkpoint.notes) text += fmt::format("note     {:<24} {}\n", key, value);
+  print(text + options.path + ": ok\n");
+}
+
 void verify(const Options& options) {
   const auto container = open_artifact(options.path);
+  if (container->find(format::SectionKind::kCheckpoint)) return verify_checkpoint(options, *container);
   const std::vector<LoadedLevel> levels = load_levels(options.path, container);
   const std::vector<std::string> entries = runtime::entry_names(*container);
   size_t nodes = 0;
