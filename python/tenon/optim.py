@@ -312,18 +312,28 @@ def from_torch(
     if kind not in _NAMES or not type(optimizer).__module__.startswith("torch.optim"):
         fail(f"there is no optimizer for {type(optimizer).__qualname__}: use {', '.join(_NAMES)} of torch.optim")
     names = {id(parameter): name for name, parameter in module.named_parameters()}
+    _check_same_parameters(optimizer, module, names)
     groups = []
     for group in optimizer.param_groups:
-        strangers = [tuple(p.shape) for p in group["params"] if id(p) not in names]
-        if strangers:
-            fail(f"the optimizer has parameters that the module does not have, of shapes {strangers}")
         settings = {key: value for key, value in group.items() if key not in _NOT_SETTINGS}
         groups.append({"params": [names[id(p)] for p in group["params"]], **settings})
     first, *others = groups
-    decoupled = kind == "Adam" and optimizer.param_groups[0].get("decoupled_weight_decay", False)
-    name = "adamw" if decoupled else _NAMES[kind]
+    decoupled = {group.get("decoupled_weight_decay", False) for group in optimizer.param_groups}
+    if len(decoupled) > 1:
+        fail("decoupled_weight_decay differs between groups: use torch.optim.Adam or AdamW for all")
+    name = "adamw" if decoupled == {True} else _NAMES[kind]
     settings = {key: value for key, value in first.items() if key != "params"}
     return Optimizer(_text(name, settings, others, clip_value, clip_norm, schedule))
+
+
+def _check_same_parameters(optimizer: torch.optim.Optimizer, module: torch.nn.Module, names: dict[int, str]) -> None:
+    optimized = {id(p): p for group in optimizer.param_groups for p in group["params"]}
+    strangers = [tuple(p.shape) for p in optimized.values() if id(p) not in names]
+    if strangers:
+        fail(f"the optimizer has parameters that the module does not have, of shapes {strangers}")
+    left_out = [names[id(p)] for p in module.parameters() if p.requires_grad and id(p) not in optimized]
+    if left_out:
+        fail(f"the optimizer does not have {', '.join(left_out)}: requires_grad_(False) keeps parameters as they are")
 
 
 _LOSSES = {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/attr.h"
 #include "graph/text.h"
 #include "support/cursor.h"
 #include "support/text.h"

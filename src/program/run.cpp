@@ -314,22 +314,30 @@ void ProgramRunner::check_inputs(const Program& program, std::span<const Tensor>
     fail("input '{}' must be {}, got nothing", graph.leaf(program.inputs_[i])->name,
          to_string(graph.type(program.inputs_[i])));
   }
-  for (size_t i = 0; i < program.updates_.size(); ++i) check_update(program, inputs, i);
+  const ProgramRunner& runner = *program.runner_;
+  for (size_t i = 0; i < program.updates_.size(); ++i) {
+    check_update(program, inputs, i, runner.leaves_are_checked_);
+  }
+  runner.leaves_are_checked_ = true;
 }
 
-void ProgramRunner::check_update(const Program& program, std::span<const Tensor> inputs, size_t number) {
+// Leaves stay where they are: of what only they can do wrong, one check is enough. A model has thousands to update.
+void ProgramRunner::check_update(const Program& program, std::span<const Tensor> inputs, size_t number,
+                                 bool leaves_are_checked) {
+  const auto slot_of = [&](size_t i) -> const Slot& { return program.slots_[program.updates_[i].target]; };
   const auto target_of = [&](size_t i) -> const Tensor& {
-    const Slot& slot = program.slots_[program.updates_[i].target];
-    return slot.kind == SlotKind::kInput ? inputs[slot.position] : program.leaves_[slot.position];
+    return slot_of(i).kind == SlotKind::kInput ? inputs[slot_of(i).position] : program.leaves_[slot_of(i).position];
   };
+  if (leaves_are_checked && slot_of(number).kind == SlotKind::kLeaf) return;
   const auto name_of_target = [&](size_t i) { return program.graph_.leaf(program.graph_.updates()[i].target)->name; };
   const Tensor& target = target_of(number);
   if (target.access() == Access::kReadOnly)
     fail("'{}' is updated, but its memory is read-only", name_of_target(number));
   if (target.overlaps_itself())
     fail("'{}' is updated, but its elements share memory: give a copy", name_of_target(number));
-  for (size_t j = 0; j < number; ++j) {
-    if (!target.shares_memory_with(target_of(j))) continue;
+  const size_t others = leaves_are_checked ? program.updates_.size() : number;
+  for (size_t j = 0; j < others; ++j) {
+    if (j == number || !target.shares_memory_with(target_of(j))) continue;
     fail("'{}' and '{}' are both updated, but share memory: give copies", name_of_target(number), name_of_target(j));
   }
 }

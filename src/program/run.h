@@ -1,6 +1,7 @@
 // Inside of program: how it runs.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include "program/program.h"
@@ -22,7 +23,8 @@ class ProgramRunner {
 
  private:
   static void check_inputs(const Program& program, std::span<const Tensor> inputs);
-  static void check_update(const Program& program, std::span<const Tensor> inputs, size_t number);
+  static void check_update(const Program& program, std::span<const Tensor> inputs, size_t number,
+                           bool leaves_are_checked);
   static Error located(const Program& program, uint32_t task, const std::string& message, Location where);
   std::unique_ptr<runtime::Context> take() const;
   void give_back(std::unique_ptr<runtime::Context> context) const;
@@ -31,6 +33,7 @@ class ProgramRunner {
   std::shared_ptr<const runtime::Program> program_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<runtime::Context>> free_;
+  mutable std::atomic<bool> leaves_are_checked_ = false;  // what is updated of them, against each other
 };
 
 // Runs a task on its own, of static shapes: what is computed of constants while a program is compiled.

@@ -286,6 +286,33 @@ TEST(Program, InputsThatDoNotFitAreNamed) {
   EXPECT_EQ(error_of(program, {numbers({8, 4}), numbers({8})}), "");
 }
 
+TEST(Program, WhatIsUpdatedSharesNoMemoryInAnyRun) {
+  Model m;
+  Tensor state = numbers({3}, 1);
+  const ValueRef buffer = m.graph.add_buffer("state", type_of(state), state);
+  const Value x = m.input("x", {DType::kF32, {3}});
+  m.graph.add_update(x.ref(), (x * 2.0).ref());
+  m.graph.add_update(buffer, (m.builder.value(buffer) + x).ref());
+  const Program program = m.compile({});
+  EXPECT_THAT(error_of(program, {state}), HasSubstr("'state' and 'x' are both updated, but share memory"));
+  program.run(std::vector{numbers({3}, 10)});
+  EXPECT_THAT(error_of(program, {state}), HasSubstr("'x' and 'state' are both updated, but share memory"));
+  EXPECT_EQ(test::values_of(state), (std::vector<double>{11, 13, 15}));
+}
+
+TEST(Program, BuffersThatAreUpdatedShareNoMemory) {
+  Model m;
+  const Tensor state = numbers({3}, 1);
+  for (const char* name : {"a", "b"}) {
+    const ValueRef buffer = m.graph.add_buffer(name, type_of(state), state);
+    m.graph.add_update(buffer, (m.builder.value(buffer) * 2.0).ref());
+  }
+  const Program program = m.compile({});
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_THAT(error_of(program, {}), HasSubstr("'b' and 'a' are both updated, but share memory"));
+  }
+}
+
 TEST(Program, AnIndexOutOfRangeNamesTheOpAndUpdatesNothing) {
   Model m;
   Tensor state = numbers({2});

@@ -207,6 +207,16 @@ def test_gradients_are_clipped_as_pytorchs(kind, clipping, dtype):
     check_equal(ours, theirs)
 
 
+def test_a_norm_next_to_zero_is_kept_away_from_it():
+    gradient = torch.tensor([3e-6, 4e-6], dtype=torch.float64)
+    theirs = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
+    theirs.grad = gradient.clone()
+    clip_grad_norm_([theirs], 1e-6)
+    ours = {"w": torch.zeros(2, dtype=torch.float64)}
+    graph_of(tenon.SGD(lr=1.0, clip_norm=1e-6), ours).evaluate(gradient)
+    torch.testing.assert_close(ours["w"], -theirs.grad, rtol=1e-12, atol=0)
+
+
 def test_a_gradient_that_is_not_finite_reaches_every_parameter_it_is_clipped_with():
     parameters = {"a": torch.ones(2), "b": torch.ones(2)}
     graph = graph_of(tenon.SGD(lr=1.0, clip_norm=1.0), parameters)
@@ -394,6 +404,17 @@ def test_what_cannot_be_converted_is_an_error():
         optim.from_torch(torch.optim.Rprop(module.parameters()), module)
     with pytest.raises(tenon.Error, match="does not have"):
         optim.from_torch(torch.optim.SGD(torch.nn.Linear(2, 2).parameters()), module)
+    with pytest.raises(tenon.Error, match="the optimizer does not have bias"):
+        optim.from_torch(torch.optim.SGD([module.weight]), module)
+    module.bias.requires_grad_(False)
+    assert optim.from_torch(torch.optim.SGD([module.weight]), module) == tenon.SGD()
+    mixed = torch.optim.Adam([module.weight])
+    assert optim.from_torch(torch.optim.Adam([module.weight], decoupled_weight_decay=True), module) == tenon.AdamW(
+        weight_decay=0.0
+    )
+    mixed.add_param_group({"params": [module.bias], "decoupled_weight_decay": True})
+    with pytest.raises(tenon.Error, match="decoupled_weight_decay differs"):
+        optim.from_torch(mixed, module)
 
 
 @pytest.mark.parametrize(
