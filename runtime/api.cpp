@@ -164,7 +164,8 @@ void give_info(const std::vector<Description>& from, size_t number, const char* 
   *info = {d.name.c_str(), d.dtype, static_cast<int32_t>(d.dims.size()), d.dims.data()};
 }
 
-void load(std::shared_ptr<const Container> container, const tenon_load_options* options, tenon_program** program) {
+void load(const std::shared_ptr<const Container>& container, const tenon_load_options* options,
+          tenon_program** program) {
   const tenon::runtime::LoadOptions load_options{.native = options == nullptr || options->no_native == 0};
   auto entries = std::make_shared<Entries>();
   for (auto& [name, entry] : load_entries(container, load_options)) entries->push_back(named(name, std::move(entry)));

@@ -102,6 +102,7 @@ TEST(CheckpointFailures, OfEachAllocationAreTold) {
   ASSERT_EQ(session.load_file(read("1.1/training").path, false), TENON_OK) << tenon_error();
   ASSERT_EQ(tenon_states_create(session.program, nullptr, &states), TENON_OK) << tenon_error();
   ASSERT_EQ(tenon_set_note(states, "epoch", "1"), TENON_OK);
+  EXPECT_EQ(tenon_states_load(states, std::string(1000, 'x').c_str()), TENON_IO);  // memory for the text of errors
   const auto save_and_load = [&] {
     const tenon_status saved = tenon_states_save(states, path.c_str());
     return saved != TENON_OK ? saved : tenon_states_load(states, path.c_str());
