@@ -128,8 +128,8 @@ asan tsan:
 
 .PHONY: fuzz
 fuzz: build ## Fuzz the loader and the verifier, SECONDS=1800 in all; what is found is left in build/fuzz
-	@for target in artifact program object; do \
-	  echo "fuzz: $$target"; tests/fuzz/run.sh build/bin/fuzz_$$target $$target $$(($(or $(SECONDS),1800) / 3)); \
+	@for target in artifact program object checkpoint; do \
+	  echo "fuzz: $$target"; tests/fuzz/run.sh build/bin/fuzz_$$target $$target $$(($(or $(SECONDS),1800) / 4)); \
 	done
 
 .PHONY: models

@@ -133,7 +133,8 @@ class ProgramBuilder {
         continue;
       }
       if (!leaf.data.defined()) fail("{} '{}' has no data: bind it before compilation", name_of(leaf.kind), leaf.name);
-      const bool is_frozen = leaf.kind == LeafKind::kConstant || (options_.freeze && !is_updated(leaf));
+      const bool is_frozen = leaf.kind == LeafKind::kConstant ||
+                             (options_.freeze && !is_updated(leaf) && !options_.states.contains(leaf.name));
       if (is_frozen) {
         slot_of_[leaf.value.id] = add_constant(leaf.data);
       } else {
@@ -467,7 +468,8 @@ class ProgramBuilder {
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {
   return capture([&] {
     // What stays as it is can go into what it scales.
-    return options.freeze ? ProgramBuilder(fold_norms(graph), options).run() : ProgramBuilder(graph, options).run();
+    return options.freeze && options.states.empty() ? ProgramBuilder(fold_norms(graph), options).run()
+                                                    : ProgramBuilder(graph, options).run();
   });
 }
 

@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "backends/backend.h"
@@ -32,9 +33,10 @@ using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const T
 
 struct ProgramOptions {
   std::string backend = "cpu";
-  std::string cpu = "native";  // of the cpu backend: what it compiles for (codegen/target.h)
-  bool freeze = true;          // parameters keep the values that they have now
-  HostFn host = {};            // empty: a graph with external calls is an error that lists them
+  std::string cpu = "native";                      // of the cpu backend: what it compiles for (codegen/target.h)
+  bool freeze = true;                              // parameters keep the values that they have now
+  std::set<std::string, std::less<>> states = {};  // but not these leaves, which others change
+  HostFn host = {};                                // empty: a graph with external calls is an error that lists them
 };
 
 enum class TaskKind : uint8_t {
@@ -92,6 +94,7 @@ class Program {
   const std::string& cpu() const { return cpu_; }
   const std::vector<Tensor>& constants() const { return constants_; }
   const std::vector<Tensor>& leaves() const { return leaves_; }
+  const std::vector<std::string>& leaf_names() const { return leaf_names_; }
   const std::vector<Packing>& packings() const { return packings_; }
   uint32_t output_slot(size_t output) const { return outputs_[output].slot; }
   std::vector<uint32_t> update_slots() const;  // of the values that states get
