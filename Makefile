@@ -128,8 +128,8 @@ asan tsan:
 
 .PHONY: fuzz
 fuzz: build ## Fuzz the loader and the verifier, SECONDS=1800 in all; what is found is left in build/fuzz
-	@for target in artifact program object; do \
-	  echo "fuzz: $$target"; tests/fuzz/run.sh build/bin/fuzz_$$target $$target $$(($(or $(SECONDS),1800) / 3)); \
+	@for target in artifact program object checkpoint; do \
+	  echo "fuzz: $$target"; tests/fuzz/run.sh build/bin/fuzz_$$target $$target $$(($(or $(SECONDS),1800) / 4)); \
 	done
 
 .PHONY: models
@@ -180,6 +180,14 @@ bench-overhead: build ## Measure what a call of torch.compile(backend="tenon") c
 bench-artifact: build ## Measure files: launching tasks, planned memory of the zoo's models, loading BERT-base; ARGS="bert" selects
 	@build/bin/bench_dispatch
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.artifact $(ARGS)
+
+.PHONY: bench-training
+bench-training: build ## Training steps of GPT-2 and ResNet-18 beside eager and Inductor; ARGS="--model gpt2 --budget" selects
+	@.venv/bin/python -W ignore bench/training.py $(if $(JSON),--json "$(JSON)") $(ARGS)
+
+.PHONY: gradients
+gradients: build ## Gradients of 2,000 random graphs against torch.autograd
+	@TENON_RANDOM_GRAPHS=2000 .venv/bin/python -m pytest -q tests/python/test_random_gradients.py
 
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "runtime/artifact.h"
+#include "runtime/checkpoint.h"
 #include "runtime/context.h"
 #include "runtime/error.h"
 #include "tenon/tenon.h"
@@ -12,7 +13,10 @@ using tenon::runtime::Context;
 using tenon::runtime::Error;
 using tenon::runtime::fail;
 using tenon::runtime::Program;
+using tenon::runtime::StateInfo;
+using tenon::runtime::States;
 using tenon::runtime::TensorInfo;
+using tenon::runtime::with_path;
 
 // ---- objects --------------------------------------------------------------------------------------------------------
 
@@ -29,6 +33,7 @@ struct Description {
 // A program with names that end in zero. Its contexts keep it.
 struct NamedProgram {
   std::shared_ptr<const Program> program;
+  std::string entry;
   std::string name;
   std::vector<Description> inputs;
   std::vector<Description> outputs;
@@ -41,8 +46,16 @@ struct NamedProgram {
 using tenon::runtime::Description;
 using tenon::runtime::NamedProgram;
 
+using Entries = std::vector<std::shared_ptr<const NamedProgram>>;
+
 struct tenon_program {
-  std::shared_ptr<const NamedProgram> shared;
+  std::shared_ptr<const Entries> entries;      // of its file
+  std::shared_ptr<const NamedProgram> shared;  // one of them
+};
+
+struct tenon_states {
+  std::shared_ptr<States> states;
+  std::vector<Description> infos;
 };
 
 struct tenon_context {
@@ -77,10 +90,10 @@ tenon_status failed(tenon_status status, const char* text) noexcept {
   return status;
 }
 
-template <class Body>
-tenon_status guarded(Body&& body) noexcept {
+// One for all bodies: where they are caught is code too.
+tenon_status guarded_call(void (*call)(const void* body), const void* body) noexcept {
   try {
-    body();
+    call(body);
     return TENON_OK;
   } catch (const Error& error) {
     return failed(error.status(), error.message().c_str());
@@ -89,6 +102,11 @@ tenon_status guarded(Body&& body) noexcept {
   } catch (const std::exception& error) {
     return failed(TENON_INTERNAL, error.what());
   }
+}
+
+template <class Body>
+tenon_status guarded(const Body& body) noexcept {
+  return guarded_call([](const void* self) { (*static_cast<const Body*>(self))(); }, &body);
 }
 
 void demand(bool condition, const char* what) {
@@ -100,6 +118,13 @@ void demand_below(size_t number, size_t count, const char* what) {
 }
 
 // ---- descriptions ---------------------------------------------------------------------------------------------------
+
+Description describe(const StateInfo& info) {
+  Description result{info.name, {}, {}, info.dtype};
+  for (const int64_t size : info.shape) result.texts.push_back(tenon::runtime::text_of(size));
+  for (size_t i = 0; i < info.shape.size(); ++i) result.dims.push_back({info.shape[i], result.texts[i].c_str()});
+  return result;
+}
 
 Description describe(const Program& program, const TensorInfo& info) {
   const auto& graph = program.graph();
@@ -114,8 +139,9 @@ Description describe(const Program& program, const TensorInfo& info) {
   return result;
 }
 
-std::shared_ptr<const NamedProgram> named(std::shared_ptr<const Program> program) {
+std::shared_ptr<const NamedProgram> named(std::string entry, std::shared_ptr<const Program> program) {
   auto shared = std::make_shared<NamedProgram>();
+  shared->entry = std::move(entry);
   const auto& graph = program->graph();
   shared->name = graph.name;
   for (const TensorInfo& input : graph.inputs) shared->inputs.push_back(describe(*program, input));
@@ -138,9 +164,49 @@ void give_info(const std::vector<Description>& from, size_t number, const char* 
   *info = {d.name.c_str(), d.dtype, static_cast<int32_t>(d.dims.size()), d.dims.data()};
 }
 
-void load(std::shared_ptr<const Container> container, const tenon_load_options* options, tenon_program** program) {
+void load(const std::shared_ptr<const Container>& container, const tenon_load_options* options,
+          tenon_program** program) {
   const tenon::runtime::LoadOptions load_options{.native = options == nullptr || options->no_native == 0};
-  *program = new tenon_program{named(load_program(std::move(container), load_options))};
+  auto entries = std::make_shared<Entries>();
+  for (auto& [name, entry] : load_entries(container, load_options)) entries->push_back(named(name, std::move(entry)));
+  *program = new tenon_program{entries, entries->front()};
+}
+
+// ---- states ---------------------------------------------------------------------------------------------------------
+
+tenon_states* make_states(std::shared_ptr<States> states) {
+  auto made = std::make_unique<tenon_states>();
+  for (const StateInfo& info : states->all()) made->infos.push_back(describe(info));
+  made->states = std::move(states);
+  return made.release();
+}
+
+States& contents(tenon_states* states) {
+  demand(states != nullptr, "the states are null");
+  return *states->states;
+}
+
+// While nobody else uses them.
+template <class Body>
+tenon_status with_states(tenon_states* states, Body body) {
+  return guarded([&] {
+    const States::Use use(contents(states));
+    body(*states->states);
+  });
+}
+
+void create_context(const tenon_program* program, const tenon_context_options* options, std::shared_ptr<States> states,
+                    tenon_context** context) {
+  demand(context != nullptr, "the place for the context is null");
+  contents(program);
+  tenon::runtime::ContextOptions own{.checks_memory = true};
+  if (options != nullptr) {
+    demand(options->threads >= 0 && options->budget >= 0, "threads and budget must not be negative");
+    own.threads = options->threads;
+    own.telemetry = options->telemetry != 0;
+    if (options->budget > 0) own.budget = options->budget;
+  }
+  *context = new tenon_context{program->shared, Context(program->shared->program, own, std::move(states))};
 }
 
 void check_tensor(const tenon_tensor& tensor) {
@@ -166,12 +232,7 @@ const char* tenon_version() { return TENON_VERSION; }
 tenon_status tenon_load_file(const char* path, const tenon_load_options* options, tenon_program** program) {
   return guarded([&] {
     demand(path != nullptr && program != nullptr, "tenon_load_file needs a path and a place for the program");
-    try {
-      load(std::make_shared<const Container>(Container::open(path)), options, program);
-    } catch (const Error& error) {
-      const std::string start = std::string(path) + ": ";
-      throw Error(error.status(), (error.message().starts_with(start) ? "" : start) + error.message());
-    }
+    with_path(path, [&] { load(std::make_shared<const Container>(Container::open(path)), options, program); });
   });
 }
 
@@ -188,6 +249,28 @@ void tenon_program_free(tenon_program* program) { delete program; }
 
 const char* tenon_program_name(const tenon_program* program) {
   return program == nullptr ? "" : contents(program).name.c_str();
+}
+
+size_t tenon_entry_count(const tenon_program* program) { return program == nullptr ? 0 : program->entries->size(); }
+
+const char* tenon_entry_name(const tenon_program* program, size_t entry) {
+  return entry < tenon_entry_count(program) ? (*program->entries)[entry]->entry.c_str() : "";
+}
+
+tenon_status tenon_program_entry(const tenon_program* program, const char* name, tenon_program** entry) {
+  return guarded([&] {
+    contents(program);
+    demand(name != nullptr && entry != nullptr, "tenon_program_entry needs a name and a place for the program");
+    std::string names;
+    for (const auto& each : *program->entries) {
+      if (each->entry == name) {
+        *entry = new tenon_program{program->entries, each};
+        return;
+      }
+      names += (names.empty() ? "" : ", ") + each->entry;
+    }
+    fail(TENON_INVALID_ARGUMENT, "the file has no entry '", name, "'; its entries are ", names);
+  });
 }
 
 size_t tenon_input_count(const tenon_program* program) {
@@ -222,17 +305,14 @@ tenon_status tenon_symbol_info(const tenon_program* program, size_t symbol, teno
 
 tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,
                                   tenon_context** context) {
+  return guarded([&] { create_context(program, options, nullptr, context); });
+}
+
+tenon_status tenon_context_create_with(const tenon_program* program, const tenon_context_options* options,
+                                       tenon_states* states, tenon_context** context) {
   return guarded([&] {
-    demand(context != nullptr, "the place for the context is null");
-    contents(program);
-    tenon::runtime::ContextOptions own{.checks_memory = true};
-    if (options != nullptr) {
-      demand(options->threads >= 0 && options->budget >= 0, "threads and budget must not be negative");
-      own.threads = options->threads;
-      own.telemetry = options->telemetry != 0;
-      if (options->budget > 0) own.budget = options->budget;
-    }
-    *context = new tenon_context{program->shared, Context(program->shared->program, own)};
+    contents(states);
+    create_context(program, options, states->states, context);
   });
 }
 
@@ -303,4 +383,116 @@ tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_
         context->owner->tasks[from.task].c_str(),  kKinds[static_cast<int>(task.kind)],      from.start_ns, from.end_ns,
         context->context.bytes_of_task(from.task), context->context.flops_of_task(from.task)};
   });
+}
+
+// ---- states ----
+
+tenon_status tenon_states_create(const tenon_program* program, const tenon_states_options* options,
+                                 tenon_states** states) {
+  return guarded([&] {
+    contents(program);
+    demand(states != nullptr, "the place for the states is null");
+    const int64_t budget = options == nullptr ? 0 : options->budget;
+    demand(budget >= 0, "a budget must not be negative");
+    tenon::runtime::Programs programs;
+    for (const auto& entry : *program->entries) programs.push_back(entry->program);
+    auto allocator = std::make_shared<tenon::runtime::Allocator>(budget > 0 ? budget : tenon::runtime::kNoBudget);
+    *states = make_states(std::make_shared<States>(std::move(programs), std::move(allocator)));
+  });
+}
+
+tenon_status tenon_context_states(const tenon_context* context, tenon_states** states) {
+  return guarded([&] {
+    demand(context != nullptr && states != nullptr, "tenon_context_states needs a context and a place for its states");
+    *states = make_states(context->context.states());
+  });
+}
+
+void tenon_states_free(tenon_states* states) { delete states; }
+
+size_t tenon_state_count(const tenon_states* states) { return states == nullptr ? 0 : states->infos.size(); }
+
+tenon_status tenon_state_info(const tenon_states* states, size_t state, tenon_tensor_info* info) {
+  return guarded([&] {
+    demand(states != nullptr, "the states are null");
+    give_info(states->infos, state, "state", info);
+  });
+}
+
+tenon_status tenon_find_state(const tenon_states* states, const char* name, size_t* state) {
+  return guarded([&] {
+    demand(states != nullptr && name != nullptr && state != nullptr, "tenon_find_state needs states, a name, a place");
+    *state = states->states->find(name);
+    if (*state == states->infos.size()) fail(TENON_INVALID_ARGUMENT, "there is no state '", name, "'");
+  });
+}
+
+tenon_status tenon_get_state(tenon_states* states, size_t state, tenon_tensor* tensor) {
+  return with_states(states, [&](States& own) {
+    demand(tensor != nullptr, "the place for the tensor is null");
+    demand_below(state, own.all().size(), "state");
+    const StateInfo& info = own.all()[state];
+    *tensor = {own.data(state), info.dtype, static_cast<int32_t>(info.shape.size()), info.shape.data(), nullptr};
+  });
+}
+
+tenon_status tenon_set_state(tenon_states* states, size_t state, const tenon_tensor* tensor) {
+  return with_states(states, [&](States& own) {
+    demand(tensor != nullptr, "the tensor is null");
+    demand_below(state, own.all().size(), "state");
+    check_tensor(*tensor);
+    own.set(state, *tensor);
+  });
+}
+
+tenon_status tenon_states_reset(tenon_states* states) {
+  return with_states(states, [](States& own) { own.reset(); });
+}
+
+tenon_status tenon_set_note(tenon_states* states, const char* key, const char* value) {
+  return with_states(states, [&](States& own) {
+    demand(key != nullptr && *key != 0, "a note needs a key");
+    if (value != nullptr)
+      own.notes().insert_or_assign(key, value);
+    else
+      own.notes().erase(key);
+  });
+}
+
+size_t tenon_note_count(const tenon_states* states) { return states == nullptr ? 0 : states->states->notes().size(); }
+
+tenon_status tenon_get_note(tenon_states* states, size_t note, tenon_note* place) {
+  return with_states(states, [&](States& own) {
+    demand(place != nullptr, "the place for the note is null");
+    demand_below(note, own.notes().size(), "note");
+    const auto& [key, value] = *std::next(own.notes().begin(), static_cast<std::ptrdiff_t>(note));
+    *place = {key.c_str(), value.c_str()};
+  });
+}
+
+tenon_status tenon_states_save(tenon_states* states, const char* path) {
+  return guarded([&] {
+    demand(path != nullptr, "the path is null");
+    save_states(contents(states), path);
+  });
+}
+
+tenon_status tenon_states_load(tenon_states* states, const char* path) {
+  return guarded([&] {
+    demand(path != nullptr, "the path is null");
+    load_states(contents(states), path);
+  });
+}
+
+tenon_status tenon_states_export(tenon_states* states, const char* path) {
+  return guarded([&] {
+    demand(path != nullptr, "the path is null");
+    export_states(contents(states), path);
+  });
+}
+
+int64_t tenon_states_bytes(const tenon_states* states) {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < tenon_state_count(states); ++i) bytes += states->states->all()[i].bytes;
+  return bytes;
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "format/entries_generated.h"
 #include "format/native_generated.h"
 #include "runtime/allocator.h"
 #include "runtime/checked.h"
 #include "runtime/checksum.h"
 #include "runtime/cpu_features.h"
 #include "runtime/loader.h"
+#include "runtime/states.h"
 #include "runtime/structs.h"
 
 namespace tenon::runtime {
@@ -15,19 +17,10 @@ namespace {
 
 using format::SectionKind;
 
-constexpr flatbuffers::uoffset_t kDeepest = 16;
-constexpr flatbuffers::uoffset_t kMostTables = 50'000'000;
 constexpr const char* kFunction = "tenon_kernel";
 
-template <class Verify>
-void verify_tables(const Container::Section& section, const char* what, Verify verify) {
-  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(section.bytes.data()), section.bytes.size(), kDeepest,
-                                 kMostTables);
-  if (!verify(verifier)) fail(TENON_BAD_FILE, "the ", what, " is not well-formed");
-}
-
 const format::Native& native_of(const Container::Section& section) {
-  verify_tables(section, "native section", [](auto& verifier) { return format::VerifyNativeBuffer(verifier); });
+  verify_tables(section.bytes, "native section", [](auto& verifier) { return format::VerifyNativeBuffer(verifier); });
   return *format::GetNative(section.bytes.data());
 }
 
@@ -37,13 +30,21 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+const format::Entries* entries_of(const Container& container) {
+  const Container::Section* const section = container.find(SectionKind::kEntries);
+  if (section == nullptr) return nullptr;
+  verify_tables(section->bytes, "list of entries",
+                [](auto& verifier) { return format::VerifyEntriesBuffer(verifier); });
+  return format::GetEntries(section->bytes.data());
+}
+
 // The code of the best CPU that this machine is: the one that needs most of it. Null where the file has none at all.
-const Container::Section* choose_native(const Container& container) {
+const Container::Section* choose_native(const Container& container, std::string_view prefix) {
   const Container::Section* best = nullptr;
   size_t most = 0;
   std::string lacks;
   for (const Container::Section& section : container.sections()) {
-    if (section.kind != SectionKind::kNative) continue;
+    if (section.kind != SectionKind::kNative || !section.name.starts_with(prefix)) continue;
     const format::Native& native = native_of(section);
     const std::string_view features = native.features()->string_view();
     const std::vector<std::string> missing = missing_features(features);
@@ -64,17 +65,17 @@ const Container::Section* choose_native(const Container& container) {
 class ProgramLoader {
  public:
   ProgramLoader(std::shared_ptr<const Container> container, const LoadOptions& options)
-      : container_(std::move(container)), options_(options) {}
+      : container_(std::move(container)), options_(options), prefix_(prefix_of(*container_, options.entry)) {}
 
   std::shared_ptr<const Program> run() {
-    if (options_.native) native_ = options_.level.empty() ? choose_native(*container_) : native_of_level();
+    if (options_.native) native_ = options_.level.empty() ? choose_native(*container_, prefix_) : native_of_level();
     const Container::Section& section = program_section();
-    verify_tables(section, "program", [](auto& verifier) { return format::VerifyProgramBuffer(verifier); });
+    verify_tables(section.bytes, "program", [](auto& verifier) { return format::VerifyProgramBuffer(verifier); });
     const format::Program& tables = *format::GetProgram(section.bytes.data());
     if (const Container::Section* weights = container_->find(SectionKind::kWeights)) weights_ = weights->bytes;
     Program::Parts parts{.tables = section.bytes, .owner = container_};
-    for (const format::Blob& blob : span_of(tables.constants())) parts.constants.push_back(place_of(blob));
-    for (const format::Blob& blob : span_of(tables.states())) parts.states.push_back(place_of(blob));
+    for (const format::Blob& blob : span_of(tables.constants())) parts.constants.push_back(place_of(blob, weights_));
+    for (const format::Blob& blob : span_of(tables.states())) parts.states.push_back(place_of(blob, weights_));
     for (const format::KernelCode* kernel : *tables.kernels()) parts.kernels.push_back(portable(*kernel));
     if (native_ != nullptr) add_native(parts.kernels, tables);
     auto program = std::make_shared<const Program>(std::move(parts));
@@ -83,9 +84,19 @@ class ProgramLoader {
   }
 
  private:
+  // What the names of its sections begin with.
+  static std::string prefix_of(const Container& container, std::string_view entry) {
+    const std::vector<std::string> names = entry_names(container);
+    const auto found = entry.empty() ? names.begin() : std::ranges::find(names, entry);
+    if (found == names.end()) {
+      fail(TENON_INVALID_ARGUMENT, "the file has no entry '", entry, "'; its entries are ", joined(names));
+    }
+    return entries_of(container) == nullptr ? "" : *found + format::kEntrySeparator;
+  }
+
   const Container::Section* native_of_level() const {
-    const Container::Section* section = container_->find(SectionKind::kNative, options_.level);
-    if (section == nullptr) fail(TENON_INVALID_ARGUMENT, "the file has no code for ", options_.level);
+    const Container::Section* section = container_->find(SectionKind::kNative, text_of(prefix_, options_.level));
+    if (section == nullptr) fail(TENON_INVALID_ARGUMENT, "the file has no code for ", prefix_, options_.level);
     native_of(*section);
     return section;
   }
@@ -97,20 +108,14 @@ class ProgramLoader {
       return *section;
     }
     const auto sections = container_->sections();
-    const auto first = std::ranges::find(sections, SectionKind::kProgram, &Container::Section::kind);
-    if (first == sections.end()) fail(TENON_BAD_FILE, "the file has no program");
-    return *first;
-  }
-
-  const std::byte* place_of(const format::Blob& blob) const {
-    if (blob.size() > weights_.size() || blob.offset() > weights_.size() - blob.size()) {
-      fail(TENON_BAD_FILE, "the ", blob.size(), " bytes from ", blob.offset(),
-           " on are not in the weights, which have ", weights_.size());
-    }
-    if (blob.offset() % kAlignment != 0) {
-      fail(TENON_BAD_FILE, "the weights from ", blob.offset(), " on do not begin at a multiple of ", kAlignment);
-    }
-    return weights_.data() + blob.offset();
+    const auto first = std::ranges::find_if(sections, [&](const Container::Section& section) {
+      return section.kind == SectionKind::kProgram && section.name.starts_with(prefix_) &&
+             (options_.level.empty() || section.name.substr(prefix_.size()) == options_.level);
+    });
+    if (first != sections.end()) return *first;
+    if (container_->find(SectionKind::kCheckpoint) != nullptr)
+      fail(TENON_BAD_FILE, "this is a checkpoint of states, and no model");
+    fail(TENON_BAD_FILE, "the file has no program", prefix_.empty() ? "" : " ", prefix_, options_.level);
   }
 
   static KernelEntry portable(const format::KernelCode& kernel) {
@@ -153,7 +158,8 @@ class ProgramLoader {
       if (slot.root != id || !is_stored) continue;
       int64_t bytes = static_cast<int64_t>(tenon_dtype_size(slot.dtype));
       for (const Expr& size : slot.shape) bytes = checked_mul(bytes, constant_size(graph, size));
-      const Blob& blob = slot.kind == SlotKind::Constant ? graph.constants[slot.position] : graph.states[slot.position];
+      const Blob& blob =
+          slot.kind == SlotKind::Constant ? graph.constants[slot.position] : graph.initial[slot.position];
       if (static_cast<uint64_t>(bytes) != blob.size()) {
         fail(TENON_BAD_FILE, "slot ", id, " needs ", bytes, " bytes of the weights, and has ", blob.size());
       }
@@ -169,14 +175,51 @@ class ProgramLoader {
 
   std::shared_ptr<const Container> container_;
   LoadOptions options_;
+  std::string prefix_;
   const Container::Section* native_ = nullptr;
   std::span<const std::byte> weights_;
 };
 
 }  // namespace
 
+const std::byte* place_of(const format::Blob& blob, std::span<const std::byte> weights) {
+  if (blob.size() > weights.size() || blob.offset() > weights.size() - blob.size()) {
+    fail(TENON_BAD_FILE, "the ", blob.size(), " bytes from ", blob.offset(), " on are not in the weights, which have ",
+         weights.size());
+  }
+  if (blob.offset() % kAlignment != 0) {
+    fail(TENON_BAD_FILE, "the weights from ", blob.offset(), " on do not begin at a multiple of ", kAlignment);
+  }
+  return weights.data() + blob.offset();
+}
+
+std::vector<std::string> entry_names(const Container& container) {
+  const format::Entries* const entries = entries_of(container);
+  if (entries == nullptr) return {"main"};
+  std::vector<std::string> names;
+  for (const auto* name : *entries->names()) {
+    if (name->size() == 0 || name->size() > format::kLongestEntry ||
+        std::ranges::find(names, name->str()) != names.end())
+      fail(TENON_BAD_FILE, "entry ", names.size(), " has no name of its own");
+    names.push_back(name->str());
+  }
+  if (names.empty()) fail(TENON_BAD_FILE, "the list of entries is empty");
+  return names;
+}
+
 std::shared_ptr<const Program> load_program(std::shared_ptr<const Container> container, const LoadOptions& options) {
   return ProgramLoader(std::move(container), options).run();
+}
+
+std::vector<Entry> load_entries(const std::shared_ptr<const Container>& container, const LoadOptions& options) {
+  std::vector<Entry> entries;
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (const std::string& name : entry_names(*container)) {
+    entries.push_back({name, load_program(container, {options.native, options.level, name})});
+    programs.push_back(entries.back().program);
+  }
+  states_of(programs);
+  return entries;
 }
 
 }  // namespace tenon::runtime

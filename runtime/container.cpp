@@ -4,9 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
+#include <set>
 #include <utility>
 
 #include "runtime/checksum.h"
@@ -78,7 +77,7 @@ std::vector<format::Section> read_table(Bytes bytes) {
 // ---- sections -------------------------------------------------------------------------------------------------------
 
 bool is_known(uint32_t kind) {
-  return kind >= static_cast<uint32_t>(SectionKind::kGraph) && kind <= static_cast<uint32_t>(SectionKind::kNative);
+  return kind >= static_cast<uint32_t>(SectionKind::kGraph) && kind <= static_cast<uint32_t>(SectionKind::kCheckpoint);
 }
 
 std::string_view name_of(const format::Section& section) {
@@ -133,12 +132,11 @@ void check_names(std::span<const format::Section> table) {
     if (!is_name(table[i])) fail(TENON_BAD_FILE, "section ", i, " has a name that is none");
     check_flags(table[i], i);
   }
-  std::vector<std::pair<uint32_t, std::string_view>> names;
-  for (const format::Section& section : table) names.emplace_back(section.kind, name_of(section));
-  std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice == names.end()) return;
-  fail(TENON_BAD_FILE, "two sections are of kind ", twice->first, " and have the name '", twice->second, "'");
+  std::set<std::pair<uint32_t, std::string_view>> names;
+  for (const format::Section& section : table) {
+    if (names.emplace(section.kind, name_of(section)).second) continue;
+    fail(TENON_BAD_FILE, "two sections are of kind ", section.kind, " and have the name '", name_of(section), "'");
+  }
 }
 
 void check_content(const format::Section& section, size_t number, Bytes content) {
@@ -158,27 +156,16 @@ bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory)
 
 // What the rest of the runtime reads by its own offsets, once it is verified.
 bool must_stay(uint32_t kind) {
-  return kind == static_cast<uint32_t>(SectionKind::kGraph) || kind == static_cast<uint32_t>(SectionKind::kProgram);
-}
-
-[[noreturn]] void fail_with_errno(std::string_view what) {
-  const int why = errno;
-  fail(why == ENOMEM ? TENON_OUT_OF_MEMORY : TENON_IO, "cannot ", what, ": ", std::generic_category().message(why));
+  return kind != static_cast<uint32_t>(SectionKind::kWeights) && kind != static_cast<uint32_t>(SectionKind::kNative);
 }
 
 Mapping map_file(const char* path) {
-  struct Descriptor {
-    int number;
-    ~Descriptor() {
-      if (number >= 0) system().close(number);
-    }
-  };
-  const Descriptor file{system().open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // a pipe would wait for a writer
-  if (file.number < 0) fail_with_errno("open");
+  const Descriptor file(system().open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for a writer
+  if (file.number() < 0) fail_with_errno("open");
   struct stat info = {};
-  if (system().stat(file.number, &info) != 0) fail_with_errno("read");
+  if (system().stat(file.number(), &info) != 0) fail_with_errno("read");
   if (!S_ISREG(info.st_mode)) fail(TENON_IO, "this is not a regular file");
-  return Mapping(static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, file.number);
+  return Mapping(static_cast<size_t>(info.st_size), PROT_READ, MAP_SHARED, file.number());
 }
 
 }  // namespace
@@ -207,7 +194,7 @@ Container::Container(Bytes bytes) : table_(read_table(bytes)) {
   for (size_t i = 0; i < table_.size(); ++i) {
     const format::Section& section = table_[i];
     Bytes content = bytes.subspan(section.offset, section.size);
-    if (must_stay(section.kind)) content = owned_.emplace_back(copy_of(content)).bytes();
+    if (is_known(section.kind) && must_stay(section.kind)) content = owned_.emplace_back(copy_of(content)).bytes();
     check_content(section, i, content);
     if (is_known(section.kind)) {
       sections_.push_back({static_cast<SectionKind>(section.kind), name_of(section), content});
@@ -224,14 +211,12 @@ Container Container::of_memory(Bytes bytes) {
 }
 
 Container Container::open(const std::string& path) {
-  try {
+  return with_path(path, [&] {
     Mapping file = map_file(path.c_str());
     Container container(file.bytes());
     container.owned_.push_back(std::move(file));
     return container;
-  } catch (const Error& error) {
-    fail(error.status(), path, ": ", error.message());
-  }
+  });
 }
 
 const Container::Section* Container::find(SectionKind kind, std::string_view name) const {

@@ -36,7 +36,7 @@ class Container {
   };
 
   // Maps the file, read-only and shared: processes that open the same one have one copy of its weights. Regular files
-  // only. The graph and the program are copied, so that what was verified stays as it is; but who cuts a file short
+  // only. All tables are copied, so that what was verified stays as it is; but who cuts a file short
   // that is open ends the process: replace it by another instead, as `tenon` does.
   //
   // Throws an Error that begins with the path: TENON_IO, TENON_OUT_OF_MEMORY, or as of_memory does.

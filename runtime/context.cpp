@@ -61,7 +61,7 @@ class Context::Host : public tenon_host {
 
 // ---- creation -------------------------------------------------------------------------------------------------------
 
-Context::Context(std::shared_ptr<const Program> program, const ContextOptions& options)
+Context::Context(std::shared_ptr<const Program> program, const ContextOptions& options, std::shared_ptr<States> states)
     : program_(std::move(program)),
       graph_(program_->graph()),
       options_(options),
@@ -70,6 +70,7 @@ Context::Context(std::shared_ptr<const Program> program, const ContextOptions& o
       inputs_(graph_.inputs.size()),
       outputs_(graph_.outputs.size()),
       symbols_(graph_.symbols.size(), kUnknown),
+      states_(states ? std::move(states) : std::make_shared<States>(Programs{program_}, allocator_)),
       retriever_(graph_),
       late_sizes_(program_->total_sizes()),
       held_(graph_.slots.size()) {
@@ -82,12 +83,15 @@ Context::Context(std::shared_ptr<const Program> program, const ContextOptions& o
     outputs_[i].strides = outputs_[i].shape;
   }
   if (options_.telemetry) events_.reserve(graph_.tasks.size());
-  for (uint32_t i = 0; i < graph_.states.size(); ++i) {
-    const auto bytes = static_cast<int64_t>(graph_.states[i].size());
-    states_.push_back(allocate(bytes, "its state"));
-    std::memcpy(states_.back().data(), program_->state(i), static_cast<size_t>(bytes));
-  }
+  find_states();
   fuse();
+}
+
+void Context::find_states() {
+  for (const StateInfo& own : states_of({program_})) {
+    state_numbers_.push_back(states_->find(own.name));
+    states_->check_type(state_numbers_.back(), own);
+  }
 }
 
 Context::~Context() = default;
@@ -191,7 +195,7 @@ void Context::place_own() {
     if (slot.home != id) continue;
     if (slot.kind == SlotKind::Constant)
       retriever_.place(id, const_cast<std::byte*>(program_->constant(slot.position)));
-    if (slot.kind == SlotKind::State) retriever_.place(id, states_[slot.position].data());
+    if (slot.kind == SlotKind::State) retriever_.place(id, states_->data(state_numbers_[slot.position]));
     if (slot.kind == SlotKind::Temporary) {
       const int64_t offset = frame_->offsets[id];
       retriever_.place(id, offset < 0 ? nullptr : arena_.data() + offset);
@@ -214,6 +218,8 @@ void Context::prepare() {
 void Context::run() {
   std::optional<ThreadCount> threads;
   if (options_.threads > 0) threads.emplace(options_.threads);
+  std::optional<States::Use> use;
+  if (!state_numbers_.empty()) use.emplace(*states_);
   has_run_ = false;
   prepare();
   place_callers();

@@ -12,12 +12,14 @@
 #include "runtime/allocator.h"
 #include "runtime/program.h"
 #include "runtime/retriever.h"
+#include "runtime/states.h"
 
 namespace tenon::runtime {
 
 struct ContextOptions {
-  int64_t budget = kNoBudget;  // of the arena, of scratch, and of results that are not in the caller's memory
-  int64_t threads = 0;         // 0: what the calling thread has
+  int64_t budget =
+      kNoBudget;        // of the arena, of scratch, of results that are not in the caller's memory, of own states
+  int64_t threads = 0;  // 0: what the calling thread has
   bool telemetry = false;
   bool checks_memory = false;  // that the caller's results overlap nothing else of his; else he knows
   int64_t most_steps = PortableKernel::kNoLimit;  // of a portable kernel: for who runs what may never end
@@ -37,7 +39,9 @@ struct Output {
 
 class Context {
  public:
-  Context(std::shared_ptr<const Program> program, const ContextOptions& options);
+  // Over these states, which must have all of the program's (by name and type), or over some of its own, which count
+  // for its budget.
+  Context(std::shared_ptr<const Program> program, const ContextOptions& options, std::shared_ptr<States> states = {});
   ~Context();
   Context(const Context&) = delete;
 
@@ -60,6 +64,7 @@ class Context {
   bool is_late(size_t output) const;
   uint32_t failed_task() const { return failed_task_; }  // of the last run; kNone where it is no task's fault
   const Allocator& allocator() const { return *allocator_; }
+  const std::shared_ptr<States>& states() const { return states_; }
   const Frame* frame() const { return frame_.get(); }        // null before the first run
   bool has_run() const { return has_run_; }                  // the last one, to its end
   int64_t bytes_of_task(uint32_t task) const;                // of its arguments, in the last run; -1 where one is late
@@ -83,6 +88,7 @@ class Context {
     bool is_plain;
   };
 
+  void find_states();
   void fuse();
   void bind();
   void check_sizes() const;
@@ -130,7 +136,8 @@ class Context {
   std::vector<int64_t> symbols_;  // kUnknown where it is not known yet
   std::shared_ptr<const Frame> frame_;
   Block arena_;
-  std::vector<Block> states_;
+  std::shared_ptr<States> states_;
+  std::vector<size_t> state_numbers_;  // in them, of each of the program's
   Retriever retriever_;
   std::vector<Launch> launches_;
   std::vector<int64_t> late_sizes_;          // as Frame::sizes, of late slots

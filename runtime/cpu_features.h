@@ -15,4 +15,7 @@ bool has_feature(std::string_view name);
 // needed.
 std::vector<std::string> missing_features(std::string_view features);
 
+// Whether this is one of level 3 or 4 of x86-64, as its psABI counts them.
+bool has_level(int level);
+
 }  // namespace tenon::runtime

@@ -53,15 +53,42 @@ class TextPart {
 std::string join(std::initializer_list<TextPart> parts);
 [[noreturn]] void fail_with(tenon_status status, std::initializer_list<TextPart> parts);
 
-// By value: literals of all lengths are one type, and one function.
+// How a part travels: literals of all lengths are one type, integers are two, and so is one function. No text is
+// copied.
+inline const char* passed(const char* text) { return text; }
+inline std::string_view passed(const std::string& text) { return text; }
+inline std::string_view passed(std::string_view text) { return text; }
+inline double passed(double number) { return number; }
+inline int64_t passed(std::signed_integral auto number) { return number; }
+inline uint64_t passed(std::unsigned_integral auto number) { return number; }
+
 template <class... Parts>
-std::string text_of(Parts... parts) {
+[[gnu::noinline]] std::string text_of_passed(Parts... parts) {
   return join({TextPart(parts)...});
+}
+template <class... Parts>
+[[noreturn, gnu::noinline, gnu::cold]] void fail_passed(tenon_status status, Parts... parts) {
+  fail_with(status, {TextPart(parts)...});
 }
 
 template <class... Parts>
-[[noreturn]] void fail(tenon_status status, Parts... parts) {
-  fail_with(status, {TextPart(parts)...});
+[[gnu::always_inline]] inline std::string text_of(const Parts&... parts) {
+  return text_of_passed(passed(parts)...);
+}
+template <class... Parts>
+[[noreturn, gnu::always_inline]] inline void fail(tenon_status status, const Parts&... parts) {
+  fail_passed(status, passed(parts)...);
+}
+
+// Errors of the body begin with the path.
+template <class Body>
+auto with_path(const std::string& path, Body body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    const std::string start = path + ": ";
+    throw Error(error.status(), (error.message().starts_with(start) ? "" : start) + error.message());
+  }
 }
 
 }  // namespace tenon::runtime

@@ -30,4 +30,13 @@ std::span<const T> span_of(const flatbuffers::Vector<T>* numbers) {
   return numbers ? aligned<T>(numbers->Data(), numbers->size()) : std::span<const T>();
 }
 
+// `verify` calls the schema's own verifier.
+template <class Verify>
+void verify_tables(std::span<const std::byte> bytes, const char* what, Verify verify) {
+  constexpr flatbuffers::uoffset_t kDeepest = 16;
+  constexpr flatbuffers::uoffset_t kMostTables = 50'000'000;
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size(), kDeepest, kMostTables);
+  if (!verify(verifier)) fail(TENON_BAD_FILE, "the ", what, " is not well-formed");
+}
+
 }  // namespace tenon::runtime

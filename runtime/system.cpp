@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <system_error>
+
+#include "runtime/error.h"
 
 namespace tenon::runtime {
 namespace {
@@ -21,6 +25,11 @@ const System kSystem = {
               int descriptor) { return ::mmap(nullptr, size, rights, flags, descriptor, 0); },
     .unmap = [](void* memory, size_t size) { return ::munmap(memory, size); },
     .protect = [](void* memory, size_t size, int rights) { return ::mprotect(memory, size, rights); },
+    .create = [](const char* path) { return ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); },
+    .write = [](int descriptor, const void* bytes, size_t size) { return ::write(descriptor, bytes, size); },
+    .sync = [](int descriptor) { return ::fsync(descriptor); },
+    .rename = [](const char* from, const char* to) { return ::rename(from, to); },
+    .unlink = [](const char* path) { return ::unlink(path); },
 };
 
 const System& system() noexcept {
@@ -29,5 +38,10 @@ const System& system() noexcept {
 }
 
 void use_system(const System* system) noexcept { used.store(system, std::memory_order_release); }
+
+void fail_with_errno(std::string_view what) {
+  const int why = errno;
+  fail(why == ENOMEM ? TENON_OUT_OF_MEMORY : TENON_IO, "cannot ", what, ": ", std::generic_category().message(why));
+}
 
 }  // namespace tenon::runtime

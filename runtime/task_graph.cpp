@@ -1,6 +1,7 @@
 #include "runtime/task_graph.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "runtime/structs.h"
@@ -13,7 +14,7 @@ constexpr size_t kHighestRank = 64;
 std::string_view view(const flatbuffers::String* text) { return text ? text->string_view() : std::string_view(); }
 
 template <class... Parts>
-void demand(bool condition, Parts... parts) {
+[[gnu::always_inline]] inline void demand(bool condition, const Parts&... parts) {
   if (!condition) fail(TENON_BAD_FILE, parts...);
 }
 
@@ -25,7 +26,7 @@ class Reader {
     graph_.source = &program_;
     graph_.name = view(program_.name());
     graph_.code = span_of(program_.code());
-    graph_.states = span_of(program_.states());
+    graph_.initial = span_of(program_.states());
     graph_.constants = span_of(program_.constants());
     for (const format::Argument* input : *program_.inputs())
       graph_.inputs.push_back({view(input->name()), input->slot()});
@@ -35,6 +36,7 @@ class Reader {
     read_symbols();
     for (const format::Slot* slot : *program_.slots()) read_slot(*slot);
     check_arguments();
+    read_states();
     check_bindings();
     for (const format::Task* task : *program_.tasks()) read_task(*task);
     for (uint32_t i = 0; i < graph_.outputs.size(); ++i) read_output(i);
@@ -65,7 +67,7 @@ class Reader {
       case SlotKind::Input:
         return graph_.inputs.size();
       case SlotKind::State:
-        return graph_.states.size();
+        return graph_.initial.size();
       case SlotKind::Constant:
         return graph_.constants.size();
       case SlotKind::Output:
@@ -127,6 +129,24 @@ class Reader {
       demand(slot < graph_.slots.size() && graph_.slots[slot].kind == SlotKind::Input &&
                  graph_.slots[slot].root == slot && graph_.slots[slot].position == i,
              "input ", i, " has no slot of its own");
+    }
+  }
+
+  void read_states() {
+    const auto* const given = program_.state_names();
+    demand(given == nullptr || given->size() == graph_.initial.size(), "there are names for another number of states");
+    for (uint32_t i = 0; i < graph_.initial.size(); ++i) {
+      graph_.states.push_back({given ? given->Get(i)->str() : text_of("state", i), kNone});
+      demand(!graph_.states[i].name.empty(), "state ", i, " has an empty name");
+    }
+    for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
+      const TensorSlot& slot = graph_.slots[id];
+      if (slot.kind == SlotKind::State && slot.root == id) graph_.states[slot.position].slot = id;
+    }
+    std::set<std::string_view> names;
+    for (const StateTensor& state : graph_.states) {
+      demand(state.slot != kNone, "state '", state.name, "' has no slot");
+      demand(names.insert(state.name).second, "two states have the name '", state.name, "'");
     }
   }
 

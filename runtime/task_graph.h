@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -71,6 +72,12 @@ struct TensorInfo {
   bool is_copied = false;  // of a result
 };
 
+// What is kept from run to run.
+struct StateTensor {
+  std::string name;
+  uint32_t slot;
+};
+
 struct TaskGraph {
   std::string_view name;
   std::span<const Instruction> code;
@@ -81,7 +88,8 @@ struct TaskGraph {
   std::vector<TensorInfo> inputs;
   std::vector<TensorInfo> outputs;
   std::vector<std::pair<uint32_t, uint32_t>> updates;  // target and value
-  std::span<const Blob> states;
+  std::vector<StateTensor> states;
+  std::span<const Blob> initial;  // of the states
   std::span<const Blob> constants;
   const format::Program* source = nullptr;
 

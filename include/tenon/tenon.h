@@ -114,6 +114,12 @@ typedef struct tenon_symbol {
   int64_t high; /* INT64_MAX where there is no bound */
 } tenon_symbol;
 
+/* Several programs in one file: entries, which share the file's states (below). What loading gives is the first; the
+ * only one of a file that says no more is "main". An entry is freed as a program is, in any order. */
+TENON_API size_t tenon_entry_count(const tenon_program* program);
+TENON_API const char* tenon_entry_name(const tenon_program* program, size_t entry); /* "" where there is none */
+TENON_API tenon_status tenon_program_entry(const tenon_program* program, const char* name, tenon_program** entry);
+
 TENON_API const char* tenon_program_name(const tenon_program* program);
 TENON_API size_t tenon_input_count(const tenon_program* program);
 TENON_API size_t tenon_output_count(const tenon_program* program);
@@ -123,6 +129,59 @@ TENON_API tenon_status tenon_input_info(const tenon_program* program, size_t inp
 TENON_API tenon_status tenon_output_info(const tenon_program* program, size_t output, tenon_tensor_info* info);
 TENON_API tenon_status tenon_symbol_info(const tenon_program* program, size_t symbol, tenon_symbol* info);
 
+/* ---- states ---- */
+
+/* What a model keeps from run to run: tensors with names, in memory of their own, that start as they are in the file.
+ * A context has its own, which count for its budget; or several contexts run over one set of states, each its entry:
+ *
+ *     tenon_states_create(program, NULL, &states);
+ *     tenon_program_entry(program, "step", &step);
+ *     tenon_context_create_with(step, NULL, states, &training);
+ *
+ * One run, or one of the calls below, uses a set of states at a time. Whoever comes meanwhile from another thread gets
+ * an error, and changes nothing. */
+typedef struct tenon_states tenon_states;
+
+/* Start from zeros: what is 0 is the default. */
+typedef struct tenon_states_options {
+  int64_t budget; /* bytes; 0: no limit */
+} tenon_states_options;
+
+/* Of all entries of the program's file. */
+TENON_API tenon_status tenon_states_create(const tenon_program* program, const tenon_states_options* options,
+                                           tenon_states** states);
+TENON_API void tenon_states_free(tenon_states* states); /* null is nothing; contexts go on */
+
+TENON_API size_t tenon_state_count(const tenon_states* states);
+TENON_API int64_t tenon_states_bytes(const tenon_states* states); /* of all of them */
+/* What it points to lives as long as the states. */
+TENON_API tenon_status tenon_state_info(const tenon_states* states, size_t state, tenon_tensor_info* info);
+TENON_API tenon_status tenon_find_state(const tenon_states* states, const char* name, size_t* state);
+/* To read: row-major, and valid until the next run or call that changes states. */
+TENON_API tenon_status tenon_get_state(tenon_states* states, size_t state, tenon_tensor* tensor);
+/* Takes a copy of a tensor that has the state's dtype and shape, with any strides. */
+TENON_API tenon_status tenon_set_state(tenon_states* states, size_t state, const tenon_tensor* tensor);
+TENON_API tenon_status tenon_states_reset(tenon_states* states); /* to what they are in the model's file */
+
+/* Texts that go with states into checkpoints: the epoch, a seed. */
+typedef struct tenon_note {
+  const char* key;
+  const char* value;
+} tenon_note;
+TENON_API tenon_status tenon_set_note(tenon_states* states, const char* key, const char* value); /* null: no more */
+TENON_API size_t tenon_note_count(const tenon_states* states);
+/* By their keys in order; valid until the next call that changes notes. */
+TENON_API tenon_status tenon_get_note(tenon_states* states, size_t note, tenon_note* place);
+
+/* A checkpoint: the values of all states, and the notes. The file is replaced in one step and is on the disk when this
+ * returns: a process that is killed, or a machine that goes down, leaves the old file or the new one. */
+TENON_API tenon_status tenon_states_save(tenon_states* states, const char* path);
+/* The whole file is verified before anything changes: it is not damaged, and has these states and no others, of the
+ * same dtypes and shapes. The text of an error says what differs. Notes become those of the file. */
+TENON_API tenon_status tenon_states_load(tenon_states* states, const char* path);
+/* The same values and notes as a .safetensors file, for others. */
+TENON_API tenon_status tenon_states_export(tenon_states* states, const char* path);
+
 /* ---- runs ---- */
 
 typedef struct tenon_context tenon_context;
@@ -130,13 +189,20 @@ typedef struct tenon_context tenon_context;
 /* Start from zeros: what is 0 is the default. */
 typedef struct tenon_context_options {
   int64_t threads; /* 0: as many as the process has CPUs, or $TENON_THREADS */
-  int64_t budget;  /* bytes for temporaries, scratch and results that are not in the caller's memory; 0: no limit */
-  int telemetry;   /* not 0: notes when each task starts and ends */
+  int64_t budget; /* bytes for temporaries, scratch, results that are not in the caller's memory, and states of its own;
+                     0: no limit */
+  int telemetry;  /* not 0: notes when each task starts and ends */
 } tenon_context_options;
 
 TENON_API tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,
                                             tenon_context** context);
+/* Over these states, which must have all of the program's, by name and type: of its file, or of another. They count for
+ * their own budget. */
+TENON_API tenon_status tenon_context_create_with(const tenon_program* program, const tenon_context_options* options,
+                                                 tenon_states* states, tenon_context** context);
 TENON_API void tenon_context_free(tenon_context* context); /* null is nothing */
+/* Those that it runs over, to be freed as others are. */
+TENON_API tenon_status tenon_context_states(const tenon_context* context, tenon_states** states);
 
 /* Takes the tensor's shape and strides now, and reads its data in each run until another is set. */
 TENON_API tenon_status tenon_set_input(tenon_context* context, size_t input, const tenon_tensor* tensor);

@@ -70,6 +70,7 @@ constexpr tenon_dtype dtype_of() {
 struct Free {
   void operator()(tenon_program* program) const noexcept { tenon_program_free(program); }
   void operator()(tenon_context* context) const noexcept { tenon_context_free(context); }
+  void operator()(tenon_states* states) const noexcept { tenon_states_free(states); }
 };
 
 }  // namespace detail
@@ -160,6 +161,16 @@ class Program {
   }
 
   std::string_view name() const { return tenon_program_name(get()); }
+  std::vector<std::string> entries() const {  // of its file: "main" of one that says no more
+    std::vector<std::string> names;
+    for (size_t i = 0; i < tenon_entry_count(get()); ++i) names.emplace_back(tenon_entry_name(get(), i));
+    return names;
+  }
+  Program entry(const std::string& name) const {  // lives on its own
+    tenon_program* program = nullptr;
+    detail::need(tenon_program_entry(get(), name.c_str(), &program));
+    return Program(program);
+  }
   size_t input_count() const { return tenon_input_count(get()); }
   size_t output_count() const { return tenon_output_count(get()); }
   size_t symbol_count() const { return tenon_symbol_count(get()); }
@@ -187,6 +198,69 @@ class Program {
   std::unique_ptr<tenon_program, detail::Free> program_;
 };
 
+// What a model keeps from run to run, by name. Contexts of several entries may run over one set of states, one at a
+// time: whoever comes meanwhile from another thread gets an exception.
+//
+//     tenon::States states(program);
+//     tenon::Context step(program.entry("step"), states), eval(program.entry("eval"), states);
+//     states.save("checkpoint.tenon");
+class States {
+ public:
+  explicit States(const Program& program, const tenon_states_options& options = {}) {
+    tenon_states* states = nullptr;
+    detail::need(tenon_states_create(program.get(), &options, &states));
+    states_.reset(states);
+  }
+
+  size_t count() const { return tenon_state_count(get()); }
+  int64_t bytes() const { return tenon_states_bytes(get()); }
+  TensorInfo info(size_t number) const {
+    tenon_tensor_info info;
+    detail::need(tenon_state_info(get(), number, &info));
+    return TensorInfo(info);
+  }
+  size_t find(const std::string& name) const {
+    size_t number = 0;
+    detail::need(tenon_find_state(get(), name.c_str(), &number));
+    return number;
+  }
+
+  Tensor get(size_t number) const {  // to read, until the next run or change
+    tenon_tensor tensor;
+    detail::need(tenon_get_state(get(), number, &tensor));
+    return Tensor(tensor);
+  }
+  Tensor get(const std::string& name) const { return get(find(name)); }
+  void set(size_t number, const Tensor& tensor) { detail::need(tenon_set_state(get(), number, &tensor.get())); }
+  void set(const std::string& name, const Tensor& tensor) { set(find(name), tensor); }
+  void reset() { detail::need(tenon_states_reset(get())); }
+
+  void set_note(const std::string& key, const std::string& value) {
+    detail::need(tenon_set_note(get(), key.c_str(), value.c_str()));
+  }
+  std::vector<std::pair<std::string, std::string>> notes() const {
+    std::vector<std::pair<std::string, std::string>> all;
+    for (size_t i = 0; i < tenon_note_count(get()); ++i) {
+      tenon_note note;
+      detail::need(tenon_get_note(get(), i, &note));
+      all.emplace_back(note.key, note.value);
+    }
+    return all;
+  }
+
+  void save(const std::string& path) { detail::need(tenon_states_save(get(), path.c_str())); }
+  void load(const std::string& path) { detail::need(tenon_states_load(get(), path.c_str())); }
+  void export_safetensors(const std::string& path) { detail::need(tenon_states_export(get(), path.c_str())); }
+
+  tenon_states* get() const { return states_.get(); }
+
+ private:
+  friend class Context;
+  explicit States(tenon_states* states) : states_(states) {}
+
+  std::unique_ptr<tenon_states, detail::Free> states_;
+};
+
 // Belongs to one thread at a time, and keeps what it needs of its program.
 class Context {
  public:
@@ -195,6 +269,18 @@ class Context {
     tenon_context* context = nullptr;
     detail::need(tenon_context_create(program.get(), &options, &context));
     context_.reset(context);
+  }
+  Context(const Program& program, const States& states, const tenon_context_options& options = {})
+      : output_count_(program.output_count()) {
+    tenon_context* context = nullptr;
+    detail::need(tenon_context_create_with(program.get(), &options, states.get(), &context));
+    context_.reset(context);
+  }
+
+  States states() const {  // that it runs over
+    tenon_states* states = nullptr;
+    detail::need(tenon_context_states(context_.get(), &states));
+    return States(states);
   }
 
   void set_input(size_t number, const Tensor& tensor) {

@@ -5,12 +5,15 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "bind.h"
 #include "runtime/artifact.h"
+#include "runtime/checkpoint.h"
 #include "runtime/context.h"
 #include "runtime/thread_pool.h"
 #include "support/runtime_call.h"
@@ -26,45 +29,104 @@ tenon_tensor described(const Tensor& tensor) {
           tensor.shape().data(), tensor.strides().data()};
 }
 
-// An artifact and its context: state lives as long as this does. One call at a time.
+Tensor copied(tenon_dtype dtype, std::span<const int64_t> sizes, void* data) {
+  const Sizes shape(sizes.begin(), sizes.end());
+  return Tensor::borrow(static_cast<DType>(dtype), shape, contiguous_strides(shape), data, nullptr).copy();
+}
+
+// A file: its programs, and the states that they share. One call at a time.
+struct ArtifactFile {
+  std::shared_ptr<const Container> container;
+  std::shared_ptr<const std::vector<std::byte>> recompiled;
+  std::vector<runtime::Entry> entries;
+  std::shared_ptr<runtime::States> states;
+  std::mutex mutex;
+};
+
+std::shared_ptr<const Container> contained(const std::vector<std::byte>& bytes) {
+  return std::make_shared<const Container>(Container::of_memory(bytes));
+}
+
+// Without code for this CPU, the graphs are compiled anew.
+std::vector<runtime::Entry> load_entries(ArtifactFile& file, bool native) {
+  try {
+    return runtime::load_entries(file.container, {.native = native});
+  } catch (const runtime::Error& error) {
+    if (error.status() != TENON_UNSUPPORTED || !native) fail("{}", error.message());
+  }
+  file.recompiled = std::make_shared<const std::vector<std::byte>>(recompiled_artifact(file.container).value());
+  return call_runtime([&] { return runtime::load_entries(contained(*file.recompiled), {}); });
+}
+
+// An entry of a file, and its context. What the model updates lives as long as the file has one.
 class Artifact {
  public:
-  Artifact(const std::string& path, bool native, int64_t threads, std::optional<int64_t> budget) {
+  Artifact(const std::string& path, bool native, int64_t threads, std::optional<int64_t> budget)
+      : file_(std::make_shared<ArtifactFile>()) {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
     if (budget && *budget < 0) fail("a budget must not be negative, got {}", *budget);
-    container_ = call_runtime([&] { return std::make_shared<const Container>(Container::open(path)); });
-    notes_ = read_notes(*container_).value();
-    program_ = load(native);
-    const runtime::ContextOptions options{.budget = budget.value_or(runtime::kNoBudget), .threads = threads};
-    context_ = call_runtime([&] { return std::make_unique<Context>(program_, options); });
+    options_ = {.budget = budget.value_or(runtime::kNoBudget), .threads = threads};
+    file_->container = call_runtime([&] { return std::make_shared<const Container>(Container::open(path)); });
+    file_->entries = load_entries(*file_, native);
+    call_runtime([&] { make_states(); });
+    open(file_->entries[0]);
+  }
+
+  Artifact(const Artifact& other, const std::string& entry) : file_(other.file_), options_(other.options_) {
+    const auto found = std::ranges::find(file_->entries, entry, &runtime::Entry::name);
+    if (found == file_->entries.end())
+      fail("the file has no entry '{}'; its entries are {}", entry, fmt::join(entries(), ", "));
+    open(*found);
   }
 
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
-    const std::lock_guard lock(mutex_);
-    const runtime::TaskGraph& graph = program_->graph();
-    if (inputs.size() != graph.inputs.size()) {
-      fail("program {} takes {} inputs, got {}", graph.name, graph.inputs.size(), inputs.size());
+    const std::lock_guard lock(file_->mutex);
+    if (inputs.size() != graph().inputs.size()) {
+      fail("program {} takes {} inputs, got {}", graph().name, graph().inputs.size(), inputs.size());
     }
     return call_runtime([&] { return run_in_context(inputs); });
   }
 
+  std::vector<std::string> entries() const {
+    std::vector<std::string> names;
+    for (const runtime::Entry& entry : file_->entries) names.push_back(entry.name);
+    return names;
+  }
+
+  // `body` has the states to itself.
+  template <class Body>
+  auto with_states(Body body) {
+    const std::lock_guard lock(file_->mutex);
+    return call_runtime([&] { return body(*file_->states); });
+  }
+  const std::vector<runtime::StateInfo>& states() const { return file_->states->all(); }
+  size_t find_state(const std::string& name) const {
+    const size_t number = file_->states->find(name);
+    if (number == states().size()) throw nb::key_error(name.c_str());
+    return number;
+  }
+
+  const std::string& entry() const { return entry_; }
   const runtime::TaskGraph& graph() const { return program_->graph(); }
   const Notes& notes() const { return notes_; }
   int64_t peak_bytes() const { return context_->allocator().peak(); }
 
  private:
-  // Without code for this CPU, the graph is compiled anew.
-  std::shared_ptr<const runtime::Program> load(bool native) {
-    try {
-      return runtime::load_program(container_, {.native = native});
-    } catch (const runtime::Error& error) {
-      if (error.status() != TENON_UNSUPPORTED || !native) fail("{}", error.message());
-    }
-    const Program program = compile_program(read_artifact_graph(container_).value()).value();
-    const std::vector<std::byte> bytes = artifact_bytes({&program}).value();
-    compiled_ = std::make_shared<const std::vector<std::byte>>(bytes);
-    return call_runtime(
-        [&] { return runtime::load_program(std::make_shared<const Container>(Container::of_memory(*compiled_)), {}); });
+  // Of one program they are its context's, and count for its budget.
+  void make_states() {
+    if (file_->entries.size() == 1) return;
+    runtime::Programs programs;
+    for (const runtime::Entry& entry : file_->entries) programs.push_back(entry.program);
+    auto allocator = std::make_shared<runtime::Allocator>(options_.budget);
+    file_->states = std::make_shared<runtime::States>(std::move(programs), std::move(allocator));
+  }
+
+  void open(const runtime::Entry& entry) {
+    entry_ = entry.name;
+    notes_ = read_notes(*file_->container, entry_).value();
+    program_ = entry.program;
+    context_ = call_runtime([&] { return std::make_unique<Context>(program_, options_, file_->states); });
+    file_->states = context_->states();
   }
 
   std::vector<Tensor> run_in_context(const std::vector<Tensor>& inputs) {
@@ -73,20 +135,45 @@ class Artifact {
     std::vector<Tensor> outputs;
     for (size_t i = 0; i < graph().outputs.size(); ++i) {
       const runtime::TensorView view = context_->output(i).view;
-      const Sizes shape(view.shape.begin(), view.shape.end());
-      outputs.push_back(
-          Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data, nullptr).copy());
+      outputs.push_back(copied(view.dtype, view.shape, view.data));
     }
     return outputs;
   }
 
-  std::shared_ptr<const Container> container_;
-  std::shared_ptr<const std::vector<std::byte>> compiled_;
+  std::shared_ptr<ArtifactFile> file_;
+  runtime::ContextOptions options_;
+  std::string entry_;
   Notes notes_;
   std::shared_ptr<const runtime::Program> program_;
   std::unique_ptr<Context> context_;
-  std::mutex mutex_;
 };
+
+nb::object get_state(Artifact& self, const std::string& name) {
+  const size_t number = self.find_state(name);
+  const runtime::StateInfo& info = self.states()[number];
+  return to_python(
+      self.with_states([&](runtime::States& states) { return copied(info.dtype, info.shape, states.data(number)); }),
+      ArrayKind::kTorch);
+}
+
+void set_state(Artifact& self, const std::string& name, nb::handle array) {
+  const size_t number = self.find_state(name);
+  const Tensor value = tensor_from(array, "a state");
+  self.with_states([&](runtime::States& states) { states.set(number, described(value)); });
+}
+
+std::vector<std::string> state_names(const Artifact& self) {
+  std::vector<std::string> names;
+  for (const runtime::StateInfo& info : self.states()) names.push_back(info.name);
+  return names;
+}
+
+void save_states(Artifact& self, const std::string& path, const Notes& notes) {
+  self.with_states([&](runtime::States& states) {
+    states.notes() = {notes.begin(), notes.end()};
+    runtime::save_states(states, path);
+  });
+}
 
 nb::list run(Artifact& self, nb::handle arrays) {
   std::vector<Tensor> inputs;
@@ -116,10 +203,36 @@ nb::list described(const runtime::TaskGraph& graph, const std::vector<runtime::T
 }  // namespace
 
 void bind_artifact(nb::module_& module) {
-  nb::class_<Artifact>(module, "Artifact", "A loaded file. What the model updates lives in it.")
+  nb::class_<Artifact>(module, "Artifact", "A program of a loaded file. What the file's programs update lives in it.")
       .def(nb::init<const std::string&, bool, int64_t, std::optional<int64_t>>(), nb::arg("path"), nb::kw_only(),
            nb::arg("native") = true, nb::arg("threads") = 0, nb::arg("budget") = nb::none())
       .def("run", run, nb::arg("inputs"), "The outputs for these inputs, in order.")
+      .def(
+          "entry", [](const Artifact& self, const std::string& name) { return std::make_unique<Artifact>(self, name); },
+          nb::arg("name"), "Another program of the same file, over the same states.")
+      .def_prop_ro("entries", &Artifact::entries)
+      .def_prop_ro("state_names", state_names)
+      .def("get_state", get_state, nb::arg("name"), "A copy of its value.")
+      .def("set_state", set_state, nb::arg("name"), nb::arg("value"))
+      .def("reset_states", [](Artifact& self) { self.with_states([](runtime::States& states) { states.reset(); }); })
+      .def("save_states", save_states, nb::arg("path"), nb::arg("notes"))
+      .def(
+          "load_states",
+          [](Artifact& self, const std::string& path) {
+            self.with_states([&](runtime::States& states) { runtime::load_states(states, path); });
+          },
+          nb::arg("path"))
+      .def(
+          "export_states",
+          [](Artifact& self, const std::string& path) {
+            self.with_states([&](runtime::States& states) { runtime::export_states(states, path); });
+          },
+          nb::arg("path"))
+      .def_prop_ro("state_notes",
+                   [](Artifact& self) {
+                     return self.with_states(
+                         [](runtime::States& states) { return Notes(states.notes().begin(), states.notes().end()); });
+                   })
       .def_prop_ro("name", [](const Artifact& self) { return std::string(self.graph().name); })
       .def_prop_ro(
           "inputs", [](const Artifact& self) { return described(self.graph(), self.graph().inputs); },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +11,52 @@ import torch.utils._pytree as pytree
 
 from tenon import _tenon
 from tenon._tenon import fail
+
+
+class States(Mapping[str, torch.Tensor]):
+    """What a model keeps from call to call, by name: it starts as it was saved. The programs of one file share it.
+
+    Reading gives a copy; assigning takes one, of the same dtype and shape.
+    """
+
+    def __init__(self, artifact: _tenon.Artifact) -> None:
+        self._artifact = artifact
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self._artifact.get_state(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._artifact.set_state(name, value.detach() if isinstance(value, torch.Tensor) else value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._artifact.state_names)
+
+    def __len__(self) -> int:
+        return len(self._artifact.state_names)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What was saved with the checkpoint that was loaded last."""
+        return self._artifact.state_notes
+
+    def reset(self) -> None:
+        """Back to what the file says."""
+        self._artifact.reset_states()
+
+    def save(self, path: str | os.PathLike[str], notes: Mapping[str, str] | None = None) -> None:
+        """Writes a checkpoint. It replaces a file in one step: whoever is killed leaves the old one or the new one."""
+        self._artifact.save_states(os.fspath(path), dict(self.notes if notes is None else notes))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Takes the values of a checkpoint, which must have these names, dtypes and shapes; else nothing changes."""
+        self._artifact.load_states(os.fspath(path))
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Writes a .safetensors file."""
+        self._artifact.export_states(os.fspath(path))
+
+    def __repr__(self) -> str:
+        return f"<tenon.States {', '.join(self)}>"
 
 
 class LoadedProgram:
@@ -26,6 +73,19 @@ class LoadedProgram:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         results = self._artifact.run(self._flatten(args, kwargs))
         return tuple(results) if self._out_spec is None else pytree.tree_unflatten(results, self._out_spec)
+
+    @property
+    def entries(self) -> list[str]:
+        """The programs of the file: this is the first of them, or what `entry` gave."""
+        return self._artifact.entries
+
+    def entry(self, name: str) -> LoadedProgram:
+        """Another program of the same file, over the same states."""
+        return LoadedProgram(self._artifact.entry(name))
+
+    @property
+    def states(self) -> States:
+        return States(self._artifact)
 
     @property
     def inputs(self) -> list[tuple[str, str]]:

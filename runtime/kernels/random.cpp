@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/cpu_features.h"
 #include "runtime/kernels.h"
 #include "runtime/kernels/parallel.h"
 #include "runtime/philox.h"
@@ -65,8 +66,8 @@ void make_words_anywhere(uint64_t seed, uint64_t block, uint32_t* words) { make_
 }
 
 MakeWords* fastest() {
-  if (__builtin_cpu_supports("x86-64-v4")) return make_words_v4;
-  return __builtin_cpu_supports("x86-64-v3") ? make_words_v3 : make_words_anywhere;
+  if (runtime::has_level(4)) return make_words_v4;
+  return runtime::has_level(3) ? make_words_v3 : make_words_anywhere;
 }
 #else
 MakeWords* fastest() { return make_words_anywhere; }

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "runtime/cpu_features.h"
+
 namespace tenon {
 namespace {
 
@@ -70,8 +72,8 @@ constexpr VectorOps kAnywhere = {
 }
 
 VectorOps fastest() {
-  if (__builtin_cpu_supports("x86-64-v4")) return {dot_v4, add_scaled_v4, rotate_v4};
-  if (__builtin_cpu_supports("x86-64-v3")) return {dot_v3, add_scaled_v3, rotate_v3};
+  if (runtime::has_level(4)) return {dot_v4, add_scaled_v4, rotate_v4};
+  if (runtime::has_level(3)) return {dot_v3, add_scaled_v3, rotate_v3};
   return kAnywhere;
 }
 #else

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "backends/cpu/cpu.h"
 #include "backends/interpreter/portable_kernel.h"
 #include "backends/moved.h"
 #include "codegen/target.h"
+#include "format/entries_generated.h"
 #include "format/graph_generated.h"
 #include "format/native_generated.h"
 #include "program/container.h"
 #include "program/tables.h"
+#include "runtime/artifact.h"
 #include "runtime/checksum.h"
 #include "support/digest.h"
+#include "support/runtime_call.h"
 
 namespace tenon {
 namespace {
@@ -46,7 +50,7 @@ class WeightTable {
     if (const std::optional<Stretch> found = find(tensor)) return *found;
     const Tensor whole = tensor.contiguous();
     const Piece bytes = bytes_of(whole);
-    pad();
+    size_ = runtime::pad(pieces_, size_);
     const Stretch place{size_, bytes.size()};
     pieces_.push_back(bytes);
     kept_.push_back(whole);
@@ -66,14 +70,6 @@ class WeightTable {
   static std::string key_of(const Tensor& tensor) {
     const Piece bytes = bytes_of(tensor);
     return digest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex();
-  }
-
-  void pad() {
-    static constexpr std::byte kZeros[64] = {};
-    const uint64_t rest = size_ % sizeof kZeros;
-    if (rest == 0) return;
-    pieces_.emplace_back(kZeros, sizeof kZeros - rest);
-    size_ += sizeof kZeros - rest;
   }
 
   uint64_t size_ = 0;
@@ -128,6 +124,16 @@ const Packing* packing_of(const Program& program, const Tensor& data) {
   return nullptr;
 }
 
+// Which states the graph does not update: its text does not tell them from parameters.
+std::vector<std::string> only_read_states(const Program& program) {
+  std::set<std::string> updated;
+  for (const Update& update : program.source().updates()) updated.insert(program.source().leaf(update.target)->name);
+  std::vector<std::string> names;
+  std::ranges::copy_if(program.leaf_names(), std::back_inserter(names),
+                       [&](const std::string& name) { return !updated.contains(name); });
+  return names;
+}
+
 // After the program, whose weights it shares.
 std::string graph_section(const Program& program, const Notes& notes, WeightTable& weights) {
   const Graph portable = with_constants_as_parameters(program.source());
@@ -154,7 +160,9 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
   }
   const auto places = b.CreateVectorOfStructs(leaves);
   const auto packings = b.CreateVector(packed);
-  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, places, packings, b.CreateVector(entries)));
+  const auto own_notes = b.CreateVector(entries);
+  const auto states = b.CreateVectorOfStrings(only_read_states(program));
+  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, places, packings, own_notes, states));
   return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
 }
 
@@ -207,24 +215,95 @@ std::string native_section(const Program& program, const std::vector<std::string
 
 // ---- the file -------------------------------------------------------------------------------------------------------
 
+std::string entry_section(std::span<const ProgramEntry> entries) {
+  std::vector<std::string> names;
+  for (const ProgramEntry& entry : entries) names.push_back(entry.name);
+  flatbuffers::FlatBufferBuilder b;
+  format::FinishEntriesBuffer(b, format::CreateEntries(b, b.CreateVectorOfStrings(names)));
+  return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
+}
+
+std::vector<std::string> levels_of(const ProgramEntry& entry) {
+  std::vector<std::string> levels;
+  for (const Program* program : entry.variants) levels.push_back(codegen::find_target(program->cpu()).cpu);
+  return levels;
+}
+
+void check_entries(std::span<const ProgramEntry> entries) {
+  std::set<std::string> names;
+  for (const ProgramEntry& entry : entries) {
+    if (!is_identifier(entry.name) || entry.name.size() > format::kLongestEntry)
+      fail("an entry is named by an identifier of at most {} characters, got '{}'", format::kLongestEntry, entry.name);
+    if (!names.insert(entry.name).second) fail("two entries have the name '{}'", entry.name);
+    if (levels_of(entry) != levels_of(entries[0]))
+      fail("entries '{}' and '{}' are not compiled for the same CPUs", entries[0].name, entry.name);
+  }
+}
+
+// That programs which name a state mean the same one.
+class StateTable {
+ public:
+  void add(const Program& program, const std::string& entry) {
+    std::set<std::string_view> own;
+    for (size_t i = 0; i < program.leaves().size(); ++i) {
+      const std::string& name = program.leaf_names()[i];
+      if (!own.insert(name).second) fail("two states of '{}' have the name '{}'", entry, name);
+      const auto [found, is_new] = known_.try_emplace(name, Known{program.leaves()[i], entry});
+      if (!is_new) check_same(name, found->second, program.leaves()[i], entry);
+    }
+  }
+
+ private:
+  struct Known {
+    Tensor data;
+    std::string entry;
+  };
+
+  static void check_same(const std::string& name, const Known& known, const Tensor& data, const std::string& entry) {
+    if (!(type_of(known.data) == type_of(data)))
+      fail("state '{}' is {} in '{}' and {} in '{}'", name, to_string(type_of(known.data)), known.entry,
+           to_string(type_of(data)), entry);
+    const bool is_same = known.data.data() == data.data() || identical(known.data, data);
+    if (!is_same) fail("state '{}' does not start with the same values in '{}' and '{}'", name, known.entry, entry);
+  }
+
+  std::map<std::string, Known> known_;
+};
+
 // Sections point into what this holds.
 class Artifact {
  public:
   Artifact(const std::vector<const Program*>& variants, const Notes& notes) {
-    check(!variants.empty(), "an artifact of no program");
-    for (const Program* program : variants) add_variant(*program);
-    add(SectionKind::kGraph, "", graph_section(*variants[0], notes, weights_));
+    add_entry({"main", variants, notes}, "");
+    sections_.push_back(weights_.section());
+  }
+
+  explicit Artifact(std::span<const ProgramEntry> entries) {
+    check(!entries.empty(), "an artifact of no entries");
+    check_entries(entries);
+    add(SectionKind::kEntries, "", entry_section(entries));
+    sections_.back().flags = format::kSectionRequired;
+    for (const ProgramEntry& entry : entries) add_entry(entry, entry.name);
     sections_.push_back(weights_.section());
   }
 
   const std::vector<SectionContent>& sections() const { return sections_; }
 
  private:
-  void add_variant(const Program& program) {
+  void add_entry(const ProgramEntry& entry, const std::string& name) {
+    check(!entry.variants.empty(), "an artifact of no program");
+    for (const Program* program : entry.variants) {
+      states_.add(*program, entry.name);
+      add_variant(*program, name.empty() ? "" : name + format::kEntrySeparator);
+    }
+    add(SectionKind::kGraph, name, graph_section(*entry.variants[0], entry.notes, weights_));
+  }
+
+  void add_variant(const Program& program, const std::string& prefix) {
     check_portable(program);
     std::vector<std::string> kernels;
     for (const Task& task : program.tasks()) kernels.push_back(task.tree ? portable_kernel(*task.tree) : "");
-    const std::string name = codegen::find_target(program.cpu()).cpu;
+    const std::string name = prefix + codegen::find_target(program.cpu()).cpu;
     add(SectionKind::kProgram, name, tables_of(program, weights_, kernels));
     add(SectionKind::kNative, name, native_section(program, kernels));
   }
@@ -234,6 +313,7 @@ class Artifact {
     sections_.push_back({kind, std::move(name), {bytes_of(*contents_.back())}});
   }
 
+  StateTable states_;
   WeightTable weights_;
   std::vector<std::unique_ptr<std::string>> contents_;
   std::vector<SectionContent> sections_;
@@ -249,10 +329,18 @@ Status write_artifact(const std::string& path, const std::vector<const Program*>
   return capture([&] { write_container(path, Artifact(variants, notes).sections()).value(); });
 }
 
+Result<std::vector<std::byte>> artifact_bytes(std::span<const ProgramEntry> entries) {
+  return capture([&] { return container_bytes(Artifact(entries).sections()); });
+}
+
+Status write_artifact(const std::string& path, std::span<const ProgramEntry> entries) {
+  return capture([&] { write_container(path, Artifact(entries).sections()).value(); });
+}
+
 Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, const Notes& notes) {
   return capture([&] {
     const Artifact artifact(variants, notes);
-    ArtifactSize size{.file = container_size(artifact.sections())};
+    ArtifactSize size{.file = runtime::container_size(artifact.sections())};
     for (const SectionContent& section : artifact.sections()) {
       if (section.kind == SectionKind::kWeights) size.weights += size_of(section);
       if (section.kind == SectionKind::kNative) size.code += size_of(section);
@@ -265,8 +353,14 @@ Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, 
 
 namespace {
 
-const format::GraphText& graph_text(const runtime::Container& container) {
-  const runtime::Container::Section* const section = container.find(SectionKind::kGraph);
+// The name of its graph's section.
+std::string entry_of(const runtime::Container& container, std::string_view entry) {
+  if (container.find(SectionKind::kEntries) == nullptr) return "";
+  return entry.empty() ? call_runtime([&] { return runtime::entry_names(container); })[0] : std::string(entry);
+}
+
+const format::GraphText& graph_text(const runtime::Container& container, std::string_view entry) {
+  const runtime::Container::Section* const section = container.find(SectionKind::kGraph, entry_of(container, entry));
   if (!section) fail("the artifact has no graph");
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(section->bytes.data()), section->bytes.size());
   if (!format::VerifyGraphTextBuffer(verifier)) fail("the artifact's graph is not well-formed");
@@ -309,9 +403,9 @@ std::map<uint32_t, loops::IR> packed_leaves(const format::GraphText& from) {
 
 }  // namespace
 
-Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container) {
+Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container, std::string_view entry) {
   return capture([&] {
-    const format::GraphText& from = graph_text(*container);
+    const format::GraphText& from = graph_text(*container, entry);
     Graph graph = parse_graph(from.text()->string_view()).value();
     const std::map<uint32_t, loops::IR> packed = packed_leaves(from);
     flatbuffers::uoffset_t next = 0;
@@ -329,14 +423,42 @@ Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container
   });
 }
 
-Result<Notes> read_notes(const runtime::Container& container) {
+Result<Notes> read_notes(const runtime::Container& container, std::string_view entry) {
   return capture([&] {
     Notes notes;
-    const auto* const entries = graph_text(container).notes();
+    const auto* const entries = graph_text(container, entry).notes();
     for (flatbuffers::uoffset_t i = 0; entries && i < entries->size(); ++i) {
       notes.emplace(entries->Get(i)->key()->str(), entries->Get(i)->value()->str());
     }
     return notes;
+  });
+}
+
+// ---- compiling anew -------------------------------------------------------------------------------------------------
+
+namespace {
+
+Program compiled_anew(const std::shared_ptr<const runtime::Container>& container, const std::string& entry) {
+  ProgramOptions options;
+  const auto* const states = graph_text(*container, entry).states();
+  for (flatbuffers::uoffset_t i = 0; states && i < states->size(); ++i) options.states.insert(states->Get(i)->str());
+  return compile_program(read_artifact_graph(container, entry).value(), options).value();
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> recompiled_artifact(const std::shared_ptr<const runtime::Container>& container) {
+  return capture([&] {
+    const std::vector<std::string> names = call_runtime([&] { return runtime::entry_names(*container); });
+    std::vector<Program> programs;
+    for (const std::string& name : names) programs.push_back(compiled_anew(container, name));
+    if (container->find(SectionKind::kEntries) == nullptr) {
+      return artifact_bytes({&programs[0]}, read_notes(*container).value()).value();
+    }
+    std::vector<ProgramEntry> entries;
+    for (size_t i = 0; i < names.size(); ++i)
+      entries.push_back({names[i], {&programs[i]}, read_notes(*container, names[i]).value()});
+    return artifact_bytes(entries).value();
   });
 }
 

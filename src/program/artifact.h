@@ -1,6 +1,10 @@
 // Writes programs as artifacts (.tenon), which the runtime loads (runtime/artifact.h): the graph that they were
 // compiled from, and for each CPU level a program with its machine code. Weights are there once, however many refer to
 // them.
+//
+// A file may have several programs, its entries: the step of a training and the evaluation. Leaves that programs keep
+// in memory (those that a graph updates, or all with `freeze` off) are states: entries share those of one name, which
+// must have one type and start with the same values.
 #pragma once
 
 #include <map>
@@ -19,6 +23,14 @@ Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>&
 // Replaces a file in one step.
 Status write_artifact(const std::string& path, const std::vector<const Program*>& variants, const Notes& notes = {});
 
+struct ProgramEntry {
+  std::string name;                      // an identifier of at most 15 characters, no other's
+  std::vector<const Program*> variants;  // for the same CPU levels as those of the other entries
+  Notes notes = {};
+};
+Result<std::vector<std::byte>> artifact_bytes(std::span<const ProgramEntry> entries);
+Status write_artifact(const std::string& path, std::span<const ProgramEntry> entries);
+
 // How large the file would be: nothing is compiled, and no weights are copied.
 struct ArtifactSize {
   uint64_t weights;
@@ -28,8 +40,12 @@ struct ArtifactSize {
 Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, const Notes& notes = {});
 
 // The graph of an artifact, with its data: what the compiler starts from when there is no code for this CPU. The data
-// stays in the container.
-Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container);
-Result<Notes> read_notes(const runtime::Container& container);
+// stays in the container. Of the first entry, where none is named.
+Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container,
+                                  std::string_view entry = {});
+Result<Notes> read_notes(const runtime::Container& container, std::string_view entry = {});
+
+// The same file with code for this CPU, compiled anew from its graphs.
+Result<std::vector<std::byte>> recompiled_artifact(const std::shared_ptr<const runtime::Container>& container);
 
 }  // namespace tenon

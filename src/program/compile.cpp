@@ -21,8 +21,9 @@ namespace {
 
 bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 
-Graph ready_for_fusion(const Graph& graph) {
-  const Graph expanded = canonicalize(expand_for_fusion(canonicalize(graph)));
+Graph ready_for_fusion(const Graph& graph, bool freeze) {
+  const Graph reworded = reword_convolutions(canonicalize(graph), freeze);
+  const Graph expanded = canonicalize(expand_for_fusion(reworded));
   return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
 }
 
@@ -135,7 +136,8 @@ class ProgramBuilder {
         continue;
       }
       if (!leaf.data.defined()) fail("{} '{}' has no data: bind it before compilation", name_of(leaf.kind), leaf.name);
-      const bool is_frozen = leaf.kind == LeafKind::kConstant || (options_.freeze && !is_updated(leaf));
+      const bool is_frozen = leaf.kind == LeafKind::kConstant ||
+                             (options_.freeze && !is_updated(leaf) && !options_.states.contains(leaf.name));
       if (is_frozen) {
         slot_of_[leaf.value.id] = add_constant(leaf.data);
       } else {
@@ -469,7 +471,7 @@ class ProgramBuilder {
 namespace {
 
 Program compile_fused(const Graph& graph, const ProgramOptions& options, std::shared_ptr<const MemoryReport>& report) {
-  const Graph ready = ready_for_fusion(graph);
+  const Graph ready = ready_for_fusion(graph, options.freeze);
   const std::vector<FusedGroup> groups = fuse(ready);
   const auto build = [&](const std::vector<FusedGroup>& list) {
     return ProgramBuilder(graph, ready, options).run(list);
@@ -487,7 +489,8 @@ Result<Program> compile_program(const Graph& graph, const ProgramOptions& option
   return capture([&] {
     std::shared_ptr<const MemoryReport> report;
     // What stays as it is can go into what it scales.
-    Program program = compile_fused(options.freeze ? fold_norms(graph) : graph, options, report);
+    const bool is_fixed = options.freeze && options.states.empty();
+    Program program = compile_fused(is_fixed ? fold_norms(graph) : graph, options, report);
     program.memory_report_ = std::move(report);
     return program;
   });

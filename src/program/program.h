@@ -18,6 +18,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 
 #include "backends/backend.h"
@@ -33,9 +34,10 @@ using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const T
 
 struct ProgramOptions {
   std::string backend = "cpu";
-  std::string cpu = "native";  // of the cpu backend: what it compiles for (codegen/target.h)
-  bool freeze = true;          // parameters keep the values that they have now
-  HostFn host = {};            // empty: a graph with external calls is an error that lists them
+  std::string cpu = "native";                      // of the cpu backend: what it compiles for (codegen/target.h)
+  bool freeze = true;                              // parameters keep the values that they have now
+  std::set<std::string, std::less<>> states = {};  // but not these leaves, which others change
+  HostFn host = {};                                // empty: a graph with external calls is an error that lists them
   // Bytes that a run may take besides inputs, states and results. Values are computed twice where that needs less; too
   // little is an error that names the least. It holds for the largest sizes that there are.
   std::optional<int64_t> budget = {};
@@ -97,6 +99,7 @@ class Program {
   const std::string& cpu() const { return cpu_; }
   const std::vector<Tensor>& constants() const { return constants_; }
   const std::vector<Tensor>& leaves() const { return leaves_; }
+  const std::vector<std::string>& leaf_names() const { return leaf_names_; }
   const std::vector<Packing>& packings() const { return packings_; }
   const std::vector<SymbolBinding>& bindings() const { return bindings_; }
   const MemoryReport* memory_report() const { return memory_report_.get(); }  // null where no budget was given

@@ -148,10 +148,11 @@ class TableWriter {
         program_.updates_, [&](const auto& update) { return format::CreateUpdate(b_, update.target, update.value); });
     const auto states = blob_table(file_ ? &file_->leaves : nullptr);
     const auto constants = blob_table(file_ ? &file_->constants : nullptr, program_.constants_.size());
+    const auto state_names = b_.CreateVectorOfStrings(file_ ? program_.leaf_names_ : std::vector<std::string>());
     const auto code = b_.CreateVectorOfStructs(exprs_.code());
     format::FinishProgramBuffer(
         b_, format::CreateProgram(b_, text(program_.graph_.name()), code, symbols, bindings, slots, tasks, kernels,
-                                  inputs, states, constants, outputs, updates));
+                                  inputs, states, constants, outputs, updates, state_names));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
   }
 

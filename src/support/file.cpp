@@ -5,12 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <system_error>
 #include <utility>
+
+#include "runtime/error.h"
+#include "runtime/replace_file.h"
 
 namespace tenon {
 namespace {
@@ -68,30 +68,12 @@ void write_all(int descriptor, std::span<const std::byte> bytes, const std::stri
 
 using Pieces = std::span<const std::span<const std::byte>>;
 
-void write_pieces(const std::string& target, int flags, Pieces pieces, const std::string& path) {
-  Descriptor file(::open(target.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666));
+// To what is there, and no regular file: a terminal, a pipe.
+void write_to(const std::string& path, Pieces pieces) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.number() < 0) fail_with_errno(path, "write");
   for (const auto& piece : pieces) write_all(file.number(), piece, path);
   if (file.close() != 0) fail_with_errno(path, "write");
-}
-
-// Through symbolic links, so that a link stays one.
-std::string final_path(const std::string& path) {
-  std::error_code error;
-  const auto resolved = std::filesystem::canonical(path, error);
-  return error ? path : resolved.string();
-}
-
-void replace_file(const std::string& target, Pieces pieces, const std::string& path) {
-  static std::atomic<unsigned> counter = 0;
-  const std::string temporary = fmt::format("{}.tmp.{}.{}", target, ::getpid(), counter++);
-  try {
-    write_pieces(temporary, O_CREAT | O_EXCL, pieces, path);
-    if (::rename(temporary.c_str(), target.c_str()) != 0) fail_with_errno(path, "write");
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
 }
 
 }  // namespace
@@ -116,13 +98,13 @@ Result<FileContent> read_file(const std::string& path) {
 
 Status write_file(const std::string& path, Pieces pieces) {
   return capture([&] {
-    const std::string target = final_path(path);
     struct stat info = {};
-    const bool special = ::stat(target.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-    if (special) {
-      write_pieces(target, 0, pieces, path);
-    } else {
-      replace_file(target, pieces, path);
+    const bool special = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+    if (special) return write_to(path, pieces);
+    try {
+      runtime::replace_file(path, pieces, false);
+    } catch (const runtime::Error& error) {
+      fail_at({path}, "{}", error.message());
     }
   });
 }

@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -398,3 +399,40 @@ def test_bench_refuses(tenon, files, arguments, error):
 
 def test_bench_needs_a_round(tenon, files):
     assert tenon("bench", "model.tenon", "--rounds", 0).code == 2
+
+
+# ---- states and entries ---------------------------------------------------------------------------------------------
+
+TRAINING = Path(__file__).parents[1] / "golden/1.1/training.tenon"
+
+
+def test_run_writes_what_a_model_keeps(tenon, tmp_path):
+    save(export(Counting(), (torch.zeros(2),)), tmp_path / "model.pt2")
+    np.save(tmp_path / "x.npy", np.zeros(2, np.float32))
+    assert tenon("compile", "model.pt2", "-o", "model.tenon").code == 0
+    assert tenon("run", "model.tenon", "-i", "x.npy", "--states", "after.npz", "-o", "out.npz").code == 0
+    states = np.load(tmp_path / "after.npz")
+    (name,) = states.files
+    np.testing.assert_array_equal(states[name], np.ones(2))
+    assert f"state    {name} " in tenon("inspect", "model.tenon").out
+    for model, path, message in (("model.tenon", "after", "an .npz file"), ("model.pt2", "a.npz", "for .tenon files")):
+        done = tenon("run", model, "-i", "x.npy", "--states", path)
+        assert done.code == 1
+        assert message in done.err
+
+
+def test_an_entry_is_taken_by_its_name(tenon, tmp_path):
+    np.savez(tmp_path / "in.npz", x=np.ones((3, 4), np.float32), target=np.ones((3, 1), np.float32))
+    done = tenon("run", TRAINING, "--entry", "eval", "-i", "in.npz", "--json")
+    assert len(json.loads(done.out)["outputs"]) == 2
+    described = json.loads(tenon("inspect", TRAINING, "--json").out)
+    assert (described["entry"], described["entries"]) == ("step", ["step", "eval"])
+    assert described["states"][0] == {"name": "line.weight", "type": "f32[4]"}
+    assert len(json.loads(tenon("inspect", TRAINING, "--json", "--entry", "eval").out)["states"]) == 1
+    assert "program for eval:x86-64-v2" in tenon("verify", TRAINING).out
+    listed = tenon("verify", TRAINING.with_suffix(".states")).out
+    assert "state    optimizer.momentum       f32[4]\n" in listed
+    assert "note     epoch                    3\n" in listed
+    done = tenon("run", TRAINING, "--entry", "x", "-i", "in.npz")
+    assert done.code == 1
+    assert "its entries are step, eval" in done.err

@@ -2,15 +2,20 @@
 //
 //     tenon_make_golden FOLDER SEEDS
 //
-// For each model: NAME.tenon with code for x86-64-v2, and NAME.txt with inputs and what the interpreter computes. Its
-// program and a piece of its code become seeds of the fuzzers (tests/fuzz).
+// For each model: NAME.tenon with code for x86-64-v2, and NAME.txt with inputs and what the interpreter computes; of
+// one that trains, a checkpoint after these runs. Programs, a piece of code and the checkpoint become seeds of the
+// fuzzers (tests/fuzz).
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "format/native_generated.h"
+#include "format/program_generated.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
+#include "program/run.h"
+#include "runtime/artifact.h"
+#include "runtime/checkpoint.h"
 #include "runtime/container.h"
 #include "support/file.h"
 
@@ -88,6 +93,46 @@ Model make_library() {
   return m;
 }
 
+// ---- a file with two entries ----
+
+// What both see of a line through points: the error of each.
+struct Line {
+  explicit Line(const std::string& name) : m(name) {
+    x = m.input("x", {DType::kF32, {3, 4}});
+    target = m.input("target", {DType::kF32, {3, 1}});
+  }
+  Value state(const std::string& name, const Tensor& data) {
+    return m.builder.value(m.graph.add_buffer(name, type_of(data), data));
+  }
+  Value error_with(Value weight) { return m.builder.sum(x * weight, {1}, true) - target; }
+  Value loss_of(Value error) { return m.builder.sum(error * error, {0, 1}); }
+
+  Model m;
+  Value x, target;
+};
+
+Model make_step() {
+  Line line("step");
+  const Value weight = line.state("line.weight", wave({4}, 1));
+  const Value momentum = line.state("optimizer.momentum", Tensor::zeros(DType::kF32, {4}));
+  const Value steps = line.state("steps", Tensor::zeros(DType::kI64, {}));
+  const Value error = line.error_with(weight);
+  const Value next = momentum * 0.9 + line.m.builder.sum(line.x * error, {0});
+  line.m.graph.add_update(weight.ref(), (weight - next * 0.1).ref());
+  line.m.graph.add_update(momentum.ref(), next.ref());
+  line.m.graph.add_update(steps.ref(), (steps + 1).ref());
+  line.m.give({line.loss_of(error)});
+  for (int i = 0; i < 3; ++i) line.m.runs.push_back({wave({3, 4}, i), wave({3, 1}, i + 1)});
+  return std::move(line.m);
+}
+
+Model make_eval() {
+  Line line("eval");
+  const Value error = line.error_with(line.state("line.weight", wave({4}, 1)));
+  line.m.give({line.loss_of(error), error});
+  return std::move(line.m);
+}
+
 std::string text_of(std::string_view role, const Tensor& tensor) {
   std::string text = fmt::format("{} {} {}", role, name_of(tensor.dtype()), tensor.rank());
   for (int64_t size : tensor.shape()) text += fmt::format(" {}", size);
@@ -106,11 +151,15 @@ std::string cases_of(const Model& model, const Program& program) {
   return text;
 }
 
+std::string graph_name(const runtime::Container::Section& section) {
+  return format::GetProgram(section.bytes.data())->name()->str();
+}
+
 void write_seeds(const std::string& seeds, const std::string& artifact, const std::string& name) {
   const auto container = runtime::Container::open(artifact);
   for (const auto& section : container.sections()) {
     if (section.kind == format::SectionKind::kProgram) {
-      write_file(seeds + "/program/" + name, {&section.bytes, 1}).value();
+      write_file(seeds + "/program/" + graph_name(section), {&section.bytes, 1}).value();
     }
     if (section.kind == format::SectionKind::kNative) {
       const auto* const object = format::GetNative(section.bytes.data())->objects()->Get(0)->bytes();
@@ -129,6 +178,27 @@ void write(const std::string& folder, const std::string& seeds, const Model& mod
   write_file(path + ".txt", cases_of(model, reference)).value();
 }
 
+// With a checkpoint after its runs, beside what eval then gives for the inputs of the first one.
+void write_training(const std::string& folder, const std::string& seeds) {
+  const std::string path = folder + "/training";
+  const Model step = make_step(), eval = make_eval();
+  const ProgramOptions options{.cpu = "x86-64-v2", .freeze = false};
+  const Program first = compile_program(step.graph, options).value();
+  const Program second = compile_program(eval.graph, options).value();
+  write_artifact(path + ".tenon", std::vector<ProgramEntry>{{"step", {&first}}, {"eval", {&second}}}).value();
+  write_seeds(seeds, path + ".tenon", "training");
+  const Program reference = compile_program(step.graph, {.backend = "interpreter", .freeze = false}).value();
+  write_file(path + ".txt", cases_of(step, reference)).value();
+
+  const auto container = std::make_shared<const runtime::Container>(runtime::Container::open(path + ".tenon"));
+  const auto program = runtime::load_program(container, {.native = false});
+  runtime::Context context(program, {});
+  for (const std::vector<Tensor>& inputs : step.runs) run_context(context, program->graph(), inputs);
+  context.states()->notes()["epoch"] = "3";
+  runtime::save_states(*context.states(), path + ".states");
+  write_file(seeds + "/checkpoint/training", read_file(path + ".states").value().text()).value();
+}
+
 }  // namespace
 }  // namespace tenon
 
@@ -139,5 +209,6 @@ int main(int argc, char** argv) {
   }
   for (const auto make : {tenon::make_mlp, tenon::make_symbolic, tenon::make_library})
     tenon::write(argv[1], argv[2], make());
+  tenon::write_training(argv[1], argv[2]);
   return 0;
 }

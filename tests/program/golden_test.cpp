@@ -39,7 +39,7 @@ TEST_P(GoldenGraph, CompilesAnew) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenGraph, testing::ValuesIn(golden::names()),
-                         [](const auto& name) { return name.param.substr(name.param.find('/') + 1); });
+                         [](const auto& name) { return golden::label(name.param); });
 
 }  // namespace
 }  // namespace tenon

@@ -1,7 +1,9 @@
 """Programs in files: what is saved runs as the model does, in this process and in others."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import tenon
@@ -111,3 +113,90 @@ def test_another_process_runs_the_file(tmp_path):
     code = f"import tenon, torch; print(tenon.load({str(path)!r})(torch.ones(2, 4)).sum().item())"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert float(output) == pytest.approx(model(torch.ones(2, 4)).sum().item(), rel=1e-5)
+
+
+# ---- entries and states ---------------------------------------------------------------------------------------------
+
+TRAINING = Path(__file__).parents[1] / "golden/1.1/training.tenon"
+
+
+@pytest.fixture
+def points():
+    return torch.arange(12.0).reshape(3, 4) / 12, torch.ones(3, 1)
+
+
+def test_entries_of_a_file_share_its_states(points):
+    file = tenon.load(TRAINING, native=False)
+    assert file.entries == ["step", "eval"]
+    step, evaluate = file.entry("step"), file.entry("eval")
+    assert [name for name, _ in evaluate.inputs] == ["x", "target"]
+    before = evaluate(*points)[0]
+    torch.testing.assert_close(step(*points)[0], before)
+    assert evaluate(*points)[0] < before
+    assert file.states["steps"] == 1
+    with pytest.raises(tenon.Error, match="the file has no entry 'train'; its entries are step, eval"):
+        file.entry("train")
+
+
+def test_states_are_a_mapping(points):
+    states = tenon.load(TRAINING).states
+    assert list(states) == ["line.weight", "optimizer.momentum", "steps"]
+    assert len(states) == 3
+    assert states["steps"].dtype == torch.int64
+    states["line.weight"] = torch.full((4,), 2.0)
+    torch.testing.assert_close(states["line.weight"], torch.full((4,), 2.0))
+    states["line.weight"] = torch.arange(8.0)[::2]
+    torch.testing.assert_close(states["line.weight"], torch.tensor([0.0, 2, 4, 6]))
+    states.reset()
+    assert states["line.weight"][0] > 0
+    with pytest.raises(tenon.Error, match=r"state 'line.weight' is f32\[4\], got f32\[2\]"):
+        states["line.weight"] = torch.zeros(2)
+    with pytest.raises(KeyError, match="bias"):
+        states["bias"]
+
+
+def test_checkpoints_hold_states_and_notes(tmp_path, points):
+    file, path = tenon.load(TRAINING), tmp_path / "epoch.states"
+    file.entry("step")(*points)
+    file.states.save(path, {"epoch": "1"})
+    other = tenon.load(TRAINING)
+    other.states.load(path)
+    assert other.states.notes == {"epoch": "1"}
+    for name, value in file.states.items():
+        torch.testing.assert_close(other.states[name], value)
+    damaged = tmp_path / "damaged.states"
+    damaged.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(tenon.Error, match=r"damaged\.states: the file is damaged"):
+        other.states.load(damaged)
+    assert other.states["steps"] == 1
+
+
+def test_states_are_exported_as_safetensors(tmp_path):
+    states, path = tenon.load(TRAINING).states, tmp_path / "states.safetensors"
+    states.export(path)
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    begin, end = header["line.weight"]["data_offsets"]
+    values = torch.frombuffer(bytearray(data[8 + size + begin : 8 + size + end]), dtype=torch.float32)
+    torch.testing.assert_close(values, states["line.weight"])
+    assert set(header) == {"__metadata__", *states}
+
+
+def test_a_model_that_counts_has_a_state(tmp_path):
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(2))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return x + self.count
+
+    loaded = tenon.load(saved(tmp_path, tenon.compile(Counting(), (torch.zeros(2),))))
+    assert loaded.entries == ["main"]
+    loaded(torch.zeros(2))
+    (name,) = loaded.states
+    torch.testing.assert_close(loaded.states[name], torch.ones(2))
+    loaded.states.reset()
+    torch.testing.assert_close(loaded(torch.zeros(2)), torch.ones(2))

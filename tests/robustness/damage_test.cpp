@@ -74,8 +74,7 @@ TEST_P(Damage, NoChangedByteOfTheTableHarms) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Damage, testing::ValuesIn(names()),
-                         [](const auto& name) { return name.param.substr(name.param.find('/') + 1); });
+INSTANTIATE_TEST_SUITE_P(All, Damage, testing::ValuesIn(names()), [](const auto& name) { return label(name.param); });
 
 }  // namespace
 }  // namespace tenon::golden

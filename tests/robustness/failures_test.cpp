@@ -95,10 +95,39 @@ TEST_P(Failures, OfEachCallOfTheSystemAreTold) {
   expect_works(artifact_, native_);
 }
 
+TEST(CheckpointFailures, OfEachAllocationAreTold) {
+  const std::string path = testing::TempDir() + "failures_test.states";
+  Session session;
+  tenon_states* states = nullptr;
+  ASSERT_EQ(session.load_file(read("1.1/training").path, false), TENON_OK) << tenon_error();
+  ASSERT_EQ(tenon_states_create(session.program, nullptr, &states), TENON_OK) << tenon_error();
+  ASSERT_EQ(tenon_set_note(states, "epoch", "1"), TENON_OK);
+  EXPECT_EQ(tenon_states_load(states, std::string(1000, 'x').c_str()), TENON_IO);  // memory for the text of errors
+  const auto save_and_load = [&] {
+    const tenon_status saved = tenon_states_save(states, path.c_str());
+    return saved != TENON_OK ? saved : tenon_states_load(states, path.c_str());
+  };
+  ASSERT_EQ(save_and_load(), TENON_OK) << tenon_error();
+  int64_t number = 0;
+  for (bool reached = true; reached; ++number) {
+    const int64_t before = live_blocks();
+    tenon_status status;
+    {
+      const FailAllocation fail(number, false);
+      status = save_and_load();
+      reached = FailAllocation::count() > number;
+    }
+    ASSERT_EQ(live_blocks(), before) << "allocation " << number << " leaks";
+    ASSERT_EQ(status, reached ? TENON_OUT_OF_MEMORY : TENON_OK) << "allocation " << number << ": " << tenon_error();
+  }
+  EXPECT_GT(number, 20);
+  tenon_states_free(states);
+  std::remove(path.c_str());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Failures, testing::Combine(testing::ValuesIn(names()), testing::Bool()),
                          [](const auto& all) {
-                           const std::string& name = std::get<0>(all.param);
-                           return name.substr(name.find('/') + 1) + (std::get<1>(all.param) ? "Native" : "Portable");
+                           return label(std::get<0>(all.param)) + (std::get<1>(all.param) ? "Native" : "Portable");
                          });
 
 }  // namespace

@@ -22,8 +22,7 @@ TEST_P(Golden, RunsWithAndWithoutItsCode) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(names()),
-                         [](const auto& name) { return name.param.substr(name.param.find('/') + 1); });
+INSTANTIATE_TEST_SUITE_P(All, Golden, testing::ValuesIn(names()), [](const auto& name) { return label(name.param); });
 
 }  // namespace
 }  // namespace tenon::golden

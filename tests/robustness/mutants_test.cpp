@@ -69,7 +69,8 @@ class Mutator {
 
   void collect(ProgramT& p) {
     structs(p.code), structs(p.bindings), structs(p.states), structs(p.constants);
-    list(p.symbols), list(p.slots), list(p.tasks), list(p.kernels), list(p.inputs), list(p.outputs), list(p.updates);
+    list(p.state_names), list(p.symbols), list(p.slots), list(p.tasks), list(p.kernels), list(p.inputs),
+        list(p.outputs), list(p.updates);
     for (auto& symbol : p.symbols) number(symbol->low), number(symbol->high);
     for (auto& slot : p.slots) {
       number(slot->dtype), number(slot->kind), number(slot->root), number(slot->position), structs(slot->shape);
@@ -215,8 +216,7 @@ TEST_P(Mutants, RunInMemoryOfTheirOwn) {
   EXPECT_LT(accepted, tried) << "nothing is refused";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(names()),
-                         [](const auto& name) { return name.param.substr(name.param.find('/') + 1); });
+INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(names()), [](const auto& name) { return label(name.param); });
 
 }  // namespace
 }  // namespace tenon::golden

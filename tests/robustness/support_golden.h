@@ -35,8 +35,9 @@ struct Artifact {
   std::vector<Case> runs;  // one after the other, of one context
 };
 
-std::vector<std::string> names();        // "1.0/mlp"
-Artifact read(const std::string& name);  // aborts where it is not there
+std::vector<std::string> names();            // "1.0/mlp"
+std::string label(const std::string& name);  // for a test: "1_0_mlp"
+Artifact read(const std::string& name);      // aborts where it is not there
 std::vector<std::byte> read_bytes(const std::string& path);
 
 // A program and a context, freed when they go.

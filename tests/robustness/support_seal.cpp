@@ -58,12 +58,13 @@ Input make_input(const runtime::TaskGraph& graph, const runtime::TensorSlot& slo
 }
 
 // Twice: a second run meets the state that the first one left.
-void run(const std::shared_ptr<const runtime::Program>& program) {
+void run(const std::shared_ptr<const runtime::Program>& program, const std::shared_ptr<runtime::States>& states) {
   const runtime::TaskGraph& graph = program->graph();
   std::vector<int64_t> symbols;
   for (const runtime::SymbolInfo& symbol : graph.symbols)
     symbols.push_back(std::clamp<int64_t>(3, symbol.low, symbol.high));
-  runtime::Context context(program, {.budget = kMostBytes, .threads = 1, .telemetry = true, .most_steps = kMostSteps});
+  runtime::Context context(program, {.budget = kMostBytes, .threads = 1, .telemetry = true, .most_steps = kMostSteps},
+                           states);
   std::vector<Input> inputs;
   for (const runtime::TensorInfo& input : graph.inputs) {
     inputs.push_back(make_input(graph, graph.slots[input.slot], symbols));
@@ -129,9 +130,12 @@ Outcome try_file(std::span<const std::byte> file) {
   Outcome outcome;
   try {
     auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(file));
-    const auto program = load_program(std::move(container), {.native = false});
+    const std::vector<runtime::Entry> entries = load_entries(container, {.native = false});
     outcome.is_accepted = true;
-    run(program);
+    runtime::Programs programs;
+    for (const runtime::Entry& entry : entries) programs.push_back(entry.program);
+    const auto states = std::make_shared<runtime::States>(programs, std::make_shared<runtime::Allocator>(kMostBytes));
+    for (const auto& program : programs) run(program, states);
     outcome.has_run = true;
   } catch (const runtime::Error&) {
   } catch (const std::bad_alloc&) {

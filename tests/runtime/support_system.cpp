@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "runtime/system.h"
@@ -46,6 +47,18 @@ constexpr System kCounted = {
         },
     .protect = [](void* memory, size_t size,
                   int rights) { return fails() ? -1 : kSystem.protect(memory, size, rights); },
+    .create =
+        [](const char* path) {
+          const int descriptor = fails() ? -1 : kSystem.create(path);
+          state.descriptors += descriptor >= 0;
+          return descriptor;
+        },
+    .write = [](int descriptor, const void* bytes, size_t size) -> ssize_t {
+      return fails() ? -1 : kSystem.write(descriptor, bytes, std::min<size_t>(size, 1000));  // as a slow disk may do
+    },
+    .sync = [](int descriptor) { return fails() ? -1 : kSystem.sync(descriptor); },
+    .rename = [](const char* from, const char* to) { return fails() ? -1 : kSystem.rename(from, to); },
+    .unlink = [](const char* path) { return kSystem.unlink(path); },
 };
 
 }  // namespace

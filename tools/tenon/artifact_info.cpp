@@ -55,6 +55,10 @@ std::string kind_text(format::SectionKind kind) {
       return "weights";
     case format::SectionKind::kNative:
       return "native";
+    case format::SectionKind::kEntries:
+      return "entries";
+    case format::SectionKind::kCheckpoint:
+      return "states";
   }
   return "unknown";
 }
@@ -65,10 +69,13 @@ int64_t file_bytes(const std::string& path) {
   return error ? 0 : static_cast<int64_t>(bytes);
 }
 
-std::vector<LevelInfo> levels_of(const runtime::Container& container) {
+std::vector<LevelInfo> levels_of(const runtime::Container& container, const std::string& entry) {
+  const bool is_named = container.find(format::SectionKind::kEntries) != nullptr;
+  const std::string prefix = is_named ? entry + format::kEntrySeparator : "";
   std::vector<LevelInfo> levels;
   for (const auto& section : container.sections()) {
-    if (section.kind == format::SectionKind::kNative) levels.push_back(level_of(section));
+    if (section.kind == format::SectionKind::kNative && section.name.starts_with(prefix))
+      levels.push_back(level_of(section));
   }
   return levels;
 }
@@ -98,6 +105,7 @@ std::string tensors_text(const Runnable& runnable) {
   std::string text;
   for (size_t i = 0; i < runnable.inputs().size(); ++i) text += tensor_line(graph, "input", graph.inputs[i]);
   for (const runtime::TensorInfo& info : graph.outputs) text += tensor_line(graph, "output", info);
+  for (const runtime::StateTensor& state : graph.states) text += tensor_line(graph, "state", {state.name, state.slot});
   for (const runtime::SymbolInfo& symbol : graph.symbols) {
     text += fmt::format("{:<8} {:<24} [{}, {}]\n", "size", symbol.name, symbol.low, high_text(symbol));
   }
@@ -120,6 +128,12 @@ std::string tensors_json(const runtime::TaskGraph& graph, std::span<const runtim
   });
 }
 
+std::string states_json(const runtime::TaskGraph& graph) {
+  std::vector<runtime::TensorInfo> states;
+  for (const runtime::StateTensor& state : graph.states) states.push_back({state.name, state.slot});
+  return tensors_json(graph, states);
+}
+
 std::string symbols_json(const runtime::TaskGraph& graph) {
   return json::array_of(graph.symbols, [](const runtime::SymbolInfo& symbol) {
     return json::object({{"name", json::string(symbol.name)},
@@ -138,8 +152,8 @@ std::string tasks_json(const runtime::TaskGraph& graph) {
   });
 }
 
-std::string levels_json(const runtime::Container& container) {
-  return json::array_of(levels_of(container), [](const LevelInfo& level) {
+std::string levels_json(const runtime::Container& container, const std::string& entry) {
+  return json::array_of(levels_of(container, entry), [](const LevelInfo& level) {
     return json::object({{"cpu", json::string(level.cpu)},
                          {"kernels", std::to_string(level.kernels)},
                          {"objects", std::to_string(level.objects)},

@@ -16,7 +16,7 @@ struct LevelInfo {
   int64_t bytes;
   std::vector<std::string> missing;  // what this machine lacks of it
 };
-std::vector<LevelInfo> levels_of(const runtime::Container& container);
+std::vector<LevelInfo> levels_of(const runtime::Container& container, const std::string& entry);
 
 std::string kind_text(format::SectionKind kind);  // "graph"
 int64_t file_bytes(const std::string& path);
@@ -31,12 +31,13 @@ std::optional<PlanInfo> plan_of(const Runnable& runnable, const symbolic::Bindin
 std::string text_of(const std::optional<PlanInfo>& plan);  // a line
 std::string json_of(const std::optional<PlanInfo>& plan);
 
-std::string tensors_text(const Runnable& runnable);  // inputs, outputs and symbols, a line each
+std::string tensors_text(const Runnable& runnable);  // inputs, outputs, states and symbols, a line each
 std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task);  // what it computes
 std::string tasks_text(const runtime::TaskGraph& graph);
 std::string tensors_json(const runtime::TaskGraph& graph, std::span<const runtime::TensorInfo> tensors);
+std::string states_json(const runtime::TaskGraph& graph);
 std::string symbols_json(const runtime::TaskGraph& graph);
 std::string tasks_json(const runtime::TaskGraph& graph);
-std::string levels_json(const runtime::Container& container);
+std::string levels_json(const runtime::Container& container, const std::string& entry);
 
 }  // namespace tenon::cli

@@ -9,6 +9,7 @@
 #include "program/report.h"
 #include "report.h"
 #include "runnable.h"
+#include "runtime/artifact.h"
 #include "support/file.h"
 #include "terminal.h"
 #include "units.h"
@@ -19,8 +20,9 @@ namespace {
 constexpr const char* kFooter =
     R"(Of a .pt2 file or a graph's text: the nodes (placeholder, call_function, output), which of them Tenon supports, and the
 segments: stretches of ops that run together, ours or the fallback of whoever has PyTorch. Of a .tenon file: inputs,
-outputs, sizes, tasks, weights and CPU levels. Of both, how much memory temporaries take, as planned and at least; for a
-model with symbolic sizes that needs --size. --html runs the model as well, with random inputs, and draws it all.
+outputs, states, sizes, tasks, weights and CPU levels; where it has several programs, of the first or of --entry. Of
+both, how much memory temporaries take, as planned and at least; for a model with symbolic sizes that needs --size.
+--html runs the model as well, with random inputs, and draws it all.
 
 Examples:
   tenon inspect model.pt2
@@ -32,6 +34,7 @@ struct Options {
   ModelOptions model;
   std::vector<std::string> sizes;
   std::string html;
+  std::string entry;
   bool json = false;
 };
 
@@ -165,14 +168,17 @@ std::string artifact_json(const std::string& path, const Runnable& runnable, con
   const runtime::Container& container = *runnable.container();
   const auto* const weights = container.find(format::SectionKind::kWeights);
   return json::object({{"name", json::string(graph.name)},
+                       {"entry", json::string(runnable.entry())},
+                       {"entries", json::array_of(runtime::entry_names(container), json::string)},
                        {"inputs", tensors_json(graph, graph.inputs)},
                        {"outputs", tensors_json(graph, graph.outputs)},
+                       {"states", states_json(graph)},
                        {"symbols", symbols_json(graph)},
                        {"tasks", tasks_json(graph)},
                        {"plan", json_of(plan)},
                        {"weight_bytes", std::to_string(weights ? weights->bytes.size() : 0)},
                        {"file_bytes", std::to_string(file_bytes(path))},
-                       {"levels", levels_json(container)}}) +
+                       {"levels", levels_json(container, runnable.entry())}}) +
          "\n";
 }
 
@@ -187,9 +193,12 @@ std::string artifact_text(const std::string& path, const Runnable& runnable, con
   const runtime::TaskGraph& graph = runnable.graph();
   const runtime::Container& container = *runnable.container();
   const auto* const weights = container.find(format::SectionKind::kWeights);
-  std::string text = fmt::format("program {}\n{}", graph.name, tensors_text(runnable));
+  std::string text = fmt::format("program {}\n", graph.name);
+  const std::vector<std::string> entries = runtime::entry_names(container);
+  if (entries.size() > 1) text += fmt::format("this is entry {} of {}\n", runnable.entry(), fmt::join(entries, ", "));
+  text += tensors_text(runnable);
   text += fmt::format("Segment 0: cpu ({} tasks)\n{}", graph.tasks.size(), tasks_text(graph));
-  for (const LevelInfo& level : levels_of(container)) text += level_text(level);
+  for (const LevelInfo& level : levels_of(container, runnable.entry())) text += level_text(level);
   text += text_of(plan);
   text += fmt::format("weights: {} bytes; the file: {} bytes\n", weights ? weights->bytes.size() : 0, file_bytes(path));
   return text;
@@ -198,7 +207,7 @@ std::string artifact_text(const std::string& path, const Runnable& runnable, con
 void inspect_artifact(const Options& options) {
   const symbolic::Bindings sizes = parse_sizes(options.sizes);
   // A report runs the model, so it takes what this machine can run; to look at a file, none of its code is needed.
-  const Runnable runnable = Runnable::load(options.model.path, !options.html.empty());
+  const Runnable runnable = Runnable::load(options.model.path, !options.html.empty(), options.entry);
   if (!options.html.empty()) return write_report(options.html, options.model.path, runnable, sizes);
   const std::optional<PlanInfo> plan = plan_of(runnable, sizes);
   print(options.json ? artifact_json(options.model.path, runnable, plan)
@@ -214,6 +223,7 @@ Command inspect_command(CLI::App& tenon) {
   app->add_option("--size", options->sizes, "The value of a symbolic size; repeat it for more")
       ->type_name("N=64")
       ->allow_extra_args(false);
+  app->add_option("--entry", options->entry, "Which program of a .tenon file that has several")->type_name("NAME");
   app->add_option("--html", options->html, "Write a page with pictures of the graph, the memory and the time")
       ->type_name("FILE");
   app->add_flag("--json", options->json, "Print it as JSON");

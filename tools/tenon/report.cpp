@@ -153,7 +153,8 @@ class Report {
 
   std::string graph_section() const {
     const Program* const compiled = runnable_.compiled();
-    const std::string text = to_string(compiled ? compiled->graph() : graph_of(model_, runnable_.container()));
+    const std::string text =
+        to_string(compiled ? compiled->graph() : graph_of(model_, runnable_.container(), runnable_.entry()));
     const std::string details =
         fmt::format("<details id=\"graph-text\"><summary>As text</summary><pre>{}</pre></details>", escaped(text));
     return "<h2>Graph</h2><div class=\"scroll\">" + graph_picture(graph_) + "</div>" + details;

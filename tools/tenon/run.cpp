@@ -31,6 +31,8 @@ struct Options {
   ModelOptions model;
   std::vector<std::string> inputs;
   std::string output;
+  std::string entry;
+  std::string states;
   std::string budget;
   std::string profile;
   int64_t threads = 0;
@@ -45,9 +47,21 @@ runtime::ContextOptions context_options(const Options& options) {
   return result;
 }
 
+// What the model keeps for its next run, under its own names.
+void write_states(const std::string& path, const runtime::States& states) {
+  NamedTensors tensors;
+  for (size_t i = 0; i < states.all().size(); ++i) {
+    const runtime::StateInfo& info = states.all()[i];
+    tensors.emplace_back(info.name, Tensor::borrow(static_cast<DType>(info.dtype), info.shape,
+                                                   contiguous_strides(info.shape), states.data(i), nullptr));
+  }
+  write_npz(path, tensors).value();
+}
+
 std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs) {
   const std::unique_ptr<runtime::Context> context = runnable.make_context(context_options(options));
   std::vector<Tensor> results = runnable.run(*context, inputs);
+  if (!options.states.empty()) write_states(options.states, *context->states());
   if (options.profile.empty()) return results;
   const std::vector<TaskTime> times = times_of(*context, runnable.graph());
   write_file(options.profile, trace_json(std::string(runnable.graph().name), times)).value();
@@ -56,6 +70,9 @@ std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, c
 }
 
 std::vector<Outcome> run_model(const Options& options) {
+  if (!options.entry.empty() || !options.states.empty()) {
+    fail_at({options.model.path}, "--entry and --states are for .tenon files; what a graph updates is in its results");
+  }
   const Model model = read_model(options.model);
   require_supported(model);
   const std::vector<Tensor> inputs = inputs_for(model, options.inputs, options.seed);
@@ -69,7 +86,9 @@ std::vector<Outcome> run_artifact(const Options& options) {
   if (!options.model.parameters.empty() || options.model.seed) {
     fail_at({options.model.path}, "a .tenon file has its own parameters");
   }
-  const Runnable runnable = Runnable::load(options.model.path, !options.no_native);
+  if (!options.states.empty() && !options.states.ends_with(".npz"))
+    fail("--states writes an .npz file, got '{}'", options.states);
+  const Runnable runnable = Runnable::load(options.model.path, !options.no_native, options.entry);
   const std::vector<Tensor> inputs = runnable.load_inputs(options.inputs, options.seed);
   return outcomes_of(runnable.graph(), inputs, run_once(options, runnable, inputs));
 }
@@ -95,6 +114,8 @@ Command run_command(CLI::App& tenon) {
       ->type_name("SEED");
   app->add_option("-o,--output", options->output, "Write each result to DIR/name.npy, or all to FILE.npz")
       ->type_name("DIR|FILE.npz");
+  app->add_option("--entry", options->entry, "Which program of a .tenon file that has several")->type_name("NAME");
+  app->add_option("--states", options->states, "Write what the model keeps for its next run")->type_name("FILE.npz");
   app->add_option("-t,--threads", options->threads, "How many threads (0: as many as there are CPUs)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, kMostThreads));

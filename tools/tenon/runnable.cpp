@@ -31,17 +31,19 @@ std::shared_ptr<const runtime::Container> open_artifact(const std::string& path)
   return call_runtime([&] { return std::make_shared<const runtime::Container>(runtime::Container::open(path)); });
 }
 
-Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container) {
-  Result<Graph> read = read_artifact_graph(container);
+Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container,
+               std::string_view entry) {
+  Result<Graph> read = read_artifact_graph(container, entry);
   if (!read.ok()) fail_at({path}, "its graph: {}", read.diagnostic().message);
   return std::move(read).value();
 }
 
-Runnable Runnable::load(const std::string& path, bool native) {
+Runnable Runnable::load(const std::string& path, bool native, const std::string& entry) {
   Runnable result;
   result.container_ = open_artifact(path);
   try {
-    result.loaded_ = runtime::load_program(result.container_, {.native = native});
+    result.entry_ = entry.empty() ? runtime::entry_names(*result.container_)[0] : entry;
+    result.loaded_ = runtime::load_program(result.container_, {.native = native, .entry = entry});
     return result;
   } catch (const runtime::Error& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
@@ -49,7 +51,11 @@ Runnable Runnable::load(const std::string& path, bool native) {
     print_error(fmt::format("{}: {}\n", path, error.message()));
   }
   print_error(fmt::format("{}: compiling its graph for this CPU\n", path));
-  result.compiled_ = compile(graph_of(path, result.container_)).compiled_;
+  result.recompiled_ = std::make_shared<const std::vector<std::byte>>(recompiled_artifact(result.container_).value());
+  result.loaded_ = call_runtime([&] {
+    auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(*result.recompiled_));
+    return runtime::load_program(std::move(container), {.entry = entry});
+  });
   return result;
 }
 
@@ -78,7 +84,7 @@ std::vector<InputSpec> Runnable::inputs() const {
 
 std::vector<Tensor> Runnable::load_inputs(const std::vector<std::string>& arguments, int64_t seed) const {
   std::map<std::string, Tensor> known;
-  const Notes notes = container_ ? read_notes(*container_).value() : Notes();
+  const Notes notes = container_ ? read_notes(*container_, entry_).value() : Notes();
   if (const auto key = notes.find(kKeyNote); key != notes.end()) known.emplace(key->second, random_key(seed));
   return cli::load_inputs(inputs(), arguments, known);
 }

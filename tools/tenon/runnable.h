@@ -20,20 +20,22 @@ inline const std::string kKeyNote = "key_input";  // in an artifact: which input
 
 // The file, verified. Throws an Error that names it.
 std::shared_ptr<const runtime::Container> open_artifact(const std::string& path);
-// The graph of its graph section. Throws an Error.
-Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container);
+// The graph of an entry, or of the first. Throws an Error.
+Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container,
+               std::string_view entry = {});
 
 class Runnable {
  public:
-  // Where the file has no code for this CPU, says so on standard error and compiles its graph. With `native` off,
-  // nothing of the file is made executable.
-  static Runnable load(const std::string& path, bool native);
+  // One of its entries, or the first. Where the file has no code for this CPU, says so on standard error and compiles
+  // its graphs. With `native` off, nothing of the file is made executable.
+  static Runnable load(const std::string& path, bool native, const std::string& entry = {});
   static Runnable compile(const Graph& graph, const ProgramOptions& options = {});
 
   const runtime::TaskGraph& graph() const { return program().graph(); }
   const runtime::Program& program() const;
-  const Program* compiled() const { return compiled_.get(); }  // null for an artifact's own code
+  const Program* compiled() const { return compiled_.get(); }                                // null of an artifact
   const std::shared_ptr<const runtime::Container>& container() const { return container_; }  // null of no artifact
+  const std::string& entry() const { return entry_; }                                        // of an artifact
 
   std::vector<InputSpec> inputs() const;
   // Given by arguments (see load_inputs); what is drawn at random from `seed` needs none.
@@ -51,6 +53,8 @@ class Runnable {
   size_t input_count() const;
 
   std::shared_ptr<const runtime::Container> container_;
+  std::string entry_;
+  std::shared_ptr<const std::vector<std::byte>> recompiled_;
   std::shared_ptr<const runtime::Program> loaded_;
   std::shared_ptr<const Program> compiled_;
 };

@@ -1,10 +1,13 @@
 // tenon verify: whether an artifact is whole, and what is in it.
+#include <map>
 #include <memory>
+#include <set>
 
 #include "artifact_info.h"
 #include "command.h"
 #include "json.h"
 #include "runtime/artifact.h"
+#include "runtime/checkpoint.h"
 #include "runtime/checksum.h"
 #include "support/runtime_call.h"
 #include "terminal.h"
@@ -16,7 +19,8 @@ namespace {
 constexpr const char* kFooter =
     R"(Checks all that loading a file checks, for every CPU level in it and not just for this machine's: the checksums, the
 tables, every size, slot and stretch of the weights, the kernels and their code; and that the graph can be compiled from.
-Nothing of the file is run. The exit code is 0 for a file without fault and 1 for any other.
+Nothing of the file is run. A checkpoint is checked too, and its states and notes are listed. The exit code is 0 for a
+file without fault and 1 for any other.
 
 Examples:
   tenon verify model.tenon
@@ -28,35 +32,59 @@ struct Options {
 };
 
 struct LoadedLevel {
-  std::string name;
+  std::string name;  // of the section
   size_t tasks;
   size_t kernels;
 };
 
-LoadedLevel load_level(const std::shared_ptr<const runtime::Container>& container, std::string_view name) {
-  const bool has_code = container->find(format::SectionKind::kNative, name) != nullptr;
-  const auto program = runtime::load_program(container, {.native = has_code, .level = name});
+using SharedContainer = std::shared_ptr<const runtime::Container>;
+
+LoadedLevel load_level(const SharedContainer& container, std::string_view section, std::string_view entry) {
+  const bool has_code = container->find(format::SectionKind::kNative, section) != nullptr;
+  const bool is_named = container->find(format::SectionKind::kEntries) != nullptr;
+  const std::string_view level = is_named ? section.substr(entry.size() + 1) : section;
+  const auto program = runtime::load_program(container, {.native = has_code, .level = level, .entry = entry});
   const auto& tasks = program->graph().tasks;
   const auto is_kernel = [](const runtime::TaskNode& task) { return task.kind == runtime::TaskKind::Kernel; };
-  return {std::string(name), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
+  return {std::string(section), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
 }
 
-std::vector<LoadedLevel> load_levels(const std::string& path,
-                                     const std::shared_ptr<const runtime::Container>& container) {
+// That entries agree about their states, for each level.
+void check_entries(const SharedContainer& container) {
+  std::set<std::string_view> levels;
+  for (const auto& section : container->sections()) {
+    if (section.kind != format::SectionKind::kProgram) continue;
+    levels.insert(section.name.substr(section.name.find(format::kEntrySeparator) + 1));
+  }
+  if (levels.empty()) levels.insert("");
+  for (const std::string_view level : levels) runtime::load_entries(container, {.native = false, .level = level});
+}
+
+// The levels of each entry, and code without a program.
+std::vector<LoadedLevel> load_all(const SharedContainer& container) {
   std::vector<LoadedLevel> levels;
-  try {
+  const bool is_named = container->find(format::SectionKind::kEntries) != nullptr;
+  for (const std::string& entry : runtime::entry_names(*container)) {
+    const std::string prefix = is_named ? entry + format::kEntrySeparator : "";
     for (const auto& section : container->sections()) {
       const bool is_program = section.kind == format::SectionKind::kProgram;
       const bool lacks_program = section.kind == format::SectionKind::kNative &&
                                  container->find(format::SectionKind::kProgram, section.name) == nullptr;
-      if (is_program || lacks_program) levels.push_back(load_level(container, section.name));
+      if (section.name.starts_with(prefix) && (is_program || lacks_program))
+        levels.push_back(load_level(container, section.name, entry));
     }
-    if (levels.empty()) load_level(container, "");
+  }
+  check_entries(container);
+  return levels;
+}
+
+std::vector<LoadedLevel> load_levels(const std::string& path, const SharedContainer& container) {
+  try {
+    return load_all(container);
   } catch (const runtime::Error& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     fail_at({path}, "{}", error.message());
   }
-  return levels;
 }
 
 std::string section_text(const runtime::Container::Section& section) {
@@ -77,17 +105,45 @@ std::string level_json(const LoadedLevel& level) {
                        {"kernels", std::to_string(level.kernels)}});
 }
 
+std::string state_json(const runtime::StateInfo& info) {
+  return json::object({{"name", json::string(info.name)}, {"type", json::string(type_text(info))}});
+}
+
+void verify_checkpoint(const Options& options, const runtime::Container& container) {
+  const runtime::Checkpoint checkpoint = call_runtime(
+      [&] { return runtime::with_path(options.path, [&] { return runtime::read_checkpoint(container); }); });
+  std::map<std::string, std::string> notes;
+  for (const auto& [key, value] : checkpoint.notes) notes.emplace(key, json::string(value));
+  if (options.json) {
+    return print(json::object({{"file", json::string(options.path)},
+                               {"ok", "true"},
+                               {"sections", json::array_of(container.sections(), section_json)},
+                               {"states", json::array_of(checkpoint.states, state_json)},
+                               {"notes", json::object({notes.begin(), notes.end()})}}) +
+                 "\n");
+  }
+  std::string text;
+  for (const auto& section : container.sections()) text += section_text(section);
+  for (const runtime::StateInfo& info : checkpoint.states)
+    text += fmt::format("state    {:<24} {}\n", info.name, type_text(info));
+  for (const auto& [key, value] : checkpoint.notes) text += fmt::format("note     {:<24} {}\n", key, value);
+  print(text + options.path + ": ok\n");
+}
+
 void verify(const Options& options) {
   const auto container = open_artifact(options.path);
+  if (container->find(format::SectionKind::kCheckpoint)) return verify_checkpoint(options, *container);
   const std::vector<LoadedLevel> levels = load_levels(options.path, container);
-  const size_t nodes = graph_of(options.path, container).nodes().size();
+  const std::vector<std::string> entries = runtime::entry_names(*container);
+  size_t nodes = 0;
+  for (const std::string& entry : entries) nodes += graph_of(options.path, container, entry).nodes().size();
   if (options.json) {
     return print(json::object({{"file", json::string(options.path)},
                                {"ok", "true"},
                                {"sections", json::array_of(container->sections(), section_json)},
                                {"nodes", std::to_string(nodes)},
                                {"programs", json::array_of(levels, level_json)},
-                               {"levels", levels_json(*container)}}) +
+                               {"levels", levels_json(*container, entries[0])}}) +
                  "\n");
   }
   std::string text;
