@@ -190,7 +190,7 @@ class Recipe {
   size_t node_count_ = 0;
 };
 
-enum class First : uint8_t { kCheapest, kLargest };
+enum class First : uint8_t { kCheapest, kCheapAndLarge, kLargest };
 
 class Rematerializer {
  public:
@@ -250,10 +250,7 @@ class Rematerializer {
   bool improve() {
     std::vector<Candidate> candidates = candidates_at_peak();
     std::vector<std::pair<double, size_t>> order;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      const bool by_price = first_ == First::kCheapest;
-      order.emplace_back(by_price ? candidates[i].price() : -static_cast<double>(candidates[i].saved), i);
-    }
+    for (size_t i = 0; i < candidates.size(); ++i) order.emplace_back(rank_of(candidates[i]), i);
     std::ranges::sort(order);
     for (const auto& [price, i] : order) {
       State next = with(candidates[i]);
@@ -263,6 +260,12 @@ class Rematerializer {
       return true;
     }
     return false;
+  }
+
+  double rank_of(const Candidate& candidate) const {
+    const auto saved = static_cast<double>(candidate.saved);
+    if (first_ == First::kLargest) return -saved;
+    return first_ == First::kCheapest ? candidate.price() : candidate.price() / saved;
   }
 
   // No higher peak, and less of what is about as high.
@@ -455,11 +458,14 @@ class Rematerializer {
 
 Rematerialized rematerialize(const Graph& graph, const std::vector<FusedGroup>& groups, const MemoryModel& model,
                              int64_t most) {
-  Rematerialized cheap = Rematerializer(graph, groups, model, most, First::kCheapest).run();
-  if (cheap.bytes <= most) return cheap;
-  // Each choice rules others out: another order may get further.
-  Rematerialized large = Rematerializer(graph, groups, model, most, First::kLargest).run();
-  return large.bytes < cheap.bytes ? large : cheap;
+  // Each choice rules others out: where one order gets stuck, another may get further.
+  std::optional<Rematerialized> best;
+  for (First first : {First::kCheapest, First::kCheapAndLarge, First::kLargest}) {
+    Rematerialized found = Rematerializer(graph, groups, model, most, first).run();
+    if (!best || found.bytes < best->bytes) best = std::move(found);
+    if (best->bytes <= most) break;
+  }
+  return std::move(*best);
 }
 
 }  // namespace tenon

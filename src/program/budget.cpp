@@ -13,7 +13,8 @@
 namespace tenon {
 namespace {
 
-constexpr int kMostAttempts = 4;
+constexpr int kMostAttempts = 8;
+constexpr int64_t kLeastStep = 32;     // part of the estimate that a further attempt goes down by
 constexpr int64_t kOnStack = 1 << 14;  // bytes of scratch that code has on its stack
 
 // ---- what a program needs ----
@@ -158,7 +159,7 @@ class Search {
       Program program = build_(plan.groups);
       const int64_t needed = need_of(program, model_.sizes).total();
       if (needed <= budget_) return noted(std::move(program), plan, needed);
-      most -= needed - budget_;
+      most -= std::max(needed - budget_, most / kLeastStep);
     }
     return {};
   }
