@@ -153,8 +153,10 @@ class Recipe {
     const NodeRef producer = origin_.graph.producer(operand);
     if (!producer) return is_as_it_was(operand);
     if (is_there(operand)) return true;
-    if (contains(origin_.groups[home], producer)) return add_node(home, producer);
-    return waits(operand) || add(operand);
+    const Node& node = origin_.graph.node(producer);
+    const bool is_cheap = is_pointwise(node) || only_moves(node);
+    if (!contains(origin_.groups[home], producer)) return waits(operand) || add(operand);
+    return (!is_cheap && waits(operand)) || add_node(home, producer);
   }
 
   // A state that has its new value by then is not.
