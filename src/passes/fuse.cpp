@@ -12,7 +12,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kMostNodes = 64;  // of a group
+constexpr size_t kMostNodes = kMostNodesOfGroup;
 constexpr size_t kMostAgain = 16;  // of them that are computed in place of one that is read
 
 enum class Role : uint8_t {
@@ -72,13 +72,6 @@ Role role_of(const OpDef& op) {
 bool stays_whole(const OpDef& op) {
   const Role role = role_of(op);
   return role == Role::kRows || role == Role::kAttention || role == Role::kLibrary;
-}
-
-// A shape without its dimensions of size 1: they change nothing about the order of elements.
-Shape core_of(const Shape& shape) {
-  Shape core;
-  std::ranges::copy_if(shape, std::back_inserter(core), [](const Expr& size) { return !size.is_constant(1); });
-  return core;
 }
 
 class Fuser {
@@ -602,6 +595,12 @@ class Fuser {
 
 Graph expand_for_fusion(const Graph& graph) {
   return expand_where(graph, [](const OpDef& op) { return op.is_composite() && !stays_whole(op); });
+}
+
+Shape core_of(const Shape& shape) {
+  Shape core;
+  std::ranges::copy_if(shape, std::back_inserter(core), [](const Expr& size) { return !size.is_constant(1); });
+  return core;
 }
 
 std::vector<FusedGroup> fuse(const Graph& graph) { return Fuser(graph).run(); }

@@ -37,4 +37,8 @@ Graph expand_for_fusion(const Graph& graph);
 
 std::vector<FusedGroup> fuse(const Graph& graph);
 
+inline constexpr size_t kMostNodesOfGroup = 64;
+// A shape without its dimensions of size 1: they change nothing about the order of elements.
+Shape core_of(const Shape& shape);
+
 }  // namespace tenon

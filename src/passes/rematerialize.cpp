@@ -9,7 +9,6 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kMostNodes = 64;        // of a group
 constexpr size_t kMostRecomputed = 512;  // nodes, for one value
 constexpr uint32_t kNoGroup = ~0u;
 constexpr int64_t kSmallState = 4096;  // bytes that may as well be copied when all is over
@@ -17,12 +16,6 @@ constexpr int64_t kMuch = 8;           // times as large
 constexpr double kNearPeak = 0.98;
 
 bool contains(const FusedGroup& group, NodeRef node) { return std::ranges::binary_search(group.nodes, node); }
-
-Shape core_of(const Shape& shape) {
-  Shape core;
-  std::ranges::copy_if(shape, std::back_inserter(core), [](const Expr& size) { return !size.is_constant(1); });
-  return core;
-}
 
 FusedGroup group_of(const Graph& graph, GroupKind kind, const std::set<NodeRef>& nodes, std::vector<ValueRef> outputs) {
   FusedGroup group{kind, {nodes.begin(), nodes.end()}, {}, std::move(outputs)};
@@ -394,7 +387,7 @@ class Rematerializer {
   // Whether all of it, and all who read its result there, is element by element in one shape.
   bool can_be_part(const FusedGroup& again, ValueRef value, const FusedGroup& reader) const {
     if (again.kind != GroupKind::kKernel || reader.kind != GroupKind::kKernel) return false;
-    if (again.nodes.size() + reader.nodes.size() > kMostNodes) return false;
+    if (again.nodes.size() + reader.nodes.size() > kMostNodesOfGroup) return false;
     const Shape core = core_of(graph_.type(value).shape);
     const auto is_of_shape = [&](NodeRef ref) {
       const Node& node = graph_.node(ref);
