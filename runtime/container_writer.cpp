@@ -58,10 +58,8 @@ format::Section entry_of(const SectionContent& content, uint64_t offset) {
     fail(TENON_INTERNAL, "the name of a section is too long: ", content.name);
   content.name.copy(entry.name, content.name.size());
   Checksum checksum;
-  for (const Piece& piece : content.pieces) {
-    checksum.add(piece);
-    entry.size += piece.size();
-  }
+  for (const Piece& piece : content.pieces) checksum.add(piece);
+  entry.size = size_of(content);
   entry.checksum = checksum.value();
   return entry;
 }
@@ -81,15 +79,35 @@ std::vector<std::byte> front_of(std::span<const format::Section> table, uint64_t
   return front;
 }
 
+uint64_t first_offset(std::span<const SectionContent> sections) {
+  return sizeof(format::Header) + sections.size() * sizeof(format::Section);
+}
+
+uint64_t offset_of(const SectionContent& content, uint64_t end_of_last) {
+  return rounded_up(end_of_last, format::alignment_of(static_cast<uint32_t>(content.kind)));
+}
+
 }  // namespace
+
+uint64_t size_of(const SectionContent& content) {
+  uint64_t size = 0;
+  for (const Piece& piece : content.pieces) size += piece.size();
+  return size;
+}
+
+uint64_t container_size(std::span<const SectionContent> sections) {
+  uint64_t end = first_offset(sections);
+  for (const SectionContent& content : sections) end = offset_of(content, end) + size_of(content);
+  return end;
+}
 
 Layout lay_out(std::span<const SectionContent> sections) {
   Layout layout;
   layout.pieces.emplace_back();
-  uint64_t end = sizeof(format::Header) + sections.size() * sizeof(format::Section);
+  uint64_t end = first_offset(sections);
   std::vector<format::Section> table;
   for (const SectionContent& content : sections) {
-    const uint64_t offset = rounded_up(end, format::alignment_of(static_cast<uint32_t>(content.kind)));
+    const uint64_t offset = offset_of(content, end);
     if (offset > end) layout.pieces.emplace_back(zeros, offset - end);
     layout.pieces.insert(layout.pieces.end(), content.pieces.begin(), content.pieces.end());
     table.push_back(entry_of(content, offset));

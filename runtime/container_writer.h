@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,10 @@ struct SectionContent {
   std::vector<std::span<const std::byte>> pieces;  // one after the other, nothing between
   uint32_t flags = 0;
 };
+
+uint64_t size_of(const SectionContent& content);  // in bytes
+// Of the file; nothing is read.
+uint64_t container_size(std::span<const SectionContent> sections);
 
 struct Layout {
   std::vector<std::byte> front;                    // the header and the table

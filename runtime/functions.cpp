@@ -11,5 +11,5 @@ double tenon_lgamma_f64(double x) {
 double tenon_digamma_f64(double x) { return tenon::digamma(x); }
 double tenon_trigamma_f64(double x) { return tenon::trigamma(x); }
 float tenon_lgamma_f32(float x) { return static_cast<float>(tenon::log_gamma(x)); }
-float tenon_digamma_f32(float x) { return static_cast<float>(tenon::digamma(x)); }
-float tenon_trigamma_f32(float x) { return static_cast<float>(tenon::trigamma(x)); }
+float tenon_digamma_f32(float x) { return static_cast<float>(tenon_digamma_f64(x)); }
+float tenon_trigamma_f32(float x) { return static_cast<float>(tenon_trigamma_f64(x)); }

@@ -1,4 +1,7 @@
-/* Functions that generated code calls by name, one number at a time: those that have no good vector form. C11. */
+/* Functions that generated code calls by name, one number at a time: those that have no good vector form. C11.
+ *
+ * lgamma is at most 4 ulp off, digamma and trigamma 1 ulp, near digamma's zeros too. Where long double is no wider than
+ * double, those of f64 are 3 ulp (digamma) and 4 ulp (trigamma) off, and digamma takes microseconds. */
 #ifndef TENON_RUNTIME_FUNCTIONS_H
 #define TENON_RUNTIME_FUNCTIONS_H
 

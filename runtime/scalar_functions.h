@@ -5,6 +5,7 @@
 
 #include <math.h>  // lgamma_r is POSIX: <cmath> need not have it
 
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -132,28 +133,122 @@ inline double log_gamma(double x) {
   return ::lgamma_r(x, &sign);
 }
 
-// From 12 on, the asymptotic series is exact to double precision.
+// ---- digamma and trigamma -------------------------------------------------------------------------------------------
+
+// Between each two of its poles digamma has a zero, and near it loses the leading bits of all its terms: there they are
+// added as integers, with 120 bits behind the point. |x| < 128.
+inline __int128_t to_fixed(double x) { return static_cast<__int128_t>(x * 0x1p120); }
+
+inline double from_fixed(__int128_t x) { return static_cast<double>(x) * 0x1p-120; }
+
+// By halves; the product of the lower ones only carries. |x| + |y| < 128.
+[[gnu::noinline]] inline __int128_t fixed_product(__int128_t x, __int128_t y) {
+  const int64_t x_high = static_cast<int64_t>(x >> 64), y_high = static_cast<int64_t>(y >> 64);
+  const uint64_t x_low = static_cast<uint64_t>(x), y_low = static_cast<uint64_t>(y);
+  const uint64_t carry = static_cast<uint64_t>((static_cast<__uint128_t>(x_low) * y_low) >> 64);
+  const __int128_t crossed = static_cast<__int128_t>(x_high) * y_low + static_cast<__int128_t>(y_high) * x_low + carry;
+  return static_cast<__int128_t>(x_high) * y_high * 256 + (crossed >> 56);
+}
+
+// Newton's steps from what double has.
+[[gnu::noinline]] inline __int128_t fixed_inverse(__int128_t x) {
+  const __int128_t one = to_fixed(1);
+  __int128_t y = to_fixed(1 / from_fixed(x));
+  for (int step = 0; step < 2; ++step) y += fixed_product(y, one - fixed_product(x, y));
+  return y;
+}
+
+// log(x), as the series of 2 * atanh((x - 1) / (x + 1)). 1/2 <= x < 2.
+inline __int128_t fixed_log(__int128_t x) {
+  const __int128_t one = to_fixed(1);
+  const __int128_t ratio = fixed_product(x - one, fixed_inverse(x + one));
+  const __int128_t square = fixed_product(ratio, ratio);
+  __int128_t sum = 0;
+  for (int k = 75; k > 0; k -= 2) sum = fixed_product(square, sum) + one / k;
+  return 2 * fixed_product(ratio, sum);
+}
+
+// pi * cot(pi * x), by the series of sin and cos. 1/64 < |x| <= 1/2.
+inline __int128_t fixed_pi_cot(double x) {
+  const __int128_t one = to_fixed(1);
+  const __int128_t pi =
+      to_fixed(0x1.921fb54442d18p1) + to_fixed(0x1.1a62633145c07p-53) + to_fixed(-0x1.f1976b7ed8fbcp-109);
+  const __int128_t angle = fixed_product(pi, to_fixed(x));
+  const __int128_t square = fixed_product(angle, angle);
+  __int128_t sine = one, cosine = one;
+  for (int k = 38; k > 0; k -= 2) {
+    sine = one - fixed_product(square, sine) / (k * (k + 1));
+    cosine = one - fixed_product(square, cosine) / (k * (k - 1));
+  }
+  return fixed_product(pi, fixed_product(cosine, fixed_inverse(fixed_product(angle, sine))));
+}
+
+// digamma(x), or of x + 1 where that is `above`: the recurrence up to 64, and the asymptotic series from there on.
+// 1/64 < x < 2^53.
+inline __int128_t fixed_digamma(double x, bool above) {
+  constexpr int kNumerators[] = {1, -1, 1, -1, 1, -691, 1, -3617, 43867, -174611};
+  constexpr int kDenominators[] = {12, 120, 252, 240, 132, 32760, 12, 8160, 14364, 6600};
+  const __int128_t one = to_fixed(1);
+  int exponent = 0;
+  __int128_t y = to_fixed(x < 64 ? x : std::frexp(x, &exponent));
+  if (above) y += one >> exponent;
+  __int128_t sum = 0;
+  if (exponent == 0) {
+    for (; y < 64 * one; y += one) sum -= fixed_inverse(y);
+    y >>= exponent = 6;
+  }
+  const __int128_t inverse = fixed_inverse(y) >> exponent;
+  const __int128_t square = fixed_product(inverse, inverse);
+  __int128_t tail = 0;
+  for (int k = 9; k >= 0; --k) tail = fixed_product(square, tail + one / kDenominators[k] * kNumerators[k]);
+  const __int128_t log_of_2 =
+      to_fixed(0x1.62e42fefa39efp-1) + to_fixed(0x1.abc9e3b39803fp-56) + to_fixed(0x1.7b57a079a1934p-111);
+  return sum + exponent * log_of_2 + fixed_log(y) - inverse / 2 - tail;
+}
+
+inline double digamma_near_zero(double x) {
+  __int128_t sum = fixed_digamma(std::fabs(x), x < 0);
+  if (x < 0) sum -= fixed_pi_cot(x - std::nearbyint(x));
+  return from_fixed(sum);
+}
+
+// Whether the largest of the terms that were added in long double left fewer bits of their sum than double has. Where
+// long double is double, that is so whenever they cancel at all.
+inline bool lost_bits(long double sum, long double largest) {
+  return largest < 64 && std::fabs(sum) < largest * (LDBL_MANT_DIG < 64 ? 0.9375L : 0x1p-7L);
+}
+
+// From 12 on, the asymptotic series is exact to double precision; below 0 there is the reflection.
 inline double digamma(double x) {
   if (x == 0) return std::copysign(HUGE_VAL, -x);
   if (x < 0 && x == std::floor(x)) return NAN;
-  if (x < 0) return digamma(1 - x) - M_PI / std::tan(M_PI * (x - std::nearbyint(x)));
-  double sum = 0;
-  for (; x < 12; ++x) sum -= 1 / x;
-  const double y = 1 / (x * x);
-  const double tail =
-      y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 - y * 691 / 32760)))));
-  return sum + std::log(x) - 0.5 / x - tail;
+  constexpr long double kPi = 3.141592653589793238462643383279502884L;
+  const long double turn = x < 0 ? kPi / std::tan(kPi * (x - std::nearbyint(x))) : 0;
+  long double y = x < 0 ? 1 - static_cast<long double>(x) : x;
+  long double sum = 0;
+  for (; y < 12; ++y) sum -= 1 / y;
+  const long double z = 1 / (y * y), log = std::log(y);
+  const long double first = 1.0L / 12 - z * (1.0L / 120 - z * (1.0L / 252 - z * (1.0L / 240 - z / 132)));
+  const long double tail = z * (first - z * z * z * z * z * (691.0L / 32760 - z * (1.0L / 12 - z * 3617 / 8160)));
+  const long double result = sum + log - 0.5L / y - tail - turn;
+  if (lost_bits(result, std::fmax(std::fmax(log, -sum), std::fabs(turn)))) return digamma_near_zero(x);
+  return static_cast<double>(result);
 }
 
+// All terms are positive, but those of the reflection, which never come close to each other.
 inline double trigamma(double x) {
   if (x <= 0 && x == std::floor(x)) return std::isinf(x) ? NAN : HUGE_VAL;
-  if (x < 0) return std::pow(M_PI / std::sin(M_PI * (x - std::nearbyint(x))), 2) - trigamma(1 - x);
-  double sum = 0;
-  for (; x < 12; ++x) sum += 1 / (x * x);
-  const double y = 1 / (x * x);
-  const double tail =
-      y * (1.0 / 6 - y * (1.0 / 30 - y * (1.0 / 42 - y * (1.0 / 30 - y * (5.0 / 66 - y * 691 / 2730)))));
-  return sum + (1 + 0.5 / x + tail) / x;
+  constexpr long double kPi = 3.141592653589793238462643383279502884L;
+  long double y = x < 0 ? 1 - static_cast<long double>(x) : x;
+  long double sum = 0;
+  for (; y < 12; ++y) sum += 1 / (y * y);
+  const long double z = 1 / (y * y);
+  const long double first = 1.0L / 6 - z * (1.0L / 30 - z * (1.0L / 42 - z * (1.0L / 30 - z * 5 / 66)));
+  const long double rest = 691.0L / 2730 - z * (7.0L / 6 - z * (3617.0L / 510 - z * 43867 / 798));
+  const long double positive = sum + (1 + 0.5L / y + z * (first - z * z * z * z * z * rest)) / y;
+  if (x > 0) return static_cast<double>(positive);
+  const long double root = kPi / std::sin(kPi * (x - std::nearbyint(x)));
+  return static_cast<double>(root * root - positive);
 }
 
 }  // namespace tenon

@@ -109,6 +109,18 @@ std::string loop_tree(const Executable& self, size_t task) {
   return tasks[task].tree ? tasks[task].tree->dump() : std::string();
 }
 
+nb::dict artifact_bytes_of(const Executable& self, const Notes& notes) {
+  const ArtifactSize size = [&] {
+    const nb::gil_scoped_release unlocked;
+    return artifact_size({&self.program}, notes).value();
+  }();
+  nb::dict entry;
+  entry["weights"] = size.weights;
+  entry["code"] = size.code;
+  entry["file"] = size.file;
+  return entry;
+}
+
 }  // namespace
 
 void bind_program(nb::module_& module) {
@@ -128,6 +140,8 @@ void bind_program(nb::module_& module) {
             write_artifact(path, {&self.program}, notes).value();
           },
           nb::arg("path"), nb::arg("notes") = Notes(), "Writes an artifact.")
+      .def("artifact_bytes", artifact_bytes_of, nb::arg("notes") = Notes(),
+           "How large that file would be: of weights, of code, in all.")
       .def("loop_tree", loop_tree, nb::arg("task"), "The loops of a task that is a kernel.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });

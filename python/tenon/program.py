@@ -84,6 +84,11 @@ class Program:
         calls that PyTorch runs cannot be saved."""
         self._executable.save(os.fspath(path), self._notes())
 
+    def artifact_bytes(self) -> dict[str, int]:
+        """How large the file of `save` would be: its "weights", its "code", and all of the "file". No file is written,
+        nothing is compiled again."""
+        return self._executable.artifact_bytes(self._notes())
+
     def _notes(self) -> dict[str, str]:
         """How the model is called, where its inputs and results are those of the graph."""
         if not is_plain(self._captured):

@@ -59,7 +59,20 @@ def _totals(program: Program) -> str:
     calls = sum(node.op == "call_function" for node in program.nodes)
     fallbacks = sum(kernel["kind"] == "external" for kernel in program.kernels)
     length = [(calls, "call"), (len(program.graph.nodes), "node"), (len(program.kernels) - fallbacks, "kernel")]
-    return f"program length: {', '.join(counted(*part) for part in length)}\nweights: {counted(weights, 'byte')}"
+    program_length = f"program length: {', '.join(counted(*part) for part in length)}"
+    return f"{program_length}\nweights: {counted(weights, 'byte')}\n{_artifact(program, fallbacks)}"
+
+
+def _artifact(program: Program, fallbacks: int) -> str:
+    if fallbacks > 0:
+        return "artifact: none, for what runs in PyTorch cannot be saved"
+    size = program.artifact_bytes()
+    parts = {
+        "weights": size["weights"],
+        "code": size["code"],
+        "the rest": size["file"] - size["weights"] - size["code"],
+    }
+    return f"artifact: {counted(size['file'], 'byte')} ({', '.join(f'{name} {part}' for name, part in parts.items())})"
 
 
 def table(rows: list[tuple[str, ...]]) -> str:

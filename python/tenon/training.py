@@ -258,7 +258,10 @@ def _exported_in_training(
 ) -> ExportedProgram:
     if not isinstance(model, torch.nn.Module):
         if not isinstance(model, (ExportedProgram, str, os.PathLike)):
-            fail(f"a {type(model).__qualname__} cannot be trained: give a module, an ExportedProgram, a .pt2 file, or a Graph")
+            fail(
+                f"a {type(model).__qualname__} cannot be trained: "
+                "give a module, an ExportedProgram, a .pt2 file, or a Graph"
+            )
         return exported(model, args, kwargs, dynamic_shapes)
     modes = {module: module.training for module in model.modules()}
     model.train()

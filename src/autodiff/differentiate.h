@@ -19,8 +19,8 @@ Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt);
 //
 // The composites whose gradient is that of their expansion, expanded.
 Graph expand_for_gradients(const Graph& graph, RewriteMap* moved = nullptr);
-// Adds to such a graph the gradients of one number with respect to `wrt`, in their order; an empty ref where it does not
-// depend on a value. Throws an Error as `differentiate` does.
+// Adds to such a graph the gradients of one number with respect to `wrt`, in their order; an empty ref where it does
+// not depend on a value. Throws an Error as `differentiate` does.
 std::vector<ValueRef> add_gradients(Graph& graph, ValueRef scalar, std::span<const ValueRef> wrt);
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
 // Inside of codegen: the functions of real analysis, as LLVM IR that is good for any number of lanes.
 //
 // At most 2 ulp off (4 for pow and lgamma), for all arguments: subnormals, NaN, infinities and both zeros included.
-// Where large terms cancel, the error is relative to them: logaddexp near 0, digamma and trigamma (8 ulp) below 0.
+// But for one: logaddexp near 0, where its terms cancel, has an error relative to them. PyTorch's has the same.
 //
 // They need nothing but arithmetic, compares, selects and bit casts, so that they are the same on every target; without
 // fma they are longer. lgamma, digamma and trigamma have no such form, and are called lane by lane, by a name of

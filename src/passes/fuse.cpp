@@ -212,10 +212,12 @@ class Fuser {
 
   void place(uint32_t id) {
     const std::set<uint32_t> producers = producers_of(id);
-    for (auto candidate = producers.rbegin(); candidate != producers.rend(); ++candidate) {
-      if (!can_join(*candidate, id, producers)) continue;
-      join(*candidate, id, producers);
-      return;
+    for (bool is_stream : {false, true}) {  // what a contraction computes is best used before it is written
+      for (auto candidate = producers.rbegin(); candidate != producers.rend(); ++candidate) {
+        if (groups_[*candidate].is_stream != is_stream || !can_join(*candidate, id, producers)) continue;
+        join(*candidate, id, producers);
+        return;
+      }
     }
     group_of_[id] = static_cast<uint32_t>(groups_.size());
     groups_.push_back(new_group(id));
@@ -334,8 +336,24 @@ class Fuser {
     }
     if (role(id) == Role::kFold || role(id) == Role::kRows) group.folded = std::max(group.folded, *folded_of(id));
     for (uint32_t other : producers) {
-      if (other != into && can_merge(other, into)) merge(other, into);
+      if (other != into && (can_merge(other, into) || can_absorb(other, into))) merge(other, into);
     }
+  }
+
+  // Whether a contraction can compute what only its own epilogue needs: v * 0.9 in v * 0.9 + a @ b.
+  bool can_absorb(uint32_t from, uint32_t into) const {
+    const Group& a = groups_[from];
+    const Group& b = groups_[into];
+    if (!a.is_stream || b.is_stream || !b.takes_pointwise || a.folded > 0 || a.domain != b.domain) return false;
+    if (a.nodes.size() + b.nodes.size() > kMostNodes || b.nodes.empty()) return false;
+    const auto is_local = [&](uint32_t user) {
+      return !inlined_[user] && role(user) == Role::kPointwise && (a.nodes.contains(user) || b.nodes.contains(user));
+    };
+    const bool is_private = std::ranges::all_of(a.nodes, [&](uint32_t id) {
+      const ValueRef result = node(id).results[0];
+      return role(id) == Role::kPointwise && !is_kept_[result.id] && std::ranges::all_of(users_[result.id], is_local);
+    });
+    return is_private && std::ranges::none_of(a.needs, [&](uint32_t needed) { return reaches(into, needed); });
   }
 
   bool can_merge(uint32_t from, uint32_t into) const {

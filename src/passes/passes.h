@@ -19,6 +19,8 @@ Graph decompose(const Graph& graph);            // expands every composite
 Graph arrange_views(const Graph& graph);        // moves reshapes and slices out of the way of fusion
 // Puts batch norms into the weights of the convolutions before them. Only for weights that do not change any more.
 Graph fold_norms(const Graph& graph);
+// Says convolutions otherwise where that is faster for weights that do change: as products of matrices.
+Graph reword_convolutions(const Graph& graph);
 
 struct Pass {
   std::string_view name;

@@ -337,6 +337,18 @@ Status write_artifact(const std::string& path, std::span<const ProgramEntry> ent
   return capture([&] { write_container(path, Artifact(entries).sections()).value(); });
 }
 
+Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, const Notes& notes) {
+  return capture([&] {
+    const Artifact artifact(variants, notes);
+    ArtifactSize size{.file = runtime::container_size(artifact.sections())};
+    for (const SectionContent& section : artifact.sections()) {
+      if (section.kind == SectionKind::kWeights) size.weights += size_of(section);
+      if (section.kind == SectionKind::kNative) size.code += size_of(section);
+    }
+    return size;
+  });
+}
+
 // ---- reading --------------------------------------------------------------------------------------------------------
 
 namespace {

@@ -31,6 +31,14 @@ struct ProgramEntry {
 Result<std::vector<std::byte>> artifact_bytes(std::span<const ProgramEntry> entries);
 Status write_artifact(const std::string& path, std::span<const ProgramEntry> entries);
 
+// How large the file would be: nothing is compiled, and no weights are copied.
+struct ArtifactSize {
+  uint64_t weights;
+  uint64_t code;
+  uint64_t file;  // all of it: also the graph, the plan of a run, the loops of each kernel
+};
+Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, const Notes& notes = {});
+
 // The graph of an artifact, with its data: what the compiler starts from when there is no code for this CPU. The data
 // stays in the container. Of the first entry, where none is named.
 Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container,

@@ -275,22 +275,35 @@ class ProgramBuilder {
     program_.tasks_.push_back(std::move(task));
   }
 
-  void add_kernel(const FusedGroup& group, Task task, const Graph& body) {
+  struct Scheduled {
+    loops::LoopTree tree;
+    std::vector<Symbol> sizes;  // of the kernel's size arguments
+  };
+
+  // Layers repeat: kernels of the same text are lowered and scheduled once. Null for what loops cannot say.
+  const Scheduled* scheduled(const Graph& body) {
+    const auto [found, is_new] = scheduled_.try_emplace(to_string(body));
+    if (!is_new) return found->second.get();
     const Result<loops::IR> ir = lower(body);
-    if (!ir.ok()) {
+    if (ir.ok()) found->second.reset(new Scheduled{backend_->schedule(*ir), ir->size_symbols()});
+    return found->second.get();
+  }
+
+  void add_kernel(const FusedGroup& group, Task task, const Graph& body) {
+    const Scheduled* const kernel = scheduled(body);
+    if (!kernel) {
       task.kind = TaskKind::kReference;
       return add_whole(group, std::move(task), std::make_shared<const Graph>(body));
     }
-    for (Symbol symbol : ir->size_symbols()) task.sizes.push_back(symbol_index_.at(symbol));
+    for (Symbol symbol : kernel->sizes) task.sizes.push_back(symbol_index_.at(symbol));
     add_outputs(group, task);
     std::set<int64_t> constants;
     for (size_t i = 0; i < task.inputs.size(); ++i) {
       if (is_constant(task.inputs[i])) constants.insert(static_cast<int64_t>(i));
     }
-    const loops::LoopTree tree = backend_->schedule(*ir);
     // What runs once needs no preparation.
     Pending pending{
-        program_.tasks_.size(), split_ahead(tree, is_known_now(task) ? std::set<int64_t>() : constants), {}};
+        program_.tasks_.size(), split_ahead(kernel->tree, is_known_now(task) ? std::set<int64_t>() : constants), {}};
     pending.inputs = task.inputs;
     program_.tasks_.push_back(std::move(task));
     pending_.push_back(std::move(pending));
@@ -443,6 +456,7 @@ class ProgramBuilder {
   const Graph& graph_;
   std::vector<uint32_t> slot_of_;  // of each value that is no part of a kernel
   std::map<Symbol, uint32_t> symbol_index_;
+  std::map<std::string, std::unique_ptr<const Scheduled>, std::less<>> scheduled_;
   std::vector<Pending> pending_;
   std::map<std::pair<std::string, std::vector<const void*>>, uint32_t> prepared_;
   Preparer preparer_{*here_};

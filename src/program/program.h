@@ -91,7 +91,7 @@ class Program {
   const std::vector<Packing>& packings() const { return packings_; }
   uint32_t output_slot(size_t output) const { return outputs_[output].slot; }
   std::vector<uint32_t> update_slots() const;  // of the values that states get
-  size_t constant_bytes() const;  // prepared weights and other constants
+  size_t constant_bytes() const;               // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
   const ProgramRunner& runner() const { return *runner_; }

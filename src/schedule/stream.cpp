@@ -32,6 +32,7 @@ constexpr int64_t kParallelBlock = 1 << 13;  // elements of an innermost loop fo
 constexpr int64_t kFewResults = 64;          // of a fold that is done in parts
 constexpr int64_t kMostParts = 64;           // of such a fold
 constexpr int64_t kLeastPart = 1 << 14;      // elements that a part folds
+constexpr int64_t kMostInTurn = 64;          // elements of a fold by a single accumulator: more cost a sum its accuracy
 constexpr int64_t kTransposedBlock = 64;     // elements of both variables of a block that is transposed
 
 template <class Range, class T>
@@ -268,11 +269,32 @@ class StreamPlan {
     const auto other = std::ranges::find_if(wanted, [&](VarRef other) {
       return other != var && loop_over(tree, inner, other) && loop_over(tree, inner, var) == inner;
     });
-    if (other == wanted.end() || std::ranges::any_of(nodes, [&](NodeRef ref) { return overwrites(ref); })) return;
+    if (std::ranges::any_of(nodes, [&](NodeRef ref) { return overwrites(ref); })) return;
+    if (const TreeRef kept = folds ? wide_loop_around(tree, inner) : TreeRef()) return sink(tree, kept, inner);
+    if (other == wanted.end()) return;
     if (folds && !is_in(wanted, var)) return sink(tree, loop_over(tree, inner, *other), inner);
     if (folds || std::ranges::any_of(nodes, [&](NodeRef ref) { return ir_.node(ref).as<Scatter>() != nullptr; }))
       return;
     transpose(tree, loop_over(tree, inner, *other), inner);
+  }
+
+  // A fold of a few elements (the window of a pool) fills no vector. The loop around it that does, if there is one.
+  TreeRef wide_loop_around(const LoopTree& tree, TreeRef inner) const {
+    const int64_t lanes = machine_.vector_bytes / widest_below(tree, inner);
+    const std::vector<TreeRef> path = tree.path(inner);
+    const std::vector<NodeRef> nodes = tree.nodes_below(inner);
+    Vars folded;
+    for (auto loop = path.rbegin(); loop != path.rend(); ++loop) {
+      const VarRef var = tree.loop(*loop).var;
+      if (loop_over(tree, inner, var) != *loop) return {};
+      if (std::ranges::any_of(nodes, [&](NodeRef ref) { return ir_.folds(ref, var); })) {
+        folded.push_back(var);
+        if (!is_small(var, lanes / 2) || elements(folded) > kMostInTurn) return {};
+      } else {
+        return is_small(var, lanes - 1) ? TreeRef() : *loop;
+      }
+    }
+    return {};
   }
 
   // Accumulators in registers leave none for other work.

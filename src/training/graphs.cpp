@@ -37,6 +37,9 @@ class GraphMaker {
     add_gradients_of_loss();
     make_step();
     take_apart();
+    for (Graph* graph : {&made_.step, &made_.forward, &made_.backward, &made_.part}) {
+      *graph = reword_convolutions(*graph);
+    }
     make_evaluation();
     return std::move(made_);
   }
@@ -132,9 +135,9 @@ class GraphMaker {
   ValueRef loss_of(Graph& graph, ValueRef output) const {
     Builder builder(graph);
     const Value value = builder.value(output);
-    const Value target =
-        takes_target(options_.loss) ? builder.value(graph.add_input(kTarget, target_type(options_.loss, value.type())))
-                               : Value();
+    const Value target = takes_target(options_.loss)
+                             ? builder.value(graph.add_input(kTarget, target_type(options_.loss, value.type())))
+                             : Value();
     const Value loss = add_loss(builder, options_.loss, value, target);
     graph.set_value_name(loss.ref(), "loss");
     return loss.ref();

@@ -50,7 +50,7 @@ struct TrainingGraphs {
   Graph predict;   // inputs -> outputs; likewise
 
   States states;
-  std::vector<std::string> trained;        // parameters that have a gradient
+  std::vector<std::string> trained;         // parameters that have a gradient
   std::map<std::string, std::string> tied;  // names of the model's leaves that are states under another name
 };
 

@@ -86,7 +86,8 @@ class LocalTrainingInstance::State {
   std::vector<Tensor> with_target(std::span<const Tensor> inputs, const Tensor& target) const {
     std::vector<Tensor> all(inputs.begin(), inputs.end());
     if (takes_target(options.loss) && !target.defined()) fail("a target is missing: the loss is computed of it");
-    if (!takes_target(options.loss) && target.defined()) fail("there is a target, but the loss is the model's own output");
+    if (!takes_target(options.loss) && target.defined())
+      fail("there is a target, but the loss is the model's own output");
     if (target.defined()) all.push_back(target);
     return all;
   }

@@ -10,8 +10,8 @@ namespace tenon {
 namespace {
 
 bool is_product(const OpDef& op) {
-  constexpr std::array<std::string_view, 6> kProducts = {"contract", "matmul", "linear", "addmm", "conv",
-                                                         "scaled_dot_product_attention"};
+  constexpr std::array<std::string_view, 6> kProducts = {"contract", "matmul", "linear",
+                                                         "addmm",    "conv",   "scaled_dot_product_attention"};
   return std::ranges::find(kProducts, op.name.get()) != kProducts.end();
 }
 

@@ -31,8 +31,7 @@ std::vector<Phase> phases_of(const Program& program) {
 
 std::vector<ProfiledTask> profile_of(const Program& program, const runtime::Context& context,
                                      std::optional<Phase> phase) {
-  const std::vector<Phase> phases =
-      phase ? std::vector(program.tasks().size(), *phase) : phases_of(program);
+  const std::vector<Phase> phases = phase ? std::vector(program.tasks().size(), *phase) : phases_of(program);
   std::vector<ProfiledTask> tasks;
   for (const runtime::Event& event : context.events()) {
     const Task& task = program.tasks()[event.task];

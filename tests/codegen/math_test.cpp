@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <numbers>
 
 #include "codegen/math_kernel.h"
@@ -74,6 +75,49 @@ TEST_P(MathTest, IsAccurateInF64) { expect_accurate<double>(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(All, MathTest, testing::ValuesIn(math_cases()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// ---- digamma and trigamma at points from elsewhere: gamma_points.py ----
+
+struct GammaPoints {
+  std::vector<double> x;
+  std::vector<long double> digamma, trigamma;
+};
+
+GammaPoints read_gamma_points() {
+  std::ifstream file("tests/codegen/gamma_points.txt");
+  GammaPoints points;
+  for (std::string x, digamma, trigamma; file >> x >> digamma >> trigamma;) {
+    points.x.push_back(std::strtod(x.c_str(), nullptr));
+    points.digamma.push_back(std::strtold(digamma.c_str(), nullptr));
+    points.trigamma.push_back(std::strtold(trigamma.c_str(), nullptr));
+  }
+  return points;
+}
+
+template <class T>
+void expect_accurate_at(const char* name, const std::vector<double>& x, const std::vector<long double>& expected) {
+  MathPoints<T> points;
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (static_cast<T>(x[i]) != x[i]) continue;
+    points.x.push_back(static_cast<T>(x[i]));
+    points.expected.push_back(expected[i]);
+  }
+  const MathCase c{name};
+  points.x.resize(points.x.size() / 16 * 16);
+  ASSERT_GT(points.x.size(), 500);
+  const std::vector<T> results = results_of(c, points, kVariants[0]);
+  const Worst worst = test::worst_of(c, points, results);
+  const auto i = static_cast<size_t>(worst.index);
+  EXPECT_LE(worst.ulp, 1) << describe(c, points, i, results[i]);
+}
+
+TEST(MathOfGamma, IsAccurateNearZerosAndPoles) {
+  const GammaPoints points = read_gamma_points();
+  expect_accurate_at<double>("digamma", points.x, points.digamma);
+  expect_accurate_at<double>("trigamma", points.x, points.trigamma);
+  expect_accurate_at<float>("digamma", points.x, points.digamma);
+  expect_accurate_at<float>("trigamma", points.x, points.trigamma);
+}
 
 // ---- gelu, as the op table makes it of erf and tanh ----
 

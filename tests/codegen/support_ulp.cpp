@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 #include <random>
+#include <ranges>
 #include <type_traits>
 
 #include "runtime/scalar_functions.h"
@@ -38,18 +39,66 @@ long double erfinv(long double x) {
   return std::copysign(y, x);
 }
 
+// ---- digamma: near its zeros, with the 113 bits of a quad where there is one ----
+
+#ifdef __SIZEOF_FLOAT128__
+__extension__ using Quad = __float128;
+#else
+using Quad = long double;
+#endif
+
+// 2 * atanh((x - 1) / (x + 1)) of a number around 1.
+Quad log_near_one(Quad x) {
+  const Quad ratio = (x - 1) / (x + 1), square = ratio * ratio;
+  Quad sum = 0;
+  for (int k = 81; k > 0; k -= 2) sum = sum * square + Quad(1) / k;
+  return 2 * ratio * sum;
+}
+
+Quad log_of(Quad x) {
+  const int exponent = std::ilogb(static_cast<long double>(x));
+  return exponent * log_near_one(2) + log_near_one(x / static_cast<Quad>(std::ldexp(1.0L, exponent)));
+}
+
+Quad pi_cot(Quad x) {
+  const Quad pi = Quad(kPi) - 5.0165576126683320235573270803307570313e-20L;
+  const Quad square = pi * x * pi * x;
+  Quad sine = 1, cosine = 1;
+  for (int k = 40; k > 0; k -= 2) {
+    sine = 1 - sine * square / (k * (k + 1));
+    cosine = 1 - cosine * square / (k * (k - 1));
+  }
+  return cosine / (x * sine);
+}
+
+// The recurrence alone leads out of the negative numbers, where they are not many.
+Quad digamma_of(Quad x, long double fraction) {
+  if (x < -60) return digamma_of(1 - x, 0) - pi_cot(fraction);
+  constexpr Quad kTerms[] = {Quad(1) / 12,        Quad(-1) / 120,       Quad(1) / 252,    Quad(-1) / 240,
+                             Quad(1) / 132,       Quad(-691) / 32760,   Quad(1) / 12,     Quad(-3617) / 8160,
+                             Quad(43867) / 14364, Quad(-174611) / 6600, Quad(77683) / 276};
+  Quad sum = 0;
+  for (; x < 40; x += 1) sum -= 1 / x;
+  const Quad z = 1 / (x * x);
+  Quad tail = 0;
+  for (const Quad& term : kTerms | std::views::reverse) tail = tail * z + term;
+  return sum + log_of(x) - 1 / (2 * x) - tail * z;
+}
+
 // The function's own recurrence and asymptotic series, which is exact to 64 bits from 30 on.
 long double digamma(long double x) {
   if (x == 0) return std::copysign(kInfinity, -x);
   if (x < 0 && x == std::floor(x)) return std::numeric_limits<long double>::quiet_NaN();
-  if (x < 0) return digamma(1 - x) - kPi / std::tan(kPi * (x - std::nearbyint(x)));
-  long double sum = 0;
-  for (; x < 30; ++x) sum -= 1 / x;
-  const long double z = 1 / (x * x);
+  const long double fraction = x - std::nearbyint(x);
+  long double y = x < 0 ? 1 - x : x;
+  long double sum = x < 0 ? -kPi / std::tan(kPi * fraction) : 0;
+  for (; y < 30; ++y) sum -= 1 / y;
+  const long double z = 1 / (y * y);
   const long double tail =
       z * (1.0L / 12 -
            z * (1.0L / 120 - z * (1.0L / 252 - z * (1.0L / 240 - z * (1.0L / 132 - z * (691.0L / 32760 - z / 12))))));
-  return sum + std::log(x) - 0.5L / x - tail;
+  const long double result = sum + std::log(y) - 0.5L / y - tail;
+  return std::fabs(result) < 1 ? static_cast<long double>(digamma_of(x, fraction)) : result;
 }
 
 long double trigamma(long double x) {
@@ -212,8 +261,8 @@ const std::vector<MathCase>& math_cases() {
       {"hypot", nullptr, std::hypot, -4, 4},
       {"logaddexp", nullptr, logaddexp, -20, 20, 2, 1},
       {"lgamma", log_gamma, nullptr, -5, 20, 4},
-      {"digamma", digamma, nullptr, -5, 20, 8, 32},
-      {"trigamma", trigamma, nullptr, -5, 20, 8, 1},
+      {"digamma", digamma, nullptr, -5, 20},
+      {"trigamma", trigamma, nullptr, -5, 20},
   };
   return cases;
 }

@@ -45,12 +45,25 @@ def test_segments_and_totals():
     assert "Segment 1: fallback (1 op)" in text
     assert "not in the registry" in text
     assert "program length: 3 calls" in text
+    assert "artifact: none, for what runs in PyTorch cannot be saved" in text
 
 
 def test_all_is_compiled():
     text = tenon.explain(tenon.compile(torch.nn.Linear(4, 2), (torch.randn(3, 4),)))
     assert "every call is compiled" in text
     assert "weights: 40 bytes" in text
+
+
+def test_how_large_the_file_is(tmp_path):
+    program = tenon.compile(torch.nn.Linear(40, 20), (torch.randn(3, 40),))
+    program.save(tmp_path / "linear.tenon")
+    size = program.artifact_bytes()
+    assert size["file"] == (tmp_path / "linear.tenon").stat().st_size
+    assert size["weights"] >= 4 * 820
+    assert size["code"] > 0
+    rest = size["file"] - size["weights"] - size["code"]
+    line = f"artifact: {size['file']} bytes (weights {size['weights']}, code {size['code']}, the rest {rest})"
+    assert line in tenon.explain(program)
 
 
 def test_counts():

@@ -1,16 +1,16 @@
 """LocalTrainingInstance against PyTorch: the same weights and batches, step by step."""
 
 import copy
+import statistics
 
 import pytest
+import tenon
 import torch
 import training_models as models
 from torch import nn
 from torch.testing import assert_close
 
-import tenon
-
-STEPS = 20
+STEPS, RUNS = 20, 3
 
 
 # ---- against float64 ------------------------------------------------------------------------------------------------
@@ -47,32 +47,32 @@ def in_double(model, batches):
     return copy.deepcopy(model).double(), wide
 
 
-def spread(a, exact):
-    return (a.double() - exact.double()).square().mean().sqrt().item()
+def norm(values):
+    return values.double().square().mean().sqrt()
 
 
-def size(value):
-    return value.double().square().mean().sqrt().item()
-
-
-def error_level(eager, exact):
-    """The relative error of PyTorch's float32 over all tensors: a tensor of a few elements may be exact by chance."""
-    errors = [spread(eager[name], value) / size(value) for name, value in exact.items() if size(value) > 0]
-    return torch.tensor(errors).square().mean().sqrt().item()
-
-
-def assert_as_exact_as_eager(model, batches, loss, torch_loss, make_optimizer, optimizer):
-    wide_model, wide_batches = in_double(model, batches)
-    exact = eager_steps(wide_model, make_optimizer, torch_loss, wide_batches)
-    eager = eager_steps(model, make_optimizer, torch_loss, batches)
-    ours = tenon_steps(model, optimizer, loss, batches)
-    level = error_level(eager, exact)
-    for name, value in exact.items():
-        if not value.is_floating_point():
-            assert torch.equal(ours[name], value), name
-            continue
-        allowed = 2 * max(spread(eager[name], value), level * size(value))
-        assert spread(ours[name], value) <= allowed, name
+def assert_as_exact_as_eager(make, make_batches, loss, torch_loss, make_optimizer, optimizer):
+    """Relative errors against float64, the median of a few runs: at most twice those of PyTorch's float32, for every
+    tensor. The median, because a relu that falls on the other side of 0 makes a large error by chance; and where
+    PyTorch happens to be nearly exact for a tensor of a few elements, what its tensors have in general counts."""
+    ours, theirs = {}, {}
+    for seed in range(RUNS):
+        torch.manual_seed(seed)
+        model, batches = make(), make_batches()
+        wide_model, wide_batches = in_double(model, batches)
+        exact = eager_steps(wide_model, make_optimizer, torch_loss, wide_batches)
+        eager = eager_steps(model, make_optimizer, torch_loss, batches)
+        found = tenon_steps(model, optimizer, loss, batches)
+        for name, value in exact.items():
+            if not value.is_floating_point():
+                assert torch.equal(found[name], value), name
+            elif norm(value) > 0:
+                ours.setdefault(name, []).append(norm(found[name] - value) / norm(value))
+                theirs.setdefault(name, []).append(norm(eager[name] - value) / norm(value))
+    theirs = {name: statistics.median(errors) for name, errors in theirs.items()}
+    level = statistics.median(theirs.values())
+    for name, errors in ours.items():
+        assert statistics.median(errors) <= 2 * max(theirs[name], level), name
 
 
 def sgd(parameters):
@@ -84,27 +84,29 @@ def adamw(parameters):
 
 
 def test_mlp():
-    torch.manual_seed(0)
-    batches = [(torch.randn(10, 16), torch.randn(10, 1)) for _ in range(STEPS)]
+    def batches():
+        return [(torch.randn(10, 16), torch.randn(10, 1)) for _ in range(STEPS)]
+
     ours = tenon.SGD(lr=1e-3, momentum=0.9, weight_decay=1e-3)
-    assert_as_exact_as_eager(models.mlp(), batches, "mse", nn.functional.mse_loss, sgd, ours)
+    assert_as_exact_as_eager(models.mlp, batches, "mse", nn.functional.mse_loss, sgd, ours)
 
 
 @pytest.mark.parametrize("model", ["lenet", "resnet"])
 def test_images(model):
-    torch.manual_seed(0)
-    batches = [(torch.randn(8, 1, 16, 16), torch.randint(10, (8,))) for _ in range(STEPS)]
-    make = getattr(models, model)
+    def batches():
+        return [(torch.randn(8, 1, 16, 16), torch.randint(10, (8,))) for _ in range(STEPS)]
+
     loss = nn.functional.cross_entropy
     ours = tenon.SGD(lr=1e-3, momentum=0.9, weight_decay=1e-3)
-    assert_as_exact_as_eager(make(), batches, "cross_entropy", loss, sgd, ours)
+    assert_as_exact_as_eager(getattr(models, model), batches, "cross_entropy", loss, sgd, ours)
 
 
 def test_gpt2():
-    torch.manual_seed(0)
-    batches = [(torch.randint(61, (2, 16)), torch.randint(61, (2 * 16,))) for _ in range(STEPS)]
+    def batches():
+        return [(torch.randint(61, (2, 16)), torch.randint(61, (2 * 16,))) for _ in range(STEPS)]
+
     loss = nn.functional.cross_entropy
-    assert_as_exact_as_eager(models.gpt2(), batches, "cross_entropy", loss, adamw, tenon.AdamW(lr=1e-3))
+    assert_as_exact_as_eager(models.gpt2, batches, "cross_entropy", loss, adamw, tenon.AdamW(lr=1e-3))
 
 
 # ---- a step in parts ------------------------------------------------------------------------------------------------
@@ -228,19 +230,17 @@ def test_state_dict_goes_both_ways():
     second = tenon.LocalTrainingInstance(models.lenet(), **settings)
     second.load_state_dict(other.state_dict())
     assert_close(second.state_dict(), trainer.state_dict(), rtol=0, atol=0)
-    with pytest.raises(tenon.Error, match="lacks '0.bias'"):
-        second.load_state_dict({name: value for name, value in other.state_dict().items() if name != "0.bias"})
-    with pytest.raises(tenon.Error, match=r"state '0.bias' is f32\[6\], got f32\[3\]"):
-        second.load_state_dict(other.state_dict() | {"0.bias": torch.zeros(3)})
+    with pytest.raises(tenon.Error, match=r"lacks '1.bias'"):
+        second.load_state_dict({name: value for name, value in other.state_dict().items() if name != "1.bias"})
+    with pytest.raises(tenon.Error, match=r"state '1.bias' is f32\[6\], got f32\[3\]"):
+        second.load_state_dict(other.state_dict() | {"1.bias": torch.zeros(3)})
 
 
 def test_tied_weights_are_one_parameter():
     torch.manual_seed(0)
     model = models.gpt2()
     x, y = torch.randint(61, (2, 16)), torch.randint(61, (32,))
-    trainer = tenon.LocalTrainingInstance(
-        model, loss="cross_entropy", optimizer=tenon.SGD(lr=0.1), example_inputs=(x,)
-    )
+    trainer = tenon.LocalTrainingInstance(model, loss="cross_entropy", optimizer=tenon.SGD(lr=0.1), example_inputs=(x,))
     trainer.forward(x, target=y)
     gradients = trainer.backward()
     nn.functional.cross_entropy(model(x), y).backward()
@@ -258,7 +258,7 @@ def test_frozen_parameters_stay():
     after = trainer.state_dict()
     assert trainer.trained == ["0.bias"]
     assert [name for name in after if not torch.equal(before[name], after[name])] == ["0.bias"]
-    with pytest.raises(tenon.Error, match="no parameter is called 'encoder.*'"):
+    with pytest.raises(tenon.Error, match=r"no parameter is called 'encoder.\*'"):
         mlp_trainer(frozen=["encoder.*"])
 
 
@@ -284,9 +284,7 @@ def test_dropout_has_its_rate_and_scale():
     model = nn.Sequential(nn.Linear(1, 1, bias=False), nn.Dropout(0.25), nn.Flatten(0))
     nn.init.ones_(model[0].weight)
     x = torch.ones(20000, 1)
-    trainer = tenon.LocalTrainingInstance(
-        model, loss="mse", optimizer=tenon.SGD(lr=0.0), example_inputs=(x,), seed=3
-    )
+    trainer = tenon.LocalTrainingInstance(model, loss="mse", optimizer=tenon.SGD(lr=0.0), example_inputs=(x,), seed=3)
     outputs, _ = trainer.forward(x, target=torch.zeros(20000))
     kept = outputs != 0
     assert kept.double().mean().item() == pytest.approx(0.75, abs=0.02)
@@ -347,14 +345,13 @@ def test_an_exported_file_trains_in_both_modes(tmp_path):
     assert_close(of_file.step(x, target=y), of_module.step(x, target=y))
     counters = {name for name in model.state_dict() if name.endswith("num_batches_tracked")}
     mine, theirs = of_file.state_dict(), of_module.state_dict()
-    assert_close({k: v for k, v in mine.items() if k not in counters},
-                 {k: v for k, v in theirs.items() if k not in counters})
+    assert_close(
+        {k: v for k, v in mine.items() if k not in counters}, {k: v for k, v in theirs.items() if k not in counters}
+    )
 
 
 def test_a_graph_trains():
-    graph = tenon.parse(
-        'graph g(%x: f32[N, 3]) { %w: f32[1, 3] = parameter "w" %y = linear(%x, %w, none) return %y }'
-    )
+    graph = tenon.parse('graph g(%x: f32[N, 3]) { %w: f32[1, 3] = parameter "w" %y = linear(%x, %w, none) return %y }')
     graph.bind("w", torch.zeros(1, 3))
     trainer = tenon.LocalTrainingInstance(graph, loss="mse", optimizer="sgd(lr=0.3)")
     x = torch.randn(50, 3)
@@ -440,6 +437,4 @@ def test_through_what_has_no_gradient():
             return torch.bucketize(self.linear(x), torch.linspace(-1, 1, 5)).float()
 
     with pytest.raises(tenon.Error, match="depends on no parameter"):
-        tenon.LocalTrainingInstance(
-            Rounded(), loss="mse", optimizer="sgd(lr=0.1)", example_inputs=(torch.randn(6, 4),)
-        )
+        tenon.LocalTrainingInstance(Rounded(), loss="mse", optimizer="sgd(lr=0.1)", example_inputs=(torch.randn(6, 4),))

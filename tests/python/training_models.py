@@ -12,11 +12,11 @@ def mlp():
 def lenet(dropout=0.0):
     """For images of 16x16 with one channel."""
     return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2),
+        nn.Conv2d(1, 6, 5, padding=2, bias=False),  # the norm has one
         nn.BatchNorm2d(6),
         nn.ReLU(),
         nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5),
+        nn.Conv2d(6, 16, 5, bias=False),
         nn.BatchNorm2d(16),
         nn.ReLU(),
         nn.AvgPool2d(2),

@@ -1,6 +1,7 @@
 // The types are the same in all kernels; the functions are those that this one uses.
 #include <math.h>
 
+#include <cfloat>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

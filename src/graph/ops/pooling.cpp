@@ -25,10 +25,17 @@ Shape with_ones(Shape shape, size_t count) {
 
 // ---- maxima ---------------------------------------------------------------------------------------------------------
 
+// What indices are computed in: more of the narrow ones fit into a vector.
+DType index_dtype(const Expr& count) {
+  const bool is_narrow = count.is_constant() && count.constant() <= std::numeric_limits<int32_t>::max();
+  return is_narrow ? DType::kI32 : DType::kI64;
+}
+
 // The flat index of each element in the last `n` dimensions of a shape.
 Value flat_indices(Builder& b, const Shape& shape, size_t n) {
   const Shape spatial(shape.end() - static_cast<int64_t>(n), shape.end());
-  return b.reshape(b.iota(element_count(spatial)), spatial);
+  const Expr count = element_count(spatial);
+  return b.reshape(b.iota(count, index_dtype(count)), spatial);
 }
 
 Attr lowest(DType dtype) {
@@ -43,12 +50,13 @@ std::vector<Value> max_and_index(Builder& b, Value elements, Value indices, cons
   const Value is_nan = b.unary("isnan", elements);
   const Value ties = b.op("logical_or", {b.compare("eq", elements, best), is_nan});
   const Value candidates = b.op("logical_and", {ties, b.compare("ge", indices, 0)});
-  const Value last = b.full(index_count - 1, {}, DType::kI64);
+  const DType dtype = indices.dtype();
+  const Value last = b.full(index_count - 1, {}, dtype);
   const Value preference = b.where(is_nan, indices, last - indices);  // the largest wins
-  const Value winner = b.amax(b.where(candidates, preference, b.integer(-1)), last_dims(n), true);
+  const Value winner = b.amax(b.where(candidates, preference, b.integer(-1, dtype)), last_dims(n), true);
   const Value index = b.where(b.unary("isnan", best), winner, last - winner);
   const Shape shape(best.shape().begin(), best.shape().end() - static_cast<int64_t>(n));
-  return {b.reshape(best, shape), b.reshape(index, shape)};
+  return {b.reshape(best, shape), b.cast(b.reshape(index, shape), DType::kI64)};
 }
 
 const Attr kOne = std::vector<int64_t>{1};
@@ -106,7 +114,8 @@ const OpDef kMaxPool{
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       const std::vector<Sliding> sliding = max_pool_windows(g);
       const Shape aligned = with_ones(g.dout().shape(), sliding.size());
-      const Value won = g.compare("eq", window_indices(g, g.in().shape(), sliding), g.reshape(g.out(1), aligned));
+      const Value indices = window_indices(g, g.in().shape(), sliding);
+      const Value won = g.compare("eq", indices, g.cast(g.reshape(g.out(1), aligned), indices.dtype()));
       const Value dout = g.reshape(g.cast(g.dout(), wide(g.dout().dtype())), aligned);
       return {fold_spatial(g, g.where(won, dout, g.scalar(0, dout.dtype())), sliding)};
     }),
