@@ -181,6 +181,14 @@ bench-artifact: build ## Measure files: launching tasks, planned memory of the z
 	@build/bin/bench_dispatch
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.artifact $(ARGS)
 
+.PHONY: bench-training
+bench-training: build ## Training steps of GPT-2 and ResNet-18 beside eager and Inductor; ARGS="--model gpt2 --budget" selects
+	@.venv/bin/python -W ignore bench/training.py $(if $(JSON),--json "$(JSON)") $(ARGS)
+
+.PHONY: gradients
+gradients: build ## Gradients of 2,000 random graphs against torch.autograd
+	@TENON_RANDOM_GRAPHS=2000 .venv/bin/python -m pytest -q tests/python/test_random_gradients.py
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

@@ -192,7 +192,7 @@ void Context::take_frame() {
 void Context::place_own() {
   for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
     const TensorSlot& slot = graph_.slots[id];
-    if (slot.root != id) continue;
+    if (slot.home != id) continue;
     if (slot.kind == SlotKind::Constant)
       retriever_.place(id, const_cast<std::byte*>(program_->constant(slot.position)));
     if (slot.kind == SlotKind::State) retriever_.place(id, states_->data(state_numbers_[slot.position]));

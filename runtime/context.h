@@ -52,7 +52,9 @@ class Context {
   void set_output(size_t i, const tenon_tensor& tensor);
   // The sizes of the inputs decide everything else; what is needed is allocated. A run does that by itself.
   void prepare();
-  // Throws an Error; then no update has happened.
+  // Throws an Error. Sizes, the caller's tensors and the arena's memory are checked first: then nothing has been
+  // updated. Where a task fails, what earlier tasks computed in place (TensorSlot::is_overwritten) is updated, the rest
+  // is not.
   void run();
   Output output(size_t i) const;  // of the last run
   tenon_tensor output_tensor(size_t i) const;
@@ -95,6 +97,7 @@ class Context {
   void place_own();
   void place_callers();
   void check_memory() const;
+  bool overwrites_another() const;
   void stage(Argument& input);
   void place_output(size_t i);
   void run_tasks();

@@ -138,11 +138,35 @@ void Context::check_memory() const {
   }
 }
 
+// Whether an input that the program overwrites on the way shares memory with another one, which may be read after that.
+bool Context::overwrites_another() const {
+  const auto is_overwritten = [&](const TensorInfo& input) { return graph_.slots[input.slot].is_overwritten; };
+  if (std::ranges::none_of(graph_.inputs, is_overwritten)) return false;
+  std::vector<std::pair<int64_t, int64_t>> ends;  // of stretches of memory: 1 and 2 begin one, -1 and -2 end it
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const auto [begin, end] = extent(inputs_[i].tensor, inputs_[i].shape, inputs_[i].strides);
+    const int64_t kind = is_overwritten(graph_.inputs[i]) ? 2 : 1;
+    ends.emplace_back(reinterpret_cast<int64_t>(begin), kind);
+    ends.emplace_back(reinterpret_cast<int64_t>(end), -kind);
+  }
+  std::ranges::sort(ends);  // at one address, what ends comes first
+  int64_t open = 0, overwritten = 0;
+  for (const auto& [address, kind] : ends) {
+    open += kind > 0 ? 1 : -1;
+    overwritten += kind / 2;
+    if (open > 1 && overwritten > 0) return true;
+  }
+  return false;
+}
+
 void Context::place_callers() {
   if (options_.checks_memory) check_memory();
+  const bool keeps_apart = overwrites_another();
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (!inputs_[i].is_row_major) stage(inputs_[i]);
-    retriever_.place(graph_.inputs[i].slot, inputs_[i].is_row_major ? inputs_[i].tensor.data : inputs_[i].copy.data());
+    const uint32_t slot = graph_.inputs[i].slot;
+    const bool is_copied = !inputs_[i].is_row_major || (keeps_apart && graph_.slots[slot].is_overwritten);
+    if (is_copied) stage(inputs_[i]);
+    retriever_.place(slot, is_copied ? inputs_[i].copy.data() : inputs_[i].tensor.data);
   }
   for (size_t i = 0; i < outputs_.size(); ++i) place_output(i);
   retriever_.resolve_callers();
@@ -200,7 +224,8 @@ tenon_tensor Context::output_tensor(size_t i) const {
 
 // ---- updates --------------------------------------------------------------------------------------------------------
 
-// A new value may be the very memory that another update overwrites: such a one is copied first.
+// What was computed in the place of its target is there already. A new value may be the very memory that another update
+// overwrites: such a one is copied first.
 void Context::apply_updates() {
   std::vector<Block> copies;
   std::vector<const void*> values;
@@ -212,7 +237,7 @@ void Context::apply_updates() {
       fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", shape_text(view.shape));
     }
     values.push_back(view.data);
-    if (root.kind != SlotKind::Input && root.kind != SlotKind::State) continue;
+    if ((root.kind != SlotKind::Input && root.kind != SlotKind::State) || graph_.slots[value].root == target) continue;
     copies.push_back(allocate(bytes_of(value), "an update"));
     std::memcpy(copies.back().data(), view.data, static_cast<size_t>(bytes_of(value)));
     values.back() = copies.back().data();
@@ -224,9 +249,11 @@ void Context::apply_updates() {
     const std::span<int64_t> row_major(strides, view.shape.size());
     row_major_strides(view.shape, row_major);
     const bool is_input = target.kind == SlotKind::Input;
-    copy_strided(
-        view.shape, tenon_dtype_size(target.dtype), is_input ? inputs_[target.position].tensor.data : view.data,
-        is_input ? std::span<const int64_t>(inputs_[target.position].strides) : row_major, values[i], row_major);
+    void* const to = is_input ? inputs_[target.position].tensor.data : view.data;
+    if (to == values[i]) continue;
+    copy_strided(view.shape, tenon_dtype_size(target.dtype), to,
+                 is_input ? std::span<const int64_t>(inputs_[target.position].strides) : row_major, values[i],
+                 row_major);
   }
 }
 

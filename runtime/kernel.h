@@ -26,8 +26,9 @@ struct tenon_host {
  * error[3] are a value and a bound. The first of several threads tells. */
 enum { kTenonOutOfRange = 1, kTenonDivisionByZero = 2, kTenonOutOfMemory = 3 };
 
-/* `memory` is the kernel's inputs by slot, then its outputs by slot; an output overlaps no other array. `sizes` are the
- * values of its symbols. */
+/* `memory` is the kernel's inputs by slot, then its outputs by slot. An output overlaps no other array, but may be the
+ * very memory of one input where the compiler found that each element is read before it is written
+ * (src/loops/in_place.h). `sizes` are the values of its symbols. */
 typedef int64_t (*tenon_kernel)(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host);
 
 #ifdef __cplusplus

@@ -90,6 +90,7 @@ class FrameBuilder {
 
   std::shared_ptr<const Frame> run() {
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) size_slot(id);
+    for (uint32_t id = 0; id < graph_.slots.size(); ++id) check_home(id);
     for (const auto& [target, value] : graph_.updates) check_update(target, value);
     for (const TaskNode& task : graph_.tasks) check_kernel(task);
     plan();
@@ -109,8 +110,14 @@ class FrameBuilder {
     }
     frame_->elements[id] = elements;
     checked_mul(elements, static_cast<int64_t>(tenon_dtype_size(slot.dtype)));
-    if (slot.root != id && frame_->elements[slot.root] >= 0 && frame_->elements[slot.root] != elements) {
-      fail(TENON_BAD_FILE, "slot ", id, " of ", elements, " elements lies in one of ", frame_->elements[slot.root]);
+  }
+
+  void check_home(uint32_t id) const {
+    const uint32_t home = graph_.slots[id].home;
+    if (home != id && frame_->elements[id] >= 0 && frame_->elements[home] >= 0 &&
+        frame_->elements[id] != frame_->elements[home]) {
+      fail(TENON_BAD_FILE, "slot ", id, " of ", frame_->elements[id], " elements lies in one of ",
+           frame_->elements[home]);
     }
   }
 
@@ -135,7 +142,7 @@ class FrameBuilder {
     std::vector<Lifetime> lifetimes;
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
       const TensorSlot& slot = graph_.slots[id];
-      if (slot.kind != SlotKind::Temporary || slot.root != id || slot.is_late || slot.source.task == kNone) continue;
+      if (slot.kind != SlotKind::Temporary || slot.home != id || slot.is_late || slot.source.task == kNone) continue;
       planned.push_back(id);
       lifetimes.push_back({bytes_of(id), slot.source.task, slot.last_task});
     }
@@ -165,7 +172,7 @@ std::string largest_tensors(const TaskGraph& graph, const Frame& frame) {
   std::vector<std::pair<int64_t, uint32_t>> tensors;
   for (uint32_t id = 0; id < graph.slots.size(); ++id) {
     const TensorSlot& slot = graph.slots[id];
-    if (slot.root != id || slot.source.task == kNone || frame.elements[id] < 0) continue;
+    if (slot.home != id || slot.source.task == kNone || frame.elements[id] < 0) continue;
     tensors.emplace_back(frame.elements[id] * static_cast<int64_t>(tenon_dtype_size(slot.dtype)), id);
   }
   const size_t count = std::min(kNamedTensors, tensors.size());

@@ -42,7 +42,7 @@ struct Frame {
   std::vector<int64_t> symbols;   // that inputs tell
   std::vector<int64_t> sizes;     // of all slots, one after the other; those of late slots are not set
   std::vector<int64_t> elements;  // of each slot; -1 where it is late
-  std::vector<int64_t> offsets;   // in the arena, of each root that lies there; else -1
+  std::vector<int64_t> offsets;   // in the arena, of each home that lies there; else -1
   int64_t arena_bytes = 0;
   int64_t least_bytes = 0;  // that any plan would need
 };

@@ -10,9 +10,10 @@ void Retriever::insert_task(const TaskNode& task) {
   tasks_.push_back({tensors_.size(), args_.size()});
   for (const auto& slots : {task.inputs, task.outputs}) {
     for (uint32_t slot : slots) {
-      const TensorSlot& root = graph_.root_of(slot);
+      const uint32_t home = graph_.slots[slot].home;
+      const TensorSlot& root = graph_.slots[home];
       const bool is_callers = root.kind == SlotKind::Input || root.kind == SlotKind::Output;
-      if (is_callers && !root.is_late) callers_.push_back({tensors_.size(), graph_.slots[slot].root});
+      if (is_callers && !root.is_late) callers_.push_back({tensors_.size(), home});
       tensors_.push_back(nullptr);
     }
   }
@@ -34,7 +35,7 @@ void Retriever::resolve(std::span<const int64_t> symbols) {
 }
 
 void Retriever::resolve_callers() {
-  for (const auto& [tensor, root] : callers_) tensors_[tensor] = places_[root];
+  for (const auto& [tensor, home] : callers_) tensors_[tensor] = places_[home];
 }
 
 }  // namespace tenon::runtime

@@ -19,9 +19,9 @@ class Retriever {
   void* const* tensors(uint32_t task) const { return tensors_.data() + tasks_[task].first_tensor; }
   const int64_t* args(uint32_t task) const { return args_.data() + tasks_[task].first_arg; }
 
-  // ---- where tensors lie: of a root, and so of all slots in it ----
-  void place(uint32_t root, void* data) { places_[root] = data; }
-  void* place_of(uint32_t slot) const { return places_[graph_.slots[slot].root]; }
+  // ---- where tensors lie: of a home, and so of all slots in it ----
+  void place(uint32_t home, void* data) { places_[home] = data; }
+  void* place_of(uint32_t slot) const { return places_[graph_.slots[slot].home]; }
 
   // What was placed, and the values of symbols, reach the tasks: one, or all.
   void resolve(uint32_t task, std::span<const int64_t> symbols);
@@ -36,13 +36,13 @@ class Retriever {
   };
   struct CallersTensor {
     size_t tensor;
-    uint32_t root;
+    uint32_t home;
   };
 
   void insert_task(const TaskNode& task);
 
   const TaskGraph& graph_;
-  std::vector<void*> places_;   // of each root
+  std::vector<void*> places_;   // of each home
   std::vector<void*> tensors_;  // of all tasks, one after the other
   std::vector<int64_t> args_;
   std::vector<Entry> tasks_;

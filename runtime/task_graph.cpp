@@ -42,6 +42,10 @@ class Reader {
     for (uint32_t i = 0; i < graph_.outputs.size(); ++i) read_output(i);
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) check_place(id);
     for (const format::Update* update : *program_.updates()) read_update(*update);
+    for (const TaskNode& task : graph_.tasks) {
+      for (uint32_t slot : task.outputs) overlay(slot, task.kind);
+    }
+    for (TensorSlot& slot : graph_.slots) slot.home = graph_.root_of(slot.root).home;
     return std::move(graph_);
   }
 
@@ -76,8 +80,13 @@ class Reader {
 
   void read_slot(const format::Slot& from) {
     const auto id = static_cast<uint32_t>(graph_.slots.size());
-    TensorSlot slot{static_cast<tenon_dtype>(from.dtype()), from.kind(), from.root(), from.position(),
-                    span_of(from.shape())};
+    TensorSlot slot{static_cast<tenon_dtype>(from.dtype()),
+                    from.kind(),
+                    from.root(),
+                    from.position(),
+                    span_of(from.shape()),
+                    from.over(),
+                    id};
     demand(from.dtype() <= format::DType::MAX, "slot ", id, " has an unknown dtype ", static_cast<int>(from.dtype()));
     demand(from.kind() <= SlotKind::MAX, "slot ", id, " is of an unknown kind ", static_cast<int>(from.kind()));
     demand(slot.shape.size() <= kHighestRank, "slot ", id, " has ", slot.shape.size(), " dimensions");
@@ -238,14 +247,46 @@ class Reader {
   }
 
   void read_update(const format::Update& update) {
-    need(update.target(), end(), "an update");
     need(update.value(), end(), "an update");
+    demand(update.target() < graph_.slots.size() && is_changeable(update.target()), "an update changes slot ",
+           update.target(), ", which is neither an input nor a state");
     const TensorSlot& target = graph_.slots[update.target()];
-    demand(target.root == update.target() && (target.kind == SlotKind::Input || target.kind == SlotKind::State),
-           "an update changes slot ", update.target(), ", which is neither an input nor a state");
     demand(target.dtype == graph_.slots[update.value()].dtype, "an update of slot ", update.target(),
            " changes its dtype");
     graph_.updates.emplace_back(update.target(), update.value());
+  }
+
+  bool is_changeable(uint32_t slot) const {
+    const TensorSlot& target = graph_.slots[slot];
+    return target.root == slot && (target.kind == SlotKind::Input || target.kind == SlotKind::State);
+  }
+
+  // ---- places ----
+
+  bool is_new_value(uint32_t slot, uint32_t target) const {
+    return std::ranges::any_of(graph_.updates, [&](const auto& update) {
+      return update.first == target && graph_.slots[update.second].root == slot;
+    });
+  }
+
+  // In the order of the tasks, so that what it lies in has its home. Only a kernel may read what it writes over.
+  void overlay(uint32_t id, TaskKind writer) {
+    TensorSlot& slot = graph_.slots[id];
+    if (slot.over == kNone) return;
+    const bool is_there = slot.over < graph_.slots.size() && slot.kind == SlotKind::Temporary && !slot.is_late;
+    TensorSlot& under = graph_.slots[is_there ? slot.over : id];
+    const bool is_read_by_writer = under.references > 0 && under.last_task == slot.source.task;
+    const bool is_free = under.root == slot.over && under.dtype == slot.dtype && !under.is_late &&
+                         !under.is_overwritten && under.last_task <= slot.source.task &&
+                         (!is_read_by_writer || writer == TaskKind::Kernel);
+    demand(is_there && is_free &&
+               (is_changeable(slot.over) ? is_new_value(id, slot.over)
+                                         : under.kind == SlotKind::Temporary && under.source.task < slot.source.task),
+           "slot ", id, " cannot lie over slot ", slot.over);
+    under.is_overwritten = true;
+    slot.home = under.home;
+    TensorSlot& home = graph_.slots[slot.home];
+    home.last_task = std::max(home.last_task, slot.last_task);
   }
 
   const format::Program& program_;

@@ -2,6 +2,7 @@
 //
 // Tasks run in order. Each tensor that one reads is the caller's, the model's, or what an earlier task wrote: that
 // (task, slot) is its dependency. How many times a tensor is read, and which task does so last, gives its lifetime.
+// What a task writes may take the place of what nobody reads from then on.
 #pragma once
 
 #include <optional>
@@ -34,10 +35,14 @@ struct TensorSlot {
   uint32_t root;
   uint32_t position;
   std::span<const Expr> shape;
+  uint32_t over = kNone;    // of a root: whose place it takes when it is written
+  uint32_t home = 0;        // the root in whose memory it lies: its own, or what it takes the place of, and so on
   TaskSlot source = {};     // of a root: who writes it
-  uint32_t last_task = 0;   // of a root: who needs it last; the number of tasks where that is the caller
+  uint32_t last_task = 0;   // of a root: who needs it last; the number of tasks where that is the caller. Of a home,
+                            // also what lies in it
   uint32_t references = 0;  // of a root: how many times it is read
   bool is_late = false;     // its size, or its place, is known when its task has run
+  bool is_overwritten = false;  // of an input or a state: its new value is computed in its memory
 };
 
 struct TaskNode {

@@ -208,7 +208,8 @@ TENON_API tenon_status tenon_context_states(const tenon_context* context, tenon_
 TENON_API tenon_status tenon_set_input(tenon_context* context, size_t input, const tenon_tensor* tensor);
 /* Results go to this memory, which must have their shape and overlap nothing else; null: memory of the context. */
 TENON_API tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon_tensor* tensor);
-/* After an error the context can run again; what the program updates is as it was. */
+/* After an error the context can run again. What the program updates is as it was if the inputs, the outputs or the
+ * budget do not fit. If a task fails on the way, what it updates in place may have been updated before. */
 TENON_API tenon_status tenon_run(tenon_context* context);
 /* Of the last run; valid until the next. Its memory is row-major, unless it is the caller's. */
 TENON_API tenon_status tenon_get_output(const tenon_context* context, size_t output, tenon_tensor* tensor);

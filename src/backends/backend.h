@@ -30,9 +30,11 @@ int available_hardware();
 class Compiled {
  public:
   virtual ~Compiled() = default;
-  // `memory` is the inputs by slot, then the outputs by slot: row-major arrays of the kernel's types. `sizes` are the
-  // values of ir.size_symbols(). What goes wrong on the way (an index out of range, an integer division by zero) is
-  // thrown as an Error; the outputs are then undefined. With `sync` false a backend may return before it is done.
+  // `memory` is the inputs by slot, then the outputs by slot: row-major arrays of the kernel's types. An output may be
+  // the memory of an input where in_place_pairs(tree) has the two (loops/in_place.h), and overlaps nothing else.
+  // `sizes` are the values of ir.size_symbols(). What goes wrong on the way (an index out of range, an integer division
+  // by zero) is thrown as an Error; the outputs are then undefined. With `sync` false a backend may return before it is
+  // done.
   virtual void run(std::span<void* const> memory, std::span<const int64_t> sizes = {}, bool sync = true) const = 0;
   virtual std::string dump() const { return ""; }  // its code, for people
   // The function itself, where there is one: whoever runs many kernels calls it without the checks of `run`.

@@ -161,12 +161,28 @@ class Rewording {
   bool is_transposed_ = false;
 };
 
+// Which values may differ from run to run: what depends on inputs, on what is updated and on what is not frozen.
+std::vector<bool> changing_values(const Graph& graph, bool freeze) {
+  std::vector<bool> changes(graph.value_count());
+  for (const Leaf& leaf : graph.leaves()) {
+    changes[leaf.value.id] = leaf.kind == LeafKind::kInput || (leaf.kind != LeafKind::kConstant && !freeze);
+  }
+  for (const Update& update : graph.updates()) changes[update.target.id] = true;
+  for (const Node& node : graph.nodes()) {
+    const bool depends = std::ranges::any_of(node.operands, [&](ValueRef v) { return v && changes[v.id]; });
+    for (ValueRef result : node.results) changes[result.id] = depends;
+  }
+  return changes;
+}
+
 }  // namespace
 
-Graph reword_convolutions(const Graph& graph) {
+Graph reword_convolutions(const Graph& graph, bool freeze) {
   Rewriter rewriter(graph);
+  const std::vector<bool> changes = changing_values(graph, freeze);
   for (const Node& node : graph.nodes()) {
-    const Value other = node.op->name.get() == "conv" ? Rewording(rewriter, node).run() : Value();
+    const bool is_conv = node.op->name.get() == "conv" && changes[node.operands[1].id];
+    const Value other = is_conv ? Rewording(rewriter, node).run() : Value();
     if (other) {
       rewriter.replace(node, {other.ref()});
     } else {

@@ -15,7 +15,7 @@ constexpr Pass kPasses[] = {
     {"dce", "drop what no output or update needs", eliminate_dead_code},
     {"arrange", "move reshapes and slices to where they cost nothing", arrange_views},
     {"convolutions", "say convolutions as products of matrices, where weights change from run to run",
-     reword_convolutions},
+     [](const Graph& graph) { return reword_convolutions(graph, true); }},
     {"norms", "put batch norms into the weights of the convolutions before them", fold_norms},
 };
 

@@ -19,8 +19,9 @@ Graph decompose(const Graph& graph);            // expands every composite
 Graph arrange_views(const Graph& graph);        // moves reshapes and slices out of the way of fusion
 // Puts batch norms into the weights of the convolutions before them. Only for weights that do not change any more.
 Graph fold_norms(const Graph& graph);
-// Says convolutions otherwise where that is faster for weights that do change: as products of matrices.
-Graph reword_convolutions(const Graph& graph);
+// Says convolutions otherwise where that is faster for weights that change from run to run: as products of matrices.
+// Parameters and buffers that nothing updates do not change if they are frozen.
+Graph reword_convolutions(const Graph& graph, bool freeze);
 
 struct Pass {
   std::string_view name;

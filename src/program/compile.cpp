@@ -9,6 +9,7 @@
 #include "passes/fuse.h"
 #include "passes/passes.h"
 #include "passes/sizes.h"
+#include "program/in_place.h"
 #include "program/program.h"
 #include "program/run.h"
 #include "program/tables.h"
@@ -19,8 +20,9 @@ namespace {
 
 bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 
-Graph ready_for_fusion(const Graph& graph) {
-  const Graph expanded = canonicalize(expand_for_fusion(canonicalize(graph)));
+Graph ready_for_fusion(const Graph& graph, bool freeze) {
+  const Graph reworded = reword_convolutions(canonicalize(graph), freeze);
+  const Graph expanded = canonicalize(expand_for_fusion(reworded));
   return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
 }
 
@@ -54,7 +56,7 @@ class ProgramBuilder {
   ProgramBuilder(const Graph& graph, const ProgramOptions& options)
       : options_(options),
         backend_(backend_of(options)),
-        program_(graph, ready_for_fusion(graph), options),
+        program_(graph, ready_for_fusion(graph, options.freeze), options),
         graph_(program_.graph_),
         slot_of_(graph_.value_count()) {}
 
@@ -67,6 +69,7 @@ class ProgramBuilder {
     finish_constants();
     add_results();
     drop_unused_slots();
+    compute_in_place(program_);
     program_.inputs_ = graph_.inputs();
     program_.runner_ = std::make_shared<const ProgramRunner>(program_);
     return std::move(program_);

@@ -10,6 +10,10 @@
 //
 // A program is immutable and safe to run from several threads at once: each run takes a context of the runtime
 // (runtime/context.h) from a pool. An output is fresh memory that belongs to the caller.
+//
+// What the graph updates is computed in its own memory where that can be (program/in_place.h), else copied there at the
+// end. Either way the memory is one, however many run the program: runs that update a buffer or the same input at the
+// same time see some elements of it old and some new. Let one run after the other there.
 #pragma once
 
 #include <functional>
@@ -77,7 +81,10 @@ class ProgramRunner;  // program/run.h
 
 class Program {
  public:
-  // Throws an Error for inputs that do not fit, and for what goes wrong on the way. Then no update has happened.
+  // Throws an Error for inputs that do not fit, for memory that is not there, and for what goes wrong on the way. Only
+  // in the last case may something have been updated: what is computed in place, by a task before the one that failed.
+  // No such task comes before a call of the host that does not need it; nor before one that fails because of its data
+  // (an index out of range, a division by zero), unless more memory would be needed to wait for that.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
 
   const std::vector<Task>& tasks() const { return tasks_; }
@@ -98,6 +105,7 @@ class Program {
 
  private:
   friend class ProgramBuilder;
+  friend class InPlacePlanner;
   friend class TableWriter;
   friend class ProgramRunner;
 

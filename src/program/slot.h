@@ -15,12 +15,16 @@ enum class SlotKind : uint8_t {
   kOutput,     // a result
 };
 
+inline constexpr uint32_t kNoSlot = ~0u;
+
 // A tensor of a program. One that is an alias lies where its root does, in another shape.
 struct Slot {
   TensorType type;
   SlotKind kind = SlotKind::kTemporary;
   uint32_t root = 0;      // itself, unless it is an alias
   uint32_t position = 0;  // among the inputs, leaves, constants or outputs
+  // Of a temporary that is a root: whose place it takes when its task runs (program/in_place.h).
+  uint32_t over = kNoSlot;
 };
 
 }  // namespace tenon

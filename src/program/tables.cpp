@@ -198,7 +198,7 @@ class TableWriter {
     const auto position = root.position + static_cast<uint32_t>(is_input ? program_.inputs_.size() : 0);
     return format::CreateSlot(b_, static_cast<format::DType>(slot.type.dtype),
                               is_input ? format::SlotKind::Input : kKinds[static_cast<int>(root.kind)], slot.root,
-                              position, exprs(slot.type.shape));
+                              position, exprs(slot.type.shape), slot.over);
   }
 
   static format::TaskKind kind_of(TaskKind kind) {

@@ -37,9 +37,6 @@ class GraphMaker {
     add_gradients_of_loss();
     make_step();
     take_apart();
-    for (Graph* graph : {&made_.step, &made_.forward, &made_.backward, &made_.part}) {
-      *graph = reword_convolutions(*graph);
-    }
     make_evaluation();
     return std::move(made_);
   }

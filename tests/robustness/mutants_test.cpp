@@ -74,6 +74,7 @@ class Mutator {
     for (auto& symbol : p.symbols) number(symbol->low), number(symbol->high);
     for (auto& slot : p.slots) {
       number(slot->dtype), number(slot->kind), number(slot->root), number(slot->position), structs(slot->shape);
+      number(slot->over);
     }
     for (auto& task : p.tasks) collect(*task);
     for (auto& input : p.inputs) number(input->slot);

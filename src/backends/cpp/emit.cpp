@@ -5,6 +5,7 @@
 #include "backends/cpp/cpp.h"
 #include "graph/cpp_text.h"
 #include "loops/compiler.h"
+#include "loops/in_place.h"
 #include "support/cpp_source.h"
 #include "symbolic/c_text.h"
 
@@ -33,6 +34,10 @@ class Emitter {
       if (is_long_sum(ref) && is_one_element(memory)) memory.dtype = DType::kF64;
     }
     for (const auto& [ref, memory] : compiler_.carries) arrays_[memory.mem_idx] = ir_.node(ref).name + "_so_far";
+    for (const InPlacePair& pair : in_place_pairs(tree)) {
+      overlaid_.insert(ir_.reads()[static_cast<size_t>(pair.input)]);
+      overlaid_.insert(ir_.writes()[static_cast<size_t>(pair.output)]);
+    }
   }
 
   std::string function(std::string_view name) {
@@ -68,8 +73,8 @@ class Emitter {
 
   void parameter(NodeRef ref, std::string_view constant) {
     const Allocation& memory = compiler_.allocations.at(ref);
-    line("{0}{1}* __restrict {2} = static_cast<{0}{1}*>(memory[{3}]);", constant, to_string(Type{memory.dtype}),
-         name_of(memory), memory.mem_idx);
+    line("{0}{1}* {2}{3} = static_cast<{0}{1}*>(memory[{4}]);", constant, to_string(Type{memory.dtype}),
+         overlaid_.contains(ref) ? "" : "__restrict ", name_of(memory), memory.mem_idx);
   }
 
   // ---- expressions ----
@@ -465,6 +470,7 @@ class Emitter {
   const IR& ir_;
   Compiler compiler_;
   std::map<int64_t, std::string> arrays_;  // what to name them, by mem_idx
+  std::set<NodeRef> overlaid_;             // inputs and outputs that may be one array
   CppNames names_{cpp_words()};
   const Compiler::Scope* scope_ = nullptr;
   symbolic::Substitution literals_;  // counters of unrolled loops

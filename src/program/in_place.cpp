@@ -1,0 +1,354 @@
+#include "program/in_place.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "graph/cpp_text.h"
+#include "loops/in_place.h"
+#include "passes/sizes.h"
+#include "runtime/arena_plan.h"
+#include "support/checked.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kNominalSize = 64;  // of a symbol, where the sizes of arrays are compared
+
+// Tasks that must come before others.
+class Precedence {
+ public:
+  explicit Precedence(size_t tasks) : next_(tasks) {}
+
+  void add(uint32_t first, uint32_t then) { next_[first].insert(then); }
+  const std::set<uint32_t>& after(uint32_t task) const { return next_[task]; }
+
+  // Those that cannot come before it.
+  std::vector<bool> reachable(uint32_t from) const {
+    std::vector<bool> seen(next_.size());
+    std::vector<uint32_t> open = {from};
+    while (!open.empty()) {
+      const uint32_t task = open.back();
+      open.pop_back();
+      for (uint32_t next : next_[task]) {
+        if (!seen[next]) open.push_back(next);
+        seen[next] = true;
+      }
+    }
+    return seen;
+  }
+
+  // Of those that can come next, one that hurries, if there is any: that which could not come for the longest time.
+  // Else the first.
+  std::vector<uint32_t> order(const std::vector<bool>& hurries) const {
+    std::vector<size_t> waits_for(next_.size());
+    for (const std::set<uint32_t>& all : next_) {
+      for (uint32_t task : all) ++waits_for[task];
+    }
+    std::vector<uint32_t> order;
+    using Ready = std::pair<int64_t, uint32_t>;
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    const auto add_ready = [&](uint32_t task) {
+      if (waits_for[task] == 0) ready.emplace(hurries[task] ? -1 - static_cast<int64_t>(order.size()) : 0, task);
+    };
+    for (uint32_t task = 0; task < next_.size(); ++task) add_ready(task);
+    while (!ready.empty()) {
+      order.push_back(ready.top().second);
+      ready.pop();
+      for (uint32_t task : next_[order.back()]) {
+        --waits_for[task];
+        add_ready(task);
+      }
+    }
+    check(order.size() == next_.size(), "tasks wait for each other");
+    return order;
+  }
+
+ private:
+  std::vector<std::set<uint32_t>> next_;
+};
+
+bool is_hosts(const Task& task) { return task.kind == TaskKind::kExternal || task.kind == TaskKind::kReference; }
+
+// Because of the data that it gets.
+bool may_fail(const Task& task) {
+  if (!task.tree) return true;
+  const loops::IR& ir = task.tree->ir;
+  return std::ranges::any_of(ir.nodes(), [&](const loops::Node& node) {
+    const auto* compute = node.as<loops::Compute>();
+    return !node.lookups().empty() ||
+           (compute && cpp::divides_integers(*compute->op, ir.node(node.inputs.back()).dtype));
+  });
+}
+
+}  // namespace
+
+class InPlacePlanner {
+ public:
+  explicit InPlacePlanner(Program& program)
+      : program_(program),
+        precedence_(program.tasks_.size()),
+        uses_(program.slots_.size()),
+        pairs_(program.tasks_.size()) {
+    for (const SymbolBinding& binding : program_.bindings_) bound_.insert(binding.symbol);
+    for (uint32_t task = 0; task < tasks().size(); ++task) note_task(task);
+    for (const auto& output : program_.outputs_) uses_[root_of(output.slot)].is_kept = true;
+    for (const auto& update : program_.updates_) uses_[root_of(update.value)].is_kept = true;
+  }
+
+  void run() {
+    for (const auto& update : program_.updates_) overwrite(update.target, root_of(update.value));
+    if (!updating_.empty()) put_in_order();
+    overlay_temporaries();
+  }
+
+ private:
+  // Of a root.
+  struct Uses {
+    uint32_t writer = kNoSlot;
+    size_t output = 0;              // of the writer
+    std::vector<uint32_t> readers;  // each once
+    bool is_kept = false;           // needed when all tasks are over
+    bool is_taken = false;          // something lies over it
+  };
+
+  std::vector<Task>& tasks() { return program_.tasks_; }
+  Slot& slot(uint32_t id) { return program_.slots_[id]; }
+  uint32_t root_of(uint32_t id) const { return program_.slots_[id].root; }
+
+  void note_task(uint32_t task) {
+    for (uint32_t input : tasks()[task].inputs) {
+      Uses& uses = uses_[root_of(input)];
+      if (uses.readers.empty() || uses.readers.back() != task) uses.readers.push_back(task);
+      if (uses.writer != kNoSlot) precedence_.add(uses.writer, task);
+    }
+    for (size_t i = 0; i < tasks()[task].outputs.size(); ++i) {
+      Uses& uses = uses_[tasks()[task].outputs[i]];
+      uses.writer = task;
+      uses.output = i;
+    }
+    note_sizes(task);
+  }
+
+  // A size that a task finds out comes before who needs it.
+  void note_sizes(uint32_t task) {
+    const auto late_symbols = [&](uint32_t id, const auto& visit) {
+      for (const Expr& size : slot(id).type.shape) {
+        for (Symbol symbol : symbols_of(size)) {
+          if (!is_bound(symbol)) visit(symbol);
+        }
+      }
+    };
+    const auto need = [&](Symbol symbol) {
+      const auto found = finders_.find(symbol);
+      if (found != finders_.end() && found->second != task) precedence_.add(found->second, task);
+    };
+    for (uint32_t id : tasks()[task].inputs) late_symbols(id, need);
+    for (uint32_t id : tasks()[task].outputs) {
+      late_symbols(id, need);
+      late_symbols(id, [&](Symbol symbol) { finders_.try_emplace(symbol, task); });
+    }
+    for (uint32_t symbol : tasks()[task].sizes) need(program_.symbols_[symbol]);
+    if (tasks()[task].body) {
+      for (const Node& node : tasks()[task].body->nodes()) {
+        for (Symbol symbol : symbols_of(*tasks()[task].body, node)) need(symbol);
+      }
+    }
+  }
+
+  bool is_bound(Symbol symbol) const { return bound_.contains(symbol); }
+
+  // Its place is known before the run.
+  bool has_a_place(uint32_t root) {
+    const uint32_t writer = uses_[root].writer;
+    if (writer != kNoSlot && is_hosts(tasks()[writer])) return false;
+    return std::ranges::all_of(slot(root).type.shape, [&](const Expr& size) {
+      return std::ranges::all_of(symbols_of(size), [&](Symbol symbol) { return is_bound(symbol); });
+    });
+  }
+
+  // Whether a task may write that output over that root: as one that it does not read, or reads as it writes.
+  bool may_write_over(uint32_t task, size_t output, uint32_t root) {
+    std::vector<int64_t> reads;
+    for (size_t i = 0; i < tasks()[task].inputs.size(); ++i) {
+      if (root_of(tasks()[task].inputs[i]) == root) reads.push_back(static_cast<int64_t>(i));
+    }
+    if (reads.empty()) return true;
+    if (reads.size() > 1 || !tasks()[task].tree) return false;
+    const loops::InPlacePair wanted{reads[0], static_cast<int64_t>(output)};
+    return std::ranges::find(pairs_of(task), wanted) != pairs_of(task).end();
+  }
+
+  const std::vector<loops::InPlacePair>& pairs_of(uint32_t task) {
+    if (!pairs_[task]) pairs_[task] = loops::in_place_pairs(*tasks()[task].tree);
+    return *pairs_[task];
+  }
+
+  // ---- updates ----
+
+  void overwrite(uint32_t target, uint32_t value) {
+    const uint32_t writer = uses_[value].writer;
+    if (slot(value).kind != SlotKind::kTemporary || slot(value).over != kNoSlot || writer == kNoSlot) return;
+    if (uses_[target].is_kept || uses_[target].is_taken || shares_memory(target)) return;
+    if (!has_a_place(value) || !may_write_over(writer, uses_[value].output, target)) return;
+    const std::vector<bool> later = precedence_.reachable(writer);
+    const std::vector<uint32_t>& readers = uses_[target].readers;
+    if (std::ranges::any_of(readers, [&](uint32_t reader) { return later[reader]; })) return;
+    for (uint32_t reader : readers) {
+      if (reader != writer) precedence_.add(reader, writer);
+    }
+    slot(value).over = target;
+    uses_[target].is_taken = true;
+    updating_.insert(writer);
+  }
+
+  // A leaf whose memory is another leaf's as well. Of inputs the runtime finds out.
+  bool shares_memory(uint32_t target) {
+    if (slot(target).kind != SlotKind::kLeaf) return false;
+    const size_t own = slot(target).position;
+    for (size_t i = 0; i < program_.leaves_.size(); ++i) {
+      if (i != own && program_.leaves_[i].shares_memory_with(program_.leaves_[own])) return true;
+    }
+    return false;
+  }
+
+  // ---- order ----
+
+  // Of orders that need the same memory, the first.
+  void put_in_order() {
+    Precedence after_host = precedence_;
+    make_updates_wait(after_host, is_hosts);
+    Precedence after_failures = after_host;
+    make_updates_wait(after_failures, may_fail);
+    const std::vector<bool> as_it_is(tasks().size()), early = only_for_updates();
+    std::vector<uint32_t> best = after_failures.order(early);
+    for (const auto& other : {after_failures.order(as_it_is), after_host.order(early), after_host.order(as_it_is)}) {
+      if (arena_bytes(other) < arena_bytes(best)) best = other;
+    }
+    move_tasks(best);
+  }
+
+  template <class Kind>
+  void make_updates_wait(Precedence& precedence, Kind is_waited_for) {
+    for (uint32_t updating : updating_) {
+      const std::vector<bool> later = precedence.reachable(updating);
+      for (uint32_t task = 0; task < tasks().size(); ++task) {
+        const bool can_come_first = task != updating && !updating_.contains(task) && !later[task];
+        if (can_come_first && is_waited_for(tasks()[task])) precedence.add(task, updating);
+      }
+    }
+  }
+
+  // Tasks all of whose results end in what is updated in place.
+  std::vector<bool> only_for_updates() {
+    std::vector<bool> result(tasks().size(), true);
+    for (size_t task = tasks().size(); task-- > 0;) {
+      for (uint32_t output : tasks()[task].outputs) {
+        if (uses_[output].is_kept && slot(output).over == kNoSlot) result[task] = false;
+        for (uint32_t reader : uses_[output].readers) {
+          if (!result[reader]) result[task] = false;
+        }
+      }
+    }
+    return result;
+  }
+
+  void move_tasks(const std::vector<uint32_t>& order) {
+    std::vector<Task> moved;
+    std::vector<std::optional<std::vector<loops::InPlacePair>>> pairs;
+    std::vector<uint32_t> position(order.size());
+    for (uint32_t task : order) {
+      position[task] = static_cast<uint32_t>(moved.size());
+      moved.push_back(std::move(tasks()[task]));
+      pairs.push_back(std::move(pairs_[task]));
+    }
+    tasks() = std::move(moved);
+    pairs_ = std::move(pairs);
+    for (Uses& uses : uses_) {
+      if (uses.writer != kNoSlot) uses.writer = position[uses.writer];
+      for (uint32_t& reader : uses.readers) reader = position[reader];
+      std::ranges::sort(uses.readers);
+    }
+  }
+
+  // ---- temporaries ----
+
+  // Which may cost more than it saves: two that are one live longer together.
+  void overlay_temporaries() {
+    std::vector<uint32_t> order(tasks().size());
+    for (uint32_t task = 0; task < order.size(); ++task) order[task] = task;
+    const int64_t apart = arena_bytes(order);
+    std::vector<uint32_t> overlaid;
+    for (uint32_t task : order) {
+      if (tasks()[task].tree) overlay_outputs(task, overlaid);
+    }
+    if (arena_bytes(order) <= apart) return;
+    for (uint32_t id : overlaid) slot(id).over = kNoSlot;
+  }
+
+  void overlay_outputs(uint32_t task, std::vector<uint32_t>& overlaid) {
+    for (const loops::InPlacePair& pair : pairs_of(task)) {
+      const uint32_t output = tasks()[task].outputs[static_cast<size_t>(pair.output)];
+      const uint32_t input = root_of(tasks()[task].inputs[static_cast<size_t>(pair.input)]);
+      const bool is_free = slot(input).kind == SlotKind::kTemporary && !uses_[input].is_kept &&
+                           !uses_[input].is_taken && uses_[input].readers.back() == task;
+      if (!is_free || slot(output).kind != SlotKind::kTemporary || slot(output).over != kNoSlot) continue;
+      if (!has_a_place(input) || !has_a_place(output)) continue;
+      if (!may_write_over(task, static_cast<size_t>(pair.output), input)) continue;
+      slot(output).over = input;
+      uses_[input].is_taken = true;
+      overlaid.push_back(output);
+    }
+  }
+
+  // ---- what an order needs ----
+
+  int64_t arena_bytes(const std::vector<uint32_t>& order) {
+    std::vector<int64_t> position(order.size());
+    for (size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<int64_t>(i);
+    std::vector<runtime::Lifetime> lifetimes;
+    std::map<uint32_t, size_t> homes;  // the lifetime that a root is part of
+    for (uint32_t task : order) {
+      for (uint32_t output : tasks()[task].outputs) {
+        if (slot(output).kind != SlotKind::kTemporary) continue;
+        if (slot(output).over != kNoSlot && !homes.contains(slot(output).over)) continue;
+        if (slot(output).over == kNoSlot) lifetimes.push_back({nominal_bytes(output), position[task], position[task]});
+        const size_t home = slot(output).over == kNoSlot ? lifetimes.size() - 1 : homes.at(slot(output).over);
+        homes[output] = home;
+        lifetimes[home].last = std::max(lifetimes[home].last, last_use(output, position));
+      }
+    }
+    return runtime::plan_arena(lifetimes).bytes;
+  }
+
+  int64_t last_use(uint32_t root, const std::vector<int64_t>& position) const {
+    if (uses_[root].is_kept) return static_cast<int64_t>(position.size());
+    int64_t last = position[uses_[root].writer];
+    for (uint32_t reader : uses_[root].readers) last = std::max(last, position[reader]);
+    return last;
+  }
+
+  int64_t nominal_bytes(uint32_t id) {
+    if (nominal_.empty()) {
+      for (const auto& [symbol, range] : program_.graph_.ranges())
+        nominal_[symbol] = std::clamp(kNominalSize, range.low, range.high);
+    }
+    int64_t bytes = size_of(slot(id).type.dtype);
+    for (int64_t size : evaluate(slot(id).type.shape, nominal_)) bytes = checked_mul(bytes, std::max<int64_t>(size, 0));
+    return bytes;
+  }
+
+  Program& program_;
+  Precedence precedence_;
+  std::vector<Uses> uses_;                                             // by root
+  std::vector<std::optional<std::vector<loops::InPlacePair>>> pairs_;  // of each kernel, once it is asked for
+  std::set<Symbol> bound_;
+  std::map<Symbol, uint32_t> finders_;
+  std::set<uint32_t> updating_;  // tasks that overwrite something
+  symbolic::Bindings nominal_;
+};
+
+void compute_in_place(Program& program) { InPlacePlanner(program).run(); }
+
+}  // namespace tenon
