@@ -1,8 +1,9 @@
 """Handwritten digits to train on: two models and the data, for docs/training.md.
 
-    python examples/digits.py FOLDER     writes cnn.pt2, transformer.pt2, train.npz, test.npz
+    python examples/digits.py FOLDER     writes cnn.pt2, transformer.pt2, train.npz, test.npz, x.npy, target.npy
 
-The 1,797 images of 8x8 pixels are scikit-learn's; every fifth of a shuffled order is for testing.
+The 1,797 images of 8x8 pixels are scikit-learn's; every fifth of a shuffled order is for testing. The .npy files have
+what train.npz has, for programs that read no archives.
 """
 
 import sys
@@ -62,6 +63,9 @@ def main(folder):
     folder.mkdir(parents=True, exist_ok=True)
     for name, (x, target) in zip(("train", "test"), digits(), strict=True):
         np.savez(folder / f"{name}.npz", x=x, target=target)
+        if name == "train":
+            np.save(folder / "x.npy", x)
+            np.save(folder / "target.npy", target)
     for name, make in (("cnn", CNN), ("transformer", Transformer)):
         torch.manual_seed(0)
         program = export(make(), (torch.zeros(4, 1, 8, 8),), dynamic_shapes=({0: Dim("batch")},))

@@ -1,9 +1,10 @@
 // tenon train: trains a model that `tenon compile --train` made a file of. Nothing is compiled, and no Python is
 // needed.
+#include <charconv>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <memory>
+#include <numeric>
 
 #include "autodiff/loss.h"
 #include "checkpoints.h"
@@ -65,26 +66,29 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // ---- the programs ---------------------------------------------------------------------------------------------------
 
+// A file may say anything.
+int64_t integer_in(const std::string& path, std::string_view key, std::string_view text, int64_t least) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least)
+    fail_at({path}, "the note '{}' is no integer from {}: '{}'", key, least, text);
+  return value;
+}
+
 // The entries of the file, over one set of states.
 class Programs {
  public:
   explicit Programs(const Options& options)
       : path_(options.model), entries_(Runnable::load_entries(path_, true)), states_(make_states(entries_)) {
+    check_entries();
+    read_recipe();
     runtime::ContextOptions settings{.threads = options.threads};
     if (!options.budget.empty()) settings.budget = parse_bytes(options.budget);
-    const Notes notes = read_notes(*entries_[0].container(), entries_[0].entry()).value();
-    if (!find("step") && !find("part"))
-      fail_at({path_}, "has no step to train with: `tenon compile --train` makes a file that has one");
     for (const Runnable& entry : entries_) contexts_.push_back(entry.make_context(settings, states_));
-    if (const auto loss = notes.find("loss"); loss != notes.end()) loss_ = parse_loss(loss->second).value();
-    if (const auto parts = notes.find("accumulate"); parts != notes.end()) accumulate_ = std::stoll(parts->second);
   }
 
   const Runnable& step() const { return *(find("step") ? find("step") : find("part")); }
-  const Runnable& evaluation() const {
-    if (!find("evaluate")) fail_at({path_}, "has no entry 'evaluate' to validate with");
-    return *find("evaluate");
-  }
+  const Runnable& evaluation() const { return *find("evaluate"); }
   runtime::States& states() { return *states_; }
   const std::optional<Loss>& loss() const { return loss_; }
 
@@ -100,6 +104,24 @@ class Programs {
   const Runnable* find(std::string_view name) const {
     const auto found = std::ranges::find(entries_, name, &Runnable::entry);
     return found == entries_.end() ? nullptr : &*found;
+  }
+
+  bool gives_loss(std::string_view name) const {
+    const Runnable* const entry = find(name);
+    return entry && !entry->graph().outputs.empty();
+  }
+
+  void check_entries() const {
+    const bool trains = gives_loss("step") || (gives_loss("part") && find("update"));
+    if (!trains || !gives_loss("evaluate"))
+      fail_at({path_}, "has no step to train with: `tenon compile --train` makes a file that has one");
+  }
+
+  void read_recipe() {
+    const Notes notes = read_notes(*entries_[0].container(), entries_[0].entry()).value();
+    if (const auto loss = notes.find("loss"); loss != notes.end()) loss_ = parse_loss(loss->second).value();
+    if (const auto parts = notes.find("accumulate"); parts != notes.end())
+      accumulate_ = integer_in(path_, "accumulate", parts->second, 1);
   }
 
   std::vector<Tensor> run(const Runnable& entry, const std::vector<Tensor>& inputs) {
@@ -131,12 +153,13 @@ struct Hits {
   int64_t counted = 0;
 };
 
-// Scores are [N, C, ...] or [C]; classes are without the C.
+// Scores are [N, C, ...] or [C]; classes are without the C. What is not so has no accuracy.
 void count_hits(Hits& hits, const Tensor& scores, const Tensor& classes, int64_t ignored) {
+  if (scores.rank() != classes.rank() + 1 || is_float(classes.dtype())) return;
   const int64_t kinds = scores.size(scores.rank() > 1 ? 1 : 0);
   const int64_t outer = scores.rank() > 1 ? scores.size(0) : 1;
   const int64_t inner = outer * kinds == 0 ? 0 : scores.numel() / (outer * kinds);
-  for (int64_t i = 0; i < outer * inner; ++i) {
+  for (int64_t i = 0; i < std::min(outer * inner, classes.numel()); ++i) {
     const int64_t wanted = classes.integer(classes.offset(i));
     if (wanted == ignored) continue;
     const int64_t first = i / inner * kinds * inner + i % inner;
@@ -195,11 +218,12 @@ const std::string& note_in(const runtime::Notes& notes, std::string_view key, co
 }
 
 Position read_position(const runtime::Notes& notes, const std::string& path) {
-  const auto integer = [&](std::string_view key) {
-    return std::strtoll(note_in(notes, key, path).c_str(), nullptr, 10);
+  const auto integer = [&](std::string_view key, int64_t least) {
+    return integer_in(path, key, note_in(notes, key, path), least);
   };
-  return {integer(kStepNote), std::strtod(note_in(notes, kLossNote, path).c_str(), nullptr), integer(kBatchNote),
-          integer(kSeedNote), integer(kSamplesNote)};
+  const double epoch_loss = std::strtod(note_in(notes, kLossNote, path).c_str(), nullptr);
+  return {integer(kStepNote, 0), epoch_loss, integer(kBatchNote, 1), integer(kSeedNote, INT64_MIN),
+          integer(kSamplesNote, 1)};
 }
 
 void check_continues(const std::string& path, const Position& saved, const Position& now) {
@@ -242,7 +266,8 @@ class Training {
         total_(options.epochs * plan_.steps) {
     if (options.steps > 0) total_ = options.steps;
     if (!options.validate.empty()) {
-      validation_.emplace(options.validate, programs_.evaluation(), size_);
+      validation_.emplace(options.validate, programs_.evaluation(),
+                          batch_size_of(options.model, programs_.evaluation()));
       validation_plan_ = planned(options.validate, validation_->samples());
     }
     if (!options.checkpoint.empty()) open_folder();

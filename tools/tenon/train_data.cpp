@@ -85,37 +85,19 @@ BatchSize batch_size_of(const std::string& path, const Runnable& program) {
   return *fixed;
 }
 
-TrainingData::TrainingData(const std::string& path, const Runnable& program, const BatchSize& size)
-    : arrays_(read_npz(path).value()) {
-  const size_t count = program.graph().inputs.size();
-  for (size_t i = 0; i < count; ++i) columns_.push_back(column_of(path, program, size, i));
+TrainingData::TrainingData(const std::string& path, const Runnable& program, const BatchSize& size) {
+  const NamedTensors arrays = read_npz(path).value();
   const std::vector<InputSpec> specs = program.inputs();
-  size_t first = count;
-  for (size_t i = 0; i < count; ++i) {
-    Column& column = columns_[i];
-    if (column.rows == 0) continue;
-    const int64_t rows = column.array.size(0);
-    if (first == count) {
-      first = i;
-      samples_ = rows / column.rows;
-    }
-    if (rows == samples_ * column.rows) continue;
-    if (size.fixed && rows == column.rows * *size.fixed) {
-      column.rows = 0;  // one batch is all that there is of it
-      continue;
-    }
-    fail_at({path}, "'{}' has {} rows, but '{}' has {} samples, which are {} rows of it", specs[i].name, rows,
-            specs[first].name, samples_, samples_ * column.rows);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const Tensor array = array_named(path, arrays, specs[i]);
+    check_type(path, program, specs[i], i, array);
+    columns_.push_back(column_of(path, program, size, specs[i], i, array));
   }
-  arrays_.clear();
-  if (samples_ == 0) fail_at({path}, "there are no samples in it");
+  count_samples(path, specs, size);
 }
 
 TrainingData::Column TrainingData::column_of(const std::string& path, const Runnable& program, const BatchSize& size,
-                                             size_t input) const {
-  const InputSpec spec = program.inputs()[input];
-  const Tensor array = array_named(path, arrays_, spec);
-  check_type(path, program, spec, input, array);
+                                             const InputSpec& spec, size_t input, const Tensor& array) {
   Column column{array.contiguous()};
   if (array.rank() == 0) return column;
   const runtime::Expr& expr = slot_of(program, input).shape[0];
@@ -128,6 +110,24 @@ TrainingData::Column TrainingData::column_of(const std::string& path, const Runn
   if (column.rows != 0 && column.rows != at_one)
     fail_at({path}, "the first dimension of '{}', which is {}, is no multiple of the batch", spec.name, spec.type);
   return column;
+}
+
+void TrainingData::count_samples(const std::string& path, const std::vector<InputSpec>& specs, const BatchSize& size) {
+  const auto first = std::ranges::find_if(columns_, [](const Column& column) { return column.rows > 0; });
+  check(first != columns_.end(), "a batch that no input has");
+  samples_ = first->array.size(0) / first->rows;
+  if (samples_ == 0) fail_at({path}, "there are no samples in it");
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    Column& column = columns_[i];
+    if (column.rows == 0 || column.array.size(0) == samples_ * column.rows) continue;
+    const bool is_whole = size.fixed && column.array.size(0) == column.rows * *size.fixed;
+    if (!is_whole) {
+      fail_at({path}, "'{}' has {} rows, but '{}' has {} samples, which are {} rows of it", specs[i].name,
+              column.array.size(0), specs[static_cast<size_t>(first - columns_.begin())].name, samples_,
+              samples_ * column.rows);
+    }
+    column.rows = 0;
+  }
 }
 
 std::vector<Tensor> TrainingData::batch(std::span<const int64_t> samples) {

@@ -42,11 +42,12 @@ class TrainingData {
     Tensor buffer = {};
   };
 
-  Column column_of(const std::string& path, const Runnable& program, const BatchSize& size, size_t input) const;
+  static Column column_of(const std::string& path, const Runnable& program, const BatchSize& size,
+                          const InputSpec& spec, size_t input, const Tensor& array);
+  void count_samples(const std::string& path, const std::vector<InputSpec>& specs, const BatchSize& size);
 
   std::vector<Column> columns_;
   int64_t samples_ = 0;
-  std::vector<std::pair<std::string, Tensor>> arrays_;
 };
 
 // How an epoch goes through its samples: all steps have `batch` of them but the last, which has what is left; where the
