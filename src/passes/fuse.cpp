@@ -13,6 +13,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMostNodes = 64;  // of a group
+constexpr size_t kMostAgain = 16;  // of them that are computed in place of one that is read
 
 enum class Role : uint8_t {
   kFill,       // no operands: cheaper to compute again than to keep
@@ -94,6 +95,7 @@ class Fuser {
     for (uint32_t i = static_cast<uint32_t>(graph_.nodes().size()); i-- > 0;) {
       if (!inlined_[i]) leave_to_user(i);
     }
+    for (uint32_t group = 0; group < groups_.size(); ++group) compute_again(group);
     return in_order();
   }
 
@@ -127,6 +129,7 @@ class Fuser {
       }
     }
     is_kept_.resize(graph_.value_count());
+    is_read_again_.resize(graph_.value_count());
     for (ValueRef output : graph_.outputs()) is_kept_[output.id] = true;
     for (const Update& update : graph_.updates()) is_kept_[update.value.id] = true;
   }
@@ -407,8 +410,87 @@ class Fuser {
     const NodeRef producer = operand ? graph_.producer(operand) : NodeRef();
     if (!producer || inlined_[producer.id] || group_of_[producer.id] != group_of_[besides]) return true;
     return is_kept_[operand.id] || std::ranges::any_of(users_[operand.id], [&](uint32_t user) {
-             return user != besides && is_needed_outside(user, groups_[group_of_[besides]]);
+             return user != besides && is_needed_outside(user, groups_[group_of_[besides]], producer.id);
            });
+  }
+
+  // ---- what is computed twice ----
+
+  // How values follow, element by element, from others.
+  struct Derivation {
+    std::set<uint32_t> nodes;
+    std::set<ValueRef> anchors;
+  };
+
+  // Several values that a group reads may follow from fewer: what a backward pass reads of a GELU follows from its
+  // argument. Then they are cheaper to compute where they are needed than to write and to read.
+  void compute_again(uint32_t into) {
+    Group& group = groups_[into];
+    if (group.kind != GroupKind::kKernel || !group.takes_pointwise) return;
+    const std::set<ValueRef> read = read_by(group);
+    Derivation all;
+    size_t spared = 0;
+    for (ValueRef value : read) {
+      Derivation own;
+      if (!derive(value, group, own)) continue;
+      all.nodes.merge(own.nodes);
+      all.anchors.merge(own.anchors);
+      ++spared;
+    }
+    const auto is_new = [&](ValueRef anchor) { return !read.contains(anchor) && is_large(anchor, group); };
+    if (spared <= static_cast<size_t>(std::ranges::count_if(all.anchors, is_new))) return;
+    if (group.nodes.size() + all.nodes.size() > kMostNodes) return;
+    for (ValueRef anchor : all.anchors) {
+      is_read_again_[anchor.id] = true;
+      if (const NodeRef producer = graph_.producer(anchor)) add_need(into, group_of_[producer.id]);
+    }
+    group.nodes.merge(all.nodes);
+  }
+
+  bool is_large(ValueRef value, const Group& group) const { return core_of(graph_.type(value).shape) == group.domain; }
+
+  std::set<ValueRef> read_by(const Group& group) const {
+    std::set<ValueRef> read;
+    for (uint32_t id : group.nodes) {
+      for (ValueRef operand : node(id).operands) {
+        const NodeRef producer = operand ? graph_.producer(operand) : NodeRef();
+        const bool is_inside = producer && (inlined_[producer.id] || group.nodes.contains(producer.id));
+        if (operand && !is_inside) read.insert(operand);
+      }
+    }
+    return read;
+  }
+
+  bool derive(ValueRef value, const Group& group, Derivation& found) const {
+    const NodeRef producer = graph_.producer(value);
+    if (!producer || !is_cheap(producer.id) || is_kept_[value.id] || !is_large(value, group)) return false;
+    found.nodes.insert(producer.id);
+    if (found.nodes.size() > kMostAgain) return false;
+    return std::ranges::all_of(node(producer.id).operands, [&](ValueRef operand) {
+      const NodeRef before = graph_.producer(operand);
+      if (before && (group.nodes.contains(before.id) || found.nodes.contains(before.id))) return true;
+      if (before && !inlined_[before.id] && is_cheap(before.id) && is_large(operand, group) && !is_kept_[operand.id])
+        return derive(operand, group, found);
+      add_anchors(operand, found);
+      return true;
+    });
+  }
+
+  // What must be in memory for it: of what is inlined, its operands.
+  void add_anchors(ValueRef value, Derivation& found) const {
+    const NodeRef producer = graph_.producer(value);
+    if (!producer || !inlined_[producer.id]) {
+      found.anchors.insert(value);
+      return;
+    }
+    for (ValueRef operand : node(producer.id).operands) {
+      if (operand) add_anchors(operand, found);
+    }
+  }
+
+  bool is_cheap(uint32_t id) const {
+    static const std::set<std::string_view> kDear = {"lgamma", "digamma", "trigamma", "erfinv", "atan2", "remainder"};
+    return !inlined_[id] && role(id) == Role::kPointwise && !kDear.contains(node(id).op->name.get());
   }
 
   // Whether `to` needs `from`, perhaps through others: those between them in level are all there is to look at.
@@ -446,7 +528,8 @@ class Fuser {
       if (ready[now].empty()) now = 1 - now;
       const uint32_t id = *ready[now].begin();
       ready[now].erase(ready[now].begin());
-      if (!groups_[id].nodes.empty()) result.push_back(finished(groups_[id]));
+      FusedGroup group = finished(id);
+      if (!group.nodes.empty()) result.push_back(std::move(group));
       for (uint32_t user : needed_by[id]) {
         if (--missing[user] == 0) ready[side(user)].insert(user);
       }
@@ -454,21 +537,33 @@ class Fuser {
     return result;
   }
 
-  FusedGroup finished(const Group& group) const {
-    FusedGroup result{group.kind, {}, {}, {}};
+  FusedGroup finished(uint32_t number) const {
+    const Group& group = groups_[number];
+    FusedGroup result{group.kind, {}, {}, outputs_of(number)};
     std::set<uint32_t> nodes;
     std::set<ValueRef> inputs;
-    for (uint32_t id : group.nodes) collect(id, group, nodes, inputs);
+    if (group.kind == GroupKind::kKernel) {  // what others compute anew is not needed here
+      for (ValueRef output : result.outputs) collect(graph_.producer(output).id, group, nodes, inputs);
+    } else {
+      for (uint32_t id : group.nodes) collect(id, group, nodes, inputs);
+    }
     for (uint32_t id : nodes) result.nodes.push_back({id});
     result.inputs.assign(inputs.begin(), inputs.end());
+    return result;
+  }
+
+  std::vector<ValueRef> outputs_of(uint32_t number) const {
+    const Group& group = groups_[number];
+    std::vector<ValueRef> outputs;
     for (uint32_t id : group.nodes) {
+      if (group_of_[id] != number) continue;  // computed again: the group that has it writes it
       for (ValueRef value : node(id).results) {
-        const auto is_outside = [&](uint32_t user) { return is_needed_outside(user, group); };
-        const bool is_needed = is_kept_[value.id] || defines_size(value);
-        if (is_needed || std::ranges::any_of(users_[value.id], is_outside)) result.outputs.push_back(value);
+        const auto is_outside = [&](uint32_t user) { return is_needed_outside(user, group, id); };
+        const bool is_needed = is_kept_[value.id] || is_read_again_[value.id] || defines_size(value);
+        if (is_needed || std::ranges::any_of(users_[value.id], is_outside)) outputs.push_back(value);
       }
     }
-    return result;
+    return outputs;
   }
 
   void collect(uint32_t id, const Group& group, std::set<uint32_t>& nodes, std::set<ValueRef>& inputs) const {
@@ -476,25 +571,27 @@ class Fuser {
     for (ValueRef operand : node(id).operands) {
       if (!operand) continue;
       const NodeRef producer = graph_.producer(operand);
-      if (producer && inlined_[producer.id]) {
+      if (producer && (inlined_[producer.id] || group.nodes.contains(producer.id))) {
         collect(producer.id, group, nodes, inputs);
-      } else if (!producer || !group.nodes.contains(producer.id)) {
+      } else {
         inputs.insert(operand);
       }
     }
   }
 
   // Also through views that are inlined into other groups.
-  bool is_needed_outside(uint32_t user, const Group& group) const {
-    if (!inlined_[user]) return !group.nodes.contains(user);
+  bool is_needed_outside(uint32_t user, const Group& group, uint32_t producer) const {
+    if (!inlined_[user]) return !group.nodes.contains(user) && !groups_[group_of_[user]].nodes.contains(producer);
     return std::ranges::any_of(node(user).results, [&](ValueRef value) {
-      return std::ranges::any_of(users_[value.id], [&](uint32_t next) { return is_needed_outside(next, group); });
+      return std::ranges::any_of(users_[value.id],
+                                 [&](uint32_t next) { return is_needed_outside(next, group, producer); });
     });
   }
 
   const Graph& graph_;
   std::vector<std::vector<uint32_t>> users_;  // of each value
   std::vector<bool> is_kept_;                 // outputs, and what updates leave
+  std::vector<bool> is_read_again_;           // by groups that compute anew what they need
   std::vector<bool> inlined_;                 // of each node
   std::map<Symbol, NodeRef> definers_;        // of sizes that depend on data
   std::vector<uint32_t> group_of_;
