@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 import torch.utils._pytree as pytree
@@ -109,6 +109,28 @@ class Program:
         return f"<tenon.Program of {len(self.graph.nodes)} nodes in {len(self.segments)} segments>"
 
 
+@overload
+def compile(
+    model: Any,
+    args: tuple[Any, ...] = ...,
+    kwargs: dict[str, Any] | None = ...,
+    *,
+    dynamic_shapes: Any = ...,
+    threads: int = ...,
+    fallback: bool = ...,
+    freeze: bool = ...,
+    train: None = ...,
+) -> Program: ...
+@overload
+def compile(
+    model: Any,
+    args: tuple[Any, ...] = ...,
+    kwargs: dict[str, Any] | None = ...,
+    *,
+    dynamic_shapes: Any = ...,
+    threads: int = ...,
+    train: Training,
+) -> LocalTrainingInstance: ...
 def compile(
     model: Any,
     args: tuple[Any, ...] = (),
