@@ -219,10 +219,25 @@ std::vector<NodeRef> needed_by(const IR& ir, const std::vector<NodeRef>& core) {
 }
 
 void order_around(IR& ir, const std::vector<NodeRef>& core) {
-  std::vector<NodeRef> order = needed_by(ir, core);
-  order.insert(order.end(), core.begin(), core.end());
-  const std::vector<NodeRef> first = order;
-  std::ranges::copy_if(ir.order(), std::back_inserter(order), [&](NodeRef ref) { return !is_in(first, ref); });
+  const std::set<NodeRef> listed(ir.order().begin(), ir.order().end());
+  std::vector<NodeRef> order;
+  std::set<NodeRef> done;
+  const std::function<void(NodeRef)> place = [&](NodeRef ref) {
+    if (!listed.contains(ref) || !done.insert(ref).second) return;
+    std::ranges::for_each(ir.node(ref).inputs, place);
+    order.push_back(ref);
+  };
+  // What is needed for the core and of it is between its nodes.
+  std::set<NodeRef> of_core(core.begin(), core.end());
+  for (NodeRef ref : ir.order()) {
+    if (std::ranges::any_of(ir.node(ref).inputs, [&](NodeRef input) { return of_core.contains(input); }))
+      of_core.insert(ref);
+  }
+  for (NodeRef ref : needed_by(ir, core)) {
+    if (!of_core.contains(ref)) place(ref);
+  }
+  std::ranges::for_each(core, place);
+  std::ranges::for_each(std::vector(ir.order()), place);
   ir.set_order(std::move(order));
 }
 

@@ -214,18 +214,7 @@ class Planner {
   void set_order() {
     std::vector<NodeRef> together = makers();
     for (const auto& nodes : {core(), window_.epilogue}) together.insert(together.end(), nodes.begin(), nodes.end());
-    std::set<NodeRef> after(window_.epilogue.begin(), window_.epilogue.end());
-    after.insert(window_.fold);
-    std::vector<NodeRef> before, rest;
-    for (NodeRef ref : ir_.order()) {
-      if (std::ranges::find(together, ref) != together.end()) continue;
-      const bool is_later = std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef in) { return after.contains(in); });
-      if (is_later) after.insert(ref);
-      (is_later ? rest : before).push_back(ref);
-    }
-    before.insert(before.end(), together.begin(), together.end());
-    before.insert(before.end(), rest.begin(), rest.end());
-    ir_.set_order(std::move(before));
+    order_around(ir_, together);
   }
 
   IR ir_;

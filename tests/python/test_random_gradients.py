@@ -13,9 +13,12 @@ GRAPHS = int(os.environ.get("TENON_RANDOM_GRAPHS", "60"))
 AT_ONCE = 20
 
 
-@pytest.mark.parametrize("first", range(0, GRAPHS, AT_ONCE))
-def test_gradients_are_those_of_autograd(first):
-    for seed in range(first, min(first + AT_ONCE, GRAPHS)):
+BEFORE = [504]  # that failed once
+
+
+@pytest.mark.parametrize("seeds", [BEFORE, *(range(i, i + AT_ONCE) for i in range(0, GRAPHS, AT_ONCE))], ids=str)
+def test_gradients_are_those_of_autograd(seeds):
+    for seed in seeds:
         made = RandomGraph(seed)
         names = [name for name, _ in made.leaves]
         leaves = [twin.tensor for _, twin in made.leaves]
@@ -23,4 +26,6 @@ def test_gradients_are_those_of_autograd(first):
         wanted = [torch.zeros_like(x) if g is None else g for x, g in zip(leaves, wanted, strict=True)]
         gradients = compile_graph(tenon.differentiate(made.graph, names))
         found = gradients.run([*(x.detach() for x in leaves), torch.ones((), dtype=torch.float64)])
-        assert_close(found, wanted, rtol=1e-7, atol=1e-9, msg=lambda text, seed=seed: f"graph {seed}: {text}")
+        assert_close(
+            found, wanted, rtol=1e-7, atol=1e-9, equal_nan=True, msg=lambda text, seed=seed: f"graph {seed}: {text}"
+        )
