@@ -136,6 +136,15 @@ fuzz: build ## Fuzz the loader and the verifier, SECONDS=1800 in all; what is fo
 models: build ## Every model of the zoo in its real size against PyTorch: BERT, GPT-2, Llama, T5, ViT, ResNet-50, ... (minutes)
 	@TENON_MODELS=full .venv/bin/python -m pytest tests/python/test_models.py -n 1 $(PYTEST_ARGS)
 
+.PHONY: digits
+digits: build ## Train a CNN on handwritten digits from the command line; prints accuracy and seconds
+	@.venv/bin/python examples/digits.py build/digits
+	@build/bin/tenon compile build/digits/cnn.pt2 -o build/digits/cnn.tenon --train --loss cross_entropy \
+	  --optimizer "adamw(lr=2e-3, schedule=cosine(460))"
+	@build/bin/tenon train build/digits/cnn.tenon --data build/digits/train.npz --validate build/digits/test.npz \
+	  --epochs 20 --batch 64 --metrics build/digits/loss.csv --plot build/digits/loss.svg \
+	  --export build/digits/cnn.safetensors
+
 .PHONY: ulp
 ulp: build ## Measure the error of generated math at 10 million points each; prints function, dtype, worst error and where
 	@TENON_ULP_POINTS=$(or $(POINTS),10000000) build/bin/tenon_tests --gtest_filter='All/MathTest.*' --gtest_brief=1

@@ -4,7 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
-#include "training/instance.h"
+#include "training/file.h"
 
 namespace tenon::python {
 namespace {
@@ -148,6 +148,12 @@ void bind_training(nb::module_& module) {
       .def_prop_ro("tied", [](const Trainer& self) { return self.tied(); })
       .def_prop_ro("trained", [](const Trainer& self) { return self.trained(); })
       .def("load_states", load_states, nb::arg("states"))
+      .def(
+          "save",
+          [](Trainer& self, const std::string& path, const std::vector<std::string>& cpus) {
+            write_training(path, self, cpus).value();
+          },
+          nb::arg("path"), nb::arg("cpus"), unlocked)
       .def("enable_profiling", &Trainer::enable_profiling, nb::arg("on") = true)
       .def_prop_ro("profile", profile)
       .def_prop_ro("peak_bytes", &Trainer::peak_bytes)

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from tenon.artifact import LoadedProgram, load
     from tenon.program import Program, compile
     from tenon.report import explain
-    from tenon.training import LocalTrainingInstance
+    from tenon.training import LocalTrainingInstance, Training
 
 __all__ = [
     "L1",
@@ -100,6 +100,7 @@ __all__ = [
     "Pt2Program",
     "RMSprop",
     "Tensor",
+    "Training",
     "Value",
     "__version__",
     "add_loss",
@@ -126,6 +127,7 @@ _OF_TORCH = {
     "LoadedProgram": "tenon.artifact",
     "LocalTrainingInstance": "tenon.training",
     "Program": "tenon.program",
+    "Training": "tenon.training",
     "compile": "tenon.program",
     "explain": "tenon.report",
     "load": "tenon.artifact",

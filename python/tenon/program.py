@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 import torch.utils._pytree as pytree
@@ -15,6 +15,9 @@ from tenon.capture.models import capture_exported_program, exported
 from tenon.report import report
 from tenon.runner import is_plain, make_runner
 from tenon.signature import Signature, argument_paths
+
+if TYPE_CHECKING:
+    from tenon.training import LocalTrainingInstance, Training
 
 
 class Program:
@@ -106,6 +109,28 @@ class Program:
         return f"<tenon.Program of {len(self.graph.nodes)} nodes in {len(self.segments)} segments>"
 
 
+@overload
+def compile(
+    model: Any,
+    args: tuple[Any, ...] = ...,
+    kwargs: dict[str, Any] | None = ...,
+    *,
+    dynamic_shapes: Any = ...,
+    threads: int = ...,
+    fallback: bool = ...,
+    freeze: bool = ...,
+    train: None = ...,
+) -> Program: ...
+@overload
+def compile(
+    model: Any,
+    args: tuple[Any, ...] = ...,
+    kwargs: dict[str, Any] | None = ...,
+    *,
+    dynamic_shapes: Any = ...,
+    threads: int = ...,
+    train: Training,
+) -> LocalTrainingInstance: ...
 def compile(
     model: Any,
     args: tuple[Any, ...] = (),
@@ -115,7 +140,8 @@ def compile(
     threads: int = 0,
     fallback: bool = True,
     freeze: bool = True,
-) -> Program:
+    train: Training | None = None,
+) -> Program | LocalTrainingInstance:
     """Compiles a model: an ExportedProgram, a .pt2 file, or a module, an FX graph module or a function with example
     arguments.
 
@@ -123,7 +149,12 @@ def compile(
     Tenon lacks run in PyTorch; with fallback=False they are one error that lists them all, with the lines that they
     come from. A frozen program keeps the parameters that the model has now, laid out as its kernels read them; with
     freeze=False each call reads them anew.
+
+    With `train`, a tenon.Training, it gives a tenon.LocalTrainingInstance in place of a Program: its `save` writes a
+    file that trains.
     """
+    if train is not None:
+        return _training_of(train, model, args, kwargs, dynamic_shapes, threads)
     program = exported(model, args, kwargs, dynamic_shapes)
     traced, captured = capture_exported_program(program)
     if not fallback:
@@ -134,6 +165,21 @@ def compile(
     signature = Signature(captured, in_spec, names, dims)
     executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze)
     return Program(captured, executable, signature, traced.call_spec.out_spec)
+
+
+def _training_of(
+    train: Training, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any, threads: int
+) -> LocalTrainingInstance:
+    from tenon.training import LocalTrainingInstance  # it needs this module
+
+    return LocalTrainingInstance(
+        model,
+        **vars(train),
+        example_inputs=args,
+        example_kwargs=kwargs,
+        dynamic_shapes=dynamic_shapes,
+        threads=threads,
+    )
 
 
 def _check_untransformed(values: list[Any]) -> None:

@@ -23,6 +23,18 @@ _NO_FALLBACK = "a training leaves nothing to PyTorch"
 _PRECISIONS = {None: False, "f32": False, "bf16": True}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How tenon.compile(model, args, train=...) is to train: what LocalTrainingInstance takes besides the model."""
+
+    loss: str | Loss | torch.nn.Module
+    optimizer: str | Optimizer | torch.optim.Optimizer
+    frozen: Sequence[str] = ()
+    precision: str | None = None
+    accumulate: int = 1
+    seed: int = 0
+
+
 class LocalTrainingInstance:
     """Trains a model: a module with example inputs, an ExportedProgram, a .pt2 file, or a Graph.
 
@@ -142,6 +154,12 @@ class LocalTrainingInstance:
     def trained(self) -> list[str]:
         """The names of the parameters that change."""
         return self._trainer.trained
+
+    def save(self, path: str | os.PathLike[str], cpus: Sequence[str] = ("native",)) -> None:
+        """Writes one file (.tenon), with the states as they are now, that `tenon train` and the C runtime train further
+        without PyTorch and without a compiler. Its programs are `step`, `evaluate` and `predict`: tenon.load gives
+        them. With accumulate=N there are `part` and `update` in place of `step`."""
+        self._trainer.save(os.fspath(path), list(cpus))
 
     def enable_profiling(self, on: bool = True) -> None:
         """From now on each call is timed, task by task; the results stay the same, to the last bit."""

@@ -205,6 +205,8 @@ bool LocalTrainingInstance::is_training() const { return state_->training; }
 const States& LocalTrainingInstance::states() const { return state_->graphs.states; }
 const std::map<std::string, std::string>& LocalTrainingInstance::tied() const { return state_->graphs.tied; }
 const std::vector<std::string>& LocalTrainingInstance::trained() const { return state_->graphs.trained; }
+const TrainingOptions& LocalTrainingInstance::options() const { return state_->options; }
+const TrainingGraphs& LocalTrainingInstance::graphs() const { return state_->graphs; }
 
 void LocalTrainingInstance::load_states(const States& states) {
   const TrainingGraphs& graphs = state_->graphs;
@@ -225,6 +227,7 @@ void LocalTrainingInstance::enable_profiling(bool on) { state_->settings.profile
 const std::vector<ProfiledTask>& LocalTrainingInstance::profile() const { return state_->profile; }
 
 const Program& LocalTrainingInstance::step_program() { return state_->step.program(); }
+const Program& LocalTrainingInstance::part_program() { return state_->part.program(); }
 const Program& LocalTrainingInstance::evaluate_program() { return state_->evaluate.program(); }
 const Program& LocalTrainingInstance::predict_program() { return state_->predict.program(); }
 int64_t LocalTrainingInstance::peak_bytes() const { return state_->peak_bytes; }

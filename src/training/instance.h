@@ -68,14 +68,17 @@ class LocalTrainingInstance {
   const States& states() const;
   const std::map<std::string, std::string>& tied() const;  // further names of states
   const std::vector<std::string>& trained() const;
+  const TrainingOptions& options() const;
+  const TrainingGraphs& graphs() const;
   // Copies. Other states stay as they are; a name or a type that does not fit is an Error, and nothing changes then.
   void load_states(const States& states);
 
   void enable_profiling(bool on = true);
   const std::vector<ProfiledTask>& profile() const;
 
-  // The programs of a file: what was compiled, or is now.
+  // The programs of a file (training/file.h): what was compiled, or is now.
   const Program& step_program();
+  const Program& part_program();
   const Program& evaluate_program();
   const Program& predict_program();
   int64_t peak_bytes() const;  // of the last call, besides states, inputs and results

@@ -5,6 +5,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +94,8 @@ set(CMAKE_C_STANDARD 11)
 find_package(Tenon 0.1 REQUIRED)
 add_executable(c_program run_model.c)
 add_executable(cpp_program run_model.cpp)
-foreach(program c_program cpp_program)
+add_executable(train_program train_model.cpp)
+foreach(program c_program cpp_program train_program)
   target_link_libraries(${program} PRIVATE Tenon::runtime)
   target_compile_options(${program} PRIVATE -Wall -Wextra -Wpedantic -Werror)
 endforeach()
@@ -104,7 +106,7 @@ endforeach()
 def by_cmake(prefix, tmp_path_factory):
     folder = tmp_path_factory.mktemp("user")
     (folder / "CMakeLists.txt").write_text(PROJECT)
-    for name in ("run_model.c", "run_model.cpp"):
+    for name in ("run_model.c", "run_model.cpp", "train_model.cpp"):
         (folder / name).write_text((ROOT / "examples" / name).read_text())
     output("cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
     output("cmake", "--build", folder / "build")
@@ -119,7 +121,8 @@ def by_pkg_config(prefix, tmp_path_factory):
     flags = output("pkg-config", "--cflags", "--libs", "tenon", env=environment).split()
     strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-Wl,-rpath,{library_folder}"]
     output("cc", "-std=c11", *strict, ROOT / "examples/run_model.c", "-o", folder / "c_program", *flags)
-    output("c++", "-std=c++20", *strict, ROOT / "examples/run_model.cpp", "-o", folder / "cpp_program", *flags)
+    for name, program in (("run_model", "cpp_program"), ("train_model", "train_program")):
+        output("c++", "-std=c++20", *strict, ROOT / f"examples/{name}.cpp", "-o", folder / program, *flags)
     return folder
 
 
@@ -137,6 +140,62 @@ def test_programs_run_a_model(how, program, request):
     binary = request.getfixturevalue(how) / program
     assert output(binary, MODEL) == EXPECTED
     assert "output out2: i64[K, 2]\n  shape 16 2," in output(binary, LIBRARY_MODEL)
+
+
+CLASSIFIER = """
+graph classifier(%x: f32[N, 4]) {
+  symbol N in [1, 1024]
+  %weight: f32[3, 4] = parameter "weight"
+  %bias: f32[3] = parameter "bias"
+  %scores: f32[N, 3] = linear(%x, %weight, %bias)
+  return %scores
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    """A folder with a model that trains, and three classes that can be told apart."""
+    folder = tmp_path_factory.mktemp("training")
+    (folder / "classifier.tg").write_text(CLASSIFIER)
+    arguments = ["--random-params", 1, "--train", "--loss", "cross_entropy", "--optimizer", "adamw(lr=0.02)"]
+    output(BUILD / "bin/tenon", "compile", "classifier.tg", *arguments, "-o", "classifier.tenon", cwd=folder)
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 3, 200)
+    np.save(folder / "x.npy", (rng.normal(size=(200, 4)) * 0.3 + np.eye(4)[target]).astype(np.float32))
+    np.save(folder / "target.npy", target)
+    return folder
+
+
+@pytest.mark.parametrize("how", ["by_cmake", "by_pkg_config"])
+def test_a_program_trains_a_model(how, request, training):
+    binary = request.getfixturevalue(how) / "train_program"
+
+    def losses():
+        lines = output(binary, "classifier.tenon", "x.npy", "target.npy", 10, f"{how}.states", cwd=training)
+        return [float(line.split()[-1]) for line in lines.splitlines()]
+
+    first, second = losses(), losses()
+    assert len(first) == 11
+    assert first[-1] < first[0] / 2
+    assert second[0] < first[0] / 2  # it went on from the checkpoint
+    assert second[-1] < first[-1]
+    told = output(BUILD / "bin/tenon", "verify", f"{how}.states", cwd=training)
+    assert "optimizer.exp_avg.weight" in told
+
+
+def test_a_program_that_trains_tells_what_is_wrong(by_pkg_config, training):
+    (training / "damaged.states").write_bytes(b"no states")
+    done = subprocess.run(
+        [by_pkg_config / "train_program", "classifier.tenon", "x.npy", "target.npy", "1", "damaged.states"],
+        cwd=training,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "damaged.states" in done.stderr
 
 
 @pytest.mark.parametrize("program", ["c_program", "cpp_program"])

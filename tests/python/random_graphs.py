@@ -105,7 +105,7 @@ def permute(make, x):
 
 
 def reshape(make, x):
-    shape = [x.tensor.numel()] if make.chance(0.5) else [*x.shape, 1][1:] + [x.shape[0]]
+    shape = [x.tensor.numel()] if make.chance(0.5) else [*x.shape[1:], 1, x.shape[0]]
     return ops.reshape(x.value, shape=shape), x.tensor.reshape(shape)
 
 

@@ -25,6 +25,7 @@ Command ops_command(CLI::App& tenon);
 Command opt_command(CLI::App& tenon);
 Command compile_command(CLI::App& tenon);
 Command run_command(CLI::App& tenon);
+Command train_command(CLI::App& tenon);
 Command inspect_command(CLI::App& tenon);
 Command verify_command(CLI::App& tenon);
 Command bench_command(CLI::App& tenon);

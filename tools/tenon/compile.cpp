@@ -8,6 +8,7 @@
 #include "artifact_info.h"
 #include "codegen/target.h"
 #include "command.h"
+#include "compile_training.h"
 #include "json.h"
 #include "model.h"
 #include "program/artifact.h"
@@ -23,17 +24,22 @@ namespace tenon::cli {
 namespace {
 
 constexpr const char* kFooter =
-    R"(With -o it writes a file that `tenon run`, and any program with Tenon's runtime, runs. It holds the graph, the weights
+    R"--(With -o it writes a file that `tenon run`, and any program with Tenon's runtime, runs. It holds the graph, the weights
 and code for each CPU of --cpu; whoever loads it takes the best that its machine is. Without -o it says what came out and
 how long each step took.
+
+With --train the file has a step of training, an evaluation and a prediction, which `tenon train` and any program with
+the runtime use. The model may be exported in either mode. One that is exported with a fixed batch size trains with that
+size only: export it with a dynamic one.
 
 Examples:
   tenon compile bert.pt2 -o bert.tenon
   tenon compile bert.pt2 -o bert.tenon --cpu x86-64-v3,x86-64-v4
+  tenon compile cnn.pt2 -o cnn.tenon --train --loss cross_entropy --optimizer "adamw(lr=1e-3)"
   tenon compile bert.pt2                              what becomes of it
   tenon compile bert.pt2 --emit graph -o bert.tg      the graph that was captured
   tenon compile bert.pt2 --emit fused                 the graph that kernels are made of
-  tenon compile bert.pt2 --emit tree                  the loops of every kernel)";
+  tenon compile bert.pt2 --emit tree                  the loops of every kernel)--";
 
 struct Options {
   ModelOptions model;
@@ -42,6 +48,7 @@ struct Options {
   std::string cpus = "native";
   int64_t threads = 0;
   bool json = false;
+  TrainingRequest training;
 };
 
 class Clock {
@@ -139,14 +146,6 @@ std::vector<std::string> requested_levels(const Options& options) {
   return names;
 }
 
-void note_assertions(const Model& model, const std::string& output) {
-  for (const ImportedAssertion& assertion : model.assertions) {
-    const std::string where = assertion.location.known() ? to_string(assertion.location) + ": " : "";
-    print_error(
-        fmt::format("{}note: {} does not check what the model asserts here: {}\n", where, output, assertion.message));
-  }
-}
-
 std::string json_of(const Level& level) {
   return json::object({{"cpu", json::string(level.cpu)},
                        {"tasks", std::to_string(level.program.tasks().size())},
@@ -175,7 +174,7 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
 void write_file_of(const Captured& captured, const Options& options) {
   const std::vector<std::string> names = requested_levels(options);
   require_supported(captured.model);
-  note_assertions(captured.model, options.output);
+  note_assertions(captured.model.assertions, options.output);
   const Graph graph = whole_graph(captured.model);
   std::vector<Level> levels;
   Clock clock;
@@ -202,12 +201,17 @@ void check_options(const Options& options) {
     fail("-o {}: a compiled model is called NAME.tenon; to write a stage, say which with --emit", options.output);
   }
   if (options.json && !writes) fail("--json tells about the file that -o NAME.tenon writes");
+  if (options.training.train && !writes) fail("--train writes a file: say which with -o NAME.tenon");
   if (is_artifact(options.model.path)) fail_at({options.model.path}, "is compiled already: `tenon run` runs it");
 }
 
 void compile(const Options& options) {
   check_options(options);
   set_threads(options.threads);
+  if (options.training.train) {
+    return write_training_file(options.model, options.training, requested_levels(options), options.output,
+                               options.json);
+  }
   const Captured captured = capture_model(options.model);
   const bool writes = options.emit.empty() && !options.output.empty();
   writes ? write_file_of(captured, options) : show_compilation(captured, options);
@@ -232,8 +236,12 @@ Command compile_command(CLI::App& tenon) {
       ->check(CLI::IsMember({"graph", "fused", "tree"}));
   app->add_option("-o,--output", options->output, "Write the compiled model, or the stage, there")->type_name("FILE");
   app->add_flag("--json", options->json, "Print what was written as JSON");
+  add_training_options(*app, options->training);
   app->footer(kFooter);
-  return {app, [options] { compile(*options); }};
+  return {app, [options, app] {
+            check_training_options(*app, options->training);
+            compile(*options);
+          }};
 }
 
 }  // namespace tenon::cli

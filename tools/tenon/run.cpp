@@ -1,6 +1,7 @@
 // tenon run: runs a model, compiled before or now.
 #include <memory>
 
+#include "checkpoints.h"
 #include "command.h"
 #include "model.h"
 #include "outcomes.h"
@@ -21,6 +22,7 @@ is needed. --profile writes what https://ui.perfetto.dev opens, and says which t
 
 Examples:
   tenon run bert.tenon --input ids.npy --input mask.npy --output out/    writes out/*.npy
+  tenon run cnn.tenon --entry predict --checkpoint run/ --input x.npy    with what was trained
   tenon run bert.pt2 --input inputs.npz --output results.npz --threads 2
   tenon run bert.tenon --input inputs.npz --budget 64MiB --profile trace.json --output results.npz
   tenon run mlp.tg --input x.npy --random-params 1 --json | jq .outputs)";
@@ -33,6 +35,7 @@ struct Options {
   std::string output;
   std::string entry;
   std::string states;
+  std::string checkpoint;
   std::string budget;
   std::string profile;
   int64_t threads = 0;
@@ -58,8 +61,17 @@ void write_states(const std::string& path, const runtime::States& states) {
   write_npz(path, tensors).value();
 }
 
+// As they were saved, of all programs of the file; none where no checkpoint is given.
+std::shared_ptr<runtime::States> saved_states(const Options& options) {
+  if (options.checkpoint.empty()) return {};
+  std::shared_ptr<runtime::States> states = make_states(Runnable::load_entries(options.model.path, !options.no_native));
+  load_checkpoint(*states, newest_checkpoint(options.checkpoint));
+  return states;
+}
+
 std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs) {
-  const std::unique_ptr<runtime::Context> context = runnable.make_context(context_options(options));
+  const std::unique_ptr<runtime::Context> context =
+      runnable.make_context(context_options(options), saved_states(options));
   std::vector<Tensor> results = runnable.run(*context, inputs);
   if (!options.states.empty()) write_states(options.states, *context->states());
   if (options.profile.empty()) return results;
@@ -70,8 +82,9 @@ std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, c
 }
 
 std::vector<Outcome> run_model(const Options& options) {
-  if (!options.entry.empty() || !options.states.empty()) {
-    fail_at({options.model.path}, "--entry and --states are for .tenon files; what a graph updates is in its results");
+  if (!options.entry.empty() || !options.states.empty() || !options.checkpoint.empty()) {
+    fail_at({options.model.path},
+            "--entry, --states and --checkpoint are for .tenon files; what a graph updates is in its results");
   }
   const Model model = read_model(options.model);
   require_supported(model);
@@ -116,6 +129,9 @@ Command run_command(CLI::App& tenon) {
       ->type_name("DIR|FILE.npz");
   app->add_option("--entry", options->entry, "Which program of a .tenon file that has several")->type_name("NAME");
   app->add_option("--states", options->states, "Write what the model keeps for its next run")->type_name("FILE.npz");
+  app->add_option("--checkpoint", options->checkpoint,
+                  "Run with the states of this checkpoint, or of a folder's newest")
+      ->type_name("FILE|DIR");
   app->add_option("-t,--threads", options->threads, "How many threads (0: as many as there are CPUs)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, kMostThreads));

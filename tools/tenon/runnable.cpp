@@ -4,6 +4,7 @@
 #include "program/artifact.h"
 #include "program/run.h"
 #include "runtime/artifact.h"
+#include "runtime/checkpoint.h"
 #include "runtime/error.h"
 #include "support/runtime_call.h"
 #include "support/text.h"
@@ -38,25 +39,45 @@ Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Con
   return std::move(read).value();
 }
 
-Runnable Runnable::load(const std::string& path, bool native, const std::string& entry) {
-  Runnable result;
-  result.container_ = open_artifact(path);
+// Of its file, or where that has no code for this CPU, of one that is compiled anew.
+template <class Load>
+auto Runnable::load_or_recompile(const std::string& path, bool native, Load load) {
   try {
-    result.entry_ = entry.empty() ? runtime::entry_names(*result.container_)[0] : entry;
-    result.loaded_ = runtime::load_program(result.container_, {.native = native, .entry = entry});
-    return result;
+    return load(container_, native);
   } catch (const runtime::Error& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     if (error.status() != TENON_UNSUPPORTED) fail_at({path}, "{}", error.message());
     print_error(fmt::format("{}: {}\n", path, error.message()));
   }
   print_error(fmt::format("{}: compiling its graph for this CPU\n", path));
-  result.recompiled_ = std::make_shared<const std::vector<std::byte>>(recompiled_artifact(result.container_).value());
-  result.loaded_ = call_runtime([&] {
-    auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(*result.recompiled_));
-    return runtime::load_program(std::move(container), {.entry = entry});
+  recompiled_ = std::make_shared<const std::vector<std::byte>>(recompiled_artifact(container_).value());
+  return call_runtime([&] {
+    return load(std::make_shared<const runtime::Container>(runtime::Container::of_memory(*recompiled_)), true);
+  });
+}
+
+Runnable Runnable::load(const std::string& path, bool native, const std::string& entry) {
+  Runnable result;
+  result.container_ = open_artifact(path);
+  result.loaded_ = result.load_or_recompile(path, native, [&](const auto& container, bool is_native) {
+    result.entry_ = entry.empty() ? runtime::entry_names(*container)[0] : entry;
+    return runtime::load_program(container, {.native = is_native, .entry = entry});
   });
   return result;
+}
+
+std::vector<Runnable> Runnable::load_entries(const std::string& path, bool native) {
+  Runnable file;
+  file.container_ = open_artifact(path);
+  const auto loaded = file.load_or_recompile(path, native, [&](const auto& container, bool is_native) {
+    return runtime::load_entries(container, {.native = is_native});
+  });
+  std::vector<Runnable> entries(loaded.size(), file);
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    entries[i].entry_ = loaded[i].name;
+    entries[i].loaded_ = loaded[i].program;
+  }
+  return entries;
 }
 
 Runnable Runnable::compile(const Graph& graph, const ProgramOptions& options) {
@@ -125,10 +146,23 @@ std::vector<Tensor> Runnable::random_inputs(const symbolic::Bindings& sizes, int
   });
 }
 
-std::unique_ptr<runtime::Context> Runnable::make_context(const runtime::ContextOptions& options) const {
+std::unique_ptr<runtime::Context> Runnable::make_context(const runtime::ContextOptions& options,
+                                                         std::shared_ptr<runtime::States> states) const {
   return call_runtime([&] {
-    return compiled_ ? compiled_->runner().make_context(options) : std::make_unique<runtime::Context>(loaded_, options);
+    return compiled_ ? compiled_->runner().make_context(options)
+                     : std::make_unique<runtime::Context>(loaded_, options, std::move(states));
   });
+}
+
+std::shared_ptr<runtime::States> make_states(const std::vector<Runnable>& entries) {
+  runtime::Programs programs;
+  for (const Runnable& entry : entries) programs.push_back(entry.loaded());
+  return call_runtime(
+      [&] { return std::make_shared<runtime::States>(programs, std::make_shared<runtime::Allocator>()); });
+}
+
+void load_checkpoint(runtime::States& states, const std::string& path) {
+  call_runtime([&] { runtime::load_states(states, path); });
 }
 
 std::vector<Tensor> Runnable::run(runtime::Context& context, const std::vector<Tensor>& inputs) const {

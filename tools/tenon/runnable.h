@@ -11,6 +11,7 @@
 #include "program/program.h"
 #include "runtime/container.h"
 #include "runtime/context.h"
+#include "runtime/states.h"
 #include "symbolic/expr.h"
 
 namespace tenon::cli {
@@ -29,10 +30,13 @@ class Runnable {
   // One of its entries, or the first. Where the file has no code for this CPU, says so on standard error and compiles
   // its graphs. With `native` off, nothing of the file is made executable.
   static Runnable load(const std::string& path, bool native, const std::string& entry = {});
+  // All of them, in the order of the file.
+  static std::vector<Runnable> load_entries(const std::string& path, bool native);
   static Runnable compile(const Graph& graph, const ProgramOptions& options = {});
 
   const runtime::TaskGraph& graph() const { return program().graph(); }
   const runtime::Program& program() const;
+  const std::shared_ptr<const runtime::Program>& loaded() const { return loaded_; }          // null of no artifact
   const Program* compiled() const { return compiled_.get(); }                                // null of an artifact
   const std::shared_ptr<const runtime::Container>& container() const { return container_; }  // null of no artifact
   const std::string& entry() const { return entry_; }                                        // of an artifact
@@ -45,11 +49,15 @@ class Runnable {
   // The values of the symbols that inputs tell, in the graph's order; the same error.
   std::vector<int64_t> symbol_values(const symbolic::Bindings& sizes) const;
 
-  std::unique_ptr<runtime::Context> make_context(const runtime::ContextOptions& options) const;
+  // Over states of its own, or of an artifact over these.
+  std::unique_ptr<runtime::Context> make_context(const runtime::ContextOptions& options,
+                                                 std::shared_ptr<runtime::States> states = {}) const;
   // Throws an Error, with the task's name and place in the model where it is a task's.
   std::vector<Tensor> run(runtime::Context& context, const std::vector<Tensor>& inputs) const;
 
  private:
+  template <class Load>
+  auto load_or_recompile(const std::string& path, bool native, Load load);
   size_t input_count() const;
 
   std::shared_ptr<const runtime::Container> container_;
@@ -58,5 +66,10 @@ class Runnable {
   std::shared_ptr<const runtime::Program> loaded_;
   std::shared_ptr<const Program> compiled_;
 };
+
+// What the entries of an artifact share, as it is in the file.
+std::shared_ptr<runtime::States> make_states(const std::vector<Runnable>& entries);
+// Values from a checkpoint. Throws an Error that names the file, where it is damaged or of another model.
+void load_checkpoint(runtime::States& states, const std::string& path);
 
 }  // namespace tenon::cli

@@ -92,14 +92,16 @@ constexpr std::string_view kClearLine = "\r\x1b[K";
 
 Progress::Progress(size_t steps) : live_(::isatty(STDERR_FILENO) == 1), steps_(steps) {}
 
-Progress::~Progress() {
-  if (live_) print_error(kClearLine);
+Progress::~Progress() { clear(); }
+
+void Progress::begin(std::string_view step) { show(static_cast<double>(begun_++) / static_cast<double>(steps_), step); }
+
+void Progress::show(double part, std::string_view text) {
+  if (live_) print_error(fmt::format("{}{} {}", kClearLine, progress_bar(part), printable(text)));
 }
 
-void Progress::begin(std::string_view step) {
-  if (!live_) return;
-  const double part = static_cast<double>(begun_++) / static_cast<double>(steps_);
-  print_error(fmt::format("{}{} {}", kClearLine, progress_bar(part), printable(step)));
+void Progress::clear() {
+  if (live_) print_error(kClearLine);
 }
 
 std::string render(const Diagnostic& diagnostic, std::string_view line) {

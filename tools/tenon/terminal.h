@@ -27,6 +27,8 @@ class Progress {
   Progress(const Progress&) = delete;
 
   void begin(std::string_view step);
+  void show(double part, std::string_view text);
+  void clear();  // for a line of results; the next call shows it again
 
  private:
   bool live_;

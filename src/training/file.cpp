@@ -1,0 +1,83 @@
+#include "training/file.h"
+
+#include "codegen/target.h"
+#include "graph/builder.h"
+#include "program/artifact.h"
+
+namespace tenon {
+namespace {
+
+// The update, and the gradients are zero after it: a caller of the file has no other way to begin anew.
+Graph clearing_update(const LocalTrainingInstance& trainer) {
+  Graph graph = trainer.graphs().update;
+  Builder builder(graph);
+  for (const std::string& name : trainer.trained()) {
+    const ValueRef gradient = graph.leaf_named(gradient_name(name))->value;
+    const TensorType& type = graph.type(gradient);
+    graph.add_update(gradient, builder.full(0.0, type.shape, type.dtype).ref());
+  }
+  return graph;
+}
+
+class FileMaker {
+ public:
+  FileMaker(LocalTrainingInstance& trainer, const std::vector<std::string>& cpus) : trainer_(trainer), cpus_(cpus) {}
+
+  TrainingFile run() {
+    if (trainer_.options().accumulate == 1) {
+      add("step", trainer_.step_program());
+    } else {
+      add("part", trainer_.part_program());
+      add("update", keep(clearing_update(trainer_), "native"));
+    }
+    add("evaluate", trainer_.evaluate_program());
+    add("predict", trainer_.predict_program());
+    return std::move(file_);
+  }
+
+ private:
+  void add(std::string name, const Program& program) {
+    TrainingFile::Entry entry{std::move(name), {}};
+    for (const std::string& cpu : cpus_) {
+      const bool is_there = codegen::find_target(cpu).cpu == codegen::find_target(program.cpu()).cpu;
+      entry.variants.push_back(is_there ? &program : &keep(program.source(), cpu));
+    }
+    file_.entries.push_back(std::move(entry));
+  }
+
+  const Program& keep(const Graph& graph, const std::string& cpu) {
+    Program program = compile_program(graph, {.cpu = cpu, .freeze = false}).value();
+    file_.compiled.push_back(std::make_unique<Program>(std::move(program)));
+    return *file_.compiled.back();
+  }
+
+  LocalTrainingInstance& trainer_;
+  const std::vector<std::string>& cpus_;
+  TrainingFile file_;
+};
+
+Notes notes_of(const TrainingOptions& options) {
+  return {{"loss", to_string(options.loss)},
+          {"optimizer", to_string(options.optimizer)},
+          {"accumulate", std::to_string(options.accumulate)}};
+}
+
+}  // namespace
+
+TrainingFile training_file(LocalTrainingInstance& trainer, const std::vector<std::string>& cpus) {
+  check(!cpus.empty(), "a training for no CPU");
+  return FileMaker(trainer, cpus).run();
+}
+
+Status write_training(const std::string& path, const LocalTrainingInstance& trainer, const TrainingFile& file) {
+  std::vector<ProgramEntry> entries;
+  for (const TrainingFile::Entry& entry : file.entries) entries.push_back({entry.name, entry.variants});
+  entries[0].notes = notes_of(trainer.options());
+  return write_artifact(path, entries);
+}
+
+Status write_training(const std::string& path, LocalTrainingInstance& trainer, const std::vector<std::string>& cpus) {
+  return capture([&] { write_training(path, trainer, training_file(trainer, cpus)).value(); });
+}
+
+}  // namespace tenon
