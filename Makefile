@@ -100,7 +100,7 @@ docs: build ## Regenerate docs/ops.md and runtime/scalar_ops.inc from the op tab
 # ---- tests ----------------------------------------------------------------------------------------------------------
 
 RUN_CTEST = ctest --preset release --parallel $(JOBS) $(CTEST_ARGS)
-RUN_PYTEST = .venv/bin/python -m pytest $(PYTEST_ARGS)
+RUN_PYTEST = .venv/bin/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 .PHONY: test
 test: build browser ## Build, then run every test: ctest, then pytest; fails if either does
