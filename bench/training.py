@@ -185,7 +185,7 @@ def verdict(value: float, passes: bool) -> str:
 
 
 def report(name: str, options: argparse.Namespace) -> dict:
-    engines = options.engine or [*ENGINES, *(["tenon, budget"] if options.budget else [])]
+    engines = [*(options.engine or ENGINES), *(["tenon, budget"] if options.budget else [])]
     result = {"model": name, "speed": {}, "memory": {}}
     for threads in options.threads or (1, 2):
         times = speed(name, engines, threads, options.rounds)

@@ -36,7 +36,8 @@ class Training:
 
 
 class LocalTrainingInstance:
-    """Trains a model: a module with example inputs, an ExportedProgram, a .pt2 file, or a Graph.
+    """Trains a model: a module with example inputs, an ExportedProgram, a .pt2 file, or a Graph (which has one mode:
+    eval() changes nothing about what it computes).
 
         trainer = tenon.LocalTrainingInstance(model, loss="cross_entropy", optimizer=tenon.AdamW(lr=3e-4),
                                               example_inputs=(x,))
@@ -299,4 +300,5 @@ def _exported_in_training(
 
 def _result_count(captured: Captured) -> int:
     """Results come first among the outputs of a graph."""
-    return max((output.index + 1 for output in captured.outputs if output.kind in ("result", "permuted")), default=0)
+    computed = ("result", "permuted", "view", "number")
+    return max((output.index + 1 for output in captured.outputs if output.kind in computed), default=0)

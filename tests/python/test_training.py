@@ -393,6 +393,26 @@ def test_optimizers_and_losses_of_pytorch():
     assert_close(ours.state_dict(), dict(model.state_dict()))
 
 
+def test_outputs_come_as_the_model_gives_them():
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 2)
+
+        def forward(self, x, scale):
+            hidden = self.linear(x)
+            return {"out": hidden * scale, "parts": (hidden, x)}
+
+    torch.manual_seed(0)
+    model, x, scale = Parts(), torch.randn(6, 4), torch.tensor(3.0)
+    trainer = tenon.LocalTrainingInstance(model, loss="mse", optimizer="sgd(lr=0.1)", example_inputs=(x, scale))
+    for mode in (True, False):
+        outputs, _ = trainer.train(mode).forward(x, scale, target=torch.zeros(6, 2))
+        wanted = model(x, scale)
+        assert_close(outputs["out"], wanted["out"].detach())
+        assert_close(outputs["parts"], tuple(part.detach() for part in wanted["parts"]))
+
+
 def test_batches_of_any_size():
     torch.manual_seed(0)
     model = models.mlp()
