@@ -87,4 +87,29 @@ void CountingHost::give_back(const tenon_host* host, void* memory) {
   std::free(memory);
 }
 
+loops::LoopTree tree_of(std::string_view statements) {
+  return loops::LoopTree(loops::parse(fmt::format("tenon loops 1\nkernel test {{\n{}\n}}\n", statements)).value());
+}
+
+runtime::PortableKernel load(const std::string& bytes) {
+  return runtime::PortableKernel::load(std::as_bytes(std::span(bytes)));
+}
+
+Arguments::Arguments(const runtime::PortableKernel& kernel, const std::vector<int64_t>& sizes) {
+  for (size_t i = 0; i < kernel.inputs() + kernel.outputs(); ++i) {
+    const auto bytes = kernel.argument_elements(i, sizes.data()) *
+                       static_cast<int64_t>(size_of(static_cast<DType>(kernel.argument_dtype(i))));
+    pointers.push_back(memory.emplace_back(std::make_unique<std::byte[]>(static_cast<size_t>(bytes))).get());
+  }
+}
+
+std::string run(const runtime::PortableKernel& kernel, const Arguments& arguments, const std::vector<int64_t>& sizes,
+                int64_t most_steps) {
+  CountingHost host;
+  int64_t error[4] = {};
+  const int64_t kind = kernel.run(arguments.pointers.data(), sizes.data(), error, &host, most_steps);
+  EXPECT_EQ(kind, error[0]);
+  return kind == 0 ? "" : kernel.describe(error);
+}
+
 }  // namespace tenon::test

@@ -1,12 +1,17 @@
-// Portable kernels taken apart, to be changed and put together again; and a host that keeps account.
+// Portable kernels: made, taken apart to be changed and put together again, run; and a host that keeps account.
 #pragma once
 
+#include <cstring>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/kernel_generated.h"
+#include "loops/loop_tree.h"
 #include "runtime/kernel.h"
+#include "runtime/portable_kernel.h"
 
 namespace tenon::test {
 
@@ -47,5 +52,31 @@ class CountingHost : public tenon_host {
 
   std::map<void*, int64_t> blocks_;
 };
+
+loops::LoopTree tree_of(std::string_view statements);
+runtime::PortableKernel load(const std::string& bytes);
+
+// Arguments of exactly the kernel's sizes, all zero.
+struct Arguments {
+  Arguments(const runtime::PortableKernel& kernel, const std::vector<int64_t>& sizes);
+
+  template <class T>
+  void set(size_t argument, std::initializer_list<T> values) {
+    std::memcpy(pointers[argument], values.begin(), values.size() * sizeof(T));
+  }
+  template <class T>
+  std::vector<T> get(size_t argument, size_t count) const {
+    std::vector<T> values(count);
+    std::memcpy(values.data(), pointers[argument], count * sizeof(T));
+    return values;
+  }
+
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  std::vector<void*> pointers;
+};
+
+// "" where all went well.
+std::string run(const runtime::PortableKernel& kernel, const Arguments& arguments,
+                const std::vector<int64_t>& sizes = {}, int64_t most_steps = runtime::PortableKernel::kNoLimit);
 
 }  // namespace tenon::test
