@@ -174,8 +174,9 @@ bench-kernels: build ## Kernels against PyTorch's ops: the bars; ARGS="--quick -
 	@PYTHONPATH=build/python .venv/bin/python -m bench.kernels $(if $(JSON),--json "$(JSON)") $(ARGS)
 
 .PHONY: bench-compile
-bench-compile: build ## Measure how long kernels take to compile, and to come from the cache
+bench-compile: build ## Measure how long kernels and programs take to compile, and to come from the cache; ARGS="bert" selects
 	@build/bin/bench_compile
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.program_cache $(ARGS)
 
 .PHONY: bench-capture
 bench-capture: build ## Measure how long BERT-base's .pt2 takes to become a graph, and how much memory

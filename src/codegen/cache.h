@@ -1,4 +1,5 @@
-// Object files on disk, by what they were made of. Any number of processes share a folder.
+// What compilation made, on disk, by what it was made of: objects of kernels, schedules that were tuned, whole programs
+// (program/cache.h). Any number of processes share a folder.
 //
 // An entry is a file that holds its whole key, the content and a checksum. It is written elsewhere and renamed, so that
 // nobody sees a part of it. A file that is damaged, or has another key of the same digest, is as good as none. Nothing

@@ -10,6 +10,8 @@
 #include "passes/passes.h"
 #include "passes/sizes.h"
 #include "program/budget.h"
+#include "program/cache.h"
+#include "program/history.h"
 #include "program/in_place.h"
 #include "program/program.h"
 #include "program/run.h"
@@ -60,7 +62,9 @@ class ProgramBuilder {
         backend_(backend_of(options)),
         program_(graph, std::move(ready), options),
         graph_(program_.graph_),
-        slot_of_(graph_.value_count()) {}
+        slot_of_(graph_.value_count()) {
+    program_.history_ = std::make_shared<ConstantHistory>();
+  }
 
   // In this order. What several groups compute has a slot of each: those that follow read the last.
   Program run(const std::vector<FusedGroup>& groups) {
@@ -80,6 +84,7 @@ class ProgramBuilder {
 
  private:
   std::vector<Slot>& slots() { return program_.slots_; }
+  ConstantHistory& history() { return *program_.history_; }
 
   // A kernel on its way: what is compiled, and where its inputs come from.
   struct Pending {
@@ -123,9 +128,17 @@ class ProgramBuilder {
     return id;
   }
 
-  uint32_t add_constant(const Tensor& data) {
-    program_.constants_.push_back(data.contiguous());
-    return add_slot(type_of(data), SlotKind::kConstant, program_.constants_.size() - 1);
+  // Its data is set when it is known.
+  uint32_t new_constant() {
+    program_.constants_.emplace_back();
+    return static_cast<uint32_t>(program_.constants_.size() - 1);
+  }
+
+  uint32_t add_frozen(const Leaf& leaf) {
+    const uint32_t constant = new_constant();
+    program_.constants_[constant] = leaf.data.contiguous();
+    history().leaves.push_back({constant, static_cast<uint32_t>(&leaf - graph_.leaves().data())});
+    return add_slot(graph_.type(leaf.value), SlotKind::kConstant, constant);
   }
 
   void add_leaves() {
@@ -139,7 +152,7 @@ class ProgramBuilder {
       const bool is_frozen = leaf.kind == LeafKind::kConstant ||
                              (options_.freeze && !is_updated(leaf) && !options_.states.contains(leaf.name));
       if (is_frozen) {
-        slot_of_[leaf.value.id] = add_constant(leaf.data);
+        slot_of_[leaf.value.id] = add_frozen(leaf);
       } else {
         program_.leaves_.push_back(leaf.data);
         program_.leaf_names_.push_back(leaf.name);
@@ -270,8 +283,7 @@ class ProgramBuilder {
     if (!needs_only_constants(task, group)) return;
     for (uint32_t slot : task.outputs) {
       slots()[slot].kind = SlotKind::kConstant;
-      slots()[slot].position = static_cast<uint32_t>(program_.constants_.size());
-      program_.constants_.emplace_back();
+      slots()[slot].position = new_constant();
     }
   }
 
@@ -349,7 +361,7 @@ class ProgramBuilder {
       Task& task = program_.tasks_[i];
       if (pending != pending_.end() && pending->task == i) prepare_inputs(task, *pending++);
       if (is_known_now(task)) {
-        run_once(task);
+        run_once(std::move(task));
       } else {
         kept.push_back(std::move(task));
       }
@@ -357,26 +369,26 @@ class ProgramBuilder {
     program_.tasks_ = std::move(kept);
   }
 
-  void run_once(const Task& task) {
-    std::vector<Tensor> inputs;
-    for (uint32_t slot : task.inputs) inputs.push_back(constant(slot));
-    std::vector<Tensor> outputs = run_task_once(task, program_.slots_, inputs);
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      program_.constants_[slots()[task.outputs[i]].position] = outputs[i].contiguous();
-    }
+  ConstantUse use_of(uint32_t slot) { return {slots()[slot].position, slots()[slot].type}; }
+
+  void run_once(Task task) {
+    ConstantStep step;
+    for (uint32_t slot : task.inputs) step.inputs.push_back(use_of(slot));
+    for (uint32_t slot : task.outputs) step.outputs.push_back(use_of(slot));
+    step.task = std::move(task);
+    run(std::move(step));
   }
 
-  Tensor constant(uint32_t slot) const {
-    const Tensor& data = program_.constants_[program_.slots_[slot].position];
-    const Sizes shape = evaluate(program_.slots_[slot].type.shape, {});
-    return Tensor::borrow(data.dtype(), shape, contiguous_strides(shape), data.data(), data.owner());
+  void run(ConstantStep step) {
+    run_step(step, program_.constants_, preparer_);
+    history().steps.push_back(std::move(step));
   }
 
   void prepare_inputs(Task& task, const Pending& pending) {
     std::vector<uint32_t> prepared;
     for (const Preparation& preparation : pending.ahead.preparations) {
-      std::vector<Tensor> inputs;
-      for (int64_t slot : preparation.inputs) inputs.push_back(constant(pending.inputs[static_cast<size_t>(slot)]));
+      std::vector<ConstantUse> inputs;
+      for (int64_t slot : preparation.inputs) inputs.push_back(use_of(pending.inputs[static_cast<size_t>(slot)]));
       prepared.push_back(prepared_slot(preparation.kernel, inputs));
     }
     task.inputs.clear();
@@ -387,14 +399,17 @@ class ProgramBuilder {
   }
 
   // Weights that several kernels read in one layout are prepared once.
-  uint32_t prepared_slot(const loops::IR& kernel, const std::vector<Tensor>& inputs) {
+  uint32_t prepared_slot(const loops::IR& kernel, const std::vector<ConstantUse>& inputs) {
     std::pair<std::string, std::vector<const void*>> key{to_string(kernel), {}};
-    for (const Tensor& input : inputs) key.second.push_back(input.data());
+    for (const ConstantUse& input : inputs) key.second.push_back(program_.constants_[input.constant].data());
     const auto found = prepared_.find(key);
     if (found != prepared_.end()) return found->second;
-    const uint32_t slot = add_constant(preparer_.run(kernel, inputs));
+    const TensorType type = kernel.type(kernel.writes()[0]);
+    const uint32_t constant = new_constant();
+    run(ConstantStep{.inputs = inputs, .outputs = {{constant, type}}, .preparation = kernel});
+    const uint32_t slot = add_slot(type, SlotKind::kConstant, constant);
     prepared_.emplace(std::move(key), slot);
-    if (inputs.size() == 1) program_.packings_.push_back({inputs[0], kernel, slot});
+    if (inputs.size() == 1) program_.packings_.push_back({constant_of(program_.constants_, inputs[0]), kernel, slot});
     return slot;
   }
 
@@ -428,6 +443,7 @@ class ProgramBuilder {
       if (!used[i] && slots()[i].kind != SlotKind::kInput && slots()[i].kind != SlotKind::kLeaf) continue;
       Slot slot = std::move(slots()[i]);
       if (slot.kind == SlotKind::kConstant && slot.root == i) {
+        history().kept.push_back(slot.position);
         constants.push_back(program_.constants_[slot.position]);
         slot.position = static_cast<uint32_t>(constants.size() - 1);
       }
@@ -438,6 +454,7 @@ class ProgramBuilder {
     }
     for_each_used([&](uint32_t& slot) { slot = number[slot]; });
     slots() = std::move(kept);
+    history().constants = static_cast<uint32_t>(program_.constants_.size());
     program_.constants_ = std::move(constants);
   }
 
@@ -470,8 +487,8 @@ class ProgramBuilder {
 
 namespace {
 
-Program compile_fused(const Graph& graph, const ProgramOptions& options, std::shared_ptr<const MemoryReport>& report) {
-  const Graph ready = ready_for_fusion(graph, options.freeze);
+Program compile_fused(const Graph& graph, const Graph& ready, const ProgramOptions& options,
+                      std::shared_ptr<const MemoryReport>& report) {
   const std::vector<FusedGroup> groups = fuse(ready);
   const auto build = [&](const std::vector<FusedGroup>& list) {
     return ProgramBuilder(graph, ready, options).run(list);
@@ -483,15 +500,36 @@ Program compile_fused(const Graph& graph, const ProgramOptions& options, std::sh
   return program;
 }
 
+void check_assertion(const Graph& graph, const Assertion& assertion) {
+  if (assertion.output && *assertion.output >= graph.outputs().size())
+    fail("an assertion is about output {}, and graph {} has {}", *assertion.output, graph.name(),
+         graph.outputs().size());
+  if (!assertion.guard) return;
+  std::set<Symbol> told;
+  for (const SymbolBinding& binding : bind_symbols(graph)) told.insert(binding.symbol);
+  for (Symbol symbol : symbols_of(*assertion.guard)) {
+    if (!told.contains(symbol))
+      fail("an assertion is about {}, which the sizes of graph {}'s inputs do not tell", symbol.name(), graph.name());
+  }
+}
+
 }  // namespace
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {
   return capture([&] {
-    std::shared_ptr<const MemoryReport> report;
+    for (const Assertion& assertion : options.assertions) check_assertion(graph, assertion);
+    const std::shared_ptr<const Backend> backend = backend_of(options);
+    const ProgramCache cache(graph, options, *backend);
     // What stays as it is can go into what it scales.
     const bool is_fixed = options.freeze && options.states.empty();
-    Program program = compile_fused(is_fixed ? fold_norms(graph) : graph, options, report);
+    const Graph source = is_fixed ? fold_norms(graph) : graph;
+    const Graph ready = ready_for_fusion(source, options.freeze);
+    if (std::optional<Program> kept = cache.find(source, ready, options)) return *std::move(kept);
+    std::shared_ptr<const MemoryReport> report;
+    Program program = compile_fused(source, ready, options, report);
     program.memory_report_ = std::move(report);
+    cache.store(program);
+    program.history_ = nullptr;
     return program;
   });
 }

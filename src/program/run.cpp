@@ -119,13 +119,13 @@ std::vector<Tensor> run_whole(const Graph& body, const std::vector<Tensor>& inpu
   return wanted;
 }
 
-std::vector<Tensor> run_task_once(const Task& task, const std::vector<Slot>& slots, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> run_task_once(const Task& task, const std::vector<TensorType>& results,
+                                  const std::vector<Tensor>& inputs) {
   if (task.kind != TaskKind::kKernel) return run_whole(*task.body, inputs, {});
   std::vector<Tensor> outputs;
   std::vector<void*> memory;
   for (const Tensor& input : inputs) memory.push_back(input.data());
-  for (uint32_t slot : task.outputs) {
-    const TensorType& type = slots[slot].type;
+  for (const TensorType& type : results) {
     memory.push_back(outputs.emplace_back(new_tensor(type.dtype, evaluate(type.shape, {}))).data());
   }
   task.kernel->run(memory);
@@ -365,7 +365,8 @@ Program::Program(const Graph& source, Graph graph, const ProgramOptions& options
     : source_(std::make_shared<const Graph>(source)),
       graph_(std::move(graph)),
       cpu_(options.cpu),
-      host_(options.host) {}
+      host_(options.host),
+      assertions_(options.assertions) {}
 
 std::vector<Tensor> Program::run(std::span<const Tensor> inputs) const { return runner_->run(*this, inputs); }
 

@@ -36,8 +36,9 @@ class ProgramRunner {
   mutable std::atomic<bool> leaves_are_checked_ = false;  // what is updated of them, against each other
 };
 
-// Runs a task on its own, of static shapes: what is computed of constants while a program is compiled.
-std::vector<Tensor> run_task_once(const Task& task, const std::vector<Slot>& slots, const std::vector<Tensor>& inputs);
+// Runs a task on its own, with results of these static types: what is computed of constants while a program is made.
+std::vector<Tensor> run_task_once(const Task& task, const std::vector<TensorType>& results,
+                                  const std::vector<Tensor>& inputs);
 
 // One run, of the context's graph; leaves are its last inputs. Results are fresh memory. Throws an Error or a
 // runtime::Error.

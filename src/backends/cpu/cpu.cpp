@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
 #include "backends/native_kernel.h"
 #include "codegen/codegen.h"
@@ -61,6 +62,13 @@ constexpr Block kBlocks[] = {{4, 4}, {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 2}, {1
 std::string schedule_key(const loops::IR& kernel) {
   const codegen::Target target = codegen::find_target("native");
   return fmt::format("schedule\n{} {}\n{} threads\n{}", target.cpu, target.features, thread_count(), to_string(kernel));
+}
+
+// Another text whenever a schedule is kept: who was compiled before is out of date.
+constexpr std::string_view kKeptSchedules = "kept schedules";
+std::string kept_schedules() {
+  const auto cache = codegen::ObjectCache::from_environment();
+  return cache ? cache->find(kKeptSchedules).value_or("") : "";
 }
 
 // Whether both run with the same memory.
@@ -123,8 +131,11 @@ struct CpuBackend : Backend {
   }
   bool keep(const loops::IR& kernel, const loops::LoopTree& schedule) const override {
     const auto cache = codegen::ObjectCache::from_environment();
-    if (cache) cache->store(schedule_key(kernel), to_string(schedule.ir));
-    return cache.has_value();
+    if (!cache) return false;
+    const std::string key = schedule_key(kernel), text = to_string(schedule.ir);
+    cache->store(key, text);
+    cache->store(kKeptSchedules, digest(kept_schedules() + key + text).hex());
+    return true;
   }
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
     const loops::LoopTree* const trees[] = {&tree};
@@ -134,10 +145,29 @@ struct CpuBackend : Backend {
       std::span<const loops::LoopTree* const> trees) const override {
     return compile_cpu(trees, {.cpu = cpu_});
   }
+  const std::string& cpu() const { return cpu_; }
 
  private:
   std::string cpu_;
 };
+
+// Kernels of the same object share its code.
+std::vector<std::unique_ptr<Compiled>> load(std::span<const KernelObject> kernels,
+                                            const std::shared_ptr<const codegen::Target>& target) {
+  const bool runs = codegen::runs_here(*target);
+  std::map<const std::string*, std::shared_ptr<const LoadedCode>> loaded;
+  std::vector<std::unique_ptr<Compiled>> result;
+  for (const auto& [tree, object] : kernels) {
+    if (!runs) {
+      result.push_back(std::make_unique<ForeignKernel>(object, tree->ir, target));
+      continue;
+    }
+    std::shared_ptr<const LoadedCode>& code = loaded[object.get()];
+    if (!code) code = call_runtime([&] { return LoadedCode::load(*object, tree->ir.name()); });
+    result.push_back(std::make_unique<CpuKernel>(code, object, tree->ir, target));
+  }
+  return result;
+}
 
 const RegisterBackend kRegistration(std::make_shared<CpuBackend>("native"));
 
@@ -159,25 +189,25 @@ std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTr
   const auto target = std::make_shared<const codegen::Target>(codegen::find_target(options.cpu));
   const auto cache = options.use_cache ? codegen::ObjectCache::from_environment() : std::nullopt;
   codegen::Objects objects = codegen::compile_objects(trees, *target, cache ? &*cache : nullptr);
-  const bool runs = codegen::runs_here(*target);
   std::vector<std::shared_ptr<const std::string>> files;
   for (std::string& object : objects.objects) files.push_back(std::make_shared<const std::string>(std::move(object)));
-  std::vector<std::shared_ptr<const LoadedCode>> loaded(files.size());
-  std::vector<std::unique_ptr<Compiled>> kernels;
-  for (size_t i = 0; i < trees.size(); ++i) {
-    const loops::IR& ir = trees[i]->ir;
-    const std::shared_ptr<const std::string>& object = files[objects.of_tree[i]];
-    std::shared_ptr<const LoadedCode>& code = loaded[objects.of_tree[i]];
-    if (runs && !code) {
-      code = call_runtime([&] { return LoadedCode::load(*object, ir.name()); });
-    }
-    if (runs) {
-      kernels.push_back(std::make_unique<CpuKernel>(code, object, ir, target));
-    } else {
-      kernels.push_back(std::make_unique<ForeignKernel>(object, ir, target));
-    }
-  }
-  return kernels;
+  std::vector<KernelObject> kernels;
+  for (size_t i = 0; i < trees.size(); ++i) kernels.push_back({trees[i], files[objects.of_tree[i]]});
+  return load(kernels, target);
+}
+
+std::vector<std::unique_ptr<Compiled>> load_cpu(std::span<const KernelObject> kernels, const std::string& cpu) {
+  return load(kernels, std::make_shared<const codegen::Target>(codegen::find_target(cpu)));
+}
+
+std::string cpu_identity(const Backend& backend) {
+  const auto* const own = dynamic_cast<const CpuBackend*>(&backend);
+  if (!own) return "";
+  const codegen::Target target = codegen::find_target(own->cpu());
+  const Machine machine = machine_of(own->cpu());
+  return fmt::format("{} {} {}\ncaches {} {} {}, {} threads\nschedules {}", target.triple, target.cpu, target.features,
+                     machine.l1_bytes, machine.l2_bytes, machine.l3_bytes, machine.threads,
+                     own->cpu() == "native" ? kept_schedules() : "");
 }
 
 std::shared_ptr<const Backend> cpu_backend(std::string cpu) {

@@ -25,7 +25,19 @@ std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTr
 // they need.
 std::shared_ptr<const Backend> cpu_backend(std::string cpu);
 
+// What a program of such a backend depends on besides its graph: the target, the machine, the schedules that were kept.
+// Empty for any other backend.
+std::string cpu_identity(const Backend& backend);
+
 // The object file of a kernel that the cpu backend compiled, as long as the kernel lives; else empty.
 std::string_view object_of(const Compiled& kernel);
+
+struct KernelObject {
+  const loops::LoopTree* tree;
+  std::shared_ptr<const std::string> object;
+};
+
+// The kernels that compile_cpu would give, from what object_of said of them, in this process or another.
+std::vector<std::unique_ptr<Compiled>> load_cpu(std::span<const KernelObject> kernels, const std::string& cpu);
 
 }  // namespace tenon

@@ -1,0 +1,113 @@
+#include "program/cache.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "backends/cpu/cpu.h"
+#include "codegen/version.h"
+#include "program/plan.h"
+#include "program/portable.h"
+
+namespace tenon {
+namespace {
+
+bool has_plain_data(const Leaf& leaf) {
+  return leaf.data.defined() && std::ranges::all_of(leaf.data.strides(), [](int64_t stride) { return stride >= 0; });
+}
+
+// What the programs of both backends depend on; nothing where one of them may be anything.
+std::optional<std::string> identity_of(const Backend& backend, const std::string& here) {
+  const std::string there = cpu_identity(backend);
+  const std::string own = cpu_identity(*find_backend(here).value());
+  if (there.empty() || own.empty()) return {};
+  return there == own ? own : there + "\n" + own;
+}
+
+std::string text_of(const ProgramOptions& options) {
+  std::string states;
+  for (const std::string& name : options.states) states += " " + quote(name);
+  return fmt::format("freeze {} states{} host {} budget {}", options.freeze, states, options.host != nullptr,
+                     options.budget ? std::to_string(*options.budget) : "none");
+}
+
+bool is_large(const Leaf& leaf) { return leaf.kind == LeafKind::kConstant && leaf.data.numel() > kMostPrinted; }
+
+std::string digest_of(const Tensor& tensor) {
+  const Tensor data = tensor.contiguous();
+  const auto bytes = static_cast<size_t>(data.numel() * size_of(data.dtype()));
+  return digest({reinterpret_cast<const char*>(data.data()), bytes}).hex();
+}
+
+// With the data of constants; what is large by its digest.
+std::string text_of(const Graph& graph) {
+  if (std::ranges::none_of(graph.leaves(), is_large)) return to_string(graph);
+  std::string text;
+  for (const Leaf& leaf : graph.leaves()) {
+    if (is_large(leaf)) text += digest_of(leaf.data) + "\n";
+  }
+  return text + to_string(with_constants_as_parameters(graph));
+}
+
+// How many leaves from the first on lie in memory of each other. They are sorted by their data, where each begins.
+size_t sharing(std::span<const Leaf* const> leaves) {
+  for (size_t count = 1; count < leaves.size(); ++count) {
+    const auto shares = [&](const Leaf* leaf) { return leaf->data.shares_memory_with(leaves[count]->data); };
+    if (std::ranges::none_of(leaves.first(count), shares)) return count;
+  }
+  return leaves.size();
+}
+
+// Leaves that lie in the same memory, and how.
+std::string text_of_sharing(const Graph& graph) {
+  std::vector<const Leaf*> leaves;
+  for (const Leaf& leaf : graph.leaves()) {
+    if (leaf.kind != LeafKind::kInput && leaf.data.numel() > 0) leaves.push_back(&leaf);
+  }
+  std::ranges::sort(leaves, {}, [](const Leaf* leaf) { return std::pair(leaf->data.data(), leaf->value); });
+  std::set<std::string> lines;  // in the same order wherever they lie
+  for (std::span<const Leaf* const> left = leaves; !left.empty();) {
+    const auto group = left.first(sharing(left));
+    left = left.subspan(group.size());
+    if (group.size() == 1) continue;
+    std::string line;
+    for (const Leaf* leaf : group) {
+      line += fmt::format("{}+{}[{}] ", leaf->value.id, leaf->data.data() - group[0]->data.data(),
+                          fmt::join(leaf->data.strides(), ","));
+    }
+    lines.insert(line);
+  }
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
+}
+
+}  // namespace
+
+ProgramCache::ProgramCache(const Graph& graph, const ProgramOptions& options, const Backend& backend) {
+  const auto is_plain = [](const Leaf& leaf) { return leaf.kind == LeafKind::kInput || has_plain_data(leaf); };
+  std::optional<codegen::ObjectCache> cache = codegen::ObjectCache::from_environment();
+  if (!cache || !std::ranges::all_of(graph.leaves(), is_plain)) return;
+  const std::optional<std::string> identity = identity_of(backend, options.backend);
+  if (!identity) return;
+  cache_ = std::move(cache);
+  key_ = fmt::format("program\n{}\n{}\n{}\n", codegen::compiler_version(), *identity, text_of(options));
+  key_ += text_of_sharing(graph) + text_of(graph);
+}
+
+std::optional<Program> ProgramCache::find(const Graph& source, const Graph& ready,
+                                          const ProgramOptions& options) const {
+  const std::optional<std::string> plan = cache_ ? cache_->find(key_) : std::nullopt;
+  if (!plan) return {};
+  try {
+    return program_of(*plan, source, ready, options);
+  } catch (const std::exception&) {  // whatever it is, compilation says it better
+    return {};
+  }
+}
+
+void ProgramCache::store(const Program& program) const {
+  if (cache_) cache_->store(key_, plan_of(program));
+}
+
+}  // namespace tenon

@@ -1,0 +1,34 @@
+// Inside of program: programs on disk, so that a graph that was compiled once is not compiled again by another process.
+// They lie beside the objects of kernels, under the same limit and with the same safety (codegen/cache.h).
+//
+// An entry has no weights: they come from the graph that is compiled, and are prepared anew. Its key is all that the
+// rest depends on: the text of the graph with the data of its constants, which leaves share memory, the options, the
+// compiler, the machine, and the schedules that were tuned. Calls of the host are by number, so a program with such
+// calls is kept as well, and calls the host of whoever finds it.
+//
+// Not kept: programs of other backends than `cpu`, which may be anything.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "codegen/cache.h"
+#include "program/program.h"
+
+namespace tenon {
+
+class ProgramCache {
+ public:
+  // `backend` is what the graph would be compiled by.
+  ProgramCache(const Graph& graph, const ProgramOptions& options, const Backend& backend);
+
+  // `source` and `ready` are what the compiler made of the graph. What is damaged is as good as nothing.
+  std::optional<Program> find(const Graph& source, const Graph& ready, const ProgramOptions& options) const;
+  void store(const Program& program) const;
+
+ private:
+  std::optional<codegen::ObjectCache> cache_;  // none where the program cannot be kept
+  std::string key_;
+};
+
+}  // namespace tenon

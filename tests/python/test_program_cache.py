@@ -1,0 +1,127 @@
+"""Whole programs come from the cache on disk in another process, through every front door."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import json, sys, torch, tenon
+import tenon.torch_backend
+
+def model(x, w):
+    return torch.softmax(torch.relu(x) @ w, dim=-1) * {scale}
+
+@torch.library.custom_op("mine::half", mutates_args=())
+def half(x: torch.Tensor) -> torch.Tensor:
+    return x / 2
+
+@half.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+x, w = torch.ones({rows}, 8) / 3, torch.arange(128.0).reshape(8, 16) / 100
+found = []
+compile_graph = tenon.torch_backend.compile_program
+
+def noted(*args, **kwargs):
+    executable = compile_graph(*args, **kwargs)
+    found.append(executable.is_from_cache)
+    return executable
+
+tenon.torch_backend.compile_program = noted
+result = torch.compile(model, backend="tenon")(x, w)
+torch.testing.assert_close(result, model(x, w))
+
+class Module(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(w)
+    def forward(self, x):
+        y = model(x, self.w)
+        return {last}
+
+program = tenon.compile(Module(), (x,))
+torch.testing.assert_close(program(x), Module()(x).detach())
+found.append(program.is_from_cache)
+line = next(line for line in tenon.explain(program).splitlines() if line.startswith("compiled: "))
+print(json.dumps(dict(found=found, line=line, result=result.tolist())))
+"""
+
+
+def script(rows=4, scale=2.0, last="y + 1"):
+    return SCRIPT.replace("{rows}", str(rows)).replace("{scale}", str(scale)).replace("{last}", last)
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENON_CACHE", str(tmp_path / "cache"))
+
+    def start(**options):
+        command = [sys.executable, "-W", "ignore", "-c", script(**options)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    return start
+
+
+def finish(process):
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return json.loads(output.splitlines()[-1])
+
+
+def kernels_in(cache):
+    return [path for path in cache.iterdir() if not path.read_bytes()[40:].startswith(b"program\n")]
+
+
+def test_another_process_compiles_nothing(start, tmp_path):
+    first = finish(start())
+    assert first["found"] == [False, False]
+    assert first["line"] == "compiled: in this process"
+    for kernel in kernels_in(tmp_path / "cache"):
+        kernel.unlink()
+    second = finish(start())
+    assert second["found"] == [True, True]
+    assert second["line"] == "compiled: from the cache"
+    assert second["result"] == first["result"]
+    assert kernels_in(tmp_path / "cache") == []
+
+
+@pytest.mark.parametrize("other", [{"rows": 5}, {"scale": 2.5}], ids=str)
+def test_another_size_or_constant_is_another_entry(start, other):
+    finish(start())
+    assert finish(start(**other))["found"] == [False, False]
+    assert finish(start(**other))["found"] == [True, True]
+    assert finish(start())["found"] == [True, True]
+
+
+def test_processes_at_once(start, tmp_path):
+    results = [finish(process) for process in [start(), start(), start()]]
+    assert all(result["result"] == results[0]["result"] for result in results)
+    assert finish(start())["found"] == [True, True]
+    assert all(path.suffix == ".tenon" for path in (tmp_path / "cache").iterdir())
+
+
+def test_damaged_entries_are_misses(start, tmp_path):
+    first = finish(start())
+    for number, path in enumerate(sorted((tmp_path / "cache").iterdir())):
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] if number % 2 else whole[:middle] + b"?" + whole[middle + 1 :])
+    again = finish(start())
+    assert again["found"] == [False, False]
+    assert again["result"] == first["result"]
+    assert finish(start())["found"] == [True, True]
+
+
+def test_calls_that_pytorch_runs_still_do(start):
+    fallback = {"last": "half(y) + y"}
+    assert finish(start(**fallback))["found"] == [False, False]
+    assert finish(start(**fallback))["found"] == [True, True]  # the script compares the results with eager's
+
+
+def test_off_is_off(start, monkeypatch):
+    monkeypatch.setenv("TENON_CACHE", "off")
+    for _ in range(2):
+        assert finish(start())["found"] == [False, False]
