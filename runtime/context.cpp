@@ -146,6 +146,7 @@ void Context::bind() {
     symbols_[i] = checked_floordiv(left, binding.factor());
   }
   check_sizes();
+  check_guards();
   take_frame();
   sizes_changed_ = false;
 }
@@ -169,6 +170,40 @@ void Context::check_sizes() const {
     if (symbols_[i] >= symbol.low && symbols_[i] <= symbol.high) continue;
     fail(TENON_INVALID_ARGUMENT, symbol.name, " is ", symbols_[i], ", which is outside of [", symbol.low, ", ",
          symbol.high == INT64_MAX ? "inf" : text_of(symbol.high), "]");
+  }
+}
+
+// ---- what the model promises ----------------------------------------------------------------------------------------
+
+namespace {
+
+[[noreturn]] void fail_check(tenon_status status, const Check& check) {
+  const std::string place = check.file.empty() ? "" : text_of(check.file, ":", check.line, ": ");
+  fail(status, place, check.message);
+}
+
+bool is_zero(tenon_dtype dtype, const std::byte* element) {
+  return is_float(dtype) ? load_real(dtype, element) == 0 : load_integer(dtype, element) == 0;
+}
+
+}  // namespace
+
+void Context::check_guards() const {
+  for (const Check& check : graph_.checks) {
+    if (check.guard && evaluate(*check.guard, graph_.code, symbols_) == 0) fail_check(TENON_INVALID_ARGUMENT, check);
+  }
+}
+
+void Context::check_conditions() {
+  for (const Check& check : graph_.checks) {
+    if (check.guard) continue;
+    size_late(check.slot);
+    const TensorView view = view_of(check.slot);
+    const auto* element = static_cast<const std::byte*>(view.data);
+    const int64_t bytes = bytes_of(check.slot);
+    for (const std::byte* const end = element + bytes; element != end; element += size_of(view.dtype)) {
+      if (is_zero(view.dtype, element)) fail_check(TENON_RUN_FAILED, check);
+    }
   }
 }
 
@@ -225,6 +260,7 @@ void Context::run() {
   place_callers();
   events_.clear();
   run_tasks();
+  check_conditions();
   copy_outputs();
   apply_updates();
   has_run_ = true;

@@ -53,7 +53,7 @@ class Context {
   // The sizes of the inputs decide everything else; what is needed is allocated. A run does that by itself.
   void prepare();
   // Throws an Error. Sizes, the caller's tensors and the arena's memory are checked first: then nothing has been
-  // updated. Where a task fails, what earlier tasks computed in place (TensorSlot::is_overwritten) is updated, the rest
+  // updated. Where a task fails, or the data breaks a promise of the model, what earlier tasks computed in place (TensorSlot::is_overwritten) is updated, the rest
   // is not.
   void run();
   Output output(size_t i) const;  // of the last run
@@ -92,6 +92,8 @@ class Context {
   void fuse();
   void bind();
   void check_sizes() const;
+  void check_guards() const;
+  void check_conditions();
   [[noreturn]] void fail_type(size_t input, tenon_dtype dtype, std::span<const int64_t> shape) const;
   void take_frame();
   void place_own();

@@ -40,6 +40,9 @@ class Reader {
     check_bindings();
     for (const format::Task* task : *program_.tasks()) read_task(*task);
     for (uint32_t i = 0; i < graph_.outputs.size(); ++i) read_output(i);
+    if (program_.checks() != nullptr) {
+      for (const format::Check* check : *program_.checks()) read_check(*check);
+    }
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) check_place(id);
     for (const format::Update* update : *program_.updates()) read_update(*update);
     for (const TaskNode& task : graph_.tasks) {
@@ -235,6 +238,20 @@ class Reader {
     demand(output.is_copied || root.is_late || (root.kind == SlotKind::Output && root.position == i), "output ", i,
            " is the memory of something else");
     demand(!graph_.slots[output.slot].is_late || root.is_late, "the shape of output ", i, " is known too late");
+  }
+
+  void read_check(const format::Check& from) {
+    Check check{view(from.message()), view(from.file()), from.line(), from.slot()};
+    if (from.guard() != nullptr && from.guard()->count() > 0) check.guard = *from.guard();
+    demand(check.guard.has_value() == (check.slot == kNone), "a check is not of one thing");
+    if (check.guard) {
+      verify(*check.guard, graph_.code, graph_.bindings.size());
+    } else {
+      need(check.slot, end(), "a check");
+      demand(!graph_.slots[check.slot].is_late || graph_.root_of(check.slot).is_late,
+             "the shape of what a check reads is known too late");
+    }
+    graph_.checks.push_back(check);
   }
 
   // A tensor that lies in the memory of a result is that result.

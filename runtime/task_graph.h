@@ -72,6 +72,16 @@ struct TensorInfo {
   bool is_copied = false;  // of a result
 };
 
+// What the model promises of its data: a tensor without a zero, or an expression of the sizes of inputs that is not
+// zero.
+struct Check {
+  std::string_view message;
+  std::string_view file;
+  int32_t line;
+  uint32_t slot = kNone;
+  std::optional<Expr> guard = {};
+};
+
 // What is kept from run to run.
 struct StateTensor {
   std::string name;
@@ -88,6 +98,7 @@ struct TaskGraph {
   std::vector<TensorInfo> inputs;
   std::vector<TensorInfo> outputs;
   std::vector<std::pair<uint32_t, uint32_t>> updates;  // target and value
+  std::vector<Check> checks;
   std::vector<StateTensor> states;
   std::span<const Blob> initial;  // of the states
   std::span<const Blob> constants;

@@ -43,9 +43,26 @@ HostFn host_from(nb::object function) {
   };
 }
 
+// (message, (file, line) or None, output or None, guard or None) of each.
+std::vector<Assertion> assertions_from(nb::handle list) {
+  std::vector<Assertion> assertions;
+  for (nb::handle entry : list) {
+    Assertion assertion{nb::cast<std::string>(entry[0])};
+    if (const nb::object place = entry[1]; !place.is_none())
+      assertion.location = {nb::cast<std::string>(place[0]), nb::cast<int>(place[1])};
+    if (const nb::object output = entry[2]; !output.is_none()) assertion.output = nb::cast<size_t>(output);
+    if (const nb::object guard = entry[3]; !guard.is_none()) assertion.guard = nb::cast<Expr>(guard);
+    assertions.push_back(std::move(assertion));
+  }
+  return assertions;
+}
+
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
-                                          bool freeze, const std::string& backend) {
-  const ProgramOptions options{.backend = backend, .freeze = freeze, .host = host_from(std::move(host))};
+                                          bool freeze, const std::string& backend, nb::handle assertions) {
+  const ProgramOptions options{.backend = backend,
+                               .freeze = freeze,
+                               .host = host_from(std::move(host)),
+                               .assertions = assertions_from(assertions)};
   const nb::gil_scoped_release unlocked;
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
@@ -143,11 +160,18 @@ void bind_program(nb::module_& module) {
       .def("artifact_bytes", artifact_bytes_of, nb::arg("notes") = Notes(),
            "How large that file would be: of weights, of code, in all.")
       .def("loop_tree", loop_tree, nb::arg("task"), "The loops of a task that is a kernel.")
+      .def_prop_ro(
+          "is_from_cache", [](const Executable& self) { return self.program.is_from_cache(); },
+          "Whether nothing was compiled: the cache on disk had the same program.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
-  module.def("compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
-             nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
-             "Compiles a graph. `host(call, operands)` runs its external calls.");
+  module.def(
+      "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
+      nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
+      nb::arg("assertions") = nb::tuple(),
+      "Compiles a graph. `host(call, operands)` runs its external calls. `assertions` are what a saved file "
+      "checks: a message, its (file, line), and the output of the graph or the expression of its sizes that must "
+      "not be zero.");
 }
 
 }  // namespace tenon::python

@@ -178,7 +178,7 @@ nb::list outputs_of(const Imported& self) {
 
 nb::list assertions_of(const Imported& self) {
   nb::list result;
-  for (const ImportedAssertion& assertion : self.assertions) {
+  for (const Assertion& assertion : self.assertions) {
     const nb::object guard = assertion.guard ? to_python(*assertion.guard) : nb::none();
     result.append(nb::make_tuple(assertion.message, assertion.output, guard));
   }

@@ -82,9 +82,14 @@ class Program:
     def kernels(self) -> Any:
         return self._executable.kernels
 
+    @property
+    def is_from_cache(self) -> bool:
+        """Whether nothing was compiled: another process had compiled the same program, and $TENON_CACHE kept it."""
+        return self._executable.is_from_cache
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one file (.tenon) that tenon.load, `tenon run` and the C runtime run, without PyTorch. A program with
-        calls that PyTorch runs cannot be saved."""
+        """Writes one file (.tenon) that tenon.load, `tenon run` and the C runtime run, without PyTorch. It checks what
+        the model asserts. A program with calls that PyTorch runs cannot be saved."""
         self._executable.save(os.fspath(path), self._notes())
 
     def artifact_bytes(self) -> dict[str, int]:
@@ -163,7 +168,8 @@ def compile(
     in_spec = program.call_spec.in_spec
     dims = dim_names(captured.inputs, in_spec, names, dynamic_shapes)
     signature = Signature(captured, in_spec, names, dims)
-    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze)
+    asserted = [(each.message, each.location, each.index, each.guard) for each in captured.assertions]
+    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze, assertions=asserted)
     return Program(captured, executable, signature, traced.call_spec.out_spec)
 
 

@@ -60,7 +60,10 @@ def _totals(program: Program) -> str:
     fallbacks = sum(kernel["kind"] == "external" for kernel in program.kernels)
     length = [(calls, "call"), (len(program.graph.nodes), "node"), (len(program.kernels) - fallbacks, "kernel")]
     program_length = f"program length: {', '.join(counted(*part) for part in length)}"
-    return f"{program_length}\nweights: {counted(weights, 'byte')}\n{_artifact(program, fallbacks)}"
+    origin = "from the cache" if program.is_from_cache else "in this process"
+    return "\n".join(
+        [program_length, f"compiled: {origin}", f"weights: {counted(weights, 'byte')}", _artifact(program, fallbacks)]
+    )
 
 
 def _artifact(program: Program, fallbacks: int) -> str:

@@ -576,7 +576,7 @@ class ProgramImporter {
     assertions_.push_back({condition, {std::move(message), node.location}});
   }
 
-  void add_assertion(const AtenArg& condition, ImportedAssertion assertion) {
+  void add_assertion(const AtenArg& condition, Assertion assertion) {
     const auto* expr = condition.get<Expr>();
     const bool is_guard = expr != nullptr && std::ranges::all_of(symbolic::symbols_of(*expr), [&](Symbol symbol) {
                             return carried_.contains(symbol);
@@ -682,7 +682,7 @@ class ProgramImporter {
   std::map<std::string, AtenArg, std::less<>> written_;  // the leaves that hold these values in the end
   std::vector<std::pair<AtenArg, AtenArg>> updates_;     // leaves, and what they hold in the end
   size_t input_count_ = 0;
-  std::vector<std::pair<AtenArg, ImportedAssertion>> assertions_;
+  std::vector<std::pair<AtenArg, Assertion>> assertions_;
   std::vector<AtenArg> outputs_;
   Imported result_;
 };

@@ -9,6 +9,7 @@
 
 #include "capture/importer.h"
 #include "capture/pt2/pt2.h"
+#include "graph/assertion.h"
 
 namespace tenon {
 
@@ -32,20 +33,12 @@ struct ImportedOutput {
   Tensor weight = {};                 // the model returns this parameter, buffer or constant itself
 };
 
-// What the model promises of its data.
-struct ImportedAssertion {
-  std::string message;
-  Location location;
-  std::optional<size_t> output = {};  // of the graph: it must not be zero
-  std::optional<Expr> guard = {};     // of the sizes of inputs: it must not be zero
-};
-
 struct Imported {
   // Its outputs are those of the model, then those of assertions, then the tokens of external calls without results.
   Graph graph;
   std::vector<ImportedInput> inputs;
   std::vector<ImportedOutput> outputs;
-  std::vector<ImportedAssertion> assertions;
+  std::vector<Assertion> assertions;
   std::optional<pt2::CallSignature> signature;
   std::vector<UnsupportedCall> unsupported;  // external nodes of the graph
   std::string key_input;                     // where random numbers come from; empty where there are none

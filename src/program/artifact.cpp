@@ -12,6 +12,7 @@
 #include "format/graph_generated.h"
 #include "format/native_generated.h"
 #include "program/container.h"
+#include "program/portable.h"
 #include "program/tables.h"
 #include "runtime/artifact.h"
 #include "runtime/checksum.h"
@@ -23,8 +24,6 @@ namespace {
 
 using format::SectionKind;
 using Piece = std::span<const std::byte>;
-
-constexpr int64_t kMostPrinted = 16;  // elements of a constant that stays in the text
 
 Piece bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 Piece bytes_of(const Tensor& tensor) {
@@ -80,34 +79,6 @@ class WeightTable {
 
 // ---- the graph ------------------------------------------------------------------------------------------------------
 
-// Large constants as parameters, whose data is not part of the text.
-Graph with_constants_as_parameters(const Graph& graph) {
-  Graph result(graph.name());
-  for (const auto& [symbol, range] : graph.symbols()) result.declare_symbol(symbol, range);
-  std::map<ValueRef, ValueRef> moved = {{ValueRef(), ValueRef()}};
-  for (const Leaf& leaf : graph.leaves()) {
-    const bool is_large = leaf.kind == LeafKind::kConstant && leaf.data.numel() > kMostPrinted;
-    std::string name = fmt::format("constant{}", leaf.value.id);
-    while (is_large && graph.leaf_named(name)) name += "_";
-    moved[leaf.value] = is_large ? result.add_parameter(name, graph.type(leaf.value), leaf.data)
-                                 : result.copy_leaf(leaf, graph.type(leaf.value));
-  }
-  for (const Node& node : graph.nodes()) {
-    std::vector<ValueRef> operands;
-    for (ValueRef operand : node.operands) operands.push_back(moved.at(operand));
-    const NodeRef copy = result.add_node(*node.op, std::move(operands), node.attrs, node.location);
-    for (size_t i = 0; i < node.results.size(); ++i) {
-      moved[node.results[i]] = result.node(copy).results[i];
-      result.set_value_name(moved[node.results[i]], graph.value_name(node.results[i]));
-    }
-  }
-  std::vector<ValueRef> outputs;
-  for (ValueRef output : graph.outputs()) outputs.push_back(moved.at(output));
-  result.set_outputs(std::move(outputs));
-  for (const Update& update : graph.updates()) result.add_update(moved.at(update.target), moved.at(update.value));
-  return result;
-}
-
 bool has_data(const Leaf& leaf) { return leaf.kind == LeafKind::kParameter || leaf.kind == LeafKind::kBuffer; }
 
 const Tensor& result_of(const Program& program, const Packing& packing) {
@@ -132,6 +103,18 @@ std::vector<std::string> only_read_states(const Program& program) {
   std::ranges::copy_if(program.leaf_names(), std::back_inserter(names),
                        [&](const std::string& name) { return !updated.contains(name); });
   return names;
+}
+
+std::vector<flatbuffers::Offset<format::Assertion>> assertions_of(const Program& program,
+                                                                  flatbuffers::FlatBufferBuilder& b) {
+  std::vector<flatbuffers::Offset<format::Assertion>> entries;
+  for (const Assertion& assertion : program.assertions()) {
+    const auto message = b.CreateString(assertion.message), file = b.CreateString(assertion.location.file);
+    const auto guard = b.CreateString(assertion.guard ? to_string(*assertion.guard) : "");
+    const auto output = static_cast<uint32_t>(assertion.output.value_or(kNoSlot));
+    entries.push_back(format::CreateAssertion(b, message, output, guard, file, assertion.location.line));
+  }
+  return entries;
 }
 
 // After the program, whose weights it shares.
@@ -162,7 +145,8 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
   const auto packings = b.CreateVector(packed);
   const auto own_notes = b.CreateVector(entries);
   const auto states = b.CreateVectorOfStrings(only_read_states(program));
-  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, places, packings, own_notes, states));
+  const auto assertions = b.CreateVector(assertions_of(program, b));
+  format::FinishGraphTextBuffer(b, format::CreateGraphText(b, text, places, packings, own_notes, states, assertions));
   return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
 }
 
@@ -438,10 +422,24 @@ Result<Notes> read_notes(const runtime::Container& container, std::string_view e
 
 namespace {
 
+std::vector<Assertion> read_assertions(const format::GraphText& from) {
+  std::vector<Assertion> assertions;
+  for (flatbuffers::uoffset_t i = 0; from.assertions() && i < from.assertions()->size(); ++i) {
+    const format::Assertion& entry = *from.assertions()->Get(i);
+    Assertion assertion{entry.message()->str(), {entry.file() ? entry.file()->str() : "", entry.line()}};
+    const bool has_guard = entry.guard() && entry.guard()->size() > 0;
+    if (has_guard) assertion.guard = symbolic::parse(entry.guard()->string_view()).value();
+    if (!has_guard) assertion.output = entry.output();
+    assertions.push_back(std::move(assertion));
+  }
+  return assertions;
+}
+
 Program compiled_anew(const std::shared_ptr<const runtime::Container>& container, const std::string& entry) {
   ProgramOptions options;
   const auto* const states = graph_text(*container, entry).states();
   for (flatbuffers::uoffset_t i = 0; states && i < states->size(); ++i) options.states.insert(states->Get(i)->str());
+  options.assertions = read_assertions(graph_text(*container, entry));
   return compile_program(read_artifact_graph(container, entry).value(), options).value();
 }
 

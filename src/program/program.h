@@ -8,6 +8,8 @@
 // the kernels read them. Others are read where they are. So whoever changes weights after compilation must compile
 // again, or compile with `freeze` off: then, and for buffers that the graph updates, memory is read anew in each run.
 //
+// Where the cache on disk has the same program (program/cache.h), only its weights are prepared.
+//
 // A program is immutable and safe to run from several threads at once: each run takes a context of the runtime
 // (runtime/context.h) from a pool. An output is fresh memory that belongs to the caller.
 //
@@ -22,6 +24,7 @@
 #include <span>
 
 #include "backends/backend.h"
+#include "graph/assertion.h"
 #include "graph/graph.h"
 #include "program/memory_report.h"
 #include "program/slot.h"
@@ -41,6 +44,9 @@ struct ProgramOptions {
   // Bytes that a run may take besides inputs, states and results. Values are computed twice where that needs less; too
   // little is an error that names the least. It holds for the largest sizes that there are.
   std::optional<int64_t> budget = {};
+  // What a file of the program checks. The outputs that they name are no results of the file; a run in this process
+  // gives them as any other, and whoever runs it looks at them.
+  std::vector<Assertion> assertions = {};
 };
 
 enum class TaskKind : uint8_t {
@@ -82,7 +88,8 @@ struct Packing {
   uint32_t slot;  // of the result
 };
 
-class ProgramRunner;  // program/run.h
+class ProgramRunner;     // program/run.h
+struct ConstantHistory;  // program/history.h
 
 class Program {
  public:
@@ -102,18 +109,23 @@ class Program {
   const std::vector<std::string>& leaf_names() const { return leaf_names_; }
   const std::vector<Packing>& packings() const { return packings_; }
   const std::vector<SymbolBinding>& bindings() const { return bindings_; }
+  const std::vector<Assertion>& assertions() const { return assertions_; }
   const MemoryReport* memory_report() const { return memory_report_.get(); }  // null where no budget was given
   uint32_t output_slot(size_t output) const { return outputs_[output].slot; }
   std::vector<uint32_t> update_slots() const;  // of the values that states get
   size_t constant_bytes() const;               // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
+  // Whether nothing was compiled: another process had made the same program (program/cache.h).
+  bool is_from_cache() const { return is_from_cache_; }
   const ProgramRunner& runner() const { return *runner_; }
 
  private:
   friend class ProgramBuilder;
   friend Result<Program> compile_program(const Graph& graph, const ProgramOptions& options);
   friend class InPlacePlanner;
+  friend class PlanWriter;
+  friend class PlanReader;
   friend class TableWriter;
   friend class ProgramRunner;
 
@@ -124,6 +136,7 @@ class Program {
   Graph graph_;
   std::string cpu_;
   HostFn host_;
+  std::vector<Assertion> assertions_;
   std::vector<Slot> slots_;
   std::vector<Task> tasks_;
   std::vector<Tensor> constants_;
@@ -145,6 +158,8 @@ class Program {
   std::vector<SlotUpdate> updates_;
   std::shared_ptr<const ProgramRunner> runner_;
   std::shared_ptr<const MemoryReport> memory_report_;
+  std::shared_ptr<ConstantHistory> history_;  // until the program is in the cache
+  bool is_from_cache_ = false;
 };
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options = {});

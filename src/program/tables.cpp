@@ -133,7 +133,9 @@ class ExprTable {
 class TableWriter {
  public:
   TableWriter(const Program& program, const FileTables* file)
-      : program_(program), file_(file), exprs_(program.symbols_) {}
+      : program_(program), file_(file), exprs_(program.symbols_) {
+    for (size_t i = 0; i < program.outputs_.size(); ++i) result_of_.push_back(is_result(i) ? results_++ : kNoSlot);
+  }
 
   std::string run() {
     const auto symbols = symbol_table();
@@ -144,6 +146,7 @@ class TableWriter {
     const auto kernels = kernel_table();
     const auto inputs = input_table();
     const auto outputs = output_table();
+    const auto checks = check_table();
     const auto updates = table<format::Update>(
         program_.updates_, [&](const auto& update) { return format::CreateUpdate(b_, update.target, update.value); });
     const auto states = blob_table(file_ ? &file_->leaves : nullptr);
@@ -152,7 +155,7 @@ class TableWriter {
     const auto code = b_.CreateVectorOfStructs(exprs_.code());
     format::FinishProgramBuffer(
         b_, format::CreateProgram(b_, text(program_.graph_.name()), code, symbols, bindings, slots, tasks, kernels,
-                                  inputs, states, constants, outputs, updates, state_names));
+                                  inputs, states, constants, outputs, updates, state_names, checks));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
   }
 
@@ -195,10 +198,14 @@ class TableWriter {
                                                   format::SlotKind::Output};
     const Slot& root = program_.slots_[slot.root];
     const bool is_input = root.kind == SlotKind::kLeaf && !file_;  // after the graph's own
-    const auto position = root.position + static_cast<uint32_t>(is_input ? program_.inputs_.size() : 0);
-    return format::CreateSlot(b_, static_cast<format::DType>(slot.type.dtype),
-                              is_input ? format::SlotKind::Input : kKinds[static_cast<int>(root.kind)], slot.root,
-                              position, exprs(slot.type.shape), slot.over);
+    const bool is_checked = root.kind == SlotKind::kOutput && result_of_[root.position] == kNoSlot;
+    auto position = root.position + static_cast<uint32_t>(is_input ? program_.inputs_.size() : 0);
+    if (root.kind == SlotKind::kOutput) position = is_checked ? 0 : result_of_[root.position];
+    const format::SlotKind kind = is_input     ? format::SlotKind::Input
+                                  : is_checked ? format::SlotKind::Temporary
+                                               : kKinds[static_cast<int>(root.kind)];
+    return format::CreateSlot(b_, static_cast<format::DType>(slot.type.dtype), kind, slot.root, position,
+                              exprs(slot.type.shape), slot.over);
   }
 
   static format::TaskKind kind_of(TaskKind kind) {
@@ -270,9 +277,26 @@ class TableWriter {
     std::vector<Offset<format::Result>> outputs;
     for (size_t i = 0; i < program_.outputs_.size(); ++i) {
       const auto& output = program_.outputs_[i];
+      if (result_of_[i] == kNoSlot) continue;
       outputs.push_back(format::CreateResult(b_, text(program_.output_name(i)), output.slot, output.is_copied));
     }
     return b_.CreateVector(outputs);
+  }
+
+  // In a file, what assertions look at is no result.
+  bool is_result(size_t output) const {
+    return !file_ || std::ranges::none_of(program_.assertions_,
+                                          [&](const Assertion& assertion) { return assertion.output == output; });
+  }
+
+  Table<format::Check> check_table() {
+    if (!file_ || program_.assertions_.empty()) return {};
+    return table<format::Check>(program_.assertions_, [&](const Assertion& assertion) {
+      const auto message = text(assertion.message), place = text(assertion.location.file);
+      const auto guard = assertion.guard ? exprs_.add(*assertion.guard) : format::Expr();
+      const uint32_t slot = assertion.output ? program_.outputs_[*assertion.output].slot : kNoSlot;
+      return format::CreateCheck(b_, message, slot, assertion.guard ? &guard : nullptr, place, assertion.location.line);
+    });
   }
 
   Structs<format::Blob> blob_table(const std::vector<Stretch>* stretches, size_t otherwise = 0) {
@@ -286,6 +310,8 @@ class TableWriter {
   const Program& program_;
   const FileTables* file_;
   ExprTable exprs_;
+  uint32_t results_ = 0;
+  std::vector<uint32_t> result_of_;  // of each output; kNoSlot where it is none
   FlatBufferBuilder b_;
 };
 

@@ -12,7 +12,7 @@ namespace tenon {
 struct ExportedModel {
   TrainingModel model;
   std::vector<std::string> frozen;  // parameters that need no gradient, for TrainingOptions
-  std::vector<ImportedAssertion> assertions;
+  std::vector<Assertion> assertions;
 };
 
 // A .pt2 file in both modes, whichever it was exported in. Throws an Error, also for calls that Tenon lacks: it lists

@@ -167,6 +167,23 @@ def test_it_learns_and_says_so(tenon, files):
     ]
 
 
+def test_inspect_reads_a_checkpoint(tenon, files):
+    assert tenon(*TRAIN, "--epochs", 1, "--batch", 16, "--checkpoint", "run").code == 0
+    done = tenon("inspect", "run/step-00000005.states")
+    assert done.code == 0, done.err
+    first, *lines = done.out.splitlines()
+    assert first.startswith("checkpoint of step 5: ")
+    states = dict(line.split(maxsplit=2)[1:] for line in lines if line.startswith("state "))
+    assert states["hidden.weight"] == "f32[16, 4]"
+    told = json.loads(tenon("inspect", "run/step-00000005.states", "--json").out)
+    assert {state["name"] for state in told["states"]} == set(states)
+    weight = next(state for state in told["states"] if state["name"] == "hidden.weight")
+    assert (weight["dtype"], weight["shape"]) == ("f32", [16, 4])
+    assert told["notes"]["train.step"] == "5"
+    done = tenon("inspect", "run/step-00000005.states", "--html", "page.html")
+    assert (done.code, "is a checkpoint" in done.err) == (1, True)
+
+
 def test_json_metrics_and_picture(tenon, files):
     done = tenon(
         *TRAIN,

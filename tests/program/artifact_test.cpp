@@ -316,6 +316,68 @@ TEST(Artifact, TheGraphIsThereWithItsData) {
   expect_same(compile_program(graph).value().run(inputs), program.run(inputs));
 }
 
+// ---- what a model asserts ----
+
+// exp(x), where x is below 2 and has an even number of rows; the last result is what the first assertion looks at.
+struct Asserting : Model {
+  Asserting() {
+    const Symbol n("N");
+    const Value x = input("x", {DType::kF32, {n, 2}});
+    const Value total = builder.value(graph.add_buffer("total", {DType::kF32, {2}}, floats({2}, {0, 0})));
+    graph.add_update(total.ref(), (total + builder.sum(x, {0})).ref());
+    const Value is_small = builder.op("lt", {x, builder.constant(Tensor::scalar(DType::kF32, 2.0))});
+    graph.set_outputs({is_small.ref(), builder.op("exp", {x}).ref()});
+    options.assertions = {{"x must be small", {"model.py", 7}, 0},
+                          {"rows come in pairs", {}, {}, symbolic::eq(symbolic::mod(n, 2), 0)}};
+  }
+  Program compile() const { return compile_program(graph, options).value(); }
+
+  ProgramOptions options;
+};
+
+std::string error_of(const Loaded& loaded, const Tensor& input) {
+  try {
+    loaded.run({input});
+  } catch (const Error& error) {
+    return error.diagnostic().message;
+  }
+  return "";
+}
+
+TEST(Artifact, ChecksWhatTheModelAsserts) {
+  const std::vector<std::byte> bytes = saved(Asserting().compile());
+  const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
+  for (const std::vector<std::byte>& each : {bytes, recompiled_artifact(container).value()}) {
+    for (const bool native : {true, false}) {
+      const Loaded loaded(each, native);
+      ASSERT_EQ(tenon_output_count(loaded.program()), 1u);
+      EXPECT_EQ(loaded.run({floats({2, 2}, {0, 1, 1, 1.5})})[0].real(0), 1);
+      EXPECT_EQ(error_of(loaded, floats({2, 2}, {0, 1, 1, 2})), "model.py:7: x must be small");
+      EXPECT_EQ(error_of(loaded, floats({3, 2}, {0, 0})), "rows come in pairs");
+      EXPECT_EQ(error_of(loaded, floats({4, 2}, {0, 0})), "");
+    }
+  }
+}
+
+TEST(Artifact, ABrokenPromiseUpdatesNothingThatIsNotInPlace) {
+  const Loaded loaded(saved(Asserting().compile()));
+  const Tensor good = floats({2, 2}, {1, 1, 1, 1}), bad = floats({2, 2}, {3, 1, 1, 1});
+  const tenon_tensor input = described(bad);
+  ASSERT_EQ(tenon_set_input(loaded.context(), 0, &input), TENON_OK);
+  EXPECT_EQ(tenon_run(loaded.context()), TENON_RUN_FAILED);
+  tenon_tensor output;
+  EXPECT_NE(tenon_get_output(loaded.context(), 0, &output), TENON_OK) << "a run that failed has no results";
+  EXPECT_EQ(loaded.run({good}).size(), 1u);
+}
+
+TEST(Artifact, AssertionsAreOfTheirGraph) {
+  Asserting model;
+  model.options.assertions[0].output = 2;
+  EXPECT_THAT(compile_program(model.graph, model.options).diagnostic().message, HasSubstr("is about output 2"));
+  model.options.assertions = {{"m", {}, {}, symbolic::lt(Symbol("M"), 3)}};
+  EXPECT_THAT(compile_program(model.graph, model.options).diagnostic().message, HasSubstr("about M, which the sizes"));
+}
+
 TEST(Artifact, AProgramThatNeedsAHostIsNotSaved) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});

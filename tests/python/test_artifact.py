@@ -31,6 +31,47 @@ def test_a_file_runs_as_the_model_does(tmp_path, native):
         torch.testing.assert_close(loaded(x), model(x))
 
 
+class Bounded(torch.nn.Module):
+    def forward(self, x):
+        torch.ops.aten._assert_async.msg(x.amax() < 100, "too large")
+        n = x.sum().item()
+        torch._check(n != 7, lambda: "not seven")
+        return {"product": x * n}
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_a_file_checks_what_the_model_asserts(tmp_path, native):
+    example = torch.tensor([1, 2])
+    shapes = ({0: Dim("rows", min=2, max=64)},)
+    program = tenon.compile(Bounded(), (example,), dynamic_shapes=shapes)
+    loaded = tenon.load(saved(tmp_path, program), native=native)
+    assert [name for name, _ in loaded.outputs] == ["mul"]
+    for x in (example, torch.tensor([4, 5, 6])):
+        torch.testing.assert_close(loaded(x), program(x))
+    for x, message in ((torch.tensor([200, 1]), "too large"), (torch.tensor([3, 4]), "7")):
+        for runs in (program, loaded):
+            with pytest.raises(tenon.Error, match=message):
+                runs(x)
+
+
+def test_a_file_checks_what_the_model_asserts_of_its_sizes(tmp_path):
+    class Even(torch.nn.Module):
+        def forward(self, x):
+            torch._check(x.shape[0] % 2 == 0, lambda: "rows come in pairs")
+            return x * 2
+
+    shapes = ({0: Dim("rows", min=2, max=64)},)
+    try:
+        program = tenon.compile(Even(), (torch.ones(4, 2),), dynamic_shapes=shapes)
+    except torch._dynamo.exc.UserError as error:
+        pytest.skip(f"this PyTorch wants it as a Dim: {error}")
+    loaded = tenon.load(saved(tmp_path, program))
+    assert loaded(torch.ones(6, 2)).sum() == 24
+    for runs in (program, loaded):
+        with pytest.raises(tenon.Error):
+            runs(torch.ones(5, 2))
+
+
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama", "vit", "mobilenet_v2"])
 def test_small_models_of_the_zoo(tmp_path, name):
     model = getattr(zoo, name)(small=True)

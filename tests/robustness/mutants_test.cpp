@@ -70,7 +70,7 @@ class Mutator {
   void collect(ProgramT& p) {
     structs(p.code), structs(p.bindings), structs(p.states), structs(p.constants);
     list(p.state_names), list(p.symbols), list(p.slots), list(p.tasks), list(p.kernels), list(p.inputs),
-        list(p.outputs), list(p.updates);
+        list(p.outputs), list(p.updates), list(p.checks);
     for (auto& symbol : p.symbols) number(symbol->low), number(symbol->high);
     for (auto& slot : p.slots) {
       number(slot->dtype), number(slot->kind), number(slot->root), number(slot->position), structs(slot->shape);
@@ -80,6 +80,10 @@ class Mutator {
     for (auto& input : p.inputs) number(input->slot);
     for (auto& output : p.outputs) collect(*output);
     for (auto& update : p.updates) number(update->target), number(update->value);
+    for (auto& check : p.checks) {
+      number(check->slot);
+      if (check->guard) words(*check->guard);
+    }
   }
   void collect(format::ResultT& output) {
     number(output.slot);

@@ -96,7 +96,9 @@ double Array::element(size_t i) const {
 bool identical(const std::vector<Array>& a, const std::vector<Array>& b) { return std::ranges::equal(a, b, same); }
 bool close(const std::vector<Array>& a, const std::vector<Array>& b) { return std::ranges::equal(a, b, near); }
 
-std::vector<std::string> names() { return {"1.0/mlp", "1.0/symbolic", "1.0/library", "1.1/library", "1.1/training"}; }
+std::vector<std::string> names() {
+  return {"1.0/mlp", "1.0/symbolic", "1.0/library", "1.1/library", "1.1/training", "1.1/checked"};
+}
 
 std::string label(const std::string& name) {
   std::string text = name;

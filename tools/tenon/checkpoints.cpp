@@ -4,7 +4,10 @@
 #include <charconv>
 #include <filesystem>
 
+#include "json.h"
+#include "runtime/error.h"
 #include "support/diagnostic.h"
+#include "support/runtime_call.h"
 
 namespace tenon::cli {
 namespace {
@@ -33,6 +36,41 @@ int64_t step_of(std::string_view name) {
 std::string in_folder(const std::string& folder, std::string_view name) { return (fs::path(folder) / name).string(); }
 
 }  // namespace
+
+bool is_checkpoint(const std::string& path) {
+  try {
+    return runtime::Container::open(path).find(format::SectionKind::kCheckpoint) != nullptr;
+  } catch (const runtime::Error&) {
+    return false;
+  }
+}
+
+runtime::Checkpoint open_checkpoint(const std::string& path, const runtime::Container& container) {
+  return call_runtime([&] { return runtime::with_path(path, [&] { return runtime::read_checkpoint(container); }); });
+}
+
+std::string states_text(const runtime::Checkpoint& checkpoint) {
+  std::string text;
+  for (const runtime::StateInfo& info : checkpoint.states)
+    text += fmt::format("state    {:<24} {}\n", info.name, type_text(info));
+  for (const auto& [key, value] : checkpoint.notes) text += fmt::format("note     {:<24} {}\n", key, value);
+  return text;
+}
+
+std::string states_json(const runtime::Checkpoint& checkpoint) {
+  return json::array_of(checkpoint.states, [](const runtime::StateInfo& info) {
+    return json::object({{"name", json::string(info.name)},
+                         {"type", json::string(type_text(info))},
+                         {"dtype", json::string(tenon_dtype_name(info.dtype))},
+                         {"shape", json::array_of(info.shape, [](int64_t size) { return std::to_string(size); })}});
+  });
+}
+
+std::string notes_json(const runtime::Checkpoint& checkpoint) {
+  std::vector<std::pair<std::string_view, std::string>> notes;
+  for (const auto& [key, value] : checkpoint.notes) notes.emplace_back(key, json::string(value));
+  return json::object(notes);
+}
 
 std::vector<CheckpointFile> checkpoints_in(const std::string& folder) {
   std::vector<CheckpointFile> found;

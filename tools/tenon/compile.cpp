@@ -121,8 +121,9 @@ void show_compilation(const Captured& captured, const Options& options) {
   print(fmt::format("captured {} nodes in {:.1f} ms; resident memory grew by {:.1f} MiB, {:.1f}% of the weights\n",
                     model.graph.nodes().size(), captured.milliseconds, static_cast<double>(captured.grown) / (1 << 20),
                     100.0 * static_cast<double>(captured.grown) / static_cast<double>(weights)));
-  print(fmt::format("compiled {} tasks in {:.1f} ms; weights {} bytes, arena {} bytes\n", program.tasks().size(),
-                    compile_ms, program.constant_bytes(), program.arena_bytes()));
+  print(fmt::format("{} {} tasks in {:.1f} ms; weights {} bytes, arena {} bytes\n",
+                    program.is_from_cache() ? "took from the cache" : "compiled", program.tasks().size(), compile_ms,
+                    program.constant_bytes(), program.arena_bytes()));
 }
 
 // ---- a file ---------------------------------------------------------------------------------------------------------
@@ -150,6 +151,7 @@ std::string json_of(const Level& level) {
   return json::object({{"cpu", json::string(level.cpu)},
                        {"tasks", std::to_string(level.program.tasks().size())},
                        {"weight_bytes", std::to_string(level.program.constant_bytes())},
+                       {"from_cache", json::boolean(level.program.is_from_cache())},
                        {"compile_ms", fmt::format("{:.3f}", level.compile_ms)}});
 }
 
@@ -164,8 +166,8 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
                  "\n");
   }
   for (const Level& level : levels) {
-    print(fmt::format("{}: {} tasks, compiled in {:.1f} ms\n", level.cpu, level.program.tasks().size(),
-                      level.compile_ms));
+    print(fmt::format("{}: {} tasks, {} in {:.1f} ms\n", level.cpu, level.program.tasks().size(),
+                      level.program.is_from_cache() ? "from the cache" : "compiled", level.compile_ms));
   }
   print(fmt::format("{}: {}; the weights of the model are {}\n", options.output, bytes_text(bytes),
                     bytes_text(weight_bytes(captured.model.graph))));
@@ -174,15 +176,14 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
 void write_file_of(const Captured& captured, const Options& options) {
   const std::vector<std::string> names = requested_levels(options);
   require_supported(captured.model);
-  note_assertions(captured.model.assertions, options.output);
-  const Graph graph = whole_graph(captured.model);
+  const WholeModel whole = whole_model(captured.model);
   std::vector<Level> levels;
   Clock clock;
   {
     Progress progress(names.size() + 1);
     for (const std::string& name : names) {
       progress.begin("compiling for " + name);
-      Program program = compile_program(graph, {.cpu = name}).value();
+      Program program = compile_program(whole.graph, {.cpu = name, .assertions = whole.assertions}).value();
       levels.push_back({codegen::find_target(name).cpu, std::move(program), clock.milliseconds()});
     }
     progress.begin("writing " + options.output);

@@ -133,8 +133,8 @@ void write_training_file(const ModelOptions& model, const TrainingRequest& reque
              : text_of(file, trainer.trained().size(), output, taken.count()));
 }
 
-void note_assertions(const std::vector<ImportedAssertion>& assertions, const std::string& output) {
-  for (const ImportedAssertion& assertion : assertions) {
+void note_assertions(const std::vector<Assertion>& assertions, const std::string& output) {
+  for (const Assertion& assertion : assertions) {
     const std::string where = assertion.location.known() ? to_string(assertion.location) + ": " : "";
     print_error(
         fmt::format("{}note: {} does not check what the model asserts here: {}\n", where, output, assertion.message));

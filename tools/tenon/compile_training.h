@@ -28,6 +28,6 @@ void write_training_file(const ModelOptions& model, const TrainingRequest& reque
                          const std::vector<std::string>& cpus, const std::string& output, bool json);
 
 // For people: what a file does not check of what the model asserts.
-void note_assertions(const std::vector<ImportedAssertion>& assertions, const std::string& output);
+void note_assertions(const std::vector<Assertion>& assertions, const std::string& output);
 
 }  // namespace tenon::cli

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "artifact_info.h"
+#include "checkpoints.h"
 #include "command.h"
 #include "json.h"
 #include "model.h"
@@ -22,12 +23,14 @@ constexpr const char* kFooter =
 segments: stretches of ops that run together, ours or the fallback of whoever has PyTorch. Of a .tenon file: inputs,
 outputs, states, sizes, tasks, weights and CPU levels; where it has several programs, of the first or of --entry. Of
 both, how much memory temporaries take, as planned and at least; for a model with symbolic sizes that needs --size.
---html runs the model as well, with random inputs, and draws it all.
+--html runs the model as well, with random inputs, and draws it all. Of a checkpoint: names and types of its states, and
+its notes: which step it is of.
 
 Examples:
   tenon inspect model.pt2
   tenon inspect model.tenon --size N=64
   tenon inspect model.pt2 --html report.html
+  tenon inspect checkpoints/step-00000120.states
   tenon inspect model.pt2 --json | jq .unsupported)";
 
 struct Options {
@@ -214,12 +217,48 @@ void inspect_artifact(const Options& options) {
                      : artifact_text(options.model.path, runnable, plan));
 }
 
+// ---- a checkpoint ---------------------------------------------------------------------------------------------------
+
+int64_t bytes_of(const runtime::Checkpoint& checkpoint) {
+  int64_t bytes = 0;
+  for (const runtime::StateInfo& info : checkpoint.states) bytes += info.bytes;
+  return bytes;
+}
+
+void inspect_checkpoint(const Options& options) {
+  const std::string& path = options.model.path;
+  if (!options.html.empty() || !options.entry.empty() || !options.sizes.empty())
+    fail_at({path}, "is a checkpoint: it has no program that --html, --entry or --size could be about");
+  const auto container = open_artifact(path);
+  const runtime::Checkpoint checkpoint = open_checkpoint(path, *container);
+  if (options.json) {
+    return print(json::object({{"states", states_json(checkpoint)},
+                               {"notes", notes_json(checkpoint)},
+                               {"state_bytes", std::to_string(bytes_of(checkpoint))},
+                               {"file_bytes", std::to_string(file_bytes(path))}}) +
+                 "\n");
+  }
+  const auto step = checkpoint.notes.find(kStepNote);
+  const std::string which = step == checkpoint.notes.end() ? "" : " of step " + step->second;
+  print(fmt::format("checkpoint{}: {} states, {} bytes; the file: {} bytes\n", which, checkpoint.states.size(),
+                    bytes_of(checkpoint), file_bytes(path)) +
+        states_text(checkpoint));
+}
+
+void inspect(const Options& options) {
+  const std::string& path = options.model.path;
+  if (is_checkpoint(path)) return inspect_checkpoint(options);
+  is_artifact(path) ? inspect_artifact(options) : inspect_model(options);
+}
+
 }  // namespace
 
 Command inspect_command(CLI::App& tenon) {
   auto options = std::make_shared<Options>();
   CLI::App* app = tenon.add_subcommand("inspect", "Show what a model is made of, and what becomes of it");
-  app->add_option("MODEL", options->model.path, "A .tenon or .pt2 file, or a graph's text")->required()->type_name("");
+  app->add_option("MODEL", options->model.path, "A .tenon or .pt2 file, a graph's text, or a checkpoint")
+      ->required()
+      ->type_name("");
   app->add_option("--size", options->sizes, "The value of a symbolic size; repeat it for more")
       ->type_name("N=64")
       ->allow_extra_args(false);
@@ -228,7 +267,7 @@ Command inspect_command(CLI::App& tenon) {
       ->type_name("FILE");
   app->add_flag("--json", options->json, "Print it as JSON");
   app->footer(kFooter);
-  return {app, [options] { is_artifact(options->model.path) ? inspect_artifact(*options) : inspect_model(*options); }};
+  return {app, [options] { inspect(*options); }};
 }
 
 }  // namespace tenon::cli

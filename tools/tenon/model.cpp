@@ -40,7 +40,7 @@ void check_sizes(const Model& model, const std::vector<Tensor>& inputs) {
     }
   }
   const symbolic::Bindings sizes = symbolic::solve(equations, model.graph.ranges()).value();
-  for (const ImportedAssertion& assertion : model.assertions) {
+  for (const Assertion& assertion : model.assertions) {
     if (assertion.guard && symbolic::evaluate(*assertion.guard, sizes) == 0) {
       fail_at(assertion.location, "{}", assertion.message);
     }
@@ -49,7 +49,7 @@ void check_sizes(const Model& model, const std::vector<Tensor>& inputs) {
 
 std::vector<Tensor> checked_results(const Model& model, std::vector<Tensor> results) {
   size_t outputs = results.size();
-  for (const ImportedAssertion& assertion : model.assertions) {
+  for (const Assertion& assertion : model.assertions) {
     if (!assertion.output) continue;
     outputs = std::min(outputs, *assertion.output);
     const Tensor& condition = results[*assertion.output];
@@ -111,9 +111,10 @@ ValueRef weight_in(Graph& graph, const Tensor& weight, std::string name) {
 
 }  // namespace
 
-Graph whole_graph(const Model& model) {
-  Graph graph = model.graph;
-  if (model.outputs.empty()) return graph;
+WholeModel whole_model(const Model& model) {
+  WholeModel whole{model.graph, model.assertions};
+  if (model.outputs.empty() && model.assertions.empty()) return whole;
+  Graph& graph = whole.graph;
   std::vector<ValueRef> outputs;
   for (const ImportedOutput& output : model.outputs) {
     const auto* const tensor = output.argument.get<pt2::TensorName>();
@@ -127,8 +128,13 @@ Graph whole_graph(const Model& model) {
       outputs.push_back(last_value(graph, graph.inputs()[*input]));
     }
   }
+  for (Assertion& assertion : whole.assertions) {
+    if (!assertion.output) continue;
+    outputs.push_back(model.graph.outputs()[*assertion.output]);
+    assertion.output = outputs.size() - 1;
+  }
   graph.set_outputs(std::move(outputs));
-  return graph;
+  return whole;
 }
 
 }  // namespace tenon::cli

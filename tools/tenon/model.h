@@ -23,7 +23,7 @@ struct Model {
   std::vector<ImportedOutput> outputs = {};       // of a .pt2
   std::vector<UnsupportedCall> unsupported = {};  // of a .pt2
   std::string key_input = {};                     // the input that random numbers come from; empty where there are none
-  std::vector<ImportedAssertion> assertions = {};
+  std::vector<Assertion> assertions = {};
 };
 
 bool is_pt2(const std::string& path);
@@ -44,8 +44,12 @@ std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string
 // What random numbers are drawn from, as the input of a graph that draws some.
 Tensor random_key(int64_t seed);
 
-// The graph with the model's own outputs, and no others: what an artifact is made of. Assertions are not in it.
-Graph whole_graph(const Model& model);
+// What an artifact is made of: the model's own outputs, then those that its assertions are about.
+struct WholeModel {
+  Graph graph;
+  std::vector<Assertion> assertions;
+};
+WholeModel whole_model(const Model& model);
 
 // What the model returns, given what its graph does: also arguments and weights that it returns as they are. A result
 // that is no tensor is left out.

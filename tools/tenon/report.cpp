@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "artifact_info.h"
+#include "kernel_text.h"
 #include "pictures.h"
 #include "profile.h"
 #include "support/file.h"
@@ -199,7 +200,6 @@ class Report {
     return task.file() && task.file()->size() > 0 ? fmt::format("{}:{}", task.file()->string_view(), task.line()) : "";
   }
 
-  // A file has no loop trees: what its kernels read and write.
   std::string task_body(size_t number) const {
     if (runnable_.compiled() && runnable_.compiled()->tasks()[number].tree) {
       return runnable_.compiled()->tasks()[number].tree->dump();
@@ -208,7 +208,8 @@ class Report {
     std::string text = fmt::format("ops: {}\n", fmt::join(ops_of(graph_, number), ", "));
     for (uint32_t slot : task.inputs) text += fmt::format("reads  {}\n", type_text(graph_, graph_.slots[slot]));
     for (uint32_t slot : task.outputs) text += fmt::format("writes {}\n", type_text(graph_, graph_.slots[slot]));
-    return text;
+    const bool is_of_file = !runnable_.compiled() && task.kind == runtime::TaskKind::Kernel;
+    return is_of_file ? text + loops_text(graph_, task) : text;
   }
 
   const std::string& model_;

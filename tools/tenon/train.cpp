@@ -200,8 +200,8 @@ struct Position {
   int64_t samples = 0;
 };
 
-constexpr std::string_view kStepNote = "train.step", kLossNote = "train.epoch_loss", kBatchNote = "train.batch",
-                           kSeedNote = "train.seed", kSamplesNote = "train.samples";
+constexpr std::string_view kLossNote = "train.epoch_loss", kBatchNote = "train.batch", kSeedNote = "train.seed",
+                           kSamplesNote = "train.samples";
 
 void write_position(runtime::Notes& notes, const Position& position) {
   notes[std::string(kStepNote)] = std::to_string(position.step);

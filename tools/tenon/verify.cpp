@@ -1,9 +1,9 @@
 // tenon verify: whether an artifact is whole, and what is in it.
-#include <map>
 #include <memory>
 #include <set>
 
 #include "artifact_info.h"
+#include "checkpoints.h"
 #include "command.h"
 #include "json.h"
 #include "runtime/artifact.h"
@@ -105,29 +105,19 @@ std::string level_json(const LoadedLevel& level) {
                        {"kernels", std::to_string(level.kernels)}});
 }
 
-std::string state_json(const runtime::StateInfo& info) {
-  return json::object({{"name", json::string(info.name)}, {"type", json::string(type_text(info))}});
-}
-
 void verify_checkpoint(const Options& options, const runtime::Container& container) {
-  const runtime::Checkpoint checkpoint = call_runtime(
-      [&] { return runtime::with_path(options.path, [&] { return runtime::read_checkpoint(container); }); });
-  std::map<std::string, std::string> notes;
-  for (const auto& [key, value] : checkpoint.notes) notes.emplace(key, json::string(value));
+  const runtime::Checkpoint checkpoint = open_checkpoint(options.path, container);
   if (options.json) {
     return print(json::object({{"file", json::string(options.path)},
                                {"ok", "true"},
                                {"sections", json::array_of(container.sections(), section_json)},
-                               {"states", json::array_of(checkpoint.states, state_json)},
-                               {"notes", json::object({notes.begin(), notes.end()})}}) +
+                               {"states", states_json(checkpoint)},
+                               {"notes", notes_json(checkpoint)}}) +
                  "\n");
   }
   std::string text;
   for (const auto& section : container.sections()) text += section_text(section);
-  for (const runtime::StateInfo& info : checkpoint.states)
-    text += fmt::format("state    {:<24} {}\n", info.name, type_text(info));
-  for (const auto& [key, value] : checkpoint.notes) text += fmt::format("note     {:<24} {}\n", key, value);
-  print(text + options.path + ": ok\n");
+  print(text + states_text(checkpoint) + options.path + ": ok\n");
 }
 
 void verify(const Options& options) {
