@@ -53,8 +53,8 @@ class Context {
   // The sizes of the inputs decide everything else; what is needed is allocated. A run does that by itself.
   void prepare();
   // Throws an Error. Sizes, the caller's tensors and the arena's memory are checked first: then nothing has been
-  // updated. Where a task fails, or the data breaks a promise of the model, what earlier tasks computed in place (TensorSlot::is_overwritten) is updated, the rest
-  // is not.
+  // updated. Where a task fails, or the data breaks a promise of the model, what earlier tasks computed in place
+  // (TensorSlot::is_overwritten) is updated, the rest is not.
   void run();
   Output output(size_t i) const;  // of the last run
   tenon_tensor output_tensor(size_t i) const;

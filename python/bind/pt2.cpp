@@ -213,7 +213,8 @@ void bind_imported(nb::module_& module) {
         return import_pt2(path, model, mode_of(training)).value();
       },
       nb::arg("path"), nb::arg("model") = "", nb::arg("training") = nb::none(),
-      "Makes a graph of what torch.export.save wrote. `training` says what dropout and batch norm do, however they were "
+      "Makes a graph of what torch.export.save wrote. `training` says what dropout and batch norm do, however they "
+      "were "
       "recorded.");
 }
 
