@@ -193,7 +193,7 @@ bench-artifact: build ## Measure files: launching tasks, planned memory of the z
 
 .PHONY: bench-training
 bench-training: build ## Training steps of GPT-2 and ResNet-18 beside eager and Inductor; ARGS="--model gpt2 --budget" selects
-	@.venv/bin/python -W ignore bench/training.py $(if $(JSON),--json "$(JSON)") $(ARGS)
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.training $(if $(JSON),--json "$(JSON)") $(ARGS)
 
 .PHONY: gradients
 gradients: build ## Gradients of 2,000 random graphs against torch.autograd

@@ -21,6 +21,8 @@ import torch
 import transformers
 from torch import nn
 
+from tests.python import training_models as models
+
 ROOT = Path(__file__).parents[1]
 ENGINES = ("eager", "inductor", "tenon")
 BARS = {"eager": 1.3, "inductor": 1.0}
@@ -28,32 +30,10 @@ MOST_MEMORY = 0.8  # of eager's
 BUDGET, MOST_SLOWER = 0.6, 1.35
 
 
-class Logits(nn.Module):
-    """Of a model of transformers; tokens of a batch are rows of one matrix, as a loss wants them."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.model(x).logits.flatten(0, -2)
-
-
 def gpt2() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    config = transformers.GPT2Config(
-        n_embd=256,
-        n_layer=4,
-        n_head=4,
-        n_positions=128,
-        vocab_size=1024,
-        use_cache=False,
-        attn_implementation="sdpa",
-        resid_pdrop=0,
-        embd_pdrop=0,
-        attn_pdrop=0,
-    )
-    x = torch.randint(config.vocab_size, (8, 128))
-    return Logits(transformers.GPT2LMHeadModel(config)), x, torch.randint(config.vocab_size, (8 * 128,))
+    tokens, words = 128, 1024
+    model = models.gpt2(width=256, positions=tokens, vocabulary=words)
+    return model, torch.randint(words, (8, tokens)), torch.randint(words, (8 * tokens,))
 
 
 def resnet18() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
@@ -61,7 +41,7 @@ def resnet18() -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
         embedding_size=64, hidden_sizes=[64, 128, 256, 512], depths=[2, 2, 2, 2], layer_type="basic", num_labels=1000
     )
     model = transformers.ResNetForImageClassification(config)
-    return Logits(model), torch.randn(8, 3, 64, 64), torch.randint(1000, (8,))
+    return models.Logits(model), torch.randn(8, 3, 64, 64), torch.randint(1000, (8,))
 
 
 MODELS = {"gpt2": gpt2, "resnet18": resnet18}
@@ -162,7 +142,7 @@ def memory_here(name: str, engine: str, path: str) -> int:
 
 
 def memory(name: str, engine: str, path: str) -> int:
-    command = [sys.executable, "-W", "ignore", __file__, "--model", name, "--memory-of", engine, path]
+    command = [sys.executable, "-W", "ignore", "-m", "bench.training", "--model", name, "--memory-of", engine, path]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -73,7 +73,7 @@ class ProgramLoader {
     verify_tables(section.bytes, "program", [](auto& verifier) { return format::VerifyProgramBuffer(verifier); });
     const format::Program& tables = *format::GetProgram(section.bytes.data());
     if (const Container::Section* weights = container_->find(SectionKind::kWeights)) weights_ = weights->bytes;
-    Program::Parts parts{.tables = section.bytes, .owner = container_};
+    Program::Parts parts{.tables = section.bytes, .container = container_};
     for (const format::Blob& blob : span_of(tables.constants())) parts.constants.push_back(place_of(blob, weights_));
     for (const format::Blob& blob : span_of(tables.states())) parts.states.push_back(place_of(blob, weights_));
     for (const format::KernelCode* kernel : *tables.kernels()) parts.kernels.push_back(portable(*kernel));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -214,9 +215,19 @@ Container Container::open(const std::string& path) {
   return with_path(path, [&] {
     Mapping file = map_file(path.c_str());
     Container container(file.bytes());
+    container.file_ = file.bytes();
     container.owned_.push_back(std::move(file));
     return container;
   });
+}
+
+void Container::forget(Bytes bytes) const {
+  const auto* const end = bytes.data() + bytes.size();
+  if (file_.empty() || bytes.data() < file_.data() || end > file_.data() + file_.size()) return;
+  static const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t from = (static_cast<size_t>(bytes.data() - file_.data()) + page - 1) / page * page;
+  const size_t to = static_cast<size_t>(end - file_.data()) / page * page;
+  if (from < to) system().forget(file_.data() + from, to - from);
 }
 
 const Container::Section* Container::find(SectionKind kind, std::string_view name) const {

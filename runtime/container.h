@@ -50,12 +50,17 @@ class Container {
   std::span<const Section> sections() const { return sections_; }
   const Section* find(format::SectionKind kind, std::string_view name = "") const;  // null where there is none
 
+  // Gives the memory of these bytes back to the system where they are of a file that is mapped here: whoever reads them
+  // next reads the file. Whole pages only. Elsewhere it does nothing.
+  void forget(std::span<const std::byte> bytes) const;
+
  private:
   explicit Container(std::span<const std::byte> bytes);  // verifies it
 
   std::vector<format::Section> table_;
   std::vector<Section> sections_;
   std::vector<Mapping> owned_;
+  std::span<std::byte> file_;  // of those, the one that is a file's; empty where there is none
 };
 
 }  // namespace tenon::runtime

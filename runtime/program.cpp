@@ -56,6 +56,12 @@ void check_arguments(const TaskNode& task, const PortableKernel& kernel, const i
   }
 }
 
+void Program::forget_states() const {
+  if (!parts_.container) return;
+  for (size_t i = 0; i < parts_.states.size(); ++i)
+    parts_.container->forget({parts_.states[i], graph_.initial[i].size()});
+}
+
 std::shared_ptr<const Frame> Program::frame(std::span<const int64_t> symbols) const {
   const std::lock_guard lock(mutex_);
   const auto found =

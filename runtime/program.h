@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "runtime/container.h"
 #include "runtime/kernel.h"
 #include "runtime/library.h"
 #include "runtime/portable_kernel.h"
@@ -55,7 +56,7 @@ class Program {
     std::vector<const std::byte*> states;
     std::vector<KernelEntry> kernels;
     HostCall host = {};
-    std::shared_ptr<const void> owner = {};  // of all that memory
+    std::shared_ptr<const Container> container = {};  // of all that memory; null where somebody else owns it
   };
 
   // Throws an Error for tables that break the rules of the format.
@@ -66,6 +67,7 @@ class Program {
   const KernelEntry& kernel(uint32_t i) const { return parts_.kernels[i]; }
   const std::byte* constant(uint32_t i) const { return parts_.constants[i]; }
   const std::byte* state(uint32_t i) const { return parts_.states[i]; }
+  void forget_states() const;  // gives back memory that holds how they start, where a file has it too
   const HostCall& host() const { return parts_.host; }
   size_t first_size(uint32_t slot) const { return first_size_[slot]; }  // in Frame::sizes
   size_t total_sizes() const { return first_size_.back(); }

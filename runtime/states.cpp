@@ -65,6 +65,8 @@ void States::reset() {
   for (size_t i = 0; i < all_.size(); ++i) {
     if (all_[i].bytes > 0) std::memcpy(data(i), all_[i].initial, static_cast<size_t>(all_[i].bytes));
   }
+  // After all of them: who reads one may bring neighbours in.
+  for (const auto& program : programs_) program->forget_states();
 }
 
 size_t States::find(std::string_view name) const {

@@ -25,6 +25,7 @@ const System kSystem = {
               int descriptor) { return ::mmap(nullptr, size, rights, flags, descriptor, 0); },
     .unmap = [](void* memory, size_t size) { return ::munmap(memory, size); },
     .protect = [](void* memory, size_t size, int rights) { return ::mprotect(memory, size, rights); },
+    .forget = [](void* memory, size_t size) { return ::madvise(memory, size, MADV_DONTNEED); },
     .create = [](const char* path) { return ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); },
     .write = [](int descriptor, const void* bytes, size_t size) { return ::write(descriptor, bytes, size); },
     .sync = [](int descriptor) { return ::fsync(descriptor); },

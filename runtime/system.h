@@ -19,7 +19,8 @@ struct System {
   void* (*map)(size_t size, int rights, int flags, int descriptor);  // from offset 0, where the system likes
   int (*unmap)(void* memory, size_t size);
   int (*protect)(void* memory, size_t size, int rights);
-  int (*create)(const char* path);  // a new file, to write to
+  int (*forget)(void* memory, size_t size);  // pages of a file, which come back from it when somebody reads them
+  int (*create)(const char* path);           // a new file, to write to
   ssize_t (*write)(int descriptor, const void* bytes, size_t size);
   int (*sync)(int descriptor);
   int (*rename)(const char* from, const char* to);

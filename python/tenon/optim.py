@@ -107,6 +107,8 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """torch.optim.Adam."""
 
+    _name = "adam"
+
     def __init__(
         self,
         lr: float = 1e-3,
@@ -126,11 +128,13 @@ class Adam(Optimizer):
             "amsgrad": amsgrad,
             "maximize": maximize,
         }
-        super().__init__(_text("adam", settings, **common))
+        super().__init__(_text(self._name, settings, **common))
 
 
-class AdamW(Optimizer):
+class AdamW(Adam):
     """Adam that decays the weights themselves: torch.optim.AdamW."""
+
+    _name = "adamw"
 
     def __init__(
         self,
@@ -139,19 +143,9 @@ class AdamW(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
-        *,
-        maximize: bool = False,
         **common: Any,
     ) -> None:
-        settings = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-        }
-        super().__init__(_text("adamw", settings, **common))
+        super().__init__(lr, betas, eps, weight_decay, amsgrad, **common)
 
 
 class Adagrad(Optimizer):

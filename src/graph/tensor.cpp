@@ -24,10 +24,12 @@ std::shared_ptr<void> allocate_zeroed(int64_t bytes) {
   if (bytes > physical_memory())
     fail("out of memory: a tensor needs {} bytes, the machine has {}", bytes, physical_memory());
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;  // never zero bytes
-  void* memory = std::aligned_alloc(kAlignment, rounded);
-  if (memory == nullptr) fail("out of memory: a tensor needs {} bytes", bytes);
-  std::memset(memory, 0, rounded);
-  return {memory, std::free};
+  size_t space = rounded + kAlignment;
+  // What calloc gives of the system's pages is zero without being touched: it takes memory when it is first used.
+  const std::shared_ptr<void> memory(std::calloc(space, 1), std::free);
+  if (!memory) fail("out of memory: a tensor needs {} bytes", bytes);
+  void* first = memory.get();
+  return {memory, std::align(kAlignment, rounded, first, space)};
 }
 
 }  // namespace

@@ -240,14 +240,22 @@ class InPlacePlanner {
     }
   }
 
-  // Tasks all of whose results end in what is updated in place.
+  // Tasks all of whose results end in what is updated. What all updates share, such as a learning rate, does not wait
+  // because one of them is not in place: only that one does.
   std::vector<bool> only_for_updates() {
     std::vector<bool> result(tasks().size(), true);
+    std::set<uint32_t> results;
+    for (const auto& output : program_.outputs_) results.insert(root_of(output.slot));
+    const auto only_updates = [&](uint32_t task) {
+      return std::ranges::all_of(tasks()[task].outputs, [&](uint32_t output) {
+        return uses_[output].is_kept && uses_[output].readers.empty() && !results.contains(output);
+      });
+    };
     for (size_t task = tasks().size(); task-- > 0;) {
       for (uint32_t output : tasks()[task].outputs) {
         if (uses_[output].is_kept && slot(output).over == kNoSlot) result[task] = false;
         for (uint32_t reader : uses_[output].readers) {
-          if (!result[reader]) result[task] = false;
+          if (!result[reader] && !only_updates(reader)) result[task] = false;
         }
       }
     }

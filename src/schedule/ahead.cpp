@@ -117,13 +117,28 @@ class Splitter {
     std::map<VarRef, Expr> index = {};  // of the node's variables, over those
   };
 
+  // The writer's. But where it turns squares in registers, because that is fast, those of the reader: for what is done
+  // once they are better.
+  std::vector<LoopSpec> layout_loops(NodeRef ref) const {
+    std::vector<LoopSpec> own = ir_.node(ref).loops;
+    const auto last = own.rbegin();
+    const bool turns = own.size() > 1 && last->annotation.mark == Mark::kVectorize &&
+                       last[1].annotation.mark == Mark::kUnroll && last[1].var != last->var;
+    std::vector<LoopSpec> loops = turns ? loops_of_reader(ref) : std::move(own);
+    std::erase_if(loops, [&](const LoopSpec& loop) { return !ir_.node(ref).has(loop.var); });
+    if (!turns) return loops;
+    for (size_t i = loops.size() - 1; i-- > 0;) {
+      if (loops[i].var == loops[i + 1].var) loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return loops;
+  }
+
   // As scratch memory would be laid out, all of it: see Compiler::Dim.
   Layout layout_of(NodeRef ref, IR& ir) const {
     Layout layout;
     std::map<VarRef, Expr> rest;
     std::map<VarRef, Expr> around;  // what one iteration of the loop around covers
-    for (const LoopSpec& loop : ir_.node(ref).loops) {
-      if (!ir_.node(ref).has(loop.var)) continue;
+    for (const LoopSpec& loop : layout_loops(ref)) {
       const Expr covered = around.try_emplace(loop.var, ir_.var(loop.var).size).first->second;
       const Expr extent = ceildiv(covered, loop.step);
       around.insert_or_assign(loop.var, loop.step);

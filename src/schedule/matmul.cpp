@@ -30,8 +30,9 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kRowsWorthPacking = 24;  // that use what is packed
-constexpr int64_t kMostDots = 3;           // rows for which folding along the vector is better
+constexpr int64_t kRowsWorthPacking = 24;    // that use what is packed
+constexpr int64_t kStepsWorthPacking = 256;  // of what is folded, where each reads a line of its own
+constexpr int64_t kMostDots = 3;             // rows for which folding along the vector is better
 
 class Planner {
  public:
@@ -195,6 +196,7 @@ class Planner {
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);
     if (is_grid()) pad_a();
+    if (wants_packed_rows()) pack_a();
     if (!c_.makes_a.empty()) make_a(around);
     set_product_loops(joined(around, products(around)));
     if (intrinsic_ && !is_grid() && is_much(c_.epilogue)) copy_sums(around);
@@ -282,6 +284,23 @@ class Planner {
     c_.makes_a = {padded};
   }
 
+  // Where rows are contiguous, steps of what is folded are far apart: a block would read a line of the cache for each
+  // step and use a part of it, once for each panel. Gradients of weights are such products.
+  bool wants_packed_rows() const {
+    if (intrinsic_ || tile_.rows == 1 || !c_.makes_a.empty() || !reads_contiguously(c_.a, row_)) return false;
+    const int64_t panels = divided_up(about(ir_.var(column_).size), tile_.columns);
+    const int64_t bytes = about(ir_, ir_.node(c_.a).vars) * size_of(ir_.node(c_.a).dtype);
+    return panels > 1 && about(ir_, c_.folded) >= kStepsWorthPacking && bytes <= machine_.l3_bytes / 4;
+  }
+
+  void pack_a() {
+    const NodeRef packed = ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_name(ir_.node(c_.a).name + "_packed"));
+    ir_.set_input(c_.product, c_.a, packed);
+    c_.a = packed;
+    c_.makes_a = {packed};
+    has_packed_rows_ = true;
+  }
+
   void pack_b() {
     const NodeRef packed = ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_name(ir_.node(c_.b).name + "_packed"));
     ir_.set_input(intrinsic_ ? before_product_[1] : c_.product, c_.b, packed);
@@ -296,25 +315,57 @@ class Planner {
 
   // One panel, in the order in which a block reads it.
   void make_b(const std::vector<LoopSpec>& around) {
+    const VarRef across = read_across();
     for (NodeRef ref : c_.makes_b) {
       std::vector<LoopSpec> loops = outside_of_rows(around);
       for (VarRef var : ir_.node(c_.b).vars) {
-        if (is_in(c_.folded, var)) loops.push_back({.var = var});
+        if (is_in(c_.folded, var) && var != across) loops.push_back({.var = var});
       }
       sort_folded(loops);
-      const LoopSpec last_step = loops.back();
-      const bool is_packed = intrinsic_ && ref == c_.b;
-      if (intrinsic_) loops.back().step = intrinsic_->k;
-      if (intrinsic_ && !is_packed) loops.push_back(last_step);
-      if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
-      loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
-      if (is_packed) {
-        if (is_grid()) loops.insert(loops.end() - 1, {.var = last_step.var, .step = group()});
-        loops.back().annotation = {Mark::kTile, "interleave"};
-        loops.push_back(last_step);
+      if (across) {
+        append_transposed(loops, across);
+      } else {
+        append_columns(loops, ref);
       }
       ir_.set_loops(ref, loops_it_has(ir_, ref, std::move(loops)));
     }
+  }
+
+  void append_columns(std::vector<LoopSpec>& loops, NodeRef ref) const {
+    const LoopSpec last_step = loops.back();
+    const bool is_packed = intrinsic_ && ref == c_.b;
+    if (intrinsic_) loops.back().step = intrinsic_->k;
+    if (intrinsic_ && !is_packed) loops.push_back(last_step);
+    if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_, .annotation = {Mark::kUnroll}});
+    loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+    if (!is_packed) return;
+    if (is_grid()) loops.insert(loops.end() - 1, {.var = last_step.var, .step = group()});
+    loops.back().annotation = {Mark::kTile, "interleave"};
+    loops.push_back(last_step);
+  }
+
+  // Squares of as many columns as lanes: they are read along the folded variable, and turned in registers.
+  void append_transposed(std::vector<LoopSpec>& loops, VarRef across) const {
+    if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_});
+    loops.push_back({.var = across, .step = lanes_});
+    loops.push_back({.var = across, .annotation = {Mark::kUnroll}});
+    loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
+  }
+
+  // The folded variable along which all that makes a panel is contiguous, if there is one.
+  VarRef read_across() const {
+    if (intrinsic_) return {};
+    VarRef across;
+    for (NodeRef maker : c_.makes_b) {
+      for (NodeRef input : ir_.node(maker).inputs) {
+        if (!ir_.node(input).as<Read>() || !ir_.node(input).has(column_)) continue;
+        const VarRef along = contiguous_of(ir_, ir_.node(input).vars);
+        if (!is_in(c_.folded, along) || (across && along != across)) return {};
+        across = along;
+      }
+    }
+    const bool is_long = across && ir_.var(across).size.is_constant() && ir_.var(across).size.constant() >= lanes_;
+    return is_long ? across : VarRef();
   }
 
   void sort_folded(std::vector<LoopSpec>& loops) const {
@@ -332,7 +383,7 @@ class Planner {
     return loops;
   }
 
-  // All of it, before: row by row.
+  // All of it, before: row by row, or block by block, as it is read.
   void make_a(const std::vector<LoopSpec>& around) {
     for (NodeRef ref : c_.makes_a) {
       std::vector<LoopSpec> loops;
@@ -346,7 +397,9 @@ class Planner {
       const size_t shared = loops.size();
       append(loops, c_.rows);
       if (is_grid()) loops.back().step = intrinsic_->m;
+      if (has_packed_rows_) loops.back().step = tile_.rows;
       append(loops, c_.folded);
+      if (has_packed_rows_) append(loops, {row_});
       if (is_grid()) {
         loops.back().step = intrinsic_->k;
         append(loops, {row_, c_.folded.back()});
@@ -497,6 +550,7 @@ class Planner {
   int64_t lanes_ = 1;
   Tile tile_{};
   const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
+  bool has_packed_rows_ = false;              // `a` is a copy, block by block
   std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
   std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
   NodeRef after_sum_ = {};                    // a copy of the sums, which what follows reads

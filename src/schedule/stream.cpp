@@ -10,6 +10,7 @@
 //   - an outer loop is parallel; where it is short, or folded, a block of the innermost one is
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "loops/schedule.h"
 #include "schedule/contraction.h"
@@ -100,7 +101,9 @@ class StreamPlan {
         if (ir_.node(piece.input).as<Read>()) vars.push_back(stepped_by(piece, node.vars));
       }
     } else {
-      for (NodeRef input : node.inputs) {
+      // What a scatter looks up is one number for all that goes to a place.
+      const size_t count = node.as<Scatter>() ? 2 : node.inputs.size();
+      for (NodeRef input : node.inputs | std::views::take(count)) {
         if (ir_.node(input).as<Read>()) vars.push_back(last_of(ir_.node(input).vars));
       }
     }
@@ -269,12 +272,13 @@ class StreamPlan {
     const auto other = std::ranges::find_if(wanted, [&](VarRef other) {
       return other != var && loop_over(tree, inner, other) && loop_over(tree, inner, var) == inner;
     });
+    const bool scatters =
+        std::ranges::any_of(nodes, [&](NodeRef ref) { return ir_.node(ref).as<Scatter>() != nullptr; });
     if (std::ranges::any_of(nodes, [&](NodeRef ref) { return overwrites(ref); })) return;
     if (const TreeRef kept = folds ? wide_loop_around(tree, inner) : TreeRef()) return sink(tree, kept, inner);
     if (other == wanted.end()) return;
-    if (folds && !is_in(wanted, var)) return sink(tree, loop_over(tree, inner, *other), inner);
-    if (folds || std::ranges::any_of(nodes, [&](NodeRef ref) { return ir_.node(ref).as<Scatter>() != nullptr; }))
-      return;
+    if ((folds || scatters) && !is_in(wanted, var)) return sink(tree, loop_over(tree, inner, *other), inner);
+    if (folds || scatters) return;
     transpose(tree, loop_over(tree, inner, *other), inner);
   }
 

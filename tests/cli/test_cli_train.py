@@ -382,6 +382,35 @@ def test_whoever_is_killed_loses_no_checkpoint(tenon, files):
     assert not list((files / "killed").glob("*.tmp.*")), "half written files stay"
 
 
+def interrupted(files, *arguments):
+    """Trains until some steps are done, then presses Ctrl-C."""
+    command = [str(part) for part in (TENON, *TRAIN, "-b", 8, "-t", 1, "--steps", 10**7, *arguments)]
+    child = subprocess.Popen(command, cwd=files, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child.stdout.readline()  # of the first epoch
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    return out, err
+
+
+def test_ctrl_c_finishes_the_step_and_says_how_to_go_on(tenon, files):
+    _, err = interrupted(files, "--checkpoint", "more", "--metrics", "more.csv", "--export", "more.safetensors")
+    step = int(newest(files / "more").name[5:13])
+    assert err == f"interrupted after step {step} of 10000000: the same command with --resume goes on\n"
+    assert len(rows_of(files / "more.csv", "step")) == step
+    assert safetensors(files / "more.safetensors")["hidden.weight"].shape == (16, 4)
+    common = (*TRAIN, "-b", 8, "-t", 1, "--steps", step + 3)
+    assert tenon(*common, "--checkpoint", "more", "--resume").code == 0
+    assert tenon(*common, "--checkpoint", "once").code == 0
+    assert newest(files / "once").read_bytes() == newest(files / "more").read_bytes()
+
+
+def test_ctrl_c_without_checkpoints_says_what_would_have_helped(files):
+    out, err = interrupted(files)
+    assert "--checkpoint DIR it could go on from here" in err
+    assert "steps of 8 samples" in out
+
+
 # ---- what it refuses ------------------------------------------------------------------------------------------------
 
 

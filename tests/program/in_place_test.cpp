@@ -264,6 +264,31 @@ TEST(InPlace, NotTransposed) {
   EXPECT_EQ(updates_in_place(expect_agreement(m.graph, {m.numbers({16, 16})})), 0);
 }
 
+// As of an optimizer: a number that all updates need is computed at the end of the graph, and one of them is not in
+// place.
+TEST(InPlace, OneThatIsNotInPlaceDoesNotKeepTheOthersWaiting) {
+  Model m;
+  constexpr int kLayers = 8;
+  Value x = m.input("x", {64, 64});
+  std::vector<Value> gradients;
+  for (int i = 0; i < kLayers; ++i) {
+    gradients.push_back(m.b.op("cumsum", {x}, {{"dim", int64_t{0}}}));
+    x = m.b.tanh(x + m.b.matmul(x, x) * 0.01);  // which does not make much of what is rounded
+  }
+  const Value rate = m.b.exp(m.buffer("step", {}));
+  for (int i = 0; i < kLayers; ++i) {
+    const Value w = m.buffer(fmt::format("w{}", i), {64, 64});
+    m.update(w, w - gradients[static_cast<size_t>(i)] * rate);
+  }
+  const Value turned = m.buffer("turned", {64, 64});
+  m.update(turned, m.b.transpose(turned, 0, 1) * rate);
+  m.outputs({m.b.sum(x)});
+  const Program program = expect_agreement(m.graph, {m.numbers({64, 64})}, 1);
+  EXPECT_EQ(updates_in_place(program), kLayers);
+  const int64_t array = 64 * 64 * 4;
+  EXPECT_LT(program.arena_bytes(), 5 * array);
+}
+
 TEST(InPlace, NotWhatIsExchanged) {
   Model m;
   const Value x = m.input("x", {16}), p = m.buffer("p", {16}), q = m.buffer("q", {16});

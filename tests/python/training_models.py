@@ -60,21 +60,24 @@ def resnet():
 
 
 class Logits(nn.Module):
+    """Of a model of transformers; tokens of a batch are rows of one matrix, as a loss wants them."""
+
     def __init__(self, model):
         super().__init__()
         self.model = model
 
-    def forward(self, tokens):
-        return self.model(tokens).logits.flatten(0, 1)
+    def forward(self, x):
+        return self.model(x).logits.flatten(0, -2)
 
 
-def gpt2():
+def gpt2(width=32, positions=16, vocabulary=61):
+    """Of four layers, with four heads."""
     config = transformers.GPT2Config(
-        n_embd=32,
+        n_embd=width,
         n_layer=4,
         n_head=4,
-        n_positions=16,
-        vocab_size=61,
+        n_positions=positions,
+        vocab_size=vocabulary,
         use_cache=False,
         attn_implementation="sdpa",
         resid_pdrop=0,

@@ -345,5 +345,34 @@ TEST_F(ContainerFile, ADamagedFileLeavesNothingBehind) {
   EXPECT_EQ(system.mapped(), 0);
 }
 
+constexpr size_t kMany = 1 << 20;
+
+TEST_F(ContainerFile, PagesThatAreForgottenComeBackFromTheFile) {
+  const std::string weights(kMany, 'w');
+  ASSERT_TRUE(write_container(path_, {{{SectionKind::kWeights, "", {bytes_of(weights)}}}}).ok());
+  const Container container = Container::open(path_);
+  const std::span<const std::byte> bytes = container.find(SectionKind::kWeights)->bytes;
+  EXPECT_GE(testing::resident(bytes), static_cast<int64_t>(kMany));
+  container.forget(bytes.first(100));  // less than a page
+  EXPECT_GE(testing::resident(bytes), static_cast<int64_t>(kMany));
+  container.forget(bytes);
+  EXPECT_LT(testing::resident(bytes), static_cast<int64_t>(kMany) / 16);
+  EXPECT_EQ(text_of_section(container, SectionKind::kWeights), weights);
+}
+
+TEST(Container, MemoryThatIsNoFilesIsNotForgotten) {
+  const std::string weights(kMany, 'w');
+  const std::vector<SectionContent> sections = {{SectionKind::kWeights, "", {bytes_of(weights)}}};
+  const Image image(container_bytes(sections));
+  const Container borrowed = Container::of_memory(image.bytes());
+  borrowed.forget(borrowed.find(SectionKind::kWeights)->bytes);
+  EXPECT_EQ(text_of_section(borrowed, SectionKind::kWeights), weights);
+  const std::string unaligned =
+      "x" + std::string(reinterpret_cast<const char*>(image.bytes().data()), image.bytes().size());
+  const Container copied = Container::of_memory(bytes_of(unaligned).subspan(1));
+  copied.forget(copied.find(SectionKind::kWeights)->bytes);
+  EXPECT_EQ(text_of_section(copied, SectionKind::kWeights), weights);
+}
+
 }  // namespace
 }  // namespace tenon::runtime

@@ -1,9 +1,13 @@
 #include "tests/runtime/support_system.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
+#include <vector>
 
 #include "runtime/system.h"
 
@@ -47,6 +51,7 @@ constexpr System kCounted = {
         },
     .protect = [](void* memory, size_t size,
                   int rights) { return fails() ? -1 : kSystem.protect(memory, size, rights); },
+    .forget = [](void* memory, size_t size) { return kSystem.forget(memory, size); },
     .create =
         [](const char* path) {
           const int descriptor = fails() ? -1 : kSystem.create(path);
@@ -73,5 +78,17 @@ CountedSystem::~CountedSystem() { use_system(nullptr); }
 int64_t CountedSystem::calls() const { return state.calls; }
 int64_t CountedSystem::descriptors() const { return state.descriptors; }
 int64_t CountedSystem::mapped() const { return state.mapped; }
+
+int64_t resident(std::span<const std::byte> bytes) {
+  const int64_t page = ::sysconf(_SC_PAGESIZE);
+  const auto first = reinterpret_cast<intptr_t>(bytes.data()) / page;
+  const auto last = (reinterpret_cast<intptr_t>(bytes.data()) + std::ssize(bytes) + page - 1) / page;
+  std::vector<uint64_t> pages(static_cast<size_t>(last - first));
+  const Descriptor map(kSystem.open("/proc/self/pagemap", O_RDONLY));
+  const auto size = static_cast<ssize_t>(std::span(pages).size_bytes());
+  if (::pread(map.number(), pages.data(), std::span(pages).size_bytes(), first * 8) != size)
+    throw std::runtime_error("/proc/self/pagemap cannot be read");
+  return page * std::ranges::count_if(pages, [](uint64_t entry) { return entry >> 63 != 0; });
+}
 
 }  // namespace tenon::runtime::testing

@@ -1,7 +1,9 @@
 // The operating system as the runtime sees it, with a count of its calls, of which one may fail.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace tenon::runtime::testing {
 
@@ -17,5 +19,8 @@ class CountedSystem {
   int64_t descriptors() const;  // open now
   int64_t mapped() const;       // bytes, now
 };
+
+// How many bytes of the pages that these lie in are in this process's memory now.
+int64_t resident(std::span<const std::byte> bytes);
 
 }  // namespace tenon::runtime::testing

@@ -32,6 +32,14 @@ std::string graph_of(std::string_view inputs, std::string_view type, std::string
 
 // ---- plans ----------------------------------------------------------------------------------------------------------
 
+// The gradient of an embedding.
+TEST(StreamPlan, ScattersRowByRow) {
+  const std::string tree = planned(graph_of("%x: f32[100, 512], %rows: f32[64, 512], %at: i64[64]", "f32[100, 512]",
+                                            "index_put(%x, %rows, %at) {reduce=\"add\"}"))
+                               .dump();
+  EXPECT_NE(tree.find("    for j in 128 vectorize\n      %y: f32[i, j] = scatter add"), tree.npos) << tree;
+}
+
 TEST(StreamPlan, VectorizesWhatIsContiguousAndSpreadsTheRest) {
   EXPECT_EQ(planned(graph_of("%x: f32[800, 128], %b: f32[128]", "f32[800, 128]", "add(%x, %b)")).dump(),
             R"(for i in 800 parallel

@@ -12,6 +12,7 @@
 #include "runtime/artifact.h"
 #include "runtime/context.h"
 #include "runtime/states.h"
+#include "tests/runtime/support_system.h"
 #include "training/model.h"
 
 namespace tenon {
@@ -136,6 +137,35 @@ TEST_F(TrainingFileTest, SaysHowItTrains) {
   EXPECT_EQ(notes.at("loss"), "cross_entropy");
   EXPECT_THAT(notes.at("optimizer"), HasSubstr("adamw(lr=0.1"));
   EXPECT_EQ(notes.at("accumulate"), "3");
+}
+
+TrainingModel wide_layer() {
+  Graph graph = parse_graph(R"(
+graph wide(%x: f32[2, 512]) {
+  %weight: f32[512, 512] = parameter "weight"
+  %bias: f32[512] = parameter "bias"
+  %scores: f32[2, 512] = linear(%x, %weight, %bias)
+  return %scores
+})")
+                    .value();
+  graph.bind("weight", counted({512, 512}, 0.25));
+  graph.bind("bias", counted({512}, 0.5));
+  return {.training = graph, .inference = graph};
+}
+
+TEST_F(TrainingFileTest, HowStatesStartIsNotKeptInMemoryBesideThem) {
+  LocalTrainingInstance trainer(wide_layer(), options(1));
+  ASSERT_TRUE(write_training(path_, trainer).ok());
+  load();
+  const std::span<const std::byte> weights = container_->find(format::SectionKind::kWeights)->bytes;
+  const int64_t parameter = int64_t{512} * 512 * 4;
+  ASSERT_GE(std::ssize(weights), 2 * parameter);  // and zeros, with which two states of the optimizer start
+  EXPECT_LT(runtime::testing::resident(weights), parameter / 4);
+  EXPECT_TRUE(identical(state("weight"), trainer.states().at("weight")));
+  std::fill_n(states_->data(states_->find("weight")), parameter, std::byte{7});
+  states_->reset();
+  EXPECT_TRUE(identical(state("weight"), trainer.states().at("weight")));
+  EXPECT_LT(runtime::testing::resident(weights), parameter / 4);
 }
 
 TEST_F(TrainingFileTest, ReportsAPathThatCannotBeWritten) {

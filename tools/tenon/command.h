@@ -14,6 +14,7 @@ enum ExitCode : int {
   kUserError = 1,      // an input is wrong: a file, a graph, a shape
   kUsageError = 2,     // the command line is wrong
   kInternalError = 3,  // Tenon is wrong
+  kInterrupted = 130,  // Ctrl-C; as of a process that it ended
 };
 
 struct Command {

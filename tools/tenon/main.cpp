@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "command.h"
+#include "interrupt.h"
 #include "support/text.h"
 #include "terminal.h"
 
@@ -25,7 +26,8 @@ constexpr const char* kFooter = R"(Examples:
   tenon tune kernel.loops --search 10                 make a kernel's loops faster
 
 Exit codes: 0 done; 1 an input is wrong (a file that is missing or damaged, a graph, a shape, a budget that is too
-small); 2 the command line is wrong; 3 an internal error, which is a bug of Tenon. `tenon COMMAND --help` says more about a command.)";
+small); 2 the command line is wrong; 3 an internal error, which is a bug of Tenon; 130 interrupted by Ctrl-C.
+`tenon COMMAND --help` says more about a command.)";
 
 int show_help(const CLI::App& app, const CLI::Success& request) {
   std::ostringstream text;
@@ -88,6 +90,9 @@ int run_and_report(int argc, char** argv) {
     return run(argc, argv);
   } catch (const ClosedPipe&) {
     return kOk;
+  } catch (const Interrupted& interrupted) {
+    print_error(interrupted.message + "\n");
+    return kInterrupted;
   } catch (const SourceError& error) {
     print_error(render(error.diagnostic(), error.line()));
   } catch (const Error& error) {

@@ -9,6 +9,7 @@
 #include "autodiff/loss.h"
 #include "checkpoints.h"
 #include "command.h"
+#include "interrupt.h"
 #include "json.h"
 #include "program/artifact.h"
 #include "runnable.h"
@@ -32,7 +33,8 @@ was exported with a fixed batch size: then those samples are left out of that ep
 
 --checkpoint DIR saves the states after each epoch, in one step each: who is killed loses no checkpoint. --resume goes on
 from the newest, to the last bit as if nothing had happened, given the same data and number of threads; where there is
-none it starts. `tenon run MODEL --entry predict --checkpoint DIR` uses what was trained.
+none it starts. `tenon run MODEL --entry predict --checkpoint DIR` uses what was trained. Ctrl-C ends the training after
+the step that runs, with a checkpoint, and whatever else was to be written at the end; a second one ends it at once.
 
 Examples:
   tenon train cnn.tenon --data train.npz --validate test.npz --epochs 20 --batch 64 --checkpoint run/
@@ -270,7 +272,7 @@ class Training {
                           batch_size_of(options.model, programs_.evaluation()));
       validation_plan_ = planned(options.validate, validation_->samples());
     }
-    if (!options.checkpoint.empty()) open_folder();
+    if (keeps_checkpoints()) open_folder();
     if (!options.metrics.empty()) {
       metrics_.emplace(options.metrics, position_.step);
       rows_ = metrics_->kept();
@@ -278,15 +280,19 @@ class Training {
   }
 
   void run() {
+    const Interruptible interruptible;
     const Clock::time_point start = Clock::now();
     epoch_start_ = start;
-    while (position_.step < total_) train_step();
+    while (position_.step < total_ && !Interruptible::was_interrupted()) train_step();
+    const bool is_done = position_.step == total_;
+    if (!is_done && keeps_checkpoints() && saved_ != newest_path()) save();
     progress_.clear();
     if (metrics_) metrics_->flush();
     if (!options_.plot.empty()) write_file(options_.plot, loss_picture("loss of " + options_.model, rows_)).value();
     if (!options_.exported.empty())
       call_runtime([&] { runtime::export_states(programs_.states(), options_.exported); });
     report(seconds_since(start));
+    if (!is_done) throw Interrupted{interruption()};
   }
 
  private:
@@ -363,8 +369,17 @@ class Training {
                                loss, static_cast<double>(epoch_samples_) / seconds_since(epoch_start_)));
   }
 
+  bool keeps_checkpoints() const { return !options_.checkpoint.empty(); }
+  std::string newest_path() const { return checkpoint_path(options_.checkpoint, position_.step); }
+
+  std::string interruption() const {
+    const std::string at = fmt::format("interrupted after step {} of {}: ", position_.step, total_);
+    if (!keeps_checkpoints()) return at + "with --checkpoint DIR it could go on from here";
+    return at + (options_.resume ? "the same command goes on from here" : "the same command with --resume goes on");
+  }
+
   bool is_to_be_saved(bool ends_epoch) const {
-    if (options_.checkpoint.empty()) return false;
+    if (!keeps_checkpoints()) return false;
     const bool is_due = options_.checkpoint_steps > 0 && position_.step % options_.checkpoint_steps == 0;
     return ends_epoch || is_due || position_.step == total_;
   }
@@ -373,7 +388,7 @@ class Training {
   void save() {
     if (metrics_) metrics_->flush();
     write_position(programs_.states().notes(), position_);
-    saved_ = checkpoint_path(options_.checkpoint, position_.step);
+    saved_ = newest_path();
     call_runtime([&] { runtime::save_states(programs_.states(), saved_); });
     keep_newest(options_.checkpoint, options_.keep);
   }

@@ -2,12 +2,12 @@
 #include <unistd.h>
 
 #include <charconv>
-#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 
 #include "command.h"
+#include "interrupt.h"
 #include "schedule/edit.h"
 #include "schedule/tuner.h"
 #include "support/file.h"
@@ -55,19 +55,6 @@ std::string trimmed(const std::string& line) {
   return first == std::string::npos ? "" : line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
-volatile std::sig_atomic_t was_interrupted = 0;
-
-// While it lives, Ctrl-C asks the search to stop; what it has found is kept.
-class Interruptible {
- public:
-  Interruptible() : before_(std::signal(SIGINT, [](int) { was_interrupted = 1; })) { was_interrupted = 0; }
-  ~Interruptible() { std::signal(SIGINT, before_); }
-  Interruptible(const Interruptible&) = delete;
-
- private:
-  void (*before_)(int);
-};
-
 // A kernel that is being tuned, with the trees that undo goes back to.
 class Session {
  public:
@@ -97,10 +84,10 @@ class Session {
 
   void search(double seconds) {
     const bool live = ::isatty(STDERR_FILENO) == 1;
-    const Interruptible interruptible;
+    const Interruptible interruptible;  // what it has found is kept
     SearchOptions search_options{.seconds = seconds, .seed = options_.seed, .parallel = !options_.one_thread};
     if (options_.keep) search_options.candidates = backend_->variants(kernel_);
-    search_options.stop = [] { return was_interrupted != 0; };
+    search_options.stop = Interruptible::was_interrupted;
     if (live) search_options.progress = [&](const SearchProgress& progress) { show_progress(progress, seconds); };
     Schedule found = tenon::search(tree(), *backend_, workload_, search_options).value();
     if (live) print_error("\n");
