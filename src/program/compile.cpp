@@ -16,6 +16,7 @@
 #include "program/program.h"
 #include "program/run.h"
 #include "program/tables.h"
+#include "runtime/thread_pool.h"
 #include "schedule/ahead.h"
 
 namespace tenon {
@@ -72,8 +73,7 @@ class ProgramBuilder {
     add_symbols();
     add_leaves();
     for (uint32_t i = 0; i < groups.size(); ++i) add_group(groups[i], i);
-    compile_kernels();
-    finish_constants();
+    compile_kernels_and_constants();
     add_results();
     drop_unused_slots();
     compute_in_place(program_);
@@ -330,9 +330,12 @@ class ProgramBuilder {
   // ---- compilation ----
 
   // What runs once runs here, whatever the others are for.
-  void compile_kernels() {
+  // The schedules are for as many threads as a run has. Compiling takes all that the process has.
+  void compile_kernels_and_constants() {
+    const ThreadCount all(0);
     compile_kernels(*backend_, false);
     compile_kernels(*here_, true);
+    finish_constants();
   }
 
   void compile_kernels(const Backend& backend, bool known_now) {
