@@ -2,11 +2,14 @@
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/set.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bind.h"
 #include "program/artifact.h"
+#include "program/donate.h"
 #include "program/report.h"
 #include "runtime/thread_pool.h"
 
@@ -17,12 +20,25 @@ namespace {
 struct Executable {
   Program program;
   int64_t threads;
+  std::vector<std::optional<uint32_t>> places;  // of each result: the input that it is computed in
 };
 
-nb::list to_list(const std::vector<Tensor>& tensors, ArrayKind kind) {
+// A result that lies in an input is the array that the caller gave.
+nb::list to_list(const Executable& self, const std::vector<Tensor>& outputs, nb::handle inputs, ArrayKind kind) {
   nb::list list;
-  for (const Tensor& tensor : tensors) list.append(to_python(tensor, kind));
+  auto output = outputs.begin();
+  for (const std::optional<uint32_t>& place : self.places) {
+    list.append(place ? nb::object(inputs[*place]) : to_python(*output++, kind));
+  }
   return list;
+}
+
+std::vector<uint32_t> overwritten(const Executable& self) {
+  std::vector<uint32_t> inputs;
+  for (const std::optional<uint32_t>& place : self.places) {
+    if (place) inputs.push_back(*place);
+  }
+  return inputs;
 }
 
 // The host's function runs with the interpreter's lock, and is freed with it.
@@ -44,13 +60,15 @@ HostFn host_from(nb::object function) {
 }
 
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
-                                          bool freeze, const std::string& backend) {
+                                          bool freeze, const std::string& backend, const std::set<uint32_t>& donated) {
   const ProgramOptions options{.backend = backend, .freeze = freeze, .host = host_from(std::move(host))};
   const nb::gil_scoped_release unlocked;
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   const ThreadCount count(threads);
-  return std::make_shared<Executable>(Executable{compile_program(graph, options).value(), threads});
+  Donation donation = donate_inputs(graph, donated);
+  Program program = compile_program(donation.graph, options).value();
+  return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.places)});
 }
 
 nb::list run(const Executable& self, nb::handle arrays) {
@@ -67,7 +85,7 @@ nb::list run(const Executable& self, nb::handle arrays) {
     const ThreadCount count(self.threads);
     outputs = self.program.run(inputs);
   }
-  return to_list(outputs, kind);
+  return to_list(self, outputs, arrays, kind);
 }
 
 // ("cpu", ops) or ("fallback", targets) of each.
@@ -143,11 +161,14 @@ void bind_program(nb::module_& module) {
       .def("artifact_bytes", artifact_bytes_of, nb::arg("notes") = Notes(),
            "How large that file would be: of weights, of code, in all.")
       .def("loop_tree", loop_tree, nb::arg("task"), "The loops of a task that is a kernel.")
+      .def_prop_ro("overwritten", overwritten, "The inputs that results are computed in, of those that were donated.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
   module.def("compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
              nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
-             "Compiles a graph. `host(call, operands)` runs its external calls.");
+             nb::arg("donated") = std::set<uint32_t>(),
+             "Compiles a graph. `host(call, operands)` runs its external calls. Results may be computed in the memory "
+             "of the inputs that are `donated`, by number: they are those arrays then.");
 }
 
 }  // namespace tenon::python

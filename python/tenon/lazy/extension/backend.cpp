@@ -1,0 +1,274 @@
+// PyTorch's lazy device with Tenon behind it: graphs are recorded and lowered by the TorchScript backend, and compiled
+// and run by Tenon. Built against the PyTorch that it is used with (build.py).
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/version.h>
+
+#include <atomic>
+
+#include "computation.h"
+#include "donation.h"
+#include "record.h"
+
+namespace tenon::lazy_device {
+namespace {
+
+using torch::lazy::ComputationPtr;
+using torch::lazy::TSData;
+
+struct Counters {
+  std::atomic<int64_t> runs = 0;
+  std::atomic<int64_t> hits = 0;  // runs of what was compiled before
+  std::atomic<int64_t> torchscript_runs = 0;
+  std::atomic<int64_t> reused_bytes = 0;  // of arguments that results were written over
+  std::atomic<int64_t> copied_bytes = 0;  // of arguments that somebody else still needed
+};
+
+Counters& counters() {
+  static Counters all;
+  return all;
+}
+
+struct DeviceType : torch::lazy::BackendDeviceType {
+  DeviceType() : BackendDeviceType(static_cast<int8_t>(at::kCPU)) {}
+  std::string toString() const override { return "Tenon"; }
+};
+
+// What Python does: tenon.lazy.programs.Programs. It lives as long as the process.
+struct Hooks {
+  PyObject* programs = nullptr;
+
+  template <class... Args>
+  py::object call(const char* name, Args&&... args) const {
+    return py::reinterpret_borrow<py::object>(programs).attr(name)(std::forward<Args>(args)...);
+  }
+};
+
+Hooks& hooks() {
+  static Hooks all;
+  return all;
+}
+
+// A failed run is raised once more at the next barrier of the device, which an exception of Python's cannot be.
+template <class Function>
+auto with_python(Function function) {
+  const py::gil_scoped_acquire lock;
+  try {
+    return function();
+  } catch (py::error_already_set& error) {
+    throw std::runtime_error(py::str(error.value()).cast<std::string>());
+  }
+}
+
+py::list types_of(const Computation& computation) {
+  py::list types;
+  for (const ParameterType& type : computation.parameters) {
+    py::tuple shape(type.shape.size());
+    for (size_t i = 0; i < type.shape.size(); ++i) shape[i] = type.shape[i];
+    types.append(py::make_tuple(py::cast(type.dtype), shape));
+  }
+  return types;
+}
+
+// ---- a run ----------------------------------------------------------------------------------------------------------
+
+at::Tensor tensor_of(const BackendDataPtr& argument) {
+  auto& data = static_cast<TSData&>(*argument);
+  return data.scalar ? at::scalar_tensor(*data.scalar, at::dtype(number_type(*data.scalar))) : data.data();
+}
+
+void compile(Computation& computation, const std::vector<bool>& dying) {
+  py::list positions;
+  for (size_t i = 0; i < dying.size(); ++i) {
+    if (dying[i]) positions.append(i);
+  }
+  const py::object program = hooks().call("compile", computation.graph(), types_of(computation), positions);
+  computation.overwritten =
+      program.is_none() ? std::vector<size_t>() : program.attr("overwritten").cast<std::vector<size_t>>();
+  computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
+}
+
+py::list inputs_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
+                   const std::vector<bool>& dying) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(arguments.size());
+  for (const BackendDataPtr& argument : arguments) tensors.push_back(tensor_of(argument));
+  for (size_t i : computation.overwritten) {
+    const auto bytes = static_cast<int64_t>(tensors[i].nbytes());
+    (dying[i] ? counters().reused_bytes : counters().copied_bytes) += bytes;
+    if (!dying[i]) tensors[i] = tensors[i].clone(at::MemoryFormat::Contiguous);
+  }
+  py::list inputs(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) inputs[i] = py::cast(tensors[i]);
+  return inputs;
+}
+
+BackendDataPtr data_of(py::handle result, const BackendDevice& device) {
+  const auto tensor = result.cast<at::Tensor>();
+  return std::make_shared<TSData>(tensor, Shape(tensor.scalar_type(), tensor.sizes()), device);
+}
+
+class Backend : public torch::lazy::BackendImplInterface {
+ public:
+  explicit Backend(const BackendImplInterface* torchscript) : torchscript_(torchscript) {}
+
+  void PrepareToExit() const override { torch::lazy::LazyGraphExecutor::Get()->ClearComputationCache(); }
+
+  // Random numbers are made of what PyTorch's generator gives (tenon.runner.random_key).
+  void SetRngSeed(size_t seed) const override {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(seed);
+  }
+
+  const torch::lazy::IrBuilder* GetIrBuilder() const override { return torchscript_->GetIrBuilder(); }
+
+  // ---- data ----
+
+  BackendDataPtr MakeComputationDataFromTensor(const at::Tensor& tensor, const Shape& shape,
+                                               const BackendDevice& device) const override {
+    return torchscript_->MakeComputationDataFromTensor(tensor, shape, device);
+  }
+  BackendDataPtr MakeComputationDataFromScalar(const at::Scalar& scalar, const BackendDevice& device) const override {
+    return torchscript_->MakeComputationDataFromScalar(scalar, device);
+  }
+  BackendDataPtr CreateDataPlaceholder(const BackendDevice& device, const Shape& shape) const override {
+    return std::make_shared<TSData>(shape, device);
+  }
+  BackendDataPtr GetComputationDataFromNode(const torch::lazy::Node* node) const override {
+    return torchscript_->GetComputationDataFromNode(node);
+  }
+  at::Tensor MakeTensorFromComputationData(const BackendDataPtr data,
+                                           std::optional<at::ScalarType> dtype) const override {
+    return torchscript_->MakeTensorFromComputationData(data, dtype);
+  }
+
+  // ---- graphs ----
+
+  std::unique_ptr<torch::lazy::LoweringContext> CreateLoweringContext(
+      const std::string& name, BackendDevice device, c10::ArrayRef<const torch::lazy::Node*> post_order,
+      torch::lazy::Util::EmissionMap emit_status) const override {
+    return std::make_unique<Lowering>(name, std::move(device), post_order, std::move(emit_status));
+  }
+  std::unique_ptr<torch::lazy::LoweringContext> CreateLoweringContext(const std::string& name,
+                                                                      BackendDevice device) const override {
+    return std::make_unique<Lowering>(name, std::move(device));
+  }
+  std::vector<std::string> GetCompilationDevices(const std::string& device,
+                                                 c10::ArrayRef<std::string> devices) const override {
+    return torchscript_->GetCompilationDevices(device, devices);
+  }
+
+  // The first run compiles, for only then it is known which arguments die.
+  std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const override { return instances; }
+
+  std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation, c10::ArrayRef<BackendDataPtr> arguments,
+                                                 const BackendDevice& device) const override {
+    auto& ours = static_cast<Computation&>(*computation);
+    const std::vector<bool> dying = dying_among(arguments);
+    ++counters().runs;
+    const bool is_run = with_python([&] {
+      if (ours.run) {
+        ++counters().hits;
+      } else {
+        compile(ours, dying);
+      }
+      return !ours.run.get().is_none();
+    });
+    if (is_run) return results_of(ours, arguments, dying, device);
+    ++counters().torchscript_runs;
+    return torchscript_->ExecuteComputation(computation, arguments, device);
+  }
+
+  std::string GetComputationBackendText(const ComputationPtr computation) const override {
+    const auto& ours = static_cast<const Computation&>(*computation);
+    return with_python([&] { return hooks().call("text", ours.graph(), types_of(ours)).cast<std::string>(); });
+  }
+
+  std::string CreateMetricReport() const override {
+    return with_python([] { return hooks().call("report").cast<std::string>(); });
+  }
+
+  // ---- devices: there is one, the CPU ----
+
+  std::shared_ptr<torch::lazy::BackendDeviceType> GetDefaultDeviceType() const override {
+    return std::make_shared<DeviceType>();
+  }
+  void SetDefaultDeviceType(int8_t type) override {
+    TORCH_CHECK(type == static_cast<int8_t>(at::kCPU), "tenon's lazy device runs on the CPU, not on ",
+                c10::DeviceTypeName(static_cast<at::DeviceType>(type)));
+  }
+  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
+  void SetDefaultDeviceOrdinal(int64_t ordinal) override {
+    TORCH_CHECK(ordinal == 0, "tenon has one lazy device, number 0: there is no number ", ordinal);
+  }
+  at::DeviceType EagerFallbackDeviceType() const override { return at::kCPU; }
+  std::vector<BackendDevice> GetBackendDevices() const override { return {BackendDevice()}; }
+  BackendDevice GetBackendDevice(c10::Device device) const override {
+    return BackendDevice(GetDefaultDeviceType(), device.has_index() ? device.index() : 0);
+  }
+
+ private:
+  static std::vector<BackendDataPtr> results_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
+                                                const std::vector<bool>& dying, const BackendDevice& device) {
+    return with_python([&] {
+      std::vector<BackendDataPtr> results;
+      for (py::handle result : computation.run.get()(inputs_of(computation, arguments, dying))) {
+        results.push_back(data_of(result, device));
+      }
+      return results;
+    });
+  }
+
+  const BackendImplInterface* torchscript_;
+};
+
+// ---- the module -----------------------------------------------------------------------------------------------------
+
+bool is_in_charge() {
+  return torch::lazy::hasBackend() && dynamic_cast<const Backend*>(torch::lazy::getBackend()) != nullptr;
+}
+
+void forget_graphs() { torch::lazy::LazyGraphExecutor::Get()->ClearComputationCache(); }
+
+// The last one that registers is in charge. Graphs of another backend are none of ours.
+void init(py::object programs) {
+  Py_XSETREF(hooks().programs, programs.release().ptr());
+  if (is_in_charge()) return;
+  FLAGS_torch_lazy_handle_special_scalars = true;  // 0 and 1 are constants: `alpha` and `beta` need no multiplication
+  if (!torch::lazy::hasBackend()) torch::lazy::InitTorchScriptBackend();
+  static const Backend* const backend = new Backend(torch::lazy::GetTSBackendImpl());
+  const torch::lazy::BackendRegistrar registrar(backend);
+  forget_graphs();
+}
+
+py::dict counted() {
+  py::dict counts;
+  counts["runs"] = counters().runs.load();
+  counts["hits"] = counters().hits.load();
+  counts["torchscript_runs"] = counters().torchscript_runs.load();
+  counts["reused_bytes"] = counters().reused_bytes.load();
+  counts["copied_bytes"] = counters().copied_bytes.load();
+  return counts;
+}
+
+void reset_counters() {
+  for (auto* counter : {&counters().runs, &counters().hits, &counters().torchscript_runs, &counters().reused_bytes,
+                        &counters().copied_bytes}) {
+    *counter = 0;
+  }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TENON_LAZY_MODULE, module) {
+  module.attr("torch_version") = TORCH_VERSION;
+  module.def("init", init, py::arg("programs"), "Puts Tenon in charge of the lazy device.");
+  module.def("record_calls_of", record_calls_of, py::arg("overloads"));
+  module.def("counters", counted);
+  module.def("reset_counters", reset_counters);
+  module.def("is_in_charge", is_in_charge);
+  module.def("forget_graphs", forget_graphs, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace tenon::lazy_device

@@ -1,0 +1,99 @@
+// A graph that the lazy device recorded, with the types of its parameters and, once it has run, Tenon's program of it.
+//
+// It is a TSComputation, for PyTorch has functions that cast every computation to one.
+#pragma once
+
+#include <torch/csrc/lazy/ts_backend/ts_backend_impl.h>
+#include <torch/csrc/lazy/ts_backend/ts_lowering_context.h>
+#include <torch/csrc/utils/pybind.h>
+
+namespace tenon::lazy_device {
+
+namespace py = pybind11;
+using torch::lazy::BackendDataPtr;
+
+// A Python object that any thread may drop. One that outlives the interpreter is left alone.
+class PythonObject {
+ public:
+  PythonObject() = default;
+  explicit PythonObject(py::object object) : object_(object.release().ptr()) {}
+  PythonObject(PythonObject&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  PythonObject& operator=(PythonObject&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~PythonObject() {
+    if (object_ == nullptr || Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire lock;
+    Py_DECREF(object_);
+  }
+
+  py::handle get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+struct ParameterType {
+  at::ScalarType dtype;
+  std::vector<int64_t> shape;
+};
+
+// A number travels as a tensor of rank 0: what the value is has no part in the program.
+inline at::ScalarType number_type(const at::Scalar& number) {
+  if (number.isBoolean()) return at::kBool;
+  return number.isFloatingPoint() ? at::kDouble : at::kLong;
+}
+
+inline ParameterType parameter_type(const BackendDataPtr& data) {
+  const auto& value = static_cast<const torch::lazy::TSData&>(*data);
+  if (value.scalar) return {number_type(*value.scalar), {}};
+  return {value.shape().scalar_type(), value.shape().sizes().vec()};
+}
+
+class Computation : public torch::lazy::TSComputation {
+ public:
+  Computation(const std::shared_ptr<torch::jit::Graph>& graph, std::vector<ParameterType> parameters)
+      : TSComputation(graph), parameters(std::move(parameters)) {}
+
+  const std::vector<ParameterType> parameters;
+
+  // Set by the first run.
+  PythonObject run;                 // None where only TorchScript can run the graph
+  std::vector<size_t> overwritten;  // parameters that the program writes its results over
+};
+
+// Lowers as the TorchScript backend does, and adds what its graphs do not say: the types of the parameters, and those
+// of values, as they were recorded.
+class Lowering : public torch::lazy::TSLoweringContext {
+ public:
+  using Nodes = c10::ArrayRef<const torch::lazy::Node*>;
+
+  Lowering(const std::string& name, torch::lazy::BackendDevice device) : TSLoweringContext(name, std::move(device)) {}
+  Lowering(const std::string& name, torch::lazy::BackendDevice device, Nodes nodes,
+           torch::lazy::Util::EmissionMap emit_status)
+      : TSLoweringContext(name, std::move(device), nodes, std::move(emit_status)), nodes_(nodes.vec()) {}
+
+  torch::lazy::ComputationPtr Build() override {
+    for (const torch::lazy::Node* node : nodes_) {
+      for (size_t i = 0; i < node->shapes().size(); ++i)
+        set_type(*GetOutputOp(torch::lazy::Output(node, i)), node->shape(i));
+    }
+    const torch::lazy::ComputationPtr built = TSLoweringContext::Build();
+    std::vector<ParameterType> types;
+    for (const BackendDataPtr& parameter : parameters_) types.push_back(parameter_type(parameter));
+    return std::make_shared<Computation>(static_cast<torch::lazy::TSComputation&>(*built).graph(), std::move(types));
+  }
+
+ private:
+  static void set_type(torch::jit::Value& value, const torch::lazy::Shape& shape) {
+    if (value.type()->kind() != c10::TypeKind::TensorType) return;  // a number, or a list
+    value.setType(c10::TensorType::create(shape.scalar_type(), at::kCPU, c10::VaryingShape<int64_t>(shape.sizes()),
+                                          c10::VaryingShape<int64_t>(shape.sizes().size()), std::nullopt));
+  }
+
+  std::vector<const torch::lazy::Node*> nodes_;  // that are alive until Build
+};
+
+}  // namespace tenon::lazy_device
