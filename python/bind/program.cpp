@@ -33,14 +33,6 @@ nb::list to_list(const Executable& self, const std::vector<Tensor>& outputs, nb:
   return list;
 }
 
-std::vector<uint32_t> overwritten(const Executable& self) {
-  std::vector<uint32_t> inputs;
-  for (const std::optional<uint32_t>& place : self.places) {
-    if (place) inputs.push_back(*place);
-  }
-  return inputs;
-}
-
 // The host's function runs with the interpreter's lock, and is freed with it.
 HostFn host_from(nb::object function) {
   if (function.is_none()) return {};
@@ -161,7 +153,9 @@ void bind_program(nb::module_& module) {
       .def("artifact_bytes", artifact_bytes_of, nb::arg("notes") = Notes(),
            "How large that file would be: of weights, of code, in all.")
       .def("loop_tree", loop_tree, nb::arg("task"), "The loops of a task that is a kernel.")
-      .def_prop_ro("overwritten", overwritten, "The inputs that results are computed in, of those that were donated.")
+      .def_prop_ro(
+          "places", [](const Executable& self) { return self.places; },
+          "Of each result the donated input that it is computed in, or None.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
   module.def("compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),

@@ -8,6 +8,7 @@
 
 #include "computation.h"
 #include "donation.h"
+#include "pieces.h"
 #include "record.h"
 
 namespace tenon::lazy_device {
@@ -83,29 +84,36 @@ void compile(Computation& computation, const std::vector<bool>& dying) {
     if (dying[i]) positions.append(i);
   }
   const py::object program = hooks().call("compile", computation.graph(), types_of(computation), positions);
-  computation.overwritten =
-      program.is_none() ? std::vector<size_t>() : program.attr("overwritten").cast<std::vector<size_t>>();
+  computation.places = program.is_none() ? std::vector<int64_t>() : program.attr("places").cast<std::vector<int64_t>>();
   computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
 }
 
-py::list inputs_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
-                   const std::vector<bool>& dying) {
+// What is to be overwritten is the run's own: a copy, where somebody still needs it.
+std::vector<at::Tensor> tensors_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
+                                   const std::vector<bool>& dying) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(arguments.size());
   for (const BackendDataPtr& argument : arguments) tensors.push_back(tensor_of(argument));
-  for (size_t i : computation.overwritten) {
-    const auto bytes = static_cast<int64_t>(tensors[i].nbytes());
-    (dying[i] ? counters().reused_bytes : counters().copied_bytes) += bytes;
-    if (!dying[i]) tensors[i] = tensors[i].clone(at::MemoryFormat::Contiguous);
+  for (int64_t place : computation.places) {
+    if (place < 0) continue;
+    at::Tensor& tensor = tensors[static_cast<size_t>(place)];
+    const bool dies = dying[static_cast<size_t>(place)];
+    (dies ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
+    if (!dies) tensor = tensor.clone(at::MemoryFormat::Contiguous);
   }
-  py::list inputs(tensors.size());
-  for (size_t i = 0; i < tensors.size(); ++i) inputs[i] = py::cast(tensors[i]);
-  return inputs;
+  return tensors;
 }
 
-BackendDataPtr data_of(py::handle result, const BackendDevice& device) {
-  const auto tensor = result.cast<at::Tensor>();
-  return std::make_shared<TSData>(tensor, Shape(tensor.scalar_type(), tensor.sizes()), device);
+// Python gets tensors of its own, for one that it has seen keeps its Python object, and looks as if somebody held it.
+py::list to_python(const std::vector<at::Tensor>& tensors) {
+  py::list list(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) list[i] = py::cast(tensors[i].tensor_data());
+  return list;
+}
+
+BackendDataPtr data_of(at::Tensor tensor, const BackendDevice& device) {
+  const Shape shape(tensor.scalar_type(), tensor.sizes());
+  return std::make_shared<TSData>(std::move(tensor), shape, device);
 }
 
 class Backend : public torch::lazy::BackendImplInterface {
@@ -211,10 +219,14 @@ class Backend : public torch::lazy::BackendImplInterface {
  private:
   static std::vector<BackendDataPtr> results_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
                                                 const std::vector<bool>& dying, const BackendDevice& device) {
+    const std::vector<at::Tensor> inputs = tensors_of(computation, arguments, dying);
     return with_python([&] {
+      const py::list outputs = computation.run.get()(to_python(inputs));
       std::vector<BackendDataPtr> results;
-      for (py::handle result : computation.run.get()(inputs_of(computation, arguments, dying))) {
-        results.push_back(data_of(result, device));
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const int64_t place = computation.places[i];
+        results.push_back(data_of(
+            place < 0 ? outputs[i].cast<at::Tensor>().tensor_data() : inputs[static_cast<size_t>(place)], device));
       }
       return results;
     });
@@ -264,7 +276,13 @@ void reset_counters() {
 PYBIND11_MODULE(TENON_LAZY_MODULE, module) {
   module.attr("torch_version") = TORCH_VERSION;
   module.def("init", init, py::arg("programs"), "Puts Tenon in charge of the lazy device.");
-  module.def("record_calls_of", record_calls_of, py::arg("overloads"));
+  module.def(
+      "record_calls_of",
+      [](const std::vector<std::string>& overloads) {
+        record_pieces();
+        record_calls_of(overloads);
+      },
+      py::arg("overloads"), "Once: calls that PyTorch's own lazy device does not record.");
   module.def("counters", counted);
   module.def("reset_counters", reset_counters);
   module.def("is_in_charge", is_in_charge);

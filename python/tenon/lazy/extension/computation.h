@@ -60,8 +60,8 @@ class Computation : public torch::lazy::TSComputation {
   const std::vector<ParameterType> parameters;
 
   // Set by the first run.
-  PythonObject run;                 // None where only TorchScript can run the graph
-  std::vector<size_t> overwritten;  // parameters that the program writes its results over
+  PythonObject run;             // None where only TorchScript can run the graph
+  std::vector<int64_t> places;  // of each result: the parameter that it is computed in, or -1
 };
 
 // Lowers as the TorchScript backend does, and adds what its graphs do not say: the types of the parameters, and those

@@ -44,7 +44,7 @@ inline bool is_read_only(const BackendData& data) {
   return info != nullptr && info->read_only;
 }
 
-// Nobody else has the memory: a copy on the CPU may be a second tensor of it.
+// Nobody else has the memory. A tensor on the CPU that came from the lazy one is the same tensor, or one of its memory.
 inline bool owns_its_memory(const at::Tensor& tensor) {
   constexpr size_t kHereAndInTheData = 2;
   return tensor.use_count() == kHereAndInTheData && tensor.is_contiguous() && tensor.storage().use_count() == 1;

@@ -1,0 +1,51 @@
+// A tensor in pieces. PyTorch's lazy device has no kernels of these calls, and what stands in for them makes views,
+// which no lazy tensor has: they are recorded piece by piece.
+#pragma once
+
+#include <ATen/ops/select_copy.h>
+#include <ATen/ops/slice_copy.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+namespace tenon::lazy_device {
+
+using Pieces = std::vector<at::Tensor>;
+
+inline Pieces pieces_of_sizes(const at::Tensor& self, at::IntArrayRef sizes, int64_t dim) {
+  Pieces pieces;
+  int64_t begin = 0;
+  for (int64_t size : sizes) {
+    pieces.push_back(at::slice_copy(self, dim, begin, begin + size, 1));
+    begin += size;
+  }
+  TORCH_CHECK(begin == self.size(dim), "split sizes add up to ", begin, ", but dimension ", dim, " has the size ",
+              self.size(dim));
+  return pieces;
+}
+
+inline Pieces pieces_of_size(const at::Tensor& self, int64_t size, int64_t dim) {
+  const int64_t whole = self.size(dim);
+  TORCH_CHECK(size > 0 || (size == 0 && whole == 0), "the size of a piece must be positive, got ", size);
+  std::vector<int64_t> sizes;
+  for (int64_t begin = 0; begin < whole; begin += size) sizes.push_back(std::min(size, whole - begin));
+  if (sizes.empty()) sizes.push_back(0);
+  return pieces_of_sizes(self, sizes, dim);
+}
+
+inline Pieces pieces_of_one(const at::Tensor& self, int64_t dim) {
+  Pieces pieces;
+  for (int64_t i = 0; i < self.size(dim); ++i) pieces.push_back(at::select_copy(self, dim, i));
+  return pieces;
+}
+
+inline void record_pieces() {
+  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Lazy, __FILE__, __LINE__);
+  for (const char* overload : {"split_copy.Tensor", "unsafe_split.Tensor"}) library.impl(overload, &pieces_of_size);
+  for (const char* overload : {"split_with_sizes_copy", "unsafe_split_with_sizes"}) {
+    library.impl(overload, &pieces_of_sizes);
+  }
+  library.impl("unbind_copy.int", &pieces_of_one);
+}
+
+}  // namespace tenon::lazy_device
