@@ -83,7 +83,8 @@ MODELS = {
 
 OPTIMIZERS = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.05, momentum=0.9),
-    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=3e-3),
+    # Where a gradient is 0 but for rounding, the default eps would make a step of the rounding.
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=3e-3, eps=1e-4),
 }
 
 

@@ -41,7 +41,7 @@ def init() -> None:
         return
     _extension = _programs.extension = build.load()
     _extension.init(_programs)
-    _extension.record_calls_of(recorded.overloads())  # those that it does not record by itself
+    _extension.record_calls_of(recorded.overloads())
     atexit.register(_forget)
     torch._C._lazy_ts_backend._init = _leave_as_it_is
 
@@ -69,9 +69,12 @@ def _check_initialized() -> None:
 
 
 def mark_step(wait: bool = False) -> None:
-    """Ends a step: everything recorded so far is compiled, if its like was not before, and run."""
+    """Ends a step: everything recorded so far is compiled, if its like was not before, and run. Where that fails it
+    raises RuntimeError, and so does, later, whoever asks for one of its results."""
     _check_initialized()
     torch._lazy.mark_step(wait=wait)
+    if failure := _extension.take_failure():
+        raise RuntimeError(failure)
 
 
 def sync() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from tenon._tenon import Executable, compile_graph
-from tenon.capture.captured import Captured
+from tenon.capture.captured import Captured, Output
 from tenon.lazy.metrics import Metrics, eager_calls
 from tenon.lazy.translate import translate
 from tenon.report import segments_text
@@ -20,13 +20,13 @@ Type = tuple[torch.dtype, tuple[int, ...]]  # of an input; a number is a tensor 
 
 
 class Program:
-    """A compiled graph of the lazy device. `run` takes a tensor for each input and gives the results; it writes over
-    the inputs at the positions `overwritten`, which must be contiguous memory of their own."""
+    """A compiled graph of the lazy device. `run` takes a tensor for each input and gives the results. `places` has, for
+    each result, the position of the input that it is computed in, which must be contiguous memory of its own, or -1."""
 
-    def __init__(self, captured: Captured, executable: Executable, overwritten: list[int]) -> None:
+    def __init__(self, captured: Captured, executable: Executable) -> None:
         self.captured = captured
         self.executable = executable
-        self.overwritten = overwritten
+        self.places = [_place(captured, executable, output) for output in captured.outputs]
         self.run: Run = make_runner(captured, executable.run)
 
     def __str__(self) -> str:
@@ -102,7 +102,12 @@ class Programs:
         donated = [places[position] for position in dying if position in places and position not in kept]
         host = _counting(captured, self._fallbacks)
         executable = compile_graph(captured.graph, host=host, donated=donated)
-        return Program(captured, executable, [captured.graph_inputs[place] for place in executable.overwritten])
+        return Program(captured, executable)
+
+
+def _place(captured: Captured, executable: Executable, output: Output) -> int:
+    place = executable.places[output.index] if output.kind == "result" else None
+    return -1 if place is None else captured.graph_inputs[place]
 
 
 def _counting(captured: Captured, counts: Counter[str]) -> Any:

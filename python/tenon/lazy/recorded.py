@@ -6,9 +6,8 @@ import torch
 
 from tenon._tenon import aten_entries
 
-_BY_THEMSELVES = ("Lazy", "CompositeImplicitAutograd", "CompositeExplicitAutograd")  # a kernel of these is enough
-_DEPENDS_ON_DATA = {torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
-_RESULTS = ("Tensor", "List[Tensor]")
+_BY_THEMSELVES = ("Lazy", "CompositeImplicitAutograd")  # with a kernel of these, the lazy device records them
+_ACROSS_DEVICES = {"copy", "resize"}  # not of one tensor's values alone
 
 
 def overloads() -> list[str]:
@@ -29,11 +28,15 @@ def _overload(name: str) -> torch._ops.OpOverload | None:
 def _is_recorded(op: torch._ops.OpOverload) -> bool:
     if any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _BY_THEMSELVES):
         return False
-    return _is_functional(op._schema) and _DEPENDS_ON_DATA.isdisjoint(op.tags)
+    is_random = torch.Tag.nondeterministic_seeded in op.tags  # a second run would give other numbers
+    return not is_random and op._schema.name.removeprefix("aten::") not in _ACROSS_DEVICES and _is_function(op._schema)
 
 
-def _is_functional(schema: torch._C.FunctionSchema) -> bool:
-    values = [*schema.arguments, *schema.returns]
-    results = [str(value.type) for value in schema.returns]
-    is_one_list = len(results) == 1 or "List[Tensor]" not in results
-    return all(value.alias_info is None for value in values) and set(results) <= set(_RESULTS) and is_one_list
+def _is_function(schema: torch._C.FunctionSchema) -> bool:
+    """From tensors to tensors, on their device, and nothing else."""
+    given = [str(argument.real_type) for argument in schema.arguments]
+    results = [str(result.type) for result in schema.returns]
+    is_pure = all(value.alias_info is None for value in [*schema.arguments, *schema.returns])
+    gives_tensors = results == ["List[Tensor]"] or (results and set(results) == {"Tensor"})
+    takes_tensors = any("Tensor" in kind for kind in given) and not any("Device" in kind for kind in given)
+    return bool(is_pure and gives_tensors and takes_tensors)

@@ -5,10 +5,11 @@
 #include <torch/version.h>
 
 #include <atomic>
+#include <mutex>
 
 #include "computation.h"
 #include "donation.h"
-#include "pieces.h"
+#include "kernels.h"
 #include "record.h"
 
 namespace tenon::lazy_device {
@@ -50,7 +51,28 @@ Hooks& hooks() {
   return all;
 }
 
-// A failed run is raised once more at the next barrier of the device, which an exception of Python's cannot be.
+// The reason why the last run failed, if nobody was told yet.
+class LastFailure {
+ public:
+  void set(std::string reason) {
+    const std::lock_guard lock(mutex_);
+    reason_ = std::move(reason);
+  }
+  std::string take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(reason_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string reason_;
+};
+
+LastFailure& last_failure() {
+  static LastFailure failure;
+  return failure;
+}
+
 template <class Function>
 auto with_python(Function function) {
   const py::gil_scoped_acquire lock;
@@ -113,7 +135,7 @@ py::list to_python(const std::vector<at::Tensor>& tensors) {
 
 BackendDataPtr data_of(at::Tensor tensor, const BackendDevice& device) {
   const Shape shape(tensor.scalar_type(), tensor.sizes());
-  return std::make_shared<TSData>(std::move(tensor), shape, device);
+  return std::make_shared<Data>(std::move(tensor), shape, device);
 }
 
 class Backend : public torch::lazy::BackendImplInterface {
@@ -141,14 +163,19 @@ class Backend : public torch::lazy::BackendImplInterface {
     return torchscript_->MakeComputationDataFromScalar(scalar, device);
   }
   BackendDataPtr CreateDataPlaceholder(const BackendDevice& device, const Shape& shape) const override {
-    return std::make_shared<TSData>(shape, device);
+    return std::make_shared<Data>(shape, device);
   }
   BackendDataPtr GetComputationDataFromNode(const torch::lazy::Node* node) const override {
     return torchscript_->GetComputationDataFromNode(node);
   }
+  // A copy: what its owner does to it has nothing to do with the lazy tensor.
   at::Tensor MakeTensorFromComputationData(const BackendDataPtr data,
                                            std::optional<at::ScalarType> dtype) const override {
-    return torchscript_->MakeTensorFromComputationData(data, dtype);
+    if (const std::string failure = Data::failure_of(*data); !failure.empty()) {
+      last_failure().take();
+      throw std::runtime_error(failure);
+    }
+    return torchscript_->MakeTensorFromComputationData(data, dtype).clone();
   }
 
   // ---- graphs ----
@@ -173,19 +200,16 @@ class Backend : public torch::lazy::BackendImplInterface {
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation, c10::ArrayRef<BackendDataPtr> arguments,
                                                  const BackendDevice& device) const override {
     auto& ours = static_cast<Computation&>(*computation);
-    const std::vector<bool> dying = dying_among(arguments);
-    ++counters().runs;
-    const bool is_run = with_python([&] {
-      if (ours.run) {
-        ++counters().hits;
-      } else {
-        compile(ours, dying);
-      }
-      return !ours.run.get().is_none();
-    });
-    if (is_run) return results_of(ours, arguments, dying, device);
-    ++counters().torchscript_runs;
-    return torchscript_->ExecuteComputation(computation, arguments, device);
+    for (const BackendDataPtr& argument : arguments) {
+      const std::string failure = Data::failure_of(*argument);
+      if (!failure.empty()) return failed(ours, failure, device);
+    }
+    try {
+      return run(ours, computation, arguments, device);
+    } catch (const std::exception& error) {
+      last_failure().set(error.what());
+      return failed(ours, error.what(), device);
+    }
   }
 
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
@@ -217,6 +241,34 @@ class Backend : public torch::lazy::BackendImplInterface {
   }
 
  private:
+  std::vector<BackendDataPtr> run(Computation& ours, const ComputationPtr& computation,
+                                  c10::ArrayRef<BackendDataPtr> arguments, const BackendDevice& device) const {
+    const std::vector<bool> dying = dying_among(arguments);
+    ++counters().runs;
+    const bool is_ours = with_python([&] {
+      if (ours.run) {
+        ++counters().hits;
+      } else {
+        compile(ours, dying);
+      }
+      return !ours.run.get().is_none();
+    });
+    if (is_ours) return results_of(ours, arguments, dying, device);
+    ++counters().torchscript_runs;
+    return torchscript_->ExecuteComputation(computation, arguments, device);
+  }
+
+  static std::vector<BackendDataPtr> failed(const Computation& computation, const std::string& reason,
+                                            const BackendDevice& device) {
+    std::vector<BackendDataPtr> results;
+    for (const Shape& shape : computation.results) {
+      const auto data = std::make_shared<Data>(shape, device);
+      data->failure = reason;
+      results.push_back(data);
+    }
+    return results;
+  }
+
   static std::vector<BackendDataPtr> results_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
                                                 const std::vector<bool>& dying, const BackendDevice& device) {
     const std::vector<at::Tensor> inputs = tensors_of(computation, arguments, dying);
@@ -243,12 +295,20 @@ bool is_in_charge() {
 
 void forget_graphs() { torch::lazy::LazyGraphExecutor::Get()->ClearComputationCache(); }
 
+// PyTorch warns that its lazy device overrides kernels of its own.
+struct NoWarnings : c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
 // The last one that registers is in charge. Graphs of another backend are none of ours.
 void init(py::object programs) {
   Py_XSETREF(hooks().programs, programs.release().ptr());
   if (is_in_charge()) return;
+  NoWarnings no_warnings;
+  const c10::WarningUtils::WarningHandlerGuard guard(&no_warnings);
   FLAGS_torch_lazy_handle_special_scalars = true;  // 0 and 1 are constants: `alpha` and `beta` need no multiplication
   if (!torch::lazy::hasBackend()) torch::lazy::InitTorchScriptBackend();
+  register_kernels();
   static const Backend* const backend = new Backend(torch::lazy::GetTSBackendImpl());
   const torch::lazy::BackendRegistrar registrar(backend);
   forget_graphs();
@@ -276,15 +336,10 @@ void reset_counters() {
 PYBIND11_MODULE(TENON_LAZY_MODULE, module) {
   module.attr("torch_version") = TORCH_VERSION;
   module.def("init", init, py::arg("programs"), "Puts Tenon in charge of the lazy device.");
-  module.def(
-      "record_calls_of",
-      [](const std::vector<std::string>& overloads) {
-        record_pieces();
-        record_calls_of(overloads);
-      },
-      py::arg("overloads"), "Once: calls that PyTorch's own lazy device does not record.");
+  module.def("record_calls_of", record_calls_of, py::arg("overloads"));
   module.def("counters", counted);
   module.def("reset_counters", reset_counters);
+  module.def("take_failure", [] { return last_failure().take(); });
   module.def("is_in_charge", is_in_charge);
   module.def("forget_graphs", forget_graphs, py::call_guard<py::gil_scoped_release>());
 }

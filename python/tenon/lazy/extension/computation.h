@@ -35,6 +35,27 @@ class PythonObject {
   PyObject* object_ = nullptr;
 };
 
+// The data of a tensor. What a failed run should have given holds the reason: whoever asks for it is told, and nobody
+// else. (If the run itself raised an error, PyTorch would raise it once more at the next step, and lose that step.)
+class Data : public torch::lazy::TSData {
+ public:
+  using TSData::TSData;
+
+  void Assign(const torch::lazy::BackendData& other) override {
+    TSData::Assign(other);
+    failure = failure_of(other);
+  }
+
+  bool HasValue() const override { return TSData::HasValue() || !failure.empty(); }
+
+  static std::string failure_of(const torch::lazy::BackendData& data) {
+    const auto* ours = dynamic_cast<const Data*>(&data);
+    return ours == nullptr ? std::string() : ours->failure;
+  }
+
+  std::string failure;  // empty if there is none
+};
+
 struct ParameterType {
   at::ScalarType dtype;
   std::vector<int64_t> shape;
@@ -54,10 +75,12 @@ inline ParameterType parameter_type(const BackendDataPtr& data) {
 
 class Computation : public torch::lazy::TSComputation {
  public:
-  Computation(const std::shared_ptr<torch::jit::Graph>& graph, std::vector<ParameterType> parameters)
-      : TSComputation(graph), parameters(std::move(parameters)) {}
+  Computation(const std::shared_ptr<torch::jit::Graph>& graph, std::vector<ParameterType> parameters,
+              std::vector<torch::lazy::Shape> results)
+      : TSComputation(graph), parameters(std::move(parameters)), results(std::move(results)) {}
 
   const std::vector<ParameterType> parameters;
+  const std::vector<torch::lazy::Shape> results;
 
   // Set by the first run.
   PythonObject run;             // None where only TorchScript can run the graph
@@ -75,6 +98,11 @@ class Lowering : public torch::lazy::TSLoweringContext {
            torch::lazy::Util::EmissionMap emit_status)
       : TSLoweringContext(name, std::move(device), nodes, std::move(emit_status)), nodes_(nodes.vec()) {}
 
+  size_t AddResult(const torch::lazy::Output& output) override {
+    results_.push_back(output.node->shape(output.index));
+    return TSLoweringContext::AddResult(output);
+  }
+
   torch::lazy::ComputationPtr Build() override {
     for (const torch::lazy::Node* node : nodes_) {
       for (size_t i = 0; i < node->shapes().size(); ++i)
@@ -83,7 +111,8 @@ class Lowering : public torch::lazy::TSLoweringContext {
     const torch::lazy::ComputationPtr built = TSLoweringContext::Build();
     std::vector<ParameterType> types;
     for (const BackendDataPtr& parameter : parameters_) types.push_back(parameter_type(parameter));
-    return std::make_shared<Computation>(static_cast<torch::lazy::TSComputation&>(*built).graph(), std::move(types));
+    return std::make_shared<Computation>(static_cast<torch::lazy::TSComputation&>(*built).graph(), std::move(types),
+                                         std::move(results_));
   }
 
  private:
@@ -94,6 +123,7 @@ class Lowering : public torch::lazy::TSLoweringContext {
   }
 
   std::vector<const torch::lazy::Node*> nodes_;  // that are alive until Build
+  std::vector<torch::lazy::Shape> results_;
 };
 
 }  // namespace tenon::lazy_device

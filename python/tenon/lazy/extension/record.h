@@ -33,6 +33,7 @@ struct Argument {
   IValue constant;                              // where there are no operands
   std::vector<std::optional<size_t>> operands;  // one, or those of a list, which may lack some
   bool is_list = false;
+  bool is_number = false;
 };
 
 struct Call {
@@ -57,9 +58,23 @@ inline std::optional<hash_t> hash_of(const IValue& value) {
   return std::nullopt;
 }
 
-inline bool takes_numbers(const c10::Type& type) {
+inline bool is_number_type(const c10::Type& type) {
   if (type.kind() == c10::TypeKind::NumberType) return true;
-  return type.kind() == c10::TypeKind::OptionalType && takes_numbers(*type.containedType(0));
+  return type.kind() == c10::TypeKind::OptionalType && is_number_type(*type.containedType(0));
+}
+
+// The order of a norm says what is computed, as an attribute does.
+inline bool takes_numbers(const c10::Argument& parameter) {
+  return is_number_type(*parameter.type()) && parameter.name() != "ord" && parameter.name() != "p";
+}
+
+// A tensor of another device has no part in a graph, unless it is a Python number.
+inline bool is_recordable(const IValue& value) {
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    return std::ranges::all_of(value.toListRef(), is_recordable);
+  }
+  if (!value.isTensor() || !value.toTensor().defined()) return true;
+  return value.toTensor().unsafeGetTensorImpl()->is_wrapped_number() || torch::lazy::TryGetLtcTensor(value.toTensor());
 }
 
 // Takes the arguments of a call apart. Gives nothing where one cannot be recorded.
@@ -71,23 +86,24 @@ class Reader {
   std::optional<Call> read(c10::ArrayRef<IValue> values) && {
     const auto& parameters = call_.op->schema().arguments();
     for (size_t i = 0; i < values.size(); ++i) {
-      if (!add(values[i], *parameters[i].type())) return std::nullopt;
+      if (!is_recordable(values[i]) || !add(values[i], parameters[i])) return std::nullopt;
     }
     return std::move(call_);
   }
 
  private:
-  bool add(const IValue& value, const c10::Type& type) {
+  bool add(const IValue& value, const c10::Argument& parameter) {
     Argument argument;
     if (value.isTensor()) {
       argument.operands.push_back(operand_of(value.toTensor()));
-      if (!argument.operands[0]) return add(IValue(), type);
+      if (!argument.operands[0]) return add(IValue(), parameter);
     } else if (value.isTensorList() || value.isOptionalTensorList()) {
       argument.is_list = true;
       for (const IValue& item : value.toListRef()) {
         argument.operands.push_back(item.isTensor() ? operand_of(item.toTensor()) : std::nullopt);
       }
-    } else if (takes_numbers(type) && (value.isDouble() || value.isInt())) {
+    } else if (takes_numbers(parameter) && (value.isDouble() || value.isInt())) {
+      argument.is_number = true;
       argument.operands.push_back(add_operand(
           torch::lazy::LazyGraphExecutor::Get()->GetIrValueForScalarFromCodegen(value.toScalar(), device_)));
     } else if (!hash_of(value)) {
@@ -146,14 +162,21 @@ class RecordedCall : public torch::lazy::TsNode {
     const auto value_of = [&](const std::optional<size_t>& operand_number) {
       return operand_number ? context.GetOutputOp(operand(*operand_number)) : graph.insertConstant(IValue());
     };
-    if (!argument.is_list) {
-      return argument.operands.empty() ? graph.insertConstant(argument.constant) : value_of(argument.operands[0]);
-    }
+    if (!argument.is_list && argument.operands.empty()) return graph.insertConstant(argument.constant);
+    if (argument.is_number) return as_number(value_of(argument.operands[0]), graph);
+    if (!argument.is_list) return value_of(argument.operands[0]);
     std::vector<torch::jit::Value*> items;
     for (const std::optional<size_t>& item : argument.operands) items.push_back(value_of(item));
     const bool is_whole = std::ranges::all_of(argument.operands, [](const auto& item) { return item.has_value(); });
     const c10::TypePtr tensor = c10::TensorType::get();
     return graph.insertNode(graph.createList(is_whole ? tensor : c10::OptionalType::create(tensor), items))->output();
+  }
+
+  // PyTorch lowers 0 and 1 to constant tensors.
+  static torch::jit::Value* as_number(torch::jit::Value* value, torch::jit::Graph& graph) {
+    if (value->type()->kind() != c10::TypeKind::TensorType) return value;
+    torch::jit::Node* conversion = graph.insertNode(graph.create(c10::aten::ScalarImplicit, {value}, 1));
+    return conversion->output()->setType(c10::NumberType::get());
   }
 
   std::vector<Argument> arguments_;

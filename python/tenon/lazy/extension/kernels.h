@@ -1,9 +1,14 @@
-// A tensor in pieces. PyTorch's lazy device has no kernels of these calls, and what stands in for them makes views,
-// which no lazy tensor has: they are recorded piece by piece.
+// Kernels of our own for calls that PyTorch's lazy device does not record, or not well.
+//
+// A tensor in pieces: what stands in for these calls makes views, which no lazy tensor has, so they are recorded piece
+// by piece. arange: how many numbers there are depends on its arguments, and those are no part of a graph, so that one
+// compiled graph would serve tensors of several sizes; they are computed at once, and are data to the graph.
 #pragma once
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/select_copy.h>
 #include <ATen/ops/slice_copy.h>
+#include <torch/csrc/lazy/core/tensor.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -39,13 +44,23 @@ inline Pieces pieces_of_one(const at::Tensor& self, int64_t dim) {
   return pieces;
 }
 
-inline void record_pieces() {
-  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Lazy, __FILE__, __LINE__);
+inline at::Tensor& arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  torch::lazy::GetLtcTensor(out)->SetTensor(at::arange(start, end, step, at::dtype(out.scalar_type())));
+  return out;
+}
+
+inline torch::Library library_of_kernels() {
+  torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Lazy, __FILE__, __LINE__);
   for (const char* overload : {"split_copy.Tensor", "unsafe_split.Tensor"}) library.impl(overload, &pieces_of_size);
   for (const char* overload : {"split_with_sizes_copy", "unsafe_split_with_sizes"}) {
     library.impl(overload, &pieces_of_sizes);
   }
   library.impl("unbind_copy.int", &pieces_of_one);
+  library.impl("arange.start_out", &arange);
+  return library;
 }
+
+// For the rest of the process.
+inline void register_kernels() { static const torch::Library library = library_of_kernels(); }
 
 }  // namespace tenon::lazy_device
