@@ -114,16 +114,13 @@ reals = Number(2.0, -0.5, 3.25)
 wholes = Number(2, -3, 5)
 
 
+TENSORS = [f32, f32.double(), f32.bfloat16(), i64, i32, flags, zero_dim, zero_dim.half(), torch.tensor(3)]
+
+
 @pytest.mark.parametrize("number", [reals, wholes, Number(True, False)], ids=["float", "int", "bool"])
-@pytest.mark.parametrize(
-    "tensor",
-    [f32, f32.double(), f32.bfloat16(), i64, i32, flags, zero_dim, zero_dim.half(), torch.tensor(3)],
-    ids=lambda tensor: f"{tensor.dtype} of rank {tensor.dim()}",
-)
-@pytest.mark.parametrize("op", [aten.mul.Scalar, aten.eq.Scalar, aten.div.Scalar, aten.remainder.Scalar])
+@pytest.mark.parametrize("tensor", TENSORS, ids=lambda tensor: f"{tensor.dtype} of rank {tensor.dim()}")
+@pytest.mark.parametrize("op", [aten.mul.Scalar, aten.eq.Scalar, aten.div.Scalar])
 def test_a_number_is_promoted_as_pythons_numbers_are(op, tensor, number):
-    if op is aten.remainder.Scalar and (tensor.dtype is torch.bool or False in number.values):
-        pytest.skip("PyTorch has no remainder of bools, and none by zero")
     check(op, tensor, number)
 
 
@@ -132,6 +129,8 @@ NUMBERS = {
     "add of integers": (aten.add.Tensor, i64, i64 + 1, wholes),
     "add.Scalar": (aten.add.Scalar, f32, reals, 1),
     "sub": (aten.sub.Tensor, f32, f32 + 1, reals),
+    "remainder": (aten.remainder.Scalar, f32, reals),
+    "remainder of integers": (aten.remainder.Scalar, i64, reals),
     "rsub": (aten.rsub.Scalar, f32, reals, wholes),
     "addcmul": (aten.addcmul.default, f32, f32 + 1, f32 - 1, reals),
     "addcmul of integers": (aten.addcmul.default, i64, i64 + 1, i64, wholes),
@@ -368,6 +367,22 @@ def importer_without(*names):
             return super().call(name, args, kwargs or {}, **options)
 
     return Importer
+
+
+def test_an_entry_that_gives_another_dtype_is_left_to_pytorch(monkeypatch):
+    class Importer(tenon._tenon.Importer):
+        def call(self, name, args=(), kwargs=None, **options):
+            result = super().call(name, args, kwargs or {}, **options)
+            is_entry = name == "aten.relu.default" and not options.get("external_because")
+            return super().call("aten._to_copy.default", [result], {"dtype": torch.float64}) if is_entry else result
+
+    monkeypatch.setattr("tenon.lazy.translate.Importer", Importer)
+    graph = graph_of(aten.relu.default, f32)
+    next(graph.outputs()).inferTypeFrom(f32)
+    captured = translate(graph, [type_of(f32)])
+    reasons = [reason for _, reason, _ in captured.unsupported]
+    assert reasons == ["its entry gives f64[2, 3], where PyTorch has [torch.float32]"]
+    torch.testing.assert_close(runner_of(captured)([f32]), [f32.relu()])
 
 
 # ---- what cannot be translated ---------------------------------------------------------------------------------------

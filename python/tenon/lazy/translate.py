@@ -120,11 +120,21 @@ class _Translator:
     def _aten(self, node: torch._C.Node, given: list[Any]) -> list[Any]:
         op = _overload(node.schema().partition("(")[0])
         arguments = [_converted(argument, value) for argument, value in zip(op._schema.arguments, given, strict=True)]
-        result = self._call(op, arguments)
         declared = [output.type() for output in node.outputs()]
+        result = self._call(op, arguments)
         if not _agree(declared, result):
-            result = self._of_numbers(op, arguments, declared) or result
+            result = self._as_declared(op, arguments, declared, result)
         return list(result) if len(declared) > 1 else [result]
+
+    def _as_declared(self, op: torch._ops.OpOverload, arguments: list[Any], declared: list[Any], result: Any) -> Any:
+        """What the graph says may be due to numbers; or an entry is wrong; or the graph is, and the result stays."""
+        of_numbers = self._of_numbers(op, arguments, declared)
+        if of_numbers is not None:
+            return of_numbers
+        expected = [value.dtype for value in leaves_of(_on_meta(op, arguments))]
+        if expected == [_TORCH_DTYPES[value.dtype] for value in leaves_of(result)]:
+            return result
+        return self._external(op, arguments, f"its entry gives {_text_of(result)}, where PyTorch has {expected}")
 
     def _call(self, op: torch._ops.OpOverload, arguments: list[Any]) -> Any:
         args, kwargs = _bound(op, arguments)
@@ -181,8 +191,8 @@ class _Translator:
             return node.target(*args, **kwargs)  # getitem
         return self._call(node.target, _complete(node.target, args, kwargs))
 
-    def _external(self, op: torch._ops.OpOverload, arguments: list[Any]) -> Any:
-        """Has the host run the call, and gives its results."""
+    def _external(self, op: torch._ops.OpOverload, arguments: list[Any], because: str = "") -> Any:
+        """Has the host run the call, and gives its results. `because` is said where the registry has an entry."""
         given = _on_meta(op, arguments)
         results = list(leaves_of(given))
         for result in results:
@@ -190,7 +200,9 @@ class _Translator:
                 fail(f"{target_name(op)} is not supported, and gives what Tenon lacks: {result}")
         types = [(DTYPES[result.dtype], list(result.shape)) for result in results]
         args, kwargs = _bound(op, arguments)
-        result = self.importer.call(target_name(op), args, kwargs, results=types, returns_list=True)
+        result = self.importer.call(
+            target_name(op), args, kwargs, results=types, returns_list=True, external_because=because
+        )
         counter = iter(range(len(list(_imported(arguments)))))
         args, kwargs = _bound(op, _template(arguments, counter))
         self.host.calls[self.importer.external_count - 1] = HostCall(op, args, kwargs, [Result()] * len(types))

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import functools
 import json
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -56,8 +57,17 @@ CALLERS = {
 
 
 @functools.cache
-def recorded_ops() -> set[str]:
-    """What PyTorch's lazy device records, without overloads: what the dispatcher has kernels for."""
+def recorded_ops() -> frozenset[str]:
+    """What PyTorch's lazy device records, without overloads. Another process asks, for the device is there only once a
+    backend is, and then for good."""
+    command = [sys.executable, "-m", MODULE, "--recorded"]
+    return frozenset(
+        subprocess.run(command, cwd=workers.ROOT, capture_output=True, text=True, check=True).stdout.split()
+    )
+
+
+def kernels() -> set[str]:
+    """What the dispatcher has kernels for."""
     torch._lazy.ts_backend.init()
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
@@ -124,7 +134,6 @@ class Outcome:
     is_case: bool = True
     problem: str = ""  # what is wrong with the results, or what was raised
     recorded: list[str] = field(default_factory=list)
-    own: list[str] = field(default_factory=list)  # the operators that the sample is of
     fallbacks: dict[str, int] = field(default_factory=dict)  # what PyTorch ran
     refused: list[str] = field(default_factory=list)  # why PyTorch ran a whole graph
 
@@ -162,8 +171,7 @@ def run_task(task: Task, fallbacks_of: Any) -> Outcome:
         problem = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         forget_failure()
     recorded = set(recorded_calls() - before)
-    own = names_of(op) & recorded_ops() if recorded else set()
-    return Outcome(bool(recorded), problem, sorted(recorded), sorted(own), **fallbacks_of())
+    return Outcome(bool(recorded), problem, sorted(recorded), **fallbacks_of())
 
 
 def forget_failure() -> None:
@@ -266,9 +274,10 @@ class Report:
         """In how many samples Tenon ran each recorded operator, and in how many PyTorch did: the operator itself, or
         any part of a sample that is the operator's own."""
         rows: dict[str, list[int]] = {}
-        for outcome in self.outcomes.values():
-            for name in {*outcome.recorded, *outcome.own} & recorded_ops() - TRANSFERS:
-                is_left = name in outcome.fallbacks or (name in outcome.own and outcome.fallbacks)
+        for task, outcome in self.outcomes.items():
+            own = names_of(ops()[task.op]) if outcome.is_case else set()
+            for name in (own | set(outcome.recorded)) & recorded_ops() - TRANSFERS:
+                is_left = name in outcome.fallbacks or (name in own and outcome.fallbacks)
                 rows.setdefault(name, [0, 0])[bool(is_left or outcome.refused)] += 1
         return {name: (native, fallback) for name, (native, fallback) in sorted(rows.items())}
 
@@ -307,7 +316,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="operators whose name contains this")
     parser.add_argument("--json", type=Path, help="where to write the outcomes")
+    parser.add_argument("--recorded", action="store_true", help="write the names of what PyTorch's lazy device records")
     options = parser.parse_args()
+    if options.recorded:
+        print("\n".join(sorted(kernels())))
+        return 0
     if options.worker:
         work(options.stock)
         return 0
