@@ -42,6 +42,7 @@ def init() -> None:
     _extension = _programs.extension = build.load()
     _extension.init(_programs)
     _extension.record_calls_of(recorded.overloads())
+    recorded.decompose_composites()
     atexit.register(_forget)
     torch._C._lazy_ts_backend._init = _leave_as_it_is
 

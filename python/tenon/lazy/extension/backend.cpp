@@ -83,9 +83,9 @@ auto with_python(Function function) {
   }
 }
 
-py::list types_of(const Computation& computation) {
+py::list types_of(const std::vector<ParameterType>& parameters) {
   py::list types;
-  for (const ParameterType& type : computation.parameters) {
+  for (const ParameterType& type : parameters) {
     py::tuple shape(type.shape.size());
     for (size_t i = 0; i < type.shape.size(); ++i) shape[i] = type.shape[i];
     types.append(py::make_tuple(py::cast(type.dtype), shape));
@@ -100,12 +100,14 @@ at::Tensor tensor_of(const BackendDataPtr& argument) {
   return data.scalar ? at::scalar_tensor(*data.scalar, at::dtype(number_type(*data.scalar))) : data.data();
 }
 
-void compile(Computation& computation, const std::vector<bool>& dying) {
+void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const std::vector<bool>& dying) {
+  computation.types.clear();
+  for (const BackendDataPtr& argument : arguments) computation.types.push_back(parameter_type(argument));
   py::list positions;
   for (size_t i = 0; i < dying.size(); ++i) {
     if (dying[i]) positions.append(i);
   }
-  const py::object program = hooks().call("compile", computation.graph(), types_of(computation), positions);
+  const py::object program = hooks().call("compile", computation.graph(), types_of(computation.types), positions);
   computation.places = program.is_none() ? std::vector<int64_t>() : program.attr("places").cast<std::vector<int64_t>>();
   computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
 }
@@ -214,7 +216,8 @@ class Backend : public torch::lazy::BackendImplInterface {
 
   std::string GetComputationBackendText(const ComputationPtr computation) const override {
     const auto& ours = static_cast<const Computation&>(*computation);
-    return with_python([&] { return hooks().call("text", ours.graph(), types_of(ours)).cast<std::string>(); });
+    return with_python(
+        [&] { return hooks().call("text", ours.graph(), types_of(ours.parameters)).cast<std::string>(); });
   }
 
   std::string CreateMetricReport() const override {
@@ -246,10 +249,10 @@ class Backend : public torch::lazy::BackendImplInterface {
     const std::vector<bool> dying = dying_among(arguments);
     ++counters().runs;
     const bool is_ours = with_python([&] {
-      if (ours.run) {
+      if (ours.run && std::ranges::equal(arguments, ours.types, has_type)) {
         ++counters().hits;
       } else {
-        compile(ours, dying);
+        compile(ours, arguments, dying);
       }
       return !ours.run.get().is_none();
     });

@@ -67,10 +67,18 @@ inline at::ScalarType number_type(const at::Scalar& number) {
   return number.isFloatingPoint() ? at::kDouble : at::kLong;
 }
 
+// What was recorded of a result may differ from what it turned out to be.
 inline ParameterType parameter_type(const BackendDataPtr& data) {
-  const auto& value = static_cast<const torch::lazy::TSData&>(*data);
+  auto& value = static_cast<torch::lazy::TSData&>(*data);
   if (value.scalar) return {number_type(*value.scalar), {}};
+  if (value.HasValue()) return {value.data().scalar_type(), value.data().sizes().vec()};
   return {value.shape().scalar_type(), value.shape().sizes().vec()};
+}
+
+inline bool has_type(const BackendDataPtr& data, const ParameterType& type) {
+  auto& value = static_cast<torch::lazy::TSData&>(*data);
+  if (value.scalar) return type.dtype == number_type(*value.scalar) && type.shape.empty();
+  return type.dtype == value.data().scalar_type() && value.data().sizes() == c10::IntArrayRef(type.shape);
 }
 
 class Computation : public torch::lazy::TSComputation {
@@ -82,9 +90,10 @@ class Computation : public torch::lazy::TSComputation {
   const std::vector<ParameterType> parameters;
   const std::vector<torch::lazy::Shape> results;
 
-  // Set by the first run.
-  PythonObject run;             // None where only TorchScript can run the graph
-  std::vector<int64_t> places;  // of each result: the parameter that it is computed in, or -1
+  // Set by the first run, and by one whose arguments have other types than were recorded.
+  std::vector<ParameterType> types;  // of the arguments
+  PythonObject run;                  // None where only TorchScript can run the graph
+  std::vector<int64_t> places;       // of each result: the parameter that it is computed in, or -1
 };
 
 // Lowers as the TorchScript backend does, and adds what its graphs do not say: the types of the parameters, and those

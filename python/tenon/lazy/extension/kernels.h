@@ -3,9 +3,18 @@
 // A tensor in pieces: what stands in for these calls makes views, which no lazy tensor has, so they are recorded piece
 // by piece. arange: how many numbers there are depends on its arguments, and those are no part of a graph, so that one
 // compiled graph would serve tensors of several sizes; they are computed at once, and are data to the graph.
+//
+// What an optimizer calls for each parameter: PyTorch checks a call that writes in place on its meta device first,
+// where these are Python, up to a hundred microseconds each. Its own checks in C++ are as good.
 #pragma once
 
+#include <ATen/ops/add_meta_dispatch.h>
+#include <ATen/ops/addcdiv_meta_dispatch.h>
+#include <ATen/ops/addcmul_meta_dispatch.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/div_meta_dispatch.h>
+#include <ATen/ops/lerp_meta_dispatch.h>
+#include <ATen/ops/mul_meta_dispatch.h>
 #include <ATen/ops/select_copy.h>
 #include <ATen/ops/slice_copy.h>
 #include <torch/csrc/lazy/core/tensor.h>
@@ -60,7 +69,21 @@ inline torch::Library library_of_kernels() {
   return library;
 }
 
+inline torch::Library library_of_checks() {
+  torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
+  library.impl("add_.Tensor", &at::meta::add_);
+  library.impl("addcdiv_", &at::meta::addcdiv_);
+  library.impl("addcmul_", &at::meta::addcmul_);
+  library.impl("mul_.Tensor", &at::meta::mul_);
+  library.impl("div_.Tensor", static_cast<at::Tensor& (*)(at::Tensor&, const at::Tensor&)>(&at::meta::div_));
+  using Lerp = at::Tensor&(at::Tensor&, const at::Tensor&, const at::Scalar&);
+  library.impl("lerp_.Scalar", static_cast<Lerp*>(&at::meta::lerp_));
+  return library;
+}
+
 // For the rest of the process.
-inline void register_kernels() { static const torch::Library library = library_of_kernels(); }
+inline void register_kernels() {
+  static const torch::Library kernels = library_of_kernels(), checks = library_of_checks();
+}
 
 }  // namespace tenon::lazy_device

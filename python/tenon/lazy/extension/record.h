@@ -102,7 +102,7 @@ class Reader {
       for (const IValue& item : value.toListRef()) {
         argument.operands.push_back(item.isTensor() ? operand_of(item.toTensor()) : std::nullopt);
       }
-    } else if (takes_numbers(parameter) && (value.isDouble() || value.isInt())) {
+    } else if (takes_numbers(parameter) && (value.isDouble() || value.isInt() || value.isBool())) {
       argument.is_number = true;
       argument.operands.push_back(add_operand(
           torch::lazy::LazyGraphExecutor::Get()->GetIrValueForScalarFromCodegen(value.toScalar(), device_)));
