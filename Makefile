@@ -114,6 +114,10 @@ test-cpp: build ## Only the C++ tests; CTEST_ARGS="-R Graph" selects
 test-python: build ## Only the Python tests; PYTEST_ARGS="-k graph" selects
 	@$(RUN_PYTEST)
 
+.PHONY: lazy-ops
+lazy-ops: build ## Compare PyTorch's samples of the operators that its lazy device records, on that device; ARGS="--only conv" selects
+	@PYTHONPATH=build/python .venv/bin/python -m tests.python.opinfo.lazy --jobs $(JOBS) $(ARGS)
+
 .PHONY: opinfo
 opinfo: build ## Compare PyTorch's own samples of all its operators, and write docs/coverage.md; ARGS="--only conv" selects
 	@PYTHONPATH=build/python .venv/bin/python -m tests.python.opinfo --jobs $(JOBS) $(or $(ARGS),--markdown docs/coverage.md)
@@ -194,6 +198,10 @@ bench-artifact: build ## Measure files: launching tasks, planned memory of the z
 .PHONY: bench-training
 bench-training: build ## Training steps of GPT-2 and ResNet-18 beside eager and Inductor; ARGS="--model gpt2 --budget" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.training $(if $(JSON),--json "$(JSON)") $(ARGS)
+
+.PHONY: bench-lazy
+bench-lazy: build ## Training on device "lazy" beside PyTorch's TorchScript backend and eager; ARGS="--width 128 --rounds 5"
+	@PYTHONPATH=build/python .venv/bin/python -W ignore bench/lazy.py $(ARGS)
 
 .PHONY: gradients
 gradients: build ## Gradients of 2,000 random graphs against torch.autograd

@@ -178,6 +178,9 @@ void bind_importer(nb::module_& module) {
       .def_prop_ro(
           "variable", [](const ImportedTensor& self) { return self.tensor.variable; },
           "Which tensor of the model it is: what a call writes and gives back is the same one.")
+      .def_prop_ro(
+          "is_number", [](const ImportedTensor& self) { return self.tensor.is_number; },
+          "Whether it is a number that is only known at run time.")
       .def("__repr__",
            [](const ImportedTensor& self) { return "<ImportedTensor " + to_string(self.tensor.value.type()) + ">"; });
   nb::class_<Importer>(module, "Importer", "Builds a Graph out of ATen calls: what every front door drives.")
@@ -202,6 +205,13 @@ void bind_importer(nb::module_& module) {
             return from_argument(self.input(std::move(name), type_from(type)));
           },
           nb::arg("name"), nb::arg("type"))
+      .def(
+          "number",
+          [](Importer& self, std::string name, nb::handle dtype) {
+            return from_argument(self.number(std::move(name), dtype_from(dtype)));
+          },
+          nb::arg("name"), nb::arg("dtype"),
+          "An input that is a number, f64, i64 or bool: beside a tensor it is promoted as Python's numbers are.")
       .def(
           "parameter",
           [](Importer& self, const std::string& name, nb::handle type, const nb::object& data) {

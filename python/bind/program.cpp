@@ -2,11 +2,14 @@
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/set.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bind.h"
 #include "program/artifact.h"
+#include "program/donate.h"
 #include "program/report.h"
 #include "runtime/thread_pool.h"
 
@@ -17,11 +20,16 @@ namespace {
 struct Executable {
   Program program;
   int64_t threads;
+  std::vector<std::optional<uint32_t>> places;  // of each result: the input that it is computed in
 };
 
-nb::list to_list(const std::vector<Tensor>& tensors, ArrayKind kind) {
+// A result that lies in an input is the array that the caller gave.
+nb::list to_list(const Executable& self, const std::vector<Tensor>& outputs, nb::handle inputs, ArrayKind kind) {
   nb::list list;
-  for (const Tensor& tensor : tensors) list.append(to_python(tensor, kind));
+  auto output = outputs.begin();
+  for (const std::optional<uint32_t>& place : self.places) {
+    list.append(place ? nb::object(inputs[*place]) : to_python(*output++, kind));
+  }
   return list;
 }
 
@@ -58,7 +66,8 @@ std::vector<Assertion> assertions_from(nb::handle list) {
 }
 
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
-                                          bool freeze, const std::string& backend, nb::handle assertions) {
+                                          bool freeze, const std::string& backend, nb::handle assertions,
+                                          const std::set<uint32_t>& donated) {
   const ProgramOptions options{.backend = backend,
                                .freeze = freeze,
                                .host = host_from(std::move(host)),
@@ -67,7 +76,9 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, s
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   const ThreadCount count(threads);
-  return std::make_shared<Executable>(Executable{compile_program(graph, options).value(), threads});
+  Donation donation = donate_inputs(graph, donated);
+  Program program = compile_program(donation.graph, options).value();
+  return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.places)});
 }
 
 nb::list run(const Executable& self, nb::handle arrays) {
@@ -84,7 +95,7 @@ nb::list run(const Executable& self, nb::handle arrays) {
     const ThreadCount count(self.threads);
     outputs = self.program.run(inputs);
   }
-  return to_list(outputs, kind);
+  return to_list(self, outputs, arrays, kind);
 }
 
 // ("cpu", ops) or ("fallback", targets) of each.
@@ -163,15 +174,19 @@ void bind_program(nb::module_& module) {
       .def_prop_ro(
           "is_from_cache", [](const Executable& self) { return self.program.is_from_cache(); },
           "Whether nothing was compiled: the cache on disk had the same program.")
+      .def_prop_ro(
+          "places", [](const Executable& self) { return self.places; },
+          "Of each result the donated input that it is computed in, or None.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
   module.def(
       "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
       nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
-      nb::arg("assertions") = nb::tuple(),
+      nb::arg("assertions") = nb::tuple(), nb::arg("donated") = std::set<uint32_t>(),
       "Compiles a graph. `host(call, operands)` runs its external calls. `assertions` are what a saved file "
       "checks: a message, its (file, line), and the output of the graph or the expression of its sizes that must "
-      "not be zero.");
+      "not be zero. Results may be computed in the memory of the inputs that are `donated`, by number: they are those "
+      "arrays then.");
 }
 
 }  // namespace tenon::python

@@ -22,7 +22,7 @@ def explain(program: Program) -> str:
 
 
 def report(program: Program) -> str:
-    parts = [_nodes(program), _segments(program), _unsupported(program), _totals(program)]
+    parts = [_nodes(program), segments_text(program.segments), _unsupported(program), _totals(program)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -35,9 +35,9 @@ def _nodes(program: Program) -> str:
     return table(rows)
 
 
-def _segments(program: Program) -> str:
+def segments_text(segments: list[tuple[str, list[str]]]) -> str:
     lines = []
-    for number, (kind, ops) in enumerate(program.segments):
+    for number, (kind, ops) in enumerate(segments):
         lines.append(f"Segment {number}: {kind} ({counted(len(ops), 'op')})")
         lines.append(f"  {', '.join(ops)}")
     return "\n".join(lines)

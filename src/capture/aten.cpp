@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "capture/aten/common.h"
 #include "capture/aten/families.h"
 #include "support/cursor.h"
 #include "support/text.h"
@@ -11,14 +12,11 @@ namespace {
 
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-DType dtype_of_number(const AtenArg& number) {
-  if (number.get<bool>() != nullptr) return DType::kBool;
-  return number.get<double>() != nullptr ? DType::kF32 : DType::kI64;
-}
-
-bool is_number(const AtenArg& argument) {
+bool is_known_number(const AtenArg& argument) {
   return argument.get<bool>() != nullptr || argument.get<Expr>() != nullptr || argument.get<double>() != nullptr;
 }
+
+bool is_number(const AtenArg& argument) { return is_known_number(argument) || argument.is_run_time_number(); }
 
 Attr attr_of_number(const AtenArg& number) {
   if (const auto* flag = number.get<bool>()) return Expr(*flag ? 1 : 0);
@@ -27,6 +25,7 @@ Attr attr_of_number(const AtenArg& number) {
 }
 
 Value tensor_of_number(Builder& builder, const AtenArg& number, DType dtype) {
+  if (const auto* tensor = number.get<AtenTensor>()) return builder.cast(tensor->value, dtype);
   if (const auto* real = number.get<double>()) return builder.scalar(*real, dtype);
   const Expr value = std::get<Expr>(attr_of_number(number));
   if (!value.is_constant()) return builder.full(value, {}, dtype);
@@ -129,11 +128,16 @@ Attr attr_from(AtenCall& c, const AttrDef& def, std::string_view parameter) {
 DType dtype_of_tensors(const std::vector<AtenArg>& arguments) {
   std::vector<TensorType> types;
   for (const AtenArg& argument : arguments) {
-    if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->value) {
-      types.push_back(tensor->value.type());
-    }
+    const auto* tensor = argument.get<AtenTensor>();
+    if (tensor != nullptr && tensor->value && !tensor->is_number) types.push_back(tensor->value.type());
   }
   return types.empty() ? DType::kF32 : result_dtype(types);
+}
+
+bool has_run_time_attr(const AtenCall& c, const AtenSignature& signature, const OpDef& op) {
+  return std::ranges::any_of(signature.parameters, [&](const AtenParameter& parameter) {
+    return op.attr_named(parameter.name) != nullptr && c.is_run_time_number(parameter.name);
+  });
 }
 
 AtenArg build_op(AtenCall& c, const AtenSignature& signature, const OpDef& op) {
@@ -164,6 +168,11 @@ bool AtenArg::is_none() const {
   return get<None>() != nullptr;
 }
 
+bool AtenArg::is_run_time_number() const {
+  const auto* tensor = get<AtenTensor>();
+  return tensor != nullptr && tensor->value && tensor->is_number;
+}
+
 std::string to_string(const AtenArg& argument) {
   struct Printer {
     std::string operator()(const None&) const { return "None"; }
@@ -174,7 +183,8 @@ std::string to_string(const AtenArg& argument) {
     std::string operator()(DType dtype) const { return std::string(name_of(dtype)); }
     std::string operator()(const AtenSetting& setting) const { return setting.text; }
     std::string operator()(const AtenTensor& tensor) const {
-      return tensor.value ? to_string(tensor.value.type()) : "None";
+      if (!tensor.value) return "None";
+      return (tensor.is_number ? "a number, " : "") + to_string(tensor.value.type());
     }
     std::string operator()(const AtenArg::List& list) const {
       std::string text;
@@ -206,10 +216,12 @@ void AtenTable::add(std::string_view signature, AtenFn build) {
   insert({parse_signature(signature).value(), AtenKind::kComposite, std::move(build)});
 }
 
-void AtenTable::op(std::string_view signature, std::string_view op) {
+void AtenTable::op(std::string_view signature, std::string_view op, AtenFn formula) {
   AtenSignature parsed = parse_signature(signature).value();
   const OpDef& def = op_named(op);
-  const auto build = [parsed, &def](AtenCall& c) { return build_op(c, parsed, def); };
+  const auto build = [parsed, &def, formula = std::move(formula)](AtenCall& c) {
+    return formula && has_run_time_attr(c, parsed, def) ? formula(c) : build_op(c, parsed, def);
+  };
   insert({std::move(parsed), AtenKind::kNative, build});
 }
 
@@ -320,7 +332,7 @@ Value AtenCall::tensor_or_none(std::string_view name) const {
 
 bool AtenCall::is_tensor(std::string_view name) const {
   const auto* tensor = argument(name).get<AtenTensor>();
-  return tensor != nullptr && tensor->value;
+  return tensor != nullptr && tensor->value && !tensor->is_number;
 }
 
 std::vector<Value> AtenCall::tensors(std::string_view name) const {
@@ -331,31 +343,34 @@ std::vector<Value> AtenCall::tensors(std::string_view name) const {
   });
 }
 
+const AtenArg& AtenCall::known(std::string_view name) const {
+  const auto* tensor = argument(name).get<AtenTensor>();
+  if (tensor != nullptr && tensor->value) decline("argument '{}' is only known at run time", name);
+  return argument(name);
+}
+
 bool AtenCall::flag(std::string_view name) const {
-  const auto number = integer_of(argument(name));
+  const auto number = integer_of(known(name));
   if (!number) mismatch(name, "a bool");
   return *number != 0;
 }
 
 int64_t AtenCall::integer(std::string_view name) const {
-  const auto number = size_of_argument(argument(name));
+  const auto number = size_of_argument(known(name));
   if (!number) mismatch(name, "an integer");
   if (!number->is_constant()) decline("argument '{}' is the symbolic {}, where a constant is needed", name, *number);
   return number->constant();
 }
 
 Expr AtenCall::size(std::string_view name) const {
-  const auto number = size_of_argument(argument(name));
-  if (!number && is_tensor(name)) decline("argument '{}' is only known at run time", name);
+  const auto number = size_of_argument(known(name));
   if (!number) mismatch(name, "an integer");
   return *number;
 }
 
 double AtenCall::real(std::string_view name) const {
-  const auto number = real_of(argument(name));
-  if (!number && (is_tensor(name) || argument(name).get<Expr>() != nullptr)) {
-    decline("argument '{}' is only known at run time", name);
-  }
+  const auto number = real_of(known(name));
+  if (!number && argument(name).get<Expr>() != nullptr) decline("argument '{}' is only known at run time", name);
   if (!number) mismatch(name, "a number");
   return *number;
 }
@@ -408,17 +423,22 @@ std::vector<double> AtenCall::reals(std::string_view name) const {
 }
 
 Attr AtenCall::number(std::string_view name) const {
-  const AtenArg& found = argument(name);
-  if (is_tensor(name)) decline("argument '{}' is only known at run time", name);
-  if (!is_number(found)) mismatch(name, "a number");
+  const AtenArg& found = known(name);
+  if (!is_known_number(found)) mismatch(name, "a number");
   return attr_of_number(found);
+}
+
+Value AtenCall::number(std::string_view name, DType dtype) {
+  if (is_tensor(name)) return cast(tensor(name), dtype);
+  if (!is_number(argument(name))) mismatch(name, "a number");
+  return tensor_of_number(*this, argument(name), dtype);
 }
 
 Value AtenCall::operand(std::string_view name, DType beside) {
   if (is_tensor(name)) return tensor(name);
   const AtenArg& found = argument(name);
   if (!is_number(found)) mismatch(name, "a tensor or a number");
-  return tensor_of_number(*this, found, dtype_beside(beside, dtype_of_number(found)));
+  return tensor_of_number(*this, found, dtype_beside(beside, aten::dtype_of_number(found)));
 }
 
 std::pair<Value, Value> AtenCall::pair(std::string_view a, std::string_view b) {
@@ -427,9 +447,10 @@ std::pair<Value, Value> AtenCall::pair(std::string_view a, std::string_view b) {
 }
 
 Value AtenCall::as_tensor(const AtenArg& number) {
-  if (const auto* tensor = number.get<AtenTensor>(); tensor != nullptr && tensor->value) return tensor->value;
+  const auto* tensor = number.get<AtenTensor>();
+  if (tensor != nullptr && tensor->value && !tensor->is_number) return tensor->value;
   if (!is_number(number)) fail("{} is neither a tensor nor a number", to_string(number));
-  return tensor_of_number(*this, number, dtype_of_number(number));
+  return tensor_of_number(*this, number, aten::dtype_of_number(number));
 }
 
 void AtenCall::write(std::string_view name, Value value) {

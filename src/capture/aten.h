@@ -34,6 +34,7 @@ struct AtenTensor {
   static constexpr uint32_t kNone = ~0u;
   Value value;
   uint32_t variable = kNone;
+  bool is_number = false;  // see AtenArg
 };
 
 // A device, layout, memory format or generator: it says nothing about a Value.
@@ -41,8 +42,9 @@ struct AtenSetting {
   std::string text;
 };
 
-// What a call takes, or gives. A SymInt is an Expr, and so is a SymBool (a comparison); a number that is only known at
-// run time is a tensor of rank 0.
+// What a call takes, or gives. A SymInt is an Expr, and so is a SymBool (a comparison). A number that is only known at
+// run time is a tensor of rank 0 in Python's precision (f64, i64 or bool) that says `is_number`: beside a tensor it is
+// promoted as a number is, whatever its own dtype.
 struct AtenArg {
   using List = std::vector<AtenArg>;
   std::variant<None, bool, Expr, double, std::string, DType, AtenTensor, AtenSetting, List> data;
@@ -62,7 +64,10 @@ struct AtenArg {
   AtenArg(List list) : data(std::move(list)) {}               // NOLINT
   AtenArg(const std::vector<Value>& values);                  // NOLINT
 
+  static AtenArg run_time_number(Value value) { return AtenTensor{value, AtenTensor::kNone, true}; }
+
   bool is_none() const;
+  bool is_run_time_number() const;
   template <class T>
   const T* get() const {
     return std::get_if<T>(&data);
@@ -106,7 +111,8 @@ class AtenTable {
   // another one.
   void add(std::string_view signature, AtenFn build);
   // One op of the table. The parameters are its operands, in order; those that name an attribute of the op are that.
-  void op(std::string_view signature, std::string_view op);
+  // `formula` is for calls where the number of an attribute is only known at run time; without one they are declined.
+  void op(std::string_view signature, std::string_view op, AtenFn formula = {});
   void view(std::string_view signature, AtenFn build, AtenWriteFn write = {});
   void remove(std::string_view name);
 
@@ -161,6 +167,7 @@ class AtenCall : public Builder {
   Value tensor_or_none(std::string_view name) const;        // an empty Value for None
   std::vector<Value> tensors(std::string_view name) const;  // each may be empty, where the list has a None
   bool is_tensor(std::string_view name) const;              // false for a number
+  bool is_run_time_number(std::string_view name) const { return argument(name).is_run_time_number(); }
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;  // declines a symbolic one
   Expr size(std::string_view name) const;        // an integer, perhaps symbolic
@@ -171,6 +178,8 @@ class AtenCall : public Builder {
   Shape sizes(std::string_view name) const;                // likewise
   std::vector<double> reals(std::string_view name) const;  // likewise
   Attr number(std::string_view name) const;                // an Expr or a double, for attributes that take both
+  // Any number, as a tensor of rank 0: for formulas that need not know it.
+  Value number(std::string_view name, DType dtype);
 
   // A tensor as it is. A number becomes a tensor of rank 0, with the dtype that PyTorch computes in when the number
   // stands beside a tensor of dtype `beside`.
@@ -209,6 +218,7 @@ class AtenCall : public Builder {
 
  private:
   size_t position_of(std::string_view name) const;
+  const AtenArg& known(std::string_view name) const;  // declines what is only known at run time
   [[noreturn]] void mismatch(std::string_view name, std::string_view wanted) const;
   template <class T, class Convert>
   std::vector<T> list_of(std::string_view name, std::string_view wanted, Convert convert) const;

@@ -62,7 +62,8 @@ void check_supported(const std::vector<UnsupportedCall>& calls, std::string_view
 
 AtenArg Importer::add_variable(Variable variable) {
   variables_.push_back(std::move(variable));
-  return AtenTensor{variables_.back().value, static_cast<uint32_t>(variables_.size() - 1)};
+  const Variable& added = variables_.back();
+  return AtenTensor{added.value, static_cast<uint32_t>(variables_.size() - 1), added.is_number};
 }
 
 AtenArg Importer::add_leaf(ValueRef leaf) { return add_variable({.value = {*graph_, leaf}, .leaf = leaf}); }
@@ -108,6 +109,13 @@ AtenArg Importer::input(std::string name, TensorType type) {
   return add_leaf(graph_->add_input(unused_name(std::move(name)), std::move(type)));
 }
 
+AtenArg Importer::number(std::string name, DType dtype) {
+  const bool is_pythons = dtype == DType::kF64 || dtype == DType::kI64 || dtype == DType::kBool;
+  if (!is_pythons) fail("a number is f64, i64 or bool, got {}", name_of(dtype));
+  const ValueRef leaf = graph_->add_input(unused_name(std::move(name)), {dtype, {}});
+  return add_variable({.value = {*graph_, leaf}, .leaf = leaf, .is_number = true});
+}
+
 AtenArg Importer::parameter(std::string name, TensorType type, Tensor data) {
   return add_leaf(graph_->add_parameter(unused_name(std::move(name)), std::move(type), std::move(data)));
 }
@@ -123,7 +131,7 @@ AtenArg Importer::constant(Tensor data) {
 AtenArg Importer::resolved(const AtenArg& argument) {
   if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->variable != AtenTensor::kNone) {
     const uint32_t variable = shown(tensor->variable);
-    return AtenTensor{current(variable), variable};
+    return AtenTensor{current(variable), variable, tensor->is_number};
   }
   const auto* list = argument.get<AtenArg::List>();
   if (list == nullptr) return argument;
@@ -134,7 +142,8 @@ AtenArg Importer::resolved(const AtenArg& argument) {
 
 AtenArg Importer::as_variables(const AtenArg& result) {
   if (const auto* tensor = result.get<AtenTensor>(); tensor != nullptr && tensor->value) {
-    return tensor->variable == AtenTensor::kNone ? add_variable({.value = tensor->value}) : result;
+    if (tensor->variable != AtenTensor::kNone) return result;
+    return add_variable({.value = tensor->value, .is_number = tensor->is_number});
   }
   const auto* list = result.get<AtenArg::List>();
   if (list == nullptr) return result;

@@ -66,6 +66,8 @@ class Importer : private AtenHost {
   // PyTorch's names of inputs and of weights are apart, those of a graph are not: where another leaf has the name, it
   // is continued with underscores.
   AtenArg input(std::string name, TensorType type);
+  // An input that is a number: f64, i64 or bool of rank 0. Every run may give another one.
+  AtenArg number(std::string name, DType dtype);
   AtenArg parameter(std::string name, TensorType type, Tensor data = {});
   AtenArg buffer(std::string name, TensorType type, Tensor data = {});
   AtenArg constant(Tensor data);
@@ -103,6 +105,7 @@ class Importer : private AtenHost {
     // Of a view: the view of another parent, and the parent with other elements where the view is.
     std::function<Value(Value parent)> look = {};
     std::function<Value(Value parent, Value view)> put = {};
+    bool is_number = false;
   };
 
   const std::shared_ptr<Graph>& shared_graph() const override { return graph_; }

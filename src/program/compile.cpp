@@ -329,8 +329,8 @@ class ProgramBuilder {
 
   // ---- compilation ----
 
-  // What runs once runs here, whatever the others are for.
-  // The schedules are for as many threads as a run has. Compiling takes all that the process has.
+  // What runs once runs here, whatever the others are for. The schedules are for as many threads as a run has;
+  // compiling takes all that the process has.
   void compile_kernels_and_constants() {
     const ThreadCount all(0);
     compile_kernels(*backend_, false);

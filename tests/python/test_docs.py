@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.python import lazy_device
+
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -37,7 +39,7 @@ def run(command, cache):
 
 @pytest.mark.parametrize("body", list(snippets("python")))
 def test_python_snippet_runs(body, tmp_path):
-    run([sys.executable, "-c", body], tmp_path)
+    run([sys.executable, "-c", body], lazy_device.CACHE if "tenon.lazy" in body else tmp_path)
 
 
 @pytest.mark.parametrize("body", list(snippets("sh")))

@@ -6,6 +6,7 @@ through the importer into a graph that the reference backend evaluates. Results 
 
 import aten_calls
 import pytest
+import tenon
 import torch
 from tenon import _tenon
 
@@ -290,3 +291,33 @@ def test_a_view_infers_a_size_beside_symbols():
     data = torch.randn(3, 4, 6)
     (mine,) = (torch.from_dlpack(result) for result in graph.evaluate(data))
     torch.testing.assert_close(mine, data.view(3, 4, 2, 3).transpose(1, 2).reshape(-1, 12))
+
+
+# ---- numbers that are known later ------------------------------------------------------------------------------------
+
+
+def numbers(importer):
+    """A number that each run gives, one that is read from a tensor, and one that is computed from both."""
+    given = importer.number("n", torch.float64)
+    read = importer.call("aten.item.default", [importer.input("t", (torch.float32, []))])
+    return given, read, importer.call("_operator.add", [given, read])
+
+
+@pytest.mark.parametrize("which", range(3), ids=["given", "read", "computed"])
+@pytest.mark.parametrize("tensor", [torch.tensor([2, 3]), torch.tensor(2.0), torch.tensor(2, dtype=torch.int32)])
+def test_a_number_beside_a_tensor_is_promoted_as_a_number(which, tensor):
+    importer = _tenon.Importer("model")
+    left = importer.input("x", (tensor.dtype, list(tensor.shape)))
+    number = numbers(importer)[which]
+    assert number.is_number
+    assert not left.is_number
+    graph = importer.finish([importer.call("aten.mul.Tensor", [left, number])])
+    given = {"x": tensor, "n": torch.tensor(2.5, dtype=torch.float64), "t": torch.tensor(0.25)}
+    values = [2.5, 0.25, 2.75]
+    (mine,) = graph.evaluate(*(given[leaf.name] for leaf in graph.leaves if leaf.kind == "input"))
+    torch.testing.assert_close(torch.from_dlpack(mine), tensor * values[which])
+
+
+def test_a_number_has_the_precision_of_pythons():
+    with pytest.raises(tenon.Error, match="a number is f64, i64 or bool, got f32"):
+        _tenon.Importer("model").number("n", torch.float32)

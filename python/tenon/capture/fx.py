@@ -231,7 +231,7 @@ class _Walker:
         if isinstance(value, torch.SymFloat):
             self.inputs.append(Input(node.name, "number"))
             self.graph_inputs.append(position)
-            self.values[node] = self.importer.input(node.name, "f64[]")
+            self.values[node] = self.importer.number(node.name, "f64")
             return
         size = self.values[node] = self.sizes.expr(value)
         self.inputs.append(Input(node.name, "number", size=size))

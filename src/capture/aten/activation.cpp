@@ -45,17 +45,34 @@ Value is_shrunk(AtenCall& c, Value x) {
   return logical_and(c, c.compare("ge", x, -lambd), c.compare("le", x, lambd));
 }
 
+Value elu(AtenCall& c, Value x) {
+  const auto number = [&](std::string_view name) { return c.number(name, x.dtype()); };
+  const Value negative = c.unary("expm1", x * number("input_scale")) * (number("alpha") * number("scale"));
+  return c.where(c.compare("le", x, 0), negative, x * number("scale"));
+}
+
+Value softplus(AtenCall& c, Value x) {
+  const Value beta = c.number("beta", x.dtype());
+  const Value scaled = x * beta;
+  const Value is_straight = c.compare("gt", scaled, c.number("threshold", x.dtype()));
+  return c.where(is_straight, x, c.unary("log1p", c.exp(scaled)) / beta);
+}
+
+Value leaky_slope(AtenCall& c, Value g, Value x, Value slope) { return c.where(c.compare("gt", x, 0), g, g * slope); }
+
 void add_forward(AtenTable& table) {
   for (std::string_view name : {"relu", "hardsigmoid", "hardswish", "selu", "silu", "log_sigmoid", "mish"}) {
     table.op(fmt::format("aten.{}.default(self)", name), name);
   }
   table.op("aten.celu.default(self, alpha=1.0)", "celu");
-  table.op("aten.elu.default(self, alpha=1, scale=1, input_scale=1)", "elu");
+  table.op("aten.elu.default(self, alpha=1, scale=1, input_scale=1)", "elu", unary_formula(elu));
   table.op("aten.gelu.default(self, *, approximate=\"none\")", "gelu");
   table.op("aten.glu.default(self, dim=-1)", "glu");
-  table.op("aten.leaky_relu.default(self, negative_slope=0.01)", "leaky_relu");
+  table.op("aten.leaky_relu.default(self, negative_slope=0.01)", "leaky_relu", unary_formula([](AtenCall& c, Value x) {
+             return leaky_slope(c, x, x, c.number("negative_slope", x.dtype()));
+           }));
   table.op("aten.prelu.default(self, weight)", "prelu");
-  table.op("aten.softplus.default(self, beta=1, threshold=20)", "softplus");
+  table.op("aten.softplus.default(self, beta=1, threshold=20)", "softplus", unary_formula(softplus));
   table.add("aten.hardtanh.default(self, min_val=-1, max_val=1)",
             [](AtenCall& c) { return cut_off(c, c.real("min_val"), c.real("max_val")); });
   table.add("aten.relu6.default(self)", [](AtenCall& c) { return cut_off(c, 0, 6); });
@@ -111,8 +128,8 @@ Value hardswish_backward(AtenCall& c, Value g, Value x) {
 }
 
 Value softplus_backward(AtenCall& c, Value g, Value x) {
-  const Value scaled = x * c.real("beta");
-  return c.where(c.compare("gt", scaled, c.real("threshold")), g, g * c.sigmoid(scaled));
+  const Value scaled = x * c.number("beta", x.dtype());
+  return c.where(c.compare("gt", scaled, c.number("threshold", x.dtype())), g, g * c.sigmoid(scaled));
 }
 
 Value log_sigmoid_backward(AtenCall& c, Value g, Value x) { return g * c.sigmoid(-x); }
@@ -130,15 +147,13 @@ Value logit_backward(AtenCall& c, Value g, Value x) {
 }
 
 Value elu_backward(AtenCall& c, Value g, Value y) {
-  const double scale = c.real("scale");
-  const double input_scale = c.real("input_scale");
-  const double negative = c.real("alpha") * scale;
+  const Value scale = c.number("scale", y.dtype());
+  const Value input_scale = c.number("input_scale", y.dtype());
+  const Value negative = c.number("alpha", y.dtype()) * scale;
   const Value slope =
       c.flag("is_result") ? (y + negative) * input_scale : c.exp(y * input_scale) * (negative * input_scale);
   return c.where(c.compare("le", y, 0), g * slope, g * scale);
 }
-
-Value leaky_slope(AtenCall& c, Value g, Value x, double slope) { return c.where(c.compare("gt", x, 0), g, g * slope); }
 
 AtenArg glu_backward(AtenCall& c) {
   const Value x = to_wide(c, c.tensor());
@@ -159,9 +174,10 @@ AtenArg prelu_backward(AtenCall& c) {
 }
 
 void add_backwards(AtenTable& table) {
-  add_backward(
-      table, "aten.threshold_backward.default(grad_output, self, threshold)",
-      [](AtenCall& c, Value g, Value x) { return c.where(c.compare("le", x, c.real("threshold")), zero(c, g), g); });
+  add_backward(table, "aten.threshold_backward.default(grad_output, self, threshold)",
+               [](AtenCall& c, Value g, Value x) {
+                 return c.where(c.compare("le", x, c.number("threshold", x.dtype())), zero(c, g), g);
+               });
   add_backward(table, "aten.tanh_backward.default(grad_output, output)",
                [](AtenCall&, Value g, Value y) { return g * (1 - y * y); });
   add_backward(table, "aten.sigmoid_backward.default(grad_output, output)",
@@ -181,8 +197,9 @@ void add_backwards(AtenTable& table) {
                });
   add_backward(table, "aten.hardsigmoid_backward.default(grad_output, self)",
                [](AtenCall& c, Value g, Value x) { return c.where(is_inside(c, x, -3, 3), g / 6, zero(c, g)); });
-  add_backward(table, "aten.leaky_relu_backward.default(grad_output, self, negative_slope, self_is_result)",
-               [](AtenCall& c, Value g, Value x) { return leaky_slope(c, g, x, c.real("negative_slope")); });
+  add_backward(
+      table, "aten.leaky_relu_backward.default(grad_output, self, negative_slope, self_is_result)",
+      [](AtenCall& c, Value g, Value x) { return leaky_slope(c, g, x, c.number("negative_slope", x.dtype())); });
   const BinaryFormula shrink_backward = [](AtenCall& c, Value g, Value x) {
     return c.where(is_shrunk(c, x), zero(c, g), g);
   };
@@ -212,7 +229,7 @@ std::pair<Value, Value> random_relu(AtenCall& c) {
 
 Value random_relu_backward(AtenCall& c, Value g, Value x) {
   const bool is_random = c.flag("training") && c.real("upper") - c.real("lower") > 1e-6;
-  return is_random ? g * to_wide(c, c.tensor("noise")) : leaky_slope(c, g, x, mean_slope(c));
+  return is_random ? g * to_wide(c, c.tensor("noise")) : leaky_slope(c, g, x, c.scalar(mean_slope(c), g.dtype()));
 }
 
 void add_random_relu(AtenTable& table) {

@@ -222,11 +222,18 @@ Padding padding_of(const AtenCall& c, std::string_view name, int64_t rank) {
 
 NamedAttrs attrs_of(Padding padding) { return {{"low", std::move(padding.low)}, {"high", std::move(padding.high)}}; }
 
-Value filled(AtenCall& c, const Attr& number) {
-  const Value x = c.tensor();
+Value filled(AtenCall& c, Value x, const Attr& number) {
   NamedAttrs attrs = attrs_of(padding_of(c, "pad", x.rank()));
   attrs.emplace_back("value", number);
   return c.op("pad", {x}, std::move(attrs));
+}
+
+AtenArg constant_pad(AtenCall& c) {
+  const Value x = c.tensor();
+  if (!c.given("value")) return filled(c, x, Expr(0));
+  if (!c.is_run_time_number("value")) return filled(c, x, c.number("value"));
+  const Value is_inside = filled(c, c.full(Expr(1), x.shape(), DType::kBool), Expr(0));
+  return c.where(is_inside, filled(c, x, Expr(0)), c.number("value", x.dtype()));
 }
 
 Value padded_by(AtenCall& c, std::string_view op, std::string_view amounts) {
@@ -237,8 +244,7 @@ Value padded_by(AtenCall& c, std::string_view op, std::string_view amounts) {
 constexpr std::string_view kModes[] = {"reflect", "replicate", "circular"};
 
 AtenArg pad_as(AtenCall& c, std::string_view mode) {
-  const Attr number = c.given("value") ? c.number("value") : Attr(Expr(0));
-  if (mode == "constant") return filled(c, number);
+  if (mode == "constant") return constant_pad(c);
   if (std::ranges::find(kModes, mode) == std::end(kModes)) fail("there is no padding mode '{}'", mode);
   return padded_by(c, "pad_" + std::string(mode), "pad");
 }
@@ -253,8 +259,7 @@ AtenFn pad_backward(std::string op) {
 }
 
 void add_padding_entries(AtenTable& table) {
-  table.add("aten.constant_pad_nd.default(self, pad, value=0)",
-            [](AtenCall& c) -> AtenArg { return filled(c, c.number("value")); });
+  table.add("aten.constant_pad_nd.default(self, pad, value=0)", constant_pad);
   table.add("aten.pad.default(self, pad, mode=\"constant\", value=None)",
             [](AtenCall& c) { return pad_as(c, c.string("mode")); });
   table.add("aten._pad_enum.default(self, pad, mode, value=None)", [](AtenCall& c) {

@@ -56,8 +56,8 @@ AtenFn promoted_binary(std::string_view op, std::string_view a, std::string_view
 AtenArg itself(AtenCall& c, std::string_view name) { return c.argument(name); }
 
 Value filled(AtenCall& c, std::string_view number, Shape shape, DType dtype) {
-  if (!c.is_tensor(number)) return c.full(c.number(number), std::move(shape), dtype);
-  return c.expand(c.cast(c.tensor(number), dtype), std::move(shape));
+  if (c.is_tensor(number) || c.is_run_time_number(number)) return c.expand(c.number(number, dtype), std::move(shape));
+  return c.full(c.number(number), std::move(shape), dtype);
 }
 
 std::vector<int64_t> other_dims(int64_t rank, std::span<const int64_t> dims) {

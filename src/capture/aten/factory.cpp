@@ -82,12 +82,12 @@ Value linspace_between(AtenCall& c, Value start, Value end, const Expr& steps) {
 
 Value linspace(AtenCall& c, DType dtype) {
   const Expr steps = c.size("steps");
-  if (!c.is_tensor("start") && !c.is_tensor("end")) {
+  const auto is_known = [&](std::string_view name) { return !c.is_tensor(name) && !c.is_run_time_number(name); };
+  if (is_known("start") && is_known("end")) {
     return c.op("linspace", {},
                 {{"start", c.real("start")}, {"end", c.real("end")}, {"steps", steps}, {"dtype", dtype}});
   }
-  const auto end_of = [&](std::string_view name) { return c.cast(c.operand(name, DType::kF64), DType::kF64); };
-  return linspace_between(c, end_of("start"), end_of("end"), steps);
+  return linspace_between(c, c.number("start", DType::kF64), c.number("end", DType::kF64), steps);
 }
 
 void add_ranges(AtenTable& table) {

@@ -326,11 +326,14 @@ AtenArg addcmul(AtenCall& c) {
   const Value x = c.tensor();
   const Value a = c.tensor("tensor1");
   const Value b = c.tensor("tensor2");
-  if (is_float(x.dtype()) && is_float(a.dtype()) && is_float(b.dtype())) {
+  if (is_float(x.dtype()) && is_float(a.dtype()) && is_float(b.dtype()) && !c.is_run_time_number("value")) {
     return c.op("addcmul", {x, a, b}, {{"value", c.real("value")}});
   }
   return x + times(c, a, "value") * b;
 }
+
+// self + value * tensor1 / tensor2
+AtenArg addcdiv(AtenCall& c) { return c.tensor() + times(c, c.tensor("tensor1") / c.tensor("tensor2"), "value"); }
 
 void add_selections(AtenTable& table) {
   for (std::string_view overload : {"self", "Scalar", "ScalarSelf", "ScalarOther"}) {
@@ -348,7 +351,7 @@ void add_selections(AtenTable& table) {
     table.add(fmt::format("aten.clamp_max.{}(self, max)", overload), clamped("", "max"));
   }
   table.add("aten.addcmul.default(self, tensor1, tensor2, *, value=1)", addcmul);
-  table.op("aten.addcdiv.default(self, tensor1, tensor2, *, value=1)", "addcdiv");
+  table.op("aten.addcdiv.default(self, tensor1, tensor2, *, value=1)", "addcdiv", addcdiv);
 }
 
 }  // namespace

@@ -28,11 +28,16 @@ AtenFn product_in(std::string a, std::string b) {
 // beta * self + alpha * product. With beta 0 self is not read, so that its NaN does not spread.
 Value scaled_sum(AtenCall& c, Value self, Value product) {
   const Value scaled = times(c, product, "alpha");
+  if (c.is_run_time_number("beta")) {
+    const Value beta = c.number("beta", self.dtype());
+    return c.op("add", {c.where(c.compare("eq", beta, 0), c.full_like(beta, 0), beta * self), scaled});
+  }
   if (!is_zero(c.argument("beta"))) return c.op("add", {times(c, self, "beta"), scaled});
   return c.expand(scaled, broadcast(self.shape(), scaled.shape()));
 }
 
 Value addmm_of(AtenCall& c, Value self, Value a, Value b) {
+  if (c.is_run_time_number("beta") || c.is_run_time_number("alpha")) return scaled_sum(c, self, c.matmul(a, b));
   return c.op("addmm", {self, a, b}, {{"beta", c.number("beta")}, {"alpha", c.number("alpha")}});
 }
 

@@ -284,8 +284,9 @@ AtenArg alpha_dropout(AtenCall& c, const Shape& shape) {
 
 void add_dropout(AtenTable& table) {
   table.add("aten.native_dropout.default(input, p, train)", native_dropout);
-  table.add("aten.native_dropout_backward.default(grad_output, mask, scale)",
-            [](AtenCall& c) -> AtenArg { return c.tensor("grad_output") * c.tensor("mask") * c.real("scale"); });
+  table.add("aten.native_dropout_backward.default(grad_output, mask, scale)", [](AtenCall& c) -> AtenArg {
+    return to_float(c, c.tensor("grad_output")) * c.tensor("mask") * c.real("scale");
+  });
   table.add("aten.dropout.default(input, p, train)", dropout);
   table.add("aten.feature_dropout.default(input, p, train)", feature_dropout);
   table.add("aten.alpha_dropout.default(input, p, train)",

@@ -131,15 +131,40 @@ double correction_of(AtenCall& c) {
   return c.given("correction") ? c.real("correction") : 1;
 }
 
-NamedAttrs variance_attrs(AtenCall& c) {
+NamedAttrs variance_attrs(AtenCall& c, double correction) {
   NamedAttrs attrs = attrs_of(c.takes("dim") ? along(c) : Extent{});
-  attrs.emplace_back("correction", correction_of(c));
+  attrs.emplace_back("correction", correction);
   return attrs;
 }
 
+bool has_run_time_correction(AtenCall& c) { return c.takes("correction") && c.is_run_time_number("correction"); }
+
+// The variance and the mean, where the correction is only known at run time.
+std::vector<Value> corrected_later(AtenCall& c) {
+  const Value x = to_wide(c, c.tensor());
+  std::vector<Value> results = c.results("var_mean", {x}, variance_attrs(c, 0));
+  const auto count_of = [&](Value of) { return c.full(element_count(of.shape()), {}, DType::kF64); };
+  const Value count = count_of(x) / count_of(results[0]);
+  const Value divisor = c.maximum(count - c.number("correction", DType::kF64), c.scalar(0, DType::kF64));
+  results[0] = results[0] * c.cast(count / divisor, x.dtype());
+  return results;
+}
+
+AtenFn variance(std::string_view op) {
+  return [op](AtenCall& c) -> AtenArg {
+    const DType dtype = float_dtype(c.tensor().dtype());
+    if (!has_run_time_correction(c)) return c.op(op, {c.tensor()}, variance_attrs(c, correction_of(c)));
+    const Value result = corrected_later(c)[0];
+    return c.cast(op == "std" ? c.sqrt(result) : result, dtype);
+  };
+}
+
 AtenArg with_mean(AtenCall& c, bool root) {
-  std::vector<Value> results = c.results("var_mean", {c.tensor()}, variance_attrs(c));
+  const bool is_later = has_run_time_correction(c);
+  std::vector<Value> results =
+      is_later ? corrected_later(c) : c.results("var_mean", {c.tensor()}, variance_attrs(c, correction_of(c)));
   if (root) results[0] = c.sqrt(results[0]);
+  for (Value& result : results) result = c.cast(result, float_dtype(c.tensor().dtype()));
   return results;
 }
 
@@ -149,8 +174,8 @@ void add_variances(AtenTable& table) {
     table.add(fmt::format("aten.{}.dim(self, dim, unbiased=True, keepdim=False)", name), build);
     table.add(fmt::format("aten.{}.correction(self, dim=None, *, correction=None, keepdim=False)", name), build);
   };
-  add("var", [](AtenCall& c) -> AtenArg { return c.op("var", {c.tensor()}, variance_attrs(c)); });
-  add("std", [](AtenCall& c) -> AtenArg { return c.op("std", {c.tensor()}, variance_attrs(c)); });
+  add("var", variance("var"));
+  add("std", variance("std"));
   add("var_mean", [](AtenCall& c) { return with_mean(c, false); });
   add("std_mean", [](AtenCall& c) { return with_mean(c, true); });
 }
@@ -162,6 +187,16 @@ Value vector_norm(AtenCall& c, Value x, double p, const Extent& extent) {
 }
 
 double order_of(AtenCall& c, std::string_view name) { return c.given(name) ? c.real(name) : 2; }
+
+// Of an order that is only known at run time. The limits 0, inf and -inf have formulas of their own.
+Value norm_of_later_order(AtenCall& c, Value x, Value p, const Extent& extent) {
+  const Value sizes = c.abs(x);
+  const Value powers = c.where(c.compare("eq", p, 0), c.cast(c.compare("ne", x, 0), x.dtype()), c.pow(sizes, p));
+  const Value sum = fold(c, "sum", powers, extent);
+  const Value root = c.where(c.compare("eq", p, 0), sum, c.pow(sum, 1 / p));
+  const Value largest = c.where(c.compare("eq", p, kInf), fold(c, "amax", sizes, extent), root);
+  return c.where(c.compare("eq", p, -kInf), fold(c, "amin", sizes, extent), largest);
+}
 
 // The norm of matrices that two dimensions are, unless it needs their singular values.
 Value matrix_norm(AtenCall& c, Value x, const AtenArg& order, std::vector<int64_t> dims, bool keepdim) {
@@ -202,9 +237,11 @@ AtenArg renorm(AtenCall& c) {
 
 void add_norms(AtenTable& table) {
   const auto norm = [](AtenCall& c) -> AtenArg {
-    const bool has_dtype = c.takes("dtype");
-    return vector_norm(c, cast(c, c.tensor(), has_dtype ? c.dtype() : std::nullopt), order_of(c, "p"),
-                       c.takes("dim") ? along(c) : Extent{});
+    const Value x = cast(c, c.tensor(), c.takes("dtype") ? c.dtype() : std::nullopt);
+    const Extent extent = c.takes("dim") ? along(c) : Extent{};
+    if (!c.is_run_time_number("p")) return vector_norm(c, x, order_of(c, "p"), extent);
+    const Value wide = to_wide(c, x);
+    return c.cast(norm_of_later_order(c, wide, c.number("p", wide.dtype()), extent), x.dtype());
   };
   table.add("aten.norm.Scalar(self, p=2)", norm);
   table.add("aten.norm.ScalarOpt_dim(self, p, dim, keepdim=False)", norm);

@@ -1,7 +1,7 @@
 // Sizes, and numbers that are computed from them: what PyTorch calls SymInt, SymFloat and SymBool.
 //
-// An integer that follows from sizes is an Expr. A real that does, and any number that is read from a tensor, is a
-// tensor of rank 0 in Python's precision: f64, i64 or bool.
+// An integer that follows from sizes is an Expr. A real that does, and any number that is read from a tensor, is only
+// known at run time (see AtenArg).
 #include <cmath>
 
 #include "capture/aten/common.h"
@@ -68,22 +68,21 @@ void add_properties(AtenTable& table) {
 
 // ---- numbers from tensors -------------------------------------------------------------------------------------------
 
-// The dtype of the number in Python; a real keeps its own where it has enough bits, so that a tensor beside it is not
-// promoted.
+// Of the number in Python.
 DType number_dtype(DType dtype) {
-  if (is_float(dtype)) return wide_dtype(dtype);
+  if (is_float(dtype)) return DType::kF64;
   return dtype == DType::kBool ? DType::kBool : DType::kI64;
 }
 
 AtenArg only_element(AtenCall& c) {
   const Value x = c.tensor();
-  return c.cast(c.reshape(x, {}), number_dtype(x.dtype()));
+  return AtenArg::run_time_number(c.cast(c.reshape(x, {}), number_dtype(x.dtype())));
 }
 
 void add_elements(AtenTable& table) {
   add_each(table, {"item", "_local_scalar_dense"}, "aten.{}.default(self)", only_element);
   table.add("aten.is_nonzero.default(self)",
-            [](AtenCall& c) -> AtenArg { return c.cast(c.reshape(c.tensor(), {}), DType::kBool); });
+            [](AtenCall& c) { return AtenArg::run_time_number(c.cast(c.reshape(c.tensor(), {}), DType::kBool)); });
 }
 
 // ---- assertions: what they say is known when the graph is built, or holds whenever the model does
@@ -142,8 +141,7 @@ std::optional<double> as_real(const AtenArg& number) {
 Value as_value(AtenCall& c, const AtenArg& number) {
   if (const auto* tensor = number.get<AtenTensor>(); tensor != nullptr && tensor->value) {
     if (tensor->value.rank() != 0) c.decline("{} is no number", to_string(number));
-    const DType dtype = number_dtype(tensor->value.dtype());
-    return c.cast(tensor->value, is_float(dtype) ? DType::kF64 : dtype);
+    return c.cast(tensor->value, number_dtype(tensor->value.dtype()));
   }
   if (const auto* real = number.get<double>()) return c.scalar(*real, DType::kF64);
   if (const auto* flag = number.get<bool>()) return c.integer(*flag ? 1 : 0, DType::kBool);
@@ -183,7 +181,7 @@ AtenFn binary(Operator op, std::string_view of_arrays) {
     }
     const auto x = as_real(a), y = as_real(b);
     if (op.real && x && y) return op.real(*x, *y);
-    return op.op(c, as_value(c, a), as_value(c, b));
+    return AtenArg::run_time_number(op.op(c, as_value(c, a), as_value(c, b)));
   };
 }
 
@@ -295,19 +293,19 @@ AtenArg negated(AtenCall& c) {
   const AtenArg& a = c.argument("a");
   if (const auto* real = a.get<double>()) return -*real;
   if (const auto expr = as_expr(a)) return -*expr;
-  return is_array(a) ? c.call("aten.neg.default", {a}) : AtenArg(-as_value(c, a));
+  return is_array(a) ? c.call("aten.neg.default", {a}) : AtenArg::run_time_number(-as_value(c, a));
 }
 
 AtenArg inverted(AtenCall& c) {
   const AtenArg& a = c.argument("a");
   if (const auto expr = as_expr(a)) return as_truth(symbolic::eq(*expr, 0));
-  return c.logical_not(as_value(c, a));
+  return AtenArg::run_time_number(c.logical_not(as_value(c, a)));
 }
 
 AtenArg as_float(AtenCall& c) {
   const AtenArg& a = c.argument("a");
   if (const auto real = as_real(a)) return *real;
-  return c.cast(as_value(c, a), DType::kF64);
+  return AtenArg::run_time_number(c.cast(as_value(c, a), DType::kF64));
 }
 
 // The element at a position of a list or tuple.
@@ -327,7 +325,7 @@ AtenArg chosen(AtenCall& c) {
   const auto t = as_expr(c.argument("t")), f = as_expr(c.argument("f"));
   if (truth && t && f) return *truth * *t + (1 - *truth) * *f;
   const Value is_true = c.cast(as_value(c, condition), DType::kBool);
-  return c.where(is_true, as_value(c, c.argument("t")), as_value(c, c.argument("f")));
+  return AtenArg::run_time_number(c.where(is_true, as_value(c, c.argument("t")), as_value(c, c.argument("f"))));
 }
 
 AtenArg total(AtenCall& c) {
@@ -405,7 +403,7 @@ AtenFn rounded(const Rounding& rounding, std::string_view parameter) {
     if (fraction && facts.less_equal(1, fraction->denominator)) {
       if (const auto expr = rounding.exact(*fraction, facts)) return *expr;
     }
-    return c.cast(is_float(value.dtype()) ? c.unary(rounding.op, value) : value, DType::kI64);
+    return AtenArg::run_time_number(c.cast(is_float(value.dtype()) ? c.unary(rounding.op, value) : value, DType::kI64));
   };
 }
 
@@ -415,7 +413,7 @@ AtenFn function(double (*real)(double), std::string_view op, std::string_view pa
   return [real, op, parameter](AtenCall& c) -> AtenArg {
     const AtenArg& x = c.argument(parameter);
     if (const auto number = as_real(x)) return real(*number);
-    return c.unary(op, c.cast(as_value(c, x), DType::kF64));
+    return AtenArg::run_time_number(c.unary(op, c.cast(as_value(c, x), DType::kF64)));
   };
 }
 

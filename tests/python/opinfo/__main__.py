@@ -1,20 +1,15 @@
-"""Runs the whole suite in worker processes, and writes what it found as Markdown: `make opinfo`.
-
-A worker that dies takes one op with it: that op crashed, and another worker goes on.
-"""
+"""Runs the whole suite in worker processes, and writes what it found as Markdown: `make opinfo`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import torch
 
+from . import workers
 from .cases import Outcome, all_ops, run_op
 
 
@@ -31,7 +26,8 @@ def main() -> int:
     parser.add_argument("--again", type=Path, help="outcomes of an earlier run: only what was not native runs again")
     options = parser.parse_args()
     if options.worker:
-        work(options.cap)
+        ops = all_ops()
+        workers.serve(lambda name: run_op(ops[name], cap=options.cap).to_json())
         return 0
     earlier = natives_of(options.again) if options.again else {}
     names = [name for name in all_ops() if options.only in name and name not in earlier]
@@ -49,62 +45,19 @@ def natives_of(path: Path) -> dict[str, Outcome]:
     return {outcome.op: outcome for outcome in outcomes if outcome.kind == "native"}
 
 
-def work(cap: int) -> None:
-    ops = all_ops()
-    for line in sys.stdin:
-        print(json.dumps(run_op(ops[line.strip()], cap=cap).to_json()), flush=True)
-
-
 def run_all(names: list[str], cap: int, jobs: int) -> list[Outcome]:
-    waiting = list(reversed(names))
-    outcomes: dict[str, Outcome] = {}
-    started = time.monotonic()
-
-    def serve() -> None:
-        worker = None
-        while waiting:
-            try:
-                name = waiting.pop()
-            except IndexError:
-                break
-            worker = worker if worker and worker.poll() is None else start_worker(cap)
-            outcomes[name] = ask(worker, name)
-            show_progress(len(outcomes), len(names), time.monotonic() - started, outcomes[name])
-        if worker:
-            worker.stdin.close()
-            worker.wait()
-
-    threads = [threading.Thread(target=serve) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [outcomes[name] for name in names]
+    answers = workers.run_all(names, __package__, ["--worker", "--cap", str(cap)], jobs, show_problems)
+    return [outcome_of(name, answer) for name, answer in answers.items()]
 
 
-def start_worker(cap: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", __package__, "--worker", "--cap", str(cap)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+def outcome_of(name: str, answer: workers.Answer) -> Outcome:
+    return Outcome(name, crashed=[answer]) if isinstance(answer, str) else Outcome(**answer)
 
 
-def ask(worker: subprocess.Popen[str], name: str) -> Outcome:
-    try:
-        worker.stdin.write(name + "\n")
-        worker.stdin.flush()
-        return Outcome(**json.loads(worker.stdout.readline()))
-    except (OSError, json.JSONDecodeError):
-        return Outcome(name, crashed=[f"the process ended with status {worker.wait()}"])
-
-
-def show_progress(done: int, total: int, seconds: float, outcome: Outcome) -> None:
+def show_problems(name: str, answer: workers.Answer) -> None:
+    outcome = outcome_of(name, answer)
     for problem in outcome.wrong + outcome.crashed:
-        print(f"\r\033[K{outcome.kind}: {outcome.op}: {problem}", flush=True)
-    if sys.stderr.isatty():
-        left = seconds / done * (total - done)
-        print(
-            f"\r\033[K{done}/{total} ops, {left / 60:.0f} min left, {outcome.op}", end="", file=sys.stderr, flush=True
-        )
+        print(f"{outcome.kind}: {outcome.op}: {problem}", flush=True)
 
 
 def summary(outcomes: list[Outcome]) -> str:

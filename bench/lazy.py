@@ -1,0 +1,152 @@
+"""Training on device "lazy": Tenon beside PyTorch's own TorchScript backend, and beside eager.
+
+    make bench-lazy ARGS="--width 128 --optimizer sgd"
+
+A transformer of 2 layers. Each engine is a process of its own, for a process has one lazy device; they take turns, a
+few steps each, and ratios are medians over rounds. Memory is the most that a process holds during steps, above what it
+held when everything was imported and warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+ENGINES = ("eager", "torchscript", "tenon")
+LEAST_SPEED = 1.5  # of TorchScript's
+MOST_MEMORY = 1.1  # of eager's
+STEPS = 3  # of a turn
+WORDS = 1000
+
+
+# ---- an engine, in its process --------------------------------------------------------------------------------------
+
+
+def stepper(engine: str, options: argparse.Namespace) -> Callable[[], None]:
+    import torch
+
+    from tests.python.lazy_models import OPTIMIZERS, Transformer, step
+
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    device = "cpu" if engine == "eager" else "lazy"
+    model = Transformer(WORDS, options.width, 4, options.length).to(device)
+    x = torch.randint(WORDS, (options.batch, options.length)).to(device)
+    y = torch.randint(WORDS, (options.batch * options.length,)).to(device)
+    optimizer = OPTIMIZERS[options.optimizer](model.parameters())
+
+    def one() -> None:
+        step(model, optimizer, x, y)
+        if engine != "eager":
+            torch._lazy.mark_step(wait=True)
+
+    return one
+
+
+def start(engine: str) -> None:
+    import torch._lazy.ts_backend
+
+    if engine == "torchscript":
+        torch._lazy.ts_backend.init()
+    if engine == "tenon":
+        import tenon.lazy
+
+        tenon.lazy.init()
+
+
+def resident(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(field)
+
+
+def serve(engine: str, options: argparse.Namespace) -> None:
+    """Answers each line of the input: with the seconds of a turn, or the bytes held during it."""
+    start(engine)
+    before = resident("VmRSS")
+    step = stepper(engine, options)
+    for _ in range(4):
+        step()
+    for request in sys.stdin:
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+        begin = time.perf_counter()
+        for _ in range(STEPS):
+            step()
+        seconds = (time.perf_counter() - begin) / STEPS
+        print(json.dumps(seconds if request.strip() == "time" else resident("VmHWM") - before), flush=True)
+
+
+# ---- the comparison -------------------------------------------------------------------------------------------------
+
+
+class Engine:
+    def __init__(self, name: str) -> None:
+        command = [sys.executable, "-W", "ignore", __file__, *sys.argv[1:], "--serve", name]
+        self.name = name
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, what: str) -> float:
+        self.process.stdin.write(what + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def end(self) -> None:
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def verdict(ratio: float, passes: bool, bar: float) -> str:
+    return f"{ratio:.2f}x {'PASS' if passes else 'MISS'} (bar {bar})"
+
+
+def compare(options: argparse.Namespace) -> None:
+    engines = [Engine(name) for name in ENGINES]
+    for engine in engines:
+        engine.ask("time")  # one after the other: none starts while another is measured
+    times = {engine.name: [] for engine in engines}
+    for _ in range(options.rounds):
+        for engine in engines:
+            times[engine.name].append(engine.ask("time"))
+    held = {engine.name: engine.ask("memory") for engine in engines}
+    for engine in engines:
+        engine.end()
+    for name in ENGINES:
+        ratio = statistics.median(other / ours for other, ours in zip(times[name], times["tenon"], strict=True))
+        line = f"{name:<12} {statistics.median(times[name]) * 1e3:8.1f} ms a step  {held[name] / 2**20:8.1f} MiB"
+        if name == "torchscript":
+            line += f"   tenon is {verdict(ratio, ratio >= LEAST_SPEED, LEAST_SPEED)} as fast"
+        if name == "eager":
+            memory = held["tenon"] / held["eager"]
+            line += f"   tenon is {ratio:.2f}x as fast, and holds {verdict(memory, memory <= MOST_MEMORY, MOST_MEMORY)}"
+        print(line)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-lazy", description=__doc__)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--length", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--optimizer", choices=("sgd", "adamw"), default="adamw")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--serve", choices=ENGINES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve, options)
+    else:
+        compare(options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,350 @@
+// PyTorch's lazy device with Tenon behind it: graphs are recorded and lowered by the TorchScript backend, and compiled
+// and run by Tenon. Built against the PyTorch that it is used with (build.py).
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/version.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "computation.h"
+#include "donation.h"
+#include "kernels.h"
+#include "record.h"
+
+namespace tenon::lazy_device {
+namespace {
+
+using torch::lazy::ComputationPtr;
+using torch::lazy::TSData;
+
+struct Counters {
+  std::atomic<int64_t> runs = 0;
+  std::atomic<int64_t> hits = 0;  // runs of what was compiled before
+  std::atomic<int64_t> torchscript_runs = 0;
+  std::atomic<int64_t> reused_bytes = 0;  // of arguments that results were written over
+  std::atomic<int64_t> copied_bytes = 0;  // of arguments that somebody else still needed
+};
+
+Counters& counters() {
+  static Counters all;
+  return all;
+}
+
+struct DeviceType : torch::lazy::BackendDeviceType {
+  DeviceType() : BackendDeviceType(static_cast<int8_t>(at::kCPU)) {}
+  std::string toString() const override { return "Tenon"; }
+};
+
+// What Python does: tenon.lazy.programs.Programs. It lives as long as the process.
+struct Hooks {
+  PyObject* programs = nullptr;
+
+  template <class... Args>
+  py::object call(const char* name, Args&&... args) const {
+    return py::reinterpret_borrow<py::object>(programs).attr(name)(std::forward<Args>(args)...);
+  }
+};
+
+Hooks& hooks() {
+  static Hooks all;
+  return all;
+}
+
+// The reason why the last run failed, if nobody was told yet.
+class LastFailure {
+ public:
+  void set(std::string reason) {
+    const std::lock_guard lock(mutex_);
+    reason_ = std::move(reason);
+  }
+  std::string take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(reason_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string reason_;
+};
+
+LastFailure& last_failure() {
+  static LastFailure failure;
+  return failure;
+}
+
+template <class Function>
+auto with_python(Function function) {
+  const py::gil_scoped_acquire lock;
+  try {
+    return function();
+  } catch (py::error_already_set& error) {
+    throw std::runtime_error(py::str(error.value()).cast<std::string>());
+  }
+}
+
+py::list types_of(const std::vector<ParameterType>& parameters) {
+  py::list types;
+  for (const ParameterType& type : parameters) {
+    py::tuple shape(type.shape.size());
+    for (size_t i = 0; i < type.shape.size(); ++i) shape[i] = type.shape[i];
+    types.append(py::make_tuple(py::cast(type.dtype), shape));
+  }
+  return types;
+}
+
+// ---- a run ----------------------------------------------------------------------------------------------------------
+
+at::Tensor tensor_of(const BackendDataPtr& argument) {
+  auto& data = static_cast<TSData&>(*argument);
+  return data.scalar ? at::scalar_tensor(*data.scalar, at::dtype(number_type(*data.scalar))) : data.data();
+}
+
+void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const std::vector<bool>& dying) {
+  computation.types.clear();
+  for (const BackendDataPtr& argument : arguments) computation.types.push_back(parameter_type(argument));
+  py::list positions;
+  for (size_t i = 0; i < dying.size(); ++i) {
+    if (dying[i]) positions.append(i);
+  }
+  const py::object program = hooks().call("compile", computation.graph(), types_of(computation.types), positions);
+  computation.places = program.is_none() ? std::vector<int64_t>() : program.attr("places").cast<std::vector<int64_t>>();
+  computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
+}
+
+// What is to be overwritten is the run's own: a copy, where somebody still needs it.
+std::vector<at::Tensor> tensors_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
+                                   const std::vector<bool>& dying) {
+  std::vector<at::Tensor> tensors;
+  tensors.reserve(arguments.size());
+  for (const BackendDataPtr& argument : arguments) tensors.push_back(tensor_of(argument));
+  for (int64_t place : computation.places) {
+    if (place < 0) continue;
+    at::Tensor& tensor = tensors[static_cast<size_t>(place)];
+    const bool dies = dying[static_cast<size_t>(place)];
+    (dies ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
+    if (!dies) tensor = tensor.clone(at::MemoryFormat::Contiguous);
+  }
+  return tensors;
+}
+
+// Python gets tensors of its own, for one that it has seen keeps its Python object, and looks as if somebody held it.
+py::list to_python(const std::vector<at::Tensor>& tensors) {
+  py::list list(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) list[i] = py::cast(tensors[i].tensor_data());
+  return list;
+}
+
+BackendDataPtr data_of(at::Tensor tensor, const BackendDevice& device) {
+  const Shape shape(tensor.scalar_type(), tensor.sizes());
+  return std::make_shared<Data>(std::move(tensor), shape, device);
+}
+
+class Backend : public torch::lazy::BackendImplInterface {
+ public:
+  explicit Backend(const BackendImplInterface* torchscript) : torchscript_(torchscript) {}
+
+  void PrepareToExit() const override { torch::lazy::LazyGraphExecutor::Get()->ClearComputationCache(); }
+
+  // Random numbers are made of what PyTorch's generator gives (tenon.runner.random_key).
+  void SetRngSeed(size_t seed) const override {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    generator.set_current_seed(seed);
+  }
+
+  const torch::lazy::IrBuilder* GetIrBuilder() const override { return torchscript_->GetIrBuilder(); }
+
+  // ---- data ----
+
+  BackendDataPtr MakeComputationDataFromTensor(const at::Tensor& tensor, const Shape& shape,
+                                               const BackendDevice& device) const override {
+    return torchscript_->MakeComputationDataFromTensor(tensor, shape, device);
+  }
+  BackendDataPtr MakeComputationDataFromScalar(const at::Scalar& scalar, const BackendDevice& device) const override {
+    return torchscript_->MakeComputationDataFromScalar(scalar, device);
+  }
+  BackendDataPtr CreateDataPlaceholder(const BackendDevice& device, const Shape& shape) const override {
+    return std::make_shared<Data>(shape, device);
+  }
+  BackendDataPtr GetComputationDataFromNode(const torch::lazy::Node* node) const override {
+    return torchscript_->GetComputationDataFromNode(node);
+  }
+  // A copy: what its owner does to it has nothing to do with the lazy tensor.
+  at::Tensor MakeTensorFromComputationData(const BackendDataPtr data,
+                                           std::optional<at::ScalarType> dtype) const override {
+    if (const std::string failure = Data::failure_of(*data); !failure.empty()) {
+      last_failure().take();
+      throw std::runtime_error(failure);
+    }
+    return torchscript_->MakeTensorFromComputationData(data, dtype).clone();
+  }
+
+  // ---- graphs ----
+
+  std::unique_ptr<torch::lazy::LoweringContext> CreateLoweringContext(
+      const std::string& name, BackendDevice device, c10::ArrayRef<const torch::lazy::Node*> post_order,
+      torch::lazy::Util::EmissionMap emit_status) const override {
+    return std::make_unique<Lowering>(name, std::move(device), post_order, std::move(emit_status));
+  }
+  std::unique_ptr<torch::lazy::LoweringContext> CreateLoweringContext(const std::string& name,
+                                                                      BackendDevice device) const override {
+    return std::make_unique<Lowering>(name, std::move(device));
+  }
+  std::vector<std::string> GetCompilationDevices(const std::string& device,
+                                                 c10::ArrayRef<std::string> devices) const override {
+    return torchscript_->GetCompilationDevices(device, devices);
+  }
+
+  // The first run compiles, for only then it is known which arguments die.
+  std::vector<ComputationPtr> Compile(std::vector<ComputationPtr> instances) const override { return instances; }
+
+  std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation, c10::ArrayRef<BackendDataPtr> arguments,
+                                                 const BackendDevice& device) const override {
+    auto& ours = static_cast<Computation&>(*computation);
+    for (const BackendDataPtr& argument : arguments) {
+      const std::string failure = Data::failure_of(*argument);
+      if (!failure.empty()) return failed(ours, failure, device);
+    }
+    try {
+      return run(ours, computation, arguments, device);
+    } catch (const std::exception& error) {
+      last_failure().set(error.what());
+      return failed(ours, error.what(), device);
+    }
+  }
+
+  std::string GetComputationBackendText(const ComputationPtr computation) const override {
+    const auto& ours = static_cast<const Computation&>(*computation);
+    return with_python(
+        [&] { return hooks().call("text", ours.graph(), types_of(ours.parameters)).cast<std::string>(); });
+  }
+
+  std::string CreateMetricReport() const override {
+    return with_python([] { return hooks().call("report").cast<std::string>(); });
+  }
+
+  // ---- devices: there is one, the CPU ----
+
+  std::shared_ptr<torch::lazy::BackendDeviceType> GetDefaultDeviceType() const override {
+    return std::make_shared<DeviceType>();
+  }
+  void SetDefaultDeviceType(int8_t type) override {
+    TORCH_CHECK(type == static_cast<int8_t>(at::kCPU), "tenon's lazy device runs on the CPU, not on ",
+                c10::DeviceTypeName(static_cast<at::DeviceType>(type)));
+  }
+  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
+  void SetDefaultDeviceOrdinal(int64_t ordinal) override {
+    TORCH_CHECK(ordinal == 0, "tenon has one lazy device, number 0: there is no number ", ordinal);
+  }
+  at::DeviceType EagerFallbackDeviceType() const override { return at::kCPU; }
+  std::vector<BackendDevice> GetBackendDevices() const override { return {BackendDevice()}; }
+  BackendDevice GetBackendDevice(c10::Device device) const override {
+    return BackendDevice(GetDefaultDeviceType(), device.has_index() ? device.index() : 0);
+  }
+
+ private:
+  std::vector<BackendDataPtr> run(Computation& ours, const ComputationPtr& computation,
+                                  c10::ArrayRef<BackendDataPtr> arguments, const BackendDevice& device) const {
+    const std::vector<bool> dying = dying_among(arguments);
+    ++counters().runs;
+    const bool is_ours = with_python([&] {
+      if (ours.run && std::ranges::equal(arguments, ours.types, has_type)) {
+        ++counters().hits;
+      } else {
+        compile(ours, arguments, dying);
+      }
+      return !ours.run.get().is_none();
+    });
+    if (is_ours) return results_of(ours, arguments, dying, device);
+    ++counters().torchscript_runs;
+    return torchscript_->ExecuteComputation(computation, arguments, device);
+  }
+
+  static std::vector<BackendDataPtr> failed(const Computation& computation, const std::string& reason,
+                                            const BackendDevice& device) {
+    std::vector<BackendDataPtr> results;
+    for (const Shape& shape : computation.results) {
+      const auto data = std::make_shared<Data>(shape, device);
+      data->failure = reason;
+      results.push_back(data);
+    }
+    return results;
+  }
+
+  static std::vector<BackendDataPtr> results_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
+                                                const std::vector<bool>& dying, const BackendDevice& device) {
+    const std::vector<at::Tensor> inputs = tensors_of(computation, arguments, dying);
+    return with_python([&] {
+      const py::list outputs = computation.run.get()(to_python(inputs));
+      std::vector<BackendDataPtr> results;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        const int64_t place = computation.places[i];
+        results.push_back(data_of(
+            place < 0 ? outputs[i].cast<at::Tensor>().tensor_data() : inputs[static_cast<size_t>(place)], device));
+      }
+      return results;
+    });
+  }
+
+  const BackendImplInterface* torchscript_;
+};
+
+// ---- the module -----------------------------------------------------------------------------------------------------
+
+bool is_in_charge() {
+  return torch::lazy::hasBackend() && dynamic_cast<const Backend*>(torch::lazy::getBackend()) != nullptr;
+}
+
+void forget_graphs() { torch::lazy::LazyGraphExecutor::Get()->ClearComputationCache(); }
+
+// PyTorch warns that its lazy device overrides kernels of its own.
+struct NoWarnings : c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+// The last one that registers is in charge. Graphs of another backend are none of ours.
+void init(py::object programs) {
+  Py_XSETREF(hooks().programs, programs.release().ptr());
+  if (is_in_charge()) return;
+  NoWarnings no_warnings;
+  const c10::WarningUtils::WarningHandlerGuard guard(&no_warnings);
+  FLAGS_torch_lazy_handle_special_scalars = true;  // 0 and 1 are constants: `alpha` and `beta` need no multiplication
+  if (!torch::lazy::hasBackend()) torch::lazy::InitTorchScriptBackend();
+  register_kernels();
+  static const Backend* const backend = new Backend(torch::lazy::GetTSBackendImpl());
+  const torch::lazy::BackendRegistrar registrar(backend);
+  forget_graphs();
+}
+
+py::dict counted() {
+  py::dict counts;
+  counts["runs"] = counters().runs.load();
+  counts["hits"] = counters().hits.load();
+  counts["torchscript_runs"] = counters().torchscript_runs.load();
+  counts["reused_bytes"] = counters().reused_bytes.load();
+  counts["copied_bytes"] = counters().copied_bytes.load();
+  return counts;
+}
+
+void reset_counters() {
+  for (auto* counter : {&counters().runs, &counters().hits, &counters().torchscript_runs, &counters().reused_bytes,
+                        &counters().copied_bytes}) {
+    *counter = 0;
+  }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TENON_LAZY_MODULE, module) {
+  module.attr("torch_version") = TORCH_VERSION;
+  module.def("init", init, py::arg("programs"), "Puts Tenon in charge of the lazy device.");
+  module.def("record_calls_of", record_calls_of, py::arg("overloads"));
+  module.def("counters", counted);
+  module.def("reset_counters", reset_counters);
+  module.def("take_failure", [] { return last_failure().take(); });
+  module.def("is_in_charge", is_in_charge);
+  module.def("forget_graphs", forget_graphs, py::call_guard<py::gil_scoped_release>());
+}
+
+}  // namespace tenon::lazy_device

@@ -1,0 +1,89 @@
+// Kernels of our own for calls that PyTorch's lazy device does not record, or not well.
+//
+// A tensor in pieces: what stands in for these calls makes views, which no lazy tensor has, so they are recorded piece
+// by piece. arange: how many numbers there are depends on its arguments, and those are no part of a graph, so that one
+// compiled graph would serve tensors of several sizes; they are computed at once, and are data to the graph.
+//
+// What an optimizer calls for each parameter: PyTorch checks a call that writes in place on its meta device first,
+// where these are Python, up to a hundred microseconds each. Its own checks in C++ are as good.
+#pragma once
+
+#include <ATen/ops/add_meta_dispatch.h>
+#include <ATen/ops/addcdiv_meta_dispatch.h>
+#include <ATen/ops/addcmul_meta_dispatch.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/div_meta_dispatch.h>
+#include <ATen/ops/lerp_meta_dispatch.h>
+#include <ATen/ops/mul_meta_dispatch.h>
+#include <ATen/ops/select_copy.h>
+#include <ATen/ops/slice_copy.h>
+#include <torch/csrc/lazy/core/tensor.h>
+#include <torch/library.h>
+
+#include <algorithm>
+
+namespace tenon::lazy_device {
+
+using Pieces = std::vector<at::Tensor>;
+
+inline Pieces pieces_of_sizes(const at::Tensor& self, at::IntArrayRef sizes, int64_t dim) {
+  Pieces pieces;
+  int64_t begin = 0;
+  for (int64_t size : sizes) {
+    pieces.push_back(at::slice_copy(self, dim, begin, begin + size, 1));
+    begin += size;
+  }
+  TORCH_CHECK(begin == self.size(dim), "split sizes add up to ", begin, ", but dimension ", dim, " has the size ",
+              self.size(dim));
+  return pieces;
+}
+
+inline Pieces pieces_of_size(const at::Tensor& self, int64_t size, int64_t dim) {
+  const int64_t whole = self.size(dim);
+  TORCH_CHECK(size > 0 || (size == 0 && whole == 0), "the size of a piece must be positive, got ", size);
+  std::vector<int64_t> sizes;
+  for (int64_t begin = 0; begin < whole; begin += size) sizes.push_back(std::min(size, whole - begin));
+  if (sizes.empty()) sizes.push_back(0);
+  return pieces_of_sizes(self, sizes, dim);
+}
+
+inline Pieces pieces_of_one(const at::Tensor& self, int64_t dim) {
+  Pieces pieces;
+  for (int64_t i = 0; i < self.size(dim); ++i) pieces.push_back(at::select_copy(self, dim, i));
+  return pieces;
+}
+
+inline at::Tensor& arange(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  torch::lazy::GetLtcTensor(out)->SetTensor(at::arange(start, end, step, at::dtype(out.scalar_type())));
+  return out;
+}
+
+inline torch::Library library_of_kernels() {
+  torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Lazy, __FILE__, __LINE__);
+  for (const char* overload : {"split_copy.Tensor", "unsafe_split.Tensor"}) library.impl(overload, &pieces_of_size);
+  for (const char* overload : {"split_with_sizes_copy", "unsafe_split_with_sizes"}) {
+    library.impl(overload, &pieces_of_sizes);
+  }
+  library.impl("unbind_copy.int", &pieces_of_one);
+  library.impl("arange.start_out", &arange);
+  return library;
+}
+
+inline torch::Library library_of_checks() {
+  torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
+  library.impl("add_.Tensor", &at::meta::add_);
+  library.impl("addcdiv_", &at::meta::addcdiv_);
+  library.impl("addcmul_", &at::meta::addcmul_);
+  library.impl("mul_.Tensor", &at::meta::mul_);
+  library.impl("div_.Tensor", static_cast<at::Tensor& (*)(at::Tensor&, const at::Tensor&)>(&at::meta::div_));
+  using Lerp = at::Tensor&(at::Tensor&, const at::Tensor&, const at::Scalar&);
+  library.impl("lerp_.Scalar", static_cast<Lerp*>(&at::meta::lerp_));
+  return library;
+}
+
+// For the rest of the process.
+inline void register_kernels() {
+  static const torch::Library kernels = library_of_kernels(), checks = library_of_checks();
+}
+
+}  // namespace tenon::lazy_device

@@ -1,0 +1,130 @@
+"""What the extension calls: a TorchScript graph of the lazy device becomes a program that runs on tensors."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import torch
+
+from tenon._tenon import Executable, compile_graph
+from tenon.capture.captured import Captured, Output
+from tenon.lazy.metrics import Metrics, eager_calls
+from tenon.lazy.translate import translate
+from tenon.report import segments_text
+from tenon.runner import Run, make_runner
+
+Type = tuple[torch.dtype, tuple[int, ...]]  # of an input; a number is a tensor of rank 0
+
+
+class Program:
+    """A compiled graph of the lazy device. `run` takes a tensor for each input and gives the results. `places` has, for
+    each result, the position of the input that it is computed in, which must be contiguous memory of its own, or -1."""
+
+    def __init__(self, captured: Captured, executable: Executable) -> None:
+        self.captured = captured
+        self.executable = executable
+        self.places = [_place(captured, executable, output) for output in captured.outputs]
+        self.run: Run = make_runner(captured, executable.run)
+
+    def __str__(self) -> str:
+        kernels = self.executable.kernels
+        trees = [(kernel["name"], self.executable.loop_tree(number)) for number, kernel in enumerate(kernels)]
+        parts = [str(self.captured.graph).rstrip(), segments_text(self.executable.segments)]
+        parts += [f"{name}:\n{tree}" for name, tree in trees if tree]
+        return "\n\n".join(parts)
+
+
+class Programs:
+    """Compiles the graphs of a process, and counts what happens to them."""
+
+    def __init__(self) -> None:
+        self.last: Program | None = None
+        self.extension: Any = None
+        self._lock = threading.Lock()
+        self._fallbacks: Counter[str] = Counter()  # programs count in it
+        self._start()
+
+    def _start(self) -> None:
+        self._compiles = 0
+        self._compile_seconds = 0.0
+        self._refused: Counter[str] = Counter()
+        self._fallbacks.clear()
+        self._eager_before = eager_calls()
+
+    def reset(self) -> None:
+        with self._lock:
+            self._start()
+            self.extension.reset_counters()
+
+    def metrics(self) -> Metrics:
+        counts = self.extension.counters()
+        with self._lock:
+            return Metrics(
+                compiles=self._compiles,
+                compile_seconds=self._compile_seconds,
+                runs=counts["runs"],
+                hits=counts["hits"],
+                fallbacks=dict(self._fallbacks + (eager_calls() - self._eager_before)),
+                torchscript_runs=counts["torchscript_runs"],
+                refused=dict(self._refused),
+                reused_bytes=counts["reused_bytes"],
+                copied_bytes=counts["copied_bytes"],
+            )
+
+    def report(self) -> str:
+        return f"Tenon:\n{self.metrics()}\n"
+
+    def compile(self, graph: torch._C.Graph, inputs: list[Type], dying: list[int]) -> Program | None:
+        """`dying` are the inputs that nobody needs after a run. None where Tenon cannot run the graph at all."""
+        start = time.perf_counter()
+        try:
+            program = self._compiled(translate(graph, inputs), dying)
+        except Exception as error:
+            with self._lock:
+                self._refused[str(error)] += 1
+            return None
+        with self._lock:
+            self._compiles += 1
+            self._compile_seconds += time.perf_counter() - start
+            self.last = program
+        return program
+
+    def text(self, graph: torch._C.Graph, inputs: list[Type]) -> str:
+        """Of a graph that may never run."""
+        return str(self._compiled(translate(graph, inputs), []))
+
+    def _compiled(self, captured: Captured, dying: list[int]) -> Program:
+        kept = {output.index for output in captured.outputs if output.kind in ("input", "view of input")}
+        places = {position: place for place, position in enumerate(captured.graph_inputs)}
+        donated = [places[position] for position in dying if position in places and position not in kept]
+        host = _counting(captured, self._fallbacks)
+        executable = compile_graph(captured.graph, host=host, donated=donated)
+        return Program(captured, executable)
+
+
+def _place(captured: Captured, executable: Executable, output: Output) -> int:
+    place = executable.places[output.index] if output.kind == "result" else None
+    return -1 if place is None else captured.graph_inputs[place]
+
+
+def _counting(captured: Captured, counts: Counter[str]) -> Any:
+    """The host, with each call counted by its name."""
+    if not captured.host.calls:
+        return captured.host
+    host = captured.host
+    names = {number: _name_of(call.function) for number, call in host.calls.items()}
+
+    def run(call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
+        counts[names[call]] += 1
+        return host(call, operands)
+
+    return run
+
+
+def _name_of(function: Any) -> str:
+    return (
+        function.name() if isinstance(function, torch._ops.OpOverload) else getattr(function, "__name__", str(function))
+    )

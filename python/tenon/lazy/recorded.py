@@ -1,0 +1,75 @@
+"""Which calls are recorded besides those that PyTorch's lazy device records itself, or in their place."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from tenon._tenon import aten_entries
+
+_BY_THEMSELVES = ("Lazy", "CompositeImplicitAutograd")  # with a kernel of these, the lazy device records them
+# PyTorch's own kernels of these are wrong, whichever backend runs the graph: pixels are read from memory that nobody
+# wrote, a selection must have a dimension, gradients of integers are integers. Pooling in three dimensions runs on the
+# CPU.
+_IN_PLACE_OF_PYTORCHS = {
+    "index_select",
+    "max_pool3d_with_indices",
+    "max_pool3d_with_indices_backward",
+    "native_dropout_backward",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+}
+_ACROSS_DEVICES = {"copy", "resize"}  # not of one tensor's values alone
+
+
+def overloads() -> list[str]:
+    """Those of the registry that the lazy device would run one by one on the CPU, though a graph can hold them:
+    "where.self", "sin"."""
+    found = [name for name in map(_name, aten_entries()) if (op := _overload(name)) is not None and _is_recorded(op)]
+    return [*found, *sorted(_IN_PLACE_OF_PYTORCHS)]
+
+
+def decompose_composites() -> None:
+    """PyTorch differentiates a composite by what it is made of, unless a device has a kernel of it: then the lazy
+    device's have no gradient (`std`, `logdet`, `svd`). Here they are made of their parts again, for good."""
+    global _composites
+    _composites = torch.library.Library("aten", "IMPL")
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    for name in torch._C._dispatch_get_registrations_for_dispatch_key("Lazy"):
+        op = _overload(name.removeprefix("aten::")) if has_kernel(name, "CompositeImplicitAutograd") else None
+        if op is not None and not op._schema.is_mutable:
+            _composites.impl(name.removeprefix("aten::"), functools.partial(_by_its_parts, op), "AutogradLazy")
+
+
+_composites: torch.library.Library | None = None
+
+
+def _by_its_parts(op: torch._ops.OpOverload, *args: object, **kwargs: object) -> object:
+    return op.decompose(*args, **kwargs)
+
+
+def _name(target: str) -> str:
+    return target.removeprefix("aten.").removesuffix(".default")
+
+
+def _overload(name: str) -> torch._ops.OpOverload | None:
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+
+
+def _is_recorded(op: torch._ops.OpOverload) -> bool:
+    if any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _BY_THEMSELVES):
+        return False
+    is_random = torch.Tag.nondeterministic_seeded in op.tags  # a second run would give other numbers
+    return not is_random and op._schema.name.removeprefix("aten::") not in _ACROSS_DEVICES and _is_function(op._schema)
+
+
+def _is_function(schema: torch._C.FunctionSchema) -> bool:
+    """From tensors to tensors, on their device, and nothing else."""
+    given = [str(argument.real_type) for argument in schema.arguments]
+    results = [str(result.type) for result in schema.returns]
+    is_pure = all(value.alias_info is None for value in [*schema.arguments, *schema.returns])
+    gives_tensors = results == ["List[Tensor]"] or (results and set(results) == {"Tensor"})
+    takes_tensors = any("Tensor" in kind for kind in given) and not any("Device" in kind for kind in given)
+    return bool(is_pure and gives_tensors and takes_tensors)
