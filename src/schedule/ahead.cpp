@@ -128,7 +128,8 @@ class Splitter {
     std::erase_if(loops, [&](const LoopSpec& loop) { return !ir_.node(ref).has(loop.var); });
     if (!turns) return loops;
     for (size_t i = loops.size() - 1; i-- > 0;) {
-      if (loops[i].var == loops[i + 1].var) loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
+      const bool is_lane = loops[i + 1].annotation.mark == Mark::kVectorize;
+      if (loops[i].var == loops[i + 1].var && !is_lane) loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
     }
     return loops;
   }

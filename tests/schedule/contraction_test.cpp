@@ -182,7 +182,7 @@ TEST(AheadOfTime, LaysWeightsOutAsTheyAreRead) {
   EXPECT_EQ(ahead.preparations[0].inputs, std::vector<int64_t>{1});
   const loops::IR& kernel = ahead.preparations[0].kernel;
   const TensorType type = kernel.type(kernel.writes()[0]);
-  EXPECT_EQ(to_string(type), "f32[2, 40, 64]");
+  EXPECT_EQ(to_string(type), "f32[2, 40, 4, 16]");
   ASSERT_EQ(ahead.inputs.size(), 3u);
   EXPECT_EQ(ahead.inputs[0].slot, 0);
   EXPECT_EQ(ahead.inputs[1].slot, 2);
