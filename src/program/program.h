@@ -108,6 +108,7 @@ class Program {
   size_t constant_bytes() const;               // prepared weights and other constants
   // What the arena takes: for the sizes of the last run, where they are not fixed.
   int64_t arena_bytes() const;
+  void free_memory() const;  // that runs keep for the next one
   const ProgramRunner& runner() const { return *runner_; }
 
  private:

@@ -101,7 +101,7 @@ class Programs:
         places = {position: place for place, position in enumerate(captured.graph_inputs)}
         donated = [places[position] for position in dying if position in places and position not in kept]
         host = _counting(captured, self._fallbacks)
-        executable = compile_graph(captured.graph, host=host, donated=donated)
+        executable = compile_graph(captured.graph, host=host, donated=donated, shared=True)
         return Program(captured, executable)
 
 

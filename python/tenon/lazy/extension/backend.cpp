@@ -7,6 +7,10 @@
 #include <atomic>
 #include <mutex>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "computation.h"
 #include "donation.h"
 #include "kernels.h"
@@ -100,6 +104,13 @@ at::Tensor tensor_of(const BackendDataPtr& argument) {
   return data.scalar ? at::scalar_tensor(*data.scalar, at::dtype(number_type(*data.scalar))) : data.data();
 }
 
+// What compilation needed and freed.
+void give_back_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
 void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const std::vector<bool>& dying) {
   computation.types.clear();
   for (const BackendDataPtr& argument : arguments) computation.types.push_back(parameter_type(argument));
@@ -108,8 +119,33 @@ void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, 
     if (dying[i]) positions.append(i);
   }
   const py::object program = hooks().call("compile", computation.graph(), types_of(computation.types), positions);
-  computation.places = program.is_none() ? std::vector<int64_t>() : program.attr("places").cast<std::vector<int64_t>>();
   computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
+  computation.overwritten.clear();
+  if (program.is_none()) return;
+  computation.places = program.attr("places").cast<std::vector<int64_t>>();
+  for (int64_t place : computation.places) {
+    if (place >= 0) computation.overwritten.insert(static_cast<size_t>(place));
+  }
+  computation.free_memory = PythonObject(program.attr("executable").attr("free_memory"));
+  give_back_memory();
+}
+
+// A graph that has not run for a while, such as that of the first step, keeps no memory. With Python's lock.
+void free_memory_of_idle(const std::shared_ptr<Computation>& running) {
+  constexpr int64_t kPatience = 8;  // runs of others
+  static std::vector<std::weak_ptr<Computation>> awake;
+  static int64_t now = 0;
+  ++now;
+  if (running->last_run == 0) awake.push_back(running);
+  running->last_run = now;
+  std::erase_if(awake, [&](const std::weak_ptr<Computation>& other) {
+    const std::shared_ptr<Computation> computation = other.lock();
+    if (!computation) return true;
+    if (now - computation->last_run < kPatience) return false;
+    if (computation->free_memory) computation->free_memory.get()();
+    computation->last_run = 0;
+    return true;
+  });
 }
 
 // What is to be overwritten is the run's own: a copy, where somebody still needs it.
@@ -118,12 +154,9 @@ std::vector<at::Tensor> tensors_of(const Computation& computation, c10::ArrayRef
   std::vector<at::Tensor> tensors;
   tensors.reserve(arguments.size());
   for (const BackendDataPtr& argument : arguments) tensors.push_back(tensor_of(argument));
-  for (int64_t place : computation.places) {
-    if (place < 0) continue;
-    at::Tensor& tensor = tensors[static_cast<size_t>(place)];
-    const bool dies = dying[static_cast<size_t>(place)];
-    (dies ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
-    if (!dies) tensor = tensor.clone(at::MemoryFormat::Contiguous);
+  for (size_t i : computation.overwritten) {
+    (dying[i] ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensors[i].nbytes());
+    if (!dying[i]) tensors[i] = tensors[i].clone(at::MemoryFormat::Contiguous);
   }
   return tensors;
 }
@@ -201,16 +234,16 @@ class Backend : public torch::lazy::BackendImplInterface {
 
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation, c10::ArrayRef<BackendDataPtr> arguments,
                                                  const BackendDevice& device) const override {
-    auto& ours = static_cast<Computation&>(*computation);
+    const auto ours = std::static_pointer_cast<Computation>(computation);
     for (const BackendDataPtr& argument : arguments) {
       const std::string failure = Data::failure_of(*argument);
-      if (!failure.empty()) return failed(ours, failure, device);
+      if (!failure.empty()) return failed(*ours, failure, device);
     }
     try {
-      return run(ours, computation, arguments, device);
+      return run(ours, arguments, device);
     } catch (const std::exception& error) {
       last_failure().set(error.what());
-      return failed(ours, error.what(), device);
+      return failed(*ours, error.what(), device);
     }
   }
 
@@ -244,19 +277,20 @@ class Backend : public torch::lazy::BackendImplInterface {
   }
 
  private:
-  std::vector<BackendDataPtr> run(Computation& ours, const ComputationPtr& computation,
+  std::vector<BackendDataPtr> run(const std::shared_ptr<Computation>& computation,
                                   c10::ArrayRef<BackendDataPtr> arguments, const BackendDevice& device) const {
     const std::vector<bool> dying = dying_among(arguments);
     ++counters().runs;
     const bool is_ours = with_python([&] {
-      if (ours.run && std::ranges::equal(arguments, ours.types, has_type)) {
+      free_memory_of_idle(computation);
+      if (computation->run && std::ranges::equal(arguments, computation->types, has_type)) {
         ++counters().hits;
       } else {
-        compile(ours, arguments, dying);
+        compile(*computation, arguments, dying);
       }
-      return !ours.run.get().is_none();
+      return !computation->run.get().is_none();
     });
-    if (is_ours) return results_of(ours, arguments, dying, device);
+    if (is_ours) return results_of(*computation, arguments, dying, device);
     ++counters().torchscript_runs;
     return torchscript_->ExecuteComputation(computation, arguments, device);
   }
