@@ -79,7 +79,7 @@ def serve(engine: str, options: argparse.Namespace) -> None:
         warm()
     before = resident("VmRSS")
     step = stepper(engine, options, options.width)
-    for _ in range(4):
+    for _ in range(12):
         step()
     for request in sys.stdin:
         Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew

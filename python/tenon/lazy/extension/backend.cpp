@@ -13,6 +13,7 @@
 
 #include "computation.h"
 #include "donation.h"
+#include "executor.h"
 #include "kernels.h"
 #include "record.h"
 
@@ -111,14 +112,18 @@ void give_back_memory() {
 #endif
 }
 
-void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const std::vector<bool>& dying) {
+void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const Inputs& inputs) {
   computation.types.clear();
   for (const BackendDataPtr& argument : arguments) computation.types.push_back(parameter_type(argument));
-  py::list positions;
-  for (size_t i = 0; i < dying.size(); ++i) {
-    if (dying[i]) positions.append(i);
+  computation.sources = inputs.sources;
+  std::vector<ParameterType> types(inputs.tensors.size());
+  for (size_t i = 0; i < arguments.size(); ++i) types[inputs.sources[i]] = computation.types[i];
+  py::list dying;
+  for (size_t i = 0; i < inputs.dying.size(); ++i) {
+    if (inputs.dying[i]) dying.append(i);
   }
-  const py::object program = hooks().call("compile", computation.graph(), types_of(computation.types), positions);
+  const py::object program =
+      hooks().call("compile", computation.graph(), types_of(types), py::cast(inputs.sources), dying);
   computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
   computation.overwritten.clear();
   if (program.is_none()) return;
@@ -148,17 +153,20 @@ void free_memory_of_idle(const std::shared_ptr<Computation>& running) {
   });
 }
 
-// What is to be overwritten is the run's own: a copy, where somebody still needs it.
-std::vector<at::Tensor> tensors_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
-                                   const std::vector<bool>& dying) {
+std::vector<at::Tensor> tensors_of(c10::ArrayRef<BackendDataPtr> arguments) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(arguments.size());
   for (const BackendDataPtr& argument : arguments) tensors.push_back(tensor_of(argument));
-  for (size_t i : computation.overwritten) {
-    (dying[i] ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensors[i].nbytes());
-    if (!dying[i]) tensors[i] = tensors[i].clone(at::MemoryFormat::Contiguous);
-  }
   return tensors;
+}
+
+// What is to be overwritten is the run's own: a copy, where somebody still needs it.
+void own_overwritten(const Computation& computation, Inputs& inputs) {
+  for (size_t i : computation.overwritten) {
+    at::Tensor& tensor = inputs.tensors[i];
+    (inputs.dying[i] ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
+    if (!inputs.dying[i]) tensor = tensor.clone(at::MemoryFormat::Contiguous);
+  }
 }
 
 // Python gets tensors of its own, for one that it has seen keeps its Python object, and looks as if somebody held it.
@@ -279,18 +287,20 @@ class Backend : public torch::lazy::BackendImplInterface {
  private:
   std::vector<BackendDataPtr> run(const std::shared_ptr<Computation>& computation,
                                   c10::ArrayRef<BackendDataPtr> arguments, const BackendDevice& device) const {
-    const std::vector<bool> dying = dying_among(arguments);
+    Inputs inputs = inputs_of(arguments, tensors_of(arguments));
     ++counters().runs;
     const bool is_ours = with_python([&] {
       free_memory_of_idle(computation);
-      if (computation->run && std::ranges::equal(arguments, computation->types, has_type)) {
+      const bool fits =
+          inputs.sources == computation->sources && std::ranges::equal(arguments, computation->types, has_type);
+      if (computation->run && fits) {
         ++counters().hits;
       } else {
-        compile(*computation, arguments, dying);
+        compile(*computation, arguments, inputs);
       }
       return !computation->run.get().is_none();
     });
-    if (is_ours) return results_of(*computation, arguments, dying, device);
+    if (is_ours) return results_of(*computation, inputs, device);
     ++counters().torchscript_runs;
     return torchscript_->ExecuteComputation(computation, arguments, device);
   }
@@ -306,16 +316,17 @@ class Backend : public torch::lazy::BackendImplInterface {
     return results;
   }
 
-  static std::vector<BackendDataPtr> results_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
-                                                const std::vector<bool>& dying, const BackendDevice& device) {
-    const std::vector<at::Tensor> inputs = tensors_of(computation, arguments, dying);
+  static std::vector<BackendDataPtr> results_of(const Computation& computation, Inputs& inputs,
+                                                const BackendDevice& device) {
+    own_overwritten(computation, inputs);
     return with_python([&] {
-      const py::list outputs = computation.run.get()(to_python(inputs));
+      const py::list outputs = computation.run.get()(to_python(inputs.tensors));
       std::vector<BackendDataPtr> results;
       for (size_t i = 0; i < outputs.size(); ++i) {
         const int64_t place = computation.places[i];
         results.push_back(data_of(
-            place < 0 ? outputs[i].cast<at::Tensor>().tensor_data() : inputs[static_cast<size_t>(place)], device));
+            place < 0 ? outputs[i].cast<at::Tensor>().tensor_data() : inputs.tensors[static_cast<size_t>(place)],
+            device));
       }
       return results;
     });
@@ -346,6 +357,7 @@ void init(py::object programs) {
   FLAGS_torch_lazy_handle_special_scalars = true;  // 0 and 1 are constants: `alpha` and `beta` need no multiplication
   if (!torch::lazy::hasBackend()) torch::lazy::InitTorchScriptBackend();
   register_kernels();
+  register_executor();
   static const Backend* const backend = new Backend(torch::lazy::GetTSBackendImpl());
   const torch::lazy::BackendRegistrar registrar(backend);
   forget_graphs();
