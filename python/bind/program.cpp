@@ -20,15 +20,29 @@ namespace {
 struct Executable {
   Program program;
   int64_t threads;
-  std::vector<std::optional<uint32_t>> places;  // of each result: the input that it is computed in
+  std::vector<ResultPlace> results;
 };
 
 // A result that lies in an input is the array that the caller gave.
-nb::list to_list(const Executable& self, const std::vector<Tensor>& outputs, nb::handle inputs, ArrayKind kind) {
+nb::object result_at(const ResultPlace& place, const std::vector<nb::object>& outputs, nb::handle inputs) {
+  nb::object there = place.input ? nb::object(inputs[*place.input]) : outputs[place.output];
+  if (place.order.empty()) return there;
+  return there.attr("permute")(*nb::tuple(nb::cast(place.order)));
+}
+
+nb::list to_list(const Executable& self, const std::vector<Tensor>& tensors, nb::handle inputs, ArrayKind kind) {
+  std::vector<nb::object> outputs;
+  for (const Tensor& tensor : tensors) outputs.push_back(to_python(tensor, kind));
   nb::list list;
-  auto output = outputs.begin();
-  for (const std::optional<uint32_t>& place : self.places) {
-    list.append(place ? nb::object(inputs[*place]) : to_python(*output++, kind));
+  for (const ResultPlace& place : self.results) list.append(result_at(place, outputs, inputs));
+  return list;
+}
+
+// Of each result the input that it is.
+nb::list places(const Executable& self) {
+  nb::list list;
+  for (const ResultPlace& place : self.results) {
+    list.append(nb::cast(place.order.empty() ? place.input : std::nullopt));
   }
   return list;
 }
@@ -67,7 +81,7 @@ std::vector<Assertion> assertions_from(nb::handle list) {
 
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
                                           bool freeze, const std::string& backend, nb::handle assertions,
-                                          const std::set<uint32_t>& donated) {
+                                          const std::set<uint32_t>& donated, bool shared) {
   const ProgramOptions options{.backend = backend,
                                .freeze = freeze,
                                .host = host_from(std::move(host)),
@@ -76,9 +90,9 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, s
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   const ThreadCount count(threads);
-  Donation donation = donate_inputs(graph, donated);
+  Donation donation = donate_inputs(graph, donated, shared);
   Program program = compile_program(donation.graph, options).value();
-  return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.places)});
+  return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.results)});
 }
 
 nb::list run(const Executable& self, nb::handle arrays) {
@@ -174,19 +188,20 @@ void bind_program(nb::module_& module) {
       .def_prop_ro(
           "is_from_cache", [](const Executable& self) { return self.program.is_from_cache(); },
           "Whether nothing was compiled: the cache on disk had the same program.")
-      .def_prop_ro(
-          "places", [](const Executable& self) { return self.places; },
-          "Of each result the donated input that it is computed in, or None.")
+      .def_prop_ro("places", places, "Of each result the donated input that it is, or None.")
+      .def(
+          "free_memory", [](const Executable& self) { self.program.free_memory(); },
+          "Frees what runs keep for the next one.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
   module.def(
       "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
       nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
-      nb::arg("assertions") = nb::tuple(), nb::arg("donated") = std::set<uint32_t>(),
+      nb::arg("assertions") = nb::tuple(), nb::arg("donated") = std::set<uint32_t>(), nb::arg("shared") = false,
       "Compiles a graph. `host(call, operands)` runs its external calls. `assertions` are what a saved file "
       "checks: a message, its (file, line), and the output of the graph or the expression of its sizes that must "
       "not be zero. Results may be computed in the memory of the inputs that are `donated`, by number: they are those "
-      "arrays then.");
+      "arrays then. Where nobody writes to them, equal results may be `shared`.");
 }
 
 }  // namespace tenon::python

@@ -1,10 +1,12 @@
-// Results that take the memory of inputs which the caller gives away: a step of training needs no second copy of the
-// parameters then.
+// Results that need no memory of their own, so that a step of training needs no second copy of the parameters.
 //
-// Such a result becomes an update of the input (program/in_place.h): it is computed in its memory where that can be,
-// and copied there at the end where it cannot. So an input is paired only with a result of its type that is computed of
-// it by values of its shape, for there the task that computes the result is likely to read what it overwrites: the new
-// parameter of the old one. Of several, with the one that is fewest nodes away.
+//   - One takes the memory of an input that the caller gives away. It becomes an update of the input
+//     (program/in_place.h): it is computed in its memory where that can be, and copied there at the end where it
+//     cannot. So an input is paired only with a result of its type that is computed of it by values of its shape, for
+//     there the task that computes the result is likely to read what it overwrites: the new parameter of the old one.
+//     Of several, with the one that is fewest nodes away.
+//   - Where the caller never writes to results, those that are the same value, or that value with its dimensions in
+//     another order, share one memory.
 #pragma once
 
 #include <optional>
@@ -15,13 +17,19 @@
 
 namespace tenon {
 
-struct Donation {
-  Graph graph;  // whose outputs are those without a place
-  // Of each output of the original graph, in order: the input that holds it after the run.
-  std::vector<std::optional<uint32_t>> places;
+// Where a result of the original graph is after the run.
+struct ResultPlace {
+  std::optional<uint32_t> input;    // it is in this input's memory,
+  uint32_t output = 0;              // else this output of the new graph
+  std::vector<int64_t> order = {};  // of the dimensions of what is there; empty: as they are
 };
 
-// `given` are numbers of inputs.
-Donation donate_inputs(const Graph& graph, const std::set<uint32_t>& given);
+struct Donation {
+  Graph graph;
+  std::vector<ResultPlace> results;  // of each output of the original graph
+};
+
+// `given` are numbers of inputs; `shares` says whether results may share memory.
+Donation donate_inputs(const Graph& graph, const std::set<uint32_t>& given, bool shares = false);
 
 }  // namespace tenon

@@ -118,6 +118,7 @@ class Program {
   int64_t arena_bytes() const;
   // Whether nothing was compiled: another process had made the same program (program/cache.h).
   bool is_from_cache() const { return is_from_cache_; }
+  void free_memory() const;  // that runs keep for the next one
   const ProgramRunner& runner() const { return *runner_; }
 
  private:

@@ -251,6 +251,11 @@ void ProgramRunner::give_back(std::unique_ptr<runtime::Context> context) const {
   if (free_.size() < kMostFreeContexts) free_.push_back(std::move(context));
 }
 
+void ProgramRunner::free_memory() const {
+  const std::lock_guard lock(mutex_);
+  free_.clear();
+}
+
 std::vector<Tensor> ProgramRunner::run(const Program& program, std::span<const Tensor> inputs) const {
   std::unique_ptr<runtime::Context> context = take();
   std::vector<Tensor> outputs = run_in(*context, program, inputs);
@@ -383,5 +388,7 @@ size_t Program::constant_bytes() const {
 }
 
 int64_t Program::arena_bytes() const { return runner_->arena_bytes(); }
+
+void Program::free_memory() const { runner_->free_memory(); }
 
 }  // namespace tenon

@@ -20,6 +20,7 @@ class ProgramRunner {
   static std::vector<Tensor> run_in(runtime::Context& context, const Program& program, std::span<const Tensor> inputs);
   const runtime::Program& loaded() const { return *program_; }  // its inputs are the program's, then its leaves
   int64_t arena_bytes() const;
+  void free_memory() const;  // of the contexts that wait for a run
 
  private:
   static void check_inputs(const Program& program, std::span<const Tensor> inputs);

@@ -28,7 +28,11 @@ struct Model {
     graph.set_outputs(std::move(refs));
   }
   // Which input each output takes, of those that are given.
-  Places places(const std::set<uint32_t>& given) const { return donate_inputs(graph, given).places; }
+  Places places(const std::set<uint32_t>& given, bool shares = false) const {
+    Places places;
+    for (const ResultPlace& place : donate_inputs(graph, given, shares).results) places.push_back(place.input);
+    return places;
+  }
 };
 
 // Momentum, and a step along it.
@@ -92,6 +96,41 @@ TEST(Donate, AnInputThatIsUpdatedAnywayIsNotTaken) {
 TEST(Donate, AnInputThatIsNotThereIsAnError) {
   const Model m = gradient_descent();
   EXPECT_THAT([&] { donate_inputs(m.graph, {4}); }, testing::ThrowsMessage<Error>(HasSubstr("none is number 4")));
+}
+
+TEST(Donate, EqualResultsThatMayShareAreOneUpdate) {
+  Model m;
+  const Value a = m.input("a", {4}), b = m.input("b", {4});
+  const Value twice = a * 2.0;
+  m.outputs({twice, b, twice});
+  EXPECT_THAT(m.places({0, 1}, true), ElementsAre(0u, std::nullopt, 0u));
+  EXPECT_EQ(donate_inputs(m.graph, {0}, true).graph.updates().size(), 1u);
+}
+
+TEST(Donate, PermutedResultsThatMayShareAreOneOutput) {
+  Model m;
+  const Value a = m.input("a", {2, 3, 4});
+  const Value sum = a + 1.0;
+  const Value turned = m.b.permute(sum, {1, 2, 0});
+  m.outputs({m.b.permute(turned, {2, 1, 0}), sum, turned, sum});
+  const Donation donation = donate_inputs(m.graph, {}, true);
+  EXPECT_EQ(donation.graph.outputs(), std::vector{sum.ref()});
+  std::vector<std::vector<int64_t>> orders;
+  for (const ResultPlace& place : donation.results) {
+    EXPECT_EQ(place.output, 0u);
+    orders.push_back(place.order);
+  }
+  EXPECT_THAT(orders, ElementsAre(ElementsAre(0, 2, 1), ElementsAre(), ElementsAre(1, 2, 0), ElementsAre()));
+  EXPECT_EQ(donate_inputs(m.graph, {}).graph.outputs().size(), 4u);
+}
+
+TEST(Donate, WhatAPermutationIsOfNeedsToBeAResult) {
+  Model m;
+  const Value a = m.input("a", {2, 3});
+  m.outputs({m.b.permute(a + 1.0, {1, 0})});
+  const Donation donation = donate_inputs(m.graph, {}, true);
+  EXPECT_EQ(donation.graph.outputs(), m.graph.outputs());
+  EXPECT_TRUE(donation.results[0].order.empty());
 }
 
 TEST(Donate, TheProgramWritesThereInPlace) {

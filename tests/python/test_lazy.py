@@ -175,10 +175,12 @@ def test_what_the_device_does_not_record_is_counted_by_name(device):
 
 
 def test_what_tenon_lacks_runs_within_the_graph_and_is_counted_by_name(device):
-    x = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
-    result = (x.to(device) * 2).logdet() + 1
-    torch.testing.assert_close(result.cpu(), (x * 2).logdet() + 1)
-    assert tenon.lazy.metrics()["runs"] == 1
+    x = torch.rand(3, 4)
+    result = (x.to(device) * 2).renorm(2, 0, 0.5) + 1
+    torch.testing.assert_close(result.cpu(), (x * 2).renorm(2, 0, 0.5) + 1)
+    metrics = tenon.lazy.metrics()
+    assert metrics["runs"] == 1
+    assert metrics["fallbacks"] == {"aten::renorm": 1}
 
 
 def test_calls_that_torch_does_not_record_are_recorded(device):

@@ -1,6 +1,10 @@
 """Training on device "lazy" gives what eager PyTorch gives on the CPU, and every step runs on Tenon."""
 
+import os
 import resource
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import tenon.lazy
@@ -9,6 +13,7 @@ import torch
 from tests.python import lazy_device
 from tests.python.lazy_models import MODELS, OPTIMIZERS, made, step
 
+ROOT = Path(__file__).parents[2]
 STEPS = 20
 
 
@@ -68,6 +73,21 @@ def test_a_thousand_learning_rates_are_one_compile_and_no_memory():
     assert compiles[1:] == [compiles[1]] * 999  # the first step makes the momentum, and is another graph
     assert memory[-1] - memory[100] < 4 << 10  # KiB
     assert tenon.lazy.metrics()["torchscript_runs"] == 0
+
+
+def held_during_steps(engine):
+    """The bytes that a process of its own holds."""
+    size = ["--width", "512", "--batch", "4", "--threads", "1"]
+    command = [sys.executable, "-W", "ignore", "bench/lazy.py", *size, "--serve", engine]
+    environment = {**os.environ, "TENON_CACHE": str(lazy_device.CACHE), "TENON_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, input="memory\n", capture_output=True, text=True, timeout=300, check=True
+    )
+    return int(done.stdout)
+
+
+def test_training_holds_no_more_memory_than_eager():
+    assert held_during_steps("tenon") <= 1.1 * held_during_steps("eager")
 
 
 def test_the_learning_rate_of_a_step_is_the_one_that_counts():

@@ -77,11 +77,14 @@ class Programs:
     def report(self) -> str:
         return f"Tenon:\n{self.metrics()}\n"
 
-    def compile(self, graph: torch._C.Graph, inputs: list[Type], dying: list[int]) -> Program | None:
-        """`dying` are the inputs that nobody needs after a run. None where Tenon cannot run the graph at all."""
+    def compile(
+        self, graph: torch._C.Graph, inputs: list[Type], sources: list[int], dying: list[int]
+    ) -> Program | None:
+        """`sources` says which of the inputs each input of the graph is, and `dying` those that nobody needs after a
+        run. None where Tenon cannot run the graph at all."""
         start = time.perf_counter()
         try:
-            program = self._compiled(translate(graph, inputs), dying)
+            program = self._compiled(translate(graph, inputs, sources), dying)
         except Exception as error:
             with self._lock:
                 self._refused[str(error)] += 1
@@ -101,7 +104,7 @@ class Programs:
         places = {position: place for place, position in enumerate(captured.graph_inputs)}
         donated = [places[position] for position in dying if position in places and position not in kept]
         host = _counting(captured, self._fallbacks)
-        executable = compile_graph(captured.graph, host=host, donated=donated)
+        executable = compile_graph(captured.graph, host=host, donated=donated, shared=True)
         return Program(captured, executable)
 
 

@@ -42,12 +42,18 @@ _SCALAR_TYPES = (
 )
 
 
-def translate(graph: torch._C.Graph, inputs: Sequence[Type]) -> Captured:
-    """`inputs` are the types of what each run gives, numbers among them. Raises a tenon.Error for a graph that only
-    PyTorch can run: one with complex numbers, or with control flow."""
+def translate(graph: torch._C.Graph, inputs: Sequence[Type], sources: Sequence[int] | None = None) -> Captured:
+    """`inputs` are the types of what each run gives, numbers among them; `sources` says which of them each input of the
+    graph is, where some are the same. Raises a tenon.Error for a graph that only PyTorch can run: one with complex
+    numbers, or with control flow."""
     translator = _Translator()
-    for value, (dtype, shape) in zip(graph.inputs(), inputs, strict=True):
-        translator.add_input(value, dtype, tuple(shape))
+    added: dict[int, Any] = {}
+    for value, source in zip(graph.inputs(), sources or range(len(inputs)), strict=True):
+        if source not in added:
+            dtype, shape = inputs[source]
+            translator.add_input(value, dtype, tuple(shape))
+            added[source] = translator.values[value.unique()]
+        translator.values[value.unique()] = added[source]
     for node in graph.nodes():
         translator.translate(node)
     return translator.finish(graph)

@@ -7,8 +7,13 @@
 #include <atomic>
 #include <mutex>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include "computation.h"
 #include "donation.h"
+#include "executor.h"
 #include "kernels.h"
 #include "record.h"
 
@@ -100,32 +105,68 @@ at::Tensor tensor_of(const BackendDataPtr& argument) {
   return data.scalar ? at::scalar_tensor(*data.scalar, at::dtype(number_type(*data.scalar))) : data.data();
 }
 
-void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const std::vector<bool>& dying) {
-  computation.types.clear();
-  for (const BackendDataPtr& argument : arguments) computation.types.push_back(parameter_type(argument));
-  py::list positions;
-  for (size_t i = 0; i < dying.size(); ++i) {
-    if (dying[i]) positions.append(i);
-  }
-  const py::object program = hooks().call("compile", computation.graph(), types_of(computation.types), positions);
-  computation.places = program.is_none() ? std::vector<int64_t>() : program.attr("places").cast<std::vector<int64_t>>();
-  computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
+// What compilation needed and freed.
+void give_back_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
-// What is to be overwritten is the run's own: a copy, where somebody still needs it.
-std::vector<at::Tensor> tensors_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
-                                   const std::vector<bool>& dying) {
+void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const Inputs& inputs) {
+  computation.types.clear();
+  for (const BackendDataPtr& argument : arguments) computation.types.push_back(parameter_type(argument));
+  computation.sources = inputs.sources;
+  std::vector<ParameterType> types(inputs.tensors.size());
+  for (size_t i = 0; i < arguments.size(); ++i) types[inputs.sources[i]] = computation.types[i];
+  py::list dying;
+  for (size_t i = 0; i < inputs.dying.size(); ++i) {
+    if (inputs.dying[i]) dying.append(i);
+  }
+  const py::object program =
+      hooks().call("compile", computation.graph(), types_of(types), py::cast(inputs.sources), dying);
+  computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
+  computation.overwritten.clear();
+  if (program.is_none()) return;
+  computation.places = program.attr("places").cast<std::vector<int64_t>>();
+  for (int64_t place : computation.places) {
+    if (place >= 0) computation.overwritten.insert(static_cast<size_t>(place));
+  }
+  computation.free_memory = PythonObject(program.attr("executable").attr("free_memory"));
+  give_back_memory();
+}
+
+// A graph that has not run for a while, such as that of the first step, keeps no memory. With Python's lock.
+void free_memory_of_idle(const std::shared_ptr<Computation>& running) {
+  constexpr int64_t kPatience = 8;  // runs of others
+  static std::vector<std::weak_ptr<Computation>> awake;
+  static int64_t now = 0;
+  ++now;
+  if (running->last_run == 0) awake.push_back(running);
+  running->last_run = now;
+  std::erase_if(awake, [&](const std::weak_ptr<Computation>& other) {
+    const std::shared_ptr<Computation> computation = other.lock();
+    if (!computation) return true;
+    if (now - computation->last_run < kPatience) return false;
+    if (computation->free_memory) computation->free_memory.get()();
+    computation->last_run = 0;
+    return true;
+  });
+}
+
+std::vector<at::Tensor> tensors_of(c10::ArrayRef<BackendDataPtr> arguments) {
   std::vector<at::Tensor> tensors;
   tensors.reserve(arguments.size());
   for (const BackendDataPtr& argument : arguments) tensors.push_back(tensor_of(argument));
-  for (int64_t place : computation.places) {
-    if (place < 0) continue;
-    at::Tensor& tensor = tensors[static_cast<size_t>(place)];
-    const bool dies = dying[static_cast<size_t>(place)];
-    (dies ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
-    if (!dies) tensor = tensor.clone(at::MemoryFormat::Contiguous);
-  }
   return tensors;
+}
+
+// What is to be overwritten is the run's own: a copy, where somebody still needs it.
+void own_overwritten(const Computation& computation, Inputs& inputs) {
+  for (size_t i : computation.overwritten) {
+    at::Tensor& tensor = inputs.tensors[i];
+    (inputs.dying[i] ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
+    if (!inputs.dying[i]) tensor = tensor.clone(at::MemoryFormat::Contiguous);
+  }
 }
 
 // Python gets tensors of its own, for one that it has seen keeps its Python object, and looks as if somebody held it.
@@ -201,16 +242,16 @@ class Backend : public torch::lazy::BackendImplInterface {
 
   std::vector<BackendDataPtr> ExecuteComputation(ComputationPtr computation, c10::ArrayRef<BackendDataPtr> arguments,
                                                  const BackendDevice& device) const override {
-    auto& ours = static_cast<Computation&>(*computation);
+    const auto ours = std::static_pointer_cast<Computation>(computation);
     for (const BackendDataPtr& argument : arguments) {
       const std::string failure = Data::failure_of(*argument);
-      if (!failure.empty()) return failed(ours, failure, device);
+      if (!failure.empty()) return failed(*ours, failure, device);
     }
     try {
-      return run(ours, computation, arguments, device);
+      return run(ours, arguments, device);
     } catch (const std::exception& error) {
       last_failure().set(error.what());
-      return failed(ours, error.what(), device);
+      return failed(*ours, error.what(), device);
     }
   }
 
@@ -244,19 +285,22 @@ class Backend : public torch::lazy::BackendImplInterface {
   }
 
  private:
-  std::vector<BackendDataPtr> run(Computation& ours, const ComputationPtr& computation,
+  std::vector<BackendDataPtr> run(const std::shared_ptr<Computation>& computation,
                                   c10::ArrayRef<BackendDataPtr> arguments, const BackendDevice& device) const {
-    const std::vector<bool> dying = dying_among(arguments);
+    Inputs inputs = inputs_of(arguments, tensors_of(arguments));
     ++counters().runs;
     const bool is_ours = with_python([&] {
-      if (ours.run && std::ranges::equal(arguments, ours.types, has_type)) {
+      free_memory_of_idle(computation);
+      const bool fits =
+          inputs.sources == computation->sources && std::ranges::equal(arguments, computation->types, has_type);
+      if (computation->run && fits) {
         ++counters().hits;
       } else {
-        compile(ours, arguments, dying);
+        compile(*computation, arguments, inputs);
       }
-      return !ours.run.get().is_none();
+      return !computation->run.get().is_none();
     });
-    if (is_ours) return results_of(ours, arguments, dying, device);
+    if (is_ours) return results_of(*computation, inputs, device);
     ++counters().torchscript_runs;
     return torchscript_->ExecuteComputation(computation, arguments, device);
   }
@@ -272,16 +316,17 @@ class Backend : public torch::lazy::BackendImplInterface {
     return results;
   }
 
-  static std::vector<BackendDataPtr> results_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
-                                                const std::vector<bool>& dying, const BackendDevice& device) {
-    const std::vector<at::Tensor> inputs = tensors_of(computation, arguments, dying);
+  static std::vector<BackendDataPtr> results_of(const Computation& computation, Inputs& inputs,
+                                                const BackendDevice& device) {
+    own_overwritten(computation, inputs);
     return with_python([&] {
-      const py::list outputs = computation.run.get()(to_python(inputs));
+      const py::list outputs = computation.run.get()(to_python(inputs.tensors));
       std::vector<BackendDataPtr> results;
       for (size_t i = 0; i < outputs.size(); ++i) {
         const int64_t place = computation.places[i];
         results.push_back(data_of(
-            place < 0 ? outputs[i].cast<at::Tensor>().tensor_data() : inputs[static_cast<size_t>(place)], device));
+            place < 0 ? outputs[i].cast<at::Tensor>().tensor_data() : inputs.tensors[static_cast<size_t>(place)],
+            device));
       }
       return results;
     });
@@ -312,6 +357,7 @@ void init(py::object programs) {
   FLAGS_torch_lazy_handle_special_scalars = true;  // 0 and 1 are constants: `alpha` and `beta` need no multiplication
   if (!torch::lazy::hasBackend()) torch::lazy::InitTorchScriptBackend();
   register_kernels();
+  register_executor();
   static const Backend* const backend = new Backend(torch::lazy::GetTSBackendImpl());
   const torch::lazy::BackendRegistrar registrar(backend);
   forget_graphs();

@@ -7,6 +7,8 @@
 #include <torch/csrc/lazy/ts_backend/ts_lowering_context.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <set>
+
 namespace tenon::lazy_device {
 
 namespace py = pybind11;
@@ -92,8 +94,12 @@ class Computation : public torch::lazy::TSComputation {
 
   // Set by the first run, and by one whose arguments have other types than were recorded.
   std::vector<ParameterType> types;  // of the arguments
+  std::vector<size_t> sources;       // which of the program's inputs each of them is
   PythonObject run;                  // None where only TorchScript can run the graph
-  std::vector<int64_t> places;       // of each result: the parameter that it is computed in, or -1
+  std::vector<int64_t> places;       // of each result: the input that it is computed in, or -1
+  std::set<size_t> overwritten;      // those inputs
+  PythonObject free_memory;          // what a run keeps for the next one
+  int64_t last_run = 0;
 };
 
 // Lowers as the TorchScript backend does, and adds what its graphs do not say: the types of the parameters, and those

@@ -11,6 +11,7 @@
 #include <torch/csrc/lazy/ts_backend/ops/device_data.h>
 #include <torch/csrc/lazy/ts_backend/ts_backend_impl.h>
 
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tenon::lazy_device {
@@ -44,24 +45,67 @@ inline bool is_read_only(const BackendData& data) {
   return info != nullptr && info->read_only;
 }
 
-// Nobody else has the memory. A tensor on the CPU that came from the lazy one is the same tensor, or one of its memory.
-inline bool owns_its_memory(const at::Tensor& tensor) {
-  constexpr size_t kHereAndInTheData = 2;
-  return tensor.use_count() == kHereAndInTheData && tensor.is_contiguous() && tensor.storage().use_count() == 1;
-}
-
-// By argument. With torch's thread pool, others go on recording while a graph runs: then nothing is known to die.
+// No live tensor needs it. With torch's thread pool, others go on recording while a graph runs: then nothing is known.
 inline std::vector<bool> dying_among(c10::ArrayRef<BackendDataPtr> arguments) {
   std::vector<bool> dying(arguments.size(), false);
   if (FLAGS_torch_lazy_use_thread_pool) return dying;
   const DataSet held = held_by_live_tensors();
   for (size_t i = 0; i < arguments.size(); ++i) {
-    auto& data = static_cast<torch::lazy::TSData&>(*arguments[i]);
-    if (data.scalar || is_read_only(data) || held.contains(&data)) continue;
-    if (arguments[i].use_count() > kReferencesOfARun) continue;
-    dying[i] = owns_its_memory(data.data());
+    const auto& data = static_cast<const torch::lazy::TSData&>(*arguments[i]);
+    dying[i] =
+        !data.scalar && !is_read_only(data) && !held.contains(&data) && arguments[i].use_count() <= kReferencesOfARun;
   }
   return dying;
+}
+
+// The arguments of a run, each tensor once: a parameter is often there twice, as itself and as what it was detached of.
+struct Inputs {
+  std::vector<at::Tensor> tensors;
+  std::vector<bool> dying;      // nobody needs it after the run, and nobody else has its memory
+  std::vector<size_t> sources;  // of each argument: which of the tensors it is
+};
+
+inline bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+// A tensor on the CPU that came from a lazy one is the same tensor, or one of its memory; so are several results of a
+// run. Where `all` of those that have it are arguments, each is counted: once here, and once as the argument.
+inline bool own_their_memory(const std::vector<const at::Tensor*>& all) {
+  std::unordered_map<const c10::TensorImpl*, size_t> references;
+  for (const at::Tensor* tensor : all) references[tensor->unsafeGetTensorImpl()] += 2;
+  for (const at::Tensor* tensor : all) {
+    if (tensor->use_count() != references[tensor->unsafeGetTensorImpl()]) return false;
+  }
+  return all[0]->is_contiguous() && all[0]->storage().use_count() == references.size();
+}
+
+inline Inputs inputs_of(c10::ArrayRef<BackendDataPtr> arguments, const std::vector<at::Tensor>& values) {
+  const std::vector<bool> dying = dying_among(arguments);
+  Inputs inputs;
+  std::unordered_map<const void*, size_t> known;  // by memory
+  std::vector<std::vector<const at::Tensor*>> members;
+  std::vector<size_t> first;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool is_number = static_cast<const torch::lazy::TSData&>(*arguments[i]).scalar.has_value();
+    size_t source = members.size();
+    if (!is_number && values[i].numel() > 0)
+      source = known.try_emplace(values[i].const_data_ptr(), source).first->second;
+    if (source < members.size() && !is_same(values[i], values[first[source]])) source = members.size();
+    if (source == members.size()) {
+      members.emplace_back();
+      first.push_back(i);
+      inputs.dying.push_back(true);
+    }
+    members[source].push_back(&values[i]);
+    inputs.dying[source] = inputs.dying[source] && dying[i];
+    inputs.sources.push_back(source);
+  }
+  for (size_t source = 0; source < members.size(); ++source) {
+    inputs.dying[source] = inputs.dying[source] && own_their_memory(members[source]);
+    inputs.tensors.push_back(values[first[source]]);
+  }
+  return inputs;
 }
 
 }  // namespace tenon::lazy_device

@@ -3,11 +3,14 @@
 // A tensor in pieces: what stands in for these calls makes views, which no lazy tensor has, so they are recorded piece
 // by piece. arange: how many numbers there are depends on its arguments, and those are no part of a graph, so that one
 // compiled graph would serve tensors of several sizes; they are computed at once, and are data to the graph.
+// empty: PyTorch's own allocates memory, copies it, and gives it to the graph, only to be overwritten: every zeros()
+// does so. Here it is a 0 of the graph, which goes away where nobody reads it.
 //
 // What an optimizer calls for each parameter: PyTorch checks a call that writes in place on its meta device first,
 // where these are Python, up to a hundred microseconds each. Its own checks in C++ are as good.
 #pragma once
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/ops/add_meta_dispatch.h>
 #include <ATen/ops/addcdiv_meta_dispatch.h>
 #include <ATen/ops/addcmul_meta_dispatch.h>
@@ -17,6 +20,7 @@
 #include <ATen/ops/mul_meta_dispatch.h>
 #include <ATen/ops/select_copy.h>
 #include <ATen/ops/slice_copy.h>
+#include <torch/csrc/lazy/core/lazy_graph_executor.h>
 #include <torch/csrc/lazy/core/tensor.h>
 #include <torch/library.h>
 
@@ -58,6 +62,24 @@ inline at::Tensor& arange(const at::Scalar& start, const at::Scalar& end, const 
   return out;
 }
 
+// Outside of a kernel, a new tensor of the lazy device is one that knows its views.
+inline at::Tensor functionalized(const at::Tensor& tensor) {
+  const bool is_inside = c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::Functionalize);
+  return is_inside ? tensor : at::functionalization::impl::to_functional_tensor(tensor);
+}
+
+inline at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                        std::optional<at::Device> device, std::optional<bool> pin_memory,
+                        std::optional<at::MemoryFormat> /*memory_format*/) {
+  TORCH_CHECK(layout.value_or(at::kStrided) == at::kStrided && !pin_memory.value_or(false),
+              "the lazy device has dense tensors only, and no pinned memory");
+  const at::ScalarType type = dtype.value_or(c10::get_default_dtype_as_scalartype());
+  const torch::lazy::BackendDevice place = torch::lazy::atenDeviceToBackendDevice(device.value_or(at::kLazy));
+  const torch::lazy::Value zeros =
+      torch::lazy::LazyGraphExecutor::Get()->GetIrValueForExpandedScalar(0, torch::lazy::Shape(type, size), place);
+  return functionalized(torch::lazy::CreateAtenFromLtcTensor(torch::lazy::LazyTensor::Create(zeros, place)));
+}
+
 inline torch::Library library_of_kernels() {
   torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Lazy, __FILE__, __LINE__);
   for (const char* overload : {"split_copy.Tensor", "unsafe_split.Tensor"}) library.impl(overload, &pieces_of_size);
@@ -66,6 +88,7 @@ inline torch::Library library_of_kernels() {
   }
   library.impl("unbind_copy.int", &pieces_of_one);
   library.impl("arange.start_out", &arange);
+  library.impl("empty.memory_format", &empty);
   return library;
 }
 
