@@ -5,7 +5,9 @@ The samples run in a worker process, for PyTorch's own part of the lazy device e
 
 import zlib
 
+import lazy_device
 import pytest
+import tenon.lazy
 import torch
 from opinfo import lazy
 
@@ -55,3 +57,34 @@ def test_tenon_runs_what_the_device_records(report):
     left = sorted(name for name, (_, fallback) in rows.items() if fallback > 0)
     assert len(rows) > 50
     assert len(left) <= 0.1 * len(rows), left
+
+
+@pytest.mark.parametrize("of", [lambda x: x, torch.exp], ids=["of inputs", "of nodes"])
+def test_graphs_that_differ_only_in_what_reads_what(of):
+    """They are one to PyTorch: the second gave the results of the first."""
+    lazy_device.start()
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+
+    def step(function):
+        x, y = of(a.to("lazy")), of(b.to("lazy"))
+        results = [x + y, function(x, y)]
+        tenon.lazy.mark_step()
+        return [result.cpu() for result in results]
+
+    for function in (lambda x, y: x - y, lambda x, y: y - x):
+        torch.testing.assert_close(step(function), [of(a) + of(b), function(of(a), of(b))])
+
+
+def test_graphs_that_differ_only_in_the_order_of_results():
+    lazy_device.start()
+    a, b = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 5.0])
+
+    def step(order):
+        given = [a.to("lazy"), b.to("lazy")]
+        total = given[0] * given[1]
+        results = [total, *(given[place].exp() for place in order)]
+        tenon.lazy.mark_step()
+        return [result.cpu() for result in results[1:]]
+
+    torch.testing.assert_close(step([0, 1]), [a.exp(), b.exp()])
+    torch.testing.assert_close(step([1, 0]), [b.exp(), a.exp()])

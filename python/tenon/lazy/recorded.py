@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from tenon._tenon import aten_entries
 
@@ -46,7 +47,12 @@ _composites: torch.library.Library | None = None
 
 
 def _by_its_parts(op: torch._ops.OpOverload, *args: object, **kwargs: object) -> object:
-    return op.decompose(*args, **kwargs)
+    """Where a gradient may be asked for; else the whole is one call of the graph."""
+    tensors = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return op.decompose(*args, **kwargs)
+    with torch._C._AutoDispatchBelowAutograd():
+        return op(*args, **kwargs)
 
 
 def _name(target: str) -> str:
