@@ -54,11 +54,17 @@ class Donor {
     while (const NodeRef producer = graph_.producer(source.value)) {
       const Node& node = graph_.node(producer);
       if (node.op->name.get() != "permute") break;
-      const std::vector<int64_t> dims = view_of(graph_, *node.op, node.operands, node.attrs).dims("dims");
+      const std::vector<int64_t> dims = permutation_of(view_of(graph_, *node.op, node.operands, node.attrs));
       source = {node.operands[0], source.order.empty() ? dims : reordered(dims, source.order)};
       if (results.contains(source.value)) found = source;
     }
     return found;
+  }
+
+  static std::vector<int64_t> permutation_of(const OpView& permute) {
+    std::vector<int64_t> order;
+    for (int64_t dim : permute.ints("dims")) order.push_back(normalize_dim(dim, permute.type(0).rank()));
+    return order;
   }
 
   static std::vector<int64_t> reordered(const std::vector<int64_t>& dims, const std::vector<int64_t>& order) {
