@@ -24,12 +24,8 @@ namespace {
 
 namespace portable = format::portable;
 using format::DType;
-using format::Expr;
-using format::ExprOp;
-using format::Instruction;
 using loops::LoopTree;
 using portable::Action;
-using portable::Range;
 using portable::SourceKind;
 using test::Arguments;
 using test::CountingHost;
