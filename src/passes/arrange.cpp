@@ -4,11 +4,15 @@
 // between them that keep kernels apart. So a reshape of leading dimensions moves behind what is computed element by
 // element of it. Where a product is computed only to be cut into parts, such as queries, keys and values, each part
 // becomes a product of its own, with a part of the weights. And a convolution of few channels that looks at one pixel
-// at a time, so that only pixels can fill vectors, gets an image of one long row: that reshape moves on likewise.
+// at a time, so that only pixels can fill vectors, gets an image of one long row: that reshape moves on likewise. So
+// does the one of a gradient that a product gave as a matrix, [channels, channels * taps], and that updates the weights
+// of a convolution: the update becomes part of the product, and the gradient needs no memory.
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
+#include "passes/fuse.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -55,14 +59,54 @@ class Arranger {
   Graph& target() { return rewriter_.target(); }
   Value value(ValueRef ref) { return {target(), ref}; }
 
-  // What is reshaped, where only dimensions before the last change, or rows of pixels become one; else nothing.
+  // What is reshaped, where only dimensions before the last change, or rows of pixels are one, or a product gave
+  // weights as a matrix; else nothing.
   Value before(ValueRef ref) {
     const NodeRef producer = ref ? target().producer(ref) : NodeRef();
     if (!producer || !is(target().node(producer), "reshape")) return {};
     const Value inner = value(target().node(producer).operands[0]);
     const Shape& shape = target().type(ref).shape;
     const bool keeps_last = !shape.empty() && inner.rank() > 0 && inner.shape().back() == shape.back();
-    return keeps_last || inner.shape() == one_row_of(shape) ? inner : Value();
+    return keeps_last || inner.shape() == one_row_of(shape) || is_product_of(shape, inner) ? inner : Value();
+  }
+
+  // ---- weights as a matrix ----
+
+  // [O, C, taps...] -> [O, C * taps]
+  static Shape matrix_of(const Shape& shape) {
+    if (shape.size() < 4) return shape;
+    return {shape[0], std::accumulate(shape.begin() + 1, shape.end(), Expr(1), std::multiplies())};
+  }
+
+  bool is_product_of(const Shape& shape, const Value& inner) {
+    if (inner.shape() != matrix_of(shape) || inner.shape() == shape) return false;
+    const NodeRef producer = target().producer(inner.ref());
+    return producer && (is(target().node(producer), "contract") || is_elementwise(target().node(producer)));
+  }
+
+  // An operand of weights as one of their matrix: what a leaf is, and numbers, and what is computed of those alone.
+  Value in_matrix(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
+    const auto found = as_matrix_.find(operand);
+    if (found != as_matrix_.end()) return found->second;
+    return as_matrix_[operand] = new_in_matrix(b, operand, from, to);
+  }
+
+  Value new_in_matrix(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
+    const Shape& shape = target().type(operand).shape;
+    if (core_of(shape).empty()) return shape.empty() ? value(operand) : b.reshape(value(operand), Shape());
+    if (shape != from) return {};
+    if (const Value inner = before(operand); inner && inner.shape() == to) return inner;
+    if (target().leaf(operand) != nullptr) return b.reshape(value(operand), to);
+    const Node node = target().node(target().producer(operand));
+    if (!is_elementwise(node)) return {};
+    std::vector<ValueRef> operands;
+    for (ValueRef each : node.operands) {
+      const Value moved = in_matrix(b, each, from, to);
+      if (!moved) return {};
+      operands.push_back(moved.ref());
+    }
+    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
+    return value(target().node(result).results[0]);
   }
 
   // ---- images in one row ----
@@ -125,6 +169,7 @@ class Arranger {
 
   // An operand of something of shape `from`, for the same thing in shape `to`; empty where that takes more than a name.
   Value in_shape_of(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
+    if (to == matrix_of(from) && to.back() != from.back()) return in_matrix(b, operand, from, to);
     const Shape& shape = target().type(operand).shape;
     if (shape == from) {
       const Value inner = before(operand);
@@ -245,6 +290,7 @@ class Arranger {
 
   const Graph& source_;
   Rewriter rewriter_;
+  std::map<ValueRef, Value> as_matrix_;
   std::vector<std::vector<uint32_t>> users_;  // of each value of the source: nodes, and kOutside
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 
 #include "graph/cpp_text.h"
@@ -19,19 +18,52 @@ constexpr int64_t kNominalSize = 64;  // of a symbol, where the sizes of arrays 
 // Tasks that must come before others.
 class Precedence {
  public:
-  explicit Precedence(size_t tasks) : next_(tasks) {}
+  explicit Precedence(size_t tasks) : before_(tasks), after_(tasks) {}
 
-  void add(uint32_t first, uint32_t then) { next_[first].insert(then); }
-  const std::set<uint32_t>& after(uint32_t task) const { return next_[task]; }
+  void add(uint32_t first, uint32_t then) {
+    before_[then].insert(first);
+    after_[first].insert(then);
+  }
 
-  // Those that cannot come before it.
-  std::vector<bool> reachable(uint32_t from) const {
-    std::vector<bool> seen(next_.size());
+  std::vector<bool> all_before(uint32_t task) const { return reachable(task, before_); }
+  std::vector<bool> all_after(uint32_t task) const { return reachable(task, after_); }
+
+  // Each of the tasks that are given, in that order, and right before it what it needs; then the others. So nothing
+  // comes before it is needed.
+  std::vector<uint32_t> order(const std::vector<uint32_t>& wanted) const {
+    std::vector<uint32_t> order;
+    std::vector<bool> is_listed(before_.size()), is_open(before_.size());
+    const auto list = [&](uint32_t task) {
+      std::vector<uint32_t> open = {task};
+      while (!open.empty()) {
+        const uint32_t next = open.back();
+        const auto first = std::ranges::find_if(before_[next], [&](uint32_t each) { return !is_listed[each]; });
+        check(first == before_[next].end() || !is_open[*first], "tasks wait for each other");
+        is_open[next] = first != before_[next].end();
+        if (is_open[next]) {
+          open.push_back(*first);
+        } else {
+          open.pop_back();
+          if (!is_listed[next]) order.push_back(next);
+          is_listed[next] = true;
+        }
+      }
+    };
+    for (uint32_t task : wanted) list(task);
+    for (uint32_t task = 0; task < before_.size(); ++task) list(task);
+    return order;
+  }
+
+ private:
+  using Edges = std::vector<std::set<uint32_t>>;
+
+  static std::vector<bool> reachable(uint32_t from, const Edges& edges) {
+    std::vector<bool> seen(edges.size());
     std::vector<uint32_t> open = {from};
     while (!open.empty()) {
       const uint32_t task = open.back();
       open.pop_back();
-      for (uint32_t next : next_[task]) {
+      for (uint32_t next : edges[task]) {
         if (!seen[next]) open.push_back(next);
         seen[next] = true;
       }
@@ -39,34 +71,7 @@ class Precedence {
     return seen;
   }
 
-  // Of those that can come next, one that hurries, if there is any: that which could not come for the longest time.
-  // Else the first.
-  std::vector<uint32_t> order(const std::vector<bool>& hurries) const {
-    std::vector<size_t> waits_for(next_.size());
-    for (const std::set<uint32_t>& all : next_) {
-      for (uint32_t task : all) ++waits_for[task];
-    }
-    std::vector<uint32_t> order;
-    using Ready = std::pair<int64_t, uint32_t>;
-    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-    const auto add_ready = [&](uint32_t task) {
-      if (waits_for[task] == 0) ready.emplace(hurries[task] ? -1 - static_cast<int64_t>(order.size()) : 0, task);
-    };
-    for (uint32_t task = 0; task < next_.size(); ++task) add_ready(task);
-    while (!ready.empty()) {
-      order.push_back(ready.top().second);
-      ready.pop();
-      for (uint32_t task : next_[order.back()]) {
-        --waits_for[task];
-        add_ready(task);
-      }
-    }
-    check(order.size() == next_.size(), "tasks wait for each other");
-    return order;
-  }
-
- private:
-  std::vector<std::set<uint32_t>> next_;
+  Edges before_, after_;
 };
 
 bool is_hosts(const Task& task) { return task.kind == TaskKind::kExternal || task.kind == TaskKind::kReference; }
@@ -192,7 +197,7 @@ class InPlacePlanner {
     if (slot(value).kind != SlotKind::kTemporary || slot(value).over != kNoSlot || writer == kNoSlot) return;
     if (uses_[target].is_kept || uses_[target].is_taken || shares_memory(target)) return;
     if (!has_a_place(value) || !may_write_over(writer, uses_[value].output, target)) return;
-    const std::vector<bool> later = precedence_.reachable(writer);
+    const std::vector<bool> later = precedence_.all_after(writer);
     const std::vector<uint32_t>& readers = uses_[target].readers;
     if (std::ranges::any_of(readers, [&](uint32_t reader) { return later[reader]; })) return;
     for (uint32_t reader : readers) {
@@ -221,45 +226,40 @@ class InPlacePlanner {
     make_updates_wait(after_host, is_hosts);
     Precedence after_failures = after_host;
     make_updates_wait(after_failures, may_fail);
-    const std::vector<bool> as_it_is(tasks().size()), early = only_for_updates();
-    std::vector<uint32_t> best = after_failures.order(early);
-    for (const auto& other : {after_failures.order(as_it_is), after_host.order(early), after_host.order(as_it_is)}) {
-      if (arena_bytes(other) < arena_bytes(best)) best = other;
+    std::vector<uint32_t> best;
+    for (const Precedence* precedence : {&after_failures, &after_host}) {
+      for (const std::vector<uint32_t>& wanted : {finals(*precedence), std::vector<uint32_t>()}) {
+        std::vector<uint32_t> order = precedence->order(wanted);
+        if (best.empty() || arena_bytes(order) < arena_bytes(best)) best = std::move(order);
+      }
     }
     move_tasks(best);
+  }
+
+  // The tasks whose results are kept; those first that need the fewest others. An update of the last layer's weights
+  // needs less than one of the first layer's.
+  std::vector<uint32_t> finals(const Precedence& precedence) {
+    std::vector<std::pair<int64_t, uint32_t>> finals;
+    for (uint32_t task = 0; task < tasks().size(); ++task) {
+      const auto is_kept = [&](uint32_t output) { return uses_[output].is_kept; };
+      if (!std::ranges::any_of(tasks()[task].outputs, is_kept)) continue;
+      finals.emplace_back(std::ranges::count(precedence.all_before(task), true), task);
+    }
+    std::ranges::sort(finals);
+    std::vector<uint32_t> wanted;
+    for (const auto& [needed, task] : finals) wanted.push_back(task);
+    return wanted;
   }
 
   template <class Kind>
   void make_updates_wait(Precedence& precedence, Kind is_waited_for) {
     for (uint32_t updating : updating_) {
-      const std::vector<bool> later = precedence.reachable(updating);
+      const std::vector<bool> later = precedence.all_after(updating);
       for (uint32_t task = 0; task < tasks().size(); ++task) {
         const bool can_come_first = task != updating && !updating_.contains(task) && !later[task];
         if (can_come_first && is_waited_for(tasks()[task])) precedence.add(task, updating);
       }
     }
-  }
-
-  // Tasks all of whose results end in what is updated. What all updates share, such as a learning rate, does not wait
-  // because one of them is not in place: only that one does.
-  std::vector<bool> only_for_updates() {
-    std::vector<bool> result(tasks().size(), true);
-    std::set<uint32_t> results;
-    for (const auto& output : program_.outputs_) results.insert(root_of(output.slot));
-    const auto only_updates = [&](uint32_t task) {
-      return std::ranges::all_of(tasks()[task].outputs, [&](uint32_t output) {
-        return uses_[output].is_kept && uses_[output].readers.empty() && !results.contains(output);
-      });
-    };
-    for (size_t task = tasks().size(); task-- > 0;) {
-      for (uint32_t output : tasks()[task].outputs) {
-        if (uses_[output].is_kept && slot(output).over == kNoSlot) result[task] = false;
-        for (uint32_t reader : uses_[output].readers) {
-          if (!result[reader] && !only_updates(reader)) result[task] = false;
-        }
-      }
-    }
-    return result;
   }
 
   void move_tasks(const std::vector<uint32_t>& order) {

@@ -291,6 +291,49 @@ TEST(InPlace, OneThatIsNotInPlaceDoesNotKeepTheOthersWaiting) {
   EXPECT_LT(program.arena_bytes(), 5 * array);
 }
 
+// As of normalized layers: what only a gradient needs, and what comes of one layer, is not there before its time.
+TEST(InPlace, NothingIsComputedBeforeItIsNeeded) {
+  Model m;
+  constexpr int kLayers = 8;
+  std::vector<Value> values = {m.input("x", {64, 64})}, for_gradients, weights;
+  for (int i = 0; i < kLayers; ++i) {
+    weights.push_back(m.buffer(fmt::format("w{}", i), {64, 64}));
+    values.push_back(m.b.tanh(m.b.matmul(values.back(), weights.back()) * 0.1));
+    for_gradients.push_back(m.b.op("cumsum", {values.back()}, {{"dim", int64_t{0}}}));
+  }
+  Value gradient = values.back();
+  std::vector<Value> of_weights(kLayers);
+  for (size_t i = kLayers; i-- > 0;) {
+    gradient = gradient * for_gradients[i];
+    of_weights[i] = m.b.matmul(m.b.transpose(values[i], 0, 1), gradient);
+    gradient = m.b.matmul(gradient, m.b.transpose(weights[i], 0, 1)) * 0.01;
+  }
+  for (size_t i = 0; i < kLayers; ++i) m.update(weights[i], weights[i] - of_weights[i] * 0.01);
+  m.outputs({m.b.sum(values.back())});
+  const Program program = expect_agreement(m.graph, {m.numbers({64, 64})}, 1);
+  EXPECT_EQ(updates_in_place(program), kLayers);
+  const int64_t array = 64 * 64 * 4;
+  EXPECT_LE(program.arena_bytes(), (kLayers + 3) * array);
+}
+
+// The gradient of a weight is a product that writes the weight: it has no memory of its own, also where a stride leaves
+// a rest of the image.
+TEST(InPlace, WeightsOfConvolutions) {
+  for (const int64_t stride : {1, 2}) {
+    Model m;
+    const Tensor weights = m.numbers({128, 64, 3, 3});
+    const Value x = m.input("x", {2, 64, 4, 4}), w = m.b.value(m.graph.add_parameter("w", type_of(weights), weights));
+    m.outputs(
+        {m.b.op("conv", {x, w, Value()}, {{"stride", std::vector{stride}}, {"padding", std::vector<int64_t>{1}}})});
+    const TrainingOptions options{.loss = parse_loss("mse").value(),
+                                  .optimizer = parse_optimizer("sgd(lr=0.1, momentum=0.9)").value()};
+    const TrainingGraphs graphs = training_graphs({.training = m.graph, .inference = m.graph}, options);
+    const Program program = compile_program(graphs.step, {.freeze = false}).value();
+    EXPECT_LT(program.arena_bytes(), weights.numel() * 4) << describe(program);
+    expect_agreement(graphs.step, {m.numbers({2, 64, 4, 4}), m.numbers({2, 128, 4 / stride, 4 / stride})});
+  }
+}
+
 TEST(InPlace, NotWhatIsExchanged) {
   Model m;
   const Value x = m.input("x", {16}), p = m.buffer("p", {16}), q = m.buffer("q", {16});

@@ -268,18 +268,36 @@ Value exchange_batch_and_channels(Builder& b, Value x, int64_t groups) {
   return b.reshape(y, joined);
 }
 
+// Of what each element of the kernel meets, no more than it does meet: the padding is written out, without the rest
+// that a stride leaves at the end. As it is where there is no rest.
+Value without_rest(GradContext& g, Value wide, const Value& narrow, Geometry& geometry) {
+  std::vector<Expr> low(wide.shape().size(), 0), high = low;
+  bool is_whole = true;
+  for (size_t i = 0; i < geometry.dimensions(); ++i) {
+    const size_t dim = i + 2;
+    const Expr met =
+        (narrow.shape()[dim] - 1) * geometry.stride[i] + span_of(g.in(1).shape()[dim], geometry.dilation[i]);
+    const Expr rest = wide.shape()[dim] + 2 * Expr(geometry.padding[i]) - met;
+    low[dim] = geometry.padding[i];
+    high[dim] = geometry.padding[i] - rest;
+    is_whole = is_whole && rest.is_constant(0);
+  }
+  if (is_whole) return wide;
+  geometry.padding.assign(geometry.dimensions(), 0);
+  return g.pad(wide, low, high);
+}
+
 // The element k of the kernel meets position stride*i + dilation*k - padding of one side (`wide`: the operand of a
 // plain convolution, the result of a transposed one) at position i of the other: a convolution over k, with the batch
 // summed as channels are, and stride and dilation exchanged.
 Value weight_gradient(GradContext& g, Geometry geometry) {
-  const Value wide = geometry.transposed ? g.dout() : g.in(0);
   const Value narrow = geometry.transposed ? g.in(0) : g.dout();
+  const Value wide = without_rest(g, geometry.transposed ? g.dout() : g.in(0), narrow, geometry);
   std::swap(geometry.stride, geometry.dilation);
   geometry.transposed = false;
   geometry.output_padding.assign(geometry.dimensions(), 0);
-  const Value grad =
-      conv(g, exchange_batch_and_channels(g, wide, geometry.groups), g.transpose(narrow, 0, 1), geometry);
-  return crop(g, g.transpose(grad, 0, 1), g.in(1).shape());
+  return g.transpose(
+      conv(g, exchange_batch_and_channels(g, wide, geometry.groups), g.transpose(narrow, 0, 1), geometry), 0, 1);
 }
 
 Value bias_gradient(GradContext& g) {
