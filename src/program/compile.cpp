@@ -11,6 +11,7 @@
 #include "passes/sizes.h"
 #include "program/budget.h"
 #include "program/cache.h"
+#include "program/fold_ahead.h"
 #include "program/history.h"
 #include "program/in_place.h"
 #include "program/program.h"
@@ -525,7 +526,7 @@ Result<Program> compile_program(const Graph& graph, const ProgramOptions& option
     const ProgramCache cache(graph, options, *backend);
     // What stays as it is can go into what it scales.
     const bool is_fixed = options.freeze && options.states.empty();
-    const Graph source = is_fixed ? fold_norms(graph) : graph;
+    const Graph source = is_fixed ? fold_norms_ahead(graph, options.backend) : graph;
     const Graph ready = ready_for_fusion(source, options.freeze);
     if (std::optional<Program> kept = cache.find(source, ready, options)) return *std::move(kept);
     std::shared_ptr<const MemoryReport> report;

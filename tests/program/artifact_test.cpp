@@ -316,6 +316,28 @@ TEST(Artifact, TheGraphIsThereWithItsData) {
   expect_same(compile_program(graph).value().run(inputs), program.run(inputs));
 }
 
+TEST(Artifact, WeightsThatANormWentIntoAreThereOnce) {
+  Model m;
+  const Value x = m.input("x", {DType::kF32, {1, 32, 8, 8}});
+  const auto weights = [&](const char* name, Sizes shape) {
+    Tensor data = Tensor::zeros(DType::kF32, std::move(shape));
+    for (int64_t i = 0; i < data.numel(); ++i) data.set_real(i, 1 + std::sin(static_cast<double>(i)) / 2);
+    return m.builder.value(m.graph.add_parameter(name, type_of(data), data));
+  };
+  const Value conv = m.builder.op("conv", {x, weights("w", {64, 32, 3, 3}), Value()});
+  const Value norm = m.builder.op("batch_norm_inference", {conv, weights("gamma", {64}), weights("beta", {64}),
+                                                           weights("mean", {64}), weights("var", {64})});
+  m.graph.set_outputs({norm.ref()});
+  const Program program = compile_program(m.graph).value();
+  const std::vector<std::byte> bytes = saved(program);
+  EXPECT_LT(bytes.size(), 64u * 32 * 9 * 4 * 3 / 2);
+  const std::vector<Tensor> inputs = {floats({1, 32, 8, 8}, {1, -2, 3, 4})};
+  expect_same(program.run(inputs), evaluate(m.graph, inputs).value());
+  expect_same(Loaded(bytes).run(inputs), program.run(inputs));
+  const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
+  expect_same(compile_program(read_artifact_graph(container).value()).value().run(inputs), program.run(inputs));
+}
+
 // ---- what a model asserts ----
 
 // exp(x), where x is below 2 and has an even number of rows; the last result is what the first assertion looks at.
