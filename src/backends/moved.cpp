@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+
+#include "runtime/thread_pool.h"
 
 namespace tenon {
 
@@ -131,15 +134,20 @@ void copy_row(int64_t size, const std::byte* from, int64_t from_stride, std::byt
   copy_strided<uint64_t>(from, from_stride, to, to_stride, count);
 }
 
-// Calls body(input, output, count) for each row of the result: where its elements begin, in both.
+// How many steps the first variable has, if it is not the last.
+int64_t blocks_of(const Move& move) { return move.shape.size() > 1 ? move.shape.front() : 1; }
+
+// Calls body(input, output, count) for each row of some blocks of the result: where its elements begin, in both.
 template <class Body>
-void for_each_row(const Move& move, Body&& body) {
+void for_each_row(const Move& move, int64_t first_block, int64_t end_block, Body&& body) {
   const int64_t length = move.shape.back(), stride = move.position.slopes.back();
-  int64_t row = 0;
-  const Sizes outer(move.shape.begin(), move.shape.end() - 1);
+  Sizes outer(move.shape.begin(), move.shape.end() - 1);
+  if (!outer.empty()) outer[0] = end_block - first_block;
   Sizes index(move.shape.size(), 0);
+  int64_t row = first_block * element_count(std::span(move.shape).subspan(1));
   for_each_index(outer, [&](std::span<const int64_t> at) {
     std::ranges::copy(at, index.begin());
+    if (!outer.empty()) index[0] += first_block;
     int64_t begin = 0, end = length;
     for (const Range& range : move.where) {
       const auto [low, high] = steps_within(range.value.at(index), range.value.slopes.back(), range.bound, length);
@@ -159,9 +167,21 @@ std::optional<Tensor> moved(const IR& kernel, const Tensor& input) {
   const Tensor source = input.contiguous();
   Tensor output = Tensor::zeros(input.dtype(), move->shape);
   const int64_t size = size_of(input.dtype()), stride = move->position.slopes.back();
-  for_each_row(*move, [&](int64_t from, int64_t to, int64_t count) {
-    copy_row(size, source.data() + from * size, stride, output.data() + to * size, 1, count);
-  });
+  auto copy_blocks = [&](int64_t begin, int64_t end) {
+    for_each_row(*move, begin, end, [&](int64_t from, int64_t to, int64_t count) {
+      copy_row(size, source.data() + from * size, stride, output.data() + to * size, 1, count);
+    });
+  };
+  using Copy = decltype(copy_blocks);
+  const StretchFn stretch = [](void* context, int64_t begin, int64_t end) -> int64_t {
+    try {
+      (*static_cast<Copy*>(context))(begin, end);
+      return 0;
+    } catch (const std::bad_alloc&) {
+      return 1;
+    }
+  };
+  if (parallel_for(0, blocks_of(*move), stretch, &copy_blocks) != 0) throw std::bad_alloc();
   return output;
 }
 
@@ -174,7 +194,7 @@ std::optional<Tensor> moved_back(const IR& kernel, const Tensor& result) {
   Tensor input = Tensor::zeros(type.dtype, evaluate(type.shape, {}));
   const int64_t size = size_of(type.dtype), stride = move->position.slopes.back();
   bool fits = true;
-  for_each_row(*move, [&](int64_t to, int64_t from, int64_t count) {
+  for_each_row(*move, 0, blocks_of(*move), [&](int64_t to, int64_t from, int64_t count) {
     const int64_t last = to + (count - 1) * stride;
     fits = fits && std::min(to, last) >= 0 && std::max(to, last) < input.numel();
     if (fits) copy_row(size, source.data() + from * size, 1, input.data() + to * size, stride, count);

@@ -44,7 +44,7 @@ def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, d
         fail(f"the example arguments must be a tuple, got a {type(args).__qualname__}")
     module = model if isinstance(model, torch.nn.Module) else _Function(model)
     try:
-        with _no_collections():
+        with _no_collections(), _no_source():
             return torch.export.export(module, tuple(args), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         if _is_of_transform(error):
@@ -64,6 +64,16 @@ def _no_collections() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def _no_source() -> contextlib.AbstractContextManager[Any]:
+    """A trace writes and compiles the Python source of its module again and again: a tenth of its time. This leaves it
+    until somebody runs the module."""
+    try:
+        from torch.fx._lazy_graph_module import _use_lazy_graph_module
+    except ImportError:  # it is private, and may go
+        return contextlib.nullcontext()
+    return _use_lazy_graph_module(True)
 
 
 def _loaded(path: str | os.PathLike[str]) -> ExportedProgram:
