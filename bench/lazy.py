@@ -3,9 +3,9 @@
     make bench-lazy ARGS="--width 128 --optimizer sgd"
 
 A transformer of 2 layers. Each engine is a process of its own, for a process has one lazy device; they take turns, a
-few steps each, and ratios are medians over rounds. Memory is the most that a process holds during steps, above what it
-held after a few steps of a narrow model, when everything was imported and warm. With AdamW, whose numbers change from
-step to step, PyTorch's backend compiles at each step; with SGD it does not.
+few steps each, and ratios are medians over rounds. Memory is the most that a process holds from the first step on,
+above what it held after a few steps of a narrow model, when everything was imported and warm. With AdamW, whose numbers
+change from step to step, PyTorch's backend compiles at each step; with SGD it does not.
 """
 
 from __future__ import annotations
@@ -74,17 +74,17 @@ def resident(field: str) -> int:
 
 
 def serve(engine: str, options: argparse.Namespace) -> None:
-    """Answers each line of the input: with the seconds of a turn, or the bytes held during it."""
+    """Answers each line of the input: with the seconds of a turn, or the most bytes held so far."""
     start(engine)
     warm = stepper(engine, options, 32)
     for _ in range(4):
         warm()
     before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
     step = stepper(engine, options, options.width)
     for _ in range(12):
         step()
     for request in sys.stdin:
-        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
         begin = time.perf_counter()
         for _ in range(STEPS):
             step()

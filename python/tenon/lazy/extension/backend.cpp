@@ -135,9 +135,10 @@ void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, 
   give_back_memory();
 }
 
-// A graph that has not run for a while, such as that of the first step, keeps no memory. With Python's lock.
+// A graph that has not run for a while keeps no memory, and none does when another begins to run: that of the first
+// step must not be there beside that of the second. With Python's lock.
 void free_memory_of_idle(const std::shared_ptr<Computation>& running) {
-  constexpr int64_t kPatience = 8;  // runs of others
+  const int64_t patience = running->last_run == 0 ? 0 : 8;  // runs of others
   static std::vector<std::weak_ptr<Computation>> awake;
   static int64_t now = 0;
   ++now;
@@ -146,7 +147,7 @@ void free_memory_of_idle(const std::shared_ptr<Computation>& running) {
   std::erase_if(awake, [&](const std::weak_ptr<Computation>& other) {
     const std::shared_ptr<Computation> computation = other.lock();
     if (!computation) return true;
-    if (now - computation->last_run < kPatience) return false;
+    if (computation == running || now - computation->last_run < patience) return false;
     if (computation->free_memory) computation->free_memory.get()();
     computation->last_run = 0;
     return true;
@@ -160,15 +161,6 @@ std::vector<at::Tensor> tensors_of(c10::ArrayRef<BackendDataPtr> arguments) {
   return tensors;
 }
 
-// What is to be overwritten is the run's own: a copy, where somebody still needs it.
-void own_overwritten(const Computation& computation, Inputs& inputs) {
-  for (size_t i : computation.overwritten) {
-    at::Tensor& tensor = inputs.tensors[i];
-    (inputs.dying[i] ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
-    if (!inputs.dying[i]) tensor = tensor.clone(at::MemoryFormat::Contiguous);
-  }
-}
-
 // Python gets tensors of its own, for one that it has seen keeps its Python object, and looks as if somebody held it.
 py::list to_python(const std::vector<at::Tensor>& tensors) {
   py::list list(tensors.size());
@@ -179,6 +171,22 @@ py::list to_python(const std::vector<at::Tensor>& tensors) {
 BackendDataPtr data_of(at::Tensor tensor, const BackendDevice& device) {
   const Shape shape(tensor.scalar_type(), tensor.sizes());
   return std::make_shared<Data>(std::move(tensor), shape, device);
+}
+
+// What is to be overwritten is the run's own: a copy, where somebody still needs it, or its memory. In the first steps
+// of a training that happens to a momentum which is its gradient, and has its memory; then the copy takes its place at
+// once, so that the two are not there together for long.
+void own_overwritten(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, Inputs& inputs) {
+  for (size_t i : computation.overwritten) {
+    at::Tensor& tensor = inputs.tensors[i];
+    (inputs.owned[i] ? counters().reused_bytes : counters().copied_bytes) += static_cast<int64_t>(tensor.nbytes());
+    if (inputs.owned[i]) continue;
+    tensor = tensor.clone(at::MemoryFormat::Contiguous);
+    if (!inputs.dying[i]) continue;
+    for (size_t k = 0; k < arguments.size(); ++k) {
+      if (inputs.sources[k] == i) arguments[k]->Assign(*data_of(tensor, arguments[k]->device()));
+    }
+  }
 }
 
 class Backend : public torch::lazy::BackendImplInterface {
@@ -300,7 +308,7 @@ class Backend : public torch::lazy::BackendImplInterface {
       }
       return !computation->run.get().is_none();
     });
-    if (is_ours) return results_of(*computation, inputs, device);
+    if (is_ours) return results_of(*computation, arguments, inputs, device);
     ++counters().torchscript_runs;
     return torchscript_->ExecuteComputation(computation, arguments, device);
   }
@@ -316,9 +324,9 @@ class Backend : public torch::lazy::BackendImplInterface {
     return results;
   }
 
-  static std::vector<BackendDataPtr> results_of(const Computation& computation, Inputs& inputs,
-                                                const BackendDevice& device) {
-    own_overwritten(computation, inputs);
+  static std::vector<BackendDataPtr> results_of(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments,
+                                                Inputs& inputs, const BackendDevice& device) {
+    own_overwritten(computation, arguments, inputs);
     return with_python([&] {
       const py::list outputs = computation.run.get()(to_python(inputs.tensors));
       std::vector<BackendDataPtr> results;

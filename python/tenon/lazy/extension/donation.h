@@ -61,7 +61,8 @@ inline std::vector<bool> dying_among(c10::ArrayRef<BackendDataPtr> arguments) {
 // The arguments of a run, each tensor once: a parameter is often there twice, as itself and as what it was detached of.
 struct Inputs {
   std::vector<at::Tensor> tensors;
-  std::vector<bool> dying;      // nobody needs it after the run, and nobody else has its memory
+  std::vector<bool> dying;      // nobody needs it after the run
+  std::vector<bool> owned;      // and nobody else has its memory
   std::vector<size_t> sources;  // of each argument: which of the tensors it is
 };
 
@@ -102,7 +103,7 @@ inline Inputs inputs_of(c10::ArrayRef<BackendDataPtr> arguments, const std::vect
     inputs.sources.push_back(source);
   }
   for (size_t source = 0; source < members.size(); ++source) {
-    inputs.dying[source] = inputs.dying[source] && own_their_memory(members[source]);
+    inputs.owned.push_back(inputs.dying[source] && own_their_memory(members[source]));
     inputs.tensors.push_back(values[first[source]]);
   }
   return inputs;
