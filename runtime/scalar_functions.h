@@ -176,7 +176,7 @@ inline __int128_t fixed_pi_cot(double x) {
   const __int128_t angle = fixed_product(pi, to_fixed(x));
   const __int128_t square = fixed_product(angle, angle);
   __int128_t sine = one, cosine = one;
-  for (int k = 38; k > 0; k -= 2) {
+  for (__int128_t k = 38; k > 0; k -= 2) {
     sine = one - fixed_product(square, sine) / (k * (k + 1));
     cosine = one - fixed_product(square, cosine) / (k * (k - 1));
   }
