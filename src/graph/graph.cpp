@@ -58,6 +58,13 @@ std::string_view name_of(LeafKind kind) {
   return "?";
 }
 
+bool is_updated(const Graph& graph, const Leaf& leaf) {
+  return std::ranges::any_of(graph.updates(), [&](const Update& update) {
+    const Leaf& target = *graph.leaf(update.target);
+    return target.value == leaf.value || (target.data.defined() && target.data.shares_memory_with(leaf.data));
+  });
+}
+
 bool is_identifier(std::string_view text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; };

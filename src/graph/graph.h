@@ -145,6 +145,9 @@ class Graph {
 };
 
 // The text form (above). print(parse(text)) is canonical, and parse(print(graph)) == graph.
+// Whether running the graph changes its data, also under another name: leaves may share memory.
+bool is_updated(const Graph& graph, const Leaf& leaf);
+
 std::string to_string(const Graph& graph);
 // `file` names the text in diagnostics, which carry line and column.
 Result<Graph> parse_graph(std::string_view text, std::string file = {});

@@ -5,8 +5,8 @@
 // element of it. Where a product is computed only to be cut into parts, such as queries, keys and values, each part
 // becomes a product of its own, with a part of the weights. And a convolution of few channels that looks at one pixel
 // at a time, so that only pixels can fill vectors, gets an image of one long row: that reshape moves on likewise. So
-// does the one of a gradient that a product gave as a matrix, [channels, channels * taps], and that updates the weights
-// of a convolution: the update becomes part of the product, and the gradient needs no memory.
+// does the one of what a product gave as a matrix, such as a gradient, [channels, channels * taps], that updates the
+// weights of a convolution: the update becomes part of the product, and the gradient needs no memory.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -84,17 +84,17 @@ class Arranger {
     return producer && (is(target().node(producer), "contract") || is_elementwise(target().node(producer)));
   }
 
-  // An operand of weights as one of their matrix: what a leaf is, and numbers, and what is computed of those alone.
+  // An operand of weights as one of their matrix: a leaf, a number, and what is computed of those alone.
   Value in_matrix(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
+    const Shape& shape = target().type(operand).shape;
+    // A tensor of one number is not a number: it counts for the dtype.
+    if (core_of(shape).empty()) return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), Shape{1});
+    if (shape != from) return {};
     const auto found = as_matrix_.find(operand);
-    if (found != as_matrix_.end()) return found->second;
-    return as_matrix_[operand] = new_in_matrix(b, operand, from, to);
+    return found != as_matrix_.end() ? found->second : as_matrix_[operand] = new_in_matrix(b, operand, from, to);
   }
 
   Value new_in_matrix(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
-    const Shape& shape = target().type(operand).shape;
-    if (core_of(shape).empty()) return shape.empty() ? value(operand) : b.reshape(value(operand), Shape());
-    if (shape != from) return {};
     if (const Value inner = before(operand); inner && inner.shape() == to) return inner;
     if (target().leaf(operand) != nullptr) return b.reshape(value(operand), to);
     const Node node = target().node(target().producer(operand));
@@ -290,7 +290,7 @@ class Arranger {
 
   const Graph& source_;
   Rewriter rewriter_;
-  std::map<ValueRef, Value> as_matrix_;
+  std::map<ValueRef, Value> as_matrix_;       // of what has the shape of weights; empty where it cannot be one
   std::vector<std::vector<uint32_t>> users_;  // of each value of the source: nodes, and kOutside
 };
 

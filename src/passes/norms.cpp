@@ -55,15 +55,11 @@ class NormFolder {
     for (size_t i = kWeight; i < operands.size(); ++i) {
       if (!operands[i]) continue;
       const Leaf* leaf = source_.leaf(operands[i]);
-      if (!leaf || leaf->kind == LeafKind::kInput || is_updated(*leaf)) return false;
+      if (!leaf || leaf->kind == LeafKind::kInput || is_updated(source_, *leaf)) return false;
       const DType dtype = source_.type(operands[i]).dtype;
       if (dtype != source_.type(result).dtype || size_of(dtype) < size_of(DType::kF32)) return false;
     }
     return true;
-  }
-
-  bool is_updated(const Leaf& leaf) const {
-    return std::ranges::any_of(source_.updates(), [&](const Update& update) { return update.target == leaf.value; });
   }
 
   Value scaled(const Node& conv, const Node& norm) {

@@ -151,7 +151,7 @@ class ProgramBuilder {
       }
       if (!leaf.data.defined()) fail("{} '{}' has no data: bind it before compilation", name_of(leaf.kind), leaf.name);
       const bool is_frozen = leaf.kind == LeafKind::kConstant ||
-                             (options_.freeze && !is_updated(leaf) && !options_.states.contains(leaf.name));
+                             (options_.freeze && !is_updated(graph_, leaf) && !options_.states.contains(leaf.name));
       if (is_frozen) {
         slot_of_[leaf.value.id] = add_frozen(leaf);
       } else {
@@ -160,14 +160,6 @@ class ProgramBuilder {
         slot_of_[leaf.value.id] = add_slot(type, SlotKind::kLeaf, program_.leaves_.size() - 1);
       }
     }
-  }
-
-  // Also under another name: leaves may share memory.
-  bool is_updated(const Leaf& leaf) const {
-    return std::ranges::any_of(graph_.updates(), [&](const Update& update) {
-      const Leaf& target = *graph_.leaf(update.target);
-      return target.value == leaf.value || (target.data.defined() && target.data.shares_memory_with(leaf.data));
-    });
   }
 
   // ---- tasks ----

@@ -4,21 +4,26 @@
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
+#include "passes/sizes.h"
 #include "program/program.h"
 
 namespace tenon {
 namespace {
 
+auto norms_of(const Graph& graph) {
+  return std::ranges::count_if(graph.nodes(),
+                               [](const Node& node) { return node.op->name.get() == "batch_norm_inference"; });
+}
+
 class Folder {
  public:
   Folder(const Graph& folded, const std::string& backend)
       : graph_(folded), backend_(backend), is_known_(folded.value_count()) {
-    for (const Leaf& leaf : graph_.leaves()) is_known_[leaf.value.id] = has_values(leaf);
-    for (const Update& update : graph_.updates()) is_known_[update.target.id] = false;
+    for (const Leaf& leaf : graph_.leaves()) {
+      is_known_[leaf.value.id] = leaf.kind != LeafKind::kInput && leaf.data.defined() && !is_updated(graph_, leaf);
+    }
     for (const Node& node : graph_.nodes()) {
-      const auto is_known = [&](ValueRef operand) { return !operand || is_known_[operand.id]; };
-      const bool is_computed = node.op->name.get() != "external" && std::ranges::all_of(node.operands, is_known);
-      for (ValueRef result : node.results) is_known_[result.id] = is_computed;
+      for (ValueRef result : node.results) is_known_[result.id] = is_computed_ahead(node);
     }
   }
 
@@ -28,19 +33,25 @@ class Folder {
     const std::vector<Tensor> values = compile_program(graph_of(weights), {.backend = backend_}).value().run({});
     Rewriter rewriter(graph_);
     for (const Node& node : graph_.nodes()) {
+      rewriter.copy(node);
       const auto found = std::ranges::find(weights, node.results[0]);
-      if (found == weights.end()) {
-        rewriter.copy(node);
-        continue;
-      }
-      const auto i = static_cast<size_t>(found - weights.begin());
-      rewriter.replace(node, {rewriter.target().add_parameter(name_of(*found, i), graph_.type(*found), values[i])});
+      if (found == weights.end()) continue;
+      const Tensor& value = values[static_cast<size_t>(found - weights.begin())];
+      rewriter.replace(*found,
+                       rewriter.target().add_parameter(name_of(*found, rewriter.target()), graph_.type(*found), value));
     }
     return eliminate_dead_code(rewriter.finish());
   }
 
  private:
-  static bool has_values(const Leaf& leaf) { return leaf.kind != LeafKind::kInput && leaf.data.defined(); }
+  // As scales and shifts are: element by element, of what is known.
+  bool is_computed_ahead(const Node& node) const {
+    const std::string_view op = node.op->name.get();
+    const bool is_elementwise = std::holds_alternative<Elementwise>(node.op->semantics.get());
+    if ((!is_elementwise && op != "reshape" && op != "full") || node.results.size() != 1) return false;
+    return symbols_of(graph_, node).empty() &&
+           std::ranges::all_of(node.operands, [&](ValueRef operand) { return !operand || is_known_[operand.id]; });
+  }
 
   std::vector<ValueRef> computed_weights() const {
     std::vector<ValueRef> weights;
@@ -63,11 +74,26 @@ class Folder {
     return eliminate_dead_code(rewriter.target());
   }
 
-  // After the first leaf that it comes of.
-  std::string name_of(ValueRef weight, size_t i) const {
-    ValueRef from = weight;
-    while (graph_.producer(from)) from = graph_.node(graph_.producer(from)).operands[0];
-    return fmt::format("{}.folded{}", graph_.leaf(from)->name, i);
+  // After the first parameter that it comes of.
+  std::string name_of(ValueRef weight, const Graph& target) const {
+    std::vector<ValueRef> open = {weight};
+    std::string name = "weights";
+    while (!open.empty()) {
+      const ValueRef value = open.back();
+      open.pop_back();
+      const Leaf* const leaf = value ? graph_.leaf(value) : nullptr;
+      if (leaf != nullptr && !leaf->name.empty()) {
+        name = leaf->name;
+        break;
+      }
+      if (value && leaf == nullptr) {
+        const std::vector<ValueRef>& operands = graph_.node(graph_.producer(value)).operands;
+        open.insert(open.end(), operands.rbegin(), operands.rend());
+      }
+    }
+    name += ".folded";
+    while (target.leaf_named(name) != nullptr) name += "_";
+    return name;
   }
 
   const Graph& graph_;
@@ -79,7 +105,9 @@ class Folder {
 
 Graph fold_norms_ahead(const Graph& graph, const std::string& backend) {
   const Graph folded = fold_norms(graph);
-  return Folder(folded, backend).run();
+  if (norms_of(folded) == norms_of(graph)) return folded;
+  const Graph shared = eliminate_common_subexpressions(canonicalize(folded));  // what is used twice is computed once
+  return Folder(shared, backend).run();
 }
 
 }  // namespace tenon

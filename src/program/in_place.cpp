@@ -98,6 +98,7 @@ class InPlacePlanner {
         pairs_(program.tasks_.size()) {
     for (const SymbolBinding& binding : program_.bindings_) bound_.insert(binding.symbol);
     for (uint32_t task = 0; task < tasks().size(); ++task) note_task(task);
+    keep_calls_in_order();
     for (const auto& output : program_.outputs_) uses_[root_of(output.slot)].is_kept = true;
     for (const auto& update : program_.updates_) uses_[root_of(update.value)].is_kept = true;
   }
@@ -134,6 +135,16 @@ class InPlacePlanner {
       uses.output = i;
     }
     note_sizes(task);
+  }
+
+  // What the host does may be seen, and may draw from its random numbers.
+  void keep_calls_in_order() {
+    uint32_t last = kNoSlot;
+    for (uint32_t task = 0; task < tasks().size(); ++task) {
+      if (tasks()[task].kind != TaskKind::kExternal) continue;
+      if (last != kNoSlot) precedence_.add(last, task);
+      last = task;
+    }
   }
 
   // A size that a task finds out comes before who needs it.
@@ -227,10 +238,14 @@ class InPlacePlanner {
     Precedence after_failures = after_host;
     make_updates_wait(after_failures, may_fail);
     std::vector<uint32_t> best;
+    int64_t least = 0;
     for (const Precedence* precedence : {&after_failures, &after_host}) {
-      for (const std::vector<uint32_t>& wanted : {finals(*precedence), std::vector<uint32_t>()}) {
+      for (const std::vector<uint32_t>& wanted : {std::vector<uint32_t>(), finals(*precedence)}) {
         std::vector<uint32_t> order = precedence->order(wanted);
-        if (best.empty() || arena_bytes(order) < arena_bytes(best)) best = std::move(order);
+        const int64_t bytes = arena_bytes(order);
+        if (!best.empty() && bytes >= least) continue;
+        best = std::move(order);
+        least = bytes;
       }
     }
     move_tasks(best);

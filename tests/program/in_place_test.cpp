@@ -443,6 +443,29 @@ TEST(InPlace, NothingIsUpdatedBeforeTheHostIsCalled) {
   EXPECT_TRUE(identical(m.graph.leaf_named("w")->data, before));
 }
 
+TEST(InPlace, CallsOfTheHostStayInOrder) {
+  Model m;
+  const Value x = m.input("x", {64, 64}), w = m.buffer("w", {64, 64});
+  const auto call = [&](Value of, int64_t number) {
+    return m.b.op("external", {of},
+                  {{"target", std::string("my.op")}, {"call", number}, {"types", std::string("f32[]")}});
+  };
+  Value much = x;
+  for (int i = 0; i < 4; ++i) much = m.b.op("cumsum", {m.b.matmul(much, much) * 0.01}, {{"dim", int64_t{0}}});
+  const Value first = call(much, 0), second = call(x, 1);
+  m.update(w, w + x);
+  m.outputs({first, second});
+  std::vector<int64_t> calls;
+  ProgramOptions options;
+  options.host = [&](int64_t number, std::span<const Tensor>) {
+    calls.push_back(number);
+    return std::vector{Tensor::scalar(DType::kF32, 1.0)};
+  };
+  const Program program = compile_program(m.graph, options).value();
+  program.run(std::vector{m.numbers({64, 64})});
+  EXPECT_THAT(calls, testing::ElementsAre(0, 1));
+}
+
 // ---- tables ---------------------------------------------------------------------------------------------------------
 
 class BadTables : public testing::Test {

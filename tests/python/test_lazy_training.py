@@ -91,6 +91,22 @@ def test_training_holds_no_more_memory_than_eager(optimizer):
     assert held_during_steps("tenon", optimizer) <= 1.1 * held_during_steps("eager", optimizer)
 
 
+def test_graphs_that_take_turns_keep_their_memory():
+    x = torch.rand(1024, 1024).to("lazy")
+
+    def both():
+        for factor in (x, x.t()):
+            (torch.relu(x @ factor) @ factor).sum().item()
+
+    for _ in range(3):
+        both()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        both()
+    pages_of_one = x.numel() * 4 // resource.getpagesize()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < pages_of_one
+
+
 def test_the_learning_rate_of_a_step_is_the_one_that_counts():
     weight = torch.ones(3, device="lazy", requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.5)

@@ -135,10 +135,10 @@ void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, 
   give_back_memory();
 }
 
-// A graph that has not run for a while keeps no memory, and none does when another begins to run: that of the first
-// step must not be there beside that of the second. With Python's lock.
-void free_memory_of_idle(const std::shared_ptr<Computation>& running) {
-  const int64_t patience = running->last_run == 0 ? 0 : 8;  // runs of others
+// A graph that has not run for a while keeps no memory, and none does when another is compiled: that of the first step
+// must not be there beside that of the second. With Python's lock.
+void free_memory_of_idle(const std::shared_ptr<Computation>& running, bool is_compiled) {
+  const int64_t patience = is_compiled ? 8 : 0;  // runs of others
   static std::vector<std::weak_ptr<Computation>> awake;
   static int64_t now = 0;
   ++now;
@@ -298,10 +298,10 @@ class Backend : public torch::lazy::BackendImplInterface {
     Inputs inputs = inputs_of(arguments, tensors_of(arguments));
     ++counters().runs;
     const bool is_ours = with_python([&] {
-      free_memory_of_idle(computation);
-      const bool fits =
-          inputs.sources == computation->sources && std::ranges::equal(arguments, computation->types, has_type);
-      if (computation->run && fits) {
+      const bool is_compiled = computation->run && inputs.sources == computation->sources &&
+                               std::ranges::equal(arguments, computation->types, has_type);
+      free_memory_of_idle(computation, is_compiled);
+      if (is_compiled) {
         ++counters().hits;
       } else {
         compile(*computation, arguments, inputs);
