@@ -76,8 +76,8 @@ def test_a_thousand_learning_rates_are_one_compile_and_no_memory():
 
 
 def held_during_steps(engine, optimizer):
-    """The most bytes that a process of its own holds."""
-    settings = ["--width", "512", "--batch", "4", "--threads", "1", "--optimizer", optimizer]
+    """The most bytes that a process of its own holds, of a model that is large beside its programs."""
+    settings = ["--width", "1024", "--batch", "4", "--threads", "1", "--optimizer", optimizer]
     command = [sys.executable, "-W", "ignore", "bench/lazy.py", *settings, "--serve", engine]
     environment = {**os.environ, "TENON_CACHE": str(lazy_device.CACHE), "TENON_THREADS": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
