@@ -104,7 +104,7 @@ class Folder {
 }  // namespace
 
 Graph fold_norms_ahead(const Graph& graph, const std::string& backend) {
-  const Graph folded = fold_norms(graph);
+  Graph folded = fold_norms(graph);
   if (norms_of(folded) == norms_of(graph)) return folded;
   const Graph shared = eliminate_common_subexpressions(canonicalize(folded));  // what is used twice is computed once
   return Folder(shared, backend).run();
