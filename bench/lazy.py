@@ -66,21 +66,16 @@ def start(engine: str) -> None:
         tenon.lazy.init()
 
 
-def resident(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(field)
-
-
 def serve(engine: str, options: argparse.Namespace) -> None:
     """Answers each line of the input: with the seconds of a turn, or the most bytes held so far."""
+    from bench.memory import forget_peak, resident
+
     start(engine)
     warm = stepper(engine, options, 32)
     for _ in range(4):
         warm()
     before = resident("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    forget_peak()
     step = stepper(engine, options, options.width)
     for _ in range(12):
         step()

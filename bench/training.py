@@ -21,6 +21,7 @@ import torch
 import transformers
 from torch import nn
 
+from bench.memory import forget_peak, resident
 from tests.python import training_models as models
 
 ROOT = Path(__file__).parents[1]
@@ -110,13 +111,6 @@ def speed(name: str, engines: list[str], threads: int, rounds: int) -> dict[str,
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 
-def resident(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field + ":"):
-            return int(line.split()[1]) * 1024
-    raise ValueError(field)
-
-
 def memory_here(name: str, engine: str, path: str) -> int:
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -135,7 +129,7 @@ def memory_here(name: str, engine: str, path: str) -> int:
         step = stepper(engine, model, x, y, 1)
     for _ in range(2):
         step()
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    forget_peak()
     for _ in range(3):
         step()
     return resident("VmHWM") - before

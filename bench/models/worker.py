@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from bench.kernels.harness import first_line, seconds_of
+from bench.memory import forget_peak, resident
 from bench.models.cases import CASES
 from bench.models.engines import ENGINES, TENON, Call, Engine, Job, results_of
 from bench.models.rounds import Effort, compare, time_in_turns, typical
@@ -121,7 +122,7 @@ def cost(model: str, engine: str, threads: int, small: bool, folder: str) -> Cos
     call = ENGINES[engine].make(job)
     results = results_of(call())
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
-    row = Cost(model, engine, peak_bytes=memory("VmHWM") - before)
+    row = Cost(model, engine, peak_bytes=resident("VmHWM") - before)
     row.compile_s, row.compile_cpu_s = without_a_call(seconds, call), without_a_call(cpu, call, time.process_time)
     check(results, expected)
     if ENGINES[engine].save:
@@ -140,7 +141,7 @@ def load(model: str, engine: str, threads: int, small: bool, folder: str) -> Cos
     call = ENGINES[engine].load(job)
     call()
     seconds = time.perf_counter() - start
-    peak = memory("VmHWM") - before
+    peak = resident("VmHWM") - before
     return Cost(model, engine, load_s=without_a_call(seconds, call), load_peak_bytes=peak)
 
 
@@ -190,15 +191,8 @@ def warm_up(engine: str, job: Job) -> None:
 
 def start_of_peak() -> int:
     """Forgets the peak of memory so far; the bytes that are in use now."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return memory("VmRSS")
-
-
-def memory(what: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{what}:"):
-            return int(line.split()[1]) * 1024
-    raise RuntimeError(f"/proc/self/status has no {what}")
+    forget_peak()
+    return resident("VmRSS")
 
 
 def answer(question: dict) -> list[dict]:
