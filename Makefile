@@ -122,6 +122,10 @@ lazy-ops: build ## Compare PyTorch's samples of the operators that its lazy devi
 opinfo: build ## Compare PyTorch's own samples of all its operators, and write docs/coverage.md; ARGS="--only conv" selects
 	@PYTHONPATH=build/python .venv/bin/python -m tests.python.opinfo --jobs $(JOBS) $(or $(ARGS),--markdown docs/coverage.md)
 
+.PHONY: zoo
+zoo: build ## Every architecture of transformers, small, against PyTorch, and write docs/models.md; ARGS="--only bert --jobs 2" selects
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m tests.python.architectures --jobs $(JOBS) $(or $(ARGS),--markdown docs/models.md)
+
 .PHONY: asan tsan
 asan: | deps ## Build with AddressSanitizer and UBSan into build-asan, run the C++ tests
 tsan: | deps ## Build with ThreadSanitizer into build-tsan, run the C++ tests

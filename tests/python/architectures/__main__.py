@@ -1,0 +1,130 @@
+"""Runs every architecture of `transformers`, small, through Tenon and beside eager PyTorch: `make zoo`.
+
+Each runs in a process of its own, forked from this one, which has imported everything. Records are kept in
+build/zoo/records.jsonl as they come: a run goes on where the last one ended, unless it is --fresh.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import torch
+import tqdm
+import transformers
+
+from . import report
+from .forks import Answer, run_all
+from .making import architectures
+from .modes import MODE_SECONDS, MODES, Record, examine
+
+RECORDS = Path("build/zoo/records.jsonl")
+BAD = ("wrong", "exception", "crash", "timeout")
+
+
+def main() -> int:
+    options = _options()
+    names = _chosen(options)
+    records = {} if options.fresh else _read(options.records)
+    todo = [name for name in names if name not in records or (options.again and _is_bad(records[name]))]
+    options.records.parent.mkdir(parents=True, exist_ok=True)
+    _import_all()
+    start = time.monotonic()
+    with options.records.open("w" if options.fresh else "a") as file:
+        examined = run_all(todo, lambda name: examine(name, options.modes), options.jobs, options.seconds)
+        for number, (name, answer) in enumerate(examined, 1):
+            records[name] = _record(name, answer)
+            print(json.dumps(asdict(records[name])), file=file, flush=True)
+            _show(records[name], f"{number}/{len(todo)}, {time.monotonic() - start:.0f} s")
+    found = [records[name] for name in names if name in records]
+    if options.json:
+        options.json.write_text(json.dumps([asdict(record) for record in found], indent=1))
+    if options.markdown:
+        options.markdown.write_text(report.markdown(found, "make zoo"))
+    print(report.summary(found))
+    return int(any(_is_bad(record) for record in found))
+
+
+def _import_all() -> None:
+    """What every architecture imports: processes that are forked find it imported. It must start no threads."""
+    torch.set_num_threads(1)
+    tqdm.tqdm.monitor_interval = 0  # else its first bar starts a thread
+    config = transformers.LlamaConfig(
+        hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=8, use_cache=False
+    )
+    model = transformers.LlamaModel(config).eval()
+    tokens = {"input_ids": torch.ones(1, 4, dtype=torch.long)}
+    torch.export.export(model, (), tokens, strict=False)
+    with torch.no_grad():
+        torch.compile(model, backend="aot_eager")(**tokens)
+    torch._dynamo.reset()
+    gc.collect()
+    gc.freeze()
+    assert threading.active_count() == 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.python.architectures", description=__doc__)
+    parser.add_argument("--only", default="", help="architectures by name, with commas; `bert*` is all that begin so")
+    parser.add_argument("--modes", type=lambda text: tuple(text.split(",")), default=MODES, help=", ".join(MODES))
+    parser.add_argument("--shard", default="0/1", help="i/n: every n-th architecture, from the i-th on")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=int, default=5 * MODE_SECONDS, help="CPU time of an architecture's making")
+    parser.add_argument("--records", type=Path, default=RECORDS, help="where records are kept")
+    parser.add_argument("--fresh", action="store_true", help="forget the records of earlier runs")
+    parser.add_argument("--again", action="store_true", help="also run again what failed in earlier runs")
+    parser.add_argument("--json", type=Path, help="where to write the records as one JSON list")
+    parser.add_argument("--markdown", type=Path, help="where to write the report")
+    return parser.parse_args()
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    names = list(architectures())
+    if options.only:
+        wanted = options.only.split(",")
+        names = [name for name in names if any(_matches(name, pattern) for pattern in wanted)]
+    index, count = map(int, options.shard.split("/"))
+    return names[index::count]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+
+
+def _read(path: Path) -> dict[str, Record]:
+    if not path.exists():
+        return {}
+    records = (Record(**json.loads(line)) for line in path.read_text().splitlines())
+    return {record.architecture: record for record in records}
+
+
+def _record(name: str, answer: Answer) -> Record:
+    return Record(name, not_made=f"{answer.failure}: {answer.why}") if answer.failure else Record(**answer.value)
+
+
+def _is_bad(record: Record) -> bool:
+    return any(outcome.kind in BAD for outcome in record.outcomes.values())
+
+
+def _show(record: Record, progress: str) -> None:
+    kinds = " ".join(f"{mode}={outcome.kind}" for mode, outcome in record.outcomes.items())
+    print(f"[{progress}] {record.architecture}: {kinds or 'not made: ' + record.not_made} ({record.seconds} s)")
+    for mode, outcome in record.outcomes.items():
+        if outcome.kind in BAD:
+            print(f"    {mode}: {outcome.kind}: {outcome.why}")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""Small configurations of the architectures of `transformers`, made by rules on the names of their fields.
+
+A rule knows no architecture, and what it makes small may not fit together: there are several plans, the smallest
+configuration first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from transformers import CONFIG_MAPPING, ResNetConfig, TimmBackboneConfig
+from transformers.configuration_utils import PretrainedConfig
+
+VOCABULARY = 128
+FIRST_SPECIAL = 100  # ids from here on are those of special tokens: no text has them
+HIDDEN, INNER, HEADS, HEAD = 32, 64, 4, 8
+
+_LAYERS = re.compile(
+    r"^n_layers?$|^layers$|^depth$|^num_blocks$|_depth$"
+    r"|^(num|n)_(\w+_)?layers?$|^(encoder|decoder|text|vision|audio|entity|poly|postnet|fusion|\w+)_(num_)?(hidden_)?layers$"
+)
+_NOT_LAYERS = re.compile(
+    r"(kv_shared|dense|nextn|mtp|adapter|feat_extract|sparse|shared|residual|lstm|window|conv|upsample)_?(\w*)layers?"
+    r"|cross_layer|look_|iou_head_depth|max_depth|return_|image_feature|_every_|vision_feature|mlp_only"
+)
+_HEADS = re.compile(
+    r"^(n_heads?|num_heads|attention_heads|heads)$|_(attention_)?heads$|^num_attention_heads$|_n_heads$"
+)
+_KEY_HEADS = re.compile(r"num_key_value_heads|n_head_kv|num_kv_heads|kv_heads|key_heads")
+_HEAD = re.compile(r"(^|_)head_(dim|size)$|^d_kv$|^dim_head$|_d_head$|^attention_(key|value)_channels$|^kv_channels$")
+_HIDDEN = re.compile(
+    r"^(dim|d_model|n_embd|emb_dim|d_embed|hidden_dim|embed_dim|embedding_dim|embedding_size|project_dim|width)$"
+    r"|(^|_)(hidden|embed|model|projection|proj|embedding|pooler_output|latent|fusion)_(size|dim)$"
+    r"|^(out|output|input|text|vision|audio|encoder|decoder|backbone|projector|q|kv)_(hidden_size|dim|lora_rank)$"
+    r"|_hidden_(size|dim)$|_embed_dim$|_embedding_size$|_proj_dim$|_projection_dim$|^d_embed$|lora_rank$|^output_dim$"
+    r"|^hidden_size_per_layer_input$|^lru_width$|^attention_hidden_size$|^time_step_rank$|^dt_rank$"
+)
+_NOT_HIDDEN = re.compile(r"image_embedding_size|position|frequency|_model_dim_|patch")
+_INNER = re.compile(
+    r"intermediate|ffn_dim|ffn_hidden|^d_ff$|^n_inner$|mlp_dim|feed_forward_hidden|^ffn_size$|dim_feedforward"
+)
+_EXPERTS = re.compile(r"^(num_|n_|moe_num_|num_local_|n_routed_|num_routed_)experts$|^num_local_experts$")
+_CHOSEN = re.compile(r"experts_per_tok|^moe_top_?k$|^top_?k(_experts)?$|^moe_k$|num_selected_experts")
+_GROUPS = re.compile(r"^n_group$|^topk_group$|^num_expert_group$")
+_STAGES = re.compile(
+    r"^depths$|^layer_depths$|^stage_num(b_of)?_(blocks|layers)$|^stage_numb_of_layers$|^blocks_per_stage$|^block_sizes$|^num_blocks$"
+)
+_TOKEN = re.compile(r"(token|_bos|_eos|_pad)_?(id|ids|index)$")
+_POSITIONS = re.compile(
+    r"^(max_position_embeddings|n_positions|max_source_positions|max_target_positions|max_seq_len|n_ctx)$"
+)
+_OFF = re.compile(
+    r"dropout|drop_rate|drop_path|layerdrop|pdrop|^dropout|mask_time_prob|mask_feature_prob|jitter|noise_std"
+)
+_WIDTH = re.compile(r"(size|dim|width|channels?|rank|units|embd|d_model|d_ff|d_kv|n_inner)$")
+_NOT_WIDTH = re.compile(
+    r"vocab|image|patch|kernel|window|position|num_|chunk|block|batch|stride|codebook|crop|input_size"
+)
+_ATTENTION_HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads")
+_PLACES = re.compile(r"(indexes|indices|idxs|_ids|_layers|layer_ids|_index)$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Which rules a configuration follows."""
+
+    name: str
+    widths: str  # "fixed": all the same; "scaled": divided by the same number; "default"
+    image: int = 32
+
+
+PLANS = (
+    Plan("narrow", "fixed"),
+    Plan("narrow, larger images", "fixed", image=64),
+    Plan("scaled", "scaled"),
+    Plan("scaled, large images", "scaled", image=224),
+    Plan("shallow", "default"),
+    Plan("shallow, large images", "default", image=224),
+)
+
+# What the rules cannot know.
+SPECIAL: dict[str, dict[str, Any]] = {
+    "audio-spectrogram-transformer": {"max_length": 120},
+    "autoformer": {"prediction_length": 8},
+    "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
+}
+
+
+def small_config(architecture: str, plan: Plan) -> PretrainedConfig:
+    default = CONFIG_MAPPING[architecture]()
+    changes = _Changes(plan).of(default) | SPECIAL.get(architecture, {})
+    return type(default)(**changes)
+
+
+class _Changes:
+    """The arguments that make a small configuration of a default one. Token ids are the same in all of its parts."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._tokens: dict[int, int] = {}
+
+    def of(self, config: PretrainedConfig) -> dict[str, Any]:
+        values = {name: getattr(config, name, None) for name in _fields(config)}
+        layers, lists = self._layers(values)
+        changes: dict[str, Any] = dict(lists)
+        for name, value in values.items():
+            if name in changes:
+                continue
+            if isinstance(value, PretrainedConfig):
+                changes[name] = self._part(value)
+                continue
+            small = self._value(name, value, values, layers)
+            if small is not None and small != value:
+                changes[name] = small
+        if "use_cache" in values or getattr(config, "use_cache", None):
+            changes["use_cache"] = False
+        return changes
+
+    def _part(self, config: PretrainedConfig) -> PretrainedConfig:
+        if isinstance(config, TimmBackboneConfig):  # it needs a library, and has no small form
+            return ResNetConfig(embedding_size=8, hidden_sizes=[8, 16, 16, 32], depths=[1, 1, 1, 1], **_outputs(config))
+        own = {
+            name: value
+            for name, value in config.to_diff_dict().items()
+            if name in _fields(config) and not isinstance(getattr(config, name, None), PretrainedConfig)
+        }
+        own.pop("transformers_version", None)
+        return type(config)(**(own | self.of(config)))
+
+    def _layers(self, values: dict[str, Any]) -> tuple[int, dict[str, list[Any]]]:
+        """The number of layers, and the lists that name the kind of each: one layer of each kind, two at least."""
+        count = next(
+            (values[name] for name in ("num_hidden_layers", "n_layer", "num_layers") if _is_int(values.get(name))), 0
+        )
+        lists = {
+            name: list(value)
+            for name, value in values.items()
+            if isinstance(value, (list, tuple)) and len(value) == count > 2 and _names_layers(name)
+        }
+        if not lists:
+            return 2, {}
+        kinds = list(dict.fromkeys(map(str, zip(*lists.values(), strict=True))))[:4]
+        rows = list(zip(*lists.values(), strict=True))
+        chosen = [next(row for row in rows if str(row) == kind) for kind in kinds]
+        while len(chosen) < 2:
+            chosen.append(chosen[0])
+        small = {name: [row[i] for row in chosen] for i, name in enumerate(lists)}
+        return len(chosen), {name: type(values[name])(value) for name, value in small.items()}
+
+    def _value(self, name: str, value: Any, values: dict[str, Any], layers: int) -> Any:
+        if value is None and _CHOSEN.search(name):
+            return 2
+        if isinstance(value, bool) or value is None:
+            return None
+        if _OFF.search(name):
+            return type(value)(0.0 for _ in value) if isinstance(value, (list, tuple)) else type(value)(0)
+        if _TOKEN.search(name):
+            return self._token(value)
+        if isinstance(value, (list, tuple)):
+            return self._list(name, value, layers)
+        if isinstance(value, dict) and self.plan.widths != "default":
+            return _with_small_sections(value)
+        if not isinstance(value, int) or value <= 2:
+            return None
+        return self._number(name, value, values, layers)
+
+    def _number(self, name: str, value: int, values: dict[str, Any], layers: int) -> int | None:
+        if "vocab" in name and "type" not in name:
+            return min(value, VOCABULARY)
+        if _LAYERS.search(name) and not _NOT_LAYERS.search(name):
+            return min(value, layers)
+        if name in ("image_size", "input_size", "img_size"):
+            return self._image(values)
+        if _POSITIONS.search(name):
+            return min(value, 60 if "source" in name else 512)
+        if _EXPERTS.search(name):
+            return min(value, 4)
+        if _CHOSEN.search(name):
+            return min(value, 2)
+        if _GROUPS.search(name):
+            return 1
+        if name in ("first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"):
+            return 1
+        if re.search(r"num_frames|num_queries|num_query_tokens|num_latents", name):
+            return min(value, 8)
+        if self.plan.widths == "fixed":
+            return self._fixed_width(name, value, values)
+        return self._scaled_width(name, value, values) if self.plan.widths == "scaled" else None
+
+    def _scaled_width(self, name: str, value: int, values: dict[str, Any]) -> int | None:
+        factor = _factor(values)
+        is_width = _WIDTH.search(name) and not _NOT_WIDTH.search(name)
+        return value // factor if is_width and value >= 64 and value % factor == 0 else None
+
+    def _fixed_width(self, name: str, value: int, values: dict[str, Any]) -> int | None:
+        if _KEY_HEADS.search(name):
+            heads = next((values[other] for other in _ATTENTION_HEADS if _is_int(values.get(other))), 0)
+            return HEADS if value == heads else min(value, HEADS // 2)
+        if _HEADS.search(name):
+            return min(value, HEADS)
+        if _HEAD.search(name):
+            return min(value, HEAD)
+        if _INNER.search(name):
+            return min(value, INNER)
+        if _HIDDEN.search(name) and not _NOT_HIDDEN.search(name):
+            return min(value, HIDDEN)
+        return None
+
+    def _image(self, values: dict[str, Any]) -> int:
+        patch = values.get("patch_size")
+        if not _is_int(patch):
+            return max(self.plan.image, 64)
+        return max(self.plan.image, 2 * patch) // patch * patch
+
+    def _list(self, name: str, value: Any, layers: int) -> Any:
+        if not value or not all(_is_int(item) for item in value):
+            return None
+        make = type(value)
+        if _STAGES.search(name):
+            return make(1 for _ in value)
+        if name in ("image_size", "img_size") and self.plan.image <= 64:
+            return make(self.plan.image if item > 64 else item for item in value)
+        if _HEADS.search(name) and self.plan.widths == "fixed":
+            return make(min(item, 2) for item in value)
+        if _PLACES.search(name) and all(item >= 0 for item in value):
+            return make(sorted({min(item, layers - 1) for item in value}))
+        return None
+
+    def _token(self, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._token(item) for item in value)
+        if not _is_int(value) or value < FIRST_SPECIAL:
+            return None if not _is_int(value) else value
+        return self._tokens.setdefault(value, VOCABULARY - 1 - len(self._tokens) % (VOCABULARY - FIRST_SPECIAL))
+
+
+def _factor(values: dict[str, Any]) -> int:
+    """What makes a head eight wide."""
+    hidden = next(
+        (values[name] for name in ("hidden_size", "d_model", "n_embd", "dim") if _is_int(values.get(name))), 0
+    )
+    heads = next((values[name] for name in _ATTENTION_HEADS if _is_int(values.get(name))), 0)
+    head = values.get("head_dim") or (hidden // heads if heads else 64)
+    return max(head // HEAD, 1) if head % HEAD == 0 else 1
+
+
+def _outputs(config: PretrainedConfig) -> dict[str, Any]:
+    """As many feature maps as the backbone gives, from the last ones on."""
+    count = min(len(config.out_indices or [4]), 4)
+    return {"out_features": [f"stage{stage}" for stage in range(5 - count, 5)]}
+
+
+def _with_small_sections(value: dict[str, Any]) -> dict[str, Any] | None:
+    """The sections of a multimodal rotary embedding add up to half a head. Models have them without being told."""
+    return value | {"mrope_section": [HEAD // 2 - 2, 1, 1]} if "rope_type" in value else None
+
+
+def _names_layers(name: str) -> bool:
+    return name == "layer_types" or not (_STAGES.search(name) or _PLACES.search(name))
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _fields(config: PretrainedConfig) -> list[str]:
+    return [field.name for field in dataclasses.fields(config) if field.init and not field.name.startswith("_")]
