@@ -88,6 +88,8 @@ bool is_torch(nb::handle array) {
   return known != nullptr && PyObject_TypeCheck(array.ptr(), known->tensor) != 0;
 }
 
+bool is_without_memory(nb::handle array) { return nb::hasattr(array, "fake_mode"); }
+
 std::optional<Tensor> borrow_torch(nb::handle array) {
   const Torch* known = torch();
   if (known == nullptr || known->table == nullptr) return std::nullopt;
@@ -105,6 +107,20 @@ std::optional<Tensor> borrow_torch(nb::handle array) {
   if (reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(*dtype)) != 0) return std::nullopt;
   return Tensor::borrow(*dtype, Sizes(tensor.shape, tensor.shape + tensor.ndim),
                         Sizes(tensor.strides, tensor.strides + tensor.ndim), data, keep_alive(nb::borrow(array)));
+}
+
+void check_no_tangents(nb::handle arrays) {
+  if (torch() == nullptr) return;
+  static const nb::object* const forward_ad = new nb::object(nb::module_::import_("torch.autograd.forward_ad"));
+  static PyObject* const name = PyUnicode_InternFromString("_current_level");
+  const nb::object level = nb::steal(PyObject_GetAttr(forward_ad->ptr(), name));
+  if (!level.is_valid()) return PyErr_Clear();  // PyTorch's own: another version may have none
+  if (!PyLong_Check(level.ptr()) || PyLong_AsLong(level.ptr()) < 0) return;
+  for (nb::handle array : arrays) {
+    if (is_torch(array) && !forward_ad->attr("unpack_dual")(array).attr("tangent").is_none()) {
+      fail("an input has a tangent: forward-mode differentiation cannot look into a compiled program");
+    }
+  }
 }
 
 nb::object share_with_torch(const Tensor& tensor) {

@@ -10,9 +10,15 @@ namespace tenon::python {
 
 bool is_torch(nb::handle array);
 
+// Whether a torch tensor has a shape and no values: a fake one.
+bool is_without_memory(nb::handle array);
+
 // The memory of a plain torch tensor on the CPU, which the result keeps alive; nothing for all others, and where this
 // PyTorch has no table.
 std::optional<Tensor> borrow_torch(nb::handle array);
+
+// Throws an Error where one of the arrays has a tangent of forward-mode differentiation: a run would lose it.
+void check_no_tangents(nb::handle arrays);
 
 // A torch tensor that shares the memory. An invalid object where this PyTorch has no table, or the memory is read-only.
 nb::object share_with_torch(const Tensor& tensor);

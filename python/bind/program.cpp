@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "exchange.h"
 #include "program/artifact.h"
 #include "program/donate.h"
 #include "program/report.h"
@@ -96,6 +97,7 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, s
 }
 
 nb::list run(const Executable& self, nb::handle arrays) {
+  check_no_tangents(arrays);
   std::vector<Tensor> inputs;
   inputs.reserve(nb::len(arrays));
   ArrayKind kind = ArrayKind::kTorch;
@@ -194,6 +196,7 @@ void bind_program(nb::module_& module) {
           "Frees what runs keep for the next one.")
       .def_prop_ro("constant_bytes", [](const Executable& self) { return self.program.constant_bytes(); })
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
+  module.attr("MOST_THREADS") = kMostThreads;
   module.def(
       "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
       nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",

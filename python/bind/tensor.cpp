@@ -135,6 +135,9 @@ Tensor argument_from(nb::handle array, std::string_view what) {
   nb::object source = nb::borrow(array);
   // A lazy negation is no memory that could be borrowed; other tensors pass unchanged.
   if (is_torch(array)) source = array.attr("detach")().attr("resolve_neg")();
+  if (is_torch(array) && is_without_memory(array)) {
+    fail("{} is {}, which has no memory: give a tensor with values", what, class_of(array));
+  }
   if (nb::ndarray<nb::device::cpu> writable; nb::try_cast(source, writable, false)) {
     return borrow(std::move(writable), Access::kReadWrite, array, what);
   }

@@ -9,7 +9,7 @@ import torch
 
 from tenon import _tenon
 from tenon._tenon import Expr
-from tenon.capture.captured import Captured, Input, Layout, Output
+from tenon.capture.captured import Captured, Input, Layout, Output, Window
 
 Run = Callable[[Sequence[Any]], list[Any]]
 
@@ -43,12 +43,21 @@ def _takes_the_inputs(captured: Captured) -> bool:
 
 def input_taker(captured: Captured) -> Run:
     """From the caller's values to the inputs of the graph, but for the key."""
-    takes = [(position, _conversion(captured.inputs[position])) for position in captured.graph_inputs]
+    if not any(isinstance(source, Window) for source in captured.graph_inputs):
+        takes = [(position, _conversion(captured.inputs[position])) for position in captured.graph_inputs]
+        return lambda args: [
+            args[position] if convert is None else convert(args[position]) for position, convert in takes
+        ]
+    takers = [_taker(captured, source) for source in captured.graph_inputs]
+    return lambda args: [take(args) for take in takers]
 
-    def take(args: Sequence[Any]) -> list[Any]:
-        return [args[position] if convert is None else convert(args[position]) for position, convert in takes]
 
-    return take
+def _taker(captured: Captured, source: int | Window) -> Callable[[Sequence[Any]], Any]:
+    if isinstance(source, Window):
+        position, view = source.position, _memory_view(source.layout)
+        return lambda args: view(args[position], args, 0)
+    convert = _conversion(captured.inputs[source])
+    return (lambda args: args[source]) if convert is None else (lambda args: convert(args[source]))
 
 
 def _with_inputs(captured: Captured, execute: Run) -> Run:
@@ -117,11 +126,17 @@ def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:
 
 
 def _view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any]], torch.Tensor]:
+    view = _memory_view(layout)
+    return lambda base, args: view(base, args, base.storage_offset())
+
+
+def _memory_view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any], int], torch.Tensor]:
+    """Of the memory of a tensor, from an element of it on."""
     sizes, strides, offset = layout.sizes, layout.strides, layout.offset
     if not layout.places:
-        return lambda base, args: base.as_strided(sizes, strides, base.storage_offset() + offset)
+        return lambda base, args, start: base.as_strided(sizes, strides, start + offset)
 
-    def view(base: torch.Tensor, args: Sequence[Any]) -> torch.Tensor:
+    def view(base: torch.Tensor, args: Sequence[Any], start: int) -> torch.Tensor:
         known = {
             name: args[position] if dim is None else args[position].shape[dim]
             for name, (position, dim) in layout.places.items()
@@ -130,8 +145,7 @@ def _view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any]], torch.Tenso
         def number(size: int | Expr) -> int:
             return size if isinstance(size, int) else size.evaluate(known)
 
-        start = base.storage_offset() + number(offset)
-        return base.as_strided([*map(number, sizes)], [*map(number, strides)], start)
+        return base.as_strided([*map(number, sizes)], [*map(number, strides)], start + number(offset))
 
     return view
 

@@ -99,6 +99,11 @@ class Signature:
             self._mismatch(position, value)
         if value.dtype is not given.dtype or len(value.shape) != len(given.shape) or value.device != given.device:
             self._mismatch(position, value)
+        if given.is_whole and (value.storage_offset() != 0 or not value.is_contiguous()):
+            fail(
+                f"{self._described(position)}, all of its memory in order, which the model reads by as_strided: "
+                f"got strides {tuple(value.stride())} from element {value.storage_offset()} on; give a clone of it"
+            )
         derived = False
         for size, expected in zip(value.shape, given.shape, strict=True):
             if isinstance(expected, int):

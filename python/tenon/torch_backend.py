@@ -2,27 +2,39 @@
 
 Options are those of `Options`; any other is an error. Inference and training go through AOTAutograd: the forward and
 the backward graph are each compiled once for each set of guards, and run without another look at their structure.
+
+A graph that Tenon cannot compile runs in PyTorch, and a warning says which, why, and how much of the model it is. With
+fallback=False that is an error. `report()` lists the graphs that were compiled in this process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
+import torch
 from torch import fx
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
+from tenon._tenon import MOST_THREADS, Error, InternalError, fail
 from tenon._tenon import compile_graph as compile_program
-from tenon._tenon import fail
-from tenon.capture.captured import NO_FALLBACK
-from tenon.capture.models import capture_graph_module, missing_decompositions
+from tenon.capture.captured import NO_FALLBACK, Captured
+from tenon.capture.decompose import traced_decompositions
+from tenon.capture.fx import import_graph_module
+from tenon.graph_reports import GraphReport, report, reports
 from tenon.runner import Run, make_runner
+
+__all__ = ["MODES", "OPTIONS", "Backend", "Options", "backend", "report", "reports"]
 
 
 @dataclass(frozen=True)
@@ -44,30 +56,45 @@ class Backend:
         self, module: fx.GraphModule, inputs: list[Any], *, mode: str | None = None, options: Any = None
     ) -> Callable[..., Any]:
         _check_mode(mode)
-        compile_graph = _graph_compiler(_options_from(options))
-        direct: list[Callable[..., Any]] = []
-
-        def compile_inference(graph: fx.GraphModule, inputs: list[Any]) -> Run:
-            run = compile_graph(graph, inputs, shown=len(graph.graph.output_node().args[0]))
-            if _needs_no_wrapper(module, graph, inputs):
-                direct.append(run.unboxed)
-            return run
-
-        def compile_forward(graph: fx.GraphModule, inputs: list[Any]) -> Run:
-            return compile_graph(graph, inputs, shown=TracingContext.get().fw_metadata.num_forward)
-
-        compiled = aot_autograd(
-            fw_compiler=compile_forward,
-            bw_compiler=compile_graph,
-            inference_compiler=compile_inference,
-            partition_fn=min_cut_rematerialization_partition,
-            decompositions=missing_decompositions(),
-            keep_inference_input_mutations=True,
-        )(module, inputs)
-        return direct[0] if direct else compiled
+        checked = _options_from(options)
+        try:
+            return _compiled(module, inputs, checked)
+        except TorchDynamoException:  # how the parts of PyTorch talk to each other
+            raise
+        except Exception as error:
+            if not checked.fallback:
+                raise
+            reports.add(GraphReport.failed("whole", module, error))
+            return module.forward
 
 
 backend = Backend()
+
+
+def _compiled(module: fx.GraphModule, inputs: list[Any], options: Options) -> Callable[..., Any]:
+    direct: list[Callable[..., Any]] = []
+
+    def compile_inference(graph: fx.GraphModule, inputs: list[Any]) -> Run:
+        run = _compile_or_fall_back("inference", graph, options, shown=len(graph.graph.output_node().args[0]))
+        if _needs_no_wrapper(module, graph, inputs):
+            direct.append(run.unboxed)
+        return run
+
+    def compile_forward(graph: fx.GraphModule, inputs: list[Any]) -> Run:
+        return _compile_or_fall_back("forward", graph, options, shown=TracingContext.get().fw_metadata.num_forward)
+
+    def compile_backward(graph: fx.GraphModule, inputs: list[Any]) -> Run:
+        return _compile_or_fall_back("backward", graph, options)
+
+    compiled = aot_autograd(
+        fw_compiler=compile_forward,
+        bw_compiler=compile_backward,
+        inference_compiler=compile_inference,
+        partition_fn=min_cut_rematerialization_partition,
+        decompositions=traced_decompositions(),
+        keep_inference_input_mutations=True,
+    )(module, inputs)
+    return direct[0] if direct else compiled
 
 
 def _options_from(options: Any) -> Options:
@@ -77,6 +104,8 @@ def _options_from(options: Any) -> Options:
     checked = Options(**(options or {}))
     if type(checked.threads) is not int:
         fail(f"option 'threads' must be an int, got {checked.threads!r}")
+    if not 0 <= checked.threads <= MOST_THREADS:
+        fail(f"option 'threads' must be in [0, {MOST_THREADS}], got {checked.threads}")
     if type(checked.fallback) is not bool:
         fail(f"option 'fallback' must be True or False, got {checked.fallback!r}")
     return checked
@@ -104,20 +133,69 @@ def _needs_no_wrapper(module: fx.GraphModule, graph: fx.GraphModule, inputs: lis
     )
 
 
-def _graph_compiler(options: Options) -> Callable[..., Run]:
-    def compile_graph(module: fx.GraphModule, inputs: list[Any], shown: int = 0) -> Run:
-        captured = capture_graph_module(module, inputs, shown)
+# ---- one graph ------------------------------------------------------------------------------------------------------
+
+
+def _compile_or_fall_back(kind: str, module: fx.GraphModule, options: Options, shown: int = 0) -> Run:
+    """The graph as a function of a list of values, which may be emptied; `unboxed` takes the values one by one."""
+    try:
+        with _outside_of_the_trace():
+            return _compile(kind, module, options, shown)
+    except Exception as error:
         if not options.fallback:
-            captured.check_supported(NO_FALLBACK)
-        executable = compile_program(captured.graph, host=captured.host, threads=options.threads)
-        execute = executable.run
-        run = make_runner(captured, execute)
+            raise
+        reports.add(GraphReport.failed(kind, module, error))
+        return _in_pytorch(module)
 
-        def call(args: list[Any]) -> list[Any]:
+
+def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) -> Run:
+    captured = import_graph_module(module, shown)
+    if not options.fallback:
+        captured.check_supported(NO_FALLBACK)
+    found = GraphReport.of(kind, captured)
+    reports.add(found)
+    if found.calls and not found.native_calls:
+        return _in_pytorch(module)
+    return _runnable(module, captured, compile_program(captured.graph, host=captured.host, threads=options.threads))
+
+
+@contextlib.contextmanager
+def _outside_of_the_trace() -> Any:
+    """AOTAutograd calls a compiler inside of its trace, where every tensor that is made would be a fake one."""
+    with _disable_current_modes(), torch._C._DisablePythonDispatcher(), torch._C._DisableAutocast():
+        yield
+
+
+def _runnable(module: fx.GraphModule, captured: Captured, executable: Any) -> Run:
+    run = make_runner(captured, executable.run)
+
+    def call(args: list[Any]) -> list[Any]:
+        try:
             return run(args)
+        except (Error, InternalError):
+            if not any(map(_is_more_than_memory, args)):
+                raise
+            return module(*args)
 
-        call._boxed_call = True
-        call.unboxed = executable if run is execute else lambda *args: run(args)
-        return call
+    call._boxed_call = True
+    call.unboxed = lambda *args: call(args)
+    return call
 
-    return compile_graph
+
+def _is_more_than_memory(value: Any) -> bool:
+    """Whether PyTorch computes more with a tensor than its elements: a fake one, one inside a transform of torch.func,
+    one with a tangent."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or is_functorch_wrapped_tensor(value):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(value).tangent is not None
+
+
+def _in_pytorch(module: fx.GraphModule) -> Run:
+    def call(args: list[Any]) -> list[Any]:
+        return module(*args)
+
+    call._boxed_call = True
+    call.unboxed = module
+    return call

@@ -103,7 +103,7 @@ def test_an_unknown_option():
     ("options", "message"),
     [
         ({"threads": "two"}, "option 'threads' must be an int, got 'two'"),
-        ({"threads": -1}, "threads must be in"),
+        ({"threads": -1}, "option 'threads' must be in"),
         ({"fallback": "no"}, "option 'fallback' must be True or False, got 'no'"),
     ],
 )

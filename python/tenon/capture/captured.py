@@ -38,6 +38,7 @@ class Input:
     shape: tuple[int | Expr, ...] = ()
     size: int | Expr | None = None  # of a number that is a size: what it equals
     device: torch.device | None = None
+    is_whole: bool = False  # a tensor that must be all of its memory, in order: the model reads that by as_strided
 
     @property
     def type(self) -> str:
@@ -68,6 +69,15 @@ class Layout:
     places: dict[str, tuple[int, int | None]]
 
 
+@dataclass(frozen=True)
+class Window:
+    """An input of the graph that is read from the memory of a caller's tensor: `as_strided` of an argument. The offset
+    counts from the start of that memory, wherever in it the argument begins."""
+
+    position: int  # of the argument
+    layout: Layout
+
+
 @dataclass
 class Assertion:
     """What the model promises of its data: a result of the graph must not be zero, or a size must be true."""
@@ -96,12 +106,11 @@ class Captured:
     inputs: list[Input]
     outputs: list[Output]
     host: Host
-    graph_inputs: list[int]  # the positions of the caller's values that are inputs of the graph, in its order
+    graph_inputs: list[int | Window]  # the inputs of the graph in its order: positions of the caller's values, windows
     has_key: bool  # the last input of the graph is the key of its random numbers
     assertions: list[Assertion] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
-    unsupported_ops: list[Any] = field(default_factory=list)  # what FX calls: overloads, operators
     check_supported: Callable[[str], None] = lambda why: None
 
 

@@ -20,8 +20,20 @@ import torch
 from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
-from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError
-from tenon.capture.captured import DTYPES, Assertion, Captured, Input, Layout, Output, Row, counted, type_text
+from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, fail
+from tenon.capture.captured import (
+    DTYPES,
+    Assertion,
+    Captured,
+    Input,
+    Layout,
+    Output,
+    Row,
+    Window,
+    counted,
+    type_text,
+)
+from tenon.capture.decompose import decomposed, is_operand
 from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot, leaves_of
 from tenon.capture.memory import base_of, dense_order, order_in_memory
 from tenon.capture.names import location_of, target_name
@@ -54,6 +66,9 @@ _RANGES = {  # and the least value that they allow where none is given
     "aten._functional_sym_constrain_range_for_size.default": 0,
 }
 _FACTORIZED = "aten._linalg_check_errors.default"
+_MEMORY_VIEWS = {"aten.as_strided.default", "aten.as_strided_copy.default"}
+_WITH_EFFECTS = "higher_order.with_effects"
+_MOST_DEPTH = 8  # a decomposition may give calls that decompose again
 
 
 # ---- doors ----------------------------------------------------------------------------------------------------------
@@ -91,6 +106,7 @@ def import_graph_module(module: fx.GraphModule, shown: int = 0) -> Captured:
     rely on them. The first `shown` results are for the user, who may write to them, and for AOTAutograd, which makes
     views of his arguments of their strides and offsets: what is a view in PyTorch is one here."""
     walker = _Walker()
+    walker.takes_windows = True
     placeholders = module.graph.find_nodes(op="placeholder")
     walker.declare_symbols(node.meta["val"] for node in placeholders)
     walker.find_carried(placeholders)
@@ -148,6 +164,11 @@ class _Call:
         return self.args[position] if position < len(self.args) else self.kwargs.get(name)
 
 
+@dataclass(frozen=True)
+class _Done:
+    result: Any
+
+
 class _Walker:
     def __init__(self, training: bool | None = None) -> None:
         self.importer = Importer(training=training)
@@ -156,7 +177,8 @@ class _Walker:
         self.leaves: dict[str, ImportedTensor] = {}  # by the name that mutations have for them
         self.host = Host()
         self.inputs: list[Input] = []
-        self.graph_inputs: list[int] = []
+        self.graph_inputs: list[int | Window] = []
+        self.takes_windows = False  # of arguments: a caller's memory is there in every run
         self.position_of: dict[fx.Node, int] = {}  # among the caller's inputs
         self.weights: dict[fx.Node, torch.Tensor] = {}
         self.placeholders: dict[int, fx.Node] = {}  # by the variables that they are
@@ -164,7 +186,8 @@ class _Walker:
         self.carried: set[str] = set()
         self.assertions: list[tuple[Any, Assertion]] = []
         self.rows: list[Row] = []
-        self.unsupported_ops: list[Any] = []
+        self.depth = 0  # of decompositions that the walk is in
+        self.wrong_entries: dict[fx.Node, str] = {}
         self.outputs: list[Output] = []
         self.results: list[ImportedTensor] = []  # of the graph
         self.views: dict[fx.Node, tuple[fx.Node, Layout]] = {}  # results, what they are views of, and how
@@ -204,7 +227,10 @@ class _Walker:
         position = self.position_of[node] = len(self.inputs)
         value = node.meta.get("val")
         self.rows.append(Row("placeholder", node.name, str(node.target), self._text_of(value)))
-        if isinstance(value, torch.Tensor):
+        if _is_effect_token(node):
+            self.inputs.append(Input(node.name, "constant"))
+            self.values[node] = None
+        elif isinstance(value, torch.Tensor):
             self._tensor_input(node, value, position)
         elif isinstance(value, (torch.SymInt, torch.SymFloat)):
             self._number_input(node, value, position)
@@ -285,10 +311,41 @@ class _Walker:
             self._assertion(node, call)
         elif (inlined := self._inlined(node, name)) is not None:
             self.values[node] = inlined
+        elif name in _MEMORY_VIEWS and (argument := self._argument_behind(node)) is not None:
+            self._window(node, argument)
         elif self._is_known_number(node.meta.get("val")):
             self.values[node] = self.sizes.expr(node.meta["val"])
         else:
             self._aten_call(node, call)
+
+    def _argument_behind(self, node: fx.Node) -> fx.Node | None:
+        """The caller's tensor whose memory an as_strided looks at."""
+        base = base_of(node.args[0])
+        return base if base in self.position_of and isinstance(self.values[base], ImportedTensor) else None
+
+    def _window(self, node: fx.Node, argument: fx.Node) -> None:
+        """as_strided counts from the start of memory, and a caller's tensor may begin anywhere in it."""
+        if not self.takes_windows:
+            self._require_whole(node, argument)
+            self._aten_call(node, _call_of(node))
+            return
+        value = node.meta["val"]
+        layout = self._memory_layout(value, value.storage_offset())
+        if layout is None:
+            fail(f"{node.name} looks at memory at a place that depends on data")
+        self.graph_inputs.append(Window(self.position_of[argument], layout))
+        name = f"{argument.name}_{node.name}"
+        self.values[node] = self.importer.input(name, (DTYPES[value.dtype], layout.sizes))
+        self.rows.append(Row("call_function", node.name, target_name(node.target), self._text_of(value)))
+
+    def _require_whole(self, node: fx.Node, argument: fx.Node) -> None:
+        value = argument.meta["val"]
+        if value.storage_offset() != 0 or not value.is_contiguous():
+            fail(
+                f"{node.name} looks at the memory of the argument {argument.name}, of which the example is a part: "
+                "give a contiguous tensor of its own as the example, or use torch.compile with backend='tenon'"
+            )
+        self.inputs[self.position_of[argument]].is_whole = True
 
     def _is_known_number(self, value: Any) -> bool:
         if not isinstance(value, (torch.SymInt, torch.SymBool)) or not self.sizes.knows(value):
@@ -302,15 +359,14 @@ class _Walker:
     def _inlined(self, node: fx.Node, name: str) -> Any:
         """The result of a higher-order op that does no more than call a graph."""
         if name == "higher_order.wrap_with_set_grad_enabled":
-            return self._run_inline(node.args[1], node.args[2:])
+            return self._run_inline(self.values[node.args[1]].value, self._argument(node.args[2:]))
         if name == "higher_order.wrap_with_autocast" and not node.args[2]:
-            return self._run_inline(node.args[4], node.args[5:])
+            return self._run_inline(self.values[node.args[4]].value, self._argument(node.args[5:]))
         return None
 
-    def _run_inline(self, function: fx.Node, arguments: Iterable[Any]) -> Any:
-        module = self.values[function].value
+    def _run_inline(self, module: fx.GraphModule, arguments: Iterable[Any]) -> Any:
         for placeholder, argument in zip(module.graph.find_nodes(op="placeholder"), arguments, strict=True):
-            self.values[placeholder] = self._argument(argument)
+            self.values[placeholder] = argument
         self.walk(module)
         return self._argument(module.graph.output_node().args[0])
 
@@ -349,35 +405,62 @@ class _Walker:
         self.assertions.append((condition, assertion))
 
     def _aten_call(self, node: fx.Node, made: _Call) -> None:
-        args = tuple(self._argument(argument) for argument in made.args)
-        kwargs = {key: self._argument(argument) for key, argument in made.kwargs.items()}
-        name, value = made.name, made.value
-        types = [self._type_or_none(leaf) for leaf in leaves_of(value)]
-        location = location_of(node)
-        because = self._cannot_take((args, kwargs)) or self._cannot_give(value)
-        before = self.importer.external_count
-
-        def call(because: str) -> Any:
-            return self.importer.call(
-                name,
-                [_flat_leaves((args, kwargs))] if because else args,
-                {} if because else kwargs,
-                location=location,
-                results=types if "val" in node.meta else None,
-                returns_list=True,
-                external_because=because,
-            )
-
-        result = call(because)
-        if self.importer.external_count == before and (wrong := self._difference(result, _read_parts(node, value))):
-            result = call(f"its entry gives {wrong}")
-        row = Row("call_function", node.name, name, self._text_of(value), location)
-        self.rows.append(row)
-        if self.importer.external_count > before:
-            row.reason = self.importer.unsupported[-1][1]
-            result = self._external(node, made, (args, kwargs), result)
+        arguments = tuple(self._argument(argument) for argument in made.args), self._argument(made.kwargs)
+        because = self._cannot_take(arguments) or self._cannot_give(made.value)
+        done = None if because else self._native_call(node, made, arguments) or self._decomposed_call(node, made)
+        result = self._host_call(node, made, arguments, because) if done is None else done.result
         self.values[node] = (None, *_listed(result)) if made.has_effects else result
         self._name(node)
+
+    def _native_call(self, node: fx.Node, made: _Call, arguments: tuple[Any, Any]) -> _Done | None:
+        """By the registry; None where it lacks the call, declines it, or gives another type than the trace has."""
+        location = location_of(node)
+        try:
+            result = self.importer.call(made.name, *arguments, location=location, returns_list=True)
+        except Error:
+            return None
+        if wrong := self._difference(result, _read_parts(node, made.value)):
+            self.wrong_entries[node] = f"its entry gives {wrong}"
+            return None
+        self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location))
+        return _Done(result)
+
+    def _decomposed_call(self, node: fx.Node, made: _Call) -> _Done | None:
+        """By the calls that PyTorch decomposes it into; None where there are none."""
+        if self.depth == _MOST_DEPTH:
+            return None
+        args, kwargs = self._traced(made.args), self._traced(made.kwargs)
+        module = decomposed(made.target, args, kwargs)
+        if module is None or not _gives(module, _read_parts(node, made.value)):
+            return None
+        for inner in module.graph.nodes:
+            inner.stack_trace = node.stack_trace
+        given = (made.args, made.kwargs)
+        operands = [self._argument(leaf) for leaf in _all_leaves(given) if is_operand(self._traced(leaf))]
+        self.depth += 1
+        result = self._run_inline(module, operands)
+        self.depth -= 1
+        self._difference(result, _read_parts(node, made.value))  # learns the sizes that depend on data
+        return _Done(result)
+
+    def _host_call(self, node: fx.Node, made: _Call, arguments: tuple[Any, Any], because: str) -> Any:
+        """By PyTorch, in each run. `because` says why the registry was not asked."""
+        because = because or self.wrong_entries.get(node, "")
+        args, kwargs = ([_flat_leaves(arguments)], {}) if because else arguments
+        types = [self._type_or_none(leaf) for leaf in leaves_of(made.value)]
+        location = location_of(node)
+        result = self.importer.call(
+            made.name,
+            args,
+            kwargs,
+            location=location,
+            results=types if made.value is not None or "val" in node.meta or _gives_nothing(made.target) else None,
+            returns_list=True,
+            external_because=because,
+        )
+        reason = self.importer.unsupported[-1][1]
+        self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location, reason))
+        return self._external(node, made, arguments, result)
 
     def _argument(self, argument: Any) -> Any:
         if isinstance(argument, fx.Node):
@@ -405,8 +488,8 @@ class _Walker:
     def _external(self, node: fx.Node, made: _Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
         """Has the host run the call, and gives its results."""
         counter = iter(range(len(_flat_leaves(arguments))))
-        args = _template(arguments[0], _traced(made.args), counter)
-        kwargs = _template(arguments[1], _traced(made.kwargs), counter)
+        args = _template(arguments[0], self._traced(made.args), counter)
+        kwargs = _template(arguments[1], self._traced(made.kwargs), counter)
         results = []
         values = []
         for position, (leaf, imported) in enumerate(zip(leaves_of(made.value), result, strict=True)):
@@ -416,7 +499,6 @@ class _Walker:
             values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
         self.host.calls[self.importer.external_count - 1] = HostCall(made.target, args, kwargs, results)
-        self.unsupported_ops.append(made.target)
         return _rebuilt(made.value, iter(values))
 
     # -- what PyTorch says of results --
@@ -458,6 +540,14 @@ class _Walker:
             if name is not None and not self.sizes.knows(theirs):
                 self.sizes.bind(name, ours)
 
+    def _traced(self, arguments: Any) -> Any:
+        """With what the trace had in place of each node."""
+        return fx.node.map_arg(arguments, lambda node: node.meta["val"] if "val" in node.meta else self._held(node))
+
+    def _held(self, node: fx.Node) -> Any:
+        """What an attribute of the graph's module is."""
+        return self.weights.get(node)
+
     def _text_of(self, value: Any) -> str:
         if isinstance(value, torch.Tensor):
             return type_text(value.dtype, value.shape)
@@ -466,7 +556,7 @@ class _Walker:
         return str(value)
 
     def _name(self, node: fx.Node) -> None:
-        if isinstance(self.values[node], ImportedTensor):
+        if self.depth == 0 and isinstance(self.values[node], ImportedTensor):
             self.importer.set_name(self.values[node], node.name)
 
     # -- the end --
@@ -486,7 +576,6 @@ class _Walker:
             assertions=[assertion for _, assertion in self.assertions],
             rows=self.rows,
             unsupported=self.importer.unsupported,
-            unsupported_ops=self.unsupported_ops,
             check_supported=self.importer.check_supported,
         )
 
@@ -552,7 +641,10 @@ class _Walker:
     def _layout(self, result: fx.Node, base: fx.Node) -> Layout | None:
         """None where a call does not have the symbols of it: they depend on data."""
         value = result.meta["val"]
-        offset = self.sizes.expr(value.storage_offset() - base.meta["val"].storage_offset())
+        return self._memory_layout(value, value.storage_offset() - base.meta["val"].storage_offset())
+
+    def _memory_layout(self, value: torch.Tensor, start: Any) -> Layout | None:
+        offset = self.sizes.expr(start)
         sizes, strides = ([self.sizes.expr(size) for size in given] for given in (value.shape, value.stride()))
         needed = {name for size in (*sizes, *strides, offset) if isinstance(size, Expr) for name in size.symbols}
         places = {name: place for name, place in self._places() if name in needed}
@@ -606,11 +698,6 @@ def _template(given: Any, value: Any, counter: Iterator[int]) -> Any:
     return given
 
 
-def _traced(arguments: Any) -> Any:
-    """With what the trace had in place of each node."""
-    return fx.node.map_arg(arguments, lambda node: node.meta.get("val"))
-
-
 def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
     """The structure of `value` with these leaves."""
     if isinstance(value, (tuple, list)):
@@ -618,12 +705,45 @@ def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
     return None if value is None else next(leaves)
 
 
+def _is_effect_token(node: fx.Node) -> bool:
+    """Whether a placeholder is there only to keep effects in order: a caller gives None for it."""
+    return bool(node.users) and all(
+        user.op == "call_function" and target_name(user.target) == _WITH_EFFECTS and user.args[0] is node
+        for user in node.users
+    )
+
+
+def _value_of(node: fx.Node) -> Any:
+    """What the trace says of the results; where it says nothing, what it says of their parts."""
+    if "val" in node.meta or not node.users or any(user.target is not operator.getitem for user in node.users):
+        return node.meta.get("val")
+    parts = {user.args[1]: user.meta.get("val") for user in node.users}
+    is_whole = set(parts) == set(range(len(parts))) and None not in parts.values()
+    return tuple(parts[index] for index in range(len(parts))) if is_whole else None
+
+
 def _call_of(node: fx.Node) -> _Call:
-    value = node.meta.get("val")
-    if target_name(node.target) != "higher_order.with_effects":
+    value = _value_of(node)
+    if target_name(node.target) != _WITH_EFFECTS:
         return _Call(node.target, node.args, node.kwargs, value)
     results = value[1:]  # the first is the token that keeps effects in order
     return _Call(node.args[1], node.args[2:], node.kwargs, results[0] if len(results) == 1 else results, True)
+
+
+def _gives(module: fx.GraphModule, value: Any) -> bool:
+    """Whether a decomposition gives what the trace has: PyTorch's have mistakes, too."""
+    results = _listed(fx.node.map_arg(module.graph.output_node().args[0], lambda node: node.meta.get("val")))
+    recorded = _listed(value)
+    return len(results) == len(recorded) and all(map(_have_same_type, results, recorded))
+
+
+def _have_same_type(result: Any, recorded: Any) -> bool:
+    if not isinstance(recorded, torch.Tensor):
+        return True
+    is_same = isinstance(result, torch.Tensor) and (result.dtype, result.dim()) == (recorded.dtype, recorded.dim())
+    return is_same and all(
+        a == b for a, b in zip(result.shape, recorded.shape, strict=True) if type(a) is int and type(b) is int
+    )
 
 
 def _listed(result: Any) -> list[Any]:
@@ -635,7 +755,7 @@ def _read_parts(node: fx.Node, value: Any) -> Any:
     (the sizes of an embedding's empty bags, the dtype of saved statistics)."""
     if (
         not isinstance(value, (tuple, list))
-        or value is not node.meta["val"]
+        or value is not node.meta.get("val")
         or any(user.target is not operator.getitem for user in node.users)
     ):
         return value
@@ -647,6 +767,10 @@ def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -
     if result.dtype != dtype or len(result.shape) != len(shape):
         return False
     return all(a == b for a, b in zip(result.shape, shape, strict=True) if isinstance(a, int) and isinstance(b, int))
+
+
+def _gives_nothing(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and not target._schema.returns
 
 
 def is_mutable(target: Any) -> bool:

@@ -69,7 +69,7 @@ class Host:
         self._running = _Running()
 
     def __call__(self, call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
-        with torch.no_grad():
+        with torch.no_grad(), torch._C._DisableAutocast():  # the trace has the casts
             return self.calls[call].run(operands, self._running.tokens)
 
     def run(

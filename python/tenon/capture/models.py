@@ -1,4 +1,4 @@
-"""From a model in any form to a Captured: trace it where it is not traced, decompose what the registry lacks."""
+"""From a model in any form to a Captured: trace it where it is not traced."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ import inspect
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from tenon._tenon import fail, has_aten
+from tenon._tenon import fail
 from tenon.capture.captured import Captured
-from tenon.capture.fx import import_exported_program, import_graph_module, is_mutable
-from tenon.capture.names import target_name
+from tenon.capture.fx import import_exported_program, is_mutable
 
 _TRANSFORMS = "torch._functorch.predispatch"
 _TRANSFORM_FILES = tuple(f"_functorch/{name}.py" for name in ("apis", "eager_transforms", "predispatch", "vmap"))
-_MOST_ROUNDS = 8  # a decomposition may give calls that decompose again
 
 
 def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> ExportedProgram:
@@ -120,19 +117,12 @@ def _fail_transform(error: Exception) -> NoReturn:
 def capture_exported_program(
     program: ExportedProgram, training: bool | None = None
 ) -> tuple[ExportedProgram, Captured]:
-    """As it is where the registry has every call; else with those decomposed that PyTorch can decompose. A program
-    that still has calls for the host writes nothing in place: a host's writes would go unseen."""
+    """The program, and what the importer makes of it. A program that has calls for the host writes nothing in place: a
+    host's writes would go unseen."""
     program = _without_transforms(program)
     captured = import_exported_program(program, training)
-    for _ in range(_MOST_ROUNDS):
-        table = decompositions_of(captured.unsupported_ops)
-        decomposed = _decomposed(program, table) if table else None
-        if decomposed is None:
-            break
-        program = decomposed
-        captured = import_exported_program(program, training)
     if captured.unsupported and writes_in_place(program.graph_module):
-        program = _run_decompositions(program, {})
+        program = _run_decompositions(program)
         captured = import_exported_program(program, training)
     return program, captured
 
@@ -143,72 +133,17 @@ def _without_transforms(program: ExportedProgram) -> ExportedProgram:
     if not any(getattr(node.target, "__module__", "") == _TRANSFORMS for node in program.graph.nodes):
         return program
     try:
-        return _run_decompositions(program, {})
+        return _run_decompositions(program)
     except RuntimeError as error:
         return _fail_transform(error)
 
 
-def _run_decompositions(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram:
+def _run_decompositions(program: ExportedProgram) -> ExportedProgram:
+    """The same program in functional form: nothing is decomposed."""
     with _no_collections(), warnings.catch_warnings():  # PyTorch warns of its own use of LeafSpec
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)
-        return program.run_decompositions(table)
-
-
-def _decomposed(program: ExportedProgram, table: dict[Any, Callable[..., Any]]) -> ExportedProgram | None:
-    """None where a decomposition asks for a size that depends on data: then the host runs the call as it is."""
-    try:
-        return _run_decompositions(program, table)
-    except GuardOnDataDependentSymNode:
-        return None
-
-
-def capture_graph_module(module: fx.GraphModule, inputs: list[Any], shown: int = 0) -> Captured:
-    """Of a flat, functional graph of ATen calls. `inputs` are those that it was traced with; `shown` is as for
-    import_graph_module."""
-    captured = import_graph_module(module, shown)
-    for _ in range(_MOST_ROUNDS):
-        table = decompositions_of(captured.unsupported_ops)
-        if not table:
-            break
-        module = _retraced(module, inputs, table)
-        captured = import_graph_module(module, shown)
-    return captured
-
-
-def decompositions_of(ops: Iterable[Any]) -> dict[Any, Callable[..., Any]]:
-    known = _all_decompositions()
-    return {op: known[op] for op in ops if op in known}
-
-
-def missing_decompositions() -> dict[Any, Callable[..., Any]]:
-    """PyTorch's, for the overloads that the registry lacks."""
-    return {op: function for op, function in _all_decompositions().items() if not has_aten(target_name(op))}
-
-
-def _all_decompositions() -> dict[Any, Callable[..., Any]]:
-    """Those that give ATen calls, the user's own among them. PyTorch's references give prims, which nobody knows."""
-    table = {
-        op: function
-        for op, function in torch._decomp.decomposition_table.items()
-        if isinstance(op, torch._ops.OpOverload) and not function.__module__.startswith("torch._refs")
-    }
-    return table | _core_decompositions()
-
-
-@functools.cache
-def _core_decompositions() -> dict[Any, Callable[..., Any]]:
-    return torch.export.default_decompositions().materialize()
+        return program.run_decompositions({})
 
 
 def writes_in_place(module: fx.GraphModule) -> bool:
     return any(is_mutable(node.target) for node in module.graph.nodes)
-
-
-def _retraced(module: fx.GraphModule, inputs: list[Any], table: dict[Any, Callable[..., Any]]) -> fx.GraphModule:
-    """The same graph with calls decomposed, in the trace's own world of symbols."""
-    from torch._guards import detect_fake_mode
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    mode = detect_fake_mode(inputs)
-    with fx.traceback.preserve_node_meta(), mode:
-        return make_fx(fx.Interpreter(module).run, decomposition_table=table)(*inputs)

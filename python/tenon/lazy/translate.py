@@ -19,8 +19,8 @@ import torch
 
 from tenon._tenon import Error, ImportedTensor, Importer, fail
 from tenon.capture.captured import DTYPES, Captured, Input, Output, Row, counted, type_text
+from tenon.capture.decompose import missing_decompositions
 from tenon.capture.host import Host, HostCall, Result, Slot, leaves_of
-from tenon.capture.models import missing_decompositions
 from tenon.capture.names import target_name
 
 Type = tuple[torch.dtype, Sequence[int]]
@@ -68,7 +68,6 @@ class _Translator:
         self.leaves: dict[int, float | int | bool | None] = {}  # by variable: a constant's value, where it has rank 0
         self.host = Host()
         self.rows: list[Row] = []
-        self.unsupported_ops: list[Any] = []
 
     def add_input(self, value: torch._C.Value, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
         if dtype not in DTYPES:
@@ -212,7 +211,6 @@ class _Translator:
         counter = iter(range(len(list(_imported(arguments)))))
         args, kwargs = _bound(op, _template(arguments, counter))
         self.host.calls[self.importer.external_count - 1] = HostCall(op, args, kwargs, [Result()] * len(types))
-        self.unsupported_ops.append(op)
         reason = self.importer.unsupported[-1][1]
         self.rows.append(Row("call_function", "", target_name(op), _text_of(result), reason=reason))
         return result if isinstance(given, (tuple, list)) else result[0]
@@ -232,7 +230,6 @@ class _Translator:
             has_key=bool(self.importer.key_input),
             rows=self.rows,
             unsupported=self.importer.unsupported,
-            unsupported_ops=self.unsupported_ops,
             check_supported=self.importer.check_supported,
         )
 

@@ -14,6 +14,7 @@ struct Attention {
   Value query, key, value;
   Value mask;  // may be empty
   NamedAttrs attrs;
+  bool enable_gqa = false;  // several query heads share one head of keys and values
 };
 
 Value mask_for(AtenCall& c, std::string_view name, DType dtype) {
@@ -21,11 +22,20 @@ Value mask_for(AtenCall& c, std::string_view name, DType dtype) {
   return mask && mask.dtype() != DType::kBool ? c.cast(mask, dtype) : mask;
 }
 
+// A kernel has no flag for it, and sees it from the shapes.
+bool shares_heads(Value query, Value key) {
+  if (query.rank() < 3 || query.rank() != key.rank()) return false;
+  const Expr& queries = query.shape()[query.shape().size() - 3];
+  const Expr& keys = key.shape()[key.shape().size() - 3];
+  return queries.is_constant() && keys.is_constant() && queries != keys && keys != Expr(1);
+}
+
 // `mask` names the argument; it is empty for a kernel that takes none.
-Attention attention_of(AtenCall& c, std::string_view mask, bool enable_gqa = false) {
+Attention attention_of(AtenCall& c, std::string_view mask, std::optional<bool> enable_gqa = {}) {
   Attention attention{c.tensor("query"), c.tensor("key"), c.tensor("value"), {}, {}};
   if (!mask.empty()) attention.mask = mask_for(c, mask, attention.query.dtype());
-  attention.attrs = {{"causal", c.flag("is_causal")}, {"enable_gqa", enable_gqa}};
+  attention.enable_gqa = enable_gqa.value_or(shares_heads(attention.query, attention.key));
+  attention.attrs = {{"causal", c.flag("is_causal")}, {"enable_gqa", attention.enable_gqa}};
   if (c.given("scale")) attention.attrs.emplace_back("scale", c.real("scale"));
   return attention;
 }
@@ -61,7 +71,8 @@ Value causal_mask(AtenCall& c, const Expr& rows, const Expr& columns) {
 // query @ key^T * scale + mask. What is masked out is -inf.
 Value scores_of(AtenCall& c, const Attention& a) {
   const double scale = scale_of(c, a.query);
-  const Value scores = c.matmul(widened(c, a.query) * scale, c.transpose(widened(c, a.key), -2, -1));
+  const Value key = a.enable_gqa ? repeated_heads(c, a.key, a.query) : a.key;
+  const Value scores = c.matmul(widened(c, a.query) * scale, c.transpose(widened(c, key), -2, -1));
   const Value mask =
       c.flag("is_causal") ? causal_mask(c, a.query.size(a.query.rank() - 2), a.key.size(a.key.rank() - 2)) : a.mask;
   if (!mask) return scores;
@@ -77,35 +88,30 @@ Value weights_of(AtenCall& c, Value scores) {
   return c.where(attends, weights, c.scalar(0, weights.dtype()));
 }
 
-std::pair<Value, Value> step_by_step(AtenCall& c, Attention a, bool enable_gqa) {
-  if (enable_gqa) {
-    a.key = repeated_heads(c, a.key, a.query);
-    a.value = repeated_heads(c, a.value, a.query);
-  }
+std::pair<Value, Value> step_by_step(AtenCall& c, const Attention& a) {
+  const Value value = a.enable_gqa ? repeated_heads(c, a.value, a.query) : a.value;
   const Value weights = weights_of(c, scores_of(c, a));
   Value used = weights;
   if (const double p = c.real("dropout_p"); p > 0) {
     used = c.results("dropout", {weights, c.key(element_count(weights.shape()))}, {{"p", p}})[0];
   }
   const DType dtype = a.query.dtype();
-  return {c.cast(c.matmul(used, widened(c, a.value)), dtype), c.cast(weights, dtype)};
+  return {c.cast(c.matmul(used, widened(c, value)), dtype), c.cast(weights, dtype)};
 }
 
 // ---- entries --------------------------------------------------------------------------------------------------------
 
 AtenArg attention(AtenCall& c) {
-  const bool enable_gqa = c.flag("enable_gqa");
-  const Attention a = attention_of(c, "attn_mask", enable_gqa);
-  if (c.real("dropout_p") > 0) return step_by_step(c, a, enable_gqa).first;
+  const Attention a = attention_of(c, "attn_mask", c.flag("enable_gqa"));
+  if (c.real("dropout_p") > 0) return step_by_step(c, a).first;
   return output_of(c, a, operands_of(a));
 }
 
 AtenArg attention_with_weights(AtenCall& c) {
   if (c.given("dropout_mask")) c.decline("the mask of dropout is given");
-  const bool enable_gqa = c.flag("enable_gqa");
-  Attention a = attention_of(c, "attn_mask", enable_gqa);
+  Attention a = attention_of(c, "attn_mask", c.flag("enable_gqa"));
   if (a.mask) a.mask = c.cast(a.mask, a.query.dtype());  // here, unlike above, a bool is a number to add
-  const auto [out, weights] = step_by_step(c, a, enable_gqa);
+  const auto [out, weights] = step_by_step(c, a);
   return std::vector<Value>{out, weights};
 }
 
