@@ -1,12 +1,16 @@
 #include "support/diagnostic.h"
 
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
 #include "bind.h"
+#include "support/private_folder.h"
+#include "support/warning.h"
 
 namespace tenon::python {
 namespace {
@@ -107,6 +111,31 @@ void bind_diagnostic(nb::module_& module) {
       nb::arg("message"), nb::arg("file") = "", nb::arg("line") = 0,
       nb::sig("def fail(message: str, file: str = '', line: int = 0) -> NoReturn"),
       "Raises a tenon.Error, at the place where the user called Tenon unless another is given.");
+  module.def(
+      "warn_once", [](const std::string& text) { warn_once(text); }, nb::arg("text"),
+      "Prints a warning on standard error the first time that it is given, and counts it each time.");
+  module.def(
+      "warnings",
+      [] {
+        std::vector<std::pair<std::string, int64_t>> given;
+        for (const Warning& warning : warnings()) given.emplace_back(warning.text, warning.count);
+        return given;
+      },
+      "What warn_once was given in this process, and how often.");
+  module.def(
+      "make_private_folder", [](const std::string& path) { return PrivateFolder::create(path).has_value(); },
+      nb::arg("path"),
+      "Makes a folder, and the missing ones above it, for this user alone. False where that fails. Raises an Error "
+      "where "
+      "there is one that others can write to.");
+  module.def(
+      "has_private_file",
+      [](const std::string& path, const std::string& name) {
+        const std::optional<PrivateFolder> folder = PrivateFolder::open(path);
+        return folder && folder->open_file(name).has_value();
+      },
+      nb::arg("folder"), nb::arg("name"),
+      "Whether the folder has a regular file of the name. Raises an Error where others can write to one of the two.");
 
   nb::class_<Location>(module, "Location", "A place in a text: a graph file, or a model's source.")
       .def_ro("file", &Location::file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tenon._tenon import fail
+from tenon._tenon import fail, warnings
 from tenon.capture.captured import counted
 
 if TYPE_CHECKING:
@@ -61,9 +61,14 @@ def _totals(program: Program) -> str:
     length = [(calls, "call"), (len(program.graph.nodes), "node"), (len(program.kernels) - fallbacks, "kernel")]
     program_length = f"program length: {', '.join(counted(*part) for part in length)}"
     origin = "from the cache" if program.is_from_cache else "in this process"
-    return "\n".join(
-        [program_length, f"compiled: {origin}", f"weights: {counted(weights, 'byte')}", _artifact(program, fallbacks)]
-    )
+    lines = [
+        program_length,
+        f"compiled: {origin}",
+        f"weights: {counted(weights, 'byte')}",
+        _artifact(program, fallbacks),
+    ]
+    lines += [f"warning in this process ({counted(count, 'time')}): {text}" for text, count in warnings()]
+    return "\n".join(lines)
 
 
 def _artifact(program: Program, fallbacks: int) -> str:

@@ -1,29 +1,26 @@
 #include "codegen/cache.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
+#include <ctime>
 #include <span>
 #include <vector>
 
-#include "support/file.h"
+#include "support/diagnostic.h"
+#include "support/warning.h"
 
 namespace tenon::codegen {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int64_t kDefaultBytes = int64_t{512} << 20;
 constexpr time_t kUsedLately = 3600;  // an entry that was used within an hour is not marked again
-constexpr auto kAbandoned = std::chrono::hours(1);
+constexpr time_t kAbandoned = 3600;
 constexpr std::array<char, 8> kMagic = {'t', 'e', 'n', 'o', 'n', 'o', 'b', '1'};
 
 // Of a file; the key and the content follow.
@@ -32,13 +29,6 @@ struct Header {
   uint64_t key_bytes;
   uint64_t content_bytes;
   Digest checksum;
-};
-
-struct OpenFile {
-  int number;
-  ~OpenFile() {
-    if (number >= 0) ::close(number);
-  }
 };
 
 bool read_all(int file, char* into, size_t size) {
@@ -52,23 +42,45 @@ bool read_all(int file, char* into, size_t size) {
   return true;
 }
 
-std::optional<std::string> content_of(std::string file, std::string_view key) {
+std::optional<std::string> read_text(int file, size_t size) {
+  std::string text(size, '\0');
+  return read_all(file, text.data(), size) ? std::optional(std::move(text)) : std::nullopt;
+}
+
+std::optional<Header> read_header(int file) {
   Header header;
-  if (file.size() < sizeof header) return {};
-  std::memcpy(&header, file.data(), sizeof header);
-  const size_t body = file.size() - sizeof header;
-  if (header.magic != kMagic || header.key_bytes != key.size() || key.size() > body ||
-      header.content_bytes != body - key.size()) {
-    return {};
-  }
-  if (std::string_view(file).substr(sizeof header, key.size()) != key) return {};
-  std::string content = file.substr(sizeof header + key.size());
-  if (digest(content) != header.checksum) return {};
+  if (!read_all(file, reinterpret_cast<char*>(&header), sizeof header) || header.magic != kMagic) return {};
+  return header;
+}
+
+// No more memory is taken than an entry of the key has bytes.
+std::optional<std::string> content_of(const PrivateFolder::File& file, std::string_view key, int64_t most_bytes) {
+  const int number = file.descriptor->number();
+  const auto bytes = static_cast<uint64_t>(file.info.st_size);
+  const uint64_t before = sizeof(Header) + key.size();
+  if (file.info.st_size > most_bytes || bytes < before) return {};
+  const std::optional<Header> header = read_header(number);
+  if (!header || header->key_bytes != key.size() || header->content_bytes != bytes - before) return {};
+  if (read_text(number, key.size()) != key) return {};
+  std::optional<std::string> content = read_text(number, header->content_bytes);
+  if (!content || digest(*content) != header->checksum) return {};
   return content;
 }
 
-void mark_used(int file, const struct stat& info) {
-  if (info.st_mtime + kUsedLately < ::time(nullptr)) ::futimens(file, nullptr);
+void mark_used(const PrivateFolder::File& file) {
+  if (file.info.st_mtime + kUsedLately < ::time(nullptr)) ::futimens(file.descriptor->number(), nullptr);
+}
+
+// What the body gives. Where it meets files that are not private it gives nothing, and a warning says why.
+template <class Body>
+auto if_private(Body&& body) -> decltype(body()) {
+  auto result = capture(body);
+  if (result.ok()) return std::move(result).value();
+  warn_once(fmt::format(
+      "no compiled code is taken from the cache: {}. Nobody else may write to the code that is run here. Set "
+      "TENON_CACHE to a folder of your own, or to off",
+      result.diagnostic().message));
+  return {};
 }
 
 std::string variable(const char* name) {
@@ -93,30 +105,45 @@ int64_t limit_from_environment() {
   return bytes;
 }
 
-struct Entry {
-  fs::path path;
-  fs::file_time_type used;
-  int64_t bytes;
-};
+bool is_hex(std::string_view text) { return text.find_first_not_of("0123456789abcdef") == text.npos; }
+bool is_number(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
 
-// Also removes what a process that died left unfinished. Files may go at any time.
-std::vector<Entry> entries_of(const std::string& folder) {
-  std::vector<Entry> entries;
-  std::error_code error;
-  const auto now = fs::file_time_type::clock::now();
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::error_code gone;
-    const fs::path path = it->path();
-    const auto used = it->last_write_time(gone);
-    const auto bytes = static_cast<int64_t>(gone ? 0 : it->file_size(gone));
-    if (gone) continue;
-    if (path.extension() == ".tenon") {
-      entries.push_back({path, used, bytes});
-    } else if (path.filename().string().find(".tenon.tmp.") != std::string::npos && now - used > kAbandoned) {
-      fs::remove(path, gone);
+constexpr size_t kNameSize = 32 + std::string_view(".tenon").size();
+bool is_name_of_entry(std::string_view name) {
+  return name.size() == kNameSize && is_hex(name.substr(0, 32)) && name.ends_with(".tenon");
+}
+
+// NAME.tmp.PID.NUMBER
+bool is_name_of_unfinished(std::string_view name) {
+  constexpr std::string_view kMark = ".tmp.";
+  if (name.size() < kNameSize || !is_name_of_entry(name.substr(0, kNameSize))) return false;
+  name.remove_prefix(kNameSize);
+  const size_t dot = name.rfind('.');
+  return name.starts_with(kMark) && dot >= kMark.size() && is_number(name.substr(dot + 1)) &&
+         is_number(name.substr(kMark.size(), dot - kMark.size()));
+}
+
+// Also removes what a process that died left unfinished.
+std::vector<PrivateFolder::Entry> entries_of(const PrivateFolder& folder) {
+  std::vector<PrivateFolder::Entry> entries;
+  const time_t now = ::time(nullptr);
+  for (PrivateFolder::Entry& file : folder.files()) {
+    if (is_name_of_entry(file.name)) {
+      entries.push_back(std::move(file));
+    } else if (is_name_of_unfinished(file.name) && file.info.st_mtime + kAbandoned < now) {
+      folder.remove_file(file.name);
     }
   }
   return entries;
+}
+
+bool begins_as_entry(const PrivateFolder& folder, const std::string& name) {
+  const auto file = capture([&] { return folder.open_file(name); });
+  return file.ok() && file.value() && read_header(file.value()->descriptor->number());
+}
+
+std::pair<time_t, long> last_use(const PrivateFolder::Entry& entry) {
+  return {entry.info.st_mtim.tv_sec, entry.info.st_mtim.tv_nsec};
 }
 
 }  // namespace
@@ -126,49 +153,60 @@ std::optional<ObjectCache> ObjectCache::from_environment() {
   if (folder == "off") return {};
   if (folder.empty()) folder = default_folder();
   if (folder.empty()) return {};
-  return ObjectCache(std::move(folder), limit_from_environment());
+  ObjectCache cache(std::move(folder), limit_from_environment());
+  return cache.is_usable() ? std::optional(std::move(cache)) : std::nullopt;
+}
+
+bool ObjectCache::is_usable() const {
+  return if_private([&] {
+    PrivateFolder::open(folder_);
+    return true;
+  });
 }
 
 std::optional<std::string> ObjectCache::find(std::string_view key) const { return find(key, digest(key)); }
 
-void ObjectCache::store(std::string_view key, std::string_view content) const { store(key, content, digest(key)); }
-
-std::optional<std::string> ObjectCache::find(std::string_view key, const Digest& digest) const {
-  const OpenFile file{::open(path(digest).c_str(), O_RDONLY | O_CLOEXEC)};
-  struct stat info = {};
-  if (file.number < 0 || ::fstat(file.number, &info) != 0 || !S_ISREG(info.st_mode)) return {};
-  std::string bytes(static_cast<size_t>(info.st_size), '\0');
-  if (!read_all(file.number, bytes.data(), bytes.size())) return {};
-  std::optional<std::string> content = content_of(std::move(bytes), key);
-  if (content) mark_used(file.number, info);
-  return content;
+bool ObjectCache::store(std::string_view key, std::string_view content) const {
+  return store(key, content, digest(key));
 }
 
-void ObjectCache::store(std::string_view key, std::string_view content, const Digest& digest) const {
+std::optional<std::string> ObjectCache::find(std::string_view key, const Digest& digest) const {
+  return if_private([&]() -> std::optional<std::string> {
+    const std::optional<PrivateFolder> folder = PrivateFolder::open(folder_);
+    const std::optional<PrivateFolder::File> file = folder ? folder->open_file(name(digest)) : std::nullopt;
+    if (!file) return {};
+    std::optional<std::string> content = content_of(*file, key, most_bytes_);
+    if (content) mark_used(*file);
+    return content;
+  });
+}
+
+bool ObjectCache::store(std::string_view key, std::string_view content, const Digest& digest) const {
   const Header header{.key_bytes = key.size(), .content_bytes = content.size(), .checksum = tenon::digest(content)};
   const std::array pieces = {std::as_bytes(std::span(&header, 1)), std::as_bytes(std::span(key)),
                              std::as_bytes(std::span(content))};
   const size_t bytes = sizeof header + key.size() + content.size();
-  if (bytes > static_cast<size_t>(most_bytes_)) return;
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (!write_file(path(digest), pieces).ok()) return;
-  // To look at all files takes long where there are many. Digests are spread evenly, so that it happens about once for
-  // each 32nd of the limit that is written, by whichever process, and nobody has to keep count.
-  const auto share = static_cast<uint64_t>(most_bytes_ / 32 + 1);
-  if (digest.low % share < bytes) evict();
+  if (bytes > static_cast<size_t>(most_bytes_)) return false;
+  return if_private([&] {
+    const std::optional<PrivateFolder> folder = PrivateFolder::create(folder_);
+    if (!folder || !folder->replace_file(name(digest), pieces)) return false;
+    // To look at all files takes long where there are many. Digests are spread evenly, so that it happens about once
+    // for each 32nd of the limit that is written, by whichever process, and nobody has to keep count.
+    const auto share = static_cast<uint64_t>(most_bytes_ / 32 + 1);
+    if (digest.low % share < bytes) evict(*folder);
+    return true;
+  });
 }
 
-void ObjectCache::evict() const {
-  std::vector<Entry> entries = entries_of(folder_);
+void ObjectCache::evict(const PrivateFolder& folder) const {
+  std::vector<PrivateFolder::Entry> entries = entries_of(folder);
   int64_t bytes = 0;
-  for (const Entry& entry : entries) bytes += entry.bytes;
+  for (const auto& entry : entries) bytes += entry.info.st_size;
   if (bytes <= most_bytes_) return;
-  std::ranges::sort(entries, {}, &Entry::used);
-  for (const Entry& entry : entries) {
-    std::error_code gone;
-    fs::remove(entry.path, gone);
-    bytes -= entry.bytes;
+  std::ranges::sort(entries, {}, last_use);
+  for (const auto& entry : entries) {
+    if (begins_as_entry(folder, entry.name)) folder.remove_file(entry.name);
+    bytes -= entry.info.st_size;
     if (bytes <= most_bytes_ - most_bytes_ / 8) return;  // room for some more
   }
 }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <new>
 #include <set>
 #include <span>
 
@@ -10,6 +11,7 @@
 #include "codegen/version.h"
 #include "program/plan.h"
 #include "program/portable.h"
+#include "support/warning.h"
 
 namespace tenon {
 namespace {
@@ -82,6 +84,13 @@ std::string text_of_sharing(const Graph& graph) {
   return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
+void report_mistake(std::string_view what, const std::exception& error) {
+  warn_once(
+      fmt::format("{}: {}. Results are not affected. This is a bug of Tenon; please report it (TENON_CACHE=off "
+                  "avoids it)",
+                  what, error.what()));
+}
+
 }  // namespace
 
 ProgramCache::ProgramCache(const Graph& graph, const ProgramOptions& options, const Backend& backend) {
@@ -101,13 +110,22 @@ std::optional<Program> ProgramCache::find(const Graph& source, const Graph& read
   if (!plan) return {};
   try {
     return program_of(*plan, source, ready, options);
-  } catch (const std::exception&) {  // whatever it is, compilation says it better
-    return {};
+  } catch (const Error&) {  // no plan of this version, or a mistake in the graph: compilation says it better
+  } catch (const std::bad_alloc&) {
+  } catch (const std::exception& error) {
+    report_mistake("a program from the cache could not be used, and is compiled anew", error);
   }
+  return {};
 }
 
 void ProgramCache::store(const Program& program) const {
-  if (cache_) cache_->store(key_, plan_of(program));
+  if (!cache_) return;
+  try {
+    cache_->store(key_, plan_of(program));
+  } catch (const std::bad_alloc&) {
+  } catch (const std::exception& error) {
+    report_mistake("a compiled program could not be kept in the cache", error);
+  }
 }
 
 }  // namespace tenon

@@ -22,7 +22,8 @@ class ProgramCache {
   // `backend` is what the graph would be compiled by.
   ProgramCache(const Graph& graph, const ProgramOptions& options, const Backend& backend);
 
-  // `source` and `ready` are what the compiler made of the graph. What is damaged is as good as nothing.
+  // `source` and `ready` are what the compiler made of the graph. What is damaged is as good as nothing. So is an entry
+  // that a bug of ours makes unusable, and a program that one keeps from being stored; then there is a warning.
   std::optional<Program> find(const Graph& source, const Graph& ready, const ProgramOptions& options) const;
   void store(const Program& program) const;
 

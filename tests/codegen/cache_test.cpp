@@ -1,15 +1,20 @@
 #include "codegen/cache.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 
+#include "runtime/system.h"
 #include "support/diagnostic.h"
 #include "support/file.h"
 #include "tests/support/support_environment.h"
@@ -123,17 +128,44 @@ TEST_F(Cache, TheFolderStaysNearItsLimit) {
   EXPECT_GT(bytes, limit / 2);
 }
 
+constexpr const char* kDigits = "0123456789abcdef0123456789abcdef";
+
+void make_old(const std::string& path) {
+  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(100));
+}
+
 TEST_F(Cache, WhatACrashLeftIsRemoved) {
   const ObjectCache cache(folder_, 2000);
-  const std::string old = folder_ + "/1234.tenon.tmp.1.0", fresh = folder_ + "/1234.tenon.tmp.2.0";
+  const std::string name = folder_ + "/" + kDigits + ".tenon.tmp.";
+  const std::string old = name + "1.0", fresh = name + "2.0";
   std::ofstream(old) << "half";
   std::ofstream(fresh) << "half";
-  std::ofstream(folder_ + "/notes.txt") << "not ours";
-  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  make_old(old);
   for (const char* key : {"a", "b", "c"}) cache.store(key, std::string(900, 'x'));
   EXPECT_FALSE(fs::exists(old));
   EXPECT_TRUE(fs::exists(fresh));
-  EXPECT_TRUE(fs::exists(folder_ + "/notes.txt"));
+}
+
+TEST_F(Cache, FilesOfOthersAreLeftAlone) {
+  const ObjectCache cache(folder_, 2000);
+  const std::string digits = kDigits;
+  const std::vector<std::string> names = {"notes.txt",
+                                          "model.tenon",
+                                          digits + ".tenon",
+                                          digits.substr(1) + ".tenon",
+                                          digits + "0.tenon",
+                                          digits + ".tenon.tmp.1",
+                                          digits + ".tenon.tmp.1.x",
+                                          "model.tenon.tmp.1.0",
+                                          digits + ".tenon.bak",
+                                          "0" + digits + ".tenon.tmp.1.0"};
+  for (const std::string& name : names) {
+    std::ofstream(folder_ + "/" + name) << std::string(900, '#');
+    make_old(folder_ + "/" + name);
+  }
+  for (int i = 0; i < 40; ++i) cache.store(std::to_string(i), std::string(900, 'x'));
+  for (const std::string& name : names) EXPECT_TRUE(fs::exists(folder_ + "/" + name)) << name;
+  EXPECT_LT(files().size(), names.size() + 6) << "nothing was removed";
 }
 
 TEST_F(Cache, AFolderThatCannotBeWrittenIsNoError) {
@@ -155,6 +187,152 @@ TEST_F(Cache, AReadOnlyFolderIsRead) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   EXPECT_FALSE(cache.find("other"));
 }
+
+// ---- what others may have written -----------------------------------------------------------------------------------
+
+std::string said(const std::function<void()>& body) {
+  ::testing::internal::CaptureStderr();
+  body();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST_F(Cache, AFolderIsMadeForThisUserAlone) {
+  const mode_t before = ::umask(0);
+  const ObjectCache cache(folder_ + "/new/folder", kLarge);
+  cache.store("key", "content");
+  ::umask(before);
+  struct stat info = {};
+  for (const std::string& path : {folder_ + "/new", folder_ + "/new/folder", cache.path(digest("key"))}) {
+    ASSERT_EQ(::stat(path.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 077, 0u) << path;
+  }
+  EXPECT_EQ(cache.find("key"), "content");
+}
+
+TEST_F(Cache, AFolderThatOthersCanWriteIsNotUsed) {
+  const ObjectCache cache(folder_, kLarge);
+  cache.store("key", "content");
+  for (const mode_t mode : {0777u, 0770u, 0702u, 01777u}) {
+    ::chmod(folder_.c_str(), mode);
+    const WithVariable variable("TENON_CACHE", folder_.c_str());
+    const std::string text = said([&] {
+      EXPECT_FALSE(cache.find("key"));
+      EXPECT_FALSE(cache.store("other", "content"));
+      EXPECT_FALSE(ObjectCache::from_environment());
+    });
+    EXPECT_EQ(text, fmt::format("tenon: warning: no compiled code is taken from the cache: other users can write to "
+                                "{0} (its mode is {1:04o}): `chmod go-w {0}` forbids it. Nobody else may write to the "
+                                "code that is run here. Set TENON_CACHE to a folder of your own, or to off\n",
+                                folder_, mode));
+    EXPECT_EQ(files().size(), 1u);
+  }
+  ::chmod(folder_.c_str(), 0755);  // others may read
+  EXPECT_EQ(cache.find("key"), "content");
+}
+
+TEST_F(Cache, AFolderOfAnotherUserIsNotUsed) {
+  const bool is_root = ::geteuid() == 0;
+  std::string folder = is_root ? folder_ : "/usr";
+  ASSERT_TRUE(!is_root || ::chown(folder_.c_str(), 12345, 12345) == 0);
+  const ObjectCache cache(folder, kLarge);
+  const std::string text = said([&] {
+    EXPECT_FALSE(cache.store("key", "content"));
+    EXPECT_FALSE(cache.find("key"));
+  });
+  EXPECT_THAT(text, ::testing::HasSubstr(is_root ? " belongs to user 12345, and this process runs as root (user 0)"
+                                                 : "/usr belongs to root (user 0), and this process runs as "));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
+}
+
+TEST_F(Cache, AnEntryThatOthersCanWriteIsNotUsed) {
+  const ObjectCache cache(folder_, kLarge);
+  cache.store("key", "content");
+  ::chmod(cache.path(digest("key")).c_str(), 0666);
+  EXPECT_THAT(said([&] { EXPECT_FALSE(cache.find("key")); }), ::testing::HasSubstr("other users can write to"));
+  cache.store("key", "own");
+  EXPECT_EQ(cache.find("key"), "own");
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  ASSERT_EQ(::chown(cache.path(digest("key")).c_str(), 12345, 12345), 0);
+  EXPECT_THAT(said([&] { EXPECT_FALSE(cache.find("key")); }), ::testing::HasSubstr(".tenon belongs to user 12345"));
+  cache.store("key", "own");
+  EXPECT_EQ(cache.find("key"), "own");
+}
+
+TEST_F(Cache, ALinkIsNoEntry) {
+  const ObjectCache cache(folder_, kLarge), elsewhere(folder_ + "/elsewhere", kLarge);
+  elsewhere.store("key", "content");
+  fs::create_symlink(elsewhere.path(digest("key")), cache.path(digest("key")));
+  EXPECT_FALSE(cache.find("key"));
+  cache.store("key", "own");
+  EXPECT_EQ(cache.find("key"), "own");
+  EXPECT_EQ(elsewhere.find("key"), "content");
+}
+
+// ---- what is no entry, and what cannot be written -------------------------------------------------------------------
+
+TEST_F(Cache, APipeIsNoEntry) {
+  const ObjectCache cache(folder_, kLarge);
+  ASSERT_EQ(::mkfifo(cache.path(digest("key")).c_str(), 0600), 0);
+  EXPECT_FALSE(cache.find("key"));
+  cache.store("key", "content");
+  EXPECT_EQ(cache.find("key"), "content");
+}
+
+int64_t most_resident_bytes() {
+  struct rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+TEST_F(Cache, AHugeFileTakesNoMemory) {
+  const ObjectCache cache(folder_, kLarge * 1024);
+  const int64_t before = most_resident_bytes();
+  for (const bool begins_as_entry : {false, true}) {
+    const std::string path = cache.path(digest("key"));
+    begins_as_entry ? static_cast<void>(cache.store("key", "content")) : std::ofstream(path).close();
+    ASSERT_EQ(::truncate(path.c_str(), kLarge), 0);
+    EXPECT_FALSE(cache.find("key"));
+  }
+  EXPECT_LT(most_resident_bytes() - before, int64_t{100} << 20);
+}
+
+// The status of a child process that runs the body.
+int status_of(const std::function<bool()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body() ? 0 : 1);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(Cache, ALimitOnTheSizeOfFilesIsNoError) {
+  const ObjectCache cache(folder_, kLarge);
+  EXPECT_EQ(status_of([&] {
+              const struct rlimit limit = {500, 500};
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              ::signal(SIGXFSZ, SIG_DFL);
+              return !cache.store("key", std::string(1000, 'x')) && cache.store("small", "content");
+            }),
+            0);
+  EXPECT_EQ(files().size(), 1u);
+  EXPECT_EQ(cache.find("small"), "content");
+}
+
+TEST_F(Cache, AFullDiskIsNoError) {
+  const ObjectCache cache(folder_, kLarge);
+  runtime::System full = runtime::kSystem;
+  full.write = [](int file, const void* bytes, size_t size) -> ssize_t {
+    if (size > 100) return ::write(file, bytes, 100);
+    return errno = ENOSPC, -1;
+  };
+  runtime::use_system(&full);
+  EXPECT_FALSE(cache.store("key", std::string(1000, 'x')));
+  runtime::use_system(nullptr);
+  EXPECT_TRUE(files().empty());
+  EXPECT_TRUE(cache.store("key", "content"));
+}
+
+// ---- several processes ----------------------------------------------------------------------------------------------
 
 // Writers and readers of the same keys, under a limit that evicts all the time: whatever is found is right.
 int hammer(const ObjectCache& cache, int seed) {

@@ -7,11 +7,13 @@
 #include <filesystem>
 
 #include "backends/cpu/cpu.h"
+#include "format/plan_generated.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
 #include "program/report.h"
 #include "runtime/thread_pool.h"
 #include "support/file.h"
+#include "support/warning.h"
 #include "tests/graph/support_values.h"
 #include "tests/program/support_random_model.h"
 #include "tests/support/support_environment.h"
@@ -286,25 +288,54 @@ TEST_F(ProgramCacheTest, WhatIsDamagedIsCompiledAgain) {
   }
 }
 
+std::string key_of_entry(const fs::path& path) {
+  const FileContent file = read_file(path).value();
+  uint64_t bytes = 0;
+  std::memcpy(&bytes, file.text().data() + 8, sizeof bytes);
+  return std::string(file.text().substr(40, bytes));
+}
+
 // A whole entry whose content is no plan: its checksum is right.
 TEST_F(ProgramCacheTest, AnEntryThatIsNoPlanIsCompiledAgain) {
   const Layer layer;
   compile_program(layer.graph).value();
-  const std::string own(read_file(files(true).at(0)).value().text());
-  const auto key_of = [](const std::string& entry) {
-    uint64_t bytes = 0;
-    std::memcpy(&bytes, entry.data() + 8, sizeof bytes);
-    return entry.substr(40, bytes);
-  };
+  const std::string key = key_of_entry(files(true).at(0));
   const codegen::ObjectCache cache(folder_, 1 << 30);
-  ASSERT_TRUE(cache.find(key_of(own)).has_value());
-  const std::string plan = *cache.find(key_of(own));
+  ASSERT_TRUE(cache.find(key).has_value());
+  const std::string plan = *cache.find(key);
   for (const std::string& content : {std::string(), std::string("no plan at all"), plan.substr(0, plan.size() / 2),
                                      std::string(plan.size(), '\0')}) {
-    cache.store(key_of(own), content);
+    cache.store(key, content);
     EXPECT_FALSE(compile_program(layer.graph).value().is_from_cache());
-    EXPECT_EQ(*cache.find(key_of(own)), plan);
+    EXPECT_EQ(*cache.find(key), plan);
   }
+}
+
+// A plan that says what no plan can say, as a bug of the compiler might write it.
+TEST_F(ProgramCacheTest, AMistakeOfOursIsReportedOnce) {
+  const Layer layer;
+  const Program first = compile_program(layer.graph).value();
+  const std::string key = key_of_entry(files(true).at(0));
+  const codegen::ObjectCache cache(folder_, 1 << 30);
+  std::unique_ptr<format::PlanT> plan = format::UnPackPlan(cache.find(key)->data());
+  plan->tasks.at(0)->kernel = 1000;
+  flatbuffers::FlatBufferBuilder b;
+  format::FinishPlanBuffer(b, format::Plan::Pack(b, plan.get()));
+  const std::string wrong(reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize());
+  const std::vector<Tensor> inputs = {numbers({8, 32})};
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    cache.store(key, wrong);
+    const Program again = compile_program(layer.graph).value();
+    EXPECT_FALSE(again.is_from_cache());
+    EXPECT_TRUE(same(again.run(inputs), first.run(inputs)));
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, ::testing::StartsWith(
+                        "tenon: warning: a program from the cache could not be used, and is compiled anew: "));
+  EXPECT_THAT(said, ::testing::HasSubstr("This is a bug of Tenon; please report it"));
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1);
+  EXPECT_THAT(warnings(), ::testing::Contains(::testing::Field(&Warning::count, 2)));
 }
 
 TEST_F(ProgramCacheTest, TheLimitHolds) {

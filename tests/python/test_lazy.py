@@ -128,6 +128,7 @@ def test_a_build_that_fails_says_what_the_compiler_said(monkeypatch, tmp_path):
 def test_processes_that_start_together_build_once(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", compiler(tmp_path, 'sleep 0.5; echo library > "$last"'))
     folder = tmp_path / "folder"
+    folder.mkdir()
     threads = [threading.Thread(target=build._built, args=(folder,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -136,6 +137,39 @@ def test_processes_that_start_together_build_once(monkeypatch, tmp_path):
     assert calls_of(tmp_path) == ["called"]
     assert build._built(folder).read_text() == "library\n"
     assert sorted(path.suffix for path in folder.iterdir()) == ["", ".so"]
+
+
+@pytest.mark.parametrize("what", ["cache", "folder", "library"])
+def test_an_extension_that_others_can_write_is_not_run(monkeypatch, tmp_path, capfd, what):
+    """As if another user had put his own there."""
+    monkeypatch.setenv("TENON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", compiler(tmp_path, 'echo library > "$last"'))
+    before = build._built(build._folder())
+    assert before.is_relative_to(tmp_path / "cache")
+    assert [path.stat().st_mode & 0o77 for path in (before, *before.parents[:2])] == [0, 0, 0]
+    capfd.readouterr()
+    {"cache": before.parents[1], "folder": before.parent, "library": before}[what].chmod(0o777)
+    folder = build._folder()
+    assert not folder.is_relative_to(tmp_path)
+    assert "other users can write to" in capfd.readouterr().err
+    assert build._built(folder) != before
+    assert calls_of(tmp_path) == ["called", "called"]
+
+
+def test_a_link_is_no_extension(monkeypatch, tmp_path):
+    monkeypatch.setenv("TENON_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", compiler(tmp_path, 'echo library > "$last"'))
+    (tmp_path / "other.so").write_text("other\n")
+    folder = build._folder()
+    (folder / build._LIBRARY).symlink_to(tmp_path / "other.so")
+    assert build._built(folder).read_text() == "library\n"
+
+
+def test_without_a_place_to_write_the_process_builds_its_own(monkeypatch, tmp_path, capfd):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TENON_CACHE", str(tmp_path / "file"))
+    assert build._folder().is_dir()
+    assert "cannot be written" in capfd.readouterr().err
 
 
 def test_a_file_that_is_no_extension_is_an_error(monkeypatch, tmp_path):

@@ -45,8 +45,8 @@ class Module(torch.nn.Module):
 program = tenon.compile(Module(), (x,))
 torch.testing.assert_close(program(x), Module()(x).detach())
 found.append(program.is_from_cache)
-line = next(line for line in tenon.explain(program).splitlines() if line.startswith("compiled: "))
-print(json.dumps(dict(found=found, line=line, result=result.tolist())))
+lines = tenon.explain(program).splitlines()
+print(json.dumps(dict(found=found, lines=lines, result=result.tolist())))
 """
 
 
@@ -60,15 +60,15 @@ def start(tmp_path, monkeypatch):
 
     def start(**options):
         command = [sys.executable, "-W", "ignore", "-c", script(**options)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     return start
 
 
 def finish(process):
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0
-    return json.loads(output.splitlines()[-1])
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return json.loads(output.splitlines()[-1]) | {"warnings": errors.splitlines()}
 
 
 def kernels_in(cache):
@@ -78,12 +78,13 @@ def kernels_in(cache):
 def test_another_process_compiles_nothing(start, tmp_path):
     first = finish(start())
     assert first["found"] == [False, False]
-    assert first["line"] == "compiled: in this process"
+    assert "compiled: in this process" in first["lines"]
+    assert first["warnings"] == []
     for kernel in kernels_in(tmp_path / "cache"):
         kernel.unlink()
     second = finish(start())
     assert second["found"] == [True, True]
-    assert second["line"] == "compiled: from the cache"
+    assert "compiled: from the cache" in second["lines"]
     assert second["result"] == first["result"]
     assert kernels_in(tmp_path / "cache") == []
 
@@ -125,3 +126,12 @@ def test_off_is_off(start, monkeypatch):
     monkeypatch.setenv("TENON_CACHE", "off")
     for _ in range(2):
         assert finish(start())["found"] == [False, False]
+
+
+def test_a_folder_that_others_can_write_is_not_used(start, tmp_path):
+    finish(start())
+    (tmp_path / "cache").chmod(0o777)
+    (warning,) = (again := finish(start()))["warnings"]
+    assert again["found"] == [False, False]
+    assert f"other users can write to {tmp_path / 'cache'} (its mode is 0777): `chmod go-w" in warning
+    assert any(line.startswith("warning in this process (") and warning[16:] in line for line in again["lines"])

@@ -17,6 +17,7 @@
 #include "runnable.h"
 #include "runtime/thread_pool.h"
 #include "support/file.h"
+#include "support/warning.h"
 #include "terminal.h"
 #include "units.h"
 
@@ -155,6 +156,10 @@ std::string json_of(const Level& level) {
                        {"compile_ms", fmt::format("{:.3f}", level.compile_ms)}});
 }
 
+std::string json_of_warning(const Warning& warning) {
+  return json::object({{"text", json::string(warning.text)}, {"count", std::to_string(warning.count)}});
+}
+
 void report(const std::vector<Level>& levels, const Captured& captured, const Options& options, double write_ms) {
   const int64_t bytes = file_bytes(options.output);
   if (options.json) {
@@ -162,7 +167,8 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
                                {"bytes", std::to_string(bytes)},
                                {"levels", json::array_of(levels, json_of)},
                                {"capture_ms", fmt::format("{:.3f}", captured.milliseconds)},
-                               {"write_ms", fmt::format("{:.3f}", write_ms)}}) +
+                               {"write_ms", fmt::format("{:.3f}", write_ms)},
+                               {"warnings", json::array_of(warnings(), json_of_warning)}}) +
                  "\n");
   }
   for (const Level& level : levels) {

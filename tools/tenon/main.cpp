@@ -112,6 +112,7 @@ int run_and_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT: writing to a closed pipe then fails instead
+  std::signal(SIGXFSZ, SIG_IGN);  // NOLINT: and so does writing more than `ulimit -f` allows
   try {
     return tenon::cli::run_and_report(argc, argv);
   } catch (...) {

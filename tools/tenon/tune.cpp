@@ -105,7 +105,7 @@ class Session {
   void keep() const {
     if (backend_->keep(kernel_, tree())) return;
     fail("backend {} has no place to keep a schedule{}", backend_->name(),
-         backend_->name() == "cpu" ? ": the cache is off (TENON_CACHE)" : "");
+         backend_->name() == "cpu" ? ": the cache is off, or cannot be written (TENON_CACHE)" : "");
   }
 
  private:

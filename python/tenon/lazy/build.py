@@ -23,10 +23,11 @@ from types import ModuleType
 
 import torch
 
-from tenon._tenon import fail
+from tenon._tenon import Error, fail, has_private_file, make_private_folder, warn_once
 
 _SOURCES = Path(__file__).parent / "extension"
 _MODULE = "_tenon_lazy"
+_LIBRARY = f"{_MODULE}.so"
 _COMPILERS = ("c++", "g++", "clang++")
 _LIBRARIES = ("torch_python", "torch", "torch_cpu", "c10")
 
@@ -47,7 +48,27 @@ def load() -> ModuleType:
 
 
 def _folder() -> Path:
-    """Of this extension: another PyTorch, Python or source has another."""
+    """Of this extension: another PyTorch, Python or source has another. It is run as it is found, so only this user may
+    write there; where others can, this process builds an extension of its own."""
+    cache = _cache()
+    if cache is None:
+        return _own_folder()
+    folder = cache / f"lazy-{_digest()}"
+    try:
+        is_there = all(make_private_folder(str(each)) for each in (cache, folder))
+        if is_there and (_is_built(folder) or os.access(folder, os.W_OK)):
+            return folder
+        problem = f"{folder} cannot be written"
+    except Error as error:
+        problem = error.message
+    warn_once(
+        f"the lazy device is built for this process alone, which takes a minute: {problem}. Nobody else may write to "
+        "code that is run here. Set TENON_CACHE to a folder of your own"
+    )
+    return _own_folder()
+
+
+def _digest() -> str:
     made_of = [
         torch.__version__,
         str(torch.version.git_version),
@@ -57,18 +78,18 @@ def _folder() -> Path:
     digest = hashlib.sha256("\n".join(made_of).encode())
     for source in [Path(__file__), *sorted(_SOURCES.iterdir())]:
         digest.update(source.read_bytes())
-    return _cache() / f"lazy-{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
 
 
-def _cache() -> Path:
+def _cache() -> Path | None:
     """As the cache of kernels finds its folder (src/codegen/cache.h)."""
     if os.environ.get("TENON_CACHE") == "off":
-        return _own_folder()
+        return None
     if folder := os.environ.get("TENON_CACHE"):
         return Path(folder)
     if folder := os.environ.get("XDG_CACHE_HOME"):
         return Path(folder) / "tenon"
-    return Path(os.environ["HOME"]) / ".cache" / "tenon" if os.environ.get("HOME") else _own_folder()
+    return Path(os.environ["HOME"]) / ".cache" / "tenon" if os.environ.get("HOME") else None
 
 
 def _own_folder() -> Path:
@@ -87,14 +108,17 @@ def _check_headers() -> None:
 
 
 def _built(folder: Path) -> Path:
-    library = folder / f"{_MODULE}.so"
-    if library.exists():
+    library = folder / _LIBRARY
+    if _is_built(folder):
         return library
-    folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "lock"):
-        if not library.exists():  # nobody built it meanwhile
+        if not _is_built(folder):  # nobody built it meanwhile
             _build(library)
     return library
+
+
+def _is_built(folder: Path) -> bool:
+    return has_private_file(str(folder), _LIBRARY)
 
 
 @contextlib.contextmanager
@@ -112,6 +136,7 @@ def _build(library: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         fail(f"the lazy device could not be built: {shlex.join(command)}\n{_first_errors(done.stderr)}")
+    unfinished.chmod(0o700)  # whatever the user's umask is
     unfinished.replace(library)
     print(f"tenon: built in {time.perf_counter() - start:.0f} s, kept in {library.parent}", file=sys.stderr)
 

@@ -133,9 +133,7 @@ struct CpuBackend : Backend {
     const auto cache = codegen::ObjectCache::from_environment();
     if (!cache) return false;
     const std::string key = schedule_key(kernel), text = to_string(schedule.ir);
-    cache->store(key, text);
-    cache->store(kKeptSchedules, digest(kept_schedules() + key + text).hex());
-    return true;
+    return cache->store(key, text) && cache->store(kKeptSchedules, digest(kept_schedules() + key + text).hex());
   }
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
     const loops::LoopTree* const trees[] = {&tree};
