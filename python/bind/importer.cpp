@@ -1,11 +1,14 @@
 #include "capture/importer.h"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
 
 #include <set>
 
 #include "bind.h"
+#include "capture/symbol_names.h"
 
 namespace tenon::python {
 namespace {
@@ -168,6 +171,26 @@ bool has_aten(const std::string& name) {
   return aten_table().find(name, writes_self) != nullptr;
 }
 
+// ---- names of sizes -------------------------------------------------------------------------------------------------
+
+std::map<std::string, std::string> readable_names_of(const nb::list& inputs,
+                                                     const std::map<std::string, std::string>& named,
+                                                     const std::set<std::string>& taken) {
+  std::vector<SizedInput> sized;
+  for (nb::handle input : inputs) {
+    SizedInput& added = sized.emplace_back();
+    added.name = nb::cast<std::string>(input[0]);
+    for (nb::handle size : nb::cast<nb::list>(input[1])) added.sizes.push_back(expr_from(size));
+    added.is_number = nb::cast<bool>(input[2]);
+  }
+  std::map<Symbol, std::string> given;
+  for (const auto& [symbol, name] : named) given.emplace(Symbol(symbol), name);
+  std::map<std::string, std::string> names;
+  for (const auto& [symbol, name] : readable_names(sized, given, std::set<Symbol>(taken.begin(), taken.end())))
+    names.emplace(symbol.name(), name.name());
+  return names;
+}
+
 }  // namespace
 
 void bind_importer(nb::module_& module) {
@@ -260,6 +283,17 @@ void bind_importer(nb::module_& module) {
       .def_prop_ro("external_count", &Importer::external_count, "How many calls are external so far.")
       .def_prop_ro("unsupported", unsupported, "(target, reason, location) of each external call, in their order.")
       .def_prop_ro("key_input", [](const Importer& self) { return self.key_input(); });
+  module.def("readable_names", readable_names_of, nb::arg("inputs"), nb::arg("named"), nb::arg("taken"),
+             "From the symbols of inputs, each of which is (name, sizes, whether it is a number), to names that people "
+             "can read. `named` are those that the user gave, `taken` those that are in use.");
+  module.def(
+      "with_readable_names",
+      [](std::string message, const std::map<std::string, std::string>& names) {
+        SymbolNames symbols;
+        for (const auto& [symbol, name] : names) symbols.emplace(Symbol(symbol), Symbol(name));
+        return with_readable_names(std::move(message), symbols);
+      },
+      nb::arg("message"), nb::arg("names"), "A message of PyTorch with these names in place of its symbols.");
   module.def("register_aten", register_aten, nb::arg("signature"), nb::arg("function"));
   module.def("unregister_aten", [](const std::string& name) { aten_table().remove(name); }, nb::arg("name"));
   module.def("aten_entries", aten_entries);

@@ -9,12 +9,12 @@ import torch
 import torch.utils._pytree as pytree
 from torch._C._functorch import is_functorch_wrapped_tensor
 
-from tenon._tenon import Error, Executable, Expr, Graph, compile_graph, fail
-from tenon.capture.captured import NO_FALLBACK, Captured, Input, Row
+from tenon._tenon import Error, Executable, Graph, compile_graph, fail
+from tenon.capture.captured import NO_FALLBACK, Captured, Row
 from tenon.capture.models import capture_exported_program, exported
 from tenon.report import report
 from tenon.runner import is_plain, make_runner
-from tenon.signature import Signature, argument_paths
+from tenon.signature import Signature
 
 if TYPE_CHECKING:
     from tenon.training import LocalTrainingInstance, Training
@@ -165,9 +165,7 @@ def compile(
     if not fallback:
         captured.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
-    in_spec = program.call_spec.in_spec
-    dims = dim_names(captured.inputs, in_spec, names, dynamic_shapes)
-    signature = Signature(captured, in_spec, names, dims)
+    signature = Signature(captured, program.call_spec.in_spec, names)
     asserted = [(each.message, each.location, each.index, each.guard) for each in captured.assertions]
     executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze, assertions=asserted)
     return Program(captured, executable, signature, traced.call_spec.out_spec)
@@ -194,44 +192,3 @@ def _check_untransformed(values: list[Any]) -> None:
             "a transform of torch.func (vmap, grad, jvp) cannot look into a compiled program: transform the model, and "
             "give that to torch.compile with backend='tenon'"
         )
-
-
-def dim_names(
-    inputs: list[Input], in_spec: pytree.TreeSpec, names: list[str] | None, dynamic_shapes: Any
-) -> dict[str, str]:
-    """What the user calls the symbols, where a Dim of his names the size of an argument."""
-    found: dict[str, str] = {}
-    for given, path in zip(inputs, argument_paths(in_spec), strict=True):
-        dims = _dims_at(path, names or [], dynamic_shapes)
-        sizes = dims.items() if isinstance(dims, dict) else enumerate(dims) if isinstance(dims, (tuple, list)) else ()
-        for position, dim in sizes:
-            if isinstance(position, int) and position < len(given.shape):
-                found |= _dim_name(dim, given.shape[position])
-    return found
-
-
-def _dims_at(path: tuple[Any, ...], names: list[str], dynamic_shapes: Any) -> Any:
-    """The part of dynamic_shapes for an argument; it nests as the arguments do, by the names of forward or in order."""
-    first, *rest = (key.idx if isinstance(key, pytree.SequenceKey) else key.key for key in path[1:])
-    keys = [first, *rest]
-    if isinstance(dynamic_shapes, dict) and isinstance(first, int):
-        keys[0] = names[first] if first < len(names) else None
-    elif isinstance(dynamic_shapes, (tuple, list)) and first in names:
-        keys[0] = names.index(first)
-    part = dynamic_shapes
-    for key in keys:
-        has = key in part if isinstance(part, dict) else isinstance(part, (tuple, list)) and key in range(len(part))
-        if not has:
-            return None
-        part = part[key]
-    return part
-
-
-def _dim_name(dim: Any, size: int | Expr) -> dict[str, str]:
-    """The symbol of a size that is the Dim, or what the Dim is derived from: b for 2*b."""
-    root, function = (dim.root, dim.fn) if hasattr(dim, "root") else (dim, lambda value: value)
-    if not isinstance(root, torch.export.Dim) or not isinstance(size, Expr) or len(size.symbols) != 1:
-        return {}
-    (symbol,) = size.symbols
-    is_same = all(size.evaluate({symbol: value}) == function(value) for value in (1, 2))  # both are linear
-    return {symbol: root.__name__} if is_same else {}

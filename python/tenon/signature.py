@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import torch
@@ -10,8 +9,6 @@ import torch.utils._pytree as pytree
 
 from tenon._tenon import Error, Expr, fail
 from tenon.capture.captured import Captured, Input, counted, type_text
-
-_WORD = re.compile(r"\w+")
 
 
 class Signature:
@@ -22,18 +19,16 @@ class Signature:
         captured: Captured,
         in_spec: pytree.TreeSpec,
         argument_names: list[str] | None,
-        dim_names: dict[str, str],
     ) -> None:
         self._inputs = captured.inputs
         self._guards = [assertion for assertion in captured.assertions if assertion.guard is not None]
         self._ranges = captured.graph.symbols
         self._in_spec = in_spec
         self._names = argument_names
-        self._dim_names = dim_names
         self._arity = in_spec.child(0).num_children
         self._keywords = list(in_spec.child(1).context or [])
         self._is_flat = not self._keywords and all(spec.is_leaf() for spec in in_spec.child(0).children())
-        self._paths = [_path_text(path) for path in argument_paths(in_spec)]
+        self._paths = [_path_text(path) for path in _argument_paths(in_spec)]
 
     def __str__(self) -> str:
         return "\n".join(self._described(position) for position in range(len(self._inputs)))
@@ -56,7 +51,7 @@ class Signature:
             self._check_derived(flat, sizes)
         for assertion in self._guards:
             if not assertion.guard.evaluate(sizes):
-                fail(f"{assertion.message}, with {_sizes_text(sizes, self._dim_names)}")
+                fail(f"{assertion.message}, with {_sizes_text(sizes)}")
         return flat
 
     # -- structure --
@@ -186,24 +181,18 @@ class Signature:
         if isinstance(value, torch.Tensor) and given.device is not None and value.device != given.device:
             got += f" on {value.device}"
         others = {name: size for name, size in (sizes or {}).items() if name in _symbols_of(given)}
-        known = f", where {_sizes_text(others, self._dim_names)} from other inputs" if others else ""
+        known = f", where {_sizes_text(others)} from other inputs" if others else ""
         fail(f"{self._described(position)}, got {got}{known}")
 
     def _described(self, position: int) -> str:
         given = self._inputs[position]
-        text = f"input '{given.name}' ({self._paths[position]}): expected {self._renamed(given.type)}"
+        text = f"input '{given.name}' ({self._paths[position]}): expected {given.type}"
         ranges = [self._range_text(symbol) for symbol in _symbols_of(given)]
         return f"{text} with {', '.join(ranges)}" if ranges else text
 
     def _range_text(self, symbol: str) -> str:
         low, high = self._ranges.get(symbol, (0, None))
-        name = self._dim_names.get(symbol, symbol)
-        if high is None:
-            return f"{name} at least {low}"
-        return f"{name} in [{low}, {high}]"
-
-    def _renamed(self, text: str) -> str:
-        return _WORD.sub(lambda word: self._dim_names.get(word[0], word[0]), text)
+        return f"{symbol} at least {low}" if high is None else f"{symbol} in [{low}, {high}]"
 
 
 def _value_text(value: Any) -> str:
@@ -217,11 +206,11 @@ def _symbols_of(given: Input) -> list[str]:
     return sorted({symbol for size in sizes if isinstance(size, Expr) for symbol in size.symbols})
 
 
-def _sizes_text(sizes: dict[str, int], names: dict[str, str]) -> str:
-    return ", ".join(f"{names.get(symbol, symbol)} = {size}" for symbol, size in sorted(sizes.items()))
+def _sizes_text(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{symbol} = {size}" for symbol, size in sorted(sizes.items()))
 
 
-def argument_paths(in_spec: pytree.TreeSpec) -> list[tuple[Any, ...]]:
+def _argument_paths(in_spec: pytree.TreeSpec) -> list[tuple[Any, ...]]:
     """Where each value stands in (args, kwargs)."""
     positions = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
     return [path for path, _ in pytree.tree_flatten_with_path(positions)[0]]

@@ -15,7 +15,6 @@ from tenon._tenon import Graph, Loss, MemoryReport, Optimizer, Trainer, fail
 from tenon.capture.captured import Captured
 from tenon.capture.models import capture_exported_program, exported
 from tenon.optim import from_torch, loss_from_torch
-from tenon.program import dim_names
 from tenon.runner import input_taker, result_giver
 from tenon.signature import Signature
 
@@ -233,7 +232,7 @@ def _source_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None,
     inference.check_supported(_NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
     in_spec, out_spec = program.call_spec.in_spec, traced.call_spec.out_spec
-    signature = Signature(captured, in_spec, names, dim_names(captured.inputs, in_spec, names, dynamic_shapes))
+    signature = Signature(captured, in_spec, names)
     take, give = input_taker(captured), result_giver(captured.outputs)
     state = {name: value.detach() for name, value in program.state_dict.items()}
     owners = _owners(state)

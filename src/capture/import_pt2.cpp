@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "capture/symbol_names.h"
+
 namespace tenon {
 namespace {
 
@@ -92,21 +94,51 @@ class ProgramImporter {
 
   // Symbols of inputs are known; others only exist once the model runs.
   void declare_symbols() {
+    std::set<Symbol> carried;
     for (const InputSpec& input : program_.inputs) {
       if (input.kind != InputKind::kUserInput) continue;
       if (const auto* tensor = input.argument.get<TensorName>(); tensor != nullptr && is_plain(meta_of(*tensor))) {
         for (const Expr& size : meta_of(*tensor).shape()) {
-          for (const Symbol& symbol : symbolic::symbols_of(size)) carried_.insert(symbol);
+          for (const Symbol& symbol : symbolic::symbols_of(size)) carried.insert(symbol);
         }
       }
       if (const auto* number = input.argument.get<pt2::SymInt>(); number != nullptr && number->name() != nullptr) {
         for (const Symbol& symbol : symbolic::symbols_of(stored_number(*number->name()))) known_.insert(symbol);
       }
     }
-    known_.insert(carried_.begin(), carried_.end());
+    known_.insert(carried.begin(), carried.end());
+    name_symbols();
+    for (Symbol symbol : carried) carried_.insert(names_.at(symbol));
     for (const auto& [symbol, range] : program_.ranges) {
-      if (known_.contains(symbol)) importer_.graph().declare_symbol(symbol, range);
+      if (known_.contains(symbol)) importer_.graph().declare_symbol(names_.at(symbol), range);
     }
+  }
+
+  void name_symbols() {
+    const std::vector<SizedInput> inputs = sized_inputs();
+    std::set<Symbol> taken;
+    for (const auto& [symbol, range] : program_.ranges) taken.insert(symbol);
+    for (const SizedInput& input : inputs) {
+      for (const Expr& size : input.sizes) {
+        for (Symbol symbol : symbolic::symbols_of(size)) taken.erase(symbol);
+      }
+    }
+    names_ = readable_names(inputs, {}, taken);
+    for (Symbol symbol : known_) learned_.emplace(symbol, names_.at(symbol));
+  }
+
+  std::vector<SizedInput> sized_inputs() const {
+    std::vector<SizedInput> inputs;
+    for (const InputSpec& input : program_.inputs) {
+      if (input.kind != InputKind::kUserInput) continue;
+      if (const auto* tensor = input.argument.get<TensorName>()) {
+        SizedInput& sized = inputs.emplace_back(SizedInput{tensor->name, {}});
+        for (const pt2::SymValue& size : meta_of(*tensor).sizes) sized.sizes.push_back(size.expr);
+      } else if (const auto* number = input.argument.get<pt2::SymInt>(); number != nullptr && number->name()) {
+        inputs.push_back({*number->name(), {stored_number(*number->name())}, true});
+      }
+    }
+    return inputs;
   }
 
   const Expr& stored_number(const std::string& name) const { return graph_->sym_ints.find(name)->second.require(); }
@@ -191,7 +223,7 @@ class ProgramImporter {
 
   // A size that no tensor of the caller has comes as the size of a tensor without elements of interest.
   Bound number_input(const std::string& name) {
-    const Expr& size = stored_number(name);
+    const Expr size = symbolic::substitute(stored_number(name), learned_);
     result_.inputs.back().size = size;
     const bool is_carried =
         std::ranges::all_of(symbolic::symbols_of(size), [&](Symbol symbol) { return carried_.contains(symbol); });
@@ -536,7 +568,8 @@ class ProgramImporter {
     } else {
       const Argument* given = input_named(node, 1, "assert_msg");
       const auto* text = given != nullptr ? given->get<std::string>() : nullptr;
-      note_assertion(node, checked, text != nullptr ? *text : "an assertion of the model does not hold");
+      note_assertion(node, checked,
+                     text != nullptr ? with_readable_names(*text, names_) : "an assertion of the model does not hold");
     }
     const std::string* name = node.outputs.empty() ? nullptr : name_in(node.outputs[0]);
     if (name == nullptr) return;
@@ -673,8 +706,9 @@ class ProgramImporter {
   Importer importer_;
   const pt2::Graph* graph_;   // that is being walked
   Values values_;             // of its names
-  std::set<Symbol> carried_;  // that the sizes of tensors give
-  std::set<Symbol> known_;    // and integers
+  SymbolNames names_;         // of the file's symbols, in the graph
+  std::set<Symbol> carried_;  // those of the graph that the sizes of tensors give
+  std::set<Symbol> known_;    // those of the file that tensors and integers give
   symbolic::Substitution learned_;
   std::map<std::string, size_t, std::less<>> input_positions_;  // among the arguments of the model
   std::map<std::string, Tensor, std::less<>> weights_;

@@ -67,7 +67,9 @@ GIVEN = ("-i", "image.npy", "-i", "scale.npy")
 
 
 def size_name(tenon):
-    return json.loads(tenon("inspect", "model.tenon", "--json").out)["symbols"][0]["name"]
+    (symbol,) = json.loads(tenon("inspect", "model.tenon", "--json").out)["symbols"]
+    assert symbol["name"] == "image.0"  # a file of PyTorch's has not the name of the Dim
+    return symbol["name"]
 
 
 def results(folder, name="out.npz"):
@@ -210,7 +212,7 @@ def test_a_budget_that_is_too_small_names_what_is_needed(tenon, files, model):
     done = tenon("run", model, *GIVEN, "--budget", "100")
     assert done.code == 1
     assert "and its budget is 100. Its largest tensors are:" in done.err
-    assert re.search(r"\n  \d+ bytes: f32\[\w+, 64\] of \w+", done.err), done.err
+    assert re.search(r"\n  \d+ bytes: f32\[image\.0, 64\] of \w+", done.err), done.err
     need = 100
     while done.code == 1:
         need = int(re.search(r"needs at least (\d+) bytes", done.err)[1])
@@ -322,6 +324,36 @@ def test_what_is_no_file_of_ours(tenon, files):
             done = tenon(command, name)
             assert done.code == 1, (name, command, done)
             assert f"{name}: " in done.err
+
+
+# ---- the cache ------------------------------------------------------------------------------------------------------
+
+
+def test_a_cache_that_others_can_write_is_told(tenon, files, monkeypatch):
+    (files / "cache").mkdir()
+    (files / "cache").chmod(0o777)
+    monkeypatch.setenv("TENON_CACHE", str(files / "cache"))
+    done = tenon("compile", "model.pt2", "-o", "again.tenon", "--json")
+    (warning,) = json.loads(done.out)["warnings"]
+    assert "other users can write to" in warning["text"]
+    assert warning["count"] > 1
+    assert done.err.count(warning["text"]) == 1
+    assert list((files / "cache").iterdir()) == []
+
+
+def test_a_limit_on_the_size_of_files(files):
+    (files / "cache").mkdir(mode=0o700)
+    environment = {**os.environ, "TENON_CACHE": str(files / "cache")}
+
+    def limited(limit, output):
+        command = ["sh", "-c", f"ulimit -f {limit}; exec {TENON} compile model.pt2 -o {output}"]
+        return subprocess.run(command, cwd=files, env=environment, capture_output=True, text=True, check=False)
+
+    done = limited(1, "small.tenon")  # a limit that the file itself exceeds is an error, and no signal
+    assert done.returncode == 1
+    assert "small.tenon: error: cannot write: File too large" in done.stderr
+    assert all(path.name.endswith(".tenon") for path in (files / "cache").iterdir())
+    assert limited(1000, "large.tenon").returncode == 0
 
 
 # ---- inspect --------------------------------------------------------------------------------------------------------

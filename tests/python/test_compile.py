@@ -207,12 +207,60 @@ def test_names_of_sizes():
     assert "f32[batch, length]" in program.signature
 
 
-def test_a_name_that_begins_with_another():
-    program = tenon.compile(nn.ReLU(), (torch.ones(4, 6),), dynamic_shapes=({0: Dim.AUTO, 1: Dim.AUTO},))
-    shape = program.signature.split("f32[")[1].split("]")[0]
-    first, second = shape.split(", ")
-    program._signature._dim_names = {first[:2]: "wrong", first: "batch", second: "length"}
-    assert "f32[batch, length]" in program.signature
+def test_names_are_in_the_graph_and_its_loops():
+    program = tenon.compile(nn.ReLU(), (torch.ones(4, 6),), dynamic_shapes=({0: Dim("batch", max=64)},))
+    assert program.graph.symbols == {"batch": (0, 64)}
+    assert "f32[batch, 6]" in str(program.graph)
+    assert tenon.parse(str(program.graph)) == program.graph
+    assert {row.type for row in program.nodes if row.op != "output"} == {"f32[batch, 6]"}
+    assert "batch" in program._executable.loop_tree(0)
+
+
+def test_an_exported_program_keeps_its_names(tmp_path):
+    shapes = ({0: Dim("batch", max=64), 1: Dim.AUTO},)
+    for strict in (False, True):
+        exported = torch.export.export(nn.ReLU(), (torch.ones(4, 6),), dynamic_shapes=shapes, strict=strict)
+        for program in (exported, exported.run_decompositions()):
+            assert list(tenon.compile(program).graph.symbols) == ["batch", "input.1"]
+    torch.export.save(exported, tmp_path / "model.pt2")  # a file has no names
+    program = tenon.compile(tmp_path / "model.pt2")
+    assert list(program.graph.symbols) == ["input.0", "input.1"]
+    assert tenon.parse(str(program.graph)) == program.graph
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(program(x), x.relu())
+    assert "expected f32[input.0, input.1]" in error_of(lambda: program(torch.ones(3)))
+
+
+def test_numbers_name_their_sizes():
+    program = tenon.compile(
+        lambda x, n: x.repeat(n) + n, (torch.ones(4), 3), dynamic_shapes=({0: Dim("n")}, Dim.DYNAMIC)
+    )
+    assert list(program.graph.symbols) == ["n", "n_2"]
+    torch.testing.assert_close(program(torch.ones(2), 5), torch.full((10,), 6.0))
+
+
+@pytest.mark.parametrize("name", ["min", "max", "none", "inf", "int", "for", "symbol", "größe", "i", "N", "nonzero0"])
+def test_any_name_will_do(name):
+    def model(x):
+        return torch.softmax(x[:, 1:], 1).sum(0), x[x > 0]
+
+    program = tenon.compile(model, (torch.ones(4, 6),), dynamic_shapes=({0: Dim(name, min=1), 1: Dim.AUTO},))
+    assert tenon.parse(str(program.graph)) == program.graph
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(program(x), model(x))
+
+
+def test_assertions_have_the_names():
+    def model(x, at):
+        index = at.item()
+        torch._check(index < x.shape[0])
+        return x + index
+
+    given = (torch.ones(4), torch.tensor(2))
+    program = tenon.compile(model, given, dynamic_shapes=({0: Dim("batch", max=64)}, None))
+    torch.testing.assert_close(program(*given), torch.full((4,), 3.0))
+    message = error_of(lambda: program(torch.ones(15), torch.tensor(16)))
+    assert "Runtime assertion failed for expression u0 < batch" in message
 
 
 def test_names_of_derived_sizes():

@@ -143,6 +143,22 @@ def test_graph_breaks(compiled_graphs):
     assert compiled_graphs == [2]
 
 
+def test_sizes_are_called_by_input_and_dimension(monkeypatch):
+    graphs = []
+    compile_program = torch_backend.compile_program
+
+    def noted(graph, **options):
+        graphs.append(graph)
+        return compile_program(graph, **options)
+
+    monkeypatch.setattr(torch_backend, "compile_program", noted)
+    compiled = torch.compile(lambda x, n: x.relu() * n, backend="tenon", dynamic=True)
+    torch.testing.assert_close(compiled(torch.ones(4, 6), 3), torch.full((4, 6), 3.0))
+    tensor = graphs[0].inputs[0].name
+    assert {f"{tensor}.0", f"{tensor}.1"} <= graphs[0].symbols.keys()
+    assert all(name.partition(".")[0] in [leaf.name for leaf in graphs[0].inputs] for name in graphs[0].symbols)
+
+
 def test_dynamic_sizes(compiled_graphs):
     compiled = torch.compile(relu_matmul_softmax, backend="tenon", dynamic=True)
     for rows in (2, 3, 17):

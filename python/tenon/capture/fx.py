@@ -79,12 +79,15 @@ def import_exported_program(program: torch.export.ExportedProgram, training: boo
     are shared, not copied."""
     walker = _Walker(training)
     graph = program.graph_module.graph
-    used = {symbol for node in graph.find_nodes(op="placeholder") for symbol in free_symbols(node.meta.get("val"))}
-    for symbol, values in program.range_constraints.items():
+    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
+    given = [node for node in graph.find_nodes(op="placeholder") if _is_user_input(specs[node.name])]
+    used = {symbol for node in given for symbol in free_symbols(node.meta.get("val"))}
+    ranges = program.range_constraints
+    walker.name_symbols(given, {symbol.name for symbol in ranges if symbol.is_Symbol and symbol not in used})
+    for symbol, values in ranges.items():
         if symbol in used:
             walker.sizes.declare(symbol, values)
-    specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
-    walker.find_carried(node for node in graph.find_nodes(op="placeholder") if _is_user_input(specs[node.name]))
+    walker.find_carried(given)
     for node in graph.find_nodes(op="placeholder"):
         walker.exported_placeholder(node, specs[node.name], program)
     walker.walk(program.graph_module)
@@ -108,6 +111,7 @@ def import_graph_module(module: fx.GraphModule, shown: int = 0) -> Captured:
     walker = _Walker()
     walker.takes_windows = True
     placeholders = module.graph.find_nodes(op="placeholder")
+    walker.name_symbols(placeholders)
     walker.declare_symbols(node.meta["val"] for node in placeholders)
     walker.find_carried(placeholders)
     for node in placeholders:
@@ -195,6 +199,9 @@ class _Walker:
 
     # -- leaves --
 
+    def name_symbols(self, placeholders: Iterable[fx.Node], taken: Iterable[str] = ()) -> None:
+        self.sizes.name_symbols({node.name: node.meta.get("val") for node in placeholders}, taken)
+
     def declare_symbols(self, values: Iterable[Any]) -> None:
         """Those of a graph that was traced in this process: the tracer knows their ranges."""
         for value in values:
@@ -207,7 +214,8 @@ class _Walker:
         """The symbols that the shapes of the caller's tensors tell."""
         for node in placeholders:
             if self._is_plain_tensor(node.meta.get("val")):
-                self.carried |= {symbol.name for symbol in free_symbols(node.meta["val"])}
+                shape = map(self.sizes.expr, node.meta["val"].shape)
+                self.carried |= {symbol for size in shape if isinstance(size, Expr) for symbol in size.symbols}
 
     def exported_placeholder(self, node: fx.Node, spec: InputSpec, program: torch.export.ExportedProgram) -> None:
         if _is_user_input(spec):
@@ -262,7 +270,7 @@ class _Walker:
         size = self.values[node] = self.sizes.expr(value)
         self.inputs.append(Input(node.name, "number", size=size))
         # A size that no tensor of the caller has comes as the size of a tensor without elements of interest.
-        if not {symbol.name for symbol in free_symbols(value)} <= self.carried:
+        if isinstance(size, Expr) and not set(size.symbols) <= self.carried:
             self.graph_inputs.append(position)
             self.importer.input(node.name, ("u8", [size]))
 
@@ -394,7 +402,7 @@ class _Walker:
                     yield self.importer.call(compare, (value, bound)), text
         else:
             given = call.given(1, "assert_msg")
-            yield value, "an assertion of the model does not hold" if given is None else str(given)
+            yield value, "an assertion of the model does not hold" if given is None else self.sizes.message(str(given))
 
     def _assert(self, condition: Any, message: str, location: tuple[str, int] | None) -> None:
         if condition is True or (isinstance(condition, Expr) and str(condition) == "1"):
@@ -550,10 +558,10 @@ class _Walker:
 
     def _text_of(self, value: Any) -> str:
         if isinstance(value, torch.Tensor):
-            return type_text(value.dtype, value.shape)
+            return type_text(value.dtype, map(self.sizes.text, value.shape))
         if isinstance(value, (tuple, list)):
             return f"({', '.join(map(self._text_of, value))})"
-        return str(value)
+        return self.sizes.text(value) if isinstance(value, (torch.SymInt, torch.SymBool)) else str(value)
 
     def _name(self, node: fx.Node) -> None:
         if self.depth == 0 and isinstance(self.values[node], ImportedTensor):

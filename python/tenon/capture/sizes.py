@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sympy
 import torch
 from torch.utils._sympy.numbers import int_oo
 
-from tenon._tenon import Expr, Importer, parse_srepr
+from tenon._tenon import Error, Expr, Importer, parse_srepr, readable_names, with_readable_names
 
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
@@ -21,13 +22,36 @@ class Sizes:
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
         self._known: dict[str, int | Expr] = {}
+        self._names: dict[str, str] = {}  # of symbols that inputs have, for people
+        self._declared: set[str] = set()
         self._of_sympy: dict[sympy.Expr, int | Expr] = {}
+
+    def name_symbols(self, inputs: dict[str, Any], taken: Iterable[str] = ()) -> None:
+        """Calls the symbols of the caller's values, by name, as the user does or by where they stand. `taken` are names
+        that other symbols have. Comes before everything else."""
+        sized = [(name, self._sizes_of(value), isinstance(value, torch.SymInt)) for name, value in inputs.items()]
+        self._names = readable_names([each for each in sized if each[1]], _dim_names(inputs.values()), set(taken))
+        self._known = {symbol: Expr(name) for symbol, name in self._names.items()}
+        self._of_sympy.clear()
+
+    def _sizes_of(self, value: Any) -> list[int | Expr]:
+        if isinstance(value, torch.Tensor):
+            return [self._expr_or_zero(size) for size in value.shape]
+        return [self._expr_or_zero(value)] if isinstance(value, torch.SymInt) else []
+
+    def _expr_or_zero(self, size: Any) -> int | Expr:
+        try:
+            return self.expr(size)
+        except Error:
+            return 0
 
     def declare(self, symbol: sympy.Symbol, values: Any) -> None:
         """Says what range a symbol has, which is a ValueRanges."""
-        if symbol.name not in self._known:
-            low, high = _bounds(values)
-            self._known[symbol.name] = self._importer.symbol(symbol.name, low, high)
+        if symbol.name in self._declared:
+            return
+        self._declared.add(symbol.name)
+        low, high = _bounds(values)
+        self._known[symbol.name] = self._importer.symbol(self._names.get(symbol.name, symbol.name), low, high)
 
     def bind(self, name: str, size: int | Expr) -> None:
         self._known[name] = size
@@ -52,6 +76,17 @@ class Sizes:
             return value.node.expr.name
         return None
 
+    def text(self, size: Any) -> str:
+        """Of an int, SymInt, SymFloat or SymBool, for people."""
+        try:
+            return str(self.expr(size))
+        except (Error, AttributeError):
+            return str(size)
+
+    def message(self, text: str) -> str:
+        """Of an assertion, with the names that people know."""
+        return with_readable_names(text, self._names)
+
     def _converted(self, expression: sympy.Expr) -> int | Expr:
         if isinstance(expression, sympy.Symbol):
             return self._known.get(expression.name, Expr(expression.name))
@@ -68,6 +103,21 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
     if isinstance(value, torch.Tensor):
         return {symbol for size in value.shape for symbol in free_symbols(size)}
     return value.node.expr.free_symbols if isinstance(value, (torch.SymInt, torch.SymBool)) else set()
+
+
+def _dim_names(values: Iterable[Any]) -> dict[str, str]:
+    """What the user calls symbols: the names of his Dims. The tracer keeps them by the place where they stand, of a Dim
+    that others are derived from by itself; a program from a file has none."""
+    sizes = (size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else [value]))
+    env = next((size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)), None)
+    named = getattr(env, "source_name_to_debug_name", {})
+    names: dict[str, str] = {}
+    for source, symbol in getattr(env, "source_to_var", {}).items():
+        root = env.replace(symbol)
+        name = named.get(source, source)
+        if isinstance(root, sympy.Symbol) and name.isidentifier():
+            names.setdefault(root.name, name)
+    return names
 
 
 def _bounds(values: Any) -> tuple[int, int | None]:
