@@ -61,7 +61,7 @@ HostFn host_from(nb::object function) {
     nb::list arguments;
     for (const Tensor& operand : operands) arguments.append(to_python(operand, ArrayKind::kTorch));
     std::vector<Tensor> results;
-    for (nb::handle result : nb::object((*held)(call, arguments))) results.push_back(tensor_from(result, "a result"));
+    for (nb::handle result : nb::object((*held)(call, arguments))) results.push_back(argument_from(result, "a result"));
     return results;
   };
 }

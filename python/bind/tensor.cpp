@@ -47,6 +47,10 @@ Tensor borrow(Array array, Access access, nb::handle source, std::string_view wh
                         keep_alive(std::move(array)), access);
 }
 
+// A torch tensor of the same memory, or of the same values where it stands for a negation, without a gradient. PyTorch
+// makes it outside of the modes that the caller has on.
+nb::object detached(nb::handle array) { return nb::module_::import_("tenon.modes").attr("detached")(array); }
+
 // Why nothing could be borrowed from it.
 [[noreturn]] void refuse(nb::handle array, std::string_view what) {
   if (!nb::ndarray_check(array)) {
@@ -126,7 +130,7 @@ ArrayKind kind_of(nb::handle array) {
 
 Tensor tensor_from(nb::handle array, std::string_view what) {
   // The caller's own tensor may be given other memory, as module.double() does: a detached one keeps this.
-  return is_torch(array) ? argument_from(array.attr("detach")(), what) : argument_from(array, what);
+  return is_torch(array) ? argument_from(detached(array), what) : argument_from(array, what);
 }
 
 Tensor argument_from(nb::handle array, std::string_view what) {
@@ -134,7 +138,7 @@ Tensor argument_from(nb::handle array, std::string_view what) {
   if (auto borrowed = borrow_torch(array)) return *std::move(borrowed);
   nb::object source = nb::borrow(array);
   // A lazy negation is no memory that could be borrowed; other tensors pass unchanged.
-  if (is_torch(array)) source = array.attr("detach")().attr("resolve_neg")();
+  if (is_torch(array)) source = detached(array);
   if (is_torch(array) && is_without_memory(array)) {
     fail("{} is {}, which has no memory: give a tensor with values", what, class_of(array));
   }

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from tenon import _tenon
+from tenon import _tenon, modes
 from tenon._tenon import fail
 
 
@@ -22,9 +22,11 @@ class States(Mapping[str, torch.Tensor]):
     def __init__(self, artifact: _tenon.Artifact) -> None:
         self._artifact = artifact
 
+    @modes.run_outside
     def __getitem__(self, name: str) -> torch.Tensor:
         return self._artifact.get_state(name)
 
+    @modes.run_outside
     def __setitem__(self, name: str, value: Any) -> None:
         self._artifact.set_state(name, value.detach() if isinstance(value, torch.Tensor) else value)
 
@@ -70,6 +72,7 @@ class LoadedProgram:
         self._in_spec = pytree.treespec_loads(notes["in_spec"]) if "in_spec" in notes else None
         self._out_spec = pytree.treespec_loads(notes["out_spec"]) if "out_spec" in notes else None
 
+    @modes.run_outside
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         results = self._artifact.run(self._flatten(args, kwargs))
         return tuple(results) if self._out_spec is None else pytree.tree_unflatten(results, self._out_spec)

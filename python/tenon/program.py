@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 import torch
 import torch.utils._pytree as pytree
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.export import ExportedProgram
 
+from tenon import modes
 from tenon._tenon import Error, Executable, Graph, compile_graph, fail
 from tenon.capture.captured import NO_FALLBACK, Captured, Row
 from tenon.capture.models import capture_exported_program, exported
@@ -161,6 +163,11 @@ def compile(
     if train is not None:
         return _training_of(train, model, args, kwargs, dynamic_shapes, threads)
     program = exported(model, args, kwargs, dynamic_shapes)
+    return _compiled(program, threads, fallback, freeze)
+
+
+@modes.run_outside
+def _compiled(program: ExportedProgram, threads: int, fallback: bool, freeze: bool) -> Program:
     traced, captured = capture_exported_program(program)
     if not fallback:
         captured.check_supported(NO_FALLBACK)

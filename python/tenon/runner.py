@@ -7,17 +7,23 @@ from typing import Any
 
 import torch
 
-from tenon import _tenon
+from tenon import _tenon, modes
 from tenon._tenon import Expr
 from tenon.capture.captured import Captured, Input, Layout, Output, Window
 
 Run = Callable[[Sequence[Any]], list[Any]]
 
-_BYTE = torch.zeros(1, dtype=torch.uint8)
+with modes.outside():
+    _BYTE = torch.zeros(1, dtype=torch.uint8)
 
 
 def make_runner(captured: Captured, execute: Run) -> Run:
     """A function from the caller's values to the caller's results. What a graph does not need costs it nothing."""
+    run = _complete(captured, execute)
+    return run if run is execute else modes.run_unseen(run)
+
+
+def _complete(captured: Captured, execute: Run) -> Run:
     run = execute if _takes_the_inputs(captured) else _with_inputs(captured, execute)
     if captured.assertions:
         run = _with_assertions(captured, run)

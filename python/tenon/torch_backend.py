@@ -9,7 +9,6 @@ fallback=False that is an error. `report()` lists the graphs that were compiled 
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -24,8 +23,9 @@ from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch.autograd import forward_ad
-from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from tenon import modes
 from tenon._tenon import MOST_THREADS, Error, InternalError, fail
 from tenon._tenon import compile_graph as compile_program
 from tenon.capture.captured import NO_FALLBACK, Captured
@@ -139,7 +139,7 @@ def _needs_no_wrapper(module: fx.GraphModule, graph: fx.GraphModule, inputs: lis
 def _compile_or_fall_back(kind: str, module: fx.GraphModule, options: Options, shown: int = 0) -> Run:
     """The graph as a function of a list of values, which may be emptied; `unboxed` takes the values one by one."""
     try:
-        with _outside_of_the_trace():
+        with modes.outside():  # AOTAutograd calls a compiler inside of its trace
             return _compile(kind, module, options, shown)
     except Exception as error:
         if not options.fallback:
@@ -157,13 +157,6 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
     if found.calls and not found.native_calls:
         return _in_pytorch(module)
     return _runnable(module, captured, compile_program(captured.graph, host=captured.host, threads=options.threads))
-
-
-@contextlib.contextmanager
-def _outside_of_the_trace() -> Any:
-    """AOTAutograd calls a compiler inside of its trace, where every tensor that is made would be a fake one."""
-    with _disable_current_modes(), torch._C._DisablePythonDispatcher(), torch._C._DisableAutocast():
-        yield
 
 
 def _runnable(module: fx.GraphModule, captured: Captured, executable: Any) -> Run:

@@ -11,6 +11,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch.export import ExportedProgram
 
+from tenon import modes
 from tenon._tenon import Graph, Loss, MemoryReport, Optimizer, Trainer, fail
 from tenon.capture.captured import Captured
 from tenon.capture.models import capture_exported_program, exported
@@ -91,11 +92,13 @@ class LocalTrainingInstance:
         little is an error that names the least."""
         self._trainer.initialize(budget)
 
+    @modes.run_outside
     def forward(self, *inputs: Any, target: Any = None, **kwargs: Any) -> tuple[Any, torch.Tensor | None]:
         """The model's outputs, and the loss; None where eval() was called and there is no target."""
         outputs, loss = self._trainer.forward(self._source.take(inputs, kwargs), target)
         return self._source.give(outputs, inputs), loss
 
+    @modes.run_outside
     def backward(self) -> dict[str, torch.Tensor]:
         """The gradients by parameter; after several forward() and backward() their sum, until an update()."""
         return self._trainer.backward()
@@ -104,6 +107,7 @@ class LocalTrainingInstance:
         """Changes the parameters by the gradients."""
         self._trainer.update()
 
+    @modes.run_outside
     def step(self, *inputs: Any, target: Any = None, **kwargs: Any) -> torch.Tensor:
         """forward, backward and update in one. Gives the loss."""
         return self._trainer.step(self._source.take(inputs, kwargs), target)
@@ -124,12 +128,14 @@ class LocalTrainingInstance:
     def training(self) -> bool:
         return self._trainer.training
 
+    @modes.run_outside
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The parameters and buffers, as the module has them. They are copies."""
         states = self.states
         owners = self._source.owners
         return {name: states.get(owners[name], value).clone() for name, value in self._source.state.items()}
 
+    @modes.run_outside
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Takes parameters and buffers, of the module or of another instance. Nothing changes where one does not
         fit."""
@@ -142,11 +148,13 @@ class LocalTrainingInstance:
         self.load_states({name: value for name, value in state_dict.items() if name in known})
 
     @property
+    @modes.run_outside
     def states(self) -> dict[str, torch.Tensor]:
         """All that stays from step to step: parameters, buffers, "optimizer.…", "random.key". They are the instance's
         own memory: what is written to them is used."""
         return self._trainer.states
 
+    @modes.run_outside
     def load_states(self, states: Mapping[str, Any]) -> None:
         self._trainer.load_states(dict(states))
 
@@ -225,7 +233,11 @@ class _Source:
 def _source_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> _Source:
     if isinstance(model, Graph):
         return _of_graph(model)
-    program = _exported_in_training(model, args, kwargs, dynamic_shapes)
+    return _of_program(_exported_in_training(model, args, kwargs, dynamic_shapes))
+
+
+@modes.run_outside
+def _of_program(program: ExportedProgram) -> _Source:
     traced, captured = capture_exported_program(program, training=True)
     captured.check_supported(_NO_FALLBACK)
     _, inference = capture_exported_program(program, training=False)
@@ -254,6 +266,7 @@ def _source_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None,
     )
 
 
+@modes.run_outside
 def _of_graph(graph: Graph) -> _Source:
     data = {leaf.name: leaf.data for leaf in graph.leaves if leaf.kind in ("parameter", "buffer")}
     state = {name: torch.from_dlpack(value) for name, value in data.items()}

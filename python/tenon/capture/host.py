@@ -9,7 +9,10 @@ from typing import Any
 
 import torch
 
-_TOKEN = torch.empty(0, dtype=torch.uint8)
+from tenon import modes
+
+with modes.outside():
+    _TOKEN = torch.empty(0, dtype=torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Host:
         self.calls: dict[int, HostCall] = {}
         self._running = _Running()
 
+    @modes.run_outside
     def __call__(self, call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad(), torch._C._DisableAutocast():  # the trace has the casts
             return self.calls[call].run(operands, self._running.tokens)
