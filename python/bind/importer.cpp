@@ -282,6 +282,9 @@ void bind_importer(nb::module_& module) {
           nb::arg("why"), "Raises a tenon.Error that lists every external call; `why` PyTorch runs none.")
       .def_prop_ro("external_count", &Importer::external_count, "How many calls are external so far.")
       .def_prop_ro("unsupported", unsupported, "(target, reason, location) of each external call, in their order.")
+      .def(
+          "set_key", [](Importer& self, nb::handle key) { self.set_key(argument_from(key)); }, nb::arg("key"),
+          "From now on, random numbers come from this tensor, i64[2]: the same key gives the same numbers.")
       .def_prop_ro("key_input", [](const Importer& self) { return self.key_input(); });
   module.def("readable_names", readable_names_of, nb::arg("inputs"), nb::arg("named"), nb::arg("taken"),
              "From the symbols of inputs, each of which is (name, sizes, whether it is a number), to names that people "

@@ -287,8 +287,13 @@ AtenArg Importer::call(const AtenRequest& recorded) {
 
 // ---- the end --------------------------------------------------------------------------------------------------------
 
+void Importer::set_key(const AtenArg& key) {
+  key_ = value_of(key).ref();
+  words_used_ = 0;
+}
+
 Value Importer::next_key(Builder& builder, const Expr& words) {
-  if (key_name_.empty()) {
+  if (!key_) {
     key_name_ = unused_name("random_key");
     key_ = graph_->add_input(key_name_, {DType::kI64, {2}});
   }

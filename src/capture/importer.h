@@ -92,7 +92,11 @@ class Importer : private AtenHost {
   // Ends the import. The graph has no nodes that nothing needs. Its outputs are these, and then the tokens of effects.
   Graph finish(const std::vector<AtenArg>& outputs);
 
-  // The name of the input that random numbers come from, i64[2], the last one; empty where the model has none.
+  // From now on, random numbers come from this tensor, i64[2]: the same key gives the same numbers.
+  void set_key(const AtenArg& key);
+
+  // The name of the input that random numbers come from, i64[2], the last one; empty where the model has none, and
+  // where every call was given its key.
   const std::string& key_input() const { return key_name_; }
 
  private:

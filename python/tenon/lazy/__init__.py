@@ -22,11 +22,23 @@ import torch._lazy
 import torch._lazy.ts_backend
 
 from tenon._tenon import fail
-from tenon.lazy import build, recorded
+from tenon.lazy import build, patches, recorded
 from tenon.lazy.metrics import Metrics
 from tenon.lazy.programs import Programs
 
-__all__ = ["Metrics", "explain", "init", "is_initialized", "mark_step", "metrics", "reset_metrics", "sync"]
+__all__ = [
+    "Metrics",
+    "current_device",
+    "device_count",
+    "explain",
+    "init",
+    "is_available",
+    "is_initialized",
+    "mark_step",
+    "metrics",
+    "reset_metrics",
+    "sync",
+]
 
 _programs = Programs()
 _extension: Any = None
@@ -43,16 +55,24 @@ def init() -> None:
     _extension.init(_programs)
     _extension.record_calls_of(recorded.overloads())
     recorded.decompose_composites()
+    patches.apply(_programs)
     atexit.register(_forget)
-    torch._C._lazy_ts_backend._init = _leave_as_it_is
 
 
 def is_initialized() -> bool:
     return _extension is not None and _extension.is_in_charge()
 
 
-def _leave_as_it_is() -> None:
-    """In place of what initializes the TorchScript backend: Tenon's is one already, and stays in charge."""
+def is_available() -> bool:
+    return is_initialized()
+
+
+def device_count() -> int:
+    return 1
+
+
+def current_device() -> int:
+    return 0
 
 
 def _forget() -> None:
@@ -92,8 +112,9 @@ def metrics() -> Metrics:
 
     compiles, compile_seconds: graphs that were compiled. runs: of graphs; hits: those of a graph that was compiled
     before. fallbacks: how often PyTorch ran an op, by name: one that the lazy device does not record, or that Tenon
-    lacks. torchscript_runs: of graphs that Tenon cannot run at all, and refused says why. reused_bytes: of results that
-    took the memory of an argument that nobody needed any more; copied_bytes: of arguments that somebody did need.
+    lacks. torchscript_runs: of graphs that Tenon cannot run at all; refused says why, and internal_errors where that is
+    a mistake of Tenon's. reused_bytes: of results that took the memory of an argument that nobody needed any more;
+    copied_bytes: of arguments that somebody did need.
     """
     _check_initialized()
     return _programs.metrics()

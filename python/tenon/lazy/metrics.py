@@ -29,7 +29,26 @@ def _shown(value: float) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def eager_calls() -> Counter[str]:
-    """The calls that the lazy device does not record, since the process began: PyTorch ran them one by one."""
+class EagerCalls:
+    """The calls that the lazy device does not record, and PyTorch runs one by one. PyTorch counts them, and sets its
+    counters to 0 when a user asks it to: then `keep` must be called first."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self._kept: Counter[str] = Counter()
+        self._before = _torch_counters()
+
+    def counts(self) -> Counter[str]:
+        return self._kept + (_torch_counters() - self._before)
+
+    def keep(self) -> None:
+        """What was counted so far stays when PyTorch's counters go back to 0."""
+        self._kept = self.counts()
+        self._before = Counter()
+
+
+def _torch_counters() -> Counter[str]:
     names = [name for name in torch._lazy.metrics.counter_names() if name.startswith(_EAGER) and name != _READ]
     return Counter({name: torch._lazy.metrics.counter_value(name) for name in names})

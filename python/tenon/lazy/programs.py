@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
+import warnings
 from collections import Counter
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from tenon._tenon import Executable, compile_graph
+from tenon import modes
+from tenon._tenon import Error, Executable, compile_graph
 from tenon.capture.captured import Captured, Output
-from tenon.lazy.metrics import Metrics, eager_calls
+from tenon.lazy.metrics import EagerCalls, Metrics
 from tenon.lazy.translate import translate
 from tenon.report import segments_text
 from tenon.runner import Run, make_runner
@@ -43,16 +47,19 @@ class Programs:
     def __init__(self) -> None:
         self.last: Program | None = None
         self.extension: Any = None
+        self.eager_calls = EagerCalls()
         self._lock = threading.Lock()
         self._fallbacks: Counter[str] = Counter()  # programs count in it
+        self._told: set[str] = set()  # of which internal errors
         self._start()
 
     def _start(self) -> None:
         self._compiles = 0
         self._compile_seconds = 0.0
         self._refused: Counter[str] = Counter()
+        self._internal_errors: Counter[str] = Counter()
         self._fallbacks.clear()
-        self._eager_before = eager_calls()
+        self.eager_calls.forget()
 
     def reset(self) -> None:
         with self._lock:
@@ -67,9 +74,10 @@ class Programs:
                 compile_seconds=self._compile_seconds,
                 runs=counts["runs"],
                 hits=counts["hits"],
-                fallbacks=dict(self._fallbacks + (eager_calls() - self._eager_before)),
+                fallbacks=dict(self._fallbacks + self.eager_calls.counts()),
                 torchscript_runs=counts["torchscript_runs"],
                 refused=dict(self._refused),
+                internal_errors=dict(self._internal_errors),
                 reused_bytes=counts["reused_bytes"],
                 copied_bytes=counts["copied_bytes"],
             )
@@ -85,9 +93,12 @@ class Programs:
         start = time.perf_counter()
         try:
             program = self._compiled(translate(graph, inputs, sources), dying)
-        except Exception as error:
+        except Error as error:
             with self._lock:
                 self._refused[str(error)] += 1
+            return None
+        except Exception as error:
+            self._note_internal(error)
             return None
         with self._lock:
             self._compiles += 1
@@ -95,6 +106,26 @@ class Programs:
             self.last = program
         return program
 
+    def _note_internal(self, error: Exception) -> None:
+        """A mistake of Tenon's: the user is told of each once, and the graph runs all the same."""
+        text = f"{type(error).__name__}: {error}"
+        with self._lock:
+            self._internal_errors[text] += 1
+            is_new = text not in self._told
+            self._told.add(text)
+        if is_new:
+            warnings.warn(
+                f"tenon.lazy could not compile a graph, by a mistake of Tenon's, and PyTorch runs the graph instead: "
+                f"{text}. Please report it with this message and the code that led to it",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def outside_modes(self) -> AbstractContextManager[None] | None:
+        """What a run is to run in; None where no mode is on."""
+        return modes.outside() if modes.are_on() else None
+
+    @modes.run_outside
     def text(self, graph: torch._C.Graph, inputs: list[Type]) -> str:
         """Of a graph that may never run."""
         return str(self._compiled(translate(graph, inputs), []))
@@ -128,6 +159,8 @@ def _counting(captured: Captured, counts: Counter[str]) -> Any:
 
 
 def _name_of(function: Any) -> str:
+    if isinstance(function, functools.partial):
+        return _name_of(function.args[0])
     return (
         function.name() if isinstance(function, torch._ops.OpOverload) else getattr(function, "__name__", str(function))
     )

@@ -9,7 +9,6 @@ from torch.utils._pytree import tree_leaves
 
 from tenon._tenon import aten_entries
 
-_BY_THEMSELVES = ("Lazy", "CompositeImplicitAutograd")  # with a kernel of these, the lazy device records them
 # PyTorch's own kernels of these are wrong, whichever backend runs the graph: pixels are read from memory that nobody
 # wrote, a selection must have a dimension, gradients of integers are integers. Pooling in three dimensions runs on the
 # CPU.
@@ -21,14 +20,14 @@ _IN_PLACE_OF_PYTORCHS = {
     "pixel_shuffle",
     "pixel_unshuffle",
 }
-_ACROSS_DEVICES = {"copy", "resize"}  # not of one tensor's values alone
+_ELSEWHERE = {"copy", "resize"}  # extension/kernels.h has copy; a resize gives a tensor of other memory
 
 
 def overloads() -> list[str]:
     """Those of the registry that the lazy device would run one by one on the CPU, though a graph can hold them:
-    "where.self", "sin"."""
+    "where.self", "sin". And those whose random numbers PyTorch would draw when the graph runs."""
     found = [name for name in map(_name, aten_entries()) if (op := _overload(name)) is not None and _is_recorded(op)]
-    return [*found, *sorted(_IN_PLACE_OF_PYTORCHS)]
+    return [*found, *sorted(name for name in _IN_PLACE_OF_PYTORCHS if _overload(name) is not None)]
 
 
 def decompose_composites() -> None:
@@ -38,8 +37,10 @@ def decompose_composites() -> None:
     _composites = torch.library.Library("aten", "IMPL")
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     for name in torch._C._dispatch_get_registrations_for_dispatch_key("Lazy"):
-        op = _overload(name.removeprefix("aten::")) if has_kernel(name, "CompositeImplicitAutograd") else None
-        if op is not None and not op._schema.is_mutable:
+        op = _overload(name.removeprefix("aten::"))
+        if op is None or not has_kernel(name, "CompositeImplicitAutograd"):
+            continue
+        if not op._schema.is_mutable:
             _composites.impl(name.removeprefix("aten::"), functools.partial(_by_its_parts, op), "AutogradLazy")
 
 
@@ -60,15 +61,27 @@ def _name(target: str) -> str:
 
 
 def _overload(name: str) -> torch._ops.OpOverload | None:
+    """None for what this PyTorch lacks, and for what only its TorchScript has."""
     packet, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    return op if op is not None and _has_schema(op.name()) else None
+
+
+def _has_schema(name: str) -> bool:
+    return name in _names_in_dispatcher()
+
+
+@functools.cache
+def _names_in_dispatcher() -> frozenset[str]:
+    return frozenset(torch._C._dispatch_get_all_op_names())
 
 
 def _is_recorded(op: torch._ops.OpOverload) -> bool:
-    if any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _BY_THEMSELVES):
-        return False
-    is_random = torch.Tag.nondeterministic_seeded in op.tags  # a second run would give other numbers
-    return not is_random and op._schema.name.removeprefix("aten::") not in _ACROSS_DEVICES and _is_function(op._schema)
+    has_kernel = functools.partial(torch._C._dispatch_has_kernel_for_dispatch_key, op.name())
+    is_random = torch.Tag.nondeterministic_seeded in op.tags
+    if has_kernel("CompositeImplicitAutograd") or (has_kernel("Lazy") and not is_random):
+        return False  # PyTorch records its parts, or itself
+    return op._schema.name.removeprefix("aten::") not in _ELSEWHERE and _is_function(op._schema)
 
 
 def _is_function(schema: torch._C.FunctionSchema) -> bool:

@@ -12,6 +12,7 @@ values of a graph say which dtype PyTorch expects (a TensorType with a dtype), t
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -34,12 +35,15 @@ _TO_NUMBER = {"ScalarImplicit", "FloatImplicit", "IntImplicit"}  # of a tensor o
 _CONSTRUCTS = {"prim::ListConstruct", "prim::TupleConstruct"}
 _UNPACKS = {"prim::ListUnpack", "prim::TupleUnpack"}
 
-# c10::ScalarType: how TorchScript writes a dtype.
-_SCALAR_TYPES = (
-    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64),
-    *(torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32),
-    torch.bfloat16,
-)
+
+def _scalar_types() -> dict[int, torch.dtype]:
+    """How TorchScript writes a dtype: as an integer, which is c10::ScalarType's."""
+    graph = torch._C.Graph()
+    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    return {graph.insertConstant(dtype).toIValue(): dtype for dtype in dtypes}
+
+
+_SCALAR_TYPES = _scalar_types()
 
 
 def translate(graph: torch._C.Graph, inputs: Sequence[Type], sources: Sequence[int] | None = None) -> Captured:
@@ -66,6 +70,7 @@ class _Translator:
         self.inputs: list[Input] = []
         self.input_of: dict[int, int] = {}  # the position of an input, by its variable
         self.leaves: dict[int, float | int | bool | None] = {}  # by variable: a constant's value, where it has rank 0
+        self.key: Any = None  # of the random numbers of the call that is translated, where it has one
         self.host = Host()
         self.rows: list[Row] = []
 
@@ -123,9 +128,12 @@ class _Translator:
     # -- calls --
 
     def _aten(self, node: torch._C.Node, given: list[Any]) -> list[Any]:
-        op = _overload(node.schema().partition("(")[0])
+        op = _overload(node.schema().partition("(")[0] or node.kind())
         arguments = [_converted(argument, value) for argument, value in zip(op._schema.arguments, given, strict=True)]
         declared = [output.type() for output in node.outputs()]
+        self.key = self.values[node.i("key")] if node.hasAttribute("key") else None
+        if self.key is not None:
+            self.importer.set_key(self.key)
         result = self._call(op, arguments)
         if not _agree(declared, result):
             result = self._as_declared(op, arguments, declared, result)
@@ -203,17 +211,25 @@ class _Translator:
         for result in results:
             if not isinstance(result, torch.Tensor) or result.dtype not in DTYPES:
                 fail(f"{target_name(op)} is not supported, and gives what Tenon lacks: {result}")
+        dtypes = [result.dtype for result in results]
         types = [(DTYPES[result.dtype], list(result.shape)) for result in results]
         args, kwargs = _bound(op, arguments)
+        if self.key is not None:
+            args, because = [self.key, *args], because or "its entry does not take these arguments"
         result = self.importer.call(
             target_name(op), args, kwargs, results=types, returns_list=True, external_because=because
         )
-        counter = iter(range(len(list(_imported(arguments)))))
-        args, kwargs = _bound(op, _template(arguments, counter))
-        self.host.calls[self.importer.external_count - 1] = HostCall(op, args, kwargs, [Result()] * len(types))
+        self.host.calls[self.importer.external_count - 1] = self._host_call(op, arguments, dtypes)
         reason = self.importer.unsupported[-1][1]
         self.rows.append(Row("call_function", "", target_name(op), _text_of(result), reason=reason))
         return result if isinstance(given, (tuple, list)) else result[0]
+
+    def _host_call(self, op: torch._ops.OpOverload, arguments: list[Any], dtypes: list[torch.dtype]) -> HostCall:
+        counter = itertools.count()
+        key = [] if self.key is None else [Slot(next(counter))]
+        args, kwargs = _bound(op, _template(arguments, counter))
+        function = functools.partial(_seeded if key else _typed, op, dtypes)
+        return HostCall(function, [*key, *args], kwargs, [Result()] * len(dtypes))
 
     # -- the end --
 
@@ -258,7 +274,7 @@ def _converted(argument: torch._C.Argument, value: Any) -> Any:
     if isinstance(value, torch.device):
         return torch.device("cpu")
     is_dtype = type(value) is int and "ScalarType" in str(argument.real_type)
-    return _SCALAR_TYPES[value] if is_dtype else value
+    return _SCALAR_TYPES.get(value, value) if is_dtype else value
 
 
 def _bound(op: torch._ops.OpOverload, arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -293,6 +309,22 @@ def _filled(arguments: Any, replace: Callable[[ImportedTensor], Any]) -> Any:
 def _template(arguments: list[Any], counter: Iterator[int]) -> list[Any]:
     """With a slot for each operand of the external node."""
     return _filled(arguments, lambda value: Slot(next(counter), _NUMBERS[value.dtype] if value.is_number else None))
+
+
+def _typed(op: torch._ops.OpOverload, dtypes: list[torch.dtype], *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    """The call, whose results have the dtypes that PyTorch's meta device has: the CPU's may be others, as those of a
+    batch norm in bf16 are, and the graph has the former."""
+    results = leaves_of(op(*args, **kwargs))
+    return [result.to(dtype) for result, dtype in zip(results, dtypes, strict=True)]
+
+
+def _seeded(
+    op: torch._ops.OpOverload, dtypes: list[torch.dtype], key: torch.Tensor, *args: Any, **kwargs: Any
+) -> list[torch.Tensor]:
+    """The call with random numbers of this key. Those of others are as if there were no such call."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(int(key[0]))
+        return _typed(op, dtypes, *args, **kwargs)
 
 
 # ---- what PyTorch knows of a call -----------------------------------------------------------------------------------

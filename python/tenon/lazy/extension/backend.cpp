@@ -88,6 +88,29 @@ auto with_python(Function function) {
   }
 }
 
+// A run sees none of the modes that its caller has on: a default device, autocast, a fake or a user's mode. (A tensor
+// that it makes on the lazy device would wait for the run itself.)
+class OutsideModes {
+ public:
+  OutsideModes() {
+    with_python([&] {
+      const py::object context = hooks().call("outside_modes");
+      if (context.is_none()) return;
+      context.attr("__enter__")();
+      context_ = PythonObject(context);
+    });
+  }
+  OutsideModes(const OutsideModes&) = delete;
+  OutsideModes& operator=(const OutsideModes&) = delete;
+  ~OutsideModes() {
+    if (!context_) return;
+    with_python([&] { context_.get().attr("__exit__")(py::none(), py::none(), py::none()); });
+  }
+
+ private:
+  PythonObject context_;
+};
+
 py::list types_of(const std::vector<ParameterType>& parameters) {
   py::list types;
   for (const ParameterType& type : parameters) {
@@ -104,6 +127,44 @@ at::Tensor tensor_of(const BackendDataPtr& argument) {
   auto& data = static_cast<TSData&>(*argument);
   return data.scalar ? at::scalar_tensor(*data.scalar, at::dtype(number_type(*data.scalar))) : data.data();
 }
+
+// While TorchScript runs a graph: it draws random numbers from PyTorch's generator, and knows nothing of keys. For so
+// long the generator has the keys of the graph as its seed.
+class SeededByKeys {
+ public:
+  SeededByKeys(const Computation& computation, c10::ArrayRef<BackendDataPtr> arguments) {
+    const std::vector<size_t> keys = keys_of(*computation.graph());
+    if (keys.empty()) return;
+    uint64_t seed = 0;
+    for (size_t key : keys) seed = seed * 31 + static_cast<uint64_t>(*tensor_of(arguments[key]).data_ptr<int64_t>());
+    const std::lock_guard lock(generator_.mutex());
+    state_ = generator_.get_state();
+    generator_.set_current_seed(seed);
+  }
+  SeededByKeys(const SeededByKeys&) = delete;
+  SeededByKeys& operator=(const SeededByKeys&) = delete;
+  ~SeededByKeys() {
+    if (!state_.defined()) return;
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+
+ private:
+  static std::vector<size_t> keys_of(const torch::jit::Graph& graph) {
+    const c10::Symbol name = c10::Symbol::attr("key");
+    std::vector<size_t> keys;
+    for (const torch::jit::Node* node : graph.nodes()) {
+      if (!node->hasAttribute(name)) continue;
+      for (size_t i = 0; i < graph.inputs().size(); ++i) {
+        if (static_cast<int64_t>(graph.inputs()[i]->unique()) == node->i(name)) keys.push_back(i);
+      }
+    }
+    return keys;
+  }
+
+  at::Generator generator_ = at::detail::getDefaultCPUGenerator();
+  at::Tensor state_;
+};
 
 // What compilation needed and freed.
 void give_back_memory() {
@@ -295,6 +356,7 @@ class Backend : public torch::lazy::BackendImplInterface {
  private:
   std::vector<BackendDataPtr> run(const std::shared_ptr<Computation>& computation,
                                   c10::ArrayRef<BackendDataPtr> arguments, const BackendDevice& device) const {
+    const OutsideModes outside;
     Inputs inputs = inputs_of(arguments, tensors_of(arguments));
     ++counters().runs;
     const bool is_ours = with_python([&] {
@@ -310,6 +372,7 @@ class Backend : public torch::lazy::BackendImplInterface {
     });
     if (is_ours) return results_of(*computation, arguments, inputs, device);
     ++counters().torchscript_runs;
+    const SeededByKeys seeded(*computation, arguments);
     return torchscript_->ExecuteComputation(computation, arguments, device);
   }
 
@@ -365,10 +428,17 @@ void init(py::object programs) {
   FLAGS_torch_lazy_handle_special_scalars = true;  // 0 and 1 are constants: `alpha` and `beta` need no multiplication
   if (!torch::lazy::hasBackend()) torch::lazy::InitTorchScriptBackend();
   register_kernels();
-  register_executor();
+  torch::lazy::LazyGraphExecutor::Register(&executor());
   static const Backend* const backend = new Backend(torch::lazy::GetTSBackendImpl());
   const torch::lazy::BackendRegistrar registrar(backend);
   forget_graphs();
+}
+
+py::bytes graph_hash(const std::vector<at::Tensor>& tensors) {
+  std::vector<LazyTensorPtr> lazy;
+  for (const at::Tensor& tensor : tensors) lazy.push_back(torch::lazy::TryGetLtcTensor(tensor));
+  const torch::lazy::hash_t hash = executor().hash_of(lazy);
+  return {reinterpret_cast<const char*>(&hash), sizeof(hash)};
 }
 
 py::dict counted() {
@@ -394,6 +464,7 @@ PYBIND11_MODULE(TENON_LAZY_MODULE, module) {
   module.attr("torch_version") = TORCH_VERSION;
   module.def("init", init, py::arg("programs"), "Puts Tenon in charge of the lazy device.");
   module.def("record_calls_of", record_calls_of, py::arg("overloads"));
+  module.def("graph_hash", graph_hash, py::arg("tensors"), "In place of torch._C._lazy._get_graph_hash.");
   module.def("counters", counted);
   module.def("reset_counters", reset_counters);
   module.def("take_failure", [] { return last_failure().take(); });

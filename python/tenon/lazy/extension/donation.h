@@ -14,6 +14,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "threads.h"
+
 namespace tenon::lazy_device {
 
 using torch::lazy::BackendData;
@@ -45,10 +47,11 @@ inline bool is_read_only(const BackendData& data) {
   return info != nullptr && info->read_only;
 }
 
-// No live tensor needs it. With torch's thread pool, others go on recording while a graph runs: then nothing is known.
+// No live tensor needs it. Nothing is known where others record while a graph runs: with torch's thread pool, and with
+// several threads.
 inline std::vector<bool> dying_among(c10::ArrayRef<BackendDataPtr> arguments) {
   std::vector<bool> dying(arguments.size(), false);
-  if (FLAGS_torch_lazy_use_thread_pool) return dying;
+  if (FLAGS_torch_lazy_use_thread_pool || Recorders::get().has_others()) return dying;
   const DataSet held = held_by_live_tensors();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& data = static_cast<const torch::lazy::TSData&>(*arguments[i]);

@@ -5,17 +5,22 @@
 // compiled graph would serve tensors of several sizes; they are computed at once, and are data to the graph.
 // empty: PyTorch's own allocates memory, copies it, and gives it to the graph, only to be overwritten: every zeros()
 // does so. Here it is a 0 of the graph, which goes away where nobody reads it.
+// copy: PyTorch runs it on the CPU, at once. Every write to an element or a slice is one.
+// copy_ of a lazy tensor to one of the CPU: PyTorch's functionalization refuses it.
 //
 // What an optimizer calls for each parameter: PyTorch checks a call that writes in place on its meta device first,
-// where these are Python, up to a hundred microseconds each. Its own checks in C++ are as good.
+// where these are Python, up to a hundred microseconds each. Its own checks in C++ are as good. For calls that fill a
+// tensor with random numbers, the checks in Python refuse every generator.
 #pragma once
 
 #include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/add_meta_dispatch.h>
 #include <ATen/ops/addcdiv_meta_dispatch.h>
 #include <ATen/ops/addcmul_meta_dispatch.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/div_meta_dispatch.h>
+#include <ATen/ops/expand_copy.h>
 #include <ATen/ops/lerp_meta_dispatch.h>
 #include <ATen/ops/mul_meta_dispatch.h>
 #include <ATen/ops/select_copy.h>
@@ -25,6 +30,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace tenon::lazy_device {
 
@@ -62,6 +68,34 @@ inline at::Tensor& arange(const at::Scalar& start, const at::Scalar& end, const 
   return out;
 }
 
+// The values of `source`, with the shape and the dtype of `self`.
+inline at::Tensor copy(const at::Tensor& self, const at::Tensor& source, bool /*non_blocking*/) {
+  const at::Tensor values = source.to(self.scalar_type());
+  const at::Tensor recorded = values.is_lazy() ? values : values.to(self.device());
+  return recorded.sizes() == self.sizes() ? recorded.clone() : at::expand_copy(recorded, self.sizes());
+}
+
+// ---- copy_ to the CPU -----------------------------------------------------------------------------------------------
+
+inline c10::OperatorHandle copy_operator() { return c10::Dispatcher::singleton().findSchemaOrThrow("aten::copy_", ""); }
+
+// PyTorch's own kernel, as it was before ours took its place.
+inline const c10::SafeKernelFunction& functionalized_copy() {
+  static const c10::SafeKernelFunction kernel =
+      copy_operator().getComputedKernelForDispatchKey(c10::DispatchKey::Functionalize);
+  return kernel;
+}
+
+inline void copy_anywhere(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const at::Tensor& self = torch::jit::peek(*stack, 0, 3).toTensor();
+  const at::Tensor& source = torch::jit::peek(*stack, 1, 3).toTensor();
+  if (self.is_lazy() || !source.is_lazy()) return functionalized_copy().callBoxed(op, keys, stack);
+  self.copy_(source.cpu());
+  torch::jit::drop(*stack, 2);
+}
+
+// ---- new tensors ----------------------------------------------------------------------------------------------------
+
 // Outside of a kernel, a new tensor of the lazy device is one that knows its views.
 inline at::Tensor functionalized(const at::Tensor& tensor) {
   const bool is_inside = c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::Functionalize);
@@ -89,7 +123,39 @@ inline torch::Library library_of_kernels() {
   library.impl("unbind_copy.int", &pieces_of_one);
   library.impl("arange.start_out", &arange);
   library.impl("empty.memory_format", &empty);
+  library.impl("copy", &copy);
   return library;
+}
+
+inline torch::Library library_of_copies() {
+  functionalized_copy();
+  torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Functionalize, __FILE__, __LINE__);
+  library.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&copy_anywhere>());
+  return library;
+}
+
+// ---- checks ---------------------------------------------------------------------------------------------------------
+
+using Generator = std::optional<at::Generator>;
+
+inline at::Tensor& check_exponential(at::Tensor& self, double rate, Generator /*generator*/) {
+  TORCH_CHECK(rate > 0, "exponential_ expects lambda > 0.0, but found lambda=", rate);
+  return self;
+}
+
+inline at::Tensor& check_geometric(at::Tensor& self, double p, Generator /*generator*/) {
+  TORCH_CHECK(0 < p && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  return self;
+}
+
+inline at::Tensor& check_cauchy(at::Tensor& self, double /*median*/, double sigma, Generator /*generator*/) {
+  TORCH_CHECK(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
+  return self;
+}
+
+inline at::Tensor& check_log_normal(at::Tensor& self, double /*mean*/, double std, Generator /*generator*/) {
+  TORCH_CHECK(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
+  return self;
 }
 
 inline torch::Library library_of_checks() {
@@ -101,12 +167,17 @@ inline torch::Library library_of_checks() {
   library.impl("div_.Tensor", static_cast<at::Tensor& (*)(at::Tensor&, const at::Tensor&)>(&at::meta::div_));
   using Lerp = at::Tensor&(at::Tensor&, const at::Tensor&, const at::Scalar&);
   library.impl("lerp_.Scalar", static_cast<Lerp*>(&at::meta::lerp_));
+  library.impl("exponential_", &check_exponential);
+  library.impl("geometric_", &check_geometric);
+  library.impl("cauchy_", &check_cauchy);
+  library.impl("log_normal_", &check_log_normal);
   return library;
 }
 
 // For the rest of the process.
 inline void register_kernels() {
-  static const torch::Library kernels = library_of_kernels(), checks = library_of_checks();
+  static const torch::Library kernels = library_of_kernels(), copies = library_of_copies(),
+                              checks = library_of_checks();
 }
 
 }  // namespace tenon::lazy_device

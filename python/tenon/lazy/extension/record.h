@@ -4,14 +4,23 @@
 // A call of any overload that is functional becomes one node, which is lowered to the same call. Tensors and numbers
 // are its operands, so that a new number is no new graph; everything else is part of the node. The types of the results
 // are those that PyTorch's meta device gives. Where it gives none, for they depend on data, the call runs on the CPU.
+//
+// A call that draws random numbers has one more operand: a key, drawn when the call is recorded, from the generator
+// that the call names or from PyTorch's own. The node is a function of its operands then, however often and whenever it
+// runs.
 #pragma once
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/lazy/core/ir_builder.h>
 #include <torch/csrc/lazy/core/lazy_graph_executor.h>
 #include <torch/csrc/lazy/core/metrics.h>
 #include <torch/csrc/lazy/core/tensor.h>
+#include <torch/csrc/lazy/core/tensor_util.h>
 #include <torch/csrc/lazy/ts_backend/ts_node.h>
 #include <torch/library.h>
 
@@ -33,6 +42,7 @@ struct Argument {
   IValue constant;                              // where there are no operands
   std::vector<std::optional<size_t>> operands;  // one, or those of a list, which may lack some
   bool is_list = false;
+  c10::TypePtr item_type = nullptr;  // of a list: Tensor or Tensor?
   bool is_number = false;
 };
 
@@ -40,7 +50,9 @@ struct Call {
   const c10::OperatorHandle* op;
   std::vector<Argument> arguments;
   std::vector<torch::lazy::Value> operands;
-  hash_t hash;  // of all but the operands
+  hash_t hash;                          // of all but the operands
+  std::optional<at::Generator> source;  // of random numbers, where the caller named it
+  std::optional<size_t> key;            // the operand that random numbers are made of
 };
 
 // Nothing for what no node can hold.
@@ -81,7 +93,7 @@ inline bool is_recordable(const IValue& value) {
 class Reader {
  public:
   Reader(const c10::OperatorHandle& op, const BackendDevice& device)
-      : device_(device), call_{&op, {}, {}, torch::lazy::Hash(c10::toString(op.operator_name()))} {}
+      : device_(device), call_{&op, {}, {}, torch::lazy::Hash(c10::toString(op.operator_name())), {}, {}} {}
 
   std::optional<Call> read(c10::ArrayRef<IValue> values) && {
     const auto& parameters = call_.op->schema().arguments();
@@ -94,11 +106,16 @@ class Reader {
  private:
   bool add(const IValue& value, const c10::Argument& parameter) {
     Argument argument;
+    if (value.isGenerator()) {
+      call_.source = value.toGenerator();
+      return add(IValue(), parameter);
+    }
     if (value.isTensor()) {
       argument.operands.push_back(operand_of(value.toTensor()));
       if (!argument.operands[0]) return add(IValue(), parameter);
     } else if (value.isTensorList() || value.isOptionalTensorList()) {
       argument.is_list = true;
+      argument.item_type = parameter.type()->containedType(0);
       for (const IValue& item : value.toListRef()) {
         argument.operands.push_back(item.isTensor() ? operand_of(item.toTensor()) : std::nullopt);
       }
@@ -133,6 +150,25 @@ class Reader {
   Call call_;
 };
 
+// ---- random numbers -------------------------------------------------------------------------------------------------
+
+inline bool is_random(const c10::OperatorHandle& op) { return op.hasTag(at::Tag::nondeterministic_seeded); }
+
+// (seed, 0), as tenon.runner.random_key makes it.
+inline at::Tensor draw_key(const std::optional<at::Generator>& source) {
+  auto* generator = at::get_generator_or_default<at::CPUGeneratorImpl>(source, at::detail::getDefaultCPUGenerator());
+  const std::lock_guard lock(generator->mutex_);
+  at::Tensor key = at::zeros({2}, at::kLong);
+  *key.mutable_data_ptr<int64_t>() = static_cast<int64_t>(generator->random64() >> 1);
+  return key;
+}
+
+inline void add_key(Call& call, const BackendDevice& device) {
+  call.key = call.operands.size();
+  const at::Tensor key = draw_key(call.source);
+  call.operands.emplace_back(torch::lazy::MakeDeviceData(torch::lazy::TensorToDataHandle(key, device)));
+}
+
 // ---- its node -------------------------------------------------------------------------------------------------------
 
 class RecordedCall : public torch::lazy::TsNode {
@@ -141,6 +177,7 @@ class RecordedCall : public torch::lazy::TsNode {
       : TsNode(torch::lazy::OpKind(c10::Symbol::fromQualString(call.op->operator_name().name)), call.operands,
                std::move(shapes), shapes.size(), call.hash),
         arguments_(std::move(call.arguments)),
+        key_(call.key),
         gives_list_(gives_list) {}
 
   torch::lazy::TSOpVector Lower(std::shared_ptr<torch::jit::GraphFunction> /*function*/,
@@ -149,6 +186,10 @@ class RecordedCall : public torch::lazy::TsNode {
     std::vector<torch::jit::Value*> inputs;
     for (const Argument& argument : arguments_) inputs.push_back(lowered(argument, graph, *context));
     torch::jit::Node* call = graph.insertNode(graph.create(op().op, inputs, gives_list_ ? 1 : num_outputs()));
+    if (key_) {  // TorchScript has no argument for it: tenon.lazy.translate reads the attribute
+      const torch::jit::Value* key = context->GetOutputOp(operand(*key_));
+      call->i_(c10::Symbol::attr("key"), static_cast<int64_t>(key->unique()));
+    }
     if (gives_list_) {
       call->output()->setType(c10::ListType::ofTensors());
       call = graph.insertNode(graph.createListUnpack(call->output(), num_outputs()));
@@ -167,9 +208,7 @@ class RecordedCall : public torch::lazy::TsNode {
     if (!argument.is_list) return value_of(argument.operands[0]);
     std::vector<torch::jit::Value*> items;
     for (const std::optional<size_t>& item : argument.operands) items.push_back(value_of(item));
-    const bool is_whole = std::ranges::all_of(argument.operands, [](const auto& item) { return item.has_value(); });
-    const c10::TypePtr tensor = c10::TensorType::get();
-    return graph.insertNode(graph.createList(is_whole ? tensor : c10::OptionalType::create(tensor), items))->output();
+    return graph.insertNode(graph.createList(argument.item_type, items))->output();
   }
 
   // PyTorch lowers 0 and 1 to constant tensors.
@@ -180,12 +219,14 @@ class RecordedCall : public torch::lazy::TsNode {
   }
 
   std::vector<Argument> arguments_;
+  std::optional<size_t> key_;
   bool gives_list_;
 };
 
 // ---- the types of its results ---------------------------------------------------------------------------------------
 
 inline IValue on_meta(const IValue& value) {
+  if (value.isGenerator()) return IValue();
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     const bool stays = !tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number();
@@ -247,11 +288,12 @@ class KnownShapes {
 
 // ---- recording ------------------------------------------------------------------------------------------------------
 
+// PyTorch's own function of a list calls itself for ever.
 inline std::optional<BackendDevice> device_of(c10::ArrayRef<IValue> values) {
   for (const IValue& value : values) {
     std::optional<BackendDevice> device;
     if (value.isTensor() && value.toTensor().defined()) device = torch::lazy::GetBackendDevice(value.toTensor());
-    if (value.isTensorList()) device = torch::lazy::GetBackendDevice(value.toTensorVector());
+    if (value.isTensorList() || value.isOptionalTensorList()) device = device_of(value.toListRef());
     if (device) return device;
   }
   return std::nullopt;
@@ -284,6 +326,11 @@ inline void record(const c10::OperatorHandle& op, Stack* stack) {
   if (!call) return run_on_cpu(op, stack);
   const std::optional<std::vector<Shape>> shapes = known_shapes.find(*call, values);
   if (!shapes) return run_on_cpu(op, stack);
+  if (is_random(op)) {
+    const bool is_complex = std::ranges::any_of(*shapes, [](auto& s) { return c10::isComplexType(s.scalar_type()); });
+    if (is_complex) return run_on_cpu(op, stack);  // TorchScript would run it, and knows no key
+    add_key(*call, *device);
+  }
   const bool gives_list = op.schema().returns()[0].type()->kind() == c10::TypeKind::ListType;
   std::vector<at::Tensor> results = recorded(*std::move(call), *shapes, gives_list, *device);
   torch::jit::drop(*stack, count);

@@ -1,0 +1,41 @@
+"""Functions of PyTorch's Python that are others with Tenon in charge of the lazy device, until the process ends."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._lazy.ts_backend
+
+from tenon.lazy.programs import Programs
+
+_reduce = torch.Tensor._reduce_ex_internal
+
+
+def apply(programs: Programs) -> None:
+    torch._C._lazy_ts_backend._init = _leave_as_it_is
+    torch._C._lazy._reset_metrics = functools.partial(_reset_metrics, programs, torch._C._lazy._reset_metrics)
+    torch._C._lazy._get_graph_hash = programs.extension.graph_hash
+    torch.Tensor._reduce_ex_internal = _reduce_lazy
+    if not hasattr(torch, "lazy"):  # torch.utils.checkpoint wants a module of each device
+        torch._register_device_module("lazy", sys.modules["tenon.lazy"])
+
+
+def _leave_as_it_is() -> None:
+    """In place of what initializes the TorchScript backend: Tenon's is one already, and stays in charge."""
+
+
+def _reset_metrics(programs: Programs, reset: Callable[[], None]) -> None:
+    programs.eager_calls.keep()
+    reset()
+
+
+def _reduce_lazy(self: torch.Tensor, protocol: int) -> Any:
+    """For torch.save and pickle: a lazy tensor has no memory of its own, so its copy on the CPU is kept."""
+    if self.device.type != "lazy":
+        return _reduce(self, protocol)
+    rebuild = torch._utils._rebuild_device_tensor_from_cpu_tensor
+    return rebuild, (self.detach().cpu(), self.dtype, str(self.device), self.requires_grad)
