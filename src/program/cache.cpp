@@ -110,12 +110,14 @@ std::optional<Program> ProgramCache::find(const Graph& source, const Graph& read
   if (!plan) return {};
   try {
     return program_of(*plan, source, ready, options);
-  } catch (const Error&) {  // no plan of this version, or a mistake in the graph: compilation says it better
+  } catch (const Error&) {
+    return {};  // no plan of this version, or a mistake in the graph: compilation says it better
   } catch (const std::bad_alloc&) {
+    return {};
   } catch (const std::exception& error) {
     report_mistake("a program from the cache could not be used, and is compiled anew", error);
+    return {};
   }
-  return {};
 }
 
 void ProgramCache::store(const Program& program) const {
@@ -123,6 +125,7 @@ void ProgramCache::store(const Program& program) const {
   try {
     cache_->store(key_, plan_of(program));
   } catch (const std::bad_alloc&) {
+    return;
   } catch (const std::exception& error) {
     report_mistake("a compiled program could not be kept in the cache", error);
   }

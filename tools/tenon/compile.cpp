@@ -17,7 +17,6 @@
 #include "runnable.h"
 #include "runtime/thread_pool.h"
 #include "support/file.h"
-#include "support/warning.h"
 #include "terminal.h"
 #include "units.h"
 
@@ -156,10 +155,6 @@ std::string json_of(const Level& level) {
                        {"compile_ms", fmt::format("{:.3f}", level.compile_ms)}});
 }
 
-std::string json_of_warning(const Warning& warning) {
-  return json::object({{"text", json::string(warning.text)}, {"count", std::to_string(warning.count)}});
-}
-
 void report(const std::vector<Level>& levels, const Captured& captured, const Options& options, double write_ms) {
   const int64_t bytes = file_bytes(options.output);
   if (options.json) {
@@ -168,7 +163,7 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
                                {"levels", json::array_of(levels, json_of)},
                                {"capture_ms", fmt::format("{:.3f}", captured.milliseconds)},
                                {"write_ms", fmt::format("{:.3f}", write_ms)},
-                               {"warnings", json::array_of(warnings(), json_of_warning)}}) +
+                               {"warnings", json::warnings()}}) +
                  "\n");
   }
   for (const Level& level : levels) {

@@ -72,7 +72,8 @@ std::string json_of(const TrainingFile& file, const LocalTrainingInstance& train
                        {"entries", json::array_of(file.entries, entry_json)},
                        {"trained", json::array_of(trainer.trained(), json::string)},
                        {"state_bytes", std::to_string(state_bytes(file))},
-                       {"compile_ms", fmt::format("{:.3f}", milliseconds)}}) +
+                       {"compile_ms", fmt::format("{:.3f}", milliseconds)},
+                       {"warnings", json::warnings()}}) +
          "\n";
 }
 

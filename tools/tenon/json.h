@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "support/warning.h"
+
 namespace tenon::cli::json {
 
 // Bytes that are not ASCII are kept: text is UTF-8.
@@ -42,6 +44,13 @@ std::string array_of(const Items& items, Print print) {
   std::vector<std::string> texts;
   for (const auto& item : items) texts.push_back(print(item));
   return array(texts);
+}
+
+// Those of this process.
+inline std::string warnings() {
+  return array_of(tenon::warnings(), [](const Warning& warning) {
+    return object({{"text", string(warning.text)}, {"count", std::to_string(warning.count)}});
+  });
 }
 
 }  // namespace tenon::cli::json
