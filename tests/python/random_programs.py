@@ -62,8 +62,8 @@ class RandomProgram:
         if self._random.random() < 0.15:
             return torch.randint(-3, 4, shape, generator=generator)
         if self._random.random() < 0.15:
-            return torch.randn(*shape, dtype=torch.complex64, generator=generator)
-        return torch.randn(*shape, dtype=self._random.choice(FLOATS), generator=generator)
+            return torch.randn(shape, dtype=torch.complex64, generator=generator)
+        return torch.randn(shape, dtype=self._random.choice(FLOATS), generator=generator)
 
     def _make(self, length: int) -> None:
         with warnings.catch_warnings():
