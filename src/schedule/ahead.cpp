@@ -126,7 +126,7 @@ class Splitter {
                        last[1].annotation.mark == Mark::kUnroll && last[1].var != last->var;
     std::vector<LoopSpec> loops = turns ? loops_of_reader(ref) : std::move(own);
     std::erase_if(loops, [&](const LoopSpec& loop) { return !ir_.node(ref).has(loop.var); });
-    if (!turns) return loops;
+    if (!turns || loops.empty()) return loops;
     for (size_t i = loops.size() - 1; i-- > 0;) {
       const bool is_lane = loops[i + 1].annotation.mark == Mark::kVectorize;
       if (loops[i].var == loops[i + 1].var && !is_lane) loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(i));
