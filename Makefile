@@ -211,6 +211,10 @@ bench-lazy: build ## Training on device "lazy" beside PyTorch's TorchScript back
 gradients: build ## Gradients of 2,000 random graphs against torch.autograd
 	@TENON_RANDOM_GRAPHS=2000 .venv/bin/python -m pytest -q tests/python/test_random_gradients.py
 
+.PHONY: random-programs
+random-programs: build ## 2,000 random PyTorch functions by torch.compile against eager: views, writes, complex, constants, random, empty
+	@TENON_RANDOM_PROGRAMS=2000 .venv/bin/python -m pytest -q -n $(JOBS) tests/python/test_random_programs.py
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

@@ -132,7 +132,7 @@ def gradients_of(results: Any, inputs: list[torch.Tensor]) -> list[torch.Tensor 
     total: Any = 0
     for index, value in enumerate(results):
         if value.requires_grad:
-            value = torch.view_as_real(value.resolve_conj()).sum() if value.is_complex() else value.sum()
+            value = value.real.sum() + value.imag.sum() if value.is_complex() else value.sum()
             total = total + value.double() * (index + 1)
     wanted = [value for value in inputs if value.requires_grad]
     if not isinstance(total, torch.Tensor) or not wanted:

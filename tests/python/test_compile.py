@@ -720,3 +720,18 @@ def test_seeds_make_runs_repeatable():
     assert torch.equal(first, again)
     assert not torch.equal(first, second)
     assert 400 < int((first == 0).sum()) < 600
+
+
+def test_sizes_made_of_a_number_that_the_model_computes():
+    """The size of the slice is not one that any tensor tells before PyTorch has made it."""
+
+    def model(x, lengths):
+        longest = lengths.max().item()
+        torch._check(longest >= 0)
+        torch._check(longest < 16)
+        return x[: longest // 2 + 1] * 2
+
+    x, lengths = torch.arange(32.0).reshape(16, 2), torch.tensor([3, 7])
+    program = tenon.compile(model, (x, lengths))
+    for given in (lengths, torch.tensor([0, 1]), torch.tensor([15, 2])):
+        torch.testing.assert_close(program(x, given), model(x, given))

@@ -454,6 +454,9 @@ class _Walker:
     def _host_call(self, node: fx.Node, made: _Call, arguments: tuple[Any, Any], because: str) -> Any:
         """By PyTorch, in each run. `because` says why the registry was not asked."""
         because = because or self.wrong_entries.get(node, "")
+        for position, leaf in enumerate(leaves_of(made.value)):
+            for dim, size in enumerate(leaf.shape if isinstance(leaf, torch.Tensor) else ()):
+                self.sizes.measure(size, f"{node.name}_{position}_{dim}")
         args, kwargs = ([_flat_leaves(arguments)], {}) if because else arguments
         types = [self._type_or_none(leaf) for leaf in leaves_of(made.value)]
         location = location_of(node)

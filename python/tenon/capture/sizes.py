@@ -25,6 +25,7 @@ class Sizes:
         self._names: dict[str, str] = {}  # of symbols that inputs have, for people
         self._declared: set[str] = set()
         self._of_sympy: dict[sympy.Expr, int | Expr] = {}
+        self._measured: dict[sympy.Expr, Expr] = {}  # sizes that a run learns from a tensor
 
     def name_symbols(self, inputs: dict[str, Any], taken: Iterable[str] = ()) -> None:
         """Calls the symbols of the caller's values, by name, as the user does or by where they stand. `taken` are names
@@ -57,6 +58,13 @@ class Sizes:
         self._known[name] = size
         self._of_sympy.clear()
 
+    def measure(self, value: Any, name: str) -> None:
+        """Calls a size by this name where it is made of symbols that no tensor tells, such as a number that the model
+        computes: the tensor that has the size will tell it."""
+        is_compound = isinstance(value, torch.SymInt) and not isinstance(value.node.expr, sympy.Symbol)
+        if is_compound and not self.knows(value):
+            self._measured.setdefault(value.node.expr, Expr(name))
+
     def knows(self, value: Any) -> bool:
         """Whether every symbol of a SymInt or SymBool is known, so that it needs no computing at run time."""
         return all(symbol.name in self._known for symbol in value.node.expr.free_symbols)
@@ -66,6 +74,8 @@ class Sizes:
         if isinstance(value, int):
             return int(value)
         expression = value.node.expr
+        if expression in self._measured:
+            return self._measured[expression]
         if expression not in self._of_sympy:
             self._of_sympy[expression] = self._converted(expression)
         return self._of_sympy[expression]
