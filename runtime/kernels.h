@@ -41,12 +41,48 @@ int64_t tenon_nonzero_count(const tenon_host* host, tenon_dtype dtype, int64_t s
 void tenon_nonzero_write(const tenon_host* host, tenon_dtype dtype, const int64_t* shape, int64_t rank, const void* x,
                          const int64_t* starts, int64_t* indices);
 
+/* Where each value belongs in its line, found by halving. Line i has `length` elements and the i-th run of values. */
+typedef struct tenon_searches {
+  int64_t lines;
+  int64_t length;
+  int64_t values; /* of each line */
+} tenon_searches;
+
+/* The number of elements that are before the value, or with `right` before or equal; NaN comes last. */
+void tenon_searchsorted(const tenon_host* host, tenon_dtype dtype, tenon_searches searches, int right,
+                        const void* sequence, const void* values, int64_t* places);
+
+/* The least and the largest of size > 0 integers. */
+void tenon_integer_range(tenon_dtype dtype, int64_t size, const void* x, int64_t* least, int64_t* most);
+
+/* How often each integer of [0, bins) occurs; there are no others. */
+void tenon_bincount(tenon_dtype dtype, int64_t size, const void* x, int64_t bins, int64_t* counts);
+
 /* Random numbers of a key: a seed and an offset. */
 void tenon_philox(const tenon_host* host, const int64_t* key, int64_t size, int64_t* out);
 /* A floating dtype. */
 void tenon_uniform(const tenon_host* host, tenon_dtype dtype, const int64_t* key, int64_t size, void* out);
 /* In [low, low + range), 0 < range <= 2^59. */
 void tenon_randint(const tenon_host* host, const int64_t* key, int64_t low, int64_t range, int64_t size, int64_t* out);
+
+/* ---- products by groups ----
+ * Of a floating dtype; f16 and bf16 add in f32. Group g has the rows from the end of the one before it up to ends[g];
+ * ends ascend in [0, rows]. */
+typedef struct tenon_groups {
+  int64_t count;
+  int64_t rows; /* of all groups, and those after the last group */
+  const int64_t* ends;
+} tenon_groups;
+
+/* Each row of x [rows, depth] times the matrix of its group, of w [count, depth, columns], or [count, columns, depth]
+ * where it is transposed. The result [rows, columns] is zero after the last group. */
+int64_t tenon_grouped_matmul(const tenon_host* host, tenon_dtype dtype, tenon_groups groups, int64_t depth,
+                             int64_t columns, int transposed, const void* x, const void* w, void* out);
+
+/* For each group the transposed rows of x [groups.rows, rows] times those of y [groups.rows, columns]:
+ * [count, rows, columns]. */
+int64_t tenon_grouped_outer(const tenon_host* host, tenon_dtype dtype, tenon_groups groups, int64_t rows,
+                            int64_t columns, const void* x, const void* y, void* out);
 
 /* ---- matrices ----
  * Batches of f32 or f64 matrices; all compute in double. Signs are LAPACK's where the result has one of two. */

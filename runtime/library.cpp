@@ -80,9 +80,13 @@ class Call {
 
   void expect(const TensorView& view, tenon_dtype dtype, Sizes before, std::initializer_list<int64_t> middle = {},
               Sizes after = {}) const {
-    if (view.dtype == dtype && is_joined(view.shape, before, middle, after)) return;
+    require(view.dtype == dtype && is_joined(view.shape, before, middle, after), view);
+  }
+
+  void require(bool fits, const TensorView& view) const {
+    if (fits) return;
     fail(TENON_BAD_FILE, name_, ": ", text_of_type(view),
-         " does not fit the other tensors of the call, of which the first is ", text_of_type(in()));
+         " does not fit the function, or the other tensors of the call, of which the first is ", text_of_type(in()));
   }
 
   void check_memory(int64_t error) const {
@@ -182,6 +186,94 @@ void nonzero(LibraryCall& arguments) {  // count, or kAnyCount
   tenon_nonzero_write(c.host(), x.dtype, x.shape.data(), shape[1], x.data, starts, integers(out));
 }
 
+void searchsorted(LibraryCall& arguments) {  // right
+  const Call c(arguments, "searchsorted");
+  const TensorView &sequence = c.in(0), &values = c.in(1);
+  c.require(!sequence.shape.empty(), sequence);
+  const Sizes lines = sequence.shape.first(sequence.shape.size() - 1);
+  const Sizes last = values.shape.last(values.shape.empty() ? 0 : 1);
+  c.expect(values, sequence.dtype, lines.empty() ? values.shape : lines, {}, lines.empty() ? lines : last);
+  c.expect(c.out(), TENON_I64, values.shape);
+  const bool right = c.flag(0);
+  const int64_t size = element_count(values), count = product(lines);
+  if (size == 0) return;
+  tenon_searchsorted(c.host(), sequence.dtype, {count, sequence.shape.back(), size / count}, right, sequence.data,
+                     values.data, integers(c.out()));
+}
+
+void bincount(LibraryCall& arguments) {  // minlength, count or kAnyCount
+  const Call c(arguments, "bincount");
+  const TensorView& x = c.in();
+  const int64_t size = element_count(x), minlength = c.number(0);
+  c.require(x.shape.size() == 1 && !is_float(x.dtype), x);
+  int64_t least = 0, most = 0;
+  if (size > 0) tenon_integer_range(x.dtype, size, x.data, &least, &most);
+  if (least < 0) fail(TENON_RUN_FAILED, "bincount: ", least, " is among the integers: they must not be negative");
+  if (std::max(most, minlength) >= kMostElements || minlength < 0) {
+    fail(TENON_RUN_FAILED, "bincount: ", std::max(most, minlength), " is too large: each integer up to it has a count");
+  }
+  const int64_t bins = std::max(size > 0 ? most + 1 : 0, minlength);
+  if (c.number(1) != kAnyCount && c.number(1) != bins) {
+    fail(TENON_RUN_FAILED, "bincount: there are ", bins, " counts, where ", c.number(1), " are expected");
+  }
+  TensorView& out = arguments.outputs[0];
+  out = arguments.make_output(arguments.context, 0, {&bins, 1});
+  c.expect(out, TENON_I64, {&bins, 1});
+  tenon_bincount(x.dtype, size, x.data, bins, integers(out));
+}
+
+// ---- products by groups ---------------------------------------------------------------------------------------------
+
+// The end of each group, and the sizes of x and w: matrices of one floating dtype. An offset below one before it, or
+// past the last row, stands for the nearest end that fits.
+class Groups {
+ public:
+  explicit Groups(const Call& c) : ends_(c.host(), element_count(c.in(2)) + 1) {
+    const TensorView &x = c.in(0), &offsets = c.in(2);
+    c.require(x.shape.size() == 2 && is_float(x.dtype), x);
+    c.require(offsets.shape.size() == 1 && (offsets.dtype == TENON_I32 || offsets.dtype == TENON_I64), offsets);
+    c.check_memory(ends_.get() ? 0 : kTenonOutOfMemory);
+    int64_t end = 0;
+    for (int64_t i = 0; i < offsets.shape[0]; ++i) {
+      const int64_t offset = offsets.dtype == TENON_I64 ? integers(offsets)[i] : narrow_integers(offsets)[i];
+      ends_.get()[i] = end = std::clamp(offset, end, x.shape[0]);
+    }
+    groups_ = {offsets.shape[0], x.shape[0], ends_.get()};
+  }
+
+  const tenon_groups& get() const { return groups_; }
+
+ private:
+  ScratchArray<int64_t> ends_;
+  tenon_groups groups_;
+};
+
+void grouped_matmul(LibraryCall& arguments) {  // transposed
+  const Call c(arguments, "grouped_matmul");
+  const TensorView &x = c.in(0), &w = c.in(1);
+  const Groups groups(c);
+  const bool transposed = c.flag(0);
+  c.require(w.shape.size() == 3, w);
+  const int64_t depth = x.shape[1], columns = w.shape[transposed ? 1 : 2];
+  c.expect(w, x.dtype, {}, {groups.get().count, transposed ? columns : depth, transposed ? depth : columns});
+  c.expect(c.out(), x.dtype, {}, {x.shape[0], columns});
+  if (element_count(c.out()) == 0) return;
+  c.check_memory(
+      tenon_grouped_matmul(c.host(), x.dtype, groups.get(), depth, columns, transposed, x.data, w.data, c.out().data));
+}
+
+void grouped_outer(LibraryCall& arguments) {
+  const Call c(arguments, "grouped_outer");
+  const TensorView &x = c.in(0), &y = c.in(1);
+  const Groups groups(c);
+  c.require(y.shape.size() == 2, y);
+  const int64_t rows = x.shape[1], columns = y.shape[1];
+  c.expect(y, x.dtype, {}, {x.shape[0], columns});
+  c.expect(c.out(), x.dtype, {}, {groups.get().count, rows, columns});
+  if (element_count(c.out()) == 0) return;
+  c.check_memory(tenon_grouped_outer(c.host(), x.dtype, groups.get(), rows, columns, x.data, y.data, c.out().data));
+}
+
 // ---- random ---------------------------------------------------------------------------------------------------------
 
 const int64_t* key_of(const Call& c) {
@@ -200,7 +292,7 @@ void philox(LibraryCall& arguments) {
 void uniform(LibraryCall& arguments) {
   const Call c(arguments, "uniform");
   const int64_t* const key = key_of(c);
-  if (!is_float(c.out().dtype)) fail(TENON_BAD_FILE, "uniform: ", text_of_type(c.out()), " is not floating");
+  c.require(is_float(c.out().dtype), c.out());
   tenon_uniform(c.host(), c.out().dtype, key, element_count(c.out()), c.out().data);
 }
 
@@ -251,10 +343,7 @@ struct Matrices {
   int64_t shorter;
 
   Matrices(const Call& c, const TensorView& x) : dtype(x.dtype) {
-    const bool is_real = dtype == TENON_F32 || dtype == TENON_F64;
-    if (x.shape.size() < 2 || !is_real) {
-      fail(TENON_BAD_FILE, c.name(), ": ", text_of_type(x), " is no batch of f32 or f64 matrices");
-    }
+    c.require(x.shape.size() >= 2 && (dtype == TENON_F32 || dtype == TENON_F64), x);
     batch = x.shape.first(x.shape.size() - 2);
     shape = {product(batch), x.shape[x.shape.size() - 2], x.shape.back()};
     shorter = std::min(shape.rows, shape.columns);
@@ -263,8 +352,8 @@ struct Matrices {
 
 Matrices squares(const Call& c, const TensorView& x) {
   const Matrices m(c, x);
-  if (m.shape.rows == m.shape.columns) return m;
-  fail(TENON_BAD_FILE, c.name(), ": ", text_of_type(x), " is no batch of square matrices");
+  c.require(m.shape.rows == m.shape.columns, x);
+  return m;
 }
 
 void cholesky(LibraryCall& arguments) {
@@ -290,9 +379,7 @@ void pivots_to_permutation(LibraryCall& arguments) {  // rows
   const Call c(arguments, "pivots_to_permutation");
   const TensorView& pivots = c.in();
   const int64_t rows = c.number(0);
-  if (pivots.shape.empty() || pivots.dtype != TENON_I32 || pivots.shape.back() > rows) {
-    fail(TENON_BAD_FILE, "pivots_to_permutation: ", text_of_type(pivots), " are no pivots of ", rows, " rows");
-  }
+  c.require(!pivots.shape.empty() && pivots.dtype == TENON_I32 && pivots.shape.back() <= rows, pivots);
   const Sizes batch = pivots.shape.first(pivots.shape.size() - 1);
   c.expect(c.out(), TENON_I64, batch, {rows});
   const int64_t error = tenon_pivots_to_permutation(product(batch), pivots.shape.back(), rows, narrow_integers(pivots),
@@ -393,9 +480,12 @@ void require_zero(LibraryCall& arguments) {  // the text: what it means that one
 constexpr LibraryFunction kFunctions[] = {
     // inputs, outputs, numbers, takes_text, makes_output
     {"argsort", 1, 1, 2, false, false, argsort},
+    {"bincount", 1, 1, 2, false, true, bincount},
     {"cholesky", 1, 2, 0, false, false, cholesky},
     {"eigh", 1, 2, 0, false, false, eigh},
     {"geqrf", 1, 2, 0, false, false, geqrf},
+    {"grouped_matmul", 3, 1, 1, false, false, grouped_matmul},
+    {"grouped_outer", 3, 1, 0, false, false, grouped_outer},
     {"householder_product", 2, 1, 0, false, false, householder_product},
     {"kthvalue", 1, 2, 3, false, false, kthvalue},
     {"lu", 1, 3, 0, false, false, lu},
@@ -406,6 +496,7 @@ constexpr LibraryFunction kFunctions[] = {
     {"randint", 1, 1, 2, false, false, randint},
     {"randperm", 1, 1, 1, false, false, randperm},
     {"require_zero", 2, 1, 0, true, false, require_zero},
+    {"searchsorted", 2, 1, 1, false, false, searchsorted},
     {"sort", 1, 2, 2, false, false, sort},
     {"svd", 1, 3, 0, false, false, svd},
     {"topk", 1, 2, 4, false, false, topk},

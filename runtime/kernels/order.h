@@ -29,6 +29,7 @@ struct FloatElement {
     const Bits ordered = (x & kSign) && magnitude != 0 ? static_cast<Bits>(~x) : static_cast<Bits>(x | kSign);
     return magnitude > kInfinity ? kNan : ordered;
   }
+  static bool is_nan(Key key) { return key == kNan; }
   static bool is_shared(Key key) { return key == kSign || key == kNan; }  // by elements that differ
   static Storage element(Key key) { return key & kSign ? key ^ kSign : static_cast<Bits>(~key); }
 };
@@ -38,6 +39,7 @@ struct SignedElement {
   using Storage = Bits;
   using Key = Bits;
   static Key key(Storage x) { return x ^ kSignOf<Bits>; }
+  static bool is_nan(Key) { return false; }
   static bool is_shared(Key) { return false; }
   static Storage element(Key key) { return key ^ kSignOf<Bits>; }
 };
@@ -46,6 +48,7 @@ struct UnsignedElement {
   using Storage = uint8_t;
   using Key = uint8_t;
   static Key key(Storage x) { return x; }
+  static bool is_nan(Key) { return false; }
   static bool is_shared(Key) { return false; }
   static Storage element(Key key) { return key; }
 };

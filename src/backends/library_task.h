@@ -1,6 +1,6 @@
 // The ops that are run as a whole, by a function of the runtime (runtime/library.h): those with LibraryTask in their
 // record, and composites that such a function computes faster than the ops they expand to. Bit by bit the reference's
-// results, but for which NaN it is.
+// results, but for which NaN it is and for sums of products, which are rounded in another order.
 #pragma once
 
 #include "graph/reference.h"

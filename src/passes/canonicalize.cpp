@@ -159,13 +159,26 @@ ValueRef simplify_where(const Candidate& c) {
   return {};
 }
 
+// Reads the matrices of the groups as they lie.
+ValueRef simplify_grouped_matmul(const Candidate& c) {
+  const Node* inner = c.producer(1, "permute");
+  if (!inner) return {};
+  const std::vector<int64_t> dims = normalized(std::get<std::vector<int64_t>>(inner->attrs[0]));
+  if (dims != std::vector<int64_t>{0, 2, 1}) return {};
+  return c.add("grouped_matmul", {c.in(0), inner->operands[0], c.in(2)},
+               {{"transposed", !c.view().flag("transposed")}});
+}
+
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> table = {
-      {"add", simplify_add},         {"sub", simplify_sub},       {"mul", simplify_mul},
-      {"div", simplify_div},         {"neg", undo_itself},        {"bitwise_not", undo_itself},
-      {"logical_not", undo_itself},  {"cast", simplify_cast},     {"reshape", simplify_reshape},
-      {"permute", simplify_permute}, {"expand", simplify_expand}, {"slice", simplify_slice},
-      {"pad", simplify_pad},         {"concat", simplify_concat}, {"where", simplify_where}};
+      {"add", simplify_add},         {"sub", simplify_sub},
+      {"mul", simplify_mul},         {"div", simplify_div},
+      {"neg", undo_itself},          {"bitwise_not", undo_itself},
+      {"logical_not", undo_itself},  {"cast", simplify_cast},
+      {"reshape", simplify_reshape}, {"permute", simplify_permute},
+      {"expand", simplify_expand},   {"slice", simplify_slice},
+      {"pad", simplify_pad},         {"concat", simplify_concat},
+      {"where", simplify_where},     {"grouped_matmul", simplify_grouped_matmul}};
   return table;
 }
 

@@ -12,15 +12,19 @@ import functools
 import importlib
 
 import tenon
+import tenon.capture.grouped
 import torch
+import transformers.integrations.moe
 from complex_aten import TABLE
 from tenon import _tenon
+
+OPERATORS = (tenon.capture.grouped, transformers.integrations.moe)  # what else registers operators
 
 
 def overload_named(name):
     """The overload, or the Python function, of that name."""
     namespace, _, rest = name.partition(".")
-    is_overload = namespace in ("aten", "torch_nn")
+    is_overload = namespace in ("aten", "torch_nn", "tenon", "transformers")
     found = getattr(torch.ops, namespace) if is_overload else importlib.import_module(namespace)
     for part in rest.split("."):
         found = getattr(found, part)

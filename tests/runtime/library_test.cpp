@@ -93,6 +93,11 @@ const Good kGood[] = {
     {"topk", {{{TENON_F16, {3, 4}}}, {{TENON_F16, {3, 2}}, {TENON_I64, {3, 2}}}, {2, 1, 1, 1}}},
     {"kthvalue", {{{TENON_BOOL, {3, 4}}}, {{TENON_BOOL, {4}}, {TENON_I64, {4}}}, {2, 0, 0}}},
     {"nonzero", {{{TENON_F64, {3, 4}}}, {{TENON_I64, {}}}, {kAnyCount}}},
+    {"searchsorted", {{{TENON_F16, {2, 4}}, {TENON_F16, {2, 3}}}, {{TENON_I64, {2, 3}}}, {1}}},
+    {"bincount", {{{TENON_I32, {3}}}, {{TENON_I64, {}}}, {2, 2}}},
+    {"grouped_matmul",
+     {{{TENON_BF16, {5, 3}}, {TENON_BF16, {2, 4, 3}}, {TENON_I32, {2}}}, {{TENON_BF16, {5, 4}}}, {1}}},
+    {"grouped_outer", {{{TENON_F64, {5, 3}}, {TENON_F64, {5, 4}}, {TENON_I64, {2}}}, {{TENON_F64, {2, 3, 4}}}}},
     {"philox", {{{TENON_I64, {2}}}, {{TENON_I64, {5, 2}}}}},
     {"uniform", {{{TENON_I64, {2}}}, {{TENON_BF16, {5}}}}},
     {"randint", {{{TENON_I64, {2}}}, {{TENON_F16, {5}}}, {-3, 8}}},
@@ -162,8 +167,8 @@ void expect_bad(std::string_view name, const Arguments& arguments, const std::st
 
 // Of which an output says nothing about the others: its shape, or its dtype, is for the caller to choose.
 bool is_free(std::string_view name, std::string_view what) {
-  if (what == "shape") return name == "philox" || name == "uniform" || name == "randint" || name == "nonzero";
-  return name == "randint" || name == "randperm" || name == "nonzero";
+  if (name == "randint" || find_library_function(name)->makes_output) return true;
+  return what == "shape" ? name == "philox" || name == "uniform" : name == "randperm";
 }
 
 TEST(Library, AnotherNumberOfArgumentsIsRefused) {
@@ -291,6 +296,7 @@ TEST(Library, TheModelsErrorsAreNamed) {
   };
   expect("nonzero", {{{TENON_F64, {3, 4}}}, {{TENON_I64, {}}}, {2}}, "0 elements are not zero, where 2 are expected");
   expect("topk", {{{TENON_F32, {4}}}, {{TENON_F32, {5}}, {TENON_I64, {5}}}, {5, 0, 1, 1}}, "k = 5 is not in [0, 4]");
+  expect("bincount", {{{TENON_I64, {3}}}, {{TENON_I64, {}}}, {0, 2}}, "there are 1 counts, where 2 are expected");
   expect("pivots_to_permutation", {{{TENON_I32, {2}}}, {{TENON_I64, {2}}}, {2}}, "a pivot is not in [1, 2]");
 }
 
@@ -306,6 +312,29 @@ TEST(Library, RequireZeroNamesTheFirst) {
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "matrix 1 of the batch is singular (info = 7)");
   }
+}
+
+// How many counts there are is for the data to say: it may not be true.
+TEST(Library, IntegersThatCannotBeCountedAreNamed) {
+  const auto error_with = [](int64_t integer) -> std::string {
+    const Owned x(TENON_I64, {3});
+    x.as<int64_t>()[1] = integer;
+    const TensorView inputs[] = {x.view()};
+    TensorView outputs[] = {{TENON_I64, {}, nullptr}};
+    const int64_t numbers[] = {0, kAnyCount};
+    Made made;
+    LibraryCall call{inputs, outputs, numbers, "", tenon_default_host(), make, &made};
+    try {
+      run(*find_library_function("bincount"), call);
+      return "";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  EXPECT_EQ(error_with(5), "");
+  EXPECT_THAT(error_with(-5), HasSubstr("-5 is among the integers: they must not be negative"));
+  EXPECT_THAT(error_with(INT64_MIN), HasSubstr("must not be negative"));
+  EXPECT_THAT(error_with(INT64_MAX), HasSubstr("9223372036854775807 is too large"));
 }
 
 TEST(Library, NaNDoesNotConverge) {

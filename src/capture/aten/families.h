@@ -19,10 +19,12 @@ void add_product_entries(AtenTable& table);        // matmul, linear, einsum, at
 void add_linalg_entries(AtenTable& table);         // factors, systems of equations, spectra
 void add_attention_entries(AtenTable& table);      // called by product
 void add_recurrent_entries(AtenTable& table);      // called by product
+void add_grouped_entries(AtenTable& table);        // called by product: products by groups of rows
 void add_resample_entries(AtenTable& table);       // called by window
 void add_view_entries(AtenTable& table);           // what shares memory in PyTorch
 void add_arrangement_entries(AtenTable& table);    // copies: concat, pad, repeat, roll, tril
-void add_index_entries(AtenTable& table);          // gathers, scatters, masks, sorting
+void add_index_entries(AtenTable& table);          // gathers, scatters, masks
+void add_order_entries(AtenTable& table);          // called by index: sorting and searching
 void add_group_entries(AtenTable& table);          // called by index: equal elements, segments, bins
 void add_window_entries(AtenTable& table);         // convolution, pooling, resampling
 void add_normalization_entries(AtenTable& table);  // batch, layer, group norm

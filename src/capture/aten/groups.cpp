@@ -1,4 +1,5 @@
 // Elements that belong together: equal ones, segments, the bins of histograms.
+#include <cmath>
 #include <limits>
 
 #include "capture/aten/common.h"
@@ -11,8 +12,6 @@ using namespace aten;
 
 constexpr int64_t kLast = -1;
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-Value flat(Builder& b, Value x) { return b.reshape(x, {element_count(x.shape())}); }
 
 Value added_at(Builder& b, Value target, Value values, Value places) {
   return b.op("index_put", {target, values, places}, {{"reduce", std::string("add")}});
@@ -173,7 +172,7 @@ Axis axis_of(AtenCall& c, Value x, Value edges) {
   const Expr count = edges.size(0) - 1;
   const auto edge = [&](const Expr& at) { return c.op("select", {edges}, {{"dim", int64_t{0}}, {"index", at}}); };
   const Value inside = logical_and(c, c.op("ge", {x, edge(0)}), c.op("le", {x, edge(count)}));
-  const Value below = c.sum(c.cast(c.op("ge", {c.unsqueeze(x, kLast), edges}), DType::kI64), {kLast}) - 1;
+  const Value below = c.op("searchsorted", {edges, x}, {{"right", true}}) - 1;
   const Value place = c.minimum(below, c.full(count - 1, {}, DType::kI64));
   return {edges, c.where(inside, place, c.integer(0)), inside};
 }
@@ -256,7 +255,51 @@ AtenArg histogram_of_points(AtenCall& c, const std::vector<Value>& points, const
   return binned(c, axes, c.tensor().dtype());
 }
 
+struct Range {
+  Value low, high;
+};
+
+// Without a range, that of the data; where that is one point, one more on each side.
+Range histogram_range(AtenCall& c, Value x) {
+  const double low = c.real("min"), high = c.real("max");
+  if (low != high) {
+    const bool is_range = std::isfinite(low) && std::isfinite(high) && low < high;
+    if (!is_range) c.decline("min {} and max {} are no range", low, high);
+    return {c.scalar(low, x.dtype()), c.scalar(high, x.dtype())};
+  }
+  const Value least = c.op("amin", {x}), most = c.amax(x);
+  const Value is_point = c.op("eq", {least, most});
+  return {c.where(is_point, least - 1.0, least), c.where(is_point, most + 1.0, most)};
+}
+
+AtenArg histc(AtenCall& c) {
+  const Value x = flat(c, c.tensor());
+  const int64_t bins = c.integer("bins");
+  if (x.size(0).is_constant(0)) return c.full(Expr(0), {bins}, x.dtype());
+  const Range range = histogram_range(c, x);
+  const Value inside = c.op("logical_and", {c.op("ge", {x, range.low}), c.op("le", {x, range.high})});
+  const Value share = (x - range.low) / (range.high - range.low) * static_cast<double>(bins);
+  const Value place = c.cast(c.where(inside, share, c.scalar(0, x.dtype())), DType::kI64);
+  const Value bin = c.minimum(place, c.integer(bins - 1));
+  return c.op("index_put", {c.full(Expr(0), {bins}, x.dtype()), c.cast(inside, x.dtype()), bin},
+              {{"reduce", std::string("add")}});
+}
+
+// PyTorch counts in i64, and adds weights in f32 or f64.
+AtenArg bincount(AtenCall& c) {
+  const Value x = c.tensor();
+  const Value counts =
+      c.op("bincount", {x}, {{"minlength", c.size("minlength")}, {"count", fresh_size(c, "bincount")}});
+  if (!c.given("weights") || x.size(0).is_constant(0)) return counts;
+  const Value weights = c.tensor("weights");
+  const DType dtype = weights.dtype() == DType::kF32 ? DType::kF32 : DType::kF64;
+  const Value places = c.cast(x, DType::kI64);
+  return added_at(c, c.full(Expr(0), {counts.size(0)}, dtype), c.cast(weights, dtype), places);
+}
+
 void add_histograms(AtenTable& table) {
+  table.add("aten.histc.default(self, bins=100, min=0, max=0)", histc);
+  table.add("aten.bincount.default(self, weights=None, minlength=0)", bincount);
   constexpr std::string_view kRest = "weight=None, density=False)";
   table.add(fmt::format("aten.histogram.bin_ct(self, bins=100, *, range=None, {}", kRest), histogram);
   table.add(fmt::format("aten.histogram.bins_tensor(self, bins, *, {}", kRest), histogram);

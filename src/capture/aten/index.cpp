@@ -1,5 +1,4 @@
-// Reading and writing at computed places, masks, sorting and searching.
-#include <cmath>
+// Reading and writing at computed places, and masks.
 
 #include "capture/aten.h"
 #include "capture/aten/families.h"
@@ -10,23 +9,10 @@ namespace {
 
 using namespace aten;
 
-constexpr int64_t kLast = -1;
-
-Value flat(Builder& b, Value x) { return b.reshape(x, {element_count(x.shape())}); }
-
 // ---- where something holds ------------------------------------------------------------------------------------------
 
-// The symbol of a size that is only known in the run.
-Expr fresh_size(const AtenCall& c) {
-  const symbolic::Ranges taken = c.graph().ranges();
-  for (int64_t i = 0;; ++i) {
-    const Symbol symbol("nonzero" + std::to_string(i));
-    if (!taken.contains(symbol)) return symbol;
-  }
-}
-
 Value nonzero(AtenCall& c, Value x, std::optional<Expr> count = {}) {
-  return c.op("nonzero", {x}, {{"count", count ? *count : fresh_size(c)}});
+  return c.op("nonzero", {x}, {{"count", count ? *count : fresh_size(c, "nonzero")}});
 }
 
 std::vector<Value> columns(AtenCall& c, Value matrix, int64_t count) {
@@ -416,9 +402,9 @@ AtenArg embedding_bag(AtenCall& c, const Bags& bags, bool forward_only) {
   const Value out =
       c.op("embedding_bag", {bags.weight, bags.indices, bags.offsets, bags.per_sample_weights},
            {{"mode", bags.mode}, {"include_last_offset", bags.include_last_offset}, {"padding_idx", bags.padding_idx}});
-  const Value order = c.cast(c.iota(bags.indices.size(0)), dtype);
-  const Value starts = c.op("ge", {c.unsqueeze(order, 1), bags.offsets});
-  const Value bag_of = c.cast(c.sum(c.cast(starts, DType::kI64), {1}) - c.integer(1), dtype);
+  const Value order = c.cast(c.iota(bags.indices.size(0)), bags.offsets.dtype());
+  const Value starts = c.op("searchsorted", {bags.offsets, order}, {{"right", true}});
+  const Value bag_of = c.cast(starts - c.integer(1), dtype);
   if (bags.mode == "sum") {  // PyTorch leaves the sizes zero here, and bag_of empty where nothing is padding
     const Value zeros = c.full(Expr(0), {forward_only ? bags.offsets.size(0) : out.size(0)}, dtype);
     return std::vector<Value>{out, bags.padding_idx < 0 ? nothing(c, dtype) : bag_of, zeros, zeros};
@@ -462,128 +448,6 @@ void add_embedding_entries(AtenTable& table) {
   });
 }
 
-// ---- sorting --------------------------------------------------------------------------------------------------------
-
-NamedAttrs sort_attrs(const AtenCall& c) { return {{"dim", c.integer("dim")}, {"descending", c.flag("descending")}}; }
-
-AtenArg sort(AtenCall& c) { return c.results("sort", {c.tensor()}, sort_attrs(c)); }
-AtenArg argsort(AtenCall& c) { return c.op("argsort", {c.tensor()}, sort_attrs(c)); }
-
-using Pair = std::vector<Value>;  // values and indices
-
-NamedAttrs line_attrs(int64_t dim, bool keepdim) { return {{"dim", dim}, {"keepdim", keepdim}}; }
-
-// The most frequent value, of several the smallest, and its last place. Counts by comparing all with all.
-Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
-  if (x.rank() == 0) return {x, c.integer(0)};
-  const Value lines =
-      c.op("movedim", {x}, {{"source", std::vector<int64_t>{dim}}, {"destination", std::vector<int64_t>{kLast}}});
-  const Value same = c.op("eq", {c.unsqueeze(lines, -1), c.unsqueeze(lines, -2)});
-  const Value counts = c.sum(c.cast(same, DType::kI64), {kLast});
-  const Value is_most = c.op("eq", {counts, c.amax(counts, {kLast}, true)});
-  const Value order = c.results("sort", {lines}, {{"dim", kLast}})[1];
-  const Value sorted_most = c.op("gather", {c.cast(is_most, DType::kI64), order}, {{"dim", kLast}});
-  const Value first = c.op("argmax", {sorted_most}, line_attrs(kLast, true));
-  const Value place = c.op("gather", {order, first}, {{"dim", kLast}});
-  const Value value = c.op("gather", {lines, place}, {{"dim", kLast}});
-  const Value places = c.where(c.op("eq", {lines, value}), c.iota(lines.shape().back()), c.integer(-1));
-  const Value last = c.amax(places, {kLast}, true);
-  Pair result;
-  for (Value part : {value, last}) {
-    result.push_back(keepdim
-                         ? c.op("movedim", {part},
-                                {{"source", std::vector<int64_t>{kLast}}, {"destination", std::vector<int64_t>{dim}}})
-                         : c.squeeze(part, kLast));
-  }
-  return result;
-}
-
-void add_sort_entries(AtenTable& table) {
-  table.add("aten.sort.default(self, dim=-1, descending=False)", sort);
-  table.add("aten.sort.stable(self, *, stable, dim=-1, descending=False)", sort);
-  table.add("aten.argsort.default(self, dim=-1, descending=False)", argsort);
-  table.add("aten.argsort.stable(self, *, stable, dim=-1, descending=False)", argsort);
-  table.add("aten.msort.default(self)",
-            [](AtenCall& c) -> AtenArg { return c.results("sort", {c.tensor()}, {{"dim", int64_t{0}}})[0]; });
-  table.op("aten.topk.default(self, k, dim=-1, largest=True, sorted=True)", "topk");
-  table.op("aten.kthvalue.default(self, k, dim=-1, keepdim=False)", "kthvalue");
-  table.add("aten.mode.default(self, dim=-1, keepdim=False)",
-            [](AtenCall& c) -> AtenArg { return mode(c, c.tensor(), c.integer("dim"), c.flag("keepdim")); });
-}
-
-// ---- searching ------------------------------------------------------------------------------------------------------
-
-// How many boundaries are before each value. NaN comes after all.
-Value places_in(AtenCall& c, Value boundaries, Value values, bool right) {
-  const Value after = c.op(right ? "gt" : "ge", {boundaries, c.unsqueeze(values, -1)});
-  const Value places = c.sum(c.cast(c.logical_not(after), DType::kI64), {kLast});
-  return c.flag("out_int32") ? c.cast(places, DType::kI32) : places;
-}
-
-AtenArg bucketize(AtenCall& c) {
-  const Value boundaries = c.tensor("boundaries");
-  return places_in(c, boundaries, c.operand("self", boundaries.dtype()), c.flag("right"));
-}
-
-AtenArg searchsorted(AtenCall& c) {
-  Value sequence = c.tensor("sorted_sequence");
-  if (c.given("sorter")) sequence = c.op("gather", {sequence, c.tensor("sorter")}, {{"dim", kLast}});
-  const bool right = c.flag("right") || (c.given("side") && c.string("side") == "right");
-  const Value values = c.operand("self", sequence.dtype());
-  return places_in(c, sequence.rank() > 1 ? c.unsqueeze(sequence, -2) : sequence, values, right);
-}
-
-AtenFn isin(std::string elements, std::string tests) {
-  return [=](AtenCall& c) -> AtenArg {
-    const auto [x, y] = c.pair(elements, tests);
-    const Value same = c.op("eq", {c.unsqueeze(x, -1), flat(c, y)});
-    const Value found = c.op("any", {same}, {{"dims", std::vector<int64_t>{kLast}}});
-    return c.flag("invert") ? c.logical_not(found) : found;
-  };
-}
-
-struct Range {
-  Value low, high;
-};
-
-// Without a range, that of the data; where that is one point, one more on each side.
-Range histogram_range(AtenCall& c, Value x) {
-  const double low = c.real("min"), high = c.real("max");
-  if (low != high) return {c.scalar(low, x.dtype()), c.scalar(high, x.dtype())};
-  const Value least = c.op("amin", {x}), most = c.amax(x);
-  const Value is_point = c.op("eq", {least, most});
-  return {c.where(is_point, least - 1.0, least), c.where(is_point, most + 1.0, most)};
-}
-
-AtenArg histc(AtenCall& c) {
-  const Value x = flat(c, c.tensor());
-  const int64_t bins = c.integer("bins");
-  const Range range = histogram_range(c, x);
-  const Value inside = c.op("logical_and", {c.op("ge", {x, range.low}), c.op("le", {x, range.high})});
-  const Value share = (x - range.low) / (range.high - range.low) * static_cast<double>(bins);
-  const Value place = c.cast(c.where(inside, share, c.scalar(0, x.dtype())), DType::kI64);
-  const Value bin = c.minimum(place, c.integer(bins - 1));
-  return c.op("index_put", {c.full(Expr(0), {bins}, x.dtype()), c.cast(inside, x.dtype()), bin},
-              {{"reduce", std::string("add")}});
-}
-
-void add_search_entries(AtenTable& table) {
-  for (const char* overload : {"Tensor", "Scalar"}) {
-    table.add(fmt::format("aten.bucketize.{}(self, boundaries, *, out_int32=False, right=False)", overload), bucketize);
-    table.add(fmt::format("aten.searchsorted.{}(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
-                          "sorter=None)",
-                          overload),
-              searchsorted);
-  }
-  table.add("aten.isin.Tensor_Tensor(elements, test_elements, *, assume_unique=False, invert=False)",
-            isin("elements", "test_elements"));
-  table.add("aten.isin.Tensor_Scalar(elements, test_element, *, assume_unique=False, invert=False)",
-            isin("elements", "test_element"));
-  table.add("aten.isin.Scalar_Tensor(element, test_elements, *, assume_unique=False, invert=False)",
-            isin("element", "test_elements"));
-  table.add("aten.histc.default(self, bins=100, min=0, max=0)", histc);
-}
-
 }  // namespace
 
 void add_index_entries(AtenTable& table) {
@@ -591,8 +455,7 @@ void add_index_entries(AtenTable& table) {
   add_index_tensor_entries(table);
   add_along_dim_entries(table);
   add_embedding_entries(table);
-  add_sort_entries(table);
-  add_search_entries(table);
+  add_order_entries(table);
   add_group_entries(table);
 }
 

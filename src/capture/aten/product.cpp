@@ -274,6 +274,7 @@ void add_product_entries(AtenTable& table) {
   add_distance_entries(table);
   add_attention_entries(table);
   add_recurrent_entries(table);
+  add_grouped_entries(table);
 }
 
 }  // namespace tenon

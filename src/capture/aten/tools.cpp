@@ -105,4 +105,14 @@ std::vector<int64_t> dims_from(int64_t first, int64_t end) {
   return dims;
 }
 
+Value flat(Builder& b, Value x) { return b.reshape(x, {element_count(x.shape())}); }
+
+Expr fresh_size(const AtenCall& c, const std::string& name) {
+  const symbolic::Ranges taken = c.graph().ranges();
+  for (int64_t i = 0;; ++i) {
+    const Symbol symbol(name + std::to_string(i));
+    if (!taken.contains(symbol)) return symbol;
+  }
+}
+
 }  // namespace tenon::aten

@@ -20,6 +20,10 @@ Value like(AtenCall& c, Value x, double number);               // a full tensor 
 Value nothing(AtenCall& c, DType dtype);                       // a result that the overload leaves empty
 DType wide(DType dtype);                                       // f32 for f16 and bf16: what sums are computed in
 Value widened(AtenCall& c, Value x);
+Value flat(Builder& b, Value x);  // as a vector
+
+// The symbol of a size that is only known in the run: `name` with a number.
+Expr fresh_size(const AtenCall& c, const std::string& name);
 
 // x times a number, which is cast to the dtype of x as PyTorch does it: 0.5 is 0 beside integers.
 Value times(AtenCall& c, Value x, std::string_view number);

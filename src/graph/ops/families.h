@@ -20,6 +20,7 @@ OpFamily scan_ops();
 OpFamily softmax_ops();
 OpFamily normalization_ops();
 OpFamily matmul_ops();
+OpFamily grouped_ops();
 OpFamily linalg_ops();
 OpFamily convolution_ops();
 OpFamily pooling_ops();

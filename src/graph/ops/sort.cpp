@@ -197,10 +197,111 @@ const OpDef kNonzero{
     .samples = Samples{"T[3, 4]; count=K", "T[]; count=K", "T[0, 2]; count=K", "T[10]; count=K", "T[2, 3, 2]; count=K"},
 };
 
+// ---- searching and counting -----------------------------------------------------------------------------------------
+
+// Whether the search goes on before this element. NaN in a sequence counts as smaller than all else, as in PyTorch.
+bool is_behind(const Tensor& sequence, int64_t at, const Tensor& values, int64_t value, bool right) {
+  if (is_float(sequence.dtype())) {
+    const double element = sequence.real(at), limit = values.real(value);
+    return right ? element > limit : element >= limit;
+  }
+  const int64_t element = sequence.integer(at), limit = values.integer(value);
+  return right ? element > limit : element >= limit;
+}
+
+void run_searchsorted(ReferenceContext& c) {
+  const Tensor &sequence = c.in(0), &values = c.in(1);
+  const int64_t length = sequence.shape().back();
+  for_each_index(values.shape(), [&](const Sizes& index) {
+    Sizes line(index.begin(), index.begin() + (sequence.rank() - 1));
+    line.push_back(0);
+    int64_t begin = 0, end = length;
+    while (begin < end) {
+      line.back() = begin + (end - begin) / 2;
+      const bool behind = is_behind(sequence, sequence.offset(line), values, values.offset(index), c.flag("right"));
+      (behind ? end : begin) = behind ? line.back() : line.back() + 1;
+    }
+    c.out().set_integer(c.out().offset(index), begin);
+  });
+}
+
+const OpDef kSearchsorted{
+    .name = "searchsorted",
+    .family = "sort",
+    .doc =
+        "Where each value belongs in a sorted sequence: how many elements are smaller, or with `right` smaller or "
+        "equal. A sequence of rank 1 serves all values; else each line of it those of the same line. NaN belongs at "
+        "the "
+        "end. The place is found by halving, which also says what a sequence that is not sorted gives.",
+    .operands = std::vector<OperandDef>{{"sequence", kNumbers}, {"values", kNumbers}},
+    .attrs = {{"right", AttrKind::kBool, "behind equal elements; else before them", Attr(false)}},
+    .infer = [](InferContext& c) -> Types {
+      const TensorType &sequence = c.type(0), &values = c.type(1);
+      if (sequence.dtype != values.dtype) {
+        fail("operands must have one dtype, got {} and {}", to_string(sequence), to_string(values));
+      }
+      if (sequence.rank() == 0) fail("a sequence has at least one dimension, got {}", to_string(sequence));
+      bool fits = sequence.rank() == 1 || sequence.rank() == values.rank();
+      for (int64_t dim = 0; fits && dim + 1 < sequence.rank(); ++dim) {
+        fits = c.facts().equal(sequence.size(dim), values.size(dim));
+      }
+      if (!fits) fail("{} has not one line for each line of {}", to_string(sequence), to_string(values));
+      return {{DType::kI64, values.shape}};
+    },
+    .semantics = reference(run_searchsorted),
+    .gradient = NotDifferentiable{},
+    .loops = LibraryTask{},
+    .peer = torch_is("torch.searchsorted(sequence, values, right=right)"),
+    .samples = Samples{"T[5], T[7]", "T[5], T[]; right=true", "T[2, 3], T[2, 4]", "T[2, 1, 6], T[2, 1, 3]; right=true",
+                       "T[0], T[3]", "T[4], T[0]", "T[40], T[2, 3]", "T[2, 0], T[2, 2]", "T[0, 3], T[0, 2]"},
+};
+
+void run_bincount(ReferenceContext& c) {
+  const Tensor& x = c.in();
+  std::vector<int64_t> counts(static_cast<size_t>(c.size("minlength")));
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const int64_t value = x.integer(x.offset(i));
+    if (value < 0) fail("bincount: {} is among the integers: they must not be negative", value);
+    if (value >= std::ssize(counts)) counts.resize(static_cast<size_t>(value) + 1);
+    ++counts[static_cast<size_t>(value)];
+  }
+  const Expr& count = c.expr("count");
+  if (count.is_constant() && !count.is_constant(std::ssize(counts))) {
+    fail("bincount: there are {} counts, where {} are expected", counts.size(), to_string(count));
+  }
+  c.allocate(0, DType::kI64, {std::ssize(counts)});
+  for (size_t i = 0; i < counts.size(); ++i) c.out().set_integer(static_cast<int64_t>(i), counts[i]);
+}
+
+const OpDef kBincount{
+    .name = "bincount",
+    .family = "sort",
+    .doc =
+        "How often each integer from 0 on occurs, up to the largest and at least `minlength` of them. How many that "
+        "are "
+        "is known only in the run: `count` is the symbol that stands for it from there on. A negative integer is a "
+        "run-time error.",
+    .operands = std::vector<OperandDef>{{"x", kInts}},
+    .attrs = {{"minlength", AttrKind::kExpr, "the least number of counts", Attr(Expr(0))},
+              {"count", AttrKind::kSymbol,
+               "a symbol of its own; or a constant, when any other number is a run-time error"}},
+    .infer = [](InferContext& c) -> Types {
+      if (c.type(0).rank() != 1) fail("x must be a vector, got {}", to_string(c.type(0)));
+      return {{DType::kI64, {c.expr("count")}}};
+    },
+    .semantics = reference(run_bincount),
+    .gradient = NotDifferentiable{},
+    .loops = LibraryTask{},
+    .peer = torch_is("torch.bincount(x, minlength=minlength)"),
+    .samples = Samples{"T[9] in 0..5; count=K", "T[0]; count=K", "T[4] in 0..3; minlength=7, count=K",
+                       "T[0]; minlength=2, count=K", "T[1] in 100..100; count=K"},
+    .special_values = false,
+};
+
 }  // namespace
 
 OpFamily sort_ops() {
-  static const OpDef* const ops[] = {&kSort, &kArgsort, &kTopk, &kKthvalue, &kNonzero};
+  static const OpDef* const ops[] = {&kSort, &kArgsort, &kTopk, &kKthvalue, &kNonzero, &kSearchsorted, &kBincount};
   return ops;
 }
 

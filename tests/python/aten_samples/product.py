@@ -4,7 +4,7 @@ import functools
 
 import aten_calls
 import torch
-from core_aten_samples import F64, INF, b, call, f, i
+from core_aten_samples import F64, I32, INF, b, call, f, i
 
 PAIRS = [
     call(f(3, 4), f(4, 2)),
@@ -164,7 +164,33 @@ def recurrent(name, gates, states):
     }
 
 
+# ---- by groups of rows -----------------------------------------------------------------------------------------------
+
+ENDS = torch.tensor([3, 3, 8], dtype=I32)  # of rows, the second group has none
+HALVES = (torch.float16, torch.bfloat16)
+GROUPED = [
+    call(f(8, 3), f(3, 3, 4), ENDS),
+    call(f(9, 3), f(3, 4, 3).mT, ENDS),
+    call(f(9, 2, dtype=F64), f(4, 2, 3, dtype=F64), torch.tensor([0, 2, 2, 7])),
+    *(call(f(8, 3, dtype=dtype), f(3, 3, 4, dtype=dtype), ENDS) for dtype in HALVES),
+    call(f(0, 3), f(3, 3, 4), torch.tensor([0, 0, 0])),
+]
+
 SAMPLES = {
+    # PyTorch wants strides of 16 bytes, and leaves rows after the last group open.
+    "aten._grouped_mm.default": [
+        call(f(8, 4), f(3, 4, 8), ENDS),
+        call(f(8, 4), f(3, 12, 4).mT, ENDS),
+        call(f(8, 4).mT, f(8, 12), ENDS),
+        call(f(4, 8), f(12, 8).mT, ENDS),
+        call(f(3, 4, 8), f(8, 8), ENDS),
+        call(f(3, 8, 4).mT, f(8, 8).mT, ENDS),
+        call(f(3, 4, 8), f(3, 8, 4)),
+        *(call(f(8, 8, dtype=dtype), f(3, 8, 16, dtype=dtype), ENDS, out_dtype=dtype) for dtype in HALVES),
+    ],
+    "transformers.grouped_mm_fallback.default": GROUPED,
+    "tenon.grouped_matmul.default": GROUPED,
+    "tenon.grouped_outer.default": [call(args[0], f(len(args[0]), 5).to(args[0]), args[2]) for args, _ in GROUPED],
     "aten.matmul.default": PAIRS,
     "aten.linalg_matmul.default": PAIRS,
     "aten.mv.default": [call(f(3, 4), f(4)), call(i(2, 3), i(3))],
