@@ -31,6 +31,7 @@ from tenon._tenon import compile_graph as compile_program
 from tenon.capture.captured import NO_FALLBACK, Captured
 from tenon.capture.decompose import traced_decompositions
 from tenon.capture.fx import import_graph_module
+from tenon.capture.grouped import with_traceable_gradients
 from tenon.graph_reports import GraphReport, report, reports
 from tenon.runner import Run, make_runner
 
@@ -93,7 +94,7 @@ def _compiled(module: fx.GraphModule, inputs: list[Any], options: Options) -> Ca
         partition_fn=min_cut_rematerialization_partition,
         decompositions=traced_decompositions(),
         keep_inference_input_mutations=True,
-    )(module, inputs)
+    )(with_traceable_gradients(module), inputs)
     return direct[0] if direct else compiled
 
 
