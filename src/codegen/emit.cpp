@@ -35,9 +35,7 @@ Emitter::Emitter(llvm::Module& module, const LoopTree& tree, const Target& targe
       b_(module.getContext()),
       values_(b_, target),
       compiler_(tree) {
-  for (auto& [ref, memory] : compiler_.allocations) {
-    if (is_long_sum(ref) && is_one_element(memory)) memory.dtype = DType::kF64;
-  }
+  compiler_.widen_totals();
 }
 
 // ---- the function ---------------------------------------------------------------------------------------------------
@@ -156,14 +154,18 @@ void Emitter::body(TreeRef ref, const std::vector<TreeRef>& children) {
 }
 
 void Emitter::loop(TreeRef ref) {
-  const std::vector<NodeRef> sums = sums_to_hold(ref);
-  if (sums.empty()) return plain_loop(ref);
-  int64_t block = 0;
-  for (NodeRef sum : sums) block = std::max(block, iterations_of_sum(sum, ref));
-  if (block == 0 || run_of(ref).size() > 1) return holding(sums, false, [&] { plain_loop(ref); });
-  sum_blocks_[ref] = {sums, block};
-  plain_loop(ref);
-  sum_blocks_.erase(ref);
+  const SumBlocks blocks = sum_blocks(ref);
+  if (blocks.size > 0) {
+    sum_blocks_[blocks.loop] = blocks;
+    plain_loop(ref);
+    sum_blocks_.erase(blocks.loop);
+  } else if (!blocks.held.empty()) {
+    // What is held is narrower than a total.
+    const bool anew = std::ranges::any_of(blocks.held, [&](NodeRef sum) { return has_wide_total(sum); });
+    holding(blocks.held, anew, [&] { plain_loop(ref); });
+  } else {
+    plain_loop(ref);
+  }
 }
 
 void Emitter::plain_loop(TreeRef ref) {
@@ -212,13 +214,13 @@ void Emitter::serial(TreeRef ref, Value* begin, Value* end) {
   };
   const auto found = sum_blocks_.find(ref);
   if (found == sum_blocks_.end()) return steps(begin, end);
-  const auto [sums, size] = found->second;
+  const SumBlocks blocks = found->second;
   const Symbol block("block_of_sums");
-  f_->loop(block, begin, end, size, [&] {
+  f_->loop(block, begin, end, blocks.size, [&] {
     Value* const from = index(block);
-    Value* const past = b_.CreateAdd(from, b_.getInt64(static_cast<uint64_t>(size)));
+    Value* const past = b_.CreateAdd(from, b_.getInt64(static_cast<uint64_t>(blocks.size)));
     Value* const to = b_.CreateSelect(b_.CreateICmpSLT(past, end), past, end);
-    holding(sums, true, [&] { steps(from, to); });
+    in_block(blocks, [&] { steps(from, to); });
   });
 }
 

@@ -1,7 +1,6 @@
 // Inside of codegen: the walk over a LoopTree that emits it. emit.cpp has the function and its loops, nodes.cpp what is
-// inside of them, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp and grids.cpp those that are
-// instructions,
-// transpose.cpp blocks that are read along another variable.
+// inside of them, sums.cpp accumulators, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp and
+// grids.cpp those that are instructions, transpose.cpp blocks that are read along another variable.
 //
 //   - An unrolled loop is copies of its body in which the counter is a number; with that, small scratch arrays are only
 //     indexed by numbers, and LLVM keeps them in registers. That is how a register tile comes about.
@@ -9,9 +8,9 @@
 //   numbers.
 //     What is left over is masked where the target can, and goes one by one elsewhere.
 //   - Sums in memory that a loop adds to are loaded before it and stored after it, and are in registers meanwhile.
-//   - A loop of vectors that folds has a sum in each lane, several vectors of them, and folds lanes last. Sums of
-//   floats
-//     are of no more than kLongestFold terms each; they are added up in f64 where the result is one number.
+//   - A loop of vectors that folds has a sum in each lane, several vectors of them, and folds lanes last.
+//   - A sum of many floats is added up in blocks of a few hundred terms: in lanes, in registers, or in an array of its
+//     own. The totals of the blocks are f64 where Compiler::widen_totals says so.
 //   - A parallel loop's body is a function of its own, which gets all that it uses in a table.
 //   - Nested loops that go through all memory in one stretch are one loop: the outer counters stay 0, and the innermost
 //     goes on where its own loop would end.
@@ -106,6 +105,9 @@ class Emitter {
   };
 
   static constexpr int64_t kMostCopies = 256;  // of an unrolled body
+  static constexpr int64_t kMostVectors = 8;   // that are written out instead of in a loop
+  static constexpr int64_t kLaneSums = 4;      // vectors of sums of lanes, so that one does not wait for the other
+  static constexpr int64_t kMostTerms = int64_t{1} << 40;  // of a sum, as far as they are counted
 
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
@@ -141,9 +143,8 @@ class Emitter {
 
   // ---- memory (nodes.cpp) ----
   static bool is_one_element(const Compiler::Allocation& memory);
-  bool is_long_sum(NodeRef ref) const;
-  bool is_register(NodeRef ref) const;  // its value needs no memory
-  bool is_fused(NodeRef ref) const;     // a product that only feeds a sum beside it, and is computed there
+  bool has_wide_total(NodeRef sum) const;  // its memory is wider than its dtype
+  bool is_register(NodeRef ref) const;     // its value needs no memory
   void declare_in(TreeRef loop);
   Value* declare(NodeRef ref, const Compiler::Allocation& memory);
 
@@ -212,19 +213,38 @@ class Emitter {
   Value* shuffled(Value* x, Value* y, llvm::ArrayRef<int> picks);
   Value* transposed_read(TreeRef at, Which which) const;
 
-  // ---- folds (lanes.cpp) ----
+  // ---- accumulators (sums.cpp) ----
   const OpDef& fold_op(NodeRef ref) const;
   void start(const Compiler::Fill& fill);
+  void in_vectors(DType dtype, const Expr& count, const std::function<void(const Expr&, int64_t)>& put);
+  void fill_run(const Compiler::Allocation& memory, const Expr& offset, const Expr& count, Value* value);
+  Value* load_at(const Compiler::Allocation& memory, Value* array, const Expr& position, int64_t lanes);
+  void store_at(const Compiler::Allocation& memory, Value* array, const Expr& position, Value* value);
+  void add_to(const Compiler::Allocation& memory, Value* array, const Expr& position, NodeRef sum, Value* value);
+  Value* added(const OpDef& op, Value* total, DType wide, Value* value, DType dtype);
   // The sums in memory that a loop adds to, always in the same places: they are held in registers meanwhile.
   std::vector<NodeRef> sums_to_hold(TreeRef loop);
+  bool has_better_loop(NodeRef sum, TreeRef loop) const;
   bool stays_in_place(NodeRef sum, TreeRef loop);
   bool moves_by_numbers(NodeRef sum, TreeRef inner, std::map<loops::VarRef, Expr>& extents);
   int64_t most_held_vectors(TreeRef vector, const Expr& extent) const;
   bool has_guards_below(TreeRef loop);
   void holding(const std::vector<NodeRef>& sums, bool anew, const FunctionBuilder::Body& body);
-  int64_t iterations_of_sum(NodeRef sum, TreeRef loop) const;
   Value* held(Spot& spot);  // where a sum is held
-  void fill_run(const Compiler::Allocation& memory, const Expr& offset, const Expr& count, Value* value);
+  // A loop that adds up long sums block by block.
+  struct SumBlocks {
+    std::vector<NodeRef> held;            // in registers, for a block
+    std::vector<NodeRef> in_memory = {};  // in an array of their own, for a block
+    TreeRef loop = {};
+    int64_t size = 0;  // of a block, in iterations of the loop; 0: all are one block
+  };
+  SumBlocks sum_blocks(TreeRef loop);
+  std::optional<int64_t> terms_of_iteration(NodeRef sum, TreeRef loop) const;
+  bool is_plain(NodeRef sum) const;  // of so few terms that it has no blocks in memory
+  int64_t iterations_of_block(NodeRef sum, TreeRef loop, const Expr& count) const;
+  bool adds_in_parts(NodeRef sum, TreeRef loop) const;
+  void adding_parts(NodeRef sum, TreeRef loop, const FunctionBuilder::Body& body);
+  void in_block(const SumBlocks& blocks, const FunctionBuilder::Body& body);
 
   // ---- lanes (lanes.cpp) ----
   bool has_vector_form(TreeRef leaf, TreeRef loop);
@@ -306,11 +326,7 @@ class Emitter {
     int64_t lanes;
     Value* place;
   };
-  struct SumBlocks {
-    std::vector<NodeRef> sums;
-    int64_t size;  // in iterations
-  };
-  std::map<TreeRef, SumBlocks> sum_blocks_;    // loops that add up sums of blocks of them, so that sums are exact
+  std::map<TreeRef, SumBlocks> sum_blocks_;    // the open loops that have some
   std::map<NodeRef, std::vector<Cell>> held_;  // the sums that are held, by node
   bool streams_are_aligned_ = false;           // the outputs that go past the caches begin at whole vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;

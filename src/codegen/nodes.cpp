@@ -36,11 +36,7 @@ bool Emitter::is_one_element(const Compiler::Allocation& memory) {
   return memory.scratch && memory.size().is_constant(1);
 }
 
-// One number that takes up many is kept wide, and rounded where it is read.
-bool Emitter::is_long_sum(NodeRef ref) const {
-  const auto* reduce = ir_.node(ref).as<Reduce>();
-  return reduce && reduce->op->name.get() == "add" && ir_.node(ref).dtype == DType::kF32;
-}
+bool Emitter::has_wide_total(NodeRef sum) const { return compiler_.allocations.at(sum).dtype != ir_.node(sum).dtype; }
 
 bool Emitter::is_register(NodeRef ref) const {
   const Node& node = ir_.node(ref);
@@ -51,21 +47,11 @@ bool Emitter::is_register(NodeRef ref) const {
       ir_.consumers(ref), [&](NodeRef reader) { return is_parallel_between(tree_, tree_.find(reader), memory.lca); });
 }
 
-bool Emitter::is_fused(NodeRef ref) const {
-  const Node& node = ir_.node(ref);
-  const auto* compute = node.as<loops::Compute>();
-  if (!compute || compute->op->name.get() != "mul" || !is_float(node.dtype)) return false;
-  const std::vector<NodeRef> readers = ir_.consumers(ref);
-  const auto* reduce = readers.size() == 1 ? ir_.node(readers[0]).as<Reduce>() : nullptr;
-  return reduce && reduce->op->name.get() == "add" &&
-         tree_.parent(tree_.find(ref)) == tree_.parent(tree_.find(readers[0]));
-}
-
 void Emitter::declare_in(TreeRef loop) {
   for (NodeRef ref : ir_.order()) {
     const Compiler::Allocation& memory = compiler_.allocations.at(ref);
     const auto carry = compiler_.carries.find(ref);
-    if (memory.scratch && memory.lca == loop && !is_register(ref) && !is_fused(ref)) {
+    if (memory.scratch && memory.lca == loop && !is_register(ref) && !compiler_.is_fused(ref)) {
       arrays_[memory.mem_idx] = declare(ref, memory);
     }
     if (carry != compiler_.carries.end() && carry->second.lca == loop) {
@@ -221,9 +207,9 @@ Value* Emitter::read(TreeRef at, Which which) {
   }
   const Compiler::Allocation& memory = *here.access.memory;
   if (which.role == Which::kSelf && held_.contains(here.access.node)) {
-    return b_.CreateLoad(values_.memory_type(memory.dtype, lanes_), held(here));
+    return b_.CreateLoad(values_.memory_type(node.dtype, lanes_), held(here));
   }
-  if (Value* const known = transposed_read(at, which)) return values_.from_memory(known, memory.dtype);
+  if (Value* const known = transposed_read(at, which)) return values_.from_memory(known, node.dtype);
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
   Value* const address = stride ? f_->indices.address(array, type, position(here)) : nullptr;
@@ -370,7 +356,7 @@ void Emitter::store(const Spot& spot, Value* address, const Expr& stride, Value*
 
 void Emitter::node(TreeRef ref) {
   const Node& node = ir_.node(tree_.node(ref));
-  if (is_fused(tree_.node(ref))) return;
+  if (compiler_.is_fused(tree_.node(ref))) return;
   const std::span<const Lookup> lookups = node.lookups();
   for (size_t i = 0; i < lookups.size(); ++i) look_up(lookups[i], ref, i);
   std::visit([&](const auto& action) { emit(action, ref); }, node.action);
@@ -541,10 +527,10 @@ void Emitter::emit(const Reduce& reduce, TreeRef ref) {
   const NodeRef self = tree_.node(ref);
   const Node& node = ir_.node(self);
   const bool by_lane = lanes_ > 1 && ir_.folds(self, tree_.loop(vector_).var);
-  const DType dtype = by_lane ? node.dtype : compiler_.allocations.at(self).dtype;
+  const DType dtype = by_lane || held_.contains(self) ? node.dtype : compiler_.allocations.at(self).dtype;
   llvm::Type* const lanes_type = values_.type(dtype, lanes_);
   Value* const sum = by_lane ? b_.CreateLoad(lanes_type, lane_sum(self, sum_)) : read(ref, {Which::kSelf});
-  const bool fused = is_fused(node.inputs[0]);
+  const bool fused = compiler_.is_fused(node.inputs[0]);
   std::vector<Value*> x = inputs_of(fused ? tree_.find(node.inputs[0]) : ref);
   int64_t lanes = lanes_of(sum);
   for (const Value* operand : x) lanes = std::max(lanes, lanes_of(operand));
@@ -561,14 +547,15 @@ void Emitter::emit(const Reduce& reduce, TreeRef ref) {
 void Emitter::emit(const Scan& scan, TreeRef ref) {
   const DType dtype = ir_.node(tree_.node(ref)).dtype;
   Spot& carry = spot(ref, {Which::kCarry});
+  const DType wide = carry.access.memory->dtype;
   const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(carry);
   Value* const array = arrays_.at(carry.access.memory->mem_idx);
-  Value* const at = f_->indices.address(array, values_.memory_type(dtype), position(carry));
-  Value* const before = values_.from_memory(load(carry, at, stride, nullptr), dtype);
-  Value* const both[] = {before, values_.splat(inputs_of(ref)[0], lanes_of(before))};
-  Value* const next = values_.apply(*scan.op, dtype, both);
-  store(carry, at, stride, values_.to_memory(next, dtype));
-  write(ref, next);
+  Value* const at = f_->indices.address(array, values_.memory_type(wide), position(carry));
+  Value* const before = values_.from_memory(load(carry, at, stride, nullptr), wide);
+  Value* const x = values_.splat(inputs_of(ref)[0], lanes_of(before));
+  Value* const next = added(*scan.op, before, wide, x, dtype);
+  store(carry, at, stride, values_.to_memory(next, wide));
+  write(ref, values_.cast(next, wide, dtype));
 }
 
 void Emitter::emit(const Scatter& scatter, TreeRef ref) {

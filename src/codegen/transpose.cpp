@@ -61,18 +61,19 @@ Emitter::Block Emitter::transposed_rows(Spot& element, TreeRef outer, const Lane
 // Rows that are shorter than the vectors are filled up, and so are missing rows; what comes of that is not used.
 std::vector<Value*> Emitter::rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
                                      int64_t width) {
-  const DType dtype = element.access.memory->dtype;
-  llvm::Type* const type = values_.memory_type(dtype);
+  const DType stored = element.access.memory->dtype, dtype = ir_.node(element.access.node).dtype;
+  llvm::Type* const type = values_.memory_type(stored);
   auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(width));
   Value* const array = arrays_.at(element.access.memory->mem_idx);
   std::vector<int> filled(static_cast<size_t>(inner.count), llvm::PoisonMaskElem);
   std::iota(filled.begin(), filled.begin() + width, 0);
-  auto* const nothing = llvm::PoisonValue::get(llvm::FixedVectorType::get(type, static_cast<unsigned>(inner.count)));
+  auto* const nothing = llvm::PoisonValue::get(values_.memory_type(dtype, inner.count));
   std::vector<Value*> rows;
   for (int64_t row = 0; row < inner.used; ++row) {
     const symbolic::Substitution here = {{compiler_.counter(outer), begin}, {compiler_.counter(inner.loop), row}};
     Value* const address = f_->indices.address(array, type, substituted(substitute(element.position, here)));
-    Value* const loaded = b_.CreateAlignedLoad(vector, address, llvm::Align(static_cast<uint64_t>(size_of(dtype))));
+    Value* loaded = b_.CreateAlignedLoad(vector, address, llvm::Align(static_cast<uint64_t>(size_of(stored))));
+    if (stored != dtype) loaded = values_.cast(loaded, stored, dtype);
     rows.push_back(width == inner.count ? loaded : b_.CreateShuffleVector(loaded, filled));
   }
   rows.resize(static_cast<size_t>(inner.count), nothing);

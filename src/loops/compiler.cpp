@@ -7,6 +7,9 @@ namespace {
 
 // How often the code of one node may be repeated to take guards and tails out of its loops.
 constexpr int kMostCopies = 27;
+// Terms of a sum whose total is f32. PyTorch's products are less exact than its sums.
+constexpr int64_t kMostNarrowTerms = 1 << 11;
+constexpr int64_t kMostNarrowProducts = 1 << 14;
 
 bool contains(const std::vector<Constraint>& constraints, const Constraint& constraint) {
   return std::ranges::find(constraints, constraint) != constraints.end();
@@ -155,6 +158,49 @@ TreeRef Compiler::outermost_fold(NodeRef ref) const {
     if (std::ranges::find(folded, tree_.loop(loop).var) != folded.end()) return loop;
   }
   return tree_.ir.node(ref).as<Scatter>() ? tree_.find(ref) : TreeRef();
+}
+
+// ---- wide totals ----------------------------------------------------------------------------------------------------
+
+bool rounds(const OpDef& op, DType dtype) {
+  return is_float(dtype) && (op.name.get() == "add" || op.name.get() == "mul" || op.name.get() == "logaddexp");
+}
+
+bool Compiler::is_fused(NodeRef product) const {
+  const Node& node = tree_.ir.node(product);
+  const auto* compute = node.as<Compute>();
+  if (!compute || compute->op->name.get() != "mul" || !is_float(node.dtype)) return false;
+  const std::vector<NodeRef> readers = tree_.ir.consumers(product);
+  const auto* reduce = readers.size() == 1 ? tree_.ir.node(readers[0]).as<Reduce>() : nullptr;
+  return reduce && reduce->op->name.get() == "add" &&
+         tree_.parent(tree_.find(product)) == tree_.parent(tree_.find(readers[0]));
+}
+
+Expr Compiler::terms_of(NodeRef reduction) const {
+  Expr terms = 1;
+  for (VarRef var : tree_.ir.folded_vars(reduction)) terms *= tree_.ir.var(var).size;
+  return terms;
+}
+
+bool Compiler::needs_wide_total(NodeRef ref) const {
+  const Node& node = tree_.ir.node(ref);
+  const auto* reduce = node.as<Reduce>();
+  if (!reduce || reduce->op->name.get() != "add" || node.dtype != DType::kF32) return false;
+  const auto is_tile = [&](TreeRef loop) { return tree_.loop(loop).annotation.mark == Mark::kTile; };
+  if (std::ranges::any_of(tree_.path(tree_.find(ref)), is_tile)) return false;
+  const Expr terms = terms_of(ref);
+  const int64_t most = is_fused(node.inputs[0]) ? kMostNarrowProducts : kMostNarrowTerms;
+  return allocations.at(ref).size().is_constant(1) || !terms.is_constant() || terms.constant() > most;
+}
+
+void Compiler::widen_totals() {
+  for (auto& [ref, memory] : allocations) {
+    if (memory.scratch && needs_wide_total(ref)) memory.dtype = DType::kF64;
+  }
+  for (auto& [ref, memory] : carries) {
+    if (memory.dtype == DType::kF32 && rounds(*tree_.ir.node(ref).as<Scan>()->op, memory.dtype))
+      memory.dtype = DType::kF64;
+  }
 }
 
 // ---- accesses -------------------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@
 
 namespace tenon::loops {
 
+// Whether folding in another order, or in a wider dtype, gives other results.
+bool rounds(const OpDef& op, DType dtype);
+
 class Compiler {
  public:
   explicit Compiler(const LoopTree& tree);  // which must outlive it
@@ -54,6 +57,15 @@ class Compiler {
   std::unordered_map<NodeRef, Allocation> allocations;
   // The running value of each scan: its array without the variable that it goes along.
   std::unordered_map<NodeRef, Allocation> carries;
+
+  // Whether a node is a product that only feeds a sum beside it: a backend may compute both at once.
+  bool is_fused(NodeRef product) const;
+  Expr terms_of(NodeRef reduction) const;  // that one of its elements takes up
+
+  // Keeps in f64 what would lose its accuracy in f32: the totals of sums that are one element, or have very many terms,
+  // or nobody knows how many; and the running values of scans. They are rounded where they are read. Sums that an
+  // instruction of the machine adds up stay as they are.
+  void widen_totals();
 
   // ---- symbols ----
   std::unordered_map<VarRef, Symbol> var_to_sym;
@@ -121,6 +133,8 @@ class Compiler {
     std::vector<Constraint> where = {};
   };
   std::vector<Fill> fills(TreeRef ref) const;
+  // The block of a reduction's memory that one run of a loop adds to.
+  Fill fill(NodeRef reduction, TreeRef loop) const;
 
   const LoopTree& tree() const { return tree_; }
 
@@ -152,7 +166,7 @@ class Compiler {
   std::vector<Segment> peeled(TreeRef ref, Segment whole, const Scope& around) const;
   std::vector<Segment> around_interior(TreeRef ref, const Segment& whole, const Scope& around, const Expr& begin,
                                        const Expr& end, const std::vector<Constraint>& held) const;
-  Fill fill(NodeRef ref, TreeRef loop) const;
+  bool needs_wide_total(NodeRef ref) const;
   void add_source(Fill& fill, const std::map<TreeRef, Expr>& positions, const std::map<VarRef, Expr>& elsewhere) const;
 
   const LoopTree& tree_;

@@ -66,6 +66,39 @@ TEST(Compiler, PackedScratchIsLaidOutAsItsLoopsRun) {
   EXPECT_EQ(offset(compiler, "b_copy", "p"), "16*k + 256*n + n_1");
 }
 
+TEST(Compiler, TotalsOfLongSumsAreWide) {
+  const auto columns = [&](Expr rows, Expr width) {
+    IR ir("columns");
+    const VarRef i = ir.add_var("i", std::move(rows)), j = ir.add_var("j", std::move(width));
+    const NodeRef sum = ir.add_reduce(op_named("add"), ir.add_read(DType::kF32, {i, j}, "x"), {j}, "s");
+    ir.set_loops(sum, {{.var = i}, {.var = j}});
+    ir.add_write(sum, {j}, "out");
+    return ir;
+  };
+  const auto dtype_of = [&](const IR& ir) {
+    const LoopTree tree(ir);
+    Compiler compiler(tree);
+    compiler.widen_totals();
+    return compiler.allocations.at(node(tree, "s")).dtype;
+  };
+  EXPECT_EQ(dtype_of(columns(768, 2)), DType::kF32);
+  EXPECT_EQ(dtype_of(columns(100000, 2)), DType::kF64);
+  EXPECT_EQ(dtype_of(columns(Symbol("N"), 2)), DType::kF64);
+  EXPECT_EQ(dtype_of(default_schedule(columns(768, 2))), DType::kF64) << "one element at a time";
+}
+
+TEST(Compiler, RunningSumsAreWide) {
+  for (const auto& [op, dtype] : {std::pair("add", DType::kF64), std::pair("maximum", DType::kF32)}) {
+    IR ir("scan");
+    const VarRef i = ir.add_var("i", 10);
+    ir.add_write(ir.add_scan(op_named(op), ir.add_read(DType::kF32, {i}, "x"), i, {i}, "s"), {i}, "out");
+    const LoopTree tree(ir);
+    Compiler compiler(tree);
+    compiler.widen_totals();
+    EXPECT_EQ(compiler.carries.at(node(tree, "s")).dtype, dtype) << op;
+  }
+}
+
 TEST(Compiler, SymbolsOfVariablesAreAMap) {
   const LoopTree tree(matmul(4, 5, 6));
   const Compiler compiler(tree);

@@ -29,10 +29,8 @@ bool is_one_element(const Allocation& memory) { return memory.scratch && memory.
 class Emitter {
  public:
   explicit Emitter(const LoopTree& tree) : tree_(tree), ir_(tree.ir), compiler_(tree) {
-    for (auto& [ref, memory] : compiler_.allocations) {
-      arrays_[memory.mem_idx] = ir_.node(ref).name;
-      if (is_long_sum(ref) && is_one_element(memory)) memory.dtype = DType::kF64;
-    }
+    compiler_.widen_totals();
+    for (const auto& [ref, memory] : compiler_.allocations) arrays_[memory.mem_idx] = ir_.node(ref).name;
     for (const auto& [ref, memory] : compiler_.carries) arrays_[memory.mem_idx] = ir_.node(ref).name + "_so_far";
     for (const InPlacePair& pair : in_place_pairs(tree)) {
       overlaid_.insert(ir_.reads()[static_cast<size_t>(pair.input)]);
@@ -101,12 +99,6 @@ class Emitter {
 
   // ---- memory ----
 
-  // One number that takes up many is kept wide, and rounded where it is read.
-  bool is_long_sum(NodeRef ref) const {
-    const auto* reduce = ir_.node(ref).as<Reduce>();
-    return reduce && reduce->op->name.get() == "add" && ir_.node(ref).dtype == DType::kF32;
-  }
-
   // Whether the node's statement declares its variable as well.
   bool declares_itself(NodeRef ref) const {
     const Node& node = ir_.node(ref);
@@ -119,7 +111,8 @@ class Emitter {
     for (NodeRef ref : ir_.order()) {
       const Allocation& memory = compiler_.allocations.at(ref);
       const auto carry = compiler_.carries.find(ref);
-      if (memory.scratch && memory.lca == loop && !declares_itself(ref) && !is_fused(ref)) declare(ref, memory);
+      if (memory.scratch && memory.lca == loop && !declares_itself(ref) && !compiler_.is_fused(ref))
+        declare(ref, memory);
       if (carry != compiler_.carries.end() && carry->second.lca == loop) declare(ref, carry->second);
     }
   }
@@ -172,11 +165,22 @@ class Emitter {
     const Result<Expr> stride = differentiate(position, compiler_.counter(vector_));
     if (stride && stride->is_constant(0)) return fmt::format("splat<{}>({})", type, number(access.node, position));
     if (!stride || !access.memory) return each_lane(node.dtype, [&] { return number(access.node, position); });
-    const std::string at = element(*access.memory, position);
-    std::string vector = stride->is_constant(1) ? fmt::format("load<{}>(&{})", type, at)
-                                                : fmt::format("gather<{}>(&{}, {})", type, at, print(*stride));
+    const std::string vector = access.memory->dtype == node.dtype
+                                   ? stored(access)
+                                   : cpp::cast(access.memory->dtype, type_of(node.dtype), stored(access));
     if (!node.as<Read>() || node.dtype != DType::kBool) return vector;
     return fmt::format("to_bools<{}>({} != 0)", type, vector);
+  }
+
+  // As it is in memory: a number, or a vector with a stride that is known.
+  std::string stored(const Access& access) {
+    const std::string at = element(*access.memory, position_of(access));
+    if (lanes_ == 1 || is_lane_local(access)) return at;
+    const std::string type = to_string(type_of(access.memory->dtype));
+    const Expr stride = *compiler_.stride(access, vector_);
+    if (stride.is_constant(0)) return fmt::format("splat<{}>({})", type, at);
+    if (stride.is_constant(1)) return fmt::format("load<{}>(&{})", type, at);
+    return fmt::format("gather<{}>(&{}, {})", type, at, print(stride));
   }
 
   // A vector of what `one` says for each value of the loop's counter.
@@ -206,17 +210,6 @@ class Emitter {
 
   // ---- nodes ----
 
-  // A product that only feeds a sum beside it is computed there.
-  bool is_fused(NodeRef ref) const {
-    const Node& node = ir_.node(ref);
-    const auto* compute = node.as<Compute>();
-    if (!compute || compute->op->name.get() != "mul" || !is_float(node.dtype)) return false;
-    const std::vector<NodeRef> readers = ir_.consumers(ref);
-    const auto* reduce = readers.size() == 1 ? ir_.node(readers[0]).as<Reduce>() : nullptr;
-    return reduce && reduce->op->name.get() == "add" &&
-           tree_.parent(tree_.find(ref)) == tree_.parent(tree_.find(readers[0]));
-  }
-
   std::vector<std::string> inputs_of(TreeRef ref) {
     std::vector<std::string> values;
     for (NodeRef input : ir_.node(tree_.node(ref)).inputs) values.push_back(value(compiler_.gen_access(input, ref)));
@@ -228,7 +221,7 @@ class Emitter {
   void node(TreeRef ref) {
     const Node& node = ir_.node(tree_.node(ref));
     if (explained_.insert(ref).second) line("// {}", loops::to_string(ir_, tree_.node(ref)));
-    if (is_fused(tree_.node(ref))) return;
+    if (compiler_.is_fused(tree_.node(ref))) return;
     const std::span<const Lookup> lookups = node.lookups();
     if (!lookups.empty()) line("{{");
     for (const Lookup& lookup : lookups) look_up(lookup, ref);
@@ -285,10 +278,8 @@ class Emitter {
     const Access self = own_access(ref);
     const bool by_lane = lanes_ > 1 && ir_.folds(self.node, tree_.loop(vector_).var);
     const Type type = type_of(by_lane ? node.dtype : self.memory->dtype);
-    const std::string sum = by_lane                    ? name_of(*self.memory, "_lanes")
-                            : type.dtype != node.dtype ? name_of(*self.memory)
-                                                       : value(self);
-    const bool fused = is_fused(node.inputs[0]);
+    const std::string sum = by_lane ? name_of(*self.memory, "_lanes") : stored(self);
+    const bool fused = compiler_.is_fused(node.inputs[0]);
     std::vector<std::string> x = inputs_of(fused ? tree_.find(node.inputs[0]) : ref);
     for (std::string& operand : x) operand = cpp::cast(node.dtype, type, operand);
     const std::string next = fused ? fmt::format("mul_add<{}>({}, {}, {})", to_string(type), x[0], x[1], sum)
@@ -298,9 +289,11 @@ class Emitter {
 
   void emit(const Scan& scan, TreeRef ref, const Node& node) {
     const Access carry = compiler_.gen_carry(ref);
+    const Type wide{carry.memory->dtype};
     const std::string sum = element(*carry.memory, position_of(carry));
-    line("{} = {};", sum, cpp::apply(*scan.op, node.dtype, {node.dtype}, {sum, inputs_of(ref)[0]}));
-    store(own_access(ref), sum);
+    const std::string x = cpp::cast(node.dtype, wide, inputs_of(ref)[0]);
+    line("{} = {};", sum, cpp::apply(*scan.op, wide.dtype, wide, {sum, x}));
+    store(own_access(ref), cpp::cast(wide.dtype, {node.dtype}, sum));
   }
 
   void emit(const Scatter& scatter, TreeRef ref, const Node& node) {

@@ -68,11 +68,20 @@ std::function<void(ReferenceContext&)> fold(double real_start, RealStep real_ste
 }
 
 // The fold of x in the wide dtype of the result, in which it is rounded once.
-LoopsFn folded(std::string_view op) {
-  return [op](LoopContext& l) {
-    const LoopValue x = l.wide(l.cast(l.in(), l.result().dtype));
-    l.out(l.cast(l.fold(op, x, l.type(0).shape, l.dims("dims"), l.flag("keepdim")), l.result().dtype));
-  };
+void folded(LoopContext& l, std::string_view op, const LoopValue& x) {
+  l.out(l.cast(l.fold(op, x, l.type(0).shape, l.dims("dims"), l.flag("keepdim")), l.result().dtype));
+}
+
+void sum_loops(LoopContext& l) { folded(l, "add", l.wide(l.cast(l.in(), l.result().dtype))); }
+
+// Each factor is a rounding, whatever the order: f32 is too narrow for many of them.
+void product_loops(LoopContext& l) {
+  constexpr int64_t kMostNarrowFactors = 1024;
+  Expr factors = 1;
+  for (int64_t dim : l.dims("dims")) factors *= l.type(0).size(dim);
+  const bool is_short = factors.is_constant() && factors.constant() <= kMostNarrowFactors;
+  const LoopValue x = l.wide(l.cast(l.in(), l.result().dtype));
+  folded(l, "mul", l.dtype(x) == DType::kF32 && !is_short ? l.cast(x, DType::kF64) : x);
 }
 
 const OpDef kSum{
@@ -85,7 +94,7 @@ const OpDef kSum{
     .semantics = reference(fold(0.0, std::plus<double>(), 0, wrap_add)),
     .gradient =
         gradient([](GradContext& g) -> std::vector<Value> { return {g.expand(kept(g, g.dout()), g.in().shape())}; }),
-    .loops = folded("add"),
+    .loops = sum_loops,
     .peer = torch_is("torch.sum(x, dim=dims or None, keepdim=keepdim)"),
     .samples = kFoldSamples,
 };
@@ -129,7 +138,7 @@ const OpDef kProd{
       if (g.in().rank() == 0) return {g.dout()};
       return {kept(g, widen(g, g.dout())) * products_of_others(g, widen(g, g.in()), g.dims("dims"))};
     }),
-    .loops = folded("mul"),
+    .loops = product_loops,
     // PyTorch takes one dimension at a time.
     .peer = torch_is("torch.prod(x).reshape([1] * x.dim() if keepdim else []) if not dims else "
                      "torch.prod(x, dims[0], keepdim) if len(dims) == 1 else "
