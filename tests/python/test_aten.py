@@ -17,7 +17,7 @@ def same_default(mine, theirs):
     return mine == theirs
 
 
-@pytest.mark.parametrize("name", sorted(name for name in ENTRIES if name.startswith("aten.")))
+@pytest.mark.parametrize("name", sorted(name for name in ENTRIES if name.startswith(("aten.", "prims."))))
 def test_an_entry_has_the_signature_of_the_overload(name):
     _, _, parameters = ENTRIES[name]
     arguments = aten_calls.schema_of(name).arguments

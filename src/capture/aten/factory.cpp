@@ -212,6 +212,9 @@ void add_conversions(AtenTable& table) {
             [](AtenCall& c) { return converted(c, c.tensor("other").dtype(), c.flag("copy")); });
   table.add("aten.type_as.default(self, other)",
             [](AtenCall& c) { return converted(c, c.tensor("other").dtype(), false); });
+  // torch.compile writes this one, where a model has numbers that change from call to call (dynamic=True).
+  table.add("prims.convert_element_type.default(a, dtype)",
+            [](AtenCall& c) -> AtenArg { return c.cast(c.tensor("a"), c.dtype().value()); });
   table.add(with_options("aten._to_copy.default(self", "", ", non_blocking=False, memory_format=None"),
             [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), true); });
 }

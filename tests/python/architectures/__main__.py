@@ -37,16 +37,18 @@ def main() -> int:
     options = _options()
     names = _chosen(options)
     records = {} if options.fresh else _read(options.records)
-    todo = [name for name in names if name not in records or (options.again and _is_bad(records[name]))]
+    todo = {name: _missing(records.get(name), options) for name in names}
+    todo = {name: modes for name, modes in todo.items() if modes}
     options.records.parent.mkdir(parents=True, exist_ok=True)
     _import_all()
     start = time.monotonic()
     with options.records.open("w" if options.fresh else "a") as file:
-        examined = run_all(todo, lambda name: examine(name, options.modes), options.jobs, options.seconds)
+        examined = run_all(list(todo), lambda name: examine(name, todo[name]), options.jobs, options.seconds)
         for number, (name, answer) in enumerate(examined, 1):
-            records[name] = _record(name, answer)
+            record = _record(name, answer)
+            _show(record, f"{number}/{len(todo)}, {time.monotonic() - start:.0f} s")
+            records[name] = _merged(records.get(name), record)
             print(json.dumps(asdict(records[name])), file=file, flush=True)
-            _show(records[name], f"{number}/{len(todo)}, {time.monotonic() - start:.0f} s")
     found = [records[name] for name in names if name in records]
     if options.json:
         options.json.write_text(json.dumps([asdict(record) for record in found], indent=1))
@@ -107,6 +109,23 @@ def _read(path: Path) -> dict[str, Record]:
         return {}
     records = (Record(**json.loads(line)) for line in path.read_text().splitlines())
     return {record.architecture: record for record in records}
+
+
+def _missing(record: Record | None, options: argparse.Namespace) -> tuple[str, ...]:
+    """The modes to run: those that no earlier run has."""
+    if record is None or (options.again and record.not_made):
+        return options.modes
+    if record.not_made:
+        return ()
+    known = record.outcomes
+    is_done = lambda mode: mode in known and not (options.again and known[mode].kind in BAD)  # noqa: E731
+    return tuple(mode for mode in options.modes if not is_done(mode))
+
+
+def _merged(earlier: Record | None, record: Record) -> Record:
+    if earlier is not None:
+        record.modes = earlier.modes | record.modes
+    return record
 
 
 def _record(name: str, answer: Answer) -> Record:

@@ -70,9 +70,18 @@ def _made(cls: type, config: Any) -> Made:
         raise NotMadeError(f"{count / 1e6:.0f} million parameters")
     torch.manual_seed(0)
     module = cls(config).float().eval()
+    _vary_constants(module)
     recipe = _accepted(module)
     other = next(sizes for sizes in (OTHER, (OTHER[0], FIRST[1]), FIRST) if _is_accepted(module, recipe, sizes))
     return Made(module, recipe, other, _is_random(module, recipe))
+
+
+def _vary_constants(module: torch.nn.Module) -> None:
+    """A router whose weights are all zero finds all experts equally good: any order of them would be right."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.numel() > 1 and parameter.is_floating_point() and (parameter == parameter.flatten()[0]).all():
+                parameter.add_(0.05 * torch.randn_like(parameter))
 
 
 def _accepted(module: torch.nn.Module) -> Recipe:

@@ -46,6 +46,7 @@ SAMPLES = {
     "aten.zero.default": [call(f(2, 3)), call(i(2)), call(b(2))],
     "aten.zeros.default": SIZES,
     "aten.zeros_like.default": LIKE,
+    "prims.convert_element_type.default": [call(x, dtype) for (x, dtype, *_), _ in CONVERSIONS],
     "aten.hamming_window.periodic_alpha": [call(7, True, 0.6), call(6, False, 0.5)],
     "aten.hamming_window.periodic_alpha_beta": [call(7, True, 0.6, 0.4), call(6, False, 0.5, 0.25, dtype=F64)],
 }

@@ -1,0 +1,32 @@
+"""A part of the architectures of transformers: one of each kind, and quick. `make zoo` runs them all."""
+
+import pytest
+
+from .making import make
+from .modes import run_mode
+
+# Of each kind of model one, and the modes that tell most about it.
+SLICE = [
+    ("bert", "export dynamic"),
+    ("deberta-v2", "export"),
+    ("gpt_neo", "export dynamic"),
+    ("llama", "compile dynamic"),
+    ("mamba", "export"),
+    ("mixtral", "compile"),
+    ("opt", "training"),
+    ("t5", "export dynamic"),
+    ("whisper", "compile"),
+    ("clip", "export dynamic"),
+    ("vit", "training"),
+    ("convnext", "training"),
+    ("wav2vec2", "export"),
+    ("llava", "export"),
+]
+
+
+@pytest.mark.parametrize(("architecture", "mode"), SLICE, ids=lambda value: value.replace(" ", "-"))
+def test_architecture(architecture, mode):
+    outcome = run_mode(make(architecture), mode)
+    assert (outcome.kind, outcome.why) == ("ok", "")
+    assert outcome.calls > 0
+    assert outcome.host == {}
