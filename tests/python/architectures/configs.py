@@ -80,10 +80,13 @@ PLANS = (
     Plan("shallow, large images", "default", image=224),
 )
 
+# Fields that are None by default, and that models need.
+_REQUIRED = {"num_experts_per_tok": 2, "vocab_size": VOCABULARY, "prediction_length": 8, "mask_token_id": 4}
+
 # What the rules cannot know.
 SPECIAL: dict[str, dict[str, Any]] = {
     "audio-spectrogram-transformer": {"max_length": 120},
-    "autoformer": {"prediction_length": 8},
+    "esm": {"pad_token_id": 1},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]]},
 }
 
@@ -150,9 +153,9 @@ class _Changes:
         return len(chosen), {name: type(values[name])(value) for name, value in small.items()}
 
     def _value(self, name: str, value: Any, values: dict[str, Any], layers: int) -> Any:
-        if value is None and _CHOSEN.search(name):
-            return 2
-        if isinstance(value, bool) or value is None:
+        if value is None:
+            return _REQUIRED.get(name)
+        if isinstance(value, bool):
             return None
         if _OFF.search(name):
             return type(value)(0.0 for _ in value) if isinstance(value, (list, tuple)) else type(value)(0)

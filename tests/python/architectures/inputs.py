@@ -146,7 +146,15 @@ class _Guess:
         return [None]
 
 
-_SECONDARY = ("query_embeds", "encoder_hidden_states", "input_features_mask", "hidden_states", "inputs_embeds")
+_SECONDARY = (
+    "future_values",
+    "future_time_features",
+    "query_embeds",
+    "encoder_hidden_states",
+    "input_features_mask",
+    "hidden_states",
+    "inputs_embeds",
+)
 _MELS = ("num_mel_bins", "input_feat_per_channel", "feature_size", "mel_bins", "input_dim", "num_mel_filters")
 
 
@@ -174,6 +182,15 @@ class _Maker:
     def boxes(self) -> torch.Tensor:
         corner = torch.randint(0, 400, (self.batch, self.length, 2), generator=self.generator)
         return torch.cat([corner, corner + 100], -1)
+
+    @property
+    def past(self) -> int:
+        """How many steps of a time series a model looks back."""
+        return (_find(self.config, "context_length", None) or 8) + max(_find(self.config, "lags_sequence", [0]))
+
+    def series(self) -> torch.Tensor:
+        channels = () if _find(self.config, "lags_sequence", None) else (_find(self.config, "num_input_channels", 1),)
+        return self.floats(self.past, *channels)
 
     def pictures(self) -> torch.Tensor:
         if len(self.picture) == 1:  # patches of all pictures in a row
@@ -210,7 +227,13 @@ _MAKERS: dict[str, Callable[[_Maker], torch.Tensor]] = {
     "encoder_hidden_states": lambda maker: maker.floats(maker.length, _find(maker.config, "encoder_hidden_size", 32)),
     "query_embeds": lambda maker: maker.floats(8, _find(maker.config, "hidden_size", 32)),
     "input_features_mask": lambda maker: torch.ones(maker.batch, _frames(maker.config), dtype=torch.long),
-    "past_values": lambda maker: maker.floats(_find(maker.config, "context_length", 32), 1),
+    "past_values": lambda maker: maker.series(),
+    "past_time_features": lambda maker: maker.floats(maker.past, _find(maker.config, "num_time_features", 0)),
+    "past_observed_mask": lambda maker: torch.ones(maker.batch, maker.past),
+    "future_values": lambda maker: maker.floats(_find(maker.config, "prediction_length", 8)),
+    "future_time_features": lambda maker: maker.floats(
+        _find(maker.config, "prediction_length", 8), _find(maker.config, "num_time_features", 0)
+    ),
     "input_points": lambda maker: maker.floats(1, 1, 2).abs(),
 }
 

@@ -11,20 +11,22 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import tenon
-import tenon.torch_backend
 import torch
+from tenon.graph_reports import GraphReport
+from tenon.torch_backend import reports
 
 from .forks import Fork
 from .making import Made, NotMadeError, first_line, make, run
 
 MODES = ("export", "export dynamic", "compile", "compile dynamic", "training")
 MODE_SECONDS = 90
+WHOLE_GRAPH = "a whole graph"  # counted with all its calls
 
 
 @dataclass
 class Outcome:
-    """What a mode gave. The kinds: "ok"; "wrong", "exception", "crash", "timeout"; "PyTorch": PyTorch's own tools
-    (torch.export, the aot_eager backend) cannot do it either."""
+    """What a mode gave. The kinds: "ok"; "fallback": right, but a whole graph runs in PyTorch; "wrong", "exception",
+    "crash", "timeout"; "PyTorch": PyTorch's own tools (torch.export, the aot_eager backend) cannot do it either."""
 
     kind: str = "ok"
     why: str = ""
@@ -121,7 +123,7 @@ def _exported(made: Made, outcome: Outcome, is_dynamic: bool) -> None:
     except Exception as error:
         raise _PyTorchFails(first_line(error)) from error
     program = tenon.compile(exported, threads=1)
-    _count(outcome, program.nodes, program.unsupported)
+    _count(outcome, GraphReport.of("exported", program._captured))
     for inputs in (made.inputs, made.other_inputs) if is_dynamic else (made.inputs,):
         try:
             _compare(made, inputs, run(program, inputs))
@@ -189,39 +191,43 @@ def _gradients(
     torch.stack(losses).sum().backward()
     found = {f"result {i}": result.detach() for i, result in enumerate(results)}
     for name, parameter in module.named_parameters():
-        if parameter.grad is not None:
-            found[f"gradient of {name}"] = parameter.grad
+        unused = parameter.grad is None  # a compiled graph gives zeros
+        found[f"gradient of {name}"] = torch.zeros_like(parameter) if unused else parameter.grad
     return found | {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
 
 
 def _with_tenon(outcome: Outcome, check: Callable[..., None]) -> None:
     """Runs the check with Tenon. If it fails, and fails with PyTorch's own backend too, that is PyTorch's failure."""
-    make_runner = tenon.torch_backend.make_runner
-
-    def counting(captured: Any, execute: Any) -> Any:
-        _count(outcome, captured.rows, captured.unsupported)
-        return make_runner(captured, execute)
-
-    tenon.torch_backend.make_runner = counting
+    reports.clear()
     try:
         check(backend="tenon", options={"threads": 1})
     except Exception as error:
         _blame(error, lambda: check(backend="aot_eager"))
     finally:
-        tenon.torch_backend.make_runner = make_runner
+        for report in reports:
+            _count(outcome, report)
+    if outcome.kind == "fallback":  # whose failure is it?
+        _tried(lambda: check(backend="aot_eager"))
+
+
+def _count(outcome: Outcome, report: GraphReport) -> None:
+    outcome.calls += report.calls
+    if report.failure:
+        outcome.kind, outcome.why = "fallback", report.failure
+    host = {WHOLE_GRAPH: report.calls} if report.failure else report.host_calls
+    outcome.host = dict(Counter(outcome.host) + Counter(host))
 
 
 def _blame(error: Exception, check: Callable[[], Any]) -> None:
+    _tried(check)
+    raise error
+
+
+def _tried(check: Callable[[], Any]) -> None:
     try:
         check()
     except Exception as own:
         raise _PyTorchFails(f"aot_eager: {first_line(own)}") from own
-    raise error
-
-
-def _count(outcome: Outcome, rows: list[Any], unsupported: list[Any]) -> None:
-    outcome.calls += sum(row.op == "call_function" and "getitem" not in row.target for row in rows)
-    outcome.host = dict(Counter(outcome.host) + Counter(str(target) for target, *_ in unsupported))
 
 
 # ---- comparison -----------------------------------------------------------------------------------------------------

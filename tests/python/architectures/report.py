@@ -17,7 +17,7 @@ TITLES = {
     "compile dynamic": "`torch.compile(dynamic=True)`",
     "training": "training by `torch.compile`",
 }
-KINDS = ("ok", "wrong", "exception", "crash", "timeout", "PyTorch")
+KINDS = ("ok", "fallback", "wrong", "exception", "crash", "timeout", "PyTorch")
 MOST_FALLBACKS = 60
 
 
@@ -56,8 +56,9 @@ def markdown(records: list[Record], command: str) -> str:
         "and in training the gradients of all parameters. Where `torch.testing.assert_close` says no, both are "
         "compared with double precision: the error may be twice that of eager.",
         "",
-        "*PyTorch* means that PyTorch's own tools cannot do it either: `torch.export` fails, or `torch.compile` with "
-        "the backend `aot_eager`. These do not count.",
+        "*fallback* means that the results are right, but a whole graph runs in PyTorch. *PyTorch* means that "
+        "PyTorch's own tools cannot do it either: `torch.export` fails, or `torch.compile` with the backend "
+        "`aot_eager`. These do not count.",
         "",
         f"{len(records)} architectures; {len(made)} were made. Those that were not are at the end.",
         "",
