@@ -338,3 +338,20 @@ def test_a_training_loop():
             nn.functional.cross_entropy(step(x), y).backward()
             optimizer.step()
     torch.testing.assert_close(model.state_dict(), reference.state_dict(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [((3, 4), (2, 6)), ((6, 2), (1, 12))], ids=str)
+def test_as_strided_of_a_view_reads_memory_as_pytorch_has_it(sizes):
+    def model(x):
+        return (x + 1).t().as_strided(*sizes) * 2
+
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
+
+
+def test_as_strided_beside_a_view_runs_in_pytorch():
+    def model(x):
+        return (x + 1).t()[1:3].as_strided((3, 2), (6, 1)) * 2
+
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))

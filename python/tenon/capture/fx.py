@@ -34,8 +34,8 @@ from tenon.capture.captured import (
     type_text,
 )
 from tenon.capture.decompose import decomposed, is_operand
-from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot, leaves_of
-from tenon.capture.memory import base_of, dense_order, order_in_memory
+from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot, call_on_memory, leaves_of
+from tenon.capture.memory import base_of, dense_order, order_in_memory, reads_only
 from tenon.capture.names import location_of, target_name
 from tenon.capture.sizes import Sizes, free_symbols
 
@@ -509,7 +509,8 @@ class _Walker:
             results.append(Result(token, number))
             values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
-        self.host.calls[self.importer.external_count - 1] = HostCall(made.target, args, kwargs, results)
+        target = self._on_traced_memory(node, made, arguments[0][0]) if made.name in _MEMORY_VIEWS else made.target
+        self.host.calls[self.importer.external_count - 1] = HostCall(target, args, kwargs, results)
         return _rebuilt(made.value, iter(values))
 
     # -- what PyTorch says of results --
@@ -550,6 +551,18 @@ class _Walker:
             name = self.sizes.bare_symbol(theirs)
             if name is not None and not self.sizes.knows(theirs):
                 self.sizes.bind(name, ours)
+
+    def _on_traced_memory(self, node: fx.Node, made: _Call, given: Any) -> Callable[..., Any]:
+        """as_strided reads memory: the host lays an operand of Tenon's out as the trace had it."""
+        if not isinstance(given, ImportedTensor):
+            return made.target
+        operand, sizes, strides = self._traced(made.args[:3])
+        offset = self._traced(made.given(3, "storage_offset"))
+        numbers = [*operand.shape, *operand.stride(), operand.storage_offset(), *sizes, *strides, offset or 0]
+        is_fixed = all(isinstance(number, int) for number in numbers)
+        if not is_fixed or not reads_only(operand, sizes, strides, offset):
+            fail(f"{node.name} reads memory beside its operand, and Tenon lays tensors out otherwise than PyTorch")
+        return functools.partial(call_on_memory, made.target, operand.stride())
 
     def _traced(self, arguments: Any) -> Any:
         """With what the trace had in place of each node."""

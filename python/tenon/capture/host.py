@@ -57,6 +57,11 @@ class HostCall:
         return [_kept(value, result, tokens, borrowed) for value, result in zip(given, self.results, strict=True)]
 
 
+def call_on_memory(function: Callable[..., Any], strides: tuple[int, ...], operand: torch.Tensor, *args: Any) -> Any:
+    """Of a function that reads the memory of its first operand: with that laid out by these strides."""
+    return function(torch.empty_strided(operand.shape, strides, dtype=operand.dtype).copy_(operand), *args)
+
+
 class _Running(threading.local):
     """What the run of a thread keeps, by key."""
 

@@ -53,3 +53,10 @@ def dense_order(value: torch.Tensor) -> list[int] | None:
 def _hint(size: Any) -> int | None:
     """The size that the trace was made with."""
     return size if isinstance(size, int) else size.node.hint
+
+
+def reads_only(operand: torch.Tensor, sizes: list[int], strides: list[int], offset: int | None) -> bool:
+    """Whether as_strided reads nothing but elements of its operand, whose memory has no gaps."""
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    starts_there = offset is None or offset == operand.storage_offset()
+    return starts_there and dense_order(operand) is not None and (extent <= operand.numel() or 0 in sizes)
