@@ -8,6 +8,7 @@ from collections import Counter
 import torch
 import transformers
 
+from .making import architectures
 from .modes import MODES, Outcome, Record
 
 TITLES = {
@@ -60,7 +61,8 @@ def markdown(records: list[Record], command: str) -> str:
         "PyTorch's own tools cannot do it either: `torch.export` fails, or `torch.compile` with the backend "
         "`aot_eager`. These do not count.",
         "",
-        f"{len(records)} architectures; {len(made)} were made. Those that were not are at the end.",
+        f"{len(records)} of {len(architectures())} architectures were tried; {len(made)} were made. Those that were "
+        "not are at the end.",
         "",
         "| mode | counted | " + " | ".join(KINDS) + " | ok, of those counted | calls that Tenon runs | wholly native |",
         "|---|" + "---|" * (len(KINDS) + 4),
