@@ -487,8 +487,10 @@ void Context::cleanup(uint32_t task) {
 // ---- telemetry ------------------------------------------------------------------------------------------------------
 
 int64_t Context::bytes_of_task(uint32_t task) const {
+  const TaskNode& node = graph_.tasks[task];
+  if (node.bytes && graph_.is_bound(*node.bytes)) return evaluate(*node.bytes, graph_.code, symbols_);
   int64_t bytes = 0;
-  for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
+  for (const auto& slots : {node.inputs, node.outputs}) {
     for (uint32_t slot : slots) {
       if (frame_->elements[slot] < 0) return -1;
       bytes += bytes_of(slot);

@@ -65,10 +65,10 @@ class Context {
   uint32_t failed_task() const { return failed_task_; }  // of the last run; kNone where it is no task's fault
   const Allocator& allocator() const { return *allocator_; }
   const std::shared_ptr<States>& states() const { return states_; }
-  const Frame* frame() const { return frame_.get(); }        // null before the first run
-  bool has_run() const { return has_run_; }                  // the last one, to its end
-  int64_t bytes_of_task(uint32_t task) const;                // of its arguments, in the last run; -1 where one is late
-  int64_t flops_of_task(uint32_t task) const;                // -1 where nobody said
+  const Frame* frame() const { return frame_.get(); }  // null before the first run
+  bool has_run() const { return has_run_; }            // the last one, to its end
+  int64_t bytes_of_task(uint32_t task) const;  // that it read and wrote in the last run; -1 where a size is late
+  int64_t flops_of_task(uint32_t task) const;  // -1 where nobody said
   std::span<const Event> events() const { return events_; }  // of the last run, with telemetry
 
  private:

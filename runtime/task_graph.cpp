@@ -177,11 +177,15 @@ class Reader {
     }
     for (uint32_t i = 0; i < task.outputs.size(); ++i) write(task.outputs[i], {id, i}, task);
     read_arguments(from, task);
-    if (from.flops() != nullptr && from.flops()->count() > 0) {
-      verify(*from.flops(), graph_.code, graph_.symbols.size());
-      task.flops = *from.flops();
-    }
+    task.flops = optional_expr(from.flops());
+    task.bytes = optional_expr(from.bytes());
     graph_.tasks.push_back(std::move(task));
+  }
+
+  std::optional<Expr> optional_expr(const Expr* expr) const {
+    if (expr == nullptr || expr->count() == 0) return {};
+    verify(*expr, graph_.code, graph_.symbols.size());
+    return *expr;
   }
 
   void read_arguments(const format::Task& from, TaskNode& task) const {

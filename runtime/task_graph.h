@@ -57,6 +57,7 @@ struct TaskNode {
   std::string_view text;
   std::span<const Expr> numbers;  // argument slots of a library task
   std::optional<Expr> flops;
+  std::optional<Expr> bytes;
   bool is_late = false;  // something of it is known only when it comes
 };
 

@@ -230,7 +230,8 @@ typedef struct tenon_event {
   const char* kind; /* "kernel", "library" or "host" */
   int64_t start_ns; /* of a clock that never goes back */
   int64_t end_ns;
-  int64_t bytes; /* of its arguments; -1 where their sizes are known too late */
+  int64_t bytes; /* that it reads and writes, each element once; of a gather or a slice only what it takes. -1 where
+                    sizes are known too late */
   int64_t flops; /* -1: not known */
 } tenon_event;
 

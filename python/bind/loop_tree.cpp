@@ -4,6 +4,8 @@
 
 #include "loops.h"
 #include "loops/schedule.h"
+#include "loops/work.h"
+#include "position_error.h"
 
 namespace tenon::python {
 
@@ -12,7 +14,7 @@ using loops::NodeRef;
 using loops::TreeRef;
 
 TreeRef tree_ref(const LoopTree& tree, uint32_t ref) {
-  if (!tree.owns({ref})) fail("there is no ref {} in a tree of {}", ref, tree.size());
+  if (!tree.owns({ref})) fail_position("there is no ref {} in a tree of {}", ref, tree.size());
   return {ref};
 }
 
@@ -187,7 +189,7 @@ void bind_tools(nb::module_& module, nb::class_<LoopTree>& type) {
       "Scalar operations, folds included.");
   bind_edit(
       module, type, "bytes", [](const LoopTree& t) { return to_python(bytes(t)); },
-      "Of the inputs and outputs, each once.");
+      "Memory that it reads and writes, each element once; of a gather or a slice, what it takes.");
   bind_edit(
       module, type, "is_parallel",
       [](const LoopTree& t, uint32_t loop) {

@@ -451,33 +451,6 @@ Result<LoopTree> split_node(const LoopTree& tree, NodeRef node, TreeRef loop) {
 
 // ---- for tools ------------------------------------------------------------------------------------------------------
 
-Expr flops(const LoopTree& tree) {
-  Expr total = 0;
-  for (NodeRef ref : tree.ir.order()) {
-    const Node& node = tree.ir.node(ref);
-    const auto* compute = node.as<Compute>();
-    const auto* scatter = node.as<Scatter>();
-    const bool counts = (compute && !compute->op->attr_named("dtype")) || node.as<Reduce>() || node.as<Scan>() ||
-                        (scatter && scatter->op);
-    if (!counts) continue;
-    Expr elements = 1;
-    for (VarRef var : tree.ir.iteration_vars(ref)) elements *= tree.ir.var(var).size;
-    total += elements;
-  }
-  return total;
-}
-
-Expr bytes(const LoopTree& tree) {
-  Expr total = 0;
-  for (const auto* slots : {&tree.ir.reads(), &tree.ir.writes()}) {
-    for (NodeRef ref : *slots) {
-      const TensorType type = tree.ir.type(ref);
-      total += element_count(type.shape) * size_of(type.dtype);
-    }
-  }
-  return total;
-}
-
 bool is_parallel(const LoopTree& tree, TreeRef loop) { return !why_not_parallel(tree, loop); }
 
 TreeRef map_ref(const LoopTree& before, TreeRef ref, const LoopTree& after) {

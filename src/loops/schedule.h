@@ -36,8 +36,6 @@ Result<LoopTree> delete_copy(const LoopTree& tree, NodeRef copy);
 Result<LoopTree> split_node(const LoopTree& tree, NodeRef node, TreeRef loop);
 
 // ---- for tools ----
-Expr flops(const LoopTree& tree);                      // scalar operations, folds included
-Expr bytes(const LoopTree& tree);                      // of the inputs and outputs, each once
 bool is_parallel(const LoopTree& tree, TreeRef loop);  // its iterations may run at the same time
 // The loop or node of `after` that `ref` of `before` became: the one around the same node, over the same variable.
 TreeRef map_ref(const LoopTree& before, TreeRef ref, const LoopTree& after);

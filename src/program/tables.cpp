@@ -6,7 +6,7 @@
 
 #include "format/program_generated.h"
 #include "graph/library_call.h"
-#include "loops/schedule.h"
+#include "loops/work.h"
 
 namespace tenon {
 
@@ -223,6 +223,7 @@ class TableWriter {
     const auto numbers = exprs(node ? library_numbers(*node->op, node->attrs) : std::vector<Expr>());
     const auto argument = text(node ? library_text(*node->op, node->attrs) : "");
     const auto flops = task.tree ? exprs_.add(loops::flops(*task.tree)) : format::Expr();
+    const auto bytes = task.tree ? exprs_.add(loops::bytes(*task.tree)) : format::Expr();
     format::TaskBuilder builder(b_);
     builder.add_kind(kind_of(task.kind));
     builder.add_name(name);
@@ -234,6 +235,7 @@ class TableWriter {
     builder.add_numbers(numbers);
     builder.add_text(argument);
     if (task.tree) builder.add_flops(&flops);
+    if (task.tree) builder.add_bytes(&bytes);
     builder.add_ops(ops);
     builder.add_file(file);
     builder.add_line(task.location.line);

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "loops/work.h"
 #include "schedule/edit.h"
 
 namespace tenon {

@@ -211,12 +211,6 @@ TEST(SplitNode, OfAMatmulLetsPartsRunInParallel) {
 
 // ---- for tools ------------------------------------------------------------------------------------------------------
 
-TEST(Tools, CountWork) {
-  const LoopTree tree(matmul(4, 5, 6));
-  EXPECT_EQ(flops(tree), Expr(2 * 4 * 5 * 6));
-  EXPECT_EQ(bytes(tree), Expr(4 * (4 * 5 + 5 * 6 + 4 * 6)));
-}
-
 TEST(Tools, FollowARefThroughAnEdit) {
   const LoopTree tree(matmul(16, 16, 16));
   const LoopTree by_10 = split(tree, loop(tree, "c", 2), 10).value();
