@@ -103,3 +103,22 @@ def test_a_page_needs_sizes_and_a_folder(tenon, tmp_path):
     assert done.code == 1
     assert "say it with --size" in done.err
     assert not (tmp_path / "page.html").exists()
+
+
+def test_tasks_claim_what_they_touch(tenon, tmp_path):
+    text = """graph g(%i: i64[3]) {
+  %table: f32[20000, 64] = parameter "table"
+  %y: f32[3, 64] = embedding(%table, %i)
+  return %y
+}
+"""
+    assert tenon("compile", "g.tg", "--random-params", 0, "-o", "g.tenon", files={"g.tg": text}).code == 0
+    for model in ("g.tg", "g.tenon"):
+        assert tenon("inspect", model, "--html", "page.html").code == 0
+        page = (tmp_path / "page.html").read_text()
+        assert re.search(r"medians of \d+ runs after\s+\d+ that warm up", page)
+        (row,) = re.findall(r'<tr id="task-\d+">.*?</tr>', page)
+        numbers = re.findall(r'<td class="number">([^<]*)</td>', row)
+        assert int(numbers[-2]) == 3 * 8 + 2 * 3 * 64 * 4
+        assert "%" in row
+    assert "time of a run" in page

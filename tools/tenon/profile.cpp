@@ -1,6 +1,7 @@
 #include "profile.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "json.h"
@@ -63,6 +64,48 @@ std::vector<TaskTime> times_of(const runtime::Context& context, const runtime::T
   return times;
 }
 
+namespace {
+
+constexpr int kWarmUp = 3, kFewestRuns = 5, kMostRuns = 51;
+constexpr std::chrono::seconds kLongestProfile(3);
+
+int64_t median(std::vector<int64_t>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+int64_t since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Profile profile(const runtime::TaskGraph& graph, runtime::Context& context, const std::function<void()>& run) {
+  Profile result{.warm_up = kWarmUp};
+  for (int i = 0; i < kWarmUp; ++i) run();
+  std::vector<std::vector<int64_t>> durations(context.events().size());
+  std::vector<int64_t> totals;
+  const auto start = std::chrono::steady_clock::now();
+  while (result.runs < kFewestRuns ||
+         (result.runs < kMostRuns && std::chrono::steady_clock::now() - start < kLongestProfile)) {
+    const auto begin = std::chrono::steady_clock::now();
+    run();
+    totals.push_back(since(begin));
+    for (size_t i = 0; i < durations.size(); ++i)
+      durations[i].push_back(context.events()[i].end_ns - context.events()[i].start_ns);
+    ++result.runs;
+  }
+  result.tasks = times_of(context, graph);
+  result.run_ns = median(totals);
+  int64_t at = 0;
+  for (size_t i = 0; i < durations.size(); ++i) {
+    result.tasks[i].start_ns = at;
+    result.tasks[i].end_ns = at += median(durations[i]);
+  }
+  return result;
+}
+
 std::string trace_json(const std::string& model, std::span<const TaskTime> times) {
   std::vector<std::string> events = {metadata("process_name", "tenon " + model), metadata("thread_name", "tasks")};
   for (const TaskTime& time : times) events.push_back(event(time, times.front().start_ns));
@@ -76,7 +119,7 @@ std::string slowest_tasks(std::span<const TaskTime> times, size_t count) {
   const int64_t total = std::accumulate(times.begin(), times.end(), int64_t{0},
                                         [](int64_t sum, const TaskTime& time) { return sum + time.duration_ns(); });
   std::string text =
-      fmt::format("{} tasks, {}\n{:>10} {:>6} {:>9} {:>9}  {:<8} {}\n", times.size(),
+      fmt::format("{} tasks, {} in one run, with nothing warmed up\n{:>10} {:>6} {:>9} {:>9}  {:<8} {}\n", times.size(),
                   time_text(static_cast<double>(total)), "time", "part", "GFLOP/s", "GB/s", "kind", "task");
   for (const TaskTime& time : slowest) {
     text += fmt::format("{:>10} {:>5.1f}% {:>9.2f} {:>9.2f}  {:<8} {}\n",

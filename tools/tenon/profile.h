@@ -1,6 +1,7 @@
 // Where the time of a run goes, task by task.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,6 +28,16 @@ std::string kind_text(runtime::TaskKind kind);
 
 // Of the last run of a context with telemetry.
 std::vector<TaskTime> times_of(const runtime::Context& context, const runtime::TaskGraph& graph);
+
+// What a task takes when caches are warm and threads awake.
+struct Profile {
+  std::vector<TaskTime> tasks;  // each with its median time; they start one after the other
+  int64_t run_ns = 0;           // a whole run, likewise the median
+  int runs = 0;                 // that were measured
+  int warm_up = 0;              // that came before
+};
+// Runs a few times to warm up, then for some seconds, but at most 51 times.
+Profile profile(const runtime::TaskGraph& graph, runtime::Context& context, const std::function<void()>& run);
 
 // As Chrome and Perfetto read it: https://ui.perfetto.dev opens the file. Tasks run one after the other on the thread
 // that runs the model, and share their work with the others: there is one track.

@@ -13,8 +13,6 @@
 namespace tenon::cli {
 namespace {
 
-constexpr int kRuns = 5;  // the last one is shown: caches are warm, and threads awake
-
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1c2430; --soft: #5a6675; --line: #d5dbe3; --panel: #f5f7fa;
   --accent: #2563b8; --kernel: #dbe8fa; --library: #fbe6cc; --host: #f6d7dc; --tensor: #e6eaf0; --live: #1c2430;
@@ -59,7 +57,8 @@ constexpr std::string_view kPage = R"(<!doctype html>
 </head>
 <body>
 <h1>{model}</h1>
-<p class="soft">A report of tenon {version}: one run{sizes}, with random inputs.</p>
+<p class="soft">A report of tenon {version}: runs{sizes} with random inputs. Times are medians of {runs} runs after
+{warm_up} that warm up caches and threads; bytes are what a task reads and writes.</p>
 {facts}
 {times}
 {graph}
@@ -91,19 +90,17 @@ class Report {
       : model_(model), runnable_(runnable), graph_(runnable.graph()), sizes_(sizes) {
     const std::vector<Tensor> inputs = runnable.random_inputs(sizes, 0);
     context_ = runnable.make_context({.telemetry = true});
-    Progress progress(kRuns);
-    for (int i = 0; i < kRuns; ++i) {
-      progress.begin("running");
-      runnable.run(*context_, inputs);
-    }
-    times_ = times_of(*context_, graph_);
-    for (const TaskTime& time : times_) total_ns_ += time.duration_ns();
+    Progress progress(1);
+    progress.begin("running");
+    profile_ = profile(graph_, *context_, [&] { runnable.run(*context_, inputs); });
+    for (const TaskTime& time : profile_.tasks) total_ns_ += time.duration_ns();
   }
 
   std::string html() const {
     return fmt::format(
         kPage, fmt::arg("model", escaped(model_)), fmt::arg("style", kStyle), fmt::arg("version", TENON_VERSION),
-        fmt::arg("sizes", escaped(sizes_text())), fmt::arg("facts", facts()), fmt::arg("times", time_section()),
+        fmt::arg("sizes", escaped(sizes_text())), fmt::arg("runs", profile_.runs),
+        fmt::arg("warm_up", profile_.warm_up), fmt::arg("facts", facts()), fmt::arg("times", time_section()),
         fmt::arg("graph", graph_section()), fmt::arg("segments", segment_section()),
         fmt::arg("memory", memory_section()), fmt::arg("kernels", kernel_section()), fmt::arg("script", kScript));
   }
@@ -123,6 +120,7 @@ class Report {
     for (const runtime::Blob& blob : graph_.constants) weights += static_cast<int64_t>(blob.size());
     if (runnable_.compiled()) weights = static_cast<int64_t>(runnable_.compiled()->constant_bytes());
     std::string text = fact("tasks", std::to_string(graph_.tasks.size())) +
+                       fact("time of a run", time_text(static_cast<double>(profile_.run_ns))) +
                        fact("time of all tasks", time_text(static_cast<double>(total_ns_))) +
                        fact("weights", bytes_text(weights)) + fact("temporaries, planned", bytes_text(plan.planned)) +
                        fact("of the least possible", fmt::format("{:.3f}x", plan.ratio())) +
@@ -132,7 +130,7 @@ class Report {
 
   std::string time_section() const {
     std::string rows;
-    for (const TaskTime& time : times_) rows += row(time);
+    for (const TaskTime& time : profile_.tasks) rows += row(time);
     return "<h2>Time, work and bytes of each task</h2><div class=\"scroll\"><table id=\"tasks\"><thead><tr>"
            "<th class=\"number\">#</th><th>task</th><th>kind</th><th class=\"number\">time</th><th>part</th>"
            "<th class=\"number\">flops</th><th class=\"number\">GFLOP/s</th><th class=\"number\">bytes</th>"
@@ -217,7 +215,7 @@ class Report {
   const runtime::TaskGraph& graph_;
   const symbolic::Bindings& sizes_;
   std::unique_ptr<runtime::Context> context_;
-  std::vector<TaskTime> times_;
+  Profile profile_;
   int64_t total_ns_ = 0;
 };
 
