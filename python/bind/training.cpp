@@ -68,7 +68,17 @@ void load_states(Trainer& self, const nb::dict& given) {
     const auto text = nb::cast<std::string>(name);
     states[text] = tensor_from(array, text);
   }
+  const nb::gil_scoped_release unlocked;
   self.load_states(states);
+}
+
+nb::dict copy_states(const Trainer& self, const std::vector<std::string>& names) {
+  States copies;
+  {
+    const nb::gil_scoped_release unlocked;
+    copies = self.copy_states(names);
+  }
+  return to_dict(copies);
 }
 
 nb::list profile(const Trainer& self) {
@@ -147,6 +157,7 @@ void bind_training(nb::module_& module) {
       .def_prop_ro("states", [](const Trainer& self) { return to_dict(self.states()); })
       .def_prop_ro("tied", [](const Trainer& self) { return self.tied(); })
       .def_prop_ro("trained", [](const Trainer& self) { return self.trained(); })
+      .def("copy_states", copy_states, nb::arg("names"))
       .def("load_states", load_states, nb::arg("states"))
       .def(
           "save",

@@ -51,6 +51,8 @@ class LocalTrainingInstance:
     `optimizer` is one of tenon's, its text, or one of torch.optim over the model's parameters. Parameters that need no
     gradient, and those that a pattern in `frozen` matches, stay as they are. With precision="bf16" products are
     computed in bf16, of parameters that stay f32. With accumulate=4 an update is of the mean gradient of four steps.
+
+    One call uses an instance at a time: a call from another thread meanwhile is a tenon.Error, and changes nothing.
     """
 
     def __init__(
@@ -131,9 +133,10 @@ class LocalTrainingInstance:
     @modes.run_outside
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The parameters and buffers, as the module has them. They are copies."""
-        states = self.states
-        owners = self._source.owners
-        return {name: states.get(owners[name], value).clone() for name, value in self._source.state.items()}
+        state, owners = self._source.state, self._source.owners
+        known = self.states.keys()
+        copies = self._trainer.copy_states(sorted({owners[name] for name in state} & known))
+        return {name: copies[owners[name]] if owners[name] in known else value.clone() for name, value in state.items()}
 
     @modes.run_outside
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:

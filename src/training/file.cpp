@@ -66,18 +66,25 @@ Notes notes_of(const TrainingOptions& options) {
 
 TrainingFile training_file(LocalTrainingInstance& trainer, const std::vector<std::string>& cpus) {
   check(!cpus.empty(), "a training for no CPU");
+  const auto held = trainer.use();
   return FileMaker(trainer, cpus).run();
 }
 
 Status write_training(const std::string& path, const LocalTrainingInstance& trainer, const TrainingFile& file) {
-  std::vector<ProgramEntry> entries;
-  for (const TrainingFile::Entry& entry : file.entries) entries.push_back({entry.name, entry.variants});
-  entries[0].notes = notes_of(trainer.options());
-  return write_artifact(path, entries);
+  return capture([&] {
+    const auto held = trainer.use();
+    std::vector<ProgramEntry> entries;
+    for (const TrainingFile::Entry& entry : file.entries) entries.push_back({entry.name, entry.variants});
+    entries[0].notes = notes_of(trainer.options());
+    write_artifact(path, entries).value();
+  });
 }
 
 Status write_training(const std::string& path, LocalTrainingInstance& trainer, const std::vector<std::string>& cpus) {
-  return capture([&] { write_training(path, trainer, training_file(trainer, cpus)).value(); });
+  return capture([&] {
+    const auto held = trainer.use();
+    write_training(path, trainer, training_file(trainer, cpus)).value();
+  });
 }
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 #include "training/instance.h"
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 
 #include "program/run.h"
@@ -100,6 +101,21 @@ class LocalTrainingInstance::State {
     profile.clear();
   }
 
+  Exclusive::Use use() { return Exclusive::Use(exclusive, "the training instance"); }
+
+  const Program& program_of(Part& called) {
+    const auto held = use();
+    return called.program();
+  }
+
+  // Also under its further names.
+  const Tensor& state_named(const std::string& name) const {
+    const auto tied = graphs.tied.find(name);
+    const auto found = graphs.states.find(tied == graphs.tied.end() ? name : tied->second);
+    if (found == graphs.states.end()) fail("there is no state '{}'", name);
+    return found->second;
+  }
+
   void clear_gradients() {
     for (const std::string& name : graphs.trained) {
       const Tensor& gradient = graphs.states.at(gradient_name(name));
@@ -115,12 +131,13 @@ class LocalTrainingInstance::State {
       evaluate{graphs.evaluate}, predict{graphs.predict};
   Part::Settings settings;
   bool is_initialized = false;
-  bool training = true;
+  std::atomic<bool> training = true;
   std::vector<Tensor> kept;  // of the last forward(), for backward(); empty after it
   bool has_forward = false;
   int64_t summed = 0;  // how many backward() the gradients are of
   std::vector<ProfiledTask> profile;
-  int64_t peak_bytes = 0;
+  std::atomic<int64_t> peak_bytes = 0;
+  Exclusive exclusive;
 };
 
 LocalTrainingInstance::LocalTrainingInstance(const TrainingModel& model, TrainingOptions options, int64_t threads)
@@ -128,7 +145,10 @@ LocalTrainingInstance::LocalTrainingInstance(const TrainingModel& model, Trainin
 
 LocalTrainingInstance::~LocalTrainingInstance() = default;
 
+Exclusive::Use LocalTrainingInstance::use() const { return state_->use(); }
+
 void LocalTrainingInstance::initialize(std::optional<int64_t> budget) {
+  const auto held = use();
   State& s = *state_;
   if (s.is_initialized) fail("initialize() comes first, and once");
   const ThreadCount count(s.threads);
@@ -143,6 +163,7 @@ void LocalTrainingInstance::initialize(std::optional<int64_t> budget) {
 }
 
 LocalTrainingInstance::Forward LocalTrainingInstance::forward(std::span<const Tensor> inputs, const Tensor& target) {
+  const auto held = use();
   State& s = *state_;
   s.is_initialized = true;
   s.profile.clear();
@@ -158,6 +179,7 @@ LocalTrainingInstance::Forward LocalTrainingInstance::forward(std::span<const Te
 }
 
 States LocalTrainingInstance::backward() {
+  const auto held = use();
   State& s = *state_;
   s.begin("backward()");
   if (!s.has_forward) fail("backward() needs a forward() before it, one for each");
@@ -172,6 +194,7 @@ States LocalTrainingInstance::backward() {
 }
 
 void LocalTrainingInstance::update() {
+  const auto held = use();
   State& s = *state_;
   s.begin("update()");
   if (s.summed == 0) fail("update() needs gradients: call forward() and backward() first");
@@ -180,6 +203,7 @@ void LocalTrainingInstance::update() {
 }
 
 Tensor LocalTrainingInstance::step(std::span<const Tensor> inputs, const Tensor& target) {
+  const auto held = use();
   State& s = *state_;
   s.begin("step()");
   if (s.options.accumulate == 1) return s.run(s.step, s.with_target(inputs, target))[0];
@@ -193,13 +217,22 @@ Tensor LocalTrainingInstance::step(std::span<const Tensor> inputs, const Tensor&
 }
 
 void LocalTrainingInstance::zero_grad() {
+  const auto held = use();
   state_->clear_gradients();
   state_->kept.clear();
   state_->has_forward = false;
 }
 
-void LocalTrainingInstance::train() { state_->training = true; }
-void LocalTrainingInstance::eval() { state_->training = false; }
+void LocalTrainingInstance::train() {
+  const auto held = use();
+  state_->training = true;
+}
+
+void LocalTrainingInstance::eval() {
+  const auto held = use();
+  state_->training = false;
+}
+
 bool LocalTrainingInstance::is_training() const { return state_->training; }
 
 const States& LocalTrainingInstance::states() const { return state_->graphs.states; }
@@ -208,31 +241,50 @@ const std::vector<std::string>& LocalTrainingInstance::trained() const { return 
 const TrainingOptions& LocalTrainingInstance::options() const { return state_->options; }
 const TrainingGraphs& LocalTrainingInstance::graphs() const { return state_->graphs; }
 
+States LocalTrainingInstance::copy_states(std::span<const std::string> names) const {
+  const auto held = use();
+  States copies;
+  for (const std::string& name : names) copies[name] = state_->state_named(name).copy();
+  return copies;
+}
+
 void LocalTrainingInstance::load_states(const States& states) {
-  const TrainingGraphs& graphs = state_->graphs;
+  const auto held = use();
   std::vector<std::pair<Tensor, Tensor>> copies;
   for (const auto& [name, data] : states) {
-    const auto tied = graphs.tied.find(name);
-    const auto found = graphs.states.find(tied == graphs.tied.end() ? name : tied->second);
-    if (found == graphs.states.end()) fail("there is no state '{}'", name);
-    if (type_of(data) != type_of(found->second)) {
-      fail("state '{}' is {}, got {}", name, to_string(type_of(found->second)), to_string(type_of(data)));
-    }
-    copies.emplace_back(found->second, data);
+    const Tensor& state = state_->state_named(name);
+    if (type_of(data) != type_of(state))
+      fail("state '{}' is {}, got {}", name, to_string(type_of(state)), to_string(type_of(data)));
+    copies.emplace_back(state, data);
+  }
+  // What lies in a state is copied before any of them changes.
+  const auto is_written = [&](const Tensor& data) {
+    return std::ranges::any_of(copies, [&](const auto& copy) { return copy.first.shares_memory_with(data); });
+  };
+  for (auto& [state, data] : copies) {
+    if (is_written(data)) data = data.copy();
   }
   for (auto& [state, data] : copies) state.copy_from(data);
 }
 
-void LocalTrainingInstance::enable_profiling(bool on) { state_->settings.profiles = on; }
-const std::vector<ProfiledTask>& LocalTrainingInstance::profile() const { return state_->profile; }
+void LocalTrainingInstance::enable_profiling(bool on) {
+  const auto held = use();
+  state_->settings.profiles = on;
+}
 
-const Program& LocalTrainingInstance::step_program() { return state_->step.program(); }
-const Program& LocalTrainingInstance::part_program() { return state_->part.program(); }
-const Program& LocalTrainingInstance::evaluate_program() { return state_->evaluate.program(); }
-const Program& LocalTrainingInstance::predict_program() { return state_->predict.program(); }
+std::vector<ProfiledTask> LocalTrainingInstance::profile() const {
+  const auto held = use();
+  return state_->profile;
+}
+
+const Program& LocalTrainingInstance::step_program() { return state_->program_of(state_->step); }
+const Program& LocalTrainingInstance::part_program() { return state_->program_of(state_->part); }
+const Program& LocalTrainingInstance::evaluate_program() { return state_->program_of(state_->evaluate); }
+const Program& LocalTrainingInstance::predict_program() { return state_->program_of(state_->predict); }
 int64_t LocalTrainingInstance::peak_bytes() const { return state_->peak_bytes; }
 
 const MemoryReport* LocalTrainingInstance::memory_report() const {
+  const auto held = use();
   State& s = *state_;
   Part& called = s.options.accumulate > 1 ? s.part : s.step;
   return s.settings.budget == runtime::kNoBudget ? nullptr : called.program().memory_report();

@@ -10,6 +10,9 @@
 //
 // The instance has its own copy of the model's parameters; states() has all that a training is: two instances of one
 // model with equal states do equal steps, to the last bit, given the same number of threads.
+//
+// One call uses an instance at a time. A call from another thread meanwhile is an Error, and changes nothing. What is
+// written to states() directly is the writer's to keep apart from calls.
 #pragma once
 
 #include <memory>
@@ -17,6 +20,7 @@
 #include <span>
 
 #include "program/program.h"
+#include "support/exclusive.h"
 #include "training/graphs.h"
 
 namespace tenon {
@@ -64,17 +68,22 @@ class LocalTrainingInstance {
   void eval();   // forward() as in inference; step(), backward() and update() are errors
   bool is_training() const;
 
+  // Held over several calls: no other thread comes in between.
+  Exclusive::Use use() const;
+
   // Everything that stays from step to step, by name; shared, so what is written to it is used.
   const States& states() const;
   const std::map<std::string, std::string>& tied() const;  // further names of states
   const std::vector<std::string>& trained() const;
   const TrainingOptions& options() const;
   const TrainingGraphs& graphs() const;
-  // Copies. Other states stay as they are; a name or a type that does not fit is an Error, and nothing changes then.
+  States copy_states(std::span<const std::string> names) const;  // as they are now
+  // Copies; the given tensors may be parts of states() themselves, with any strides. Other states stay as they are. A
+  // name or a type that does not fit is an Error, and nothing changes then.
   void load_states(const States& states);
 
   void enable_profiling(bool on = true);
-  const std::vector<ProfiledTask>& profile() const;
+  std::vector<ProfiledTask> profile() const;
 
   // The programs of a file (training/file.h): what was compiled, or is now.
   const Program& step_program();

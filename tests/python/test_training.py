@@ -2,6 +2,7 @@
 
 import copy
 import statistics
+import threading
 
 import pytest
 import tenon
@@ -458,3 +459,61 @@ def test_through_what_has_no_gradient():
 
     with pytest.raises(tenon.Error, match="depends on no parameter"):
         tenon.LocalTrainingInstance(Rounded(), loss="mse", optimizer="sgd(lr=0.1)", example_inputs=(torch.randn(6, 4),))
+
+
+# ---- threads, memory ------------------------------------------------------------------------------------------------
+
+
+def small_trainer(**options):
+    torch.manual_seed(0)
+    x = torch.randn(8, 16)
+    optimizer = tenon.AdamW(lr=1e-3)
+    trainer = tenon.LocalTrainingInstance(
+        nn.Linear(16, 16), loss="mse", optimizer=optimizer, example_inputs=(x,), **options
+    )
+    return trainer, x, torch.randn(8, 16)
+
+
+def test_threads_that_meet_are_told_so(tmp_path):
+    trainer, x, y = small_trainer()
+    trainer.step(x, target=y)
+    calls = [
+        lambda: trainer.step(x, target=y),
+        lambda: trainer.state_dict(),
+        lambda: trainer.load_state_dict(trainer.state_dict()),
+        lambda: trainer.save(tmp_path / "training.tenon"),
+        lambda: trainer.eval().train(),
+        lambda: trainer.profile,
+    ]
+    told, other = [], []
+
+    def work(number):
+        for i in range(150):
+            try:
+                calls[0 if i % 5 else (number + i) % len(calls)]()
+            except tenon.Error as error:
+                told.append(error.message)
+            except BaseException as error:
+                other.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not other
+    assert {message.split(":")[0] for message in told} <= {
+        "the training instance is in use",
+        "step() is for training, and eval() was called",
+    }
+    trainer.train()
+    assert torch.isfinite(trainer.step(x, target=y))
+
+
+def test_states_may_be_given_parts_of_themselves():
+    trainer, *_ = small_trainer()
+    weight = trainer.states["weight"].clone()
+    trainer.load_states({"weight": trainer.states["weight"].T})
+    assert torch.equal(trainer.states["weight"], weight.T)
+    trainer.load_states({"weight": weight.T.contiguous().T})
+    assert torch.equal(trainer.states["weight"], weight)

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <thread>
+
 #include "tests/graph/support_values.h"
+#include "training/file.h"
 #include "training/part.h"
 
 namespace tenon {
@@ -148,6 +152,63 @@ TEST(PartOf, KeepsWhatTheSecondPartNeedsAndNoViews) {
   const Graph second = part_of(graph, kept, later, {});
   EXPECT_EQ(second.inputs().size(), 1);
   EXPECT_EQ(second.nodes().size(), 2);
+}
+
+// ---- threads --------------------------------------------------------------------------------------------------------
+
+TEST(LocalTrainingInstance, IsUsedByOneThreadAtATime) {
+  LocalTrainingInstance trainer = trainer_of(options_of("sgd(lr=0.1)"));
+  trainer.step(kInputs, kTarget);
+  const std::vector<std::function<void()>> calls = {
+      [&] { trainer.step(kInputs, kTarget); },
+      [&] { trainer.forward(kInputs, kTarget); },
+      [&] { trainer.backward(); },
+      [&] { trainer.update(); },
+      [&] { trainer.zero_grad(); },
+      [&] { trainer.train(); },
+      [&] { trainer.eval(); },
+      [&] { trainer.initialize(); },
+      [&] { trainer.load_states({{"w", matrix({2, 1}, {5, 6})}}); },
+      [&] { trainer.copy_states(std::vector<std::string>{"w"}); },
+      [&] { trainer.enable_profiling(); },
+      [&] { trainer.profile(); },
+      [&] { trainer.memory_report(); },
+      [&] { trainer.step_program(); },
+      [&] { write_training("unused.tenon", trainer).value(); },
+  };
+  const auto held = trainer.use();
+  std::thread([&] {
+    for (const auto& call : calls) EXPECT_THAT(message_of(call), HasSubstr("the training instance is in use"));
+  }).join();
+  EXPECT_TRUE(trainer.is_training());
+  trainer.step(kInputs, kTarget);  // by whoever holds it
+}
+
+TEST(LocalTrainingInstance, IsFreeAfterACallThatFails) {
+  LocalTrainingInstance trainer = trainer_of(options_of("sgd(lr=0.1)"));
+  EXPECT_THAT(message_of([&] { trainer.backward(); }), HasSubstr("needs a forward()"));
+  std::thread([&] { trainer.step(kInputs, kTarget); }).join();
+}
+
+TEST(LocalTrainingInstance, LoadsStatesThatLieInItsOwn) {
+  Graph graph = parse_graph(R"(graph two(%x: f64[N, 2]) {
+  %a: f64[2, 2] = parameter "a"
+  %b: f64[2, 2] = parameter "b"
+  %h: f64[N, 2] = matmul(%x, %a)
+  %y: f64[N, 2] = matmul(%h, %b)
+  return %y
+}
+)")
+                    .value();
+  graph.bind("a", matrix({2, 2}, {1, 2, 3, 4}));
+  graph.bind("b", matrix({2, 2}, {5, 6, 7, 8}));
+  LocalTrainingInstance trainer({.training = graph, .inference = graph}, options_of("sgd(lr=0.1)"));
+  const Tensor a = trainer.states().at("a"), b = trainer.states().at("b");
+  trainer.load_states({{"a", Tensor::borrow(DType::kF64, {2, 2}, {1, 2}, b.data(), b.owner())}, {"b", a}});
+  EXPECT_TRUE(identical(a, matrix({2, 2}, {5, 7, 6, 8})));
+  EXPECT_TRUE(identical(b, matrix({2, 2}, {1, 2, 3, 4})));
+  trainer.load_states({{"a", Tensor::borrow(DType::kF64, {2, 2}, {1, 2}, a.data(), a.owner())}});
+  EXPECT_TRUE(identical(a, matrix({2, 2}, {5, 6, 7, 8})));
 }
 
 }  // namespace
