@@ -294,11 +294,11 @@ void bind_running(nb::class_<LazyTensor>& type) {
         return self.code();
       },
       "The kernel's code, for people.");
-  type.def_prop_ro("ir", &LazyTensor::ir, "The kernel, as scheduled.");
-  type.def_prop_ro("loop_tree", &LazyTensor::loop_tree);
+  type.def_prop_ro("ir", &LazyTensor::ir, "The kernel, by the loops that were set, or by plain ones.");
+  type.def_prop_ro("loop_tree", &LazyTensor::loop_tree, "The loops that were set, or plain ones to start from.");
   type.def("set", set_schedule, nb::arg("schedule").none(), nb::rv_policy::none,
            nb::sig("def set(self, schedule: LoopTree | IR | None) -> LazyTensor"),
-           "How it is run: a tree or IR that was made from its own, or None for the default.");
+           "How it is run: a tree or IR that was made from its own, or None for what the backend finds best.");
   type.def(
       "backend",
       [](const LazyTensor& self, const std::string& name) -> const LazyTensor& { return self.backend(name); },
@@ -373,7 +373,8 @@ void bind_lazy(nb::module_& module) {
           "def concat(parts: Sequence[LazyTensor] | Sequence[tuple[LazyTensor, Symbol]], dim: Symbol) -> LazyTensor"),
       "Tensors one after the other: all along `dim`, or each along its own symbol, which becomes `dim`.");
   module.def("set_default_backend", lazy::set_default_backend, nb::arg("name"));
-  module.def("default_backend", lazy::default_backend);
+  module.def("default_backend", lazy::default_backend,
+             "What tensors that name no backend run on: at first the fastest that is there.");
   module.def("cache_size", lazy::cache_size, "The number of compiled kernels that are kept.");
   module.def("clear_cache", lazy::clear_cache);
 }

@@ -8,8 +8,8 @@
     c = (a * b).sum(s.k)
     c.numpy()
 
-Nothing is computed before it is asked for. c.loop_tree shows the loops that do it; each edit of a tree gives another
-tree, and c.set(tree) runs that one instead.
+Nothing is computed before it is asked for; then the backend finds loops that suit its machine. c.loop_tree has plain
+ones: each edit of a tree gives another tree, and c.set(tree) runs that one instead.
 """
 
 import sys

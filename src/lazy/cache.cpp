@@ -97,6 +97,7 @@ size_t hash_of(const IR& ir) {
 struct Entry {
   IR ir;
   std::shared_ptr<const Backend> backend;  // itself: another may be registered under its name
+  Loops loops;
   std::mutex compiling = {};
   std::shared_ptr<const Kernel> kernel = {};
 };
@@ -111,16 +112,16 @@ Cache& cache() {
   return cache;
 }
 
-std::shared_ptr<Entry> entry_for(const IR& ir, std::shared_ptr<const Backend> backend) {
+std::shared_ptr<Entry> entry_for(const IR& ir, std::shared_ptr<const Backend> backend, Loops loops) {
   IR key = canonical(ir);
   const size_t hash = hash_of(key);
   const std::lock_guard lock(cache().mutex);
   const auto [first, last] = cache().entries.equal_range(hash);
   for (auto candidate = first; candidate != last; ++candidate) {
     const Entry& entry = *candidate->second;
-    if (entry.backend == backend && entry.ir == key) return candidate->second;
+    if (entry.backend == backend && entry.loops == loops && entry.ir == key) return candidate->second;
   }
-  const auto entry = std::make_shared<Entry>(std::move(key), std::move(backend));
+  const auto entry = std::make_shared<Entry>(std::move(key), std::move(backend), loops);
   return cache().entries.emplace(hash, entry)->second;
 }
 
@@ -129,8 +130,8 @@ void forget(const Entry& entry) {
   std::erase_if(cache().entries, [&](const auto& item) { return item.second.get() == &entry; });
 }
 
-std::shared_ptr<const Kernel> compile(const IR& ir, const Backend& backend) {
-  loops::LoopTree tree(ir);
+std::shared_ptr<const Kernel> compile(const IR& ir, const Backend& backend, Loops loops) {
+  loops::LoopTree tree = loops == Loops::kAsGiven ? loops::LoopTree(ir) : backend.schedule(ir);
   std::unique_ptr<Compiled> compiled = backend.compile(tree).value();
   return std::make_shared<Kernel>(std::move(tree), std::move(compiled));
 }
@@ -139,11 +140,11 @@ std::shared_ptr<const Kernel> compile(const IR& ir, const Backend& backend) {
 
 IR canonical(const IR& ir) { return Canonical(ir).run(); }
 
-std::shared_ptr<const Kernel> kernel_for(const IR& ir, const std::shared_ptr<const Backend>& backend) {
-  const std::shared_ptr<Entry> entry = entry_for(ir, backend);
+std::shared_ptr<const Kernel> kernel_for(const IR& ir, const std::shared_ptr<const Backend>& backend, Loops loops) {
+  const std::shared_ptr<Entry> entry = entry_for(ir, backend, loops);
   const std::lock_guard lock(entry->compiling);
   try {
-    if (!entry->kernel) entry->kernel = compile(ir, *entry->backend);
+    if (!entry->kernel) entry->kernel = compile(ir, *entry->backend, loops);
   } catch (...) {
     forget(*entry);
     throw;

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <variant>
 
 #include "graph/tensor.h"
@@ -14,10 +16,26 @@ namespace tenon::lazy {
 struct Node;
 using NodePtr = std::shared_ptr<const Node>;
 
-// The data of an input, under all names of its dimensions.
-struct Storage {
-  DType dtype;
-  tenon::Tensor data;
+// The data of an input, under all names of its dimensions. A run takes what is there; another thread may bind
+// meanwhile.
+class Storage {
+ public:
+  explicit Storage(tenon::Tensor data) : data_(std::move(data)) {}
+
+  tenon::Tensor data() const {
+    const std::lock_guard lock(mutex_);
+    return data_;
+  }
+  // `data` becomes what was there before. It is the caller's to free, outside of the lock: an array of Python's waits
+  // for the interpreter.
+  void exchange(tenon::Tensor& data) {
+    const std::lock_guard lock(mutex_);
+    std::swap(data_, data);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  tenon::Tensor data_;
 };
 
 struct Input {

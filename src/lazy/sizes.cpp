@@ -43,8 +43,9 @@ class SizeSolver {
 
   void collect_data(const Node& node, const std::set<const Storage*>& open) {
     const auto* input = node.as<Input>();
-    if (!input || !input->storage->data.defined() || open.contains(input->storage.get())) return;
-    const tenon::Tensor& data = input->storage->data;
+    if (!input || open.contains(input->storage.get())) return;
+    const tenon::Tensor data = input->storage->data();
+    if (!data.defined()) return;
     for (size_t i = 0; i < node.dims.size(); ++i) {
       std::string origin =
           fmt::format("dimension {} of the data {} over {}", i, to_string(type_of(data)), list(node.dims));

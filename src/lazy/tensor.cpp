@@ -22,19 +22,41 @@ struct Prepared {
 
 }  // namespace
 
-// How an expression is to be run.
+// How an expression is to be run. Threads that run it and one that changes this see one choice or the other.
 struct Plan {
-  std::optional<loops::IR> schedule = {};
-  std::string backend = {};  // empty: the default
-  std::mutex mutex = {};     // of what follows
-  std::shared_ptr<const Prepared> prepared = {};
+  struct Choice {
+    std::shared_ptr<const loops::IR> schedule = {};  // null: the backend's own
+    std::string backend = {};                        // empty: the default
+    std::shared_ptr<const Prepared> prepared = {};
+  };
+
+  Choice get() {
+    const std::lock_guard lock(mutex);
+    return choice;
+  }
+  void set_schedule(std::shared_ptr<const loops::IR> schedule) {
+    const std::lock_guard lock(mutex);
+    choice.schedule = std::move(schedule);
+    choice.prepared = nullptr;
+  }
+  void set_backend(std::string name) {
+    const std::lock_guard lock(mutex);
+    choice.backend = std::move(name);
+  }
+  void keep(const Choice& chosen, std::shared_ptr<const Prepared> prepared) {
+    const std::lock_guard lock(mutex);
+    if (choice.schedule == chosen.schedule) choice.prepared = std::move(prepared);
+  }
+
+  std::mutex mutex;
+  Choice choice;
 };
 
 namespace {
 
 struct DefaultBackend {
   std::mutex mutex;
-  std::string name = "interpreter";
+  std::string name;  // empty: the fastest that is there
 };
 
 DefaultBackend& the_default() {
@@ -56,7 +78,7 @@ void check_data(const Node& node, const tenon::Tensor& data) {
 
 NodePtr input_node(DType dtype, Symbols dims, const tenon::Tensor& data) {
   require_distinct(dims);
-  Node node{dtype, std::move(dims), Input{std::make_shared<Storage>(dtype, data)}};
+  Node node{dtype, std::move(dims), Input{std::make_shared<Storage>(data)}};
   if (data.defined()) check_data(node, data);
   return make_node(std::move(node));
 }
@@ -102,21 +124,27 @@ void check_schedule(const loops::IR& schedule, const loops::IR& own) {
   check_vars(schedule, own);
 }
 
-// What runs: the schedule that was set, if it is still one of this kernel.
-loops::IR scheduled(Program program, const Plan& plan) {
-  if (!plan.schedule) return std::move(program.ir);
-  check_schedule(*plan.schedule, program.ir);
-  return *plan.schedule;
+// The schedule that was set, if it is still one of this kernel; else plain loops.
+loops::IR scheduled(Program program, const Plan::Choice& choice) {
+  if (!choice.schedule) return std::move(program.ir);
+  check_schedule(*choice.schedule, program.ir);
+  return *choice.schedule;
 }
 
-std::shared_ptr<const Backend> backend_of(const Plan& plan) {
-  return find_backend(plan.backend.empty() ? default_backend() : plan.backend).value();
+std::shared_ptr<const Backend> backend_of(const Plan::Choice& choice) {
+  return find_backend(choice.backend.empty() ? default_backend() : choice.backend).value();
+}
+
+std::shared_ptr<const Kernel> kernel_of(Program program, const Plan::Choice& choice,
+                                        const std::shared_ptr<const Backend>& backend) {
+  const Loops given = choice.schedule ? Loops::kAsGiven : Loops::kOfBackend;
+  return kernel_for(scheduled(std::move(program), choice), backend, given);
 }
 
 std::vector<tenon::Sizes> shapes_of(const Node& node) {
   std::vector<tenon::Sizes> shapes;
   for (const Node* source : node.sources) {
-    if (const auto* input = source->as<Input>()) shapes.push_back(input->storage->data.shape());
+    if (const auto* input = source->as<Input>()) shapes.push_back(input->storage->data().shape());
   }
   return shapes;
 }
@@ -127,7 +155,7 @@ std::vector<tenon::Tensor> inputs_of(const Program& program, const Feeds& feeds)
   std::vector<tenon::Tensor> inputs;
   for (size_t slot = 0; slot < program.inputs.size(); ++slot) {
     const auto fed = feeds.find(program.inputs[slot].get());
-    inputs.push_back(fed == feeds.end() ? program.inputs[slot]->data : fed->second);
+    inputs.push_back(fed == feeds.end() ? program.inputs[slot]->data() : fed->second);
     if (!inputs.back().defined())
       fail("an input {} has no data: bind it", to_string(program.ir.type(program.ir.reads()[slot])));
   }
@@ -185,7 +213,7 @@ Tensor::Tensor(const tenon::Tensor& data, Symbols dims) : Tensor(input_node(data
 void Tensor::bind(tenon::Tensor data) const {
   const Input& input = input_of(*this, "bind");
   check_data(*node_, data);
-  input.storage->data = std::move(data);
+  input.storage->exchange(data);
 }
 
 // ---- what it is -----------------------------------------------------------------------------------------------------
@@ -209,7 +237,7 @@ namespace {
 
 std::vector<tenon::Tensor> data_of(const std::vector<std::shared_ptr<Storage>>& inputs) {
   std::vector<tenon::Tensor> data;
-  for (const auto& storage : inputs) data.push_back(storage->data);
+  for (const auto& storage : inputs) data.push_back(storage->data());
   return data;
 }
 
@@ -220,12 +248,10 @@ tenon::Tensor run_kernel(const Kernel& kernel, const std::vector<tenon::Tensor>&
 }  // namespace
 
 tenon::Tensor Tensor::data() const {
-  const std::shared_ptr<const Backend> backend = backend_of(*plan_);
+  const Plan::Choice choice = plan_->get();
+  const std::shared_ptr<const Backend> backend = backend_of(choice);
   std::vector<tenon::Sizes> shapes = shapes_of(*node_);
-  const std::shared_ptr<const Prepared> known = [&] {
-    const std::lock_guard lock(plan_->mutex);
-    return plan_->prepared;
-  }();
+  const std::shared_ptr<const Prepared>& known = choice.prepared;
   if (known && known->backend == backend && known->shapes == shapes) {
     if (const auto kernel = known->kernel.lock()) return run_kernel(*kernel, data_of(known->inputs));
   }
@@ -233,11 +259,8 @@ tenon::Tensor Tensor::data() const {
   const std::vector<tenon::Tensor> inputs = inputs_of(program, {});
   require_sizes(program);
   const std::vector<std::shared_ptr<Storage>> storages = program.inputs;
-  const std::shared_ptr<const Kernel> kernel = kernel_for(scheduled(std::move(program), *plan_), backend);
-  {
-    const std::lock_guard lock(plan_->mutex);
-    plan_->prepared = std::make_shared<Prepared>(backend, std::move(shapes), storages, kernel);
-  }
+  const std::shared_ptr<const Kernel> kernel = kernel_of(std::move(program), choice, backend);
+  plan_->keep(choice, std::make_shared<Prepared>(backend, std::move(shapes), storages, kernel));
   return run_kernel(*kernel, inputs);
 }
 
@@ -255,14 +278,16 @@ tenon::Tensor Tensor::data(const std::vector<std::pair<Tensor, tenon::Tensor>>& 
   const std::vector<tenon::Tensor> inputs = inputs_of(program, fed);
   require_sizes(program);
   check_conditions(program, inputs);
-  return run_kernel(*kernel_for(scheduled(std::move(program), *plan_), backend_of(*plan_)), inputs);
+  const Plan::Choice choice = plan_->get();
+  return run_kernel(*kernel_of(std::move(program), choice, backend_of(choice)), inputs);
 }
 
 std::string Tensor::code() const {
-  return kernel_for(scheduled(lower(node_, {}), *plan_), backend_of(*plan_))->compiled->dump();
+  const Plan::Choice choice = plan_->get();
+  return kernel_of(lower(node_, {}), choice, backend_of(choice))->compiled->dump();
 }
 
-loops::IR Tensor::ir() const { return scheduled(lower(node_, {}), *plan_); }
+loops::IR Tensor::ir() const { return scheduled(lower(node_, {}), plan_->get()); }
 
 loops::LoopTree Tensor::loop_tree() const { return loops::LoopTree(ir()); }
 
@@ -270,20 +295,18 @@ const Tensor& Tensor::set(const loops::LoopTree& schedule) const { return set(sc
 
 const Tensor& Tensor::set(loops::IR schedule) const {
   check_schedule(schedule, lower(node_, {}).ir);
-  plan_->schedule = std::move(schedule);
-  plan_->prepared = nullptr;
+  plan_->set_schedule(std::make_shared<const loops::IR>(std::move(schedule)));
   return *this;
 }
 
 const Tensor& Tensor::reset_schedule() const {
-  plan_->schedule.reset();
-  plan_->prepared = nullptr;
+  plan_->set_schedule(nullptr);
   return *this;
 }
 
 const Tensor& Tensor::backend(std::string name) const {
   find_backend(name).value();
-  plan_->backend = std::move(name);
+  plan_->set_backend(std::move(name));
   return *this;
 }
 
@@ -294,8 +317,12 @@ void set_default_backend(std::string name) {
 }
 
 std::string default_backend() {
-  const std::lock_guard lock(the_default().mutex);
-  return the_default().name;
+  {
+    const std::lock_guard lock(the_default().mutex);
+    if (!the_default().name.empty()) return the_default().name;
+  }
+  const Result<std::shared_ptr<const Backend>> cpu = find_backend("cpu");
+  return cpu.ok() && (*cpu)->is_available() ? "cpu" : "interpreter";
 }
 
 }  // namespace tenon::lazy

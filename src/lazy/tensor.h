@@ -17,8 +17,8 @@
 // Dtypes promote as in PyTorch. f16 and bf16 compute in f32, and are rounded after each operation.
 //
 // Tensors are handles of immutable expressions, but for three things that copies share: the data of an input, and the
-// schedule and backend of an expression. Expressions may be built, compiled and run by several threads; bind, set and
-// backend must not run meanwhile.
+// schedule and backend of an expression. All functions may be called by several threads: a run takes the data, the
+// schedule and the backend that are there when it begins, and arrays must not change while it reads them.
 //
 // Every function throws a tenon::Error for a user's mistake, at the call where it is made if that can be known there.
 #pragma once
@@ -102,13 +102,14 @@ class Tensor {
   // any size of them.
   tenon::Tensor data(const std::vector<std::pair<Tensor, tenon::Tensor>>& feeds) const;
   std::string code() const;  // the kernel's, for people
-  loops::IR ir() const;      // as scheduled
+  // The loops that were set; else plain ones to start from, where what runs is the backend's own schedule of them.
+  loops::IR ir() const;
   loops::LoopTree loop_tree() const;
   // How this expression is run: a tree or IR that was made from ir() or loop_tree(), in this process or another. A
   // kernel's name stands for what it computes, and edits and the text form keep it: another name is an error.
   const Tensor& set(const loops::LoopTree& schedule) const;
   const Tensor& set(loops::IR schedule) const;
-  const Tensor& reset_schedule() const;           // to the default one
+  const Tensor& reset_schedule() const;           // to the backend's own
   const Tensor& backend(std::string name) const;  // an unknown name is an error that lists those there are
 
   explicit Tensor(std::shared_ptr<const Node> node);
@@ -190,7 +191,7 @@ Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol&
 // All of the same size along `dim`. The result has a new dimension of the same name there: see dims().
 Tensor concat(const std::vector<Tensor>& parts, const Symbol& dim);
 
-// The backend of tensors that name none: at first the interpreter.
+// The backend of tensors that name none: at first "cpu" where it is there, else "interpreter".
 void set_default_backend(std::string name);
 std::string default_backend();
 

@@ -105,12 +105,12 @@ TEST_F(LazyTensor, StaySymbolicUntilDataComes) {
   lazy::Tensor a({m, k}), b({k, n});
   const lazy::Tensor c = (a * b).sum(k);
   EXPECT_EQ(c.shape(), (Shape{m.size(), n.size()}));
-  EXPECT_THAT(c.code(), HasSubstr("for m in m_size"));
+  EXPECT_THAT(c.loop_tree().dump(), HasSubstr("for m in m_size"));
   a.bind(matrix_of(1, {1, 2}));
   b.bind(matrix_of(2, {3, 4, 5, 6}));
   EXPECT_EQ(c.shape(), (Shape{1, 2}));
   EXPECT_THAT(values(c), ElementsAre(13, 16));
-  EXPECT_THAT(c.code(), HasSubstr("for m in 1"));
+  EXPECT_THAT(c.loop_tree().dump(), HasSubstr("for m in 1"));
 }
 
 TEST_F(LazyTensor, OneKernelServesAllSizesOfFeeds) {
@@ -390,7 +390,7 @@ TEST_F(LazyTensor, ASchedulesSizesMayComeLater) {
   const lazy::Tensor sum = (x * 2).sum();
   const loops::LoopTree tree = sum.loop_tree();
   sum.set(split(tree, tree.roots()[0], 4).value());
-  EXPECT_THAT(sum.code(), HasSubstr("for m in m_size // 4 r m_size % 4 by 4"));
+  EXPECT_THAT(sum.backend("interpreter").code(), HasSubstr("for m in m_size // 4 r m_size % 4 by 4"));
   x.bind(vector_of({1, 2, 3, 4, 5, 6}));
   EXPECT_THAT(values(sum), ElementsAre(42));
   EXPECT_THAT(values_of(sum.data({{x, vector_of({1, 2, 3})}})), ElementsAre(12));
@@ -487,6 +487,32 @@ TEST_F(LazyTensor, Means) {
   EXPECT_THAT(values_of(later.mean().data({{later, vector_of({1, 2, 6})}})), ElementsAre(3));
 }
 
+// ---- backends -------------------------------------------------------------------------------------------------------
+
+TEST_F(LazyTensor, RunsOnTheFastestBackendThatIsThere) {
+  EXPECT_EQ(lazy::default_backend(), "cpu");
+  const lazy::Tensor a(vector_of({1, 2}), m);
+  const lazy::Tensor negated = -a;
+  EXPECT_EQ(negated.code(), (-a).backend("cpu").code());
+  const std::shared_ptr<const Backend> cpu = find_backend("cpu").value();
+  unregister_backend("cpu");
+  EXPECT_EQ(lazy::default_backend(), "interpreter");
+  EXPECT_THAT(values(negated), ElementsAre(-1, -2));
+  register_backend(cpu);
+}
+
+TEST_F(LazyTensor, RunsByTheBackendsScheduleUntilOneIsSet) {
+  const lazy::Tensor a(matrix_of(64, std::vector<double>(64 * 64, 1)), {m, k});
+  const lazy::Tensor b(matrix_of(64, std::vector<double>(64 * 64, 2)), {k, n});
+  const lazy::Tensor c = (a * b).sum(k);
+  const std::string planned = c.code();
+  EXPECT_EQ(values(c)[5], 128);
+  c.set(c.loop_tree());
+  EXPECT_NE(c.code(), planned);
+  EXPECT_EQ(values(c)[5], 128);
+  EXPECT_EQ(c.reset_schedule().code(), planned);
+}
+
 // ---- the cache ------------------------------------------------------------------------------------------------------
 
 struct Counting : Backend {
@@ -503,11 +529,12 @@ class LazyCache : public LazyTensor {
  protected:
   void SetUp() override {
     lazy::clear_cache();
+    before_ = lazy::default_backend();
     register_backend(counting_);
     lazy::set_default_backend("counting");
   }
   void TearDown() override {
-    lazy::set_default_backend("interpreter");
+    lazy::set_default_backend(before_);
     unregister_backend("counting");
   }
   // How many kernels it compiled.
@@ -517,6 +544,7 @@ class LazyCache : public LazyTensor {
     return counting_->compilations - before;
   }
 
+  std::string before_;
   std::shared_ptr<Counting> counting_ = std::make_shared<Counting>();
   lazy::Tensor a_{vector_of({1, 2}), m}, b_{vector_of({3, 4}), m};
 };

@@ -173,7 +173,7 @@ def test_sizes_may_come_with_the_data(s):
     a, b = tl.Tensor(s.m, s.k), tl.Tensor(s.k, s.n)
     c = (a * b).sum(s.k)
     assert [str(size) for size in c.shape] == [str(s.m.size), str(s.n.size)]
-    assert "for m in m_size" in c.code
+    assert "for m in m_size" in str(c.loop_tree)
     rng = np.random.default_rng(0)
     for m, k, n in ((2, 3, 4), (5, 1, 2)):
         x, y = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
@@ -395,6 +395,41 @@ def test_constraints_of_a_padded_view(s):
     assert [len(compiler.get_constraints(piece, part.scope)) for part in segments] == [1, 0, 1]
 
 
+# ---- threads --------------------------------------------------------------------------------------------------------
+
+
+def test_data_may_be_bound_while_others_run(s):
+    x = tl.Tensor(s.m)
+    total = (x * 2).sum(s.m)
+    values = [np.ones(size, "f") for size in (100, 2000, 30000)]
+    x.bind(values[0])
+    wanted = {float(2 * value.sum()) for value in values}
+    wrong, done = [], threading.Event()
+
+    def read():
+        while not done.is_set():
+            try:
+                found = float(total.numpy())
+                if found not in wanted:
+                    wrong.append(found)
+            except tenon.Error:  # sizes of one array, elements of another
+                pass
+
+    threads = [threading.Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for i in range(300):
+        x.bind(values[i % 3])
+        total.backend(["cpu", "interpreter"][i % 2])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    for value in values:
+        x.bind(value)
+        assert float(total.numpy()) == 2 * value.sum()
+
+
 # ---- backends --------------------------------------------------------------------------------------------------------
 
 
@@ -467,14 +502,31 @@ def test_a_backend_in_python(s, registered):
     np.testing.assert_array_equal(np.asarray((-x).backend("numpy-negate").run({x: vector(7, 8, 9)})), -vector(7, 8, 9))
 
 
+def test_the_default_is_the_fastest_that_is_there(s):
+    assert tl.default_backend() == "cpu"
+    negated = -tl.Tensor(vector(1, 2), s.m)
+    assert negated.code == negated.backend("cpu").code
+    assert "define" in negated.code  # LLVM's text
+
+
+def test_what_runs_is_the_backends_schedule_unless_one_is_set(s):
+    a, b = tl.Tensor(np.ones((64, 64), "f"), s.m, s.k), tl.Tensor(np.ones((64, 64), "f"), s.k, s.n)
+    product = (a * b).sum(s.k)
+    planned = product.code
+    product.set(product.loop_tree)
+    assert product.code != planned
+    assert product.set(None).code == planned
+
+
 def test_a_backend_in_python_may_be_the_default(s, registered):
     registered(Numpy())
+    before = tl.default_backend()
     tl.set_default_backend("numpy-negate")
     try:
         assert tl.default_backend() == "numpy-negate"
         assert (-tl.Tensor(vector(1), s.m)).code == "np.negative"
     finally:
-        tl.set_default_backend("interpreter")
+        tl.set_default_backend(before)
 
 
 def test_a_backend_in_python_cannot_write_to_inputs(s, registered):
