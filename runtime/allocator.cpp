@@ -1,6 +1,7 @@
 #include "runtime/allocator.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "runtime/checked.h"
 
@@ -41,6 +42,13 @@ void Allocator::deallocate(void* memory, int64_t bytes) noexcept {
 
 Block::Block(std::shared_ptr<Allocator> allocator, int64_t bytes) : allocator_(std::move(allocator)), bytes_(bytes) {
   data_ = static_cast<std::byte*>(allocator_->allocate(bytes));
+}
+
+std::shared_ptr<void> Block::take() {
+  std::byte* const data = std::exchange(data_, nullptr);
+  if (data != nullptr) allocator_->release(bytes_);
+  *this = Block();
+  return {data, std::free};
 }
 
 Block::~Block() {

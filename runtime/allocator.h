@@ -55,6 +55,8 @@ class Block {
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
+  // Somebody else's from now on: it counts no more, and the block is empty.
+  std::shared_ptr<void> take();
 
  private:
   void swap(Block& other) noexcept {

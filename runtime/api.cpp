@@ -1,4 +1,5 @@
 // The C interface. Nothing is thrown past it: each function that can fail is a body inside of `guarded`.
+#include <cstdlib>
 #include <new>
 #include <string>
 
@@ -209,6 +210,18 @@ void create_context(const tenon_program* program, const tenon_context_options* o
   *context = new tenon_context{program->shared, Context(program->shared->program, own, std::move(states))};
 }
 
+// Offsets in bytes fit 64 bits with room to spare.
+void check_reach(const tenon_tensor& tensor) {
+  int64_t reach = 0;
+  for (int32_t i = 0; tensor.strides != nullptr && i < tensor.rank; ++i) {
+    const int64_t stride = tensor.strides[i];
+    int64_t part = 0;
+    const bool fits = stride != INT64_MIN && !__builtin_mul_overflow(tensor.shape[i] - 1, std::abs(stride), &part) &&
+                      !__builtin_add_overflow(reach, part, &reach) && reach < INT64_MAX / 64;
+    demand(fits, "the tensor's strides are too large");
+  }
+}
+
 void check_tensor(const tenon_tensor& tensor) {
   demand(tenon_dtype_size(tensor.dtype) != 0, "the tensor has an unknown dtype");
   demand(tensor.rank >= 0, "the tensor has a negative rank");
@@ -218,7 +231,11 @@ void check_tensor(const tenon_tensor& tensor) {
     demand(tensor.shape[i] >= 0, "the tensor has a negative size");
     demand(!__builtin_mul_overflow(elements, tensor.shape[i], &elements), "the tensor is too large");
   }
-  demand(elements == 0 || tensor.data != nullptr, "the tensor has no data");
+  if (elements == 0) return;
+  demand(tensor.data != nullptr, "the tensor has no data");
+  demand(reinterpret_cast<uintptr_t>(tensor.data) % tenon_dtype_size(tensor.dtype) == 0,
+         "the tensor's data is not aligned to its elements");
+  check_reach(tensor);
 }
 
 }  // namespace

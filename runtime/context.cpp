@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
 
 #include "runtime/checked.h"
 #include "runtime/elements.h"
@@ -14,7 +17,6 @@ namespace tenon::runtime {
 namespace {
 
 constexpr size_t kMostLibraryArguments = 16;
-constexpr int64_t kHeader = 64;  // before scratch: how much it is
 
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -27,36 +29,80 @@ bool is_much_smaller(int64_t bytes, int64_t than) { return bytes < than / 2; }
 
 // ---- scratch --------------------------------------------------------------------------------------------------------
 
-// The runtime's threads, and scratch that the context accounts for.
+// The runtime's threads, and scratch that the context accounts for. What a task released is there for the next one:
+// with no budget it is kept by its thread, for every context, and does not count; under a budget it is kept by the
+// context, and counts until it goes to make room.
 class Context::Host : public tenon_host {
  public:
   explicit Host(Allocator& allocator)
       : tenon_host{tenon_default_host()->parallel_for, allocate, release}, allocator_(allocator) {}
+  ~Host() { drop_kept(); }
+
+  // Whether there was something to drop.
+  bool drop_kept() {
+    const std::lock_guard lock(mutex_);
+    if (kept_ == nullptr) return false;
+    while (Header* const block = kept_) {
+      kept_ = block->next;
+      allocator_.release(block->bytes);
+      free_uncached_scratch(block);
+    }
+    return true;
+  }
 
  private:
-  static Allocator& allocator_of(const tenon_host* host) { return static_cast<const Host*>(host)->allocator_; }
+  struct alignas(kAlignment) Header {
+    int64_t bytes;
+    Header* next;
+  };
+
+  static Host& of(const tenon_host* host) { return *const_cast<Host*>(static_cast<const Host*>(host)); }
+  bool keeps() const { return allocator_.budget() != kNoBudget; }
 
   static void* allocate(const tenon_host* host, int64_t bytes) {
-    if (bytes < 0 || bytes > INT64_MAX - kHeader || !allocator_of(host).reserve(bytes)) return nullptr;
-    void* const memory = allocate_scratch(bytes + kHeader);
-    if (memory == nullptr) {
-      allocator_of(host).release(bytes);
-      return nullptr;
-    }
-    std::memcpy(memory, &bytes, sizeof bytes);
-    return static_cast<std::byte*>(memory) + kHeader;
+    if (bytes < 0 || bytes > INT64_MAX - static_cast<int64_t>(sizeof(Header))) return nullptr;
+    Host& self = of(host);
+    Header* const kept = self.keeps() ? self.take_kept(bytes) : nullptr;
+    Header* const block = kept ? kept : self.new_block(bytes);
+    return block == nullptr ? nullptr : block + 1;
   }
 
   static void release(const tenon_host* host, void* memory) {
     if (memory == nullptr) return;
-    void* const start = static_cast<std::byte*>(memory) - kHeader;
-    int64_t bytes;
-    std::memcpy(&bytes, start, sizeof bytes);
-    release_scratch(start);
-    allocator_of(host).release(bytes);
+    Host& self = of(host);
+    Header* const block = static_cast<Header*>(memory) - 1;
+    if (self.keeps()) return self.keep(block);
+    self.allocator_.release(block->bytes);
+    release_scratch(block);
+  }
+
+  Header* new_block(int64_t bytes) {
+    if (!allocator_.reserve(bytes) && !(drop_kept() && allocator_.reserve(bytes))) return nullptr;
+    const int64_t whole = bytes + static_cast<int64_t>(sizeof(Header));
+    void* const memory = keeps() ? allocate_uncached_scratch(whole) : allocate_scratch(whole);
+    if (memory == nullptr) {
+      allocator_.release(bytes);
+      return nullptr;
+    }
+    return new (memory) Header{bytes, nullptr};
+  }
+
+  Header* take_kept(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    for (Header** place = &kept_; *place != nullptr; place = &(*place)->next) {
+      if ((*place)->bytes == bytes) return std::exchange(*place, (*place)->next);
+    }
+    return nullptr;
+  }
+
+  void keep(Header* block) {
+    const std::lock_guard lock(mutex_);
+    block->next = std::exchange(kept_, block);
   }
 
   Allocator& allocator_;
+  std::mutex mutex_;
+  Header* kept_ = nullptr;  // the newest first
 };
 
 // ---- creation -------------------------------------------------------------------------------------------------------
@@ -108,8 +154,14 @@ void Context::fuse() {
   }
 }
 
-Block Context::allocate(int64_t bytes, std::string_view what) {
+// Null data where there is none, also without the scratch that is kept.
+Block Context::new_block(int64_t bytes) {
   Block block(allocator_, bytes);
+  return block.data() == nullptr && host_->drop_kept() ? Block(allocator_, bytes) : std::move(block);
+}
+
+Block Context::allocate(int64_t bytes, std::string_view what) {
+  Block block = new_block(bytes);
   if (block.data() == nullptr) fail_memory(what, bytes, frame_.get());
   return block;
 }
@@ -215,7 +267,7 @@ void Context::take_frame() {
   frame_ = nullptr;  // until all of it is there
   if (frame->arena_bytes > arena_.bytes() || is_much_smaller(frame->arena_bytes, arena_.bytes())) {
     arena_ = Block();
-    Block block(allocator_, frame->arena_bytes);
+    Block block = new_block(frame->arena_bytes);
     if (block.data() == nullptr) fail_memory("temporaries", frame->arena_bytes, frame.get());
     arena_ = std::move(block);
   }
@@ -398,12 +450,12 @@ void Context::place_late(uint32_t slot) {
   if (!graph_.slots[slot].is_late) return;
   const int64_t bytes = checked_mul(elements_of(slot), size_of(graph_.slots[slot].dtype));
   const auto block = std::make_shared<Block>(allocate(bytes, text_of("slot ", slot)));
-  hold(slot, block->data(), block);
+  hold(slot, block->data(), block, block.get());
 }
 
-void Context::hold(uint32_t root, void* data, std::shared_ptr<void> owner) {
+void Context::hold(uint32_t root, void* data, std::shared_ptr<void> owner, Block* block) {
   retriever_.place(root, data);
-  held_[root] = std::move(owner);
+  held_[root] = {std::move(owner), block};
 }
 
 void Context::bind_late(uint32_t slot, std::span<const int64_t> shape) {
@@ -470,7 +522,7 @@ void Context::run_host(uint32_t i) {
   }
   for (size_t k = 0; k < results.size(); ++k) {
     bind_late(task.outputs[k], results[k].shape);
-    hold(task.outputs[k], results[k].data, std::move(results[k].owner));
+    hold(task.outputs[k], results[k].data, std::move(results[k].owner), nullptr);
   }
 }
 
@@ -479,7 +531,7 @@ void Context::cleanup(uint32_t task) {
   for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
     for (uint32_t slot : slots) {
       const uint32_t root = graph_.slots[slot].root;
-      if (graph_.slots[root].is_late && graph_.slots[root].last_task <= task) held_[root] = nullptr;
+      if (graph_.slots[root].is_late && graph_.slots[root].last_task <= task) held_[root] = {};
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "runtime/program.h"
 #include "runtime/retriever.h"
 #include "runtime/states.h"
+#include "runtime/strided.h"
 
 namespace tenon::runtime {
 
@@ -21,7 +22,8 @@ struct ContextOptions {
       kNoBudget;        // of the arena, of scratch, of results that are not in the caller's memory, of own states
   int64_t threads = 0;  // 0: what the calling thread has
   bool telemetry = false;
-  bool checks_memory = false;  // that the caller's results overlap nothing else of his; else he knows
+  bool checks_memory = false;  // Reject or copy tensors of the caller that overlap. Off: the caller guarantees that
+                               // only inputs overlap inputs.
   int64_t most_steps = PortableKernel::kNoLimit;  // of a portable kernel: for who runs what may never end
 };
 
@@ -58,6 +60,9 @@ class Context {
   void run();
   Output output(size_t i) const;  // of the last run
   tenon_tensor output_tensor(size_t i) const;
+  // The memory of a result of the last run that is not in the caller's memory. It is the caller's from now on, and
+  // counts for the budget no more; the context has no such result until it runs again.
+  std::shared_ptr<void> take_output(size_t i);
   void forget_results();  // nothing of the last run is kept any more, nor where results went
 
   std::span<const int64_t> shape_of_output(size_t i) const;  // after prepare(); empty where it is late
@@ -80,6 +85,13 @@ class Context {
     bool is_set = false;
     bool is_row_major = true;
     Block copy = {};  // of an input that is not row-major; of a result that is not in the caller's memory
+
+    Extent extent() const { return extent_of(tensor.data, tenon_dtype_size(tensor.dtype), shape, strides); }
+  };
+  // The memory of a late root: a block of the context, or what the host gave.
+  struct Held {
+    std::shared_ptr<void> owner = {};
+    Block* block = nullptr;  // null of the host's
   };
   // Tasks that run one after the other without a look at anything else, or one that needs it.
   struct Launch {
@@ -99,6 +111,10 @@ class Context {
   void place_own();
   void place_callers();
   void check_memory() const;
+  void check_output_memory(size_t i) const;
+  void check_updated_input(size_t i) const;
+  bool lies_in_results(const Extent& memory) const;
+  bool lies_in_states(const Extent& memory) const;
   bool overwrites_another() const;
   void stage(Argument& input);
   void place_output(size_t i);
@@ -113,13 +129,14 @@ class Context {
   void check_late(uint32_t i) const;
   void fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const;
   void place_late(uint32_t slot);
-  void hold(uint32_t root, void* data, std::shared_ptr<void> owner);
+  void hold(uint32_t root, void* data, std::shared_ptr<void> owner, Block* block);
   int64_t elements_of(uint32_t slot) const;
   void size_late(uint32_t slot);
   void bind_late(uint32_t slot, std::span<const int64_t> shape);
   void cleanup(uint32_t task);
   void copy_outputs();
   void apply_updates();
+  Block new_block(int64_t bytes);
   Block allocate(int64_t bytes, std::string_view what);
   [[noreturn]] void fail_memory(std::string_view what, int64_t bytes, const Frame* frame) const;
   TensorView view_of(uint32_t slot) const;
@@ -142,8 +159,8 @@ class Context {
   std::vector<size_t> state_numbers_;  // in them, of each of the program's
   Retriever retriever_;
   std::vector<Launch> launches_;
-  std::vector<int64_t> late_sizes_;          // as Frame::sizes, of late slots
-  std::vector<std::shared_ptr<void>> held_;  // of late roots
+  std::vector<int64_t> late_sizes_;  // as Frame::sizes, of late slots
+  std::vector<Held> held_;           // of late roots
   std::vector<Event> events_;
   uint32_t failed_task_ = kNone;
   bool has_run_ = false;

@@ -1,6 +1,7 @@
 // The part of Context that knows the caller's tensors: inputs, results, and what is updated.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "runtime/checked.h"
 #include "runtime/context.h"
@@ -52,23 +53,6 @@ void Context::stage(Argument& input) {
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
-namespace {
-
-// The bytes from the first to the last element.
-std::pair<const std::byte*, const std::byte*> extent(const tenon_tensor& tensor, std::span<const int64_t> shape,
-                                                     std::span<const int64_t> strides) {
-  const auto element = static_cast<int64_t>(tenon_dtype_size(tensor.dtype));
-  const auto* const data = static_cast<const std::byte*>(tensor.data);
-  int64_t low = 0, high = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] == 0) return {data, data};
-    (strides[i] < 0 ? low : high) += (shape[i] - 1) * strides[i];
-  }
-  return {data + low * element, data + (high + 1) * element};
-}
-
-}  // namespace
-
 void Context::set_output(size_t i, const tenon_tensor& tensor) {
   Argument& output = outputs_[i];
   output.is_set = tensor.data != nullptr;
@@ -116,25 +100,78 @@ void Context::place_output(size_t i) {
     retriever_.place(graph_.slots[info.slot].root, is_direct ? output.tensor.data : output.copy.data());
 }
 
-void Context::check_memory() const {
-  const auto meet = [](const Argument& a, const Argument& b) {
-    const auto [a_begin, a_end] = extent(a.tensor, a.shape, a.strides);
-    const auto [b_begin, b_end] = extent(b.tensor, b.shape, b.strides);
-    return a_begin < b_end && b_begin < a_end;
-  };
+// ---- memory that overlaps -------------------------------------------------------------------------------------------
+
+// What the context keeps of its last run's results, which this run writes anew.
+bool Context::lies_in_results(const Extent& memory) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (!outputs_[i].is_set) continue;
-    const std::string_view name = graph_.outputs[i].name;
-    for (size_t k = 0; k < inputs_.size(); ++k) {
-      if (!meet(outputs_[i], inputs_[k])) continue;
-      fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps that of input '", graph_.inputs[k].name,
-           "'");
-    }
-    for (size_t k = 0; k < i; ++k) {
-      if (!outputs_[k].is_set || !meet(outputs_[i], outputs_[k])) continue;
-      fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps that of output '",
-           graph_.outputs[k].name, "'");
-    }
+    const Block& own = outputs_[i].copy;
+    if (meet(memory, {own.data(), own.data() + own.bytes()})) return true;
+    const uint32_t slot = graph_.outputs[i].slot;
+    if (!is_late(i) || !held_[graph_.slots[slot].root].owner) continue;
+    const TensorView late = view_of(slot);
+    const auto* const data = static_cast<const std::byte*>(late.data);
+    if (meet(memory, {data, data + elements_of(slot) * size_of(late.dtype)})) return true;
+  }
+  return false;
+}
+
+bool Context::lies_in_states(const Extent& memory) const {
+  for (size_t i = 0; i < states_->all().size(); ++i) {
+    if (meet(memory, {states_->data(i), states_->data(i) + states_->all()[i].bytes})) return true;
+  }
+  return false;
+}
+
+void Context::check_output_memory(size_t i) const {
+  const Argument& output = outputs_[i];
+  const std::string_view name = graph_.outputs[i].name;
+  const Extent memory = output.extent();
+  if (may_overlap_itself(output.shape, output.strides))
+    fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps itself: elements share memory");
+  for (size_t k = 0; k < inputs_.size(); ++k) {
+    if (!meet(memory, inputs_[k].extent())) continue;
+    fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps that of input '", graph_.inputs[k].name,
+         "'");
+  }
+  for (size_t k = 0; k < i; ++k) {
+    if (!outputs_[k].is_set || !meet(memory, outputs_[k].extent())) continue;
+    fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps that of output '", graph_.outputs[k].name,
+         "'");
+  }
+  if (lies_in_states(memory))
+    fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' overlaps that of a state");
+  if (lies_in_results(memory))
+    fail(TENON_INVALID_ARGUMENT, "the memory of output '", name, "' is the context's own, of an earlier result");
+}
+
+void Context::check_updated_input(size_t i) const {
+  const Argument& input = inputs_[i];
+  const std::string_view name = graph_.inputs[i].name;
+  const Extent memory = input.extent();
+  if (may_overlap_itself(input.shape, input.strides))
+    fail(TENON_INVALID_ARGUMENT, "input '", name, "' is updated, but its elements share memory: give a copy");
+  if (lies_in_states(memory))
+    fail(TENON_INVALID_ARGUMENT, "input '", name, "' is updated, but its memory is that of a state: give a copy");
+  if (lies_in_results(memory)) {
+    fail(TENON_INVALID_ARGUMENT, "input '", name,
+         "' is updated, but its memory is the context's own, of an earlier result: give a copy");
+  }
+  for (const auto& [target, value] : graph_.updates) {
+    const TensorSlot& other = graph_.slots[target];
+    if (other.kind != SlotKind::Input || other.position == i || !meet(memory, inputs_[other.position].extent()))
+      continue;
+    fail(TENON_INVALID_ARGUMENT, "inputs '", name, "' and '", graph_.inputs[other.position].name,
+         "' are both updated, but share memory: give copies");
+  }
+}
+
+void Context::check_memory() const {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].is_set) check_output_memory(i);
+  }
+  for (const auto& [target, value] : graph_.updates) {
+    if (graph_.slots[target].kind == SlotKind::Input) check_updated_input(graph_.slots[target].position);
   }
 }
 
@@ -144,7 +181,7 @@ bool Context::overwrites_another() const {
   if (std::ranges::none_of(graph_.inputs, is_overwritten)) return false;
   std::vector<std::pair<int64_t, int64_t>> ends;  // of stretches of memory: 1 and 2 begin one, -1 and -2 end it
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    const auto [begin, end] = extent(inputs_[i].tensor, inputs_[i].shape, inputs_[i].strides);
+    const auto [begin, end] = inputs_[i].extent();
     const int64_t kind = is_overwritten(graph_.inputs[i]) ? 2 : 1;
     ends.emplace_back(reinterpret_cast<int64_t>(begin), kind);
     ends.emplace_back(reinterpret_cast<int64_t>(end), -kind);
@@ -164,7 +201,11 @@ void Context::place_callers() {
   const bool keeps_apart = overwrites_another();
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const uint32_t slot = graph_.inputs[i].slot;
-    const bool is_copied = !inputs_[i].is_row_major || (keeps_apart && graph_.slots[slot].is_overwritten);
+    const auto is_written_by_the_run = [&](const Extent& memory) {
+      return lies_in_results(memory) || lies_in_states(memory);
+    };
+    const bool is_copied = !inputs_[i].is_row_major || (keeps_apart && graph_.slots[slot].is_overwritten) ||
+                           (options_.checks_memory && is_written_by_the_run(inputs_[i].extent()));
     if (is_copied) stage(inputs_[i]);
     retriever_.place(slot, is_copied ? inputs_[i].copy.data() : inputs_[i].tensor.data);
   }
@@ -200,7 +241,7 @@ void Context::copy_outputs() {
 }
 
 void Context::forget_results() {
-  std::ranges::fill(held_, nullptr);
+  std::ranges::fill(held_, Held());
   for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].is_set = false;
 }
 
@@ -213,7 +254,15 @@ Output Context::output(size_t i) const {
     return {view};
   }
   if (info.is_copied) view.data = output.copy.data();
-  return {view, is_late(i) && !info.is_copied ? held_[graph_.slots[info.slot].root] : nullptr};
+  return {view, is_late(i) && !info.is_copied ? held_[graph_.slots[info.slot].root].owner : nullptr};
+}
+
+std::shared_ptr<void> Context::take_output(size_t i) {
+  const TensorInfo& info = graph_.outputs[i];
+  has_run_ = false;
+  if (!is_late(i) || info.is_copied) return outputs_[i].copy.take();
+  Held held = std::exchange(held_[graph_.slots[info.slot].root], {});
+  return held.block != nullptr ? held.block->take() : std::move(held.owner);
 }
 
 tenon_tensor Context::output_tensor(size_t i) const {

@@ -103,6 +103,11 @@ thread_local Cache cache;
 
 }  // namespace
 
+void* allocate_uncached_scratch(int64_t bytes) noexcept {
+  return bytes < 0 ? nullptr : from_system(static_cast<size_t>(bytes));
+}
+void free_uncached_scratch(void* memory) noexcept { std::free(memory); }
+
 #ifdef TENON_ADDRESS_SANITIZER
 
 void* allocate_scratch(int64_t bytes) noexcept { return bytes < 0 ? nullptr : from_system(static_cast<size_t>(bytes)); }

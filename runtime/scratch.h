@@ -20,4 +20,8 @@ void release_scratch(void* memory) noexcept;
 
 int64_t scratch_kept();  // bytes that the calling thread keeps
 
+// The same from the system itself, for those who keep blocks in their own way. Any thread may free it.
+void* allocate_uncached_scratch(int64_t bytes) noexcept;
+void free_uncached_scratch(void* memory) noexcept;
+
 }  // namespace tenon

@@ -89,7 +89,17 @@ void States::set(size_t i, const tenon_tensor& tensor) {
   std::vector<int64_t> row_major(shape.size());
   row_major_strides(shape, row_major);
   const std::span<const int64_t> strides = tensor.strides ? std::span(tensor.strides, shape.size()) : row_major;
-  copy_strided(shape, tenon_dtype_size(info.dtype), data(i), row_major, tensor.data, strides);
+  const size_t element = tenon_dtype_size(info.dtype);
+  const Extent own{data(i), data(i) + info.bytes};
+  if (!meet(own, extent_of(tensor.data, element, shape, strides)))
+    return copy_strided(shape, element, data(i), row_major, tensor.data, strides);
+  const Block copy(allocator_, info.bytes);
+  if (copy.data() == nullptr) {
+    fail(allocator_->would_need() == 0 ? TENON_OUT_OF_MEMORY : TENON_OVER_BUDGET, "the new value of state '", info.name,
+         "' lies in the state itself, and there is no memory for a copy of ", info.bytes, " bytes");
+  }
+  copy_strided(shape, element, copy.data(), row_major, tensor.data, strides);
+  std::memcpy(data(i), copy.data(), static_cast<size_t>(info.bytes));
 }
 
 States::Use::Use(States& states) : states_(states) {

@@ -45,7 +45,7 @@ class States {
   std::byte* data(size_t i) const { return blocks_[i].data(); }
   const Allocator& allocator() const { return *allocator_; }
 
-  // Throws an Error that names the state where the tensor is of another type.
+  // The tensor may lie in the state itself. Throws an Error that names the state where it is of another type.
   void set(size_t i, const tenon_tensor& tensor);
   void reset();
   Notes& notes() { return notes_; }  // that go with them into files

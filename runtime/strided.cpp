@@ -1,7 +1,9 @@
 #include "runtime/strided.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace tenon::runtime {
@@ -68,6 +70,34 @@ bool is_row_major(std::span<const int64_t> shape, std::span<const int64_t> strid
     expected *= shape[i];
   }
   return true;
+}
+
+bool may_overlap_itself(std::span<const int64_t> shape, std::span<const int64_t> strides) {
+  if (std::ranges::find(shape, 0) != shape.end()) return false;
+  std::pair<int64_t, int64_t> dims[64];  // stride, size
+  size_t count = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] > 1) dims[count++] = {std::abs(strides[i]), shape[i]};
+  }
+  std::sort(dims, dims + count);
+  int64_t reached = 0;  // of the dimensions so far: the largest offset
+  for (const auto& [stride, size] : std::span(dims, count)) {
+    if (stride <= reached) return true;
+    reached += stride * (size - 1);
+  }
+  return false;
+}
+
+Extent extent_of(const void* data, size_t element_bytes, std::span<const int64_t> shape,
+                 std::span<const int64_t> strides) {
+  const auto element = static_cast<int64_t>(element_bytes);
+  const auto* const first = static_cast<const std::byte*>(data);
+  int64_t low = 0, high = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return {first, first};
+    (strides[i] < 0 ? low : high) += (shape[i] - 1) * strides[i];
+  }
+  return {first + low * element, first + (high + 1) * element};
 }
 
 void row_major_strides(std::span<const int64_t> shape, std::span<int64_t> strides) {

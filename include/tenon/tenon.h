@@ -68,6 +68,8 @@ typedef enum tenon_dtype {
 TENON_API size_t tenon_dtype_size(tenon_dtype dtype);      /* in bytes; 0 for none of these */
 TENON_API const char* tenon_dtype_name(tenon_dtype dtype); /* "f32" */
 
+/* A call that is given a tensor checks its dtype, rank, sizes and strides, and that the data is aligned to its elements;
+ * that the memory is there is the caller's promise. Strides may be zero or negative. */
 typedef struct tenon_tensor {
   void* data;
   tenon_dtype dtype;
@@ -159,7 +161,8 @@ TENON_API tenon_status tenon_state_info(const tenon_states* states, size_t state
 TENON_API tenon_status tenon_find_state(const tenon_states* states, const char* name, size_t* state);
 /* To read: row-major, and valid until the next run or call that changes states. */
 TENON_API tenon_status tenon_get_state(tenon_states* states, size_t state, tenon_tensor* tensor);
-/* Takes a copy of a tensor that has the state's dtype and shape, with any strides. */
+/* Takes a copy of a tensor that has the state's dtype and shape, with any strides. It may lie in states itself: a
+ * transposed view of what tenon_get_state gave. */
 TENON_API tenon_status tenon_set_state(tenon_states* states, size_t state, const tenon_tensor* tensor);
 TENON_API tenon_status tenon_states_reset(tenon_states* states); /* to what they are in the model's file */
 
@@ -204,9 +207,14 @@ TENON_API void tenon_context_free(tenon_context* context); /* null is nothing */
 /* Those that it runs over, to be freed as others are. */
 TENON_API tenon_status tenon_context_states(const tenon_context* context, tenon_states** states);
 
-/* Takes the tensor's shape and strides now, and reads its data in each run until another is set. */
+/* Takes the tensor's shape and strides now, and reads its data in each run until another is set. Its memory may overlap
+ * that of other inputs, of states, and of this context's last results: a run sees it as it was before the run. Memory
+ * of an input that the program updates must not overlap itself, a state, a result or another such input: the run says
+ * so with TENON_INVALID_ARGUMENT. */
 TENON_API tenon_status tenon_set_input(tenon_context* context, size_t input, const tenon_tensor* tensor);
-/* Results go to this memory, which must have their shape and overlap nothing else; null: memory of the context. */
+/* Results go to this memory, which must have their shape; null: memory of the context. It may have any strides. It must
+ * not overlap itself, an input, another output, a state, or what tenon_get_output gave of this context's own memory:
+ * the run says so with TENON_INVALID_ARGUMENT. */
 TENON_API tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon_tensor* tensor);
 /* After an error the context can run again. What the program updates is as it was if the inputs, the outputs or the
  * budget do not fit. If a task fails on the way, what it updates in place may have been updated before. */

@@ -93,9 +93,10 @@ class Artifact {
     return names;
   }
 
-  // `body` has the states to itself.
+  // `body` has the states to itself, and must not touch Python.
   template <class Body>
   auto with_states(Body body) {
+    const nb::gil_scoped_release unlocked;  // whoever runs holds the mutex for long
     const std::lock_guard lock(file_->mutex);
     return call_runtime([&] { return body(*file_->states); });
   }
@@ -126,7 +127,7 @@ class Artifact {
     notes_ = read_notes(*file_->container, entry_).value();
     program_ = entry.program;
     context_ = call_runtime([&] { return std::make_unique<Context>(program_, options_, file_->states); });
-    file_->states = context_->states();
+    if (!file_->states) file_->states = context_->states();
   }
 
   std::vector<Tensor> run_in_context(const std::vector<Tensor>& inputs) {
@@ -135,7 +136,9 @@ class Artifact {
     std::vector<Tensor> outputs;
     for (size_t i = 0; i < graph().outputs.size(); ++i) {
       const runtime::TensorView view = context_->output(i).view;
-      outputs.push_back(copied(view.dtype, view.shape, view.data));
+      const Sizes shape(view.shape.begin(), view.shape.end());
+      outputs.push_back(Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data,
+                                       context_->take_output(i)));
     }
     return outputs;
   }

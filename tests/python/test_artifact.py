@@ -114,6 +114,47 @@ def test_inputs_that_do_not_fit_are_named(tmp_path):
         loaded(torch.ones(3, 4).double())
 
 
+MEASURED = """
+import re, sys, tenon, torch
+
+def kib(name):
+    return int(re.search(rf"{name}:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
+
+program = tenon.load(sys.argv[1], budget=1 << 30, threads=2)
+torch.manual_seed(0)
+x = torch.rand(*map(int, sys.argv[2:]))
+program(x[:64, :64] if x.ndim == 2 else x[:64])  # loads code, wakes threads
+open("/proc/self/clear_refs", "w").write("5")
+before = kib("VmRSS")
+results = program(x)
+print(1024 * (kib("VmHWM") - before), program.peak_bytes)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to tell the peak of a process")
+@pytest.mark.parametrize("function", ["sort", "unique", "inv"])
+def test_the_peak_is_the_memory_that_a_run_takes(tmp_path, function):
+    size = (900, 900) if function == "inv" else (3_000_000,)
+    model = {"sort": lambda x: x.sort(), "unique": lambda x: x.unique(), "inv": lambda x: x.inverse()}[function]
+    n = Dim("n", min=2)
+    shapes = ({0: n, 1: n},) if function == "inv" else ({0: n},)
+    example = torch.rand(8, 8) if function == "inv" else torch.rand(8)
+    path = saved(tmp_path, tenon.compile(Called(model), (example,), dynamic_shapes=shapes))
+    command = [sys.executable, "-c", MEASURED, path, *map(str, size)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    measured, peak = map(int, done.stdout.split())
+    assert 0.5 * peak < measured < 1.1 * peak + (4 << 20)
+
+
+class Called(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 def test_a_budget_that_is_too_small_names_what_is_needed(tmp_path):
     path = saved(tmp_path, tenon.compile(Mlp().eval(), (torch.ones(64, 4),)))
     free = tenon.load(path, threads=1)
