@@ -234,8 +234,30 @@ def test_profile_is_a_trace_of_every_task(tenon, files, model):
     assert all(event["dur"] > 0 and event["args"]["bytes"] > 0 and event["args"]["GB/s"] > 0 for event in events)
     first = next(event for event in events if event["args"]["flops"] > 2 * 5 * 32 * 64)
     assert first["args"]["flops"] < 2 * 2 * 5 * 32 * 64
-    assert f"{len(names)} tasks" in done.err
+    assert re.match(rf"{len(names)} tasks, .* in one run, with nothing warmed up\n", done.err)
     assert names[0] in done.err
+
+
+def test_outputs_are_checked_before_the_run_and_each_is_tried(tenon, files):
+    (files / "file").write_text("")
+    for option, path in [("--profile", "no/t.json"), ("--states", "no/s.npz"), ("--output", "no/o.npz")]:
+        kept = () if option == "--output" else ("--output", "lost.npz")
+        done = tenon("run", "model.tenon", *GIVEN, *kept, option, path)
+        assert (done.code, done.err) == (1, f"{path}: error: cannot write: No such file or directory\n")
+    done = tenon("run", "model.tenon", *GIVEN, "--output", "file/folder")
+    assert (done.code, done.err) == (1, "file/folder: error: cannot write: Not a directory\n")
+    assert not (files / "lost.npz").exists()
+    done = tenon("run", "model.tenon", *GIVEN, "--output", "kept.npz", "--profile", "/dev/full")
+    assert done.code == 1
+    assert done.err.startswith("/dev/full: error: cannot write: No space left on device\n")
+    assert np.load(files / "kept.npz").files
+
+
+def test_no_file_is_taken_for_a_standard_output_that_is_closed(files):
+    command = f"{TENON} run model.tenon {' '.join(map(str, GIVEN))} --output closed.npz --json >&-"
+    done = subprocess.run(["bash", "-c", command], cwd=files, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: cannot write to standard output: Bad file descriptor\n")
+    assert np.load(files / "closed.npz").files
 
 
 def test_state_starts_as_in_the_file(tenon, tmp_path):

@@ -411,6 +411,48 @@ def test_ctrl_c_without_checkpoints_says_what_would_have_helped(files):
     assert "steps of 8 samples" in out
 
 
+# ---- what cannot be written -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--plot", "--metrics", "--export", "--checkpoint"])
+def test_outputs_are_checked_before_the_first_step(tenon, files, option):
+    (files / "file").write_text("")
+    (files / "folder").mkdir()
+    wrong = {"file/x": "Not a directory"}
+    if option != "--checkpoint":
+        wrong |= {"missing/x": "No such file or directory", "folder": "Is a directory", "folder/": "Is a directory"}
+    for path, why in wrong.items():
+        kept = () if option == "--export" else ("--export", "weights.safetensors")
+        done = tenon(*TRAIN, "--steps", 100_000_000, *kept, option, path)
+        assert done.code == 1
+        assert done.err == f"{path}: error: cannot write: {why}\n"
+    assert not (files / "weights.safetensors").exists()
+
+
+def test_one_output_that_fails_does_not_lose_the_others(tenon, files):
+    outputs = ("--metrics", "loss.csv", "--export", "weights.safetensors", "--checkpoint", "run", "--plot", "/dev/full")
+    done = tenon(*TRAIN, "--epochs", 2, *outputs)
+    assert done.code == 1
+    assert done.err == "/dev/full: error: cannot write: No space left on device\n"
+    assert safetensors(files / "weights.safetensors")["hidden.weight"].shape == (16, 4)
+    assert len(rows_of(files / "loss.csv", "epoch")) == 2
+    assert newest(files / "run").exists()
+    assert "epoch 2: loss" in done.out
+
+
+def test_what_it_says_is_no_reason_to_stop(files):
+    command = [TENON, *TRAIN, "--epochs", "2", "--export"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*command, "a"], cwd=files, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: cannot write to standard output: No space left on device\n")
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*command, "b"], cwd=files, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (files / "a").read_bytes() == (files / "b").read_bytes()
+
+
 # ---- what it refuses ------------------------------------------------------------------------------------------------
 
 
@@ -470,7 +512,7 @@ def test_data_that_does_not_fit(tenon, files, data, error):
         "cnn.tenon -d train.npz": "there is no array 'image'",
         "mlp.tenon -d train.npz --resume": "--resume goes on from the checkpoints of --checkpoint DIR",
         "mlp.tenon -d train.npz --checkpoint-steps 5": "--checkpoint-steps needs --checkpoint DIR",
-        "mlp.tenon -d train.npz --checkpoint train.npz": "cannot make this folder",
+        "mlp.tenon -d train.npz --checkpoint train.npz": "cannot write: Not a directory",
         "mlp.tenon -d train.npz --metrics missing/m.csv": "missing/m.csv",
         "mlp.tenon -d train.npz --validate names.npz": "names.npz: error: there is no array 'x'",
     }.items(),

@@ -11,6 +11,7 @@
 #include "compile_training.h"
 #include "json.h"
 #include "model.h"
+#include "output_files.h"
 #include "program/artifact.h"
 #include "program/program.h"
 #include "program/report.h"
@@ -204,6 +205,7 @@ void check_options(const Options& options) {
   }
   if (options.json && !writes) fail("--json tells about the file that -o NAME.tenon writes");
   if (options.training.train && !writes) fail("--train writes a file: say which with -o NAME.tenon");
+  require_writable_file(options.output);
   if (is_artifact(options.model.path)) fail_at({options.model.path}, "is compiled already: `tenon run` runs it");
 }
 

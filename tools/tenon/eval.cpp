@@ -46,6 +46,7 @@ std::vector<Outcome> evaluate_file(const Options& options) {
 }
 
 void run(const Options& options) {
+  require_writable_results(options.output);
   const std::vector<Outcome> outcomes = evaluate_file(options);
   if (!options.output.empty()) write(outcomes, options.output);
   if (options.output.empty() || options.json) show(outcomes, options.json);

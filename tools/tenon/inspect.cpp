@@ -6,6 +6,7 @@
 #include "command.h"
 #include "json.h"
 #include "model.h"
+#include "output_files.h"
 #include "program/program.h"
 #include "program/report.h"
 #include "report.h"
@@ -246,6 +247,7 @@ void inspect_checkpoint(const Options& options) {
 }
 
 void inspect(const Options& options) {
+  require_writable_file(options.html);
   const std::string& path = options.model.path;
   if (is_checkpoint(path)) return inspect_checkpoint(options);
   is_artifact(path) ? inspect_artifact(options) : inspect_model(options);

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -5,6 +7,7 @@
 
 #include "command.h"
 #include "interrupt.h"
+#include "output_files.h"
 #include "support/text.h"
 #include "terminal.h"
 
@@ -93,6 +96,8 @@ int run_and_report(int argc, char** argv) {
   } catch (const Interrupted& interrupted) {
     print_error(interrupted.message + "\n");
     return kInterrupted;
+  } catch (const ReportedFailure&) {
+    return kUserError;
   } catch (const SourceError& error) {
     print_error(render(error.diagnostic(), error.line()));
   } catch (const Error& error) {
@@ -110,7 +115,15 @@ int run_and_report(int argc, char** argv) {
 }  // namespace
 }  // namespace tenon::cli
 
+// A file that is opened while standard output is closed would get its number, and be printed into.
+static void occupy_standard_descriptors() {
+  for (int descriptor = 0; descriptor <= 2; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) == -1) ::open("/dev/null", O_RDONLY);  // the lowest number that is free
+  }
+}
+
 int main(int argc, char** argv) {
+  occupy_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT: writing to a closed pipe then fails instead
   std::signal(SIGXFSZ, SIG_IGN);  // NOLINT: and so does writing more than `ulimit -f` allows
   try {

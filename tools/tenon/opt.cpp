@@ -6,6 +6,7 @@
 #include "codegen/codegen.h"
 #include "command.h"
 #include "loops/lower.h"
+#include "output_files.h"
 #include "passes/passes.h"
 #include "support/file.h"
 #include "terminal.h"
@@ -82,6 +83,7 @@ std::string emitted(const Graph& graph, const Options& options) {
 
 void run(const Options& options) {
   if (options.list) return print(pass_list());
+  if (options.output != "-") require_writable_file(options.output);
   std::vector<PassRun> runs;
   const Graph graph = optimize(read_graph(options.path), options, runs);
   if (options.time) print_error(time_table(runs));

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "json.h"
+#include "output_files.h"
 #include "terminal.h"
 #include "values.h"
 
@@ -85,6 +86,10 @@ std::vector<Outcome> outcomes_of(const runtime::TaskGraph& graph, const std::vec
 void show(const std::vector<Outcome>& outcomes, bool as_json) {
   if (as_json) return print(json::object({{"outputs", json::array_of(outcomes, json_of)}}) + "\n");
   for (const Outcome& outcome : outcomes) print(text_of(outcome));
+}
+
+void require_writable_results(const std::string& output) {
+  output.ends_with(".npz") ? require_writable_file(output) : require_writable_folder(output);
 }
 
 void write(const std::vector<Outcome>& outcomes, const std::string& output) {

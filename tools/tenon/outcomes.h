@@ -28,6 +28,8 @@ std::vector<Outcome> outcomes_of(const runtime::TaskGraph& graph, const std::vec
                                  const std::vector<Tensor>& results);
 
 void show(const std::vector<Outcome>& outcomes, bool as_json);
+// Throws an Error where write() could not: said before the work.
+void require_writable_results(const std::string& output);
 // Each to DIR/name.npy, or all to FILE.npz.
 void write(const std::vector<Outcome>& outcomes, const std::string& output);
 

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "model.h"
 #include "outcomes.h"
+#include "output_files.h"
 #include "profile.h"
 #include "runnable.h"
 #include "runtime/thread_pool.h"
@@ -69,19 +70,21 @@ std::shared_ptr<runtime::States> saved_states(const Options& options) {
   return states;
 }
 
-std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs,
+                             Outputs& outputs) {
   const std::unique_ptr<runtime::Context> context =
       runnable.make_context(context_options(options), saved_states(options));
   std::vector<Tensor> results = runnable.run(*context, inputs);
-  if (!options.states.empty()) write_states(options.states, *context->states());
+  if (!options.states.empty()) outputs.attempt([&] { write_states(options.states, *context->states()); });
   if (options.profile.empty()) return results;
   const std::vector<TaskTime> times = times_of(*context, runnable.graph());
-  write_file(options.profile, trace_json(std::string(runnable.graph().name), times)).value();
+  const std::string trace = trace_json(std::string(runnable.graph().name), times);
+  outputs.attempt([&] { write_file(options.profile, trace).value(); });
   print_error(slowest_tasks(times, kShownTasks));
   return results;
 }
 
-std::vector<Outcome> run_model(const Options& options) {
+std::vector<Outcome> run_model(const Options& options, Outputs& outputs) {
   if (!options.entry.empty() || !options.states.empty() || !options.checkpoint.empty()) {
     fail_at({options.model.path},
             "--entry, --states and --checkpoint are for .tenon files; what a graph updates is in its results");
@@ -91,11 +94,11 @@ std::vector<Outcome> run_model(const Options& options) {
   const std::vector<Tensor> inputs = inputs_for(model, options.inputs, options.seed);
   check_sizes(model, inputs);
   const Runnable runnable = Runnable::compile(model.graph, {.backend = options.no_native ? "interpreter" : "cpu"});
-  const std::vector<Tensor> results = checked_results(model, run_once(options, runnable, inputs));
+  const std::vector<Tensor> results = checked_results(model, run_once(options, runnable, inputs, outputs));
   return outcomes_of(model.graph, inputs, results_of(model, inputs, results));
 }
 
-std::vector<Outcome> run_artifact(const Options& options) {
+std::vector<Outcome> run_artifact(const Options& options, Outputs& outputs) {
   if (!options.model.parameters.empty() || options.model.seed) {
     fail_at({options.model.path}, "a .tenon file has its own parameters");
   }
@@ -103,14 +106,24 @@ std::vector<Outcome> run_artifact(const Options& options) {
     fail("--states writes an .npz file, got '{}'", options.states);
   const Runnable runnable = Runnable::load(options.model.path, !options.no_native, options.entry);
   const std::vector<Tensor> inputs = runnable.load_inputs(options.inputs, options.seed);
-  return outcomes_of(runnable.graph(), inputs, run_once(options, runnable, inputs));
+  return outcomes_of(runnable.graph(), inputs, run_once(options, runnable, inputs, outputs));
+}
+
+void check_outputs(const Options& options) {
+  require_writable_file(options.states);
+  require_writable_file(options.profile);
+  require_writable_results(options.output);
 }
 
 void run(const Options& options) {
+  check_outputs(options);
   set_threads(options.threads);
-  const std::vector<Outcome> outcomes = is_artifact(options.model.path) ? run_artifact(options) : run_model(options);
-  if (!options.output.empty()) write(outcomes, options.output);
-  if (options.output.empty() || options.json) show(outcomes, options.json);
+  Outputs outputs;
+  const std::vector<Outcome> outcomes =
+      is_artifact(options.model.path) ? run_artifact(options, outputs) : run_model(options, outputs);
+  if (!options.output.empty()) outputs.attempt([&] { write(outcomes, options.output); });
+  if (options.output.empty() || options.json) outputs.attempt([&] { show(outcomes, options.json); });
+  outputs.finish();
 }
 
 }  // namespace

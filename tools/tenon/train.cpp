@@ -11,6 +11,7 @@
 #include "command.h"
 #include "interrupt.h"
 #include "json.h"
+#include "output_files.h"
 #include "program/artifact.h"
 #include "runnable.h"
 #include "runtime/checkpoint.h"
@@ -272,6 +273,7 @@ class Training {
                           batch_size_of(options.model, programs_.evaluation()));
       validation_plan_ = planned(options.validate, validation_->samples());
     }
+    check_outputs();
     if (keeps_checkpoints()) open_folder();
     if (!options.metrics.empty()) {
       metrics_.emplace(options.metrics, position_.step);
@@ -287,12 +289,10 @@ class Training {
     const bool is_done = position_.step == total_;
     if (!is_done && keeps_checkpoints() && saved_ != newest_path()) save();
     progress_.clear();
-    if (metrics_) metrics_->flush();
-    if (!options_.plot.empty()) write_file(options_.plot, loss_picture("loss of " + options_.model, rows_)).value();
-    if (!options_.exported.empty())
-      call_runtime([&] { runtime::export_states(programs_.states(), options_.exported); });
+    write_results();
     report(seconds_since(start));
     if (!is_done) throw Interrupted{interruption()};
+    outputs_.finish();
   }
 
  private:
@@ -300,6 +300,28 @@ class Training {
     const EpochPlan plan = plan_epoch(samples, chosen_batch(options_, size_), size_);
     if (plan.steps == 0) fail_at({path}, "has {} samples, fewer than a batch of {}", samples, plan.batch);
     return plan;
+  }
+
+  // Before the first step: what could not be written in the end would be lost.
+  void check_outputs() const {
+    require_writable_file(options_.metrics);
+    require_writable_file(options_.plot);
+    require_regular_file(options_.exported);
+    require_writable_folder(options_.checkpoint);
+  }
+
+  void write_results() {
+    if (metrics_) outputs_.attempt([&] { metrics_->flush(); });
+    if (!options_.plot.empty()) {
+      outputs_.attempt([&] { write_file(options_.plot, loss_picture("loss of " + options_.model, rows_)).value(); });
+    }
+    if (options_.exported.empty()) return;
+    outputs_.attempt([&] { call_runtime([&] { runtime::export_states(programs_.states(), options_.exported); }); });
+  }
+
+  // The training goes on where nobody reads what it says, and where that cannot be written.
+  void say(const std::string& text) {
+    outputs_.attempt([&] { print(text); });
   }
 
   void open_folder() {
@@ -352,7 +374,7 @@ class Training {
     add_row(row);
     epochs_.push_back(row);
     progress_.clear();
-    if (!options_.json) print(epoch_text(row));
+    if (!options_.json) say(epoch_text(row));
   }
 
   void add_row(const MetricRow& row) {
@@ -384,13 +406,16 @@ class Training {
     return ends_epoch || is_due || position_.step == total_;
   }
 
-  // Metrics before the states: whoever resumes finds those of all steps that the states are of.
+  // Metrics before the states: whoever resumes finds those of all steps that the states are of. What cannot be written
+  // does not end the training: the next checkpoint may have a place, and there are other outputs.
   void save() {
-    if (metrics_) metrics_->flush();
+    if (metrics_) outputs_.attempt([&] { metrics_->flush(); });
     write_position(programs_.states().notes(), position_);
-    saved_ = newest_path();
-    call_runtime([&] { runtime::save_states(programs_.states(), saved_); });
-    keep_newest(options_.checkpoint, options_.keep);
+    outputs_.attempt([&] {
+      call_runtime([&] { runtime::save_states(programs_.states(), newest_path()); });
+      saved_ = newest_path();
+      keep_newest(options_.checkpoint, options_.keep);
+    });
   }
 
   static std::string epoch_text(const MetricRow& row) {
@@ -413,19 +438,19 @@ class Training {
                          {"samples_per_second", number_json(row.samples_per_second)}});
   }
 
-  void report(double seconds) const {
+  void report(double seconds) {
     if (options_.json) {
-      return print(json::object({{"steps", std::to_string(position_.step)},
-                                 {"samples", std::to_string(plan_.samples)},
-                                 {"samples_used", std::to_string(plan_.used)},
-                                 {"batch", std::to_string(plan_.batch)},
-                                 {"epochs", json::array_of(epochs_, epoch_json)},
-                                 {"seconds", fmt::format("{:.3f}", seconds)},
-                                 {"checkpoint", saved_.empty() ? "null" : json::string(saved_)}}) +
-                   "\n");
+      return say(json::object({{"steps", std::to_string(position_.step)},
+                               {"samples", std::to_string(plan_.samples)},
+                               {"samples_used", std::to_string(plan_.used)},
+                               {"batch", std::to_string(plan_.batch)},
+                               {"epochs", json::array_of(epochs_, epoch_json)},
+                               {"seconds", fmt::format("{:.3f}", seconds)},
+                               {"checkpoint", saved_.empty() ? "null" : json::string(saved_)}}) +
+                 "\n");
     }
-    print(fmt::format("{} steps of {} samples in {:.1f} s{}\n", position_.step, plan_.batch, seconds,
-                      saved_.empty() ? "" : "; " + saved_));
+    say(fmt::format("{} steps of {} samples in {:.1f} s{}\n", position_.step, plan_.batch, seconds,
+                    saved_.empty() ? "" : "; " + saved_));
   }
 
   const Options& options_;
@@ -446,6 +471,7 @@ class Training {
   Clock::time_point epoch_start_, shown_;
   int64_t epoch_samples_ = 0;  // of this run
   std::string saved_;          // the newest checkpoint
+  Outputs outputs_;
 };
 
 void check_options(const Options& options) {
