@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "bind.h"
+#include "position_error.h"
 #include "support/private_folder.h"
 #include "support/warning.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 // They live as long as the process: the module may be gone when a late error is translated.
 nb::handle error_type;
+nb::handle position_error_type;
 nb::handle internal_error_type;
 
 nb::handle new_exception(nb::module_& module, const char* name, const char* doc, PyObject* base) {
@@ -28,22 +30,24 @@ nb::handle new_exception(nb::module_& module, const char* name, const char* doc,
 }
 
 // An error that knows no place of its own happened where Python called.
-void raise(const Error& error) {
+void raise(const Error& error, nb::handle type) {
   Diagnostic diagnostic = error.diagnostic();
   if (!diagnostic.where.known()) diagnostic.where = python_location();
-  const nb::object exception = error_type(diagnostic.text());
+  const nb::object exception = type(diagnostic.text());
   exception.attr("message") = diagnostic.message;
   exception.attr("file") = diagnostic.where.file;
   exception.attr("line") = diagnostic.where.line;
   exception.attr("column") = diagnostic.where.column;
-  PyErr_SetObject(error_type.ptr(), exception.ptr());
+  PyErr_SetObject(type.ptr(), exception.ptr());
 }
 
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const PositionError& error) {
+    raise(error, position_error_type);
   } catch (const Error& error) {
-    raise(error);
+    raise(error, error_type);
   } catch (const InternalError& error) {
     PyErr_SetString(internal_error_type.ptr(), error.what());
   }
@@ -103,6 +107,9 @@ void bind_diagnostic(nb::module_& module) {
                     "A mistake of the user: what went wrong (message), and where (file, line, column; column is "
                     "0 where it is unknown).",
                     PyExc_ValueError);
+  const nb::tuple bases = nb::make_tuple(error_type, nb::handle(PyExc_IndexError));
+  position_error_type =
+      new_exception(module, "PositionError", "An Error about a position that is not there.", bases.ptr());
   internal_error_type = new_exception(module, "InternalError", "A bug of Tenon. Please report it.", PyExc_RuntimeError);
   nb::register_exception_translator(translate);
   module.def(

@@ -9,6 +9,7 @@
 
 #include "bind.h"
 #include "exchange.h"
+#include "position_error.h"
 #include "program/artifact.h"
 #include "program/donate.h"
 #include "program/report.h"
@@ -87,11 +88,11 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, s
                                .freeze = freeze,
                                .host = host_from(std::move(host)),
                                .assertions = assertions_from(assertions)};
-  const nb::gil_scoped_release unlocked;
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
+  Donation donation = donate_inputs(graph, donated, shared);  // a copy: another thread may go on with `graph`
+  const nb::gil_scoped_release unlocked;
   const ThreadCount count(threads);
-  Donation donation = donate_inputs(graph, donated, shared);
   Program program = compile_program(donation.graph, options).value();
   return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.results)});
 }
@@ -149,7 +150,7 @@ nb::list kernels(const Executable& self) {
 
 std::string loop_tree(const Executable& self, size_t task) {
   const auto& tasks = self.program.tasks();
-  if (task >= tasks.size()) fail("there are {} tasks: none is number {}", tasks.size(), task);
+  if (task >= tasks.size()) fail_position("there are {} tasks: none is number {}", tasks.size(), task);
   return tasks[task].tree ? tasks[task].tree->dump() : std::string();
 }
 

@@ -4,6 +4,7 @@
 
 #include "bind.h"
 #include "operators.h"
+#include "position_error.h"
 
 namespace tenon::python {
 namespace {
@@ -184,7 +185,7 @@ class Indexer {
       has_ellipsis |= item.is(nb::ellipsis());
       used += item.is_none() || item.is(nb::ellipsis()) ? 0 : 1;
     }
-    if (used > value_.rank()) fail("{} indices for a value of rank {}", used, value_.rank());
+    if (used > value_.rank()) fail_position("{} indices for a value of rank {}", used, value_.rank());
     const int64_t skipped = value_.rank() - used;
     for (nb::handle item : items) {
       if (item.is(nb::ellipsis())) {
@@ -211,7 +212,12 @@ class Indexer {
     if (!is_size || is_value(item)) {
       fail("a value is indexed by integers, slices, None and '...', got {}: see tenon.ops.gather", class_of(item));
     }
-    value_ = builder_.op("select", {value_}, {{"dim", dim_}, {"index", expr_from(item)}});
+    const Expr index = expr_from(item);
+    try {
+      value_ = builder_.op("select", {value_}, {{"dim", dim_}, {"index", index}});
+    } catch (const Error& error) {
+      throw PositionError(error.diagnostic());
+    }
   }
 
   void apply_slice(nb::handle item) {

@@ -24,6 +24,8 @@ class States(Mapping[str, torch.Tensor]):
 
     @modes.run_outside
     def __getitem__(self, name: str) -> torch.Tensor:
+        if not isinstance(name, str):
+            raise KeyError(name)
         return self._artifact.get_state(name)
 
     @modes.run_outside

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import tenon
+import tenon.loops as tl
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -173,6 +174,18 @@ def test_mistakes(graph, mistake, message):
     assert info.value.line > 0
     assert info.value.file
     assert str(graph) == before
+
+
+def test_positions_that_are_not_there_are_index_errors(graph):
+    x = graph.input("x", "f32[4]")
+    graph.output(x + 1)
+    program = tenon._tenon.compile_graph(graph)
+    tree = tl.LoopTree(tl.lower(graph))
+    for mistake in (lambda: x[4], lambda: x[0, 0], lambda: program.loop_tree(9), lambda: tree.loop(999)):
+        with pytest.raises(IndexError) as caught:
+            mistake()
+        assert isinstance(caught.value, tenon.PositionError)
+        assert isinstance(caught.value, tenon.Error)
 
 
 def test_misaligned_and_odd_strides_are_refused(graph):
