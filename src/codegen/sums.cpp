@@ -130,7 +130,7 @@ bool Emitter::stays_in_place(NodeRef sum, TreeRef loop) {
     if (tree_.depth(inner) <= tree_.depth(loop)) continue;
     const LoopTree::Loop& each = tree_.loop(inner);
     if (each.annotation.mark == Mark::kUnroll)
-      copies *= each.size.is_constant() ? each.size.constant() + 1 : kMostCopies + 1;
+      copies *= each.size.is_constant() ? std::min(each.size.constant(), kMostCopies) + 1 : kMostCopies + 1;
     if (ir_.folds(sum, each.var) && each.annotation.mark != Mark::kVectorize) continue;
     if (copies > kMostCopies || !moves_by_numbers(sum, inner, extents)) return false;
   }

@@ -3,16 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/limits.h"
 #include "support/checked.h"
 
 namespace tenon {
 namespace {
-
-void check_type(const TensorType& type, std::string_view what, std::string_view name) {
-  for (const Expr& size : type.shape) {
-    if (size.is_constant() && size.constant() < 0) fail("{} '{}' has a negative size: {}", what, name, to_string(type));
-  }
-}
 
 void check_data(const TensorType& type, const Tensor& data, std::string_view what, std::string_view name) {
   if (!data.defined() || data_fits(type, data)) return;
@@ -77,7 +72,7 @@ ValueRef Graph::add_value(TensorType type, NodeRef node, uint32_t position) {
 }
 
 ValueRef Graph::add_leaf(LeafKind kind, std::string name, TensorType type, Tensor data) {
-  check_type(type, name_of(kind), name);
+  check_limits(type, fmt::format("{} '{}'", name_of(kind), name));
   check_data(type, data, name_of(kind), name);
   const auto position = static_cast<uint32_t>(leaves_.size());
   const bool is_input = kind == LeafKind::kInput;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/limits.h"
 #include "graph/ops/families.h"
 #include "support/text.h"
 
@@ -58,12 +59,6 @@ void check_operands(const OpDef& op, const std::vector<const TensorType*>& types
       fail("{}: operand '{}' has dtype {}, which is not one of {}", op.name.get(), def.name, name_of(types[i]->dtype),
            dtype_list(def.dtypes));
     }
-  }
-}
-
-void check_sizes(const TensorType& type) {
-  for (const Expr& size : type.shape) {
-    if (size.is_constant() && size.constant() < 0) fail("the result {} has a negative size", to_string(type));
   }
 }
 
@@ -161,7 +156,7 @@ std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorTyp
   InferContext context(op, types, attrs, facts);
   try {
     std::vector<TensorType> results = op.infer.get()(context);
-    for (const TensorType& type : results) check_sizes(type);
+    for (const TensorType& type : results) check_limits(type, "the result");
     return results;
   } catch (const Error& error) {
     fail("{}: {}", op.name.get(), error.diagnostic().message);

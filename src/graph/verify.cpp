@@ -2,6 +2,7 @@
 #include <set>
 
 #include "graph/graph.h"
+#include "graph/limits.h"
 
 namespace tenon {
 namespace {
@@ -31,8 +32,8 @@ class Verifier {
 
   void verify_leaf(const Leaf& leaf) {
     define(leaf.value);
+    check_limits(graph_.type(leaf.value), fmt::format("{} '{}'", name_of(leaf.kind), leaf.name));
     for (const Expr& size : graph_.type(leaf.value).shape) {
-      if (size.is_constant() && size.constant() < 0) fail("{} '{}' has a negative size", name_of(leaf.kind), leaf.name);
       for (const Symbol& symbol : symbols_of(size)) bound_.insert(symbol);
     }
     if (leaf.kind != LeafKind::kConstant && !names_.insert(leaf.name).second)

@@ -11,6 +11,7 @@
 #include "runtime/context.h"
 #include "runtime/error.h"
 #include "support/checked.h"
+#include "support/runtime_call.h"
 
 namespace tenon {
 
@@ -226,7 +227,7 @@ ProgramRunner::ProgramRunner(const Program& program) : tables_(program_tables(pr
     if (task.kind == TaskKind::kKernel) parts.kernels.push_back(entry_of(task));
   }
   parts.host = HostTasks(program.tasks_, program.symbols_, program.host_);
-  program_ = std::make_shared<const runtime::Program>(std::move(parts));
+  program_ = call_runtime([&] { return std::make_shared<const runtime::Program>(std::move(parts)); });
 }
 
 std::unique_ptr<runtime::Context> ProgramRunner::take() const {

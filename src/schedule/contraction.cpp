@@ -133,7 +133,10 @@ std::optional<Contraction> find_contraction(const IR& ir) {
 
 // ---- sizes ----------------------------------------------------------------------------------------------------------
 
-int64_t about(const Expr& size) { return size.is_constant() ? size.constant() : 256; }
+int64_t about(const Expr& size) {
+  constexpr int64_t kMost = 1 << 29;  // so that a product of two, in bytes, fits 64 bits
+  return size.is_constant() ? std::min(size.constant(), kMost) : 256;
+}
 
 int64_t about(const IR& ir, const Vars& vars) {
   int64_t product = 1;

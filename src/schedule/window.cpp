@@ -132,7 +132,7 @@ class Planner {
     std::vector<LoopSpec> loops;
     int64_t copies = rows_;
     for (auto var = window_.folded.rbegin(); var != window_.folded.rend(); ++var) {
-      copies *= about(ir_.var(*var).size);
+      copies = std::min(copies, kMostCopies + 1) * about(ir_.var(*var).size);
       const Annotation annotation{copies <= kMostCopies ? Mark::kUnroll : Mark::kNone};
       loops.insert(loops.begin(), {.var = *var, .annotation = annotation});
     }

@@ -5,6 +5,7 @@
 
 #include "capture/aten/common.h"
 #include "capture/aten/families.h"
+#include "support/checked.h"
 
 namespace tenon {
 namespace {
@@ -122,25 +123,58 @@ AtenArg eye(AtenCall& c, const Expr& rows, const Expr& columns) {
   return c.op("eye", {}, {{"rows", rows}, {"columns", columns}, {"dtype", c.dtype().value_or(DType::kF32)}});
 }
 
+// How many places of a matrix have column - row <= offset.
+int64_t count_below(int64_t rows, int64_t columns, int64_t offset) {
+  const int64_t first = std::clamp<int64_t>(checked_sub(0, offset), 0, rows);      // the first row that has one
+  const int64_t full = std::clamp(checked_sub(columns - 1, offset), first, rows);  // the first that has all columns
+  const int64_t in_first = checked_add(first, offset) + 1, in_last = checked_add(full, offset);  // of those between
+  const int64_t between = checked_mul(full - first, checked_add(in_first, in_last)) / 2;
+  return checked_add(between, checked_mul(rows - full, columns));
+}
+
+struct Triangle {
+  int64_t rows, columns, offset;
+  bool lower;
+
+  bool contains(int64_t row, int64_t column) const { return lower ? column - row <= offset : column - row >= offset; }
+  int64_t count() const {
+    if (lower) return count_below(rows, columns, offset);
+    return checked_mul(rows, columns) - count_below(rows, columns, checked_sub(offset, 1));
+  }
+};
+
+Tensor indices_of(const Triangle& triangle, int64_t count, DType dtype) {
+  Tensor indices = Tensor::zeros(dtype, {2, count});
+  int64_t next = 0;
+  for (int64_t row = 0; row < triangle.rows && next < count; ++row) {
+    for (int64_t column = 0; column < triangle.columns; ++column) {
+      if (!triangle.contains(row, column)) continue;
+      indices.set_integer(next, row);
+      indices.set_integer(count + next++, column);
+    }
+  }
+  return indices;
+}
+
+// Found in each run: a program does not hold them.
+Value found_indices(AtenCall& c, const Triangle& triangle, int64_t count, DType dtype) {
+  const Value distance = c.iota(triangle.columns) - c.unsqueeze(c.iota(triangle.rows), 1);
+  const Value is_inside = c.compare(triangle.lower ? "le" : "ge", distance, c.integer(triangle.offset));
+  const Value places = c.op("nonzero", {is_inside}, {{"count", Expr(count)}});
+  return c.cast(c.permute(places, {1, 0}), dtype);
+}
+
 // The indices of a triangle, rows above columns, in row-major order.
 AtenFn triangle_indices(bool lower) {
   return [lower](AtenCall& c) -> AtenArg {
-    const int64_t rows = c.integer("row");
-    const int64_t columns = c.integer("col");
-    const int64_t offset = c.integer("offset");
-    std::vector<std::pair<int64_t, int64_t>> places;
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t column = 0; column < columns; ++column) {
-        if (lower ? column - row <= offset : column - row >= offset) places.emplace_back(row, column);
-      }
-    }
-    const auto count = static_cast<int64_t>(places.size());
-    Tensor indices = Tensor::zeros(c.dtype().value_or(DType::kI64), {2, count});
-    for (int64_t i = 0; i < count; ++i) {
-      indices.set_integer(i, places[static_cast<size_t>(i)].first);
-      indices.set_integer(count + i, places[static_cast<size_t>(i)].second);
-    }
-    return c.constant(indices);
+    constexpr int64_t kMostHeld = 1 << 20;  // places of the matrix
+    const Triangle triangle{c.integer("row"), c.integer("col"), c.integer("offset"), lower};
+    if (triangle.rows < 0 || triangle.columns < 0)
+      c.decline("a matrix of {} rows and {} columns", triangle.rows, triangle.columns);
+    const int64_t count = triangle.count();
+    const DType dtype = c.dtype().value_or(DType::kI64);
+    if (checked_mul(triangle.rows, triangle.columns) > kMostHeld) return found_indices(c, triangle, count, dtype);
+    return c.constant(indices_of(triangle, count, dtype));
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include "capture/aten/common.h"
 #include "capture/aten/families.h"
+#include "graph/limits.h"
 
 namespace tenon {
 namespace {
@@ -235,6 +236,7 @@ std::vector<Value> coordinates(AtenCall& c) {
   const Value x = c.tensor();
   const Expr& rank = x.shape().back();
   if (!rank.is_constant()) c.decline("the number of coordinates is {}", rank);
+  check_part_count(rank.constant(), "coordinates");
   std::vector<Value> result;
   for (int64_t i = 0; i < rank.constant(); ++i) {
     result.push_back(flat(c, c.op("select", {x}, {{"dim", kLast}, {"index", Expr(i)}})));

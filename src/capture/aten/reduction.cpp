@@ -5,6 +5,7 @@
 
 #include "capture/aten/common.h"
 #include "capture/aten/families.h"
+#include "graph/limits.h"
 
 namespace tenon {
 namespace {
@@ -483,6 +484,7 @@ AtenArg diff(AtenCall& c) {
   }
   const int64_t dim = c.integer("dim");
   Value x = parts.size() == 1 ? parts[0] : c.concat(parts, dim);
+  check_part_count(c.integer("n"), "differences");
   for (int64_t i = 0; i < c.integer("n"); ++i) {
     const Expr size = x.size(normalize_dim(dim, x.rank()));
     if (size.is_constant() && size.constant() == 0) return x;

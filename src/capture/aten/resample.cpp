@@ -144,6 +144,14 @@ Tensor filter_matrix(const Filter& filter, int64_t size, int64_t result, const R
   return filter_matrix(filter.width, filter.weight, size, result, step, dtype);
 }
 
+// The matrix is a constant of the graph, and a small file may ask for any size.
+void check_filter(int64_t size, int64_t result) {
+  constexpr double kMostElements = 1 << 26;
+  if (static_cast<double>(size) * static_cast<double>(result) <= kMostElements) return;
+  throw Declined(
+      {fmt::format("the weights of a filter from {} to {} elements take too much memory", size, result), {}});
+}
+
 ResizeFn filtered(Filter filter) {
   return [filter](Builder& b, Value x, const Resize& resize) {
     constexpr std::string_view kSpecs[] = {"nchw,oh->ncow", "nchw,ow->ncho"};
@@ -153,6 +161,7 @@ ResizeFn filtered(Filter filter) {
     for (size_t dim : {1, 0}) {
       const Expr &size = x.shape()[dim + 2], &result = resize.output_size[dim];
       if (!size.is_constant() || !result.is_constant()) throw Declined({"the weights of a filter need the sizes", {}});
+      check_filter(size.constant(), result.constant());
       const Tensor matrix = filter_matrix(filter, size.constant(), result.constant(), resize, dim, dtype);
       out = b.contract(out, b.constant(matrix), std::string(kSpecs[dim]));
     }

@@ -6,6 +6,7 @@
 
 #include "capture/aten/common.h"
 #include "capture/aten/families.h"
+#include "graph/limits.h"
 
 namespace tenon {
 namespace {
@@ -19,6 +20,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Value multivariate_lgamma(AtenCall& c, Value x) {
   const int64_t p = c.integer("p");
+  check_part_count(p, "terms");
   Value sum = c.unary("lgamma", x);
   for (int64_t i = 1; i < p; ++i) sum = sum + c.unary("lgamma", x - static_cast<double>(i) / 2);
   return sum + static_cast<double>(p * (p - 1)) / 4 * std::log(std::numbers::pi);

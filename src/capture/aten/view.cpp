@@ -6,6 +6,7 @@
 #include "capture/aten/families.h"
 #include "capture/aten/layout.h"
 #include "capture/aten/tools.h"
+#include "graph/limits.h"
 
 namespace tenon {
 namespace {
@@ -286,6 +287,7 @@ struct Parts {
 
 int64_t constant_count(const AtenCall& c, const Expr& count) {
   if (!count.is_constant()) c.decline("how many parts there are depends on the size: {}", count);
+  check_part_count(count.constant(), "parts");
   return count.constant();
 }
 
@@ -308,12 +310,14 @@ Parts chunk_parts(const AtenCall& c) {
   const int64_t dim = dim_of(c, "dim", c.tensor());
   const Expr& size = c.tensor().size(dim);
   const int64_t chunks = c.integer("chunks");
+  check_part_count(chunks, "chunks");
   if (size.is_constant(0)) return {dim, Shape(static_cast<size_t>(chunks), 0)};
   return equal_parts(c, dim, size, ceildiv(size, chunks));
 }
 
 Parts section_parts(const AtenCall& c, int64_t dim, int64_t sections) {
   const Expr& size = c.tensor().size(dim);
+  check_part_count(sections, "sections");
   const Expr longer = mod(size, sections);
   if (!longer.is_constant()) c.decline("the sizes of the parts depend on {}", size);
   Shape sizes;

@@ -1,6 +1,7 @@
 // Several tensors into one, and one into several.
 #include <algorithm>
 
+#include "graph/limits.h"
 #include "graph/ops/view.h"
 #include "loops/lower.h"
 
@@ -181,6 +182,7 @@ const OpDef kUnbind{
       const int64_t dim = c.dim("dim");
       const Expr& size = c.type(0).size(dim);
       if (!size.is_constant()) fail("the number of results, {}, must be a constant", to_string(size));
+      check_part_count(size.constant(), "results");
       const TensorType part{c.type(0).dtype, without_dims(c.type(0).shape, {dim}, false)};
       return Types(static_cast<size_t>(size.constant()), part);
     },

@@ -5,6 +5,7 @@
 // cost a gradient its accuracy.
 #include <numeric>
 
+#include "graph/limits.h"
 #include "graph/ops/reduce.h"
 
 namespace tenon {
@@ -342,6 +343,7 @@ const OpDef kLocalResponseNorm{
     .infer = [](InferContext& c) -> Types {
       check_channels(c);
       if (c.integer("size") < 1) fail("size must be at least 1, got {}", c.integer("size"));
+      check_part_count(c.integer("size"), "neighbouring channels");
       return {c.type(0)};
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
