@@ -1,7 +1,36 @@
+#include <unistd.h>
+
 #include "bind.h"
+#include "support/interrupt.h"
+
+namespace {
+
+// Ctrl-C ends what the compiler does. Python handles signals on its main thread, whether or not it has the
+// interpreter's lock now.
+void check_signals() {
+  if (::gettid() != ::getpid()) return;
+  const nanobind::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) throw nanobind::python_error();
+}
+
+void raise_interrupt(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const tenon::InterruptedWork& interrupted) {
+    try {
+      std::rethrow_exception(interrupted.cause);
+    } catch (nanobind::python_error& error) {
+      error.restore();
+    }
+  }
+}
+
+}  // namespace
 
 NB_MODULE(_tenon, module) {
   using namespace tenon::python;
+  tenon::set_interrupt_check(check_signals);
+  nb::register_exception_translator(raise_interrupt);
   nb::set_leak_warnings(false);  // a module-level list of ops at exit is no leak
   module.attr("__version__") = TENON_VERSION;
   bind_diagnostic(module);

@@ -1,5 +1,6 @@
 #include "codegen/objects.h"
 
+#include <atomic>
 #include <exception>
 #include <optional>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 #include "codegen/version.h"
 #include "loops/key.h"
 #include "runtime/thread_pool.h"
+#include "support/interrupt.h"
 
 namespace tenon::codegen {
 namespace {
@@ -38,21 +40,29 @@ class Batch {
     parallel_for(
         0, static_cast<int64_t>(missing_.size()),
         [](void* batch, int64_t begin, int64_t end) -> int64_t {
-          for (int64_t i = begin; i < end; ++i) static_cast<const Batch*>(batch)->compile(i);
+          for (int64_t i = begin; i < end; ++i) static_cast<Batch*>(batch)->compile(i);
           return 0;
         },
         this);
-    std::vector<std::string> objects;
-    for (Job& job : jobs_) {
+    for (const Job& job : jobs_) {
       if (job.failure) std::rethrow_exception(job.failure);
-      objects.push_back(std::move(*job.object));
     }
+    std::vector<std::string> objects;
+    for (Job& job : jobs_) objects.push_back(std::move(*job.object));
     return objects;
   }
 
  private:
-  void compile(int64_t i) const noexcept {
+  void compile(int64_t i) noexcept {
+    if (is_interrupted_) return;
     Job& job = *missing_[static_cast<size_t>(i)];
+    try {
+      check_interrupt();
+    } catch (...) {
+      is_interrupted_ = true;
+      job.failure = std::current_exception();
+      return;
+    }
     try {
       const KernelSource source{job.tree, kObjectFunction};
       job.object = emit_object({&source, 1}, target_);
@@ -67,6 +77,7 @@ class Batch {
   std::vector<Job> jobs_;
   std::vector<Job*> missing_;
   std::unordered_map<std::string, size_t> jobs_by_key_;
+  std::atomic<bool> is_interrupted_ = false;  // jobs that have not begun are left out
 };
 
 }  // namespace

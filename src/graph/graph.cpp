@@ -5,6 +5,7 @@
 
 #include "graph/limits.h"
 #include "support/checked.h"
+#include "support/interrupt.h"
 
 namespace tenon {
 namespace {
@@ -113,6 +114,7 @@ NodeRef Graph::add_node(const OpDef& op, std::vector<ValueRef> operands, std::ve
   for (ValueRef operand : operands) {
     check(!operand || owns(operand), "an operand of {} belongs to another graph", op.name.get());
   }
+  check_interrupt();
   std::vector<TensorType> result_types = infer(op, view_of(*this, op, operands, attrs).types(), attrs, Facts(symbols_));
   const NodeRef ref{static_cast<uint32_t>(nodes_.size())};
   nodes_.push_back({&op, std::move(operands), std::move(attrs), {}, std::move(location)});

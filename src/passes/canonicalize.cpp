@@ -15,6 +15,7 @@ namespace {
 // Folding stops where it would grow the program or take long.
 constexpr int64_t kLargestFolded = 4096;     // elements of a result
 constexpr int64_t kLargestOperands = 65536;  // elements of all operands
+constexpr int64_t kMostComputed = 1 << 20;   // elements of all that a composite is made of
 
 // A node of the new graph to be: its op, its simplified operands and its attributes.
 class Candidate {
@@ -215,7 +216,7 @@ std::optional<std::vector<Tensor>> fold(const Graph& graph, const Node& node, co
   };
   const auto folded = capture([&]() -> std::optional<std::vector<Tensor>> {
     if (std::ranges::any_of(outputs, is_large)) return std::nullopt;
-    return evaluate(single, {}).value();
+    return evaluate(single, {}, kMostComputed).value();
   });
   return folded.ok() ? *folded : std::nullopt;
 }
@@ -236,10 +237,25 @@ void canonicalize_node(Rewriter& rewriter, const Node& node) {
   rewriter.copy(node);
 }
 
+// A constant that holds one element for all of a large shape: as a fill, it needs no memory.
+void replace_splats(Rewriter& rewriter) {
+  Builder builder(rewriter.target());
+  for (const Leaf& leaf : rewriter.source().leaves()) {
+    const Tensor& data = leaf.data;
+    const auto is_zero = [](int64_t stride) { return stride == 0; };
+    if (leaf.kind != LeafKind::kConstant || data.numel() <= kLargestFolded) continue;
+    if (!std::ranges::all_of(data.strides(), is_zero)) continue;
+    const Attr number = is_float(data.dtype()) ? Attr(data.real(0)) : Attr(Expr(data.integer(0)));
+    const Value fill = builder.full(number, rewriter.source().type(leaf.value).shape, data.dtype());
+    rewriter.replace(leaf.value, fill.ref());
+  }
+}
+
 }  // namespace
 
 Graph canonicalize(const Graph& graph) {
   Rewriter rewriter(graph);
+  replace_splats(rewriter);
   for (const Node& node : graph.nodes()) canonicalize_node(rewriter, node);
   return rewriter.finish();
 }

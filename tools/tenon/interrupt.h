@@ -1,9 +1,12 @@
-// Ctrl-C, for commands that have something to finish.
+// Ctrl-C: it ends the process at once, but for commands that have something to finish.
 #pragma once
 
 #include <string>
 
 namespace tenon::cli {
+
+// From now on Ctrl-C ends the process with exit code 130, whatever it is doing.
+void end_on_interrupt();
 
 // While one lives, Ctrl-C does not end the process: the command asks for it, and ends in its own way. Who is impatient
 // presses it again.

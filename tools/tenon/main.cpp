@@ -126,6 +126,7 @@ int main(int argc, char** argv) {
   occupy_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT: writing to a closed pipe then fails instead
   std::signal(SIGXFSZ, SIG_IGN);  // NOLINT: and so does writing more than `ulimit -f` allows
+  tenon::cli::end_on_interrupt();
   try {
     return tenon::cli::run_and_report(argc, argv);
   } catch (...) {

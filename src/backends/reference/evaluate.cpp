@@ -5,6 +5,7 @@
 
 #include "graph/builder.h"
 #include "graph/reference.h"
+#include "support/interrupt.h"
 
 namespace tenon {
 namespace {
@@ -13,11 +14,15 @@ using symbolic::Bindings;
 
 class Evaluator {
  public:
-  explicit Evaluator(const Graph& graph) : graph_(graph), values_(graph.value_count()) {}
+  Evaluator(const Graph& graph, int64_t most_elements)
+      : graph_(graph), values_(graph.value_count()), elements_left_(most_elements) {}
 
   std::vector<Tensor> run(std::span<const Tensor> inputs) {
     bind_leaves(inputs);
-    for (const Node& node : graph_.nodes()) run_located(node);
+    for (const Node& node : graph_.nodes()) {
+      check_interrupt();
+      run_located(node);
+    }
     std::vector<Tensor> outputs = take_outputs();
     apply_updates();
     return outputs;
@@ -144,27 +149,34 @@ class Evaluator {
     }
   }
 
-  std::vector<Tensor> allocate_results(const Node& node) const {
+  std::vector<Tensor> allocate_results(const Node& node) {
     std::vector<Tensor> results;
     for (ValueRef result : node.results) {
       const TensorType& type = graph_.type(result);
       const Shape shape = concrete(type.shape);
-      results.push_back(is_static(shape) ? Tensor::zeros(type.dtype, tenon::evaluate(shape, {})) : Tensor());
+      results.push_back(is_static(shape) ? allocate(type.dtype, tenon::evaluate(shape, {})) : Tensor());
     }
     return results;
+  }
+
+  Tensor allocate(DType dtype, Sizes shape) {
+    const int64_t elements = element_count(shape);
+    if (elements > elements_left_) fail("{} elements are more than may be computed", elements);
+    elements_left_ -= elements;
+    return Tensor::zeros(dtype, std::move(shape));
   }
 
   using Types = std::vector<const TensorType*>;
 
   std::vector<Tensor> run_op(const Reference& reference, const Node& node, const std::vector<Attr>& attrs,
-                             const Types& types, const std::vector<Tensor>& operands) const {
+                             const Types& types, const std::vector<Tensor>& operands) {
     ReferenceContext context(*node.op, types, attrs, operands, allocate_results(node));
     reference.run(context);
     return std::move(context).take_outputs();
   }
 
   std::vector<Tensor> run_op(const Expansion&, const Node& node, const std::vector<Attr>& attrs, const Types& types,
-                             const std::vector<Tensor>& operands) const {
+                             const std::vector<Tensor>& operands) {
     Graph body;
     Node concrete_node = node;
     concrete_node.attrs = attrs;
@@ -181,11 +193,14 @@ class Evaluator {
     std::vector<ValueRef> outputs;
     for (const Value& value : expand(body, concrete_node, std::move(formal))) outputs.push_back(value.ref());
     body.set_outputs(std::move(outputs));
-    return Evaluator(body).run(actual);
+    Evaluator inner(body, elements_left_);
+    std::vector<Tensor> results = inner.run(actual);
+    elements_left_ = inner.elements_left_;
+    return results;
   }
 
   std::vector<Tensor> run_op(const Elementwise& elementwise, const Node& node, const std::vector<Attr>& attrs,
-                             const Types& types, const std::vector<Tensor>& operands) const {
+                             const Types& types, const std::vector<Tensor>& operands) {
     const DType compute = compute_dtype(elementwise, OpView(*node.op, types, attrs));
     std::vector<Tensor> results = allocate_results(node);
     Tensor& out = results[0];
@@ -194,7 +209,7 @@ class Evaluator {
     if (is_float(compute)) {
       check(elementwise.real != nullptr, "{} has no semantics in {}", node.op->name.get(), name_of(compute));
       std::vector<double> x(operands.size());
-      for_each_index(out.shape(), [&](const Sizes& index) {
+      for_each_element(out.shape(), [&](const Sizes& index) {
         for (size_t i = 0; i < x.size(); ++i) {
           x[i] = aligned[i].real(aligned[i].offset(index));
           if (i >= first) x[i] = round_to(compute, x[i]);
@@ -204,7 +219,7 @@ class Evaluator {
     } else {
       check(elementwise.integer != nullptr, "{} has no semantics in {}", node.op->name.get(), name_of(compute));
       std::vector<int64_t> x(operands.size());
-      for_each_index(out.shape(), [&](const Sizes& index) {
+      for_each_element(out.shape(), [&](const Sizes& index) {
         for (size_t i = 0; i < x.size(); ++i) {
           x[i] = aligned[i].integer(aligned[i].offset(index));
           if (i >= first) x[i] = wrap_to(compute, x[i]);
@@ -213,6 +228,16 @@ class Evaluator {
       });
     }
     return results;
+  }
+
+  template <class Body>
+  static void for_each_element(const Sizes& shape, const Body& body) {
+    constexpr int64_t kBetweenChecks = 4096;
+    int64_t done = 0;
+    for_each_index(shape, [&](const Sizes& index) {
+      if (++done % kBetweenChecks == 0) check_interrupt();
+      body(index);
+    });
   }
 
   // The operands as views of the result's shape: a stretched dimension has stride 0.
@@ -232,8 +257,6 @@ class Evaluator {
   void store_results(const Node& node, std::vector<Tensor> results) {
     check(results.size() == node.results.size(), "{} gave {} results", node.op->name.get(), results.size());
     std::vector<symbolic::Equation> equations;
-    for (const auto& [symbol, value] : bindings_) equations.push_back({symbol, value, "an earlier size"});
-    bool binds = false;
     for (size_t i = 0; i < results.size(); ++i) {
       const TensorType& type = graph_.type(node.results[i]);
       check(results[i].defined() && results[i].dtype() == type.dtype && results[i].rank() == type.rank(),
@@ -241,15 +264,14 @@ class Evaluator {
             results[i].defined() ? to_string(type_of(results[i])) : "nothing", to_string(type));
       for (int64_t dim = 0; dim < type.rank(); ++dim) {
         const Expr size = concrete(type.size(dim));
-        binds |= !size.is_constant();
         check(!size.is_constant() || size.constant() == results[i].size(dim), "{} gave {} where {} was inferred",
               node.op->name.get(), to_string(type_of(results[i])), to_string(type));
-        equations.push_back(
-            {type.size(dim), results[i].size(dim), fmt::format("result {} of {}", i, node.op->name.get())});
+        if (size.is_constant()) continue;
+        equations.push_back({size, results[i].size(dim), fmt::format("result {} of {}", i, node.op->name.get())});
       }
       values_[node.results[i].id] = results[i];
     }
-    if (binds) bindings_ = solve(equations, graph_.ranges()).value();
+    if (!equations.empty()) bindings_.merge(solve(equations, graph_.ranges()).value());
   }
 
   // A result that is a leaf, or that two outputs name, is copied: the caller may write into what he gets.
@@ -275,12 +297,13 @@ class Evaluator {
   const Graph& graph_;
   std::vector<Tensor> values_;
   Bindings bindings_;
+  int64_t elements_left_;
 };
 
 }  // namespace
 
-Result<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs) {
-  return capture([&] { return Evaluator(graph).run(inputs); });
+Result<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs, int64_t most_elements) {
+  return capture([&] { return Evaluator(graph, most_elements).run(inputs); });
 }
 
 }  // namespace tenon
