@@ -1,6 +1,7 @@
 #include "runtime/arena_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "runtime/allocator.h"
@@ -11,21 +12,65 @@ namespace {
 
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
+// What is placed already, by offset, and by stretches of time: of a program of many tasks, few tensors live in one.
+class Placed {
+ public:
+  Placed(std::span<const Lifetime> lifetimes, const std::vector<int64_t>& offsets)
+      : lifetimes_(lifetimes), offsets_(offsets) {
+    constexpr size_t kMostStretches = 1024, kTensorsOfStretch = 16;
+    const size_t stretches = std::min(kMostStretches, lifetimes.size() / kTensorsOfStretch + 1);
+    int64_t end = 0;
+    for (const Lifetime& lifetime : lifetimes) end = std::max(end, lifetime.last);
+    length_ = end / static_cast<int64_t>(stretches) + 1;
+    stretches_.resize(stretches);
+  }
+
+  void add(size_t id) {
+    all_.insert(std::ranges::upper_bound(all_, id, [this](size_t a, size_t b) { return is_below(a, b); }), id);
+    for (size_t at = stretch_at(lifetimes_[id].first); at <= stretch_at(lifetimes_[id].last); ++at)
+      stretches_[at].push_back(id);
+  }
+
+  // By offset, those that live in the stretches of the tensor: some of them at another time.
+  const std::vector<size_t>& neighbours(size_t id) {
+    const size_t first = stretch_at(lifetimes_[id].first), last = stretch_at(lifetimes_[id].last);
+    size_t entries = 0;
+    for (size_t at = first; at <= last; ++at) entries += stretches_[at].size();
+    if (entries > all_.size() / 16) return all_;  // sorted already
+    found_.clear();
+    for (size_t at = first; at <= last; ++at) {
+      std::ranges::copy_if(stretches_[at], std::back_inserter(found_),
+                           [&](size_t other) { return at == std::max(first, stretch_at(lifetimes_[other].first)); });
+    }
+    std::ranges::sort(found_, [this](size_t a, size_t b) { return is_below(a, b); });
+    return found_;
+  }
+
+ private:
+  size_t stretch_at(int64_t time) const { return static_cast<size_t>(time / length_); }
+  bool is_below(size_t a, size_t b) const { return offsets_[a] < offsets_[b]; }
+
+  std::span<const Lifetime> lifetimes_;
+  const std::vector<int64_t>& offsets_;
+  int64_t length_;
+  std::vector<std::vector<size_t>> stretches_;
+  std::vector<size_t> all_, found_;
+};
+
 // In that order, each at the lowest place that is free while it lives.
 ArenaPlan place_in_order(std::span<const Lifetime> lifetimes, const std::vector<size_t>& order) {
   ArenaPlan plan{std::vector<int64_t>(lifetimes.size()), 0};
-  std::vector<size_t> placed;  // by offset
+  Placed placed(lifetimes, plan.offsets);
   for (size_t next : order) {
     int64_t offset = 0;
-    for (size_t other : placed) {
+    for (size_t other : placed.neighbours(next)) {
       if (!meet(lifetimes[next], lifetimes[other])) continue;
       if (checked_add(offset, lifetimes[next].bytes) <= plan.offsets[other]) break;
       offset = std::max(offset, checked_add(plan.offsets[other], aligned_size(lifetimes[other].bytes)));
     }
     plan.offsets[next] = offset;
     plan.bytes = std::max(plan.bytes, checked_add(offset, aligned_size(lifetimes[next].bytes)));
-    const auto at = std::ranges::upper_bound(placed, offset, {}, [&](size_t id) { return plan.offsets[id]; });
-    placed.insert(at, next);
+    placed.add(next);
   }
   return plan;
 }

@@ -53,8 +53,10 @@ std::vector<NodeRef> definition_order(const IR& ir) {
 
 class Printer {
  public:
-  enum Names { kOwn, kNumbers };  // of nodes
-  explicit Printer(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {}
+  enum Names { kOwn, kNumbers };  // of nodes and sizes
+  explicit Printer(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {
+    if (names == kNumbers) number_sizes();
+  }
 
   std::string kernel() const {
     return "tenon loops 1\nkernel " + (is_identifier(ir_.name()) ? ir_.name() : quote(ir_.name())) + " " + body();
@@ -62,8 +64,8 @@ class Printer {
 
   std::string body() const {
     std::string text = "{\n";
-    for (const auto& [symbol, range] : ir_.symbols()) text += "  " + symbol_line(symbol, range) + "\n";
-    for (const Var& var : ir_.vars()) text += fmt::format("  var {} = {}\n", var.name, var.size);
+    for (const auto& [symbol, range] : ir_.symbols()) text += "  " + symbol_line(name(symbol), range) + "\n";
+    for (const Var& var : ir_.vars()) text += fmt::format("  var {} = {}\n", var.name, expr(var.size));
     std::vector<NodeRef> nodes = definition_order(ir_);
     for (NodeRef ref : nodes) text += "  " + node(ref) + loops(ir_.node(ref)) + "\n";
     std::erase_if(nodes, [&](NodeRef ref) { return ir_.node(ref).is_leaf(); });
@@ -83,17 +85,34 @@ class Printer {
     return "%" + (names_ == kNumbers ? std::to_string(ref.id) : ir_.node(ref).name);
   }
 
+  // The k-th of the size arguments is called k. They are sorted by name, and so are these.
+  void number_sizes() {
+    const std::vector<Symbol> sizes = ir_.size_symbols();
+    for (size_t i = 0; i < sizes.size(); ++i) sizes_.emplace(sizes[i], Symbol(fmt::format("_size.{:06}", i)));
+  }
+
+  Symbol name(Symbol symbol) const {
+    const auto found = sizes_.find(symbol);
+    return found == sizes_.end() ? symbol : found->second.symbol();
+  }
+
+  std::string expr(const Expr& expr) const {
+    return to_string(sizes_.empty() || expr.is_constant() ? expr : substitute(expr, sizes_));
+  }
+
   std::string names(const std::vector<NodeRef>& refs) const {
     return joined(refs, ", ", [&](NodeRef ref) { return name(ref); });
   }
 
-  static std::string index(const std::vector<Expr>& index) { return tenon::to_string(std::span<const Expr>(index)); }
+  std::string index(const std::vector<Expr>& index) const {
+    return "[" + joined(index, ", ", [&](const Expr& each) { return expr(each); }) + "]";
+  }
 
   std::string action(const Node&, const Read& read) const { return fmt::format("read {}", read.slot); }
   std::string action(const Node& node, const Constant& constant) const {
     return "constant " + scalar_to_string(constant.value, node.dtype);
   }
-  std::string action(const Node&, const Index& index) const { return "index " + to_string(index.value); }
+  std::string action(const Node&, const Index& index) const { return "index " + expr(index.value); }
   std::string action(const Node& node, const Compute& compute) const {
     return fmt::format("{}({})", compute.op->name.get(), names(node.inputs));
   }
@@ -123,17 +142,17 @@ class Printer {
     return fmt::format("write {} ({})", write.slot, names(node.inputs));
   }
 
-  static std::string where(const std::vector<Constraint>& constraints) {
+  std::string where(const std::vector<Constraint>& constraints) const {
     if (constraints.empty()) return "";
-    return " where " + joined(constraints, " and ", [](const Constraint& constraint) {
-             return fmt::format("{} in {}", constraint.expr, constraint.bound);
+    return " where " + joined(constraints, " and ", [&](const Constraint& constraint) {
+             return fmt::format("{} in {}", expr(constraint.expr), expr(constraint.bound));
            });
   }
 
   std::string lookups(const std::vector<Lookup>& lookups) const {
     if (lookups.empty()) return "";
     return " with " + joined(lookups, ", ", [&](const Lookup& lookup) {
-             return fmt::format("{} = {} in {}", lookup.symbol.name(), name(lookup.indices), lookup.bound);
+             return fmt::format("{} = {} in {}", lookup.symbol.name(), name(lookup.indices), expr(lookup.bound));
            });
   }
 
@@ -149,6 +168,7 @@ class Printer {
 
   const IR& ir_;
   const Names names_;
+  symbolic::Substitution sizes_;  // the names of sizes in a key
 };
 
 }  // namespace

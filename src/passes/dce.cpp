@@ -13,7 +13,8 @@ namespace {
 class Liveness {
  public:
   explicit Liveness(const Graph& graph)
-      : graph_(graph), definers_(definers_of(graph)), live_(graph.value_count(), false) {
+      : graph_(graph), defined_by_(graph.nodes().size()), live_(graph.value_count(), false) {
+    for (const auto& [symbol, node] : definers_of(graph)) defined_by_[node.id].push_back(symbol);
     for (ValueRef output : graph.outputs()) need(output);
     for (const Update& update : graph.updates()) need(update.target), need(update.value);
     for (size_t id = graph.nodes().size(); id-- > 0;) visit({static_cast<uint32_t>(id)});
@@ -34,8 +35,7 @@ class Liveness {
   }
 
   bool defines_needed_symbol(NodeRef node) const {
-    return std::ranges::any_of(
-        definers_, [&](const auto& definer) { return definer.second == node && symbols_.contains(definer.first); });
+    return std::ranges::any_of(defined_by_[node.id], [&](Symbol symbol) { return symbols_.contains(symbol); });
   }
 
   void visit(NodeRef ref) {
@@ -55,7 +55,7 @@ class Liveness {
   }
 
   const Graph& graph_;
-  std::map<Symbol, NodeRef> definers_;
+  std::vector<std::vector<Symbol>> defined_by_;  // each node
   std::vector<bool> live_;
   std::set<Symbol> symbols_;
 };

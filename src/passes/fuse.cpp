@@ -13,7 +13,9 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMostNodes = kMostNodesOfGroup;
-constexpr size_t kMostAgain = 16;  // of them that are computed in place of one that is read
+constexpr size_t kMostAgain = 16;    // of them that are computed in place of one that is read
+constexpr size_t kMostInlined = 32;  // views one after the other: each group that reads the last has all of them
+constexpr size_t kMostJoined = 64;   // operands of a concat that one kernel joins
 
 enum class Role : uint8_t {
   kFill,       // no operands: cheaper to compute again than to keep
@@ -153,14 +155,18 @@ class Fuser {
 
   void find_inlined() {
     inlined_.resize(graph_.nodes().size());
+    std::vector<size_t> length(graph_.nodes().size());  // of the longest chain of inlined nodes that begins here
     for (uint32_t i = static_cast<uint32_t>(graph_.nodes().size()); i-- > 0;) {
       const ValueRef result = node(i).results[0];
       if (is_kept_[result.id]) continue;
       const auto& users = users_[result.id];
       const bool is_fill = role(i) == Role::kFill;
       if (!is_fill && !is_view(i)) continue;
-      inlined_[i] =
-          std::ranges::all_of(users, [&](uint32_t user) { return is_fill ? computes(user) : reads_through(i, user); });
+      for (uint32_t user : users) length[i] = std::max(length[i], length[user] + 1);
+      inlined_[i] = length[i] <= kMostInlined && std::ranges::all_of(users, [&](uint32_t user) {
+                      return is_fill ? computes(user) : reads_through(i, user);
+                    });
+      if (!inlined_[i]) length[i] = 0;
     }
   }
 
@@ -591,10 +597,52 @@ class Fuser {
   std::vector<Group> groups_;
 };
 
+// ---- joins ----------------------------------------------------------------------------------------------------------
+
+bool is_wide_join(const Node& node) { return node.op->name.get() == "concat" && node.operands.size() > kMostJoined; }
+
+// Joins neighbours first, then what they give: a kernel that looks through thousands of operands takes minutes to
+// compile, and long to run.
+std::vector<ValueRef> joined_in_steps(Graph& graph, const Node& node, std::vector<ValueRef> parts) {
+  while (true) {
+    std::vector<ValueRef> joined;
+    for (size_t first = 0; first < parts.size(); first += kMostJoined) {
+      const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto count = static_cast<std::ptrdiff_t>(std::min(kMostJoined, parts.size() - first));
+      const NodeRef part = graph.add_node(*node.op, {begin, begin + count}, node.attrs, node.location);
+      joined.push_back(graph.node(part).results[0]);
+    }
+    if (joined.size() == 1) return joined;
+    parts = std::move(joined);
+  }
+}
+
+// The operands with the dtype of the result: dtypes are promoted once, of all of them.
+std::vector<ValueRef> cast_operands(Graph& graph, std::vector<ValueRef> operands, DType dtype) {
+  Builder builder(graph);
+  for (ValueRef& operand : operands) operand = builder.cast({graph, operand}, dtype).ref();
+  return operands;
+}
+
+Graph split_wide_joins(Graph graph) {
+  if (std::ranges::none_of(graph.nodes(), is_wide_join)) return graph;
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    if (!is_wide_join(node)) {
+      rewriter.copy(node);
+      continue;
+    }
+    const DType dtype = graph.type(node.results[0]).dtype;
+    std::vector<ValueRef> parts = cast_operands(rewriter.target(), rewriter.map(node.operands), dtype);
+    rewriter.replace(node, joined_in_steps(rewriter.target(), node, std::move(parts)));
+  }
+  return rewriter.finish();
+}
+
 }  // namespace
 
 Graph expand_for_fusion(const Graph& graph) {
-  return expand_where(graph, [](const OpDef& op) { return op.is_composite() && !stays_whole(op); });
+  return split_wide_joins(expand_where(graph, [](const OpDef& op) { return op.is_composite() && !stays_whole(op); }));
 }
 
 Shape core_of(const Shape& shape) {

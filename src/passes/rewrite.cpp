@@ -1,5 +1,7 @@
 #include "passes/rewrite.h"
 
+#include "passes/sizes.h"
+
 namespace tenon {
 
 Rewriter::Rewriter(const Graph& source, const std::function<bool(const Leaf&)>& keep)
@@ -64,7 +66,12 @@ class Expander {
     }
     // The expansion is built aside, so that what it contains can be expanded in turn.
     Graph body;
-    for (const auto& [symbol, range] : graph_.symbols()) body.declare_symbol(symbol, range);
+    std::set<Symbol> symbols;
+    for (const Attr& attr : node.attrs) add_symbols(attr, symbols);
+    for (ValueRef operand : operands) {
+      if (operand) add_symbols(graph_.type(operand), symbols);
+    }
+    declare_symbols(body, graph_, symbols);
     std::vector<Value> formal;
     std::vector<ValueRef> actual;
     for (ValueRef operand : operands) {

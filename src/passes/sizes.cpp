@@ -5,13 +5,14 @@
 namespace tenon {
 namespace {
 
+void add_symbols(const Expr& expr, std::set<Symbol>& symbols) {
+  if (expr.is_constant()) return;
+  for (Symbol symbol : symbols_of(expr)) symbols.insert(symbol);
+}
+
 std::set<Symbol> symbols_of_inputs(const Graph& graph) {
   std::set<Symbol> symbols;
-  for (ValueRef input : graph.inputs()) {
-    for (const Expr& size : graph.type(input).shape) {
-      for (Symbol symbol : symbols_of(size)) symbols.insert(symbol);
-    }
-  }
+  for (ValueRef input : graph.inputs()) add_symbols(graph.type(input), symbols);
   return symbols;
 }
 
@@ -27,17 +28,29 @@ std::vector<Expr> sizes_found_by(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+void add_symbols(const TensorType& type, std::set<Symbol>& symbols) {
+  for (const Expr& size : type.shape) add_symbols(size, symbols);
+}
+
+void add_symbols(const Attr& attr, std::set<Symbol>& symbols) {
+  if (const auto* expr = std::get_if<Expr>(&attr)) add_symbols(*expr, symbols);
+  if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
+    for (const Expr& expr : *exprs) add_symbols(expr, symbols);
+  }
+}
+
 std::set<Symbol> symbols_of(const Graph& graph, const Node& node) {
   std::set<Symbol> symbols;
-  const auto add = [&](const Expr& expr) {
-    for (Symbol symbol : symbols_of(expr)) symbols.insert(symbol);
-  };
-  for (ValueRef result : node.results) std::ranges::for_each(graph.type(result).shape, add);
-  for (const Attr& attr : node.attrs) {
-    if (const auto* expr = std::get_if<Expr>(&attr)) add(*expr);
-    if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) std::ranges::for_each(*exprs, add);
-  }
+  for (ValueRef result : node.results) add_symbols(graph.type(result), symbols);
+  for (const Attr& attr : node.attrs) add_symbols(attr, symbols);
   return symbols;
+}
+
+void declare_symbols(Graph& graph, const Graph& from, const std::set<Symbol>& symbols) {
+  for (Symbol symbol : symbols) {
+    const auto known = from.symbols().find(symbol);
+    if (known != from.symbols().end()) graph.declare_symbol(symbol, known->second);
+  }
 }
 
 std::map<Symbol, NodeRef> definers_of(const Graph& graph) {

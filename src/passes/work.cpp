@@ -91,12 +91,12 @@ double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& s
 double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bindings& sizes) {
   if (group.kind == GroupKind::kAlias) return 0;
   double work = 0;
-  int64_t bytes = 0;
+  double bytes = 0;
   for (NodeRef node : group.nodes) work += work_of(graph, graph.node(node), sizes);
   for (const auto* values : {&group.inputs, &group.outputs}) {
-    for (ValueRef value : *values) bytes += bytes_of(graph.type(value), sizes);
+    for (ValueRef value : *values) bytes += static_cast<double>(bytes_of(graph.type(value), sizes));
   }
-  return kLaunch + std::max(work, kByte * static_cast<double>(bytes));
+  return kLaunch + std::max(work, kByte * bytes);
 }
 
 }  // namespace tenon

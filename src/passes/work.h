@@ -1,4 +1,4 @@
-// Inside of passes: about how long nodes take, to compare them with each other.
+// About how long nodes take, to compare them with each other.
 #pragma once
 
 #include "passes/fuse.h"

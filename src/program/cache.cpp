@@ -38,7 +38,10 @@ std::string text_of(const ProgramOptions& options) {
 bool is_large(const Leaf& leaf) { return leaf.kind == LeafKind::kConstant && leaf.data.numel() > kMostPrinted; }
 
 std::string digest_of(const Tensor& tensor) {
-  const Tensor data = tensor.contiguous();
+  // One element that stands for all is not written out: a small file may have any number of such constants.
+  const bool is_splat = std::ranges::all_of(tensor.strides(), [](int64_t stride) { return stride == 0; });
+  const Tensor data =
+      is_splat ? Tensor::borrow(tensor.dtype(), {}, {}, tensor.data(), tensor.owner()) : tensor.contiguous();
   const auto bytes = static_cast<size_t>(data.numel() * size_of(data.dtype()));
   return digest({reinterpret_cast<const char*>(data.data()), bytes}).hex();
 }

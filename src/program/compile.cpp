@@ -11,6 +11,7 @@
 #include "passes/sizes.h"
 #include "program/budget.h"
 #include "program/cache.h"
+#include "program/constant_budget.h"
 #include "program/fold_ahead.h"
 #include "program/history.h"
 #include "program/in_place.h"
@@ -191,7 +192,7 @@ class ProgramBuilder {
     task.kind = TaskKind::kLibrary;
     task.inputs.clear();
     Graph body(task.name);
-    for (const auto& [symbol, range] : graph_.symbols()) body.declare_symbol(symbol, range);
+    declare_symbols(body, graph_, symbols_of(group));
     std::vector<ValueRef> operands;
     for (ValueRef operand : node.operands) {
       task.inputs.push_back(slot_of_[operand.id]);
@@ -234,9 +235,16 @@ class ProgramBuilder {
     return values;
   }
 
+  std::set<Symbol> symbols_of(const FusedGroup& group) const {
+    std::set<Symbol> symbols;
+    for (ValueRef input : group.inputs) tenon::add_symbols(graph_.type(input), symbols);
+    for (NodeRef node : group.nodes) symbols.merge(tenon::symbols_of(graph_, graph_.node(node)));
+    return symbols;
+  }
+
   Graph body_of(const FusedGroup& group, const std::string& name) const {
     Graph body(name);
-    for (const auto& [symbol, range] : graph_.symbols()) body.declare_symbol(symbol, range);
+    declare_symbols(body, graph_, symbols_of(group));
     std::map<ValueRef, ValueRef> inside;
     for (ValueRef input : group.inputs) {
       inside[input] = is_part_of_kernel(input) ? body.copy_leaf(*graph_.leaf(input), graph_.type(input))
@@ -259,12 +267,12 @@ class ProgramBuilder {
     return program_.slots_[program_.slots_[slot].root].kind == SlotKind::kConstant;
   }
 
-  // What is computed of constants alone is computed once. Asked when the outputs are added; then they say it.
+  // Such a task is computed once, unless that takes too much. Asked when the outputs are added; then they say it.
   bool needs_only_constants(const Task& task, const FusedGroup& group) const {
     if (task.kind == TaskKind::kExternal) return false;
     return std::ranges::all_of(task.inputs, [&](uint32_t slot) { return is_constant(slot); }) &&
            std::ranges::all_of(group.nodes,
-                               [&](NodeRef node) { return symbols_of(graph_, graph_.node(node)).empty(); });
+                               [&](NodeRef node) { return tenon::symbols_of(graph_, graph_.node(node)).empty(); });
   }
   bool is_known_now(const Task& task) const { return !task.outputs.empty() && is_constant(task.outputs[0]); }
 
@@ -273,7 +281,8 @@ class ProgramBuilder {
       slot_of_[output.id] = add_slot(graph_.type(output), SlotKind::kTemporary);
       task.outputs.push_back(slot_of_[output.id]);
     }
-    if (!needs_only_constants(task, group)) return;
+    const bool runs_reference = task.kind == TaskKind::kReference;
+    if (!needs_only_constants(task, group) || !constant_budget_.covers(graph_, group, runs_reference)) return;
     for (uint32_t slot : task.outputs) {
       slots()[slot].kind = SlotKind::kConstant;
       slots()[slot].position = new_constant();
@@ -479,6 +488,7 @@ class ProgramBuilder {
   std::vector<Pending> pending_;
   std::map<std::pair<std::string, std::vector<const void*>>, uint32_t> prepared_;
   Preparer preparer_{*here_};
+  ConstantBudget constant_budget_;
 };
 
 namespace {

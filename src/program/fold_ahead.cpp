@@ -1,6 +1,7 @@
 #include "program/fold_ahead.h"
 
 #include <algorithm>
+#include <set>
 
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -77,10 +78,12 @@ class Folder {
   // After the first parameter that it comes of.
   std::string name_of(ValueRef weight, const Graph& target) const {
     std::vector<ValueRef> open = {weight};
+    std::set<ValueRef> seen;
     std::string name = "weights";
     while (!open.empty()) {
       const ValueRef value = open.back();
       open.pop_back();
+      if (!seen.insert(value).second) continue;
       const Leaf* const leaf = value ? graph_.leaf(value) : nullptr;
       if (leaf != nullptr && !leaf->name.empty()) {
         name = leaf->name;

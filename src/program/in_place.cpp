@@ -9,6 +9,7 @@
 #include "passes/sizes.h"
 #include "runtime/arena_plan.h"
 #include "support/checked.h"
+#include "support/runtime_call.h"
 
 namespace tenon {
 namespace {
@@ -268,11 +269,15 @@ class InPlacePlanner {
 
   template <class Kind>
   void make_updates_wait(Precedence& precedence, Kind is_waited_for) {
+    std::vector<uint32_t> waited_for;
+    for (uint32_t task = 0; task < tasks().size(); ++task) {
+      if (!updating_.contains(task) && is_waited_for(tasks()[task])) waited_for.push_back(task);
+    }
+    if (waited_for.empty()) return;
     for (uint32_t updating : updating_) {
       const std::vector<bool> later = precedence.all_after(updating);
-      for (uint32_t task = 0; task < tasks().size(); ++task) {
-        const bool can_come_first = task != updating && !updating_.contains(task) && !later[task];
-        if (can_come_first && is_waited_for(tasks()[task])) precedence.add(task, updating);
+      for (uint32_t task : waited_for) {
+        if (!later[task]) precedence.add(task, updating);
       }
     }
   }
@@ -342,7 +347,7 @@ class InPlacePlanner {
         lifetimes[home].last = std::max(lifetimes[home].last, last_use(output, position));
       }
     }
-    return runtime::plan_arena(lifetimes).bytes;
+    return call_runtime([&] { return runtime::plan_arena(lifetimes).bytes; });
   }
 
   int64_t last_use(uint32_t root, const std::vector<int64_t>& position) const {

@@ -131,7 +131,7 @@ class Program {
   friend class ProgramRunner;
 
   Program(const Graph& source, Graph graph, const ProgramOptions& options);
-  std::string output_name(size_t i) const;  // of the value in the source, or "out0"; no two are the same
+  std::vector<std::string> output_names() const;  // of values in the source, or "out0"; no two are the same
 
   std::shared_ptr<const Graph> source_;
   Graph graph_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "format/program_generated.h"
 #include "graph/library_call.h"
@@ -24,18 +25,19 @@ std::optional<std::pair<int64_t, Expr>> linear_in(const Expr& size, Symbol symbo
 
 class SymbolBinder {
  public:
-  explicit SymbolBinder(const Graph& graph) : graph_(graph) {
-    for (ValueRef input : graph.inputs()) {
-      for (const Expr& size : graph.type(input).shape) {
-        for (Symbol symbol : symbols_of(size)) unbound_.insert(symbol);
-      }
+  explicit SymbolBinder(const Graph& graph) : graph_(graph), inputs_(graph.inputs()) {
+    for (uint32_t input = 0; input < inputs_.size(); ++input) {
+      const Shape& shape = graph.type(inputs_[input]).shape;
+      for (uint32_t dim = 0; dim < shape.size(); ++dim) add_size(shape[dim], input, dim);
     }
   }
 
-  // Those that are a size as they are come first.
+  // Sizes that are a symbol come first; then, again and again, the first size with one unknown symbol.
   std::vector<SymbolBinding> run() {
-    while (!unbound_.empty() && (bind_one(true) || bind_one(false))) {
+    for (uint32_t i = 0; i < sizes_.size(); ++i) {
+      if (size(i).kind() == symbolic::Kind::kSymbol && unbound_.contains(size(i).symbol())) bind_by(i);
     }
+    while (!ready_.empty()) bind_by(ready_.extract(ready_.begin()).value());
     if (!unbound_.empty()) {
       fail("the sizes of graph {}'s inputs do not tell {}", graph_.name(), unbound_.begin()->name());
     }
@@ -43,29 +45,45 @@ class SymbolBinder {
   }
 
  private:
-  bool bind_one(bool only_plain) {
-    for (uint32_t input = 0; input < graph_.inputs().size(); ++input) {
-      const Shape& shape = graph_.type(graph_.inputs()[input]).shape;
-      for (uint32_t dim = 0; dim < shape.size(); ++dim) {
-        if (only_plain && shape[dim].kind() != symbolic::Kind::kSymbol) continue;
-        if (bind_by(shape[dim], input, dim)) return true;
-      }
+  // A symbolic size of an input.
+  struct InputSize {
+    uint32_t input;
+    uint32_t dim;
+    size_t unknowns;  // how many of its symbols are not bound
+  };
+
+  const Expr& size(uint32_t id) const { return graph_.type(inputs_[sizes_[id].input]).shape[sizes_[id].dim]; }
+
+  void add_size(const Expr& size, uint32_t input, uint32_t dim) {
+    const std::vector<Symbol> symbols = symbols_of(size);
+    if (symbols.empty()) return;
+    const auto id = static_cast<uint32_t>(sizes_.size());
+    sizes_.push_back({input, dim, symbols.size()});
+    for (Symbol symbol : symbols) {
+      unbound_.insert(symbol);
+      sizes_with_[symbol].push_back(id);
     }
-    return false;
+    if (symbols.size() == 1) ready_.insert(id);
   }
 
-  bool bind_by(const Expr& size, uint32_t input, uint32_t dim) {
-    std::vector<Symbol> unknown;
-    std::ranges::copy_if(symbols_of(size), std::back_inserter(unknown), [&](Symbol s) { return unbound_.contains(s); });
-    if (unknown.size() != 1) return false;
-    const auto linear = linear_in(size, unknown[0]);
-    if (!linear) return false;
-    bindings_.push_back({unknown[0], input, dim, linear->first, linear->second});
-    unbound_.erase(unknown[0]);
-    return true;
+  void bind_by(uint32_t id) {
+    const std::vector<Symbol> symbols = symbols_of(size(id));
+    const auto unknown = std::ranges::find_if(symbols, [&](Symbol symbol) { return unbound_.contains(symbol); });
+    if (unknown == symbols.end()) return;
+    const auto linear = linear_in(size(id), *unknown);
+    if (!linear) return;
+    bindings_.push_back({*unknown, sizes_[id].input, sizes_[id].dim, linear->first, linear->second});
+    unbound_.erase(*unknown);
+    for (uint32_t other : sizes_with_[*unknown]) {
+      if (--sizes_[other].unknowns == 1) ready_.insert(other);
+    }
   }
 
   const Graph& graph_;
+  std::vector<ValueRef> inputs_;
+  std::vector<InputSize> sizes_;
+  std::map<Symbol, std::vector<uint32_t>> sizes_with_;
+  std::set<uint32_t> ready_;  // sizes with one unknown symbol
   std::set<Symbol> unbound_;
   std::vector<SymbolBinding> bindings_;
 };
@@ -134,7 +152,12 @@ class TableWriter {
  public:
   TableWriter(const Program& program, const FileTables* file)
       : program_(program), file_(file), exprs_(program.symbols_) {
-    for (size_t i = 0; i < program.outputs_.size(); ++i) result_of_.push_back(is_result(i) ? results_++ : kNoSlot);
+    std::set<size_t> checked;  // in a file, an output that an assertion looks at is no result
+    for (const Assertion& assertion : program.assertions_) {
+      if (file && assertion.output) checked.insert(*assertion.output);
+    }
+    for (size_t i = 0; i < program.outputs_.size(); ++i)
+      result_of_.push_back(checked.contains(i) ? kNoSlot : results_++);
   }
 
   std::string run() {
@@ -277,18 +300,13 @@ class TableWriter {
 
   Table<format::Result> output_table() {
     std::vector<Offset<format::Result>> outputs;
+    const std::vector<std::string> names = program_.output_names();
     for (size_t i = 0; i < program_.outputs_.size(); ++i) {
       const auto& output = program_.outputs_[i];
       if (result_of_[i] == kNoSlot) continue;
-      outputs.push_back(format::CreateResult(b_, text(program_.output_name(i)), output.slot, output.is_copied));
+      outputs.push_back(format::CreateResult(b_, text(names[i]), output.slot, output.is_copied));
     }
     return b_.CreateVector(outputs);
-  }
-
-  // In a file, what assertions look at is no result.
-  bool is_result(size_t output) const {
-    return !file_ || std::ranges::none_of(program_.assertions_,
-                                          [&](const Assertion& assertion) { return assertion.output == output; });
   }
 
   Table<format::Check> check_table() {
@@ -317,14 +335,18 @@ class TableWriter {
   FlatBufferBuilder b_;
 };
 
-std::string Program::output_name(size_t i) const {
-  const auto name_of = [&](ValueRef value) {
-    const Leaf* const leaf = source_->leaf(value);
-    return leaf ? leaf->name : source_->value_name(value);
-  };
-  const std::string name = name_of(source_->outputs()[i]);
-  const auto is_same = [&](ValueRef output) { return name_of(output) == name; };
-  return name.empty() || std::ranges::count_if(source_->outputs(), is_same) > 1 ? fmt::format("out{}", i) : name;
+std::vector<std::string> Program::output_names() const {
+  std::vector<std::string> names;
+  std::unordered_map<std::string, int> counts;
+  for (ValueRef output : source_->outputs()) {
+    const Leaf* const leaf = source_->leaf(output);
+    names.push_back(leaf ? leaf->name : source_->value_name(output));
+    ++counts[names.back()];
+  }
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i].empty() || counts.at(names[i]) > 1) names[i] = fmt::format("out{}", i);
+  }
+  return names;
 }
 
 std::string program_tables(const Program& program, const FileTables* file) { return TableWriter(program, file).run(); }

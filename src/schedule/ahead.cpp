@@ -1,6 +1,7 @@
 #include "schedule/ahead.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace tenon {
@@ -9,6 +10,9 @@ namespace {
 using namespace loops;
 
 using NodeMap = std::map<NodeRef, NodeRef>;
+
+constexpr double kSmallArray = 1 << 24;  // elements
+constexpr double kMostGrowth = 16;
 
 // Into a kernel that has the variables by the same names.
 NodeRef copy_node(const IR& from, NodeRef ref, IR& to, const NodeMap& known) {
@@ -22,10 +26,11 @@ class Splitter {
  public:
   Splitter(const LoopTree& tree, const std::set<int64_t>& constants) : ir_(tree.ir) {
     is_constant_.resize(ir_.nodes().size());
+    elements_read_.resize(ir_.nodes().size());
     for (NodeRef ref : ir_.node_refs()) {
-      if (ir_.node(ref).is_leaf()) is_constant_[ref.id] = depends_on_constants(ref, constants);
+      if (ir_.node(ref).is_leaf()) note(ref, constants);
     }
-    for (NodeRef ref : ir_.order()) is_constant_[ref.id] = depends_on_constants(ref, constants);
+    for (NodeRef ref : ir_.order()) note(ref, constants);
     for (NodeRef ref : ir_.order()) {
       if (is_prepared(ref)) prepared_.insert(ref);
     }
@@ -59,7 +64,26 @@ class Splitter {
   }
 
  private:
-  // Asked after those that the node reads. A number is no reason to prepare something.
+  // After those that the node reads.
+  void note(NodeRef ref, const std::set<int64_t>& constants) {
+    is_constant_[ref.id] = depends_on_constants(ref, constants);
+    const Node& node = ir_.node(ref);
+    if (node.as<Read>() && is_constant_[ref.id]) elements_read_[ref.id] = elements_of(ref);
+    for (NodeRef input : node.inputs)
+      elements_read_[ref.id] = std::max(elements_read_[ref.id], elements_read_[input.id]);
+  }
+
+  // Infinite where a size is symbolic.
+  double elements_of(NodeRef ref) const {
+    double elements = 1;
+    for (VarRef var : ir_.node(ref).vars) {
+      const Expr& size = ir_.var(var).size;
+      elements *= size.is_constant() ? static_cast<double>(size.constant()) : std::numeric_limits<double>::infinity();
+    }
+    return elements;
+  }
+
+  // A number is no reason to prepare something.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
@@ -70,9 +94,9 @@ class Splitter {
     return has_fixed_size && std::ranges::all_of(node.inputs, [&](NodeRef input) { return is_constant_[input.id]; });
   }
 
-  bool reads_constants(NodeRef ref) const {
-    if (ir_.node(ref).as<Read>()) return true;
-    return std::ranges::any_of(ir_.node(ref).inputs, [&](NodeRef input) { return reads_constants(input); });
+  // What is much larger than the arrays that it is made of is not kept: a small file may have any number of these.
+  bool is_worth_keeping(NodeRef ref) const {
+    return elements_of(ref) <= std::max(kSmallArray, kMostGrowth * elements_read_[ref.id]);
   }
 
   // Computed in every run. What runs beside such a reader is only a way to read: a cast of a narrow array, a view.
@@ -84,7 +108,7 @@ class Splitter {
 
   // Has memory of its own, and one reader that runs later and goes over its elements: not one that looks them up.
   bool is_prepared(NodeRef ref) const {
-    if (is_late(ref) || !reads_constants(ref)) return false;
+    if (is_late(ref) || elements_read_[ref.id] == 0 || !is_worth_keeping(ref)) return false;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
     return readers.size() == 1 && is_late(readers[0]) && std::ranges::all_of(ir_.node(ref).vars, [&](VarRef var) {
              return std::ranges::find(ir_.node(readers[0]).loops, var, &LoopSpec::var) !=
@@ -228,6 +252,7 @@ class Splitter {
 
   const IR& ir_;
   std::vector<bool> is_constant_;
+  std::vector<double> elements_read_;  // of the largest constant that goes into a node; 0 where none does
   std::set<NodeRef> prepared_;
   std::set<NodeRef> needed_;
   IR out_{ir_.name()};

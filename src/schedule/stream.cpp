@@ -61,11 +61,12 @@ class StreamPlan {
  private:
   // ---- what is where ----
   std::optional<int64_t> elements(const Vars& vars) const {
+    constexpr int64_t kMost = int64_t{1} << 40;
     int64_t product = 1;
     for (VarRef var : vars) {
       const std::optional<int64_t> size = number_of(ir_.var(var).size);
       if (!size) return {};
-      product = std::min<int64_t>(product * *size, int64_t{1} << 40);
+      if (__builtin_mul_overflow(product, *size, &product) || product > kMost) product = kMost;
     }
     return product;
   }
@@ -220,8 +221,8 @@ class StreamPlan {
 
   // A part of at least that size. One that leaves no rest needs no guards; of others, whole vectors are best.
   static int64_t best_part(int64_t length, int64_t least) {
-    for (int64_t size = least; size <= 2 * least; ++size) {
-      if (length % size == 0) return size;
+    for (int64_t parts = length / least; parts > 0 && length / parts <= 2 * least; --parts) {
+      if (length % parts == 0) return length / parts;
     }
     return divided_up(least, 64) * 64;
   }

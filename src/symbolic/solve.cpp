@@ -1,7 +1,9 @@
 // Binds symbols from equations. One engine serves both questions: it keeps `difference == 0` for each equation, and
 // binds an unknown whenever it is the only one left of an equation.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "symbolic/canonical.h"
 
@@ -19,14 +21,30 @@ struct Constraint {
 class Solver {
  public:
   Solver(std::vector<Constraint> constraints, std::set<Symbol> unknowns, const Ranges& ranges)
-      : open_(std::move(constraints)), unknowns_(std::move(unknowns)), ranges_(ranges) {}
+      : constraints_(std::move(constraints)), unknowns_(std::move(unknowns)), ranges_(ranges) {
+    for (size_t i = 0; i < constraints_.size(); ++i) ready_.insert(ready_.end(), i);
+  }
 
+  // Round after round, in order. A constraint that waits is looked at again when one of its unknowns is bound.
   Substitution solve() {
-    while (!open_.empty()) {
-      const size_t before = open_.size();
-      std::erase_if(open_, [&](const Constraint& constraint) { return settle(constraint); });
-      if (open_.size() == before) fail_undetermined(open_.front());
+    std::set<size_t> waiting;
+    for (size_t from = 0; !ready_.empty();) {
+      const auto next = ready_.lower_bound(from);
+      if (next == ready_.end()) {
+        from = 0;
+        continue;
+      }
+      const size_t constraint = *next;
+      ready_.erase(next);
+      from = constraint + 1;
+      if (settle(constraints_[constraint])) {
+        waiting.erase(constraint);
+      } else {
+        waiting.insert(constraint);
+        wait(constraint);
+      }
     }
+    if (!waiting.empty()) fail_undetermined(constraints_[*waiting.begin()]);
     return std::move(solution_);
   }
 
@@ -41,6 +59,11 @@ class Solver {
     if (!slope) return false;
     bind(constraint, open[0], *slope, *intercept(difference, open[0]));
     return true;
+  }
+
+  void wait(size_t constraint) {
+    for (Symbol symbol : open_unknowns(difference_of(constraints_[constraint])))
+      waiting_for_[symbol].push_back(constraint);
   }
 
   Expr difference_of(const Constraint& constraint) const {
@@ -68,6 +91,7 @@ class Solver {
     unknowns_.erase(symbol);
     solution_.emplace(symbol, quotient);
     origins_.emplace(symbol, constraint.origin);
+    for (size_t waiting : std::exchange(waiting_for_[symbol], {})) ready_.insert(waiting);
   }
 
   void require_zero(const Constraint& constraint, const Expr& difference) const {
@@ -103,7 +127,9 @@ class Solver {
     return *result;
   }
 
-  std::vector<Constraint> open_;
+  std::vector<Constraint> constraints_;
+  std::set<size_t> ready_;                             // to be looked at
+  std::map<Symbol, std::vector<size_t>> waiting_for_;  // constraints that an unknown would help
   std::set<Symbol> unknowns_;
   const Ranges& ranges_;
   Substitution solution_;
