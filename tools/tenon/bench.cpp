@@ -8,6 +8,7 @@
 #include "command.h"
 #include "json.h"
 #include "model.h"
+#include "numbers.h"
 #include "profile.h"
 #include "runnable.h"
 #include "runtime/thread_pool.h"
@@ -50,7 +51,8 @@ std::vector<int64_t> thread_counts(const std::string& text) {
     int64_t count = -1;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), count);
     const bool is_whole = error == std::errc() && end == part.data() + part.size();
-    if (!is_whole || count < 0 || count > kMostThreads) fail("--threads {}: say it as 1,2", text);
+    if (!is_whole || count < 0 || count > kMostThreads)
+      fail("--threads {}: say it as 1,2; each is from 0 to {}", text, kMostThreads);
     counts.push_back(count);
   }
   return counts;
@@ -184,7 +186,7 @@ Command bench_command(CLI::App& tenon) {
       ->type_name("N,...");
   app->add_option("--rounds", options->rounds, "How many times it runs")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{1}, kMostRounds));
+      ->check(integer_from(1, kMostRounds));
   app->add_flag("--no-native", options->no_native, "Run no machine code of the model's, but its portable kernels");
   app->add_flag("--json", options->json, "Print it as JSON");
   app->footer(kFooter);

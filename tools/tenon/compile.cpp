@@ -11,6 +11,7 @@
 #include "compile_training.h"
 #include "json.h"
 #include "model.h"
+#include "numbers.h"
 #include "output_files.h"
 #include "program/artifact.h"
 #include "program/program.h"
@@ -231,11 +232,12 @@ Command compile_command(CLI::App& tenon) {
       ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   app->add_option("--random-params", options->model.seed, "Fill a graph's parameters that are not given")
-      ->type_name("SEED");
+      ->type_name("SEED")
+      ->check(any_integer());
   app->add_option("--cpu", options->cpus, "What to compile for; more than one go into one file")->type_name("CPU,...");
   app->add_option("-t,--threads", options->threads, "How many threads compile (0: as many as there are CPUs)")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{0}, kMostThreads));
+      ->check(integer_from(0, kMostThreads));
   app->add_option("--emit", options->emit, "Print a stage instead: graph, fused, tree")
       ->check(CLI::IsMember({"graph", "fused", "tree"}));
   app->add_option("-o,--output", options->output, "Write the compiled model, or the stage, there")->type_name("FILE");

@@ -6,6 +6,7 @@
 
 #include "artifact_info.h"
 #include "json.h"
+#include "numbers.h"
 #include "terminal.h"
 #include "training/file.h"
 #include "training/model.h"
@@ -15,6 +16,7 @@ namespace tenon::cli {
 namespace {
 
 constexpr const char* kGroup = "Training";
+constexpr int64_t kMostAccumulated = 1'000'000;
 
 TrainingOptions options_of(const TrainingRequest& request, std::vector<std::string> frozen) {
   frozen.insert(frozen.end(), request.frozen.begin(), request.frozen.end());
@@ -96,9 +98,12 @@ void add_training_options(CLI::App& app, TrainingRequest& request) {
       ->group(kGroup);
   app.add_option("--accumulate", request.accumulate, "An update of the mean gradient of so many steps")
       ->type_name("N")
-      ->check(CLI::PositiveNumber)
+      ->check(integer_from(1, kMostAccumulated))
       ->group(kGroup);
-  app.add_option("--seed", request.seed, "What dropout is drawn from")->type_name("SEED")->group(kGroup);
+  app.add_option("--seed", request.seed, "What dropout is drawn from")
+      ->type_name("SEED")
+      ->check(any_integer())
+      ->group(kGroup);
   app.add_option("--budget", request.budget, "The most memory of a step, besides states, inputs and results")
       ->type_name("64MiB")
       ->group(kGroup);

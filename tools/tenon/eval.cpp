@@ -5,6 +5,7 @@
 #include "backends/reference/evaluate.h"
 #include "bind.h"
 #include "command.h"
+#include "numbers.h"
 #include "outcomes.h"
 #include "terminal.h"
 
@@ -62,7 +63,9 @@ Command eval_command(CLI::App& tenon) {
   app->add_option("-p,--param", options->parameters, "A parameter or buffer, or an archive of them; may be repeated")
       ->type_name("NAME=FILE");
   for (const char* name : {"--input", "--param"}) app->get_option(name)->allow_extra_args(false);
-  app->add_option("--random-params", options->seed, "Fill the parameters that are not given")->type_name("SEED");
+  app->add_option("--random-params", options->seed, "Fill the parameters that are not given")
+      ->type_name("SEED")
+      ->check(any_integer());
   app->add_option("-o,--output", options->output, "Write each result to DIR/name.npy, or all to FILE.npz")
       ->type_name("DIR|FILE.npz");
   app->add_flag("--json", options->json, "Print the results as JSON, all elements");

@@ -4,6 +4,7 @@
 #include "checkpoints.h"
 #include "command.h"
 #include "model.h"
+#include "numbers.h"
 #include "outcomes.h"
 #include "output_files.h"
 #include "profile.h"
@@ -137,7 +138,8 @@ Command run_command(CLI::App& tenon) {
       ->type_name("NAME=FILE");
   for (const char* name : {"--input", "--param"}) app->get_option(name)->allow_extra_args(false);
   app->add_option("--random-params", options->model.seed, "Fill a graph's parameters that are not given")
-      ->type_name("SEED");
+      ->type_name("SEED")
+      ->check(any_integer());
   app->add_option("-o,--output", options->output, "Write each result to DIR/name.npy, or all to FILE.npz")
       ->type_name("DIR|FILE.npz");
   app->add_option("--entry", options->entry, "Which program of a .tenon file that has several")->type_name("NAME");
@@ -147,11 +149,13 @@ Command run_command(CLI::App& tenon) {
       ->type_name("FILE|DIR");
   app->add_option("-t,--threads", options->threads, "How many threads (0: as many as there are CPUs)")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{0}, kMostThreads));
+      ->check(integer_from(0, kMostThreads));
   app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
   app->add_flag("--no-native", options->no_native, "Run no machine code of the model's, but its portable kernels");
   app->add_option("--profile", options->profile, "Write when each task ran, as a trace")->type_name("TRACE.json");
-  app->add_option("--seed", options->seed, "What the model's random numbers are drawn from")->type_name("SEED");
+  app->add_option("--seed", options->seed, "What the model's random numbers are drawn from")
+      ->type_name("SEED")
+      ->check(any_integer());
   app->add_flag("--json", options->json, "Print the results as JSON, all elements");
   app->footer(kFooter);
   return {app, [options] { run(*options); }};

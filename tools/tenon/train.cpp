@@ -11,6 +11,7 @@
 #include "command.h"
 #include "interrupt.h"
 #include "json.h"
+#include "numbers.h"
 #include "output_files.h"
 #include "program/artifact.h"
 #include "runnable.h"
@@ -63,6 +64,7 @@ struct Options {
 };
 
 constexpr int64_t kUsualBatch = 32;
+constexpr int64_t kMostEpochs = 1'000'000'000;
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -264,9 +266,9 @@ class Training {
         programs_(options),
         size_(batch_size_of(options.model, programs_.step())),
         data_(options.data, programs_.step(), size_),
-        plan_(planned(options.data, data_.samples())),
+        plan_(planned(options.data, checked_samples())),
         position_{.batch = plan_.batch, .seed = options.seed, .samples = plan_.samples},
-        total_(options.epochs * plan_.steps) {
+        total_(checked_mul(options.epochs, plan_.steps)) {
     if (options.steps > 0) total_ = options.steps;
     if (!options.validate.empty()) {
       validation_.emplace(options.validate, programs_.evaluation(),
@@ -296,6 +298,13 @@ class Training {
   }
 
  private:
+  int64_t checked_samples() const {
+    if (options_.batch > data_.samples())
+      fail_at({options_.data}, "--batch {}: there are {} samples, and a batch is from 1 to {} of them", options_.batch,
+              data_.samples(), data_.samples());
+    return data_.samples();
+  }
+
   EpochPlan planned(const std::string& path, int64_t samples) const {
     const EpochPlan plan = plan_epoch(samples, chosen_batch(options_, size_), size_);
     if (plan.steps == 0) fail_at({path}, "has {} samples, fewer than a batch of {}", samples, plan.batch);
@@ -504,23 +513,25 @@ Command train_command(CLI::App& tenon) {
       ->type_name("FILE.npz");
   app->add_option("-e,--epochs", options->epochs, "How many times through the data, of all runs together")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(integer_from(1, kMostEpochs));
   app->add_option("--steps", options->steps, "Stop after so many steps instead, of all runs together")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(integer_from(1, kInt64Max));
   app->add_option("-b,--batch", options->batch, "Samples in a step (32, or the model's)")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(integer_from(1, kInt64Max));
   app->add_option("--checkpoint", options->checkpoint, "Save the states there after each epoch")->type_name("DIR");
   app->add_option("--checkpoint-steps", options->checkpoint_steps, "And after every so many steps")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
-  app->add_option("--keep", options->keep, "How many checkpoints stay")->type_name("N")->check(CLI::PositiveNumber);
+      ->check(integer_from(1, kInt64Max));
+  app->add_option("--keep", options->keep, "How many checkpoints stay")
+      ->type_name("N")
+      ->check(integer_from(1, kInt64Max));
   app->add_flag("--resume", options->resume, "Go on from the newest checkpoint");
-  app->add_option("--seed", options->seed, "Of the order of the samples")->type_name("SEED");
+  app->add_option("--seed", options->seed, "Of the order of the samples")->type_name("SEED")->check(any_integer());
   app->add_option("-t,--threads", options->threads, "How many threads (0: as many as there are CPUs)")
       ->type_name("N")
-      ->check(CLI::Range(int64_t{0}, kMostThreads));
+      ->check(integer_from(0, kMostThreads));
   app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
   app->add_option("--metrics", options->metrics, "Write the loss of each step and epoch")->type_name("FILE.csv");
   app->add_option("--plot", options->plot, "Draw the loss over the steps")->type_name("FILE.svg");

@@ -4,10 +4,12 @@
 #include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 
 #include "command.h"
 #include "interrupt.h"
+#include "numbers.h"
 #include "schedule/edit.h"
 #include "schedule/tuner.h"
 #include "support/file.h"
@@ -41,11 +43,14 @@ struct Options {
   bool keep = false;
 };
 
+constexpr double kLeastSeconds = 0.001, kMostSeconds = 1e6;
+
 double parse_seconds(const std::string& text) {
   double seconds = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || end != text.data() + text.size() || !(seconds > 0)) {
-    fail("'{}' is not a number of seconds: say `search 10`", text);
+  const bool is_in_range = seconds >= kLeastSeconds && seconds <= kMostSeconds;
+  if (error != std::errc() || end != text.data() + text.size() || !is_in_range) {
+    fail("'{}' is not a number of seconds from {} to {}: say `search 10`", text, kLeastSeconds, kMostSeconds);
   }
   return seconds;
 }
@@ -202,8 +207,10 @@ Command tune_command(CLI::App& tenon) {
   app->get_option("--size")->allow_extra_args(false);
   app->add_option("--search", options->search, "Search for so many seconds instead of reading edits")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.001, 1e6).description(""));
-  app->add_option("--seed", options->seed, "Of the data and the search")->type_name("N");
+      ->check(number_from(kLeastSeconds, kMostSeconds));
+  app->add_option("--seed", options->seed, "Of the data and the search")
+      ->type_name("N")
+      ->check(integer_from(0, std::numeric_limits<uint32_t>::max()));
   app->add_flag("--one-thread", options->one_thread, "Search without parallel loops");
   app->add_flag("--keep", options->keep,
                 "Begin with the backend's own schedule, and let it give the result from now on (cpu)");

@@ -43,7 +43,7 @@ int64_t parse_bytes(std::string_view text) {
     if (error != std::errc() || unit != name || !(bytes >= 1) || bytes > kMostBytes) continue;
     return static_cast<int64_t>(bytes);
   }
-  fail("'{}' is no number of bytes: say it as 64MiB, 1.5GB or 1000000", text);
+  fail("--budget: '{}' is no number of bytes from 1 to 2^62: say it as 64MiB, 1.5GB or 1000000", text);
 }
 
 std::vector<std::string> split_commas(const std::string& text) {
@@ -61,9 +61,14 @@ symbolic::Bindings parse_sizes(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
     if (equals == std::string::npos) fail("--size {}: say it as N=64", argument);
-    const symbolic::Expr value = symbolic::parse(argument.substr(equals + 1)).value();
-    if (!value.is_constant() || value.constant() < 0) fail("--size {}: a size is a number, and not negative", argument);
-    sizes[symbolic::Symbol(argument.substr(0, equals))] = value.constant();
+    const std::string value = argument.substr(equals + 1);
+    int64_t size = -1;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), size);
+    if (error != std::errc() || end != value.data() + value.size() || size < 0)
+      fail("--size {}: a size is an integer, and not negative", argument);
+    const Result<symbolic::Symbol> symbol = capture([&] { return symbolic::Symbol(argument.substr(0, equals)); });
+    if (!symbol) fail("--size {}: {}", argument, symbol.diagnostic().message);
+    sizes[*symbol] = size;
   }
   return sizes;
 }

@@ -12,7 +12,7 @@ namespace tenon::cli {
 
 std::string bytes_text(int64_t bytes);       // "1.5 MiB"
 std::string time_text(double nanoseconds);   // "12.3 us"
-int64_t parse_bytes(std::string_view text);  // "64MiB", "1.5GB" or "1000"; throws an Error
+int64_t parse_bytes(std::string_view text);  // of --budget: "64MiB", "1.5GB" or "1000"; throws an Error
 std::vector<std::string> split_commas(const std::string& text);
 
 // Of "--size N=64" arguments. Throws an Error.
