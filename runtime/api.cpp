@@ -353,6 +353,13 @@ tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon
   });
 }
 
+tenon_status tenon_set_seed(tenon_context* context, int64_t seed) {
+  return guarded([&] {
+    demand(context != nullptr, "tenon_set_seed needs a context");
+    context->context.set_seed(seed);
+  });
+}
+
 tenon_status tenon_run(tenon_context* context) {
   return guarded([&] {
     demand(context != nullptr, "tenon_run needs a context");

@@ -1,5 +1,7 @@
 #include "runtime/context.h"
 
+#include <sys/random.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -177,7 +179,38 @@ void Context::fail_memory(std::string_view what, int64_t bytes, const Frame* fra
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
+void Context::set_seed(int64_t seed) { seed_ = static_cast<uint64_t>(seed); }
+
+namespace {
+
+uint64_t drawn_seed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) == sizeof(seed)) return seed;
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+}
+
+// SplitMix64, by Steele, Lea and Flood.
+uint64_t following(uint64_t seed) {
+  seed += 0x9e3779b97f4a7c15;
+  seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
+  seed = (seed ^ (seed >> 27)) * 0x94d049bb133111eb;
+  return seed ^ (seed >> 31);
+}
+
+}  // namespace
+
+void Context::draw_key() {
+  static constexpr int64_t kShape[] = {2};
+  const bool is_callers = inputs_[graph_.key].is_set && inputs_[graph_.key].tensor.data != key_;
+  if (is_callers) return;
+  const uint64_t seed = seed_ ? *seed_ : drawn_seed();
+  if (seed_) seed_ = following(seed);
+  key_[0] = static_cast<int64_t>(seed);
+  set_input(graph_.key, {key_, TENON_I64, 1, kShape, nullptr});
+}
+
 void Context::bind() {
+  if (graph_.key != kNone) draw_key();
   for (size_t i = 0; i < inputs_.size(); ++i) {
     if (!inputs_[i].is_set) fail(TENON_INVALID_ARGUMENT, "input '", graph_.inputs[i].name, "' is not set");
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/allocator.h"
@@ -52,6 +53,9 @@ class Context {
   // Where a result goes. Only its address is looked at now; the run tells whether it fits. An empty tensor (null data,
   // rank 0) goes back to memory of the context.
   void set_output(size_t i, const tenon_tensor& tensor);
+  // From now on random numbers follow from the seed, in each run others. Without a seed each run draws one. An input
+  // that is set as the key of random numbers counts more.
+  void set_seed(int64_t seed);
   // The sizes of the inputs decide everything else; what is needed is allocated. A run does that by itself.
   void prepare();
   // Throws an Error. Sizes, the caller's tensors and the arena's memory are checked first: then nothing has been
@@ -101,6 +105,7 @@ class Context {
   };
 
   void find_states();
+  void draw_key();
   void fuse();
   void bind();
   void check_sizes() const;
@@ -151,6 +156,8 @@ class Context {
   std::unique_ptr<Host> host_;
   std::vector<Argument> inputs_;
   std::vector<Argument> outputs_;
+  std::optional<uint64_t> seed_;  // of the next run
+  int64_t key_[2] = {};           // that was drawn last
   bool sizes_changed_ = true;
   std::vector<int64_t> symbols_;  // kUnknown where it is not known yet
   std::shared_ptr<const Frame> frame_;

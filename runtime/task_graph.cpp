@@ -36,6 +36,7 @@ class Reader {
     read_symbols();
     for (const format::Slot* slot : *program_.slots()) read_slot(*slot);
     check_arguments();
+    read_key();
     read_states();
     check_bindings();
     for (const format::Task* task : *program_.tasks()) read_task(*task);
@@ -133,6 +134,21 @@ class Reader {
                  graph_.slots[slot].root == slot && graph_.slots[slot].position == i,
              "input ", i, " has no slot of its own");
     }
+  }
+
+  void read_key() {
+    graph_.key = program_.key();
+    if (graph_.key == kNone) return;
+    demand(graph_.key < graph_.inputs.size(), "random numbers come from input ", graph_.key, ", which is not there");
+    const TensorSlot& slot = graph_.slots[graph_.inputs[graph_.key].slot];
+    demand(slot.dtype == TENON_I64 && slot.shape.size() == 1 && is_constant(slot.shape[0], 2),
+           "random numbers come from input ", graph_.key, ", which is not i64[2]");
+  }
+
+  bool is_constant(const Expr& expr, int64_t value) const {
+    if (expr.count() != 1) return false;
+    const Instruction& instruction = graph_.code[expr.first()];
+    return instruction.op() == format::ExprOp::Constant && instruction.value() == value;
   }
 
   void read_states() {

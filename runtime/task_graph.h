@@ -98,6 +98,7 @@ struct TaskGraph {
   std::vector<TaskNode> tasks;
   std::vector<TensorInfo> inputs;
   std::vector<TensorInfo> outputs;
+  uint32_t key = kNone;                                // the input that random numbers come from
   std::vector<std::pair<uint32_t, uint32_t>> updates;  // target and value
   std::vector<Check> checks;
   std::vector<StateTensor> states;

@@ -216,6 +216,10 @@ TENON_API tenon_status tenon_set_input(tenon_context* context, size_t input, con
  * not overlap itself, an input, another output, a state, or what tenon_get_output gave of this context's own memory:
  * the run says so with TENON_INVALID_ARGUMENT. */
 TENON_API tenon_status tenon_set_output(tenon_context* context, size_t output, const tenon_tensor* tensor);
+/* A model that draws random numbers (dropout in training) has an input i64[2], the key that they follow from. Nobody
+ * needs to set it: each run draws one. After this, runs draw from the seed: the first, the second, ... after it are the
+ * same in every process. A model without random numbers ignores it. */
+TENON_API tenon_status tenon_set_seed(tenon_context* context, int64_t seed);
 /* After an error the context can run again. What the program updates is as it was if the inputs, the outputs or the
  * budget do not fit. If a task fails on the way, what it updates in place may have been updated before. */
 TENON_API tenon_status tenon_run(tenon_context* context);

@@ -283,6 +283,8 @@ class Context {
     return States(states);
   }
 
+  // Random numbers of the next runs follow from it. Without a seed each run draws one.
+  void set_seed(int64_t seed) { detail::need(tenon_set_seed(context_.get(), seed)); }
   void set_input(size_t number, const Tensor& tensor) {
     detail::need(tenon_set_input(context_.get(), number, &tensor.get()));
   }

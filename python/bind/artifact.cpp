@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "bind.h"
+#include "call_form.h"
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/context.h"
@@ -36,6 +37,7 @@ Tensor copied(tenon_dtype dtype, std::span<const int64_t> sizes, void* data) {
 
 // A file: its programs, and the states that they share. One call at a time.
 struct ArtifactFile {
+  std::string path;
   std::shared_ptr<const Container> container;
   std::shared_ptr<const std::vector<std::byte>> recompiled;
   std::vector<runtime::Entry> entries;
@@ -66,6 +68,7 @@ class Artifact {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
     if (budget && *budget < 0) fail("a budget must not be negative, got {}", *budget);
     options_ = {.budget = budget.value_or(runtime::kNoBudget), .threads = threads};
+    file_->path = path;
     file_->container = call_runtime([&] { return std::make_shared<const Container>(Container::open(path)); });
     file_->entries = load_entries(*file_, native);
     call_runtime([&] { make_states(); });
@@ -110,6 +113,7 @@ class Artifact {
   const std::string& entry() const { return entry_; }
   const runtime::TaskGraph& graph() const { return program_->graph(); }
   const Notes& notes() const { return notes_; }
+  const EntryCall& call() const { return call_; }
   int64_t peak_bytes() const { return context_->allocator().peak(); }
 
  private:
@@ -126,6 +130,9 @@ class Artifact {
     entry_ = entry.name;
     notes_ = read_notes(*file_->container, entry_).value();
     program_ = entry.program;
+    const Result<EntryCall> call = read_entry_call(*file_->container, entry_, graph());
+    if (!call.ok()) fail_at({file_->path}, "{}", call.diagnostic().message);
+    call_ = call.value();
     context_ = call_runtime([&] { return std::make_unique<Context>(program_, options_, file_->states); });
     if (!file_->states) file_->states = context_->states();
   }
@@ -147,6 +154,7 @@ class Artifact {
   runtime::ContextOptions options_;
   std::string entry_;
   Notes notes_;
+  EntryCall call_;
   std::shared_ptr<const runtime::Program> program_;
   std::unique_ptr<Context> context_;
 };
@@ -242,6 +250,15 @@ void bind_artifact(nb::module_& module) {
           "(name, type) of each.")
       .def_prop_ro("outputs", [](const Artifact& self) { return described(self.graph(), self.graph().outputs); })
       .def_prop_ro("notes", [](const Artifact& self) { return self.notes(); })
+      .def_prop_ro(
+          "call_form",
+          [](const Artifact& self) { return self.call().form ? nb::object(to_python(*self.call().form)) : nb::none(); },
+          "How the model is called: its parameters, each (name, is_keyword, tree), and its results as a tree; None "
+          "where "
+          "the file does not say.")
+      .def_prop_ro(
+          "key_input", [](const Artifact& self) { return self.call().key; },
+          "Which input random numbers come from, or None.")
       .def_prop_ro(
           "peak_bytes", [](const Artifact& self) { return self.peak_bytes(); },
           "The most memory so far: temporaries, scratch and results.");

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "bind.h"
+#include "call_form.h"
 #include "support/interrupt.h"
 
 namespace {
@@ -54,4 +55,5 @@ NB_MODULE(_tenon, module) {
   bind_importer(module);
   bind_program(module);
   bind_artifact(module);
+  bind_call_form(module);
 }

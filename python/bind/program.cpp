@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "call_form.h"
 #include "exchange.h"
 #include "position_error.h"
 #include "program/artifact.h"
@@ -65,20 +66,6 @@ HostFn host_from(nb::object function) {
     for (nb::handle result : nb::object((*held)(call, arguments))) results.push_back(argument_from(result, "a result"));
     return results;
   };
-}
-
-// (message, (file, line) or None, output or None, guard or None) of each.
-std::vector<Assertion> assertions_from(nb::handle list) {
-  std::vector<Assertion> assertions;
-  for (nb::handle entry : list) {
-    Assertion assertion{nb::cast<std::string>(entry[0])};
-    if (const nb::object place = entry[1]; !place.is_none())
-      assertion.location = {nb::cast<std::string>(place[0]), nb::cast<int>(place[1])};
-    if (const nb::object output = entry[2]; !output.is_none()) assertion.output = nb::cast<size_t>(output);
-    if (const nb::object guard = entry[3]; !guard.is_none()) assertion.guard = nb::cast<Expr>(guard);
-    assertions.push_back(std::move(assertion));
-  }
-  return assertions;
 }
 
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
@@ -167,6 +154,19 @@ nb::dict artifact_bytes_of(const Executable& self, const Notes& notes) {
 }
 
 }  // namespace
+
+std::vector<Assertion> assertions_from(nb::handle list) {
+  std::vector<Assertion> assertions;
+  for (nb::handle entry : list) {
+    Assertion assertion{nb::cast<std::string>(entry[0])};
+    if (const nb::object place = entry[1]; !place.is_none())
+      assertion.location = {nb::cast<std::string>(place[0]), nb::cast<int>(place[1])};
+    if (const nb::object output = entry[2]; !output.is_none()) assertion.output = nb::cast<size_t>(output);
+    if (const nb::object guard = entry[3]; !guard.is_none()) assertion.guard = nb::cast<Expr>(guard);
+    assertions.push_back(std::move(assertion));
+  }
+  return assertions;
+}
 
 void bind_program(nb::module_& module) {
   nb::class_<Executable>(module, "Executable", "A compiled graph.")

@@ -8,8 +8,8 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include "bind.h"
-#include "capture/import_pt2.h"
+#include "call_form.h"
+#include "capture/whole_model.h"
 
 namespace tenon::python {
 namespace {
@@ -141,6 +141,14 @@ nb::dict tensors_of(const pt2::Dictionary<pt2::Weight>& weights) {
   return result;
 }
 
+std::vector<std::string> frozen_of(const ProgramPtr& self) {
+  std::vector<std::string> names;
+  for (const auto& [name, weight] : self->weights) {
+    if (weight.is_parameter && !weight.requires_grad) names.push_back(name);
+  }
+  return names;
+}
+
 nb::list nodes_of(const Pt2Graph& self) {
   nb::list result;
   for (const pt2::Node& node : self.graph->nodes) result.append(nb::cast(Pt2Node{self.graph, &node}));
@@ -167,6 +175,58 @@ nb::list inputs_of(const Imported& self) {
   return result;
 }
 
+// (storage, dtype, sizes, strides, offset) of a tensor whose dtype Tenon lacks.
+nb::object plain(const std::shared_ptr<const pt2::ForeignData>& data) {
+  if (!data) return nb::none();
+  return nb::make_tuple(python::to_python(data->storage, ArrayKind::kTorch), data->dtype.name(), data->sizes,
+                        data->strides, data->offset);
+}
+
+// What each result is that is no output of the graph: ("kept", key), ("foreign", data), or None.
+nb::list host_outputs_of(const Imported& self) {
+  nb::list result;
+  for (const ImportedOutput& output : self.outputs) {
+    if (!output.kept.empty()) {
+      result.append(nb::make_tuple("kept", output.kept));
+    } else {
+      result.append(output.foreign ? nb::object(nb::make_tuple("foreign", plain(output.foreign))) : nb::none());
+    }
+  }
+  return result;
+}
+
+// ("operand", number), ("kept", key), ("foreign", data), or ("constant", value).
+nb::tuple plain(const HostValue& value) {
+  if (!value.kept.empty()) return nb::make_tuple("kept", value.kept);
+  if (value.operand) return nb::make_tuple("operand", *value.operand);
+  if (value.foreign) return nb::make_tuple("foreign", plain(value.foreign));
+  if (const auto* flag = value.constant.get<bool>()) return nb::make_tuple("constant", *flag);
+  if (const auto* real = value.constant.get<double>()) return nb::make_tuple("constant", *real);
+  if (const auto* number = value.constant.get<Expr>()) return nb::make_tuple("constant", python::to_python(*number));
+  return nb::make_tuple("unknown", nb::none());
+}
+
+// (node, {name: where a host finds it}, [key under which it keeps each result, or ""]) of each.
+nb::list external_of(const Imported& self) {
+  nb::list result;
+  for (const ExternalCall& call : self.external) {
+    nb::dict values;
+    for (const auto& [name, value] : call.values) values[to_str(name)] = plain(value);
+    const auto graph = std::make_shared<pt2::Graph>();
+    graph->nodes.push_back(call.node);
+    result.append(nb::make_tuple(Pt2Node{graph, &graph->nodes[0]}, values, nb::cast(call.kept)));
+  }
+  return result;
+}
+
+nb::dict sizes_of(const Imported& self) {
+  nb::dict result;
+  for (const ImportedInput& input : self.inputs) {
+    if (input.size) result[to_str(input.name)] = python::to_python(*input.size);
+  }
+  return result;
+}
+
 nb::list outputs_of(const Imported& self) {
   nb::list result;
   for (const ImportedOutput& output : self.outputs) {
@@ -180,7 +240,8 @@ nb::list assertions_of(const Imported& self) {
   nb::list result;
   for (const Assertion& assertion : self.assertions) {
     const nb::object guard = assertion.guard ? to_python(*assertion.guard) : nb::none();
-    result.append(nb::make_tuple(assertion.message, assertion.output, guard));
+    const nb::object place = assertion.location.known() ? nb::cast(assertion.location) : nb::none();
+    result.append(nb::make_tuple(assertion.message, assertion.output, guard, place));
   }
   return result;
 }
@@ -202,10 +263,24 @@ void bind_imported(nb::module_& module) {
           "outputs", nb::overload_cast<const Imported&>(&outputs_of),
           "Each result of the model: which output of the graph, which argument of the model or which weight it "
           "is, each perhaps None; and what it is.")
-      .def_prop_ro(
-          "assertions", assertions_of,
-          "What the model promises: a message, and the output of the graph or the guard that must not be zero.")
+      .def_prop_ro("assertions", assertions_of,
+                   "What the model promises: a message, the output of the graph or the guard that must not be zero, "
+                   "and the line.")
       .def_prop_ro("unsupported", unsupported_of, "The external calls: (target, reason, location).")
+      .def_prop_ro(
+          "external", external_of,
+          "What they call: a node, where a host finds each name of its arguments, and under which key it keeps "
+          "each result that Tenon cannot hold.")
+      .def_prop_ro("host_outputs", host_outputs_of,
+                   "Of each result that Tenon cannot hold ('kept', key) or ('foreign', data); None of the others.")
+      .def_prop_ro("sizes", sizes_of, "What each argument that is an integer equals.")
+      .def_prop_ro(
+          "nesting", [](const Imported& self) { return to_python(nesting_of(self)); },
+          "How arguments and results nest, as an artifact's `call_form`; leaf i is argument or result i.")
+      .def(
+          "check_supported",
+          [](const Imported& self, const std::string& why) { check_supported(self.unsupported, why); }, nb::arg("why"),
+          "Raises a tenon.Error that lists every external call; `why` PyTorch runs none.")
       .def_ro("key_input", &Imported::key_input, "The input that random numbers come from, or an empty text.");
   module.def(
       "import_pt2",
@@ -216,6 +291,15 @@ void bind_imported(nb::module_& module) {
       "Makes a graph of what torch.export.save wrote. `training` says what dropout and batch norm do, however they "
       "were "
       "recorded.");
+  module.def(
+      "import_program",
+      [](const ProgramPtr& program, std::optional<bool> training, const std::string& path) {
+        Result<Imported> imported = import_program(*program, mode_of(training));
+        if (imported.ok() || imported.diagnostic().where.known()) return std::move(imported).value();
+        fail_at({path}, "{}", imported.diagnostic().message);
+      },
+      nb::arg("program"), nb::arg("training") = nb::none(), nb::arg("path") = "",
+      "Likewise, of what read_pt2 has read; errors name the path.");
 }
 
 void bind_exported_program(nb::module_& module) {
@@ -234,6 +318,7 @@ void bind_exported_program(nb::module_& module) {
       .def_prop_ro("signature", signature_of, "How inputs and outputs nest, and the names of forward's arguments.")
       .def_prop_ro("weights", [](const ProgramPtr& p) { return tensors_of(p->weights); })
       .def_prop_ro("constants", [](const ProgramPtr& p) { return tensors_of(p->constants); })
+      .def_prop_ro("frozen_parameters", frozen_of, "The parameters that need no gradient.")
       .def("__str__", [](const pt2::Program& p) { return pt2::to_string(p); })
       .def("__repr__", [](const pt2::Program& p) {
         return fmt::format("<tenon.Pt2Program {} of {} nodes>", p.name, p.graph.nodes.size());

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from tenon import _tenon, modes
 from tenon._tenon import fail
+from tenon.runner import random_key
+from tenon.structure import Tree, arguments_tree
+
+_SYMBOL = re.compile(r"[A-Za-z_][\w.]*")  # the name of a size
 
 
 class States(Mapping[str, torch.Tensor]):
@@ -64,20 +68,27 @@ class States(Mapping[str, torch.Tensor]):
 
 
 class LoadedProgram:
-    """A program from a file. It is called as the model was, where the file says how; else with its inputs in order, and
-    gives a tuple of its outputs. What the model updates lives here, and starts as it was saved.
+    """A program from a file. It is called as the model was, where the file says how; else with its inputs in order or
+    by name, and gives a tuple of its outputs. What the model updates lives here, and starts as it was saved. Random
+    numbers come from a key that each call draws from PyTorch's generator.
     """
 
     def __init__(self, artifact: _tenon.Artifact) -> None:
         self._artifact = artifact
-        notes = artifact.notes
-        self._in_spec = pytree.treespec_loads(notes["in_spec"]) if "in_spec" in notes else None
-        self._out_spec = pytree.treespec_loads(notes["out_spec"]) if "out_spec" in notes else None
+        self._types = artifact.inputs
+        self._key = artifact.key_input
+        parameters, results = artifact.call_form or self._plain_form()
+        arguments, self._names = arguments_tree(parameters)
+        self._arguments = arguments
+        self._leaves = list(arguments.leaves())
+        self._results = Tree.of(results)
+        self._givers = [_giver(leaf) for leaf in self._results.leaves()]
 
     @modes.run_outside
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        results = self._artifact.run(self._flatten(args, kwargs))
-        return tuple(results) if self._out_spec is None else pytree.tree_unflatten(results, self._out_spec)
+        values = self._flatten(args, kwargs)
+        outputs = self._artifact.run(self._inputs_of(values))
+        return self._results.unflatten(give(outputs, values) for give in self._givers)
 
     @property
     def entries(self) -> list[str]:
@@ -106,19 +117,56 @@ class LoadedProgram:
         """The most memory that calls took so far: temporaries, scratch and results."""
         return self._artifact.peak_bytes
 
+    def _plain_form(self) -> tuple[list[tuple[str, bool, Any]], Any]:
+        """Inputs by their names, and a tuple of the outputs."""
+        numbers = [i for i in range(len(self._types)) if i != self._key]
+        parameters = [(self._types[i][0], False, ("tensor", i, None)) for i in numbers]
+        return parameters, ("tuple", None, [("tensor", i, None) for i in range(len(self.outputs))])
+
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        if self._in_spec is None:
-            if kwargs:
-                fail("this file does not know the names of arguments: give its inputs in order")
-            flat = list(args)
-        else:
-            flat, spec = pytree.tree_flatten((args, kwargs))
-            if spec != self._in_spec:
-                fail(f"the arguments nest otherwise than those that the model was saved with: {self._described()}")
-        return [value.detach() if isinstance(value, torch.Tensor) else value for value in flat]
+        """The values of a call, in the order of the form's leaves."""
+        given, named = list(args), dict(kwargs)
+        for name in self._names[len(given) :]:  # what was given by position may come by its name
+            if name not in named:
+                break
+            given.append(named.pop(name))
+        try:
+            positional, keywords = self._arguments.children or ()
+            return [*positional.flatten(tuple(given), "args"), *keywords.flatten(named, "kwargs")]
+        except ValueError as error:
+            what = "the arguments nest otherwise than those that the model was saved with"
+            return fail(f"{what}: {error}; it takes {self._described()}")
+
+    def _inputs_of(self, values: list[Any]) -> list[Any]:
+        inputs: list[Any] = [None] * len(self._types)
+        if self._key is not None:
+            inputs[self._key] = random_key()
+        for leaf, value in zip(self._leaves, values, strict=True):
+            if leaf.kind == "tensor":
+                inputs[leaf.data] = value.detach() if isinstance(value, torch.Tensor) else value
+            elif leaf.kind in ("int", "float"):
+                inputs[leaf.data] = _number_input(leaf.kind, value)
+            elif leaf.kind == "constant":
+                _check_constant(leaf.data, value)
+        self._check_sizes(values, inputs)
+        return inputs
+
+    def _check_sizes(self, values: list[Any], inputs: list[Any]) -> None:
+        """Of integers that follow from the sizes of tensors."""
+        wanted = [(leaf.data, value) for leaf, value in zip(self._leaves, values, strict=True) if leaf.kind == "size"]
+        if not wanted:
+            return
+        known: dict[str, int] = {}
+        for (_, type_), given in zip(self._types, inputs, strict=True):
+            dims = [dim.strip() for dim in type_.partition("[")[2].rstrip("]").split(",")]
+            known |= {dim: size for dim, size in zip(dims, given.shape, strict=False) if _SYMBOL.fullmatch(dim)}
+        for expr, value in wanted:
+            if set(expr.symbols) <= known.keys() and expr.evaluate(known) != value:
+                said = f"{expr} = {expr.evaluate(known)}, as the sizes of the others say"
+                fail(f"an argument must be {said}, got {value!r}")
 
     def _described(self) -> str:
-        return ", ".join(f"{name}: {type_}" for name, type_ in self.inputs)
+        return ", ".join(f"{name}: {type_}" for name, type_ in self._types)
 
     def __repr__(self) -> str:
         return f"<tenon.LoadedProgram {self._artifact.name}({self._described()})>"
@@ -134,3 +182,37 @@ def load(
     is compiled anew.
     """
     return LoadedProgram(_tenon.Artifact(os.fspath(path), native=native, threads=threads, budget=budget))
+
+
+# ---- arguments and results ------------------------------------------------------------------------------------------
+
+
+def _number_input(kind: str, value: Any) -> torch.Tensor:
+    """A float is a tensor, an integer the size of one."""
+    wanted = (int, float) if kind == "float" else int
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        fail(f"an argument must be {'a float' if kind == 'float' else 'an int'}, got {value!r}")
+    if kind == "float":
+        return torch.tensor(value, dtype=torch.float64)
+    if value < 0:
+        fail(f"an argument must be an int that is not negative, got {value}")
+    return torch.zeros(1, dtype=torch.uint8).expand(value)
+
+
+def _check_constant(expected: Any, value: Any) -> None:
+    if type(value) is not type(expected) or value != expected:
+        shown = f"a {type(value).__qualname__}" if isinstance(value, torch.Tensor) else repr(value)
+        fail(f"an argument must be {expected!r}, as it was in the trace of the model, got {shown}")
+
+
+def _giver(leaf: Tree) -> Callable[[list[Any], list[Any]], Any]:
+    """From the outputs of the program and the values of the call to a result."""
+    position = leaf.data
+    if leaf.kind == "tensor":
+        return lambda outputs, values: outputs[position]
+    if leaf.kind == "argument":
+        return lambda outputs, values: values[position]
+    if leaf.kind == "constant":
+        return lambda outputs, values: leaf.data
+    convert = {"int": int, "float": float, "bool": bool}[leaf.kind]
+    return lambda outputs, values: convert(outputs[position].item())

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
-import torch.utils._pytree as pytree
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.export import ExportedProgram
 
 from tenon import modes
 from tenon._tenon import Error, Executable, Graph, compile_graph, fail
 from tenon.capture.captured import NO_FALLBACK, Captured, Row
-from tenon.capture.models import capture_exported_program, exported
+from tenon.capture.file import FileModel
+from tenon.capture.models import capture_exported_program, exported, require_alone
 from tenon.report import report
-from tenon.runner import is_plain, make_runner
+from tenon.runner import make_runner
+from tenon.saving import SavedModel, asserted_by, saved_model
 from tenon.signature import Signature
+from tenon.structure import Nesting
 
 if TYPE_CHECKING:
     from tenon.training import LocalTrainingInstance, Training
@@ -38,12 +41,13 @@ class Program:
     """
 
     def __init__(
-        self, captured: Captured, executable: Executable, signature: Signature, out_spec: pytree.TreeSpec
+        self, captured: Captured, executable: Executable, signature: Signature, results: Nesting, freeze: bool
     ) -> None:
         self._captured = captured
         self._executable = executable
         self._signature = signature
-        self._out_spec = out_spec
+        self._results = results
+        self._freeze = freeze
         self._run = make_runner(captured, executable.run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -53,7 +57,7 @@ class Program:
         except Error:
             _check_untransformed(values)
             raise
-        return pytree.tree_unflatten(results, self._out_spec)
+        return self._results.unflatten(results)
 
     @property
     def graph(self) -> Graph:
@@ -91,23 +95,28 @@ class Program:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one file (.tenon) that tenon.load, `tenon run` and the C runtime run, without PyTorch. It checks what
-        the model asserts. A program with calls that PyTorch runs cannot be saved."""
-        self._executable.save(os.fspath(path), self._notes())
+        the model asserts, and is called as the model is: classes of results that a file cannot name become
+        dictionaries or tuples. A program with calls that PyTorch runs cannot be saved."""
+        self._whole.save(os.fspath(path), self._saved.notes)
 
     def artifact_bytes(self) -> dict[str, int]:
         """How large the file of `save` would be: its "weights", its "code", and all of the "file". No file is written,
-        nothing is compiled again."""
-        return self._executable.artifact_bytes(self._notes())
+        nothing is compiled again; arguments that the model returns, which a file copies, do not count."""
+        return self._executable.artifact_bytes(self._saved.notes)
 
-    def _notes(self) -> dict[str, str]:
-        """How the model is called, where its inputs and results are those of the graph."""
-        if not is_plain(self._captured):
-            return {}
-        try:
-            specs = {"in_spec": self._signature.in_spec, "out_spec": self._out_spec}
-            return {key: pytree.treespec_dumps(spec) for key, spec in specs.items()}
-        except (NotImplementedError, TypeError, ValueError):  # a class that PyTorch cannot write
-            return {}
+    @functools.cached_property
+    def _saved(self) -> SavedModel:
+        if self._captured.unsupported:
+            return SavedModel(None, [], {})
+        return saved_model(self._captured, self._signature, self._results)
+
+    @functools.cached_property
+    def _whole(self) -> Executable:
+        """A model that returns arguments or weights as they are is compiled once more: in a file they are results."""
+        saved = self._saved
+        if saved.graph is None:
+            return self._executable
+        return compile_graph(saved.graph, freeze=self._freeze, assertions=saved.assertions)
 
     def __str__(self) -> str:
         return report(self)
@@ -162,6 +171,21 @@ def compile(
     """
     if train is not None:
         return _training_of(train, model, args, kwargs, dynamic_shapes, threads)
+    captured, signature, results = _captured_model(model, args, kwargs, dynamic_shapes, fallback)
+    asserted = asserted_by(captured)
+    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze, assertions=asserted)
+    return Program(captured, executable, signature, results, freeze)
+
+
+def _captured_model(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any, fallback: bool
+) -> tuple[Captured, Signature, Nesting]:
+    """With how it is called, and how its results nest."""
+    if isinstance(model, (str, os.PathLike)):
+        require_alone(args, kwargs, dynamic_shapes)
+        file = FileModel(model)
+        captured = file.captured(fallback=fallback)
+        return captured, Signature(captured, file.arguments, file.argument_names), file.results
     program = exported(model, args, kwargs, dynamic_shapes)
     return _compiled(program, threads, fallback, freeze)
 
@@ -172,10 +196,8 @@ def _compiled(program: ExportedProgram, threads: int, fallback: bool, freeze: bo
     if not fallback:
         captured.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
-    signature = Signature(captured, program.call_spec.in_spec, names)
-    asserted = [(each.message, each.location, each.index, each.guard) for each in captured.assertions]
-    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze, assertions=asserted)
-    return Program(captured, executable, signature, traced.call_spec.out_spec)
+    signature = Signature(captured, Nesting.of_spec(program.call_spec.in_spec), names)
+    return captured, signature, Nesting.of_spec(traced.call_spec.out_spec)
 
 
 def _training_of(

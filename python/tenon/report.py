@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tenon._tenon import fail, warnings
+from tenon._tenon import Error, fail, warnings
 from tenon.capture.captured import counted
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ def _totals(program: Program) -> str:
 def _artifact(program: Program, fallbacks: int) -> str:
     if fallbacks > 0:
         return "artifact: none, for what runs in PyTorch cannot be saved"
-    size = program.artifact_bytes()
+    try:
+        size = program.artifact_bytes()
+    except Error as error:  # its arguments or results nest in what no file can hold
+        return f"artifact: none, for {error.message}"
     parts = {
         "weights": size["weights"],
         "code": size["code"],

@@ -33,12 +33,6 @@ def _complete(captured: Captured, execute: Run) -> Run:
     return run if _gives_the_results(captured) else _with_outputs(captured.outputs, run)
 
 
-def is_plain(captured: Captured) -> bool:
-    """Whether the graph takes the caller's values and gives his results as they are, but for what it asserts."""
-    asserted = sum(assertion.index is not None for assertion in captured.assertions)
-    return _takes_the_inputs(captured) and _gives_the_results(captured, asserted)
-
-
 # ---- inputs ---------------------------------------------------------------------------------------------------------
 
 
@@ -96,8 +90,8 @@ def random_key() -> torch.Tensor:
 # ---- outputs --------------------------------------------------------------------------------------------------------
 
 
-def _gives_the_results(captured: Captured, asserted: int = 0) -> bool:
-    plain = len(captured.graph.outputs) == len(captured.outputs) + asserted
+def _gives_the_results(captured: Captured) -> bool:
+    plain = len(captured.graph.outputs) == len(captured.outputs)
     return plain and all(output.kind == "result" and output.index == i for i, output in enumerate(captured.outputs))
 
 

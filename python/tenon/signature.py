@@ -5,37 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from tenon._tenon import Error, Expr, fail
 from tenon.capture.captured import Captured, Input, counted, type_text
+from tenon.structure import Nesting
 
 
 class Signature:
-    """Checks arguments, and flattens them; `argument_names` are those of forward, where they are known."""
+    """Checks arguments, and flattens them. `nesting` is that of (args, kwargs); `argument_names` are those of forward,
+    where they are known."""
 
     def __init__(
         self,
         captured: Captured,
-        in_spec: pytree.TreeSpec,
+        nesting: Nesting,
         argument_names: list[str] | None,
     ) -> None:
         self._inputs = captured.inputs
         self._guards = [assertion for assertion in captured.assertions if assertion.guard is not None]
         self._ranges = captured.graph.symbols
-        self._in_spec = in_spec
-        self._names = argument_names
-        self._arity = in_spec.child(0).num_children
-        self._keywords = list(in_spec.child(1).context or [])
-        self._is_flat = not self._keywords and all(spec.is_leaf() for spec in in_spec.child(0).children())
-        self._paths = [_path_text(path) for path in _argument_paths(in_spec)]
+        self.nesting = nesting
+        self.argument_names = argument_names or []
+        positional, keywords = nesting.tree.children
+        self._arity = len(positional.children)
+        self._keywords = list(keywords.data)
+        self._is_flat = not self._keywords and all(tree.children is None for tree in positional.children)
+        self._paths = [*positional.paths("args"), *keywords.paths("kwargs")]
 
     def __str__(self) -> str:
         return "\n".join(self._described(position) for position in range(len(self._inputs)))
-
-    @property
-    def in_spec(self) -> pytree.TreeSpec:
-        return self._in_spec
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The values in the order of the inputs. Raises a tenon.Error that names the input which does not fit."""
@@ -68,14 +66,14 @@ class Signature:
             fail(f"expected the keyword arguments {expected}, got {', '.join(kwargs) or 'none'}{self._all_described()}")
         ordered = {name: kwargs[name] for name in self._keywords}
         try:  # a dict may have its keys in another order
-            return self._in_spec.flatten_up_to((tuple(args), ordered))
+            return self.nesting.flatten((tuple(args), ordered))
         except ValueError as error:
             what = "the arguments nest otherwise than those that the model was traced with"
             fail(f"{what}: {str(error).rstrip('.')}{self._all_described()}")
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """What was traced as a positional argument may come by its name, as in any call."""
-        names = (self._names or [])[: self._arity]
+        names = self.argument_names[: self._arity]
         moved = list(args)
         for name in names[len(args) :]:
             if name not in kwargs:
@@ -208,14 +206,3 @@ def _symbols_of(given: Input) -> list[str]:
 
 def _sizes_text(sizes: dict[str, int]) -> str:
     return ", ".join(f"{symbol} = {size}" for symbol, size in sorted(sizes.items()))
-
-
-def _argument_paths(in_spec: pytree.TreeSpec) -> list[tuple[Any, ...]]:
-    """Where each value stands in (args, kwargs)."""
-    positions = pytree.tree_unflatten(list(range(in_spec.num_leaves)), in_spec)
-    return [path for path, _ in pytree.tree_flatten_with_path(positions)[0]]
-
-
-def _path_text(path: tuple[Any, ...]) -> str:
-    """ "args[0]", "kwargs['mask'][1]": where a value stands among the arguments."""
-    return ("args" if path[0].idx == 0 else "kwargs") + pytree.keystr(path[1:])

@@ -14,10 +14,12 @@ from torch.export import ExportedProgram
 from tenon import modes
 from tenon._tenon import Graph, Loss, MemoryReport, Optimizer, Trainer, fail
 from tenon.capture.captured import Captured
-from tenon.capture.models import capture_exported_program, exported
+from tenon.capture.file import FileModel
+from tenon.capture.models import capture_exported_program, exported, require_alone
 from tenon.optim import from_torch, loss_from_torch
 from tenon.runner import input_taker, result_giver
 from tenon.signature import Signature
+from tenon.structure import Nesting
 
 _NO_FALLBACK = "a training leaves nothing to PyTorch"
 _PRECISIONS = {None: False, "f32": False, "bf16": True}
@@ -236,6 +238,9 @@ class _Source:
 def _source_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> _Source:
     if isinstance(model, Graph):
         return _of_graph(model)
+    if isinstance(model, (str, os.PathLike)):
+        require_alone(args, kwargs, dynamic_shapes)
+        return _of_file(FileModel(model))
     return _of_program(_exported_in_training(model, args, kwargs, dynamic_shapes))
 
 
@@ -247,25 +252,45 @@ def _of_program(program: ExportedProgram) -> _Source:
     inference.check_supported(_NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
     in_spec, out_spec = program.call_spec.in_spec, traced.call_spec.out_spec
-    signature = Signature(captured, in_spec, names)
-    take, give = input_taker(captured), result_giver(captured.outputs)
+    signature = Signature(captured, Nesting.of_spec(in_spec), names)
     state = {name: value.detach() for name, value in program.state_dict.items()}
+    frozen = [name for name, value in program.named_parameters() if not value.requires_grad]
+    return _of_captured(captured, inference, signature, Nesting.of_spec(out_spec), state, frozen)
+
+
+@modes.run_outside
+def _of_file(file: FileModel) -> _Source:
+    modes = [file.captured(training, fallback=False, why=_NO_FALLBACK) for training in (True, False)]
+    signature = Signature(modes[0], file.arguments, file.argument_names)
+    weights = file.program.weights
+    unreadable = [text for text in weights.values() if isinstance(text, str)]
+    if unreadable:
+        fail(f"the model cannot be trained: {unreadable[0]}", file.path)
+    state = {name: torch.from_dlpack(value) for name, value in weights.items()}
+    return _of_captured(*modes, signature, file.results, state, file.program.frozen_parameters)
+
+
+def _of_captured(
+    captured: Captured,
+    inference: Captured,
+    signature: Signature,
+    results: Nesting,
+    state: dict[str, torch.Tensor],
+    frozen: list[str],
+) -> _Source:
+    take, give = input_taker(captured), result_giver(captured.outputs)
     owners = _owners(state)
-
-    def results(outputs: list[Any], inputs: tuple[Any, ...]) -> Any:
-        return pytree.tree_unflatten(give(outputs, pytree.tree_leaves(inputs)), out_spec)
-
     return _Source(
         captured.graph,
         inference.graph,
         outputs=_result_count(captured),
         key_input=captured.graph.inputs[-1].name if captured.has_key else "",
-        frozen=[owners[name] for name, value in program.named_parameters() if not value.requires_grad],
+        frozen=[owners[name] for name in frozen],
         state=state,
         owners=owners,
         names={name: owner for name, owner in owners.items() if name != owner},
         take=lambda inputs, keywords: take(signature.flatten(inputs, keywords)),
-        give=results,
+        give=lambda outputs, inputs: results.unflatten(give(outputs, pytree.tree_leaves(inputs))),
     )
 
 
@@ -298,7 +323,7 @@ def _exported_in_training(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
 ) -> ExportedProgram:
     if not isinstance(model, torch.nn.Module):
-        if not isinstance(model, (ExportedProgram, str, os.PathLike)):
+        if not isinstance(model, ExportedProgram):
             fail(
                 f"a {type(model).__qualname__} cannot be trained: "
                 "give a module, an ExportedProgram, a .pt2 file, or a Graph"

@@ -59,13 +59,21 @@ void for_each_result(const Argument& output, Body&& body) {
 struct Bound {
   AtenArg value;
   std::string problem = {};
+  std::string kept = {};  // of a tensor that only a host can hold: see HostValue
+  std::shared_ptr<const pt2::ForeignData> foreign = {};
+};
+
+// What came up while arguments were read.
+struct Reading {
+  std::string problem = {};             // why no entry can take them
+  std::vector<std::string> names = {};  // that they have, in order
 };
 
 // The arguments of a call as the importer takes them.
 struct Arguments {
   std::vector<AtenArg> positional = {};
   std::vector<std::pair<std::string, AtenArg>> named = {};
-  std::string problem = {};  // why no entry can take them
+  Reading reading = {};  // its names are in the order of the importer's operands
 };
 
 class ProgramImporter {
@@ -217,7 +225,11 @@ class ProgramImporter {
 
   Bound tensor_input(const TensorName& tensor) {
     const pt2::TensorMeta& meta = meta_of(tensor);
-    if (!is_plain(meta)) return stand_in(problem_of(meta));
+    if (!is_plain(meta)) {
+      Bound bound = stand_in(problem_of(meta));
+      bound.kept = tensor.name;
+      return bound;
+    }
     return {graph_input(tensor.name, type_of(meta))};
   }
 
@@ -243,7 +255,7 @@ class ProgramImporter {
     Bound& bound = values_[name.name];
     weights_[name.name] = weight.tensor;
     if (!weight.tensor.defined()) {
-      bound = {AtenSetting{weight.dtype.name()}, problem_of(meta)};
+      bound = {AtenSetting{weight.dtype.name()}, problem_of(meta), {}, weight.foreign};
     } else if (input.kind == InputKind::kParameter) {
       bound.value = importer_.parameter(input.target, type_of(meta), weight.tensor);
     } else if (input.kind == InputKind::kBuffer) {
@@ -255,75 +267,76 @@ class ProgramImporter {
 
   // ---- arguments ----
 
-  AtenArg value(const std::string& name, std::string& problem) const {
+  AtenArg value(const std::string& name, Reading& reading) const {
     const Bound& bound = values_.find(name)->second;
-    if (problem.empty()) problem = bound.problem;
+    if (reading.problem.empty()) reading.problem = bound.problem;
+    reading.names.push_back(name);
     return bound.value;
   }
-  AtenArg value(const None&, std::string&) const { return None{}; }
-  AtenArg value(bool flag, std::string&) const { return flag; }
-  AtenArg value(int64_t number, std::string&) const { return number; }
-  AtenArg value(double number, std::string&) const { return number; }
-  AtenArg value(const TensorName& tensor, std::string& problem) const { return value(tensor.name, problem); }
-  AtenArg value(const pt2::OptionalTensor& tensor, std::string& problem) const {
-    return tensor ? value(tensor->name, problem) : AtenArg();
+  AtenArg value(const None&, Reading&) const { return None{}; }
+  AtenArg value(bool flag, Reading&) const { return flag; }
+  AtenArg value(int64_t number, Reading&) const { return number; }
+  AtenArg value(double number, Reading&) const { return number; }
+  AtenArg value(const TensorName& tensor, Reading& reading) const { return value(tensor.name, reading); }
+  AtenArg value(const pt2::OptionalTensor& tensor, Reading& reading) const {
+    return tensor ? value(tensor->name, reading) : AtenArg();
   }
   template <class T>
-  AtenArg value(const pt2::Sym<T>& number, std::string& problem) const {
-    return number.name() != nullptr ? value(*number.name(), problem) : AtenArg(*number.value());
+  AtenArg value(const pt2::Sym<T>& number, Reading& reading) const {
+    return number.name() != nullptr ? value(*number.name(), reading) : AtenArg(*number.value());
   }
   template <class T>
-  AtenArg value(const std::vector<T>& values, std::string& problem) const {
+  AtenArg value(const std::vector<T>& values, Reading& reading) const {
     AtenArg::List list;
-    for (const auto& item : values) list.push_back(value(item, problem));
+    for (const auto& item : values) list.push_back(value(item, reading));
     return list;
   }
-  AtenArg value(const std::vector<std::string>& texts, std::string&) const {
+  AtenArg value(const std::vector<std::string>& texts, Reading&) const {
     return AtenArg::List(texts.begin(), texts.end());
   }
-  AtenArg value(const pt2::NamedValue& entry, std::string& problem) const { return argument(entry.value, problem); }
-  AtenArg value(const pt2::ScalarType& dtype, std::string& problem) const {
+  AtenArg value(const pt2::NamedValue& entry, Reading& reading) const { return argument(entry.value, reading); }
+  AtenArg value(const pt2::ScalarType& dtype, Reading& reading) const {
     if (const auto known = dtype.dtype()) return *known;
-    if (problem.empty()) problem = fmt::format("it takes the dtype {}", dtype.name());
+    if (reading.problem.empty()) reading.problem = fmt::format("it takes the dtype {}", dtype.name());
     return AtenSetting{dtype.name()};
   }
-  AtenArg value(const pt2::Device& device, std::string&) const { return AtenSetting{to_string(Argument{device})}; }
-  AtenArg value(const pt2::Layout& layout, std::string&) const { return AtenSetting{std::string(name_of(layout))}; }
-  AtenArg value(const pt2::MemoryFormat& format, std::string&) const {
-    return AtenSetting{std::string(name_of(format))};
-  }
+  AtenArg value(const pt2::Device& device, Reading&) const { return AtenSetting{to_string(Argument{device})}; }
+  AtenArg value(const pt2::Layout& layout, Reading&) const { return AtenSetting{std::string(name_of(layout))}; }
+  AtenArg value(const pt2::MemoryFormat& format, Reading&) const { return AtenSetting{std::string(name_of(format))}; }
   // A graph, an operator, a custom object, a complex number.
   template <class Other>
-  AtenArg opaque(const Other& other, std::string& problem) const {
+  AtenArg opaque(const Other& other, Reading& reading) const {
     const std::string text = to_string(Argument{other});
-    if (problem.empty()) problem = fmt::format("it takes {}", text);
+    if (reading.problem.empty()) reading.problem = fmt::format("it takes {}", text);
     return AtenSetting{text};
   }
-  AtenArg value(const pt2::GraphArgument& graph, std::string& problem) const { return opaque(graph, problem); }
-  AtenArg value(const pt2::CustomObject& object, std::string& problem) const { return opaque(object, problem); }
-  AtenArg value(const pt2::Operator& op, std::string& problem) const { return opaque(op, problem); }
-  AtenArg value(const std::complex<double>& number, std::string& problem) const { return opaque(number, problem); }
+  AtenArg value(const pt2::GraphArgument& graph, Reading& reading) const { return opaque(graph, reading); }
+  AtenArg value(const pt2::CustomObject& object, Reading& reading) const { return opaque(object, reading); }
+  AtenArg value(const pt2::Operator& op, Reading& reading) const { return opaque(op, reading); }
+  AtenArg value(const std::complex<double>& number, Reading& reading) const { return opaque(number, reading); }
 
-  AtenArg argument(const Argument& argument, std::string& problem) const {
+  AtenArg argument(const Argument& argument, Reading& reading) const {
     if (const auto* text = argument.get<std::string>()) return *text;
-    return std::visit([&](const auto& data) { return value(data, problem); }, argument.data);
+    return std::visit([&](const auto& data) { return value(data, reading); }, argument.data);
   }
 
   AtenArg argument(const Argument& given) const {
-    std::string problem;
-    return argument(given, problem);
+    Reading reading;
+    return argument(given, reading);
   }
 
   Arguments arguments(const pt2::Node& node) const {
     Arguments result;
+    Reading named;
     for (const pt2::NamedArgument& input : node.inputs) {
-      AtenArg given = argument(input.value, result.problem);
-      if (input.kind != pt2::ArgumentKind::kPositional && !input.name.empty()) {
-        result.named.emplace_back(input.name, std::move(given));
+      if (input.is_named()) {
+        result.named.emplace_back(input.name, argument(input.value, named));
       } else {
-        result.positional.push_back(std::move(given));
+        result.positional.push_back(argument(input.value, result.reading));
       }
     }
+    result.reading.names.insert(result.reading.names.end(), named.names.begin(), named.names.end());
+    if (result.reading.problem.empty()) result.reading.problem = named.problem;
     return result;
   }
 
@@ -359,16 +372,35 @@ class ProgramImporter {
                         .location = node.location,
                         .results = result_types(node),
                         .returns_list = true,
-                        .external_because = std::move(given.problem)};
+                        .external_because = std::move(given.reading.problem)};
     if (request.external_because.empty()) request.external_because = foreign_result(node);
     const size_t external_before = importer_.external_count();
     const AtenArg result = importer_.call(request);
-    if (importer_.external_count() > external_before) return bind_external(node, *result.get<AtenArg::List>());
+    if (importer_.external_count() > external_before) {
+      result_.external.push_back({node, host_values(given.reading.names)});
+      return bind_external(node, *result.get<AtenArg::List>());
+    }
     if (node.outputs.size() == 1) return bind(node, node.outputs[0], result);
     const auto* list = result.get<AtenArg::List>();
     if (node.outputs.empty()) return;
     if (list == nullptr || list->size() < node.outputs.size()) fail_results(node, result);
     for (size_t i = 0; i < node.outputs.size(); ++i) bind(node, node.outputs[i], (*list)[i]);
+  }
+
+  // Where a host finds each of these names, in the order of the operands of its call.
+  std::map<std::string, HostValue> host_values(const std::vector<std::string>& names) const {
+    std::map<std::string, HostValue> result;
+    size_t operands = 0;
+    for (const std::string& name : names) {
+      const Bound& bound = values_.find(name)->second;
+      HostValue value{.kept = bound.kept, .constant = bound.value, .foreign = bound.foreign};
+      const auto* const size = bound.value.get<Expr>();
+      if (bound.value.get<AtenTensor>() != nullptr || (size != nullptr && !size->is_constant())) {
+        value.operand = operands++;
+      }
+      result.emplace(name, std::move(value));
+    }
+    return result;
   }
 
   // Why no entry can give the results; empty where one can.
@@ -430,16 +462,20 @@ class ProgramImporter {
   // The results of an external call are in one list, without those that are None. Their types are those of the file.
   void bind_external(const pt2::Node& node, const AtenArg::List& results) {
     size_t next = 0;
+    ExternalCall& call = result_.external.back();
     for (const Argument& output : node.outputs) {
       for_each_result(output, [&](const Argument& argument) {
         const AtenArg& result = results[next++];
         Bound& bound = values_[*name_in(argument)];
         bound = {result};
+        call.kept.emplace_back();
         const auto* tensor = argument.get<TensorName>();
         if (tensor == nullptr) return;
         learn_sizes(meta_of(*tensor), result.get<AtenTensor>()->value);
         importer_.set_name(result, tensor->name);
-        if (!is_plain(meta_of(*tensor))) bound.problem = problem_of(meta_of(*tensor));
+        if (is_plain(meta_of(*tensor))) return;
+        bound.problem = problem_of(meta_of(*tensor));
+        bound.kept = call.kept.back() = fmt::format("call{}.{}", result_.external.size() - 1, next - 1);
       });
     }
   }
@@ -513,8 +549,12 @@ class ProgramImporter {
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       const std::string* name = name_in(graph.inputs[i]);
       if (name == nullptr) continue;
+      const Argument& given = node.inputs[first + i].value;
+      Reading reading;
       Bound& bound = inner[*name];
-      bound.value = argument(node.inputs[first + i].value, bound.problem);
+      bound.value = argument(given, reading);
+      bound.problem = reading.problem;
+      if (const std::string* outer = name_in(given)) bound = values_.find(*outer)->second;
     }
     const Values results = run_inner(graph, std::move(inner));
     bind_inlined(node, graph, results);
@@ -661,9 +701,12 @@ class ProgramImporter {
       output.input = position->second;
     } else if (const auto weight = weights_.find(shown); weight != weights_.end() && weight->second.defined()) {
       output.weight = weight->second;
-    } else if (bound.problem.empty()) {
-      output.output = outputs_.size();
-      outputs_.push_back(importer_.value_of(bound.value));
+    } else if (bound.foreign) {
+      output.foreign = bound.foreign;
+    } else {
+      if (bound.problem.empty()) output.output = outputs_.size();
+      output.kept = bound.kept;
+      outputs_.push_back(importer_.value_of(bound.value));  // also of a kept tensor: so that the call is needed
     }
   }
 
@@ -690,9 +733,11 @@ class ProgramImporter {
   AtenArg value_now(const Argument& output) { return importer_.value_of(plain_value(*name_in(output))); }
 
   AtenArg plain_value(const std::string& name) const {
-    std::string problem;
-    AtenArg result = value(name, problem);
-    if (!problem.empty()) fail("the model writes '{}', a tensor that Tenon cannot hold: {}", name, problem);
+    Reading reading;
+    AtenArg result = value(name, reading);
+    if (!reading.problem.empty()) {
+      fail("the model writes '{}', a tensor that Tenon cannot hold: {}", name, reading.problem);
+    }
     return result;
   }
 

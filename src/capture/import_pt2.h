@@ -24,24 +24,42 @@ struct ImportedInput {
   std::optional<Expr> size = {};
 };
 
-// A result of the model, in the order of its call signature: one of three, or what `argument` says (a number, None). A
-// tensor that Tenon cannot hold, which only unsupported calls give, is none of them.
+// A result of the model, in the order of its call signature: one of these, or what `argument` says (a number, None).
 struct ImportedOutput {
   pt2::Argument argument = {};
-  std::optional<size_t> output = {};  // of the graph; a number comes out of it as a tensor of rank 0
-  std::optional<size_t> input = {};   // the model returns this argument, perhaps after writing it
-  Tensor weight = {};                 // the model returns this parameter, buffer or constant itself
+  std::optional<size_t> output = {};                     // of the graph; a number comes out of it as a tensor of rank 0
+  std::optional<size_t> input = {};                      // the model returns this argument, perhaps after writing it
+  Tensor weight = {};                                    // the model returns this parameter, buffer or constant itself
+  std::string kept = {};                                 // a tensor that only a host can hold: see HostValue
+  std::shared_ptr<const pt2::ForeignData> foreign = {};  // a weight of a dtype that Tenon lacks
+};
+
+// Where a host finds what a name among the arguments of an external call stands for. A tensor that Tenon cannot hold is
+// `kept` by the host, under this key: that of an argument of the model is its name.
+struct HostValue {
+  std::optional<size_t> operand = {};  // of the external node
+  std::string kept = {};
+  AtenArg constant = {};  // neither: a number
+  std::shared_ptr<const pt2::ForeignData> foreign = {};
+};
+
+// A call that PyTorch must run: what the `external` node with this number stands for.
+struct ExternalCall {
+  pt2::Node node;
+  std::map<std::string, HostValue> values;  // of the names in its arguments
+  std::vector<std::string> kept = {};       // of each result the key under which the host keeps it; empty: it does not
 };
 
 struct Imported {
   // Its outputs are those of the model, then those of assertions, then the tokens of external calls without results.
   Graph graph;
-  std::vector<ImportedInput> inputs;
-  std::vector<ImportedOutput> outputs;
-  std::vector<Assertion> assertions;
-  std::optional<pt2::CallSignature> signature;
-  std::vector<UnsupportedCall> unsupported;  // external nodes of the graph
-  std::string key_input;                     // where random numbers come from; empty where there are none
+  std::vector<ImportedInput> inputs = {};
+  std::vector<ImportedOutput> outputs = {};
+  std::vector<Assertion> assertions = {};
+  std::optional<pt2::CallSignature> signature = {};
+  std::vector<UnsupportedCall> unsupported = {};  // external nodes of the graph
+  std::vector<ExternalCall> external = {};        // and what they call
+  std::string key_input = {};                     // where random numbers come from; empty where there are none
 };
 
 // A file's "torch.ops.aten.add.Tensor" is "aten.add.Tensor" in the registry, and wherever people read it.

@@ -163,8 +163,20 @@ void check_portable(const Program& program) {
     fail("program {} cannot be saved: these run only in a process with a host:{}", program.graph().name(), tasks);
 }
 
-std::string tables_of(const Program& program, WeightTable& weights, const std::vector<std::string>& kernels) {
+std::optional<uint32_t> key_of(const Program& program, const Notes& notes) {
+  const auto name = notes.find(kKeyNote);
+  if (name == notes.end()) return std::nullopt;
+  const Graph& graph = program.source();
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (graph.leaf(graph.inputs()[i])->name == name->second) return static_cast<uint32_t>(i);
+  }
+  fail("random numbers come from '{}', which is no input", name->second);
+}
+
+std::string tables_of(const Program& program, const Notes& notes, WeightTable& weights,
+                      const std::vector<std::string>& kernels) {
   FileTables file;
+  file.key = key_of(program, notes);
   for (const Tensor& constant : program.constants()) file.constants.push_back(weights.add(constant));
   for (const Tensor& leaf : program.leaves()) file.leaves.push_back(weights.add(leaf));
   file.kernels = kernels;
@@ -278,17 +290,17 @@ class Artifact {
     check(!entry.variants.empty(), "an artifact of no program");
     for (const Program* program : entry.variants) {
       states_.add(*program, entry.name);
-      add_variant(*program, name.empty() ? "" : name + format::kEntrySeparator);
+      add_variant(*program, entry.notes, name.empty() ? "" : name + format::kEntrySeparator);
     }
     add(SectionKind::kGraph, name, graph_section(*entry.variants[0], entry.notes, weights_));
   }
 
-  void add_variant(const Program& program, const std::string& prefix) {
+  void add_variant(const Program& program, const Notes& notes, const std::string& prefix) {
     check_portable(program);
     std::vector<std::string> kernels;
     for (const Task& task : program.tasks()) kernels.push_back(task.tree ? portable_kernel(*task.tree) : "");
     const std::string name = prefix + codegen::find_target(program.cpu()).cpu;
-    add(SectionKind::kProgram, name, tables_of(program, weights_, kernels));
+    add(SectionKind::kProgram, name, tables_of(program, notes, weights_, kernels));
     add(SectionKind::kNative, name, native_section(program, kernels));
   }
 
@@ -415,6 +427,31 @@ Result<Notes> read_notes(const runtime::Container& container, std::string_view e
       notes.emplace(entries->Get(i)->key()->str(), entries->Get(i)->value()->str());
     }
     return notes;
+  });
+}
+
+namespace {
+
+std::optional<size_t> key_of(const Notes& notes, const runtime::TaskGraph& graph) {
+  if (graph.key != runtime::kNone) return graph.key;
+  const auto note = notes.find(kKeyNote);
+  if (note == notes.end()) return std::nullopt;
+  const auto input = std::ranges::find(graph.inputs, note->second, &runtime::TensorInfo::name);
+  if (input == graph.inputs.end()) fail("the note {} names '{}', which is no input", kKeyNote, note->second);
+  const std::string type = type_text(graph, graph.slots[input->slot]);
+  if (type != "i64[2]") fail("the note {} names '{}', which is {} and not i64[2]", kKeyNote, note->second, type);
+  return static_cast<size_t>(input - graph.inputs.begin());
+}
+
+}  // namespace
+
+Result<EntryCall> read_entry_call(const runtime::Container& container, std::string_view entry,
+                                  const runtime::TaskGraph& graph) {
+  return capture([&] {
+    const Notes notes = read_notes(container, entry).value();
+    EntryCall call{.key = key_of(notes, graph)};
+    call.form = read_call_form(notes, graph.inputs.size(), graph.outputs.size(), call.key).value();
+    return call;
   });
 }
 

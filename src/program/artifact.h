@@ -11,8 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "capture/call_form.h"
 #include "program/program.h"
 #include "runtime/container.h"
+#include "runtime/task_graph.h"
 
 namespace tenon {
 
@@ -44,6 +46,17 @@ Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, 
 Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container,
                                   std::string_view entry = {});
 Result<Notes> read_notes(const runtime::Container& container, std::string_view entry = {});
+
+// Notes that Tenon itself writes: which input random numbers come from, and kCallNote of capture/call_form.h.
+inline const std::string kKeyNote = "key_input";
+
+// How an entry is called, as its notes say, checked against its program.
+struct EntryCall {
+  std::optional<size_t> key = {};  // the input i64[2] that random numbers come from
+  std::optional<CallForm> form = {};
+};
+Result<EntryCall> read_entry_call(const runtime::Container& container, std::string_view entry,
+                                  const runtime::TaskGraph& graph);
 
 // The same file with code for this CPU, compiled anew from its graphs.
 Result<std::vector<std::byte>> recompiled_artifact(const std::shared_ptr<const runtime::Container>& container);

@@ -178,7 +178,8 @@ class TableWriter {
     const auto code = b_.CreateVectorOfStructs(exprs_.code());
     format::FinishProgramBuffer(
         b_, format::CreateProgram(b_, text(program_.graph_.name()), code, symbols, bindings, slots, tasks, kernels,
-                                  inputs, states, constants, outputs, updates, state_names, checks));
+                                  inputs, states, constants, outputs, updates, state_names, checks,
+                                  file_ && file_->key ? *file_->key : kNoSlot));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
   }
 

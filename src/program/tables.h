@@ -1,6 +1,7 @@
 // A program as the tables of the artifact (format/program.fbs), which the runtime runs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct FileTables {
   std::vector<Stretch> constants;
   std::vector<Stretch> leaves;       // become the states of contexts; in this process they are further inputs
   std::vector<std::string> kernels;  // portable, by task
+  std::optional<uint32_t> key = {};  // the input that random numbers come from
 };
 
 // Bytes of FlatBuffers. The same program gives the same bytes.

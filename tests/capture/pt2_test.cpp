@@ -227,13 +227,14 @@ TEST(Pt2, TheSignatureSaysHowValuesNest) {
   EXPECT_EQ(inputs.type, "builtins.tuple");
   ASSERT_EQ(inputs.children.size(), 2);
   EXPECT_EQ(inputs.children[0].leaf_count(), 1);
-  EXPECT_THAT(inputs.children[1].keys, ElementsAre("extra"));
+  EXPECT_THAT(inputs.children[1].keys, ElementsAre(VariantWith<std::string>("extra")));
   EXPECT_EQ(inputs.leaf_count(), 2);
   const pt2::TreeSpec& outputs = program.signature->outputs;
   EXPECT_EQ(outputs.type, "builtins.dict");
-  EXPECT_THAT(outputs.keys, ElementsAre("parts", "none", "sum"));
+  EXPECT_THAT(outputs.keys, ElementsAre(VariantWith<std::string>("parts"), VariantWith<std::string>("none"),
+                                        VariantWith<std::string>("sum")));
   EXPECT_EQ(outputs.children[0].type, "collections.namedtuple");
-  EXPECT_THAT(outputs.children[0].keys, ElementsAre("low", "high"));
+  EXPECT_THAT(outputs.children[0].keys, ElementsAre(VariantWith<std::string>("low"), VariantWith<std::string>("high")));
   EXPECT_TRUE(outputs.children[1].is_leaf());
   EXPECT_THAT(program.signature->argument_names, ElementsAre("x", "extra"));
 }

@@ -228,6 +228,36 @@ TEST(Artifact, MemoryOfTheCallerMayHaveAnyStrides) {
   EXPECT_TRUE(identical(memory, floats({3, 2}, {1, 0, 3, 0, 5, 6})));
 }
 
+TEST(Artifact, ARunDrawsTheKeyOfItsRandomNumbers) {
+  Model m;
+  const Value key = m.input("random_key", {DType::kI64, {2}});
+  const Value x = m.input("x", {DType::kI64, {2}});
+  const Program program = m.compile({key + x});
+  const std::vector<std::byte> bytes = artifact_bytes({&program}, {{kKeyNote, "random_key"}}).value();
+  const Loaded first(bytes), second(bytes, false);
+  const Tensor zeros = Tensor::zeros(DType::kI64, {2});
+  const tenon_tensor input = described(zeros);
+  const auto draw = [&](const Loaded& loaded) {
+    if (tenon_set_input(loaded.context(), 1, &input) != TENON_OK) fail("{}", tenon_error());
+    return loaded.run({})[0].integer(0);
+  };
+  EXPECT_NE(draw(first), draw(first));
+  EXPECT_NE(draw(first), draw(second));
+  for (const Loaded* loaded : {&first, &second}) ASSERT_EQ(tenon_set_seed(loaded->context(), 7), TENON_OK);
+  EXPECT_EQ(draw(first), 7);
+  EXPECT_EQ(draw(second), 7);
+  const int64_t next = draw(first);
+  EXPECT_NE(next, 7);
+  EXPECT_EQ(draw(second), next);
+  Tensor own = Tensor::zeros(DType::kI64, {2});
+  own.set_integer(0, 42);
+  const tenon_tensor given = described(own);
+  ASSERT_EQ(tenon_set_input(first.context(), 0, &given), TENON_OK);
+  EXPECT_EQ(draw(first), 42);
+  EXPECT_EQ(draw(first), 42);
+  EXPECT_EQ(tenon_set_seed(nullptr, 7), TENON_INVALID_ARGUMENT);
+}
+
 TEST(Artifact, ResultsMayNotOverlapTheInputs) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2, 3}});

@@ -162,7 +162,7 @@ def test_assertions_are_results(tmp_path, decomposed):
 
     def broken(x):
         results = program.graph.evaluate(x)
-        return [message for message, index, _ in program.assertions if index is not None and not results[index]]
+        return [message for message, index, *_ in program.assertions if index is not None and not results[index]]
 
     assert broken(torch.tensor([1, 2])) == []
     assert "too large" in broken(torch.tensor([200, -190]))
@@ -178,7 +178,7 @@ class Factored(torch.nn.Module):
 
 def test_a_failed_factorization_is_a_broken_assertion(tmp_path):
     program = imported(tmp_path, export(Factored(), (torch.eye(2),)).run_decompositions())
-    ((message, index, _),) = program.assertions
+    ((message, index, *_),) = program.assertions
     assert message.startswith("linalg.cholesky")
     assert str(program.graph.outputs[index].type) == "bool[]"
 

@@ -5,6 +5,7 @@
 #include "format/native_generated.h"
 #include "json.h"
 #include "profile.h"
+#include "program/artifact.h"
 #include "runtime/cpu_features.h"
 #include "support/runtime_call.h"
 #include "units.h"
@@ -100,11 +101,18 @@ std::string json_of(const std::optional<PlanInfo>& plan) {
                        {"ratio", fmt::format("{:.6f}", plan->ratio())}});
 }
 
+std::string call_text(const Runnable& runnable) {
+  if (!runnable.container()) return "";
+  const EntryCall call = read_entry_call(*runnable.container(), runnable.entry(), runnable.graph()).value();
+  return call.form ? to_string(*call.form) : "";
+}
+
 std::string tensors_text(const Runnable& runnable) {
   const runtime::TaskGraph& graph = runnable.graph();
   std::string text;
   for (size_t i = 0; i < runnable.inputs().size(); ++i) text += tensor_line(graph, "input", graph.inputs[i]);
   for (const runtime::TensorInfo& info : graph.outputs) text += tensor_line(graph, "output", info);
+  if (const std::string call = call_text(runnable); !call.empty()) text += fmt::format("{:<8} {}\n", "call", call);
   for (const runtime::StateTensor& state : graph.states) text += tensor_line(graph, "state", {state.name, state.slot});
   for (const runtime::SymbolInfo& symbol : graph.symbols) {
     text += fmt::format("{:<8} {:<24} [{}, {}]\n", "size", symbol.name, symbol.low, high_text(symbol));

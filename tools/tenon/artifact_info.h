@@ -31,6 +31,7 @@ std::optional<PlanInfo> plan_of(const Runnable& runnable, const symbolic::Bindin
 std::string text_of(const std::optional<PlanInfo>& plan);  // a line
 std::string json_of(const std::optional<PlanInfo>& plan);
 
+std::string call_text(const Runnable& runnable);     // how the model is called: a CallForm; empty where nobody knows
 std::string tensors_text(const Runnable& runnable);  // inputs, outputs, states and symbols, a line each
 std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task);  // what it computes
 std::string tasks_text(const runtime::TaskGraph& graph);

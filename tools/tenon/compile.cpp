@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "artifact_info.h"
+#include "capture/whole_model.h"
 #include "codegen/target.h"
 #include "command.h"
 #include "compile_training.h"
@@ -179,7 +180,7 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
 void write_file_of(const Captured& captured, const Options& options) {
   const std::vector<std::string> names = requested_levels(options);
   require_supported(captured.model);
-  const WholeModel whole = whole_model(captured.model);
+  const auto [whole, form] = saved_model(captured.model);
   std::vector<Level> levels;
   Clock clock;
   {
@@ -194,6 +195,7 @@ void write_file_of(const Captured& captured, const Options& options) {
     for (const Level& level : levels) programs.push_back(&level.program);
     Notes notes;
     if (!captured.model.key_input.empty()) notes[kKeyNote] = captured.model.key_input;
+    if (form) notes[kCallNote] = to_string(*form);
     write_artifact(options.output, programs, notes).value();
   }
   report(levels, captured, options, clock.milliseconds());

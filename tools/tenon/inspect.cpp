@@ -176,6 +176,7 @@ std::string artifact_json(const std::string& path, const Runnable& runnable, con
                        {"entries", json::array_of(runtime::entry_names(container), json::string)},
                        {"inputs", tensors_json(graph, graph.inputs)},
                        {"outputs", tensors_json(graph, graph.outputs)},
+                       {"call", json::string(call_text(runnable))},
                        {"states", states_json(graph)},
                        {"symbols", symbols_json(graph)},
                        {"tasks", tasks_json(graph)},

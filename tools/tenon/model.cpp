@@ -13,15 +13,13 @@ bool is_pt2(const std::string& path) { return path.ends_with(".pt2"); }
 Model read_model(const ModelOptions& options) {
   if (is_pt2(options.path)) {
     if (!options.parameters.empty() || options.seed) fail_at({options.path}, "a .pt2 file has its own parameters");
-    Imported imported = import_pt2(options.path).value();
-    return {std::move(imported.graph),       std::move(imported.inputs),    std::move(imported.outputs),
-            std::move(imported.unsupported), std::move(imported.key_input), std::move(imported.assertions)};
+    return import_pt2(options.path).value();
   }
   Graph graph = read_graph(options.path);
   load_parameters(graph, options.parameters);
   if (options.seed) fill_parameters(graph, *options.seed);
   require_parameters(graph);
-  return {std::move(graph)};
+  return {.graph = std::move(graph)};
 }
 
 void require_supported(const Model& model) {
@@ -88,53 +86,6 @@ NamedTensors results_of(const Model& model, const std::vector<Tensor>& inputs, c
     }
   }
   return results;
-}
-
-namespace {
-
-// After the run: the model may have written it.
-ValueRef last_value(const Graph& graph, ValueRef input) {
-  const auto update = std::ranges::find(graph.updates(), input, &Update::target);
-  return update == graph.updates().end() ? input : update->value;
-}
-
-ValueRef weight_in(Graph& graph, const Tensor& weight, std::string name) {
-  for (const Leaf& leaf : graph.leaves()) {
-    const bool is_same = leaf.data.defined() && leaf.data.data() == weight.data();
-    if (is_same && to_string(graph.type(leaf.value)) == to_string(type_of(weight))) {
-      return last_value(graph, leaf.value);
-    }
-  }
-  while (graph.leaf_named(name)) name += "_";
-  return graph.add_parameter(name, type_of(weight), weight);
-}
-
-}  // namespace
-
-WholeModel whole_model(const Model& model) {
-  WholeModel whole{model.graph, model.assertions};
-  if (model.outputs.empty() && model.assertions.empty()) return whole;
-  Graph& graph = whole.graph;
-  std::vector<ValueRef> outputs;
-  for (const ImportedOutput& output : model.outputs) {
-    const auto* const tensor = output.argument.get<pt2::TensorName>();
-    if (output.output) {
-      outputs.push_back(model.graph.outputs()[*output.output]);
-    } else if (output.weight.defined()) {
-      outputs.push_back(weight_in(graph, output.weight, tensor->name));
-    } else if (output.input && tensor != nullptr) {
-      const std::optional<size_t> input = model.inputs[*output.input].input;
-      if (!input) fail("the model returns '{}', whose dtype Tenon lacks", tensor->name);
-      outputs.push_back(last_value(graph, graph.inputs()[*input]));
-    }
-  }
-  for (Assertion& assertion : whole.assertions) {
-    if (!assertion.output) continue;
-    outputs.push_back(model.graph.outputs()[*assertion.output]);
-    assertion.output = outputs.size() - 1;
-  }
-  graph.set_outputs(std::move(outputs));
-  return whole;
 }
 
 }  // namespace tenon::cli

@@ -17,14 +17,7 @@ struct ModelOptions {
   std::optional<int64_t> seed = {};
 };
 
-struct Model {
-  Graph graph;
-  std::vector<ImportedInput> inputs = {};         // of a .pt2: how it is called
-  std::vector<ImportedOutput> outputs = {};       // of a .pt2
-  std::vector<UnsupportedCall> unsupported = {};  // of a .pt2
-  std::string key_input = {};                     // the input that random numbers come from; empty where there are none
-  std::vector<Assertion> assertions = {};
-};
+using Model = Imported;  // a graph's text is only a graph
 
 bool is_pt2(const std::string& path);
 
@@ -43,13 +36,6 @@ std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string
 
 // What random numbers are drawn from, as the input of a graph that draws some.
 Tensor random_key(int64_t seed);
-
-// What an artifact is made of: the model's own outputs, then those that its assertions are about.
-struct WholeModel {
-  Graph graph;
-  std::vector<Assertion> assertions;
-};
-WholeModel whole_model(const Model& model);
 
 // What the model returns, given what its graph does: also arguments and weights that it returns as they are. A result
 // that is no tensor is left out.

@@ -105,8 +105,8 @@ std::vector<InputSpec> Runnable::inputs() const {
 
 std::vector<Tensor> Runnable::load_inputs(const std::vector<std::string>& arguments, int64_t seed) const {
   std::map<std::string, Tensor> known;
-  const Notes notes = container_ ? read_notes(*container_, entry_).value() : Notes();
-  if (const auto key = notes.find(kKeyNote); key != notes.end()) known.emplace(key->second, random_key(seed));
+  const EntryCall call = container_ ? read_entry_call(*container_, entry_, graph()).value() : EntryCall();
+  if (call.key) known.emplace(graph().inputs[*call.key].name, random_key(seed));
   return cli::load_inputs(inputs(), arguments, known);
 }
 

@@ -17,7 +17,6 @@
 namespace tenon::cli {
 
 bool is_artifact(const std::string& path);
-inline const std::string kKeyNote = "key_input";  // in an artifact: which input random numbers are drawn from
 
 // The file, verified. Throws an Error that names it.
 std::shared_ptr<const runtime::Container> open_artifact(const std::string& path);

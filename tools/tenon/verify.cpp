@@ -6,6 +6,7 @@
 #include "checkpoints.h"
 #include "command.h"
 #include "json.h"
+#include "program/artifact.h"
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checksum.h"
@@ -18,7 +19,8 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Checks all that loading a file checks, for every CPU level in it and not just for this machine's: the checksums, the
-tables, every size, slot and stretch of the weights, the kernels and their code; and that the graph can be compiled from.
+tables, every size, slot and stretch of the weights, the kernels and their code, how the model is called; and that the
+graph can be compiled from.
 Nothing of the file is run. A checkpoint is checked too, and its states and notes are listed. The exit code is 0 for a
 file without fault and 1 for any other.
 
@@ -44,6 +46,7 @@ LoadedLevel load_level(const SharedContainer& container, std::string_view sectio
   const bool is_named = container->find(format::SectionKind::kEntries) != nullptr;
   const std::string_view level = is_named ? section.substr(entry.size() + 1) : section;
   const auto program = runtime::load_program(container, {.native = has_code, .level = level, .entry = entry});
+  read_entry_call(*container, entry, program->graph()).value();
   const auto& tasks = program->graph().tasks;
   const auto is_kernel = [](const runtime::TaskNode& task) { return task.kind == runtime::TaskKind::Kernel; };
   return {std::string(section), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
@@ -81,6 +84,8 @@ std::vector<LoadedLevel> load_all(const SharedContainer& container) {
 std::vector<LoadedLevel> load_levels(const std::string& path, const SharedContainer& container) {
   try {
     return load_all(container);
+  } catch (const Error& error) {
+    fail_at({path}, "{}", error.diagnostic().message);
   } catch (const runtime::Error& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     fail_at({path}, "{}", error.message());

@@ -26,11 +26,8 @@ _TRANSFORM_FILES = tuple(f"_functorch/{name}.py" for name in ("apis", "eager_tra
 
 def exported(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> ExportedProgram:
     """The exported program of a module, of a function, or of what FX makes of them."""
-    if isinstance(model, (str, os.PathLike)):
-        model = _loaded(model)
     if isinstance(model, ExportedProgram):
-        if args or kwargs or dynamic_shapes:
-            fail("an exported program brings its arguments along: give it alone")
+        require_alone(args, kwargs, dynamic_shapes)
         return model
     if not callable(model):
         what = type(model).__qualname__
@@ -73,11 +70,9 @@ def _no_source() -> contextlib.AbstractContextManager[Any]:
     return _use_lazy_graph_module(True)
 
 
-def _loaded(path: str | os.PathLike[str]) -> ExportedProgram:
-    try:
-        return torch.export.load(path)
-    except Exception as error:
-        return fail(f"cannot load '{os.fspath(path)}': {error}")
+def require_alone(args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> None:
+    if args or kwargs or dynamic_shapes:
+        fail("an exported program brings its arguments along: give it alone")
 
 
 class _Function(torch.nn.Module):

@@ -24,6 +24,7 @@ class Json {
   bool boolean() const;
   bool is_null() const { return value_.is_null(); }
   bool is_string() const { return value_.is_string(); }
+  bool is_integer() const { return value_.is<int64_t>(); }
   bool is_list() const { return value_.is_array(); }
   bool is_object() const { return value_.is_object(); }
   std::string text() const { return simdjson::minify(value_); }

@@ -151,6 +151,8 @@ struct NamedArgument {
   std::string name;  // in the op's schema; empty for a higher-order op's positional ones
   Argument value;
   ArgumentKind kind = ArgumentKind::kUnknown;  // files older than the field do not say
+
+  bool is_named() const { return kind != ArgumentKind::kPositional && !name.empty(); }
 };
 
 // ---- graphs ---------------------------------------------------------------------------------------------------------
@@ -215,9 +217,10 @@ struct OutputSpec {
 
 // How values nest: PyTorch's TreeSpec. A leaf has no type.
 struct TreeSpec {
-  std::string type;               // "builtins.tuple", "builtins.dict"
-  std::vector<std::string> keys;  // of a dict or a named tuple: one for each child
-  std::string context;            // what else the type stores: a text or JSON
+  using Key = std::variant<std::string, int64_t>;
+  std::string type;       // "builtins.tuple", "builtins.dict"
+  std::vector<Key> keys;  // of a dict or a named tuple: one for each child
+  std::string context;    // what else the type stores: a text or JSON
   std::vector<TreeSpec> children;
 
   bool is_leaf() const { return type.empty(); }
@@ -234,6 +237,15 @@ struct CallSignature {
 
 // ---- data -----------------------------------------------------------------------------------------------------------
 
+// A strided tensor of a dtype that Tenon lacks. Nothing but the storage is checked.
+struct ForeignData {
+  Tensor storage;  // u8[bytes]
+  ScalarType dtype;
+  std::vector<int64_t> sizes;
+  std::vector<int64_t> strides;  // in elements
+  int64_t offset;
+};
+
 struct Weight {
   Tensor tensor;  // undefined where there is a problem
   ScalarType dtype;
@@ -241,6 +253,7 @@ struct Weight {
   bool requires_grad = false;
   bool pickled = false;
   std::string problem = {};  // why there is no tensor: it is pickled, or of a dtype that Tenon lacks
+  std::shared_ptr<const ForeignData> foreign = {};  // of such a dtype
 
   const Tensor& require() const;  // throws the problem as an Error
 };

@@ -8,5 +8,7 @@ namespace tenon::pt2 {
 
 // `fields` are the field names of each type of named tuple.
 TreeSpec tree_spec(const Json& json, const Dictionary<std::vector<std::string>>& fields);
+// Of the text alone. Throws an Error.
+TreeSpec parse_tree_spec(std::string_view text);
 
 }  // namespace tenon::pt2

@@ -53,6 +53,7 @@ class Payloads {
           fmt::format("'{}' has the layout {}, and only strided ones are supported", path, name_of(meta.layout));
     } else if (!meta.dtype.dtype()) {
       weight.problem = fmt::format("'{}' has the dtype {}, which Tenon lacks", path, meta.dtype.name());
+      weight.foreign = meta_json.located([&] { return foreign(path, meta); });
     } else {
       weight.tensor = meta_json.located([&] { return tensor(path, meta); });
     }
@@ -70,6 +71,15 @@ class Payloads {
     const bool is_empty = element_count(sizes) == 0;
     std::byte* data = is_empty ? nullptr : storage.bytes.data() + offset * size_of(dtype);
     return Tensor::borrow(dtype, std::move(sizes), std::move(strides), data, storage.owner);
+  }
+
+  std::shared_ptr<const ForeignData> foreign(const std::string& path, const TensorMeta& meta) {
+    const Storage& storage = storage_of(path);
+    const auto size = static_cast<int64_t>(storage.bytes.size());
+    return std::make_shared<ForeignData>(
+        ForeignData{Tensor::borrow(DType::kU8, {size}, {1}, storage.bytes.data(), storage.owner), meta.dtype,
+                    constants(meta.sizes, "size"), constants(meta.strides, "stride"),
+                    constant(meta.storage_offset, "storage offset")});
   }
 
   static int64_t constant(const SymValue& value, std::string_view what) {

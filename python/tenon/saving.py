@@ -1,0 +1,77 @@
+"""What a file says of a model: every result is an output of its graph, and a note says how the model is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tenon import _tenon
+from tenon._tenon import Graph
+from tenon.capture.captured import Captured, Input, Output, Window
+from tenon.signature import Signature
+from tenon.structure import Nesting, Tree, parameters_of
+
+_NUMBERS = {int: "int", float: "float", bool: "bool"}
+
+
+@dataclass
+class SavedModel:
+    graph: Graph | None  # None: the model's own is whole
+    assertions: list[Any]
+    notes: dict[str, str]
+
+
+def asserted_by(captured: Captured) -> list[tuple[Any, ...]]:
+    """As compile_graph takes it."""
+    return [(each.message, each.location, each.index, each.guard) for each in captured.assertions]
+
+
+def saved_model(captured: Captured, signature: Signature, results: Nesting) -> SavedModel:
+    """Of a model without calls that PyTorch runs."""
+    notes = {}
+    if captured.has_key:
+        notes["key_input"] = captured.graph.inputs[-1].name
+    if any(isinstance(source, Window) for source in captured.graph_inputs):
+        return SavedModel(None, asserted_by(captured), notes)  # no form says that: its inputs are given in order
+    place = {position: number for number, position in enumerate(captured.graph_inputs)}
+    leaves = [_argument(given, place.get(position)) for position, given in enumerate(captured.inputs)]
+    sources: list[tuple[str, Any]] = []
+    given = [_result(output, captured, place, sources) for output in captured.outputs]
+    arguments = signature.nesting.tree.with_leaves(iter(leaves))
+    parameters = parameters_of(arguments, signature.argument_names)
+    notes[_tenon.CALL_NOTE] = _tenon.call_form_text(parameters, results.tree.with_leaves(iter(given)).plain())
+    assertions = asserted_by(captured)
+    asserted = sum(index is not None for _, _, index, _ in assertions)
+    is_whole = sources == [("output", i) for i in range(len(captured.graph.outputs) - asserted)]
+    if is_whole:
+        return SavedModel(None, assertions, notes)
+    return SavedModel(*_tenon.whole_model(captured.graph, sources, assertions), notes)
+
+
+def _argument(given: Input, number: int | None) -> Tree:
+    """What a leaf of the arguments is; `number` is the graph's input."""
+    if given.kind == "constant":
+        return Tree("constant", given.value)
+    if given.kind == "tensor":
+        return Tree("tensor", number)
+    if given.size is None:
+        return Tree("float", number)
+    if number is not None:
+        return Tree("int", number)
+    return Tree("constant", given.size) if isinstance(given.size, int) else Tree("size", given.size)
+
+
+def _result(output: Output, captured: Captured, place: dict[int, int], sources: list[tuple[str, Any]]) -> Tree:
+    """What a leaf of the results is. Adds the source of what must be an output of the graph."""
+    if output.kind == "input":
+        if captured.inputs[output.index].kind == "tensor":
+            sources.append(("input", place[output.index]))
+        return Tree("argument", output.index)
+    if output.kind == "constant" and not isinstance(output.value, torch.Tensor):
+        return Tree("constant", output.value)
+    is_weight = output.kind == "constant"
+    sources.append(("weight", output.value.detach()) if is_weight else ("output", output.index))
+    kind = _NUMBERS[output.value] if output.kind == "number" else "tensor"
+    return Tree(kind, len(sources) - 1)
