@@ -143,7 +143,6 @@ CallForm form_from(nb::handle parameters, nb::handle results) {
 }
 
 void bind_call_form(nb::module_& module) {
-  module.attr("CALL_NOTE") = kCallNote;
   module.def(
       "call_form_text",
       [](nb::handle parameters, nb::handle results) {

@@ -171,23 +171,18 @@ def compile(
     """
     if train is not None:
         return _training_of(train, model, args, kwargs, dynamic_shapes, threads)
-    captured, signature, results = _captured_model(model, args, kwargs, dynamic_shapes, fallback)
-    asserted = asserted_by(captured)
-    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze, assertions=asserted)
-    return Program(captured, executable, signature, results, freeze)
-
-
-def _captured_model(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any, fallback: bool
-) -> tuple[Captured, Signature, Nesting]:
-    """With how it is called, and how its results nest."""
     if isinstance(model, (str, os.PathLike)):
         require_alone(args, kwargs, dynamic_shapes)
-        file = FileModel(model)
-        captured = file.captured(fallback=fallback)
-        return captured, Signature(captured, file.arguments, file.argument_names), file.results
-    program = exported(model, args, kwargs, dynamic_shapes)
-    return _compiled(program, threads, fallback, freeze)
+        return _compiled_file(model, threads, fallback, freeze)
+    return _compiled(exported(model, args, kwargs, dynamic_shapes), threads, fallback, freeze)
+
+
+@modes.run_outside
+def _compiled_file(path: str | os.PathLike[str], threads: int, fallback: bool, freeze: bool) -> Program:
+    file = FileModel(path)
+    captured = file.captured(fallback=fallback)
+    signature = Signature(captured, file.arguments, file.argument_names)
+    return _program_of(captured, signature, file.results, threads, freeze)
 
 
 @modes.run_outside
@@ -197,7 +192,13 @@ def _compiled(program: ExportedProgram, threads: int, fallback: bool, freeze: bo
         captured.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
     signature = Signature(captured, Nesting.of_spec(program.call_spec.in_spec), names)
-    return captured, signature, Nesting.of_spec(traced.call_spec.out_spec)
+    return _program_of(captured, signature, Nesting.of_spec(traced.call_spec.out_spec), threads, freeze)
+
+
+def _program_of(captured: Captured, signature: Signature, results: Nesting, threads: int, freeze: bool) -> Program:
+    asserted = asserted_by(captured)
+    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze, assertions=asserted)
+    return Program(captured, executable, signature, results, freeze)
 
 
 def _training_of(

@@ -41,7 +41,7 @@ def saved_model(captured: Captured, signature: Signature, results: Nesting) -> S
     given = [_result(output, captured, place, sources) for output in captured.outputs]
     arguments = signature.nesting.tree.with_leaves(iter(leaves))
     parameters = parameters_of(arguments, signature.argument_names)
-    notes[_tenon.CALL_NOTE] = _tenon.call_form_text(parameters, results.tree.with_leaves(iter(given)).plain())
+    notes["call"] = _tenon.call_form_text(parameters, results.tree.with_leaves(iter(given)).plain())
     assertions = asserted_by(captured)
     asserted = sum(index is not None for _, _, index, _ in assertions)
     is_whole = sources == [("output", i) for i in range(len(captured.graph.outputs) - asserted)]

@@ -21,6 +21,7 @@ using symbolic::Interval;
 using symbolic::Symbol;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::VariantWith;
 
 Pt2Program read(const std::string& name) { return read_pt2("tests/capture/data/" + name + ".pt2").value(); }
 
