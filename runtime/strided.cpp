@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 namespace tenon::runtime {
@@ -72,18 +71,18 @@ bool is_row_major(std::span<const int64_t> shape, std::span<const int64_t> strid
   return true;
 }
 
+// Each stride must reach over everything that the smaller ones reach.
 bool may_overlap_itself(std::span<const int64_t> shape, std::span<const int64_t> strides) {
   if (std::ranges::find(shape, 0) != shape.end()) return false;
-  std::pair<int64_t, int64_t> dims[64];  // stride, size
-  size_t count = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] > 1) dims[count++] = {std::abs(strides[i]), shape[i]};
-  }
-  std::sort(dims, dims + count);
-  int64_t reached = 0;  // of the dimensions so far: the largest offset
-  for (const auto& [stride, size] : std::span(dims, count)) {
+    if (shape[i] == 1) continue;
+    const int64_t stride = std::abs(strides[i]);
+    int64_t reached = 0;
+    for (size_t k = 0; k < shape.size(); ++k) {
+      const int64_t other = std::abs(strides[k]);
+      if (other < stride || (other == stride && k < i)) reached += other * (shape[k] - 1);
+    }
     if (stride <= reached) return true;
-    reached += stride * (size - 1);
   }
   return false;
 }
