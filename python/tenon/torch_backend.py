@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import fx
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._dynamo import exc as dynamo_exceptions
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.exc import TorchDynamoException
 from torch._functorch._aot_autograd.schemas import OutputType
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
@@ -48,6 +48,10 @@ OPTIONS = tuple(field.name for field in fields(Options))
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
+# How the parts of PyTorch talk to each other: TorchDynamo breaks the graph there, and compiles its parts.
+_FOR_DYNAMO = (dynamo_exceptions.TorchDynamoException, *dynamo_exceptions.exceptions_allowed_to_be_fallback)
+
+
 class Backend:
     """What torch.compile calls with each graph that it captures."""
 
@@ -60,7 +64,7 @@ class Backend:
         checked = _options_from(options)
         try:
             return _compiled(module, inputs, checked)
-        except TorchDynamoException:  # how the parts of PyTorch talk to each other
+        except _FOR_DYNAMO:
             raise
         except Exception as error:
             if not checked.fallback:
@@ -154,10 +158,13 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
     if not options.fallback:
         captured.check_supported(NO_FALLBACK)
     found = GraphReport.of(kind, captured)
-    reports.add(found)
     if found.calls and not found.native_calls:
-        return _in_pytorch(module)
-    return _runnable(module, captured, compile_program(captured.graph, host=captured.host, threads=options.threads))
+        run = _in_pytorch(module)
+    else:
+        executable = compile_program(captured.graph, host=captured.host, threads=options.threads)
+        run = _runnable(module, captured, executable)
+    reports.add(found)
+    return run
 
 
 def _runnable(module: fx.GraphModule, captured: Captured, executable: Any) -> Run:

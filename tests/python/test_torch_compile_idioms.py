@@ -404,3 +404,21 @@ def test_a_decomposition_keeps_the_strides_that_pytorch_recorded():
         return torch.linalg.cross(x.transpose(0, 1), torch.ones(4, 2, 3)).transpose(0, 1).contiguous().view(8, 3)
 
     check(function, tensor(2, 4, 3))
+
+
+def test_a_graph_that_pytorch_cannot_trace_is_broken_in_two(no_reports):
+    """TorchDynamo does that when the trace of the backend says so: only the part that cannot be traced runs eagerly."""
+
+    @torch.library.custom_op("idioms::untraceable", mutates_args=())
+    def untraceable(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    untraceable.register_fake(lambda x: torch.empty_like(x))
+
+    @torch.library.register_autograd("idioms::untraceable", setup_context=lambda *_, **__: None)
+    def backward(context, gradient):
+        return gradient * int(gradient.sum().item() > -1e9)
+
+    check(lambda x: torch.sin(untraceable(torch.cos(x) * 2)) + 1, tensor(4))
+    assert not [report for report in no_reports if report.failure]
+    assert sum(report.native_calls for report in no_reports) >= 4
