@@ -192,7 +192,7 @@ TEST(PortableKernel, AgreesWithTheReferenceWithAllKindsOfParts) {
   std::set<Action> actions;
   std::set<SourceKind> kinds;
   size_t lookups = 0, guards = 0;
-  for (uint64_t seed = 0; seed < 600; ++seed) {
+  for (uint64_t seed = 0; seed < 1200; ++seed) {
     const auto lowered = test::random_lowered(seed);
     if (!lowered) continue;
     std::mt19937 random(static_cast<uint32_t>(seed));

@@ -116,9 +116,10 @@ def _example(value: Any, mode: FakeTensorMode) -> Any:
 
 
 def _is_usable(module: fx.GraphModule, target: Any) -> bool:
-    """A trace that gives the call itself says nothing; one whose constants are fake has lost their values."""
+    """A trace that gives the call itself says nothing; one that reads memory by strides knows PyTorch's layout and not
+    Tenon's; one whose constants are fake has lost their values."""
     for node in module.graph.nodes:
-        if node.op == "call_function" and node.target == target:
+        if node.op == "call_function" and node.target in (target, torch.ops.aten.as_strided.default):
             return False
         if node.op == "get_attr" and isinstance(getattr(module, node.target, None), FakeTensor):
             return False
