@@ -151,7 +151,8 @@ class Planner {
       if (ref == c_.b) continue;
       const Node& node = ir_.node(ref);
       std::vector<LoopSpec> loops;
-      if (node.has(around[0].var) && is_in(c_.columns, around[0].var)) loops.push_back(around[0]);
+      const bool is_whole = around[0].step == 1;  // a block of pixels is not: the image would need loops inside of it
+      if (is_whole && node.has(around[0].var) && is_in(c_.columns, around[0].var)) loops.push_back(around[0]);
       const bool is_shared = !loops.empty();
       for (VarRef var : node.vars) {
         if (!is_shared || var != around[0].var) loops.push_back({.var = var});

@@ -224,6 +224,18 @@ TEST(ConvolutionPlan, AgreesOnTransposedOnes) {
   }
 }
 
+// The gradient of weights, as a training has it: images are channels, and the outermost loop is a block of pixels.
+TEST(ConvolutionPlan, AgreesWhereTheOutermostLoopIsABlockOfPixels) {
+  expect_plan_agrees(R"(graph g(%a: f32[2, 32, 8, 8], %b: f32[2, 32, 8, 8]) {
+  %x: f32[32, 2, 8, 8] = permute(%a) {dims=[1, 0, 2, 3]}
+  %w: f32[32, 2, 8, 8] = permute(%b) {dims=[1, 0, 2, 3]}
+  %h: f32[32, 32, 3, 3] = conv(%x, %w, none) {stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1}
+  %out: f32[32, 3, 3, 32] = permute(%h) {dims=[1, 2, 3, 0]}
+  return %out
+}
+)");
+}
+
 TEST(ConvolutionPlan, AgreesOnOtherDtypes) {
   for (const char* dtype : {"f64", "bf16", "f16"}) expect_plan_agrees(text_of({.has_bias = true, .dtype = dtype}));
 }
