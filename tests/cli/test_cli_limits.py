@@ -83,7 +83,13 @@ def test_ctrl_c_ends_a_command_at_once(tmp_path):
     for i in range(50):
         graph += f"  %x{i + 1} = sin(%x{i})\n"
     (tmp_path / "g.tg").write_text(graph + "  return %x50\n}\n")
-    process = subprocess.Popen([TENON, "eval", "g.tg"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [TENON, "eval", "g.tg"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
+    )
     time.sleep(0.5)
     os.kill(process.pid, signal.SIGINT)
     start = time.monotonic()

@@ -343,7 +343,7 @@ def test_the_declared_dtype_tells_numbers_from_tensors():
 def test_a_call_that_pytorch_can_decompose(monkeypatch):
     without = ("aten.addcmul.default",)
     monkeypatch.setattr("tenon.lazy.translate.Importer", importer_without(*without))
-    monkeypatch.setattr("tenon.capture.models.has_aten", lambda name: name not in without and tenon.aten.has(name))
+    monkeypatch.setattr("tenon.capture.decompose.has_aten", lambda name: name not in without and tenon.aten.has(name))
     check(aten.addcmul.default, f32, f32 + 1, f32 - 1, 1)
 
 
