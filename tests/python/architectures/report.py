@@ -66,7 +66,7 @@ def markdown(records: list[Record], command: str) -> str:
         "",
         "| mode | counted | " + " | ".join(KINDS) + " | ok, of those counted | calls that Tenon runs | wholly native |",
         "|---|" + "---|" * (len(KINDS) + 4),
-        *(_summary_row(mode, _outcomes(made, mode)) for mode in MODES),
+        *(_summary_row(mode, found) for mode in MODES if (found := _outcomes(made, mode))),
         "",
         "## What PyTorch runs most often",
         "",
