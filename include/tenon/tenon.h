@@ -68,8 +68,8 @@ typedef enum tenon_dtype {
 TENON_API size_t tenon_dtype_size(tenon_dtype dtype);      /* in bytes; 0 for none of these */
 TENON_API const char* tenon_dtype_name(tenon_dtype dtype); /* "f32" */
 
-/* A call that is given a tensor checks its dtype, rank, sizes and strides, and that the data is aligned to its elements;
- * that the memory is there is the caller's promise. Strides may be zero or negative. */
+/* A call that is given a tensor checks its dtype, rank, sizes and strides, and that the data is aligned to its
+ * elements; that the memory is there is the caller's promise. Strides may be zero or negative. */
 typedef struct tenon_tensor {
   void* data;
   tenon_dtype dtype;

@@ -438,5 +438,7 @@ def test_overloads_that_this_torch_lacks_are_left_out(monkeypatch):
     known = ["aten.Float.Tensor", "aten._cslt_sparse_mm.default", "aten.no_such_op.default", "aten.cos.gone"]
     monkeypatch.setattr(recorded, "aten_entries", lambda: known)
     assert recorded.overloads() == ["_cslt_sparse_mm", *sorted(recorded._IN_PLACE_OF_PYTORCHS)]
-    monkeypatch.setattr(recorded, "_names_in_dispatcher", lambda: frozenset({"aten::_cslt_sparse_mm", "aten::pixel_shuffle"}))
+    monkeypatch.setattr(
+        recorded, "_names_in_dispatcher", lambda: frozenset({"aten::_cslt_sparse_mm", "aten::pixel_shuffle"})
+    )
     assert recorded.overloads() == ["_cslt_sparse_mm", "pixel_shuffle"]
