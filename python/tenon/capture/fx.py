@@ -21,6 +21,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, fail
+from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, listed, read_parts
 from tenon.capture.captured import (
     DTYPES,
     Assertion,
@@ -67,7 +68,6 @@ _RANGES = {  # and the least value that they allow where none is given
 }
 _FACTORIZED = "aten._linalg_check_errors.default"
 _MEMORY_VIEWS = {"aten.as_strided.default", "aten.as_strided_copy.default"}
-_WITH_EFFECTS = "higher_order.with_effects"
 _MOST_DEPTH = 8  # a decomposition may give calls that decompose again
 
 
@@ -151,24 +151,6 @@ class _Opaque:
 
 
 @dataclass(frozen=True)
-class _Call:
-    """What a node calls: its own target, or the one that it runs in order with other effects."""
-
-    target: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    value: Any  # what the trace says of the results
-    has_effects: bool = False
-
-    @property
-    def name(self) -> str:
-        return target_name(self.target)
-
-    def given(self, position: int, name: str) -> Any:
-        return self.args[position] if position < len(self.args) else self.kwargs.get(name)
-
-
-@dataclass(frozen=True)
 class _Done:
     result: Any
 
@@ -235,7 +217,7 @@ class _Walker:
         position = self.position_of[node] = len(self.inputs)
         value = node.meta.get("val")
         self.rows.append(Row("placeholder", node.name, str(node.target), self._text_of(value)))
-        if _is_effect_token(node):
+        if is_effect_token(node):
             self.inputs.append(Input(node.name, "constant"))
             self.values[node] = None
         elif isinstance(value, torch.Tensor):
@@ -308,7 +290,7 @@ class _Walker:
             self.values[node] = _Opaque(value)
 
     def _call(self, node: fx.Node) -> None:
-        call = _call_of(node)
+        call = call_of(node)
         name = call.name
         if name == "_operator.getitem":
             self.values[node] = self.values[node.args[0]][node.args[1]]
@@ -335,7 +317,7 @@ class _Walker:
         """as_strided counts from the start of memory, and a caller's tensor may begin anywhere in it."""
         if not self.takes_windows:
             self._require_whole(node, argument)
-            self._aten_call(node, _call_of(node))
+            self._aten_call(node, call_of(node))
             return
         value = node.meta["val"]
         layout = self._memory_layout(value, value.storage_offset())
@@ -378,7 +360,7 @@ class _Walker:
         self.walk(module)
         return self._argument(module.graph.output_node().args[0])
 
-    def _assertion(self, node: fx.Node, call: _Call) -> None:
+    def _assertion(self, node: fx.Node, call: Call) -> None:
         is_functional = call.name.startswith("aten._functional_")
         self.values[node] = (None, None) if call.has_effects else None
         if is_functional:
@@ -386,7 +368,7 @@ class _Walker:
         for condition, message in self._conditions(call):
             self._assert(condition, message, location_of(node))
 
-    def _conditions(self, call: _Call) -> Iterator[tuple[Any, str]]:
+    def _conditions(self, call: Call) -> Iterator[tuple[Any, str]]:
         """What must hold, and what to say where it does not."""
         value = self._argument(call.args[0])
         if call.name == _FACTORIZED:
@@ -412,34 +394,34 @@ class _Walker:
             assertion.guard = condition
         self.assertions.append((condition, assertion))
 
-    def _aten_call(self, node: fx.Node, made: _Call) -> None:
+    def _aten_call(self, node: fx.Node, made: Call) -> None:
         arguments = tuple(self._argument(argument) for argument in made.args), self._argument(made.kwargs)
         because = self._cannot_take(arguments) or self._cannot_give(made.value)
         done = None if because else self._native_call(node, made, arguments) or self._decomposed_call(node, made)
         result = self._host_call(node, made, arguments, because) if done is None else done.result
-        self.values[node] = (None, *_listed(result)) if made.has_effects else result
+        self.values[node] = (None, *listed(result)) if made.has_effects else result
         self._name(node)
 
-    def _native_call(self, node: fx.Node, made: _Call, arguments: tuple[Any, Any]) -> _Done | None:
+    def _native_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done | None:
         """By the registry; None where it lacks the call, declines it, or gives another type than the trace has."""
         location = location_of(node)
         try:
             result = self.importer.call(made.name, *arguments, location=location, returns_list=True)
         except Error:
             return None
-        if wrong := self._difference(result, _read_parts(node, made.value)):
+        if wrong := self._difference(result, read_parts(node, made.value)):
             self.wrong_entries[node] = f"its entry gives {wrong}"
             return None
         self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location))
         return _Done(result)
 
-    def _decomposed_call(self, node: fx.Node, made: _Call) -> _Done | None:
+    def _decomposed_call(self, node: fx.Node, made: Call) -> _Done | None:
         """By the calls that PyTorch decomposes it into; None where there are none."""
         if self.depth == _MOST_DEPTH:
             return None
         args, kwargs = self._traced(made.args), self._traced(made.kwargs)
         module = decomposed(made.target, args, kwargs)
-        if module is None or not _gives(module, _read_parts(node, made.value)):
+        if module is None or not gives(module, read_parts(node, made.value)):
             return None
         for inner in module.graph.nodes:
             inner.stack_trace = node.stack_trace
@@ -448,10 +430,10 @@ class _Walker:
         self.depth += 1
         result = self._run_inline(module, operands)
         self.depth -= 1
-        self._difference(result, _read_parts(node, made.value))  # learns the sizes that depend on data
+        self._difference(result, read_parts(node, made.value))  # learns the sizes that depend on data
         return _Done(result)
 
-    def _host_call(self, node: fx.Node, made: _Call, arguments: tuple[Any, Any], because: str) -> Any:
+    def _host_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any], because: str) -> Any:
         """By PyTorch, in each run. `because` says why the registry was not asked."""
         because = because or self.wrong_entries.get(node, "")
         for position, leaf in enumerate(leaves_of(made.value)):
@@ -465,7 +447,7 @@ class _Walker:
             args,
             kwargs,
             location=location,
-            results=types if made.value is not None or "val" in node.meta or _gives_nothing(made.target) else None,
+            results=types if made.value is not None or "val" in node.meta or gives_nothing(made.target) else None,
             returns_list=True,
             external_because=because,
         )
@@ -496,7 +478,7 @@ class _Walker:
         foreign = (leaf for leaf in leaves_of(value) if self._type_or_none(leaf) is None)
         return next((f"it gives {_shown(leaf)}" for leaf in foreign), "")
 
-    def _external(self, node: fx.Node, made: _Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
+    def _external(self, node: fx.Node, made: Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
         """Has the host run the call, and gives its results."""
         counter = iter(range(len(_flat_leaves(arguments))))
         args = _template(arguments[0], self._traced(made.args), counter)
@@ -552,7 +534,7 @@ class _Walker:
             if name is not None and not self.sizes.knows(theirs):
                 self.sizes.bind(name, ours)
 
-    def _on_traced_memory(self, node: fx.Node, made: _Call, given: Any) -> Callable[..., Any]:
+    def _on_traced_memory(self, node: fx.Node, made: Call, given: Any) -> Callable[..., Any]:
         """as_strided reads memory: the host lays an operand of Tenon's out as the trace had it."""
         if not isinstance(given, ImportedTensor):
             return made.target
@@ -729,76 +711,10 @@ def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
     return None if value is None else next(leaves)
 
 
-def _is_effect_token(node: fx.Node) -> bool:
-    """Whether a placeholder is there only to keep effects in order: a caller gives None for it."""
-    return bool(node.users) and all(
-        user.op == "call_function" and target_name(user.target) == _WITH_EFFECTS and user.args[0] is node
-        for user in node.users
-    )
-
-
-def _value_of(node: fx.Node) -> Any:
-    """What the trace says of the results; where it says nothing, what it says of their parts."""
-    if "val" in node.meta or not node.users or any(user.target is not operator.getitem for user in node.users):
-        return node.meta.get("val")
-    parts = {user.args[1]: user.meta.get("val") for user in node.users}
-    is_whole = set(parts) == set(range(len(parts))) and None not in parts.values()
-    return tuple(parts[index] for index in range(len(parts))) if is_whole else None
-
-
-def _call_of(node: fx.Node) -> _Call:
-    value = _value_of(node)
-    if target_name(node.target) != _WITH_EFFECTS:
-        return _Call(node.target, node.args, node.kwargs, value)
-    results = value[1:]  # the first is the token that keeps effects in order
-    return _Call(node.args[1], node.args[2:], node.kwargs, results[0] if len(results) == 1 else results, True)
-
-
-def _gives(module: fx.GraphModule, value: Any) -> bool:
-    """Whether a decomposition gives what the trace has: PyTorch's have mistakes, too."""
-    results = _listed(fx.node.map_arg(module.graph.output_node().args[0], lambda node: node.meta.get("val")))
-    recorded = _listed(value)
-    return len(results) == len(recorded) and all(map(_have_same_type, results, recorded))
-
-
-def _have_same_type(result: Any, recorded: Any) -> bool:
-    if not isinstance(recorded, torch.Tensor):
-        return True
-    is_same = isinstance(result, torch.Tensor) and (result.dtype, result.dim()) == (recorded.dtype, recorded.dim())
-    return is_same and all(
-        a == b for a, b in zip(result.shape, recorded.shape, strict=True) if type(a) is int and type(b) is int
-    )
-
-
-def _listed(result: Any) -> list[Any]:
-    return list(result) if isinstance(result, (tuple, list)) else [result]
-
-
-def _read_parts(node: fx.Node, value: Any) -> Any:
-    """What the trace says of the node's results, without those that nothing reads: of these, traces are often wrong
-    (the sizes of an embedding's empty bags, the dtype of saved statistics)."""
-    if (
-        not isinstance(value, (tuple, list))
-        or value is not node.meta.get("val")
-        or any(user.target is not operator.getitem for user in node.users)
-    ):
-        return value
-    read = {user.args[1] for user in node.users}
-    return [part if position in read else None for position, part in enumerate(value)]
-
-
 def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -> bool:
     if result.dtype != dtype or len(result.shape) != len(shape):
         return False
     return all(a == b for a, b in zip(result.shape, shape, strict=True) if isinstance(a, int) and isinstance(b, int))
-
-
-def _gives_nothing(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and not target._schema.returns
-
-
-def is_mutable(target: Any) -> bool:
-    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
 def _bare(name: torch.dtype | torch.layout) -> str:

@@ -17,8 +17,9 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from tenon._tenon import fail
+from tenon.capture.calls import is_mutable
 from tenon.capture.captured import Captured
-from tenon.capture.fx import import_exported_program, is_mutable
+from tenon.capture.fx import import_exported_program
 
 _TRANSFORMS = "torch._functorch.predispatch"
 _TRANSFORM_FILES = tuple(f"_functorch/{name}.py" for name in ("apis", "eager_transforms", "predispatch", "vmap"))

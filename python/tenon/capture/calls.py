@@ -1,0 +1,98 @@
+"""The calls of a recorded graph: what a node calls, and what PyTorch's trace says of its results."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from tenon.capture.names import target_name
+
+_WITH_EFFECTS = "higher_order.with_effects"
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a node calls: its own target, or the one that it runs in order with other effects."""
+
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    value: Any  # what the trace says of the results
+    has_effects: bool = False
+
+    @property
+    def name(self) -> str:
+        return target_name(self.target)
+
+    def given(self, position: int, name: str) -> Any:
+        return self.args[position] if position < len(self.args) else self.kwargs.get(name)
+
+
+def is_effect_token(node: fx.Node) -> bool:
+    """Whether a placeholder is there only to keep effects in order: a caller gives None for it."""
+    return bool(node.users) and all(
+        user.op == "call_function" and target_name(user.target) == _WITH_EFFECTS and user.args[0] is node
+        for user in node.users
+    )
+
+
+def _value_of(node: fx.Node) -> Any:
+    """What the trace says of the results; where it says nothing, what it says of their parts."""
+    if "val" in node.meta or not node.users or any(user.target is not operator.getitem for user in node.users):
+        return node.meta.get("val")
+    parts = {user.args[1]: user.meta.get("val") for user in node.users}
+    is_whole = set(parts) == set(range(len(parts))) and None not in parts.values()
+    return tuple(parts[index] for index in range(len(parts))) if is_whole else None
+
+
+def call_of(node: fx.Node) -> Call:
+    value = _value_of(node)
+    if target_name(node.target) != _WITH_EFFECTS:
+        return Call(node.target, node.args, node.kwargs, value)
+    results = value[1:]  # the first is the token that keeps effects in order
+    return Call(node.args[1], node.args[2:], node.kwargs, results[0] if len(results) == 1 else results, True)
+
+
+def gives(module: fx.GraphModule, value: Any) -> bool:
+    """Whether a decomposition gives what the trace has: PyTorch's have mistakes, too."""
+    results = listed(fx.node.map_arg(module.graph.output_node().args[0], lambda node: node.meta.get("val")))
+    recorded = listed(value)
+    return len(results) == len(recorded) and all(map(_have_same_type, results, recorded))
+
+
+def _have_same_type(result: Any, recorded: Any) -> bool:
+    if not isinstance(recorded, torch.Tensor):
+        return True
+    is_same = isinstance(result, torch.Tensor) and (result.dtype, result.dim()) == (recorded.dtype, recorded.dim())
+    return is_same and all(
+        a == b for a, b in zip(result.shape, recorded.shape, strict=True) if type(a) is int and type(b) is int
+    )
+
+
+def listed(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def read_parts(node: fx.Node, value: Any) -> Any:
+    """What the trace says of the node's results, without those that nothing reads: of these, traces are often wrong
+    (the sizes of an embedding's empty bags, the dtype of saved statistics)."""
+    if (
+        not isinstance(value, (tuple, list))
+        or value is not node.meta.get("val")
+        or any(user.target is not operator.getitem for user in node.users)
+    ):
+        return value
+    read = {user.args[1] for user in node.users}
+    return [part if position in read else None for position, part in enumerate(value)]
+
+
+def gives_nothing(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and not target._schema.returns
+
+
+def is_mutable(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
