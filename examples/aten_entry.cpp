@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
-#include "backends/reference/evaluate.h"
 #include "capture/importer.h"
+#include "graph/evaluate.h"
 
 using namespace tenon;
 

@@ -1,8 +1,8 @@
 // Building and evaluating a graph in C++: the example of docs/tutorial.md, whole.
 #include <cstdio>
 
-#include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 
 using namespace tenon;
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "backends/backend.h"
-#include "lazy/tensor.h"
+#include "named/tensor.h"
 
 using namespace tenon;
 using loops::LoopTree;
@@ -33,9 +33,9 @@ const RegisterBackend kTimed(std::make_shared<Timed>());
 
 int main() {
   try {
-    const lazy::Symbol m("m"), k("k"), n("n");
-    const lazy::Tensor a({m, k}), b({k, n});
-    const lazy::Tensor product = (a * b).sum(k);
+    const named::Symbol m("m"), k("k"), n("n");
+    const named::Tensor a({m, k}), b({k, n});
+    const named::Tensor product = (a * b).sum(k);
     a.bind(Tensor::zeros(DType::kF32, {32, 16}));
     b.bind(Tensor::zeros(DType::kF32, {16, 8}));
     std::fputs(product.backend("timed").loop_tree().dump().c_str(), stdout);

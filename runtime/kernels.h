@@ -1,4 +1,4 @@
-/* Kernels that are no loops, written by hand: the library tasks of the op table. Their records (src/graph/ops/) say
+/* Kernels that are no loops, written by hand: the library tasks of the op table. Their records (src/ops/) say
  * what they compute; these functions say how to call them.
  *
  * Arrays are row-major; outputs overlap nothing else. Loops run on the host's threads, and results do not depend on how

@@ -1,5 +1,5 @@
 // The functions that a program calls by name: library tasks of the op table, over plain memory. What each computes its
-// record says (src/graph/ops/); how it is called is said here.
+// record says (src/ops/); how it is called is said here.
 //
 // Nothing of a call is trusted but that its views are memory: numbers, dtypes, ranks and sizes are checked against each
 // other, and only then is memory touched. Nothing is allocated but scratch of the host.

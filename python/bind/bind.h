@@ -32,7 +32,7 @@ void bind_loop_tree(nb::module_& module);
 void bind_compiler(nb::module_& module);
 void bind_backend(nb::module_& module);
 void bind_schedule(nb::module_& module);
-void bind_lazy(nb::module_& module);
+void bind_named(nb::module_& module);
 void bind_pt2(nb::module_& module);
 void bind_importer(nb::module_& module);
 void bind_program(nb::module_& module);

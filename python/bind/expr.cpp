@@ -4,7 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.h"
-#include "lazy/symbol.h"
+#include "named/symbol.h"
 
 namespace tenon::python {
 namespace {
@@ -107,7 +107,7 @@ void bind_method(nb::class_<Expr>& type, const char* name, const char* doc) {
 
 Expr expr_from(nb::handle object, std::string_view what) {
   if (nb::isinstance<Expr>(object)) return nb::cast<Expr>(object);
-  if (nb::isinstance<lazy::Symbol>(object)) return nb::cast<lazy::Symbol>(object);
+  if (nb::isinstance<named::Symbol>(object)) return nb::cast<named::Symbol>(object);
   if (nb::isinstance<nb::str>(object)) {
     const auto text = nb::cast<std::string>(object);
     const Result<Expr> expr = symbolic::parse(text);

@@ -4,8 +4,8 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
-#include "backends/reference/evaluate.h"
 #include "bind.h"
+#include "graph/evaluate.h"
 #include "views.h"
 
 namespace tenon::python {

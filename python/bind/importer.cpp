@@ -30,7 +30,7 @@ bool is_setting(nb::handle object) {
 
 // A torch dtype that Tenon lacks stays a setting, for the entry to decline.
 AtenArg dtype_argument(nb::handle object) {
-  const auto dtype = capture([&] { return dtype_from(object); });
+  const auto dtype = attempt([&] { return dtype_from(object); });
   return dtype.ok() ? AtenArg(*dtype) : AtenArg(AtenSetting{text_of(object)});
 }
 

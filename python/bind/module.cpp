@@ -50,7 +50,7 @@ NB_MODULE(_tenon, module) {
   bind_compiler(module);
   bind_backend(module);
   bind_schedule(module);
-  bind_lazy(module);
+  bind_named(module);
   bind_pt2(module);
   bind_importer(module);
   bind_program(module);

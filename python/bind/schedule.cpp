@@ -2,11 +2,11 @@
 #include <nanobind/stl/map.h>
 
 #include "backends/cpp/cpp.h"
+#include "backends/tuner.h"
 #include "codegen/codegen.h"
 #include "loops.h"
 #include "loops/lower.h"
 #include "schedule/edit.h"
-#include "schedule/tuner.h"
 
 namespace tenon::python {
 namespace {

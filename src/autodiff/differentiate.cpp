@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/builder.h"
-#include "passes/rewrite.h"
+#include "graph/rewrite.h"
 
 namespace tenon {
 namespace {
@@ -119,7 +119,7 @@ std::vector<ValueRef> add_gradients(Graph& graph, ValueRef scalar, std::span<con
 }
 
 Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt) {
-  return capture([&] {
+  return attempt([&] {
     RewriteMap moved;
     Graph expanded = expand_for_gradients(graph, &moved);
     std::vector<ValueRef> targets;

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "graph/graph.h"
-#include "passes/rewrite.h"
+#include "graph/rewrite.h"
 
 namespace tenon {
 

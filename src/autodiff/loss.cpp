@@ -152,7 +152,7 @@ std::string to_string(const Loss& loss) {
 }
 
 Result<Loss> parse_loss(std::string_view text) {
-  return capture([&] {
+  return attempt([&] {
     const settings::Call call = settings::parse_call(text, "a loss");
     Loss loss = of_kind(kind_named(call));
     settings::read(fields_of(loss), call);

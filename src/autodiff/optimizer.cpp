@@ -189,7 +189,7 @@ std::string to_string(const Optimizer& optimizer) {
 }
 
 Result<Optimizer> parse_optimizer(std::string_view text) {
-  return capture([&] { return optimizer_of(settings::parse_call(text, "an optimizer")); });
+  return attempt([&] { return optimizer_of(settings::parse_call(text, "an optimizer")); });
 }
 
 }  // namespace tenon

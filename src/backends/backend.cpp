@@ -59,12 +59,12 @@ loops::LoopTree Backend::schedule(const loops::IR& kernel) const {
 
 Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) const {
   const loops::LoopTree* const trees[] = {&tree};
-  return capture([&] { return std::move(compile_all(trees).value()[0]); });
+  return attempt([&] { return std::move(compile_all(trees).value()[0]); });
 }
 
 Result<std::vector<std::unique_ptr<Compiled>>> Backend::compile_all(
     std::span<const loops::LoopTree* const> trees) const {
-  return capture([&] {
+  return attempt([&] {
     const int missing = hardware_requirement() & ~available_hardware();
     if (missing != 0) fail("backend {} needs {}, which this machine lacks", name_, hardware_names(missing));
     std::vector<std::unique_ptr<Compiled>> kernels = compile_all_impl(trees);
@@ -106,7 +106,7 @@ std::vector<std::shared_ptr<const Backend>> backends() {
 }
 
 Result<std::shared_ptr<const Backend>> find_backend(std::string_view name) {
-  return capture([&] {
+  return attempt([&] {
     const std::vector<std::shared_ptr<const Backend>> all = backends();
     std::vector<std::string_view> names;
     std::string list;
@@ -190,7 +190,7 @@ void check_output(const loops::IR& ir, const symbolic::Bindings& bindings, std::
 
 Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std::span<const Tensor> inputs,
                                 const symbolic::Bindings& sizes) {
-  return capture([&] {
+  return attempt([&] {
     if (inputs.size() != ir.reads().size()) {
       fail("kernel {} takes {} inputs, got {}", ir.name(), ir.reads().size(), inputs.size());
     }
@@ -211,7 +211,7 @@ Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std
 
 Result<PreparedRun> prepare(const Compiled& kernel, const loops::IR& ir, std::vector<Tensor> arrays,
                             const symbolic::Bindings& sizes) {
-  return capture([&] {
+  return attempt([&] {
     const size_t reads = ir.reads().size(), writes = ir.writes().size();
     if (arrays.size() != reads + writes) {
       fail("kernel {} takes {} inputs and {} outputs, got {} arrays", ir.name(), reads, writes, arrays.size());

@@ -197,7 +197,7 @@ std::string to_string(const AtenArg& argument) {
 }
 
 Result<AtenSignature> parse_signature(std::string_view text) {
-  return capture([&] { return parse_signature_text(text); });
+  return attempt([&] { return parse_signature_text(text); });
 }
 
 DType dtype_beside(DType tensor, DType number) {

@@ -279,7 +279,7 @@ std::string to_string(const CallForm& form) {
 }
 
 Result<CallForm> parse_call_form(std::string_view text) {
-  return capture([&] { return FormParser(text).run(); });
+  return attempt([&] { return FormParser(text).run(); });
 }
 
 void check_call_form(const CallForm& form, size_t inputs, size_t outputs, std::optional<size_t> key) {
@@ -371,13 +371,13 @@ CallForm of_tree_specs(const std::string& in_spec, const std::string& out_spec) 
 
 Result<std::optional<CallForm>> read_call_form(const std::map<std::string, std::string>& notes, size_t inputs,
                                                size_t outputs, std::optional<size_t> key) {
-  return capture([&]() -> std::optional<CallForm> {
+  return attempt([&]() -> std::optional<CallForm> {
     const auto call = notes.find(kCallNote);
     const auto in_spec = notes.find("in_spec"), out_spec = notes.find("out_spec");
     const bool has_specs = in_spec != notes.end() && out_spec != notes.end();
     if (call == notes.end() && !has_specs) return std::nullopt;
     const std::string name = call != notes.end() ? call->first : "in_spec and out_spec";
-    auto form = capture([&] {
+    auto form = attempt([&] {
       CallForm read = call != notes.end() ? parse_call_form(call->second).value()
                                           : of_tree_specs(in_spec->second, out_spec->second);
       check_call_form(read, inputs, outputs, key);

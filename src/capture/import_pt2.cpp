@@ -775,11 +775,11 @@ std::string registry_name(std::string_view target) {
 }
 
 Result<Imported> import_program(const Pt2Program& program, ModelMode mode) {
-  return capture([&] { return ProgramImporter(program, mode).run(); });
+  return attempt([&] { return ProgramImporter(program, mode).run(); });
 }
 
 Result<Imported> import_pt2(const std::string& path, std::string_view model, ModelMode mode) {
-  return capture([&] {
+  return attempt([&] {
     const Pt2Program program = read_pt2(path, model).value();
     Result<Imported> imported = import_program(program, mode);
     if (imported.ok() || imported.diagnostic().where.known()) return std::move(imported).value();

@@ -1,6 +1,6 @@
 #include "capture/importer.h"
 
-#include "passes/passes.h"
+#include "graph/dead_code.h"
 
 namespace tenon {
 namespace {

@@ -74,7 +74,7 @@ void mark_used(const PrivateFolder::File& file) {
 // What the body gives. Where it meets files that are not private it gives nothing, and a warning says why.
 template <class Body>
 auto if_private(Body&& body) -> decltype(body()) {
-  auto result = capture(body);
+  auto result = attempt(body);
   if (result.ok()) return std::move(result).value();
   warn_once(fmt::format(
       "no compiled code is taken from the cache: {}. Nobody else may write to the code that is run here. Set "
@@ -138,7 +138,7 @@ std::vector<PrivateFolder::Entry> entries_of(const PrivateFolder& folder) {
 }
 
 bool begins_as_entry(const PrivateFolder& folder, const std::string& name) {
-  const auto file = capture([&] { return folder.open_file(name); });
+  const auto file = attempt([&] { return folder.open_file(name); });
   return file.ok() && file.value() && read_header(file.value()->descriptor->number());
 }
 

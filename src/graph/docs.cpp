@@ -135,7 +135,7 @@ std::string contents_markdown(const std::vector<OpDoc>& docs) {
 
 constexpr std::string_view kPreface = R"(# The op table
 
-Every operation of the graph IR. `tenon ops --markdown` writes this file from the records in `src/graph/ops/`; edit those,
+Every operation of the graph IR. `tenon ops --markdown` writes this file from the records in `src/ops/`; edit those,
 then run `make docs`. The rules that hold for all ops (broadcasting, promotion, overflow, NaN) stand at the top of
 `src/graph/op.h`.
 

@@ -2,7 +2,7 @@
 //
 // A graph has leaves (inputs, parameters, buffers, constants), nodes in topological order, outputs, and updates. A node
 // applies an op of the table to earlier values; its result types follow from the op's rule and are never chosen. The
-// graph only grows: passes build a new one (see passes/rewrite.h).
+// graph only grows: passes build a new one (see graph/rewrite.h).
 //
 //     graph mlp(%x: f32[N, 4]) {
 //       symbol N in [1, 64]

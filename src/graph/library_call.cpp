@@ -54,6 +54,8 @@ std::string library_text(const OpDef& op, std::span<const Attr> attrs) {
   return {};
 }
 
+bool has_library_function(const OpDef& op) { return runtime::find_library_function(op.name.get()) != nullptr; }
+
 void run_library_function(ReferenceContext& c) {
   const runtime::LibraryFunction* const function = runtime::find_library_function(c.op().name.get());
   check(function != nullptr, "the runtime has no function {}", c.op().name.get());

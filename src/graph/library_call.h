@@ -14,6 +14,11 @@ namespace tenon {
 std::vector<Expr> library_numbers(const OpDef& op, std::span<const Attr> attrs);
 std::string library_text(const OpDef& op, std::span<const Attr> attrs);
 
+// Whether the runtime has a function of the op's name: ops with LibraryTask in their record, and composites that such a
+// function computes faster than the ops of their expansion. Results equal the reference's bit by bit, but for NaN
+// payloads and for sums of products, which are rounded in another order.
+bool has_library_function(const OpDef& op);
+
 // Runs the function that has the op's name, on the host's threads: what a record's reference function does. Throws an
 // Error for a run-time error.
 void run_library_function(ReferenceContext& context);

@@ -262,23 +262,23 @@ struct Image {
 }  // namespace
 
 Result<Tensor> parse_npy(const FileContent& file) {
-  return capture([&] { return parse(file); });
+  return attempt([&] { return parse(file); });
 }
 
 Result<Tensor> read_npy(const std::string& path) {
-  return capture([&] { return read_with(path, parse); });
+  return attempt([&] { return read_with(path, parse); });
 }
 
 Result<NamedTensors> read_npz(const std::string& path) {
-  return capture([&] { return read_with(path, parse_archive); });
+  return attempt([&] { return read_with(path, parse_archive); });
 }
 
 Status write_npy(const std::string& path, const Tensor& tensor) {
-  return capture([&] { write_file(path, Image(tensor).pieces()).value(); });
+  return attempt([&] { write_file(path, Image(tensor).pieces()).value(); });
 }
 
 Status write_npz(const std::string& path, const NamedTensors& tensors) {
-  return capture([&] {
+  return attempt([&] {
     std::vector<Image> images;
     for (const auto& [name, tensor] : tensors) images.emplace_back(tensor);
     ZipWriter archive;

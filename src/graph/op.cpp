@@ -1,33 +1,12 @@
 #include "graph/op.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "graph/limits.h"
-#include "graph/ops/families.h"
 #include "support/text.h"
 
 namespace tenon {
 namespace {
-
-using Index = std::unordered_map<std::string_view, const OpDef*>;
-
-std::vector<const OpDef*> collect_ops() {
-  std::vector<const OpDef*> ops;
-  for (const auto& family : op_families()) ops.insert(ops.end(), family.begin(), family.end());
-  return ops;
-}
-
-const Index& ops_by_name() {
-  static const Index index = [] {
-    Index result;
-    for (const OpDef* op : op_table()) {
-      check(result.emplace(op->name, op).second, "op '{}' is in the table twice", op->name.get());
-    }
-    return result;
-  }();
-  return index;
-}
 
 void check_operand_count(const OpDef& op, size_t count) {
   const auto& operands = op.operands.get();
@@ -96,23 +75,6 @@ Attr take_attr(const OpDef& op, const AttrDef& def, NamedAttrs& named) {
 const AttrDef* OpDef::attr_named(std::string_view wanted) const {
   const auto found = std::ranges::find(attrs, wanted, &AttrDef::name);
   return found == attrs.end() ? nullptr : &*found;
-}
-
-std::span<const OpDef* const> op_table() {
-  static const std::vector<const OpDef*> ops = collect_ops();
-  return ops;
-}
-
-const OpDef* find_op(std::string_view name) {
-  const auto found = ops_by_name().find(name);
-  return found == ops_by_name().end() ? nullptr : found->second;
-}
-
-const OpDef& op_named(std::string_view name) {
-  if (const OpDef* op = find_op(name)) return *op;
-  std::vector<std::string_view> names;
-  for (const OpDef* op : op_table()) names.push_back(op->name);
-  fail("there is no op '{}'{}", name, did_you_mean(name, names));
 }
 
 std::vector<TensorType> OpView::present_types(size_t first) const {

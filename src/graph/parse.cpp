@@ -320,15 +320,15 @@ class Parser {
 }  // namespace
 
 Result<Graph> parse_graph(std::string_view text, std::string file) {
-  return capture([&] { return Parser(text, std::move(file)).parse(); });
+  return attempt([&] { return Parser(text, std::move(file)).parse(); });
 }
 
 Result<TensorType> parse_type(std::string_view text) {
-  return capture([&] { return Parser(text, {}).parse_lone_type(); });
+  return attempt([&] { return Parser(text, {}).parse_lone_type(); });
 }
 
 Result<NamedAttrs> parse_attrs(const OpDef& op, std::string_view text) {
-  return capture([&] { return Parser(text, {}).parse_lone_attrs(op); });
+  return attempt([&] { return Parser(text, {}).parse_lone_attrs(op); });
 }
 
 }  // namespace tenon

@@ -121,7 +121,7 @@ class Verifier {
 }  // namespace
 
 Status verify(const Graph& graph) {
-  return capture([&] { Verifier(graph).run(); });
+  return attempt([&] { Verifier(graph).run(); });
 }
 
 }  // namespace tenon

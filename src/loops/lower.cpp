@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/rewrite.h"
 #include "loops/kernel.h"
 #include "loops/schedule.h"
 #include "loops/unify.h"
-#include "passes/rewrite.h"
 
 namespace tenon {
 namespace {
@@ -167,7 +167,7 @@ std::vector<ValueRef> kernel_inputs(const Graph& graph) {
 
 Result<loops::IR> lower(const Graph& graph) {
   const auto expands = [](const OpDef& op) { return op.is_composite() && !std::holds_alternative<LoopsFn>(op.loops); };
-  return capture([&] {
+  return attempt([&] {
     if (std::ranges::none_of(graph.nodes(), expands, [](const Node& node) -> const OpDef& { return *node.op; })) {
       return Lowering(graph).run();
     }

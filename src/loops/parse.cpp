@@ -365,7 +365,7 @@ Annotation parse_annotation(Cursor& cursor) {
 }
 
 Result<IR> parse(std::string_view text, std::string file) {
-  return capture([&] { return Parser(text, std::move(file)).parse(); });
+  return attempt([&] { return Parser(text, std::move(file)).parse(); });
 }
 
 }  // namespace tenon::loops

@@ -12,7 +12,7 @@ namespace {
 // Applies a change to the tree's IR, and builds the tree again.
 template <class Change>
 Result<LoopTree> edited(const LoopTree& tree, Change change) {
-  return capture([&] {
+  return attempt([&] {
     IR ir = tree.ir;
     change(ir);
     return LoopTree(std::move(ir));
@@ -126,7 +126,7 @@ TreeRef sibling_before(const LoopTree& tree, TreeRef ref) {
 }  // namespace
 
 Result<LoopTree> fuse(const LoopTree& tree, TreeRef loop) {
-  return capture([&] {
+  return attempt([&] {
     require_loop(tree, loop);
     const TreeRef before = sibling_before(tree, loop);
     const std::string& name = var_name(tree, loop);
@@ -272,7 +272,7 @@ void place_copy(IR& ir, const LoopTree& tree, NodeRef node, NodeRef input, TreeR
 }  // namespace
 
 Result<LoopTree> copy_input(const LoopTree& tree, NodeRef node, NodeRef input, TreeRef inside) {
-  return capture([&] {
+  return attempt([&] {
     require_node(tree, node);
     const Node& reader = tree.ir.node(node);
     if (!reads(reader, input)) fail("the ref {} is not an input of %{}", input.id, reader.name);
@@ -297,7 +297,7 @@ Result<LoopTree> copy_input(const LoopTree& tree, NodeRef node, NodeRef input, T
 }
 
 Result<LoopTree> delete_copy(const LoopTree& tree, NodeRef copy) {
-  return capture([&] {
+  return attempt([&] {
     require_node(tree, copy);
     if (!is_copy(tree.ir, copy)) fail("%{} is not a copy", tree.ir.node(copy).name);
     IR ir = tree.ir;
@@ -431,7 +431,7 @@ class NodeSplitter {
 }  // namespace
 
 Result<LoopTree> split_node(const LoopTree& tree, NodeRef node, TreeRef loop) {
-  return capture([&] {
+  return attempt([&] {
     require_node(tree, node);
     require_loop(tree, loop);
     const std::string &name = tree.ir.node(node).name, &var = var_name(tree, loop);

@@ -12,9 +12,9 @@
 #include <map>
 #include <numeric>
 
-#include "passes/fuse.h"
+#include "fusion/fuse.h"
+#include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 
 namespace tenon {
 namespace {

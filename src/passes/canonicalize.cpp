@@ -5,9 +5,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
+#include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 
 namespace tenon {
 namespace {
@@ -214,7 +214,7 @@ std::optional<std::vector<Tensor>> fold(const Graph& graph, const Node& node, co
     const Shape& shape = single.type(result).shape;
     return !is_static(shape) || element_count(evaluate(shape, {})) > kLargestFolded;
   };
-  const auto folded = capture([&]() -> std::optional<std::vector<Tensor>> {
+  const auto folded = attempt([&]() -> std::optional<std::vector<Tensor>> {
     if (std::ranges::any_of(outputs, is_large)) return std::nullopt;
     return evaluate(single, {}, kMostComputed).value();
   });

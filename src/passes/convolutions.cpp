@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/ops/spatial.h"
+#include "graph/rewrite.h"
+#include "ops/spatial.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 
 namespace tenon {
 namespace {
@@ -177,7 +177,7 @@ std::vector<bool> changing_values(const Graph& graph, bool freeze) {
 
 }  // namespace
 
-Graph reword_convolutions(const Graph& graph, bool freeze) {
+Graph rewrite_convolutions(const Graph& graph, bool freeze) {
   Rewriter rewriter(graph);
   const std::vector<bool> changes = changing_values(graph, freeze);
   for (const Node& node : graph.nodes()) {

@@ -2,8 +2,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 #include "support/hash.h"
 
 namespace tenon {

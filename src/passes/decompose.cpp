@@ -1,5 +1,5 @@
+#include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 
 namespace tenon {
 

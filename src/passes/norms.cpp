@@ -4,8 +4,8 @@
 // weights and bias were scaled and shifted in advance computes the same, but for rounding, and the norm is gone.
 #include <algorithm>
 
+#include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 
 namespace tenon {
 namespace {

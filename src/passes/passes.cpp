@@ -15,7 +15,7 @@ constexpr Pass kPasses[] = {
     {"dce", "drop what no output or update needs", eliminate_dead_code},
     {"arrange", "move reshapes and slices to where they cost nothing", arrange_views},
     {"convolutions", "say convolutions as products of matrices, where weights change from run to run",
-     [](const Graph& graph) { return reword_convolutions(graph, true); }},
+     [](const Graph& graph) { return rewrite_convolutions(graph, true); }},
     {"norms", "put batch norms into the weights of the convolutions before them", fold_norms},
 };
 
@@ -44,7 +44,7 @@ const Pass& pass_named(std::string_view name) {
 }
 
 Result<Graph> run_passes(Graph graph, std::span<const Pass> passes, const PassOptions& options) {
-  return capture([&] {
+  return attempt([&] {
     for (const Pass& pass : passes) {
       PassRun run{.name = pass.name, .nodes_before = graph.nodes().size()};
       run.skipped = std::ranges::find(options.skip, pass.name) != options.skip.end();
@@ -57,7 +57,7 @@ Result<Graph> run_passes(Graph graph, std::span<const Pass> passes, const PassOp
 }
 
 Result<Graph> run_passes(Graph graph, std::span<const std::string> names, const PassOptions& options) {
-  return capture([&] {
+  return attempt([&] {
     for (const std::string& name : options.skip) pass_named(name);
     std::vector<Pass> passes;
     for (const std::string& name : names) passes.push_back(pass_named(name));

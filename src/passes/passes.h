@@ -8,20 +8,20 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/dead_code.h"
 #include "graph/graph.h"
 
 namespace tenon {
 
 Graph canonicalize(const Graph& graph);  // simplifies nodes and folds constants
 Graph eliminate_common_subexpressions(const Graph& graph);
-Graph eliminate_dead_code(const Graph& graph);  // drops nodes and leaves that nothing needs, except inputs
-Graph decompose(const Graph& graph);            // expands every composite
-Graph arrange_views(const Graph& graph);        // moves reshapes and slices out of the way of fusion
+Graph decompose(const Graph& graph);      // expands every composite
+Graph arrange_views(const Graph& graph);  // moves reshapes and slices out of the way of fusion
 // Puts batch norms into the weights of the convolutions before them. Only for weights that do not change any more.
 Graph fold_norms(const Graph& graph);
 // Says convolutions otherwise where that is faster for weights that change from run to run: as products of matrices.
 // Parameters and buffers that nothing updates do not change if they are frozen.
-Graph reword_convolutions(const Graph& graph, bool freeze);
+Graph rewrite_convolutions(const Graph& graph, bool freeze);
 
 struct Pass {
   std::string_view name;

@@ -318,23 +318,23 @@ class Artifact {
 }  // namespace
 
 Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants, const Notes& notes) {
-  return capture([&] { return container_bytes(Artifact(variants, notes).sections()); });
+  return attempt([&] { return container_bytes(Artifact(variants, notes).sections()); });
 }
 
 Status write_artifact(const std::string& path, const std::vector<const Program*>& variants, const Notes& notes) {
-  return capture([&] { write_container(path, Artifact(variants, notes).sections()).value(); });
+  return attempt([&] { write_container(path, Artifact(variants, notes).sections()).value(); });
 }
 
 Result<std::vector<std::byte>> artifact_bytes(std::span<const ProgramEntry> entries) {
-  return capture([&] { return container_bytes(Artifact(entries).sections()); });
+  return attempt([&] { return container_bytes(Artifact(entries).sections()); });
 }
 
 Status write_artifact(const std::string& path, std::span<const ProgramEntry> entries) {
-  return capture([&] { write_container(path, Artifact(entries).sections()).value(); });
+  return attempt([&] { write_container(path, Artifact(entries).sections()).value(); });
 }
 
 Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, const Notes& notes) {
-  return capture([&] {
+  return attempt([&] {
     const Artifact artifact(variants, notes);
     ArtifactSize size{.file = runtime::container_size(artifact.sections())};
     for (const SectionContent& section : artifact.sections()) {
@@ -400,7 +400,7 @@ std::map<uint32_t, loops::IR> packed_leaves(const format::GraphText& from) {
 }  // namespace
 
 Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container>& container, std::string_view entry) {
-  return capture([&] {
+  return attempt([&] {
     const format::GraphText& from = graph_text(*container, entry);
     Graph graph = parse_graph(from.text()->string_view()).value();
     const std::map<uint32_t, loops::IR> packed = packed_leaves(from);
@@ -420,7 +420,7 @@ Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container
 }
 
 Result<Notes> read_notes(const runtime::Container& container, std::string_view entry) {
-  return capture([&] {
+  return attempt([&] {
     Notes notes;
     const auto* const entries = graph_text(container, entry).notes();
     for (flatbuffers::uoffset_t i = 0; entries && i < entries->size(); ++i) {
@@ -447,7 +447,7 @@ std::optional<size_t> key_of(const Notes& notes, const runtime::TaskGraph& graph
 
 Result<EntryCall> read_entry_call(const runtime::Container& container, std::string_view entry,
                                   const runtime::TaskGraph& graph) {
-  return capture([&] {
+  return attempt([&] {
     const Notes notes = read_notes(container, entry).value();
     EntryCall call{.key = key_of(notes, graph)};
     call.form = read_call_form(notes, graph.inputs.size(), graph.outputs.size(), call.key).value();
@@ -483,7 +483,7 @@ Program compiled_anew(const std::shared_ptr<const runtime::Container>& container
 }  // namespace
 
 Result<std::vector<std::byte>> recompiled_artifact(const std::shared_ptr<const runtime::Container>& container) {
-  return capture([&] {
+  return attempt([&] {
     const std::vector<std::string> names = call_runtime([&] { return runtime::entry_names(*container); });
     std::vector<Program> programs;
     for (const std::string& name : names) programs.push_back(compiled_anew(container, name));

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "fusion/rematerialize.h"
 #include "loops/compiler.h"
-#include "passes/rematerialize.h"
 #include "program/run.h"
 #include "runtime/thread_pool.h"
 #include "support/checked.h"

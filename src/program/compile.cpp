@@ -4,11 +4,11 @@
 
 #include "backends/bound.h"
 #include "backends/cpu/cpu.h"
-#include "backends/library_task.h"
+#include "fusion/fuse.h"
+#include "graph/library_call.h"
+#include "graph/node_symbols.h"
 #include "loops/lower.h"
-#include "passes/fuse.h"
 #include "passes/passes.h"
-#include "passes/sizes.h"
 #include "program/budget.h"
 #include "program/cache.h"
 #include "program/constant_budget.h"
@@ -27,7 +27,7 @@ namespace {
 bool is_one_number(const Tensor& tensor) { return tensor.numel() == 1; }
 
 Graph ready_for_fusion(const Graph& graph, bool freeze) {
-  const Graph reworded = reword_convolutions(canonicalize(graph), freeze);
+  const Graph reworded = rewrite_convolutions(canonicalize(graph), freeze);
   const Graph expanded = canonicalize(expand_for_fusion(reworded));
   return eliminate_dead_code(canonicalize(arrange_views(eliminate_common_subexpressions(expanded))));
 }
@@ -180,7 +180,7 @@ class ProgramBuilder {
       return;
     }
     const Node& node = graph_.node(group.nodes.back());
-    if (group.kind == GroupKind::kLibrary && find_library_task(*node.op))
+    if (group.kind == GroupKind::kLibrary && has_library_function(*node.op))
       return add_library(group, std::move(task), node);
     task.kind = TaskKind::kReference;
     if (group.kind == GroupKind::kExternal) make_external(task, node);
@@ -522,7 +522,7 @@ void check_assertion(const Graph& graph, const Assertion& assertion) {
 }  // namespace
 
 Result<Program> compile_program(const Graph& graph, const ProgramOptions& options) {
-  return capture([&] {
+  return attempt([&] {
     for (const Assertion& assertion : options.assertions) check_assertion(graph, assertion);
     const std::shared_ptr<const Backend> backend = backend_of(options);
     const ProgramCache cache(graph, options, *backend);

@@ -1,7 +1,7 @@
 #include "program/constant_budget.h"
 
-#include "passes/live_memory.h"
-#include "passes/work.h"
+#include "fusion/live_memory.h"
+#include "fusion/work.h"
 
 namespace tenon {
 namespace {

@@ -6,7 +6,7 @@
 // file is large. Other groups draw on the allowance; a group that it does not cover is computed in every run.
 #pragma once
 
-#include "passes/fuse.h"
+#include "fusion/fuse.h"
 
 namespace tenon {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/node_symbols.h"
+#include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
-#include "passes/sizes.h"
 #include "program/program.h"
 
 namespace tenon {

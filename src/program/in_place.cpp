@@ -5,8 +5,8 @@
 #include <set>
 
 #include "graph/cpp_text.h"
+#include "graph/node_symbols.h"
 #include "loops/in_place.h"
-#include "passes/sizes.h"
 #include "runtime/arena_plan.h"
 #include "support/checked.h"
 #include "support/runtime_call.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "fusion/rematerialize.h"
 #include "graph/graph.h"
-#include "passes/rematerialize.h"
 
 namespace tenon {
 

@@ -3,7 +3,7 @@
 //     Program program = compile_program(graph).value();
 //     std::vector<Tensor> outputs = program.run(inputs);
 //
-// Compilation canonicalizes the graph, fuses it into groups (passes/fuse.h), compiles the kernels on all threads, and
+// Compilation canonicalizes the graph, fuses it into groups (fusion/fuse.h), compiles the kernels on all threads, and
 // prepares the weights: what depends on parameters and constants alone is computed once, and weights are laid out as
 // the kernels read them. Others are read where they are. So whoever changes weights after compilation must compile
 // again, or compile with `freeze` off: then, and for buffers that the graph updates, memory is read anew in each run.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "backends/library_task.h"
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
+#include "graph/library_call.h"
 #include "graph/reference.h"
 #include "graph/runtime_dtype.h"
 #include "program/tables.h"
@@ -104,13 +104,13 @@ ConcreteNode concrete_node(const Graph& body, const Node& node, const std::vecto
 }  // namespace
 
 std::vector<Tensor> run_whole(const Graph& body, const std::vector<Tensor>& inputs, const symbolic::Bindings& sizes) {
-  const LibraryTaskFn task = body.nodes().size() == 1 ? find_library_task(*body.nodes()[0].op) : nullptr;
-  if (task == nullptr) return evaluate(concrete_graph(body, sizes), inputs).value();
   const Node& node = body.nodes()[0];
+  if (body.nodes().size() != 1 || !has_library_function(*node.op))
+    return evaluate(concrete_graph(body, sizes), inputs).value();
   ConcreteNode concrete = concrete_node(body, node, inputs, sizes);
   ReferenceContext context(*node.op, concrete.pointers, concrete.attrs, std::move(concrete.operands),
                            std::move(concrete.outputs));
-  task(context);
+  run_library_function(context);
   std::vector<Tensor> results = std::move(context).take_outputs();
   std::vector<Tensor> wanted;
   for (ValueRef output : body.outputs()) {

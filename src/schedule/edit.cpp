@@ -127,7 +127,7 @@ class EditParser {
 }  // namespace
 
 Result<LoopTree> apply_edit(const LoopTree& tree, std::string_view edit) {
-  return capture([&] { return EditParser(tree, edit).run().value(); });
+  return attempt([&] { return EditParser(tree, edit).run().value(); });
 }
 
 std::string_view edit_help() {

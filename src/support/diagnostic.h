@@ -108,7 +108,7 @@ using Status = Result<Unit>;
 
 // Runs `body` and turns an Error that it throws into a Result. A body that returns nothing gives a Status.
 template <class Body>
-auto capture(Body&& body) -> Result<std::conditional_t<std::is_void_v<decltype(body())>, Unit, decltype(body())>> {
+auto attempt(Body&& body) -> Result<std::conditional_t<std::is_void_v<decltype(body())>, Unit, decltype(body())>> {
   try {
     if constexpr (std::is_void_v<decltype(body())>) {
       body();

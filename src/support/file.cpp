@@ -79,7 +79,7 @@ void write_to(const std::string& path, Pieces pieces) {
 }  // namespace
 
 Result<FileContent> read_descriptor(int descriptor, const std::string& name) {
-  return capture([&] {
+  return attempt([&] {
     struct stat info = {};
     if (::fstat(descriptor, &info) != 0) fail_with_errno(name, "read");
     const bool regular = S_ISREG(info.st_mode) && ::lseek(descriptor, 0, SEEK_CUR) == 0;
@@ -89,7 +89,7 @@ Result<FileContent> read_descriptor(int descriptor, const std::string& name) {
 }
 
 Result<FileContent> read_file(const std::string& path) {
-  return capture([&] {
+  return attempt([&] {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.number() < 0) fail_with_errno(path, "open");
     return read_descriptor(file.number(), path).value();
@@ -97,7 +97,7 @@ Result<FileContent> read_file(const std::string& path) {
 }
 
 Status write_file(const std::string& path, Pieces pieces) {
-  return capture([&] {
+  return attempt([&] {
     struct stat info = {};
     const bool special = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
     if (special) return write_to(path, pieces);

@@ -248,7 +248,7 @@ std::span<const std::byte> bytes_of(const std::string& text) { return std::as_by
 }  // namespace
 
 Result<std::vector<ZipEntry>> read_zip(Bytes archive) {
-  return capture([&] { return read_entries(archive); });
+  return attempt([&] { return read_entries(archive); });
 }
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc) {

@@ -46,11 +46,11 @@ Affine affine_in(const Expr& expr, Symbol symbol) {
 }  // namespace
 
 Result<Expr> differentiate(const Expr& expr, Symbol symbol) {
-  return capture([&] { return affine_in(expr, symbol).slope; });
+  return attempt([&] { return affine_in(expr, symbol).slope; });
 }
 
 Result<Expr> intercept(const Expr& expr, Symbol symbol) {
-  return capture([&] { return affine_in(expr, symbol).offset; });
+  return attempt([&] { return affine_in(expr, symbol).offset; });
 }
 
 }  // namespace tenon::symbolic

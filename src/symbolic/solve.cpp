@@ -122,7 +122,7 @@ class Solver {
 
   template <class Build>
   static Expr located(const Constraint& constraint, const Build& build) {
-    const Result<Expr> result = capture(build);
+    const Result<Expr> result = attempt(build);
     if (!result) fail("{}: {}: {}", constraint.origin, constraint.text(), result.diagnostic().message);
     return *result;
   }
@@ -139,7 +139,7 @@ class Solver {
 }  // namespace
 
 Result<Bindings> solve(std::span<const Equation> equations, const Ranges& ranges) {
-  return capture([&] {
+  return attempt([&] {
     std::vector<Constraint> constraints;
     std::set<Symbol> unknowns;
     for (const auto& [expr, value, origin] : equations) {
@@ -155,7 +155,7 @@ Result<Bindings> solve(std::span<const Equation> equations, const Ranges& ranges
 }
 
 Result<Substitution> solve_for(std::span<const SymbolicEquation> equations, std::span<const Symbol> unknowns) {
-  return capture([&] {
+  return attempt([&] {
     std::vector<Constraint> constraints;
     for (const auto& [left, right, origin] : equations) constraints.push_back({left, right, origin});
     const Ranges ranges;

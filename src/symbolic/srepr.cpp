@@ -213,7 +213,7 @@ class Parser {
 }  // namespace
 
 Result<Expr> parse_srepr(std::string_view text, Location start) {
-  return capture([&] { return Parser(text, std::move(start)).parse(); });
+  return attempt([&] { return Parser(text, std::move(start)).parse(); });
 }
 
 }  // namespace tenon::symbolic

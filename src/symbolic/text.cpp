@@ -261,7 +261,7 @@ std::string to_string(const Expr& expr) {
 }
 
 Result<Expr> parse(std::string_view text, Location start) {
-  return capture([&] {
+  return attempt([&] {
     Cursor cursor(text, std::move(start));
     Expr expr = parse(cursor);
     expect_end(cursor);

@@ -71,7 +71,7 @@ TrainingFile training_file(LocalTrainingInstance& trainer, const std::vector<std
 }
 
 Status write_training(const std::string& path, const LocalTrainingInstance& trainer, const TrainingFile& file) {
-  return capture([&] {
+  return attempt([&] {
     const auto held = trainer.use();
     std::vector<ProgramEntry> entries;
     for (const TrainingFile::Entry& entry : file.entries) entries.push_back({entry.name, entry.variants});
@@ -81,7 +81,7 @@ Status write_training(const std::string& path, const LocalTrainingInstance& trai
 }
 
 Status write_training(const std::string& path, LocalTrainingInstance& trainer, const std::vector<std::string>& cpus) {
-  return capture([&] {
+  return attempt([&] {
     const auto held = trainer.use();
     write_training(path, trainer, training_file(trainer, cpus)).value();
   });

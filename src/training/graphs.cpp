@@ -5,8 +5,8 @@
 
 #include "autodiff/differentiate.h"
 #include "graph/builder.h"
+#include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "passes/rewrite.h"
 #include "support/pattern.h"
 #include "training/part.h"
 #include "training/precision.h"

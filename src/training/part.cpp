@@ -5,7 +5,7 @@
 #include <set>
 #include <string_view>
 
-#include "passes/rewrite.h"
+#include "graph/rewrite.h"
 
 namespace tenon {
 namespace {

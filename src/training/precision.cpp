@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "passes/rewrite.h"
+#include "graph/rewrite.h"
 
 namespace tenon {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "backends/cpp/cpp.h"
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "tests/backends/support_fenced.h"
 #include "tests/loops/support_lowered.h"
 #include "tests/loops/support_random_ir.h"

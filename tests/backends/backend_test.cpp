@@ -195,7 +195,7 @@ TEST(Interpreter, ScratchThatDoesNotFitIsAnError) {
   const auto kernel = find_backend("interpreter").value()->compile(tree).value();
   float unused = 0;
   const std::vector<void*> memory = {&unused, &unused};
-  const auto ran = capture([&] { kernel->run(memory); });
+  const auto ran = attempt([&] { kernel->run(memory); });
   ASSERT_FALSE(ran.ok());
   EXPECT_THAT(ran.diagnostic().message, HasSubstr("out of memory: %y needs 4503599627370496 bytes of scratch"));
 }

@@ -35,7 +35,7 @@ LoopTree tree_of(std::string_view statements) {
 }
 
 std::string error_of(const std::function<void()>& body) {
-  const Status status = capture(body);
+  const Status status = attempt(body);
   return status.ok() ? "no error" : status.diagnostic().message;
 }
 

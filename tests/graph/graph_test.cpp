@@ -12,7 +12,7 @@ const Symbol kN("N");
 // The message that `body` fails with; a test failure when it does not.
 template <class Body>
 std::string message_of(Body body) {
-  const Status status = capture([&] { body(); });
+  const Status status = attempt([&] { body(); });
   EXPECT_FALSE(status.ok()) << "expected a diagnostic";
   return status.ok() ? "" : status.diagnostic().message;
 }

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <set>
 
+#include "fusion/fuse.h"
 #include "graph/builder.h"
 #include "graph/sample.h"
 #include "loops/lower.h"
-#include "passes/fuse.h"
 #include "passes/passes.h"
 
 namespace tenon {

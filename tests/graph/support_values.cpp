@@ -68,7 +68,7 @@ std::optional<Graph> with_symbolic_sizes(const Sample& sample, int64_t least) {
   }
   std::vector<ValueRef> operands;
   for (ValueRef operand : node.operands) operands.push_back(operand ? map[operand] : operand);
-  const auto added = capture([&] { return graph.add_node(*node.op, operands, node.attrs); });
+  const auto added = attempt([&] { return graph.add_node(*node.op, operands, node.attrs); });
   if (!added.ok()) return std::nullopt;  // a Diagnostic is an answer; an InternalError fails the test
   graph.set_outputs(graph.node(*added).results);
   return graph;

@@ -76,7 +76,7 @@ TEST(LoopTree, AFoldCannotBeParallel) {
   std::vector<LoopSpec> loops = ir.node(*ir.node_named("c")).loops;
   loops[2].annotation.mark = Mark::kParallel;
   ir.set_loops(*ir.node_named("c"), loops);
-  const auto built = capture([&] { return LoopTree(ir); });
+  const auto built = attempt([&] { return LoopTree(ir); });
   ASSERT_FALSE(built.ok());
   EXPECT_THAT(built.diagnostic().message, HasSubstr("the loop over k cannot be marked parallel: %c folds k"));
 }
@@ -84,7 +84,7 @@ TEST(LoopTree, AFoldCannotBeParallel) {
 // %y is repeated over j: without iterations of it, nobody would make %y.
 TEST(LoopTree, WhatIsNeededIsNotRepeatedNoTimes) {
   const auto built = [](std::string_view symbol, std::string_view loops_of_out) {
-    return capture([&] {
+    return attempt([&] {
       return LoopTree(parse(fmt::format(R"(tenon loops 1
 kernel repeated {{
   symbol N in {}
@@ -114,7 +114,7 @@ TEST(LoopTree, OnlyInnermostLoopsAreVectors) {
     loops[1].annotation.mark = Mark::kVectorize;
     ir.set_loops(ref, loops);
   }
-  const auto built = capture([&] { return LoopTree(ir); });
+  const auto built = attempt([&] { return LoopTree(ir); });
   ASSERT_FALSE(built.ok());
   EXPECT_THAT(built.diagnostic().message, HasSubstr("not an innermost loop"));
 }

@@ -10,8 +10,8 @@
 
 #include "autodiff/differentiate.h"
 #include "backends/backend.h"
-#include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 #include "loops/loop_tree.h"
 #include "tests/graph/support_values.h"
 #include "tests/loops/support_lowered.h"
@@ -26,7 +26,7 @@ using testing::HasSubstr;
 bool is_library_task(const OpDef& op) { return std::holds_alternative<LibraryTask>(op.loops); }
 
 Result<std::vector<Tensor>> run_as_loops(const Graph& graph, const std::vector<Tensor>& inputs) {
-  return capture([&] {
+  return attempt([&] {
     const IR ir = lower(graph).value();
     const std::unique_ptr<Compiled> kernel = find_backend("interpreter").value()->compile(LoopTree(ir)).value();
     return run(*kernel, ir, test::kernel_arguments(graph, inputs)).value();

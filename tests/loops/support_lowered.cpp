@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "loops/lower.h"
 #include "passes/passes.h"
 

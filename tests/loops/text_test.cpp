@@ -329,7 +329,7 @@ void shuffle_loops(IR& ir, NodeRef node, Random& random) {
     loop.fresh = below(random, 4) == 0;
   }
   if (below(random, 2) == 0) std::ranges::shuffle(loops, random);
-  (void)capture([&] { ir.set_loops(node, loops); }).ok();
+  (void)attempt([&] { ir.set_loops(node, loops); }).ok();
 }
 
 void shuffle_order(IR& ir, Random& random) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "passes/passes.h"
 #include "tests/graph/support_random_graph.h"
 
@@ -36,7 +36,7 @@ TEST(Convolutions, OfSmallImagesAreProducts) {
                             "transposed=true", "transposed=true, padding=[1]", "transposed=true, dilation=[2]"}) {
     SCOPED_TRACE(attrs);
     const Graph graph = conv("f64[2, 16, 4]", "f64[16, 16, 3]", attrs);
-    const Graph product = reword_convolutions(graph, true);
+    const Graph product = rewrite_convolutions(graph, true);
     EXPECT_EQ(count(product, "conv"), 0);
     EXPECT_EQ(count(product, "contract"), 1);
     expect_same_results(graph, product);
@@ -45,14 +45,14 @@ TEST(Convolutions, OfSmallImagesAreProducts) {
 
 TEST(Convolutions, InTwoDimensions) {
   const Graph graph = conv("f64[2, 8, 4, 3]", "f64[16, 8, 3, 2]", "padding=[1, 0], stride=[2, 1]");
-  const Graph product = reword_convolutions(graph, true);
+  const Graph product = rewrite_convolutions(graph, true);
   EXPECT_EQ(count(product, "conv"), 0);
   expect_same_results(graph, product);
 }
 
 TEST(Convolutions, OfLargeImagesStay) {
   const Graph graph = conv("f64[2, 3, 32, 32]", "f64[4, 3, 3, 3]", "padding=[1]");
-  EXPECT_EQ(reword_convolutions(graph, true), graph);
+  EXPECT_EQ(rewrite_convolutions(graph, true), graph);
 }
 
 TEST(Convolutions, TransposedOnesWithAStrideGetTheirZeros) {
@@ -61,7 +61,7 @@ TEST(Convolutions, TransposedOnesWithAStrideGetTheirZeros) {
         "stride=[2], dilation=[2], transposed=true, output_padding=[1]", "stride=[2], groups=2, transposed=true"}) {
     SCOPED_TRACE(attrs);
     const Graph graph = conv("f64[2, 4, 40]", "f64[4, 2, 3]", attrs);
-    const Graph other = reword_convolutions(graph, true);
+    const Graph other = rewrite_convolutions(graph, true);
     EXPECT_FALSE(other == graph);
     expect_same_results(graph, other);
   }
@@ -69,8 +69,8 @@ TEST(Convolutions, TransposedOnesWithAStrideGetTheirZeros) {
 
 TEST(Convolutions, WeightsThatStayAsTheyAreArePacked) {
   const Graph graph = conv("f64[2, 16, 4]", "f64[16, 16, 3]", "", "parameter");
-  EXPECT_EQ(reword_convolutions(graph, true), graph);
-  EXPECT_EQ(count(reword_convolutions(graph, false), "conv"), 0);
+  EXPECT_EQ(rewrite_convolutions(graph, true), graph);
+  EXPECT_EQ(count(rewrite_convolutions(graph, false), "conv"), 0);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "passes/passes.h"
 #include "tests/graph/support_random_graph.h"
 

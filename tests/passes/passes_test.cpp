@@ -7,8 +7,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "backends/reference/evaluate.h"
-#include "passes/rewrite.h"
+#include "graph/evaluate.h"
+#include "graph/rewrite.h"
 #include "tests/graph/support_random_graph.h"
 
 namespace tenon {

@@ -5,8 +5,8 @@
 
 #include <set>
 
-#include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 #include "runtime/artifact.h"
 #include "runtime/error.h"
 #include "tenon/tenon.h"

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 #include "program/program.h"
 #include "tests/graph/support_values.h"
 

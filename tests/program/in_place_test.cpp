@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backends/reference/evaluate.h"
 #include "format/program_generated.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 #include "program/artifact.h"
 #include "program/report.h"
 #include "program/run.h"

@@ -6,8 +6,8 @@
 #include <set>
 #include <thread>
 
-#include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 #include "program/report.h"
 #include "tests/graph/support_values.h"
 #include "tests/program/support_random_model.h"
@@ -229,7 +229,7 @@ TEST(Program, ASizeThatOnlyTheRunKnowsMustBeInItsRange) {
   m.graph.declare_symbol(Symbol("K"), {2, 4});
   const Value x = m.input("x", {DType::kF32, {6}});
   const Program program = m.compile({m.builder.op("nonzero", {x}, {{"count", Expr(Symbol("K"))}})});
-  const auto result = capture([&] { return program.run(std::vector<Tensor>{numbers({6})}); });
+  const auto result = attempt([&] { return program.run(std::vector<Tensor>{numbers({6})}); });
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.diagnostic().message, HasSubstr("K is 5, which is outside of [2, 4]"));
 }
@@ -268,7 +268,7 @@ TEST(Program, ManyThreadsRunOneProgram) {
 // ---------------------------------------------------------------------------------------------------------
 
 std::string error_of(const Program& program, const std::vector<Tensor>& inputs) {
-  const auto result = capture([&] { return program.run(inputs); });
+  const auto result = attempt([&] { return program.run(inputs); });
   return result.ok() ? "" : result.diagnostic().message;
 }
 

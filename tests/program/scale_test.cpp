@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 #include "loops/key.h"
 #include "loops/lower.h"
 #include "program/program.h"

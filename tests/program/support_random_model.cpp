@@ -45,7 +45,7 @@ class ModelGenerator {
     static const char* const kOps[] = {"add", "mul", "sub", "maximum"};
     for (int attempt = 0; attempt < 6; ++attempt) {
       const Value y = any();
-      const auto shape = capture([&] { return broadcast(x.shape(), y.shape()); });
+      const auto shape = attempt([&] { return broadcast(x.shape(), y.shape()); });
       if (shape.ok() && shape->size() < 5) return builder_.op(kOps[below(std::size(kOps))], {x, y});
     }
     return unary(x);

@@ -1,4 +1,4 @@
-"""The cases that are exact on every backend. tests/lazy/exact_cases_test.cpp has the same in C++."""
+"""The cases that are exact on every backend. tests/named/exact_cases_test.cpp has the same in C++."""
 
 import math
 

@@ -364,4 +364,4 @@ def test_op_without_peer_has_a_test_of_its_own(op):
     assert op.why_no_peer
     word = re.compile(rf"\"{re.escape(op.name)}\"|\b{re.escape(op.name)}\(")  # as a name in quotes, or called
     tests = [path for path in ROOT.glob("tests/**/*_test.cpp") if word.search(path.read_text())]
-    assert tests, f"{op.name} has no PyTorch peer ({op.why_no_peer}): test it in tests/graph/ops/"
+    assert tests, f"{op.name} has no PyTorch peer ({op.why_no_peer}): test it in tests/ops/"

@@ -1,4 +1,4 @@
-// Calls of library functions as a file may make them. What they compute is tested by tests/backends/library_task_test.
+// Calls of library functions as a file may make them. What they compute is tested by tests/graph/library_call_test.
 #include "runtime/library.h"
 
 #include <gmock/gmock.h>

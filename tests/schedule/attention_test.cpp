@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "backends/backend.h"
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "loops/compiler.h"
 #include "loops/lower.h"
 #include "schedule/plan.h"

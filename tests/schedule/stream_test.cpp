@@ -5,9 +5,9 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/cpu.h"
-#include "backends/reference/evaluate.h"
 #include "codegen/codegen.h"
 #include "codegen/target.h"
+#include "graph/evaluate.h"
 #include "loops/lower.h"
 #include "runtime/thread_pool.h"
 #include "schedule/plan.h"

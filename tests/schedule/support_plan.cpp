@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/bound.h"
-#include "backends/reference/evaluate.h"
+#include "graph/evaluate.h"
 #include "loops/lower.h"
 #include "schedule/plan.h"
 #include "tests/backends/support_fenced.h"

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "backends/reference/evaluate.h"
 #include "graph/builder.h"
+#include "graph/evaluate.h"
 #include "passes/passes.h"
 
 namespace tenon {

@@ -34,10 +34,10 @@ TEST(CText, MeansWhatTheExpressionMeans) {
   while (exprs.size() < kCount) {
     const testing::Tree tree = random.tree(4);
     const Bindings numbers = random.bindings();
-    const auto value = capture([&] { return testing::evaluate(tree, numbers); });
+    const auto value = attempt([&] { return testing::evaluate(tree, numbers); });
     if (!value.ok() || std::abs(value.value()) > 1'000'000) continue;
-    const auto expr = capture([&] { return testing::build(tree); });
-    if (!expr.ok() || !capture([&] { return evaluate(expr.value(), numbers); }).ok()) continue;
+    const auto expr = attempt([&] { return testing::build(tree); });
+    if (!expr.ok() || !attempt([&] { return evaluate(expr.value(), numbers); }).ok()) continue;
     exprs.push_back(expr.value());
     bindings.push_back(numbers);
     values.push_back(value.value());

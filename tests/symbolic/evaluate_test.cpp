@@ -10,7 +10,7 @@ const Symbol x("x"), y("y"), z("z");
 int64_t value(std::string_view text, const Bindings& bindings) { return evaluate(parse(text).value(), bindings); }
 
 std::string message(std::string_view text, const Bindings& bindings) {
-  const auto result = capture([&] { return value(text, bindings); });
+  const auto result = attempt([&] { return value(text, bindings); });
   return result ? "no error" : result.diagnostic().message;
 }
 

@@ -12,7 +12,7 @@ namespace {
 const Symbol x("x"), y("y");
 
 std::string message(const auto& body) {
-  const auto result = capture(body);
+  const auto result = attempt(body);
   return result ? "no error" : result.diagnostic().message;
 }
 

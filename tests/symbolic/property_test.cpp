@@ -22,18 +22,18 @@ constexpr int kExpressions = is_sanitized() ? 10'000 : 100'000;
 constexpr int kDepth = 5;
 
 std::optional<Expr> try_build(const Tree& tree) {
-  const Result<Expr> built = capture([&] { return testing::build(tree); });
+  const Result<Expr> built = attempt([&] { return testing::build(tree); });
   return built ? std::optional(*built) : std::nullopt;
 }
 
 std::optional<int64_t> try_evaluate(const Tree& tree, const Bindings& bindings) {
-  const Result<int64_t> value = capture([&] { return testing::evaluate(tree, bindings); });
+  const Result<int64_t> value = attempt([&] { return testing::evaluate(tree, bindings); });
   return value ? std::optional(*value) : std::nullopt;
 }
 
 // The value, or the message: so that a failure says what went wrong.
 std::string outcome(const Expr& expr, const Bindings& bindings) {
-  const Result<int64_t> value = capture([&] { return evaluate(expr, bindings); });
+  const Result<int64_t> value = attempt([&] { return evaluate(expr, bindings); });
   return value ? std::to_string(*value) : value.diagnostic().message;
 }
 
@@ -100,7 +100,7 @@ TEST(SymbolicProperty, SubstitutionHasTheValueOfWhatWasReplaced) {
     const std::optional<int64_t> value = try_evaluate(tree, sample.bindings);
     const std::optional<Expr> replacement = try_build(by);
     if (!value || !replacement) return;
-    const Result<Expr> expr = capture([&] { return substitute(sample.expr, {{testing::symbols()[0], *replacement}}); });
+    const Result<Expr> expr = attempt([&] { return substitute(sample.expr, {{testing::symbols()[0], *replacement}}); });
     if (!expr) return;  // one of its constants overflows
     EXPECT_EQ(outcome(*expr, sample.bindings), std::to_string(*value))
         << Sample{tree, *expr, sample.bindings, *value}.describe();

@@ -49,7 +49,7 @@ TEST(SymbolicText, HoldsEveryInteger) {
 }
 TEST(SymbolicText, NestsAsDeepAsAnExpressionCan) {
   Expr expr = Symbol("x");
-  while (const auto deeper = capture([&] { return floordiv(Symbol("y"), expr + 1); })) expr = *deeper;
+  while (const auto deeper = attempt([&] { return floordiv(Symbol("y"), expr + 1); })) expr = *deeper;
   EXPECT_EQ(parse(to_string(expr)).value(), expr);
 }
 

@@ -99,7 +99,7 @@ void bind_parameter(Graph& graph, const Given& given) {
   }
   check_fits(spec_of(graph, *leaf), name_of(leaf->kind), given);
   if (leaf->data.defined()) fail_at({given.path}, "{} '{}' is given twice", name_of(leaf->kind), leaf->name);
-  const Status bound = capture([&] { graph.bind(given.name, given.tensor); });
+  const Status bound = attempt([&] { graph.bind(given.name, given.tensor); });
   if (!bound.ok()) fail_at({given.path}, "{}", bound.diagnostic().message);
 }
 

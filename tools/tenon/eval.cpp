@@ -2,9 +2,9 @@
 #include <memory>
 #include <optional>
 
-#include "backends/reference/evaluate.h"
 #include "bind.h"
 #include "command.h"
+#include "graph/evaluate.h"
 #include "numbers.h"
 #include "outcomes.h"
 #include "terminal.h"

@@ -7,11 +7,11 @@
 #include <limits>
 #include <memory>
 
+#include "backends/tuner.h"
 #include "command.h"
 #include "interrupt.h"
 #include "numbers.h"
 #include "schedule/edit.h"
-#include "schedule/tuner.h"
 #include "support/file.h"
 #include "terminal.h"
 #include "units.h"

@@ -66,7 +66,7 @@ symbolic::Bindings parse_sizes(const std::vector<std::string>& arguments) {
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), size);
     if (error != std::errc() || end != value.data() + value.size() || size < 0)
       fail("--size {}: a size is an integer, and not negative", argument);
-    const Result<symbolic::Symbol> symbol = capture([&] { return symbolic::Symbol(argument.substr(0, equals)); });
+    const Result<symbolic::Symbol> symbol = attempt([&] { return symbolic::Symbol(argument.substr(0, equals)); });
     if (!symbol) fail("--size {}: {}", argument, symbol.diagnostic().message);
     sizes[*symbol] = size;
   }

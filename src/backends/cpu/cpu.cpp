@@ -86,7 +86,7 @@ std::optional<loops::LoopTree> kept_schedule(const loops::IR& kernel) {
   if (!text) return {};
   Result<loops::IR> ir = loops::parse(*text);
   if (!ir.ok() || !take_the_same(*ir, kernel)) return {};
-  Result<loops::LoopTree> tree = capture([&] { return loops::LoopTree(std::move(ir).value()); });
+  Result<loops::LoopTree> tree = attempt([&] { return loops::LoopTree(std::move(ir).value()); });
   return tree.ok() ? std::optional(std::move(tree).value()) : std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // Random numbers. Each call draws from a key of its own: the graph's last input, and how many words the calls before it
-// took (see src/graph/ops/random.cpp).
+// took (see src/ops/random.cpp).
 #include <cmath>
 #include <numbers>
 

@@ -101,7 +101,7 @@ const Weight* Program::find_data(const InputSpec& input) const {
 }  // namespace pt2
 
 Result<Pt2Program> read_pt2(const FileContent& file, std::string_view model) {
-  return capture([&] { return pt2::read(file, model); });
+  return attempt([&] { return pt2::read(file, model); });
 }
 
 Result<Pt2Program> read_pt2(const std::string& path, std::string_view model) {

@@ -1,0 +1,66 @@
+#include "named/node.h"
+
+#include <algorithm>
+#include <atomic>
+#include <unordered_set>
+
+#include "named/sizes.h"
+
+namespace tenon::named {
+namespace {
+
+std::atomic<uint64_t> next_number = 0;
+
+bool says_sizes(const Node& node) { return node.as<Input>() || !node.equations.empty() || !node.covers.empty(); }
+
+std::vector<const Node*> sources_of(const Node& node) {
+  const auto is_before = [](const Node* a, const Node* b) { return a->number < b->number; };
+  std::vector<const Node*> sources;
+  for (const auto* nodes : {&node.inputs, &node.context}) {
+    for (const NodePtr& other : *nodes) {
+      std::vector<const Node*> merged;
+      std::ranges::set_union(sources, other->sources, std::back_inserter(merged), is_before);
+      sources = std::move(merged);
+    }
+  }
+  if (says_sizes(node)) sources.push_back(&node);
+  return sources;
+}
+
+}  // namespace
+
+NodePtr make_node(Node node) {
+  const auto made = std::make_shared<Node>(std::move(node));
+  made->number = next_number++;
+  made->sources = sources_of(*made);
+  const auto says_no_less = [&](const NodePtr& input) { return input->sources.size() == made->sources.size(); };
+  if (std::ranges::none_of(made->inputs, says_no_less)) solve_sizes(*made);
+  return made;
+}
+
+std::vector<const Node*> in_order(const Node& output) {
+  std::vector<const Node*> order;
+  std::unordered_set<const Node*> seen;
+  std::vector<std::pair<const Node*, size_t>> open = {{&output, 0}};
+  while (!open.empty()) {
+    auto& [node, next] = open.back();
+    if (next < node->inputs.size()) {
+      const Node* input = node->inputs[next++].get();
+      if (seen.insert(input).second) open.emplace_back(input, 0);
+      continue;
+    }
+    order.push_back(node);
+    open.pop_back();
+  }
+  return order;
+}
+
+std::string list(const std::vector<Symbol>& dims) {
+  std::string text;
+  for (const Symbol& dim : dims) text += (text.empty() ? "" : ", ") + dim.name();
+  return "[" + text + "]";
+}
+
+std::string describe(const Node& node) { return fmt::format("{}{}", name_of(node.dtype), list(node.dims)); }
+
+}  // namespace tenon::named

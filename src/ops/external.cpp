@@ -1,0 +1,46 @@
+// Calls that no op of the table expresses: a host that has PyTorch runs them.
+#include "ops/common.h"
+#include "support/cursor.h"
+
+namespace tenon {
+namespace {
+
+using namespace ops;
+
+const OpDef kExternal{
+    .name = "external",
+    .family = "external",
+    .doc =
+        "A call of something outside of Tenon, an ATen overload that the table cannot express. The host that captured "
+        "the model runs it; without that host it is a run-time error. `types` are the types of the results, "
+        "separated by semicolons.",
+    .operands = std::vector<OperandDef>{{"xs", kAny, Arity::kVariadic}},
+    .attrs = {{"target", AttrKind::kString, "what is called, as PyTorch spells it"},
+              {"call", AttrKind::kInt,
+               "which call of the model it is: the host knows the arguments that are no tensors"},
+              {"types", AttrKind::kString, "the types of the results"}},
+    .infer = [](InferContext& c) -> Types {
+      Types types;
+      Cursor cursor(c.string("types"));
+      while (!cursor.at_end()) {
+        types.push_back(parse_type(cursor.until(";")).value());
+        cursor.accept(";");
+      }
+      return types;
+    },
+    .semantics = reference(
+        [](ReferenceContext& c) { fail("{} is not an op of Tenon, and no host runs it here", c.string("target")); }),
+    .gradient = NotDifferentiable{},
+    .loops = LibraryTask{},
+    .peer = no_peer("it stands for any call"),
+    .samples = Samples{},
+};
+
+}  // namespace
+
+OpFamily external_ops() {
+  static const OpDef* const ops[] = {&kExternal};
+  return ops;
+}
+
+}  // namespace tenon

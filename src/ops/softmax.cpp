@@ -1,0 +1,78 @@
+// Softmax and its kin.
+#include "ops/common.h"
+
+namespace tenon {
+namespace {
+
+using namespace ops;
+
+const std::vector<OperandDef> kFloatOperand = {{"x", kFloats}};
+const std::vector<AttrDef> kDimAttr = {{"dim", AttrKind::kInt, "the dimension that sums to one"}};
+const Samples kSoftmaxSamples = {"T[3, 4]; dim=-1", "T[3, 4]; dim=0", "T[]; dim=0",     "T[]; dim=-1",
+                                 "T[1]; dim=0",     "T[2, 0]; dim=1", "T[2, 0]; dim=0", "T[2, 3, 4]; dim=1",
+                                 "T[2, 1]; dim=1",  "T[40]; dim=0"};
+
+Types along_dim(InferContext& c) {
+  c.dim("dim");
+  return {c.type(0)};
+}
+
+// The operand less its largest element, so that no exponential overflows. A line of -inf becomes NaN, as in PyTorch.
+Value shifted(ExpandContext& e) {
+  const Value x = e.in_wide();
+  return x -
+         e.op("amax", {x}, {{"dims", std::vector<int64_t>{e.dim("dim")}}, {"keepdim", true}, {"allow_empty", true}});
+}
+
+template <class Context>
+Value sum_along(Context& c, Value x) {
+  return c.sum(x, {c.dim("dim")}, true);
+}
+
+const OpDef kSoftmax{
+    .name = "softmax",
+    .family = "softmax",
+    .doc = "exp(x) / sum(exp(x)) along a dimension.",
+    .operands = kFloatOperand,
+    .attrs = kDimAttr,
+    .infer = along_dim,
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const Value exps = e.exp(shifted(e));
+      return {e.cast(exps / sum_along(e, exps), e.in().dtype())};
+    }),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      const Value out = widen(g, g.out());
+      const Value weighted = widen(g, g.dout()) * out;
+      return {weighted - out * sum_along(g, weighted)};
+    }),
+    .peer = torch_is("torch.softmax(x, dim)"),
+    .samples = kSoftmaxSamples,
+};
+
+const OpDef kLogSoftmax{
+    .name = "log_softmax",
+    .family = "softmax",
+    .doc = "x - log(sum(exp(x))) along a dimension: the logarithm of `softmax`, exact where that underflows.",
+    .operands = kFloatOperand,
+    .attrs = kDimAttr,
+    .infer = along_dim,
+    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+      const Value x = shifted(e);
+      return {e.cast(x - e.log(sum_along(e, e.exp(x))), e.in().dtype())};
+    }),
+    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+      const Value dout = widen(g, g.dout());
+      return {dout - g.exp(widen(g, g.out())) * sum_along(g, dout)};
+    }),
+    .peer = torch_is("torch.log_softmax(x, dim)"),
+    .samples = kSoftmaxSamples,
+};
+
+}  // namespace
+
+OpFamily softmax_ops() {
+  static const OpDef* const ops[] = {&kSoftmax, &kLogSoftmax};
+  return ops;
+}
+
+}  // namespace tenon
