@@ -43,7 +43,7 @@ class ModelGenerator {
 
   Value binary(Value x) {
     static const char* const kOps[] = {"add", "mul", "sub", "maximum"};
-    for (int attempt = 0; attempt < 6; ++attempt) {
+    for (int trial = 0; trial < 6; ++trial) {
       const Value y = any();
       const auto shape = attempt([&] { return broadcast(x.shape(), y.shape()); });
       if (shape.ok() && shape->size() < 5) return builder_.op(kOps[below(std::size(kOps))], {x, y});
