@@ -83,6 +83,12 @@ def with_integers(low=-9, high=9):
 
 
 MIXED = with_integers()
+SCALED = [
+    call(f(2, 3), f(3), alpha=0.5),
+    call(i(3), i(3), alpha=2),
+    call(f(3), i(3), alpha=0.5),
+    call(i(3), f(3), alpha=0.5),
+]
 LOGICAL = [call(b(3, 4), b(3, 4)), call(f(3), b(3)), call(i(2, 3, low=0, high=1), i(3, low=0, high=1))]
 BITWISE = [call(i(3, 4), i(4)), call(b(3, 1), b(4)), call(i(3, dtype=I32), i(3))]
 BITWISE_SCALAR = [call(i(3, 4), 5), call(i(3, dtype=I32), -2), call(b(3), True), call(b(3), 6)]
@@ -164,7 +170,7 @@ SAMPLES = {
     "aten.trunc.default": unary(others=INTEGERS),
     # Several, element by element
     "aten.add.Scalar": [call(f(2, 3), 2), call(f(3), 0.5, 2), call(i(3), 2), call(i(3), 1.5), call(b(3), 1, 3)],
-    "aten.add.Tensor": [*binary(*MIXED), call(f(2, 3), f(3), alpha=0.5), call(i(3), i(3), alpha=2), call(b(3), i(3))],
+    "aten.add.Tensor": [*binary(*MIXED), *SCALED, call(i(3), b(3), alpha=3), call(b(3), i(3))],
     "aten.atan2.default": binary(*MIXED),
     "aten.atan2.out": [
         call(f(2, 3), f(3), out=f(2, 3)),
@@ -243,7 +249,7 @@ SAMPLES = {
     "aten.remainder.Scalar": REMAINDER_SCALARS,
     "aten.remainder.Tensor": REMAINDERS,
     "aten.sub.Scalar": [call(f(2, 3), 2), call(f(3), 0.5, 2), call(i(3), 2), call(i(3), 1.5)],
-    "aten.sub.Tensor": [*binary(*MIXED), call(f(2, 3), f(3), alpha=0.5), call(i(3), i(3), alpha=2)],
+    "aten.sub.Tensor": [*binary(*MIXED), *SCALED],
     "aten.where.self": [
         call(b(3, 4), f(3, 4), f(3, 4)),
         call(b(3, 1), f(4), f()),

@@ -145,16 +145,27 @@ void add_float_cases(AtenTable& table) {
 
 // ---- two tensors, or a tensor and a number --------------------------------------------------------------------------
 
+// y times a number, in the dtype of the result if that is wider: half of an integer beside a float is not 0.
+Value times_in(AtenCall& c, DType result, Value y, std::string_view number) {
+  if (is_one(c.argument(number))) return y;
+  return times(c, promote(y.dtype(), result) == result ? c.cast(y, result) : y, number);
+}
+
+Value plus_scaled(AtenCall& c, std::string_view op, Value x, Value y) {
+  if (op == "sub" && y.dtype() == DType::kBool) return c.op(op, {x, y});  // an error, as in PyTorch
+  return c.op(op, {x, times_in(c, result_dtype(std::vector{x.type(), y.type()}), y, "alpha")});
+}
+
 AtenFn scaled_binary(std::string_view op) {
   return [op](AtenCall& c) -> AtenArg {
     const auto [x, y] = c.pair("self", "other");
-    return c.op(op, {x, times(c, y, "alpha")});
+    return plus_scaled(c, op, x, y);
   };
 }
 
 AtenArg reversed_sub(AtenCall& c) {
   const auto [x, y] = c.pair("self", "other");
-  return c.op("sub", {y, times(c, x, "alpha")});
+  return plus_scaled(c, "sub", y, x);
 }
 
 AtenArg divide(AtenCall& c) {
@@ -329,7 +340,8 @@ AtenArg addcmul(AtenCall& c) {
   if (is_float(x.dtype()) && is_float(a.dtype()) && is_float(b.dtype()) && !c.is_run_time_number("value")) {
     return c.op("addcmul", {x, a, b}, {{"value", c.real("value")}});
   }
-  return x + times(c, a, "value") * b;
+  const DType result = result_dtype(std::vector{x.type(), a.type(), b.type()});
+  return x + times_in(c, result, a, "value") * b;
 }
 
 // self + value * tensor1 / tensor2

@@ -27,6 +27,13 @@ std::vector<Value> put_inline(AtenCall& c, const Graph& callee, const std::vecto
   return outputs;
 }
 
+bool is_number(const AtenArg& argument, int64_t number) {
+  const auto* integer = argument.get<Expr>();
+  const auto* real = argument.get<double>();
+  return (integer != nullptr && integer->is_constant(number)) ||
+         (real != nullptr && *real == static_cast<double>(number));
+}
+
 }  // namespace
 
 std::vector<int64_t> each(const AtenCall& c, std::string_view name, int64_t count) {
@@ -48,18 +55,13 @@ DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType:
 Value widened(AtenCall& c, Value x) { return c.cast(x, wide(x.dtype())); }
 
 Value times(AtenCall& c, Value x, std::string_view number) {
-  const AtenArg& factor = c.argument(number);
-  const auto* integer = factor.get<Expr>();
-  const auto* real = factor.get<double>();
-  if ((integer != nullptr && integer->is_constant(1)) || (real != nullptr && *real == 1)) return x;
+  if (is_one(c.argument(number))) return x;
   return c.op("mul", {x, c.cast(c.operand(number, x.dtype()), x.dtype())});
 }
 
-bool is_zero(const AtenArg& number) {
-  const auto* integer = number.get<Expr>();
-  const auto* real = number.get<double>();
-  return (integer != nullptr && integer->is_constant(0)) || (real != nullptr && *real == 0);
-}
+bool is_zero(const AtenArg& number) { return is_number(number, 0); }
+
+bool is_one(const AtenArg& number) { return is_number(number, 1); }
 
 bool wants(const AtenCall& c, std::string_view mask, size_t position) { return c.ints(mask).at(position) != 0; }
 

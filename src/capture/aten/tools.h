@@ -28,6 +28,7 @@ Expr fresh_size(const AtenCall& c, const std::string& name);
 // x times a number, which is cast to the dtype of x as PyTorch does it: 0.5 is 0 beside integers.
 Value times(AtenCall& c, Value x, std::string_view number);
 bool is_zero(const AtenArg& number);
+bool is_one(const AtenArg& number);
 
 // The results that a mask of bools asks for, None for the others.
 AtenArg masked(const AtenCall& c, std::vector<Value> results, std::string_view mask);
