@@ -16,6 +16,7 @@ from tenon.graph_reports import GraphReport
 from tenon.torch_backend import reports
 
 from .forks import Fork
+from .judging import DiffersError, Results, Way, judge
 from .making import Made, NotMadeError, first_line, make, run
 
 MODES = ("export", "export dynamic", "compile", "compile dynamic", "training")
@@ -97,7 +98,7 @@ def run_mode(made: Made, mode: str) -> Outcome:
             _compiled(made, outcome, is_dynamic="dynamic" in mode)
     except _PyTorchFails as error:
         outcome.kind, outcome.why = "PyTorch", str(error)
-    except _Differs as error:
+    except DiffersError as error:
         outcome.kind, outcome.why = "wrong", str(error)
     except Exception as error:
         outcome.kind, outcome.why = "exception", first_line(error)
@@ -108,29 +109,30 @@ class _PyTorchFails(Exception):  # noqa: N818
     pass
 
 
-class _Differs(Exception):  # noqa: N818
-    pass
-
-
 # ---- tenon.compile --------------------------------------------------------------------------------------------------
 
 
 def _exported(made: Made, outcome: Outcome, is_dynamic: bool) -> None:
-    try:
-        exported = torch.export.export(
-            made.module, (), made.inputs, dynamic_shapes=_dynamic_shapes(made) if is_dynamic else None, strict=False
-        )
-    except Exception as error:
-        raise _PyTorchFails(first_line(error)) from error
-    program = tenon.compile(exported, threads=1)
-    _count(outcome, GraphReport.of("exported", program._captured))
-    for inputs in (made.inputs, made.other_inputs) if is_dynamic else (made.inputs,):
+    def export(made: Made) -> torch.export.ExportedProgram:
+        shapes = _dynamic_shapes(made) if is_dynamic else None
         try:
-            _compare(made, inputs, run(program, inputs))
-        except _Differs as error:
-            _blame(error, lambda inputs=inputs: _compare(made, inputs, run(exported.module(), inputs)))
+            return torch.export.export(made.module, (), made.inputs, dynamic_shapes=shapes, strict=False)
         except Exception as error:
-            _blame(error, lambda inputs=inputs: run(exported.module(), inputs))
+            raise _PyTorchFails(first_line(error)) from error
+
+    def by_tenon(own: Made) -> Results:
+        program = tenon.compile(export(own), threads=1)
+        if own is made:
+            _count(outcome, GraphReport.of("exported", program._captured))
+        return _results(program, own, is_dynamic)
+
+    def by_pytorch(own: Made) -> Results:
+        return _results(export(own).module(), own, is_dynamic)
+
+    try:
+        _judge(made, by_tenon, is_dynamic)
+    except Exception as error:
+        _blame(error, lambda: _judge(made, by_pytorch, is_dynamic))
 
 
 def _dynamic_shapes(made: Made) -> dict[str, Any]:
@@ -142,17 +144,29 @@ def _dynamic_shapes(made: Made) -> dict[str, Any]:
     }
 
 
+def _judge(made: Made, way: Way, is_dynamic: bool) -> None:
+    judge(made, way, lambda made: _results(made.module, made, is_dynamic), made.is_random)
+
+
+def _results(function: Any, made: Made, is_dynamic: bool) -> Results:
+    """Those of the inputs, and where shapes are dynamic also those of the other inputs."""
+    found = _named("result", run(function, made.inputs))
+    return found | (_named("other result", run(function, made.other_inputs)) if is_dynamic else {})
+
+
+def _named(what: str, tensors: list[torch.Tensor]) -> Results:
+    return {f"{what} {i}": tensor.detach() for i, tensor in enumerate(tensors)}
+
+
 # ---- torch.compile --------------------------------------------------------------------------------------------------
 
 
 def _compiled(made: Made, outcome: Outcome, is_dynamic: bool) -> None:
-    def check(**options: Any) -> None:
+    def way(made: Made, **options: Any) -> Results:
         torch._dynamo.reset()
-        function = torch.compile(made.module, dynamic=is_dynamic or None, **options)
-        for inputs in (made.inputs, made.other_inputs) if is_dynamic else (made.inputs,):
-            _compare(made, inputs, run(function, inputs))
+        return _results(torch.compile(made.module, dynamic=is_dynamic or None, **options), made, is_dynamic)
 
-    _with_tenon(outcome, check)
+    _with_tenon(made, outcome, way, lambda way: _judge(made, way, is_dynamic))
 
 
 def _trained(made: Made, outcome: Outcome) -> None:
@@ -161,53 +175,63 @@ def _trained(made: Made, outcome: Outcome) -> None:
         if isinstance(module, torch.nn.modules.dropout._DropoutNd):
             module.p = 0.0
     try:
-        expected = _gradients(copy.deepcopy(made.module), made.inputs)
+        is_random = made.is_random or _is_random_in_training(made)
     except Exception as error:
         raise _PyTorchFails(f"eager: {first_line(error)}") from error
 
-    def check(**options: Any) -> None:
+    def way(made: Made, **options: Any) -> Results:
         torch._dynamo.reset()
         module = copy.deepcopy(made.module)
-        actual = _gradients(module, made.inputs, torch.compile(module, **options))
-        exact = lambda: _gradients(copy.deepcopy(made.module).double(), _in_double(made.inputs))  # noqa: E731
-        _assert_equal(actual, expected, exact, made.is_random or _is_random_in_training(made, expected))
+        return _gradients(module, made.inputs, torch.compile(module, **options))
 
-    _with_tenon(outcome, check)
+    _with_tenon(made, outcome, way, lambda way: judge(made, way, _step, is_random))
 
 
-def _is_random_in_training(made: Made, expected: dict[str, torch.Tensor]) -> bool:
-    again = _gradients(copy.deepcopy(made.module), made.inputs, seed=1)
-    return any(not torch.equal(again[name].nan_to_num(), value.nan_to_num()) for name, value in expected.items())
+def _step(made: Made, seed: int = 0) -> Results:
+    return _gradients(copy.deepcopy(made.module), made.inputs, seed=seed)
 
 
-def _gradients(
-    module: torch.nn.Module, inputs: dict[str, Any], function: Any = None, seed: int = 0
-) -> dict[str, torch.Tensor]:
+def _is_random_in_training(made: Made) -> bool:
+    first, second = (_step(made, seed) for seed in (0, 1))
+    return any(not torch.equal(second[name].nan_to_num(), value.nan_to_num()) for name, value in first.items())
+
+
+def _gradients(module: torch.nn.Module, inputs: dict[str, Any], function: Any = None, seed: int = 0) -> Results:
     """The results of a step of training, and its gradients by parameter, and the buffers that it leaves."""
     results = run(module if function is None else function, inputs, seed, grad=True)
     losses = [result.pow(2).mean() for result in results if result.requires_grad]
     if not losses:
         raise RuntimeError("no result depends on a parameter")
     torch.stack(losses).sum().backward()
-    found = {f"result {i}": result.detach() for i, result in enumerate(results)}
+    found = _named("result", results)
     for name, parameter in module.named_parameters():
         unused = parameter.grad is None  # a compiled graph gives zeros
         found[f"gradient of {name}"] = torch.zeros_like(parameter) if unused else parameter.grad
     return found | {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
 
 
-def _with_tenon(outcome: Outcome, check: Callable[..., None]) -> None:
-    """Runs the check with Tenon. If it fails, and fails with PyTorch's own backend too, that is PyTorch's failure."""
-    reports.clear()
+def _with_tenon(made: Made, outcome: Outcome, way: Callable[..., Results], check: Callable[[Way], None]) -> None:
+    """Checks the way with Tenon. If it fails, and fails with PyTorch's own backend too, that is PyTorch's failure."""
+
+    def by_tenon(own: Made) -> Results:
+        reports.clear()
+        results = way(own, backend="tenon", options={"threads": 1})
+        if own is made:
+            for report in reports:
+                _count(outcome, report)
+        elif outcome.kind == "ok" and any(report.failure for report in reports):
+            raise RuntimeError(next(report.failure for report in reports if report.failure))
+        return results
+
+    def by_pytorch(own: Made) -> Results:
+        return way(own, backend="aot_eager")
+
     try:
-        check(backend="tenon", options={"threads": 1})
+        check(by_tenon)
     except Exception as error:
-        _blame(error, lambda: check(backend="aot_eager"))
-    finally:
-        for report in reports:
-            _count(outcome, report)
+        _blame(error, lambda: check(by_pytorch))
     if outcome.kind == "fallback":  # whose failure is it?
-        _tried(lambda: check(backend="aot_eager"))
+        _tried(lambda: check(by_pytorch))
 
 
 def _count(outcome: Outcome, report: GraphReport) -> None:
@@ -228,82 +252,3 @@ def _tried(check: Callable[[], Any]) -> None:
         check()
     except Exception as own:
         raise _PyTorchFails(f"aot_eager: {first_line(own)}") from own
-
-
-# ---- comparison -----------------------------------------------------------------------------------------------------
-
-
-def _compare(made: Made, inputs: dict[str, Any], actual: list[torch.Tensor]) -> None:
-    expected = run(made.module, inputs)
-    exact = lambda: _named(run(copy.deepcopy(made.module).double(), _in_double(inputs)))  # noqa: E731
-    _assert_equal(_named(actual), _named(expected), exact, made.is_random)
-
-
-def _named(tensors: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {f"result {i}": tensor.detach() for i, tensor in enumerate(tensors)}
-
-
-def _in_double(inputs: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.double() if value.is_floating_point() else value for name, value in inputs.items()}
-
-
-def _assert_equal(
-    actual: dict[str, torch.Tensor],
-    expected: dict[str, torch.Tensor],
-    exact: Callable[[], dict[str, torch.Tensor]],
-    is_random: bool,
-) -> None:
-    """Equal as torch.testing has it; or no more than twice as far from double precision as eager is, the largest
-    difference or the mean."""
-    if actual.keys() != expected.keys():
-        raise _Differs(f"without {sorted(expected.keys() ^ actual.keys())[:3]}, or with")
-    far = []
-    for name, mine in actual.items():
-        theirs = expected[name]
-        if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
-            raise _Differs(f"{name}: {mine.dtype}{list(mine.shape)}, eager {theirs.dtype}{list(theirs.shape)}")
-        if not is_random and not _is_close(mine, theirs):
-            far.append(name)
-    if far:
-        _assert_as_good(far, actual, expected, exact)
-
-
-def _is_close(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
-    try:
-        torch.testing.assert_close(mine, theirs, equal_nan=True)
-    except AssertionError:
-        return False
-    return True
-
-
-def _assert_as_good(
-    names: list[str],
-    actual: dict[str, torch.Tensor],
-    expected: dict[str, torch.Tensor],
-    exact: Callable[[], dict[str, torch.Tensor]],
-) -> None:
-    try:
-        right = exact()
-    except Exception as error:
-        right = {}
-        why = f"; no double precision: {first_line(error)}"
-    else:
-        why = ""
-    for name in names:
-        mine, theirs = actual[name], expected[name]
-        if name not in right or right[name].shape != mine.shape:
-            raise _Differs(f"{name}: differs from eager by {_distances(mine, theirs)[0]:.2g}{why}")
-        error, own = _distances(mine, right[name]), _distances(theirs, right[name])
-        if error[0] > 2 * own[0] and error[1] > 2 * own[1]:
-            raise _Differs(f"{name}: is {error[0]:.2g} from double precision, eager is {own[0]:.2g}")
-
-
-def _distances(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float]:
-    """The largest difference, and the root of the mean square of all: one element alone may be off by bad luck. There
-    is none where both are the same infinity, or not a number."""
-    wide = torch.complex128 if a.is_complex() or b.is_complex() else torch.float64
-    a, b = a.to(wide), b.to(wide)
-    if not torch.equal(a.isnan(), b.isnan()):
-        return float("inf"), float("inf")
-    difference = torch.where((a == b) | a.isnan(), 0.0, (a - b).abs())
-    return difference.max().item(), difference.pow(2).mean().sqrt().item()
