@@ -9,6 +9,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,49 +18,119 @@ import torch
 from .configs import FIRST_SPECIAL
 
 Inputs = dict[str, Any]
-Recipe = Callable[[int, int], Inputs]
 
 FRAMES = 8
 MOST_PLACEHOLDERS = 256
 GRID = 4  # patches down and across, where a model takes pictures as patches
+REGIONS = 6  # of a picture, where a model takes the features of some
 _MISMATCH = re.compile(r"do not match.*?features:?\s*\(?(\d+)", re.DOTALL)
+_WANTED_WIDTH = re.compile(
+    r"shapes cannot be multiplied \(\d+x\d+ and (\d+)x|normalized_shape=\[(\d+)\]|the model expects (\d+)"
+    r"|must match the size of tensor b \((\d+)\) at non-singleton dimension 2"
+)
+_WANTED_MULTIPLE = re.compile(r"multiple of (?:(\d+)|[^()]*\((\d+)\))")
+_WANTED_SIZE = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 
 
-def recipes(model: torch.nn.Module) -> Iterator[Recipe]:
-    guess = _Guess(model)
-    for pictures in guess.shapes_of("pixel_values"):
-        for sounds in guess.sound_shapes():
-            for has_mask in (True, False):
-                for names in guess.choices():
-                    yield guess.recipe(names, pictures, sounds, has_mask)
+@dataclass(frozen=True)
+class Pictures:
+    """How a model takes pictures: a tensor of each, or the patches of all in rows, or all in one strip."""
+
+    shape: tuple[int, ...]  # of a picture, or of a patch
+    layout: str = "pictures"  # "pictures", "rows", "strip"
+
+    def sizes(self, batch: int) -> tuple[int, ...]:
+        if self.layout == "rows":
+            return (batch * GRID * GRID, *self.shape)
+        if self.layout == "strip":
+            return (1, *self.shape[:-1], batch * GRID * GRID * self.shape[-1])
+        return (batch, *self.shape)
 
 
-def with_placeholders(recipe: Recipe, error: Exception, model: torch.nn.Module) -> Iterator[Recipe]:
-    """The recipe with as many placeholder tokens as the error of a vision-language model asks for. Some count tokens,
-    some their elements."""
-    found = _MISMATCH.search(str(error))
-    token = _placeholder(model.config)
-    has_types = "mm_token_type_ids" in inspect.signature(model.forward).parameters
-    if found and token is not None and "input_ids" in recipe(2, 12):
-        features = int(found[1]) // 2  # the error is that of a batch of two
-        width = _find(model.config, "hidden_size", 1)
-        for count in (features // width, features):
-            if 0 < count <= MOST_PLACEHOLDERS:
-                yield _with_tokens(recipe, token, count, has_types)
+@dataclass(frozen=True)
+class Recipe:
+    """Makes inputs of a batch and a length."""
 
+    config: Any
+    parameters: frozenset[str]  # of the model's `forward`
+    names: tuple[str, ...]  # of the inputs
+    pictures: Pictures | None
+    sound: tuple[int, ...] | None  # the shape of one
+    has_mask: bool
+    length: int | None = None  # of all texts
+    books: tuple[int, ...] = ()  # how many tokens stand at a place of a text, if more than one
+    placeholder: int | None = None
+    placeholders: int = 0
 
-def _with_tokens(recipe: Recipe, token: int, count: int, has_types: bool) -> Recipe:
-    def complete(batch: int, length: int) -> Inputs:
-        inputs = recipe(batch, length)
-        added, text = torch.full((batch, count), token), inputs["input_ids"]
+    def __call__(self, batch: int, length: int) -> Inputs:
+        maker = _Maker(self, batch, self.length or length)
+        inputs = {name: _MAKERS[name](maker) for name in self.names}
+        has_text = "input_ids" in self.names
+        if self.has_mask and has_text and "attention_mask" in self.parameters:
+            inputs["attention_mask"] = maker.mask()
+        if self.pictures and self.pictures.layout == "rows" and {"hidden_states", "pixel_values"} & {*self.names}:
+            inputs[_grid_name(self.parameters)] = maker.grids()
+        if self.has_mask and has_text and "bbox" in self.parameters:
+            inputs["bbox"] = maker.boxes()
+        return self._with_placeholders(inputs) if self.placeholders else inputs
+
+    def _with_placeholders(self, inputs: Inputs) -> Inputs:
+        text = inputs["input_ids"]
+        added = torch.full((len(text), self.placeholders), self.placeholder)
         inputs["input_ids"] = torch.cat([text[:, :1], added, text[:, 1:]], 1)
         if "attention_mask" in inputs:
             inputs["attention_mask"] = torch.cat([torch.ones_like(added), inputs["attention_mask"]], 1)
-        if has_types:
-            inputs["mm_token_type_ids"] = (inputs["input_ids"] == token).long()
+        for name in self.parameters & {"mm_token_type_ids", "moe_mm_token_type_ids"}:
+            inputs[name] = (inputs["input_ids"] == self.placeholder).long()
         return inputs
 
-    return complete
+
+def recipes(model: torch.nn.Module) -> Iterator[Recipe]:
+    """Guesses, those of the most inputs first."""
+    guess = _Guess(model)
+    for names in guess.choices():
+        for pictures in guess.pictures() if {*names} & _PICTURES else [None]:
+            for sound in guess.sounds() if {*names} & _SOUNDS else [None]:
+                for books in guess.books() if "input_ids" in names else [()]:
+                    for has_mask in (True, False) if guess.takes_mask(names) else (False,):
+                        yield Recipe(guess.config, guess.names, names, pictures, sound, has_mask=has_mask, books=books)
+
+
+def repaired(recipe: Recipe, error: Exception) -> Iterator[Recipe]:
+    """Recipes with what the error asks for: other sizes, or places in the text for the features of pictures."""
+    text = str(error)
+    if found := _MISMATCH.search(text):
+        yield from _with_places(recipe, int(found[1]) // 2)  # the error is that of a batch of two
+    if found := _WANTED_WIDTH.search(text):
+        width = int(next(group for group in found.groups() if group))
+        if recipe.sound and len(recipe.sound) >= 2:
+            yield replace(recipe, sound=(recipe.sound[0], width))
+            yield replace(recipe, sound=(_frames(recipe.config), width))
+        if recipe.pictures:
+            yield replace(recipe, pictures=Pictures((width,), "rows"))
+            yield replace(recipe, pictures=Pictures((GRID * GRID, width)))
+    if found := _WANTED_MULTIPLE.search(text):
+        multiple = int(found[1] or found[2])
+        if recipe.sound:
+            yield replace(recipe, sound=(*recipe.sound[:-1], 2 * multiple))
+            yield replace(recipe, sound=(2 * multiple, *recipe.sound[1:]))
+    if found := _WANTED_SIZE.search(text):
+        mine, wanted = int(found[1]), int(found[2])
+        if recipe.pictures and recipe.pictures.shape[-1] == mine:
+            yield replace(recipe, pictures=Pictures((*recipe.pictures.shape[:-2], wanted, wanted)))
+        if "input_ids" in recipe.names:
+            yield replace(recipe, length=wanted)
+
+
+def _with_places(recipe: Recipe, features: int) -> Iterator[Recipe]:
+    """Some models count tokens, some their elements."""
+    token = _placeholder(recipe.config)
+    if token is None or "input_ids" not in recipe.names:
+        return
+    width = _find(recipe.config, "hidden_size", 1)
+    for count in (features // width, features):
+        if 0 < count <= MOST_PLACEHOLDERS:
+            yield replace(recipe, placeholder=token, placeholders=count)
 
 
 def _placeholder(config: Any) -> int | None:
@@ -72,80 +144,100 @@ class _Guess:
         self.config = model.config
         self.main = getattr(model, "main_input_name", "input_ids")
         parameters = inspect.signature(model.forward).parameters
-        self.names = set(parameters)
+        self.names = frozenset(parameters)
         self.required = [
             name
             for name, parameter in parameters.items()
             if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         ]
 
-    def choices(self) -> Iterator[list[str]]:
-        """Which inputs to give: all that there are of text, pictures and sound; then the main one; then text alone."""
+    def choices(self) -> list[tuple[str, ...]]:
+        """Which inputs to give. All of text, pictures and sound is the best test of a model that has them."""
         text = ["input_ids"] if "input_ids" in self.names else []
         target = ["decoder_input_ids"] if "decoder_input_ids" in self.names else []
-        others = [
-            name
-            for name in ("pixel_values", "input_features", "input_values", "pixel_values_videos")
-            if name in self.names
-        ]
-        main = [self.main] if self.main in self.names else []
+        media = [name for name in _MEDIA if name in self.names]
+        main = [self.main] if self.main in self.names and self.main in _MAKERS else []
         required = [name for name in self.required if name in _MAKERS]
-        seen = []
+        extras = [name for name in _EXTRAS if name in self.names]
+        seen: list[tuple[str, ...]] = []
         for choice in (
+            *(required + text + [medium] + more for medium in media for more in (target, [], extras, target + extras)),
             required + main + target,
             required + main,
-            required + text + others[:1] + target,
-            required + text + others[:1],
+            required + main + extras,
             required + text + target,
             required + text,
+            required + text + extras,
             required,
+            required + extras,
+            required + text + media + extras + [name for name in _SECONDARY if name in self.names],
         ):
-            names = list(dict.fromkeys(choice))
+            names = tuple(dict.fromkeys(choice))
             if names and names not in seen:
                 seen.append(names)
-        # Both text and pictures are the better test of a model that has both.
-        seen.sort(key=lambda names: -len({*names} & {"input_ids", *others}))
-        yield from seen
-        secondary = [name for name in _SECONDARY if name in self.names and not (text and name == "inputs_embeds")]
-        yield list(dict.fromkeys(required + text + others + secondary))
+        seen.sort(key=lambda names: -len({*names} & {"input_ids", *media}))
+        return seen
 
-    def recipe(self, names: list[str], picture: Any, sound: Any, has_mask: bool) -> Recipe:
-        def make(batch: int, length: int) -> Inputs:
-            maker = _Maker(self.config, batch, length, picture, sound)
-            inputs = {name: _MAKERS[name](maker) for name in names}
-            if has_mask and "input_ids" in names and "attention_mask" in self.names:
-                inputs["attention_mask"] = maker.mask()
-            if picture and len(picture) == 1 and {"hidden_states", "pixel_values"} & {*names}:
-                inputs[_grid_name(self.names)] = maker.grids()
-            if has_mask and "bbox" in self.names and "input_ids" in names:
-                inputs["bbox"] = maker.boxes()
-            return inputs
+    def takes_mask(self, names: tuple[str, ...]) -> bool:
+        return "input_ids" in names and bool({"attention_mask", "bbox"} & self.names)
 
-        return make
-
-    def shapes_of(self, name: str) -> list[Any]:
-        if _grid_name(self.names):
-            return [(_patch_size(self.config),)]
-        if not ({name, "pixel_values_videos"} & self.names) and self.main != name:
-            return [None]
-        size = _size_of(self.config)
+    def pictures(self) -> list[Pictures]:
+        patch = (_patch_size(self.config),)
         channels = _find(self.config, "num_channels", 3) or _find(self.config, "in_channels", 3)
         channels = channels if isinstance(channels, int) else 3
+        square = _find(self.config, "patch_size", 14)
+        square = square if isinstance(square, int) else 14
+        if _grid_name(self.names):
+            return [Pictures(patch, "rows"), Pictures((channels, square, square), "rows")]
+        size = _size_of(self.config)
         frames = _find(self.config, "num_frames", FRAMES)
-        return [(channels, *size), (frames, channels, *size), (1, channels, *size)]
+        found = [(channels, *size), (frames, channels, *size), (1, channels, *size), (2, channels, *size)]
+        return [
+            *map(Pictures, dict.fromkeys(found)),
+            Pictures((GRID * GRID, *patch)),
+            Pictures((channels, square, square), "strip"),
+        ]
 
-    def sound_shapes(self) -> list[Any]:
-        mel = next(
-            (found for found in (_find(self.config, name, None) for name in _MELS) if isinstance(found, int)), 80
-        )
+    def sounds(self) -> list[tuple[int, ...]]:
+        found = (_find(self.config, name, None) for name in _MELS)
+        mels = [next((mel for mel in found if isinstance(mel, int)), 80), 128]
         frames = _frames(self.config)
-        if "input_features" in self.names or self.main == "input_features":
-            return [(mel, frames), (frames, mel), (1, mel, frames), (1, frames, mel)]
-        if "input_values" in self.names or self.main == "input_values":
-            return [(2000,), (1, 2000), (frames, mel), (mel, frames)]
-        return [None]
+        shapes = [shape for mel in dict.fromkeys(mels) for shape in ((mel, frames), (frames, mel))]
+        if {"input_features", "audio_mel"} & {*self.names, self.main}:
+            return [*shapes, *((1, *shape) for shape in shapes[:2])]
+        return [(2000,), (1, 2000), *shapes]
+
+    def books(self) -> list[tuple[int, ...]]:
+        count = _find(self.config, "num_codebooks", None)
+        return [(), (count,), (count + 1,)] if isinstance(count, int) else [()]
 
 
+_PICTURES = {
+    "pixel_values",
+    "pixel_values_videos",
+    "prompt_pixel_values",
+    "hidden_states",
+}
+_SOUNDS = {"input_features", "input_values", "audio_mel"}
+_MEDIA = ("pixel_values", "input_features", "input_values", "pixel_values_videos")
+# Inputs that models need beside those, though they need not be given.
+_EXTRAS = (
+    "actions",
+    "image_attention_mask",
+    "image_embeds_position_mask",
+    "lang_ids",
+    "past_values_padding",
+    "pixel_attention_mask",
+    "pixel_position_ids",
+    "returns_to_go",
+    "rewards",
+    "spatial_shapes",
+    "states",
+    "target_sizes",
+    "timesteps",
+    "visual_feats",
+    "visual_pos",
+)
 _SECONDARY = (
     "future_values",
     "future_time_features",
@@ -153,7 +245,6 @@ _SECONDARY = (
     "encoder_hidden_states",
     "input_features_mask",
     "hidden_states",
-    "inputs_embeds",
 )
 _MELS = ("num_mel_bins", "input_feat_per_channel", "feature_size", "mel_bins", "input_dim", "num_mel_filters")
 
@@ -161,16 +252,16 @@ _MELS = ("num_mel_bins", "input_feat_per_channel", "feature_size", "mel_bins", "
 class _Maker:
     """Makes inputs of one batch and length. The same sizes give the same values."""
 
-    def __init__(self, config: Any, batch: int, length: int, picture: Any, sound: Any) -> None:
-        self.config, self.batch, self.length, self.picture, self.sound = config, batch, length, picture, sound
+    def __init__(self, recipe: Recipe, batch: int, length: int) -> None:
+        self.config, self.recipe, self.batch, self.length = recipe.config, recipe, batch, length
         self.generator = torch.Generator().manual_seed(100 * batch + length)
 
-    def tokens(self, length: int | None = None) -> torch.Tensor:
+    def tokens(self, length: int | None = None, books: tuple[int, ...] = ()) -> torch.Tensor:
         text = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
         most = min(
             _find(text, "vocab_size", None) or _find(self.config, "vocab_size", None) or FIRST_SPECIAL, FIRST_SPECIAL
         )
-        shape = (self.batch, length or self.length)
+        shape = (self.batch, length or self.length, *books)
         return torch.randint(min(5, most - 1), most, shape, generator=self.generator)
 
     def mask(self) -> torch.Tensor:
@@ -189,62 +280,129 @@ class _Maker:
         return (_find(self.config, "context_length", None) or 8) + max(_find(self.config, "lags_sequence", [0]))
 
     def series(self) -> torch.Tensor:
-        channels = () if _find(self.config, "lags_sequence", None) else (_find(self.config, "num_input_channels", 1),)
-        return self.floats(self.past, *channels)
+        is_single = _find(self.config, "lags_sequence", None) or "past_values_padding" in self.recipe.parameters
+        return self.floats(self.past, *(() if is_single else (self.find("num_input_channels", 1),)))
 
     def pictures(self) -> torch.Tensor:
-        if len(self.picture) == 1:  # patches of all pictures in a row
-            return torch.randn(self.batch * GRID * GRID, *self.picture, generator=self.generator)
-        return self.floats(*self.picture)
+        return torch.randn(*self.recipe.pictures.sizes(self.batch), generator=self.generator)
+
+    def patches(self) -> torch.Tensor:
+        """Patches of each picture, after their rows and columns, which count from one."""
+        values = self.floats(GRID * GRID, self.find("patch_embed_hidden_size", _patch_size(self.config)))
+        return torch.cat([self.places().float() + 1, values], -1)
+
+    def places(self) -> torch.Tensor:
+        """The row and the column of each patch."""
+        return torch.cartesian_prod(torch.arange(GRID), torch.arange(GRID)).expand(self.batch, -1, -1).clone()
 
     def grids(self) -> torch.Tensor:
         """How many patches each picture has: in time, down and across."""
         return torch.tensor([[1, GRID, GRID]] * self.batch)
 
+    def sides(self) -> torch.Tensor:
+        return torch.tensor([[GRID, GRID]] * self.batch)
+
     def states(self) -> torch.Tensor:
-        if self.picture and len(self.picture) == 1:
+        if self.recipe.pictures and self.recipe.pictures.layout == "rows":
             return self.pictures()
-        return self.floats(self.length, _find(self.config, "hidden_size", 32))
+        return self.hidden()
+
+    def hidden(self) -> torch.Tensor:
+        return self.floats(self.length, self.find("hidden_size", 32))
 
     def sounds(self) -> torch.Tensor:
-        return self.floats(*self.sound)
+        return self.floats(*self.recipe.sound)
+
+    def frames(self) -> int:
+        """Of a sound; the other size counts the features of a frame."""
+        sizes = self.recipe.sound or ()
+        return max(sizes) if sizes and _frames(self.config) not in sizes else _frames(self.config)
+
+    def image_places(self) -> torch.Tensor:
+        mask = torch.zeros(self.batch, self.length, dtype=torch.long)
+        mask[:, 1 : 1 + self.find("latent_query_num", 1)] = 1
+        return mask
 
     def floats(self, *shape: int) -> torch.Tensor:
         return torch.randn(self.batch, *shape, generator=self.generator)
 
+    def ones(self, *shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
+        return torch.ones(self.batch, *shape, dtype=dtype)
+
+    def zeros(self, *shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
+        return torch.zeros(self.batch, *shape, dtype=dtype)
+
+    def find(self, name: str, default: Any) -> Any:
+        return _find(self.config, name, default)
+
 
 _MAKERS: dict[str, Callable[[_Maker], torch.Tensor]] = {
-    "input_ids": lambda maker: maker.tokens(),
+    "input_ids": lambda maker: maker.tokens(books=maker.recipe.books),
     "decoder_input_ids": lambda maker: maker.tokens(maker.length - 3),
+    "qformer_input_ids": lambda maker: maker.tokens(),
+    "classes_input_ids": lambda maker: maker.tokens(),
+    "tasks_input_ids": lambda maker: maker.tokens(),
+    "task_inputs": lambda maker: maker.tokens(maker.find("task_seq_len", None)),
+    "classes_attention_mask": lambda maker: maker.ones(maker.length),
+    "tasks_attention_mask": lambda maker: maker.ones(maker.length),
+    "classes_structure": lambda maker: maker.ones(),
+    "lang_ids": lambda maker: maker.zeros(),
     "pixel_values": lambda maker: maker.pictures(),
     "pixel_values_videos": lambda maker: maker.pictures(),
+    "prompt_pixel_values": lambda maker: maker.pictures(),
+    "prompt_masks": lambda maker: maker.pictures(),
+    "pixel_attention_mask": lambda maker: maker.ones(GRID * GRID),
+    "pixel_position_ids": lambda maker: maker.places(),
+    "spatial_shapes": lambda maker: maker.sides(),
+    "target_sizes": lambda maker: maker.sides(),
+    "merge_sizes": lambda maker: maker.ones(),
+    "flattened_patches": lambda maker: maker.patches(),
+    "image_attention_mask": lambda maker: maker.ones(maker.length, 1),
+    "image_embeds_position_mask": lambda maker: maker.image_places(),
+    "visual_feats": lambda maker: maker.floats(REGIONS, maker.find("visual_feat_dim", 32)),
+    "visual_pos": lambda maker: maker.floats(REGIONS, maker.find("visual_pos_dim", 4)),
     "input_features": lambda maker: maker.sounds(),
     "input_values": lambda maker: maker.sounds(),
+    "audio_mel": lambda maker: maker.sounds(),
+    "audio_mel_mask": lambda maker: maker.zeros(maker.recipe.sound[0], dtype=torch.bool),
+    "input_features_mask": lambda maker: maker.ones(maker.frames()),
     "bbox": lambda maker: maker.boxes(),
     "attention_mask": lambda maker: maker.mask(),
-    "inputs_embeds": lambda maker: maker.floats(maker.length, _find(maker.config, "hidden_size", 32)),
+    "inputs": lambda maker: maker.floats(maker.length, maker.find("d_model", 32)),
+    "inputs_embeds": lambda maker: maker.hidden(),
     "hidden_states": lambda maker: maker.states(),
-    "encoder_hidden_states": lambda maker: maker.floats(maker.length, _find(maker.config, "encoder_hidden_size", 32)),
-    "query_embeds": lambda maker: maker.floats(8, _find(maker.config, "hidden_size", 32)),
-    "input_features_mask": lambda maker: torch.ones(maker.batch, _frames(maker.config), dtype=torch.long),
+    "context_hidden_states": lambda maker: maker.hidden(),
+    "noise_embeds": lambda maker: maker.hidden(),
+    "action_embeds": lambda maker: maker.hidden(),
+    "latents": lambda maker: maker.floats(maker.find("hidden_size", 32), maker.length),
+    "encoder_hidden_states": lambda maker: maker.floats(maker.length, maker.find("encoder_hidden_size", 32)),
+    "query_embeds": lambda maker: maker.floats(8, maker.find("hidden_size", 32)),
     "past_values": lambda maker: maker.series(),
-    "past_time_features": lambda maker: maker.floats(maker.past, _find(maker.config, "num_time_features", 0)),
-    "past_observed_mask": lambda maker: torch.ones(maker.batch, maker.past),
-    "future_values": lambda maker: maker.floats(_find(maker.config, "prediction_length", 8)),
+    "past_values_padding": lambda maker: maker.zeros(maker.past),
+    "freq": lambda maker: maker.zeros(1),
+    "past_time_features": lambda maker: maker.floats(maker.past, maker.find("num_time_features", 0)),
+    "past_observed_mask": lambda maker: maker.ones(maker.past, dtype=torch.float),
+    "future_values": lambda maker: maker.floats(maker.find("prediction_length", 8)),
     "future_time_features": lambda maker: maker.floats(
-        _find(maker.config, "prediction_length", 8), _find(maker.config, "num_time_features", 0)
+        maker.find("prediction_length", 8), maker.find("num_time_features", 0)
     ),
     "input_points": lambda maker: maker.floats(1, 1, 2).abs(),
+    "states": lambda maker: maker.floats(maker.length, maker.find("state_dim", 17)),
+    "actions": lambda maker: maker.floats(maker.length, maker.find("act_dim", 4)),
+    "rewards": lambda maker: maker.floats(maker.length, 1),
+    "returns_to_go": lambda maker: maker.floats(maker.length, 1),
+    "timesteps": lambda maker: torch.arange(maker.length).expand(maker.batch, -1).clone(),
 }
 
 
-def _grid_name(names: set[str]) -> str | None:
+def _grid_name(names: AbstractSet[str]) -> str | None:
     return next((name for name in ("image_grid_thw", "grid_thw") if name in names), None)
 
 
 def _patch_size(config: Any) -> int:
     channels = _find(config, "in_channels", None) or _find(config, "in_chans", None) or _find(config, "num_channels", 3)
-    return channels * _find(config, "temporal_patch_size", 1) * _find(config, "patch_size", 14) ** 2
+    patch = _find(config, "patch_size", 14)
+    return channels * _find(config, "temporal_patch_size", 1) * (patch if isinstance(patch, int) else 14) ** 2
 
 
 def _frames(config: Any) -> int:

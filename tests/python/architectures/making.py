@@ -9,13 +9,22 @@ from typing import Any
 
 import torch
 import transformers
+from transformers import PreTrainedModel
+from transformers.configuration_utils import PretrainedConfig
 from transformers.models.auto import modeling_auto
 
-from .configs import PLANS, small_config
-from .inputs import Inputs, Recipe, recipes, with_placeholders
+from .configs import PLANS, complete_config, parts_of, small_config
+from .inputs import Inputs, Recipe, recipes, repaired
 
 MOST_PARAMETERS = 60_000_000
+MOST_PARTS = 6  # tried, of a model that cannot be made as a whole
+MOST_REPAIRS = 6  # of a guess of inputs
+MOST_ATTRIBUTES = 4  # that a configuration gets in addition
 FIRST, OTHER = (2, 12), (3, 9)  # batch and length
+
+# What fails.
+CONFIGURATION, CONSTRUCTOR, INPUTS = STAGES = ("configuration", "constructor", "inputs")
+Failure = tuple[str, str]  # what fails, and why
 
 
 class NotMadeError(Exception):
@@ -53,23 +62,92 @@ def architectures() -> dict[str, list[str]]:
 
 
 def make(architecture: str) -> Made:
-    reasons = []
+    """The whole model; else a part of it."""
+    failures: list[Failure] = []
+    parts: list[PreTrainedModel] = []
     for name in architectures()[architecture][:3]:
-        for plan in PLANS:
+        for config in _configs(architecture, failures):
             try:
-                return _made(getattr(transformers, name), small_config(architecture, plan))
+                module = _module(getattr(transformers, name), config)
             except Exception as error:
-                reasons.append(first_line(error))
-    raise NotMadeError(reasons[0])
+                failures.append((CONSTRUCTOR, first_line(error)))
+                continue
+            try:
+                return _made(module)
+            except Exception as error:
+                failures.append((INPUTS, first_line(error)))
+                parts = parts or _inner_models(module)
+    for part in parts or _parts(architecture):
+        with contextlib.suppress(Exception):
+            return _made(part)
+    stage, why = max(failures, key=lambda failure: STAGES.index(failure[0]))  # the first of those that came furthest
+    raise NotMadeError(f"{stage}: {why}")
 
 
-def _made(cls: type, config: Any) -> Made:
-    with torch.device("meta"):
-        count = sum(parameter.numel() for parameter in cls(config).parameters())
+def _configs(architecture: str, failures: list[Failure]) -> Iterator[PretrainedConfig]:
+    """Small configurations, each another one."""
+    seen: list[dict[str, Any]] = []
+    for plan in PLANS:
+        try:
+            config = small_config(architecture, plan)
+        except Exception as error:
+            failures.append((CONFIGURATION, first_line(error)))
+            continue
+        if config.to_dict() not in seen:
+            seen.append(config.to_dict())
+            yield config
+
+
+def _inner_models(module: torch.nn.Module) -> list[PreTrainedModel]:
+    """The models inside a model: its own first, the largest of them first."""
+    found = [part for part in module.modules() if isinstance(part, PreTrainedModel) and part is not module]
+    found.sort(key=lambda part: (type(part).__module__ != type(module).__module__, -_size(part)))
+    return found[:MOST_PARTS]
+
+
+def _parts(architecture: str) -> Iterator[torch.nn.Module]:
+    """Models of the parts of a configuration: text first."""
+    config = next(_configs(architecture, []), None) or transformers.CONFIG_MAPPING[architecture]()
+    for part in sorted(parts_of(config), key=lambda part: "Text" not in type(part).__name__):
+        if part is not config and type(part) in transformers.MODEL_MAPPING:
+            with contextlib.suppress(Exception):
+                yield _module(transformers.MODEL_MAPPING[type(part)], part)
+
+
+def _configs(architecture: str, reasons: list[str]) -> Iterator[PretrainedConfig]:
+    """Small configurations, each another one."""
+    seen: list[dict[str, Any]] = []
+    for plan in PLANS:
+        try:
+            config = small_config(architecture, plan)
+        except Exception as error:
+            reasons.append(first_line(error))
+            continue
+        if config.to_dict() not in seen:
+            seen.append(config.to_dict())
+            yield config
+
+
+def _module(cls: type, config: PretrainedConfig) -> torch.nn.Module:
+    for _ in range(MOST_ATTRIBUTES):
+        try:
+            with torch.device("meta"):
+                count = _size(cls(config))
+            break
+        except AttributeError as error:
+            if not complete_config(config, error):
+                raise
     if count > MOST_PARAMETERS:
         raise NotMadeError(f"{count / 1e6:.0f} million parameters")
     torch.manual_seed(0)
-    module = cls(config).float().eval()
+    return cls(config).float().eval()
+
+
+def _size(module: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _made(module: torch.nn.Module) -> Made:
     _vary_constants(module)
     recipe = _accepted(module)
     other = next(sizes for sizes in (OTHER, (OTHER[0], FIRST[1]), FIRST) if _is_accepted(module, recipe, sizes))
@@ -85,20 +163,17 @@ def _vary_constants(module: torch.nn.Module) -> None:
 
 
 def _accepted(module: torch.nn.Module) -> Recipe:
-    reasons = []
+    reasons: list[Exception] = []
     for recipe in recipes(module):
-        try:
-            _check(module, recipe)
-            return recipe
-        except Exception as error:
-            reasons.append(error)
-            completes = with_placeholders(recipe, error, module)
-        for complete in completes:
+        attempts = [recipe]
+        for attempt in attempts:
             try:
-                _check(module, complete)
-                return complete
+                _check(module, attempt)
+                return attempt
             except Exception as error:
                 reasons.append(error)
+                if attempt is recipe or len(attempts) < MOST_REPAIRS:
+                    attempts += repaired(attempt, error)
     raise NotMadeError(first_line(reasons[0]) if reasons else f"no inputs for {type(module).__name__}")
 
 
@@ -147,4 +222,5 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+    name = "" if isinstance(error, NotMadeError) else f"{type(error).__name__}: "
+    return (name + " ".join(str(error).split()))[:200]

@@ -8,7 +8,7 @@ from collections import Counter
 import torch
 import transformers
 
-from .making import architectures
+from .making import CONFIGURATION, CONSTRUCTOR, architectures
 from .modes import MODES, Outcome, Record
 
 TITLES = {
@@ -20,6 +20,16 @@ TITLES = {
 }
 KINDS = ("ok", "fallback", "wrong", "exception", "crash", "timeout", "PyTorch")
 MOST_FALLBACKS = 60
+# What a reason contains, and what it means. The last one fits all.
+REASONS = (
+    ("ImportError", "The model needs a library that is not installed"),
+    ("missing the required", "The model has no `forward`"),
+    ("inference_session", "The model takes objects that are no tensors"),
+    ("million parameters", "No rule makes the model small"),
+    (f"{CONFIGURATION}:", "No small configuration is valid"),
+    (f"{CONSTRUCTOR}:", "The constructor does not accept the configuration"),
+    ("", "`forward` accepts none of the inputs"),
+)
 
 
 def counted(outcomes: list[Outcome]) -> int:
@@ -48,6 +58,7 @@ def summary(records: list[Record]) -> str:
 def markdown(records: list[Record], command: str) -> str:
     made = sorted((record for record in records if not record.not_made), key=lambda record: record.architecture)
     others = sorted((record for record in records if record.not_made), key=lambda record: record.architecture)
+    parts = sum(record.model not in architectures()[record.architecture] for record in made)
     lines = [
         "# Architectures of transformers",
         "",
@@ -61,8 +72,8 @@ def markdown(records: list[Record], command: str) -> str:
         "PyTorch's own tools cannot do it either: `torch.export` fails, or `torch.compile` with the backend "
         "`aot_eager`. These do not count.",
         "",
-        f"{len(records)} of {len(architectures())} architectures were tried; {len(made)} were made. Those that were "
-        "not are at the end.",
+        f"{len(records)} of {len(architectures())} architectures were tried; {len(made)} were made, {parts} of "
+        "them only in part (such as the text model of one that sees). Those that were not are at the end.",
         "",
         "| mode | counted | " + " | ".join(KINDS) + " | ok, of those counted | calls that Tenon runs | wholly native |",
         "|---|" + "---|" * (len(KINDS) + 4),
@@ -86,13 +97,24 @@ def markdown(records: list[Record], command: str) -> str:
         "",
         "## Not made",
         "",
-        "No generic recipe gave a small model with inputs that eager PyTorch accepts.",
-        "",
-        "| architecture | first reason |",
-        "|---|---|",
-        *(f"| {record.architecture} | {_cell(record.not_made)} |" for record in others),
+        "No generic recipe gave a small model with inputs that eager PyTorch accepts. Of all attempts the table has "
+        "the reason of the one that came furthest.",
+        *_not_made(others),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _not_made(records: list[Record]) -> list[str]:
+    """The architectures that were not made, by what failed."""
+    groups: dict[str, list[Record]] = {title: [] for _, title in REASONS}
+    for record in records:
+        groups[next(title for mark, title in REASONS if mark in record.not_made)].append(record)
+    lines = []
+    for title, found in groups.items():
+        if found:
+            rows = (f"| {record.architecture} | {_cell(record.not_made)} |" for record in found)
+            lines += ["", f"### {title}: {len(found)}", "", "| architecture | reason |", "|---|---|", *rows]
+    return lines
 
 
 def _outcomes(records: list[Record], mode: str) -> list[Outcome]:
@@ -129,6 +151,8 @@ def _row(record: Record) -> str:
         cells.append(f"{outcome.kind} {share([outcome])}".strip())
         if outcome.why:
             remarks.append(outcome.why)
+    if record.model not in architectures()[record.architecture]:
+        remarks.append("a part: the whole model could not be made")
     if record.is_random:
         remarks.append("draws random numbers: types and shapes are compared")
     text = _cell("; ".join(dict.fromkeys(remarks)))
