@@ -1,7 +1,7 @@
 """Runs every architecture of `transformers`, small, through Tenon and beside eager PyTorch: `make zoo`.
 
 Each runs in a process of its own, forked from this one, which has imported everything. Records are kept in
-build/zoo/records.jsonl as they come: a run goes on where the last one ended, unless it is --fresh.
+build/zoo as they come: a run goes on where the last one ended, unless it is --fresh.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ import transformers
 from . import report
 from .forks import Answer, run_all
 from .making import architectures
-from .modes import MODE_SECONDS, MODES, Record, examine
+from .modes import DTYPES, MODE_SECONDS, Record, examine
+from .ways import MODES
 
-RECORDS = Path("build/zoo/records.jsonl")
+RECORDS = Path("build/zoo")
 BAD = ("fallback", "wrong", "exception", "crash", "timeout")
 
 
 def main() -> int:
     options = _options()
+    options.records = options.records or RECORDS / f"{options.dtype}.jsonl"
     names = _chosen(options)
     records = {} if options.fresh else _read(options.records)
     todo = {name: _missing(records.get(name), options) for name in names}
@@ -43,7 +45,9 @@ def main() -> int:
     _import_all()
     start = time.monotonic()
     with options.records.open("w" if options.fresh else "a") as file:
-        examined = run_all(list(todo), lambda name: examine(name, todo[name]), options.jobs, options.seconds)
+        examined = run_all(
+            list(todo), lambda name: examine(name, todo[name], options.dtype), options.jobs, options.seconds
+        )
         for number, (name, answer) in enumerate(examined, 1):
             record = _record(name, answer)
             _show(record, f"{number}/{len(todo)}, {time.monotonic() - start:.0f} s")
@@ -53,7 +57,7 @@ def main() -> int:
     if options.json:
         options.json.write_text(json.dumps([asdict(record) for record in found], indent=1))
     if options.markdown:
-        options.markdown.write_text(report.markdown(found, "make zoo"))
+        options.markdown.write_text(report.markdown(found, "make zoo", options.dtype))
     print(report.summary(found))
     return int(any(_is_bad(record) for record in found))
 
@@ -79,11 +83,14 @@ def _import_all() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.python.architectures", description=__doc__)
     parser.add_argument("--only", default="", help="architectures by name, with commas; `bert*` is all that begin so")
-    parser.add_argument("--modes", type=lambda text: tuple(text.split(",")), default=MODES, help=", ".join(MODES))
+    parser.add_argument(
+        "--modes", type=lambda text: tuple(text.split(",")), default=tuple(MODES), help=", ".join(MODES)
+    )
+    parser.add_argument("--dtype", choices=DTYPES, default="f32", help="of weights and of inputs that are floats")
     parser.add_argument("--shard", default="0/1", help="i/n: every n-th architecture, from the i-th on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=int, default=5 * MODE_SECONDS, help="CPU time of an architecture's making")
-    parser.add_argument("--records", type=Path, default=RECORDS, help="where records are kept")
+    parser.add_argument("--records", type=Path, help="where records are kept; build/zoo/DTYPE.jsonl")
     parser.add_argument("--fresh", action="store_true", help="forget the records of earlier runs")
     parser.add_argument("--again", action="store_true", help="also run again what failed in earlier runs")
     parser.add_argument("--json", type=Path, help="where to write the records as one JSON list")

@@ -1,8 +1,7 @@
-"""Runs a small model in each of the ways that Tenon runs one, beside eager PyTorch."""
+"""Runs a small model in each mode, beside eager PyTorch, and says how that went."""
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from collections import Counter
@@ -10,24 +9,24 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import tenon
 import torch
 from tenon.graph_reports import GraphReport
-from tenon.torch_backend import reports
 
 from .forks import Fork
-from .judging import DiffersError, Results, Way, judge
-from .making import Made, NotMadeError, first_line, make, run
+from .judging import DiffersError, Results, in_dtype, judge
+from .making import Made, NotMadeError, first_line, make
+from .ways import MODES, Mode
 
-MODES = ("export", "export dynamic", "compile", "compile dynamic", "training")
-MODE_SECONDS = 90
+MODE_SECONDS = 300
 WHOLE_GRAPH = "a whole graph"  # counted with all its calls
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 @dataclass
 class Outcome:
     """What a mode gave. The kinds: "ok"; "fallback": right, but a whole graph runs in PyTorch; "wrong", "exception",
-    "crash", "timeout"; "PyTorch": PyTorch's own tools (torch.export, the aot_eager backend) cannot do it either."""
+    "crash", "timeout"; "PyTorch": PyTorch's own tools (torch.export, the aot_eager backend) cannot do it either, or
+    not in time."""
 
     kind: str = "ok"
     why: str = ""
@@ -54,7 +53,7 @@ class Record:
         return {mode: Outcome(**outcome) for mode, outcome in self.modes.items()}
 
 
-def examine(architecture: str, modes: tuple[str, ...] = MODES) -> dict[str, Any]:
+def examine(architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str = "f32") -> dict[str, Any]:
     """Makes the model, then runs each mode in a process of its own."""
     start = time.monotonic()
     record = Record(architecture)
@@ -68,6 +67,7 @@ def examine(architecture: str, modes: tuple[str, ...] = MODES) -> dict[str, Any]
         record.parameters = sum(parameter.numel() for parameter in made.module.parameters())
         record.inputs = {name: list(value.shape) for name, value in made.inputs.items()}
         record.is_random = made.is_random
+        made = made if dtype == "f32" else in_dtype(made, DTYPES[dtype])
         for mode in modes:
             record.modes[mode] = asdict(_forked(made, mode))
     record.seconds = round(time.monotonic() - start, 1)
@@ -82,20 +82,36 @@ def _be_quiet() -> None:
 def _forked(made: Made, mode: str) -> Outcome:
     start = time.monotonic()
     answer = Fork(lambda: asdict(run_mode(made, mode)), MODE_SECONDS).answer()
-    outcome = Outcome(answer.failure, answer.why) if answer.failure else Outcome(**answer.value)
+    if answer.failure == "timeout":
+        outcome = _out_of_time(made, mode)
+    else:
+        outcome = Outcome(answer.failure, answer.why) if answer.failure else Outcome(**answer.value)
     outcome.seconds = round(time.monotonic() - start, 1)
     return outcome
+
+
+def _out_of_time(made: Made, mode: str) -> Outcome:
+    """Whose failure is it? PyTorch alone gets the same time."""
+    alone = Fork(lambda: pytorch_seconds(made, mode), MODE_SECONDS).answer()
+    if alone.failure == "timeout":
+        return Outcome("PyTorch", f"PyTorch alone takes more than {MODE_SECONDS} s")
+    if alone.failure:
+        return Outcome("PyTorch", f"{alone.failure}: {alone.why}")
+    return Outcome("timeout", f"more than {MODE_SECONDS} s of CPU time; PyTorch alone takes {alone.value:.0f} s")
+
+
+def pytorch_seconds(made: Made, mode: str) -> float:
+    """The CPU time of PyTorch's own compiler, and of a run of what it made."""
+    MODES[mode].prepare(made)
+    start = time.process_time()
+    MODES[mode].pytorch(made)
+    return time.process_time() - start
 
 
 def run_mode(made: Made, mode: str) -> Outcome:
     outcome = Outcome()
     try:
-        if mode.startswith("export"):
-            _exported(made, outcome, is_dynamic="dynamic" in mode)
-        elif mode == "training":
-            _trained(made, outcome)
-        else:
-            _compiled(made, outcome, is_dynamic="dynamic" in mode)
+        _run(made, MODES[mode], outcome)
     except _PyTorchFails as error:
         outcome.kind, outcome.why = "PyTorch", str(error)
     except DiffersError as error:
@@ -109,146 +125,44 @@ class _PyTorchFails(Exception):  # noqa: N818
     pass
 
 
-# ---- tenon.compile --------------------------------------------------------------------------------------------------
+def _run(made: Made, mode: Mode, outcome: Outcome) -> None:
+    """Judges what Tenon gives. If it is bad, and PyTorch's own compiler is no better, that is PyTorch's failure."""
 
-
-def _exported(made: Made, outcome: Outcome, is_dynamic: bool) -> None:
-    def export(made: Made) -> torch.export.ExportedProgram:
-        shapes = _dynamic_shapes(made) if is_dynamic else None
-        try:
-            return torch.export.export(made.module, (), made.inputs, dynamic_shapes=shapes, strict=False)
-        except Exception as error:
-            raise _PyTorchFails(first_line(error)) from error
-
-    def by_tenon(own: Made) -> Results:
-        program = tenon.compile(export(own), threads=1)
+    def tenon(own: Made) -> Results:
+        results, reports = mode.tenon(own)
         if own is made:
-            _count(outcome, GraphReport.of("exported", program._captured))
-        return _results(program, own, is_dynamic)
-
-    def by_pytorch(own: Made) -> Results:
-        return _results(export(own).module(), own, is_dynamic)
-
-    try:
-        _judge(made, by_tenon, is_dynamic)
-    except Exception as error:
-        _blame(error, lambda: _judge(made, by_pytorch, is_dynamic))
-
-
-def _dynamic_shapes(made: Made) -> dict[str, Any]:
-    """The sizes that differ between the two examples are dynamic."""
-    others = made.other_inputs
-    return {
-        name: {dim: torch.export.Dim.AUTO for dim, size in enumerate(value.shape) if size != others[name].shape[dim]}
-        for name, value in made.inputs.items()
-    }
-
-
-def _judge(made: Made, way: Way, is_dynamic: bool) -> None:
-    judge(made, way, lambda made: _results(made.module, made, is_dynamic), made.is_random)
-
-
-def _results(function: Any, made: Made, is_dynamic: bool) -> Results:
-    """Those of the inputs, and where shapes are dynamic also those of the other inputs."""
-    found = _named("result", run(function, made.inputs))
-    return found | (_named("other result", run(function, made.other_inputs)) if is_dynamic else {})
-
-
-def _named(what: str, tensors: list[torch.Tensor]) -> Results:
-    return {f"{what} {i}": tensor.detach() for i, tensor in enumerate(tensors)}
-
-
-# ---- torch.compile --------------------------------------------------------------------------------------------------
-
-
-def _compiled(made: Made, outcome: Outcome, is_dynamic: bool) -> None:
-    def way(made: Made, **options: Any) -> Results:
-        torch._dynamo.reset()
-        return _results(torch.compile(made.module, dynamic=is_dynamic or None, **options), made, is_dynamic)
-
-    _with_tenon(made, outcome, way, lambda way: _judge(made, way, is_dynamic))
-
-
-def _trained(made: Made, outcome: Outcome) -> None:
-    made.module.train()
-    for module in made.module.modules():
-        if isinstance(module, torch.nn.modules.dropout._DropoutNd):
-            module.p = 0.0
-    try:
-        is_random = made.is_random or _is_random_in_training(made)
-    except Exception as error:
-        raise _PyTorchFails(f"eager: {first_line(error)}") from error
-
-    def way(made: Made, **options: Any) -> Results:
-        torch._dynamo.reset()
-        module = copy.deepcopy(made.module)
-        return _gradients(module, made.inputs, torch.compile(module, **options))
-
-    _with_tenon(made, outcome, way, lambda way: judge(made, way, _step, is_random))
-
-
-def _step(made: Made, seed: int = 0) -> Results:
-    return _gradients(copy.deepcopy(made.module), made.inputs, seed=seed)
-
-
-def _is_random_in_training(made: Made) -> bool:
-    first, second = (_step(made, seed) for seed in (0, 1))
-    return any(not torch.equal(second[name].nan_to_num(), value.nan_to_num()) for name, value in first.items())
-
-
-def _gradients(module: torch.nn.Module, inputs: dict[str, Any], function: Any = None, seed: int = 0) -> Results:
-    """The results of a step of training, and its gradients by parameter, and the buffers that it leaves."""
-    results = run(module if function is None else function, inputs, seed, grad=True)
-    losses = [result.pow(2).mean() for result in results if result.requires_grad]
-    if not losses:
-        raise RuntimeError("no result depends on a parameter")
-    torch.stack(losses).sum().backward()
-    found = _named("result", results)
-    for name, parameter in module.named_parameters():
-        unused = parameter.grad is None  # a compiled graph gives zeros
-        found[f"gradient of {name}"] = torch.zeros_like(parameter) if unused else parameter.grad
-    return found | {f"buffer {name}": buffer for name, buffer in module.named_buffers()}
-
-
-def _with_tenon(made: Made, outcome: Outcome, way: Callable[..., Results], check: Callable[[Way], None]) -> None:
-    """Checks the way with Tenon. If it fails, and fails with PyTorch's own backend too, that is PyTorch's failure."""
-
-    def by_tenon(own: Made) -> Results:
-        reports.clear()
-        results = way(own, backend="tenon", options={"threads": 1})
-        if own is made:
-            for report in reports:
-                _count(outcome, report)
-        elif outcome.kind == "ok" and any(report.failure for report in reports):
-            raise RuntimeError(next(report.failure for report in reports if report.failure))
+            _count(outcome, reports)
+        elif outcome.kind == "ok":  # the judge asks for a proof, which must not come from PyTorch
+            _assert_native(reports)
         return results
 
-    def by_pytorch(own: Made) -> Results:
-        return way(own, backend="aot_eager")
-
+    _tried("eager", lambda: mode.prepare(made))
     try:
-        check(by_tenon)
+        judge(made, tenon, mode.eager, made.is_random)
+    except Exception:
+        _tried("PyTorch alone", lambda: judge(made, mode.pytorch, mode.eager, made.is_random))
+        raise
+    if outcome.kind == "fallback":
+        _tried("PyTorch alone", lambda: judge(made, mode.pytorch, mode.eager, made.is_random))
+
+
+def _tried(who: str, action: Callable[[], Any]) -> None:
+    try:
+        action()
     except Exception as error:
-        _blame(error, lambda: check(by_pytorch))
-    if outcome.kind == "fallback":  # whose failure is it?
-        _tried(lambda: check(by_pytorch))
+        raise _PyTorchFails(f"{who}: {first_line(error)}") from error
 
 
-def _count(outcome: Outcome, report: GraphReport) -> None:
-    outcome.calls += report.calls
-    if report.failure:
-        outcome.kind, outcome.why = "fallback", report.failure
-    host = {WHOLE_GRAPH: report.calls} if report.failure else report.host_calls
-    outcome.host = dict(Counter(outcome.host) + Counter(host))
+def _count(outcome: Outcome, reports: list[GraphReport]) -> None:
+    for report in reports:
+        outcome.calls += report.calls
+        if report.failure:
+            outcome.kind, outcome.why = "fallback", report.failure
+        host = {WHOLE_GRAPH: report.calls} if report.failure else report.host_calls
+        outcome.host = dict(Counter(outcome.host) + Counter(host))
 
 
-def _blame(error: Exception, check: Callable[[], Any]) -> None:
-    _tried(check)
-    raise error
-
-
-def _tried(check: Callable[[], Any]) -> None:
-    try:
-        check()
-    except Exception as own:
-        raise _PyTorchFails(f"aot_eager: {first_line(own)}") from own
+def _assert_native(reports: list[GraphReport]) -> None:
+    for report in reports:
+        if report.failure:
+            raise RuntimeError(report.failure)
