@@ -114,20 +114,6 @@ def _parts(architecture: str) -> Iterator[torch.nn.Module]:
                 yield _module(transformers.MODEL_MAPPING[type(part)], part)
 
 
-def _configs(architecture: str, reasons: list[str]) -> Iterator[PretrainedConfig]:
-    """Small configurations, each another one."""
-    seen: list[dict[str, Any]] = []
-    for plan in PLANS:
-        try:
-            config = small_config(architecture, plan)
-        except Exception as error:
-            reasons.append(first_line(error))
-            continue
-        if config.to_dict() not in seen:
-            seen.append(config.to_dict())
-            yield config
-
-
 def _module(cls: type, config: PretrainedConfig) -> torch.nn.Module:
     for _ in range(MOST_ATTRIBUTES):
         try:
