@@ -107,8 +107,9 @@ def _inner_models(module: torch.nn.Module) -> list[PreTrainedModel]:
 
 def _parts(architecture: str) -> Iterator[torch.nn.Module]:
     """Models of the parts of a configuration: text first."""
-    config = next(_configs(architecture, []), None) or transformers.CONFIG_MAPPING[architecture]()
-    for part in sorted(parts_of(config), key=lambda part: "Text" not in type(part).__name__):
+    config = next(_configs(architecture, []), None)
+    found = sorted(parts_of(config), key=lambda part: "Text" not in type(part).__name__) if config else []
+    for part in found:
         if part is not config and type(part) in transformers.MODEL_MAPPING:
             with contextlib.suppress(Exception):
                 yield _module(transformers.MODEL_MAPPING[type(part)], part)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from .making import make
+from .making import NotMadeError, make
 from .modes import Record
 from .report import markdown
 
@@ -42,3 +42,8 @@ def test_report_groups_the_reasons():
     text = markdown([Record(f"model{i}", not_made=why) for i, why in enumerate(whys)], "test")
     assert "### The model needs a library that is not installed: 1" in text
     assert text.index("model0") < text.index("model2") < text.index("model1")
+
+
+def test_reason_is_that_of_the_attempt_that_came_furthest():
+    with pytest.raises(NotMadeError, match=r"^configuration: StrictDataclassClassValidationError"):
+        make("gemma4_assistant")
