@@ -63,6 +63,7 @@ _FILTERS = re.compile(r"^(num|n)_filters$")
 _COEFFICIENT = re.compile(r"^(width|depth)_(coefficient|multiplier)$")
 _BASE_CHANNELS = re.compile(r"^base_channels$")
 _NO_ATTRIBUTE = re.compile(r"'(\w+Config)' object has no attribute '(\w+)'")
+_WANTED_VALUE = re.compile(r"requires (\w+)=(\d+)")
 _HIDDEN_SIZES = ("hidden_size", "d_model", "n_embd", "dim")
 _ATTENTION_HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads")
 _PLACES = re.compile(r"(indexes|indices|idxs|_ids|_layers|layer_ids|_index|feature_layer)$")
@@ -114,8 +115,19 @@ def small_config(architecture: str, plan: Plan) -> PretrainedConfig:
     default = CONFIG_MAPPING[architecture]()
     for part in parts_of(default):
         part.allow_global_per_layer_attribute_access = True
-    changes = _Changes(plan).of(default) | SPECIAL.get(architecture, {})
-    return type(default)(**changes)
+    try:
+        return _small_config(default, plan, SPECIAL.get(architecture, {}))
+    except Exception as error:
+        wanted = _WANTED_VALUE.search(str(error))
+        if not wanted:
+            raise
+        return _small_config(default, plan, SPECIAL.get(architecture, {}), {wanted[1]: int(wanted[2])})
+
+
+def _small_config(
+    default: PretrainedConfig, plan: Plan, special: dict[str, Any], wanted: dict[str, int] | None = None
+) -> PretrainedConfig:
+    return type(default)(**(_Changes(plan, wanted or {}).of(default) | special))
 
 
 def complete_config(config: PretrainedConfig, error: Exception) -> bool:
@@ -170,8 +182,9 @@ def _named_value(name: str, values: dict[str, Any], layers: int) -> Any:
 class _Changes:
     """The arguments that make a small configuration of a default one. Token ids are the same in all of its parts."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, wanted: dict[str, int]) -> None:
         self.plan = plan
+        self.wanted = wanted  # fields that must have these values
         self._tokens: dict[int, int] = {}
 
     def of(self, config: PretrainedConfig) -> dict[str, Any]:
@@ -195,7 +208,7 @@ class _Changes:
             changes.pop(name, None)
         if self.plan.nones != "kept":
             self._fill(changes, values, layers)
-        return changes | outputs
+        return changes | outputs | {name: value for name, value in self.wanted.items() if name in values}
 
     def _fill(self, changes: dict[str, Any], values: dict[str, Any], layers: int) -> None:
         for name, value in values.items():

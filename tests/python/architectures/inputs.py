@@ -21,6 +21,7 @@ Inputs = dict[str, Any]
 
 FRAMES = 8
 MOST_PLACEHOLDERS = 256
+MOST_PIXELS = 512  # down and across
 GRID = 4  # patches down and across, where a model takes pictures as patches
 REGIONS = 6  # of a picture, where a model takes the features of some
 _MISMATCH = re.compile(r"do not match.*?features:?\s*\(?(\d+)", re.DOTALL)
@@ -116,7 +117,7 @@ def repaired(recipe: Recipe, error: Exception) -> Iterator[Recipe]:
             yield replace(recipe, sound=(2 * multiple, *recipe.sound[1:]))
     if found := _WANTED_SIZE.search(text):
         mine, wanted = int(found[1]), int(found[2])
-        if recipe.pictures and recipe.pictures.shape[-1] == mine:
+        if recipe.pictures and recipe.pictures.shape[-1] == mine and wanted <= MOST_PIXELS:
             yield replace(recipe, pictures=Pictures((*recipe.pictures.shape[:-2], wanted, wanted)))
         if "input_ids" in recipe.names:
             yield replace(recipe, length=wanted)

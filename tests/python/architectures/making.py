@@ -116,18 +116,22 @@ def _parts(architecture: str) -> Iterator[torch.nn.Module]:
 
 
 def _module(cls: type, config: PretrainedConfig) -> torch.nn.Module:
-    for _ in range(MOST_ATTRIBUTES):
-        try:
-            with torch.device("meta"):
-                count = _size(cls(config))
-            break
-        except AttributeError as error:
-            if not complete_config(config, error):
-                raise
+    count = _parameters(cls, config)
     if count > MOST_PARAMETERS:
         raise NotMadeError(f"{count / 1e6:.0f} million parameters")
     torch.manual_seed(0)
     return cls(config).float().eval()
+
+
+def _parameters(cls: type, config: PretrainedConfig, attempts: int = MOST_ATTRIBUTES) -> int:
+    """How many a model has. The configuration gets the attributes that the model misses in it."""
+    try:
+        with torch.device("meta"):
+            return _size(cls(config))
+    except AttributeError as error:
+        if not (attempts and complete_config(config, error)):
+            raise
+    return _parameters(cls, config, attempts - 1)
 
 
 def _size(module: torch.nn.Module) -> int:

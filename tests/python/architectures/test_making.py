@@ -10,6 +10,7 @@ from .report import markdown
 MADE = [
     ("ministral", "MinistralModel", {"input_ids"}),  # a field is None by default
     ("dots1", "Dots1Model", {"input_ids"}),
+    ("qwen4_exp_text", "Qwen4ExpTextModel", {"input_ids"}),  # a value that an error tells
     ("longcat_flash", "LongcatFlashModel", {"input_ids"}),  # fields that the configuration derives
     ("gemma4_text", "Gemma4TextModel", {"input_ids"}),  # values that differ by layer
     ("moonshine_streaming", "MoonshineStreamingModel", {"input_values"}),  # the configuration lacks an attribute
