@@ -30,6 +30,7 @@ struct FusedGroup {
   std::vector<NodeRef> nodes;     // in order; those that are inlined are in several groups
   std::vector<ValueRef> inputs;   // what it reads: results of other groups, and leaves
   std::vector<ValueRef> outputs;  // what others need of it
+  bool operator==(const FusedGroup&) const = default;
 };
 
 // Expands the composites that fusion sees through. The groups of `fuse` are of such a graph.

@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "graph/text.h"
+#include "graph/value_names.h"
 
 namespace tenon {
 namespace {
@@ -27,14 +28,24 @@ std::string elements_to_string(const Tensor& tensor) {
   return text + "]";
 }
 
+class Namer {
+ public:
+  std::string name(const std::string& wish) {
+    if (!is_identifier(wish)) return "%" + std::to_string(unnamed_++);
+    // A wish that is taken gets a suffix, and so does one that looks like an earlier wish with its suffix.
+    std::string name = wish;
+    while (!taken_.emplace(name, 0).second) name = wish + "_" + std::to_string(++taken_[wish]);
+    return "%" + name;
+  }
+
+ private:
+  std::unordered_map<std::string, int> taken_;  // name -> last suffix tried
+  int unnamed_ = 0;
+};
+
 class Printer {
  public:
-  explicit Printer(const Graph& graph) : graph_(graph), names_(graph.value_count()) {
-    for (const Leaf& leaf : graph.leaves()) name_value(leaf.value);
-    for (const Node& node : graph.nodes()) {
-      for (ValueRef result : node.results) name_value(result);
-    }
-  }
+  explicit Printer(const Graph& graph) : graph_(graph), names_(value_names(graph)) {}
 
   std::string graph() {
     std::string text = "graph " + graph_.name() + "(" + inputs() + ") {\n";
@@ -57,18 +68,6 @@ class Printer {
   }
 
  private:
-  void name_value(ValueRef value) {
-    const std::string& wish = graph_.value_name(value);
-    if (!is_identifier(wish)) {
-      names_[value.id] = "%" + std::to_string(unnamed_++);
-      return;
-    }
-    // A wish that is taken gets a suffix, and so does one that looks like an earlier wish with its suffix.
-    std::string name = wish;
-    while (!taken_.emplace(name, 0).second) name = wish + "_" + std::to_string(++taken_[wish]);
-    names_[value.id] = "%" + name;
-  }
-
   std::string name(ValueRef value) const { return value ? names_[value.id] : "none"; }
   std::string typed(ValueRef value) const { return name(value) + ": " + to_string(graph_.type(value)); }
 
@@ -109,11 +108,18 @@ class Printer {
 
   const Graph& graph_;
   std::vector<std::string> names_;
-  std::unordered_map<std::string, int> taken_;  // name -> last suffix tried
-  int unnamed_ = 0;
 };
 
 }  // namespace
+
+std::vector<std::string> value_names(const Graph& graph) {
+  std::vector<std::string> names(graph.value_count());
+  Namer namer;
+  const auto add = [&](ValueRef value) { names[value.id] = namer.name(graph.value_name(value)); };
+  for (const Leaf& leaf : graph.leaves()) add(leaf.value);
+  for (const Node& node : graph.nodes()) std::ranges::for_each(node.results, add);
+  return names;
+}
 
 std::string to_string(const Graph& graph) { return Printer(graph).graph(); }
 
