@@ -1,5 +1,7 @@
 // The C interface. Nothing is thrown past it: each function that can fail is a body inside of `guarded`.
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <string>
 
@@ -118,6 +120,32 @@ void demand_below(size_t number, size_t count, const char* what) {
   if (number >= count) fail(TENON_INVALID_ARGUMENT, "there is no ", what, " ", number, ": there are ", count);
 }
 
+// ---- options --------------------------------------------------------------------------------------------------------
+
+// Copies as much of the caller's struct as both sides know. The rest of ours keeps its defaults; a member of theirs
+// that we do not know must be zero.
+void copy_options(const void* from, void* to, size_t known, const char* type) {
+  size_t size = 0;
+  std::memcpy(&size, from, sizeof size);
+  if (size < sizeof size) {
+    fail(TENON_INVALID_ARGUMENT, "the size of the options is ", size, "; set it to sizeof(", type, ")");
+  }
+  const auto* const bytes = static_cast<const unsigned char*>(from);
+  for (size_t i = known; i < size; ++i) {
+    if (bytes[i] == 0) continue;
+    fail(TENON_UNSUPPORTED, "byte ", i, " of the ", type, " is set, but Tenon " TENON_VERSION " knows ", known,
+         " bytes of them; leave newer options at 0, or use a newer library");
+  }
+  std::memcpy(to, from, std::min(size, known));
+}
+
+template <class Options>
+Options options_of(const Options* given, const char* type) {
+  Options options{};
+  if (given != nullptr) copy_options(given, &options, sizeof options, type);
+  return options;
+}
+
 // ---- descriptions ---------------------------------------------------------------------------------------------------
 
 Description describe(const StateInfo& info) {
@@ -165,9 +193,9 @@ void give_info(const std::vector<Description>& from, size_t number, const char* 
   *info = {d.name.c_str(), d.dtype, static_cast<int32_t>(d.dims.size()), d.dims.data()};
 }
 
-void load(const std::shared_ptr<const Container>& container, const tenon_load_options* options,
+void load(const std::shared_ptr<const Container>& container, const tenon_load_options& options,
           tenon_program** program) {
-  const tenon::runtime::LoadOptions load_options{.native = options == nullptr || options->no_native == 0};
+  const tenon::runtime::LoadOptions load_options{.native = options.no_native == 0};
   auto entries = std::make_shared<Entries>();
   for (auto& [name, entry] : load_entries(container, load_options)) entries->push_back(named(name, std::move(entry)));
   *program = new tenon_program{entries, entries->front()};
@@ -200,13 +228,11 @@ void create_context(const tenon_program* program, const tenon_context_options* o
                     tenon_context** context) {
   demand(context != nullptr, "the place for the context is null");
   contents(program);
-  tenon::runtime::ContextOptions own{.checks_memory = true};
-  if (options != nullptr) {
-    demand(options->threads >= 0 && options->budget >= 0, "threads and budget must not be negative");
-    own.threads = options->threads;
-    own.telemetry = options->telemetry != 0;
-    if (options->budget > 0) own.budget = options->budget;
-  }
+  const tenon_context_options given = options_of(options, "tenon_context_options");
+  demand(given.threads >= 0 && given.budget >= 0, "threads and budget must not be negative");
+  tenon::runtime::ContextOptions own{
+      .threads = given.threads, .telemetry = given.telemetry != 0, .checks_memory = true};
+  if (given.budget > 0) own.budget = given.budget;
   *context = new tenon_context{program->shared, Context(program->shared->program, own, std::move(states))};
 }
 
@@ -249,7 +275,8 @@ const char* tenon_version() { return TENON_VERSION; }
 tenon_status tenon_load_file(const char* path, const tenon_load_options* options, tenon_program** program) {
   return guarded([&] {
     demand(path != nullptr && program != nullptr, "tenon_load_file needs a path and a place for the program");
-    with_path(path, [&] { load(std::make_shared<const Container>(Container::open(path)), options, program); });
+    const tenon_load_options given = options_of(options, "tenon_load_options");
+    with_path(path, [&] { load(std::make_shared<const Container>(Container::open(path)), given, program); });
   });
 }
 
@@ -257,8 +284,8 @@ tenon_status tenon_load_memory(const void* bytes, size_t size, const tenon_load_
                                tenon_program** program) {
   return guarded([&] {
     demand(bytes != nullptr && program != nullptr, "tenon_load_memory needs bytes and a place for the program");
-    load(std::make_shared<const Container>(Container::of_memory({static_cast<const std::byte*>(bytes), size})), options,
-         program);
+    load(std::make_shared<const Container>(Container::of_memory({static_cast<const std::byte*>(bytes), size})),
+         options_of(options, "tenon_load_options"), program);
   });
 }
 
@@ -416,7 +443,7 @@ tenon_status tenon_states_create(const tenon_program* program, const tenon_state
   return guarded([&] {
     contents(program);
     demand(states != nullptr, "the place for the states is null");
-    const int64_t budget = options == nullptr ? 0 : options->budget;
+    const int64_t budget = options_of(options, "tenon_states_options").budget;
     demand(budget >= 0, "a budget must not be negative");
     tenon::runtime::Programs programs;
     for (const auto& entry : *program->entries) programs.push_back(entry->program);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "runtime/short_name.h"
+
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -24,7 +26,7 @@ enum Saved : uint32_t { kNothing = 0, kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000,
 enum Leaf : uint8_t { kBasic, kExtended, kMore, kEvenMore, kVectors, kLeaves };
 
 struct Feature {
-  std::string_view name;
+  ShortName<20> name;
   Leaf leaf;
   Register where;
   uint8_t bit;

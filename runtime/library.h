@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "runtime/kernel.h"
+#include "runtime/short_name.h"
 #include "runtime/tensor_view.h"
 
 namespace tenon::runtime {
@@ -30,7 +31,7 @@ struct LibraryCall {
 };
 
 struct LibraryFunction {
-  std::string_view name;
+  ShortName<24> name;
   uint32_t inputs;
   uint32_t outputs;
   uint32_t numbers;

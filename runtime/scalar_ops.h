@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "runtime/short_name.h"
+
 namespace tenon::runtime {
 
 // A function of many elements: out[i * out_step] = op(a[i * step[0]], b[i * step[1]], c[i * step[2]]), one after the
@@ -24,7 +26,7 @@ enum class ScalarKind : uint8_t {
 };
 
 struct ScalarOp {
-  std::string_view name;
+  ShortName<16> name;
   int arity;  // 1 to 3
   ScalarKind kind;
   Lanes<double> real;      // null for an op that has no meaning there

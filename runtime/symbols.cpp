@@ -6,17 +6,18 @@
 #include <iterator>
 
 #include "runtime/functions.h"
+#include "runtime/short_name.h"
 
 namespace tenon::runtime {
 namespace {
 
 struct Symbol {
-  std::string_view name;
+  ShortName<20> name;
   void* address;
 };
 
 template <class Function>
-Symbol entry(std::string_view name, Function* function) {
+Symbol entry(ShortName<20> name, Function* function) {
   return {name, reinterpret_cast<void*>(function)};
 }
 

@@ -30,13 +30,27 @@ extern "C" {
 #define TENON_API
 #endif
 
+/* Structs of options begin with their size, so that later versions can add members at the end. In C write it down:
+ *
+ *     tenon_context_options options = {.size = sizeof options, .threads = 4};
+ *
+ * In C++20 it is there by itself: tenon_context_options options{.threads = 4}. What is 0 is the default, and so is what
+ * lies past the size that the caller gives: a program may be older than the library. It may also be newer, as long as
+ * all that the library does not know is 0; else the call fails with TENON_UNSUPPORTED. Each member has 8 bytes: there
+ * is no padding, whose bytes nobody sets. */
+#ifdef __cplusplus
+#define TENON_SIZE_OF(type) = sizeof(type)
+#else
+#define TENON_SIZE_OF(type)
+#endif
+
 /* ---- failure ---- */
 
 typedef enum tenon_status {
   TENON_OK = 0,
   TENON_INVALID_ARGUMENT = 1, /* the caller's mistake: a null pointer, an input of another dtype, shape or rank */
   TENON_BAD_FILE = 2,         /* not an artifact, damaged, or one that breaks the format's rules */
-  TENON_UNSUPPORTED = 3,      /* a newer format, or code for a CPU that this machine is not */
+  TENON_UNSUPPORTED = 3,      /* a newer format or option, or code for another CPU than this machine's */
   TENON_IO = 4,               /* the system could not read or map the file */
   TENON_OUT_OF_MEMORY = 5,    /* the system has no more */
   TENON_OVER_BUDGET = 6,      /* the context's budget is too small; the text names what is needed */
@@ -82,9 +96,9 @@ typedef struct tenon_tensor {
 
 typedef struct tenon_program tenon_program;
 
-/* Start from zeros: what is 0 is the default. */
 typedef struct tenon_load_options {
-  int no_native; /* not 0: makes no code of the file executable; it runs on the portable interpreter, slowly */
+  size_t size TENON_SIZE_OF(tenon_load_options);
+  int64_t no_native; /* not 0: makes no code of the file executable; it runs on the portable interpreter, slowly */
 } tenon_load_options;
 
 /* Everything in the file is verified. `options` may be null. The file is mapped and must not be changed in place;
@@ -144,8 +158,8 @@ TENON_API tenon_status tenon_symbol_info(const tenon_program* program, size_t sy
  * an error, and changes nothing. */
 typedef struct tenon_states tenon_states;
 
-/* Start from zeros: what is 0 is the default. */
 typedef struct tenon_states_options {
+  size_t size TENON_SIZE_OF(tenon_states_options);
   int64_t budget; /* bytes; 0: no limit */
 } tenon_states_options;
 
@@ -189,12 +203,12 @@ TENON_API tenon_status tenon_states_export(tenon_states* states, const char* pat
 
 typedef struct tenon_context tenon_context;
 
-/* Start from zeros: what is 0 is the default. */
 typedef struct tenon_context_options {
+  size_t size TENON_SIZE_OF(tenon_context_options);
   int64_t threads; /* 0: as many as the process has CPUs, or $TENON_THREADS */
   int64_t budget; /* bytes for temporaries, scratch, results that are not in the caller's memory, and states of its own;
                      0: no limit */
-  int telemetry;  /* not 0: notes when each task starts and ends */
+  int64_t telemetry; /* not 0: notes when each task starts and ends */
 } tenon_context_options;
 
 TENON_API tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,

@@ -31,7 +31,8 @@ template <class Entry>
 
 // The first k > 0 of a part of a line, or all of it, into memory of room_for(k, end - begin). Returns how many.
 template <class Element, class Entry>
-int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, Entry* kept) {
+[[gnu::always_inline]] inline int64_t select_here(const LinePlace& place, int64_t begin, int64_t end, int64_t k,
+                                                  Entry* kept) {
   using Key = typename Element::Key;
   const Line<Element> line(place);
   const int64_t room = room_for(k, end - begin);
@@ -53,6 +54,18 @@ int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, En
   return keep_first(kept, count, k);
 }
 
+template <class Element, class Entry>
+int64_t select(const LinePlace& line, int64_t begin, int64_t end, int64_t k, Entry* kept) {
+  return select_here<Element>(line, begin, end, k, kept);
+}
+
+// For lines that are too long for narrow entries although their keys are not: rare, so compiled for size.
+template <class Element>
+[[gnu::cold]] int64_t select_of_long_line(const LinePlace& line, int64_t begin, int64_t end, int64_t k,
+                                          WideEntry* kept) {
+  return select_here<Element>(line, begin, end, k, kept);
+}
+
 template <class Entry>
 struct Functions {
   const LineFunctions<Entry>& line;
@@ -61,7 +74,10 @@ struct Functions {
 
 template <class Element, class Entry>
 Functions<Entry> functions_of() {
-  return {kLineFunctions<Element, Entry>, select<Element, Entry>};
+  if constexpr (std::is_same_v<Entry, WideEntry> && kHoldsKey<NarrowEntry, Element>)
+    return {kLineFunctions<Element, Entry>, select_of_long_line<Element>};
+  else
+    return {kLineFunctions<Element, Entry>, select<Element, Entry>};
 }
 
 // What is asked: the entries [first, k) of each sorted line.
