@@ -20,6 +20,7 @@ from .configs import FIRST_SPECIAL
 Inputs = dict[str, Any]
 
 FRAMES = 8
+SHORT, LONG = 2000, 6400  # waves of sound
 MOST_PLACEHOLDERS = 256
 MOST_PIXELS = 512  # down and across
 GRID = 4  # patches down and across, where a model takes pictures as patches
@@ -29,6 +30,7 @@ _WANTED_WIDTH = re.compile(
     r"shapes cannot be multiplied \(\d+x\d+ and (\d+)x|normalized_shape=\[(\d+)\]|the model expects (\d+)"
     r"|must match the size of tensor b \((\d+)\) at non-singleton dimension 2"
 )
+_WANTED_CHANNELS = re.compile(r"weight of size \[\d+, \d+, \d+\], expected input\[.*\] to have (\d+) channels")
 _WANTED_MULTIPLE = re.compile(r"multiple of (?:(\d+)|[^()]*\((\d+)\))")
 _WANTED_SIZE = re.compile(r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)")
 
@@ -58,6 +60,7 @@ class Recipe:
     pictures: Pictures | None
     sound: tuple[int, ...] | None  # the shape of one
     has_mask: bool
+    hidden: tuple[int, ...] | None = None  # the shape of hidden states
     length: int | None = None  # of all texts
     books: tuple[int, ...] = ()  # how many tokens stand at a place of a text, if more than one
     placeholder: int | None = None
@@ -110,6 +113,9 @@ def repaired(recipe: Recipe, error: Exception) -> Iterator[Recipe]:
         if recipe.pictures:
             yield replace(recipe, pictures=Pictures((width,), "rows"))
             yield replace(recipe, pictures=Pictures((GRID * GRID, width)))
+    if (found := _WANTED_CHANNELS.search(text)) and "hidden_states" in recipe.names:
+        channels = int(found[1])
+        yield replace(recipe, hidden=(channels, LONG if channels == 1 else GRID))
     if found := _WANTED_MULTIPLE.search(text):
         multiple = int(found[1] or found[2])
         if recipe.sound:
@@ -206,7 +212,7 @@ class _Guess:
         shapes = [shape for mel in dict.fromkeys(mels) for shape in ((mel, frames), (frames, mel))]
         if {"input_features", "audio_mel"} & {*self.names, self.main}:
             return [*shapes, *((1, *shape) for shape in shapes[:2])]
-        return [(2000,), (1, 2000), *shapes]
+        return [(SHORT,), (1, SHORT), *shapes, (1, LONG)]
 
     def books(self) -> list[tuple[int, ...]]:
         count = _find(self.config, "num_codebooks", None)
@@ -304,6 +310,8 @@ class _Maker:
         return torch.tensor([[GRID, GRID]] * self.batch)
 
     def states(self) -> torch.Tensor:
+        if self.recipe.hidden:
+            return self.floats(*self.recipe.hidden)
         if self.recipe.pictures and self.recipe.pictures.layout == "rows":
             return self.pictures()
         return self.hidden()

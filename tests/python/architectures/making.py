@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +69,7 @@ def make(architecture: str) -> Made:
     for name in architectures()[architecture][:3]:
         for config in _configs(architecture, failures):
             try:
-                module = _module(getattr(transformers, name), config)
+                module = _module(_class(name, config), config)
             except Exception as error:
                 failures.append((CONSTRUCTOR, first_line(error)))
                 continue
@@ -96,6 +97,13 @@ def _configs(architecture: str, failures: list[Failure]) -> Iterator[PretrainedC
         if config.to_dict() not in seen:
             seen.append(config.to_dict())
             yield config
+
+
+def _class(name: str, config: PretrainedConfig) -> type:
+    """Of `transformers`, or of the module beside the configuration's: not all classes are public."""
+    if hasattr(transformers, name):
+        return getattr(transformers, name)
+    return getattr(importlib.import_module(type(config).__module__.replace("configuration_", "modeling_")), name)
 
 
 def _inner_models(module: torch.nn.Module) -> list[PreTrainedModel]:

@@ -20,6 +20,7 @@ MADE = [
     ("kimi_k25_vision", "Kimi_K25VisionModel", {"pixel_values", "grid_thw"}),  # square patches
     ("idefics", "IdeficsModel", {"input_ids", "pixel_values", "image_attention_mask"}),  # inputs beside the main ones
     ("granite_speech5_encoder", "GraniteSpeech5Encoder", {"input_features"}),  # a width that an error tells
+    ("vibevoice_acoustic_tokenizer_decoder", "VibeVoiceAcousticTokenizerDecoderModel", {"hidden_states"}),
     ("kyutai_speech_to_text", "KyutaiSpeechToTextModel", {"input_ids"}),  # several tokens at a place
 ]
 
