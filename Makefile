@@ -123,7 +123,7 @@ opinfo: build ## Compare PyTorch's own samples of all its operators, and write d
 	@PYTHONPATH=build/python .venv/bin/python -m tests.python.opinfo --jobs $(JOBS) $(or $(ARGS),--markdown docs/coverage.md)
 
 .PHONY: zoo
-zoo: build ## Every architecture of transformers, small, against PyTorch, and write docs/models.md; ARGS="--only bert --jobs 2" selects
+zoo: build ## Every architecture of transformers, small, against PyTorch, and write docs/models.md; ARGS="--only bert --dtype bf16" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m tests.python.architectures --jobs $(JOBS) $(or $(ARGS),--markdown docs/models.md)
 
 .PHONY: asan tsan
