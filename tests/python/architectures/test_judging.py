@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 import torch
 
-from .judging import DiffersError, judge
+from .judging import DiffersError, in_dtype, judge
 from .making import Made
 from .ways import Trained, gradients
 
@@ -93,6 +93,13 @@ def test_rounding_at_a_kink_is_accepted():
 def test_a_wrong_gradient_is_reported(has_kink, factor):
     with pytest.raises(DiffersError, match="gradient of smooth"):
         judge(made(has_kink), other_way(factor), eager)
+
+
+def test_a_wrong_gradient_in_half_precision_is_reported():
+    found = in_dtype(made(has_kink=False), torch.bfloat16)
+    judge(found, other_way(), eager)
+    with pytest.raises(DiffersError, match="gradient of smooth"):
+        judge(found, other_way(1.1), eager)
 
 
 def test_a_wrong_gradient_beyond_rounding_at_a_kink_is_reported():

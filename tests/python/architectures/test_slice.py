@@ -1,7 +1,9 @@
 """A part of the architectures of transformers: one of each kind, and quick. `make zoo` runs them all."""
 
 import pytest
+import torch
 
+from .judging import in_dtype
 from .making import make
 from .modes import run_mode
 
@@ -32,3 +34,11 @@ def test_architecture(architecture, mode):
     assert (outcome.kind, outcome.why) == ("ok", "")
     assert outcome.calls > 0
     assert outcome.host.keys() <= HOST.get(architecture, set())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_architecture_in_half_precision(dtype):
+    made = in_dtype(make("opt"), dtype)
+    assert {parameter.dtype for parameter in made.module.parameters()} == {dtype}
+    outcome = run_mode(made, "export")
+    assert (outcome.kind, outcome.why, outcome.host) == ("ok", "", {})
