@@ -18,7 +18,7 @@ struct Registry {
   std::map<std::string, std::shared_ptr<const Backend>, std::less<>> backends;
 };
 
-// Made at first use: backends register themselves before main.
+// Constructed at first use: backends register themselves before main.
 Registry& registry() {
   static Registry registry;
   return registry;
@@ -90,7 +90,7 @@ void register_backend(std::shared_ptr<const Backend> backend) {
 
 void unregister_backend(std::string_view name) {
   std::shared_ptr<const Backend>
-      dropped;  // outlives the lock: a backend of Python's may need the interpreter to go away
+      dropped;  // destroyed after the lock is released: destroying a Python backend needs the interpreter
   const std::lock_guard lock(registry().mutex);
   const auto found = registry().backends.find(name);
   if (found == registry().backends.end()) fail("there is no backend {}", name);
@@ -170,7 +170,7 @@ bool share_memory(const Tensor& a, const Tensor& b) {
   return std::less<>()(a_begin, b_begin + bytes(b)) && std::less<>()(b_begin, a_begin + bytes(a));
 }
 
-// `arrays[place]` as an output: the inputs by slot come first.
+// Checks arrays[place] as an output. Inputs come first in `arrays`.
 void check_output(const loops::IR& ir, const symbolic::Bindings& bindings, std::span<const Tensor> arrays,
                   size_t place) {
   const size_t slot = place - ir.reads().size();
@@ -196,7 +196,7 @@ Result<std::vector<Tensor>> run(const Compiled& kernel, const loops::IR& ir, std
     }
     const symbolic::Bindings bindings = solve_sizes(ir, inputs, sizes);
     const std::vector<int64_t> values = size_values(ir, bindings);
-    std::vector<Tensor> held;  // contiguous copies live as long as the run
+    std::vector<Tensor> held;  // keeps contiguous copies alive during the run
     std::vector<Tensor> outputs;
     std::vector<void*> memory;
     for (const Tensor& input : inputs) memory.push_back(held.emplace_back(input.contiguous()).data());

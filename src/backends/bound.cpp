@@ -46,7 +46,7 @@ void check_constants(const loops::IR& ir, const std::map<int64_t, Tensor>& const
   }
 }
 
-// What is read in place as it is.
+// Constants that the kernel reads without preparation become prepared arrays too.
 void hold_constants(std::vector<AheadOfTime::Input>& inputs, const std::map<int64_t, Tensor>& constants,
                     std::vector<Tensor>& prepared) {
   for (AheadOfTime::Input& input : inputs) {

@@ -1,4 +1,4 @@
-// A kernel some of whose inputs are known when it is compiled: what depends on them alone is computed once.
+// Compiles a kernel with some constant inputs. Everything that depends on constants alone is computed once.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-// Runs preparations (schedule/ahead.h), and compiles each kernel of theirs once. The backend must outlive it.
+// Runs preparations (schedule/ahead.h) and compiles each of their kernels once. The backend must outlive it.
 class Preparer {
  public:
   explicit Preparer(const Backend& backend) : backend_(&backend) {}
@@ -17,11 +17,11 @@ class Preparer {
 
  private:
   const Backend* backend_;
-  std::map<std::string, std::unique_ptr<Compiled>> kernels_;  // by their text
+  std::map<std::string, std::unique_ptr<Compiled>> kernels_;  // by the text of the kernel
 };
 
-// `constants` by slot. The kernel runs with the same memory as one of the tree itself; what is there for a constant is
-// not looked at. Throws an Error for a constant of another type than the slot's.
+// `constants`: by slot. The kernel takes the same memory as one compiled from the tree; it ignores the pointers of
+// constants. Throws an Error if the type of a constant differs from the slot's.
 std::unique_ptr<Compiled> compile_bound(const Backend& backend, const loops::LoopTree& tree,
                                         const std::map<int64_t, Tensor>& constants);
 

@@ -12,7 +12,7 @@ using namespace loops;
 
 namespace {
 
-// A sum of variables: a number, and one more for each step along them.
+// A linear function of variables: a constant and a slope per variable.
 struct Affine {
   int64_t constant = 0;
   std::vector<int64_t> slopes = {};
@@ -67,7 +67,7 @@ class Reader {
   }
 
  private:
-  // From the index of a view to that of what it reads.
+  // Translates the index of a view to the index of its input.
   bool follow(const Node& node, Move& move) {
     const auto* view = node.as<View>();
     if (!view || view->pieces.size() != 1 || !view->lookups.empty() || !is_zero(view->fill)) return false;
@@ -106,12 +106,12 @@ class Reader {
 
   const IR& ir_;
   std::vector<VarRef> vars_;
-  std::vector<Expr> index_;  // by variable
+  std::vector<Expr> index_;  // index along each variable
 };
 
 int64_t divided_up(int64_t x, int64_t y) { return x / y + (x % y > 0 ? 1 : 0); }
 
-// The steps along the last variable, of `count`, at which 0 <= first + step * slope < bound.
+// The steps, of `count`, for which 0 <= first + step * slope < bound.
 std::pair<int64_t, int64_t> steps_within(int64_t first, int64_t slope, int64_t bound, int64_t count) {
   if (slope == 0) return {0, first >= 0 && first < bound ? count : 0};
   if (slope < 0) return steps_within(bound - 1 - first, -slope, bound, count);
@@ -134,10 +134,11 @@ void copy_row(int64_t size, const std::byte* from, int64_t from_stride, std::byt
   copy_strided<uint64_t>(from, from_stride, to, to_stride, count);
 }
 
-// How many steps the first variable has, if it is not the last.
+// The size of the first variable; 1 if it is also the last.
 int64_t blocks_of(const Move& move) { return move.shape.size() > 1 ? move.shape.front() : 1; }
 
-// Calls body(input, output, count) for each row of some blocks of the result: where its elements begin, in both.
+// Calls body(input, output, count) for each row of some blocks of the result, with the positions of its first element
+// in both arrays.
 template <class Body>
 void for_each_row(const Move& move, int64_t first_block, int64_t end_block, Body&& body) {
   const int64_t length = move.shape.back(), stride = move.position.slopes.back();

@@ -1,4 +1,4 @@
-// Moves of elements that are done once: too little to compile a kernel for.
+// Runs kernels that only move elements, and run once, without compiling them.
 #pragma once
 
 #include <optional>
@@ -8,12 +8,12 @@
 
 namespace tenon {
 
-// The result of a kernel that writes views of one input, each of one piece, at indices that are sums of variables, and
-// zero where there is nothing; nothing for any other kernel. The input is of the type that the kernel says.
+// The result of a kernel that writes views of one input. Each view has one piece, linear indices, and zero as fill
+// value. Empty for any other kernel. `input` has the type that the kernel reads.
 std::optional<Tensor> moved(const loops::IR& kernel, const Tensor& input);
 
-// The input of such a kernel, from its result: zero where the kernel reads nothing. Nothing for any other kernel, and
-// where the kernel does not say what the result is, or reads outside of its input.
+// The inverse: the input of such a kernel, computed from its result. Elements that the kernel does not read are zero.
+// Empty for any other kernel, and if the result does not fit the kernel.
 std::optional<Tensor> moved_back(const loops::IR& kernel, const Tensor& result);
 
 }  // namespace tenon

@@ -1,5 +1,4 @@
-// A function of the kernel ABI (runtime/kernel.h) as a kernel that can run: what the backends that generate machine
-// code share.
+// A Compiled around a function of the kernel ABI (runtime/kernel.h). Backends that generate machine code share it.
 #pragma once
 
 #include "backends/backend.h"
@@ -9,11 +8,11 @@ namespace tenon {
 
 class NativeKernel : public Compiled {
  public:
-  // `code` keeps the function's code in memory; `ir` is what it was compiled from.
+  // `code` keeps the code of the function in memory. `ir` is the kernel that it was compiled from.
   NativeKernel(tenon_kernel function, std::shared_ptr<const void> code, loops::IR ir)
       : function_(function), code_(std::move(code)), ir_(std::move(ir)) {}
 
-  // On the default host. An error names its node as the IR does.
+  // Runs on the default host. An error names the node of the IR.
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool sync) const override;
   tenon_kernel native() const override { return function_; }
 

@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Small whole numbers: sums of them are exact in any order. None is 0, which integers cannot be divided by.
+// Small whole numbers: their sums are exact in any order. Never 0, as integers may be divided by them.
 Tensor random_tensor(DType dtype, Sizes shape, std::mt19937& random) {
   Tensor tensor = Tensor::zeros(dtype, std::move(shape));
   const bool is_bool = dtype == DType::kBool, is_signed = !is_bool && dtype != DType::kU8;
@@ -33,7 +33,7 @@ Tensor random_tensor(DType dtype, Sizes shape, std::mt19937& random) {
   return tensor;
 }
 
-// Tables of indices must be in range: they are all zero.
+// The inputs that are used as indices. They are all zero, so as to be in range.
 std::set<NodeRef> index_inputs(const IR& ir) {
   std::set<NodeRef> result;
   for (const loops::Node& node : ir.nodes()) {
@@ -111,7 +111,7 @@ Result<double> Workload::measure(const LoopTree& tree, const Backend& backend, d
 
 namespace {
 
-// A tree with the edits that made it.
+// A tree, and the edits that made it.
 struct Draft {
   LoopTree tree;
   std::vector<std::string> edits;
@@ -133,8 +133,8 @@ struct Tile {
 constexpr int64_t kLanes = 16;
 constexpr Tile kTiles[] = {{8, 64}, {6, 64}, {4, 64}, {8, 48}, {12, 32}, {8, 32}, {4, 32}, {1, 64}, {16, 16}, {1, 16}};
 
-// Register tiles for a fold of two or more kept variables: blocks of its last two variables stay in registers while the
-// fold runs over them.
+// Register tiles for a fold with two or more kept variables: a block of the last two stays in registers during the
+// fold.
 class Tiling {
  public:
   Tiling(const IR& ir, NodeRef fold) : ir_(ir), fold_(fold), kept_(layout_of(fold)), folded_(ir.folded_vars(fold)) {
@@ -155,7 +155,7 @@ class Tiling {
   }
 
  private:
-  // The variables as the result of the fold is written, so that the last one is contiguous.
+  // The variables in the order in which the result of the fold is written. The last is contiguous.
   const std::vector<VarRef>& layout_of(NodeRef fold) const {
     for (NodeRef write : ir_.writes()) {
       if (ir_.node(write).vars.size() >= ir_.node(fold).vars.size() &&
@@ -166,7 +166,7 @@ class Tiling {
     return ir_.node(fold).vars;
   }
 
-  // The variables of a node: those of the result as they are written, what is folded last.
+  // The variables of a node: first those of the result, in the order of writing; folded variables last.
   std::vector<VarRef> in_order(const std::vector<VarRef>& own) const {
     std::vector<VarRef> result;
     const auto add = [&](const std::vector<VarRef>& vars, const std::vector<VarRef>& but) {
@@ -193,7 +193,7 @@ class Tiling {
     return fmt::format("{}", fmt::join(outer, ", "));
   }
 
-  // Threads for the outermost loop; the loops of a block are copies of their body, and lanes.
+  // The outermost loop becomes parallel; the loops of a block are unrolled and vectorized.
   void mark(Draft& draft, bool parallel) const {
     if (parallel) draft.apply(fmt::format("annotate {} parallel", draft.tree.roots().back().id));
     for (uint32_t line = 0; line < draft.tree.size(); ++line) {
@@ -215,13 +215,13 @@ class Tiling {
 
   const IR& ir_;
   NodeRef fold_;
-  std::vector<VarRef> kept_;  // the variables of the result
+  std::vector<VarRef> kept_;  // variables of the result
   std::vector<VarRef> folded_;
   VarRef row_;
   VarRef column_;
 };
 
-// One random edit of the kinds that change speed.
+// A random edit of a kind that may change speed.
 std::string random_edit(const LoopTree& tree, std::mt19937& random, bool parallel) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -269,7 +269,7 @@ class Search {
   }
 
  private:
-  static constexpr size_t kKept = 4;  // the best schedules, which random edits start from
+  static constexpr size_t kKept = 4;  // random edits start from the best so many schedules
 
   double elapsed() const { return seconds_since(begin_); }
   bool is_over() const { return elapsed() > options_.seconds || (options_.stop && options_.stop()); }
@@ -326,7 +326,7 @@ class Search {
   const Backend& backend_;
   Workload& workload_;
   SearchOptions options_;
-  double budget_ = std::clamp(options_.seconds / 100, 0.005, 0.1);  // of one schedule
+  double budget_ = std::clamp(options_.seconds / 100, 0.005, 0.1);  // seconds for measuring one schedule
   std::mt19937 random_;
   Clock::time_point begin_ = Clock::now();
   double start_seconds_ = 0;

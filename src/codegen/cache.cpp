@@ -19,11 +19,11 @@ namespace tenon::codegen {
 namespace {
 
 constexpr int64_t kDefaultBytes = int64_t{512} << 20;
-constexpr time_t kUsedLately = 3600;  // an entry that was used within an hour is not marked again
+constexpr time_t kUsedLately = 3600;  // an entry that was marked as used within an hour is not marked again
 constexpr time_t kAbandoned = 3600;
 constexpr std::array<char, 8> kMagic = {'t', 'e', 'n', 'o', 'n', 'o', 'b', '1'};
 
-// Of a file; the key and the content follow.
+// The start of a file. The key and the content follow.
 struct Header {
   std::array<char, 8> magic = kMagic;
   uint64_t key_bytes;
@@ -53,7 +53,7 @@ std::optional<Header> read_header(int file) {
   return header;
 }
 
-// No more memory is taken than an entry of the key has bytes.
+// Reads no more bytes than the header says.
 std::optional<std::string> content_of(const PrivateFolder::File& file, std::string_view key, int64_t most_bytes) {
   const int number = file.descriptor->number();
   const auto bytes = static_cast<uint64_t>(file.info.st_size);
@@ -71,7 +71,7 @@ void mark_used(const PrivateFolder::File& file) {
   if (file.info.st_mtime + kUsedLately < ::time(nullptr)) ::futimens(file.descriptor->number(), nullptr);
 }
 
-// What the body gives. Where it meets files that are not private it gives nothing, and a warning says why.
+// Returns the result of the body. If a file is not private, warns and returns an empty result.
 template <class Body>
 auto if_private(Body&& body) -> decltype(body()) {
   auto result = attempt(body);
@@ -123,7 +123,7 @@ bool is_name_of_unfinished(std::string_view name) {
          is_number(name.substr(kMark.size(), dot - kMark.size()));
 }
 
-// Also removes what a process that died left unfinished.
+// Also removes unfinished files of processes that died.
 std::vector<PrivateFolder::Entry> entries_of(const PrivateFolder& folder) {
   std::vector<PrivateFolder::Entry> entries;
   const time_t now = ::time(nullptr);
@@ -190,8 +190,8 @@ bool ObjectCache::store(std::string_view key, std::string_view content, const Di
   return if_private([&] {
     const std::optional<PrivateFolder> folder = PrivateFolder::create(folder_);
     if (!folder || !folder->replace_file(name(digest), pieces)) return false;
-    // To look at all files takes long where there are many. Digests are spread evenly, so that it happens about once
-    // for each 32nd of the limit that is written, by whichever process, and nobody has to keep count.
+    // Listing all files is slow if there are many. The digest decides when to do it: on average once per 1/32 of the
+    // limit written, by any process, without a shared counter.
     const auto share = static_cast<uint64_t>(most_bytes_ / 32 + 1);
     if (digest.low % share < bytes) evict(*folder);
     return true;
@@ -207,7 +207,7 @@ void ObjectCache::evict(const PrivateFolder& folder) const {
   for (const auto& entry : entries) {
     if (begins_as_entry(folder, entry.name)) folder.remove_file(entry.name);
     bytes -= entry.info.st_size;
-    if (bytes <= most_bytes_ - most_bytes_ / 8) return;  // room for some more
+    if (bytes <= most_bytes_ - most_bytes_ / 8) return;  // leaves room for new entries
   }
 }
 

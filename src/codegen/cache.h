@@ -1,14 +1,14 @@
-// What compilation made, on disk, by what it was made of: objects of kernels, schedules that were tuned, whole programs
-// (program/cache.h). Any number of processes of one user share a folder.
+// A cache on disk for results of compilation: objects of kernels, tuned schedules, whole programs (program/cache.h).
+// All processes of one user share a folder.
 //
-// An entry is a file that holds its whole key, the content and a checksum. It is written elsewhere and renamed, so that
-// nobody sees a part of it. A file that is damaged, or has another key of the same digest, is as good as none. Files of
-// other names, and files that do not begin as an entry does, are left alone.
+// An entry is a file with its whole key, the content and a checksum. It is written under another name and renamed, so
+// that no process sees a part of it. A damaged file, or one with another key of the same digest, is ignored. Other
+// files in the folder are never touched.
 //
-// Entries are run as they are found, so only those are found that this user wrote (support/private_folder.h). Where
-// others can write to the folder, or it is another user's, there are no entries, and a warning says so once.
+// Entries contain code that is run. So only entries that this user wrote are found (support/private_folder.h). If other
+// users can write to the folder or own it, the cache is empty, and one warning says so.
 //
-// Nothing here fails: without a folder that can be written, there are no entries.
+// Nothing here fails: without a writable folder the cache is empty.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@ namespace tenon::codegen {
 
 class ObjectCache {
  public:
-  // Files beyond `most_bytes` in all are removed, those first that were not used for the longest time.
+  // When all files together exceed `most_bytes`, the least recently used ones are removed.
   ObjectCache(std::string folder, int64_t most_bytes) : folder_(std::move(folder)), most_bytes_(most_bytes) {}
 
-  // The folder is $TENON_CACHE, or $XDG_CACHE_HOME/tenon, or ~/.cache/tenon, and its limit $TENON_CACHE_SIZE bytes
-  // (default 512 MiB). Nothing where TENON_CACHE=off, where none of them is set, and where the folder is not private.
-  // Throws an Error for a limit that is no number.
+  // The folder is $TENON_CACHE, $XDG_CACHE_HOME/tenon or ~/.cache/tenon; its limit is $TENON_CACHE_SIZE bytes (default
+  // 512 MiB). Empty if TENON_CACHE=off, if no variable is set, or if the folder is not private. Throws an Error if the
+  // limit is not a number.
   static std::optional<ObjectCache> from_environment();
 
   std::optional<std::string> find(std::string_view key) const;
-  bool store(std::string_view key, std::string_view content) const;  // whether it is kept now
+  bool store(std::string_view key, std::string_view content) const;  // whether the entry was stored
 
   const std::string& folder() const { return folder_; }
   int64_t most_bytes() const { return most_bytes_; }
   std::string path(const Digest& digest) const { return folder_ + "/" + name(digest); }
 
-  // What find and store do, for a key whose digest is given.
+  // find and store, for a key with the given digest.
   std::optional<std::string> find(std::string_view key, const Digest& digest) const;
   bool store(std::string_view key, std::string_view content, const Digest& digest) const;
 

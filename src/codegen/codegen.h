@@ -1,11 +1,10 @@
-// LoopTrees to LLVM IR, assembly and object code.
+// Compiles LoopTrees to LLVM IR, assembly and object code.
 //
-// A kernel is one function, which returns 0 or the kind of error:
+// A kernel is one function, which returns 0 or the kind of an error:
 //
 //     int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host)
 //
-// as runtime/kernel.h says. Nothing else is asked of its surroundings but the functions of runtime/functions.h, by
-// name.
+// See runtime/kernel.h. Besides, it calls only the functions of runtime/functions.h, by name.
 #pragma once
 
 #include <span>
@@ -19,10 +18,10 @@ namespace tenon::codegen {
 
 struct KernelSource {
   const loops::LoopTree* tree;
-  std::string name;  // of the function
+  std::string name;  // name of the function
 };
 
-// As text, readably named, after the few passes that run. Throw an Error for a tile that the target lacks.
+// The text after passes. Throw an Error if the target lacks a tile of a tree.
 std::string emit_llvm(std::span<const KernelSource> kernels, const Target& target);
 std::string emit_asm(std::span<const KernelSource> kernels, const Target& target);
 // One relocatable object file (ELF, or wasm; PTX is text).

@@ -55,7 +55,8 @@ llvm::Function* Emitter::kernel(const std::string& name) {
   return function;
 }
 
-// Stores past the caches need addresses of whole vectors: where there may be other ones, there is code for both.
+// Stores that bypass the caches need aligned addresses. If the addresses may be unaligned, code for both cases is
+// emitted.
 void Emitter::whole_tree() {
   const auto all = [&] {
     body({}, tree_.roots());
@@ -79,7 +80,7 @@ Value* Emitter::are_aligned(const std::vector<NodeRef>& writes) {
   return b_.CreateIsNull(b_.CreateAnd(bits, static_cast<uint64_t>(target_.vector_bytes - 1)));
 }
 
-// Makes what was stored past the caches visible to other threads before they are told of it.
+// Makes stores that bypassed the caches visible to other threads.
 void Emitter::fence_streams() {
   if (streams_are_aligned_) b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }
@@ -111,7 +112,7 @@ Value* Emitter::failed(int64_t kind, NodeRef node, Value* value, Value* bound) {
   return code;
 }
 
-// The first of several threads tells.
+// Records an error. If several threads fail, the first one wins.
 llvm::Function* Emitter::failed_function() {
   constexpr const char* kName = "tenon.failed";
   if (llvm::Function* const known = module_.getFunction(kName)) return known;
@@ -160,7 +161,7 @@ void Emitter::loop(TreeRef ref) {
     plain_loop(ref);
     sum_blocks_.erase(blocks.loop);
   } else if (!blocks.held.empty()) {
-    // What is held is narrower than a total.
+    // If totals are wider than registers, sums start at 0 and are added to their totals at the end.
     const bool anew = std::ranges::any_of(blocks.held, [&](NodeRef sum) { return has_wide_total(sum); });
     holding(blocks.held, anew, [&] { plain_loop(ref); });
   } else {
@@ -240,7 +241,7 @@ Emitter::Expr Emitter::substituted(const Expr& expr) const {
   return substitution.empty() ? expr : substitute(expr, substitution);
 }
 
-// A copy that may be one too many tests whether it is.
+// A copy that may not be needed tests whether the loop has that iteration.
 void Emitter::unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t most) {
   const Symbol counter = compiler_.counter(ref);
   const Expr first = substituted(begin);
@@ -262,7 +263,7 @@ void Emitter::unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t 
   first.is_constant() ? copies() : f_->with(counter, index(begin), copies);
 }
 
-// Of one iteration, in operations on a vector's lane, about.
+// The approximate work of one iteration, in operations of vector lanes.
 Emitter::Expr Emitter::work_below(TreeRef ref) const {
   if (tree_.kind(ref) == LoopTree::NODE) return work_of(ref);
   Expr work = 0;
@@ -286,7 +287,7 @@ void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
   on_threads(ref, begin, end, (end - begin) * work_below(ref), [&](Value* from, Value* to) { serial(ref, from, to); });
 }
 
-// In blocks of whole vectors.
+// A vectorized parallel loop: threads take blocks of whole vectors.
 void Emitter::parallel_vectors(TreeRef ref, const Expr& count) {
   const Symbol first("first"), past("past");
   on_threads(ref, 0, ceildiv(count, kParallelBlock), count * work_below(ref), [&](Value* from, Value* to) {
@@ -296,7 +297,7 @@ void Emitter::parallel_vectors(TreeRef ref, const Expr& count) {
   });
 }
 
-// The body becomes a function of a table with all that has a value here, and of a stretch of the loop.
+// Emits the body as a function that runs a stretch of the loop. A table passes it all values that exist at this point.
 void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch) {
   std::vector<std::pair<Symbol, Value*>> symbols;
   for (const auto& [symbol, value] : f_->indices.symbols()) symbols.emplace_back(symbol, value);
@@ -364,7 +365,7 @@ void Emitter::outline(FunctionBuilder& outside, llvm::Function* function,
 
 // ---- loops that are one ---------------------------------------------------------------------------------------------
 
-// The loop and those right inside of it that go on in memory where it does.
+// The loop, and the directly nested loops that continue in memory where it stops.
 std::vector<TreeRef> Emitter::run_of(TreeRef ref) {
   std::vector<TreeRef> loops = {ref};
   while (tree_.children(loops.back()).size() == 1) {
@@ -375,7 +376,7 @@ std::vector<TreeRef> Emitter::run_of(TreeRef ref) {
   return loops;
 }
 
-// One iteration of the outer loop moves every element as far as all of the inner loop's do.
+// Whether one iteration of the outer loop moves every element as far as all iterations of the inner loop together.
 bool Emitter::runs_on(TreeRef outer, TreeRef inner) {
   const auto is_whole = [&](TreeRef ref) {
     const LoopTree::Loop& loop = tree_.loop(ref);

@@ -1,4 +1,4 @@
-// Inside of codegen: a LoopTree as a function of an LLVM module.
+// Inside of codegen: emits a LoopTree as a function of an LLVM module.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -8,8 +8,7 @@
 
 namespace tenon::codegen {
 
-// Adds the kernel to a module that is set up for the target. No passes are run. Throws an Error for a tile that the
-// target lacks.
+// Adds the kernel to a module of the target. Runs no passes. Throws an Error if the target lacks a tile of the tree.
 llvm::Function* emit_kernel(llvm::Module& module, const loops::LoopTree& tree, const std::string& name,
                             const Target& target);
 

@@ -1,19 +1,19 @@
-// Inside of codegen: the walk over a LoopTree that emits it. emit.cpp has the function and its loops, nodes.cpp what is
-// inside of them, sums.cpp accumulators, lanes.cpp the loops whose iterations are lanes of vectors, tiles.cpp and
-// grids.cpp those that are instructions, transpose.cpp blocks that are read along another variable.
+// Inside of codegen: the walk over a LoopTree that emits LLVM IR. emit.cpp has functions and loops, nodes.cpp nodes and
+// their memory, sums.cpp accumulators, lanes.cpp vectorized loops, tiles.cpp and grids.cpp loops that are instructions,
+// transpose.cpp blocks that are transposed in registers.
 //
-//   - An unrolled loop is copies of its body in which the counter is a number; with that, small scratch arrays are only
-//     indexed by numbers, and LLVM keeps them in registers. That is how a register tile comes about.
-//   - A vectorized loop covers `lanes_` iterations at a time. Values that are the same in all lanes stay single
-//   numbers.
-//     What is left over is masked where the target can, and goes one by one elsewhere.
-//   - Sums in memory that a loop adds to are loaded before it and stored after it, and are in registers meanwhile.
-//   - A loop of vectors that folds has a sum in each lane, several vectors of them, and folds lanes last.
-//   - A sum of many floats is added up in blocks of a few hundred terms: in lanes, in registers, or in an array of its
-//     own. The totals of the blocks are f64 where Compiler::widen_totals says so.
-//   - A parallel loop's body is a function of its own, which gets all that it uses in a table.
-//   - Nested loops that go through all memory in one stretch are one loop: the outer counters stay 0, and the innermost
-//     goes on where its own loop would end.
+//   - Unrolled loop: the body is emitted once per iteration, with the counter as a number. Then small scratch arrays
+//   are
+//     indexed by numbers only, and LLVM keeps them in registers. That makes register tiles.
+//   - Vectorized loop: one iteration of the code covers `lanes_` iterations of the loop. A value that is equal in all
+//     lanes stays a scalar. The remaining iterations are one masked vector if the target has masks, else scalar code.
+//   - Sums in registers: a loop that adds to sums in memory loads them before and stores them after.
+//   - Vectorized fold: it has several vectors of sums, one sum per lane, and folds the lanes at the end.
+//   - Long sums: many floats are added up in blocks of a few hundred terms, in lanes, in registers or in an array.
+//     Compiler::widen_totals says whether the totals of blocks are f64.
+//   - Parallel loop: the body is a function of its own. A table passes all values to it.
+//   - Nested loops over contiguous memory are one loop: the outer counters stay 0, and the innermost runs over all
+//     elements.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -41,50 +41,51 @@ class Emitter {
   using Compiler = loops::Compiler;
   using Value = llvm::Value;
 
-  // Which element a node reads or writes.
+  // One of the elements that a node reads or writes.
   struct Which {
     enum Role : uint8_t { kSelf, kInput, kPiece, kLookup, kCarry } role;
     size_t position = 0;
     auto operator<=>(const Which&) const = default;
   };
-  // It, as the compiler knows it: asked for once, used in every copy of the code.
+  // The analysis of that element. It is computed once and used by every copy of the code.
   struct Spot {
     Compiler::Access access;
-    Expr position;                                    // over counters
-    std::vector<std::pair<Symbol, bool>> known = {};  // the literals, when `base` was found, and if they are offsets
-    bool is_affine = false;                           // in those
-    Expr base = {};                                   // the position where they are 0
-    std::vector<int64_t> slopes = {};                 // by each of them
-    TreeRef lanes_of = {};                            // the vectorized loop that `stride` is of
-    std::optional<Expr> stride = {};                  // from lane to lane; nothing where it varies
-    int64_t guards_of = -1;                           // the scope that `guards` are of
+    Expr position;  // over loop counters
+    // The literals that `base` was computed with, and whether each is an offset.
+    std::vector<std::pair<Symbol, bool>> known = {};
+    bool is_affine = false;            // the position is affine in the literals
+    Expr base = {};                    // the position if all literals are 0
+    std::vector<int64_t> slopes = {};  // of the position, by each literal
+    TreeRef lanes_of = {};             // the vectorized loop that `stride` belongs to
+    std::optional<Expr> stride = {};   // from lane to lane; empty if it varies
+    int64_t guards_of = -1;            // the scope that `guards` belong to
     std::vector<loops::Constraint> guards = {};
   };
-  // A counter in an unrolled body: a number, or as far from the counter's value as that.
+  // The counter of an unrolled loop: a number, or the loop's begin plus a number.
   struct Literal {
     int64_t number;
     bool is_offset;
   };
 
-  // One that is there at every iteration of the loops around it.
+  // An element that exists in every iteration of the loops around it.
   struct Element {
     TreeRef leaf;
     Which which;
   };
-  // A loop of columns, and in it one of steps: see tiles.h.
+  // A loop over columns with a loop over steps of k inside: see tiles.h.
   struct Tile {
     enum Layout : uint8_t {
-      kGroup,   // the same for all columns, contiguous along the steps
-      kSteps,   // the same for all columns
+      kGroup,   // equal for all columns, contiguous along the steps
+      kSteps,   // equal for all columns
       kRows,    // contiguous along the columns
-      kPacked,  // contiguous along the steps, and then the columns
+      kPacked,  // contiguous along the steps, then along the columns
     };
     TreeRef columns;
     TreeRef steps;
-    Compiler::Scope scope;  // inside of both
-    Expr first = {};        // column
-    Expr count = {};        // of columns
-    Expr depth = {};        // how many steps there are
+    Compiler::Scope scope;  // inside of both loops
+    Expr first = {};        // the first column
+    Expr count = {};        // number of columns
+    Expr depth = {};        // number of steps
     symbolic::Interval counts = {};
     symbolic::Interval depths = {};
   };
@@ -94,7 +95,7 @@ class Emitter {
     Element a = {};
     Element b = {};
   };
-  // Loops of rows, groups of steps, columns and steps: see tiles.h.
+  // Loops over rows, groups of steps, columns and steps: see tiles.h.
   struct Grid {
     TreeRef rows;
     TreeRef groups;
@@ -104,10 +105,10 @@ class Emitter {
     TileIntrinsic tile = {};
   };
 
-  static constexpr int64_t kMostCopies = 256;  // of an unrolled body
-  static constexpr int64_t kMostVectors = 8;   // that are written out instead of in a loop
+  static constexpr int64_t kMostCopies = 256;  // the most copies of the body of an unrolled loop
+  static constexpr int64_t kMostVectors = 8;   // the most vectors that are emitted without a loop
   static constexpr int64_t kLaneSums = 4;      // vectors of sums of lanes, so that one does not wait for the other
-  static constexpr int64_t kMostTerms = int64_t{1} << 40;  // of a sum, as far as they are counted
+  static constexpr int64_t kMostTerms = int64_t{1} << 40;  // numbers of terms are limited to this
 
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
@@ -138,13 +139,13 @@ class Emitter {
                const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
   void in_scope(const Compiler::Scope& scope, const std::function<void()>& body);
   void at_literal(Symbol counter, Literal literal, const std::function<void()>& body);
-  Expr substituted(const Expr& expr) const;  // with the literals
+  Expr substituted(const Expr& expr) const;  // replaces counters by their literals
   Value* index(const Expr& expr) { return f_->indices.value(substituted(expr)); }
 
   // ---- memory (nodes.cpp) ----
   static bool is_one_element(const Compiler::Allocation& memory);
-  bool has_wide_total(NodeRef sum) const;  // its memory is wider than its dtype
-  bool is_register(NodeRef ref) const;     // its value needs no memory
+  bool has_wide_total(NodeRef sum) const;  // the memory of the sum is wider than its dtype
+  bool is_register(NodeRef ref) const;     // the value of the node needs no memory
   void declare_in(TreeRef loop);
   Value* declare(NodeRef ref, const Compiler::Allocation& memory);
 
@@ -163,13 +164,13 @@ class Emitter {
   void store(const Spot& spot, Value* address, const Expr& stride, Value* value);
   bool goes_past_caches(NodeRef ref) const;
   bool is_streamed(const Spot& spot) const;
-  Value* irregular(const Expr& position);  // by lane
+  Value* irregular(const Expr& position);  // one position per lane
   Value* mask_for(const Spot& spot, bool is_contiguous) const;
   bool fills_whole_vectors(const Spot& spot) const;
   bool is_at_whole_vectors(const Spot& spot) const;
   Value* all_lanes(Value* value) { return values_.splat(value, lanes_); }
   Value* steps();                    // 0, 1, 2, ...
-  Value* first_lanes(Value* count);  // a mask of that many
+  Value* first_lanes(Value* count);  // a mask of `count` lanes
 
   // ---- nodes (nodes.cpp) ----
   void node(TreeRef ref);
@@ -190,11 +191,12 @@ class Emitter {
   const std::vector<loops::Constraint>& guards(Spot& spot);
   bool differs_by_lane(const Expr& expr) const;
   Expr at_least_zero(const Expr& bound) const;
-  Value* holds(const std::vector<loops::Constraint>& constraints);  // null: always; by lane where that differs
+  // Null: always true. A vector if it differs by lane.
+  Value* holds(const std::vector<loops::Constraint>& constraints);
   Value* holds(const loops::Constraint& constraint);
 
   // ---- blocks (transpose.cpp) ----
-  // Of an unrolled loop's copies, what they read: a vector for each.
+  // The vectors that the copies of an unrolled body read, one per copy.
   struct Block {
     Symbol counter;
     std::vector<Value*> columns;
@@ -202,7 +204,7 @@ class Emitter {
   struct Lanes {
     TreeRef loop;
     int64_t count;
-    int64_t used;  // of them
+    int64_t used;  // how many of the lanes exist
   };
   std::optional<Lanes> lanes_of_block(TreeRef outer, int64_t count);
   bool is_read_across(Spot& element, TreeRef outer, TreeRef inner);
@@ -222,7 +224,7 @@ class Emitter {
   void store_at(const Compiler::Allocation& memory, Value* array, const Expr& position, Value* value);
   void add_to(const Compiler::Allocation& memory, Value* array, const Expr& position, NodeRef sum, Value* value);
   Value* added(const OpDef& op, Value* total, DType wide, Value* value, DType dtype);
-  // The sums in memory that a loop adds to, always in the same places: they are held in registers meanwhile.
+  // The sums that a loop can hold in registers: all iterations add to the same elements.
   std::vector<NodeRef> sums_to_hold(TreeRef loop);
   bool has_better_loop(NodeRef sum, TreeRef loop) const;
   bool stays_in_place(NodeRef sum, TreeRef loop);
@@ -230,17 +232,17 @@ class Emitter {
   int64_t most_held_vectors(TreeRef vector, const Expr& extent) const;
   bool has_guards_below(TreeRef loop);
   void holding(const std::vector<NodeRef>& sums, bool anew, const FunctionBuilder::Body& body);
-  Value* held(Spot& spot);  // where a sum is held
-  // A loop that adds up long sums block by block.
+  Value* held(Spot& spot);  // the register of a held sum
+  // How a loop adds up long sums block by block.
   struct SumBlocks {
-    std::vector<NodeRef> held;            // in registers, for a block
-    std::vector<NodeRef> in_memory = {};  // in an array of their own, for a block
+    std::vector<NodeRef> held;            // sums that are in registers during a block
+    std::vector<NodeRef> in_memory = {};  // sums that are in a separate array during a block
     TreeRef loop = {};
-    int64_t size = 0;  // of a block, in iterations of the loop; 0: all are one block
+    int64_t size = 0;  // iterations of the loop in a block; 0: no blocks
   };
   SumBlocks sum_blocks(TreeRef loop);
   std::optional<int64_t> terms_of_iteration(NodeRef sum, TreeRef loop) const;
-  bool is_plain(NodeRef sum) const;  // of so few terms that it has no blocks in memory
+  bool is_plain(NodeRef sum) const;  // the sum has too few terms for blocks in memory
   int64_t iterations_of_block(NodeRef sum, TreeRef loop, const Expr& count) const;
   bool adds_in_parts(NodeRef sum, TreeRef loop) const;
   void adding_parts(NodeRef sum, TreeRef loop, const FunctionBuilder::Body& body);
@@ -263,7 +265,7 @@ class Emitter {
   // ---- tiles (tiles.cpp) ----
   bool tile(TreeRef ref, const Expr& begin, const Expr& end);
   std::optional<Tile> tile_of(TreeRef ref, const Expr& begin, const Expr& end);
-  // What emits it; nothing where it does not fit.
+  // The function that emits the instruction. Empty if the loops do not fit it.
   Instruction multiply(const Tile& tile);
   Instruction interleave(const Tile& tile);
   void by_count(const Tile& tile, const Instruction& instruction);
@@ -303,40 +305,40 @@ class Emitter {
   Values values_;
   Compiler compiler_;
 
-  // Where the walk is.
+  // The state of the walk.
   FunctionBuilder* f_ = nullptr;
   std::map<int64_t, Value*> arrays_;               // by mem_idx
-  std::unordered_map<NodeRef, Value*> registers_;  // values without memory
+  std::unordered_map<NodeRef, Value*> registers_;  // nodes whose value needs no memory
   const Compiler::Scope* scope_ = nullptr;
   int64_t scope_number_ = 0;
   int64_t scopes_ = 0;
   std::map<Symbol, Literal> literals_;
-  int64_t copies_ = 1;       // of the code at this point
-  int64_t stack_bytes_ = 0;  // of the arrays so far
-  TreeRef vector_;           // the loop whose iterations are lanes, in its body
+  int64_t copies_ = 1;       // how often the code at this point is emitted
+  int64_t stack_bytes_ = 0;  // bytes of the arrays on the stack so far
+  TreeRef vector_;           // the vectorized loop around this point
   int64_t lanes_ = 1;
-  bool is_last_part_ = true;             // of the innermost loop so far: no iterations come after it
-  bool begins_at_whole_vector_ = false;  // its counter is a multiple of the lanes, at each first one
-  Value* tail_ = nullptr;                // the lanes that there are; null: all
-  int64_t tail_count_ = 0;               // how many those are; 0: not known
-  Value* guard_ = nullptr;               // the lanes that may be touched; null: all
-  int64_t sum_ = 0;                      // which of the lane sums
+  bool is_last_part_ = true;             // this is the last stretch of the innermost loop
+  bool begins_at_whole_vector_ = false;  // the counter is a multiple of the lanes in each first lane
+  Value* tail_ = nullptr;                // mask of the lanes that exist; null: all
+  int64_t tail_count_ = 0;               // how many lanes exist; 0: unknown
+  Value* guard_ = nullptr;               // mask of the lanes that may be accessed; null: all
+  int64_t sum_ = 0;                      // number of the vector of lane sums
   struct Cell {
-    Expr position;  // in the sum's memory
+    Expr position;  // in the memory of the sum
     int64_t lanes;
     Value* place;
   };
-  std::map<TreeRef, SumBlocks> sum_blocks_;    // the open loops that have some
-  std::map<NodeRef, std::vector<Cell>> held_;  // the sums that are held, by node
-  bool streams_are_aligned_ = false;           // the outputs that go past the caches begin at whole vectors
+  std::map<TreeRef, SumBlocks> sum_blocks_;    // of the open loops
+  std::map<NodeRef, std::vector<Cell>> held_;  // the sums in registers
+  bool streams_are_aligned_ = false;           // outputs that bypass the caches are aligned to vectors
   std::map<std::pair<NodeRef, int64_t>, Value*> lane_sums_;
   std::map<std::pair<TreeRef, Which>, Spot> spots_;
-  std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop of rows
+  std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop over rows
   std::map<NodeRef, std::vector<Value*>> grid_sums_;                  // accumulators
   std::map<int64_t, std::unordered_map<Expr, Value*>> loaded_tiles_;  // by mem_idx and position
-  llvm::BasicBlock* tiles_in_ = nullptr;                              // where they were loaded
+  llvm::BasicBlock* tiles_in_ = nullptr;                              // the block in which they were loaded
   std::map<std::pair<TreeRef, Which>, Block> blocks_;
-  std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: which copy of its body this is
+  std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: the number of this copy of the body
 };
 
 }  // namespace tenon::codegen

@@ -12,7 +12,7 @@ namespace {
 
 enum HostFunction { kParallelFor, kAllocate, kRelease };  // in the order of tenon_host
 
-constexpr int64_t kMostBytes = int64_t{1} << 46;  // of one array: more is no memory
+constexpr int64_t kMostBytes = int64_t{1} << 46;  // the most bytes of one array: no machine has more
 
 }  // namespace
 
@@ -20,7 +20,7 @@ FunctionBuilder::FunctionBuilder(llvm::IRBuilder<>& builder, llvm::Function* fun
     : indices(builder), b_(builder), function_(function) {
   BasicBlock* const entry = block("entry");
   BasicBlock* const body = block("body");
-  exit_ = block("exit");  // the function owns it from the start, also if it is never finished
+  exit_ = block("exit");  // the function owns the block even if it is never finished
   code_ = llvm::PHINode::Create(b_.getInt64Ty(), 0, "code", exit_);
   b_.SetInsertPoint(entry);
   entry_end_ = b_.CreateBr(body);
@@ -111,7 +111,7 @@ Value* FunctionBuilder::host_function(int position, const char* name) {
   return b_.CreateLoad(b_.getPtrTy(), slot, name);
 }
 
-// A factor below 0 is 0: a size of an array without elements. Too many bytes become the most there can be.
+// Negative extents, of empty arrays, count as 0. Sizes beyond the limit become the limit.
 Value* FunctionBuilder::checked_bytes(llvm::Type* element, llvm::ArrayRef<Value*> extents) {
   const llvm::DataLayout& layout = function_->getParent()->getDataLayout();
   llvm::Type* const wide = b_.getInt128Ty();
@@ -125,7 +125,7 @@ Value* FunctionBuilder::checked_bytes(llvm::Type* element, llvm::ArrayRef<Value*
   return b_.CreateTrunc(bytes, b_.getInt64Ty());
 }
 
-// Once, where the function starts: an array of a loop's body serves all its iterations.
+// Allocates at the start of the function: all iterations of a loop use the same array.
 Value* FunctionBuilder::on_heap(llvm::Type* element, llvm::ArrayRef<Value*> extents, const llvm::Twine& name,
                                 const std::function<Value*()>& out_of_memory) {
   Value* const slot = on_stack(b_.getPtrTy(), 1, name + "_slot");

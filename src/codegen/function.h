@@ -1,4 +1,4 @@
-// Inside of codegen: a function under construction. Its blocks, its loops, its scratch memory and the way out.
+// Inside of codegen: a function under construction: blocks, loops, scratch memory and exits.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -10,31 +10,31 @@
 
 namespace tenon::codegen {
 
-// i64 NAME(...): 0, or the kind of an error. What it allocates is released on every way out.
+// i64 NAME(...) returns 0 or the kind of an error. Every exit releases the memory that the function allocated.
 class FunctionBuilder {
  public:
   FunctionBuilder(llvm::IRBuilder<>& builder, llvm::Function* function);
 
   Indices indices;
-  llvm::Value* error = nullptr;  // runtime/kernel.h's: set by whoever begins the function
+  llvm::Value* error = nullptr;  // see runtime/kernel.h; set by the caller of this constructor
   llvm::Value* host = nullptr;
 
   llvm::Function* function() const { return function_; }
-  llvm::Instruction* entry_end() const { return entry_end_; }  // what is put before it happens once, at the start
+  llvm::Instruction* entry_end() const { return entry_end_; }  // code inserted before it runs once, at the start
   void finish();                                               // returns 0
 
   // ---- control flow. Bodies are called once, to emit themselves. ----
   using Body = std::function<void()>;
   void loop(symbolic::Symbol counter, llvm::Value* begin, llvm::Value* end, int64_t step, const Body& body);
   void when(llvm::Value* condition, const Body& body);
-  // With a symbol that has a value from here on.
+  // Emits the body with a value for the symbol.
   void with(symbolic::Symbol symbol, llvm::Value* value, const Body& body);
   void leave_when(llvm::Value* condition, const std::function<llvm::Value*()>& code);
   llvm::BasicBlock* block(const llvm::Twine& name) const;
 
   // ---- memory, for as long as the function runs ----
   llvm::Value* on_stack(llvm::Type* element, int64_t count, const llvm::Twine& name);
-  // Leaves with `out_of_memory` where there is none.
+  // Returns `out_of_memory` from the function if there is none.
   llvm::Value* on_heap(llvm::Type* element, llvm::ArrayRef<llvm::Value*> extents, const llvm::Twine& name,
                        const std::function<llvm::Value*()>& out_of_memory);
 
@@ -47,7 +47,7 @@ class FunctionBuilder {
   llvm::Instruction* entry_end_;
   llvm::BasicBlock* exit_;
   llvm::PHINode* code_;
-  std::vector<llvm::Value*> slots_;  // on the stack, where allocated pointers are kept
+  std::vector<llvm::Value*> slots_;  // stack variables that hold allocated pointers
 };
 
 }  // namespace tenon::codegen

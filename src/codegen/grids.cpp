@@ -1,8 +1,8 @@
 // Tiles of rows and columns: AMX.
 //
-// LLVM allocates the registers and writes their configuration. What it needs is a value for each accumulator, all along
-// the loops that fold: they are variables here, one for each 16 x 16 of the array, and are stored to it after the
-// loops. It releases the tiles when the kernel returns: a caller that keeps something in them across a call loses it.
+// LLVM allocates the tile registers and emits their configuration. It needs a value for each accumulator throughout the
+// folding loops. So each 16 x 16 part of the array of sums is a variable, which is stored to the array after the loops.
+// The kernel releases all tiles when it returns: the contents of the caller's tile registers are lost.
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
@@ -16,9 +16,9 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kSide = 16;      // rows, columns, and groups of steps
-constexpr int64_t kRowBytes = 64;  // of a register
-constexpr int64_t kMostTiles = 4;  // accumulators: as many operands must fit the eight registers
+constexpr int64_t kSide = 16;      // rows, columns and groups of steps of a tile
+constexpr int64_t kRowBytes = 64;  // bytes of a row of a tile register
+constexpr int64_t kMostTiles = 4;  // the most accumulators: as many operands must fit the eight registers
 constexpr int64_t kElements = kSide * kSide;
 
 llvm::Intrinsic::ID instruction_of(const TileIntrinsic& tile) {
@@ -60,7 +60,7 @@ std::optional<Emitter::Grid> Emitter::grid_loops(TreeRef ref) {
   return grid;
 }
 
-// How far an element moves by one iteration of each: nothing where it is not there everywhere.
+// Whether the element always exists and moves by exactly these strides.
 bool Emitter::moves_by(const Element& element, const std::vector<std::pair<TreeRef, Expr>>& strides) {
   const Spot& here = spot(element.leaf, element.which);
   if (!here.access.memory || !compiler_.get_constraints(here.access).empty()) return false;
@@ -70,7 +70,7 @@ bool Emitter::moves_by(const Element& element, const std::vector<std::pair<TreeR
   });
 }
 
-// The accumulators are 16 x 16 each, and all are known by number.
+// Whether the accumulators are 16 x 16 each, at positions that are constants in unrolled code.
 bool Emitter::is_grid_of_sums(const Grid& grid) {
   const Element sum{grid.product.sum, {Which::kSelf}};
   if (!moves_by(sum, {{grid.rows, kSide}, {grid.groups, 0}, {grid.columns, 1}, {grid.steps, 0}})) return false;
@@ -87,7 +87,7 @@ bool Emitter::is_grid_of_sums(const Grid& grid) {
   return std::ranges::all_of(tree_.path(tree_.parent(sum.leaf)), is_known);
 }
 
-// Rows beyond the last are there to be read, as the memory has them.
+// Whether memory has whole blocks of rows, so that rows beyond the last can be read.
 bool Emitter::has_whole_rows(const Grid& grid) {
   const VarRef var = tree_.loop(grid.rows).var;
   const Expr& size = ir_.var(var).size;
@@ -165,7 +165,7 @@ void Emitter::finish_grid(NodeRef sum) {
   }
 }
 
-// Once for all the tiles around that need it: they are in one block.
+// Loads an operand once for all tiles in the same basic block.
 Value* Emitter::load_tile(const Element& element, Value* stride) {
   Spot& here = spot(element.leaf, element.which);
   const Compiler::Allocation& memory = *here.access.memory;
@@ -180,7 +180,7 @@ Value* Emitter::load_tile(const Element& element, Value* stride) {
   return tile;
 }
 
-// All of it: rows and columns that are not there are computed as well, and nobody reads them.
+// Multiplies whole tiles. Rows and columns beyond the last are computed too, and never read.
 void Emitter::multiply(const Grid& grid) {
   const auto& [sum, a, b] = grid.product;
   std::vector<Symbol> counters;

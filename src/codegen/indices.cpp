@@ -49,7 +49,7 @@ Value* Indices::value(const Expr& expr) {
   return result;
 }
 
-// What comes from further outside is added up there.
+// Terms of outer levels are added up in their level.
 Value* Indices::sum(const Expr& expr) {
   std::vector<Expr> outside, inside;
   const size_t level = level_of(expr);
@@ -92,7 +92,8 @@ Value* Indices::compute(const Expr& expr, llvm::ArrayRef<Value*> operands) {
   }
 }
 
-// Floor division and modulo. They may be computed where no iteration needs them, and then the divisor may be 0.
+// Floor division and modulo. They may be computed outside of a loop that has no iterations, and then the divisor may be
+// 0.
 Value* Indices::divide(const Expr& expr, Value* x, Value* y) {
   const bool wants_rest = expr.kind() == Kind::kMod;
   const Expr& divisor = expr.operands()[1];

@@ -1,7 +1,7 @@
-// Inside of codegen: index expressions as LLVM values. Each is computed once, and as far outside of loops as its
-// symbols allow, so that inner loops are left with additions.
+// Inside of codegen: index expressions as LLVM values. Each is computed once, as far outside of loops as its symbols
+// allow, so that inner loops only add.
 //
-// A level is the body of a loop, the function itself the first. What a level computes goes in front of its anchor.
+// A level is the function or the body of a loop. The code of a level is inserted before its anchor.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -23,12 +23,12 @@ class Indices {
   void open(llvm::Instruction* anchor) { levels_.push_back({anchor, {}, {}, {}}); }
   void close() { levels_.pop_back(); }
   void bind(Symbol symbol, llvm::Value* value) { levels_.back().symbols.insert_or_assign(symbol, value); }
-  // What is known of symbols from here on; must live as long.
+  // Ranges of symbols from here on. They must outlive their use.
   void set_ranges(const symbolic::Ranges& ranges) { ranges_ = &ranges; }
 
-  // A symbol whose value is found in the middle of a level: what depends on it is computed on the spot.
+  // Binds a symbol in the middle of a level. Expressions that contain it are computed at the current position.
   void bind_here(Symbol symbol, llvm::Value* value) { here_.insert_or_assign(symbol, value); }
-  // A symbol that differs by lane.
+  // Binds a symbol to a value per lane.
   void bind_lanes(Symbol symbol, llvm::Value* vector) { lanes_.insert_or_assign(symbol, vector); }
   void unbind(Symbol symbol) { here_.erase(symbol), lanes_.erase(symbol); }
 
@@ -37,7 +37,7 @@ class Indices {
   bool differs_by_lane(const Expr& expr) const;
   llvm::Value* lanes(const Expr& expr, unsigned count);  // a vector of i64
 
-  std::map<Symbol, llvm::Value*> symbols() const;  // all that are bound to levels
+  std::map<Symbol, llvm::Value*> symbols() const;  // the symbols bound to levels
 
  private:
   struct Level {

@@ -1,4 +1,4 @@
-// Loops whose iterations are lanes of vectors.
+// Vectorized loops.
 #include <algorithm>
 #include <bit>
 #include <ranges>
@@ -13,8 +13,8 @@ using llvm::Value;
 namespace {
 
 constexpr int64_t kLongestFold = 64;  // terms of one sum in a lane
-constexpr size_t kMostMoves = 3;      // nodes of a loop that looks elements up and does little else
-constexpr int64_t kInARow = 4;        // elements of such a loop
+constexpr size_t kMostMoves = 3;      // a loop of so few nodes only moves elements that it looks up
+constexpr int64_t kInARow = 4;        // iterations that such a loop, as scalar code, is unrolled by
 
 std::optional<int64_t> number_of(const symbolic::Expr& expr) {
   return expr.is_constant() ? std::optional(expr.constant()) : std::nullopt;
@@ -24,7 +24,7 @@ std::optional<int64_t> number_of(const symbolic::Expr& expr) {
 
 // ---- which loops can be lanes ---------------------------------------------------------------------------------------
 
-// What depends on the iteration before goes one by one.
+// Whether a node can compute several iterations of the loop at once: none depends on the one before.
 bool Emitter::has_vector_form(TreeRef leaf, TreeRef loop) {
   const Node& node = ir_.node(tree_.node(leaf));
   const Symbol counter = compiler_.counter(loop);
@@ -83,7 +83,7 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
   lanes_ = 1;
 }
 
-// Several in a row, so that counting costs little.
+// Scalar code for a vectorized loop. Short bodies are unrolled.
 void Emitter::one_by_one(TreeRef ref, const Expr& begin, const Expr& end) {
   const Symbol counter = compiler_.counter(ref);
   const bool is_short = tree_.children(ref).size() <= kMostMoves;
@@ -124,7 +124,7 @@ void Emitter::at_literal_lanes(Symbol counter, Literal literal, TreeRef ref) {
   literals_.erase(counter);
 }
 
-// Of 1 to all lanes: as many bits.
+// A mask of the first `count` lanes, 1 <= count <= lanes_.
 Value* Emitter::first_lanes(Value* count) {
   Value* const missing = b_.CreateSub(b_.getInt64(64), count);
   Value* const bits = b_.CreateLShr(b_.getInt64(~uint64_t{0}), missing);
@@ -132,7 +132,7 @@ Value* Emitter::first_lanes(Value* count) {
   return b_.CreateBitCast(b_.CreateTrunc(bits, b_.getIntNTy(lanes)), llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
 }
 
-// Fewer iterations than there are lanes.
+// The remaining iterations, fewer than lanes.
 void Emitter::rest(TreeRef ref, const Expr& begin, const Expr& end) {
   const Symbol counter = compiler_.counter(ref);
   if (!target_.has_masks) {
@@ -168,7 +168,7 @@ Value* Emitter::lane_sum(NodeRef ref, int64_t position) {
   return sum;
 }
 
-// In blocks, after which the lanes are folded.
+// A vectorized loop that folds. The lanes are folded after each block of terms.
 void Emitter::folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded) {
   lane_sums_.clear();
   const std::optional<int64_t> count = number_of(end - begin);
@@ -201,7 +201,7 @@ void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_
     for (sum_ = 0; sum_ < sums; ++sum_) at_literal_lanes(counter, {first + sum_ * lanes_, is_offset}, ref);
     sum_ = 0;
   };
-  // What is folded once is read at numbers, so that it can stay in registers.
+  // A single iteration reads at constant positions, so that its inputs can stay in registers.
   const bool is_once = begin.is_constant() && many.is_constant() && many.constant() - begin.constant() == sums * lanes_;
   if (is_once) {
     once(begin.constant(), false);

@@ -20,8 +20,8 @@
 namespace tenon::codegen {
 namespace {
 
-// LLVM ends the process where it can go no further (an operation that has no instruction). It is ours alone, and none
-// of its frames catches: an Error gets past them. What they held is lost, which is why the machine is not used again.
+// LLVM would end the process if an operation has no instruction. This handler throws an Error through its frames
+// instead, which do not catch. Their memory leaks, and the TargetMachine is not used again.
 [[noreturn]] void throw_fatal(void*, const char* reason, bool) { fail("LLVM cannot generate this code: {}", reason); }
 
 void start_llvm() {
@@ -54,7 +54,7 @@ std::unique_ptr<llvm::TargetMachine> make_machine(const Target& target) {
                                    llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
-// Making a machine costs as much as a small kernel, so each thread keeps those that it has used.
+// Making a TargetMachine takes as long as compiling a small kernel, so each thread keeps those that it made.
 using Machines = std::map<std::string, std::unique_ptr<llvm::TargetMachine>>;
 Machines& machines() {
   thread_local Machines machines;
@@ -70,7 +70,7 @@ llvm::TargetMachine& machine_for(const Target& target) {
   return *machine;
 }
 
-// Vectors are meant as they are, also for CPUs where LLVM would rather have them narrow.
+// Keep vectors as wide as emitted. For some CPUs LLVM would split them.
 void add_attributes(llvm::Module& module, const Target& target) {
   const std::string bits = std::to_string(8 * target.vector_bytes);
   for (llvm::Function& function : module) {
@@ -102,8 +102,8 @@ void Unit::throw_complaint() const {
   if (!complaint_.empty()) fail("LLVM cannot generate this code: {}", complaint_);
 }
 
-// The code is the emitter's; these remove what it says twice. Registers for its variables make it three times as fast,
-// and the others make it easier to read. Measured beyond that: SimplifyCFG and LICM change nothing, or make it slower.
+// The passes only remove redundancy from emitted code. Promoting variables to registers makes it three times as fast;
+// the others make it easier to read. Measured: SimplifyCFG and LICM change nothing or make it slower.
 void Unit::run_passes() {
   llvm::legacy::PassManager passes;
   passes.add(llvm::createSROAPass());
@@ -133,7 +133,7 @@ void Unit::generate(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
   try {
     run_codegen(out, kind);
   } catch (...) {
-    machines().erase(machine_key(target_));  // it may be in any state
+    machines().erase(machine_key(target_));  // its state is unknown after an error
     throw;
   }
   throw_complaint();

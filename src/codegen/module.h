@@ -1,10 +1,11 @@
-// Inside of codegen: an LLVM module for a target, and what becomes of it.
+// Inside of codegen: an LLVM module for a target, and its compilation.
 //
 //     Unit unit(target);
 //     emit_kernel(unit.module(), tree, "kernel", target);
 //     const std::string object = unit.object();
 //
-// What LLVM complains of is thrown as an Error; it never ends the process. A module that is not well formed is our bug.
+// A complaint of LLVM is thrown as an Error; it never ends the process. A malformed module is a bug of Tenon (a failed
+// check).
 #pragma once
 
 #include <llvm/IR/LLVMContext.h>
@@ -24,10 +25,10 @@ class Unit {
 
   llvm::Module& module() { return module_; }
 
-  // Each checks the module and runs the few passes on it first: a unit is good for one of them.
+  // Each of these checks the module, runs the few passes and consumes the unit: call one of them, once.
   std::string ir_text();
   std::string asm_text();
-  std::string object();  // of PTX, the text
+  std::string object();  // text for PTX
 
  private:
   void finish();

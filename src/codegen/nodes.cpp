@@ -1,4 +1,4 @@
-// What is inside of loops: memory, elements and nodes.
+// The bodies of loops: memory, elements and nodes.
 #include <llvm/IR/IntrinsicInst.h>
 
 #include <algorithm>
@@ -115,7 +115,8 @@ Emitter::Spot& Emitter::spot(TreeRef at, Which which) {
   return spots_.emplace(std::pair(at, which), Spot{.access = here, .position = position}).first->second;
 }
 
-// With the literals. Copies of a body mostly differ by a number.
+// The position with literals in place of counters. Copies of an unrolled body mostly differ by a constant, which is
+// cheap to add.
 Emitter::Expr Emitter::position(Spot& spot) {
   if (literals_.empty()) return spot.position;
   const auto as_known = [](const auto& literal) { return std::pair(literal.first, literal.second.is_offset); };
@@ -163,7 +164,7 @@ Value* Emitter::irregular(const Expr& position) {
   const bool is_number = literal != literals_.end() && !literal->second.is_offset;
   Value* const first = is_number ? b_.getInt64(static_cast<uint64_t>(literal->second.number)) : index(counter);
   f_->indices.bind_lanes(counter, b_.CreateAdd(all_lanes(first), steps()));
-  // The lanes have the literal of their loop in them.
+  // The literal of the vectorized loop is already in the lanes.
   const auto own = literals_.extract(counter);
   Value* const lanes = f_->indices.lanes(substituted(position), static_cast<unsigned>(lanes_));
   if (own) literals_.emplace(own.key(), own.mapped());
@@ -173,8 +174,8 @@ Value* Emitter::irregular(const Expr& position) {
 
 // ---- reading and writing --------------------------------------------------------------------------------------------
 
-// A row of scratch that is a whole number of vectors may be touched beyond what is used of it: beyond its end, not
-// where another part of the loop goes on.
+// Whether a masked access may access the whole vector. It may if the rows of the scratch array are whole vectors and
+// this is the last stretch of the loop: the other lanes are unused memory.
 bool Emitter::fills_whole_vectors(const Spot& spot) const {
   if (!is_last_part_ || !spot.access.memory->scratch || spot.access.memory->dims.empty()) return false;
   const Expr& row = spot.access.memory->dims.back().extent;
@@ -231,10 +232,10 @@ bool Emitter::is_plain_sum(TreeRef pass) const {
   return reduce && reduce->op->name.get() == "add" && ir_.folds(only, tree_.loop(pass).var);
 }
 
-// How far from an element of a large array memory is told to bring what is needed soon; nothing where it need not be.
-// A row that is read in several passes is in the cache after the first: while the others compute, memory is free to
-// bring the next row. A plain sum takes up its row faster than a CPU brings rows by itself, which ends with each page.
-// Told of two lines in four it brings the others, and is faster than told of all.
+// The distance in elements at which a read of a large array prefetches. Empty: no prefetch. Two cases: (1) A row that
+// several loops read is in the cache after the first of them; the later ones prefetch the next row. (2) A plain sum
+// reads faster than hardware prefetches, which stops at each page. It prefetches two of four cache lines: hardware
+// brings the others, which measured faster than prefetching all four.
 std::optional<Emitter::Expr> Emitter::ahead_of(const Spot& spot, TreeRef at) const {
   const NodeRef source = spot.access.node;
   if (!ir_.node(source).as<Read>() || !goes_past_caches(source)) return {};
@@ -271,7 +272,7 @@ Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>
   return b_.CreateMaskedGather(vector, addresses, align, mask, mask ? llvm::Constant::getNullValue(vector) : nullptr);
 }
 
-// Every element between the first and the last lane's that are used, and no others; then those that are wanted.
+// Loads all elements from the first used lane to the last, and no others. Shuffles pick the wanted ones.
 Value* Emitter::strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align) {
   const int64_t wide = std::abs(step), last = (used - 1) * wide;
   auto* const vector = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
@@ -314,7 +315,7 @@ void Emitter::write(TreeRef at, Value* value) {
   store(here, address, stride, values_.to_memory(value, memory.dtype));
 }
 
-// What is larger than the caches is not there any more when it is read: it needs not be brought there to be written.
+// An array larger than the caches is evicted before it is read again. So stores to it bypass the caches.
 bool Emitter::goes_past_caches(NodeRef ref) const {
   const Compiler::Allocation& memory = compiler_.allocations.at(ref);
   const Expr size = memory.size();
@@ -381,7 +382,7 @@ void Emitter::look_up(const Lookup& lookup, TreeRef ref, size_t position) {
   f_->indices.bind_lanes(lookup.symbol, index_value);
 }
 
-// The first of the lanes tells.
+// Leaves the kernel with an error if a lane is bad. The first bad lane is reported.
 void Emitter::leave_where(Value* bad, int64_t kind, NodeRef node, Value* value, const Expr& bound) {
   const bool is_vector = lanes_of(bad) > 1;
   Value* const any = is_vector ? b_.CreateOrReduce(bad) : bad;
@@ -452,7 +453,8 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
   return b_.CreateSelect(inside, value, all_lanes(pieces(view, ref, first + 1)));
 }
 
-// Scratch at the own index can be read also where a constraint fails; so it can stay in registers.
+// Scratch at the own index exists even if a constraint fails. Reading it always, and selecting after, keeps it in
+// registers.
 bool Emitter::is_always_there(const Spot& spot) const {
   if (!spot.access.memory || !spot.access.memory->scratch) return false;
   const auto is_own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
@@ -507,12 +509,12 @@ Value* Emitter::holds(const std::vector<Constraint>& constraints) {
   return result;
 }
 
-// Sizes of arrays without elements may be below 0.
+// Sizes of empty arrays may be negative.
 Emitter::Expr Emitter::at_least_zero(const Expr& bound) const {
   return bounds(bound, scope_->box.ranges()).low >= 0 ? bound : max(bound, 0);
 }
 
-// 0 <= x < bound is one comparison of unsigned numbers, as no bound is negative.
+// 0 <= x < bound is one unsigned comparison, as no bound is negative.
 Value* Emitter::holds(const Constraint& constraint) {
   Value* const bound = index(at_least_zero(constraint.bound));
   if (differs_by_lane(constraint.expr)) return b_.CreateICmpULT(irregular(constraint.expr), all_lanes(bound));

@@ -77,7 +77,7 @@ class Batch {
   std::vector<Job> jobs_;
   std::vector<Job*> missing_;
   std::unordered_map<std::string, size_t> jobs_by_key_;
-  std::atomic<bool> is_interrupted_ = false;  // jobs that have not begun are left out
+  std::atomic<bool> is_interrupted_ = false;  // jobs that have not started are skipped
 };
 
 }  // namespace

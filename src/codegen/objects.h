@@ -1,4 +1,4 @@
-// Objects of many kernels: from the cache, or compiled on all threads.
+// Compiles the objects of many kernels on all threads, or takes them from the cache.
 #pragma once
 
 #include <span>
@@ -15,13 +15,13 @@ inline constexpr const char* kObjectFunction = "tenon_kernel";  // the function 
 
 struct Objects {
   std::vector<std::string> objects;
-  std::vector<size_t> of_tree;  // kernels that are the same share one
+  std::vector<size_t> of_tree;  // equal kernels share an object
 };
 
-// What an object depends on: the kernel but for names, the target, and the compiler.
+// The cache key of an object: the kernel without names, the target, and the version of the compiler.
 std::string object_key(const loops::LoopTree& tree, const Target& target);
 
-// Without a cache (null) all are compiled. Throws as emit_object does.
+// `cache` may be null. Throws the Errors of emit_object.
 Objects compile_objects(std::span<const loops::LoopTree* const> trees, const Target& target, const ObjectCache* cache);
 
 }  // namespace tenon::codegen

@@ -1,4 +1,4 @@
-// Accumulators: how they start, where they are while a loop adds to them, and how long sums are added up.
+// Accumulators: their start, sums that loops hold in registers, and blocks of long sums.
 #include <algorithm>
 
 #include "codegen/emitter.h"
@@ -10,11 +10,11 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kLongestSum = 256;    // terms of one sum in a register
-constexpr int64_t kLongestBlock = 128;  // likewise where there are very many, and they are no products
-constexpr int64_t kLongestPlain = 512;  // terms of a sum in memory that has no blocks
-constexpr int64_t kLeastBlock = 8;      // iterations of a loop that are worth a block in memory
-constexpr int64_t kMostAtOnce = 1024;   // terms of one iteration of a loop that holds sums in registers
+constexpr int64_t kLongestSum = 256;    // the most terms that a register adds up
+constexpr int64_t kLongestBlock = 128;  // the same, for sums of very many terms that are not products
+constexpr int64_t kLongestPlain = 512;  // the most terms that a sum in memory adds up without blocks
+constexpr int64_t kLeastBlock = 8;      // the least iterations of a block in memory
+constexpr int64_t kMostAtOnce = 1024;   // the most terms per iteration of a loop that holds sums in registers
 
 }  // namespace
 
@@ -72,8 +72,8 @@ void Emitter::start(const Compiler::Fill& fill) {
   nest(0);
 }
 
-// Calls put(position, lanes) for `count` elements: whole vectors, then one by one. A short run is written out, so that
-// it can stay in registers.
+// Calls put(position, lanes) for `count` elements: whole vectors, then single elements. A short run is emitted without
+// a loop, so that it can stay in registers.
 void Emitter::in_vectors(DType dtype, const Expr& count, const std::function<void(const Expr&, int64_t)>& put) {
   const int64_t wide = std::max<int64_t>(1, target_.vector_bytes / size_of(dtype));
   if (count.is_constant() && count.constant() <= kMostVectors * 8 * wide) {
@@ -98,8 +98,8 @@ void Emitter::fill_run(const Compiler::Allocation& memory, const Expr& offset, c
 
 // ---- in registers ---------------------------------------------------------------------------------------------------
 
-// The outermost loop that only folds: inside of it, nothing but copies of the body moves along the sum. Where one of
-// its iterations adds up very many terms, a loop inside of it is better.
+// The outermost loop of a fold holds its sums, if inside of it only unrolled and vectorized loops move along the sum.
+// If one iteration adds very many terms, a loop inside of it is better.
 std::vector<NodeRef> Emitter::sums_to_hold(TreeRef loop) {
   std::vector<NodeRef> sums;
   if (tree_.loop(loop).annotation.mark != Mark::kNone) return sums;
@@ -137,7 +137,8 @@ bool Emitter::stays_in_place(NodeRef sum, TreeRef loop) {
   return true;
 }
 
-// A loop that also folds its lanes is written out where it goes through its sums once.
+// The most vectors of a held sum. A vectorized loop that also folds its lanes is emitted without a loop if it has one
+// iteration.
 int64_t Emitter::most_held_vectors(TreeRef vector, const Expr& extent) const {
   const bool folds_lanes = std::ranges::any_of(tree_.nodes_below(vector),
                                                [&](NodeRef ref) { return ir_.folds(ref, tree_.loop(vector).var); });
@@ -145,7 +146,7 @@ int64_t Emitter::most_held_vectors(TreeRef vector, const Expr& extent) const {
   return folds_lanes ? kLaneSums : kMostVectors;
 }
 
-// Whether each copy of the body knows its own place as a number; a vector is a whole one of the sum's memory.
+// Whether each copy of the body has a constant position in the sum, and its vectors are whole vectors of the sum.
 bool Emitter::moves_by_numbers(NodeRef sum, TreeRef inner, std::map<VarRef, Expr>& extents) {
   const LoopTree::Loop& loop = tree_.loop(inner);
   const Expr extent = extents.try_emplace(loop.var, ir_.var(loop.var).size).first->second;
@@ -172,7 +173,8 @@ bool Emitter::has_guards_below(TreeRef loop) {
   });
 }
 
-// Before the body the sums are loaded, or begin anew; after it they are stored, or added to what is there.
+// Holds sums in registers during the body. Before it they are loaded and after it stored; or, with `anew`, they start
+// with the identity and are added to memory.
 void Emitter::holding(const std::vector<NodeRef>& sums, bool anew, const FunctionBuilder::Body& body) {
   llvm::BasicBlock* const inside = f_->block("hold");
   llvm::Instruction* const before = b_.CreateBr(inside);
@@ -208,7 +210,7 @@ void Emitter::store_at(const Compiler::Allocation& memory, Value* array, const E
   b_.CreateAlignedStore(value, at, llvm::Align(static_cast<uint64_t>(size_of(memory.dtype))));
 }
 
-// Folds a value into an element of the sum's memory, or a vector of them, in the dtype of the memory.
+// Folds a value, or a vector, into the memory of a sum, in the dtype of that memory.
 void Emitter::add_to(const Compiler::Allocation& memory, Value* array, const Expr& position, NodeRef sum,
                      Value* value) {
   Value* const total = load_at(memory, array, position, lanes_of(value));
@@ -227,13 +229,13 @@ Value* Emitter::held(Spot& spot) {
   return cells.back().place;
 }
 
-// Folds a value into a total that may be wider. Of a sum of exponentials only the total needs to be wide: what a term
-// adds to its logarithm is small, and f32 has all its digits.
+// Folds a value into a total that may be wider. In logaddexp only the total must be wide: the amount that a term adds
+// is small, and exact enough in f32.
 Value* Emitter::added(const OpDef& op, Value* total, DType wide, Value* value, DType dtype) {
   Value* const x = values_.cast(value, dtype, wide);
   Value* const both[] = {total, x};
   if (wide == dtype || op.name.get() != "logaddexp") return values_.apply(op, wide, both);
-  Value* const are_equal = b_.CreateFCmpOEQ(total, x);  // infinities have no difference
+  Value* const are_equal = b_.CreateFCmpOEQ(total, x);  // the difference of equal infinities is NaN
   Value* const apart = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, b_.CreateFSub(total, x));
   Value* const below = b_.CreateSelect(are_equal, llvm::Constant::getNullValue(x->getType()), b_.CreateFNeg(apart));
   Value* more = values_.cast(below, wide, dtype);
@@ -247,7 +249,7 @@ Value* Emitter::added(const OpDef& op, Value* total, DType wide, Value* value, D
 
 // ---- blocks of long sums --------------------------------------------------------------------------------------------
 
-// What one iteration of a loop adds to one element of the sum; nothing where that is not known.
+// The number of terms that one iteration of a loop adds to one element of the sum. Empty if unknown.
 std::optional<int64_t> Emitter::terms_of_iteration(NodeRef sum, TreeRef loop) const {
   int64_t terms = tree_.loop(loop).step;
   for (TreeRef inner : tree_.path(tree_.find(sum))) {
@@ -265,8 +267,8 @@ bool Emitter::is_plain(NodeRef sum) const {
   return terms.is_constant() && terms.constant() <= kLongestPlain;
 }
 
-// Iterations of `loop`, which runs `count` times, whose terms a sum takes up at once. 0 where that is all of them, or
-// where the sum does not round.
+// The iterations of `loop`, out of `count`, that are one block of the sum. 0: no blocks, because the sum is short or
+// exact.
 int64_t Emitter::iterations_of_block(NodeRef sum, TreeRef loop, const Expr& count) const {
   if (!rounds(fold_op(sum), ir_.node(sum).dtype)) return 0;
   const bool is_long = !is_plain(sum) && !compiler_.is_fused(ir_.node(sum).inputs[0]);
@@ -295,7 +297,7 @@ Emitter::SumBlocks Emitter::sum_blocks(TreeRef loop) {
   return blocks;
 }
 
-// Whether the loop is the outermost that adds few terms of a long sum at a time, to more elements than registers hold.
+// Whether the loop adds up a long sum in blocks in memory: it is the outermost loop whose iterations add few terms.
 bool Emitter::adds_in_parts(NodeRef sum, TreeRef loop) const {
   const Compiler::Allocation& memory = compiler_.allocations.at(sum);
   const auto* reduce = ir_.node(sum).as<Reduce>();
@@ -316,7 +318,8 @@ bool Emitter::adds_in_parts(NodeRef sum, TreeRef loop) const {
          std::ranges::none_of(path, adds_itself_up);
 }
 
-// The body adds to another array, of the sum's own dtype, which is then added to the sum's memory.
+// The body adds to a second array, which has the dtype of the sum. After it the second array is added to the memory of
+// the sum.
 void Emitter::adding_parts(NodeRef sum, TreeRef loop, const FunctionBuilder::Body& body) {
   Compiler::Allocation& memory = compiler_.allocations.at(sum);
   const Compiler::Allocation totals = memory;

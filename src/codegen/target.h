@@ -1,6 +1,6 @@
-// What code is generated for. One emitter serves all targets; this is where they differ.
+// A target of code generation. One emitter serves all targets; a Target says how they differ.
 //
-// Only this folder includes LLVM, and its public headers (this one, codegen.h) do not show it.
+// Only this folder includes LLVM. The headers that other folders include (src/LAYERS) do not expose it.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,36 @@ namespace tenon::codegen {
 enum class Arch : uint8_t { kX86, kWasm, kPtx };
 
 struct Target {
-  std::string name;  // as a user says it: native, x86-64-v3, wasm32, ...
+  std::string name;  // as users write it: native, x86-64-v3, wasm32, ...
   Arch arch;
-  std::string triple;  // as LLVM spells the rest
+  std::string triple;  // triple, cpu and features: in LLVM's spelling
   std::string cpu;
-  std::string features;  // "+avx2,+fma,...": all that the code may use, and no more
+  std::string features;  // "+avx2,+fma,...": all features that the code may use
 
-  int vector_bytes;      // of the widest registers that arithmetic should use
-  int vector_registers;  // of that width
-  int index_bits;        // of a pointer
+  int vector_bytes;      // bytes of the widest vector registers that arithmetic should use
+  int vector_registers;  // number of registers of that width
+  int index_bits;        // bits of a pointer
   bool has_fma;          // a*b + c is one instruction
-  bool has_masks;        // a vector load or store of some lanes only is one instruction
-  bool has_gathers;      // a load from an address for each lane is faster than as many loads
+  bool has_masks;        // a load or store of some lanes of a vector is one instruction
+  bool has_gathers;      // a gather instruction is faster than one load per lane
   bool has_f16;          // f16 <-> f32 is one instruction
   bool has_bf16_dot;     // vdpbf16ps
   bool has_vnni;         // vpdpbusd
   bool has_amx;          // tiles of bf16 and int8
-  bool has_threads;      // a parallel loop may run on several; else it is a plain loop
+  bool has_threads;      // parallel loops run on threads; otherwise they are serial
 };
 
-// `native` is the CPU of this machine, or what $TENON_CPU says; x86-64-v2, -v3, -v4, sapphirerapids and the like are
-// levels of x86; wasm32 and nvptx64 are the others. An unknown name throws an Error that lists those there are.
+// Names: `native` (the CPU of this machine, or $TENON_CPU), levels and CPUs of x86 (x86-64-v2, x86-64-v3, x86-64-v4,
+// sapphirerapids, ...), wasm32, nvptx64. Throws an Error for an unknown name, with the list of names.
 Target find_target(std::string_view name);
 std::vector<std::string> target_names();
 
-// What code for an x86 target may need of a CPU, by the names of runtime/cpu_features.h: "avx2,fma,...".
+// The CPU features that code for an x86 target may use, in the names of runtime/cpu_features.h: "avx2,fma,...".
 std::string needed_features(const Target& target);
 
-// What code for the target needs and this machine lacks: "avx512f", or "wasm32" for another architecture.
+// The features that the target needs and this machine lacks: "avx512f", or "wasm32" for another architecture.
 std::vector<std::string> missing_here(const Target& target);
-// Whether this machine can run code for the target: it lacks nothing.
+// Whether this machine can run code for the target.
 bool runs_here(const Target& target);
 
 }  // namespace tenon::codegen

@@ -13,7 +13,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kGroupBytes = 4;  // of k, in one lane
+constexpr int64_t kGroupBytes = 4;  // steps of k in one lane take so many bytes
 constexpr std::string_view kDotBF16 = "dpbf16", kDotI8 = "dpbusd", kInterleave = "interleave";
 constexpr std::string_view kGridBF16 = "amx-bf16", kGridI8 = "amx-int8";
 
@@ -60,7 +60,7 @@ bool has_tile(const Target& target, std::string_view name) {
 
 // ---- what is below the loop -----------------------------------------------------------------------------------------
 
-// The element that a node of the innermost loop reads, past a view of it.
+// The element that a node reads in the end, if it reads it through a view in the innermost loop.
 std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, std::set<NodeRef>& seen) {
   const NodeRef input = ir_.node(tree_.node(leaf)).inputs[0];
   const TreeRef maker = tree_.find(input);
@@ -71,7 +71,7 @@ std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, 
   return Element{maker, {Which::kPiece, 0}};
 }
 
-// reduce add(mul(cast(a), cast(b))), and nothing else.
+// Matches reduce add(mul(cast(a), cast(b))) and nothing else.
 std::optional<Emitter::Product> Emitter::product_below(TreeRef inner) {
   const std::vector<TreeRef>& leaves = tree_.children(inner);
   const auto is_leaf = [&](TreeRef ref) { return tree_.kind(ref) == LoopTree::NODE; };
@@ -104,7 +104,7 @@ std::optional<Emitter::Expr> Emitter::slope(const Element& element, TreeRef loop
   return slope.ok() ? std::optional(*slope) : std::nullopt;
 }
 
-// All steps of k are there in memory, also where a tail has fewer.
+// Whether memory has all steps of a group, even if the tail uses fewer.
 bool Emitter::has_whole_groups(const Element& element, int64_t steps) {
   const Compiler::Allocation& memory = *spot(element.leaf, element.which).access.memory;
   return !memory.dims.empty() && memory.dims.back().extent.is_constant(steps);
@@ -141,7 +141,7 @@ std::optional<Emitter::Tile> Emitter::tile_of(TreeRef ref, const Expr& begin, co
   return fits ? std::optional(std::move(tile)) : std::nullopt;
 }
 
-// False where the loops, as they are here, are not what the instruction does.
+// Emits the instruction. False if the loops at this point do not fit it.
 bool Emitter::tile(TreeRef ref, const Expr& begin, const Expr& end) {
   const std::optional<Tile> tile = tile_of(ref, begin, end);
   if (!tile) return false;
@@ -206,7 +206,7 @@ Emitter::Instruction Emitter::multiply(const Tile& tile) {
   return {};
 }
 
-// By lane, 4 bytes: the steps of k.
+// A vector whose lanes are the steps of k of each column, 4 bytes.
 Value* Emitter::groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t depth, int64_t steps) {
   Spot& here = spot(element.leaf, element.which);
   const llvm::Align align(static_cast<uint64_t>(size_of(here.access.memory->dtype)));
@@ -221,7 +221,7 @@ Value* Emitter::groups(const Element& element, const Tile& tile, Tile::Layout la
   return interleaved(rows, steps);
 }
 
-// Of steps that are not there, zeros.
+// Missing steps are zeros.
 Value* Emitter::packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps) {
   auto* const type = llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(lanes_));
   llvm::Constant* const zero = llvm::Constant::getNullValue(type);
@@ -231,7 +231,7 @@ Value* Emitter::packed_groups(Value* address, llvm::Align align, int64_t depth, 
   return depth == steps ? all : b_.CreateAnd(all, llvm::ConstantInt::get(type, (uint64_t{1} << bits) - 1));
 }
 
-// Element by element of the rows: of each lane, the first is the lowest. Missing rows are zeros.
+// Interleaves rows: lane i has element i of every row, the first row in the lowest bits. Missing rows are zeros.
 Value* Emitter::interleaved(std::vector<Value*> rows, int64_t steps) {
   const int64_t lanes = lanes_of(rows[0]);
   rows.resize(static_cast<size_t>(steps), llvm::Constant::getNullValue(rows[0]->getType()));
@@ -244,7 +244,7 @@ Value* Emitter::interleaved(std::vector<Value*> rows, int64_t steps) {
     }
     return all_lanes(group);
   }
-  // Rows that are half of all apart meet first, so that neighbours meet last.
+  // Interleave row i with row i + half first, so that neighbours are interleaved last.
   while (rows.size() > 1) {
     const size_t half = rows.size() / 2;
     const auto width = static_cast<int>(lanes_of(rows[0]));
@@ -268,7 +268,7 @@ Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
   return b_.CreateIntrinsic(dot, {}, {sum, a, b});
 }
 
-// A copy.
+// The packing copy.
 Emitter::Instruction Emitter::interleave(const Tile& tile) {
   const std::vector<TreeRef>& leaves = tree_.children(tile.steps);
   if (leaves.size() != 1 || tree_.kind(leaves[0]) == LoopTree::LOOP) return {};

@@ -1,25 +1,26 @@
-// The tiles that a target has: loops whose annotation is the name of an instruction.
+// Tiles: loops that are one instruction of the target, named by their annotation.
 //
 //     for m unroll
 //       for n by 16 unroll
-//         for n tile "dpbf16"                16 of them, or what is left of the variable
+//         for n tile "dpbf16"                16, or the remaining ones
 //           for k                            2
 //             %x[m, k] = cast(%a)
 //             %y[k, n] = cast(%b)
 //             %p[m, n, k] = mul(%x, %y)
 //             %c[m, n] = reduce add(%p)
 //
-// is c[1, 16] += a[1, 2] * b[2, 16]: products of narrow numbers, added up in wide ones. It becomes the instruction
-// where these hold, else the plain loops that it says:
+// is c[1, 16] += a[1, 2] * b[2, 16]: products of narrow numbers, added up in wide ones. The loops become the
+// instruction if all of these hold, and plain loops otherwise:
 //   - %c is contiguous along n.
-//   - %b is contiguous along k and then n (packed), or along n (then its rows are interleaved on the way).
-//   - %a is the same for all n, and best contiguous along k; or like %b.
-// Operands may be read through a view of one piece. Where a tail leaves fewer n or k, lanes are masked.
+//   - %b is contiguous along k, then n (packed), or along n (its rows are interleaved after loading).
+//   - %a is equal for all n, preferably contiguous along k; or it is like %b.
+// Operands may be read through a view of one piece. A tail of n or k masks lanes.
 //
-//   dpbf16      bf16 * bf16 to f32. The instruction takes subnormal numbers for 0, and rounds once for each of the two
-//               products, to nearest even whatever the mode.
+//   dpbf16      bf16 * bf16 to f32. The instruction treats subnormal numbers as 0. It rounds each of the two products
+//   to
+//               nearest even, whatever the rounding mode.
 //   dpbusd      u8 * i8 (or i8 * u8) to i32, 4 of k. Exact: nothing saturates.
-//   interleave  a copy that packs: its result is contiguous along k and then n, 4 bytes of k.
+//   interleave  a packing copy. Its result is contiguous along k, then n, with 4 bytes of k.
 //
 // Tiles of 16 rows are four loops:
 //
@@ -28,11 +29,11 @@
 //         for n                            16
 //           for k                          2
 //
-//   amx-bf16    bf16 * bf16 to f32, 32 of k. Takes subnormal numbers for 0.
+//   amx-bf16    bf16 * bf16 to f32, 32 of k. Treats subnormal numbers as 0.
 //   amx-int8    i8 or u8 * i8 or u8 to i32, 64 of k, in groups of 4.
 //
-// They want %c and %b packed as the loops run, in scratch (so that a tail of n or m has whole rows and columns there),
-// k of whole tiles, and %c of no more than four tiles, in loops that are unrolled.
+// They require: %c and %b in scratch memory, packed in the order of the loops (so that a tail of n or m has whole rows
+// and columns); k a multiple of the tile's; at most four tiles of %c, in unrolled loops.
 #pragma once
 
 #include <vector>
@@ -42,7 +43,7 @@
 
 namespace tenon::codegen {
 
-// Those that multiply, the best first.
+// The instructions that multiply, the best first.
 std::vector<TileIntrinsic> tiles_of(const Target& target);
 bool has_tile(const Target& target, std::string_view name);
 

@@ -1,4 +1,4 @@
-// Blocks that are read along one variable and used along another.
+// Blocks that are read along one variable and used along another: they are transposed in registers.
 #include <numeric>
 
 #include "codegen/emitter.h"
@@ -8,8 +8,8 @@ namespace tenon::codegen {
 using namespace loops;
 using llvm::Value;
 
-// An unrolled loop around a vectorized one: what is contiguous along the outer one is
-// read row by row and transposed in registers, instead of gathered.
+// Applies to an unrolled loop around a vectorized one. An array that is contiguous along the outer loop is read row by
+// row and transposed in registers, not gathered.
 std::optional<Emitter::Lanes> Emitter::lanes_of_block(TreeRef outer, int64_t count) {
   if (tree_.children(outer).size() != 1 || count < 2) return {};
   const TreeRef inner = tree_.children(outer)[0];
@@ -46,7 +46,7 @@ void Emitter::transpose_reads(TreeRef outer, const Expr& begin, int64_t count) {
   }
 }
 
-// As many columns at a time as there are lanes.
+// Transposes as many columns at a time as there are lanes.
 Emitter::Block Emitter::transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
                                         int64_t count) {
   Block block{compiler_.counter(outer), {}};
@@ -58,7 +58,7 @@ Emitter::Block Emitter::transposed_rows(Spot& element, TreeRef outer, const Lane
   return block;
 }
 
-// Rows that are shorter than the vectors are filled up, and so are missing rows; what comes of that is not used.
+// Short rows and missing rows are filled up. The elements that come from filling are not used.
 std::vector<Value*> Emitter::rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
                                      int64_t width) {
   const DType stored = element.access.memory->dtype, dtype = ir_.node(element.access.node).dtype;
@@ -80,7 +80,7 @@ std::vector<Value*> Emitter::rows_of(Spot& element, TreeRef outer, const Lanes& 
   return rows;
 }
 
-// Exchanges each bit of the row's number with that bit of the lane's.
+// Transposes by exchanging each bit of the row number with the same bit of the lane number.
 std::vector<Value*> Emitter::transposed(std::vector<Value*> rows) {
   const auto count = static_cast<int>(rows.size());
   for (int bit = 1; bit < count; bit *= 2) {
@@ -102,14 +102,14 @@ std::vector<Value*> Emitter::transposed(std::vector<Value*> rows) {
   return rows;
 }
 
-// LLVM tries to make one shuffle of several, and takes long to find that it cannot: it is kept from it.
+// LLVM spends long trying to merge shuffles. This keeps it from merging.
 Value* Emitter::shuffled(Value* x, Value* y, llvm::ArrayRef<int> picks) {
   if (llvm::isa<llvm::PoisonValue>(x) && llvm::isa<llvm::PoisonValue>(y)) return x;
   Value* const result = b_.CreateShuffleVector(x, y, picks);
   return result->getType()->isFPOrFPVectorTy() ? b_.CreateArithmeticFence(result, result->getType()) : result;
 }
 
-// What was read and transposed for this copy of the unrolled body; null: nothing.
+// The transposed vector for this copy of the unrolled body. Null if the element is not transposed.
 Value* Emitter::transposed_read(TreeRef at, Which which) const {
   const auto found = blocks_.find({at, which});
   if (found == blocks_.end()) return nullptr;

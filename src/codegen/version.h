@@ -1,4 +1,4 @@
-// What objects depend on besides their kernel and target.
+// The version of the compiler, for keys of the cache.
 #pragma once
 
 #include <string>

@@ -16,7 +16,7 @@ Slope flipped(Slope slope) {
   return slope == Slope::kDown ? Slope::kUp : slope;
 }
 
-// Of a sum, or of a minimum or maximum.
+// The slope of a sum, minimum or maximum, from the slopes of its operands.
 Slope joined(Slope a, Slope b) {
   if (a == b || b == Slope::kFlat) return a;
   return a == Slope::kFlat ? b : Slope::kUnknown;
@@ -24,7 +24,7 @@ Slope joined(Slope a, Slope b) {
 
 Slope slope_of(const Expr& expr, Symbol symbol, const Ranges& ranges);
 
-// One factor may move, where the sign of the others is known.
+// The slope of a product. Known if one factor varies and the signs of the others are known.
 Slope slope_of_product(const Expr& expr, Symbol symbol, const Ranges& ranges) {
   Slope slope = Slope::kFlat;
   bool negative = false;
@@ -88,7 +88,7 @@ bool Box::never_negative(const Expr& expr) const {
   try {
     const std::optional<Expr> low = lowest(expr);
     return low && bounds(*low, ranges_).low >= 0;
-  } catch (const Error&) {  // A constant overflows on the way: nothing is proven.
+  } catch (const Error&) {  // A constant overflowed: nothing is proven.
     return false;
   }
 }

@@ -1,4 +1,4 @@
-// The nodes of an IR as they are added: what each kind requires.
+// Adding nodes to an IR, with the checks of each kind of node.
 #include <algorithm>
 #include <set>
 
@@ -13,7 +13,7 @@ bool is_narrow_float(DType dtype) { return is_float(dtype) && size_of(dtype) == 
 
 bool is_cast(const OpDef& op) { return op.name.get() == "cast" || op.name.get() == "bitcast"; }
 
-// In f16 and bf16 nothing is computed, so an op's result is what its rule says for one element.
+// The result dtype of an op, by the op's shape rule for one element. Nothing is computed in f16 and bf16.
 DType result_dtype_of(const OpDef& op, const std::vector<DType>& inputs, std::optional<DType> dtype) {
   std::vector<TensorType> types;
   for (DType input : inputs) types.push_back({input, {}});
@@ -270,7 +270,7 @@ class NodeCheck {
     check_kept(scatter);
   }
 
-  // A variable of the result is either kept, and then looped over, or written at an index that does without it.
+  // A variable of the result is either kept (the node loops over it) or written at an index that does not contain it.
   void check_kept(const Scatter& scatter) {
     std::set<Symbol> used;
     const auto use = [&](const Expr& expr) {
@@ -386,7 +386,7 @@ class NodeCheck {
 
 class LoopsCheck {
  public:
-  // `needed` are the variables that the node loops over, `folded` those of them that it folds.
+  // `needed`: the variables that the node loops over. `folded`: those of them that it folds.
   LoopsCheck(const IR& ir, const Node& node, std::vector<VarRef> needed, std::vector<VarRef> folded)
       : ir_(ir), node_(node), needed_(std::move(needed)), folded_(std::move(folded)) {}
 
@@ -417,7 +417,7 @@ class LoopsCheck {
     outer->second = loop.step;
   }
 
-  // A loop over another variable does the node's work again in every iteration.
+  // A loop over any other variable repeats the node in every iteration.
   void check_repeated(VarRef var) {
     const auto* scan = node_.as<Scan>();
     if (!is_in(needed_, var)) {
@@ -441,7 +441,7 @@ class LoopsCheck {
     }
   }
 
-  // What is overwritten twice keeps the last value: the order of the folded variables is part of the meaning.
+  // An element that is overwritten twice keeps the last value, so the order of the folded variables matters.
   void check_overwrites(std::span<const LoopSpec> loops) const {
     const auto* scatter = node_.as<Scatter>();
     if (!scatter || scatter->op) return;
@@ -459,8 +459,8 @@ class LoopsCheck {
   const Node& node_;
   std::vector<VarRef> needed_;
   std::vector<VarRef> folded_;
-  std::map<VarRef, int64_t> steps_;  // of the innermost loops so far
-  bool folds_ = false;               // a loop so far
+  std::map<VarRef, int64_t> steps_;  // steps of the innermost loops so far
+  bool folds_ = false;               // one of the loops so far folds
 };
 
 }  // namespace

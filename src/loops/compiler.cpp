@@ -5,9 +5,9 @@
 namespace tenon::loops {
 namespace {
 
-// How often the code of one node may be repeated to take guards and tails out of its loops.
+// The most copies of the code of a node that remove guards and tails from its loops.
 constexpr int kMostCopies = 27;
-// Terms of a sum whose total is f32. PyTorch's products are less exact than its sums.
+// The most terms of a sum or of a sum of products whose total is f32. PyTorch's products are less exact than its sums.
 constexpr int64_t kMostNarrowTerms = 1 << 11;
 constexpr int64_t kMostNarrowProducts = 1 << 14;
 
@@ -43,7 +43,7 @@ Compiler::Compiler(const LoopTree& tree) : tree_(tree) {
 
 // ---- symbols --------------------------------------------------------------------------------------------------------
 
-// The outermost loop over m counts m, the next inside of it m_1, ...: loops side by side may share a name.
+// The counter of the outermost loop over m is m, the next inside of it m_1, ... Loops side by side may share a name.
 void Compiler::name_counters() {
   for (const Var& var : tree_.ir.vars()) taken_.insert(var.name);
   for (Symbol symbol : tree_.ir.size_symbols()) taken_.insert(symbol.name());
@@ -92,7 +92,7 @@ Expr Compiler::over_counters(const Expr& over_vars, TreeRef at) const {
   return substitution.empty() ? over_vars : substitute(over_vars, substitution);
 }
 
-// Where the counters of the loops around a point lie when no tail is taken into account.
+// The bounds of the counters of the loops around a point, ignoring tails.
 Box Compiler::box_at(TreeRef at) const {
   Box box(tree_.ir.ranges());
   for (TreeRef ref : tree_.path(at)) {
@@ -116,7 +116,7 @@ Compiler::Allocation Compiler::whole_array(NodeRef ref) {
   return allocation;
 }
 
-// The dimensions of scratch that lives for one iteration of `around`, laid out as the node's loops run.
+// The dimensions of scratch memory that lives for one iteration of `around`, in the order of the node's loops.
 std::vector<Compiler::Dim> Compiler::layout(NodeRef ref, TreeRef around, VarRef without) const {
   const Node& node = tree_.ir.node(ref);
   std::vector<Dim> dims;
@@ -138,7 +138,7 @@ std::vector<Compiler::Dim> Compiler::layout(NodeRef ref, TreeRef around, VarRef 
 
 Compiler::Allocation Compiler::scratch(NodeRef ref) {
   TreeRef lca = tree_.find(ref);
-  // An accumulator starts before its fold, also where nobody reads it afterwards.
+  // An accumulator starts before its fold, even if nothing reads it.
   if (const TreeRef fold = outermost_fold(ref)) lca = tree_.parent(fold);
   for (NodeRef reader : tree_.ir.consumers(ref)) lca = tree_.lca(lca, tree_.find(reader));
   if (lca && tree_.kind(lca) == LoopTree::NODE) lca = tree_.parent(lca);
@@ -244,10 +244,10 @@ Compiler::Access Compiler::gen_carry(TreeRef ref) const {
   return {tree_.node(ref), ref, own_index(tree_.node(ref)), {}, &carries.at(tree_.node(ref))};
 }
 
-// `coordinates` are of the node's variables, over counters.
+// `coordinates`: the index along each of the node's variables, over counters.
 Expr Compiler::offset_in(const Allocation& memory, NodeRef node, const std::vector<Expr>& coordinates) const {
   const std::vector<VarRef>& vars = tree_.ir.node(node).vars;
-  std::map<VarRef, Expr> rest;  // what the dimensions so far leave of a variable
+  std::map<VarRef, Expr> rest;  // the remainder of a variable after the dimensions so far
   std::vector<Expr> terms;
   for (const Dim& dim : memory.dims) {
     const auto position = static_cast<size_t>(std::ranges::find(vars, dim.var) - vars.begin());
@@ -347,12 +347,12 @@ Compiler::Scope Compiler::inside(TreeRef ref, const Scope& scope, const Expr& be
   return result;
 }
 
-// The first of the loop's iterations from which on all only make elements that nobody reads; nothing where there may be
-// none. Elements are known to be unread where a view's constraint fails.
+// The iteration of the loop from which on no element is read. Empty if there is none. An element is unread if the
+// constraint of the view that would read it fails.
 std::optional<Expr> Compiler::past_needed(TreeRef loop, const Scope& scope) const {
   const VarRef var = tree_.loop(loop).var;
   const Mark mark = tree_.loop(loop).annotation.mark;
-  const bool is_block = mark != Mark::kNone && mark != Mark::kParallel;  // which is whole, or not in registers
+  const bool is_block = mark != Mark::kNone && mark != Mark::kParallel;  // a block in registers must stay whole
   if (is_block || tree_.loop(loop).step != 1 || scope.extents.contains(var)) return {};
   std::optional<Expr> result;
   for (NodeRef ref : tree_.nodes_below(loop)) {
@@ -368,7 +368,7 @@ std::optional<Expr> Compiler::past_needed(TreeRef loop, const Scope& scope) cons
   return result;
 }
 
-// The index along the loop's variable from which on a reader outside of the loop reads no element.
+// The index of the loop's variable from which on the reader, outside of the loop, reads no element.
 std::optional<Expr> Compiler::past_read(NodeRef reader, NodeRef input, TreeRef loop, const Scope& scope) const {
   const auto* view = tree_.ir.node(reader).as<View>();
   const Symbol index = tree_.ir.var(tree_.loop(loop).var).symbol();
@@ -415,7 +415,7 @@ std::vector<Compiler::Guard> Compiler::guards_below(TreeRef loop, const Scope& s
   return guards;
 }
 
-// The counters for which a constraint holds, whatever the loops inside count and the node looks up.
+// The values of the counter for which a constraint holds for all counters of inner loops and all lookups.
 std::optional<std::pair<Expr, Expr>> Compiler::interior(TreeRef loop, const Guard& guard, const Scope& scope) const {
   Box inner(scope.box.ranges());
   for (const Lookup& lookup : tree_.ir.node(tree_.node(guard.leaf)).lookups()) {
@@ -446,7 +446,7 @@ std::vector<Compiler::Segment> Compiler::peeled(TreeRef ref, Segment whole, cons
     const auto range = interior(ref, guard, whole.scope);
     if (!range) continue;
     const Expr first = max(begin, range->first), past = min(end, range->second + 1);
-    // A stretch of few iterations is not worth code of its own.
+    // Few iterations are not worth code of their own.
     const int64_t all = bounds(whole.end - whole.begin, whole.scope.box.ranges()).low;
     if (bounds(past - first, whole.scope.box.ranges()).high <= std::max<int64_t>(all, 0) / 4) continue;
     begin = first;
@@ -491,8 +491,8 @@ Compiler::Fill Compiler::fill(NodeRef ref, TreeRef loop) const {
   const Allocation& memory = node.as<Scan>() ? carries.at(ref) : allocations.at(ref);
   Fill fill{.node = ref, .memory = &memory};
   std::vector<Expr> terms;
-  std::map<TreeRef, Expr> positions;  // along the writer's loops
-  std::map<VarRef, Expr> elsewhere;   // along variables that are no loops
+  std::map<TreeRef, Expr> positions;  // index along each of the writer's loops
+  std::map<VarRef, Expr> elsewhere;   // index along variables without a loop
   for (const Dim& dim : memory.dims) {
     const bool is_outside = dim.loop && tree_.contains(dim.loop, loop);
     const Expr position = is_outside ? counter(dim.loop) : unused_symbol(fmt::format("fill_{}", fill.counters.size()));

@@ -1,4 +1,4 @@
-// The words that the records' `loops` are written in.
+// LoopBuilder and LoopContext: the functions that the `loops` slots of op records call.
 #include <algorithm>
 #include <bit>
 
@@ -25,7 +25,8 @@ size_t position_of(const LoopDims& dims, VarRef var) {
   return static_cast<size_t>(std::ranges::find(dims, var) - dims.begin());
 }
 
-// The dimensions of an array of several that broadcast, aligned at the right; empty where it has no such dimension.
+// The variable of a dimension, counted from the right, as broadcasting aligns shapes. Empty if the array has no such
+// dimension.
 VarRef dim_from_right(const LoopDims& dims, size_t from_right) {
   return from_right < dims.size() ? dims[dims.size() - 1 - from_right] : VarRef();
 }
@@ -109,7 +110,7 @@ LoopDims LoopBuilder::common_dims(const std::vector<LoopDims>& operands, const L
   size_t rank = 0;
   for (const LoopDims& dims : operands) rank = std::max(rank, dims.size());
   LoopDims result(rank);
-  LoopDims models(rank);  // variables of the same size
+  LoopDims models(rank);  // a variable of the right size for each dimension
   for (const LoopDims& dims : operands) {
     for (size_t dim = 0; dim < rank; ++dim) {
       const VarRef own = dim_from_right(dims, rank - 1 - dim);
@@ -143,7 +144,7 @@ LoopValue LoopBuilder::number(const Expr& value, const LoopDims& dims) {
 
 // ---- elementwise ----------------------------------------------------------------------------------------------------
 
-// The node of x where its dimensions are `dims`: of the higher rank, and with other variables where they differ.
+// A node for x over `dims`, which may have more dimensions and other variables than x.
 loops::NodeRef LoopBuilder::aligned(const LoopValue& x, const LoopDims& dims) {
   const LoopDims target(dims.end() - static_cast<int64_t>(x.dims.size()), dims.end());
   LoopPiece piece{x, {}, at(target)};
@@ -192,7 +193,7 @@ LoopValue LoopBuilder::equals_or_is_nan(const LoopValue& x, const LoopValue& y) 
 
 // ---- folds ----------------------------------------------------------------------------------------------------------
 
-// Where there is but one element, it is the fold; only a sum, which starts at 0, makes -0 a 0.
+// The fold of a single element is the element. Except that a sum, which starts at 0, turns -0 into 0.
 LoopValue LoopBuilder::fold_of_one(std::string_view op, const LoopValue& x) {
   if (op != "add" || !is_float(dtype(x))) return x;
   return compute(op, {x, constant(dtype(x), 0.0)});
@@ -247,7 +248,7 @@ std::set<Symbol> symbols_in(const loops::IR& ir, const loops::View& view) {
   return used;
 }
 
-// The piece over the node's variables, with a constraint wherever an index is not known to be inside.
+// The piece over the node's variables. Each index that is not proven to be in range gets a constraint.
 loops::Piece placed(LoopKernel& kernel, const LoopPiece& piece, std::span<const loops::Lookup> lookups) {
   loops::Piece result{piece.value.node, {}, {}};
   for (size_t dim = 0; dim < piece.index.size(); ++dim) {
@@ -274,7 +275,7 @@ LoopValue LoopBuilder::view(const LoopView& view) {
   LoopValue result{{}, view.dims};
   const std::set<Symbol> used = symbols_in(kernel_->ir, action);
   const auto is_needed = [&](const loops::Var& var) {
-    // A look-up is an error only for an element that there is.
+    // A lookup must only fail for elements that exist.
     return used.contains(var.symbol()) || (!view.lookups.empty() && !kernel_->box.never_negative(var.size - 1));
   };
   for (VarRef& dim : result.dims) {
@@ -312,10 +313,10 @@ LoopValue LoopBuilder::scatter(const OpDef* op, const LoopValue& x, const std::v
   loops::Scatter action{op, {}, {}, std::move(lookups)};
   const LoopDims vars = present(x.dims);
   for (VarRef var : vars) action.index.push_back(index[position_of(x.dims, var)]);
-  // The order of the values' variables is the order of writing.
+  // Values are written in the order of their variables.
   loops::NodeRef source = aligned(values, dims);
   LoopDims iterated = present(dims);
-  // The array starts as x before the loops over what is folded: there must be one.
+  // The array is initialized with x before the folded loops, so there must be one.
   const auto is_folded = [&](VarRef var) { return !contains(vars, var); };
   if (std::ranges::none_of(iterated, is_folded)) iterated.push_back(kernel_->add_var(1));
   if (kernel_->ir.node(source).vars != iterated) source = kernel_->ir.add_copy(source, iterated);

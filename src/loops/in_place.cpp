@@ -37,7 +37,7 @@ class InPlace {
     return index;
   }
 
-  // In the memory of a whole array, over variables.
+  // The position in the memory of a whole array, over variables.
   Expr position_in(NodeRef array, const std::vector<Expr>& index) const {
     std::vector<Expr> terms;
     Expr stride = 1;
@@ -48,7 +48,7 @@ class InPlace {
     return box_.simplify(symbolic::sum(terms));
   }
 
-  // What a scatter starts from is read before its own loops, and what is looked up may be anywhere.
+  // The initial value of a scatter is read before its loops. A lookup may read any element.
   bool reads_at(const Expr& position, NodeRef reader, NodeRef read) const {
     const Node& node = ir_.node(reader);
     if (node.as<Scatter>()) return false;
@@ -67,7 +67,7 @@ class InPlace {
     return std::ranges::all_of(around, [&](TreeRef loop) { return ir_.node(write).has(tree_.loop(loop).var); });
   }
 
-  // A backend may compute a product where the sum beside it takes it up.
+  // A backend may compute a product when the sum that reads it runs.
   TreeRef latest(NodeRef reader) const {
     const TreeRef leaf = tree_.find(reader);
     const std::vector<NodeRef> next = ir_.consumers(reader);
@@ -79,7 +79,7 @@ class InPlace {
   const LoopTree& tree_;
   const IR& ir_;
   Box box_;
-  std::vector<size_t> times_;  // by ref: the order of a walk
+  std::vector<size_t> times_;  // by ref: the position in a walk of the tree
 };
 
 }  // namespace

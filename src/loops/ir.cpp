@@ -39,7 +39,7 @@ void add_unique(std::vector<T>& items, const T& item) {
   if (std::ranges::find(items, item) == items.end()) items.push_back(item);
 }
 
-// As nodes are added: a view has each input once, and a scatter has each once behind its initial value.
+// The inputs of a node, each once. The first input of a scatter is its initial value.
 void remove_repeated_inputs(Node& node) {
   if (!node.as<View>() && !node.as<Scatter>()) return;
   const size_t first = node.as<Scatter>() ? 2 : 0;

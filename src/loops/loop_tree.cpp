@@ -16,7 +16,7 @@ bool has_loop_over(const Node& node, VarRef var) {
   return std::ranges::find(node.loops, var, &LoopSpec::var) != node.loops.end();
 }
 
-// A node that is not made, as its loop has no iterations, must not be needed: who reads it has that loop as well.
+// If a loop that repeats a node may have no iterations, every reader of the node must be in such a loop too.
 void check_unneeded(const IR& ir, NodeRef ref, VarRef var) {
   const Node& node = ir.node(ref);
   const std::string& name = ir.var(var).name;
@@ -31,7 +31,7 @@ void check_unneeded(const IR& ir, NodeRef ref, VarRef var) {
 
 TreeRef innermost(const std::vector<TreeRef>& open) { return open.empty() ? TreeRef() : open.back(); }
 
-// A vector's lanes go through all nodes of a loop together.
+// All nodes of a vectorized loop run lane by lane, in step.
 std::optional<std::string> why_not_vectorized(const LoopTree& tree, TreeRef loop) {
   for (TreeRef child : tree.children(loop)) {
     if (tree.kind(child) == LoopTree::LOOP) return "it is not an innermost loop";

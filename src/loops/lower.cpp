@@ -60,7 +60,7 @@ class Lowering {
     }
   }
 
-  // The kernel reads an array as it is in memory; what has dimensions of size 1 is then seen without them.
+  // Reads an array with all of its dimensions. A view then drops dimensions of size 1.
   void read(ValueRef value) {
     const TensorType& type = graph_.type(value);
     LoopValue whole;
@@ -117,7 +117,7 @@ class Lowering {
     }
   }
 
-  // What has no elements computes none: not even one that it would be the same along.
+  // A result without elements computes nothing, not even a value that is constant along the empty dimension.
   LoopValue without_elements(const LoopValue& value, const Shape& shape) {
     std::vector<int64_t> empty;
     for (size_t dim = 0; dim < shape.size(); ++dim) {
@@ -126,7 +126,7 @@ class Lowering {
     return LoopBuilder(kernel_).stretched(value, shape, empty);
   }
 
-  // Computes in at least f32, and rounds once.
+  // Computes in f32 or wider, and rounds once.
   static void lower_elementwise(LoopContext& l) {
     const auto* elementwise = std::get_if<Elementwise>(&l.op().semantics.get());
     check(elementwise != nullptr, "{} has no loops", l.op().name.get());
@@ -139,7 +139,7 @@ class Lowering {
     l.out(l.cast(l.compute(l.op(), operands), l.result().dtype));
   }
 
-  // The first name of a node stays, and a name belongs to one node.
+  // A node keeps its first name, and a name is given to one node.
   void name(loops::NodeRef node, ValueRef value) {
     const std::string& name =
         graph_.leaf(value) && !graph_.leaf(value)->name.empty() ? graph_.leaf(value)->name : graph_.value_name(value);

@@ -100,7 +100,7 @@ class Parser {
     std::vector<NodeRef> nodes;
   };
 
-  // Applied at the end: it speaks of all nodes.
+  // Applied at the end, as it names all nodes.
   void parse_order() {
     if (order_) line_.fail("the order is given twice");
     order_.emplace(Order{line_.here(), {}});
@@ -302,7 +302,7 @@ class Parser {
     return exprs_.back().first;
   }
 
-  // Of the statement's expressions, once its lookups are known.
+  // Checks the symbols of the statement's expressions, after its lookups are parsed.
   void check_symbols(std::span<const Lookup> lookups) {
     const std::vector<Symbol> sizes = ir_.size_symbols();
     for (const auto& [expr, where] : exprs_) {
@@ -341,10 +341,10 @@ class Parser {
   VarRef var_use() { return variable(line_, ir_); }
 
   Cursor text_;
-  Cursor line_{""};  // the statement
+  Cursor line_{""};  // the current statement
   IR ir_;
   std::optional<Order> order_;
-  std::vector<std::pair<Expr, Location>> exprs_;  // of the statement
+  std::vector<std::pair<Expr, Location>> exprs_;  // expressions of the current statement
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string scalar_to_string(const Scalar& scalar, DType dtype) {
   return element_to_string(Tensor::scalar(dtype, std::get<int64_t>(scalar)), 0);
 }
 
-// The nodes as they were added; but a node goes before those that read it, and reads go by slot.
+// Nodes in the order in which they were added, but inputs before readers, and reads by slot.
 std::vector<NodeRef> definition_order(const IR& ir) {
   std::vector<NodeRef> order;
   std::vector<bool> done(ir.nodes().size());
@@ -53,7 +53,7 @@ std::vector<NodeRef> definition_order(const IR& ir) {
 
 class Printer {
  public:
-  enum Names { kOwn, kNumbers };  // of nodes and sizes
+  enum Names { kOwn, kNumbers };  // names of nodes and sizes
   explicit Printer(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {
     if (names == kNumbers) number_sizes();
   }
@@ -85,7 +85,7 @@ class Printer {
     return "%" + (names_ == kNumbers ? std::to_string(ref.id) : ir_.node(ref).name);
   }
 
-  // The k-th of the size arguments is called k. They are sorted by name, and so are these.
+  // The k-th size argument gets the k-th name. Both are sorted by name.
   void number_sizes() {
     const std::vector<Symbol> sizes = ir_.size_symbols();
     for (size_t i = 0; i < sizes.size(); ++i) sizes_.emplace(sizes[i], Symbol(fmt::format("_size.{:06}", i)));
@@ -168,7 +168,7 @@ class Printer {
 
   const IR& ir_;
   const Names names_;
-  symbolic::Substitution sizes_;  // the names of sizes in a key
+  symbolic::Substitution sizes_;  // names of sizes in a key
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace tenon::loops {
 namespace {
 
-// Applies a change to the tree's IR, and builds the tree again.
+// Changes a copy of the IR and builds a new tree from it.
 template <class Change>
 Result<LoopTree> edited(const LoopTree& tree, Change change) {
   return attempt([&] {
@@ -32,7 +32,7 @@ void require_node(const LoopTree& tree, NodeRef ref) {
 
 const std::string& var_name(const LoopTree& tree, TreeRef loop) { return tree.ir.var(tree.loop(loop).var).name; }
 
-// The loops of a node are those around it in the tree: a loop's depth is its position among them.
+// The loops of a node are those around it in the tree, so a loop's depth is its position in Node::loops.
 size_t position_of(const LoopTree& tree, TreeRef loop) { return static_cast<size_t>(tree.depth(loop)); }
 
 template <class Change>
@@ -44,7 +44,7 @@ void change_loops(IR& ir, const std::vector<NodeRef>& nodes, Change change) {
   }
 }
 
-// Threads share the outer of two loops; lanes, copies and tiles are the inner one.
+// A split parallel loop stays parallel outside; vectorize, unroll and tile go to the inner loop.
 bool goes_outside(const Annotation& annotation) { return annotation.mark == Mark::kParallel; }
 
 }  // namespace
@@ -103,14 +103,14 @@ Result<LoopTree> swap_loops(const LoopTree& tree, TreeRef a, TreeRef b) {
     change_loops(ir, tree.nodes_below(b), [&](std::vector<LoopSpec>& loops) {
       LoopSpec &outer = loops[position_of(tree, a)], &inner = loops[position_of(tree, b)];
       std::swap(outer, inner);
-      std::swap(outer.fresh, inner.fresh);  // that is said of the place, not of the loop
+      std::swap(outer.fresh, inner.fresh);  // `fresh` belongs to the place, not to the loop
     });
   });
 }
 
 namespace {
 
-// Whether two nodes are in one loop of that depth.
+// Whether two nodes share the loop of that depth.
 bool share_loop(const LoopTree& tree, NodeRef a, NodeRef b, int depth) {
   const TreeRef shared = tree.lca(tree.find(a), tree.find(b));
   return shared && tree.depth(shared) >= depth;
@@ -208,7 +208,7 @@ std::string unused_var_name(const IR& ir, std::string name) {
   return name;
 }
 
-// Moves nodes that were added last to right before `place`.
+// Moves the nodes that were added last right before `place`.
 void run_before(IR& ir, NodeRef place, size_t added) {
   std::vector<NodeRef> order = ir.order();
   const auto last = order.end() - static_cast<std::ptrdiff_t>(added);
@@ -229,7 +229,7 @@ bool is_copy(const IR& ir, NodeRef ref) {
   return true;
 }
 
-// The loops of the node as far as `inside`, then those over the input's variables.
+// The loops around the node up to `inside`, then loops over the input's variables.
 std::vector<LoopSpec> loops_of_copy(const LoopTree& tree, NodeRef node, NodeRef input, TreeRef inside) {
   const size_t shared = inside ? position_of(tree, inside) + 1 : 0;
   std::vector<LoopSpec> loops;
@@ -249,15 +249,15 @@ std::vector<LoopSpec> loops_of_copy(const LoopTree& tree, NodeRef node, NodeRef 
   return loops;
 }
 
-// The part of the tree right inside of `inside` that contains the node.
+// The child of `inside` that contains the node.
 TreeRef part_with(const LoopTree& tree, TreeRef inside, NodeRef node) {
   TreeRef part = tree.find(node);
   while (tree.parent(part) != inside) part = tree.parent(part);
   return part;
 }
 
-// Runs the copy, which was added last, before the loops that need it. They start anew: sharing them, it would copy one
-// element at a time.
+// Places the copy, which was added last, before the loops that read it. These loops become `fresh`: sharing them, the
+// copy would copy one element at a time.
 void place_copy(IR& ir, const LoopTree& tree, NodeRef node, NodeRef input, TreeRef inside) {
   const TreeRef part = part_with(tree, inside, node);
   const bool is_made_there = tree.find(input) && tree.contains(part, tree.find(input));
@@ -315,7 +315,7 @@ Result<LoopTree> delete_copy(const LoopTree& tree, NodeRef copy) {
 
 namespace {
 
-// Replaces a folded variable v by two: v == part * size + rest.
+// Replaces a folded variable v by two variables: v == part * size + rest.
 class NodeSplitter {
  public:
   NodeSplitter(const LoopTree& tree, NodeRef node, TreeRef loop)
@@ -369,7 +369,7 @@ class NodeSplitter {
 
   Expr replaced(const Expr& expr) const { return substitute(expr, {{ir_.var(var_).symbol(), index_}}); }
 
-  // The node's array over the two variables, read where it is. Beyond its end it is `fill`.
+  // A view of the node's array over the two variables. Beyond the end of the array it reads `fill`.
   NodeRef viewed(NodeRef ref, const Scalar& fill) {
     const Node source = ir_.node(ref);
     Piece piece{ref, {}, {}};
@@ -378,7 +378,7 @@ class NodeSplitter {
     return add(source, [&](std::vector<VarRef> vars) { return ir_.add_view({{piece}, fill, {}}, std::move(vars)); });
   }
 
-  // The same over the two variables, computed anew as far as it is elementwise: once, however many read it.
+  // The node over the two variables. Elementwise nodes are computed again over them, once for all readers.
   NodeRef rewritten(NodeRef ref) {
     if (!ir_.node(ref).has(var_)) return ref;
     if (const auto found = rewritten_.find(ref); found != rewritten_.end()) return found->second;
@@ -397,7 +397,7 @@ class NodeSplitter {
                [&](std::vector<VarRef> vars) { return ir_.add_compute(*compute->op, inputs, std::move(vars), dtype); });
   }
 
-  // With the loops of the reduction, so that they share them.
+  // Gives nodes the loops of the reduction, so that they share them.
   template <class Add>
   NodeRef add(const Node& source, Add add_node) {
     const NodeRef ref = add_node(replaced(source.vars));
@@ -474,7 +474,7 @@ TreeRef map_ref(const LoopTree& before, TreeRef ref, const LoopTree& after) {
 
 namespace {
 
-using Readers = std::vector<std::vector<NodeRef>>;  // by node, in order
+using Readers = std::vector<std::vector<NodeRef>>;  // readers of each node, in order
 
 Readers readers_of(const IR& ir) {
   Readers readers(ir.nodes().size());
@@ -485,14 +485,14 @@ Readers readers_of(const IR& ir) {
   return readers;
 }
 
-// A view that one node reads in step is computed anew in each of that node's loops, rather than kept.
+// A view with one reader, which reads it at its own index, runs in the loops of the reader: it is not stored.
 bool joins_loops_of(const IR& ir, NodeRef view, std::span<const NodeRef> readers) {
   if (!ir.node(view).as<View>() || readers.size() != 1 || ir.node(readers[0]).as<Scatter>()) return false;
   return std::ranges::all_of(ir.node(view).vars, [&](VarRef var) { return ir.reads_in_step(readers[0], view, var); });
 }
 
-// A node's loops run in the order of the first node that reads it at its own index; what it folds comes last. So does a
-// loop of one iteration, where nothing is folded: others rarely have it.
+// A node takes the loop order of the first node that reads it at its own index. Folded variables come last. So do loops
+// of one iteration if nothing is folded: other nodes rarely have them.
 void follow_consumer(IR& ir, NodeRef ref, std::span<const NodeRef> readers) {
   if (joins_loops_of(ir, ref, readers)) return ir.set_loops(ref, ir.node(readers[0]).loops);
   const std::vector<VarRef> own = ir.iteration_vars(ref);
@@ -519,8 +519,8 @@ void follow_consumer(IR& ir, NodeRef ref, std::span<const NodeRef> readers) {
   ir.set_loops(ref, std::move(loops));
 }
 
-// Picks nodes one by one: of those that are ready, the one that shares most of the loops that are open. What has no
-// loops comes where none is open: it would close them.
+// Orders nodes: among the ready ones, next comes the node that shares most open loops. A node without loops waits until
+// no loop is open, because it would close them.
 class NodeOrder {
  public:
   NodeOrder(const IR& ir, const Readers& readers) : ir_(ir), readers_(readers), missing_(ir.nodes().size()) {
@@ -581,7 +581,7 @@ class NodeOrder {
 
   const IR& ir_;
   const Readers& readers_;
-  std::vector<int> missing_;  // by node: inputs that have not been placed
+  std::vector<int> missing_;  // by node: how many inputs are not placed yet
   std::vector<NodeRef> ready_;
   std::vector<Open> open_;
 };

@@ -29,7 +29,7 @@ class Composer {
   }
 
  private:
-  // The views that this one reads have been through this already.
+  // The views that this view reads are done already.
   void read_through(View& view) const {
     if (reads_one_place(view)) {
       const View* inner = view_without_lookups(view.pieces[0].input);
@@ -55,7 +55,7 @@ class Composer {
     return view && view->lookups.empty() ? view : nullptr;
   }
 
-  // What `outer` reads of a view that reads `inner`.
+  // The piece of `inner` that `outer` reads through the view between them.
   std::optional<Piece> join(const Piece& outer, const Piece& inner) const {
     symbolic::Substitution at;
     const std::vector<VarRef>& vars = nodes_[outer.input.id].vars;
@@ -70,7 +70,7 @@ class Composer {
       const Constraint inside{result.index.back(), ir_.var(read[i]).size};
       if (std::ranges::find(result.where, inside) != result.where.end() || box_.contains(inside)) continue;
       if (result.where.empty()) return {};
-      result.where.push_back(inside);  // Follows from the others, but the IR cannot see it.
+      result.where.push_back(inside);  // Implied by the others, but the IR cannot prove it.
     }
     return result;
   }
@@ -82,7 +82,7 @@ class Composer {
 
 // ---- variables that are one -----------------------------------------------------------------------------------------
 
-// Sets of variables, each with the nodes that have one of it.
+// Disjoint sets of variables, each with the nodes that have a variable of the set.
 class Classes {
  public:
   Classes(const IR& ir, const std::vector<Node>& nodes) : ir_(ir), parents_(ir.vars().size()), users_(parents_.size()) {
@@ -101,7 +101,7 @@ class Classes {
     return var;
   }
 
-  // Makes one of two variables, where that changes no node's meaning.
+  // Joins the sets of two variables, unless a node has both.
   void join(VarRef a, VarRef b) {
     a = find(a);
     b = find(b);
@@ -117,8 +117,8 @@ class Classes {
  private:
   const IR& ir_;
   std::vector<VarRef> parents_;
-  std::vector<std::vector<NodeRef>> users_;  // by variable that is its own parent
-  std::vector<std::vector<VarRef>> vars_;    // by node: the parents of its variables
+  std::vector<std::vector<NodeRef>> users_;  // by root variable of a set
+  std::vector<std::vector<VarRef>> vars_;    // by node: root variables of its variables
 };
 
 // ---- the kernel anew ------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Unifier {
   }
 
  private:
-  // First where a whole view may go away by it, then where loops may be shared by it.
+  // First join variables that make a whole view disappear, then those that let nodes share loops.
   void merge_variables() {
     Classes classes(ir_, nodes_);
     for (const bool only_renaming : {true, false}) {
@@ -169,7 +169,7 @@ class Unifier {
     }
   }
 
-  // Every variable becomes the one that stands for its class: the first of it, which has the shortest name.
+  // Every variable is replaced by the first variable of its set, which has the shortest name.
   void rename() {
     std::vector<VarRef> first(ir_.vars().size());
     for (uint32_t id = 0; id < first.size(); ++id) {
@@ -198,7 +198,7 @@ class Unifier {
     }
   }
 
-  // Lets a node read what stands for its inputs.
+  // Replaces the inputs of a node by the nodes that replaced them.
   void redirect(Node& node) {
     const auto follow = [&](NodeRef& ref) { ref = aliases_[ref.id]; };
     if (auto* view = std::get_if<View>(&node.action)) {
@@ -229,7 +229,8 @@ class Unifier {
     const auto own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
     if (node.vars.size() != input.vars.size() || !std::ranges::equal(input.vars, view.pieces[0].index, own))
       return false;
-    return node.vars == input.vars || !ordered_.contains(ref);  // A scatter writes in the order of its values.
+    // A scatter writes in the order of the variables of its values.
+    return node.vars == input.vars || !ordered_.contains(ref);
   }
 
   // ---- building ----
@@ -274,7 +275,7 @@ class Unifier {
     return inputs;
   }
 
-  // Those of the nodes, and of the others such that no size of the kernel gets lost.
+  // Adds the variables of nodes, and unused variables whose sizes have symbols that would be lost.
   void add_vars() {
     std::set<VarRef> used;
     std::set<Symbol> sizes;
@@ -302,15 +303,15 @@ class Unifier {
   static bool is_number(const std::string& name) { return name.find_first_not_of("0123456789") == std::string::npos; }
 
   const IR& ir_;
-  std::vector<Node> nodes_;  // as they change
+  std::vector<Node> nodes_;  // the nodes being changed
   std::map<Symbol, VarRef> vars_by_symbol_;
-  std::vector<VarRef> classes_;     // by variable: the one that stands for it
-  symbolic::Substitution renamed_;  // of symbols, likewise
+  std::vector<VarRef> classes_;     // by variable: its replacement
+  symbolic::Substitution renamed_;  // the same, for symbols
   std::set<NodeRef> ordered_;       // nodes whose variables must keep their order
-  std::vector<NodeRef> aliases_;    // by node: the one that stands for it
+  std::vector<NodeRef> aliases_;    // by node: its replacement
   std::vector<bool> needed_;
-  std::vector<VarRef> vars_;    // of the result, by variable
-  std::vector<NodeRef> moved_;  // of the result, by node
+  std::vector<VarRef> vars_;    // by variable: the variable of the result
+  std::vector<NodeRef> moved_;  // by node: the node of the result
   IR result_{ir_.name()};
 };
 

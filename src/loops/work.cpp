@@ -27,7 +27,7 @@ Expr flops(const LoopTree& tree) {
 
 namespace {
 
-// The variables that an index of a view depends on: its own, and those of the arrays that it looks up.
+// The variables that an index of a view depends on, directly or through lookups.
 std::set<VarRef> vars_in(const IR& ir, const Node& view, const Expr& index) {
   std::set<VarRef> vars;
   for (Symbol symbol : symbols_of(index)) {
@@ -41,7 +41,7 @@ std::set<VarRef> vars_in(const IR& ir, const Node& view, const Expr& index) {
   return vars;
 }
 
-// How many indices of a variable a piece applies to: a constraint on the variable alone bounds them.
+// The number of indices of a variable for which a piece applies. Constraints on that variable alone limit it.
 Expr index_count(const IR& ir, const Piece& piece, const Var& var) {
   Expr count = var.size;
   for (const Constraint& constraint : piece.where) {
@@ -58,7 +58,7 @@ Expr index_count(const IR& ir, const Piece& piece, const std::set<VarRef>& vars)
   return count;
 }
 
-// At most as many elements as its variables have indices; in each dimension at most as many as that has.
+// The most elements that a piece reads: no more than the indices of its variables, and no more than each dimension has.
 Expr elements_named(const IR& ir, const Node& view, const Piece& piece) {
   const Node& input = ir.node(piece.input);
   std::set<VarRef> all;
@@ -71,7 +71,7 @@ Expr elements_named(const IR& ir, const Node& view, const Piece& piece) {
   return min(of_dimensions, index_count(ir, piece, all));
 }
 
-// Every reader but the piece of a view reads the whole array.
+// Every reader except a view reads the whole array.
 Expr elements_read(const IR& ir, NodeRef read) {
   const Expr whole = element_count(ir.type(read).shape);
   Expr named = 0;

@@ -14,7 +14,7 @@ using NodeMap = std::map<NodeRef, NodeRef>;
 constexpr double kSmallArray = 1 << 24;  // elements
 constexpr double kMostGrowth = 16;
 
-// Into a kernel that has the variables by the same names.
+// Copies a node into a kernel whose variables have the same names.
 NodeRef copy_node(const IR& from, NodeRef ref, IR& to, const NodeMap& known) {
   Node node = from.node(ref);
   for_each_ref(node, [&](NodeRef& input) { input = known.at(input); });
@@ -53,7 +53,7 @@ class Splitter {
     for (NodeRef ref : ir_.order()) {
       if (needed_.contains(ref) && !ir_.node(ref).as<Write>()) copy(ref);
     }
-    // Whatever order they run in, outputs keep their slots.
+    // Outputs are added by slot, whatever order they run in.
     for (NodeRef ref : ir_.writes()) copy(ref);
     std::vector<NodeRef> order;
     for (NodeRef ref : ir_.order()) {
@@ -64,7 +64,7 @@ class Splitter {
   }
 
  private:
-  // After those that the node reads.
+  // Called for a node after its inputs.
   void note(NodeRef ref, const std::set<int64_t>& constants) {
     is_constant_[ref.id] = depends_on_constants(ref, constants);
     const Node& node = ir_.node(ref);
@@ -73,7 +73,7 @@ class Splitter {
       elements_read_[ref.id] = std::max(elements_read_[ref.id], elements_read_[input.id]);
   }
 
-  // Infinite where a size is symbolic.
+  // Infinite if a size is symbolic.
   double elements_of(NodeRef ref) const {
     double elements = 1;
     for (VarRef var : ir_.node(ref).vars) {
@@ -83,7 +83,7 @@ class Splitter {
     return elements;
   }
 
-  // A number is no reason to prepare something.
+  // True for nodes of constant size that read only constants.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
@@ -94,19 +94,21 @@ class Splitter {
     return has_fixed_size && std::ranges::all_of(node.inputs, [&](NodeRef input) { return is_constant_[input.id]; });
   }
 
-  // What is much larger than the arrays that it is made of is not kept: a small file may have any number of these.
+  // A small file can describe huge arrays (linspace): an array much larger than its inputs is computed in every run.
   bool is_worth_keeping(NodeRef ref) const {
     return elements_of(ref) <= std::max(kSmallArray, kMostGrowth * elements_read_[ref.id]);
   }
 
-  // Computed in every run. What runs beside such a reader is only a way to read: a cast of a narrow array, a view.
+  // Whether the node runs in every run. A constant node with one such reader, in the same loops, is only a way to read:
+  // a cast of a narrow array, or a view. It runs with its reader.
   bool is_late(NodeRef ref) const {
     if (!is_constant_[ref.id]) return true;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
     return readers.size() == 1 && ir_.node(readers[0]).loops == ir_.node(ref).loops && is_late(readers[0]);
   }
 
-  // Has memory of its own, and one reader that runs later and goes over its elements: not one that looks them up.
+  // Whether the array of this node is computed ahead. It has one reader, which runs in every run and iterates over all
+  // of its variables. A reader that looks elements up reads the array itself.
   bool is_prepared(NodeRef ref) const {
     if (is_late(ref) || elements_read_[ref.id] == 0 || !is_worth_keeping(ref)) return false;
     const std::vector<NodeRef> readers = ir_.consumers(ref);
@@ -136,13 +138,13 @@ class Splitter {
   // ---- one array ----
 
   struct Layout {
-    std::vector<VarRef> vars;           // one for each dimension in memory
-    std::vector<Expr> positions = {};   // along them, over the variables of the node
-    std::map<VarRef, Expr> index = {};  // of the node's variables, over those
+    std::vector<VarRef> vars;           // one per dimension in memory
+    std::vector<Expr> positions = {};   // index along each dimension, over the variables of the node
+    std::map<VarRef, Expr> index = {};  // index along each variable of the node, over `vars`
   };
 
-  // The writer's. But where it turns squares in registers, because that is fast, those of the reader: for what is done
-  // once they are better.
+  // The loops whose order the packed array has: the loops of its writer. If the writer transposes squares in registers,
+  // which only makes packing faster, the loops of the reader: packing is done once, reading often.
   std::vector<LoopSpec> layout_loops(NodeRef ref) const {
     std::vector<LoopSpec> own = ir_.node(ref).loops;
     const auto last = own.rbegin();
@@ -158,11 +160,11 @@ class Splitter {
     return loops;
   }
 
-  // As scratch memory would be laid out, all of it: see Compiler::Dim.
+  // The layout of scratch memory that holds the whole array: see Compiler::Dim.
   Layout layout_of(NodeRef ref, IR& ir) const {
     Layout layout;
     std::map<VarRef, Expr> rest;
-    std::map<VarRef, Expr> around;  // what one iteration of the loop around covers
+    std::map<VarRef, Expr> around;  // elements that one iteration of the loop around covers
     for (const LoopSpec& loop : layout_loops(ref)) {
       const Expr covered = around.try_emplace(loop.var, ir_.var(loop.var).size).first->second;
       const Expr extent = ceildiv(covered, loop.step);
@@ -231,7 +233,7 @@ class Splitter {
     return out_.add_view({{{read, positions, {}}}, zero, {}}, ir_.node(ref).vars, ir_.node(ref).name);
   }
 
-  // It is no more than another way to read: it runs where its reader does.
+  // The view of a packed array runs in the loops of its reader.
   std::vector<LoopSpec> loops_of_reader(NodeRef ref) const { return ir_.node(ir_.consumers(ref)[0]).loops; }
 
   std::vector<NodeRef> close_to_readers(std::vector<NodeRef> order) const {
@@ -252,7 +254,7 @@ class Splitter {
 
   const IR& ir_;
   std::vector<bool> is_constant_;
-  std::vector<double> elements_read_;  // of the largest constant that goes into a node; 0 where none does
+  std::vector<double> elements_read_;  // elements of the largest constant that the node depends on; 0 if none
   std::set<NodeRef> prepared_;
   std::set<NodeRef> needed_;
   IR out_{ir_.name()};

@@ -1,5 +1,5 @@
-// What a kernel computes of constants alone is computed once, ahead of its runs: weights are packed, cast and
-// transposed when they become known.
+// Splits a kernel into a part that depends on constants alone and runs once, and the rest, which runs every time. So
+// weights are packed, cast and transposed when a program is compiled.
 #pragma once
 
 #include <set>
@@ -8,15 +8,15 @@
 
 namespace tenon {
 
-// A kernel that makes one input of another.
+// A kernel that computes one input of another kernel, once.
 struct Preparation {
   loops::IR kernel;             // has one output
-  std::vector<int64_t> inputs;  // its inputs: slots of the kernel that was split
+  std::vector<int64_t> inputs;  // slots of the kernel that was split
 };
 
 struct AheadOfTime {
   loops::LoopTree tree;
-  // Where each input of the tree comes from: a slot of the kernel that was split, or the result of a preparation.
+  // The source of each input of the tree: a slot of the kernel that was split, or a preparation. The other is -1.
   struct Input {
     int64_t slot = -1;
     int64_t preparation = -1;
@@ -25,8 +25,8 @@ struct AheadOfTime {
   std::vector<Preparation> preparations;
 };
 
-// Takes out of a tree all arrays that depend on nothing but the inputs in `constants`. A preparation lays its result
-// out as the loops of the tree read it. Arrays of symbolic size stay.
+// Moves all arrays that depend only on the inputs in `constants` out of the tree, into preparations. A preparation
+// stores its result in the order in which the loops of the tree read it. Arrays of symbolic size stay in the tree.
 AheadOfTime split_ahead(const loops::LoopTree& tree, const std::set<int64_t>& constants);
 
 }  // namespace tenon

@@ -1,7 +1,7 @@
-// Attention: two sums of products, with a softmax between them.
+// Attention: two sums of products with a softmax between them.
 //
-// The kernel has queries, and keys in blocks of groups of lanes, as the op's loops say. A block of queries goes through
-// the keys block by block, so that scores and weights stay in the cache:
+// The op's loops have a variable for queries, and three for keys: blocks of groups of lanes. The schedule runs a block
+// of queries over one block of keys at a time, so that scores and weights stay in the cache:
 //
 //     for batch parallel
 //       %k_packed[block, group, feature, lane]   keys become lanes, once for all queries
@@ -12,7 +12,8 @@
 //           weights times values by register tiles: queries x features of values
 //         for query                              the blocks together, ..., write
 //
-// A few queries read each key once: their scores are dot products, along the features.
+// With few queries each key is read only a few times, and packing does not pay: scores are dot products along the
+// features.
 #include <algorithm>
 #include <set>
 
@@ -29,18 +30,18 @@ using Loops = std::vector<LoopSpec>;
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
 
-// When a node runs.
+// The part of the schedule in which a node runs, in order.
 enum class Stage : uint8_t {
-  kBefore,   // whatever else the kernel computes first
-  kKeys,     // once for all queries
-  kValues,   // likewise
-  kQueries,  // for a block of queries
-  kScores,   // the first tiles
-  kRaw,      // each score as it comes out of its tile
-  kRows,     // softmax in a block
-  kMix,      // the second tiles
-  kMixed,    // what comes out of them
-  kEnd,      // after all blocks
+  kBefore,   // everything before attention
+  kKeys,     // pack keys, once for all queries
+  kValues,   // pack values, once for all queries
+  kQueries,  // compute the queries of a block
+  kScores,   // queries times keys, in register tiles
+  kRaw,      // elementwise nodes on scores, right after their tile
+  kRows,     // softmax, row by row
+  kMix,      // weights times values, in register tiles
+  kMixed,    // copies of those tiles to memory
+  kEnd,      // everything after all blocks of keys
 };
 
 struct SumOfProducts {
@@ -54,12 +55,12 @@ struct Attention {
   SumOfProducts scores;  // a: queries, b: keys
   SumOfProducts mix;     // a: weights, b: values
   Vars batch;
-  VarRef query = {};  // empty where there is one
-  VarRef block = {};  // empty where there is one
-  VarRef group = {};  // empty where there is one
+  VarRef query = {};  // empty if its size is 1
+  VarRef block = {};  // empty if its size is 1
+  VarRef group = {};  // empty if its size is 1
   VarRef lane = {};
   VarRef features = {};
-  VarRef columns = {};  // of values
+  VarRef columns = {};  // features of values
   std::vector<std::pair<NodeRef, Stage>> stages = {};
 };
 
@@ -94,7 +95,8 @@ class Finder {
   }
 
  private:
-  // The second is the only one that takes up one operand which depends on the first, and one which does not.
+  // The first sum gives the scores. The second is the only sum with one operand that depends on the scores and one that
+  // does not.
   bool find_sums() {
     std::vector<SumOfProducts> sums = sums_of_products(ir_);
     if (sums.size() < 2) return false;
@@ -152,7 +154,7 @@ class Finder {
     return true;
   }
 
-  // Elementwise nodes that only serve to make `ref`.
+  // Collects the elementwise nodes whose results are used for `ref` only.
   void collect_makers(NodeRef ref, NodeRef user, std::set<NodeRef>& makers) const {
     const Node& node = ir_.node(ref);
     if (!is_elementwise(node) || node.vars.empty() || !node.lookups().empty()) return;
@@ -182,7 +184,7 @@ class Finder {
     return std::ranges::all_of(ir_.iteration_vars(ref), is_known) ? stage : Stage::kBefore;
   }
 
-  // A mask, say: used where scores are.
+  // Whether all readers are elementwise nodes on scores. A mask is such a node.
   bool serves_scores(NodeRef ref) const {
     const Node& scores = ir_.node(found_.scores.sum);
     if (!std::ranges::all_of(ir_.node(ref).vars, [&](VarRef var) { return scores.has(var); })) return false;
@@ -204,7 +206,7 @@ class Finder {
         stage = std::max(stage, known->second);
       }
     }
-    // A view of what a block gives says which blocks there are: it comes after them.
+    // A view of the results of blocks selects the blocks that exist. It runs after all blocks.
     const bool is_of_blocks = node.as<View>() && !node.has(found_.lane);
     const bool is_late = stage >= Stage::kMix || node.as<Write>() || ir_.folds(ref, found_.block) || is_of_blocks;
     if (is_late) return fits_end(ref) ? std::optional(Stage::kEnd) : std::nullopt;
@@ -212,7 +214,7 @@ class Finder {
     return fits_rows(ref) ? std::optional(Stage::kRows) : std::nullopt;
   }
 
-  // What depends on the scores is read at the own index: rows and blocks may run apart.
+  // Whether the node reads everything that depends on scores at its own index. Then rows and blocks can run separately.
   bool reads_in_place(NodeRef ref) const {
     return std::ranges::all_of(ir_.node(ref).inputs, [&](NodeRef input) {
       return !on_scores_.contains(input) ||
@@ -272,7 +274,7 @@ class AttentionPlan {
     set_outer();
     keep(Stage::kRaw, a_.scores.sum);
     keep(Stage::kMixed, a_.mix.sum);
-    // What is not packed is computed where it is used.
+    // Nodes that are not packed run in the tile that reads them.
     if (is_dots_) move(Stage::kKeys, Stage::kScores);
     if (is_dots_ || !are_values_packed()) move(Stage::kValues, Stage::kMix);
     std::map<Stage, std::vector<NodeRef>> stages;
@@ -299,7 +301,7 @@ class AttentionPlan {
     return var && !(ir_.var(var).size.is_constant() && size(var) <= than);
   }
 
-  // Rows of a tile that leave no rest, else few: what is left over is code of its own.
+  // A number of rows that divides the queries; otherwise a small one. The remaining rows need code of their own.
   void pick_rows() {
     const int64_t queries = size(a_.query);
     const bool is_known = a_.query && ir_.var(a_.query).size.is_constant();
@@ -323,7 +325,7 @@ class AttentionPlan {
 
   // ---- loops ----
 
-  // Batches on threads; where they are too few, blocks of queries.
+  // Batches run on threads. If there are too few batches, blocks of queries do.
   void set_outer() {
     for (VarRef var : a_.batch) batches_.push_back({.var = var});
     const auto best =
@@ -353,13 +355,13 @@ class AttentionPlan {
     if (is_longer(var, step)) loops.push_back({.var = var, .step = step, .annotation = {mark}});
   }
 
-  // What is left of it: of steps of one, nothing.
+  // The innermost loop over the variable, unless there is one.
   void unrolled(Loops& loops, VarRef var) const {
     const auto is_done = [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; };
     if (var && std::ranges::none_of(loops, is_done)) loops.push_back({.var = var, .annotation = {Mark::kUnroll}});
   }
 
-  // Two steps at once.
+  // Two steps per iteration.
   void pairs(Loops& loops, VarRef var) const {
     if (size(var) % 2 != 0 || size(var) < 4 || !ir_.var(var).size.is_constant()) return plain(loops, var);
     by(loops, var, 2);
@@ -482,14 +484,15 @@ class AttentionPlan {
     }
   }
 
-  // What has fewer variables is made once.
+  // A node without some of the variables is computed once for all of their iterations.
   Loops loops_it_has(NodeRef ref, Loops loops) const {
     const Vars own = ir_.iteration_vars(ref);
     std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
     return loops;
   }
 
-  // Values that are only seen elsewhere are read where they are. What must be cast or guarded is done once.
+  // Values are packed if something must be computed for them: a cast, or a guard of a view. A plain view reads them in
+  // place.
   bool are_values_packed() const {
     const auto is_work = [&](const auto& entry) {
       if (entry.second != Stage::kValues) return false;
@@ -505,7 +508,7 @@ class AttentionPlan {
     for (auto& [ref, stage] : a_.stages) stage = stage == from ? to : stage;
   }
 
-  // A tile leaves its registers through a node of its own.
+  // Adds a node that copies the sums of a tile from registers to memory.
   void keep(Stage stage, NodeRef sum) {
     const std::vector<NodeRef> readers = ir_.consumers(sum);
     const auto is_in_stage = [&](NodeRef reader) {
@@ -525,11 +528,11 @@ class AttentionPlan {
   Loops batches_;
   Loops around_;
   int64_t lanes_ = 1;
-  int64_t wide_ = 1;      // vectors of a row of a tile
-  int64_t groups_ = 1;    // of keys in a tile
+  int64_t wide_ = 1;      // vectors in a row of a tile
+  int64_t groups_ = 1;    // groups of keys in a tile
   int64_t rows_ = 1;      // queries in a tile
-  int64_t queries_ = 1;   // in a block
-  bool is_dots_ = false;  // scores fold along vectors
+  int64_t queries_ = 1;   // queries in a block
+  bool is_dots_ = false;  // scores are dot products
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ class Border {
   }
 
  private:
-  // Nothing where it is not a sum of variables.
+  // The least and the greatest value of an index. Empty if the index is not a linear function of the variables.
   std::optional<Reach> reach_of(const Expr& index) const {
     Reach reach{index, index};
     for (VarRef var : node_.vars) {

@@ -1,4 +1,4 @@
-// Inside of schedule: padding of windows as a copy with a border, so that what reads it needs no guards.
+// Inside of schedule: copies a padded image with its border, so that windows are read without guards.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-// The kernel with the view's guards in a copy of what it reads:
+// Moves the guards of a view into a copy of its input:
 //
 //     %v: f32[y, x, i, j] = view %a[y + i - 1, x + j - 1] where y + i - 1 in 56 and x + j - 1 in 56
 //
@@ -16,7 +16,7 @@ namespace tenon {
 //     %v_border: f32[p, q] = view %a[p - 1, q - 1] where p - 1 in 56 and q - 1 in 56
 //     %v_window: f32[y, x, i, j] = view %v_border[y + i, x + j]
 //
-// Nothing where the view has no guards, or some that are not along one dimension of what it reads each.
+// Empty if the view has no guards, or if a guard is not a bound of one dimension of the input.
 std::optional<loops::IR> with_border(const loops::IR& ir, loops::NodeRef view);
 
 }  // namespace tenon

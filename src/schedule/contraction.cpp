@@ -60,7 +60,7 @@ std::vector<NodeRef> epilogue_of(const IR& ir, NodeRef sum) {
 
 namespace {
 
-// Reads and computes at one index each what nothing but `readers` needs, for all that the fold keeps.
+// Whether the node is elementwise over exactly the fold's variables, and only `readers` read it.
 bool serves(const IR& ir, NodeRef ref, NodeRef sum, const std::set<NodeRef>& readers) {
   const Node& node = ir.node(ref);
   const auto* view = node.as<View>();
@@ -91,7 +91,7 @@ VarRef column_of(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue
 
 namespace {
 
-// The order in which memory goes through the folded variables, so that the last is contiguous.
+// Sorts variables in the order of the operand's dimensions. The last is contiguous.
 void sort_by_layout(const IR& ir, NodeRef operand, Vars& vars) {
   const Vars& layout = ir.node(operand).vars;
   const auto position = [&](VarRef var) { return std::ranges::find(layout, var) - layout.begin(); };
@@ -230,7 +230,7 @@ void order_around(IR& ir, const std::vector<NodeRef>& core) {
     std::ranges::for_each(ir.node(ref).inputs, place);
     order.push_back(ref);
   };
-  // What is needed for the core and of it is between its nodes.
+  // Nodes that the core needs and that depend on the core are placed between its nodes.
   std::set<NodeRef> of_core(core.begin(), core.end());
   for (NodeRef ref : ir.order()) {
     if (std::ranges::any_of(ir.node(ref).inputs, [&](NodeRef input) { return of_core.contains(input); }))

@@ -1,9 +1,9 @@
 // Convolutions with several output channels: sums of products of weights and windows of an image.
 //
-// Results are contiguous along a row of pixels, and those are short: 14 or 7 of them fill no vectors. So the lanes are
-// output channels: the weights of a block of them are packed one after the other, and pixels are read one by one, for
-// all lanes, wherever they are. The image needs no packing, only a border where the window is padded. A block is
-// transposed in registers when it is written.
+// Results are contiguous along a row of pixels, but 7 or 14 pixels fill no vector. So lanes are output channels. The
+// weights of a block of channels are packed. Each pixel is read from its place in the image and broadcast to all lanes.
+// The image is not packed; it only gets a border if the convolution pads it. A block is transposed in registers when it
+// is written.
 //
 //     for c                                      the image with its border
 //       %x_border[c, p, q] = view %x[...]
@@ -13,7 +13,7 @@
 //           for x unroll, m by 16 unroll, m vectorize
 //         for m by 16 unroll, m unroll, x vectorize     bias, activation, ..., write
 //
-// Where a row of pixels makes better vectors than the channels do, it is left to matmul.cpp.
+// If pixels fill vectors better than channels do, matmul.cpp schedules the convolution.
 #include <algorithm>
 
 #include "loops/schedule.h"
@@ -32,7 +32,7 @@ constexpr double kTransposedVector = 6;  // ... and in which a vector of results
 constexpr int64_t kTransposed = 16;      // elements of a row of weights that are transposed in registers
 constexpr double kRest = 1.06;           // the worth of a block for what whole ones leave over: it is code to compile
 
-// A view of one array, each variable of which a window may move along.
+// Whether the node is a view of one array.
 bool is_image(const IR& ir, NodeRef ref) {
   const auto* view = ir.node(ref).as<View>();
   return view && view->pieces.size() == 1 && view->lookups.empty();
@@ -94,8 +94,8 @@ class Planner {
     return loops;
   }
 
-  // Images, blocks of channels, blocks of pixels. Few pixels go over all weights, else these would come from memory for
-  // each row of them.
+  // Loops over images, blocks of channels, and blocks of pixels. If there are few pixels, the loop over channels is
+  // outside of images, so that weights are read from memory once.
   std::vector<LoopSpec> outer() const {
     std::vector<LoopSpec> loops = loops_over(c_.batch);
     Vars channels(c_.rows.begin(), c_.rows.end() - 1), pixels(c_.columns.begin(), c_.columns.end() - 1);
@@ -110,7 +110,7 @@ class Planner {
     return loops;
   }
 
-  // Whether a window moves along it, or it numbers images.
+  // Whether a window moves along the variable. Otherwise the variable numbers images.
   bool is_moved_along(VarRef var) const {
     const Piece& piece = ir_.node(c_.b).as<View>()->pieces[0];
     return std::ranges::none_of(piece.index, [&](const Expr& index) { return index == Expr(ir_.var(var).symbol()); });
@@ -128,7 +128,7 @@ class Planner {
     return joined({pixels}, lanes_of_channel({Mark::kUnroll}, {Mark::kVectorize}));
   }
 
-  // The same for all nodes, so that they share it.
+  // Loops of the nodes after the sum: equal for all of them, so that they share loops.
   std::vector<LoopSpec> written(const std::vector<LoopSpec>& around) const {
     std::vector<LoopSpec> loops;
     for (NodeRef ref : c_.epilogue) {
@@ -145,13 +145,13 @@ class Planner {
 
   // ---- operands ----
 
-  // All of it before; of several images, one at a time where they are the outermost loop.
+  // Computes all images before the blocks. If images are the outermost loop, one image per iteration.
   void make_image(const std::vector<LoopSpec>& around) {
     for (NodeRef ref : c_.makes_b) {
       if (ref == c_.b) continue;
       const Node& node = ir_.node(ref);
       std::vector<LoopSpec> loops;
-      const bool is_whole = around[0].step == 1;  // a block of pixels is not: the image would need loops inside of it
+      const bool is_whole = around[0].step == 1;  // a block of pixels does not contain an image
       if (is_whole && node.has(around[0].var) && is_in(c_.columns, around[0].var)) loops.push_back(around[0]);
       const bool is_shared = !loops.empty();
       for (VarRef var : node.vars) {
@@ -169,7 +169,7 @@ class Planner {
     return found == loops.end() ? loops.front() : *found;
   }
 
-  // In blocks as the weights are.
+  // Loops over folded variables, in the blocks in which weights are packed.
   std::vector<LoopSpec> folded() const {
     std::vector<LoopSpec> loops = loops_over(c_.folded);
     const Expr& last = ir_.var(c_.folded.back()).size;
@@ -179,8 +179,8 @@ class Planner {
     return loops;
   }
 
-  // A block of channels after the other, each in the order in which it is read. Weights are contiguous along the last
-  // of the folded variables.
+  // Packs weights block by block of channels, in the order in which they are read. The weights of the model are
+  // contiguous along the last folded variable.
   void make_weights(const std::vector<LoopSpec>& around) {
     if (c_.makes_a.empty()) pack_weights();
     std::vector<LoopSpec> loops = loops_over(c_.batch);
@@ -215,7 +215,7 @@ class Planner {
     const auto add = [&](auto wanted) { std::ranges::copy_if(ir_.order(), std::back_inserter(core), wanted); };
     const auto is_image = [&](NodeRef ref) { return c_.makes_b.contains(ref) && ref != c_.b; };
     const auto is_weight = [&](NodeRef ref) { return c_.makes_a.contains(ref); };
-    // What shares loops with the blocks is next to them.
+    // Nodes that share loops with the blocks come right before them.
     const bool is_by_channel = around[0].var == channel_ || is_in(c_.rows, around[0].var);
     is_by_channel ? add(is_image) : add(is_weight);
     is_by_channel ? add(is_weight) : add(is_image);
@@ -234,7 +234,7 @@ class Planner {
   Tile tile_{};
 };
 
-// Images have two dimensions, or a window that moves along the only one.
+// Whether the result is an image: it has two dimensions, or a window moves along its only one.
 bool has_pixels(const IR& ir, const Contraction& c) {
   const auto moves_along = [&](const Expr& index, const Vars& vars) {
     return std::ranges::any_of(vars, [&](VarRef var) { return depends_on(index, ir.var(var).symbol()); });

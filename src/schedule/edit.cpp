@@ -131,15 +131,15 @@ Result<LoopTree> apply_edit(const LoopTree& tree, std::string_view edit) {
 }
 
 std::string_view edit_help() {
-  return "split 2 16             the loop in line 2, by 16\n"
-         "merge 2                with the loop inside of it\n"
-         "swap 1 2               two loops, or two nodes: swap %a %b\n"
-         "fuse 4                 with the loop before it\n"
+  return "split 2 16             splits the loop in line 2 by 16\n"
+         "merge 2                merges the loop in line 2 with the loop inside of it\n"
+         "swap 1 2               exchanges two loops, or two nodes: swap %a %b\n"
+         "fuse 4                 joins the loop in line 4 with the loop before it\n"
          "unfuse 2 5             cuts the loop in line 2 before line 5\n"
-         "annotate 3 vectorize   parallel, vectorize, unroll, tile \"name\" or none\n"
-         "order %p m by 8, n, m, k  the loops of one node, from the outside in\n"
-         "copy %p %b 1           reads %b through a copy, made inside of the loop in line 1 (left out: of none)\n"
-         "delete %b_copy         the copy\n"
+         "annotate 3 vectorize   or: parallel, unroll, tile \"name\", none\n"
+         "order %p m by 8, n, m, k  sets the loops of one node, from the outside in\n"
+         "copy %p %b 1           %p reads %b through a copy, made in the loop in line 1 (no line: before all loops)\n"
+         "delete %b_copy         removes a copy\n"
          "split_node %c 2        folds the loop in line 2 in two stages\n";
 }
 

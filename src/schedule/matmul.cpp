@@ -1,8 +1,7 @@
-// Sums of products: matmul, linear, and what else is like them.
+// Sums of products: matmul, linear, and other contractions.
 //
-// A block of the result, `rows` x `columns`, stays in registers while the folded variables run; a column is a lane.
-// Around it, a panel of columns goes over all rows, so that what the panel reads of the second operand stays in the
-// cache:
+// A block of the result, `rows` x `columns`, stays in registers while the folded loops run. Lanes are columns. The loop
+// over blocks of rows is inside of a panel of columns, so that the panel of the second operand stays in the cache:
 //
 //     for n by 64 parallel                      a panel
 //       %b_packed[k, n] = ...                   what it reads, in the order in which it is read
@@ -11,10 +10,11 @@
 //           for m unroll, n by 16 unroll, n vectorize
 //         for m unroll, ...                     bias, activation, ..., write
 //
-// Where there is too little to reuse (one row of a vector-matrix product), the folded variable is the vector instead.
+// With very few rows there is nothing to reuse. Then the result is computed by dot products, with vectors along the
+// folded variable.
 //
-// Where the machine has an instruction that casts narrow operands, multiplies them and adds up a few steps of k, the
-// innermost loops are that instruction, and what is packed stays narrow and lies as the instruction takes it:
+// Some machines have an instruction that casts narrow operands, multiplies them and adds up a few steps of k. Then the
+// innermost loops are that instruction. Packed operands stay narrow, in the layout that the instruction reads:
 //
 //       %b_packed[k, n] = ...                   for k by 2, n by 16 unroll, n tile "interleave", k
 //           for m unroll, n by 16 unroll, n tile "dpbf16", k
@@ -61,13 +61,14 @@ class Planner {
 
   bool is_grid() const { return intrinsic_ && intrinsic_->m > 1; }
 
-  // Of a size that is not known, one: the rest of it is then no case of its own.
+  // Two instructions, or one if the size is small or unknown: then no code for a remainder is needed.
   int64_t at_most_two(VarRef var) const {
     const Expr& size = ir_.var(var).size;
     return size.is_constant() && size.constant() > intrinsic_->m ? 2 * intrinsic_->m : intrinsic_->m;
   }
 
-  // The operands are what it casts, where nothing else needs the casts.
+  // If only the product reads the casts of its operands, an instruction may do the casts: the operands become their
+  // inputs.
   void take_intrinsic() {
     const auto is_own_cast = [&](NodeRef ref) {
       return is_op(ir_.node(ref), "cast") && ir_.consumers(ref).size() == 1;
@@ -94,7 +95,7 @@ class Planner {
     return nullptr;
   }
 
-  // Whole steps, and enough rows and columns to be worth them.
+  // Whether k is a multiple of the instruction's, and rows and columns fill at least half of it.
   bool fits_grid(const TileIntrinsic& each) const {
     const Expr& depth = ir_.var(c_.folded.back()).size;
     return row_ && depth.is_constant() && depth.constant() % each.k == 0 && 2 * about(row_size()) > each.m &&
@@ -119,7 +120,7 @@ class Planner {
     return vars;
   }
 
-  // The loops outside of a block: panels of columns around rows, or rows around panels.
+  // The loops around a block: batches, panels of columns, blocks of rows.
   std::vector<LoopSpec> outer() const {
     std::vector<LoopSpec> panels, blocks, loops;
     append(panels, all_but_last(c_.columns));
@@ -148,7 +149,7 @@ class Planner {
     return loops;
   }
 
-  // The folded variables but for what the tile has of them. Of multiply-adds, two steps of the last at once.
+  // The loops over folded variables outside of a tile. Multiply-adds take two steps of the last variable per iteration.
   std::vector<LoopSpec> steps() const {
     std::vector<LoopSpec> loops;
     append(loops, c_.folded);
@@ -159,7 +160,7 @@ class Planner {
     return loops;
   }
 
-  // One multiply-add, or instruction, after the other.
+  // The loops of the products inside of a block.
   std::vector<LoopSpec> products(const std::vector<LoopSpec>& around) const {
     if (is_grid()) return joined(steps(), grid());
     std::vector<LoopSpec> loops = joined(steps(), block_of(around, Node{}));
@@ -210,8 +211,8 @@ class Planner {
     ir_.set_loops(c_.sum, loops);
   }
 
-  // What follows then need not be copied for each row, as the sums are: their rows are known by number, to be
-  // registers.
+  // Copies the sums from registers to memory. Code that reads registers must be unrolled over rows; code that reads the
+  // copy need not.
   void copy_sums(const std::vector<LoopSpec>& around) {
     const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
     const NodeRef copy = ir_.add_copy(c_.sum, ir_.node(c_.sum).vars, unused_name(ir_.node(c_.sum).name + "_block"));
@@ -220,14 +221,14 @@ class Planner {
     after_sum_ = copy;
   }
 
-  // Rounding to a narrow dtype is several instructions.
+  // Whether the epilogue is too long to unroll over rows. Rounding to a narrow dtype takes several instructions.
   bool is_much(const std::vector<NodeRef>& nodes) const {
     constexpr size_t kMostCopied = 6;
     const auto rounds = [&](NodeRef ref) { return is_float(ir_.node(ref).dtype) && size_of(ir_.node(ref).dtype) == 2; };
     return nodes.size() > kMostCopied || (intrinsic_ && std::ranges::any_of(nodes, rounds));
   }
 
-  // Much that follows is not copied for each row.
+  // The loops of the epilogue. A long one is not unrolled over rows.
   std::vector<LoopSpec> rows_of(const std::vector<LoopSpec>& around, const Node& node) const {
     std::vector<LoopSpec> loops = block_of(around, node);
     for (LoopSpec& loop : loops) {
@@ -245,7 +246,8 @@ class Planner {
     return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
   }
 
-  // The instruction takes one operand unsigned: (a + 128) * b - 128 * b, where the latter is the same for all rows.
+  // The instruction takes one unsigned operand. a * b = (a + 128) * b - 128 * b, and the last term is equal for all
+  // rows.
   void make_a_unsigned() {
     const auto compute = [&](std::string_view op, std::vector<NodeRef> inputs, Vars vars,
                              std::optional<DType> dtype = {}) {
@@ -274,7 +276,7 @@ class Planner {
     c_.epilogue.insert(c_.epilogue.begin(), result);
   }
 
-  // A tile reads whole blocks of rows.
+  // A tile reads whole blocks of rows. Copies `a` if it ends with a part of a block.
   void pad_a() {
     const Expr size = row_size();
     if (!c_.makes_a.empty() || (size.is_constant() && size.constant() % intrinsic_->m == 0)) return;
@@ -284,8 +286,8 @@ class Planner {
     c_.makes_a = {padded};
   }
 
-  // Where rows are contiguous, steps of what is folded are far apart: a block would read a line of the cache for each
-  // step and use a part of it, once for each panel. Gradients of weights are such products.
+  // If `a` is contiguous along rows, each step of the sum reads another cache line and uses a part of it, again for
+  // every panel. Gradients of weights are such products.
   bool wants_packed_rows() const {
     if (intrinsic_ || tile_.rows == 1 || !c_.makes_a.empty() || !reads_contiguously(c_.a, row_)) return false;
     const int64_t panels = divided_up(about(ir_.var(column_).size), tile_.columns);
@@ -313,7 +315,7 @@ class Planner {
     return name;
   }
 
-  // One panel, in the order in which a block reads it.
+  // Packs one panel, in the order in which a block reads it.
   void make_b(const std::vector<LoopSpec>& around) {
     const VarRef across = read_across();
     for (NodeRef ref : c_.makes_b) {
@@ -344,7 +346,7 @@ class Planner {
     loops.push_back(last_step);
   }
 
-  // Squares of as many columns as lanes: they are read along the folded variable, and turned in registers.
+  // Reads squares of lanes x lanes along the folded variable, and transposes them in registers.
   void append_transposed(std::vector<LoopSpec>& loops, VarRef across) const {
     if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_});
     loops.push_back({.var = across, .step = lanes_});
@@ -352,7 +354,7 @@ class Planner {
     loops.push_back({.var = column_, .annotation = {Mark::kVectorize}});
   }
 
-  // The folded variable along which all that makes a panel is contiguous, if there is one.
+  // The folded variable along which all inputs of the panel are contiguous. Empty if there is none.
   VarRef read_across() const {
     if (intrinsic_) return {};
     VarRef across;
@@ -378,12 +380,12 @@ class Planner {
 
   std::vector<LoopSpec> outside_of_rows(std::vector<LoopSpec> loops) const {
     const auto is_row = [&](const LoopSpec& loop) { return is_in(c_.rows, loop.var); };
-    // Rows outside of the panels repeat the packing: each thread packs for itself.
+    // A loop over rows outside of the panels repeats the packing: each thread packs for itself.
     while (!loops.empty() && is_row(loops.back())) loops.pop_back();
     return loops;
   }
 
-  // All of it, before: row by row, or block by block, as it is read.
+  // Computes or packs all of `a` before the blocks, row by row or in blocks of rows, in the order in which it is read.
   void make_a(const std::vector<LoopSpec>& around) {
     for (NodeRef ref : c_.makes_a) {
       std::vector<LoopSpec> loops;
@@ -412,7 +414,7 @@ class Planner {
 
   // ---- dot products ----
 
-  // Few rows, and operands that are contiguous along what is folded.
+  // Whether there are few rows, and both operands are contiguous along the last folded variable.
   bool is_dot_product() const {
     const VarRef last = c_.folded.back();
     return about(ir_, c_.rows) <= kMostDots && c_.makes_b.empty() && reads_contiguously(c_.b, last) &&
@@ -441,8 +443,8 @@ class Planner {
     in_order();
   }
 
-  // What comes from memory comes faster in several streams; in the caches one is as good, and folds fewer sums. But the
-  // instruction that multiplies several steps is then to be had for each lane.
+  // Memory is read faster in several streams at once. Within the caches one stream is as fast, and has fewer sums to
+  // fold. But with a sum in each lane the instruction that multiplies several steps can be used.
   bool gains_by_streams() const {
     const Expr& depth = ir_.var(c_.folded.back()).size;
     const int64_t bytes = about(ir_, ir_.node(c_.b).vars) * size_of(ir_.node(c_.b).dtype);
@@ -463,8 +465,8 @@ class Planner {
     set_product_loops(loops);
   }
 
-  // The last folded variable becomes three, blocks of lanes of steps: blocks and steps are folded first, with a sum in
-  // each lane of each column, then lanes.
+  // The last folded variable becomes three: blocks, lanes, steps. Blocks and steps are folded first, into one sum per
+  // lane and column. Then lanes are folded.
   void fold_by_lane(const std::vector<LoopSpec>& around) {
     const VarRef last = c_.folded.back();
     const int64_t steps = steps_of_lane();
@@ -528,7 +530,7 @@ class Planner {
     return result;
   }
 
-  // Next to each other what shares loops.
+  // Orders nodes so that nodes with common loops are next to each other.
   void in_order() {
     std::vector<NodeRef> core;
     const auto add = [&](const std::vector<NodeRef>& refs) { core.insert(core.end(), refs.begin(), refs.end()); };
@@ -549,12 +551,12 @@ class Planner {
   VarRef column_;
   int64_t lanes_ = 1;
   Tile tile_{};
-  const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
-  bool has_packed_rows_ = false;              // `a` is a copy, block by block
-  std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
-  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
-  NodeRef after_sum_ = {};                    // a copy of the sums, which what follows reads
-  std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
+  const TileIntrinsic* intrinsic_ = nullptr;  // the instruction that casts and multiplies; null: multiply-adds
+  bool has_packed_rows_ = false;              // `a` is a copy in blocks of rows
+  std::vector<NodeRef> before_product_ = {};  // run in the loops of the product: casts or views of the operands
+  std::vector<NodeRef> after_product_ = {};   // sums of the lanes
+  NodeRef after_sum_ = {};                    // a copy of the sums in memory, which the epilogue reads
+  std::vector<std::string> replaced_ = {};    // names of nodes that nothing reads any more
 };
 
 }  // namespace

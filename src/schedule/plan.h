@@ -1,11 +1,12 @@
-// The default schedule: a tree that is good without a search, from the shape of the kernel and a model of the machine.
+// The default schedule of a kernel: fast without a search, chosen from the shape of the kernel and the model of the
+// machine.
 //
-// A kernel falls into one of a few kinds, each a file:
-//   window.cpp        folds of small windows, each channel alone: depthwise convolutions, pooling
-//   convolution.cpp   sums of products of windows: the same with lanes that results are not contiguous along
-//   matmul.cpp        other sums of products over two or more kept variables: register tiles, cache blocks, packing
-//   attention.cpp     two sums of products with a softmax between them: both as tiles, block by block
-//   stream.cpp        everything else: elementwise chains, folds and scans with what surrounds them, moves of data
+// There are a few kinds of kernels, each scheduled by one file:
+//   window.cpp        folds of small windows of one channel: depthwise convolutions, pooling
+//   convolution.cpp   sums of products of windows, with output channels as lanes
+//   matmul.cpp        other sums of products: register tiles, cache blocks, packing
+//   attention.cpp     two sums of products with a softmax between them
+//   stream.cpp        everything else: elementwise chains, folds, scans, moves of data
 #pragma once
 
 #include "loops/loop_tree.h"
@@ -15,7 +16,7 @@ namespace tenon {
 
 loops::LoopTree plan(const loops::IR& kernel, const Machine& machine);
 
-// The kinds: nothing where the kernel is not of it.
+// The schedule of one kind. Empty if the kernel is of another kind.
 std::optional<loops::LoopTree> plan_window(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> plan_convolution(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> plan_contraction(const loops::IR& kernel, const Machine& machine);

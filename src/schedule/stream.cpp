@@ -1,13 +1,13 @@
-// Everything that is no contraction: one pass over memory where that is possible.
+// All other kernels: elementwise chains, folds, scans and moves of data, in one pass over memory if possible.
 //
-// All nodes share their outer loops (loops::default_schedule). What is left to decide, in this order:
-//   - a fold of much to little is done in parts, which are independent: a fixed number of them, so that the result does
-//     not depend on the threads
-//   - where memory is contiguous along a variable that is kept, and not along the one that is folded, a block of the
-//     kept one becomes the innermost loop: its accumulators are vectors
-//   - a move from one order of variables to another goes block by block, each of which is transposed in registers
-//   - innermost loops are lanes of vectors
-//   - an outer loop is parallel; where it is short, or folded, a block of the innermost one is
+// Nodes share their outer loops (loops::default_schedule). The steps, in order:
+//   - A fold of many elements to few results is done in independent parts. The number of parts is fixed, so that the
+//     result does not depend on the number of threads.
+//   - If memory is contiguous along a kept variable and not along the folded one, a block of the kept variable becomes
+//     the innermost loop: accumulators are vectors.
+//   - A transposition goes block by block. Blocks are transposed in registers.
+//   - Innermost loops are vectorized.
+//   - An outer loop becomes parallel. If it is short or folded, blocks of the innermost loop do.
 #include <algorithm>
 #include <map>
 #include <ranges>
@@ -82,7 +82,7 @@ class StreamPlan {
     return found == vars.rend() ? VarRef() : *found;
   }
 
-  // The variable of `vars` that a step in memory is a step of; none where that is looked up.
+  // The variable of `vars` along which a piece reads contiguous memory. Empty if there is none.
   VarRef stepped_by(const Piece& piece, const Vars& vars) const {
     const Vars& of_input = ir_.node(piece.input).vars;
     if (of_input.empty()) return {};
@@ -93,7 +93,7 @@ class StreamPlan {
     return {};
   }
 
-  // The variables along which a node's accesses to arrays of the kernel are contiguous.
+  // The variables along which a node reads and writes arrays of the caller contiguously.
   Vars contiguous_of(NodeRef ref) const {
     const Node& node = ir_.node(ref);
     Vars vars;
@@ -102,7 +102,7 @@ class StreamPlan {
         if (ir_.node(piece.input).as<Read>()) vars.push_back(stepped_by(piece, node.vars));
       }
     } else {
-      // What a scatter looks up is one number for all that goes to a place.
+      // The indices of a scatter do not count: one index places many elements.
       const size_t count = node.as<Scatter>() ? 2 : node.inputs.size();
       for (NodeRef input : node.inputs | std::views::take(count)) {
         if (ir_.node(input).as<Read>()) vars.push_back(last_of(ir_.node(input).vars));
@@ -133,7 +133,7 @@ class StreamPlan {
     return loops;
   }
 
-  // The loop around `inside`, or itself, over the variable; none where it is split.
+  // The loop over `var` around `inside`, or `inside` itself. Empty if the variable is split.
   static TreeRef loop_over(const LoopTree& tree, TreeRef inside, VarRef var) {
     TreeRef found;
     for (TreeRef loop : tree.path(inside)) {
@@ -163,7 +163,8 @@ class StreamPlan {
     }
   }
 
-  // Loops of one iteration are nowhere in the way when all nodes have them. What is folded must stay inside.
+  // Gives all nodes all loops of one iteration, outermost, so that these do not keep nodes from sharing other loops.
+  // Loops over folded variables stay in place.
   void put_single_iterations_first() {
     Vars folded;
     for (NodeRef ref : ir_.order()) {
@@ -188,7 +189,7 @@ class StreamPlan {
 
   // ---- folds in parts ----
   void fold_in_parts() {
-    std::vector<std::string> folds;  // by name, as refs move
+    std::vector<std::string> folds;  // by name: refs change with each split
     for (NodeRef ref : ir_.order()) {
       if (part_size(ref)) folds.push_back(ir_.node(ref).name);
     }
@@ -219,7 +220,8 @@ class StreamPlan {
     return Parts{longest, best_part(*length, std::max(least, divided_up(*length, kMostParts)))};
   }
 
-  // A part of at least that size. One that leaves no rest needs no guards; of others, whole vectors are best.
+  // The size of a part, at least `least`. A divisor of the length needs no guards; otherwise a multiple of vectors is
+  // best.
   static int64_t best_part(int64_t length, int64_t least) {
     for (int64_t parts = length / least; parts > 0 && length / parts <= 2 * least; --parts) {
       if (length % parts == 0) return length / parts;
@@ -256,7 +258,7 @@ class StreamPlan {
     }
   }
 
-  // What it writes twice keeps the last value: its loops have an order.
+  // Whether the order of iterations matters: a scatter without an op keeps the last value written.
   bool overwrites(NodeRef ref) const {
     const auto* scatter = ir_.node(ref).as<Scatter>();
     return scatter != nullptr && !scatter->op;
@@ -283,7 +285,8 @@ class StreamPlan {
     transpose(tree, loop_over(tree, inner, *other), inner);
   }
 
-  // A fold of a few elements (the window of a pool) fills no vector. The loop around it that does, if there is one.
+  // A fold of a few elements (the window of a pool) fills no vector. The nearest loop around it that fills one; empty
+  // if there is none.
   TreeRef wide_loop_around(const LoopTree& tree, TreeRef inner) const {
     const int64_t lanes = machine_.vector_bytes / widest_below(tree, inner);
     const std::vector<TreeRef> path = tree.path(inner);
@@ -302,14 +305,15 @@ class StreamPlan {
     return {};
   }
 
-  // Accumulators in registers leave none for other work.
+  // Accumulators in registers leave no registers for other operations: with more of them, accumulators are in the
+  // cache.
   int64_t column_vectors(const LoopTree& tree, TreeRef loop) const {
     const std::vector<NodeRef> nodes = tree.nodes_below(loop);
     const auto ops = std::ranges::count_if(nodes, [&](NodeRef ref) { return ir_.node(ref).as<loops::Compute>(); });
     return ops > kMostPlainOps ? kWideColumnVectors : kColumnVectors;
   }
 
-  // A block of the loop stays where it is, and its elements become the innermost loop.
+  // Splits a loop: blocks stay in place, and the elements of a block become the innermost loop.
   void sink(const LoopTree& tree, TreeRef loop, TreeRef inner) {
     const VarRef var = tree.loop(loop).var;
     const int64_t block = column_vectors(tree, loop) * machine_.vector_bytes / widest_below(tree, inner);
@@ -327,7 +331,7 @@ class StreamPlan {
     });
   }
 
-  // Rows that are pages apart come faster when several are read at once.
+  // Whether rows are pages apart. Reading several such rows at once is faster.
   bool is_far(const LoopTree& tree, TreeRef fold) const {
     constexpr int64_t kPageBytes = 4096;
     const VarRef folded = tree.loop(fold).var;
@@ -348,7 +352,7 @@ class StreamPlan {
            });
   }
 
-  // Both in blocks, and in blocks of those that are as many elements as a vector.
+  // Splits both loops twice: into blocks that fit the cache, and into squares that are transposed in registers.
   void transpose(const LoopTree& tree, TreeRef outer, TreeRef inner) {
     for (TreeRef loop = outer; loop != inner; loop = tree.children(loop)[0]) {
       if (tree.children(loop).size() != 1) return;
@@ -406,7 +410,8 @@ class StreamPlan {
     return std::ranges::all_of(tree.nodes_below(root), is_little_work);
   }
 
-  // The first loop with enough iterations; else a block of the innermost loop; else what there is.
+  // Makes a loop parallel: the first with enough iterations; else blocks of the innermost loop; else the outermost
+  // loop.
   void spread(const LoopTree& tree, TreeRef root) {
     std::vector<TreeRef> spine = {root};
     while (tree.children(spine.back()).size() == 1 && tree.kind(tree.children(spine.back())[0]) == LoopTree::LOOP) {
@@ -430,7 +435,7 @@ class StreamPlan {
     if (is_plain(spine[0])) move_out(tree, root, spine[0]);
   }
 
-  // Not a part of what a loop around it covers.
+  // Whether no loop around it is over the same variable.
   static bool is_whole(const LoopTree& tree, TreeRef loop) {
     const auto is_same_var = [&](TreeRef around) { return tree.loop(around).var == tree.loop(loop).var; };
     return std::ranges::count_if(tree.path(loop), is_same_var) == 1;

@@ -1,8 +1,8 @@
-// Folds of small windows that move over an image, each channel alone: depthwise convolutions and pooling.
+// Folds of small windows that move over one channel of an image: depthwise convolutions and pooling.
 //
 // Lanes are pixels of a row. A block of a few rows stays in registers, and the window is unrolled, so that each vector
-// of the image is read once for all rows that need it. The border of a padded image is a copy of one channel, which
-// stays in the cache.
+// of the image is read once for all rows that use it. If the image is padded, one channel at a time is copied with its
+// border, and the copy stays in the cache.
 //
 //     for c parallel
 //       for p, q vectorize                       the channel with its border
@@ -32,11 +32,11 @@ constexpr int64_t kLargestWindow = 1 << 10;
 struct Window {
   NodeRef fold;
   NodeRef view;
-  std::vector<NodeRef> product = {};  // what is folded, where that is not the view itself
+  std::vector<NodeRef> product = {};  // the node that is folded; empty if that is the view
   std::vector<NodeRef> epilogue = {};
   Vars folded;
   VarRef pixel;
-  VarRef row;  // none: of one dimension
+  VarRef row;  // empty for windows of one dimension
 };
 
 bool is_window(const IR& ir, NodeRef ref) {
@@ -44,7 +44,7 @@ bool is_window(const IR& ir, NodeRef ref) {
   return view && view->pieces.size() == 1 && view->lookups.empty() && ir.consumers(ref).size() == 1;
 }
 
-// The operand that is a window, of a product that nothing else reads.
+// The window that a fold reads: `ref`, or an operand of `ref` if that is an elementwise node with no other reader.
 NodeRef window_below(const IR& ir, NodeRef ref) {
   if (is_window(ir, ref)) return ref;
   const Node& node = ir.node(ref);
@@ -56,7 +56,7 @@ NodeRef window_below(const IR& ir, NodeRef ref) {
   return found == node.inputs.end() ? NodeRef() : *found;
 }
 
-// Whether the view's index along its last dimension moves with both.
+// Whether the index along the image's last dimension depends on the pixel and on a folded variable.
 bool slides(const IR& ir, NodeRef view, VarRef pixel, const Vars& folded) {
   const std::vector<Expr>& index = ir.node(view).as<View>()->pieces[0].index;
   if (index.empty() || !depends_on(index.back(), ir.var(pixel).symbol())) return false;
@@ -115,8 +115,8 @@ class Planner {
     return first;
   }
 
-  // As many as share what they read, and leave no rest if possible. Of a large window, only the last variable is
-  // unrolled.
+  // The most rows that code size allows, preferably a divisor of the height. In a large window only the last variable
+  // is unrolled.
   int64_t pick_rows() const {
     const int64_t size = about(ir_.var(window_.row).size);
     const int64_t whole = kMostCopies / about(ir_, window_.folded);
@@ -156,7 +156,7 @@ class Planner {
     return loops;
   }
 
-  // Of what follows the fold; the same for all nodes, so that they share it.
+  // Loops over variables that only the epilogue has: equal for all of its nodes, so that they share loops.
   std::vector<LoopSpec> others() const {
     std::vector<LoopSpec> loops;
     for (NodeRef ref : window_.epilogue) {
@@ -175,7 +175,7 @@ class Planner {
     return nodes;
   }
 
-  // What is computed for the fold and what follows it.
+  // The nodes that the fold and its epilogue need.
   std::vector<NodeRef> makers() const {
     std::set<NodeRef> needed;
     const std::function<void(NodeRef)> need = [&](NodeRef ref) {
@@ -192,7 +192,7 @@ class Planner {
     return nodes;
   }
 
-  // In the loops around the blocks, as far as it has their variables.
+  // Computes an operand in the outer loops over its variables.
   void make_operand(NodeRef ref) {
     if (!ir_.node(ref).as<View>() && !ir_.node(ref).as<loops::Compute>()) return;
     const Vars& own = ir_.node(ref).vars;

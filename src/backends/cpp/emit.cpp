@@ -1,4 +1,4 @@
-// The walk over a LoopTree that prints it.
+// The walk over a LoopTree that prints C++.
 #include <algorithm>
 #include <bit>
 
@@ -55,7 +55,7 @@ class Emitter {
  private:
   // ---- lines and names ----
 
-  // Braces indent.
+  // Lines that end with { indent the following lines.
   template <class... Args>
   void line(fmt::format_string<Args...> format, Args&&... args) {
     const std::string text = fmt::format(format, std::forward<Args>(args)...);
@@ -99,7 +99,7 @@ class Emitter {
 
   // ---- memory ----
 
-  // Whether the node's statement declares its variable as well.
+  // Whether the statement of the node also declares its variable.
   bool declares_itself(NodeRef ref) const {
     const Node& node = ir_.node(ref);
     const Allocation& memory = compiler_.allocations.at(ref);
@@ -136,7 +136,7 @@ class Emitter {
 
   // ---- elements ----
 
-  // A variable of the vectorized loop's body: a vector.
+  // A vector variable in the body of the vectorized loop.
   bool is_lane_local(const Access& access) const {
     return vector_ && access.memory && access.memory->scratch && access.memory->lca == vector_;
   }
@@ -145,7 +145,7 @@ class Emitter {
     return is_one_element(memory) ? name_of(memory) : fmt::format("{}[{}]", name_of(memory), print(position));
   }
 
-  // One number: an element, a constant, or the value of an index.
+  // A scalar expression: an element, a constant, or the value of an Index.
   std::string number(NodeRef ref, const Expr& position) {
     const Node& node = ir_.node(ref);
     if (const auto* constant = node.as<Constant>()) return cpp::literal({node.dtype}, constant->value);
@@ -172,7 +172,7 @@ class Emitter {
     return fmt::format("to_bools<{}>({} != 0)", type, vector);
   }
 
-  // As it is in memory: a number, or a vector with a stride that is known.
+  // The expression for an element in memory: a scalar, or a vector with a known stride.
   std::string stored(const Access& access) {
     const std::string at = element(*access.memory, position_of(access));
     if (lanes_ == 1 || is_lane_local(access)) return at;
@@ -183,7 +183,7 @@ class Emitter {
     return fmt::format("gather<{}>(&{}, {})", type, at, print(stride));
   }
 
-  // A vector of what `one` says for each value of the loop's counter.
+  // A vector whose lanes are one(value of the counter).
   template <class One>
   std::string each_lane(DType dtype, One one) {
     const Symbol counter = compiler_.counter(vector_);
@@ -229,7 +229,7 @@ class Emitter {
     if (!lookups.empty()) line("}}");
   }
 
-  // One for all lanes.
+  // One value for all lanes.
   void look_up(const Lookup& lookup, TreeRef ref) {
     const Access access = compiler_.gen_lookup(lookup, ref);
     const std::string& index = name_of(lookup.symbol);
@@ -405,7 +405,7 @@ class Emitter {
 
   // ---- vectors ----
 
-  // What can fail, and what depends on the iteration before, goes one by one.
+  // Whether the loop can be vectorized: no node can fail or depends on the iteration before.
   bool has_vector_form(TreeRef leaf, TreeRef loop) const {
     const Node& node = ir_.node(tree_.node(leaf));
     const auto differs = [&](const Lookup& lookup) {
@@ -431,7 +431,8 @@ class Emitter {
     return std::min(kVectorBytes / widest, int64_t{1} << (std::bit_width(static_cast<uint64_t>(count.constant())) - 1));
   }
 
-  // Whole vectors, then what remains one by one. Each lane folds for itself, not for too long, then they are folded.
+  // Prints whole vectors, then the remaining iterations one by one. A fold has a sum per lane and folds the lanes after
+  // each block of terms.
   void vectors(TreeRef ref, const Expr& begin, const Expr& end) {
     const int64_t lanes = lanes_of(ref, end - begin);
     if (lanes == 1) return serial(ref, print(begin), print(end));
@@ -462,15 +463,15 @@ class Emitter {
   const LoopTree& tree_;
   const IR& ir_;
   Compiler compiler_;
-  std::map<int64_t, std::string> arrays_;  // what to name them, by mem_idx
-  std::set<NodeRef> overlaid_;             // inputs and outputs that may be one array
+  std::map<int64_t, std::string> arrays_;  // names of arrays, by mem_idx
+  std::set<NodeRef> overlaid_;             // inputs and outputs that may share memory
   CppNames names_{cpp_words()};
   const Compiler::Scope* scope_ = nullptr;
-  symbolic::Substitution literals_;  // counters of unrolled loops
-  int64_t copies_ = 1;               // of the text at this point
-  int64_t stack_bytes_ = 0;          // of the arrays so far
-  std::set<TreeRef> explained_;      // the nodes that have their comment
-  TreeRef vector_;                   // the loop whose iterations are lanes, in its body
+  symbolic::Substitution literals_;  // values of the counters of unrolled loops
+  int64_t copies_ = 1;               // how often the text at this point is printed
+  int64_t stack_bytes_ = 0;          // bytes of arrays on the stack so far
+  std::set<TreeRef> explained_;      // nodes whose comment is printed
+  TreeRef vector_;                   // the vectorized loop around this point
   int64_t lanes_ = 1;
   std::string out_;
   int depth_ = 0;

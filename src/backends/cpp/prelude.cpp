@@ -1,4 +1,4 @@
-// What comes before the functions of a file.
+// The text before the functions of a file.
 #include "backends/cpp/cpp.h"
 #include "embedded/kCppFunctions.h"
 #include "embedded/kKernelAbi.h"

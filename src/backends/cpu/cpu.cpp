@@ -25,7 +25,7 @@ std::string llvm_text(const loops::IR& ir, const codegen::Target& target) {
   return codegen::emit_llvm({&source, 1}, target);
 }
 
-// What both kinds of kernels keep, for files.
+// Kernels keep their object, to be written to files.
 struct WithObject {
   std::shared_ptr<const std::string> object;
 };
@@ -58,20 +58,20 @@ struct Block {
 };
 constexpr Block kBlocks[] = {{4, 4}, {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 2}, {14, 2}, {4, 3}, {6, 2}, {4, 2}, {12, 1}};
 
-// Good for a CPU and a number of threads.
+// A kept schedule is for one CPU and one number of threads.
 std::string schedule_key(const loops::IR& kernel) {
   const codegen::Target target = codegen::find_target("native");
   return fmt::format("schedule\n{} {}\n{} threads\n{}", target.cpu, target.features, thread_count(), to_string(kernel));
 }
 
-// Another text whenever a schedule is kept: who was compiled before is out of date.
+// An entry that changes whenever a schedule is kept, so that programs compiled before are out of date.
 constexpr std::string_view kKeptSchedules = "kept schedules";
 std::string kept_schedules() {
   const auto cache = codegen::ObjectCache::from_environment();
   return cache ? cache->find(kKeptSchedules).value_or("") : "";
 }
 
-// Whether both run with the same memory.
+// Whether both kernels take the same arrays and sizes.
 bool take_the_same(const loops::IR& a, const loops::IR& b) {
   const auto same_types = [&](const std::vector<loops::NodeRef>& of_a, const std::vector<loops::NodeRef>& of_b) {
     return std::ranges::equal(of_a, of_b, [&](auto x, auto y) { return a.type(x) == b.type(y); });
@@ -79,7 +79,7 @@ bool take_the_same(const loops::IR& a, const loops::IR& b) {
   return a.size_symbols() == b.size_symbols() && same_types(a.reads(), b.reads()) && same_types(a.writes(), b.writes());
 }
 
-// One that no longer is a schedule of this version's, or of another kernel, is as good as none.
+// Ignores an entry that this version cannot read or that belongs to another kernel.
 std::optional<loops::LoopTree> kept_schedule(const loops::IR& kernel) {
   const auto cache = codegen::ObjectCache::from_environment();
   const std::optional<std::string> text = cache ? cache->find(schedule_key(kernel)) : std::nullopt;
@@ -90,7 +90,7 @@ std::optional<loops::LoopTree> kept_schedule(const loops::IR& kernel) {
   return tree.ok() ? std::optional(std::move(tree).value()) : std::nullopt;
 }
 
-// Code that this machine cannot run.
+// A kernel that this machine cannot run.
 class ForeignKernel : public Compiled, public WithObject {
  public:
   ForeignKernel(std::shared_ptr<const std::string> from, loops::IR ir, std::shared_ptr<const codegen::Target> target)
@@ -149,7 +149,7 @@ struct CpuBackend : Backend {
   std::string cpu_;
 };
 
-// Kernels of the same object share its code.
+// Kernels with the same object share the loaded code.
 std::vector<std::unique_ptr<Compiled>> load(std::span<const KernelObject> kernels,
                                             const std::shared_ptr<const codegen::Target>& target) {
   const bool runs = codegen::runs_here(*target);
@@ -209,7 +209,7 @@ std::string cpu_identity(const Backend& backend) {
 }
 
 std::shared_ptr<const Backend> cpu_backend(std::string cpu) {
-  codegen::find_target(cpu);  // throws for one that there is not
+  codegen::find_target(cpu);  // throws an Error for an unknown name
   return std::make_shared<CpuBackend>(std::move(cpu));
 }
 

@@ -1,7 +1,7 @@
-// The `cpu` backend: machine code by LLVM, in this process.
+// The `cpu` backend: generates machine code with LLVM and runs it in this process.
 //
-// Objects come from the cache on disk (codegen/cache.h) where it has them. Code for another CPU compiles, and does not
-// run: whoever tries is told what this machine lacks.
+// Objects are kept in the cache on disk (codegen/cache.h). Code for another CPU can be compiled; running it is an Error
+// that names the missing features.
 #pragma once
 
 #include "backends/backend.h"
@@ -14,22 +14,22 @@ struct CpuOptions {
   bool use_cache = true;
 };
 
-// The model of a CPU that schedules are made for; its caches are those of this machine.
+// The machine model that schedules for a CPU use. Caches and threads are those of this machine.
 Machine machine_of(std::string_view cpu);
 
-// Compiles many kernels at once, on all threads. Kernels that differ in names only are compiled once.
+// Compiles many kernels on all threads. Kernels that differ only in names are compiled once.
 std::vector<std::unique_ptr<Compiled>> compile_cpu(std::span<const loops::LoopTree* const> trees,
                                                    const CpuOptions& options = {});
 
-// The backend for another CPU than this one: its kernels are for files, and run only where this machine has all that
+// The backend for another CPU. Its kernels are meant for files; they run only if this machine has all features that
 // they need.
 std::shared_ptr<const Backend> cpu_backend(std::string cpu);
 
-// What a program of such a backend depends on besides its graph: the target, the machine, the schedules that were kept.
-// Empty for any other backend.
+// Everything besides the graph that a program of a cpu backend depends on: the target, the machine, the kept schedules.
+// A part of cache keys. Empty for other backends.
 std::string cpu_identity(const Backend& backend);
 
-// The object file of a kernel that the cpu backend compiled, as long as the kernel lives; else empty.
+// The object file of a kernel of the cpu backend; valid as long as the kernel. Empty for other kernels.
 std::string_view object_of(const Compiled& kernel);
 
 struct KernelObject {
@@ -37,7 +37,7 @@ struct KernelObject {
   std::shared_ptr<const std::string> object;
 };
 
-// The kernels that compile_cpu would give, from what object_of said of them, in this process or another.
+// Makes kernels from object files that object_of returned, in this process or another.
 std::vector<std::unique_ptr<Compiled>> load_cpu(std::span<const KernelObject> kernels, const std::string& cpu);
 
 }  // namespace tenon

@@ -2,8 +2,8 @@
 // guards, so it checks what the other backends make of them. It is exact as the reference is: floating folds are kept
 // in double and rounded when they are read.
 //
-// Of the annotations, unroll and tile change nothing here. The iterations of a parallel or vectorized loop run
-// backwards: a tree in which their order matters shows it.
+// It ignores `unroll` and `tile`. It runs the iterations of a parallel or vectorized loop backwards, so that a tree
+// whose result depends on their order fails tests.
 #include "backends/backend.h"
 #include "backends/interpreter/portable_kernel.h"
 #include "runtime/host.h"

@@ -137,7 +137,7 @@ class Writer {
     return {SourceKind::Constant, stored(dtype), constant(bits_of(dtype, value)), format::Expr(), where};
   }
 
-  // Of a node: `at` is the position in its memory, or the value of an Index.
+  // An operand: `at` is the position in the memory of the node, or the value of an Index.
   portable::Source node_source(NodeRef ref, const std::function<Expr()>& at, const Range& where) {
     const loops::Node& node = ir_.node(ref);
     if (const auto* constant = node.as<loops::Constant>()) return constant_source(node.dtype, constant->value, where);
@@ -181,7 +181,7 @@ class Writer {
     loops_[number] = {order, symbol(counter), variable, Range(first, count_of(steps_) - first), step};
   }
 
-  // An accumulator starts: loops over its block, around a step that moves.
+  // The start of an accumulator: loops over its block around a move.
   void add_fill(const Compiler::Fill& fill, size_t level) {
     if (level < fill.counters.size()) {
       variables_.push_back(expr(fill.extents[level]));
@@ -239,7 +239,7 @@ class Writer {
     return sources;
   }
 
-  // Those of a view, as far as one may apply, and what it is where none does.
+  // The pieces of a view up to the first without constraints; the fill value if there is none.
   std::vector<portable::Source> pieces(NodeRef ref, TreeRef leaf) {
     const auto& view = *ir_.node(ref).as<loops::View>();
     std::vector<portable::Source> sources;
@@ -272,7 +272,7 @@ class Writer {
     }
   }
 
-  // Floating folds are kept wide.
+  // Floating-point folds are in f64.
   void add_buffer(NodeRef ref, const Compiler::Allocation& allocation) {
     const loops::Node& node = ir_.node(ref);
     const bool folds = node.as<loops::Reduce>() || node.as<loops::Scan>();

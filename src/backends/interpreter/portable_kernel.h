@@ -1,4 +1,4 @@
-// A scheduled kernel as bytes that the runtime's interpreter runs on any machine (format/kernel.fbs).
+// Encodes a scheduled kernel for the runtime's interpreter, which runs it on any machine (format/kernel.fbs).
 #pragma once
 
 #include <string>
