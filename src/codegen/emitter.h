@@ -3,8 +3,7 @@
 // transpose.cpp blocks that are transposed in registers.
 //
 //   - Unrolled loop: the body is emitted once per iteration, with the counter as a number. Then small scratch arrays
-//   are
-//     indexed by numbers only, and LLVM keeps them in registers. That makes register tiles.
+//     are indexed by numbers only, and LLVM keeps them in registers. That makes register tiles.
 //   - Vectorized loop: one iteration of the code covers `lanes_` iterations of the loop. A value that is equal in all
 //     lanes stays a scalar. The remaining iterations are one masked vector if the target has masks, else scalar code.
 //   - Sums in registers: a loop that adds to sums in memory loads them before and stores them after.

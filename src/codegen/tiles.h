@@ -16,9 +16,8 @@
 //   - %a is equal for all n, preferably contiguous along k; or it is like %b.
 // Operands may be read through a view of one piece. A tail of n or k masks lanes.
 //
-//   dpbf16      bf16 * bf16 to f32. The instruction treats subnormal numbers as 0. It rounds each of the two products
-//   to
-//               nearest even, whatever the rounding mode.
+//   dpbf16      bf16 * bf16 to f32. The instruction treats subnormal numbers as 0. It rounds each of the two
+//               products to nearest even, whatever the rounding mode.
 //   dpbusd      u8 * i8 (or i8 * u8) to i32, 4 of k. Exact: nothing saturates.
 //   interleave  a packing copy. Its result is contiguous along k, then n, with 4 bytes of k.
 //
