@@ -87,11 +87,13 @@ std::string text_of_sharing(const Graph& graph) {
   return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
-void report_mistake(std::string_view what, const std::exception& error) {
+constexpr std::string_view kUnusable = "a program from the cache could not be used, and is compiled anew";
+
+void report_mistake(std::string_view what, std::string_view why) {
   warn_once(
       fmt::format("{}: {}. Results are not affected. This is a bug of Tenon; please report it (TENON_CACHE=off "
                   "avoids it)",
-                  what, error.what()));
+                  what, why));
 }
 
 }  // namespace
@@ -113,24 +115,27 @@ std::optional<Program> ProgramCache::find(const Graph& source, const Graph& read
   if (!plan) return {};
   try {
     return program_of(*plan, source, ready, options);
-  } catch (const Error&) {
-    return {};  // no plan of this version, or a mistake in the graph: compilation says it better
+  } catch (const Error& error) {
+    // The user's mistake, which compilation reports, or a plan that cannot be read back, which store() reports.
+    unusable_ = error.diagnostic().message;
+    return {};
   } catch (const std::bad_alloc&) {
     return {};
   } catch (const std::exception& error) {
-    report_mistake("a program from the cache could not be used, and is compiled anew", error);
+    report_mistake(kUnusable, error.what());
     return {};
   }
 }
 
 void ProgramCache::store(const Program& program) const {
   if (!cache_) return;
+  if (unusable_) report_mistake(kUnusable, *unusable_);
   try {
     cache_->store(key_, plan_of(program));
   } catch (const std::bad_alloc&) {
     return;
   } catch (const std::exception& error) {
-    report_mistake("a compiled program could not be kept in the cache", error);
+    report_mistake("a compiled program could not be kept in the cache", error.what());
   }
 }
 

@@ -30,6 +30,7 @@ class ProgramCache {
  private:
   std::optional<codegen::ObjectCache> cache_;  // none where the program cannot be kept
   std::string key_;
+  mutable std::optional<std::string> unusable_;  // Why find() refused an entry. A bug if the graph compiles after all.
 };
 
 }  // namespace tenon

@@ -338,6 +338,25 @@ TEST_F(ProgramCacheTest, AMistakeOfOursIsReportedOnce) {
   EXPECT_THAT(warnings(), ::testing::Contains(::testing::Field(&Warning::count, 2)));
 }
 
+// The text of a kernel that the parser refuses: a Diagnostic, which is no user's mistake here.
+TEST_F(ProgramCacheTest, APlanThatDoesNotParseIsReported) {
+  const Layer layer;
+  compile_program(layer.graph).value();
+  const std::string key = key_of_entry(files(true).at(0));
+  const codegen::ObjectCache cache(folder_, 1 << 30);
+  std::unique_ptr<format::PlanT> plan = format::UnPackPlan(cache.find(key)->data());
+  plan->kernels.at(0)->loops = "tenon loops 1\nkernal test {}\n";
+  flatbuffers::FlatBufferBuilder b;
+  format::FinishPlanBuffer(b, format::Plan::Pack(b, plan.get()));
+  cache.store(key, {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()});
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(compile_program(layer.graph).value().is_from_cache());
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, ::testing::HasSubstr("a program from the cache could not be used, and is compiled anew: "));
+  EXPECT_THAT(said, ::testing::HasSubstr("This is a bug of Tenon; please report it"));
+  EXPECT_TRUE(compile_program(layer.graph).value().is_from_cache()) << "it was not replaced";
+}
+
 TEST_F(ProgramCacheTest, TheLimitHolds) {
   ::setenv("TENON_CACHE_SIZE", "1000", 1);
   const Layer layer;
