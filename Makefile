@@ -107,7 +107,7 @@ test: build browser ## Build, then run every test: ctest, then pytest; fails if 
 	@failed=0; $(RUN_CTEST) || failed=1; $(RUN_PYTEST) || failed=1; exit $$failed
 
 .PHONY: test-cpp
-test-cpp: build ## Only the C++ tests; CTEST_ARGS="-R Graph" selects
+test-cpp: build ## Only the C++ tests; CTEST_ARGS="-R graph/" selects
 	@$(RUN_CTEST)
 
 .PHONY: test-python

@@ -52,9 +52,9 @@ void expect_agrees(const Case& one, const Compiled& kernel) {
 CppOptions kernel_options() {
 #ifdef TENON_SANITIZED_CXX
   setenv("TENON_CXX", TENON_SANITIZED_CXX, 1);
-  return {.optimization = 1, .flags = {"-fsanitize=address,undefined", "-fno-sanitize-recover=all"}};
+  return {.optimization = 0, .flags = {"-fsanitize=address,undefined", "-fno-sanitize-recover=all"}};
 #else
-  return {.optimization = 1, .flags = {}};
+  return {.optimization = 0, .flags = {}};
 #endif
 }
 

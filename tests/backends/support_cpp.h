@@ -27,8 +27,10 @@ class Environment {
   std::optional<std::string> before_;
 };
 
+// Without optimization, which takes the compiler three times as long: what it does to the text is its own affair, and
+// some tests ask for it.
 inline std::vector<std::unique_ptr<Compiled>> compile_all(const std::vector<loops::LoopTree>& trees,
-                                                          const CppOptions& options = {.optimization = 1,
+                                                          const CppOptions& options = {.optimization = 0,
                                                                                        .flags = {}}) {
   std::vector<const loops::LoopTree*> pointers;
   for (const loops::LoopTree& tree : trees) pointers.push_back(&tree);

@@ -339,11 +339,14 @@ std::optional<named::Tensor> applied(const Sample& sample, const std::vector<Ten
 TEST_F(LazyTensor, AppliesEveryElementwiseOpByName) {
   std::set<std::string_view> seen;
   for (const OpDef* op : op_table()) {
+    int applied_to = 0;  // Three samples are enough to test the name: other tests compare what ops compute.
     for (const Sample& sample : samples_of(*op)) {
+      if (applied_to == 3) break;
       const std::vector<Tensor> inputs = inputs_for(sample);
       if (inputs.size() != op->operands.get().size() || inputs.empty()) continue;
       const std::optional<named::Tensor> tensor = applied(sample, inputs);
       if (!tensor) continue;
+      ++applied_to;
       seen.insert(op->name.get());
       EXPECT_TRUE(close(tensor->data(), evaluate(sample.graph, inputs).value()[0])) << sample.name();
     }
