@@ -10,6 +10,7 @@
 #include "bench/bench.h"
 #include "codegen/codegen.h"
 #include "codegen/objects.h"
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "loops/lower.h"
 #include "passes/passes.h"

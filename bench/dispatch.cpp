@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
 #include "runtime/artifact.h"

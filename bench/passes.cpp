@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "bench/bench.h"
+#include "driver/pipeline.h"
 #include "tests/graph/support_random_graph.h"
 
 namespace tenon {
@@ -18,8 +19,8 @@ double milliseconds(int nodes) {
   std::vector<double> rounds;
   for (int round = 0; round < kRounds; ++round) {
     double total = 0;
-    PassOptions options;
-    options.after = [&](const PassRun& run, const Graph&) { total += run.milliseconds; };
+    RunOptions options{.verify = true};
+    options.after = [&](const Stage&, const StageRun& run, const Module&) { total += run.milliseconds; };
     (void)run_passes(graph, passes, options).value();
     rounds.push_back(total);
   }

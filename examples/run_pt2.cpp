@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "capture/import_pt2.h"
-#include "program/program.h"
+#include "driver/pipeline.h"
 #include "program/report.h"
 
 using namespace tenon;

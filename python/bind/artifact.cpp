@@ -13,6 +13,7 @@
 
 #include "bind.h"
 #include "call_form.h"
+#include "driver/recompile.h"
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/context.h"

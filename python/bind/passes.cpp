@@ -1,19 +1,18 @@
-#include "passes/passes.h"
-
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "driver/pipeline.h"
 
 namespace tenon::python {
 namespace {
 
 Graph run(const Graph& graph, const std::vector<std::string>& names, const std::vector<std::string>& skip, bool verify,
           const nb::object& after) {
-  PassOptions options{skip, verify, {}};
+  RunOptions options{.skip = skip, .verify = verify, .compare = true};
   if (!after.is_none()) {
-    options.after = [&](const PassRun& report, const Graph& result) {
-      after(nb::cast(report), nb::cast(Graph(result)));
+    options.after = [&](const Stage&, const StageRun& report, const Module& result) {
+      after(nb::cast(report), nb::cast(Graph(result.graph)));
     };
   }
   return run_passes(graph, names, options).value();
@@ -21,21 +20,21 @@ Graph run(const Graph& graph, const std::vector<std::string>& names, const std::
 
 nb::dict passes_by_name() {
   nb::dict passes;
-  for (const Pass& pass : all_passes()) passes[to_str(pass.name)] = to_str(pass.doc);
+  for (const Stage& pass : all_passes()) passes[to_str(pass.name)] = to_str(pass.doc);
   return passes;
 }
 
 }  // namespace
 
 void bind_passes(nb::module_& module) {
-  nb::class_<PassRun>(module, "PassRun", "What one pass did.")
-      .def_prop_ro("name", [](const PassRun& self) { return to_str(self.name); })
-      .def_ro("skipped", &PassRun::skipped)
-      .def_ro("changed", &PassRun::changed)
-      .def_ro("nodes_before", &PassRun::nodes_before)
-      .def_ro("nodes_after", &PassRun::nodes_after)
-      .def_ro("milliseconds", &PassRun::milliseconds)
-      .def("__repr__", [](const PassRun& self) {
+  nb::class_<StageRun>(module, "PassRun", "What one pass did.")
+      .def_prop_ro("name", [](const StageRun& self) { return to_str(self.name); })
+      .def_ro("skipped", &StageRun::skipped)
+      .def_ro("changed", &StageRun::changed)
+      .def_ro("nodes_before", &StageRun::nodes_before)
+      .def_ro("nodes_after", &StageRun::nodes_after)
+      .def_ro("milliseconds", &StageRun::milliseconds)
+      .def("__repr__", [](const StageRun& self) {
         return fmt::format("<tenon.PassRun {}: {} -> {} nodes, {:.3f} ms{}>", self.name, self.nodes_before,
                            self.nodes_after, self.milliseconds, self.skipped ? ", skipped" : "");
       });

@@ -1,5 +1,3 @@
-#include "program/program.h"
-
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/set.h>
@@ -9,6 +7,7 @@
 
 #include "bind.h"
 #include "call_form.h"
+#include "driver/pipeline.h"
 #include "exchange.h"
 #include "position_error.h"
 #include "program/artifact.h"
@@ -118,11 +117,11 @@ nb::list segments(const Executable& self) {
 
 nb::list kernels(const Executable& self) {
   nb::list result;
-  for (const Task& task : self.program.tasks()) {
+  for (const Task& task : self.program.tasks) {
     nb::list ops, inputs, outputs;
     for (const std::string& op : task.ops) ops.append(op);
-    for (uint32_t slot : task.inputs) inputs.append(to_string(self.program.slots()[slot].type));
-    for (uint32_t slot : task.outputs) outputs.append(to_string(self.program.slots()[slot].type));
+    for (uint32_t slot : task.inputs) inputs.append(to_string(self.program.slots[slot].type));
+    for (uint32_t slot : task.outputs) outputs.append(to_string(self.program.slots[slot].type));
     nb::dict entry;
     entry["kind"] = to_str(name_of(task.kind));
     entry["name"] = task.name;
@@ -136,7 +135,7 @@ nb::list kernels(const Executable& self) {
 }
 
 std::string loop_tree(const Executable& self, size_t task) {
-  const auto& tasks = self.program.tasks();
+  const auto& tasks = self.program.tasks;
   if (task >= tasks.size()) fail_position("there are {} tasks: none is number {}", tasks.size(), task);
   return tasks[task].tree ? tasks[task].tree->dump() : std::string();
 }
@@ -175,7 +174,7 @@ void bind_program(nb::module_& module) {
           "__call__", [](const Executable& self, const nb::args& inputs) { return run(self, inputs); },
           nb::arg("inputs"), nb::sig("def __call__(self, *inputs: ArrayLike) -> list[Any]"))
       .def_prop_ro(
-          "graph", [](const Executable& self) { return Graph(self.program.graph()); }, "As it was fused.")
+          "graph", [](const Executable& self) { return Graph(self.program.graph); }, "As it was fused.")
       .def_prop_ro("segments", segments, "Runs of tasks: ('cpu' or 'fallback', names of ops).")
       .def_prop_ro("kernels", kernels, "Each task: kind, name, ops, inputs, outputs, location.")
       .def(
@@ -189,7 +188,7 @@ void bind_program(nb::module_& module) {
            "How large that file would be: of weights, of code, in all.")
       .def("loop_tree", loop_tree, nb::arg("task"), "The loops of a task that is a kernel.")
       .def_prop_ro(
-          "is_from_cache", [](const Executable& self) { return self.program.is_from_cache(); },
+          "is_from_cache", [](const Executable& self) { return self.program.is_from_cache; },
           "Whether nothing was compiled: the cache on disk had the same program.")
       .def_prop_ro("places", places, "Of each result the donated input that it is, or None.")
       .def(

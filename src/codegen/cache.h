@@ -1,4 +1,4 @@
-// A cache on disk for results of compilation: objects of kernels, tuned schedules, whole programs (program/cache.h).
+// A cache on disk for results of compilation: objects of kernels, tuned schedules, whole programs (driver/program_cache.h).
 // All processes of one user share a folder.
 //
 // An entry is a file with its whole key, the content and a checksum. It is written under another name and renamed, so

@@ -27,4 +27,7 @@ std::string emit_asm(std::span<const KernelSource> kernels, const Target& target
 // One relocatable object file (ELF, or wasm; PTX is text).
 std::string emit_object(std::span<const KernelSource> kernels, const Target& target);
 
+// The object file of what emit_asm gives. Throws an Error for a text that is not assembly of the target.
+std::string assemble(std::string_view text, const Target& target);
+
 }  // namespace tenon::codegen

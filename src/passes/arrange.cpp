@@ -12,7 +12,6 @@
 #include <map>
 #include <numeric>
 
-#include "fusion/fuse.h"
 #include "graph/rewrite.h"
 #include "passes/passes.h"
 
@@ -88,7 +87,8 @@ class Arranger {
   Value in_matrix(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
     const Shape& shape = target().type(operand).shape;
     // A tensor of one number is not a number: it counts for the dtype.
-    if (core_of(shape).empty()) return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), Shape{1});
+    if (std::ranges::all_of(shape, [](const Expr& size) { return size.is_constant(1); }))
+      return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), Shape{1});
     if (shape != from) return {};
     const auto found = as_matrix_.find(operand);
     return found != as_matrix_.end() ? found->second : as_matrix_[operand] = new_in_matrix(b, operand, from, to);

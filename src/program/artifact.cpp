@@ -82,12 +82,12 @@ class WeightTable {
 bool has_data(const Leaf& leaf) { return leaf.kind == LeafKind::kParameter || leaf.kind == LeafKind::kBuffer; }
 
 const Tensor& result_of(const Program& program, const Packing& packing) {
-  return program.constants()[program.slots()[packing.slot].position];
+  return program.constants[program.slots[packing.slot].position];
 }
 
 // How to get data back from what the program keeps of it, if that is all of it.
 const Packing* packing_of(const Program& program, const Tensor& data) {
-  for (const Packing& packing : program.packings()) {
+  for (const Packing& packing : program.packings) {
     if (packing.original.data() != data.data() || packing.original.shape() != data.shape()) continue;
     const std::optional<Tensor> back = moved_back(packing.kernel, result_of(program, packing));
     if (back && identical(*back, packing.original)) return &packing;
@@ -98,9 +98,9 @@ const Packing* packing_of(const Program& program, const Tensor& data) {
 // Which states the graph does not update: its text does not tell them from parameters.
 std::vector<std::string> only_read_states(const Program& program) {
   std::set<std::string> updated;
-  for (const Update& update : program.source().updates()) updated.insert(program.source().leaf(update.target)->name);
+  for (const Update& update : program.source->updates()) updated.insert(program.source->leaf(update.target)->name);
   std::vector<std::string> names;
-  std::ranges::copy_if(program.leaf_names(), std::back_inserter(names),
+  std::ranges::copy_if(program.leaf_names, std::back_inserter(names),
                        [&](const std::string& name) { return !updated.contains(name); });
   return names;
 }
@@ -108,7 +108,7 @@ std::vector<std::string> only_read_states(const Program& program) {
 std::vector<flatbuffers::Offset<format::Assertion>> assertions_of(const Program& program,
                                                                   flatbuffers::FlatBufferBuilder& b) {
   std::vector<flatbuffers::Offset<format::Assertion>> entries;
-  for (const Assertion& assertion : program.assertions()) {
+  for (const Assertion& assertion : program.assertions) {
     const auto message = b.CreateString(assertion.message), file = b.CreateString(assertion.location.file);
     const auto guard = b.CreateString(assertion.guard ? to_string(*assertion.guard) : "");
     const auto output = static_cast<uint32_t>(assertion.output.value_or(kNoSlot));
@@ -119,7 +119,7 @@ std::vector<flatbuffers::Offset<format::Assertion>> assertions_of(const Program&
 
 // After the program, whose weights it shares.
 std::string graph_section(const Program& program, const Notes& notes, WeightTable& weights) {
-  const Graph portable = with_constants_as_parameters(program.source());
+  const Graph portable = with_constants_as_parameters(*program.source);
   flatbuffers::FlatBufferBuilder b;
   std::vector<format::Blob> leaves;
   std::vector<flatbuffers::Offset<format::Packed>> packed;
@@ -154,19 +154,19 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
 
 void check_portable(const Program& program) {
   std::string tasks;
-  for (const Task& task : program.tasks()) {
+  for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::kKernel || task.kind == TaskKind::kLibrary) continue;
     const std::string where = task.location.known() ? to_string(task.location) + ": " : "";
     tasks += fmt::format("\n  {}{}", where, task.name);
   }
   if (!tasks.empty())
-    fail("program {} cannot be saved: these run only in a process with a host:{}", program.graph().name(), tasks);
+    fail("program {} cannot be saved: these run only in a process with a host:{}", program.graph.name(), tasks);
 }
 
 std::optional<uint32_t> key_of(const Program& program, const Notes& notes) {
   const auto name = notes.find(kKeyNote);
   if (name == notes.end()) return std::nullopt;
-  const Graph& graph = program.source();
+  const Graph& graph = *program.source;
   for (size_t i = 0; i < graph.inputs().size(); ++i) {
     if (graph.leaf(graph.inputs()[i])->name == name->second) return static_cast<uint32_t>(i);
   }
@@ -177,24 +177,24 @@ std::string tables_of(const Program& program, const Notes& notes, WeightTable& w
                       const std::vector<std::string>& kernels) {
   FileTables file;
   file.key = key_of(program, notes);
-  for (const Tensor& constant : program.constants()) file.constants.push_back(weights.add(constant));
-  for (const Tensor& leaf : program.leaves()) file.leaves.push_back(weights.add(leaf));
+  for (const Tensor& constant : program.constants) file.constants.push_back(weights.add(constant));
+  for (const Tensor& leaf : program.leaves) file.leaves.push_back(weights.add(leaf));
   file.kernels = kernels;
   return program_tables(program, &file);
 }
 
 std::string native_section(const Program& program, const std::vector<std::string>& kernels) {
-  const codegen::Target target = codegen::find_target(program.cpu());
+  const codegen::Target target = codegen::find_target(program.cpu);
   flatbuffers::FlatBufferBuilder b;
   std::map<std::string_view, uint32_t> numbers;
   std::vector<flatbuffers::Offset<format::Object>> objects;
   std::vector<format::NativeKernel> natives;
-  for (size_t i = 0; i < program.tasks().size(); ++i) {
-    const Task& task = program.tasks()[i];
+  for (size_t i = 0; i < program.tasks.size(); ++i) {
+    const Task& task = program.tasks[i];
     if (task.kind != TaskKind::kKernel) continue;
     const std::string_view object = object_of(*task.kernel);
     if (object.empty())
-      fail("program {} was not compiled by the cpu backend: it has no code to save", program.graph().name());
+      fail("program {} was not compiled by the cpu backend: it has no code to save", program.graph.name());
     const auto [found, is_new] = numbers.try_emplace(object, static_cast<uint32_t>(objects.size()));
     if (is_new) {
       b.ForceVectorAlignment(object.size(), 1, 16);
@@ -221,7 +221,7 @@ std::string entry_section(std::span<const ProgramEntry> entries) {
 
 std::vector<std::string> levels_of(const ProgramEntry& entry) {
   std::vector<std::string> levels;
-  for (const Program* program : entry.variants) levels.push_back(codegen::find_target(program->cpu()).cpu);
+  for (const Program* program : entry.variants) levels.push_back(codegen::find_target(program->cpu).cpu);
   return levels;
 }
 
@@ -241,11 +241,11 @@ class StateTable {
  public:
   void add(const Program& program, const std::string& entry) {
     std::set<std::string_view> own;
-    for (size_t i = 0; i < program.leaves().size(); ++i) {
-      const std::string& name = program.leaf_names()[i];
+    for (size_t i = 0; i < program.leaves.size(); ++i) {
+      const std::string& name = program.leaf_names[i];
       if (!own.insert(name).second) fail("two states of '{}' have the name '{}'", entry, name);
-      const auto [found, is_new] = known_.try_emplace(name, Known{program.leaves()[i], entry});
-      if (!is_new) check_same(name, found->second, program.leaves()[i], entry);
+      const auto [found, is_new] = known_.try_emplace(name, Known{program.leaves[i], entry});
+      if (!is_new) check_same(name, found->second, program.leaves[i], entry);
     }
   }
 
@@ -298,8 +298,8 @@ class Artifact {
   void add_variant(const Program& program, const Notes& notes, const std::string& prefix) {
     check_portable(program);
     std::vector<std::string> kernels;
-    for (const Task& task : program.tasks()) kernels.push_back(task.tree ? portable_kernel(*task.tree) : "");
-    const std::string name = prefix + codegen::find_target(program.cpu()).cpu;
+    for (const Task& task : program.tasks) kernels.push_back(task.tree ? portable_kernel(*task.tree) : "");
+    const std::string name = prefix + codegen::find_target(program.cpu).cpu;
     add(SectionKind::kProgram, name, tables_of(program, notes, weights_, kernels));
     add(SectionKind::kNative, name, native_section(program, kernels));
   }
@@ -472,28 +472,16 @@ std::vector<Assertion> read_assertions(const format::GraphText& from) {
   return assertions;
 }
 
-Program compiled_anew(const std::shared_ptr<const runtime::Container>& container, const std::string& entry) {
-  ProgramOptions options;
-  const auto* const states = graph_text(*container, entry).states();
-  for (flatbuffers::uoffset_t i = 0; states && i < states->size(); ++i) options.states.insert(states->Get(i)->str());
-  options.assertions = read_assertions(graph_text(*container, entry));
-  return compile_program(read_artifact_graph(container, entry).value(), options).value();
-}
-
 }  // namespace
 
-Result<std::vector<std::byte>> recompiled_artifact(const std::shared_ptr<const runtime::Container>& container) {
+Result<EntrySource> read_entry_source(const std::shared_ptr<const runtime::Container>& container,
+                                      const std::string& entry) {
   return attempt([&] {
-    const std::vector<std::string> names = call_runtime([&] { return runtime::entry_names(*container); });
-    std::vector<Program> programs;
-    for (const std::string& name : names) programs.push_back(compiled_anew(container, name));
-    if (container->find(SectionKind::kEntries) == nullptr) {
-      return artifact_bytes({&programs[0]}, read_notes(*container).value()).value();
-    }
-    std::vector<ProgramEntry> entries;
-    for (size_t i = 0; i < names.size(); ++i)
-      entries.push_back({names[i], {&programs[i]}, read_notes(*container, names[i]).value()});
-    return artifact_bytes(entries).value();
+    EntrySource source{.graph = read_artifact_graph(container, entry).value(),
+                       .assertions = read_assertions(graph_text(*container, entry))};
+    const auto* const states = graph_text(*container, entry).states();
+    for (flatbuffers::uoffset_t i = 0; states && i < states->size(); ++i) source.states.insert(states->Get(i)->str());
+    return source;
   });
 }
 

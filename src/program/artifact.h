@@ -8,6 +8,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,13 @@ struct EntryCall {
 Result<EntryCall> read_entry_call(const runtime::Container& container, std::string_view entry,
                                   const runtime::TaskGraph& graph);
 
-// The same file with code for this CPU, compiled anew from its graphs.
-Result<std::vector<std::byte>> recompiled_artifact(const std::shared_ptr<const runtime::Container>& container);
+// What an entry was compiled from.
+struct EntrySource {
+  Graph graph;
+  std::set<std::string, std::less<>> states = {};
+  std::vector<Assertion> assertions = {};
+};
+Result<EntrySource> read_entry_source(const std::shared_ptr<const runtime::Container>& container,
+                                      const std::string& entry);
 
 }  // namespace tenon

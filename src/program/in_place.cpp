@@ -94,18 +94,18 @@ class InPlacePlanner {
  public:
   explicit InPlacePlanner(Program& program)
       : program_(program),
-        precedence_(program.tasks_.size()),
-        uses_(program.slots_.size()),
-        pairs_(program.tasks_.size()) {
-    for (const SymbolBinding& binding : program_.bindings_) bound_.insert(binding.symbol);
+        precedence_(program.tasks.size()),
+        uses_(program.slots.size()),
+        pairs_(program.tasks.size()) {
+    for (const SymbolBinding& binding : program_.bindings) bound_.insert(binding.symbol);
     for (uint32_t task = 0; task < tasks().size(); ++task) note_task(task);
     keep_calls_in_order();
-    for (const auto& output : program_.outputs_) uses_[root_of(output.slot)].is_kept = true;
-    for (const auto& update : program_.updates_) uses_[root_of(update.value)].is_kept = true;
+    for (const auto& output : program_.outputs) uses_[root_of(output.slot)].is_kept = true;
+    for (const auto& update : program_.updates) uses_[root_of(update.value)].is_kept = true;
   }
 
   void run() {
-    for (const auto& update : program_.updates_) overwrite(update.target, root_of(update.value));
+    for (const auto& update : program_.updates) overwrite(update.target, root_of(update.value));
     if (!updating_.empty()) put_in_order();
     overlay_temporaries();
   }
@@ -120,9 +120,9 @@ class InPlacePlanner {
     bool is_taken = false;          // something lies over it
   };
 
-  std::vector<Task>& tasks() { return program_.tasks_; }
-  Slot& slot(uint32_t id) { return program_.slots_[id]; }
-  uint32_t root_of(uint32_t id) const { return program_.slots_[id].root; }
+  std::vector<Task>& tasks() { return program_.tasks; }
+  Slot& slot(uint32_t id) { return program_.slots[id]; }
+  uint32_t root_of(uint32_t id) const { return program_.slots[id].root; }
 
   void note_task(uint32_t task) {
     for (uint32_t input : tasks()[task].inputs) {
@@ -166,7 +166,7 @@ class InPlacePlanner {
       late_symbols(id, need);
       late_symbols(id, [&](Symbol symbol) { finders_.try_emplace(symbol, task); });
     }
-    for (uint32_t symbol : tasks()[task].sizes) need(program_.symbols_[symbol]);
+    for (uint32_t symbol : tasks()[task].sizes) need(program_.symbols[symbol]);
     if (tasks()[task].body) {
       for (const Node& node : tasks()[task].body->nodes()) {
         for (Symbol symbol : symbols_of(*tasks()[task].body, node)) need(symbol);
@@ -224,8 +224,8 @@ class InPlacePlanner {
   bool shares_memory(uint32_t target) {
     if (slot(target).kind != SlotKind::kLeaf) return false;
     const size_t own = slot(target).position;
-    for (size_t i = 0; i < program_.leaves_.size(); ++i) {
-      if (i != own && program_.leaves_[i].shares_memory_with(program_.leaves_[own])) return true;
+    for (size_t i = 0; i < program_.leaves.size(); ++i) {
+      if (i != own && program_.leaves[i].shares_memory_with(program_.leaves[own])) return true;
     }
     return false;
   }
@@ -359,7 +359,7 @@ class InPlacePlanner {
 
   int64_t nominal_bytes(uint32_t id) {
     if (nominal_.empty()) {
-      for (const auto& [symbol, range] : program_.graph_.ranges())
+      for (const auto& [symbol, range] : program_.graph.ranges())
         nominal_[symbol] = std::clamp(kNominalSize, range.low, range.high);
     }
     int64_t bytes = size_of(slot(id).type.dtype);

@@ -8,7 +8,7 @@
 // the kernels read them. Others are read where they are. So whoever changes weights after compilation must compile
 // again, or compile with `freeze` off: then, and for buffers that the graph updates, memory is read anew in each run.
 //
-// Where the cache on disk has the same program (program/cache.h), only its weights are prepared.
+// Where the cache on disk has the same program (driver/program_cache.h), only its weights are prepared.
 //
 // A program is immutable and safe to run from several threads at once: each run takes a context of the runtime
 // (runtime/context.h) from a pool. An output is fresh memory that belongs to the caller.
@@ -88,81 +88,64 @@ struct Packing {
   uint32_t slot;  // of the result
 };
 
-class ProgramRunner;     // program/run.h
-struct ConstantHistory;  // program/history.h
-
-class Program {
- public:
-  // Throws an Error for inputs that do not fit, for memory that is not there, and for what goes wrong on the way. Only
-  // in the last case may something have been updated: what is computed in place, by a task before the one that failed.
-  // No such task comes before a call of the host that does not need it; nor before one that fails because of its data
-  // (an index out of range, a division by zero), unless more memory would be needed to wait for that.
-  std::vector<Tensor> run(std::span<const Tensor> inputs) const;
-
-  const std::vector<Task>& tasks() const { return tasks_; }
-  const std::vector<Slot>& slots() const { return slots_; }
-  const Graph& graph() const { return graph_; }     // as it was fused
-  const Graph& source() const { return *source_; }  // as it was given, but for norms that went into weights
-  const std::string& cpu() const { return cpu_; }
-  const std::vector<Tensor>& constants() const { return constants_; }
-  const std::vector<Tensor>& leaves() const { return leaves_; }
-  const std::vector<std::string>& leaf_names() const { return leaf_names_; }
-  const std::vector<Packing>& packings() const { return packings_; }
-  const std::vector<SymbolBinding>& bindings() const { return bindings_; }
-  const std::vector<Assertion>& assertions() const { return assertions_; }
-  const MemoryReport* memory_report() const { return memory_report_.get(); }  // null where no budget was given
-  uint32_t output_slot(size_t output) const { return outputs_[output].slot; }
-  std::vector<uint32_t> update_slots() const;  // of the values that states get
-  size_t constant_bytes() const;               // prepared weights and other constants
-  // What the arena takes: for the sizes of the last run, where they are not fixed.
-  int64_t arena_bytes() const;
-  // Whether nothing was compiled: another process had made the same program (program/cache.h).
-  bool is_from_cache() const { return is_from_cache_; }
-  void free_memory() const;  // that runs keep for the next one
-  const ProgramRunner& runner() const { return *runner_; }
-
- private:
-  friend class ProgramBuilder;
-  friend Result<Program> compile_program(const Graph& graph, const ProgramOptions& options);
-  friend class InPlacePlanner;
-  friend class PlanWriter;
-  friend class PlanReader;
-  friend class TableWriter;
-  friend class ProgramRunner;
-
-  Program(const Graph& source, Graph graph, const ProgramOptions& options);
-  std::vector<std::string> output_names() const;  // of values in the source, or "out0"; no two are the same
-
-  std::shared_ptr<const Graph> source_;
-  Graph graph_;
-  std::string cpu_;
-  HostFn host_;
-  std::vector<Assertion> assertions_;
-  std::vector<Slot> slots_;
-  std::vector<Task> tasks_;
-  std::vector<Tensor> constants_;
-  std::vector<Packing> packings_;
-  std::vector<Tensor> leaves_;
-  std::vector<std::string> leaf_names_;
-  std::vector<ValueRef> inputs_;  // of the graph
-  std::vector<Symbol> symbols_;
-  std::vector<SymbolBinding> bindings_;  // of the first symbols. The rest is found out by tasks.
-  struct Output {
-    uint32_t slot;
-    bool is_copied;  // of something that another output, an input or a constant is too
-  };
-  std::vector<Output> outputs_;
-  struct SlotUpdate {
-    uint32_t target;
-    uint32_t value;
-  };
-  std::vector<SlotUpdate> updates_;
-  std::shared_ptr<const ProgramRunner> runner_;
-  std::shared_ptr<const MemoryReport> memory_report_;
-  std::shared_ptr<ConstantHistory> history_;  // until the program is in the cache
-  bool is_from_cache_ = false;
+// A result of a program.
+struct ProgramOutput {
+  uint32_t slot;
+  bool is_copied;  // The slot is also another output, an input or a constant: the caller gets a copy.
 };
 
-Result<Program> compile_program(const Graph& graph, const ProgramOptions& options = {});
+// After all tasks, `target` (an input or a leaf) takes the value of `value`.
+struct SlotUpdate {
+  uint32_t target;
+  uint32_t value;
+};
+
+// How long a stage of the compiler took (driver/pipeline.h).
+struct StageTime {
+  std::string stage;
+  double milliseconds;
+};
+
+class ProgramRunner;  // program/run.h
+
+// A plain value: stages of the compiler fill it in, and nobody changes it after `runner` is set.
+struct Program {
+  // Throws an Error for inputs that do not fit, for memory that is not there, and for a task that fails. Only after a
+  // failed task may an input or a leaf have changed: a task before it updated its target in place. Such a task runs
+  // after the calls of the host that do not need its result, and after the tasks that can fail because of their data
+  // (an index out of range, a division by zero) unless waiting for them needs more memory.
+  std::vector<Tensor> run(std::span<const Tensor> arguments) const;
+
+  std::vector<std::string> output_names() const;  // of values in the source, or "out0"; unique
+  size_t constant_bytes() const;                  // of prepared weights and other constants
+  int64_t arena_bytes() const;                    // for the sizes of the last run
+  void free_memory() const;                       // drops the memory that runs keep for the next run
+
+  std::shared_ptr<const Graph> source;  // as given, but for norms that were folded into weights
+  Graph graph = Graph("");              // as fused
+  std::string cpu = {};
+  HostFn host = {};
+  std::vector<Assertion> assertions = {};
+
+  std::vector<Symbol> symbols = {};
+  std::vector<SymbolBinding> bindings = {};  // of the first symbols; tasks find out the others
+  std::vector<Slot> slots = {};
+  std::vector<Task> tasks = {};
+  std::vector<ValueRef> inputs = {};  // of `graph`
+  std::vector<ProgramOutput> outputs = {};
+  std::vector<SlotUpdate> updates = {};
+  std::vector<Tensor> constants = {};
+  std::vector<Packing> packings = {};
+  std::vector<Tensor> leaves = {};
+  std::vector<std::string> leaf_names = {};
+
+  std::shared_ptr<const MemoryReport> memory_report = {};  // null without a budget
+  std::vector<StageTime> stage_times = {};
+  bool is_from_cache = false;  // another process had compiled the same program (driver/program_cache.h)
+  std::shared_ptr<const ProgramRunner> runner = {};
+};
+
+// A program without slots and tasks: its graphs, and what the options say of it.
+Program new_program(std::shared_ptr<const Graph> source, Graph graph, const ProgramOptions& options);
 
 }  // namespace tenon

@@ -7,7 +7,7 @@ namespace {
 
 std::string task_line(const Program& program, const Task& task) {
   std::vector<std::string> results;
-  for (uint32_t slot : task.outputs) results.push_back(to_string(program.slots()[slot].type));
+  for (uint32_t slot : task.outputs) results.push_back(to_string(program.slots[slot].type));
   const std::string where = task.location.known() ? "  " + to_string(task.location) : "";
   return fmt::format("  {:<10} {:<40} {}{}\n", name_of(task.kind), task.name, fmt::join(results, ", "), where);
 }
@@ -22,7 +22,7 @@ size_t Segment::op_count() const {
 
 std::vector<Segment> segments_of(const Program& program) {
   std::vector<Segment> segments;
-  for (const Task& task : program.tasks()) {
+  for (const Task& task : program.tasks) {
     const bool is_fallback = task.kind == TaskKind::kExternal;
     if (segments.empty() || segments.back().is_fallback != is_fallback) segments.push_back({is_fallback, {}});
     segments.back().tasks.push_back(&task);

@@ -222,11 +222,11 @@ runtime::KernelEntry entry_of(const Task& task) {
 
 ProgramRunner::ProgramRunner(const Program& program) : tables_(program_tables(program)) {
   runtime::Program::Parts parts{.tables = std::as_bytes(std::span(tables_))};
-  for (const Tensor& constant : program.constants_) parts.constants.push_back(constant.data());
-  for (const Task& task : program.tasks_) {
+  for (const Tensor& constant : program.constants) parts.constants.push_back(constant.data());
+  for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::kKernel) parts.kernels.push_back(entry_of(task));
   }
-  parts.host = HostTasks(program.tasks_, program.symbols_, program.host_);
+  parts.host = HostTasks(program.tasks, program.symbols, program.host);
   program_ = call_runtime([&] { return std::make_shared<const runtime::Program>(std::move(parts)); });
 }
 
@@ -268,7 +268,7 @@ std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Progr
                                           std::span<const Tensor> inputs) {
   check_inputs(program, inputs);
   try {
-    return run_context(context, program.runner_->program_->graph(), inputs, program.leaves_);
+    return run_context(context, program.runner->program_->graph(), inputs, program.leaves);
   } catch (const runtime::Error& error) {
     throw located(program, context.failed_task(), error.message(), {});
   } catch (const Error& error) {
@@ -278,7 +278,7 @@ std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Progr
 
 Error ProgramRunner::located(const Program& program, uint32_t task, const std::string& message, Location where) {
   if (task == runtime::kNone) return Error({message, std::move(where)});
-  const Task& failed = program.tasks_[task];
+  const Task& failed = program.tasks[task];
   return Error({fmt::format("{}: {}", failed.name, message), where.known() ? where : failed.location});
 }
 
@@ -311,17 +311,17 @@ std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGr
 // ---- what the runtime does not look at ----
 
 void ProgramRunner::check_inputs(const Program& program, std::span<const Tensor> inputs) {
-  const Graph& graph = program.graph_;
-  if (inputs.size() != program.inputs_.size()) {
-    fail("program {} takes {} inputs, got {}", graph.name(), program.inputs_.size(), inputs.size());
+  const Graph& graph = program.graph;
+  if (inputs.size() != program.inputs.size()) {
+    fail("program {} takes {} inputs, got {}", graph.name(), program.inputs.size(), inputs.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) continue;
-    fail("input '{}' must be {}, got nothing", graph.leaf(program.inputs_[i])->name,
-         to_string(graph.type(program.inputs_[i])));
+    fail("input '{}' must be {}, got nothing", graph.leaf(program.inputs[i])->name,
+         to_string(graph.type(program.inputs[i])));
   }
-  const ProgramRunner& runner = *program.runner_;
-  for (size_t i = 0; i < program.updates_.size(); ++i) {
+  const ProgramRunner& runner = *program.runner;
+  for (size_t i = 0; i < program.updates.size(); ++i) {
     check_update(program, inputs, i, runner.leaves_are_checked_);
   }
   runner.leaves_are_checked_ = true;
@@ -330,18 +330,18 @@ void ProgramRunner::check_inputs(const Program& program, std::span<const Tensor>
 // Leaves stay where they are: of what only they can do wrong, one check is enough. A model has thousands to update.
 void ProgramRunner::check_update(const Program& program, std::span<const Tensor> inputs, size_t number,
                                  bool leaves_are_checked) {
-  const auto slot_of = [&](size_t i) -> const Slot& { return program.slots_[program.updates_[i].target]; };
+  const auto slot_of = [&](size_t i) -> const Slot& { return program.slots[program.updates[i].target]; };
   const auto target_of = [&](size_t i) -> const Tensor& {
-    return slot_of(i).kind == SlotKind::kInput ? inputs[slot_of(i).position] : program.leaves_[slot_of(i).position];
+    return slot_of(i).kind == SlotKind::kInput ? inputs[slot_of(i).position] : program.leaves[slot_of(i).position];
   };
   if (leaves_are_checked && slot_of(number).kind == SlotKind::kLeaf) return;
-  const auto name_of_target = [&](size_t i) { return program.graph_.leaf(program.graph_.updates()[i].target)->name; };
+  const auto name_of_target = [&](size_t i) { return program.graph.leaf(program.graph.updates()[i].target)->name; };
   const Tensor& target = target_of(number);
   if (target.access() == Access::kReadOnly)
     fail("'{}' is updated, but its memory is read-only", name_of_target(number));
   if (target.overlaps_itself())
     fail("'{}' is updated, but its elements share memory: give a copy", name_of_target(number));
-  const size_t others = leaves_are_checked ? program.updates_.size() : number;
+  const size_t others = leaves_are_checked ? program.updates.size() : number;
   for (size_t j = 0; j < others; ++j) {
     if (j == number || !target.shares_memory_with(target_of(j))) continue;
     fail("'{}' and '{}' are both updated, but share memory: give copies", name_of_target(number), name_of_target(j));
@@ -367,29 +367,24 @@ std::string_view name_of(TaskKind kind) {
   return "";
 }
 
-Program::Program(const Graph& source, Graph graph, const ProgramOptions& options)
-    : source_(std::make_shared<const Graph>(source)),
-      graph_(std::move(graph)),
-      cpu_(options.cpu),
-      host_(options.host),
-      assertions_(options.assertions) {}
-
-std::vector<Tensor> Program::run(std::span<const Tensor> inputs) const { return runner_->run(*this, inputs); }
-
-std::vector<uint32_t> Program::update_slots() const {
-  std::vector<uint32_t> slots;
-  for (const SlotUpdate& update : updates_) slots.push_back(update.value);
-  return slots;
+Program new_program(std::shared_ptr<const Graph> source, Graph graph, const ProgramOptions& options) {
+  return {.source = std::move(source),
+          .graph = std::move(graph),
+          .cpu = options.cpu,
+          .host = options.host,
+          .assertions = options.assertions};
 }
+
+std::vector<Tensor> Program::run(std::span<const Tensor> arguments) const { return runner->run(*this, arguments); }
 
 size_t Program::constant_bytes() const {
   size_t bytes = 0;
-  for (const Tensor& constant : constants_) bytes += static_cast<size_t>(constant.numel() * size_of(constant.dtype()));
+  for (const Tensor& constant : constants) bytes += static_cast<size_t>(constant.numel() * size_of(constant.dtype()));
   return bytes;
 }
 
-int64_t Program::arena_bytes() const { return runner_->arena_bytes(); }
+int64_t Program::arena_bytes() const { return runner->arena_bytes(); }
 
-void Program::free_memory() const { runner_->free_memory(); }
+void Program::free_memory() const { runner->free_memory(); }
 
 }  // namespace tenon

@@ -151,33 +151,33 @@ class ExprTable {
 class TableWriter {
  public:
   TableWriter(const Program& program, const FileTables* file)
-      : program_(program), file_(file), exprs_(program.symbols_) {
+      : program_(program), file_(file), exprs_(program.symbols) {
     std::set<size_t> checked;  // in a file, an output that an assertion looks at is no result
-    for (const Assertion& assertion : program.assertions_) {
+    for (const Assertion& assertion : program.assertions) {
       if (file && assertion.output) checked.insert(*assertion.output);
     }
-    for (size_t i = 0; i < program.outputs_.size(); ++i)
+    for (size_t i = 0; i < program.outputs.size(); ++i)
       result_of_.push_back(checked.contains(i) ? kNoSlot : results_++);
   }
 
   std::string run() {
     const auto symbols = symbol_table();
     const auto bindings = binding_table();
-    const auto slots = table<format::Slot>(program_.slots_, [&](const Slot& slot) { return slot_of(slot); });
+    const auto slots = table<format::Slot>(program_.slots, [&](const Slot& slot) { return slot_of(slot); });
     uint32_t kernel = 0;
-    const auto tasks = table<format::Task>(program_.tasks_, [&](const Task& task) { return task_of(task, kernel); });
+    const auto tasks = table<format::Task>(program_.tasks, [&](const Task& task) { return task_of(task, kernel); });
     const auto kernels = kernel_table();
     const auto inputs = input_table();
     const auto outputs = output_table();
     const auto checks = check_table();
     const auto updates = table<format::Update>(
-        program_.updates_, [&](const auto& update) { return format::CreateUpdate(b_, update.target, update.value); });
+        program_.updates, [&](const auto& update) { return format::CreateUpdate(b_, update.target, update.value); });
     const auto states = blob_table(file_ ? &file_->leaves : nullptr);
-    const auto constants = blob_table(file_ ? &file_->constants : nullptr, program_.constants_.size());
-    const auto state_names = b_.CreateVectorOfStrings(file_ ? program_.leaf_names_ : std::vector<std::string>());
+    const auto constants = blob_table(file_ ? &file_->constants : nullptr, program_.constants.size());
+    const auto state_names = b_.CreateVectorOfStrings(file_ ? program_.leaf_names : std::vector<std::string>());
     const auto code = b_.CreateVectorOfStructs(exprs_.code());
     format::FinishProgramBuffer(
-        b_, format::CreateProgram(b_, text(program_.graph_.name()), code, symbols, bindings, slots, tasks, kernels,
+        b_, format::CreateProgram(b_, text(program_.graph.name()), code, symbols, bindings, slots, tasks, kernels,
                                   inputs, states, constants, outputs, updates, state_names, checks,
                                   file_ && file_->key ? *file_->key : kNoSlot));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
@@ -200,8 +200,8 @@ class TableWriter {
   }
 
   Table<format::Symbol> symbol_table() {
-    const symbolic::Ranges ranges = program_.graph_.ranges();
-    return table<format::Symbol>(program_.symbols_, [&](Symbol symbol) {
+    const symbolic::Ranges ranges = program_.graph.ranges();
+    return table<format::Symbol>(program_.symbols, [&](Symbol symbol) {
       const auto range = ranges.find(symbol);
       const symbolic::Interval known = range == ranges.end() ? symbolic::Interval::all() : range->second;
       return format::CreateSymbol(b_, text(symbol.name()), known.low, known.high);
@@ -210,7 +210,7 @@ class TableWriter {
 
   Structs<format::Binding> binding_table() {
     std::vector<format::Binding> bindings;
-    for (const SymbolBinding& binding : program_.bindings_) {
+    for (const SymbolBinding& binding : program_.bindings) {
       bindings.emplace_back(binding.input, binding.dim, binding.factor, exprs_.add(binding.rest));
     }
     return b_.CreateVectorOfStructs(bindings);
@@ -220,10 +220,10 @@ class TableWriter {
     static constexpr format::SlotKind kKinds[] = {format::SlotKind::Input, format::SlotKind::State,
                                                   format::SlotKind::Constant, format::SlotKind::Temporary,
                                                   format::SlotKind::Output};
-    const Slot& root = program_.slots_[slot.root];
+    const Slot& root = program_.slots[slot.root];
     const bool is_input = root.kind == SlotKind::kLeaf && !file_;  // after the graph's own
     const bool is_checked = root.kind == SlotKind::kOutput && result_of_[root.position] == kNoSlot;
-    auto position = root.position + static_cast<uint32_t>(is_input ? program_.inputs_.size() : 0);
+    auto position = root.position + static_cast<uint32_t>(is_input ? program_.inputs.size() : 0);
     if (root.kind == SlotKind::kOutput) position = is_checked ? 0 : result_of_[root.position];
     const format::SlotKind kind = is_input     ? format::SlotKind::Input
                                   : is_checked ? format::SlotKind::Temporary
@@ -268,8 +268,8 @@ class TableWriter {
 
   Table<format::KernelCode> kernel_table() {
     std::vector<Offset<format::KernelCode>> kernels;
-    for (size_t i = 0; i < program_.tasks_.size(); ++i) {
-      if (program_.tasks_[i].kind != TaskKind::kKernel) continue;
+    for (size_t i = 0; i < program_.tasks.size(); ++i) {
+      if (program_.tasks[i].kind != TaskKind::kKernel) continue;
       if (!file_) {
         kernels.push_back(format::CreateKernelCode(b_));
         continue;
@@ -283,17 +283,17 @@ class TableWriter {
   }
 
   Table<format::Argument> input_table() {
-    std::vector<Offset<format::Argument>> inputs(program_.inputs_.size() + (file_ ? 0 : program_.leaves_.size()));
-    for (uint32_t i = 0; i < program_.slots_.size(); ++i) {
-      const Slot& slot = program_.slots_[i];
+    std::vector<Offset<format::Argument>> inputs(program_.inputs.size() + (file_ ? 0 : program_.leaves.size()));
+    for (uint32_t i = 0; i < program_.slots.size(); ++i) {
+      const Slot& slot = program_.slots[i];
       if (slot.root != i) continue;
       if (slot.kind == SlotKind::kInput) {
-        const std::string& name = program_.graph_.leaf(program_.inputs_[slot.position])->name;
+        const std::string& name = program_.graph.leaf(program_.inputs[slot.position])->name;
         inputs[slot.position] = format::CreateArgument(b_, text(name), i);
       }
       if (slot.kind == SlotKind::kLeaf && !file_) {
-        inputs[program_.inputs_.size() + slot.position] =
-            format::CreateArgument(b_, text(program_.leaf_names_[slot.position]), i);
+        inputs[program_.inputs.size() + slot.position] =
+            format::CreateArgument(b_, text(program_.leaf_names[slot.position]), i);
       }
     }
     return b_.CreateVector(inputs);
@@ -302,8 +302,8 @@ class TableWriter {
   Table<format::Result> output_table() {
     std::vector<Offset<format::Result>> outputs;
     const std::vector<std::string> names = program_.output_names();
-    for (size_t i = 0; i < program_.outputs_.size(); ++i) {
-      const auto& output = program_.outputs_[i];
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      const auto& output = program_.outputs[i];
       if (result_of_[i] == kNoSlot) continue;
       outputs.push_back(format::CreateResult(b_, text(names[i]), output.slot, output.is_copied));
     }
@@ -311,11 +311,11 @@ class TableWriter {
   }
 
   Table<format::Check> check_table() {
-    if (!file_ || program_.assertions_.empty()) return {};
-    return table<format::Check>(program_.assertions_, [&](const Assertion& assertion) {
+    if (!file_ || program_.assertions.empty()) return {};
+    return table<format::Check>(program_.assertions, [&](const Assertion& assertion) {
       const auto message = text(assertion.message), place = text(assertion.location.file);
       const auto guard = assertion.guard ? exprs_.add(*assertion.guard) : format::Expr();
-      const uint32_t slot = assertion.output ? program_.outputs_[*assertion.output].slot : kNoSlot;
+      const uint32_t slot = assertion.output ? program_.outputs[*assertion.output].slot : kNoSlot;
       return format::CreateCheck(b_, message, slot, assertion.guard ? &guard : nullptr, place, assertion.location.line);
     });
   }
@@ -339,9 +339,9 @@ class TableWriter {
 std::vector<std::string> Program::output_names() const {
   std::vector<std::string> names;
   std::unordered_map<std::string, int> counts;
-  for (ValueRef output : source_->outputs()) {
-    const Leaf* const leaf = source_->leaf(output);
-    names.push_back(leaf ? leaf->name : source_->value_name(output));
+  for (ValueRef output : source->outputs()) {
+    const Leaf* const leaf = source->leaf(output);
+    names.push_back(leaf ? leaf->name : source->value_name(output));
     ++counts[names.back()];
   }
   for (size_t i = 0; i < names.size(); ++i) {

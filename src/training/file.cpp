@@ -1,6 +1,7 @@
 #include "training/file.h"
 
 #include "codegen/target.h"
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
 
@@ -39,8 +40,8 @@ class FileMaker {
   void add(std::string name, const Program& program) {
     TrainingFile::Entry entry{std::move(name), {}};
     for (const std::string& cpu : cpus_) {
-      const bool is_there = codegen::find_target(cpu).cpu == codegen::find_target(program.cpu()).cpu;
-      entry.variants.push_back(is_there ? &program : &keep(program.source(), cpu));
+      const bool is_there = codegen::find_target(cpu).cpu == codegen::find_target(program.cpu).cpu;
+      entry.variants.push_back(is_there ? &program : &keep(*program.source, cpu));
     }
     file_.entries.push_back(std::move(entry));
   }

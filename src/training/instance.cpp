@@ -4,6 +4,7 @@
 #include <atomic>
 #include <set>
 
+#include "driver/pipeline.h"
 #include "program/run.h"
 #include "runtime/thread_pool.h"
 #include "training/profile.h"
@@ -44,7 +45,7 @@ class Part {
 
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Settings& settings) {
     if (!context_ || settings != settings_) {
-      context_ = program().runner().make_context({.budget = settings.budget, .telemetry = settings.profiles});
+      context_ = program().runner->make_context({.budget = settings.budget, .telemetry = settings.profiles});
       settings_ = settings;
     }
     return ProgramRunner::run_in(*context_, program(), inputs);
@@ -287,7 +288,7 @@ const MemoryReport* LocalTrainingInstance::memory_report() const {
   const auto held = use();
   State& s = *state_;
   Part& called = s.options.accumulate > 1 ? s.part : s.step;
-  return s.settings.budget == runtime::kNoBudget ? nullptr : called.program().memory_report();
+  return s.settings.budget == runtime::kNoBudget ? nullptr : called.program().memory_report.get();
 }
 
 }  // namespace tenon

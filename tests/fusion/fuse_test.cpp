@@ -8,7 +8,7 @@
 #include "fusion/groups_text.h"
 #include "fusion/rematerialize.h"
 #include "graph/builder.h"
-#include "passes/passes.h"
+#include "driver/pipeline.h"
 #include "tests/graph/support_random_graph.h"
 #include "tests/support/support_text_cases.h"
 
@@ -46,7 +46,7 @@ std::string output_of(const test::TextCase& c) {
     } else if (step.starts_with("rematerialize ")) {
       groups = rematerialize(graph, groups, memory_of(graph), number_of(step.substr(14))).groups;
     } else {
-      graph = pass_named(step).run(graph);
+      graph = run_passes(graph, std::vector{step}).value();
     }
   }
   const Status status = verify_groups(graph, groups);

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "driver/pipeline.h"
 #include "graph/builder.h"
-#include "program/program.h"
 #include "program/run.h"
 #include "runtime/thread_pool.h"
 #include "tests/graph/support_values.h"
@@ -53,7 +53,7 @@ Program compiled(const Graph& graph, std::optional<int64_t> budget = {}) {
   return compile_program(graph, {.freeze = false, .budget = budget}).value();
 }
 
-int64_t natural_bytes(const Graph& graph) { return compiled(graph, kInt64Max).memory_report()->natural_bytes; }
+int64_t natural_bytes(const Graph& graph) { return compiled(graph, kInt64Max).memory_report->natural_bytes; }
 
 // What a budget that is too small names.
 int64_t least_budget(const Graph& graph) {
@@ -71,7 +71,7 @@ struct Outcome {
 };
 
 Outcome run(const Program& program, const Tensor& x, int64_t budget) {
-  const std::unique_ptr<runtime::Context> context = program.runner().make_context({.budget = budget, .threads = 1});
+  const std::unique_ptr<runtime::Context> context = program.runner->make_context({.budget = budget, .threads = 1});
   Tensor result = ProgramRunner::run_in(*context, program, std::vector{x})[0];
   return {result, context->allocator().peak()};
 }
@@ -83,8 +83,8 @@ MemoryReport expect_same_within(Model& model, int64_t budget) {
   const Outcome outcome = run(planned, x, budget);
   EXPECT_TRUE(identical(outcome.result, natural.run(std::vector{x})[0]));
   EXPECT_LE(outcome.peak, budget);
-  EXPECT_EQ(outcome.peak, planned.memory_report()->bytes);
-  return *planned.memory_report();
+  EXPECT_EQ(outcome.peak, planned.memory_report->bytes);
+  return *planned.memory_report;
 }
 
 std::vector<std::string> ops_of(const MemoryReport& report) {
@@ -175,7 +175,7 @@ TEST(Rematerialize, RandomNumbersAreTheSameAgain) {
 
   const Graph graph = model.graph;
   const Program planned = compiled(graph, least);
-  EXPECT_THAT(ops_of(*planned.memory_report()), Contains("philox"));
+  EXPECT_THAT(ops_of(*planned.memory_report), Contains("philox"));
   const Tensor x = model.numbers();
   std::vector<Tensor> with_budget, without;
   for (int i = 0; i < 3; ++i) with_budget.push_back(planned.run(std::vector{x})[0]);
@@ -258,8 +258,8 @@ TEST(Rematerialize, ABudgetIsForTheLargestSize) {
   const Graph graph = dynamic_layers({1, 32});
   const int64_t budget = natural_bytes(graph) * 7 / 10;
   const Program planned = compiled(graph, budget), natural = compiled(graph);
-  EXPECT_EQ(planned.memory_report()->sizes.at(Symbol("N")), 32);
-  EXPECT_THAT(to_string(*planned.memory_report()), HasSubstr("for N=32"));
+  EXPECT_EQ(planned.memory_report->sizes.at(Symbol("N")), 32);
+  EXPECT_THAT(to_string(*planned.memory_report), HasSubstr("for N=32"));
   for (int64_t n : {1, 7, 32}) {
     test::Random random{2};
     const Tensor x = test::random_tensor({DType::kF32, {n, kSide}}, {}, {-1, 1}, random);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "driver/pipeline.h"
 #include "format/native_generated.h"
 #include "format/program_generated.h"
 #include "graph/builder.h"

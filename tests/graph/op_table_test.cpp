@@ -9,10 +9,11 @@
 #include <set>
 
 #include "autodiff/differentiate.h"
+#include "driver/pipeline.h"
 #include "graph/evaluate.h"
 #include "graph/op.h"
 #include "graph/sample.h"
-#include "passes/passes.h"
+#include "driver/pipeline.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {

@@ -1,5 +1,7 @@
 #include "passes/passes.h"
 
+#include "driver/pipeline.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +32,7 @@ TEST(PassFiles, GiveTheExpectedText) {
 TEST(PassFiles, EveryPassHasOne) {
   std::map<std::string, std::vector<test::TextCase>> files;
   for (test::TextFile& file : test::text_files("tests/passes")) files[file.path] = std::move(file.cases);
-  for (const Pass& pass : all_passes()) {
+  for (const Stage& pass : all_passes()) {
     const auto file = files.find(fmt::format("tests/passes/{}.txt", pass.name));
     ASSERT_NE(file, files.end()) << "no file with cases of " << pass.name;
     EXPECT_GE(file->second.size(), 3u) << file->first;
@@ -42,8 +44,11 @@ TEST(PassFiles, EveryPassHasOne) {
 
 TEST(PassRunner, ReportsAndSkips) {
   const std::vector<std::string> names = {"decompose", "canonicalize", "cse", "dce"};
-  std::vector<PassRun> runs;
-  const PassOptions options{.skip = {"cse"}, .after = [&](const PassRun& run, const Graph&) { runs.push_back(run); }};
+  std::vector<StageRun> runs;
+  const RunOptions options{
+      .skip = {"cse"}, .verify = true, .compare = true, .after = [&](const Stage&, const StageRun& run, const Module&) {
+        runs.push_back(run);
+      }};
   ASSERT_TRUE(run_passes(test::layered_graph(50), names, options).ok());
   ASSERT_EQ(runs.size(), names.size());
   EXPECT_FALSE(runs[0].changed) << "nothing to decompose";
@@ -60,14 +65,16 @@ TEST(PassRunner, UnknownPassIsADiagnostic) {
 }
 
 TEST(PassRunner, NamesThePassThatLeavesAnInvalidGraph) {
-  const Pass breaker{"breaker", "breaks a type", [](const Graph& graph) {
-                       Graph broken = graph;
-                       GraphTestPeer::type(broken, broken.outputs()[0]).dtype = DType::kF64;
-                       return broken;
-                     }};
+  const Stage breaker{"breaker", "breaks a type", StageForm::kGraph,
+                      [](Module& module, const BuildTarget&, const ProgramOptions&) {
+                        GraphTestPeer::type(module.graph, module.graph.outputs()[0]).dtype = DType::kF64;
+                      }};
   const Graph graph = parse_graph("graph g(%x: f32[3]) { %y = neg(%x) return %y }").value();
-  const auto run = [&] { (void)run_passes(graph, std::span<const Pass>(&breaker, 1)); };
-  EXPECT_THAT(run, testing::ThrowsMessage<InternalError>(HasSubstr("pass breaker left an invalid graph")));
+  const auto run = [&] {
+    Module module = new_module(graph);
+    run_stages(module, {&breaker, 1}, {}, {}, {.verify = true});
+  };
+  EXPECT_THAT(run, testing::ThrowsMessage<InternalError>(HasSubstr("stage breaker left an invalid module")));
 }
 
 // ---- what holds for all passes ----
@@ -77,7 +84,7 @@ bool rounds_otherwise(std::string_view pass) { return pass == "convolutions" || 
 
 std::vector<std::string> names_of_passes(bool with_rounding) {
   std::vector<std::string> names;
-  for (const Pass& pass : all_passes()) {
+  for (const Stage& pass : all_passes()) {
     if (with_rounding || !rounds_otherwise(pass.name)) names.emplace_back(pass.name);
   }
   return names;

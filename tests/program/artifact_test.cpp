@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "driver/pipeline.h"
+#include "driver/recompile.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "runtime/artifact.h"
@@ -384,7 +386,7 @@ TEST(Artifact, WeightsThatANormWentIntoTwiceAreOne) {
   m.graph.set_outputs({m.norm(m.conv(m.x, w)).ref(), m.norm(m.conv(m.x * 2.0, w)).ref()});
   const Program program = compile_program(m.graph).value();
   std::set<const void*> originals;
-  for (const Packing& packing : program.packings()) originals.insert(packing.original.data());
+  for (const Packing& packing : program.packings) originals.insert(packing.original.data());
   EXPECT_EQ(originals.size(), 1u);
   expect_same(program.run(m.inputs), evaluate(m.graph, m.inputs).value());
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
 #include "tenon/tenon.h"

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
-#include "program/program.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {
@@ -138,9 +138,9 @@ TEST(Donate, TheProgramWritesThereInPlace) {
   const Donation donation = donate_inputs(m.graph, {1, 2});
   const Program program = compile_program(donation.graph).value();
   const auto is_in_place = [&](const Slot& slot) {
-    return slot.over != kNoSlot && program.slots()[slot.over].kind == SlotKind::kInput;
+    return slot.over != kNoSlot && program.slots[slot.over].kind == SlotKind::kInput;
   };
-  EXPECT_EQ(std::ranges::count_if(program.slots(), is_in_place), 2);
+  EXPECT_EQ(std::ranges::count_if(program.slots, is_in_place), 2);
 
   test::Random random(3);
   std::vector<Tensor> inputs;

@@ -10,6 +10,8 @@
 #include <random>
 #include <thread>
 
+#include "driver/pipeline.h"
+#include "driver/recompile.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
 #include "runtime/artifact.h"

@@ -1,6 +1,7 @@
 // Artifacts of every format version can be compiled anew from their graph (tests/robustness runs them as they are).
 #include <gtest/gtest.h>
 
+#include "driver/pipeline.h"
 #include "format/program_generated.h"
 #include "program/artifact.h"
 #include "runtime/container.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "driver/pipeline.h"
 #include "format/program_generated.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
@@ -46,9 +47,9 @@ struct Model {
 
 // How many buffers and inputs are updated where they are.
 int64_t updates_in_place(const Program& program) {
-  return std::ranges::count_if(program.slots(), [&](const Slot& slot) {
+  return std::ranges::count_if(program.slots, [&](const Slot& slot) {
     if (slot.over == kNoSlot) return false;
-    const SlotKind kind = program.slots()[slot.over].kind;
+    const SlotKind kind = program.slots[slot.over].kind;
     return kind == SlotKind::kLeaf || kind == SlotKind::kInput;
   });
 }
@@ -141,7 +142,7 @@ TEST(InPlace, OneKernelWritesAParameterAndItsMoments) {
   m.outputs({m.b.sum(y)});
   const Program program = expect_agreement(m.graph, {m.numbers({8, 16})});
   EXPECT_EQ(updates_in_place(program), 4);
-  EXPECT_TRUE(std::ranges::any_of(program.tasks(), [](const Task& task) { return task.outputs.size() == 3; }));
+  EXPECT_TRUE(std::ranges::any_of(program.tasks, [](const Task& task) { return task.outputs.size() == 3; }));
 }
 
 TEST(InPlace, ReadersOfTheOldValueComeFirst) {

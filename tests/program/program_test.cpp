@@ -1,11 +1,10 @@
-#include "program/program.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 #include <thread>
 
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "program/report.h"
@@ -90,7 +89,7 @@ TEST(Program, ALinearLayerWithItsActivationIsOneKernel) {
   const Value x = m.input("x", {DType::kF32, {8, 32}});
   const Value y = m.builder.op("linear", {x, m.parameter("w", {16, 32}), m.parameter("b", {16})});
   const Program program = m.compile({m.builder.op("gelu", {y})});
-  EXPECT_EQ(program.tasks().size(), 1u);
+  EXPECT_EQ(program.tasks.size(), 1u);
   expect_same(program, m.graph, {numbers({8, 32}, -100)});
 }
 
@@ -100,7 +99,7 @@ TEST(Program, ALayerNormIsOneKernel) {
   const std::vector<Value> y = m.builder.results("layer_norm", {x, m.parameter("w", {64}), m.parameter("b", {64})},
                                                  {{"normalized_rank", int64_t{1}}});
   const Program program = m.compile({y[0]});
-  EXPECT_EQ(program.tasks().size(), 1u);
+  EXPECT_EQ(program.tasks.size(), 1u);
   expect_same(program, m.graph, {numbers({3, 64})});
 }
 
@@ -110,8 +109,8 @@ TEST(Program, AContractionDoesNotWriteTheSquareOfItsResult) {
   const Value y = m.builder.matmul(x, m.parameter("w", {32, 32})) + x;
   const Value norm = y * m.builder.rsqrt(m.builder.mean(y * y, {1}, true) + 1.0);
   const Program program = m.compile({norm, y});
-  ASSERT_EQ(program.tasks().size(), 2u);
-  EXPECT_EQ(program.tasks()[0].outputs.size(), 1u);
+  ASSERT_EQ(program.tasks.size(), 2u);
+  EXPECT_EQ(program.tasks[0].outputs.size(), 1u);
   expect_same(program, m.graph, {numbers({8, 32}, -100)});
 }
 
@@ -120,7 +119,7 @@ TEST(Program, AReshapeCostsNothing) {
   const Value x = m.input("x", {DType::kF32, {4, 6}});
   const Value y = m.builder.reshape(m.builder.exp(x), {8, 3});
   const Program program = m.compile({y});
-  EXPECT_EQ(program.tasks().size(), 1u);
+  EXPECT_EQ(program.tasks.size(), 1u);
   expect_same(program, m.graph, {numbers({4, 6}, -10)});
 }
 
@@ -129,7 +128,7 @@ TEST(Program, WhatDependsOnParametersAloneIsComputedOnce) {
   const Value x = m.input("x", {DType::kF32, {4, 6}});
   const Value scale = m.builder.rsqrt(m.builder.abs(m.parameter("w", {6})) + 1.0);
   const Program program = m.compile({x * scale});
-  EXPECT_EQ(program.tasks().size(), 1u);
+  EXPECT_EQ(program.tasks.size(), 1u);
   expect_same(program, m.graph, {numbers({4, 6})});
 }
 

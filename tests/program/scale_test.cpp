@@ -4,11 +4,11 @@
 
 #include <chrono>
 
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "loops/key.h"
 #include "loops/lower.h"
-#include "program/program.h"
 #include "program/tables.h"
 #include "runtime/arena_plan.h"
 #include "tests/graph/support_values.h"

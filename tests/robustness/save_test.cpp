@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <new>
 
+#include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
 #include "support/file.h"

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -10,12 +11,13 @@
 #include "codegen/target.h"
 #include "command.h"
 #include "compile_training.h"
+#include "driver/pipeline.h"
+#include "driver/stage_text.h"
 #include "json.h"
 #include "model.h"
 #include "numbers.h"
 #include "output_files.h"
 #include "program/artifact.h"
-#include "program/program.h"
 #include "program/report.h"
 #include "runnable.h"
 #include "runtime/thread_pool.h"
@@ -40,14 +42,25 @@ Examples:
   tenon compile bert.pt2 -o bert.tenon --cpu x86-64-v3,x86-64-v4
   tenon compile cnn.pt2 -o cnn.tenon --train --loss cross_entropy --optimizer "adamw(lr=1e-3)"
   tenon compile bert.pt2                              what becomes of it
-  tenon compile bert.pt2 --emit graph -o bert.tg      the graph that was captured
-  tenon compile bert.pt2 --emit fused                 the graph that kernels are made of
-  tenon compile bert.pt2 --emit tree                  the loops of every kernel)--";
+  tenon compile bert.pt2 --emit graph -o bert.tg      the captured graph
+  tenon compile bert.pt2 --emit groups                which nodes run as one kernel
+  tenon compile bert.pt2 --emit all -o stages/        every stage, a file each
+  tenon compile bert.pt2 --from stages/10-groups.txt -o bert.tenon
+  tenon compile bert.pt2 --stop-after schedules       how long each stage took, so far
+The stages: )--";
+
+std::string footer() {
+  std::string text = kFooter;
+  for (const Stage& stage : pipeline()) text += fmt::format("\n  {:<22} {}", stage.name, stage.doc);
+  return text;
+}
 
 struct Options {
   ModelOptions model;
   std::string output;
-  std::string emit;
+  std::string emit;        // "graph", a stage, or "all"
+  std::string stop_after;  // a stage
+  std::string from;        // a file with the text of a stage
   std::string cpus = "native";
   int64_t threads = 0;
   bool json = false;
@@ -81,14 +94,6 @@ int64_t weight_bytes(const Graph& graph) {
   return bytes;
 }
 
-std::string trees_of(const Program& program) {
-  std::string text;
-  for (const Task& task : program.tasks()) {
-    if (task.tree) text += fmt::format("# {}\n{}\n", task.name, task.tree->dump());
-  }
-  return text;
-}
-
 void give(const std::string& text, const std::string& output) {
   if (output.empty()) return print(text);
   write_file(output, text).value();
@@ -112,21 +117,65 @@ Captured capture_model(const ModelOptions& options) {
 
 void show_compilation(const Captured& captured, const Options& options) {
   const Model& model = captured.model;
-  if (options.emit == "graph") return give(to_string(model.graph), options.output);
   require_supported(model);
   Clock clock;
   const Program program = compile_program(model.graph, {.cpu = options.cpus}).value();
   const double compile_ms = clock.milliseconds();
-  if (options.emit == "fused") return give(to_string(program.graph()), options.output);
-  if (options.emit == "tree") return give(trees_of(program), options.output);
   const int64_t weights = std::max<int64_t>(weight_bytes(model.graph), 1);
   print(describe(program));
   print(fmt::format("captured {} nodes in {:.1f} ms; resident memory grew by {:.1f} MiB, {:.1f}% of the weights\n",
                     model.graph.nodes().size(), captured.milliseconds, static_cast<double>(captured.grown) / (1 << 20),
                     100.0 * static_cast<double>(captured.grown) / static_cast<double>(weights)));
   print(fmt::format("{} {} tasks in {:.1f} ms; weights {} bytes, arena {} bytes\n",
-                    program.is_from_cache() ? "took from the cache" : "compiled", program.tasks().size(), compile_ms,
+                    program.is_from_cache ? "took from the cache" : "compiled", program.tasks.size(), compile_ms,
                     program.constant_bytes(), program.arena_bytes()));
+}
+
+// ---- stage by stage -------------------------------------------------------------------------------------------------
+
+struct Stages {
+  Module module;
+  const Stage* done = nullptr;  // null: none yet
+};
+
+Stages begin_stages(const Graph& graph, const ProgramOptions& program_options, const Options& options) {
+  if (options.from.empty()) return {new_module(graph)};
+  ParsedStage parsed =
+      parse_stage(read_file(options.from).value().text(), graph, program_options, options.from).value();
+  return {std::move(parsed.module), parsed.stage};
+}
+
+std::string stage_file(const std::string& folder, const Stage& stage) {
+  return fmt::format("{}/{:02}-{}.txt", folder, &stage - pipeline().data() + 1, stage.name);
+}
+
+void write_captured_graph(const Graph& graph, const std::string& folder) {
+  if (folder.empty()) fail("--emit all writes many files: name a folder with -o");
+  std::filesystem::create_directories(folder);
+  write_file(folder + "/00-graph.tg", to_string(graph)).value();
+}
+
+void show_stages(const Graph& graph, const Options& options) {
+  const ProgramOptions program_options{.cpu = options.cpus};
+  const bool emits_all = options.emit == "all";
+  if (emits_all) write_captured_graph(graph, options.output);
+  Stages stages = begin_stages(graph, program_options, options);
+  const std::span<const Stage> list = pipeline();
+  const size_t first = stages.done == nullptr ? 0 : static_cast<size_t>(stages.done - list.data()) + 1;
+  const std::string& last_name = options.stop_after.empty() ? options.emit : options.stop_after;
+  const size_t end = emits_all && options.stop_after.empty()
+                         ? list.size()
+                         : static_cast<size_t>(&stage_named(last_name) - list.data()) + 1;
+  if (end <= first) fail("{} is the text of a stage that comes after {}", options.from, last_name);
+  RunOptions run = default_run_options();
+  std::string times;
+  run.after = [&](const Stage& stage, const StageRun& it, const Module& module) {
+    times += fmt::format("{:<22} {:>10.3f} ms\n", stage.name, it.milliseconds);
+    if (emits_all) write_file(stage_file(options.output, stage), stage_text(module, stage, program_options)).value();
+    if (stage.name == options.emit) give(stage_text(module, stage, program_options), options.output);
+  };
+  run_stages(stages.module, list.subspan(first, end - first), target_of(program_options), program_options, run);
+  if (options.emit.empty()) print(times);
 }
 
 // ---- a file ---------------------------------------------------------------------------------------------------------
@@ -152,9 +201,9 @@ std::vector<std::string> requested_levels(const Options& options) {
 
 std::string json_of(const Level& level) {
   return json::object({{"cpu", json::string(level.cpu)},
-                       {"tasks", std::to_string(level.program.tasks().size())},
+                       {"tasks", std::to_string(level.program.tasks.size())},
                        {"weight_bytes", std::to_string(level.program.constant_bytes())},
-                       {"from_cache", json::boolean(level.program.is_from_cache())},
+                       {"from_cache", json::boolean(level.program.is_from_cache)},
                        {"compile_ms", fmt::format("{:.3f}", level.compile_ms)}});
 }
 
@@ -170,11 +219,17 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
                  "\n");
   }
   for (const Level& level : levels) {
-    print(fmt::format("{}: {} tasks, {} in {:.1f} ms\n", level.cpu, level.program.tasks().size(),
-                      level.program.is_from_cache() ? "from the cache" : "compiled", level.compile_ms));
+    print(fmt::format("{}: {} tasks, {} in {:.1f} ms\n", level.cpu, level.program.tasks.size(),
+                      level.program.is_from_cache ? "from the cache" : "compiled", level.compile_ms));
   }
   print(fmt::format("{}: {}; the weights of the model are {}\n", options.output, bytes_text(bytes),
                     bytes_text(weight_bytes(captured.model.graph))));
+}
+
+Program compiled(const Graph& graph, const ProgramOptions& program_options, const Options& options) {
+  if (options.from.empty()) return compile_program(graph, program_options).value();
+  Stages stages = begin_stages(graph, program_options, options);
+  return finish_program(std::move(stages.module), stages.done, program_options).value();
 }
 
 void write_file_of(const Captured& captured, const Options& options) {
@@ -187,7 +242,7 @@ void write_file_of(const Captured& captured, const Options& options) {
     Progress progress(names.size() + 1);
     for (const std::string& name : names) {
       progress.begin("compiling for " + name);
-      Program program = compile_program(whole.graph, {.cpu = name, .assertions = whole.assertions}).value();
+      Program program = compiled(whole.graph, {.cpu = name, .assertions = whole.assertions}, options);
       levels.push_back({codegen::find_target(name).cpu, std::move(program), clock.milliseconds()});
     }
     progress.begin("writing " + options.output);
@@ -201,14 +256,20 @@ void write_file_of(const Captured& captured, const Options& options) {
   report(levels, captured, options, clock.milliseconds());
 }
 
+bool writes_model(const Options& options) {
+  return options.emit.empty() && options.stop_after.empty() && !options.output.empty();
+}
+
 void check_options(const Options& options) {
-  const bool writes = options.emit.empty() && !options.output.empty();
+  if (!options.emit.empty() && options.emit != "all" && options.emit != "graph") stage_named(options.emit);
+  if (!options.stop_after.empty()) stage_named(options.stop_after);
+  const bool writes = writes_model(options);
   if (writes && !is_artifact(options.output)) {
     fail("-o {}: a compiled model is called NAME.tenon; to write a stage, say which with --emit", options.output);
   }
   if (options.json && !writes) fail("--json tells about the file that -o NAME.tenon writes");
   if (options.training.train && !writes) fail("--train writes a file: say which with -o NAME.tenon");
-  require_writable_file(options.output);
+  if (options.emit != "all") require_writable_file(options.output);
   if (is_artifact(options.model.path)) fail_at({options.model.path}, "is compiled already: `tenon run` runs it");
 }
 
@@ -220,8 +281,12 @@ void compile(const Options& options) {
                                options.json);
   }
   const Captured captured = capture_model(options.model);
-  const bool writes = options.emit.empty() && !options.output.empty();
-  writes ? write_file_of(captured, options) : show_compilation(captured, options);
+  if (options.emit == "graph") return give(to_string(captured.model.graph), options.output);
+  if (writes_model(options)) return write_file_of(captured, options);
+  if (options.emit.empty() && options.stop_after.empty() && options.from.empty())
+    return show_compilation(captured, options);
+  require_supported(captured.model);
+  show_stages(saved_model(captured.model).whole.graph, options);
 }
 
 }  // namespace
@@ -240,12 +305,18 @@ Command compile_command(CLI::App& tenon) {
   app->add_option("-t,--threads", options->threads, "How many threads compile (0: as many as there are CPUs)")
       ->type_name("N")
       ->check(integer_from(0, kMostThreads));
-  app->add_option("--emit", options->emit, "Print a stage instead: graph, fused, tree")
-      ->check(CLI::IsMember({"graph", "fused", "tree"}));
+  app->add_option("--emit", options->emit,
+                  "Print the text of a stage (below) instead, or the captured graph; `all` writes each into a file of "
+                  "the folder -o")
+      ->type_name("STAGE");
+  app->add_option("--stop-after", options->stop_after, "Run the stages up to this one, and say how long each took")
+      ->type_name("STAGE");
+  app->add_option("--from", options->from, "Go on from the text of a stage; the model gives the weights")
+      ->type_name("FILE");
   app->add_option("-o,--output", options->output, "Write the compiled model, or the stage, there")->type_name("FILE");
   app->add_flag("--json", options->json, "Print what was written as JSON");
   add_training_options(*app, options->training);
-  app->footer(kFooter);
+  app->footer(footer());
   return {app, [options, app] {
             check_training_options(*app, options->training);
             compile(*options);

@@ -42,9 +42,9 @@ int64_t state_bytes(const TrainingFile& file) {
   std::map<std::string, int64_t> bytes;
   for (const TrainingFile::Entry& entry : file.entries) {
     const Program& program = *entry.variants[0];
-    for (size_t i = 0; i < program.leaves().size(); ++i) {
-      const Tensor& leaf = program.leaves()[i];
-      bytes[program.leaf_names()[i]] = leaf.numel() * size_of(leaf.dtype());
+    for (size_t i = 0; i < program.leaves.size(); ++i) {
+      const Tensor& leaf = program.leaves[i];
+      bytes[program.leaf_names[i]] = leaf.numel() * size_of(leaf.dtype());
     }
   }
   int64_t sum = 0;
@@ -53,14 +53,13 @@ int64_t state_bytes(const TrainingFile& file) {
 }
 
 std::string entry_json(const TrainingFile::Entry& entry) {
-  return json::object(
-      {{"name", json::string(entry.name)}, {"tasks", std::to_string(entry.variants[0]->tasks().size())}});
+  return json::object({{"name", json::string(entry.name)}, {"tasks", std::to_string(entry.variants[0]->tasks.size())}});
 }
 
 std::string text_of(const TrainingFile& file, size_t trained, const std::string& output, double milliseconds) {
   std::vector<std::string> parts;
   for (const TrainingFile::Entry& entry : file.entries) {
-    parts.push_back(fmt::format("{} {} tasks", entry.name, entry.variants[0]->tasks().size()));
+    parts.push_back(fmt::format("{} {} tasks", entry.name, entry.variants[0]->tasks.size()));
   }
   return fmt::format("{}, compiled in {:.1f} ms\n{}: {}; trains {} parameters, with states of {}\n",
                      fmt::join(parts, ", "), milliseconds, output, bytes_text(file_bytes(output)), trained,

@@ -161,7 +161,7 @@ void inspect_model(const Options& options) {
   std::string text = table_of(rows) + "\n";
   if (!model.unsupported.empty()) text += "not supported\n" + to_string(model.unsupported) + "\n\n";
   text += describe(program);
-  text += fmt::format("program length: {} tasks; weights {} bytes\n", program.tasks().size(), program.constant_bytes());
+  text += fmt::format("program length: {} tasks; weights {} bytes\n", program.tasks.size(), program.constant_bytes());
   print(text + text_of(plan));
 }
 

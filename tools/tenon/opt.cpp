@@ -5,9 +5,9 @@
 #include "backends/cpp/cpp.h"
 #include "codegen/codegen.h"
 #include "command.h"
+#include "driver/pipeline.h"
 #include "loops/lower.h"
 #include "output_files.h"
-#include "passes/passes.h"
 #include "support/file.h"
 #include "terminal.h"
 
@@ -33,6 +33,7 @@ struct Options {
   bool print = false;
   bool print_changed = false;
   bool no_verify = false;
+  bool train = false;
   bool time = false;
   std::string emit = "graph";
   std::string cpu = "native";
@@ -40,16 +41,16 @@ struct Options {
 
 std::string pass_list() {
   size_t width = 0;
-  for (const Pass& pass : all_passes()) width = std::max(width, pass.name.size());
+  for (const Stage& pass : all_passes()) width = std::max(width, pass.name.size());
   std::string text;
-  for (const Pass& pass : all_passes()) text += fmt::format("{:<{}}  {}\n", pass.name, width, pass.doc);
+  for (const Stage& pass : all_passes()) text += fmt::format("{:<{}}  {}\n", pass.name, width, pass.doc);
   return text;
 }
 
-std::string time_table(const std::vector<PassRun>& runs) {
+std::string time_table(const std::vector<StageRun>& runs) {
   std::string text = fmt::format("{:<16}{:>8}{:>8}{:>12}\n", "pass", "nodes", "after", "ms");
   double total = 0;
-  for (const PassRun& run : runs) {
+  for (const StageRun& run : runs) {
     const std::string time = run.skipped ? "skipped" : fmt::format("{:.3f}", run.milliseconds);
     text += fmt::format("{:<16}{:>8}{:>8}{:>12}\n", run.name, run.nodes_before, run.nodes_after, time);
     total += run.milliseconds;
@@ -57,14 +58,14 @@ std::string time_table(const std::vector<PassRun>& runs) {
   return text + fmt::format("{:<32}{:>12.3f}\n", "total", total);
 }
 
-Graph optimize(Graph graph, const Options& options, std::vector<PassRun>& runs) {
-  PassOptions pass_options{.skip = options.skip, .verify = !options.no_verify, .after = nullptr};
-  pass_options.after = [&](const PassRun& run, const Graph& after) {
+Graph optimize(Graph graph, const Options& options, std::vector<StageRun>& runs) {
+  RunOptions run_options{.skip = options.skip, .verify = !options.no_verify, .compare = true};
+  run_options.after = [&](const Stage&, const StageRun& run, const Module& after) {
     runs.push_back(run);
     if (!options.print && !(options.print_changed && run.changed)) return;
-    print_error(fmt::format("# after {}{}\n{}\n", run.name, run.skipped ? " (skipped)" : "", to_string(after)));
+    print_error(fmt::format("# after {}{}\n{}\n", run.name, run.skipped ? " (skipped)" : "", to_string(after.graph)));
   };
-  return run_passes(std::move(graph), options.passes, pass_options).value();
+  return run_passes(std::move(graph), options.passes, run_options, {.freeze = !options.train}).value();
 }
 
 // The graph, or what it becomes as one kernel.
@@ -84,7 +85,7 @@ std::string emitted(const Graph& graph, const Options& options) {
 void run(const Options& options) {
   if (options.list) return print(pass_list());
   if (options.output != "-") require_writable_file(options.output);
-  std::vector<PassRun> runs;
+  std::vector<StageRun> runs;
   const Graph graph = optimize(read_graph(options.path), options, runs);
   if (options.time) print_error(time_table(runs));
   const std::string text = emitted(graph, options);
@@ -106,6 +107,7 @@ Command opt_command(CLI::App& tenon) {
   for (const char* name : {"--passes", "--skip"}) app->get_option(name)->allow_extra_args(false);
   app->add_flag("--print", options->print, "Print the graph after each pass, on standard error");
   app->add_flag("--print-changed", options->print_changed, "Likewise, after each pass that changed it");
+  app->add_flag("--train", options->train, "Let weights change on every run, as in training");
   app->add_flag("--no-verify", options->no_verify, "Do not check the graph after each pass");
   app->add_flag("--time", options->time, "Print node counts and times, on standard error");
   app->add_option("--emit", options->emit,

@@ -153,7 +153,7 @@ class Report {
   std::string graph_section() const {
     const Program* const compiled = runnable_.compiled();
     const std::string text =
-        to_string(compiled ? compiled->graph() : graph_of(model_, runnable_.container(), runnable_.entry()));
+        to_string(compiled ? compiled->graph : graph_of(model_, runnable_.container(), runnable_.entry()));
     const std::string details =
         fmt::format("<details id=\"graph-text\"><summary>As text</summary><pre>{}</pre></details>", escaped(text));
     return "<h2>Graph</h2><div class=\"scroll\">" + graph_picture(graph_) + "</div>" + details;
@@ -199,8 +199,8 @@ class Report {
   }
 
   std::string task_body(size_t number) const {
-    if (runnable_.compiled() && runnable_.compiled()->tasks()[number].tree) {
-      return runnable_.compiled()->tasks()[number].tree->dump();
+    if (runnable_.compiled() && runnable_.compiled()->tasks[number].tree) {
+      return runnable_.compiled()->tasks[number].tree->dump();
     }
     const runtime::TaskNode& task = graph_.tasks[number];
     std::string text = fmt::format("ops: {}\n", fmt::join(ops_of(graph_, number), ", "));

@@ -1,5 +1,7 @@
 #include "runnable.h"
 
+#include "driver/pipeline.h"
+#include "driver/recompile.h"
 #include "model.h"
 #include "program/artifact.h"
 #include "program/run.h"
@@ -86,10 +88,10 @@ Runnable Runnable::compile(const Graph& graph, const ProgramOptions& options) {
   return result;
 }
 
-const runtime::Program& Runnable::program() const { return compiled_ ? compiled_->runner().loaded() : *loaded_; }
+const runtime::Program& Runnable::program() const { return compiled_ ? compiled_->runner->loaded() : *loaded_; }
 
 size_t Runnable::input_count() const {
-  return compiled_ ? compiled_->graph().inputs().size() : loaded_->graph().inputs.size();
+  return compiled_ ? compiled_->graph.inputs().size() : loaded_->graph().inputs.size();
 }
 
 std::vector<InputSpec> Runnable::inputs() const {
@@ -149,7 +151,7 @@ std::vector<Tensor> Runnable::random_inputs(const symbolic::Bindings& sizes, int
 std::unique_ptr<runtime::Context> Runnable::make_context(const runtime::ContextOptions& options,
                                                          std::shared_ptr<runtime::States> states) const {
   return call_runtime([&] {
-    return compiled_ ? compiled_->runner().make_context(options)
+    return compiled_ ? compiled_->runner->make_context(options)
                      : std::make_unique<runtime::Context>(loaded_, options, std::move(states));
   });
 }

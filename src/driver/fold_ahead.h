@@ -1,4 +1,4 @@
-// Inside of program: batch norms in the weights of the convolutions before them, as data.
+// Batch norms in the weights of the convolutions before them, as data.
 #pragma once
 
 #include "graph/graph.h"

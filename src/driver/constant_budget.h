@@ -1,4 +1,4 @@
-// Inside of program: how much is computed at compile time.
+// How much is computed at compile time.
 //
 // A group that reads constants alone is computed once, when a program is compiled. A small file can ask for any amount
 // of that: `linspace(0, 1, 2^40)`, or a sum of 2^40 ones. So each program has an allowance of time and of bytes. A

@@ -1,4 +1,4 @@
-#include "program/budget.h"
+#include "driver/budget.h"
 
 #include <algorithm>
 #include <map>
@@ -22,12 +22,12 @@ constexpr int64_t kOnStack = 1 << 14;  // bytes of scratch that code has on its 
 // The largest that there are.
 symbolic::Bindings largest_sizes(const Program& program) {
   std::set<Symbol> bound;
-  for (const SymbolBinding& binding : program.bindings()) bound.insert(binding.symbol);
+  for (const SymbolBinding& binding : program.bindings) bound.insert(binding.symbol);
   symbolic::Bindings sizes;
-  for (const auto& [symbol, range] : program.graph().ranges()) {
+  for (const auto& [symbol, range] : program.graph.ranges()) {
     if (bound.contains(symbol) && range.high == kInt64Max) {
       fail("size {} of graph {} has no upper end, and a budget must hold for all sizes: say how large it can be",
-           symbol.name(), program.graph().name());
+           symbol.name(), program.graph.name());
     }
     sizes[symbol] = bound.contains(symbol) ? range.high : range.low;
   }
@@ -59,9 +59,9 @@ struct Need {
 
 Need need_of(const Program& program, const symbolic::Bindings& sizes) {
   std::vector<int64_t> symbols;
-  for (const SymbolBinding& binding : program.bindings()) symbols.push_back(sizes.at(binding.symbol));
-  Need need{program.runner().loaded().frame(symbols)->arena_bytes, 0};
-  for (const Task& task : program.tasks()) {
+  for (const SymbolBinding& binding : program.bindings) symbols.push_back(sizes.at(binding.symbol));
+  Need need{program.runner->loaded().frame(symbols)->arena_bytes, 0};
+  for (const Task& task : program.tasks) {
     if (task.tree) need.scratch = std::max(need.scratch, scratch_of(*task.tree, sizes));
   }
   return need;
@@ -79,16 +79,16 @@ class Lister {
   }
 
   std::vector<FusedGroup> run() {
-    for (const Leaf& leaf : program_.graph().leaves()) add_aliases(leaf.value);
+    for (const Leaf& leaf : program_.graph.leaves()) add_aliases(leaf.value);
     for (uint32_t group : known_before(program_, groups_)) add(group);
-    for (const Task& task : program_.tasks()) add(task.group);
+    for (const Task& task : program_.tasks) add(task.group);
     return std::move(list_);
   }
 
   // Groups of constants alone: no task runs them.
   static std::vector<uint32_t> known_before(const Program& program, const std::vector<FusedGroup>& groups) {
     std::vector<bool> has_task(groups.size());
-    for (const Task& task : program.tasks()) has_task[task.group] = true;
+    for (const Task& task : program.tasks) has_task[task.group] = true;
     std::vector<uint32_t> known;
     for (uint32_t i = 0; i < groups.size(); ++i) {
       if (!has_task[i] && groups[i].kind != GroupKind::kAlias) known.push_back(i);
@@ -115,12 +115,11 @@ class Lister {
 };
 
 MemoryModel model_of(const Program& program, const std::vector<FusedGroup>& groups, symbolic::Bindings sizes) {
-  const Graph& graph = program.graph();
+  const Graph& graph = program.graph;
   MemoryModel model{std::move(sizes), std::vector<bool>(graph.value_count())};
   for (ValueRef output : graph.outputs()) model.elsewhere[output.id] = true;
-  const std::vector<uint32_t> updates = program.update_slots();
-  for (size_t i = 0; i < updates.size(); ++i) {
-    const Slot& slot = program.slots()[program.slots()[updates[i]].root];
+  for (size_t i = 0; i < program.updates.size(); ++i) {
+    const Slot& slot = program.slots[program.slots[program.updates[i].value].root];
     model.elsewhere[graph.updates()[i].value.id] = slot.kind != SlotKind::kTemporary || slot.over != kNoSlot;
   }
   for (uint32_t group : Lister::known_before(program, groups)) {
@@ -136,49 +135,49 @@ class Search {
   Search(int64_t budget, const std::vector<FusedGroup>& groups, const BuildFn& build, MemoryReport& report)
       : budget_(budget), groups_(groups), build_(build), report_(report) {}
 
-  Program run() {
-    Program natural = build_(groups_);
-    report_ = {.budget = budget_, .sizes = largest_sizes(natural)};
-    const Need need = need_of(natural, report_.sizes);
+  Module run() {
+    Module natural = build_(groups_);
+    report_ = {.budget = budget_, .sizes = largest_sizes(natural.program)};
+    const Need need = need_of(natural.program, report_.sizes);
     report_.natural_bytes = report_.bytes = need.total();
     if (need.total() <= budget_) return natural;
-    list_ = Lister(natural, groups_).run();
-    model_ = model_of(natural, groups_, report_.sizes);
-    if (std::optional<Program> found = tighten(natural.graph(), need)) return std::move(*found);
-    return smallest(natural.graph());
+    list_ = Lister(natural.program, groups_).run();
+    model_ = model_of(natural.program, groups_, report_.sizes);
+    if (std::optional<Module> found = tighten(natural.graph, need)) return std::move(*found);
+    return smallest(natural.graph);
   }
 
  private:
-  // The estimate leaves out what lies between temporaries, and scratch.
-  std::optional<Program> tighten(const Graph& graph, const Need& natural) {
+  // The estimate leaves out the gaps between temporaries, and scratch.
+  std::optional<Module> tighten(const Graph& graph, const Need& natural) {
     const int64_t estimate = rematerialize(graph, list_, model_, INT64_MAX).bytes;
     int64_t most = budget_ - natural.scratch - std::max<int64_t>(natural.arena - estimate, 0);
     for (int attempt = 0; attempt < kMostAttempts && most > 0; ++attempt) {
-      const Rematerialized plan = rematerialize(graph, list_, model_, most);
-      if (plan.bytes > most) return {};
-      Program program = build_(plan.groups);
-      const int64_t needed = need_of(program, model_.sizes).total();
-      if (needed <= budget_) return noted(std::move(program), plan, needed);
+      const Rematerialized lists = rematerialize(graph, list_, model_, most);
+      if (lists.bytes > most) return {};
+      Module module = build_(lists.groups);
+      const int64_t needed = need_of(module.program, model_.sizes).total();
+      if (needed <= budget_) return noted(std::move(module), lists, needed);
       most -= std::max(needed - budget_, most / kLeastStep);
     }
     return {};
   }
 
-  // The same for each budget, so that the one that is named works.
-  Program smallest(const Graph& graph) {
-    const Rematerialized plan = rematerialize(graph, list_, model_, 0);
-    Program program = build_(plan.groups);
-    const int64_t needed = need_of(program, model_.sizes).total();
-    if (needed <= budget_) return noted(std::move(program), plan, needed);
+  // The same for each budget, so that the budget that the message names works.
+  Module smallest(const Graph& graph) {
+    const Rematerialized lists = rematerialize(graph, list_, model_, 0);
+    Module module = build_(lists.groups);
+    const int64_t needed = need_of(module.program, model_.sizes).total();
+    if (needed <= budget_) return noted(std::move(module), lists, needed);
     fail("program {} needs {} bytes, and still {} when it computes values twice; its budget is {}: the least is {}",
          graph.name(), report_.natural_bytes, needed, budget_, std::min(needed, report_.natural_bytes));
   }
 
-  Program noted(Program program, const Rematerialized& plan, int64_t needed) {
+  Module noted(Module module, const Rematerialized& lists, int64_t needed) {
     report_.bytes = needed;
-    report_.recomputed = plan.recomputed;
-    report_.work = plan.work;
-    return program;
+    report_.recomputed = lists.recomputed;
+    report_.work = lists.work;
+    return module;
   }
 
   int64_t budget_;
@@ -191,8 +190,7 @@ class Search {
 
 }  // namespace
 
-Program build_within(int64_t budget, const std::vector<FusedGroup>& groups, const BuildFn& build,
-                     MemoryReport& report) {
+Module build_within(int64_t budget, const std::vector<FusedGroup>& groups, const BuildFn& build, MemoryReport& report) {
   return Search(budget, groups, build, report).run();
 }
 

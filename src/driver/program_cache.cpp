@@ -1,4 +1,4 @@
-#include "program/cache.h"
+#include "driver/program_cache.h"
 
 #include <fmt/ranges.h>
 
@@ -9,8 +9,10 @@
 
 #include "backends/cpu/cpu.h"
 #include "codegen/version.h"
-#include "program/plan.h"
 #include "program/portable.h"
+#include "program/run.h"
+#include "program/text.h"
+#include "support/cursor.h"
 #include "support/warning.h"
 
 namespace tenon {
@@ -87,6 +89,37 @@ std::string text_of_sharing(const Graph& graph) {
   return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
+// ---- an entry: the length of each part, then the parts: the text, and the objects ----
+
+std::string packed(const ProgramText& program) {
+  std::string lengths, parts;
+  const auto add = [&](const std::string& part) {
+    lengths += fmt::format("{} ", part.size());
+    parts += part;
+  };
+  add(program.text);
+  for (const std::string& object : program.objects) add(object);
+  return lengths + "\n" + parts;
+}
+
+ProgramText unpacked(std::string_view entry) {
+  const size_t end = entry.find('\n');
+  if (end == std::string_view::npos) fail("an entry of the cache is not well-formed");
+  Cursor lengths(entry.substr(0, end));
+  std::string_view rest = entry.substr(end + 1);
+  std::vector<std::string> parts;
+  while (!lengths.at_end()) {
+    const auto length = static_cast<size_t>(lengths.integer("a length"));
+    if (length > rest.size()) fail("an entry of the cache is not well-formed");
+    parts.emplace_back(rest.substr(0, length));
+    rest.remove_prefix(length);
+  }
+  if (parts.empty()) fail("an entry of the cache is not well-formed");
+  ProgramText program{.text = std::move(parts[0]), .objects = {}};
+  program.objects.assign(std::make_move_iterator(parts.begin() + 1), std::make_move_iterator(parts.end()));
+  return program;
+}
+
 constexpr std::string_view kUnusable = "a program from the cache could not be used, and is compiled anew";
 
 void report_mistake(std::string_view what, std::string_view why) {
@@ -109,14 +142,17 @@ ProgramCache::ProgramCache(const Graph& graph, const ProgramOptions& options, co
   key_ += text_of_sharing(graph) + text_of(graph);
 }
 
-std::optional<Program> ProgramCache::find(const Graph& source, const Graph& ready,
+std::optional<Program> ProgramCache::find(std::shared_ptr<const Graph> source, const Graph& ready,
                                           const ProgramOptions& options) const {
-  const std::optional<std::string> plan = cache_ ? cache_->find(key_) : std::nullopt;
-  if (!plan) return {};
+  const std::optional<std::string> entry = cache_ ? cache_->find(key_) : std::nullopt;
+  if (!entry) return {};
   try {
-    return program_of(*plan, source, ready, options);
+    Program program = parse_program(unpacked(*entry), std::move(source), ready, options);
+    program.is_from_cache = true;
+    program.runner = std::make_shared<const ProgramRunner>(program);
+    return program;
   } catch (const Error& error) {
-    // The user's mistake, which compilation reports, or a plan that cannot be read back, which store() reports.
+    // The user's mistake, which compilation reports, or an entry that cannot be read back, which store() reports.
     unusable_ = error.diagnostic().message;
     return {};
   } catch (const std::bad_alloc&) {
@@ -127,11 +163,11 @@ std::optional<Program> ProgramCache::find(const Graph& source, const Graph& read
   }
 }
 
-void ProgramCache::store(const Program& program) const {
+void ProgramCache::store(const Program& program, const ConstantHistory& history) const {
   if (!cache_) return;
   if (unusable_) report_mistake(kUnusable, *unusable_);
   try {
-    cache_->store(key_, plan_of(program));
+    cache_->store(key_, packed(text_of(program, history)));
   } catch (const std::bad_alloc&) {
     return;
   } catch (const std::exception& error) {

@@ -1,4 +1,4 @@
-// Inside of program: programs on disk, so that a graph that was compiled once is not compiled again by another process.
+// Programs on disk, so that a graph that was compiled once is not compiled again by another process.
 // They lie beside the objects of kernels, under the same limit and with the same safety (codegen/cache.h).
 //
 // An entry has no weights: they come from the graph that is compiled, and are prepared anew. Its key is all that the
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "codegen/cache.h"
+#include "program/history.h"
 #include "program/program.h"
 
 namespace tenon {
@@ -24,8 +25,9 @@ class ProgramCache {
 
   // `source` and `ready` are what the compiler made of the graph. What is damaged is as good as nothing. So is an entry
   // that a bug of ours makes unusable, and a program that one keeps from being stored; then there is a warning.
-  std::optional<Program> find(const Graph& source, const Graph& ready, const ProgramOptions& options) const;
-  void store(const Program& program) const;
+  std::optional<Program> find(std::shared_ptr<const Graph> source, const Graph& ready,
+                              const ProgramOptions& options) const;
+  void store(const Program& program, const ConstantHistory& history) const;
 
  private:
   std::optional<codegen::ObjectCache> cache_;  // none where the program cannot be kept

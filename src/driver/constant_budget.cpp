@@ -1,4 +1,4 @@
-#include "program/constant_budget.h"
+#include "driver/constant_budget.h"
 
 #include "fusion/live_memory.h"
 #include "fusion/work.h"

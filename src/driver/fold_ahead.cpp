@@ -1,12 +1,12 @@
-#include "program/fold_ahead.h"
+#include "driver/fold_ahead.h"
 
 #include <algorithm>
 #include <set>
 
+#include "driver/pipeline.h"
 #include "graph/node_symbols.h"
 #include "graph/rewrite.h"
 #include "passes/passes.h"
-#include "program/program.h"
 
 namespace tenon {
 namespace {

@@ -1,0 +1,29 @@
+// Texts in blocks: a statement is a line, and the lines under it that are indented by two blanks are its body, a text
+// of its own. Blank lines and # comments between statements are skipped.
+//
+//     kernel 0 object 2
+//       loops {
+//       }
+//     slot f32[2] input 0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/diagnostic.h"
+
+namespace tenon {
+
+struct Block {
+  std::string_view line;  // points into the text
+  std::string body;       // without its indentation
+  Location where;         // of the line
+  Location body_where;
+};
+
+std::vector<Block> parse_blocks(std::string_view text, const Location& start = {"", 1, 1});
+
+std::string indented(std::string_view text);  // every line by two blanks, with a newline at the end
+
+}  // namespace tenon
