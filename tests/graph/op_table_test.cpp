@@ -13,7 +13,7 @@
 #include "graph/evaluate.h"
 #include "graph/op.h"
 #include "graph/sample.h"
-#include "driver/pipeline.h"
+#include "passes/passes.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {

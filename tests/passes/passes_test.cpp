@@ -1,13 +1,12 @@
 #include "passes/passes.h"
 
-#include "driver/pipeline.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
+#include "driver/pipeline.h"
 #include "graph/evaluate.h"
 #include "tests/graph/support_broken_graph.h"
 #include "tests/graph/support_random_graph.h"

@@ -133,10 +133,10 @@ TEST(Library, RecordsOfTheOpTableSayTheSame) {
       numbers += is_number;
       texts += attr.kind == AttrKind::kString;
     }
-    EXPECT_EQ(op.operands.get().size(), function.inputs) << function.name;
-    EXPECT_EQ(op.results.size(), function.outputs) << function.name;
-    EXPECT_EQ(numbers, function.numbers) << function.name;
-    EXPECT_EQ(texts, function.takes_text ? 1u : 0u) << function.name;
+    EXPECT_EQ(op.operands.get().size(), function.inputs) << std::string_view(function.name);
+    EXPECT_EQ(op.results.size(), function.outputs) << std::string_view(function.name);
+    EXPECT_EQ(numbers, function.numbers) << std::string_view(function.name);
+    EXPECT_EQ(texts, function.takes_text ? 1u : 0u) << std::string_view(function.name);
   }
   EXPECT_EQ(find_library_function("relu"), nullptr);
 }
