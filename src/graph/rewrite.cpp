@@ -7,11 +7,13 @@ namespace tenon {
 Rewriter::Rewriter(const Graph& source, const std::function<bool(const Leaf&)>& keep)
     : source_(&source), target_(source.name()), map_(source.value_count()) {
   for (const auto& [symbol, range] : source.symbols()) target_.declare_symbol(symbol, range);
-  for (const Leaf& leaf : source.leaves()) {
-    if (keep && !keep(leaf)) continue;
-    const ValueRef copied = target_.copy_leaf(leaf, source.type(leaf.value));
-    target_.set_value_name(copied, source.value_name(leaf.value));
-    replace(leaf.value, copied);
+  for (const bool inputs : {true, false}) {
+    for (const Leaf& leaf : source.leaves()) {
+      if ((leaf.kind == LeafKind::kInput) != inputs || (keep && !keep(leaf))) continue;
+      const ValueRef copied = target_.copy_leaf(leaf, source.type(leaf.value));
+      target_.set_value_name(copied, source.value_name(leaf.value));
+      replace(leaf.value, copied);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
-// How passes are written: a Rewriter walks an old graph and builds a new one, value by value. Leaves are copied first,
-// in order; then the pass decides for each node whether to copy it, to replace it, or to leave it out.
+// How passes are written: a Rewriter walks an old graph and builds a new one, value by value. Leaves are copied first:
+// inputs, then the others, as the text form lists them. Then the pass decides for each node whether to copy it, to
+// replace it, or to leave it out.
 #pragma once
 
 #include <functional>
