@@ -349,6 +349,28 @@ def test_as_strided_of_a_view_reads_memory_as_pytorch_has_it(sizes):
     torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
 
 
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_as_strided_of_a_computed_tensor_reads_memory_as_pytorch_has_it(dynamic):
+    def rows_of_two(y):
+        return y.as_strided((y.size(0) // 2, y.size(1)), (y.stride(0) * 2, y.stride(1))) * 2
+
+    def model(x):
+        in_order, transposed = x + 1, x.t() + 1  # PyTorch keeps the strides of an operand
+        return rows_of_two(in_order), rows_of_two(transposed)
+
+    compiled = torch.compile(model, backend="tenon", dynamic=dynamic)
+    for x in (torch.randn(4, 6), torch.randn(8, 10)):
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_as_strided_scatter_writes_to_memory_as_pytorch_has_it():
+    def model(x):
+        return torch.as_strided_scatter(x.t() + 1, torch.zeros(3, 2), (3, 2), (1, 6))
+
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
+
+
 def test_as_strided_beside_a_view_runs_in_pytorch():
     def model(x):
         return (x + 1).t()[1:3].as_strided((3, 2), (6, 1)) * 2

@@ -36,7 +36,7 @@ from tenon.capture.captured import (
 )
 from tenon.capture.decompose import decomposed, is_operand
 from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot, call_on_memory, leaves_of
-from tenon.capture.memory import base_of, dense_order, order_in_memory, reads_only
+from tenon.capture.memory import base_of, dense_order, lies_in_order, order_in_memory, reads_only
 from tenon.capture.names import location_of, target_name
 from tenon.capture.sizes import Sizes, free_symbols
 
@@ -68,6 +68,8 @@ _RANGES = {  # and the least value that they allow where none is given
 }
 _FACTORIZED = "aten._linalg_check_errors.default"
 _MEMORY_VIEWS = {"aten.as_strided.default", "aten.as_strided_copy.default"}
+# Calls that count places in the memory of their first operand, and where they have sizes, strides and an offset.
+_MEMORY_CALLS = dict.fromkeys(_MEMORY_VIEWS, 1) | {"aten.as_strided_scatter.default": 2}
 _MOST_DEPTH = 8  # a decomposition may give calls that decompose again
 
 
@@ -405,6 +407,9 @@ class _Walker:
     def _native_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done | None:
         """By the registry; None where it lacks the call, declines it, or gives another type than the trace has."""
         location = location_of(node)
+        if made.name in _MEMORY_CALLS and not lies_in_order(made.args[0]):
+            self.wrong_entries[node] = "PyTorch has its operand in memory in another order than Tenon"
+            return None
         try:
             result = self.importer.call(made.name, *arguments, location=location, returns_list=True)
         except Error:
@@ -491,7 +496,7 @@ class _Walker:
             results.append(Result(token, number))
             values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
-        target = self._on_traced_memory(node, made, arguments[0][0]) if made.name in _MEMORY_VIEWS else made.target
+        target = self._on_traced_memory(node, made, arguments[0][0]) if made.name in _MEMORY_CALLS else made.target
         self.host.calls[self.importer.external_count - 1] = HostCall(target, args, kwargs, results)
         return _rebuilt(made.value, iter(values))
 
@@ -535,11 +540,12 @@ class _Walker:
                 self.sizes.bind(name, ours)
 
     def _on_traced_memory(self, node: fx.Node, made: Call, given: Any) -> Callable[..., Any]:
-        """as_strided reads memory: the host lays an operand of Tenon's out as the trace had it."""
+        """as_strided counts places in memory: the host lays an operand of Tenon's out as the trace had it."""
         if not isinstance(given, ImportedTensor):
             return made.target
-        operand, sizes, strides = self._traced(made.args[:3])
-        offset = self._traced(made.given(3, "storage_offset"))
+        first = _MEMORY_CALLS[made.name]
+        operand, sizes, strides = self._traced((made.args[0], *made.args[first : first + 2]))
+        offset = self._traced(made.given(first + 2, "storage_offset"))
         numbers = [*operand.shape, *operand.stride(), operand.storage_offset(), *sizes, *strides, offset or 0]
         is_fixed = all(isinstance(number, int) for number in numbers)
         if not is_fixed or not reads_only(operand, sizes, strides, offset):

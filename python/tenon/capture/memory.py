@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
+
+from tenon.capture.names import target_name
+
+# Calls that give the elements of their first operand in the same order.
+_RESHAPES = {
+    "aten._unsafe_view.default",
+    "aten.alias.default",
+    "aten.detach.default",
+    "aten.flatten.using_ints",
+    "aten.reshape.default",
+    "aten.squeeze.default",
+    "aten.squeeze.dim",
+    "aten.squeeze.dims",
+    "aten.unflatten.int",
+    "aten.unsqueeze.default",
+    "aten.view.default",
+}
 
 
 def base_of(node: fx.Node) -> fx.Node:
@@ -48,6 +66,32 @@ def dense_order(value: torch.Tensor) -> list[int] | None:
             return None
         expected *= sizes[dim]
     return order
+
+
+def lies_in_order(node: fx.Node) -> bool:
+    """Whether a tensor's elements lie in memory in the tensor's own order, from the start and without gaps, whatever
+    sizes its symbols have."""
+    while not _is_in_order(node.meta.get("val")):
+        source = _source_of(node)
+        if source is None or target_name(node.target) not in _RESHAPES or _memory_of(source) != _memory_of(node):
+            return False
+        node = source
+    return True
+
+
+def _is_in_order(value: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or _expression(value.storage_offset()) != 0:
+        return False
+    expected = sympy.Integer(1)
+    for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        if _expression(size) != 1 and sympy.expand(_expression(stride) - expected) != 0:
+            return False
+        expected *= _expression(size)
+    return True
+
+
+def _expression(size: Any) -> sympy.Expr:
+    return sympy.Integer(size) if isinstance(size, int) else size.node.expr
 
 
 def _hint(size: Any) -> int | None:
