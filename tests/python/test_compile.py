@@ -496,6 +496,55 @@ def test_sizes_reach_the_host():
         torch.testing.assert_close(program(torch.ones(size)), torch.full((2 * size,), 2.0))
 
 
+class NeverFunctional(torch.nn.Module):
+    """PyTorch cannot trace some programs again whose sizes depend on data: the test says so for it."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.call = call
+
+    def forward(self, x, mask):
+        x = x.clone()
+        x.mul_(3)
+        y = self.call(x)
+        y.add_(1)
+        x.sub_(y)
+        return (x - y)[mask]  # of a size that depends on data
+
+    def compiled(self, monkeypatch, *args):
+        def refuse(*_):
+            raise AttributeError("'int' object has no attribute 'node'")
+
+        program = torch.export.export(self, args)
+        monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+        return tenon.compile(program)
+
+
+def test_fallbacks_that_share_no_memory_need_no_other_trace(monkeypatch):
+    model = NeverFunctional(lambda x: torch.ops.tenon_test.twice_and_half(x, 3.0)[0])
+    args = torch.randn(5), torch.tensor([True, False, True, True, False])
+    program = model.compiled(monkeypatch, *args)
+    assert [target for target, _, _ in program.unsupported] == ["tenon_test.twice_and_half.default"]
+    torch.testing.assert_close(program(*args), model(*args))
+
+
+@torch.library.custom_op("tenon_test::add_one", mutates_args=("x",))
+def add_one(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+def test_fallbacks_that_write_in_place_need_another_trace(monkeypatch):
+    def call(x):
+        y = x.clone()
+        torch.ops.tenon_test.add_one(y)
+        return y
+
+    args = torch.randn(5), torch.ones(5, dtype=torch.bool)
+    message = error_of(lambda: NeverFunctional(call).compiled(monkeypatch, *args))
+    assert "(tenon_test.add_one.default)" in message
+    assert "PyTorch says: 'int' object has no attribute 'node'" in message
+
+
 def test_writes_are_seen_beside_fallbacks():
     def model(x):
         y = x.clone()
@@ -536,7 +585,8 @@ def test_tensors_of_other_devices_are_named():
 def test_decompositions_warn_of_nothing(recwarn):
     def model(x):
         y = x + 1
-        return torch.ops.tenon_test.ones_of(y.mul_(2), 4)
+        torch.ops.tenon_test.add_one(y)  # it writes: PyTorch makes a program without writes of this one
+        return y * 2
 
     check(model, torch.rand(3))
     assert not [str(warning.message) for warning in recwarn if "LeafSpec" in str(warning.message)]

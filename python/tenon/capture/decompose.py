@@ -34,8 +34,6 @@ def decomposed(target: Any, args: Any, kwargs: Any) -> fx.GraphModule | None:
         return None
     leaves, spec = pytree.tree_flatten((args, kwargs))
     places = [place for place, leaf in enumerate(leaves) if is_operand(leaf)]
-    mode = _fake_mode(leaves)
-    examples = [_example(leaves[place], mode) for place in places]
 
     def call(*operands: Any) -> Any:
         filled = list(leaves)
@@ -46,6 +44,8 @@ def decomposed(target: Any, args: Any, kwargs: Any) -> fx.GraphModule | None:
 
     table = {**missing_decompositions(), target: function}
     try:
+        mode = _fake_mode(leaves)
+        examples = [_example(leaves[place], mode) for place in places]
         with torch.no_grad(), enable_python_dispatcher(), mode:
             module = make_fx(call, decomposition_table=table)(*examples)
     except (

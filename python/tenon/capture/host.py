@@ -45,6 +45,14 @@ class HostCall:
     kwargs: dict[str, Any]
     results: list[Result]
 
+    @property
+    def may_share_memory(self) -> bool:
+        """Whether it may write to its operands, or give views of them."""
+        if isinstance(self.function, torch._ops.OpOverload):
+            schema = self.function._schema
+            return any(value.alias_info is not None for value in (*schema.arguments, *schema.returns))
+        return any(result.number is None for result in self.results)
+
     def run(self, operands: list[torch.Tensor], tokens: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         args = _filled(self.args, operands, tokens)
         kwargs = _filled(self.kwargs, operands, tokens)

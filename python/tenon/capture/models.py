@@ -103,24 +103,40 @@ def _is_of_transform(error: Exception) -> bool:
 
 
 def _fail_transform(error: Exception) -> NoReturn:
-    first_line = str(error).partition("\n")[0]
     fail(
         "PyTorch cannot export what the model does with a transform of torch.func (grad, jvp): give the model to "
-        f"torch.compile with backend='tenon', which takes it; PyTorch says: {first_line}"
+        f"torch.compile with backend='tenon', which takes it; PyTorch says: {_first_line(error)}"
     )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def capture_exported_program(
     program: ExportedProgram, training: bool | None = None
 ) -> tuple[ExportedProgram, Captured]:
-    """The program, and what the importer makes of it. A program that has calls for the host writes nothing in place: a
-    host's writes would go unseen."""
+    """The program, and what the importer makes of it. Where a call for the host shares memory with its operands,
+    writes in place would go unseen: then the program is one that has none."""
     program = _without_transforms(program)
     captured = import_exported_program(program, training)
-    if captured.unsupported and writes_in_place(program.graph_module):
-        program = _run_decompositions(program)
+    may_share = any(call.may_share_memory for call in captured.host.calls.values())
+    if may_share and writes_in_place(program.graph_module):
+        program = _functional(program, captured)
         captured = import_exported_program(program, training)
     return program, captured
+
+
+def _functional(program: ExportedProgram, captured: Captured) -> ExportedProgram:
+    try:
+        return _run_decompositions(program)
+    except Exception as error:
+        names = ", ".join(sorted({name for name, _, _ in captured.unsupported}))
+        fail(
+            f"the model writes to tensors in place, and of the calls that Tenon leaves to PyTorch ({names}) some may "
+            "write to their operands or give views of them; PyTorch cannot make a program without writes of it: give "
+            f"the model to torch.compile with backend='tenon'; PyTorch says: {_first_line(error)}"
+        )
 
 
 def _without_transforms(program: ExportedProgram) -> ExportedProgram:
