@@ -1,7 +1,10 @@
 #include "runtime/task_graph.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "tests/runtime/support_program.h"
 
