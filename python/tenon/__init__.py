@@ -1,11 +1,11 @@
-"""Tenon takes a PyTorch graph to a device.
+"""Tenon compiles PyTorch graphs for a device.
 
     graph = tenon.Graph("scale")
     x = graph.input("x", "f32[N, 4]")
     graph.output(x * 2 + 1)
     (y,) = graph.evaluate(torch.ones(3, 4))
 
-The nouns and verbs are those of the C++ library, and print(graph) shows the same text.
+Names are those of the C++ library, and print(graph) shows the same text.
 """
 
 import importlib
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from tenon.artifact import LoadedProgram, load
     from tenon.program import Program, compile
     from tenon.report import explain
-    from tenon.training import LocalTrainingInstance, Training
+    from tenon.training import LocalModelTrainingInstance, LocalTrainingInstance, Training
 
 __all__ = [
     "L1",
@@ -86,6 +86,7 @@ __all__ = [
     "Leaf",
     "Lion",
     "LoadedProgram",
+    "LocalModelTrainingInstance",
     "LocalTrainingInstance",
     "Location",
     "Loss",
@@ -124,9 +125,10 @@ __all__ = [
     "schedules",
 ]
 
-# What needs PyTorch is imported when it is first used.
+# Names that need PyTorch, which is imported on their first use.
 _OF_TORCH = {
     "LoadedProgram": "tenon.artifact",
+    "LocalModelTrainingInstance": "tenon.training",
     "LocalTrainingInstance": "tenon.training",
     "Program": "tenon.program",
     "Training": "tenon.training",
@@ -143,7 +145,7 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-# In messages and in help() they are tenon.Graph, not tenon._tenon.Graph.
+# In messages and in help(), the types are tenon.Graph and so on, not tenon._tenon.Graph.
 for _name in __all__:
     if isinstance(getattr(_tenon, _name, None), type):
         getattr(_tenon, _name).__module__ = "tenon"

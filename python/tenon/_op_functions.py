@@ -21,7 +21,7 @@ _ATTR_TYPES = {
 
 
 def _signature(op):
-    """How the function of an op is called."""
+    """The signature of an op's function."""
     parameters = []
     if not op.operands:
         parameters.append(inspect.Parameter("graph", inspect.Parameter.POSITIONAL_ONLY, annotation="Graph"))

@@ -1,4 +1,4 @@
-"""Programs in files: Program.save writes one, tenon.load reads it. No PyTorch is needed to run it elsewhere."""
+"""Programs in files: Program.save writes a file, tenon.load reads it. Running it elsewhere needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SYMBOL = re.compile(r"[A-Za-z_][\w.]*")  # the name of a size
 
 
 class States(Mapping[str, torch.Tensor]):
-    """What a model keeps from call to call, by name: it starts as it was saved. The programs of one file share it.
+    """The states of a model, by name. They start with the saved values. The programs of one file share them.
 
-    Reading gives a copy; assigning takes one, of the same dtype and shape.
+    Reading a state returns a copy; assigning copies a tensor of the same dtype and shape into it.
     """
 
     def __init__(self, artifact: _tenon.Artifact) -> None:
@@ -44,19 +44,20 @@ class States(Mapping[str, torch.Tensor]):
 
     @property
     def notes(self) -> dict[str, str]:
-        """What was saved with the checkpoint that was loaded last."""
+        """The notes of the checkpoint that was loaded last."""
         return self._artifact.state_notes
 
     def reset(self) -> None:
-        """Back to what the file says."""
+        """Resets all states to the values in the file."""
         self._artifact.reset_states()
 
     def save(self, path: str | os.PathLike[str], notes: Mapping[str, str] | None = None) -> None:
-        """Writes a checkpoint. It replaces a file in one step: whoever is killed leaves the old one or the new one."""
+        """Writes a checkpoint. Replaces a file atomically: a process that is killed leaves the old file or the new
+        one."""
         self._artifact.save_states(os.fspath(path), dict(self.notes if notes is None else notes))
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Takes the values of a checkpoint, which must have these names, dtypes and shapes; else nothing changes."""
+        """Loads a checkpoint, which must have these names, dtypes and shapes; otherwise no state changes."""
         self._artifact.load_states(os.fspath(path))
 
     def export(self, path: str | os.PathLike[str]) -> None:
@@ -68,9 +69,9 @@ class States(Mapping[str, torch.Tensor]):
 
 
 class LoadedProgram:
-    """A program from a file. It is called as the model was, where the file says how; else with its inputs in order or
-    by name, and gives a tuple of its outputs. What the model updates lives here, and starts as it was saved. Random
-    numbers come from a key that each call draws from PyTorch's generator.
+    """A program from a file. If the file says how the model is called, you call it the same way; otherwise with its
+    inputs in order or by name, and it returns a tuple of its outputs. States live in this object, and start with the
+    saved values. Each call draws a key of random numbers from PyTorch's generator.
     """
 
     def __init__(self, artifact: _tenon.Artifact) -> None:
@@ -92,7 +93,7 @@ class LoadedProgram:
 
     @property
     def entries(self) -> list[str]:
-        """The programs of the file: this is the first of them, or what `entry` gave."""
+        """The names of the file's programs. This object is the first, or the one of `entry`."""
         return self._artifact.entries
 
     def entry(self, name: str) -> LoadedProgram:
@@ -114,11 +115,11 @@ class LoadedProgram:
 
     @property
     def peak_bytes(self) -> int:
-        """The most memory that calls took so far: temporaries, scratch and results."""
+        """The peak memory of all calls so far: temporaries, scratch and results."""
         return self._artifact.peak_bytes
 
     def _plain_form(self) -> tuple[list[tuple[str, bool, Any]], Any]:
-        """Inputs by their names, and a tuple of the outputs."""
+        """Takes inputs by name, and returns a tuple of the outputs."""
         numbers = [i for i in range(len(self._types)) if i != self._key]
         parameters = [(self._types[i][0], False, ("tensor", i, None)) for i in numbers]
         return parameters, ("tuple", None, [("tensor", i, None) for i in range(len(self.outputs))])
@@ -126,7 +127,7 @@ class LoadedProgram:
     def _flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The values of a call, in the order of the form's leaves."""
         given, named = list(args), dict(kwargs)
-        for name in self._names[len(given) :]:  # what was given by position may come by its name
+        for name in self._names[len(given) :]:  # a positional argument may be passed by name
             if name not in named:
                 break
             given.append(named.pop(name))
@@ -152,7 +153,7 @@ class LoadedProgram:
         return inputs
 
     def _check_sizes(self, values: list[Any], inputs: list[Any]) -> None:
-        """Of integers that follow from the sizes of tensors."""
+        """Checks integers that follow from the sizes of tensors."""
         wanted = [(leaf.data, value) for leaf, value in zip(self._leaves, values, strict=True) if leaf.kind == "size"]
         if not wanted:
             return
@@ -175,11 +176,11 @@ class LoadedProgram:
 def load(
     path: str | os.PathLike[str], *, native: bool = True, threads: int = 0, budget: int | None = None
 ) -> LoadedProgram:
-    """Loads a file that Program.save or `tenon compile` wrote. Everything in it is verified.
+    """Loads a file that Program.save or `tenon compile` wrote, and verifies all of it.
 
-    With native=False none of its code is made executable: it runs on an interpreter, slowly, and cannot touch memory
-    that is not its own. `budget` bounds the bytes of temporaries, scratch and results. A file without code for this CPU
-    is compiled anew.
+    With native=False, no code of the file is made executable: it runs on an interpreter, slowly, and cannot touch
+    foreign memory. `budget` bounds the bytes of temporaries, scratch and results. A file without code for this CPU is
+    compiled again.
     """
     return LoadedProgram(_tenon.Artifact(os.fspath(path), native=native, threads=threads, budget=budget))
 
@@ -188,7 +189,7 @@ def load(
 
 
 def _number_input(kind: str, value: Any) -> torch.Tensor:
-    """A float is a tensor, an integer the size of one."""
+    """A float is passed as a tensor, an integer as the size of a tensor."""
     wanted = (int, float) if kind == "float" else int
     if not isinstance(value, wanted) or isinstance(value, bool):
         fail(f"an argument must be {'a float' if kind == 'float' else 'an int'}, got {value!r}")
@@ -206,7 +207,7 @@ def _check_constant(expected: Any, value: Any) -> None:
 
 
 def _giver(leaf: Tree) -> Callable[[list[Any], list[Any]], Any]:
-    """From the outputs of the program and the values of the call to a result."""
+    """Makes a result from the outputs of the program and the values of the call."""
     position = leaf.data
     if leaf.kind == "tensor":
         return lambda outputs, values: outputs[position]

@@ -1,8 +1,8 @@
-"""The aten registry: how each ATen overload becomes nodes of a Graph.
+"""The aten registry, which turns ATen overloads into nodes of a Graph.
 
     tenon.aten.register("mylib.swish.default(self)", lambda x: x * tenon.ops.sigmoid(x))
 
-An entry of a name that is there already takes its place.
+Adding an entry replaces one of the same name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Entry:
-    """An overload as PyTorch spells it. It is native (one op of Tenon) or composite (several)."""
+    """An overload, by PyTorch's name. It is native (one op of Tenon) or composite (several)."""
 
     name: str
     kind: str
@@ -48,8 +48,8 @@ class Entry:
 
 def register(signature: str, function: Callable[..., Any]) -> None:
     """Adds an entry. The signature has the names and defaults of PyTorch's schema: "aten.add.Tensor(self, other, *,
-    alpha=1)". The function gets every argument by position, tensors as tenon.Values, and gives a Value or a list. What
-    it raises becomes a tenon.Error that names the entry."""
+    alpha=1)". The function gets every argument by position, tensors as tenon.Values, and returns a Value or a list. An
+    exception in it becomes a tenon.Error that names the entry."""
 
     @functools.wraps(function)
     def entry(*arguments: Any) -> Any:
@@ -63,12 +63,12 @@ def register(signature: str, function: Callable[..., Any]) -> None:
 
 
 def unregister(name: str) -> None:
-    """Takes an entry out. Raises a tenon.Error where there is none of that name."""
+    """Removes an entry. Raises a tenon.Error if there is none of that name."""
     _tenon.unregister_aten(name)
 
 
 def has(name: str) -> bool:
-    """Also for what follows from another entry: `aten.add_.Tensor` from `aten.add.Tensor`."""
+    """Also true for derived overloads: `aten.add_.Tensor` from `aten.add.Tensor`."""
     return _tenon.has_aten(name)
 
 

@@ -1,13 +1,13 @@
-"""Tenon's own PyTorch code runs outside of the modes that its caller has on.
+"""Runs Tenon's own PyTorch code outside of the caller's modes.
 
     with torch.device("meta"), torch.autocast("cpu"):
         program(x)
 
-What the caller writes sees them: a model while it is traced. What Tenon does for itself must not: the tensor that holds
-a key of random numbers, the views that it gives back, the calls that PyTorch runs for it.
+The caller's code sees its modes: a model while it is traced. Tenon's own code must not: the tensor of a key of random
+numbers, the views that it returns, the calls of the fallback.
 
-Two things stay as the caller has them, because they are the process's rather than a thread's, and Tenon's code names
-what it needs: the default dtype, and whether algorithms are deterministic. So does the mode of gradients.
+The default dtype and the setting for deterministic algorithms stay, because they belong to the process, and Tenon's
+code does not depend on them. The gradient mode stays, too.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def are_on() -> bool:
 
 
 def _see_calls() -> bool:
-    """Whether a mode sees each call of PyTorch, and may answer it: a device as a context, a default device, a fake or a
-    functional mode, a user's TorchFunctionMode or TorchDispatchMode."""
+    """Whether a mode intercepts PyTorch calls: a device as a context, a default device, a fake or a functional mode, a
+    user's TorchFunctionMode or TorchDispatchMode."""
     return _len_torch_function_stack() > 0 or _len_torch_dispatch_stack() > 0
 
 
 @contextlib.contextmanager
 def outside() -> Iterator[None]:
-    """As if none of the caller's modes were on."""
+    """Turns all modes of the caller off."""
     grad = torch.is_grad_enabled()
     with (
         _no_function_modes(),
@@ -62,7 +62,7 @@ def _no_function_modes() -> Iterator[None]:
 
 
 def run_outside(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """The function, outside of the caller's modes."""
+    """Makes the function run outside of the caller's modes."""
 
     @functools.wraps(function)
     def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
@@ -75,8 +75,8 @@ def run_outside(function: Callable[_Arguments, _Result]) -> Callable[_Arguments,
 
 
 def run_unseen(function: Callable[[Any], _Result]) -> Callable[[Any], _Result]:
-    """The function, outside of modes that see calls of PyTorch. It costs a tenth of a microsecond: for what each call
-    of a program does, which is to make, cut and give tensors."""
+    """Makes the function run outside of modes that intercept PyTorch calls. It costs a tenth of a microsecond: for the
+    work of each program call, which makes, cuts and returns tensors."""
 
     def run(argument: Any) -> _Result:
         if not _len_torch_function_stack() and not _len_torch_dispatch_stack():

@@ -3,7 +3,7 @@
     tenon.AdamW(lr=3e-4, clip_norm=1.0, groups=[{"params": ["*.bias", "norm.*"], "weight_decay": 0.0}])
     tenon.CrossEntropy(label_smoothing=0.1)
 
-Each builds a text that the compiler reads: print one to see it. All optimizers also take
+Each makes a text that the compiler reads: print one to see it. All optimizers also take
 
     groups      dicts as torch.optim takes them, with patterns of parameter names (* and ?) as "params"; the first that
                 matches counts, and parameters that none matches have the optimizer's own settings
@@ -132,7 +132,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam that decays the weights themselves: torch.optim.AdamW."""
+    """Adam with weight decay on the weights: torch.optim.AdamW."""
 
     _name = "adamw"
 
@@ -227,14 +227,14 @@ class Output(Loss):
 
 
 class MSE(Loss):
-    """The squared error: torch.nn.MSELoss."""
+    """Squared error: torch.nn.MSELoss."""
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(_text("mse", {"reduction": reduction}))
 
 
 class L1(Loss):
-    """The absolute error: torch.nn.L1Loss."""
+    """Absolute error: torch.nn.L1Loss."""
 
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__(_text("l1", {"reduction": reduction}))
@@ -263,7 +263,7 @@ class CrossEntropy(Loss):
 
 
 class NLL(Loss):
-    """Of logarithms of probabilities [N, C, ...] or [C]; targets are classes: torch.nn.NLLLoss."""
+    """Of log-probabilities [N, C, ...] or [C]; targets are classes: torch.nn.NLLLoss."""
 
     def __init__(
         self, weight: Sequence[float] | None = None, ignore_index: int = -100, reduction: str = "mean"
@@ -272,7 +272,7 @@ class NLL(Loss):
 
 
 class BCEWithLogits(Loss):
-    """Binary cross entropy of logits: torch.nn.BCEWithLogitsLoss. The weights are along the last dimension."""
+    """Binary cross entropy of logits: torch.nn.BCEWithLogitsLoss. The weights apply along the last dimension."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ class BCEWithLogits(Loss):
 
 # ---- from PyTorch ----------------------------------------------------------------------------------------------------
 
-# What a group of PyTorch's has besides settings: how the update is computed, and what it works on.
+# Keys of PyTorch's parameter groups that are not settings: how the update is computed, and on what.
 _NOT_SETTINGS = {"foreach", "fused", "capturable", "differentiable", "initial_lr", "decoupled_weight_decay"}
 _NOT_SETTINGS |= {"params", "param_names"}
 _NAMES = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad", "RMSprop": "rmsprop"}
@@ -300,8 +300,8 @@ def from_torch(
     clip_norm: float | None = None,
     schedule: Schedule | str | None = None,
 ) -> Optimizer:
-    """The optimizer with the settings and groups of a torch.optim one over the parameters of a module. Its state is not
-    taken over: training begins anew."""
+    """Converts a torch.optim optimizer over the parameters of a module, with its settings and groups. Its state is not
+    converted: the training starts fresh."""
     kind = type(optimizer).__name__
     if kind not in _NAMES or not type(optimizer).__module__.startswith("torch.optim"):
         fail(f"there is no optimizer for {type(optimizer).__qualname__}: use {', '.join(_NAMES)} of torch.optim")
@@ -340,7 +340,7 @@ _LOSSES = {
 
 
 def loss_from_torch(loss: torch.nn.Module) -> Loss:
-    """The loss that a module of torch.nn is."""
+    """Converts a loss module of torch.nn."""
     kind = type(loss).__name__
     if kind not in _LOSSES or not type(loss).__module__.startswith("torch.nn"):
         fail(f"there is no loss for {type(loss).__qualname__}: use {', '.join(_LOSSES)} of torch.nn, or loss='output'")

@@ -1,4 +1,4 @@
-"""tenon.explain: what a compiled model consists of, as text."""
+"""tenon.explain: describes a compiled model as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def explain(program: Program) -> str:
-    """The nodes of the model, with what Tenon does not run and why; the segments; the kernels; the bytes."""
+    """The nodes of the model, with the calls that PyTorch runs and why; the segments; the kernels; the bytes."""
     from tenon.program import Program
 
     if not isinstance(program, Program):
@@ -76,7 +76,7 @@ def _artifact(program: Program, fallbacks: int) -> str:
         return "artifact: none, for what runs in PyTorch cannot be saved"
     try:
         size = program.artifact_bytes()
-    except Error as error:  # its arguments or results nest in what no file can hold
+    except Error as error:  # its arguments or results nest in a class that no file can hold
         return f"artifact: none, for {error.message}"
     parts = {
         "weights": size["weights"],
@@ -87,7 +87,7 @@ def _artifact(program: Program, fallbacks: int) -> str:
 
 
 def table(rows: list[tuple[str, ...]]) -> str:
-    """Columns that line up; the first row is the head."""
+    """Aligns columns; the first row is the header."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

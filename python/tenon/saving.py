@@ -1,4 +1,4 @@
-"""What a file says of a model: every result is an output of its graph, and a note says how the model is called."""
+"""Prepares a model for a file: every result is an output of the graph, and a note says how the model is called."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ _NUMBERS = {int: "int", float: "float", bool: "bool"}
 
 @dataclass
 class SavedModel:
-    graph: Graph | None  # None: the model's own is whole
+    graph: Graph | None  # None: the model's own graph has all results
     assertions: list[Any]
     notes: dict[str, str]
 
 
 def asserted_by(captured: Captured) -> list[tuple[Any, ...]]:
-    """As compile_graph takes it."""
+    """In the form of compile_graph's argument."""
     return [(each.message, each.location, each.index, each.guard) for each in captured.assertions]
 
 
 def saved_model(captured: Captured, signature: Signature, results: Nesting) -> SavedModel:
-    """Of a model without calls that PyTorch runs."""
+    """For a model without external calls."""
     notes = {}
     if captured.has_key:
         notes["key_input"] = captured.graph.inputs[-1].name
     if any(isinstance(source, Window) for source in captured.graph_inputs):
-        return SavedModel(None, asserted_by(captured), notes)  # no form says that: its inputs are given in order
+        # not expressible as a form: its inputs are passed in order
+        return SavedModel(None, asserted_by(captured), notes)
     place = {position: number for number, position in enumerate(captured.graph_inputs)}
     leaves = [_argument(given, place.get(position)) for position, given in enumerate(captured.inputs)]
     sources: list[tuple[str, Any]] = []
@@ -51,7 +52,7 @@ def saved_model(captured: Captured, signature: Signature, results: Nesting) -> S
 
 
 def _argument(given: Input, number: int | None) -> Tree:
-    """What a leaf of the arguments is; `number` is the graph's input."""
+    """Describes a leaf of the arguments; `number` is the graph's input."""
     if given.kind == "constant":
         return Tree("constant", given.value)
     if given.kind == "tensor":
@@ -64,7 +65,7 @@ def _argument(given: Input, number: int | None) -> Tree:
 
 
 def _result(output: Output, captured: Captured, place: dict[int, int], sources: list[tuple[str, Any]]) -> Tree:
-    """What a leaf of the results is. Adds the source of what must be an output of the graph."""
+    """Describes a leaf of the results. Adds the source of a value that must become an output of the graph."""
     if output.kind == "input":
         if captured.inputs[output.index].kind == "tensor":
             sources.append(("input", place[output.index]))

@@ -2,8 +2,8 @@
 
     tenon.AdamW(lr=3e-4, schedule=schedules.warmup(100) + schedules.cosine(1000))
 
-Each is PyTorch's of torch.optim.lr_scheduler, stepped after every update. Schedules that are added follow each other,
-and each counts from where it begins.
+Each is one of torch.optim.lr_scheduler, stepped after every update. Added schedules follow each other; each counts from
+its own start.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Schedule", "constant", "cosine", "exponential", "linear", "one_cycle
 
 @dataclass(frozen=True)
 class Schedule:
-    """A schedule as the text that tenon.Optimizer reads."""
+    """A schedule, as text for tenon.Optimizer."""
 
     text: str
 
@@ -27,7 +27,7 @@ class Schedule:
 
 
 def constant(factor: float = 1.0, steps: int | None = None) -> Schedule:
-    """lr * factor; for `steps` updates where another schedule follows."""
+    """lr * factor; for `steps` updates if another schedule follows."""
     return Schedule(f"constant({factor})" if steps is None else f"constant({factor}, steps={steps})")
 
 
@@ -37,22 +37,22 @@ def warmup(steps: int, start: float = 0.0) -> Schedule:
 
 
 def linear(steps: int, start: float = 1.0, end: float = 0.0) -> Schedule:
-    """From lr * start to lr * end, where it stays: LinearLR."""
+    """From lr * start to lr * end, then constant: LinearLR."""
     return Schedule(f"linear({steps}, start={start}, end={end})")
 
 
 def step(size: int, gamma: float = 0.1) -> Schedule:
-    """Times gamma after every `size` updates: StepLR."""
+    """Multiplies by gamma after every `size` updates: StepLR."""
     return Schedule(f"step({size}, gamma={gamma})")
 
 
 def exponential(gamma: float) -> Schedule:
-    """Times gamma after each update: ExponentialLR."""
+    """Multiplies by gamma after each update: ExponentialLR."""
     return Schedule(f"exponential({gamma})")
 
 
 def cosine(steps: int, eta_min: float = 0.0) -> Schedule:
-    """Half a cosine, from lr to eta_min: CosineAnnealingLR. Past `steps` the rate rises again."""
+    """Half a cosine, from lr to eta_min: CosineAnnealingLR. After `steps`, the rate rises again."""
     return Schedule(f"cosine({steps}, eta_min={eta_min})")
 
 
@@ -64,7 +64,7 @@ def one_cycle(
     final_div_factor: float = 1e4,
     three_phase: bool = False,
 ) -> Schedule:
-    """Up to lr and down to next to nothing: OneCycleLR with max_lr=lr and cycle_momentum=False. `anneal` is "cos" or
+    """Up to lr, then down to almost zero: OneCycleLR with max_lr=lr and cycle_momentum=False. `anneal` is "cos" or
     "linear"."""
     return Schedule(
         f"one_cycle({steps}, pct_start={pct_start}, anneal={anneal}, div_factor={div_factor}, "

@@ -1,4 +1,4 @@
-"""How a compiled model is called: what its arguments must be, and what its results are."""
+"""How a compiled model is called: the arguments that it takes, and the results that it returns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tenon.structure import Nesting
 
 
 class Signature:
-    """Checks arguments, and flattens them. `nesting` is that of (args, kwargs); `argument_names` are those of forward,
-    where they are known."""
+    """Checks and flattens arguments. `nesting` is that of (args, kwargs); `argument_names` are those of forward, if
+    known."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Signature:
         return "\n".join(self._described(position) for position in range(len(self._inputs)))
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-        """The values in the order of the inputs. Raises a tenon.Error that names the input which does not fit."""
+        """The values in the order of the inputs. Raises a tenon.Error that names an input that does not fit."""
         flat = list(args) if self._is_flat and not kwargs and len(args) == self._arity else self._nested(args, kwargs)
         sizes: dict[str, int] = {}
         derived = False
@@ -65,14 +65,14 @@ class Signature:
             expected = ", ".join(self._keywords) or "none"
             fail(f"expected the keyword arguments {expected}, got {', '.join(kwargs) or 'none'}{self._all_described()}")
         ordered = {name: kwargs[name] for name in self._keywords}
-        try:  # a dict may have its keys in another order
+        try:  # the keys of a dict may be in another order
             return self.nesting.flatten((tuple(args), ordered))
         except ValueError as error:
             what = "the arguments nest otherwise than those that the model was traced with"
             fail(f"{what}: {str(error).rstrip('.')}{self._all_described()}")
 
     def _by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """What was traced as a positional argument may come by its name, as in any call."""
+        """Accepts an argument that was traced by position and is passed by name."""
         names = self.argument_names[: self._arity]
         moved = list(args)
         for name in names[len(args) :]:
@@ -87,7 +87,7 @@ class Signature:
     # -- values --
 
     def _check_tensor(self, position: int, given: Input, value: Any, sizes: dict[str, int]) -> bool:
-        """Whether sizes remain that follow from others."""
+        """Whether sizes are left to infer from others."""
         if not isinstance(value, torch.Tensor):
             self._mismatch(position, value)
         if value.dtype is not given.dtype or len(value.shape) != len(given.shape) or value.device != given.device:
@@ -134,7 +134,7 @@ class Signature:
         return False
 
     def _bind(self, expected: Expr, size: int, sizes: dict[str, int]) -> bool:
-        """Gives a symbol its value, where it is new; false for an expression of symbols."""
+        """Sets the value of a new symbol; false for an expression of symbols."""
         symbols = expected.symbols
         if len(symbols) != 1 or str(expected) != symbols[0]:
             return False
@@ -157,7 +157,7 @@ class Signature:
                     self._mismatch(position, value, sizes)
 
     def _solve(self, expr: Expr, size: int, sizes: dict[str, int]) -> None:
-        """Finds the one unknown of a size like 2*N + 1."""
+        """Solves for the one unknown of a size like 2*N + 1."""
         unknown = [symbol for symbol in expr.symbols if symbol not in sizes]
         if len(unknown) != 1:
             return

@@ -1,9 +1,8 @@
 """How the arguments and results of a model nest.
 
-A Tree is a closed form: tuples, lists, dictionaries, named tuples and leaves. It is what a file may say of a model, and
-reading one imports nothing that the file names and calls nothing of it. The C++ library reads and checks its text
-(src/capture/call_form.h). A model that was traced in this process nests as PyTorch's pytree says, with classes of the
-user's own: a Nesting is either.
+A Tree is a closed form: tuples, lists, dictionaries, named tuples and leaves. A file has this form; reading it imports
+and calls nothing that the file names. The C++ library reads and checks its text (src/capture/call_form.h). A model
+traced in this process nests by PyTorch's pytree, with classes of the user. A Nesting is either of the two.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ _KINDS_OF_CLASSES = {list: "list", collections.deque: "list", dict: "dict", coll
 
 @dataclass(frozen=True)
 class Tree:
-    """A leaf has no children (None), and its data says what it is; the data of a dictionary are its keys, that of a
-    named tuple its name and its fields."""
+    """A leaf has no children (None), and its data describes it. The data of a dictionary are its keys; those of a named
+    tuple, its name and its fields."""
 
-    kind: str  # "tuple", "list", "dict", "ordered", "named", or that of a leaf
+    kind: str  # "tuple", "list", "dict", "ordered", "named", or the kind of a leaf
     data: Any = None
     children: tuple[Tree, ...] | None = None
 
     @classmethod
     def of(cls, plain: tuple[Any, Any, list[Any] | None]) -> Tree:
-        """Of what the C++ library gives."""
+        """From the form of the C++ library."""
         kind, data, children = plain
         return cls(kind, data, None if children is None else tuple(map(cls.of, children)))
 
@@ -53,7 +52,7 @@ class Tree:
         return Tree(self.kind, self.data, tuple([child.with_leaves(leaves) for child in self.children]))
 
     def flatten(self, value: Any, path: str = "") -> list[Any]:
-        """The leaves of a value that nests like this. Raises a ValueError that says where it does not."""
+        """The leaves of a value that nests in this way. Raises a ValueError that says where it does not."""
         if self.children is None:
             return [value]
         parts = self._parts(value, path)
@@ -75,7 +74,7 @@ class Tree:
         return parts if self.kind == "list" else tuple(parts)
 
     def paths(self, path: str = "") -> Iterator[str]:
-        """Where each leaf stands: "[0]['mask']"."""
+        """The path of each leaf: "[0]['mask']"."""
         if self.children is None:
             yield path
         for child, step in zip(self.children or (), self._steps(), strict=True):
@@ -108,8 +107,8 @@ class Tree:
 
 
 def _parts_of_class(value: Any) -> list[Any] | None:
-    """Of an object whose class this process has registered with pytree: a file may name no class, but a caller may have
-    one."""
+    """The parts of an object whose class is registered with pytree in this process: a caller may pass such an object,
+    although a file cannot name its class."""
     registered = pytree.SUPPORTED_NODES.get(type(value))
     builtin = isinstance(value, (tuple, list, Mapping)) and type(value) in _KINDS_OF_CLASSES
     return None if registered is None or builtin else list(registered.flatten_fn(value)[0])
@@ -124,7 +123,7 @@ def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
 
 
 class Nesting:
-    """How values nest: as a Tree says, or as pytree does, which may have classes of the user's own."""
+    """How values nest: a Tree, or a pytree, which may have classes of the user."""
 
     def __init__(self, tree: Tree, spec: pytree.TreeSpec | None = None) -> None:
         self.tree = tree
@@ -140,7 +139,7 @@ class Nesting:
 
 
 def _tree_of_spec(spec: pytree.TreeSpec) -> Tree:
-    """In the closed form. A class that it lacks becomes a dictionary where its parts have names, else a tuple."""
+    """The closed form of it. A class that the form lacks becomes a dictionary if its parts have names, else a tuple."""
     if spec.is_leaf():
         return Tree("tensor", 0)
     children = tuple(_tree_of_spec(child) for child in spec.children())
@@ -153,7 +152,7 @@ def _tree_of_spec(spec: pytree.TreeSpec) -> Tree:
 
 
 def arguments_tree(parameters: list[tuple[str, bool, Any]]) -> tuple[Tree, list[str]]:
-    """((args...), {kwargs...}) of a form's parameters, and the names of those that are given by position."""
+    """((args...), {kwargs...}) of a form's parameters, and the names of the positional parameters."""
     positional = [Tree.of(tree) for _, is_keyword, tree in parameters if not is_keyword]
     keywords = {name: Tree.of(tree) for name, is_keyword, tree in parameters if is_keyword}
     names = [name for name, is_keyword, _ in parameters if not is_keyword]

@@ -1,4 +1,4 @@
-"""tenon.LocalTrainingInstance: a model that trains on this machine, in compiled steps."""
+"""tenon.LocalTrainingInstance trains a model on this machine, in compiled steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _PRECISIONS = {None: False, "f32": False, "bf16": True}
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How tenon.compile(model, args, train=...) is to train: what LocalTrainingInstance takes besides the model."""
+    """The training of tenon.compile(model, args, train=...): the arguments of LocalTrainingInstance besides the
+    model."""
 
     loss: str | Loss | torch.nn.Module
     optimizer: str | Optimizer | torch.optim.Optimizer
@@ -39,22 +40,21 @@ class Training:
 
 class LocalTrainingInstance:
     """Trains a model: a module with example inputs, an ExportedProgram, a .pt2 file, or a Graph (which has one mode:
-    eval() changes nothing about what it computes).
+    eval() does not change its values).
 
         trainer = tenon.LocalTrainingInstance(model, loss="cross_entropy", optimizer=tenon.AdamW(lr=3e-4),
                                               example_inputs=(x,))
         loss = trainer.step(x, target=y)
 
-    A step is forward, backward and update, compiled as one. The three can also be called one after the other. The
-    instance has its own copy of the parameters and buffers: `state_dict()` gives them back, and
-    `model.load_state_dict` takes them.
+    A step is forward, backward and update, compiled as one. You can also call the three one by one. The instance has
+    its own copy of the parameters and buffers: `state_dict()` returns them, for `model.load_state_dict`.
 
     `loss` is a name ("cross_entropy", "mse", "output": the model's own), a tenon loss, or a module of torch.nn;
     `optimizer` is one of tenon's, its text, or one of torch.optim over the model's parameters. Parameters that need no
-    gradient, and those that a pattern in `frozen` matches, stay as they are. With precision="bf16" products are
-    computed in bf16, of parameters that stay f32. With accumulate=4 an update is of the mean gradient of four steps.
+    gradient, and those that match a pattern in `frozen`, stay fixed. With precision="bf16", products are computed in
+    bf16, from parameters in f32. With accumulate=4, an update uses the mean gradient of four steps.
 
-    One call uses an instance at a time: a call from another thread meanwhile is a tenon.Error, and changes nothing.
+    One thread may use an instance at a time: a concurrent call is a tenon.Error, and changes nothing.
     """
 
     def __init__(
@@ -91,33 +91,37 @@ class LocalTrainingInstance:
         )
 
     def initialize(self, budget: int | None = None) -> None:
-        """Compiles the step. `budget` bounds the bytes that a step needs besides states, inputs and results: below
-        what it needs by nature, activations are computed again in place of kept, which `memory_report` lists. Too
-        little is an error that names the least."""
+        """Compiles the step. `budget` bounds the bytes of a step besides states, inputs and results. If a step needs
+        more, activations are computed again instead of kept; `memory_report` lists them. If the budget is too small,
+        the error names the minimum."""
         self._trainer.initialize(budget)
+
+    def initialize_backend(self, mem_size: int) -> None:
+        """FlexFlow's name for `initialize`."""
+        self.initialize(mem_size)
 
     @modes.run_outside
     def forward(self, *inputs: Any, target: Any = None, **kwargs: Any) -> tuple[Any, torch.Tensor | None]:
-        """The model's outputs, and the loss; None where eval() was called and there is no target."""
+        """The model's outputs, and the loss; the loss is None after eval() without a target."""
         outputs, loss = self._trainer.forward(self._source.take(inputs, kwargs), target)
         return self._source.give(outputs, inputs), loss
 
     @modes.run_outside
     def backward(self) -> dict[str, torch.Tensor]:
-        """The gradients by parameter; after several forward() and backward() their sum, until an update()."""
+        """The gradients by parameter, summed over all backward() calls since the last update()."""
         return self._trainer.backward()
 
     def update(self) -> None:
-        """Changes the parameters by the gradients."""
+        """Updates the parameters with the gradients."""
         self._trainer.update()
 
     @modes.run_outside
     def step(self, *inputs: Any, target: Any = None, **kwargs: Any) -> torch.Tensor:
-        """forward, backward and update in one. Gives the loss."""
+        """forward, backward and update in one. Returns the loss."""
         return self._trainer.step(self._source.take(inputs, kwargs), target)
 
     def zero_grad(self) -> None:
-        """Forgets gradients that no update() has used."""
+        """Drops gradients that no update() has used."""
         self._trainer.zero_grad()
 
     def train(self, mode: bool = True) -> LocalTrainingInstance:
@@ -125,7 +129,7 @@ class LocalTrainingInstance:
         return self
 
     def eval(self) -> LocalTrainingInstance:
-        """From now on forward() is that of inference: no dropout, the statistics of batch norms as they are."""
+        """Switches forward() to inference: no dropout, fixed batch norm statistics."""
         return self.train(False)
 
     @property
@@ -134,7 +138,7 @@ class LocalTrainingInstance:
 
     @modes.run_outside
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """The parameters and buffers, as the module has them. They are copies."""
+        """Copies of the parameters and buffers, by the module's names."""
         state, owners = self._source.state, self._source.owners
         known = self.states.keys()
         copies = self._trainer.copy_states(sorted({owners[name] for name in state} & known))
@@ -142,8 +146,7 @@ class LocalTrainingInstance:
 
     @modes.run_outside
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes parameters and buffers, of the module or of another instance. Nothing changes where one does not
-        fit."""
+        """Loads parameters and buffers, of the module or of another instance. If one does not fit, nothing changes."""
         names = self._source.state
         missing, unknown = names.keys() - state_dict.keys(), state_dict.keys() - names.keys()
         if missing or unknown:
@@ -155,8 +158,8 @@ class LocalTrainingInstance:
     @property
     @modes.run_outside
     def states(self) -> dict[str, torch.Tensor]:
-        """All that stays from step to step: parameters, buffers, "optimizer.…", "random.key". They are the instance's
-        own memory: what is written to them is used."""
+        """All states: parameters, buffers, "optimizer.…", "random.key". They share memory with the instance: writing to
+        them changes the training."""
         return self._trainer.states
 
     @modes.run_outside
@@ -165,39 +168,42 @@ class LocalTrainingInstance:
 
     @property
     def trained(self) -> list[str]:
-        """The names of the parameters that change."""
+        """The names of the trained parameters."""
         return self._trainer.trained
 
     def save(self, path: str | os.PathLike[str], cpus: Sequence[str] = ("native",)) -> None:
-        """Writes one file (.tenon), with the states as they are now, that `tenon train` and the C runtime train further
-        without PyTorch and without a compiler. Its programs are `step`, `evaluate` and `predict`: tenon.load gives
-        them. With accumulate=N there are `part` and `update` in place of `step`."""
+        """Writes one file (.tenon) with the current states, which `tenon train` and the C runtime continue to train
+        without PyTorch and without a compiler. Its programs are `step`, `evaluate` and `predict`: tenon.load returns
+        them. With accumulate=N it has `part` and `update` instead of `step`."""
         self._trainer.save(os.fspath(path), list(cpus))
 
     def enable_profiling(self, on: bool = True) -> None:
-        """From now on each call is timed, task by task; the results stay the same, to the last bit."""
+        """Times each task of each call from now on. Results stay the same, to the last bit."""
         self._trainer.enable_profiling(on)
 
     EnableProfiling = enable_profiling
 
     @property
     def profile(self) -> list[dict[str, Any]]:
-        """What each task of the last call took: phase, name, location, microseconds, bytes."""
+        """The cost of each task of the last call: phase, name, location, microseconds, bytes."""
         return self._trainer.profile
 
     @property
     def peak_bytes(self) -> int:
-        """What the last call needed besides states, inputs and results."""
+        """The bytes that the last call needed besides states, inputs and results."""
         return self._trainer.peak_bytes
 
     @property
     def memory_report(self) -> MemoryReport | None:
-        """What a step computes twice to fit its budget, what that saves and what it costs; print it for a table. None
+        """What a step computes twice to fit its budget, with the savings and the cost; print it for a table. None
         without a budget."""
         return self._trainer.memory_report
 
     def __repr__(self) -> str:
         return f"<tenon.LocalTrainingInstance of {len(self.trained)} parameters>"
+
+
+LocalModelTrainingInstance = LocalTrainingInstance  # FlexFlow's name for it
 
 
 def _loss_from(loss: Any) -> Loss:
@@ -229,8 +235,8 @@ class _Source:
     key_input: str
     frozen: list[str]
     state: dict[str, torch.Tensor]  # of the module
-    owners: dict[str, str]  # of each name in `state`, the first name of the same tensor
-    names: dict[str, str]  # of leaves that are called otherwise in the graphs
+    owners: dict[str, str]  # for each name in `state`, the first name of the same tensor
+    names: dict[str, str]  # of leaves with another name in the graphs
     take: Callable[[tuple[Any, ...], dict[str, Any]], list[Any]]  # from arguments to inputs of the graphs
     give: Callable[[list[Any], tuple[Any, ...]], Any]  # from outputs of the graphs to results
 

@@ -49,6 +49,7 @@ class LocalTrainingInstance {
   // their own compute nothing twice. Without this call the first step compiles, with no budget. Must come before the
   // first of the calls below.
   void initialize(std::optional<int64_t> budget = {});
+  void initialize_backend(int64_t mem_size) { initialize(mem_size); }  // FlexFlow's name for it
 
   struct Forward {
     std::vector<Tensor> outputs;
@@ -98,5 +99,7 @@ class LocalTrainingInstance {
   class State;
   std::unique_ptr<State> state_;
 };
+
+using LocalModelTrainingInstance = LocalTrainingInstance;  // FlexFlow's name for it
 
 }  // namespace tenon

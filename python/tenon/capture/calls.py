@@ -1,4 +1,4 @@
-"""The calls of a recorded graph: what a node calls, and what PyTorch's trace says of its results."""
+"""The calls of a recorded graph: the target of a node, and the types of its results in PyTorch's trace."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _WITH_EFFECTS = "higher_order.with_effects"
 
 @dataclass(frozen=True)
 class Call:
-    """What a node calls: its own target, or the one that it runs in order with other effects."""
+    """The call of a node: its own target, or the target that it runs in order with other effects."""
 
     target: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    value: Any  # what the trace says of the results
+    value: Any  # the results in the trace
     has_effects: bool = False
 
     @property
@@ -33,7 +33,7 @@ class Call:
 
 
 def is_effect_token(node: fx.Node) -> bool:
-    """Whether a placeholder is there only to keep effects in order: a caller gives None for it."""
+    """Whether a placeholder only keeps effects in order: a caller passes None for it."""
     return bool(node.users) and all(
         user.op == "call_function" and target_name(user.target) == _WITH_EFFECTS and user.args[0] is node
         for user in node.users
@@ -41,7 +41,7 @@ def is_effect_token(node: fx.Node) -> bool:
 
 
 def _value_of(node: fx.Node) -> Any:
-    """What the trace says of the results; where it says nothing, what it says of their parts."""
+    """The results in the trace; if the trace has none, those of their parts."""
     if "val" in node.meta or not node.users or any(user.target is not operator.getitem for user in node.users):
         return node.meta.get("val")
     parts = {user.args[1]: user.meta.get("val") for user in node.users}
@@ -58,7 +58,7 @@ def call_of(node: fx.Node) -> Call:
 
 
 def gives(module: fx.GraphModule, value: Any) -> bool:
-    """Whether a decomposition gives what the trace has: PyTorch's have mistakes, too."""
+    """Whether a decomposition gives the results of the trace: some of PyTorch's decompositions are wrong."""
     results = listed(fx.node.map_arg(module.graph.output_node().args[0], lambda node: node.meta.get("val")))
     recorded = listed(value)
     return len(results) == len(recorded) and all(map(_have_same_type, results, recorded))
@@ -78,8 +78,8 @@ def listed(result: Any) -> list[Any]:
 
 
 def read_parts(node: fx.Node, value: Any) -> Any:
-    """What the trace says of the node's results, without those that nothing reads: of these, traces are often wrong
-    (the sizes of an embedding's empty bags, the dtype of saved statistics)."""
+    """The node's results in the trace, without results that nothing reads: traces are often wrong about these (the
+    sizes of an embedding's empty bags, the dtype of saved statistics)."""
     if (
         not isinstance(value, (tuple, list))
         or value is not node.meta.get("val")

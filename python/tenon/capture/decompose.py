@@ -1,7 +1,7 @@
-"""Calls that the registry lacks, as graphs of calls that it has: PyTorch's decompositions, one call at a time.
+"""PyTorch's decompositions of calls that the registry lacks, one call at a time.
 
-The recorded graph stays as it is, with the shapes and strides that PyTorch promised for its values; only the body of
-one call is traced. So a decomposition whose intermediate results have other strides cannot break a later `view`.
+The recorded graph keeps the shapes and strides that PyTorch gave its values; only the body of one call is traced. So a
+decomposition whose intermediate results have other strides cannot break a later `view`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 def decomposed(target: Any, args: Any, kwargs: Any) -> fx.GraphModule | None:
     """The call as a graph whose inputs are the tensors and symbolic numbers among the arguments, in order. The
-    arguments are those of a trace: fake tensors. None where PyTorch has no decomposition, or cannot trace it."""
+    arguments are those of a trace: fake tensors. None if PyTorch has no decomposition, or cannot trace it."""
     function = _all_decompositions().get(target)
     if function is None:
         return None
@@ -50,7 +50,7 @@ def decomposed(target: Any, args: Any, kwargs: Any) -> fx.GraphModule | None:
             module = make_fx(call, decomposition_table=table)(*examples)
     except (
         Exception
-    ):  # whatever a trace cannot do, the host can: sizes that depend on data, dtypes without a meta kernel
+    ):  # the fallback runs what cannot be traced: sizes that depend on data, dtypes without a meta kernel
         return None
     return module if _is_usable(module, target) else None
 
@@ -60,12 +60,12 @@ def is_operand(value: Any) -> bool:
 
 
 def missing_decompositions() -> Table:
-    """PyTorch's, for the overloads that the registry lacks."""
+    """PyTorch's decompositions of overloads that the registry lacks."""
     return {op: function for op, function in _all_decompositions().items() if not has_aten(target_name(op))}
 
 
 def traced_decompositions() -> Table:
-    """Those that AOTAutograd is to apply while it traces."""
+    """The decompositions that AOTAutograd applies while it traces."""
     return missing_decompositions() | {op: functools.partial(_mixed_norm, op) for op in _NORMS_WITH_STATISTICS}
 
 
@@ -73,8 +73,8 @@ _NORMS_WITH_STATISTICS = (torch.ops.aten.native_layer_norm.default, torch.ops.at
 
 
 def _mixed_norm(op: torch._ops.OpOverload, input: torch.Tensor, *args: Any) -> Any:
-    """A norm of bf16 or f16 with f32 weights has f32 statistics. PyTorch's trace says otherwise, and a backward graph
-    would round them."""
+    """A norm of bf16 or f16 with f32 weights has f32 statistics. PyTorch's trace has another dtype, and a backward
+    graph would round them."""
     weight = next((argument for argument in args if isinstance(argument, torch.Tensor)), None)
     if weight is None or weight.dtype == input.dtype:
         return NotImplemented
@@ -83,7 +83,8 @@ def _mixed_norm(op: torch._ops.OpOverload, input: torch.Tensor, *args: Any) -> A
 
 
 def _all_decompositions() -> Table:
-    """Those that give ATen calls, the user's own among them. PyTorch's references give prims, which nobody knows."""
+    """The decompositions into ATen calls, including those that the user registered. PyTorch's references give prims,
+    which the registry lacks."""
     table = {
         op: function
         for op, function in torch._decomp.decomposition_table.items()
@@ -106,7 +107,7 @@ def _fake_mode(leaves: list[Any]) -> FakeTensorMode:
 
 
 def _example(value: Any, mode: FakeTensorMode) -> Any:
-    """A fake tensor of its own, which the trace may write or change the shape of."""
+    """A new fake tensor, which the trace may write or reshape."""
     if not isinstance(value, torch.Tensor):
         return value
     if not isinstance(value, FakeTensor):
@@ -116,8 +117,8 @@ def _example(value: Any, mode: FakeTensorMode) -> Any:
 
 
 def _is_usable(module: fx.GraphModule, target: Any) -> bool:
-    """A trace that gives the call itself says nothing; one that reads memory by strides knows PyTorch's layout and not
-    Tenon's; one whose constants are fake has lost their values."""
+    """A trace is useless if it gives the call itself, if it reads memory by strides (PyTorch's layout is not Tenon's),
+    or if its constants are fake (their values are lost)."""
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in (target, torch.ops.aten.as_strided.default):
             return False

@@ -1,7 +1,7 @@
-"""Products by groups of rows as operators of PyTorch, with a gradient that can be traced.
+"""Products by groups of rows as operators of PyTorch, with a traceable gradient.
 
-The library transformers has such an operator, too, whose gradient reads the offsets as Python numbers: AOTAutograd
-cannot trace that. `with_traceable_gradients` puts ours in its place.
+transformers has such an operator, too, but its gradient reads the offsets as Python numbers, which AOTAutograd cannot
+trace. `with_traceable_gradients` replaces it by ours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-# The parameters of an operator that means the same, in the order of ours.
+# The parameters of an equivalent operator, in the order of ours.
 _SAME = {"transformers.grouped_mm_fallback": ("input", "weight", "offs")}
 
 
@@ -35,7 +35,7 @@ def grouped_matmul(x: Tensor, w: Tensor, offsets: Tensor) -> Tensor:
 
 @torch.library.custom_op("tenon::grouped_outer", mutates_args=())
 def grouped_outer(x: Tensor, y: Tensor, offsets: Tensor) -> Tensor:
-    """For each group the transposed rows of x times those of y."""
+    """For each group, the transposed rows of x times the rows of y."""
     out = x.new_zeros(offsets.shape[0], x.shape[1], y.shape[1])
     for group, rows in _groups(offsets, x.shape[0]):
         out[group] = x[rows].T @ y[rows]
@@ -71,7 +71,7 @@ grouped_outer.register_autograd(_outer_gradient, setup_context=_save)
 
 
 def with_traceable_gradients(module: fx.GraphModule) -> fx.GraphModule:
-    """The same module, in which our operator stands for those that mean the same."""
+    """The module with our operator in place of equivalent ones."""
     others = [(node, _SAME[name]) for node in module.graph.nodes if (name := _packet(node.target)) in _SAME]
     for node, names in others:
         given = dict(zip(names, node.args, strict=False)) | node.kwargs

@@ -1,4 +1,4 @@
-"""Where the tensors of a trace lie in memory: which are views of others, and in what order their elements are."""
+"""The memory layout of traced tensors: which tensors are views of others, and the order of their elements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RESHAPES = {
 
 
 def base_of(node: fx.Node) -> fx.Node:
-    """What a tensor is a view of, through any number of views; itself, where it is none."""
+    """The base of a tensor, through any number of views; itself if it is not a view."""
     memory = _memory_of(node)
     while (source := _source_of(node)) is not None and memory is not None and _memory_of(source) == memory:
         node = source
@@ -46,7 +46,7 @@ def _memory_of(node: fx.Node) -> tuple[int, torch.dtype] | None:
 
 
 def order_in_memory(value: torch.Tensor) -> list[int] | None:
-    """The dimensions from the outermost to the innermost, where they are in another order than the tensor's own."""
+    """The dimensions from the outermost to the innermost, if their order differs from the tensor's own."""
     order = dense_order(value)
     if order is None:
         return None
@@ -55,7 +55,7 @@ def order_in_memory(value: torch.Tensor) -> list[int] | None:
 
 
 def dense_order(value: torch.Tensor) -> list[int] | None:
-    """The dimensions from the outermost to the innermost; None where elements overlap, or have gaps between them."""
+    """The dimensions from the outermost to the innermost; None if elements overlap or have gaps."""
     sizes, strides = [_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()]
     if None in sizes or None in strides or 0 in sizes:
         return None
@@ -95,12 +95,12 @@ def _expression(size: Any) -> sympy.Expr:
 
 
 def _hint(size: Any) -> int | None:
-    """The size that the trace was made with."""
+    """The size in the trace."""
     return size if isinstance(size, int) else size.node.hint
 
 
 def reads_only(operand: torch.Tensor, sizes: list[int], strides: list[int], offset: int | None) -> bool:
-    """Whether as_strided reads nothing but elements of its operand, whose memory has no gaps."""
+    """Whether as_strided reads only elements of its operand, whose memory has no gaps."""
     extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
     starts_there = offset is None or offset == operand.storage_offset()
     return starts_there and dense_order(operand) is not None and (extent <= operand.numel() or 0 in sizes)

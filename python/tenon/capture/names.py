@@ -1,4 +1,4 @@
-"""What a node of an FX graph calls, and the line of the model that it comes from."""
+"""The name of the call of an FX node, and its source line in the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import fx
 
 
 def target_name(target: Any) -> str:
-    """As PyTorch spells it: "aten.add.Tensor", "_operator.mul", "higher_order.cond"."""
+    """PyTorch's name of a target: "aten.add.Tensor", "_operator.mul", "higher_order.cond"."""
     if isinstance(target, torch._ops.OpOverload):
         return str(target)
     if isinstance(target, torch._ops.HigherOrderOperator):
@@ -28,7 +28,7 @@ _FRAME = re.compile(r'File "(.+?)", line (\d+)')
 
 @functools.lru_cache(maxsize=4096)
 def _user_line(trace: str) -> tuple[str, int] | None:
-    """The innermost frame that is neither PyTorch's nor of an installed package; or at least not PyTorch's."""
+    """The innermost frame outside of PyTorch and installed packages; or else outside of PyTorch."""
     frames = [(file, int(line)) for file, line in _FRAME.findall(trace) if not _is_of_torch(file)]
     own = [frame for frame in frames if "site-packages" not in frame[0] and "dist-packages" not in frame[0]]
     return (own or frames or [None])[-1]

@@ -1,5 +1,5 @@
-"""Which functions a file may have PyTorch run: operators that are registered in this process, found by their names and
-by nothing else. No attribute is looked up that is not the name of a registered operator, and nothing is imported."""
+"""The functions that a file may make PyTorch run: operators that are registered in this process, found by name. Nothing
+else is looked up, and nothing is imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATORS = "add sub mul truediv floordiv mod pow neg pos abs eq ne lt le gt ge and_ or_ not_ lshift rshift"
-# Arithmetic of sizes and numbers, by the names that exported programs have for it.
+# Arithmetic of sizes and numbers, by its names in exported programs.
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"_operator.{name}": getattr(operator, name) for name in _OPERATORS.split()},
     **{f"math.{name}": getattr(math, name) for name in ("ceil", "floor", "trunc", "sqrt")},
@@ -23,7 +23,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         if hasattr(torch, name)
     },
 }
-# They reach beyond their tensors: to files, to other processes, to settings of this one.
+# Operators that reach beyond their tensors: to files, to other processes, to settings of this process.
 _REFUSED_OPS = {"aten.from_file"}
 _REFUSED_NAMESPACES = {
     "prim",
@@ -36,12 +36,12 @@ _REFUSED_NAMESPACES = {
     "profiler",
     "inductor",
 }
-_OWN_NAMESPACES = {"aten", "prims"}  # PyTorch's
+_OWN_NAMESPACES = {"aten", "prims"}  # PyTorch's own
 
 
 def find_operator(target: str) -> Callable[..., Any] | None:
-    """What an exported program calls "aten.sin.default", "mine.op.default" or "_operator.mul"; None where there is no
-    such operator in this process, or no file may call it."""
+    """The operator of an exported program's "aten.sin.default", "mine.op.default" or "_operator.mul"; None if this
+    process has no such operator, or if files may not call it."""
     if target in _FUNCTIONS:
         return _FUNCTIONS[target]
     return _overload(target)
@@ -76,5 +76,5 @@ def _overload(target: str) -> torch._ops.OpOverload | None:
 
 
 def _takes_text(schema: Any) -> bool:
-    """A text may be the name of a file, as torchvision's image.write_file has it."""
+    """Whether an argument is a string: it may name a file, as in torchvision's image.write_file."""
     return any("str" in str(argument.type) for argument in schema.arguments)

@@ -1,4 +1,4 @@
-"""PyTorch's symbolic sizes as Tenon's: sympy expressions become tenon.Expr."""
+"""Converts PyTorch's symbolic sizes (sympy) to tenon.Expr."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _LEAST = -(2**63)
 
 
 class Sizes:
-    """The symbols of one import. PyTorch names a size that depends on data (`u0`) before Tenon does, and perhaps
-    otherwise: `bind` says what it is."""
+    """The symbols of one import. PyTorch names a size that depends on data (`u0`) before Tenon does, and maybe
+    otherwise: `bind` connects the two."""
 
     def __init__(self, importer: Importer) -> None:
         self._importer = importer
         self._known: dict[str, int | Expr] = {}
-        self._names: dict[str, str] = {}  # of symbols that inputs have, for people
+        self._names: dict[str, str] = {}  # readable names of the inputs' symbols
         self._declared: set[str] = set()
         self._of_sympy: dict[sympy.Expr, int | Expr] = {}
-        self._measured: dict[sympy.Expr, Expr] = {}  # sizes that a run learns from a tensor
+        self._measured: dict[sympy.Expr, Expr] = {}  # sizes that a run reads from a tensor
 
     def name_symbols(self, inputs: dict[str, Any], taken: Iterable[str] = ()) -> None:
-        """Calls the symbols of the caller's values, by name, as the user does or by where they stand. `taken` are names
-        that other symbols have. Comes before everything else."""
+        """Names the symbols of the caller's values: by the user's names, or by position. `taken` are names of other
+        symbols. Call it first."""
         sized = [(name, self._sizes_of(value), isinstance(value, torch.SymInt)) for name, value in inputs.items()]
         self._names = readable_names([each for each in sized if each[1]], _dim_names(inputs.values()), set(taken))
         self._known = {symbol: Expr(name) for symbol, name in self._names.items()}
@@ -47,7 +47,7 @@ class Sizes:
             return 0
 
     def declare(self, symbol: sympy.Symbol, values: Any) -> None:
-        """Says what range a symbol has, which is a ValueRanges."""
+        """Declares the range of a symbol, a ValueRanges."""
         if symbol.name in self._declared:
             return
         self._declared.add(symbol.name)
@@ -59,18 +59,18 @@ class Sizes:
         self._of_sympy.clear()
 
     def measure(self, value: Any, name: str) -> None:
-        """Calls a size by this name where it is made of symbols that no tensor tells, such as a number that the model
-        computes: the tensor that has the size will tell it."""
+        """Names a size made of symbols that no tensor determines, such as a number that the model computes: the tensor
+        of that size will determine it."""
         is_compound = isinstance(value, torch.SymInt) and not isinstance(value.node.expr, sympy.Symbol)
         if is_compound and not self.knows(value):
             self._measured.setdefault(value.node.expr, Expr(name))
 
     def knows(self, value: Any) -> bool:
-        """Whether every symbol of a SymInt or SymBool is known, so that it needs no computing at run time."""
+        """Whether every symbol of a SymInt or SymBool is known: then it needs no computation at run time."""
         return all(symbol.name in self._known for symbol in value.node.expr.free_symbols)
 
     def expr(self, value: Any) -> int | Expr:
-        """Of an int, SymInt or SymBool. Throws a tenon.Error for one that Tenon cannot express."""
+        """Converts an int, SymInt or SymBool. Raises a tenon.Error for a value that Tenon cannot express."""
         if isinstance(value, int):
             return int(value)
         expression = value.node.expr
@@ -81,20 +81,20 @@ class Sizes:
         return self._of_sympy[expression]
 
     def bare_symbol(self, value: Any) -> str | None:
-        """The name, where the size is a symbol and nothing else."""
+        """The name of a size that is a single symbol."""
         if isinstance(value, torch.SymInt) and isinstance(value.node.expr, sympy.Symbol):
             return value.node.expr.name
         return None
 
     def text(self, size: Any) -> str:
-        """Of an int, SymInt, SymFloat or SymBool, for people."""
+        """An int, SymInt, SymFloat or SymBool as readable text."""
         try:
             return str(self.expr(size))
         except (Error, AttributeError):
             return str(size)
 
     def message(self, text: str) -> str:
-        """Of an assertion, with the names that people know."""
+        """The text of an assertion, with readable names."""
         return with_readable_names(text, self._names)
 
     def _converted(self, expression: sympy.Expr) -> int | Expr:
@@ -116,8 +116,8 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
 
 
 def _dim_names(values: Iterable[Any]) -> dict[str, str]:
-    """What the user calls symbols: the names of his Dims. The tracer keeps them by the place where they stand, of a Dim
-    that others are derived from by itself; a program from a file has none."""
+    """The user's names of symbols: those of the Dims. The tracer stores them by position; the root of derived Dims by
+    itself. A program from a file has none."""
     sizes = (size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else [value]))
     env = next((size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)), None)
     named = getattr(env, "source_name_to_debug_name", {})
@@ -132,6 +132,6 @@ def _dim_names(values: Iterable[Any]) -> dict[str, str]:
 
 def _bounds(values: Any) -> tuple[int, int | None]:
     low = _LEAST if values.lower == -int_oo else max(int(values.lower), _LEAST)
-    # PyTorch also says "unbounded" with numbers around the largest one.
+    # PyTorch also writes "unbounded" as numbers around the largest integer.
     high = None if values.upper == int_oo or int(values.upper) >= _MOST - 1 else int(values.upper)
     return low, high

@@ -1,5 +1,5 @@
-"""PyTorch's lazy tensors with Tenon behind them: what is done to a tensor on device "lazy" is recorded, and each step
-is compiled and run as one graph.
+"""Puts Tenon behind PyTorch's lazy tensors: operations on tensors of device "lazy" are recorded, and each step is
+compiled and run as one graph.
 
     import tenon.lazy
     tenon.lazy.init()
@@ -45,7 +45,7 @@ _extension: Any = None
 
 
 def init() -> None:
-    """Puts Tenon in charge of device "lazy", whether the TorchScript backend was initialized before or will be. The
+    """Makes Tenon the backend of device "lazy", whether the TorchScript backend is initialized before or after. The
     first call on a machine builds an extension, which takes about a minute and is kept."""
     global _extension
     if _extension is not None:
@@ -76,7 +76,7 @@ def current_device() -> int:
 
 
 def _forget() -> None:
-    """Programs are Python's: they go before the interpreter does."""
+    """Programs are Python objects: they must be freed before the interpreter ends."""
     _programs.last = None
     _extension.forget_graphs()
 
@@ -90,8 +90,8 @@ def _check_initialized() -> None:
 
 
 def mark_step(wait: bool = False) -> None:
-    """Ends a step: everything recorded so far is compiled, if its like was not before, and run. Where that fails it
-    raises RuntimeError, and so does, later, whoever asks for one of its results."""
+    """Ends a step: compiles everything recorded so far, unless an equal graph was compiled before, and runs it. If that
+    fails, it raises RuntimeError; reading one of its results later raises it, too."""
     _check_initialized()
     torch._lazy.mark_step(wait=wait)
     if failure := _extension.take_failure():
@@ -99,7 +99,7 @@ def mark_step(wait: bool = False) -> None:
 
 
 def sync() -> None:
-    """Ends a step, and comes back when all of it has run."""
+    """Ends a step, and returns when all of it has run."""
     mark_step(wait=True)
     torch._lazy.wait_device_ops()
 
@@ -108,13 +108,13 @@ def sync() -> None:
 
 
 def metrics() -> Metrics:
-    """What happened since init, or since reset_metrics:
+    """The counts since init, or since reset_metrics:
 
-    compiles, compile_seconds: graphs that were compiled. runs: of graphs; hits: those of a graph that was compiled
-    before. fallbacks: how often PyTorch ran an op, by name: one that the lazy device does not record, or that Tenon
-    lacks. torchscript_runs: of graphs that Tenon cannot run at all; refused says why, and internal_errors where that is
-    a mistake of Tenon's. reused_bytes: of results that took the memory of an argument that nobody needed any more;
-    copied_bytes: of arguments that somebody did need.
+    compiles, compile_seconds: graphs that were compiled. runs: runs of graphs; hits: those that needed no compile.
+    fallbacks: how often PyTorch ran an op, by name, because the lazy device does not record it or because Tenon lacks
+    it. torchscript_runs: runs of graphs that Tenon cannot run; refused has the reasons, internal_errors those that are
+    bugs in Tenon. reused_bytes: results that were computed in the memory of an unused argument; copied_bytes: arguments
+    that were copied because they were still in use.
     """
     _check_initialized()
     return _programs.metrics()
@@ -126,7 +126,7 @@ def reset_metrics() -> None:
 
 
 def explain() -> str:
-    """The last graph that was compiled, its segments, and the loops of its kernels."""
+    """The last compiled graph, its segments, and the loops of its kernels."""
     _check_initialized()
     if _programs.last is None:
         fail("no graph was compiled yet: do something with a tensor on device 'lazy', then call tenon.lazy.mark_step()")

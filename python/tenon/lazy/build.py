@@ -1,5 +1,5 @@
-"""Builds the extension on first use, with the user's compiler against the PyTorch that is installed, and keeps it in
-$TENON_CACHE (where compiled kernels are; with TENON_CACHE=off, for the process alone)."""
+"""Builds the extension on first use, with the user's compiler against the installed PyTorch, and keeps it in
+$TENON_CACHE (beside compiled kernels; with TENON_CACHE=off, for the process alone)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LIBRARIES = ("torch_python", "torch", "torch_cpu", "c10")
 
 
 def load() -> ModuleType:
-    """The extension, built if it is not there yet."""
+    """Loads the extension; builds it if needed."""
     _check_headers()
     module = _import(_built(_folder()))
     if module.torch_version != _release(torch.__version__):
@@ -48,8 +48,8 @@ def load() -> ModuleType:
 
 
 def _folder() -> Path:
-    """Of this extension: another PyTorch, Python or source has another. It is run as it is found, so only this user may
-    write there; where others can, this process builds an extension of its own."""
+    """The folder of this extension: each PyTorch, Python and source has its own. Its content is run as found, so only
+    this user may write there; otherwise this process builds its own extension."""
     cache = _cache()
     if cache is None:
         return _own_folder()
@@ -82,7 +82,7 @@ def _digest() -> str:
 
 
 def _cache() -> Path | None:
-    """As the cache of kernels finds its folder (src/codegen/cache.h)."""
+    """The folder of the kernel cache (src/codegen/cache.h)."""
     if os.environ.get("TENON_CACHE") == "off":
         return None
     if folder := os.environ.get("TENON_CACHE"):
@@ -112,7 +112,7 @@ def _built(folder: Path) -> Path:
     if _is_built(folder):
         return library
     with _locked(folder / "lock"):
-        if not _is_built(folder):  # nobody built it meanwhile
+        if not _is_built(folder):  # no other process built it meanwhile
             _build(library)
     return library
 
@@ -124,7 +124,7 @@ def _is_built(folder: Path) -> bool:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # the system takes it back when a process dies
+        fcntl.flock(file, fcntl.LOCK_EX)  # the system releases it if the process dies
         yield
 
 
@@ -136,7 +136,7 @@ def _build(library: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         fail(f"the lazy device could not be built: {shlex.join(command)}\n{_first_errors(done.stderr)}")
-    unfinished.chmod(0o700)  # whatever the user's umask is
+    unfinished.chmod(0o700)  # independent of the user's umask
     unfinished.replace(library)
     print(f"tenon: built in {time.perf_counter() - start:.0f} s, kept in {library.parent}", file=sys.stderr)
 
@@ -161,7 +161,7 @@ def _flags() -> list[str]:
     ]
     return [
         "-std=c++20",
-        "-O1",  # what runs here is a few hundred lines: a shorter wait is worth more
+        "-O1",  # a few hundred lines: a short build matters more than fast code
         "-shared",
         "-fPIC",
         "-fvisibility=hidden",

@@ -1,4 +1,4 @@
-"""What happened on the lazy device, counted by name."""
+"""Counts of what happened on the lazy device, by name."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import torch._lazy.metrics
 
-_EAGER = "aten::"  # how PyTorch names the counters of calls that the lazy device did not record
-_READ = "aten::_local_scalar_dense"  # tensor.item(): nothing is computed
+_EAGER = "aten::"  # PyTorch's prefix of the counters of calls that the lazy device did not record
+_READ = "aten::_local_scalar_dense"  # tensor.item(): computes nothing
 
 
 class Metrics(dict[str, Any]):
@@ -30,8 +30,8 @@ def _shown(value: float) -> str:
 
 
 class EagerCalls:
-    """The calls that the lazy device does not record, and PyTorch runs one by one. PyTorch counts them, and sets its
-    counters to 0 when a user asks it to: then `keep` must be called first."""
+    """The calls that the lazy device does not record, which PyTorch runs one by one. PyTorch counts them, and a user
+    may reset its counters: call `keep` before that."""
 
     def __init__(self) -> None:
         self.forget()
@@ -44,7 +44,7 @@ class EagerCalls:
         return self._kept + (_torch_counters() - self._before)
 
     def keep(self) -> None:
-        """What was counted so far stays when PyTorch's counters go back to 0."""
+        """Keeps the counts when PyTorch's counters are reset to 0."""
         self._kept = self.counts()
         self._before = Counter()
 

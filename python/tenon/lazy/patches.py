@@ -1,4 +1,4 @@
-"""Functions of PyTorch's Python that are others with Tenon in charge of the lazy device, until the process ends."""
+"""Python functions of PyTorch that `init` replaces, until the process ends."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def apply(programs: Programs) -> None:
     torch._C._lazy._reset_metrics = functools.partial(_reset_metrics, programs, torch._C._lazy._reset_metrics)
     torch._C._lazy._get_graph_hash = programs.extension.graph_hash
     torch.Tensor._reduce_ex_internal = _reduce_lazy
-    if not hasattr(torch, "lazy"):  # torch.utils.checkpoint wants a module of each device
+    if not hasattr(torch, "lazy"):  # torch.utils.checkpoint needs a module for each device
         torch._register_device_module("lazy", sys.modules["tenon.lazy"])
 
 
 def _leave_as_it_is() -> None:
-    """In place of what initializes the TorchScript backend: Tenon's is one already, and stays in charge."""
+    """Replaces the initialization of the TorchScript backend: Tenon contains it, and stays in charge."""
 
 
 def _reset_metrics(programs: Programs, reset: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ def _reset_metrics(programs: Programs, reset: Callable[[], None]) -> None:
 
 
 def _reduce_lazy(self: torch.Tensor, protocol: int) -> Any:
-    """For torch.save and pickle: a lazy tensor has no memory of its own, so its copy on the CPU is kept."""
+    """For torch.save and pickle: a lazy tensor has no memory of its own, so they store its copy on the CPU."""
     if self.device.type != "lazy":
         return _reduce(self, protocol)
     rebuild = torch._utils._rebuild_device_tensor_from_cpu_tensor

@@ -1,4 +1,4 @@
-"""Which calls are recorded besides those that PyTorch's lazy device records itself, or in their place."""
+"""The calls that are recorded in addition to those of PyTorch's lazy device, or instead of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from torch.utils._pytree import tree_leaves
 
 from tenon._tenon import aten_entries
 
-# PyTorch's own kernels of these are wrong, whichever backend runs the graph: pixels are read from memory that nobody
-# wrote, a selection must have a dimension, gradients of integers are integers. Pooling in three dimensions runs on the
-# CPU.
+# PyTorch's own kernels of these calls are wrong, with every backend: pixels are read from unwritten memory, a selection
+# must have a dimension, gradients of integers are integers. Pooling in three dimensions runs on the CPU.
 _IN_PLACE_OF_PYTORCHS = {
     "index_select",
     "max_pool3d_with_indices",
@@ -20,19 +19,20 @@ _IN_PLACE_OF_PYTORCHS = {
     "pixel_shuffle",
     "pixel_unshuffle",
 }
-_ELSEWHERE = {"copy", "resize"}  # extension/kernels.h has copy; a resize gives a tensor of other memory
+_ELSEWHERE = {"copy", "resize"}  # extension/kernels.h has copy; a resize returns a tensor of other memory
 
 
 def overloads() -> list[str]:
-    """Those of the registry that the lazy device would run one by one on the CPU, though a graph can hold them:
-    "where.self", "sin". And those whose random numbers PyTorch would draw when the graph runs."""
+    """The registry's overloads that the lazy device would run one by one on the CPU, although a graph can hold them:
+    "where.self", "sin". Also those whose random numbers PyTorch would draw when the graph runs."""
     found = [name for name in map(_name, aten_entries()) if (op := _overload(name)) is not None and _is_recorded(op)]
     return [*found, *sorted(name for name in _IN_PLACE_OF_PYTORCHS if _overload(name) is not None)]
 
 
 def decompose_composites() -> None:
-    """PyTorch differentiates a composite by what it is made of, unless a device has a kernel of it: then the lazy
-    device's have no gradient (`std`, `logdet`, `svd`). Here they are made of their parts again, for good."""
+    """PyTorch differentiates a composite through its parts, unless a device has a kernel for it. The lazy device has
+    such kernels, without a gradient (`std`, `logdet`, `svd`). This makes them composites again, until the process
+    ends."""
     global _composites
     _composites = torch.library.Library("aten", "IMPL")
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -48,7 +48,7 @@ _composites: torch.library.Library | None = None
 
 
 def _by_its_parts(op: torch._ops.OpOverload, *args: object, **kwargs: object) -> object:
-    """Where a gradient may be asked for; else the whole is one call of the graph."""
+    """If a gradient may be needed; otherwise the whole is one call of the graph."""
     tensors = (leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor))
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return op.decompose(*args, **kwargs)
@@ -61,7 +61,7 @@ def _name(target: str) -> str:
 
 
 def _overload(name: str) -> torch._ops.OpOverload | None:
-    """None for what this PyTorch lacks, and for what only its TorchScript has."""
+    """None if this PyTorch lacks it, or if only TorchScript has it."""
     packet, _, overload = name.partition(".")
     op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
     return op if op is not None and _has_schema(op.name()) else None
@@ -80,12 +80,12 @@ def _is_recorded(op: torch._ops.OpOverload) -> bool:
     has_kernel = functools.partial(torch._C._dispatch_has_kernel_for_dispatch_key, op.name())
     is_random = torch.Tag.nondeterministic_seeded in op.tags
     if has_kernel("CompositeImplicitAutograd") or (has_kernel("Lazy") and not is_random):
-        return False  # PyTorch records its parts, or itself
+        return False  # PyTorch records its parts, or the call itself
     return op._schema.name.removeprefix("aten::") not in _ELSEWHERE and _is_function(op._schema)
 
 
 def _is_function(schema: torch._C.FunctionSchema) -> bool:
-    """From tensors to tensors, on their device, and nothing else."""
+    """Whether the call takes and returns only tensors, on their device."""
     given = [str(argument.real_type) for argument in schema.arguments]
     results = [str(result.type) for result in schema.returns]
     is_pure = all(value.alias_info is None for value in [*schema.arguments, *schema.returns])
