@@ -1,5 +1,6 @@
 """torch.compile(backend="tenon"): found without an import, right in inference and training, compiled once."""
 
+import math
 import subprocess
 import sys
 
@@ -165,6 +166,27 @@ def test_dynamic_sizes(compiled_graphs):
         x, w = torch.randn(rows, 8), torch.randn(8, 16)
         torch.testing.assert_close(compiled(x, w), relu_matmul_softmax(x, w))
     assert compiled_graphs == [1]
+
+
+@pytest.mark.parametrize(
+    "size",
+    {
+        "ceil": lambda n: math.ceil(n / 4.0),
+        "floor": lambda n: math.floor((n - 0.5) * 1.5 / 7.0),
+        "trunc": lambda n: int((n + 3.0) / (n - 2.0)),
+        "arange": lambda n: torch.arange(0.5, n, 1.5).shape[0],
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_sizes_that_are_rounded_floats(size):
+    def model(x):
+        return x.new_ones(size[1](x.shape[0])) + x.sum()
+
+    torch_backend.reports.clear()
+    compiled = torch.compile(model, backend="tenon", dynamic=True)
+    for n in (5, 16, 25):
+        torch.testing.assert_close(compiled(torch.ones(n)), model(torch.ones(n)))
+    assert {report.failure for report in torch_backend.reports} == {""}  # no whole graph runs in PyTorch
 
 
 def test_sizes_as_values(compiled_graphs):

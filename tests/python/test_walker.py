@@ -2,17 +2,21 @@
 with their ranges, and its lines."""
 
 import inspect
+import math
 import re
 
 import pytest
+import sympy
 import tenon
 import torch
 from small_models import Mlp
 from tenon.capture.fx import import_exported_program
 from tenon.capture.models import capture_exported_program, exported
 from tenon.capture.names import location_of
+from tenon.capture.sizes import _in_integers
 from torch import fx, nn
 from torch.export import Dim, export
+from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, FloorToInt, ToFloat, TruncToInt
 
 
 class Counter(nn.Module):
@@ -189,6 +193,23 @@ def test_parse_srepr():
     assert tenon.parse_srepr("Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(1))") == tenon.Expr("2*s0 + 1")
     with pytest.raises(tenon.Error, match="Piecewise"):
         tenon.parse_srepr("Piecewise(Integer(1))")
+
+
+def test_rounded_floats_are_rounded_fractions():
+    n = sympy.Symbol("n", positive=True, integer=True)
+    for rounding, rounded in ((CeilToInt, math.ceil), (FloorToInt, math.floor), (TruncToInt, math.trunc)):
+        exact = _in_integers(rounding(FloatTrueDiv(0.75 - ToFloat(n) * 1.5, 7.0)))
+        assert not exact.has(FloatTrueDiv)
+        assert [exact.subs(n, value) for value in range(1, 50)] == [
+            rounded((0.75 - value * 1.5) / 7.0) for value in range(1, 50)
+        ]
+
+
+@pytest.mark.parametrize("divisor", [0.1, FloatTrueDiv(1.0, ToFloat(sympy.Symbol("m", positive=True, integer=True)))])
+def test_floats_that_round_twice_are_no_fractions(divisor):
+    n = sympy.Symbol("n", positive=True, integer=True)
+    size = CeilToInt(FloatTrueDiv(ToFloat(n), divisor))
+    assert _in_integers(size) == size
 
 
 # ---- .pt2 files -----------------------------------------------------------------------------------------------------

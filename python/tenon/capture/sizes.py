@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import sympy
 import torch
+from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, FloorToInt, IntTrueDiv, ToFloat, TruncToInt
 from torch.utils._sympy.numbers import int_oo
 
 from tenon._tenon import Error, Expr, Importer, parse_srepr, readable_names, with_readable_names
 
 _MOST = 2**63 - 1
 _LEAST = -(2**63)
+_MOST_DENOMINATOR = 2**10  # of a float that is taken for a fraction
 
 
 class Sizes:
@@ -100,12 +103,45 @@ class Sizes:
     def _converted(self, expression: sympy.Expr) -> int | Expr:
         if isinstance(expression, sympy.Symbol):
             return self._known.get(expression.name, Expr(expression.name))
-        expr = parse_srepr(sympy.srepr(expression))
+        expr = parse_srepr(sympy.srepr(_in_integers(expression)))
         if isinstance(expr, int):
             return expr
         renamed = {name: self._known[name] for name in expr.symbols if name in self._known}
         expr = expr.substitute(renamed)
         return int(expr) if expr.is_constant else expr
+
+
+def _in_integers(expression: sympy.Expr) -> sympy.Expr:
+    """With fractions of integers where PyTorch rounds a float to an integer: ceil(s / 2.0), or the size of
+    arange(0.5, s). Sizes are so small (below 2**53 / _MOST_DENOMINATOR) that a float rounds to the same integer."""
+    return expression.replace(lambda part: isinstance(part, (CeilToInt, FloorToInt, TruncToInt)), _rounded_fraction)
+
+
+def _rounded_fraction(rounded: sympy.Expr) -> sympy.Expr:
+    """A quotient may round, and what is computed from it would round again: only the last step may be one."""
+    number = rounded.args[0]
+    parts = [_exact(part) for part in (number.args if isinstance(number, FloatTrueDiv) else (number, sympy.Integer(1)))]
+    if None in parts:
+        return rounded
+    (above, scale), (below, other_scale) = parts
+    return rounded.func(IntTrueDiv(above * other_scale, below * scale))
+
+
+def _exact(number: sympy.Expr) -> tuple[sympy.Expr, int] | None:
+    """An integer and a power of two: `number` is their quotient, and floats have it without rounding."""
+    if isinstance(number, ToFloat):
+        return number.args[0], 1
+    if number.is_Number:
+        fraction = Fraction(float(number))
+        is_short = fraction.denominator <= _MOST_DENOMINATOR
+        return (sympy.Integer(fraction.numerator), fraction.denominator) if is_short else None
+    terms = [_exact(term) for term in number.args] if number.is_Add or number.is_Mul else []
+    if not terms or None in terms:
+        return None
+    if number.is_Mul:
+        return sympy.Mul(*(top for top, _ in terms)), sympy.prod(scale for _, scale in terms)
+    scale = max(scale for _, scale in terms)
+    return sympy.Add(*(top * (scale // own) for top, own in terms)), scale
 
 
 def free_symbols(value: Any) -> set[sympy.Symbol]:
