@@ -10,7 +10,7 @@
 #include "program/artifact.h"
 #include "runtime/artifact.h"
 #include "runtime/context.h"
-#include "runtime/host.h"
+#include "runtime/services.h"
 #include "runtime/thread_pool.h"
 
 namespace {
@@ -63,7 +63,7 @@ int main() {
     calls.push_back(nanoseconds([&] {
       for (size_t i = 0; i < tasks; ++i) {
         int64_t error[4] = {};
-        loaded->kernel(loaded->graph().tasks[i].kernel).native(memory, nullptr, error, tenon_default_host());
+        loaded->kernel(loaded->graph().tasks[i].kernel).native(memory, nullptr, error, tenon_default_services());
       }
     }));
   }

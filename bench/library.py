@@ -31,7 +31,7 @@ def function(name, result, *arguments):
     return found
 
 
-HOST = function("tenon_default_host", POINTER)()
+SERVICES = function("tenon_default_services", POINTER)()
 KEY = (INT * 2)(7, 0)
 set_threads = function("tenon_set_threads", None, INT)
 tenon_sort = function("tenon_sort", INT, POINTER, FLAG, Lines, FLAG, *[POINTER] * 3)
@@ -57,22 +57,22 @@ def integers(*shape):
 
 def sort(x, stable=False):
     values, indices = torch.empty_like(x), integers(*x.shape)
-    ours = (HOST, DTYPES[x.dtype], lines_of(x), 0, x.data_ptr(), values.data_ptr(), indices.data_ptr())
+    ours = (SERVICES, DTYPES[x.dtype], lines_of(x), 0, x.data_ptr(), values.data_ptr(), indices.data_ptr())
     return lambda: tenon_sort(*ours), lambda: torch.sort(x, stable=stable, out=(values, indices))
 
 
 def topk(x, k):
     shape = (*x.shape[:-1], k)
     values, indices = torch.empty(shape, dtype=x.dtype), integers(*shape)
-    ours = (HOST, DTYPES[x.dtype], lines_of(x), k, 1, x.data_ptr(), values.data_ptr(), indices.data_ptr())
+    ours = (SERVICES, DTYPES[x.dtype], lines_of(x), k, 1, x.data_ptr(), values.data_ptr(), indices.data_ptr())
     return lambda: tenon_topk(*ours), lambda: torch.topk(x, k, out=(values, indices))
 
 
 def nonzero(x):
     starts, indices = (INT * 256)(), torch.nonzero(x)
     shape = (INT * x.dim())(*x.shape)
-    counting = (HOST, DTYPES[x.dtype], x.numel(), x.data_ptr(), starts)
-    writing = (HOST, DTYPES[x.dtype], shape, x.dim(), x.data_ptr(), starts, indices.data_ptr())
+    counting = (SERVICES, DTYPES[x.dtype], x.numel(), x.data_ptr(), starts)
+    writing = (SERVICES, DTYPES[x.dtype], shape, x.dim(), x.data_ptr(), starts, indices.data_ptr())
 
     def ours():
         tenon_nonzero_count(*counting)
@@ -83,7 +83,7 @@ def nonzero(x):
 
 def uniform(size, dtype):
     out = torch.empty(size, dtype=dtype)
-    ours = (HOST, DTYPES[dtype], KEY, size, out.data_ptr())
+    ours = (SERVICES, DTYPES[dtype], KEY, size, out.data_ptr())
     return lambda: tenon_uniform(*ours), lambda: torch.rand(size, out=out)
 
 
@@ -92,8 +92,8 @@ def randperm(size):
     lines = Lines(1, size, 1)
 
     def ours():
-        tenon_randint(HOST, KEY, 0, 1 << 59, size, draws.data_ptr())
-        tenon_sort(HOST, DTYPES[torch.int64], lines, 0, draws.data_ptr(), None, indices.data_ptr())
+        tenon_randint(SERVICES, KEY, 0, 1 << 59, size, draws.data_ptr())
+        tenon_sort(SERVICES, DTYPES[torch.int64], lines, 0, draws.data_ptr(), None, indices.data_ptr())
 
     return ours, lambda: torch.randperm(size, out=indices)
 

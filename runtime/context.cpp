@@ -11,8 +11,8 @@
 
 #include "runtime/checked.h"
 #include "runtime/elements.h"
-#include "runtime/host.h"
 #include "runtime/scratch.h"
+#include "runtime/services.h"
 #include "runtime/thread_pool.h"
 
 namespace tenon::runtime {
@@ -34,11 +34,11 @@ bool is_much_smaller(int64_t bytes, int64_t than) { return bytes < than / 2; }
 // The runtime's threads, and scratch that the context accounts for. What a task released is there for the next one:
 // with no budget it is kept by its thread, for every context, and does not count; under a budget it is kept by the
 // context, and counts until it goes to make room.
-class Context::Host : public tenon_host {
+class Context::Services : public tenon_services {
  public:
-  explicit Host(Allocator& allocator)
-      : tenon_host{tenon_default_host()->parallel_for, allocate, release}, allocator_(allocator) {}
-  ~Host() { drop_kept(); }
+  explicit Services(Allocator& allocator)
+      : tenon_services{tenon_default_services()->parallel_for, allocate, release}, allocator_(allocator) {}
+  ~Services() { drop_kept(); }
 
   // Whether there was something to drop.
   bool drop_kept() {
@@ -58,20 +58,22 @@ class Context::Host : public tenon_host {
     Header* next;
   };
 
-  static Host& of(const tenon_host* host) { return *const_cast<Host*>(static_cast<const Host*>(host)); }
+  static Services& of(const tenon_services* services) {
+    return *const_cast<Services*>(static_cast<const Services*>(services));
+  }
   bool keeps() const { return allocator_.budget() != kNoBudget; }
 
-  static void* allocate(const tenon_host* host, int64_t bytes) {
+  static void* allocate(const tenon_services* services, int64_t bytes) {
     if (bytes < 0 || bytes > INT64_MAX - static_cast<int64_t>(sizeof(Header))) return nullptr;
-    Host& self = of(host);
+    Services& self = of(services);
     Header* const kept = self.keeps() ? self.take_kept(bytes) : nullptr;
     Header* const block = kept ? kept : self.new_block(bytes);
     return block == nullptr ? nullptr : block + 1;
   }
 
-  static void release(const tenon_host* host, void* memory) {
+  static void release(const tenon_services* services, void* memory) {
     if (memory == nullptr) return;
-    Host& self = of(host);
+    Services& self = of(services);
     Header* const block = static_cast<Header*>(memory) - 1;
     if (self.keeps()) return self.keep(block);
     self.allocator_.release(block->bytes);
@@ -114,7 +116,7 @@ Context::Context(std::shared_ptr<const Program> program, const ContextOptions& o
       graph_(program_->graph()),
       options_(options),
       allocator_(std::make_shared<Allocator>(options.budget)),
-      host_(std::make_unique<Host>(*allocator_)),
+      services_(std::make_unique<Services>(*allocator_)),
       inputs_(graph_.inputs.size()),
       outputs_(graph_.outputs.size()),
       symbols_(graph_.symbols.size(), kUnknown),
@@ -159,7 +161,7 @@ void Context::fuse() {
 // Null data where there is none, also without the scratch that is kept.
 Block Context::new_block(int64_t bytes) {
   Block block(allocator_, bytes);
-  return block.data() == nullptr && host_->drop_kept() ? Block(allocator_, bytes) : std::move(block);
+  return block.data() == nullptr && services_->drop_kept() ? Block(allocator_, bytes) : std::move(block);
 }
 
 Block Context::allocate(int64_t bytes, std::string_view what) {
@@ -383,10 +385,10 @@ void Context::run_kernel(uint32_t i) {
   const int64_t* const sizes = retriever_.args(i);
   int64_t error[4] = {};
   if (kernel.native != nullptr) [[likely]] {
-    if (kernel.native(memory, sizes, error, host_.get()) != 0) [[unlikely]]
+    if (kernel.native(memory, sizes, error, services_.get()) != 0) [[unlikely]]
       fail_kernel(task, error);
   } else if (kernel.portable) {
-    if (kernel.portable->run(memory, sizes, error, host_.get(), options_.most_steps) != 0) fail_kernel(task, error);
+    if (kernel.portable->run(memory, sizes, error, services_.get(), options_.most_steps) != 0) fail_kernel(task, error);
   } else {
     kernel.call({memory, task.inputs.size() + task.outputs.size()}, {sizes, task.sizes.size()});
   }
@@ -430,7 +432,7 @@ void Context::run_library(uint32_t i) {
                    {views + task.inputs.size(), task.outputs.size()},
                    {numbers, task.numbers.size()},
                    task.text,
-                   host_.get(),
+                   services_.get(),
                    make_output,
                    &self};
   runtime::run(function, call);

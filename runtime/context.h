@@ -81,7 +81,7 @@ class Context {
   std::span<const Event> events() const { return events_; }  // of the last run, with telemetry
 
  private:
-  class Host;
+  class Services;
   struct Argument {
     tenon_tensor tensor = {};
     std::vector<int64_t> shape;
@@ -153,7 +153,7 @@ class Context {
   const TaskGraph& graph_;
   ContextOptions options_;
   std::shared_ptr<Allocator> allocator_;
-  std::unique_ptr<Host> host_;
+  std::unique_ptr<Services> services_;
   std::vector<Argument> inputs_;
   std::vector<Argument> outputs_;
   std::optional<uint64_t> seed_;  // of the next run

@@ -1,5 +1,5 @@
-/* How compiled kernels are called, and what they ask of whoever calls them. C11: emitted code, the compiler and the
- * runtime agree on this file. */
+/* The signature of a compiled kernel, and the services that a kernel may ask of its caller. C11: emitted code, the
+ * compiler and the runtime share this file. */
 #ifndef TENON_RUNTIME_KERNEL_H
 #define TENON_RUNTIME_KERNEL_H
 
@@ -12,14 +12,15 @@ extern "C" {
 /* Runs one stretch [begin, end) of a loop: 0, or the kind of an error that ends the loop. */
 typedef int64_t (*tenon_stretch)(void* context, int64_t begin, int64_t end);
 
-/* Each function gets the host itself: whoever makes one may keep more behind it. */
-typedef struct tenon_host tenon_host;
-struct tenon_host {
+/* What a kernel may ask for. Each function gets the struct itself, so that a larger struct can begin with it. */
+typedef struct tenon_services tenon_services;
+struct tenon_services {
   /* Calls `stretch` for stretches that make up [begin, end), until one returns an error; returns that. */
-  int64_t (*parallel_for)(const tenon_host* host, int64_t begin, int64_t end, tenon_stretch stretch, void* context);
+  int64_t (*parallel_for)(const tenon_services* services, int64_t begin, int64_t end, tenon_stretch stretch,
+                          void* context);
   /* Scratch memory, aligned to 64 bytes; null where there is none. Released by the thread that allocated it. */
-  void* (*allocate)(const tenon_host* host, int64_t bytes);
-  void (*release)(const tenon_host* host, void* memory);
+  void* (*allocate)(const tenon_services* services, int64_t bytes);
+  void (*release)(const tenon_services* services, void* memory);
 };
 
 /* What goes wrong on the way: error[0] of a kernel, which starts as 0. error[1] is the number of the node; error[2] and
@@ -29,7 +30,8 @@ enum { kTenonOutOfRange = 1, kTenonDivisionByZero = 2, kTenonOutOfMemory = 3 };
 /* `memory` is the kernel's inputs by slot, then its outputs by slot. An output overlaps no other array, but may be the
  * very memory of one input where the compiler found that each element is read before it is written
  * (src/loops/in_place.h). `sizes` are the values of its symbols. */
-typedef int64_t (*tenon_kernel)(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host);
+typedef int64_t (*tenon_kernel)(void* const* memory, const int64_t* sizes, int64_t* error,
+                                const tenon_services* services);
 
 #ifdef __cplusplus
 }

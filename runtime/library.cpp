@@ -61,7 +61,7 @@ class Call {
   const TensorView& in(size_t i = 0) const { return call_.inputs[i]; }
   const TensorView& out(size_t i = 0) const { return call_.outputs[i]; }
   int64_t number(size_t i) const { return call_.numbers[i]; }
-  const tenon_host* host() const { return call_.host; }
+  const tenon_services* services() const { return call_.services; }
   std::string_view name() const { return name_; }
 
   bool flag(size_t i) const {
@@ -116,7 +116,7 @@ void sort(LibraryCall& arguments) {  // dim, descending
   const tenon_lines lines = lines_of(x.shape, c.dim(0, x.shape));
   const bool descending = c.flag(1);
   if (element_count(x) == 0) return;
-  c.check_memory(tenon_sort(c.host(), x.dtype, lines, descending, x.data, c.out(0).data, integers(c.out(1))));
+  c.check_memory(tenon_sort(c.services(), x.dtype, lines, descending, x.data, c.out(0).data, integers(c.out(1))));
 }
 
 void argsort(LibraryCall& arguments) {  // dim, descending
@@ -126,7 +126,7 @@ void argsort(LibraryCall& arguments) {  // dim, descending
   const tenon_lines lines = lines_of(x.shape, c.dim(0, x.shape));
   const bool descending = c.flag(1);
   if (element_count(x) == 0) return;
-  c.check_memory(tenon_sort(c.host(), x.dtype, lines, descending, x.data, nullptr, integers(c.out())));
+  c.check_memory(tenon_sort(c.services(), x.dtype, lines, descending, x.data, nullptr, integers(c.out())));
 }
 
 void check_rank(const Call& c, int64_t k, int64_t low, int64_t length) {
@@ -146,7 +146,7 @@ void topk(LibraryCall& arguments) {  // k, dim, largest, sorted
     if (!x.shape.empty()) c.expect(c.out(i), dtype, x.shape.first(dim), {k}, x.shape.subspan(dim + 1));
   }
   if (element_count(c.out()) == 0) return;
-  c.check_memory(tenon_topk(c.host(), x.dtype, lines, k, largest, x.data, c.out(0).data, integers(c.out(1))));
+  c.check_memory(tenon_topk(c.services(), x.dtype, lines, k, largest, x.data, c.out(0).data, integers(c.out(1))));
 }
 
 void kthvalue(LibraryCall& arguments) {  // k, dim, keepdim
@@ -167,14 +167,14 @@ void kthvalue(LibraryCall& arguments) {  // k, dim, keepdim
     }
   }
   if (element_count(c.out()) == 0) return;
-  c.check_memory(tenon_kthvalue(c.host(), x.dtype, lines, k, x.data, c.out(0).data, integers(c.out(1))));
+  c.check_memory(tenon_kthvalue(c.services(), x.dtype, lines, k, x.data, c.out(0).data, integers(c.out(1))));
 }
 
 void nonzero(LibraryCall& arguments) {  // count, or kAnyCount
   const Call c(arguments, "nonzero");
   const TensorView& x = c.in();
   int64_t starts[TENON_NONZERO_PARTS];
-  const int64_t found = tenon_nonzero_count(c.host(), x.dtype, element_count(x), x.data, starts);
+  const int64_t found = tenon_nonzero_count(c.services(), x.dtype, element_count(x), x.data, starts);
   if (c.number(0) != kAnyCount && c.number(0) != found) {
     fail(TENON_RUN_FAILED, found, " elements are not zero, where ", c.number(0), " are expected");
   }
@@ -183,7 +183,7 @@ void nonzero(LibraryCall& arguments) {  // count, or kAnyCount
   out = arguments.make_output(arguments.context, 0, shape);
   c.expect(out, TENON_I64, shape);
   if (found == 0) return;
-  tenon_nonzero_write(c.host(), x.dtype, x.shape.data(), shape[1], x.data, starts, integers(out));
+  tenon_nonzero_write(c.services(), x.dtype, x.shape.data(), shape[1], x.data, starts, integers(out));
 }
 
 void searchsorted(LibraryCall& arguments) {  // right
@@ -197,7 +197,7 @@ void searchsorted(LibraryCall& arguments) {  // right
   const bool right = c.flag(0);
   const int64_t size = element_count(values), count = product(lines);
   if (size == 0) return;
-  tenon_searchsorted(c.host(), sequence.dtype, {count, sequence.shape.back(), size / count}, right, sequence.data,
+  tenon_searchsorted(c.services(), sequence.dtype, {count, sequence.shape.back(), size / count}, right, sequence.data,
                      values.data, integers(c.out()));
 }
 
@@ -228,7 +228,7 @@ void bincount(LibraryCall& arguments) {  // minlength, count or kAnyCount
 // past the last row, stands for the nearest end that fits.
 class Groups {
  public:
-  explicit Groups(const Call& c) : ends_(c.host(), element_count(c.in(2)) + 1) {
+  explicit Groups(const Call& c) : ends_(c.services(), element_count(c.in(2)) + 1) {
     const TensorView &x = c.in(0), &offsets = c.in(2);
     c.require(x.shape.size() == 2 && is_float(x.dtype), x);
     c.require(offsets.shape.size() == 1 && (offsets.dtype == TENON_I32 || offsets.dtype == TENON_I64), offsets);
@@ -258,8 +258,8 @@ void grouped_matmul(LibraryCall& arguments) {  // transposed
   c.expect(w, x.dtype, {}, {groups.get().count, transposed ? columns : depth, transposed ? depth : columns});
   c.expect(c.out(), x.dtype, {}, {x.shape[0], columns});
   if (element_count(c.out()) == 0) return;
-  c.check_memory(
-      tenon_grouped_matmul(c.host(), x.dtype, groups.get(), depth, columns, transposed, x.data, w.data, c.out().data));
+  c.check_memory(tenon_grouped_matmul(c.services(), x.dtype, groups.get(), depth, columns, transposed, x.data, w.data,
+                                      c.out().data));
 }
 
 void grouped_outer(LibraryCall& arguments) {
@@ -271,7 +271,7 @@ void grouped_outer(LibraryCall& arguments) {
   c.expect(y, x.dtype, {}, {x.shape[0], columns});
   c.expect(c.out(), x.dtype, {}, {groups.get().count, rows, columns});
   if (element_count(c.out()) == 0) return;
-  c.check_memory(tenon_grouped_outer(c.host(), x.dtype, groups.get(), rows, columns, x.data, y.data, c.out().data));
+  c.check_memory(tenon_grouped_outer(c.services(), x.dtype, groups.get(), rows, columns, x.data, y.data, c.out().data));
 }
 
 // ---- random ---------------------------------------------------------------------------------------------------------
@@ -286,14 +286,14 @@ void philox(LibraryCall& arguments) {
   const Call c(arguments, "philox");
   const int64_t* const key = key_of(c);
   c.expect(c.out(), TENON_I64, c.out().shape);
-  tenon_philox(c.host(), key, element_count(c.out()), integers(c.out()));
+  tenon_philox(c.services(), key, element_count(c.out()), integers(c.out()));
 }
 
 void uniform(LibraryCall& arguments) {
   const Call c(arguments, "uniform");
   const int64_t* const key = key_of(c);
   c.require(is_float(c.out().dtype), c.out());
-  tenon_uniform(c.host(), c.out().dtype, key, element_count(c.out()), c.out().data);
+  tenon_uniform(c.services(), c.out().dtype, key, element_count(c.out()), c.out().data);
 }
 
 // Calls fill(i64 array) -> error for the output, whatever its dtype is.
@@ -301,7 +301,7 @@ template <class Fill>
 void fill_integers(const Call& c, Fill fill) {
   if (element_count(c.out()) == 0) return;
   if (c.out().dtype == TENON_I64) return c.check_memory(fill(integers(c.out())));
-  const ScratchArray<int64_t> result(c.host(), element_count(c.out()));
+  const ScratchArray<int64_t> result(c.services(), element_count(c.out()));
   c.check_memory(result.get() ? fill(result.get()) : kTenonOutOfMemory);
   const Places to{static_cast<std::byte*>(c.out().data), 0, 1, nullptr};
   store_integers(c.out().dtype, to, element_count(c.out()), result.get(), 1);
@@ -316,7 +316,7 @@ void randint(LibraryCall& arguments) {  // low, high
          ", or too far from it");
   }
   fill_integers(c, [&](int64_t* to) -> int64_t {
-    return tenon_randint(c.host(), key, c.number(0), range, element_count(c.out()), to), 0;
+    return tenon_randint(c.services(), key, c.number(0), range, element_count(c.out()), to), 0;
   });
 }
 
@@ -326,10 +326,10 @@ void randperm(LibraryCall& arguments) {  // n
   const int64_t n = c.number(0);
   c.expect(c.out(), c.out().dtype, {}, {n});
   fill_integers(c, [&](int64_t* to) -> int64_t {
-    const ScratchArray<int64_t> draws(c.host(), n);
+    const ScratchArray<int64_t> draws(c.services(), n);
     if (!draws.get()) return kTenonOutOfMemory;
-    tenon_randint(c.host(), key, 0, int64_t{1} << 59, n, draws.get());
-    return tenon_sort(c.host(), TENON_I64, {1, n, 1}, 0, draws.get(), nullptr, to);
+    tenon_randint(c.services(), key, 0, int64_t{1} << 59, n, draws.get());
+    return tenon_sort(c.services(), TENON_I64, {1, n, 1}, 0, draws.get(), nullptr, to);
   });
 }
 
@@ -361,7 +361,7 @@ void cholesky(LibraryCall& arguments) {
   const Matrices m = squares(c, c.in());
   c.expect(c.out(0), m.dtype, c.in().shape);
   c.expect(c.out(1), TENON_I32, m.batch);
-  c.check_memory(tenon_cholesky(c.host(), m.dtype, m.shape.batch, m.shape.rows, c.in().data, c.out(0).data,
+  c.check_memory(tenon_cholesky(c.services(), m.dtype, m.shape.batch, m.shape.rows, c.in().data, c.out(0).data,
                                 narrow_integers(c.out(1))));
 }
 
@@ -371,7 +371,7 @@ void lu(LibraryCall& arguments) {
   c.expect(c.out(0), m.dtype, c.in().shape);
   c.expect(c.out(1), TENON_I32, m.batch, {m.shorter});
   c.expect(c.out(2), TENON_I32, m.batch);
-  c.check_memory(tenon_lu(c.host(), m.dtype, m.shape, c.in().data, c.out(0).data, narrow_integers(c.out(1)),
+  c.check_memory(tenon_lu(c.services(), m.dtype, m.shape, c.in().data, c.out(0).data, narrow_integers(c.out(1)),
                           narrow_integers(c.out(2))));
 }
 
@@ -393,8 +393,8 @@ void triangular_solve(LibraryCall& arguments) {  // upper, unitriangular
   c.expect(c.in(1), a.dtype, a.batch, {a.shape.rows, b.shape.columns});
   c.expect(c.out(), a.dtype, c.in(1).shape);
   const bool upper = c.flag(0), unitriangular = c.flag(1);
-  c.check_memory(tenon_triangular_solve(c.host(), a.dtype, b.shape, upper, unitriangular, c.in(0).data, c.in(1).data,
-                                        c.out().data));
+  c.check_memory(tenon_triangular_solve(c.services(), a.dtype, b.shape, upper, unitriangular, c.in(0).data,
+                                        c.in(1).data, c.out().data));
 }
 
 void geqrf(LibraryCall& arguments) {
@@ -402,7 +402,7 @@ void geqrf(LibraryCall& arguments) {
   const Matrices m(c, c.in());
   c.expect(c.out(0), m.dtype, c.in().shape);
   c.expect(c.out(1), m.dtype, m.batch, {m.shorter});
-  c.check_memory(tenon_geqrf(c.host(), m.dtype, m.shape, c.in().data, c.out(0).data, c.out(1).data));
+  c.check_memory(tenon_geqrf(c.services(), m.dtype, m.shape, c.in().data, c.out(0).data, c.out(1).data));
 }
 
 void householder_product(LibraryCall& arguments) {
@@ -416,13 +416,14 @@ void householder_product(LibraryCall& arguments) {
     fail(TENON_RUN_FAILED, "householder_product: ", count, " reflections of ", text_of_type(c.in(0)),
          " must be at most its columns, and these at most its rows");
   }
-  c.check_memory(tenon_householder_product(c.host(), a.dtype, a.shape, count, c.in(0).data, tau.data, c.out().data));
+  c.check_memory(
+      tenon_householder_product(c.services(), a.dtype, a.shape, count, c.in(0).data, tau.data, c.out().data));
 }
 
 // Calls compute(info) -> error, where info has a number for each matrix that is 0 where all is well.
 template <class Compute>
 void check_converged(const Call& c, int64_t batch, Compute compute) {
-  const ScratchArray<int32_t> info(c.host(), std::max<int64_t>(batch, 1));
+  const ScratchArray<int32_t> info(c.services(), std::max<int64_t>(batch, 1));
   c.check_memory(info.get() ? compute(info.get()) : kTenonOutOfMemory);
   const int32_t* const end = info.get() + batch;
   const int32_t* const first =
@@ -438,7 +439,8 @@ void eigh(LibraryCall& arguments) {
   c.expect(c.out(0), m.dtype, m.batch, {m.shape.rows});
   c.expect(c.out(1), m.dtype, c.in().shape);
   check_converged(c, m.shape.batch, [&](int32_t* info) {
-    return tenon_eigh(c.host(), m.dtype, m.shape.batch, m.shape.rows, c.in().data, c.out(0).data, c.out(1).data, info);
+    return tenon_eigh(c.services(), m.dtype, m.shape.batch, m.shape.rows, c.in().data, c.out(0).data, c.out(1).data,
+                      info);
   });
 }
 
@@ -449,7 +451,7 @@ void svd(LibraryCall& arguments) {
   c.expect(c.out(1), m.dtype, m.batch, {m.shorter});
   c.expect(c.out(2), m.dtype, m.batch, {m.shorter, m.shape.columns});
   check_converged(c, m.shape.batch, [&](int32_t* info) {
-    return tenon_svd(c.host(), m.dtype, m.shape, c.in().data, c.out(0).data, c.out(1).data, c.out(2).data, info);
+    return tenon_svd(c.services(), m.dtype, m.shape, c.in().data, c.out(0).data, c.out(1).data, c.out(2).data, info);
   });
 }
 
@@ -457,7 +459,7 @@ void matrix_exp(LibraryCall& arguments) {
   const Call c(arguments, "matrix_exp");
   const Matrices m = squares(c, c.in());
   c.expect(c.out(), m.dtype, c.in().shape);
-  c.check_memory(tenon_matrix_exp(c.host(), m.dtype, m.shape.batch, m.shape.rows, c.in().data, c.out().data));
+  c.check_memory(tenon_matrix_exp(c.services(), m.dtype, m.shape.batch, m.shape.rows, c.in().data, c.out().data));
 }
 
 void require_zero(LibraryCall& arguments) {  // the text: what it means that one is not

@@ -2,7 +2,7 @@
 // record says (src/ops/); how it is called is said here.
 //
 // Nothing of a call is trusted but that its views are memory: numbers, dtypes, ranks and sizes are checked against each
-// other, and only then is memory touched. Nothing is allocated but scratch of the host.
+// other, and only then is memory touched. It allocates nothing but scratch memory.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct LibraryCall {
   std::span<const int64_t>
       numbers;            // the record's attributes that are booleans, integers and expressions, in its order
   std::string_view text;  // its attribute that is a string
-  const tenon_host* host;
+  const tenon_services* services;
 
   // Gives memory for an output whose shape only the function knows, and its view, which must have that shape and i64 as
   // its dtype. Called for an output of a function with `makes_output`, which ignores the view in `outputs` and sets it.
@@ -48,7 +48,7 @@ std::span<const LibraryFunction> library_functions();
 
 // Throws an Error, after which outputs are undefined: TENON_BAD_FILE for a call that breaks the function's rules,
 // TENON_RUN_FAILED for the model's own (a matrix that is singular, a k that is not there), TENON_OUT_OF_MEMORY where
-// the host has no scratch.
+// `services` has no scratch memory.
 void run(const LibraryFunction& function, LibraryCall& call);
 
 }  // namespace tenon::runtime

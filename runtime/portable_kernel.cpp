@@ -71,11 +71,11 @@ int64_t PortableKernel::scratch_bytes(const int64_t* sizes) const {
   return bytes;
 }
 
-int64_t PortableKernel::run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host,
+int64_t PortableKernel::run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_services* services,
                             int64_t most_steps) const {
   try {
     const std::shared_ptr<const Plan> plan = state_->plan_for({sizes, state_->tables.size_count});
-    return portable::run(*plan, memory, error, *host, most_steps);
+    return portable::run(*plan, memory, error, *services, most_steps);
   } catch (const std::bad_alloc&) {
     return error[0] = kTenonOutOfMemory;
   }

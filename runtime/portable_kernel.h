@@ -2,14 +2,14 @@
 //
 //     const PortableKernel kernel = PortableKernel::load(bytes);
 //     int64_t error[4] = {};
-//     if (kernel.run(memory, sizes, error, host) != 0) fail(TENON_RUN_FAILED, kernel.describe(error));
+//     if (kernel.run(memory, sizes, error, services) != 0) fail(TENON_RUN_FAILED, kernel.describe(error));
 //
 // It is exact: floating arithmetic is double and rounded where the kernel stores or reads a narrower dtype, and folds
 // go in the order of their loops. Nothing in a file that loads can make it touch memory that is not an argument's or
 // its own: every access is checked.
 //
 // The innermost loops run in strips: each of their steps for many iterations at once, where that changes nothing.
-// Parallel loops run on the host's threads.
+// Parallel loops run on the threads of `services`.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ class PortableKernel {
   // A tenon_kernel (runtime/kernel.h): 0, or the kind of an error. `memory` has as many elements as argument_elements
   // says. With a limit of steps, it runs on the calling thread alone. May be called by many threads at once. Throws an
   // Error as argument_elements does.
-  int64_t run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host,
+  int64_t run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_services* services,
               int64_t most_steps = kNoLimit) const;
 
   std::string describe(const int64_t* error) const;  // of a run: "%y: index 7 is out of range for a size of 5"

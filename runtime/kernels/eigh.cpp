@@ -152,8 +152,8 @@ class SymmetricSolver {
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_eigh(const tenon_host* host, tenon_dtype dtype, int64_t batch, int64_t size, const void* x, void* values,
-                   void* vectors, int32_t* info) {
+int64_t tenon_eigh(const tenon_services* services, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
+                   void* values, void* vectors, int32_t* info) {
   using Solver = tenon::SymmetricSolver;
   const tenon::Batch matrix{dtype, size, size}, line{dtype, size, 1};
   const int64_t scratch_size = Solver::scratch_size(size) + matrix.size() + 2 * size;
@@ -175,5 +175,5 @@ int64_t tenon_eigh(const tenon_host* host, tenon_dtype dtype, int64_t batch, int
     line.store(sorted, values, number);
     matrix.store_transposed(sorted_vectors, vectors, number);
   };
-  return tenon::for_each_matrix(host, batch, scratch_size, batch * matrix.size() * size * 9, solve);
+  return tenon::for_each_matrix(services, batch, scratch_size, batch * matrix.size() * size * 9, solve);
 }

@@ -69,11 +69,11 @@ bool permute(const int32_t* pivots, int64_t count, int64_t* permutation, int64_t
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_cholesky(const tenon_host* host, tenon_dtype dtype, int64_t batch, int64_t size, const void* x, void* out,
-                       int32_t* info) {
+int64_t tenon_cholesky(const tenon_services* services, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
+                       void* out, int32_t* info) {
   const tenon::Batch matrix{dtype, size, size};
   const int64_t operations = batch * matrix.size() * size / 3;
-  return tenon::for_each_matrix(host, batch, matrix.size(), operations, [&](int64_t number, double* scratch) {
+  return tenon::for_each_matrix(services, batch, matrix.size(), operations, [&](int64_t number, double* scratch) {
     matrix.load(x, number, scratch);
     info[number] = tenon::factor_cholesky({scratch, size}, size);
     if (info[number] != 0) std::fill_n(scratch, matrix.size(), std::nan(""));
@@ -81,23 +81,23 @@ int64_t tenon_cholesky(const tenon_host* host, tenon_dtype dtype, int64_t batch,
   });
 }
 
-int64_t tenon_lu(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, const void* x, void* lu,
+int64_t tenon_lu(const tenon_services* services, tenon_dtype dtype, tenon_matrices shape, const void* x, void* lu,
                  int32_t* pivots, int32_t* info) {
   const tenon::Batch matrix{dtype, shape.rows, shape.columns};
   const int64_t count = std::min(shape.rows, shape.columns), operations = shape.batch * matrix.size() * count;
-  return tenon::for_each_matrix(host, shape.batch, matrix.size(), operations, [&](int64_t number, double* scratch) {
+  return tenon::for_each_matrix(services, shape.batch, matrix.size(), operations, [&](int64_t number, double* scratch) {
     matrix.load(x, number, scratch);
     info[number] = tenon::factor_lu({scratch, shape.columns}, shape.rows, pivots + number * count);
     matrix.store(scratch, lu, number);
   });
 }
 
-int64_t tenon_triangular_solve(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, int upper,
+int64_t tenon_triangular_solve(const tenon_services* services, tenon_dtype dtype, tenon_matrices shape, int upper,
                                int unitriangular, const void* a, const void* b, void* x) {
   const int64_t size = shape.rows;
   const tenon::Batch triangle{dtype, size, size}, solution{dtype, size, shape.columns};
   const int64_t scratch_size = triangle.size() + solution.size(), operations = shape.batch * size * solution.size();
-  return tenon::for_each_matrix(host, shape.batch, scratch_size, operations, [&](int64_t number, double* scratch) {
+  return tenon::for_each_matrix(services, shape.batch, scratch_size, operations, [&](int64_t number, double* scratch) {
     const tenon::Matrix from{scratch, size}, to{scratch + triangle.size(), shape.columns};
     triangle.load(a, number, from.data);
     solution.load(b, number, to.data);

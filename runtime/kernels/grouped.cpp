@@ -270,22 +270,22 @@ struct Grouped {
   }
 };
 
-int64_t multiply(const tenon_host* host, tenon_dtype dtype, const Grouped& g) {
+int64_t multiply(const tenon_services* services, tenon_dtype dtype, const Grouped& g) {
   const Elements elements = elements_of(dtype);
   const Multiplier multiplier(elements, g.right);
-  const ScratchArray<std::byte> tiles(host, g.room() * elements.real_bytes);
+  const ScratchArray<std::byte> tiles(services, g.room() * elements.real_bytes);
   if (!tiles.get()) return kTenonOutOfMemory;
   for (int64_t group = 0; group < g.groups.count; ++group) {
     const Product product = g.product(group, elements, tiles.get());
     const int64_t count = product.depth == 0 ? 0 : tiles_of(product.rows);
-    in_parallel(host, 0, count, product.rows * product.depth, [&](int64_t begin, int64_t end) -> int64_t {
+    in_parallel(services, 0, count, product.rows * product.depth, [&](int64_t begin, int64_t end) -> int64_t {
       for (int64_t tile = begin; tile < end; ++tile) multiplier.copy_tile(product, tile);
       return 0;
     });
   }
   const int64_t panels = multiplier.panels(), products = begin_of(g.groups, g.groups.count) * g.left * g.right;
-  return in_parallel(host, 0, g.groups.count * panels, products / 16, [&](int64_t begin, int64_t end) -> int64_t {
-    const ScratchArray<std::byte> scratch(host, Multiplier::kScratch);
+  return in_parallel(services, 0, g.groups.count * panels, products / 16, [&](int64_t begin, int64_t end) -> int64_t {
+    const ScratchArray<std::byte> scratch(services, Multiplier::kScratch);
     if (!scratch.get()) return kTenonOutOfMemory;
     for (int64_t task = begin; task < end; ++task) {
       multiplier.run(g.product(task / panels, elements, tiles.get()), task % panels, scratch.get());
@@ -297,14 +297,14 @@ int64_t multiply(const tenon_host* host, tenon_dtype dtype, const Grouped& g) {
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_grouped_matmul(const tenon_host* host, tenon_dtype dtype, tenon_groups groups, int64_t depth,
+int64_t tenon_grouped_matmul(const tenon_services* services, tenon_dtype dtype, tenon_groups groups, int64_t depth,
                              int64_t columns, int transposed, const void* x, const void* w, void* out) {
   const int64_t in_groups = tenon::begin_of(groups, groups.count), row = columns * tenon::runtime::size_of(dtype);
   std::fill_n(static_cast<std::byte*>(out) + in_groups * row, (groups.rows - in_groups) * row, std::byte{0});
-  return tenon::multiply(host, dtype, {groups, depth, columns, false, transposed != 0, x, w, out});
+  return tenon::multiply(services, dtype, {groups, depth, columns, false, transposed != 0, x, w, out});
 }
 
-int64_t tenon_grouped_outer(const tenon_host* host, tenon_dtype dtype, tenon_groups groups, int64_t rows,
+int64_t tenon_grouped_outer(const tenon_services* services, tenon_dtype dtype, tenon_groups groups, int64_t rows,
                             int64_t columns, const void* x, const void* y, void* out) {
-  return tenon::multiply(host, dtype, {groups, rows, columns, true, false, x, y, out});
+  return tenon::multiply(services, dtype, {groups, rows, columns, true, false, x, y, out});
 }

@@ -69,14 +69,15 @@ struct Batch {
 
 // Calls body(number, scratch) for each matrix of a batch, with so many doubles of scratch and about so many operations.
 template <class Body>
-int64_t for_each_matrix(const tenon_host* host, int64_t batch, int64_t scratch_size, int64_t operations, Body body) {
+int64_t for_each_matrix(const tenon_services* services, int64_t batch, int64_t scratch_size, int64_t operations,
+                        Body body) {
   const auto run = [&](int64_t begin, int64_t end) -> int64_t {
-    const ScratchArray<double> scratch(host, scratch_size);
+    const ScratchArray<double> scratch(services, scratch_size);
     if (!scratch.get()) return kTenonOutOfMemory;
     for (int64_t number = begin; number < end; ++number) body(number, scratch.get());
     return 0;
   };
-  return in_parallel(host, 0, batch, operations, run);
+  return in_parallel(services, 0, batch, operations, run);
 }
 
 // A reflection I - tau v v' that takes x to (beta, 0, ...), with v[0] = 1. Leaves beta in x[0] and the rest of v behind

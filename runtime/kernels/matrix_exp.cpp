@@ -83,11 +83,11 @@ Matrix exponential(const Matrix& a) {
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_matrix_exp(const tenon_host* host, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
+int64_t tenon_matrix_exp(const tenon_services* services, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
                          void* out) {
   const tenon::Batch matrix{dtype, size, size};
   const int64_t operations = batch * matrix.size() * size * 8;
-  return tenon::for_each_matrix(host, batch, tenon::kMatrices * matrix.size(), operations,
+  return tenon::for_each_matrix(services, batch, tenon::kMatrices * matrix.size(), operations,
                                 [&](int64_t number, double* scratch) {
                                   matrix.load(x, number, scratch);
                                   matrix.store(tenon::exponential({scratch, size}).data, out, number);

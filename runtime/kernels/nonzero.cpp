@@ -47,9 +47,9 @@ int64_t part_size(int64_t size) {
 int64_t part_count(int64_t size) { return (size + part_size(size) - 1) / part_size(size); }
 
 template <class Body>
-void for_each_part(const tenon_host* host, int64_t size, Body body) {
+void for_each_part(const tenon_services* services, int64_t size, Body body) {
   const int64_t each = part_size(size);
-  in_parallel(host, 0, part_count(size), size, [&](int64_t begin, int64_t end) -> int64_t {
+  in_parallel(services, 0, part_count(size), size, [&](int64_t begin, int64_t end) -> int64_t {
     for (int64_t part = begin; part < end; ++part) body(part, part * each, std::min(size, (part + 1) * each));
     return 0;
   });
@@ -116,8 +116,9 @@ void write(const Bits* x, Bits mask, int64_t begin, int64_t end, Coordinates to)
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_nonzero_count(const tenon_host* host, tenon_dtype dtype, int64_t size, const void* x, int64_t* starts) {
-  tenon::for_each_part(host, size, [&](int64_t part, int64_t begin, int64_t end) {
+int64_t tenon_nonzero_count(const tenon_services* services, tenon_dtype dtype, int64_t size, const void* x,
+                            int64_t* starts) {
+  tenon::for_each_part(services, size, [&](int64_t part, int64_t begin, int64_t end) {
     starts[part] =
         tenon::with_bits(dtype, x, [&](const auto* bits, auto mask) { return tenon::count(bits, mask, begin, end); });
   });
@@ -126,12 +127,12 @@ int64_t tenon_nonzero_count(const tenon_host* host, tenon_dtype dtype, int64_t s
   return total;
 }
 
-void tenon_nonzero_write(const tenon_host* host, tenon_dtype dtype, const int64_t* shape, int64_t rank, const void* x,
-                         const int64_t* starts, int64_t* indices) {
+void tenon_nonzero_write(const tenon_services* services, tenon_dtype dtype, const int64_t* shape, int64_t rank,
+                         const void* x, const int64_t* starts, int64_t* indices) {
   if (rank == 0) return;
   int64_t size = 1;
   for (int64_t dim = 0; dim < rank; ++dim) size *= shape[dim];
-  tenon::for_each_part(host, size, [&](int64_t part, int64_t begin, int64_t end) {
+  tenon::for_each_part(services, size, [&](int64_t part, int64_t begin, int64_t end) {
     const tenon::Coordinates to(shape, rank, indices + starts[part] * rank);
     tenon::with_bits(dtype, x, [&](const auto* bits, auto mask) { tenon::write(bits, mask, begin, end, to); });
   });

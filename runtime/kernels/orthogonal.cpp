@@ -2,7 +2,7 @@
 // are reflected, are rows there.
 #include "runtime/kernels/matrix.h"
 
-int64_t tenon_geqrf(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, const void* x, void* a,
+int64_t tenon_geqrf(const tenon_services* services, tenon_dtype dtype, tenon_matrices shape, const void* x, void* a,
                     void* tau) {
   const int64_t rows = shape.rows, columns = shape.columns, count = std::min(rows, columns);
   const tenon::Batch matrix{dtype, rows, columns}, taus{dtype, count, 1};
@@ -18,11 +18,11 @@ int64_t tenon_geqrf(const tenon_host* host, tenon_dtype dtype, tenon_matrices sh
     matrix.store_transposed(scratch, a, number);
     taus.store(found, tau, number);
   };
-  return tenon::for_each_matrix(host, shape.batch, matrix.size() + count, operations, factor);
+  return tenon::for_each_matrix(services, shape.batch, matrix.size() + count, operations, factor);
 }
 
-int64_t tenon_householder_product(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, int64_t count,
-                                  const void* a, const void* tau, void* q) {
+int64_t tenon_householder_product(const tenon_services* services, tenon_dtype dtype, tenon_matrices shape,
+                                  int64_t count, const void* a, const void* tau, void* q) {
   const int64_t rows = shape.rows, columns = shape.columns;
   const tenon::Batch matrix{dtype, rows, columns}, taus{dtype, count, 1};
   const int64_t operations = shape.batch * matrix.size() * count;
@@ -38,5 +38,5 @@ int64_t tenon_householder_product(const tenon_host* host, tenon_dtype dtype, ten
     }
     matrix.store_transposed(column.data, q, number);
   };
-  return tenon::for_each_matrix(host, shape.batch, 2 * matrix.size() + count, operations, multiply);
+  return tenon::for_each_matrix(services, shape.batch, 2 * matrix.size() + count, operations, multiply);
 }

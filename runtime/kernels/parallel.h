@@ -1,4 +1,4 @@
-// What the kernels share to run on the host's threads.
+// Parallel loops and scratch arrays, for library kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,28 @@ inline constexpr int64_t kWorthThreads = 1 << 14;
 
 // Runs body(begin, end) -> error over stretches of [begin, end); on this thread alone when there are few elements.
 template <class Body>
-int64_t in_parallel(const tenon_host* host, int64_t begin, int64_t end, int64_t elements, Body body) {
+int64_t in_parallel(const tenon_services* services, int64_t begin, int64_t end, int64_t elements, Body body) {
   if (begin >= end) return 0;
   if (elements < kWorthThreads) return body(begin, end);
   const auto run = [](void* context, int64_t b, int64_t e) { return (*static_cast<Body*>(context))(b, e); };
-  return host->parallel_for(host, begin, end, run, &body);
+  return services->parallel_for(services, begin, end, run, &body);
 }
 
 // Scratch for `size` objects that need no construction; null where there is none.
 template <class T>
 class ScratchArray {
  public:
-  ScratchArray(const tenon_host* host, int64_t size) : host_(host) {
+  ScratchArray(const tenon_services* services, int64_t size) : services_(services) {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(size, static_cast<int64_t>(sizeof(T)), &bytes)) return;
-    data_ = static_cast<T*>(host->allocate(host, bytes));
+    data_ = static_cast<T*>(services->allocate(services, bytes));
   }
   ScratchArray(const ScratchArray&) = delete;
-  ~ScratchArray() { host_->release(host_, data_); }
+  ~ScratchArray() { services_->release(services_, data_); }
   T* get() const { return data_; }
 
  private:
-  const tenon_host* host_;
+  const tenon_services* services_;
   T* data_ = nullptr;
 };
 

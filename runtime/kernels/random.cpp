@@ -75,11 +75,11 @@ MakeWords* fastest() { return make_words_anywhere; }
 
 // Calls body(words, position, count): `count` elements from `position` on have these words, `words_each` for each.
 template <class Body>
-void for_each_batch(const tenon_host* host, const Key& key, int64_t size, int64_t words_each, Body body) {
+void for_each_batch(const tenon_services* services, const Key& key, int64_t size, int64_t words_each, Body body) {
   const int64_t in_batch = kBatch / words_each;
   const int64_t batches = (size + in_batch - 1) / in_batch;
   static MakeWords* const make = fastest();
-  in_parallel(host, 0, batches, size, [&](int64_t begin, int64_t end) -> int64_t {
+  in_parallel(services, 0, batches, size, [&](int64_t begin, int64_t end) -> int64_t {
     alignas(64) uint32_t words[kBatch];
     for (int64_t batch = begin; batch < end; ++batch) {
       make(key.seed, key.offset + static_cast<uint64_t>(batch * (kBatch / kWordsPerBlock)), words);
@@ -111,8 +111,8 @@ uint16_t bfloat_from(uint32_t k) {
 }
 
 template <class T, class Convert>
-void fill(const tenon_host* host, const Key& key, int64_t size, T* out, Convert convert) {
-  for_each_batch(host, key, size, 1, [&](const uint32_t* words, int64_t position, int64_t count) {
+void fill(const tenon_services* services, const Key& key, int64_t size, T* out, Convert convert) {
+  for_each_batch(services, key, size, 1, [&](const uint32_t* words, int64_t position, int64_t count) {
     for (int64_t i = 0; i < count; ++i) out[position + i] = convert(words[i]);
   });
 }
@@ -120,27 +120,27 @@ void fill(const tenon_host* host, const Key& key, int64_t size, T* out, Convert 
 }  // namespace
 }  // namespace tenon
 
-void tenon_philox(const tenon_host* host, const int64_t* key, int64_t size, int64_t* out) {
-  tenon::fill(host, tenon::Key(key), size, out, [](uint32_t word) -> int64_t { return word; });
+void tenon_philox(const tenon_services* services, const int64_t* key, int64_t size, int64_t* out) {
+  tenon::fill(services, tenon::Key(key), size, out, [](uint32_t word) -> int64_t { return word; });
 }
 
-void tenon_uniform(const tenon_host* host, tenon_dtype dtype, const int64_t* key, int64_t size, void* out) {
+void tenon_uniform(const tenon_services* services, tenon_dtype dtype, const int64_t* key, int64_t size, void* out) {
   const tenon::Key of(key);
   if (dtype == TENON_F32) {
     const auto convert = [](uint32_t word) {
       return static_cast<float>(static_cast<int32_t>(word & 0xFFFFFF)) * 0x1p-24f;
     };
-    return tenon::fill(host, of, size, static_cast<float*>(out), convert);
+    return tenon::fill(services, of, size, static_cast<float*>(out), convert);
   }
   if (dtype == TENON_F16) {
     const auto convert = [](uint32_t word) { return tenon::half_from(word & 0x7FF); };
-    return tenon::fill(host, of, size, static_cast<uint16_t*>(out), convert);
+    return tenon::fill(services, of, size, static_cast<uint16_t*>(out), convert);
   }
   if (dtype == TENON_BF16) {
     const auto convert = [](uint32_t word) { return tenon::bfloat_from(word & 0xFF); };
-    return tenon::fill(host, of, size, static_cast<uint16_t*>(out), convert);
+    return tenon::fill(services, of, size, static_cast<uint16_t*>(out), convert);
   }
-  tenon::for_each_batch(host, of, size, 2, [&](const uint32_t* words, int64_t position, int64_t count) {
+  tenon::for_each_batch(services, of, size, 2, [&](const uint32_t* words, int64_t position, int64_t count) {
     auto* const numbers = static_cast<double*>(out) + position;
     for (int64_t i = 0; i < count; ++i) {
       numbers[i] = static_cast<double>(tenon::wide_number(words + 2 * i, 53)) * 0x1p-53;
@@ -148,11 +148,14 @@ void tenon_uniform(const tenon_host* host, tenon_dtype dtype, const int64_t* key
   });
 }
 
-void tenon_randint(const tenon_host* host, const int64_t* key, int64_t low, int64_t range, int64_t size, int64_t* out) {
+void tenon_randint(const tenon_services* services, const int64_t* key, int64_t low, int64_t range, int64_t size,
+                   int64_t* out) {
   const auto fill = [&](auto reduce) {
-    tenon::for_each_batch(host, tenon::Key(key), size, 2, [&](const uint32_t* words, int64_t position, int64_t count) {
-      for (int64_t i = 0; i < count; ++i) out[position + i] = reduce(tenon::wide_number(words + 2 * i, 59)) + low;
-    });
+    tenon::for_each_batch(services, tenon::Key(key), size, 2,
+                          [&](const uint32_t* words, int64_t position, int64_t count) {
+                            for (int64_t i = 0; i < count; ++i)
+                              out[position + i] = reduce(tenon::wide_number(words + 2 * i, 59)) + low;
+                          });
   };
   const bool is_power_of_two = (range & (range - 1)) == 0;
   if (is_power_of_two) return fill([&](int64_t number) { return number & (range - 1); });

@@ -48,12 +48,12 @@ void for_each_integer(tenon_dtype dtype, int64_t size, const void* x, Body body)
 }  // namespace
 }  // namespace tenon
 
-void tenon_searchsorted(const tenon_host* host, tenon_dtype dtype, tenon_searches searches, int right,
+void tenon_searchsorted(const tenon_services* services, tenon_dtype dtype, tenon_searches searches, int right,
                         const void* sequence, const void* values, int64_t* places) {
   const tenon::KeyAt key_at =
       tenon::with_element(dtype, [](auto element) -> tenon::KeyAt { return tenon::key_at<decltype(element)>; });
   const int64_t size = searches.lines * searches.values;
-  tenon::in_parallel(host, 0, size, 8 * size, [&](int64_t begin, int64_t end) -> int64_t {
+  tenon::in_parallel(services, 0, size, 8 * size, [&](int64_t begin, int64_t end) -> int64_t {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first = i / searches.values * searches.length;
       places[i] = tenon::place_in(key_at, sequence, first, searches.length, key_at(values, i), right != 0);

@@ -134,9 +134,14 @@ inline constexpr LongKeyFunctions kLongKeyFunctions = {different_bits<Element>, 
 template <class Entry>
 class LineSorter {
  public:
-  LineSorter(const tenon_host* host, const LineFunctions<Entry>& functions, const LinePlace& line, int64_t length,
-             std::span<Part> parts)
-      : host_(host), functions_(functions), line_(line), length_(length), parts_(parts), scratch_(host, 2 * length) {
+  LineSorter(const tenon_services* services, const LineFunctions<Entry>& functions, const LinePlace& line,
+             int64_t length, std::span<Part> parts)
+      : services_(services),
+        functions_(functions),
+        line_(line),
+        length_(length),
+        parts_(parts),
+        scratch_(services, 2 * length) {
     const int64_t count = std::ssize(parts);
     for (int64_t i = 0; i < count; ++i) parts[static_cast<size_t>(i)].begin = length / count * i;
     end_parts();
@@ -170,7 +175,7 @@ class LineSorter {
   template <class Body>
   void for_each_part(Body body) {
     if (parts_.size() == 1) return body(parts_[0]);
-    in_parallel(host_, 0, std::ssize(parts_), length_, [&](int64_t begin, int64_t end) -> int64_t {
+    in_parallel(services_, 0, std::ssize(parts_), length_, [&](int64_t begin, int64_t end) -> int64_t {
       for (int64_t i = begin; i < end; ++i) body(parts_[static_cast<size_t>(i)]);
       return 0;
     });
@@ -209,7 +214,7 @@ class LineSorter {
     return settled;
   }
 
-  const tenon_host* host_;
+  const tenon_services* services_;
   const LineFunctions<Entry>& functions_;
   LinePlace line_;
   int64_t length_;
@@ -234,9 +239,9 @@ Functions functions_of() {
 
 class Sorter {
  public:
-  Sorter(const tenon_host* host, const Functions& functions, const tenon_lines& lines, bool descending, const void* x,
-         void* values, int64_t* indices)
-      : host_(host),
+  Sorter(const tenon_services* services, const Functions& functions, const tenon_lines& lines, bool descending,
+         const void* x, void* values, int64_t* indices)
+      : services_(services),
         functions_(functions),
         lines_(lines),
         descending_(descending),
@@ -249,14 +254,14 @@ class Sorter {
     if (count == 0 || lines_.length == 0) return 0;
     const bool shared = count < thread_count() && lines_.length >= kSharedLine;
     if (shared) return sort_lines(0, count, thread_count());
-    return in_parallel(host_, 0, count, count * lines_.length,
+    return in_parallel(services_, 0, count, count * lines_.length,
                        [&](int64_t begin, int64_t end) { return sort_lines(begin, end, 1); });
   }
 
  private:
   // With so many threads for each line.
   int64_t sort_lines(int64_t begin, int64_t end, int64_t threads) const {
-    const ScratchArray<Part> memory(host_, threads);
+    const ScratchArray<Part> memory(services_, threads);
     if (!memory.get()) return kTenonOutOfMemory;
     const std::span parts(memory.get(), static_cast<size_t>(threads));
     int64_t error = 0;
@@ -274,7 +279,7 @@ class Sorter {
 
   int64_t sort_narrow(int64_t number, std::span<Part> parts, bool* done) const {
     const LinePlace line = functions_.narrow.input(x_, lines_, number, descending_);
-    LineSorter<NarrowEntry> sorter(host_, functions_.narrow, line, lines_.length, parts);
+    LineSorter<NarrowEntry> sorter(services_, functions_.narrow, line, lines_.length, parts);
     if (!sorter.has_memory()) return kTenonOutOfMemory;
     const NarrowEntry* const entries = functions_.long_keys ? sorter.sorted_by(*functions_.long_keys) : sorter.sorted();
     *done = entries != nullptr;
@@ -284,13 +289,13 @@ class Sorter {
 
   int64_t sort_wide(int64_t number, std::span<Part> parts) const {
     const LinePlace line = functions_.wide.input(x_, lines_, number, descending_);
-    LineSorter<WideEntry> sorter(host_, functions_.wide, line, lines_.length, parts);
+    LineSorter<WideEntry> sorter(services_, functions_.wide, line, lines_.length, parts);
     if (!sorter.has_memory()) return kTenonOutOfMemory;
     sorter.store(functions_.wide.output(values_, indices_, lines_, number), sorter.sorted());
     return 0;
   }
 
-  const tenon_host* host_;
+  const tenon_services* services_;
   Functions functions_;
   tenon_lines lines_;
   bool descending_;
@@ -302,9 +307,9 @@ class Sorter {
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_sort(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int descending, const void* x,
+int64_t tenon_sort(const tenon_services* services, tenon_dtype dtype, tenon_lines lines, int descending, const void* x,
                    void* values, int64_t* indices) {
   const tenon::Functions functions =
       tenon::with_element(dtype, [](auto element) { return tenon::functions_of<decltype(element)>(); });
-  return tenon::Sorter(host, functions, lines, descending != 0, x, values, indices).run();
+  return tenon::Sorter(services, functions, lines, descending != 0, x, values, indices).run();
 }

@@ -179,8 +179,8 @@ class SingularSolver {
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_svd(const tenon_host* host, tenon_dtype dtype, tenon_matrices shape, const void* x, void* u, void* s,
-                  void* vh, int32_t* info) {
+int64_t tenon_svd(const tenon_services* services, tenon_dtype dtype, tenon_matrices shape, const void* x, void* u,
+                  void* s, void* vh, int32_t* info) {
   using Solver = tenon::SingularSolver;
   const bool wide = shape.rows < shape.columns;
   const int64_t rows = std::max(shape.rows, shape.columns), columns = std::min(shape.rows, shape.columns);
@@ -207,5 +207,5 @@ int64_t tenon_svd(const tenon_host* host, tenon_dtype dtype, tenon_matrices shap
     left.store_transposed(wide ? small.data : tall.data, u, number);
     right.store(wide ? tall.data : small.data, vh, number);
   };
-  return tenon::for_each_matrix(host, shape.batch, scratch_size, shape.batch * matrix.size() * columns * 30, solve);
+  return tenon::for_each_matrix(services, shape.batch, scratch_size, shape.batch * matrix.size() * columns * 30, solve);
 }

@@ -82,7 +82,7 @@ Functions<Entry> functions_of() {
 
 // What is asked: the entries [first, k) of each sorted line.
 struct Selection {
-  const tenon_host* host;
+  const tenon_services* services;
   tenon_lines lines;
   int64_t first;
   int64_t k;
@@ -104,8 +104,8 @@ class Selector : Selection {
     const int64_t parts = thread_count();
     const bool shared = count < parts && lines.length / parts >= std::max(kWorthThreads, 4 * k);
     if (shared) return select_together(count, parts);
-    return in_parallel(host, 0, count, count * lines.length, [&](int64_t begin, int64_t end) -> int64_t {
-      const ScratchArray<Entry> kept(host, room_for(k, lines.length));
+    return in_parallel(services, 0, count, count * lines.length, [&](int64_t begin, int64_t end) -> int64_t {
+      const ScratchArray<Entry> kept(services, room_for(k, lines.length));
       if (!kept.get()) return kTenonOutOfMemory;
       for (int64_t number = begin; number < end; ++number) {
         const LinePlace line = input(number);
@@ -127,12 +127,12 @@ class Selector : Selection {
   // Each thread selects from a part of the line; the first k of all are among those.
   int64_t select_together(int64_t count, int64_t parts) const {
     const int64_t length = lines.length, room = room_for(k, length / parts + 1);
-    const ScratchArray<Entry> kept(host, room * parts);
-    const ScratchArray<int64_t> counts(host, parts);
+    const ScratchArray<Entry> kept(services, room * parts);
+    const ScratchArray<int64_t> counts(services, parts);
     if (!kept.get() || !counts.get()) return kTenonOutOfMemory;
     for (int64_t number = 0; number < count; ++number) {
       const LinePlace line = input(number);
-      in_parallel(host, 0, parts, length, [&](int64_t begin, int64_t end) -> int64_t {
+      in_parallel(services, 0, parts, length, [&](int64_t begin, int64_t end) -> int64_t {
         for (int64_t i = begin; i < end; ++i) {
           const int64_t from = length / parts * i + std::min(i, length % parts);
           const int64_t to = length / parts * (i + 1) + std::min(i + 1, length % parts);
@@ -167,12 +167,12 @@ int64_t select_lines(tenon_dtype dtype, const Selection& selection) {
 }  // namespace
 }  // namespace tenon
 
-int64_t tenon_topk(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int64_t k, int largest, const void* x,
-                   void* values, int64_t* indices) {
-  return tenon::select_lines(dtype, {host, lines, 0, k, largest != 0, x, values, indices});
+int64_t tenon_topk(const tenon_services* services, tenon_dtype dtype, tenon_lines lines, int64_t k, int largest,
+                   const void* x, void* values, int64_t* indices) {
+  return tenon::select_lines(dtype, {services, lines, 0, k, largest != 0, x, values, indices});
 }
 
-int64_t tenon_kthvalue(const tenon_host* host, tenon_dtype dtype, tenon_lines lines, int64_t k, const void* x,
+int64_t tenon_kthvalue(const tenon_services* services, tenon_dtype dtype, tenon_lines lines, int64_t k, const void* x,
                        void* values, int64_t* indices) {
-  return tenon::select_lines(dtype, {host, lines, k - 1, k, false, x, values, indices});
+  return tenon::select_lines(dtype, {services, lines, k - 1, k, false, x, values, indices});
 }

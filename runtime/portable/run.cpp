@@ -20,29 +20,30 @@ struct Failure {
   int64_t bound = 0;
 };
 
-// Memory of the host, until the scope ends.
+// Scratch memory, released at the end of the scope.
 class Block {
  public:
-  Block(const tenon_host& host, int64_t bytes, uint32_t node) : host_(&host), memory_(host.allocate(&host, bytes)) {
+  Block(const tenon_services& services, int64_t bytes, uint32_t node)
+      : services_(&services), memory_(services.allocate(&services, bytes)) {
     if (!memory_) throw Failure{kTenonOutOfMemory, node, bytes};
   }
-  Block(Block&& other) noexcept : host_(other.host_), memory_(std::exchange(other.memory_, nullptr)) {}
+  Block(Block&& other) noexcept : services_(other.services_), memory_(std::exchange(other.memory_, nullptr)) {}
   Block& operator=(Block&&) = delete;
   ~Block() {
-    if (memory_) host_->release(host_, memory_);
+    if (memory_) services_->release(services_, memory_);
   }
 
   std::byte* get() const { return static_cast<std::byte*>(memory_); }
 
  private:
-  const tenon_host* host_;
+  const tenon_services* services_;
   void* memory_;
 };
 
 // What the threads of a run share.
 struct Shared {
   const Plan& plan;
-  const tenon_host& host;
+  const tenon_services& services;
   int64_t* error;
   int64_t most_steps;
   std::atomic<bool> failed = false;
@@ -129,7 +130,7 @@ class Worker {
   static constexpr int64_t kRooms = 6;
 
   explicit Worker(Shared& shared)
-      : shared_(shared), steps_left_(shared.most_steps), own_(shared.host, own_bytes(shared.plan), 0) {
+      : shared_(shared), steps_left_(shared.most_steps), own_(shared.services, own_bytes(shared.plan), 0) {
     const Plan& plan = shared.plan;
     std::byte* memory = own_.get();
     const auto take = [&](size_t bytes) { return std::exchange(memory, memory + bytes); };
@@ -149,7 +150,7 @@ class Worker {
   void add_scratch(size_t buffer) {
     const BufferPlan& plan = shared_.plan.buffers[buffer];
     const int64_t bytes = plan.bytes();
-    buffers_[buffer] = scratch_.emplace_back(shared_.host, std::max<int64_t>(bytes, 1), plan.node).get();
+    buffers_[buffer] = scratch_.emplace_back(shared_.services, std::max<int64_t>(bytes, 1), plan.node).get();
     std::memset(buffers_[buffer], 0xff, static_cast<size_t>(bytes));
   }
 
@@ -196,7 +197,8 @@ class Worker {
 
   void run_parallel(uint32_t index, int64_t count) {
     Stretch stretch{*this, index};
-    if (shared_.host.parallel_for(&shared_.host, 0, count, run_stretch, &stretch) != 0) throw Failure{shared_.error[0]};
+    if (shared_.services.parallel_for(&shared_.services, 0, count, run_stretch, &stretch) != 0)
+      throw Failure{shared_.error[0]};
   }
 
   void run_iterations(const LoopPlan& loop, int64_t begin, int64_t end) {
@@ -550,9 +552,9 @@ class Worker {
 
 }  // namespace
 
-int64_t run(const Plan& plan, void* const* memory, int64_t* error, const tenon_host& host,
+int64_t run(const Plan& plan, void* const* memory, int64_t* error, const tenon_services& services,
             int64_t most_steps) noexcept {
-  Shared shared{plan, host, error, most_steps};
+  Shared shared{plan, services, error, most_steps};
   return shared.guarded([&] { Worker(shared, memory).run(); });
 }
 

@@ -7,6 +7,7 @@
 namespace tenon::runtime::portable {
 
 // As PortableKernel::run says.
-int64_t run(const Plan& plan, void* const* memory, int64_t* error, const tenon_host& host, int64_t most_steps) noexcept;
+int64_t run(const Plan& plan, void* const* memory, int64_t* error, const tenon_services& services,
+            int64_t most_steps) noexcept;
 
 }  // namespace tenon::runtime::portable

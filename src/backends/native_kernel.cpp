@@ -1,6 +1,6 @@
 #include "backends/native_kernel.h"
 
-#include "runtime/host.h"
+#include "runtime/services.h"
 
 namespace tenon {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 void NativeKernel::run(std::span<void* const> memory, std::span<const int64_t> sizes, bool) const {
   check_arguments(ir_, memory, sizes);
   int64_t error[4] = {};
-  if (function_(memory.data(), sizes.data(), error, tenon_default_host()) != 0) report(ir_, error);
+  if (function_(memory.data(), sizes.data(), error, tenon_default_services()) != 0) report(ir_, error);
 }
 
 }  // namespace tenon

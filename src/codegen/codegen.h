@@ -2,7 +2,7 @@
 //
 // A kernel is one function, which returns 0 or the kind of an error:
 //
-//     int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host)
+//     int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_services* services)
 //
 // See runtime/kernel.h. Besides, it calls only the functions of runtime/functions.h, by name.
 #pragma once

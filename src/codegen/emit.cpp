@@ -86,10 +86,10 @@ void Emitter::fence_streams() {
 }
 
 void Emitter::bind_parameters(llvm::Function* function) {
-  const char* const names[] = {"memory", "sizes", "error", "host"};
+  const char* const names[] = {"memory", "sizes", "error", "services"};
   for (unsigned i = 0; i < 4; ++i) function->getArg(i)->setName(names[i]);
   f_->error = function->getArg(2);
-  f_->host = function->getArg(3);
+  f_->services = function->getArg(3);
   const llvm::IRBuilderBase::InsertPointGuard guard(b_);
   b_.SetInsertPoint(f_->entry_end());
   uint64_t position = 0;
@@ -301,7 +301,7 @@ void Emitter::parallel_vectors(TreeRef ref, const Expr& count) {
 void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch) {
   std::vector<std::pair<Symbol, Value*>> symbols;
   for (const auto& [symbol, value] : f_->indices.symbols()) symbols.emplace_back(symbol, value);
-  std::vector<Value*> contents = {f_->error, f_->host};
+  std::vector<Value*> contents = {f_->error, f_->services};
   for (const auto& [slot, array] : arrays_) contents.push_back(array);
   for (const auto& [symbol, value] : symbols) contents.push_back(value);
   std::vector<llvm::Type*> types;
@@ -328,8 +328,8 @@ void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const 
   Value* const code = either(
       is_small, [&] { return b_.CreateCall(function, {table, from, to}); },
       [&] {
-        Value* const parallel_for = b_.CreateLoad(b_.getPtrTy(), f_->host, "parallel_for");
-        return b_.CreateCall(call_type, parallel_for, {f_->host, from, to, function, table});
+        Value* const parallel_for = b_.CreateLoad(b_.getPtrTy(), f_->services, "parallel_for");
+        return b_.CreateCall(call_type, parallel_for, {f_->services, from, to, function, table});
       });
   f_->leave_when(b_.CreateIsNotNull(code), [&] { return code; });
 }
@@ -351,7 +351,7 @@ void Emitter::outline(FunctionBuilder& outside, llvm::Function* function,
       return b_.CreateLoad(table->getElementType(position++), at, name);
     };
     f_->error = next("error");
-    f_->host = next("host");
+    f_->services = next("services");
     for (auto& [slot, array] : arrays_) array = next(array->getName());
     for (const auto& [symbol, value] : symbols) f_->indices.bind(symbol, next(symbol.name()));
   }

@@ -10,7 +10,7 @@ using llvm::Value;
 
 namespace {
 
-enum HostFunction { kParallelFor, kAllocate, kRelease };  // in the order of tenon_host
+enum ServiceFunction { kParallelFor, kAllocate, kRelease };  // in the order of tenon_services
 
 constexpr int64_t kMostBytes = int64_t{1} << 46;  // the most bytes of one array: no machine has more
 
@@ -40,7 +40,7 @@ void FunctionBuilder::finish() {
   for (Value* slot : slots_) {
     Value* const memory = b_.CreateLoad(b_.getPtrTy(), slot);
     b_.CreateCall(llvm::FunctionType::get(b_.getVoidTy(), {b_.getPtrTy(), b_.getPtrTy()}, false),
-                  host_function(kRelease, "release"), {host, memory});
+                  service_function(kRelease, "release"), {services, memory});
   }
   b_.CreateRet(code_);
 }
@@ -106,8 +106,8 @@ Value* FunctionBuilder::on_stack(llvm::Type* element, int64_t count, const llvm:
   return array;
 }
 
-Value* FunctionBuilder::host_function(int position, const char* name) {
-  Value* const slot = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), host, static_cast<uint64_t>(position));
+Value* FunctionBuilder::service_function(int position, const char* name) {
+  Value* const slot = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), services, static_cast<uint64_t>(position));
   return b_.CreateLoad(b_.getPtrTy(), slot, name);
 }
 
@@ -134,7 +134,7 @@ Value* FunctionBuilder::on_heap(llvm::Type* element, llvm::ArrayRef<Value*> exte
     const llvm::IRBuilderBase::InsertPointGuard guard(b_);
     b_.SetInsertPoint(entry_end_);
     memory = b_.CreateCall(llvm::FunctionType::get(b_.getPtrTy(), {b_.getPtrTy(), b_.getInt64Ty()}, false),
-                           host_function(kAllocate, "allocate"), {host, checked_bytes(element, extents)}, name);
+                           service_function(kAllocate, "allocate"), {services, checked_bytes(element, extents)}, name);
     b_.CreateStore(memory, slot);
   }
   slots_.push_back(slot);

@@ -17,7 +17,7 @@ class FunctionBuilder {
 
   Indices indices;
   llvm::Value* error = nullptr;  // see runtime/kernel.h; set by the caller of this constructor
-  llvm::Value* host = nullptr;
+  llvm::Value* services = nullptr;
 
   llvm::Function* function() const { return function_; }
   llvm::Instruction* entry_end() const { return entry_end_; }  // code inserted before it runs once, at the start
@@ -40,7 +40,7 @@ class FunctionBuilder {
 
  private:
   llvm::Value* checked_bytes(llvm::Type* element, llvm::ArrayRef<llvm::Value*> extents);
-  llvm::Value* host_function(int position, const char* name);
+  llvm::Value* service_function(int position, const char* name);
 
   llvm::IRBuilder<>& b_;
   llvm::Function* function_;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "graph/runtime_dtype.h"
-#include "runtime/host.h"
 #include "runtime/library.h"
+#include "runtime/services.h"
 #include "support/runtime_call.h"
 
 namespace tenon {
@@ -69,7 +69,7 @@ void run_library_function(ReferenceContext& c) {
   std::vector<int64_t> numbers;
   for (const Expr& number : library_numbers(c.op(), attrs)) numbers.push_back(number.constant());
   const std::string text = library_text(c.op(), attrs);
-  runtime::LibraryCall call{inputs, outputs, numbers, text, tenon_default_host(), make_output, &c};
+  runtime::LibraryCall call{inputs, outputs, numbers, text, tenon_default_services(), make_output, &c};
   call_runtime([&] { runtime::run(*function, call); });
 }
 

@@ -130,7 +130,7 @@ TEST(Cpp, AnnotationsChangeTheTextAndNotTheResult) {
   const std::vector<double> wanted = elements(run_on("interpreter", plain, {x})[0]);
   for (const auto& [rows, columns, sign] :
        {std::tuple("", "", "for (i64 j = 0; j < N; j += 1)"), std::tuple("", " vectorize", "f32x16 s_lanes"),
-        std::tuple(" parallel", "", "in_parallel(host, 0, 5"), std::tuple(" unroll", "", "/* i = 4 */ {"),
+        std::tuple(" parallel", "", "in_parallel(services, 0, 5"), std::tuple(" unroll", "", "/* i = 4 */ {"),
         std::tuple("", " unroll", "#pragma GCC unroll"), std::tuple(" parallel", " vectorize", "s_lanes[lane]")}) {
     const LoopTree tree = tree_of(fmt::format(fmt::runtime(kSumOfRows), rows, columns, rows));
     EXPECT_THAT(emit_cpp(tree, "sum"), HasSubstr(sign));

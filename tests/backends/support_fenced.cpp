@@ -63,12 +63,12 @@ class Fenced {
   std::byte* data_;
 };
 
-// ---- the host -------------------------------------------------------------------------------------------------------
+// ---- services --------------------------------------------------------------------------------------------------------
 
 thread_local Side scratch_side;
 thread_local std::vector<std::unique_ptr<Fenced>>* scratch = nullptr;
 
-void* allocate(const tenon_host*, int64_t bytes) {
+void* allocate(const tenon_services*, int64_t bytes) {
   constexpr int64_t kAlignment = 64, kMost = int64_t{1} << 32;
   if (bytes > kMost) return nullptr;
   const auto& array = scratch->emplace_back(std::make_unique<Fenced>(bytes, scratch_side, kAlignment));
@@ -76,7 +76,7 @@ void* allocate(const tenon_host*, int64_t bytes) {
   return array->data();
 }
 
-void release(const tenon_host*, void* memory) {
+void release(const tenon_services*, void* memory) {
   if (!memory) return;
   const auto found =
       std::ranges::find(*scratch, static_cast<std::byte*>(memory), [](const auto& a) { return a->data(); });
@@ -88,14 +88,14 @@ void release(const tenon_host*, void* memory) {
   scratch->erase(found);
 }
 
-int64_t last_first(const tenon_host*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
+int64_t last_first(const tenon_services*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
   for (int64_t at = end; at-- > begin;) {
     if (const int64_t error = stretch(context, at, at + 1)) return error;
   }
   return 0;
 }
 
-constexpr tenon_host kHost = {last_first, allocate, release};
+constexpr tenon_services kHost = {last_first, allocate, release};
 
 // ---- violations -----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 //   - Every array lies right before, and then right after, memory that must not be touched; it is aligned to its
 //     elements and to nothing else.
 //   - Inputs cannot be written. What is around an array on its pages stays as it was.
-//   - Scratch from the heap lies the same way (but aligned to 64 bytes, as the host promises), and starts as garbage.
+//   - Scratch from the heap lies the same way (but aligned to 64 bytes, as tenon_services promises), and starts as
+//   garbage.
 //   - A parallel loop runs its iterations one by one, the last first.
 #pragma once
 

@@ -124,12 +124,12 @@ std::string emulated(std::string text) {
   return std::regex_replace(text, std::regex("x86_amx"), "<256 x i32>") + emulation();
 }
 
-int64_t serial_for(const tenon_host*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
+int64_t serial_for(const tenon_services*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
   return stretch(context, begin, end);
 }
 
 // Full of NaNs: nothing that was not written may be used.
-void* allocate(const tenon_host*, int64_t bytes) {
+void* allocate(const tenon_services*, int64_t bytes) {
   void* const memory = std::aligned_alloc(64, (static_cast<size_t>(bytes) + 63) / 64 * 64);
   std::memset(memory, 0xff, static_cast<size_t>(bytes));
   return memory;
@@ -144,8 +144,8 @@ Tensor run_emulated(const LoopTree& tree, const std::vector<Tensor>& inputs) {
   Tensor output = Tensor::zeros(type.dtype, {type.shape[0].constant(), type.shape[1].constant()});
   void* memory[] = {inputs[0].data(), inputs[1].data(), output.data()};
   int64_t error[4] = {};
-  const tenon_host host{serial_for, allocate, [](const tenon_host*, void* memory) { std::free(memory); }};
-  EXPECT_EQ(code->function<std::remove_pointer_t<tenon_kernel>>("kernel")(memory, nullptr, error, &host), 0);
+  const tenon_services services{serial_for, allocate, [](const tenon_services*, void* memory) { std::free(memory); }};
+  EXPECT_EQ(code->function<std::remove_pointer_t<tenon_kernel>>("kernel")(memory, nullptr, error, &services), 0);
   return output;
 }
 

@@ -11,7 +11,7 @@
 
 #include "graph/library_call.h"
 #include "runtime/error.h"
-#include "runtime/host.h"
+#include "runtime/services.h"
 
 namespace tenon::runtime {
 namespace {
@@ -61,8 +61,8 @@ TensorView make(void* context, size_t, std::span<const int64_t> shape) {
 
 // Nothing, or what went wrong. Inputs are zeros.
 std::optional<Error> error_of(std::string_view name, const Arguments& arguments,
-                              const tenon_host* host = tenon_default_host(), std::string_view text = "is bad",
-                              tenon_dtype made_dtype = TENON_I64) {
+                              const tenon_services* services = tenon_default_services(),
+                              std::string_view text = "is bad", tenon_dtype made_dtype = TENON_I64) {
   std::vector<Owned> owned;
   std::vector<TensorView> inputs, outputs;
   for (const auto& [dtype, shape] : arguments.inputs) inputs.push_back(owned.emplace_back(dtype, shape).view());
@@ -72,7 +72,7 @@ std::optional<Error> error_of(std::string_view name, const Arguments& arguments,
     (i < inputs.size() ? inputs[i] : outputs[i - inputs.size()]) = owned[i].view();
   }
   Made made{made_dtype, {}};
-  LibraryCall call{inputs, outputs, arguments.numbers, text, host, make, &made};
+  LibraryCall call{inputs, outputs, arguments.numbers, text, services, make, &made};
   try {
     run(*find_library_function(name), call);
     return {};
@@ -252,7 +252,7 @@ TEST(Library, SizesThatCannotBeAreRefused) {
     const TensorView x{TENON_F32, shape, nullptr};
     TensorView outputs[] = {x, {TENON_I64, shape, nullptr}};
     const int64_t numbers[] = {0, 0};
-    LibraryCall call{{&x, 1}, outputs, numbers, "", tenon_default_host()};
+    LibraryCall call{{&x, 1}, outputs, numbers, "", tenon_default_services()};
     EXPECT_THROW(run(*find_library_function("sort"), call), Error) << text_of(shape[0]);
   }
 }
@@ -282,7 +282,7 @@ TEST(Library, ChangedCallsStayInTheirMemory) {
 
 TEST(Library, AMadeOutputMustBeWhatWasAskedFor) {
   const Arguments arguments = {{{TENON_F64, {3, 4}}}, {{TENON_I64, {}}}, {kAnyCount}};
-  EXPECT_TRUE(error_of("nonzero", arguments, tenon_default_host(), "", TENON_I32));
+  EXPECT_TRUE(error_of("nonzero", arguments, tenon_default_services(), "", TENON_I32));
 }
 
 // ---- the model's own errors -----------------------------------------------------------------------------------------
@@ -305,7 +305,7 @@ TEST(Library, RequireZeroNamesTheFirst) {
   info.as<int32_t>()[1] = 7;
   const TensorView inputs[] = {x.view(), info.view()};
   TensorView outputs[] = {out.view()};
-  LibraryCall call{inputs, outputs, {}, "is singular", tenon_default_host()};
+  LibraryCall call{inputs, outputs, {}, "is singular", tenon_default_services()};
   try {
     run(*find_library_function("require_zero"), call);
     FAIL();
@@ -323,7 +323,7 @@ TEST(Library, IntegersThatCannotBeCountedAreNamed) {
     TensorView outputs[] = {{TENON_I64, {}, nullptr}};
     const int64_t numbers[] = {0, kAnyCount};
     Made made;
-    LibraryCall call{inputs, outputs, numbers, "", tenon_default_host(), make, &made};
+    LibraryCall call{inputs, outputs, numbers, "", tenon_default_services(), make, &made};
     try {
       run(*find_library_function("bincount"), call);
       return "";
@@ -342,7 +342,7 @@ TEST(Library, NaNDoesNotConverge) {
   x.as<double>()[4] = NAN;
   const TensorView inputs[] = {x.view()};
   TensorView outputs[] = {values.view(), vectors.view()};
-  LibraryCall call{inputs, outputs, {}, "", tenon_default_host()};
+  LibraryCall call{inputs, outputs, {}, "", tenon_default_services()};
   try {
     run(*find_library_function("eigh"), call);
     FAIL();
@@ -352,12 +352,12 @@ TEST(Library, NaNDoesNotConverge) {
   }
 }
 
-// A host without memory.
-constexpr tenon_host kPoor = {
-    .parallel_for = [](const tenon_host*, int64_t begin, int64_t end, tenon_stretch stretch,
+// Services without memory.
+constexpr tenon_services kPoor = {
+    .parallel_for = [](const tenon_services*, int64_t begin, int64_t end, tenon_stretch stretch,
                        void* context) { return stretch(context, begin, end); },
-    .allocate = [](const tenon_host*, int64_t) -> void* { return nullptr; },
-    .release = [](const tenon_host*, void*) {},
+    .allocate = [](const tenon_services*, int64_t) -> void* { return nullptr; },
+    .release = [](const tenon_services*, void*) {},
 };
 
 TEST(Library, WithoutScratchNothingHappens) {

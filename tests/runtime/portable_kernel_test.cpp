@@ -11,7 +11,7 @@
 #include "backends/backend.h"
 #include "backends/interpreter/portable_kernel.h"
 #include "runtime/error.h"
-#include "runtime/host.h"
+#include "runtime/services.h"
 #include "runtime/thread_pool.h"
 #include "tests/loops/support_kernels.h"
 #include "tests/loops/support_lowered.h"
@@ -28,7 +28,7 @@ using loops::LoopTree;
 using portable::Action;
 using portable::SourceKind;
 using test::Arguments;
-using test::CountingHost;
+using test::CountingServices;
 using test::KernelParts;
 using test::load;
 using test::run;
@@ -255,8 +255,8 @@ TEST(PortableKernel, SizesThatOverflowAreAnError) {
   int64_t error[4] = {};
   EXPECT_THROW(kernel.argument_elements(2, huge), Error);
   EXPECT_THROW(kernel.argument_elements(0, negative), Error);
-  EXPECT_THROW(kernel.run(memory, huge, error, tenon_default_host()), Error);
-  EXPECT_THROW(kernel.run(memory, negative, error, tenon_default_host()), Error);
+  EXPECT_THROW(kernel.run(memory, huge, error, tenon_default_services()), Error);
+  EXPECT_THROW(kernel.run(memory, negative, error, tenon_default_services()), Error);
 }
 
 constexpr const char* kGather = R"(
@@ -300,11 +300,11 @@ TEST(PortableKernel, EveryAllocationMayFail) {
   const Arguments arguments(kernel, {});
   for (int64_t nth = 0;; ++nth) {
     ASSERT_LT(nth, 100);
-    CountingHost host;
-    host.fail_at = nth;
+    CountingServices services;
+    services.fail_at = nth;
     int64_t error[4] = {};
-    const int64_t kind = kernel.run(arguments.pointers.data(), nullptr, error, &host);
-    if (host.allocations <= nth) {
+    const int64_t kind = kernel.run(arguments.pointers.data(), nullptr, error, &services);
+    if (services.allocations <= nth) {
       EXPECT_EQ(kind, 0);
       EXPECT_GT(nth, 3);
       return;
@@ -337,7 +337,7 @@ TEST(PortableKernel, ManyThreadsRunOne) {
         std::vector<float> y(x.size());
         void* const memory[] = {const_cast<float*>(x.data()), y.data()};
         int64_t error[4] = {};
-        if (kernel.run(memory, &size, error, tenon_default_host()) != 0) ++wrong;
+        if (kernel.run(memory, &size, error, tenon_default_services()) != 0) ++wrong;
         for (const float each : y) wrong += each != -static_cast<float>(thread);
       }
     });

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/host.h"
+#include "runtime/services.h"
 
 namespace tenon {
 namespace {
@@ -85,10 +85,10 @@ TEST(Scratch, NoBytesAreABlockToo) {
 }
 
 TEST(Scratch, TheHostHandsItOut) {
-  const tenon_host* const host = tenon_default_host();
-  void* const memory = host->allocate(host, 1000);
+  const tenon_services* const services = tenon_default_services();
+  void* const memory = services->allocate(services, 1000);
   EXPECT_TRUE(memory && is_aligned(memory));
-  host->release(host, memory);
+  services->release(services, memory);
 }
 
 #ifndef KEEPS_NOTHING

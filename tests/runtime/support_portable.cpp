@@ -60,29 +60,29 @@ format::Expr KernelParts::add(std::vector<format::Instruction> expr) {
   return {first, static_cast<uint32_t>(expr.size())};
 }
 
-CountingHost::CountingHost() {
-  parallel_for = [](const tenon_host*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
+CountingServices::CountingServices() {
+  parallel_for = [](const tenon_services*, int64_t begin, int64_t end, tenon_stretch stretch, void* context) {
     return stretch(context, begin, end);
   };
   allocate = take;
   release = give_back;
 }
 
-CountingHost::~CountingHost() {
+CountingServices::~CountingServices() {
   EXPECT_TRUE(blocks_.empty()) << blocks_.size() << " blocks were not released";
   for (const auto& [memory, bytes] : blocks_) std::free(memory);
 }
 
-void* CountingHost::take(const tenon_host* host, int64_t bytes) {
-  auto& self = *const_cast<CountingHost*>(static_cast<const CountingHost*>(host));  // which a test made
+void* CountingServices::take(const tenon_services* services, int64_t bytes) {
+  auto& self = *const_cast<CountingServices*>(static_cast<const CountingServices*>(services));  // which a test made
   if (self.allocations++ == self.fail_at || bytes > self.largest) return nullptr;
   void* const memory = std::malloc(static_cast<size_t>(bytes));
   self.blocks_.emplace(memory, bytes);
   return memory;
 }
 
-void CountingHost::give_back(const tenon_host* host, void* memory) {
-  auto& self = *const_cast<CountingHost*>(static_cast<const CountingHost*>(host));
+void CountingServices::give_back(const tenon_services* services, void* memory) {
+  auto& self = *const_cast<CountingServices*>(static_cast<const CountingServices*>(services));
   EXPECT_EQ(self.blocks_.erase(memory), 1u) << "released what was not allocated";
   std::free(memory);
 }
@@ -105,9 +105,9 @@ Arguments::Arguments(const runtime::PortableKernel& kernel, const std::vector<in
 
 std::string run(const runtime::PortableKernel& kernel, const Arguments& arguments, const std::vector<int64_t>& sizes,
                 int64_t most_steps) {
-  CountingHost host;
+  CountingServices services;
   int64_t error[4] = {};
-  const int64_t kind = kernel.run(arguments.pointers.data(), sizes.data(), error, &host, most_steps);
+  const int64_t kind = kernel.run(arguments.pointers.data(), sizes.data(), error, &services, most_steps);
   EXPECT_EQ(kind, error[0]);
   return kind == 0 ? "" : kernel.describe(error);
 }

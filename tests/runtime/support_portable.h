@@ -1,4 +1,4 @@
-// Portable kernels: made, taken apart to be changed and put together again, run; and a host that keeps account.
+// Portable kernels: made, taken apart to be changed and put together again, run; and services that keep account.
 #pragma once
 
 #include <cstring>
@@ -36,19 +36,19 @@ struct KernelParts {
 KernelParts parts_of(const std::string& bytes);
 
 // On the calling thread, with plain memory: each block ends where AddressSanitizer sees it.
-class CountingHost : public tenon_host {
+class CountingServices : public tenon_services {
  public:
-  CountingHost();
-  CountingHost(const CountingHost&) = delete;
-  ~CountingHost();  // fails the test where something was not released
+  CountingServices();
+  CountingServices(const CountingServices&) = delete;
+  ~CountingServices();  // fails the test where something was not released
 
   int64_t fail_at = -1;                // the number of the allocation that finds no memory
   int64_t largest = int64_t{1} << 24;  // of a block
   int64_t allocations = 0;
 
  private:
-  static void* take(const tenon_host* host, int64_t bytes);
-  static void give_back(const tenon_host* host, void* memory);
+  static void* take(const tenon_services* services, int64_t bytes);
+  static void give_back(const tenon_services* services, void* memory);
 
   std::map<void*, int64_t> blocks_;
 };

@@ -3,7 +3,8 @@
 //
 // The text starts with runtime/kernel.h and defines one function, a tenon_kernel:
 //
-//     extern "C" int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_host* host)
+//     extern "C" int64_t NAME(void* const* memory, const int64_t* sizes, int64_t* error,
+//                             const tenon_services* services)
 //
 // Arithmetic on f32 is in f32. Folds run in the order of their loops; a vectorized loop folds its lanes last. A product
 // that only a sum reads may be fused with the addition. Nothing else is fused.

@@ -39,7 +39,8 @@ class Emitter {
   }
 
   std::string function(std::string_view name) {
-    line("extern \"C\" i64 {}(void* const* memory, const i64* sizes, i64* error, const tenon_host* host) {{", name);
+    line("extern \"C\" i64 {}(void* const* memory, const i64* sizes, i64* error, const tenon_services* services) {{",
+         name);
     int64_t position = 0;
     for (Symbol symbol : ir_.size_symbols()) line("const i64 {} = sizes[{}];", name_of(symbol), position++);
     for (NodeRef ref : ir_.reads()) parameter(ref, "const ");
@@ -129,7 +130,7 @@ class Emitter {
     std::vector<std::string> extents;
     for (const Compiler::Dim& dim : memory.dims) extents.push_back(print(dim.extent));
     const std::string& owner = name_of(memory, "_memory");
-    line("const Scratch<{}> {}(host, {{{}}});", type, owner, fmt::join(extents, ", "));
+    line("const Scratch<{}> {}(services, {{{}}});", type, owner, fmt::join(extents, ", "));
     line("if (!{}.data) return failed(error, kTenonOutOfMemory, {}, 0, 0);", owner, ref.id);
     line("{}* const {} = {}.data;", type, name, owner);
   }
@@ -397,7 +398,8 @@ class Emitter {
   }
 
   void parallel(TreeRef ref, const Expr& begin, const Expr& end) {
-    line("if (const i64 wrong = in_parallel(host, {}, {}, [&](i64 begin, i64 end) -> i64 {{", print(begin), print(end));
+    line("if (const i64 wrong = in_parallel(services, {}, {}, [&](i64 begin, i64 end) -> i64 {{", print(begin),
+         print(end));
     serial(ref, "begin", "end");
     line("return 0;");
     line("}})) return wrong;");

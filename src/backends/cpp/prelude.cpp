@@ -23,10 +23,10 @@ const CppFunctions& helpers() {
 
 std::set<std::string, std::less<>> cpp_words() {
   std::set<std::string, std::less<>> words = helpers().names();
-  words.insert({"b8",  "bf16", "f16",   "f32", "f64",   "i16", "i32",  "i64",    "i8",   "u16",   "u32",
-                "u64", "u8",   "begin", "end", "error", "at",  "lane", "memory", "host", "sizes", "wrong"});
-  words.insert(
-      {"kTenonDivisionByZero", "kTenonOutOfMemory", "kTenonOutOfRange", "tenon_host", "tenon_kernel", "tenon_stretch"});
+  words.insert({"b8",  "bf16", "f16",   "f32", "f64",   "i16", "i32",  "i64",    "i8",       "u16",   "u32",
+                "u64", "u8",   "begin", "end", "error", "at",  "lane", "memory", "services", "sizes", "wrong"});
+  words.insert({"kTenonDivisionByZero", "kTenonOutOfMemory", "kTenonOutOfRange", "tenon_services", "tenon_kernel",
+                "tenon_stretch"});
   for (const auto& [name, definition] : cpp::vector_types()) words.insert(name);
   return words;
 }

@@ -28,22 +28,22 @@ inline i64 failed(i64* error, i64 kind, i64 node, i64 value, i64 bound) {
 }
 
 template <class Body>
-i64 in_parallel(const tenon_host* host, i64 begin, i64 end, Body body) {
+i64 in_parallel(const tenon_services* services, i64 begin, i64 end, Body body) {
   const auto run = [](void* context, i64 b, i64 e) { return (*static_cast<Body*>(context))(b, e); };
-  return host->parallel_for(host, begin, end, run, &body);
+  return services->parallel_for(services, begin, end, run, &body);
 }
 
 template <class T>
 struct Scratch {
-  const tenon_host* host;
+  const tenon_services* services;
   T* data = nullptr;  // stays null where memory runs out
-  Scratch(const tenon_host* from, std::initializer_list<i64> extents) : host(from) {
+  Scratch(const tenon_services* from, std::initializer_list<i64> extents) : services(from) {
     i64 bytes = sizeof(T);
     for (i64 extent : extents) {
       if (__builtin_mul_overflow(bytes, extent, &bytes)) return;
     }
-    data = static_cast<T*>(host->allocate(host, bytes));
+    data = static_cast<T*>(services->allocate(services, bytes));
   }
   Scratch(const Scratch&) = delete;
-  ~Scratch() { host->release(host, data); }
+  ~Scratch() { services->release(services, data); }
 };

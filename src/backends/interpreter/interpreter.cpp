@@ -6,8 +6,8 @@
 // whose result depends on their order fails tests.
 #include "backends/backend.h"
 #include "backends/interpreter/portable_kernel.h"
-#include "runtime/host.h"
 #include "runtime/portable_kernel.h"
+#include "runtime/services.h"
 #include "support/runtime_call.h"
 
 namespace tenon {
@@ -22,7 +22,7 @@ class Interpreted : public Compiled {
     check_arguments(tree_.ir, memory, sizes);
     int64_t error[4] = {};
     const int64_t kind =
-        call_runtime([&] { return kernel_.run(memory.data(), sizes.data(), error, tenon_default_host()); });
+        call_runtime([&] { return kernel_.run(memory.data(), sizes.data(), error, tenon_default_services()); });
     if (kind != 0) fail("{}", kernel_.describe(error));
   }
   std::string dump() const override { return tree_.dump(); }

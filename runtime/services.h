@@ -1,6 +1,6 @@
-/* The host that the runtime offers to kernels: its threads and its scratch memory. */
-#ifndef TENON_RUNTIME_HOST_H
-#define TENON_RUNTIME_HOST_H
+/* The default services of kernels: the runtime's threads and its scratch memory. */
+#ifndef TENON_RUNTIME_SERVICES_H
+#define TENON_RUNTIME_SERVICES_H
 
 #include "runtime/kernel.h"
 
@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Never null; lives as long as the process. Its functions may be called from any thread, and throw nothing. */
-const tenon_host* tenon_default_host(void);
+const tenon_services* tenon_default_services(void);
 
 /* How many threads a parallel loop of the calling thread runs on, its own among them. */
 int64_t tenon_threads(void);
