@@ -427,7 +427,7 @@ tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_
     demand(context != nullptr && event != nullptr, "tenon_get_event needs a context and a place for the event");
     const auto events = context->context.events();
     demand_below(number, events.size(), "event");
-    static constexpr const char* kKinds[] = {"kernel", "library", "host"};
+    static constexpr const char* kKinds[] = {"kernel", "library", "fallback"};
     const auto& from = events[number];
     const auto& task = context->owner->program->graph().tasks[from.task];
     *event = {

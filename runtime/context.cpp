@@ -522,8 +522,8 @@ void Context::bind_late(uint32_t slot, std::span<const int64_t> shape) {
 void Context::launch_late(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
   for (uint32_t slot : task.inputs) size_late(slot);
-  if (task.kind == TaskKind::Host) {
-    run_host(i);
+  if (task.kind == TaskKind::Fallback) {
+    run_fallback(i);
   } else if (task.kind == TaskKind::Library) {
     run_library(i);
   } else {
@@ -547,11 +547,11 @@ void Context::check_late(uint32_t i) const {
   check_arguments(task, *kernel, retriever_.args(i), elements);
 }
 
-void Context::run_host(uint32_t i) {
+void Context::run_fallback(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
   std::vector<TensorView> operands;
   for (uint32_t slot : task.inputs) operands.push_back(view_of(slot));
-  std::vector<HostResult> results = program_->host()(i, operands, symbols_);
+  std::vector<FallbackResult> results = program_->fallback()(i, operands, symbols_);
   if (results.size() != task.outputs.size()) {
     fail(TENON_RUN_FAILED, "the call gave ", results.size(), " results, where ", task.outputs.size(), " were promised");
   }

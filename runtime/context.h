@@ -2,8 +2,8 @@
 //
 // Everything is resolved to flat tables: where each argument of each task lies. They change when sizes change (the
 // program keeps the plans of the last few), and otherwise only where the caller's own memory moved. A run with the same
-// sizes as the one before allocates nothing, unless a task finds out a size (nonzero), the host is called, a tensor of
-// the caller's is not row-major, or something is updated.
+// sizes as the one before allocates nothing, unless a task finds out a size (nonzero), the fallback is called, a tensor
+// of the caller's is not row-major, or something is updated.
 #pragma once
 
 #include <memory>
@@ -92,10 +92,10 @@ class Context {
 
     Extent extent() const { return extent_of(tensor.data, tenon_dtype_size(tensor.dtype), shape, strides); }
   };
-  // The memory of a late root: a block of the context, or what the host gave.
+  // The memory of a late root: a block of the context, or what the fallback gave.
   struct Held {
     std::shared_ptr<void> owner = {};
-    Block* block = nullptr;  // null of the host's
+    Block* block = nullptr;  // null: the fallback's
   };
   // Tasks that run one after the other without a look at anything else, or one that needs it.
   struct Launch {
@@ -128,7 +128,7 @@ class Context {
   void launch(uint32_t i);
   void run_kernel(uint32_t i);
   void launch_late(uint32_t i);
-  void run_host(uint32_t i);
+  void run_fallback(uint32_t i);
   void run_library(uint32_t i);
   static TensorView make_output(void* self, size_t output, std::span<const int64_t> shape);
   void check_late(uint32_t i) const;

@@ -24,7 +24,8 @@ Program::Program(Parts parts) : parts_(std::move(parts)) {
 
 void Program::check_task(const TaskNode& task) {
   const LibraryFunction* function = nullptr;
-  if (task.kind == TaskKind::Host && !parts_.host) fail(TENON_UNSUPPORTED, task.name, " needs a host that runs it");
+  if (task.kind == TaskKind::Fallback && !parts_.fallback)
+    fail(TENON_UNSUPPORTED, task.name, " needs a fallback that runs it");
   if (task.kind == TaskKind::Library) {
     function = find_library_function(task.function);
     if (function == nullptr) fail(TENON_UNSUPPORTED, task.name, ": this release has no function '", task.function, "'");

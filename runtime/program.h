@@ -18,15 +18,15 @@
 
 namespace tenon::runtime {
 
-// What a call of the host gives: row-major memory of the promised dtype. `owner` keeps it.
-struct HostResult {
+// A result of a fallback call: row-major memory of the promised dtype, kept alive by `owner`.
+struct FallbackResult {
   std::vector<int64_t> shape;
   void* data;
   std::shared_ptr<void> owner;
 };
 // `symbols` are the sizes, kUnknown where a task has yet to find one out.
-using HostCall = std::function<std::vector<HostResult>(uint32_t task, std::span<const TensorView> operands,
-                                                       std::span<const int64_t> symbols)>;
+using FallbackCall = std::function<std::vector<FallbackResult>(uint32_t task, std::span<const TensorView> operands,
+                                                               std::span<const int64_t> symbols)>;
 inline constexpr int64_t kUnknown = INT64_MIN;
 
 // The first of these that is there runs.
@@ -55,7 +55,7 @@ class Program {
     std::vector<const std::byte*> constants;
     std::vector<const std::byte*> states;
     std::vector<KernelEntry> kernels;
-    HostCall host = {};
+    FallbackCall fallback = {};
     std::shared_ptr<const Container> container = {};  // of all that memory; null where somebody else owns it
   };
 
@@ -68,7 +68,7 @@ class Program {
   const std::byte* constant(uint32_t i) const { return parts_.constants[i]; }
   const std::byte* state(uint32_t i) const { return parts_.states[i]; }
   void forget_states() const;  // gives back memory that holds how they start, where a file has it too
-  const HostCall& host() const { return parts_.host; }
+  const FallbackCall& fallback() const { return parts_.fallback; }
   size_t first_size(uint32_t slot) const { return first_size_[slot]; }  // in Frame::sizes
   size_t total_sizes() const { return first_size_.back(); }
 

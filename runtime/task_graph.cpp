@@ -243,7 +243,7 @@ class Reader {
     demand(root.source.task == kNone, "two tasks write slot ", slot);
     root.source = source;
     root.last_task = source.task;
-    if (task.kind == TaskKind::Host) root.is_late = true;
+    if (task.kind == TaskKind::Fallback) root.is_late = true;
     if (root.is_late) task.is_late = true;
   }
 

@@ -253,7 +253,7 @@ TENON_API tenon_status tenon_context_memory(const tenon_context* context, tenon_
 
 typedef struct tenon_event {
   const char* task; /* its name */
-  const char* kind; /* "kernel", "library" or "host" */
+  const char* kind; /* "kernel", "library" or "fallback" */
   int64_t start_ns; /* of a clock that never goes back */
   int64_t end_ns;
   int64_t bytes; /* that it reads and writes, each element once; of a gather or a slice only what it takes. -1 where

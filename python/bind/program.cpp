@@ -49,8 +49,8 @@ nb::list places(const Executable& self) {
   return list;
 }
 
-// The host's function runs with the interpreter's lock, and is freed with it.
-HostFn host_from(nb::object function) {
+// The fallback's Python function is called and freed with the interpreter's lock held.
+FallbackFn fallback_from(nb::object function) {
   if (function.is_none()) return {};
   const std::shared_ptr<nb::object> held(new nb::object(std::move(function)), [](nb::object* object) {
     if (!nb::is_alive()) return;  // the interpreter ended first
@@ -67,12 +67,12 @@ HostFn host_from(nb::object function) {
   };
 }
 
-std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object host, std::optional<int64_t> wanted,
+std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallback, std::optional<int64_t> wanted,
                                           bool freeze, const std::string& backend, nb::handle assertions,
                                           const std::set<uint32_t>& donated, bool shared) {
   const ProgramOptions options{.backend = backend,
                                .freeze = freeze,
-                               .host = host_from(std::move(host)),
+                               .fallback = fallback_from(std::move(fallback)),
                                .assertions = assertions_from(assertions)};
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
@@ -198,10 +198,10 @@ void bind_program(nb::module_& module) {
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
   module.attr("MOST_THREADS") = kMostThreads;
   module.def(
-      "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("host") = nb::none(),
+      "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("fallback") = nb::none(),
       nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
       nb::arg("assertions") = nb::tuple(), nb::arg("donated") = std::set<uint32_t>(), nb::arg("shared") = false,
-      "Compiles a graph. `host(call, operands)` runs its external calls. `assertions` are what a saved file "
+      "Compiles a graph. `fallback(call, operands)` runs its external calls. `assertions` are what a saved file "
       "checks: a message, its (file, line), and the output of the graph or the expression of its sizes that must "
       "not be zero. Results may be computed in the memory of the inputs that are `donated`, by number: they are those "
       "arrays then. Where nobody writes to them, equal results may be `shared`.");

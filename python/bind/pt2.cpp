@@ -183,7 +183,7 @@ nb::object plain(const std::shared_ptr<const pt2::ForeignData>& data) {
 }
 
 // What each result is that is no output of the graph: ("kept", key), ("foreign", data), or None.
-nb::list host_outputs_of(const Imported& self) {
+nb::list kept_outputs_of(const Imported& self) {
   nb::list result;
   for (const ImportedOutput& output : self.outputs) {
     if (!output.kept.empty()) {
@@ -196,7 +196,7 @@ nb::list host_outputs_of(const Imported& self) {
 }
 
 // ("operand", number), ("kept", key), ("foreign", data), or ("constant", value).
-nb::tuple plain(const HostValue& value) {
+nb::tuple plain(const ExternalArgument& value) {
   if (!value.kept.empty()) return nb::make_tuple("kept", value.kept);
   if (value.operand) return nb::make_tuple("operand", *value.operand);
   if (value.foreign) return nb::make_tuple("foreign", plain(value.foreign));
@@ -206,7 +206,7 @@ nb::tuple plain(const HostValue& value) {
   return nb::make_tuple("unknown", nb::none());
 }
 
-// (node, {name: where a host finds it}, [key under which it keeps each result, or ""]) of each.
+// (node, {name: where the fallback finds it}, [key under which the fallback keeps each result, or ""]) of each.
 nb::list external_of(const Imported& self) {
   nb::list result;
   for (const ExternalCall& call : self.external) {
@@ -267,11 +267,10 @@ void bind_imported(nb::module_& module) {
                    "What the model promises: a message, the output of the graph or the guard that must not be zero, "
                    "and the line.")
       .def_prop_ro("unsupported", unsupported_of, "The external calls: (target, reason, location).")
-      .def_prop_ro(
-          "external", external_of,
-          "What they call: a node, where a host finds each name of its arguments, and under which key it keeps "
-          "each result that Tenon cannot hold.")
-      .def_prop_ro("host_outputs", host_outputs_of,
+      .def_prop_ro("external", external_of,
+                   "What they call: a node, where the fallback finds each argument, and under which key it keeps "
+                   "each result that Tenon cannot hold.")
+      .def_prop_ro("kept_outputs", kept_outputs_of,
                    "Of each result that Tenon cannot hold ('kept', key) or ('foreign', data); None of the others.")
       .def_prop_ro("sizes", sizes_of, "What each argument that is an integer equals.")
       .def_prop_ro(

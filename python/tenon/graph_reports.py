@@ -27,15 +27,15 @@ class GraphReport:
     kind: str  # "inference", "forward", "backward", or "whole": the graph before it was split into these
     compile_id: str  # as PyTorch's logs name the compilation: "0/1"
     calls: int
-    host_calls: Counter[str] = field(default_factory=Counter)  # by the name of what PyTorch runs
+    fallback_calls: Counter[str] = field(default_factory=Counter)  # by the name of what PyTorch runs
     failure: str = ""
     is_defect: bool = False
 
     @staticmethod
     def of(kind: str, captured: Captured) -> GraphReport:
         calls = [row for row in captured.rows if row.op == "call_function"]
-        host_calls = Counter(row.target for row in calls if row.reason is not None)
-        return GraphReport(kind, _compile_id(), len(calls), host_calls)
+        fallback_calls = Counter(row.target for row in calls if row.reason is not None)
+        return GraphReport(kind, _compile_id(), len(calls), fallback_calls)
 
     @staticmethod
     def failed(kind: str, module: fx.GraphModule, error: Exception) -> GraphReport:
@@ -47,7 +47,7 @@ class GraphReport:
 
     @property
     def native_calls(self) -> int:
-        return 0 if self.failure else self.calls - sum(self.host_calls.values())
+        return 0 if self.failure else self.calls - sum(self.fallback_calls.values())
 
     def __str__(self) -> str:
         name = f"{self.kind} graph {self.compile_id}" if self.compile_id else f"{self.kind} graph"
@@ -92,9 +92,14 @@ class GraphReports:
 
         rows = [("graph", "calls", "native", "in PyTorch")]
         for each in self:
-            host_calls = ", ".join(f"{name} x{count}" for name, count in each.host_calls.most_common())
+            fallback_calls = ", ".join(f"{name} x{count}" for name, count in each.fallback_calls.most_common())
             rows.append(
-                (f"{each.kind} {each.compile_id}", str(each.calls), str(each.native_calls), each.failure or host_calls)
+                (
+                    f"{each.kind} {each.compile_id}",
+                    str(each.calls),
+                    str(each.native_calls),
+                    each.failure or fallback_calls,
+                )
             )
         return table(rows)
 
@@ -111,7 +116,7 @@ def _reason(report: GraphReport) -> str | None:
     if report.failure:
         return report.failure
     if report.calls and not report.native_calls:
-        return f"Tenon lacks all of its calls: {', '.join(sorted(report.host_calls))}"
+        return f"Tenon lacks all of its calls: {', '.join(sorted(report.fallback_calls))}"
     return None
 
 

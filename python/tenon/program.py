@@ -197,7 +197,9 @@ def _compiled(program: ExportedProgram, threads: int, fallback: bool, freeze: bo
 
 def _program_of(captured: Captured, signature: Signature, results: Nesting, threads: int, freeze: bool) -> Program:
     asserted = asserted_by(captured)
-    executable = compile_graph(captured.graph, host=captured.host, threads=threads, freeze=freeze, assertions=asserted)
+    executable = compile_graph(
+        captured.graph, fallback=captured.fallback, threads=threads, freeze=freeze, assertions=asserted
+    )
     return Program(captured, executable, signature, results, freeze)
 
 

@@ -28,7 +28,7 @@ def _complete(captured: Captured, execute: Run) -> Run:
     if captured.assertions:
         run = _with_assertions(captured, run)
     tokens = [position for position, given in enumerate(captured.inputs) if given.kind == "token"]
-    if tokens or any(result.token for call in captured.host.calls.values() for result in call.results):
+    if tokens or any(result.token for call in captured.fallback.calls.values() for result in call.results):
         return _with_tokens(captured, run, tokens)
     return run if _gives_the_results(captured) else _with_outputs(captured.outputs, run)
 
@@ -151,15 +151,15 @@ def _memory_view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any], int],
 
 
 def _with_tokens(captured: Captured, run: Run, given: list[int]) -> Run:
-    """With the tensors that only the host can hold, given ones and those to give."""
+    """With the tensors that the fallback keeps: those given to it, and those that it gives."""
     names = [captured.inputs[position].name for position in given]
     wanted = [output.value for output in captured.outputs if output.kind == "token"]
     places = [position for position, output in enumerate(captured.outputs) if output.kind == "token"]
-    with_host = captured.host.run
+    with_fallback = captured.fallback.run
 
     def complete(args: Sequence[Any]) -> list[Any]:
         tokens = {name: args[position] for name, position in zip(names, given, strict=True)}
-        results, kept = with_host(finish, args, tokens, wanted)
+        results, kept = with_fallback(finish, args, tokens, wanted)
         for place, tensor in zip(places, kept, strict=True):
             results[place] = tensor
         return results

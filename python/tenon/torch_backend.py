@@ -161,7 +161,7 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
     if found.calls and not found.native_calls:
         run = _in_pytorch(module)
     else:
-        executable = compile_program(captured.graph, host=captured.host, threads=options.threads)
+        executable = compile_program(captured.graph, fallback=captured.fallback, threads=options.threads)
         run = _runnable(module, captured, executable)
     reports.add(found)
     return run

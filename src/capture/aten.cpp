@@ -291,9 +291,9 @@ std::vector<AtenArg> bind_arguments(const AtenSignature& signature, std::vector<
 
 // ---- a call ---------------------------------------------------------------------------------------------------------
 
-AtenCall::AtenCall(AtenHost& host, const AtenEntry& entry, std::vector<AtenArg> arguments, Location location)
-    : Builder(*host.shared_graph(), location),
-      host_(&host),
+AtenCall::AtenCall(AtenImporter& importer, const AtenEntry& entry, std::vector<AtenArg> arguments, Location location)
+    : Builder(*importer.shared_graph(), location),
+      importer_(&importer),
       entry_(&entry),
       arguments_(std::move(arguments)),
       where_(std::move(location)) {}
@@ -461,7 +461,7 @@ void AtenCall::write(std::string_view name, Value value) {
 AtenArg AtenCall::call(std::string_view target, std::vector<AtenArg> arguments) {
   const AtenEntry* entry = aten_table().find(target);
   check(entry != nullptr, "{} calls {}, which is not in the registry", this->target(), target);
-  AtenCall inner(*host_, *entry, bind_arguments(entry->signature, std::move(arguments), {}), where_);
+  AtenCall inner(*importer_, *entry, bind_arguments(entry->signature, std::move(arguments), {}), where_);
   AtenArg result = entry->build(inner);
   check(inner.writes().empty(), "{} calls {}, which writes its arguments", this->target(), target);
   return result;

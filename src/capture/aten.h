@@ -140,10 +140,10 @@ class Declined : public Error {
   using Error::Error;
 };
 
-// What a call sees of the importer.
-class AtenHost {
+// The importer, as a call sees it.
+class AtenImporter {
  public:
-  virtual ~AtenHost() = default;
+  virtual ~AtenImporter() = default;
   virtual const std::shared_ptr<Graph>& shared_graph() const = 0;
   virtual Value next_key(Builder& builder, const Expr& words) = 0;  // where random numbers come from
 };
@@ -153,7 +153,7 @@ class AtenHost {
 class AtenCall : public Builder {
  public:
   // `arguments` in the order of the signature, complete.
-  AtenCall(AtenHost& host, const AtenEntry& entry, std::vector<AtenArg> arguments, Location location);
+  AtenCall(AtenImporter& importer, const AtenEntry& entry, std::vector<AtenArg> arguments, Location location);
 
   using Builder::integer;
 
@@ -190,8 +190,8 @@ class AtenCall : public Builder {
   Value as_tensor(const AtenArg& number);
 
   // A new key for random numbers, which takes so many 32-bit words.
-  Value key(const Expr& words) { return host_->next_key(*this, words); }
-  const std::shared_ptr<Graph>& shared_graph() const { return host_->shared_graph(); }
+  Value key(const Expr& words) { return importer_->next_key(*this, words); }
+  const std::shared_ptr<Graph>& shared_graph() const { return importer_->shared_graph(); }
 
   // The call leaves this value in its argument, besides what it returns (running statistics, out=).
   void write(std::string_view name, Value value);
@@ -223,7 +223,7 @@ class AtenCall : public Builder {
   template <class T, class Convert>
   std::vector<T> list_of(std::string_view name, std::string_view wanted, Convert convert) const;
 
-  AtenHost* host_;
+  AtenImporter* importer_;
   const AtenEntry* entry_;
   std::vector<AtenArg> arguments_;
   std::map<std::string, Value> writes_;

@@ -59,7 +59,7 @@ void for_each_result(const Argument& output, Body&& body) {
 struct Bound {
   AtenArg value;
   std::string problem = {};
-  std::string kept = {};  // of a tensor that only a host can hold: see HostValue
+  std::string kept = {};  // of a tensor that only the fallback can hold: see ExternalArgument
   std::shared_ptr<const pt2::ForeignData> foreign = {};
 };
 
@@ -377,7 +377,7 @@ class ProgramImporter {
     const size_t external_before = importer_.external_count();
     const AtenArg result = importer_.call(request);
     if (importer_.external_count() > external_before) {
-      result_.external.push_back({node, host_values(given.reading.names)});
+      result_.external.push_back({node, external_arguments(given.reading.names)});
       return bind_external(node, *result.get<AtenArg::List>());
     }
     if (node.outputs.size() == 1) return bind(node, node.outputs[0], result);
@@ -387,13 +387,13 @@ class ProgramImporter {
     for (size_t i = 0; i < node.outputs.size(); ++i) bind(node, node.outputs[i], (*list)[i]);
   }
 
-  // Where a host finds each of these names, in the order of the operands of its call.
-  std::map<std::string, HostValue> host_values(const std::vector<std::string>& names) const {
-    std::map<std::string, HostValue> result;
+  // Where the fallback finds each of these names, in the order of the operands of its call.
+  std::map<std::string, ExternalArgument> external_arguments(const std::vector<std::string>& names) const {
+    std::map<std::string, ExternalArgument> result;
     size_t operands = 0;
     for (const std::string& name : names) {
       const Bound& bound = values_.find(name)->second;
-      HostValue value{.kept = bound.kept, .constant = bound.value, .foreign = bound.foreign};
+      ExternalArgument value{.kept = bound.kept, .constant = bound.value, .foreign = bound.foreign};
       const auto* const size = bound.value.get<Expr>();
       if (bound.value.get<AtenTensor>() != nullptr || (size != nullptr && !size->is_constant())) {
         value.operand = operands++;
@@ -434,7 +434,7 @@ class ProgramImporter {
     return is_known(number) ? &number : nullptr;
   }
 
-  // Nothing where a size cannot be read: then the call cannot be left to a host.
+  // Nothing where a size cannot be read: then the call cannot be left to the fallback.
   std::optional<std::vector<std::optional<TensorType>>> result_types(const pt2::Node& node) const {
     std::vector<std::optional<TensorType>> types;
     bool is_readable = true;

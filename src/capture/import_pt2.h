@@ -27,16 +27,16 @@ struct ImportedInput {
 // A result of the model, in the order of its call signature: one of these, or what `argument` says (a number, None).
 struct ImportedOutput {
   pt2::Argument argument = {};
-  std::optional<size_t> output = {};                     // of the graph; a number comes out of it as a tensor of rank 0
-  std::optional<size_t> input = {};                      // the model returns this argument, perhaps after writing it
-  Tensor weight = {};                                    // the model returns this parameter, buffer or constant itself
-  std::string kept = {};                                 // a tensor that only a host can hold: see HostValue
+  std::optional<size_t> output = {};  // of the graph; a number comes out of it as a tensor of rank 0
+  std::optional<size_t> input = {};   // the model returns this argument, perhaps after writing it
+  Tensor weight = {};                 // the model returns this parameter, buffer or constant itself
+  std::string kept = {};              // a tensor that only the fallback can hold: see ExternalArgument
   std::shared_ptr<const pt2::ForeignData> foreign = {};  // a weight of a dtype that Tenon lacks
 };
 
-// Where a host finds what a name among the arguments of an external call stands for. A tensor that Tenon cannot hold is
-// `kept` by the host, under this key: that of an argument of the model is its name.
-struct HostValue {
+// Where the fallback finds an argument of an external call. The fallback keeps a tensor that Tenon cannot hold under
+// the key `kept`; the key of an argument of the model is its name.
+struct ExternalArgument {
   std::optional<size_t> operand = {};  // of the external node
   std::string kept = {};
   AtenArg constant = {};  // neither: a number
@@ -46,8 +46,8 @@ struct HostValue {
 // A call that PyTorch must run: what the `external` node with this number stands for.
 struct ExternalCall {
   pt2::Node node;
-  std::map<std::string, HostValue> values;  // of the names in its arguments
-  std::vector<std::string> kept = {};       // of each result the key under which the host keeps it; empty: it does not
+  std::map<std::string, ExternalArgument> values;  // of the names in its arguments
+  std::vector<std::string> kept = {};  // of each result, the key under which the fallback keeps it; empty: Tenon has it
 };
 
 struct Imported {

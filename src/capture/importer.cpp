@@ -30,7 +30,7 @@ std::string types_text(const std::vector<TensorType>& types) {
   return text;
 }
 
-// What the host can only know at run time: tensors, and sizes that are not constant.
+// The arguments that are known at run time only: tensors, and sizes that are not constant.
 void collect_operands(Builder& b, const AtenArg& argument, std::vector<Value>& operands) {
   if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->value) {
     operands.push_back(tensor->value);

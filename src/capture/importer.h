@@ -10,10 +10,11 @@
 // through a view also changes what it is a view of, and all its other views. Inputs and buffers that were written
 // become updates of the graph.
 //
-// A call that the registry lacks or declines becomes an `external` node, for a host that runs PyTorch; `unsupported()`
-// lists all of them, with the reasons. Where no host may run them, `check_supported()` makes one error of the list. The
-// operands of the node are the tensors among the arguments, and the sizes that are not known yet (as i64[]), in order.
-// A call without results is there for its effect: it gives a token, u8[0], that becomes an output of the graph.
+// A call that the registry lacks or declines becomes an `external` node, which the fallback runs in PyTorch;
+// `unsupported()` lists all of them, with the reasons. Where there is no fallback, `check_supported()` makes one error
+// of the list. The operands of the node are the tensors among the arguments, and the sizes that are not known yet (as
+// i64[]), in order. A call without results is there for its effect: it gives a token, u8[0], that becomes an output of
+// the graph.
 #pragma once
 
 #include <deque>
@@ -28,7 +29,7 @@ struct AtenRequest {
   std::vector<std::pair<std::string, AtenArg>> named = {};
   Location location = {};
   // The types of the results, for a call that becomes external. One that Tenon has no dtype for is empty: it becomes a
-  // token, u8[0], that tells the host which of its own tensors is meant.
+  // token, u8[0], that stands for a tensor of the fallback.
   std::optional<std::vector<std::optional<TensorType>>> results = {};
   bool returns_list = false;  // several results, or a list of them
   // Why the call is external even if the registry has it: its arguments say something that no AtenArg can.
@@ -43,7 +44,8 @@ struct UnsupportedCall {
 
 // "model.py:12: aten.foo.default: not in the registry", a line each.
 std::string to_string(const std::vector<UnsupportedCall>& calls);
-// Throws an Error that lists every call, unless there is none. `why` no host runs them: "there is no PyTorch here".
+// Throws an Error that lists every call, unless there is none. `why` says why there is no fallback: "there is no
+// PyTorch here".
 void check_supported(const std::vector<UnsupportedCall>& calls, std::string_view why);
 
 // What the calls that differ between training and inference (dropout, batch norm) do. A model that was recorded in one
@@ -54,7 +56,7 @@ inline ModelMode mode_of(std::optional<bool> training) {
   return *training ? ModelMode::kTraining : ModelMode::kInference;
 }
 
-class Importer : private AtenHost {
+class Importer : private AtenImporter {
  public:
   explicit Importer(std::string name = "main", ModelMode mode = ModelMode::kAsRecorded)
       : graph_(std::make_shared<Graph>(std::move(name))), mode_(mode) {}

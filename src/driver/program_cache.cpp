@@ -33,7 +33,7 @@ std::optional<std::string> identity_of(const Backend& backend, const std::string
 std::string text_of(const ProgramOptions& options) {
   std::string states;
   for (const std::string& name : options.states) states += " " + quote(name);
-  return fmt::format("freeze {} states{} host {} budget {}", options.freeze, states, options.host != nullptr,
+  return fmt::format("freeze {} states{} fallback {} budget {}", options.freeze, states, options.fallback != nullptr,
                      options.budget ? std::to_string(*options.budget) : "none");
 }
 

@@ -3,8 +3,8 @@
 //
 // An entry has no weights: they come from the graph that is compiled, and are prepared anew. Its key is all that the
 // rest depends on: the text of the graph with the data of its constants, which leaves share memory, the options, the
-// compiler, the machine, and the schedules that were tuned. Calls of the host are by number, so a program with such
-// calls is kept as well, and calls the host of whoever finds it.
+// compiler, the machine, and the schedules that were tuned. External calls are by number, so a program with such
+// calls is kept as well, and runs them with the fallback of the process that loads it.
 //
 // Not kept: programs of other backends than `cpu`, which may be anything.
 #pragma once

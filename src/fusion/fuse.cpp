@@ -510,12 +510,12 @@ class Fuser {
 
   // ---- the result ----
 
-  // The first group that is ready, of the side that ran last where there is one: so that the host and we take turns as
+  // The first group that is ready, of the side that ran last where there is one: so that PyTorch and we take turns as
   // seldom as possible.
   std::vector<FusedGroup> in_order() {
     std::vector<std::vector<uint32_t>> needed_by(groups_.size());
     std::vector<size_t> missing(groups_.size());
-    std::set<uint32_t> ready[2];  // ours, and the host's
+    std::set<uint32_t> ready[2];  // ours, and PyTorch's
     const auto side = [&](uint32_t id) { return groups_[id].kind == GroupKind::kExternal ? 1 : 0; };
     for (uint32_t id = 0; id < groups_.size(); ++id) {
       missing[id] = groups_[id].needs.size();

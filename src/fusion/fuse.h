@@ -21,7 +21,7 @@ namespace tenon {
 enum class GroupKind : uint8_t {
   kKernel,    // lowered to loops, compiled
   kLibrary,   // one node that a function of the runtime computes (sort, nonzero)
-  kExternal,  // one node that the host runs
+  kExternal,  // one external node, which PyTorch runs
   kAlias,     // one reshape: its result is the memory of its operand
 };
 

@@ -1,4 +1,4 @@
-// Calls that no op of the table expresses: a host that has PyTorch runs them.
+// Calls that no op of the table expresses: the fallback runs them in PyTorch.
 #include "ops/common.h"
 #include "support/cursor.h"
 
@@ -11,13 +11,13 @@ const OpDef kExternal{
     .name = "external",
     .family = "external",
     .doc =
-        "A call of something outside of Tenon, an ATen overload that the table cannot express. The host that captured "
-        "the model runs it; without that host it is a run-time error. `types` are the types of the results, "
+        "A call of something outside of Tenon, an ATen overload that the table cannot express. The fallback "
+        "(PyTorch) runs it; without a fallback it is a run-time error. `types` are the types of the results, "
         "separated by semicolons.",
     .operands = std::vector<OperandDef>{{"xs", kAny, Arity::kVariadic}},
     .attrs = {{"target", AttrKind::kString, "what is called, as PyTorch spells it"},
               {"call", AttrKind::kInt,
-               "which call of the model it is: the host knows the arguments that are no tensors"},
+               "which call of the model it is: the fallback knows the arguments that are not tensors"},
               {"types", AttrKind::kString, "the types of the results"}},
     .infer = [](InferContext& c) -> Types {
       Types types;
@@ -28,8 +28,9 @@ const OpDef kExternal{
       }
       return types;
     },
-    .semantics = reference(
-        [](ReferenceContext& c) { fail("{} is not an op of Tenon, and no host runs it here", c.string("target")); }),
+    .semantics = reference([](ReferenceContext& c) {
+      fail("{} is not an op of Tenon, and there is no fallback here", c.string("target"));
+    }),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
     .peer = no_peer("it stands for any call"),

@@ -20,7 +20,7 @@
 namespace tenon {
 
 // For one CPU level or several; the runtime takes the best that its machine is. Throws no Error: a program that calls
-// the host, or the reference backend, is a Diagnostic that lists those tasks with their places in the model.
+// PyTorch, or the reference backend, is a Diagnostic that lists those tasks with their places in the model.
 using Notes = std::map<std::string, std::string>;  // of a front end, to itself
 Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants, const Notes& notes = {});
 // Replaces a file in one step.

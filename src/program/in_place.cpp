@@ -75,7 +75,7 @@ class Precedence {
   Edges before_, after_;
 };
 
-bool is_hosts(const Task& task) { return task.kind == TaskKind::kExternal || task.kind == TaskKind::kReference; }
+bool is_fallback(const Task& task) { return task.kind == TaskKind::kExternal || task.kind == TaskKind::kReference; }
 
 // Because of the data that it gets.
 bool may_fail(const Task& task) {
@@ -138,7 +138,7 @@ class InPlacePlanner {
     note_sizes(task);
   }
 
-  // What the host does may be seen, and may draw from its random numbers.
+  // A fallback call may have an effect, and may draw random numbers.
   void keep_calls_in_order() {
     uint32_t last = kNoSlot;
     for (uint32_t task = 0; task < tasks().size(); ++task) {
@@ -179,7 +179,7 @@ class InPlacePlanner {
   // Its place is known before the run.
   bool has_a_place(uint32_t root) {
     const uint32_t writer = uses_[root].writer;
-    if (writer != kNoSlot && is_hosts(tasks()[writer])) return false;
+    if (writer != kNoSlot && is_fallback(tasks()[writer])) return false;
     return std::ranges::all_of(slot(root).type.shape, [&](const Expr& size) {
       return std::ranges::all_of(symbols_of(size), [&](Symbol symbol) { return is_bound(symbol); });
     });
@@ -234,13 +234,13 @@ class InPlacePlanner {
 
   // Of orders that need the same memory, the first.
   void put_in_order() {
-    Precedence after_host = precedence_;
-    make_updates_wait(after_host, is_hosts);
-    Precedence after_failures = after_host;
+    Precedence after_fallback = precedence_;
+    make_updates_wait(after_fallback, is_fallback);
+    Precedence after_failures = after_fallback;
     make_updates_wait(after_failures, may_fail);
     std::vector<uint32_t> best;
     int64_t least = 0;
-    for (const Precedence* precedence : {&after_failures, &after_host}) {
+    for (const Precedence* precedence : {&after_failures, &after_fallback}) {
       for (const std::vector<uint32_t>& wanted : {std::vector<uint32_t>(), finals(*precedence)}) {
         std::vector<uint32_t> order = precedence->order(wanted);
         const int64_t bytes = arena_bytes(order);

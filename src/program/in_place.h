@@ -9,9 +9,9 @@
 //   - A temporary lies where a temporary did that the same task is the last to read.
 //
 // Where that needs less memory, nothing is computed before an update or a result needs it, and those come first that
-// need least: so what an update was computed of does not live longer than it must. But it happens after the calls of
-// the host that can come before it, and, where that needs no more memory, after all tasks that can fail because of
-// their data: nothing should have changed then.
+// need least: so what an update was computed of does not live longer than it must. But it happens after the
+// external calls that can come before it, and, where that needs no more memory, after all tasks that can fail because
+// of their data: nothing should have changed then.
 #pragma once
 
 #include "program/program.h"

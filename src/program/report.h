@@ -10,7 +10,7 @@ namespace tenon {
 
 // Tasks one after the other that one side runs.
 struct Segment {
-  bool is_fallback;  // the host's; else ours
+  bool is_fallback;  // PyTorch's; else ours
   std::vector<const Task*> tasks;
   size_t op_count() const;
 };

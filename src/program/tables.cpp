@@ -234,7 +234,7 @@ class TableWriter {
 
   static format::TaskKind kind_of(TaskKind kind) {
     if (kind == TaskKind::kKernel) return format::TaskKind::Kernel;
-    return kind == TaskKind::kLibrary ? format::TaskKind::Library : format::TaskKind::Host;
+    return kind == TaskKind::kLibrary ? format::TaskKind::Library : format::TaskKind::Fallback;
   }
 
   Offset<format::Task> task_of(const Task& task, uint32_t& kernel) {

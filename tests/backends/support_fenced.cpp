@@ -63,7 +63,7 @@ class Fenced {
   std::byte* data_;
 };
 
-// ---- services --------------------------------------------------------------------------------------------------------
+// ---- services -------------------------------------------------------------------------------------------------------
 
 thread_local Side scratch_side;
 thread_local std::vector<std::unique_ptr<Fenced>>* scratch = nullptr;
@@ -95,7 +95,7 @@ int64_t last_first(const tenon_services*, int64_t begin, int64_t end, tenon_stre
   return 0;
 }
 
-constexpr tenon_services kHost = {last_first, allocate, release};
+constexpr tenon_services kServices = {last_first, allocate, release};
 
 // ---- violations -----------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class FencedKernel : public Compiled {
     const auto function = code_->function<std::remove_pointer_t<tenon_kernel>>(codegen::kObjectFunction);
     const CatchViolations guard;
     if (sigsetjmp(before_the_kernel, 1) == 0) {
-      const int64_t code = function(data.data(), sizes.data(), error, &kHost);
+      const int64_t code = function(data.data(), sizes.data(), error, &kServices);
       EXPECT_TRUE(own_scratch.empty()) << "the kernel keeps " << own_scratch.size() << " arrays of scratch";
       return code;
     }

@@ -91,7 +91,7 @@ Tensor mixed(DType dtype, const Sizes& shape, Random& random) {
 TEST(LibraryTask, EveryOneIsLikeTheReference) {
   int64_t found = 0;
   for (const OpDef* op : op_table()) {
-    // What a host runs has none of ours.
+    // An external node calls no library function.
     const bool is_required = std::holds_alternative<LibraryTask>(op->loops) && op->name.get() != "external";
     EXPECT_TRUE(!is_required || has_library_function(*op)) << op->name.get() << " has no kernel";
     if (!has_library_function(*op)) continue;

@@ -480,19 +480,19 @@ TEST(Artifact, AssertionsAreOfTheirGraph) {
   EXPECT_THAT(compile_program(model.graph, model.options).diagnostic().message, HasSubstr("about M, which the sizes"));
 }
 
-TEST(Artifact, AProgramThatNeedsAHostIsNotSaved) {
+TEST(Artifact, AProgramThatNeedsAFallbackIsNotSaved) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   const Value y =
       m.builder.op("external", {x},
                    {{"target", std::string("my.op.default")}, {"call", int64_t{0}}, {"types", std::string("f32[2]")}});
-  const Program program = m.compile({y}, {.host = [](int64_t, std::span<const Tensor> operands) {
+  const Program program = m.compile({y}, {.fallback = [](int64_t, std::span<const Tensor> operands) {
                                       return std::vector<Tensor>(operands.begin(), operands.end());
                                     }});
   const auto result = artifact_bytes({&program});
   ASSERT_FALSE(result.ok());
   EXPECT_THAT(result.diagnostic().message,
-              HasSubstr("cannot be saved: these run only in a process with a host:\n  my.op.default"));
+              HasSubstr("cannot be saved: these run only in the process that has PyTorch:\n  my.op.default"));
 }
 
 }  // namespace

@@ -428,7 +428,7 @@ TEST(InPlace, AChainOfNormalizationsNeedsOneArray) {
 
 // ---- when something fails -------------------------------------------------------------------------------------------
 
-TEST(InPlace, NothingIsUpdatedBeforeTheHostIsCalled) {
+TEST(InPlace, NothingIsUpdatedBeforeTheFallbackIsCalled) {
   Model m;
   const Value x = m.input("x", {4}), w = m.buffer("w", {4});
   m.update(w, w + x);
@@ -436,7 +436,7 @@ TEST(InPlace, NothingIsUpdatedBeforeTheHostIsCalled) {
                          {{"target", std::string("my.op")}, {"call", int64_t{0}}, {"types", std::string("f32[4]")}});
   m.outputs({y});
   ProgramOptions options;
-  options.host = [](int64_t, std::span<const Tensor>) -> std::vector<Tensor> { fail("the host cannot"); };
+  options.fallback = [](int64_t, std::span<const Tensor>) -> std::vector<Tensor> { fail("the fallback cannot"); };
   const Program program = compile_program(m.graph, options).value();
   EXPECT_EQ(updates_in_place(program), 1);
   const Tensor before = m.graph.leaf_named("w")->data.copy();
@@ -444,7 +444,7 @@ TEST(InPlace, NothingIsUpdatedBeforeTheHostIsCalled) {
   EXPECT_TRUE(identical(m.graph.leaf_named("w")->data, before));
 }
 
-TEST(InPlace, CallsOfTheHostStayInOrder) {
+TEST(InPlace, CallsOfTheFallbackStayInOrder) {
   Model m;
   const Value x = m.input("x", {64, 64}), w = m.buffer("w", {64, 64});
   const auto call = [&](Value of, int64_t number) {
@@ -458,7 +458,7 @@ TEST(InPlace, CallsOfTheHostStayInOrder) {
   m.outputs({first, second});
   std::vector<int64_t> calls;
   ProgramOptions options;
-  options.host = [&](int64_t number, std::span<const Tensor>) {
+  options.fallback = [&](int64_t number, std::span<const Tensor>) {
     calls.push_back(number);
     return std::vector{Tensor::scalar(DType::kF32, 1.0)};
   };

@@ -325,7 +325,7 @@ TEST(Program, AnIndexOutOfRangeNamesTheOpAndUpdatesNothing) {
   EXPECT_EQ(test::values_of(state), (std::vector<double>{0, 1}));
 }
 
-// ---- the host
+// ---- the fallback
 // ---------------------------------------------------------------------------------------------------------
 
 Value external(Model& m, std::vector<Value> operands, const std::string& types) {
@@ -333,7 +333,7 @@ Value external(Model& m, std::vector<Value> operands, const std::string& types) 
                       {{"target", std::string("my.op.default")}, {"call", int64_t{3}}, {"types", types}});
 }
 
-TEST(Program, ExternalCallsNeedAHost) {
+TEST(Program, ExternalCallsNeedAFallback) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   m.graph.set_outputs({external(m, {x}, "f32[2]").ref()});
@@ -342,12 +342,12 @@ TEST(Program, ExternalCallsNeedAHost) {
   EXPECT_THAT(program.diagnostic().message, HasSubstr("my.op.default"));
 }
 
-TEST(Program, TheHostGetsOperandsInOrderAndItsResultsGoOn) {
+TEST(Program, TheFallbackGetsOperandsInOrderAndItsResultsGoOn) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   const Value y = m.builder.exp(x);
   m.graph.set_outputs({(external(m, {y, x, y}, "f32[2]") * 2.0).ref()});
-  const HostFn host = [](int64_t call, std::span<const Tensor> operands) {
+  const FallbackFn fallback = [](int64_t call, std::span<const Tensor> operands) {
     EXPECT_EQ(call, 3);
     EXPECT_EQ(operands.size(), 3u);
     Tensor sum = Tensor::zeros(DType::kF32, {2});
@@ -356,63 +356,65 @@ TEST(Program, TheHostGetsOperandsInOrderAndItsResultsGoOn) {
     }
     return std::vector<Tensor>{sum};
   };
-  const Program program = compile_program(m.graph, {.host = host}).value();
+  const Program program = compile_program(m.graph, {.fallback = fallback}).value();
   const Tensor input = numbers({2});
   const double e = std::exp(1.0f);
   EXPECT_NEAR(program.run({&input, 1})[0].real(0), 202, 1e-4);
   EXPECT_NEAR(program.run({&input, 1})[0].real(1), 2 * (101 * e + 10), 1e-3);
 }
 
-TEST(Program, WhatNeedsASizeThatTheHostFindsOutComesAfterIt) {
+TEST(Program, WhatNeedsASizeThatTheFallbackFindsOutComesAfterIt) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   external(m, {x}, "f32[K]");
   const Value places = m.builder.iota(Symbol("K"));
   m.graph.set_outputs({(places * 2.0).ref(), m.builder.sum(places).ref()});
-  const HostFn host = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>{numbers({3})}; };
-  const Program program = compile_program(m.graph, {.host = host}).value();
+  const FallbackFn fallback = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>{numbers({3})}; };
+  const Program program = compile_program(m.graph, {.fallback = fallback}).value();
   const Tensor input = numbers({2});
   const std::vector<Tensor> outputs = program.run({&input, 1});
   EXPECT_EQ(test::values_of(outputs[0]), (std::vector<double>{0, 2, 4}));
   EXPECT_EQ(test::values_of(outputs[1]), (std::vector<double>{3}));
 }
 
-TEST(Program, ResultsOfTheHostThatAreOneTensorAreApart) {
+TEST(Program, ResultsOfTheFallbackThatAreOneTensorAreApart) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   const std::vector<Value> results = m.builder.results(
       "external", {x},
       {{"target", std::string("my.op.default")}, {"call", int64_t{0}}, {"types", std::string("f32[2]; f32[2]")}});
   m.graph.set_outputs({results[0].ref(), results[1].ref()});
-  const HostFn host = [](int64_t, std::span<const Tensor> operands) {
+  const FallbackFn fallback = [](int64_t, std::span<const Tensor> operands) {
     const Tensor result = operands[0].copy();
     return std::vector<Tensor>{result, result};
   };
   const Tensor input = numbers({2});
-  const std::vector<Tensor> outputs = compile_program(m.graph, {.host = host}).value().run({&input, 1});
+  const std::vector<Tensor> outputs = compile_program(m.graph, {.fallback = fallback}).value().run({&input, 1});
   EXPECT_FALSE(outputs[0].shares_memory_with(outputs[1]));
   EXPECT_TRUE(close(outputs[1], input));
 }
 
-TEST(Program, TheHostAndWeTakeTurnsAsSeldomAsPossible) {
+TEST(Program, TheFallbackAndWeTakeTurnsAsSeldomAsPossible) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   std::vector<ValueRef> outputs;
   for (int i = 0; i < 3; ++i)
     outputs.push_back(m.builder.sum(external(m, {m.builder.exp(x) * double(i + 2)}, "f32[2]")).ref());
   m.graph.set_outputs(outputs);
-  const HostFn host = [](int64_t, std::span<const Tensor> operands) { return std::vector<Tensor>{operands[0].copy()}; };
-  const Program program = compile_program(m.graph, {.host = host}).value();
+  const FallbackFn fallback = [](int64_t, std::span<const Tensor> operands) {
+    return std::vector<Tensor>{operands[0].copy()};
+  };
+  const Program program = compile_program(m.graph, {.fallback = fallback}).value();
   EXPECT_EQ(segments_of(program).size(), 3u) << describe(program);
 }
 
-TEST(Program, AHostThatGivesSomethingElseIsAnError) {
+TEST(Program, AFallbackThatGivesSomethingElseIsAnError) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   m.graph.set_outputs({external(m, {x}, "f32[2]").ref()});
   const auto error_with = [&](std::vector<Tensor> results) {
-    const HostFn host = [=](int64_t, std::span<const Tensor>) { return results; };
-    return error_of(compile_program(m.graph, {.host = host}).value(), {numbers({2})});
+    const FallbackFn fallback = [=](int64_t, std::span<const Tensor>) { return results; };
+    return error_of(compile_program(m.graph, {.fallback = fallback}).value(), {numbers({2})});
   };
   EXPECT_THAT(error_with({}), HasSubstr("gave 0 results"));
   EXPECT_THAT(error_with({numbers({2}), numbers({2})}), HasSubstr("gave 2 results, where 1 were promised"));

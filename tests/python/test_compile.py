@@ -8,7 +8,7 @@ import pytest
 import tenon
 import torch
 from small_models import Mlp
-from tenon.capture import host
+from tenon.capture import fallback
 from tenon.capture.fx import import_graph_module
 from torch import fx, nn
 from torch.export import Dim, export
@@ -487,7 +487,7 @@ def test_a_call_that_the_registry_lacks():
     assert location.line == inspect.getsourcelines(model)[1] + 1
 
 
-def test_sizes_reach_the_host():
+def test_sizes_reach_the_fallback():
     def model(x):
         return torch.ops.tenon_test.ones_of(x, x.shape[0] * 2) + 1
 
@@ -592,7 +592,7 @@ def test_decompositions_warn_of_nothing(recwarn):
     assert not [str(warning.message) for warning in recwarn if "LeafSpec" in str(warning.message)]
 
 
-def test_complex_tensors_stay_with_the_host():
+def test_complex_tensors_stay_with_the_fallback():
     def model(x):
         spectrum = torch.fft.fft(x * 2)
         return torch.fft.ifft(spectrum * 1j).real + x, spectrum
@@ -616,7 +616,7 @@ def test_complex_arguments_and_weights():
     check(Rotate(), torch.randn(3, 4, 2), torch.randn(4, dtype=torch.complex64))
 
 
-def test_what_the_host_keeps_outlives_the_memory_of_its_operand():
+def test_what_the_fallback_keeps_outlives_the_memory_of_its_operand():
     def model(x):
         kept = torch.view_as_complex(torch.exp(x))  # shares memory with the operand, which the program reuses
         first, second = torch.ops.tenon_test.twice_and_half(torch.sin(x), 2.0)
@@ -626,7 +626,7 @@ def test_what_the_host_keeps_outlives_the_memory_of_its_operand():
     check(model, torch.randn(64, 2))
 
 
-def test_threads_do_not_share_what_the_host_keeps():
+def test_threads_do_not_share_what_the_fallback_keeps():
     program = tenon.compile(lambda x: torch.fft.ifft(torch.fft.fft(x)).real, (torch.ones(64),))
     wrong = []
 
@@ -752,8 +752,8 @@ def test_effects_are_kept_in_order_by_tokens():
     assert "linalg.cholesky" in error_of(lambda: program(-torch.eye(2)))
 
 
-def test_a_host_that_gives_too_little():
-    call = host.HostCall(lambda: (), [], {}, [host.Result()])
+def test_a_fallback_that_gives_too_little():
+    call = fallback.FallbackCall(lambda: (), [], {}, [fallback.Result()])
     with pytest.raises(RuntimeError, match="gave 0 results"):
         call.run([], {})
 

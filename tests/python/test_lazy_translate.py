@@ -70,7 +70,7 @@ def type_of(value):
 
 
 def runner_of(captured):
-    return make_runner(captured, compile_graph(captured.graph, host=captured.host).run)
+    return make_runner(captured, compile_graph(captured.graph, fallback=captured.fallback).run)
 
 
 def check(op, *arguments, natively=True):
@@ -354,7 +354,7 @@ def test_a_call_that_only_pytorch_can_run(monkeypatch):
     assert [row.target for row in captured.rows if row.reason] == ["aten.sort.default"]
 
 
-def test_the_host_gets_numbers(monkeypatch):
+def test_the_fallback_gets_numbers(monkeypatch):
     monkeypatch.setattr("tenon.lazy.translate.Importer", importer_without("aten.mul.Scalar"))
     check(aten.mul.Scalar, i64, reals, natively=False)
     check(aten.mul.Scalar, i64, wholes, natively=False)

@@ -272,7 +272,7 @@ def test_results_without_gradients_share_memory_while_training():
     torch.testing.assert_close(read, torch.ones(4, 4))
 
 
-def test_what_needs_a_size_that_the_host_finds_out():
+def test_what_needs_a_size_that_the_fallback_finds_out():
     def function(x):
         values = x.unique()
         return values, torch.arange(len(values)) * 2, torch.ones(len(values)).sum()

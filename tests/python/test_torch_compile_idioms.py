@@ -379,7 +379,7 @@ def test_report(no_reports):
     torch.compile(lambda x: torch.fft.rfft(x * 2).abs() + 1, backend="tenon")(tensor(4))
     (report,) = no_reports
     assert (report.kind, report.calls, report.native_calls) == ("inference", 4, 2)
-    assert set(report.host_calls) == {"aten._fft_r2c.default", "aten.abs.default"}
+    assert set(report.fallback_calls) == {"aten._fft_r2c.default", "aten.abs.default"}
     assert "aten._fft_r2c.default x1" in torch_backend.report()
 
 
@@ -394,7 +394,7 @@ def test_attention_with_shared_heads_trains_natively(no_reports):
         return out.transpose(1, 2).reshape(2, 6, 32)
 
     check(attend, tensor(2, 4, 6, 8), tensor(2, 2, 6, 8, seed=1), tensor(2, 2, 6, 8, seed=2))
-    assert all(not report.host_calls for report in no_reports)
+    assert all(not report.fallback_calls for report in no_reports)
 
 
 def test_a_decomposition_keeps_the_strides_that_pytorch_recorded():

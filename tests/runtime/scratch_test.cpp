@@ -84,7 +84,7 @@ TEST(Scratch, NoBytesAreABlockToo) {
   release_scratch(b);
 }
 
-TEST(Scratch, TheHostHandsItOut) {
+TEST(Scratch, TheServicesHandItOut) {
   const tenon_services* const services = tenon_default_services();
   void* const memory = services->allocate(services, 1000);
   EXPECT_TRUE(memory && is_aligned(memory));

@@ -134,10 +134,10 @@ std::string segment_json(const Segment& segment) {
        {"tasks", json::array_of(segment.tasks, [](const Task* task) { return json::string(task->name); })}});
 }
 
-// Nothing is run: a host that is never called stands for whoever has PyTorch.
+// Nothing is run, so a fallback that is never called is enough.
 Runnable compile_to_look_at(const Model& model) {
-  const HostFn host = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>(); };
-  return Runnable::compile(model.graph, {.host = host});
+  const FallbackFn fallback = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>(); };
+  return Runnable::compile(model.graph, {.fallback = fallback});
 }
 
 void inspect_model(const Options& options) {

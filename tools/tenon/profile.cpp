@@ -51,7 +51,7 @@ double TaskTime::gigaflops() const { return rate(flops, duration_ns()); }
 
 std::string kind_text(runtime::TaskKind kind) {
   if (kind == runtime::TaskKind::Kernel) return "kernel";
-  return kind == runtime::TaskKind::Library ? "library" : "host";
+  return kind == runtime::TaskKind::Library ? "library" : "fallback";
 }
 
 std::vector<TaskTime> times_of(const runtime::Context& context, const runtime::TaskGraph& graph) {

@@ -13,7 +13,7 @@ namespace tenon::cli {
 struct TaskTime {
   uint32_t task;
   std::string name;
-  std::string kind;  // "kernel", "library" or "host"
+  std::string kind;  // "kernel", "library" or "fallback"
   int64_t start_ns;
   int64_t end_ns;
   int64_t bytes;  // -1: known too late

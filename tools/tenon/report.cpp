@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --page: #ffffff; --ink: #1c2430; --soft: #5a6675; --line: #d5dbe3; --panel: #f5f7fa;
-  --accent: #2563b8; --kernel: #dbe8fa; --library: #fbe6cc; --host: #f6d7dc; --tensor: #e6eaf0; --live: #1c2430;
+  --accent: #2563b8; --kernel: #dbe8fa; --library: #fbe6cc; --fallback: #f6d7dc; --tensor: #e6eaf0; --live: #1c2430;
   --c0: #7fb0e8; --c1: #f0b36b; --c2: #86c7a0; --c3: #c9a0dc; --c4: #e79a9a; --c5: #b8c46a; }
 @media (prefers-color-scheme: dark) {
   :root { --page: #14181f; --ink: #e4e9f0; --soft: #9aa6b5; --line: #343d4a; --panel: #1c222b; --accent: #7db4f5;
-    --kernel: #1f3a5f; --library: #573f1d; --host: #5a2932; --tensor: #2b333f; --live: #e4e9f0;
+    --kernel: #1f3a5f; --library: #573f1d; --fallback: #5a2932; --tensor: #2b333f; --live: #e4e9f0;
     --c0: #3f75b5; --c1: #a8722d; --c2: #45855f; --c3: #855a99; --c4: #a35555; --c5: #767f34; } }
 body { margin: 0 auto; max-width: 1180px; padding: 24px; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
@@ -40,7 +40,7 @@ details { margin: 6px 0; } summary { cursor: pointer; padding: 4px 0; }
 svg { display: block; margin: 0 auto; } svg text { fill: var(--ink); font-size: 13px; } svg text.small { fill: var(--soft); font-size: 11px; }
 .edge { fill: none; stroke: var(--soft); stroke-width: 1.2; opacity: .6; }
 .box rect { stroke: var(--line); } .kernel rect { fill: var(--kernel); } .library rect { fill: var(--library); }
-.host rect { fill: var(--host); } .tensor rect { fill: var(--tensor); }
+.fallback rect { fill: var(--fallback); } .tensor rect { fill: var(--tensor); }
 .lifetime { stroke: var(--panel); stroke-width: 1; } .lifetime:hover { opacity: .7; }
 .c0 { fill: var(--c0); } .c1 { fill: var(--c1); } .c2 { fill: var(--c2); } .c3 { fill: var(--c3); }
 .c4 { fill: var(--c4); } .c5 { fill: var(--c5); }
@@ -164,14 +164,14 @@ class Report {
     std::string items;
     for (size_t first = 0; first < graph_.tasks.size();) {
       size_t end = first;
-      while (end < graph_.tasks.size() && is_host(end) == is_host(first)) ++end;
-      items += fmt::format("<li>{}: tasks {} to {}</li>", is_host(first) ? "this process" : "cpu", first, end - 1);
+      while (end < graph_.tasks.size() && is_fallback(end) == is_fallback(first)) ++end;
+      items += fmt::format("<li>{}: tasks {} to {}</li>", is_fallback(first) ? "this process" : "cpu", first, end - 1);
       first = end;
     }
     return "<h2>Segments</h2><ol id=\"segments\" start=\"0\">" + items + "</ol>";
   }
 
-  bool is_host(size_t task) const { return graph_.tasks[task].kind == runtime::TaskKind::Host; }
+  bool is_fallback(size_t task) const { return graph_.tasks[task].kind == runtime::TaskKind::Fallback; }
 
   std::string memory_section() const {
     return "<h2>Memory over time</h2><p class=\"soft\">Each block is a temporary: from the task that writes it to the "

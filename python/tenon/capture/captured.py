@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from tenon._tenon import Expr, Graph
-from tenon.capture.host import Host
+from tenon.capture.fallback import Fallback
 
 DTYPES = {
     torch.float64: "f64",
@@ -32,7 +32,7 @@ class Input:
     """A value that the caller gives."""
 
     name: str
-    kind: str  # "tensor", "number" (an int, or a float), "constant" (it must equal `value`), "token" (a host's tensor)
+    kind: str  # "tensor", "number" (an int, or a float), "constant" (it must equal `value`), "token" (the fallback's)
     value: Any = None
     dtype: torch.dtype | None = None
     shape: tuple[int | Expr, ...] = ()
@@ -105,7 +105,7 @@ class Captured:
     graph: Graph
     inputs: list[Input]
     outputs: list[Output]
-    host: Host
+    fallback: Fallback
     graph_inputs: list[int | Window]  # the inputs of the graph in its order: positions of the caller's values, windows
     has_key: bool  # the last input of the graph is the key of its random numbers
     assertions: list[Assertion] = field(default_factory=list)

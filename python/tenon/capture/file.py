@@ -16,7 +16,7 @@ import torch
 from tenon import _tenon
 from tenon._tenon import Expr, Imported, Location, Pt2Graph, Pt2Node, fail
 from tenon.capture.captured import NO_FALLBACK, Assertion, Captured, Input, Output, Row, counted, type_text
-from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot
+from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot
 from tenon.capture.operators import find_operator, may_share_memory, writes_arguments
 from tenon.structure import Nesting, Tree, arguments_tree
 
@@ -91,15 +91,15 @@ class _Capture:
 
     def run(self) -> Captured:
         imported = self._imported
-        host = Host()
-        host.calls = dict(enumerate(self._host_calls()))
+        fallback = Fallback()
+        fallback.calls = dict(enumerate(self._fallback_calls()))
         positions = [(number, i) for i, (_, number, _) in enumerate(imported.inputs) if number is not None]
-        outputs = [*map(self._output, imported.outputs, imported.host_outputs)]
+        outputs = [*map(self._output, imported.outputs, imported.kept_outputs)]
         return Captured(
             graph=self._graph,
             inputs=self._inputs,
             outputs=outputs,
-            host=host,
+            fallback=fallback,
             graph_inputs=[position for _, position in sorted(positions)],
             has_key=bool(imported.key_input),
             assertions=[
@@ -134,7 +134,7 @@ class _Capture:
             return Input(name, "number", size=size)
         return Input(name, "constant", value=value)
 
-    def _output(self, output: tuple[Any, ...], host: tuple[str, Any] | None) -> Output:
+    def _output(self, output: tuple[Any, ...], kept: tuple[str, Any] | None) -> Output:
         number, argument, weight, (kind, value) = output
         if number is not None:
             if kind in _SYMBOLIC:
@@ -144,9 +144,9 @@ class _Capture:
             return Output("input", argument)
         if weight is not None:
             return Output("constant", value=torch.from_dlpack(weight))
-        if host is None:
+        if kept is None:
             return Output("constant", value=value)
-        where, data = host
+        where, data = kept
         return Output("token", value=data) if where == "kept" else Output("constant", value=_foreign(data))
 
     # -- reports --
@@ -176,13 +176,13 @@ class _Capture:
 
     # -- calls that PyTorch runs --
 
-    def _host_calls(self) -> Iterator[HostCall]:
+    def _fallback_calls(self) -> Iterator[FallbackCall]:
         writes = any(writes_arguments(_target(node)) for node in self._nodes) if self._imported.external else False
         for node, values, kept in self._imported.external:
-            yield _HostCallMaker(node, values, kept, self._path).run(writes)
+            yield _FallbackCallMaker(node, values, kept, self._path).run(writes)
 
 
-class _HostCallMaker:
+class _FallbackCallMaker:
     """Makes the call of a node: an operator of this process, with plain arguments."""
 
     def __init__(self, node: Pt2Node, values: dict[str, tuple[str, Any]], kept: list[str], path: str) -> None:
@@ -191,7 +191,7 @@ class _HostCallMaker:
         self._kept = kept
         self._path = path
 
-    def run(self, program_writes: bool) -> HostCall:
+    def run(self, program_writes: bool) -> FallbackCall:
         target = _target(self._node)
         operator = find_operator(target)
         if operator is None:
@@ -207,7 +207,7 @@ class _HostCallMaker:
             Result(key or None, _SYMBOLIC[kind][0] if kind in _SYMBOLIC else None)
             for kind, key in zip(_result_kinds(self._node), self._kept, strict=True)
         ]
-        return HostCall(operator, args, kwargs, results)
+        return FallbackCall(operator, args, kwargs, results)
 
     def _argument(self, kind: str, value: Any) -> Any:
         if kind in ("as_tensor", "as_optional_tensor"):

@@ -134,8 +134,8 @@ class Programs:
         kept = {output.index for output in captured.outputs if output.kind in ("input", "view of input")}
         places = {position: place for place, position in enumerate(captured.graph_inputs)}
         donated = [places[position] for position in dying if position in places and position not in kept]
-        host = _counting(captured, self._fallbacks)
-        executable = compile_graph(captured.graph, host=host, donated=donated, shared=True)
+        fallback = _counting(captured, self._fallbacks)
+        executable = compile_graph(captured.graph, fallback=fallback, donated=donated, shared=True)
         return Program(captured, executable)
 
 
@@ -145,15 +145,15 @@ def _place(captured: Captured, executable: Executable, output: Output) -> int:
 
 
 def _counting(captured: Captured, counts: Counter[str]) -> Any:
-    """The host, with each call counted by its name."""
-    if not captured.host.calls:
-        return captured.host
-    host = captured.host
-    names = {number: _name_of(call.function) for number, call in host.calls.items()}
+    """The fallback, with each call counted by its name."""
+    if not captured.fallback.calls:
+        return captured.fallback
+    fallback = captured.fallback
+    names = {number: _name_of(call.function) for number, call in fallback.calls.items()}
 
     def run(call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
         counts[names[call]] += 1
-        return host(call, operands)
+        return fallback(call, operands)
 
     return run
 

@@ -21,7 +21,7 @@ import torch
 from tenon._tenon import Error, ImportedTensor, Importer, fail
 from tenon.capture.captured import DTYPES, Captured, Input, Output, Row, counted, type_text
 from tenon.capture.decompose import missing_decompositions
-from tenon.capture.host import Host, HostCall, Result, Slot, leaves_of
+from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, leaves_of
 from tenon.capture.names import target_name
 
 Type = tuple[torch.dtype, Sequence[int]]
@@ -71,7 +71,7 @@ class _Translator:
         self.input_of: dict[int, int] = {}  # the position of an input, by its variable
         self.leaves: dict[int, float | int | bool | None] = {}  # by variable: a constant's value, where it has rank 0
         self.key: Any = None  # of the random numbers of the call that is translated, where it has one
-        self.host = Host()
+        self.fallback = Fallback()
         self.rows: list[Row] = []
 
     def add_input(self, value: torch._C.Value, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
@@ -205,7 +205,7 @@ class _Translator:
         return self._call(node.target, _complete(node.target, args, kwargs))
 
     def _external(self, op: torch._ops.OpOverload, arguments: list[Any], because: str = "") -> Any:
-        """Has the host run the call, and gives its results. `because` is said where the registry has an entry."""
+        """Leaves the call to the fallback. `because` says why, where the registry has an entry."""
         given = _on_meta(op, arguments)
         results = list(leaves_of(given))
         for result in results:
@@ -219,17 +219,19 @@ class _Translator:
         result = self.importer.call(
             target_name(op), args, kwargs, results=types, returns_list=True, external_because=because
         )
-        self.host.calls[self.importer.external_count - 1] = self._host_call(op, arguments, dtypes)
+        self.fallback.calls[self.importer.external_count - 1] = self._fallback_call(op, arguments, dtypes)
         reason = self.importer.unsupported[-1][1]
         self.rows.append(Row("call_function", "", target_name(op), _text_of(result), reason=reason))
         return result if isinstance(given, (tuple, list)) else result[0]
 
-    def _host_call(self, op: torch._ops.OpOverload, arguments: list[Any], dtypes: list[torch.dtype]) -> HostCall:
+    def _fallback_call(
+        self, op: torch._ops.OpOverload, arguments: list[Any], dtypes: list[torch.dtype]
+    ) -> FallbackCall:
         counter = itertools.count()
         key = [] if self.key is None else [Slot(next(counter))]
         args, kwargs = _bound(op, _template(arguments, counter))
         function = functools.partial(_seeded if key else _typed, op, dtypes)
-        return HostCall(function, [*key, *args], kwargs, [Result()] * len(dtypes))
+        return FallbackCall(function, [*key, *args], kwargs, [Result()] * len(dtypes))
 
     # -- the end --
 
@@ -241,7 +243,7 @@ class _Translator:
             graph=self.importer.finish(results),
             inputs=self.inputs,
             outputs=outputs,
-            host=self.host,
+            fallback=self.fallback,
             graph_inputs=list(range(len(self.inputs))),
             has_key=bool(self.importer.key_input),
             rows=self.rows,
@@ -357,7 +359,7 @@ def _decomposed(op: torch._ops.OpOverload, arguments: list[Any]) -> torch.fx.Gra
         examples = [_stand_in(operand, "cpu") for operand in operands]
         trace = make_fx(run, decomposition_table=missing_decompositions(), tracing_mode="fake")
         module = trace(*examples)
-    except Exception:  # whatever a trace cannot do, the host can
+    except Exception:  # the fallback runs what cannot be traced
         return None
     calls = [node.target for node in module.graph.nodes if node.op == "call_function"]
     return None if op in calls else module

@@ -158,7 +158,7 @@ def _count(outcome: Outcome, reports: list[GraphReport]) -> None:
         outcome.calls += report.calls
         if report.failure:
             outcome.kind, outcome.why = "fallback", report.failure
-        host = {WHOLE_GRAPH: report.calls} if report.failure else report.host_calls
+        host = {WHOLE_GRAPH: report.calls} if report.failure else report.fallback_calls
         outcome.host = dict(Counter(outcome.host) + Counter(host))
 
 

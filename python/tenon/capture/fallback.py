@@ -1,4 +1,4 @@
-"""Runs the calls that the registry lacks: an `external` node of a graph stands for a call of PyTorch."""
+"""The fallback: PyTorch runs the `external` nodes of a graph, which stand for calls that the registry lacks."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Slot:
 
 @dataclass(frozen=True)
 class TokenSlot:
-    """Where a tensor goes that only the host can hold, because Tenon has no dtype for it."""
+    """Where the fallback puts a tensor of a dtype that Tenon lacks."""
 
     key: str
 
 
 @dataclass(frozen=True)
 class Result:
-    """A result of a call. With a `token` the host keeps it; a number becomes a tensor of rank 0."""
+    """A result of a call. The fallback keeps a result with a `token`; a number becomes a tensor of rank 0."""
 
     token: str | None = None
     number: torch.dtype | None = None
 
 
 @dataclass(frozen=True)
-class HostCall:
+class FallbackCall:
     function: Callable[..., Any]
     args: list[Any]  # with slots where tensors and sizes go
     kwargs: dict[str, Any]
@@ -77,11 +77,11 @@ class _Running(threading.local):
         self.tokens: dict[str, torch.Tensor] = {}
 
 
-class Host:
-    """The external calls of one model. The tensors that it keeps belong to one run of one thread."""
+class Fallback:
+    """Runs the external calls of one model in PyTorch. The tensors that it keeps belong to one run of one thread."""
 
     def __init__(self) -> None:
-        self.calls: dict[int, HostCall] = {}
+        self.calls: dict[int, FallbackCall] = {}
         self._running = _Running()
 
     @modes.run_outside
