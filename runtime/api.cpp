@@ -15,7 +15,7 @@ using tenon::runtime::Container;
 using tenon::runtime::Context;
 using tenon::runtime::Error;
 using tenon::runtime::fail;
-using tenon::runtime::Program;
+using tenon::runtime::LoadedProgram;
 using tenon::runtime::StateInfo;
 using tenon::runtime::States;
 using tenon::runtime::TensorInfo;
@@ -35,7 +35,7 @@ struct Description {
 
 // A program with names that end in zero. Its contexts keep it.
 struct NamedProgram {
-  std::shared_ptr<const Program> program;
+  std::shared_ptr<const LoadedProgram> program;
   std::string entry;
   std::string name;
   std::vector<Description> inputs;
@@ -155,7 +155,7 @@ Description describe(const StateInfo& info) {
   return result;
 }
 
-Description describe(const Program& program, const TensorInfo& info) {
+Description describe(const LoadedProgram& program, const TensorInfo& info) {
   const auto& graph = program.graph();
   const auto& slot = graph.slots[info.slot];
   Description result{std::string(info.name), {}, {}, slot.dtype};
@@ -168,7 +168,7 @@ Description describe(const Program& program, const TensorInfo& info) {
   return result;
 }
 
-std::shared_ptr<const NamedProgram> named(std::string entry, std::shared_ptr<const Program> program) {
+std::shared_ptr<const NamedProgram> named(std::string entry, std::shared_ptr<const LoadedProgram> program) {
   auto shared = std::make_shared<NamedProgram>();
   shared->entry = std::move(entry);
   const auto& graph = program->graph();

@@ -67,18 +67,18 @@ class ProgramLoader {
   ProgramLoader(std::shared_ptr<const Container> container, const LoadOptions& options)
       : container_(std::move(container)), options_(options), prefix_(prefix_of(*container_, options.entry)) {}
 
-  std::shared_ptr<const Program> run() {
+  std::shared_ptr<const LoadedProgram> run() {
     if (options_.native) native_ = options_.level.empty() ? choose_native(*container_, prefix_) : native_of_level();
     const Container::Section& section = program_section();
     verify_tables(section.bytes, "program", [](auto& verifier) { return format::VerifyProgramBuffer(verifier); });
     const format::Program& tables = *format::GetProgram(section.bytes.data());
     if (const Container::Section* weights = container_->find(SectionKind::kWeights)) weights_ = weights->bytes;
-    Program::Parts parts{.tables = section.bytes, .container = container_};
+    LoadedProgram::Parts parts{.tables = section.bytes, .container = container_};
     for (const format::Blob& blob : span_of(tables.constants())) parts.constants.push_back(place_of(blob, weights_));
     for (const format::Blob& blob : span_of(tables.states())) parts.states.push_back(place_of(blob, weights_));
     for (const format::KernelCode* kernel : *tables.kernels()) parts.kernels.push_back(portable(*kernel));
     if (native_ != nullptr) add_native(parts.kernels, tables);
-    auto program = std::make_shared<const Program>(std::move(parts));
+    auto program = std::make_shared<const LoadedProgram>(std::move(parts));
     check_weights(program->graph());
     return program;
   }
@@ -207,13 +207,14 @@ std::vector<std::string> entry_names(const Container& container) {
   return names;
 }
 
-std::shared_ptr<const Program> load_program(std::shared_ptr<const Container> container, const LoadOptions& options) {
+std::shared_ptr<const LoadedProgram> load_program(std::shared_ptr<const Container> container,
+                                                  const LoadOptions& options) {
   return ProgramLoader(std::move(container), options).run();
 }
 
 std::vector<Entry> load_entries(const std::shared_ptr<const Container>& container, const LoadOptions& options) {
   std::vector<Entry> entries;
-  std::vector<std::shared_ptr<const Program>> programs;
+  std::vector<std::shared_ptr<const LoadedProgram>> programs;
   for (const std::string& name : entry_names(*container)) {
     entries.push_back({name, load_program(container, {options.native, options.level, name})});
     programs.push_back(entries.back().program);

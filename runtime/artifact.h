@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/container.h"
-#include "runtime/program.h"
+#include "runtime/loaded_program.h"
 
 namespace tenon::runtime {
 
@@ -22,7 +22,8 @@ std::vector<std::string> entry_names(const Container& container);
 
 // The variant of the best CPU level that this machine is, or with `native` off the first one. Throws an Error:
 // TENON_UNSUPPORTED, naming what this CPU lacks, where there is code but none for it.
-std::shared_ptr<const Program> load_program(std::shared_ptr<const Container> container, const LoadOptions& options);
+std::shared_ptr<const LoadedProgram> load_program(std::shared_ptr<const Container> container,
+                                                  const LoadOptions& options);
 
 // Where in the weights. Throws an Error for what is not in them.
 const std::byte* place_of(const format::Blob& blob, std::span<const std::byte> weights);
@@ -30,7 +31,7 @@ const std::byte* place_of(const format::Blob& blob, std::span<const std::byte> w
 // All of them, which agree about the states that they share.
 struct Entry {
   std::string name;
-  std::shared_ptr<const Program> program;
+  std::shared_ptr<const LoadedProgram> program;
 };
 std::vector<Entry> load_entries(const std::shared_ptr<const Container>& container, const LoadOptions& options);
 

@@ -111,7 +111,8 @@ class Context::Services : public tenon_services {
 
 // ---- creation -------------------------------------------------------------------------------------------------------
 
-Context::Context(std::shared_ptr<const Program> program, const ContextOptions& options, std::shared_ptr<States> states)
+Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOptions& options,
+                 std::shared_ptr<States> states)
     : program_(std::move(program)),
       graph_(program_->graph()),
       options_(options),

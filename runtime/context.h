@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/allocator.h"
-#include "runtime/program.h"
+#include "runtime/loaded_program.h"
 #include "runtime/retriever.h"
 #include "runtime/states.h"
 #include "runtime/strided.h"
@@ -44,7 +44,8 @@ class Context {
  public:
   // Over these states, which must have all of the program's (by name and type), or over some of its own, which count
   // for its budget.
-  Context(std::shared_ptr<const Program> program, const ContextOptions& options, std::shared_ptr<States> states = {});
+  Context(std::shared_ptr<const LoadedProgram> program, const ContextOptions& options,
+          std::shared_ptr<States> states = {});
   ~Context();
   Context(const Context&) = delete;
 
@@ -149,7 +150,7 @@ class Context {
   void check_known(size_t symbol) const;
   int64_t bytes_of(uint32_t slot) const;
 
-  std::shared_ptr<const Program> program_;
+  std::shared_ptr<const LoadedProgram> program_;
   const TaskGraph& graph_;
   ContextOptions options_;
   std::shared_ptr<Allocator> allocator_;

@@ -9,7 +9,7 @@
 namespace tenon::runtime {
 namespace {
 
-StateInfo info_of(const Program& program, uint32_t i) {
+StateInfo info_of(const LoadedProgram& program, uint32_t i) {
   const TaskGraph& graph = program.graph();
   const TensorSlot& slot = graph.slots[graph.states[i].slot];
   StateInfo info{graph.states[i].name, slot.dtype, {}, static_cast<int64_t>(graph.initial[i].size()), program.state(i)};

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/allocator.h"
-#include "runtime/program.h"
+#include "runtime/loaded_program.h"
 
 namespace tenon::runtime {
 
@@ -26,7 +26,7 @@ struct StateInfo {
 std::string type_text(const StateInfo& info);  // "f32[4]"
 
 using Notes = std::map<std::string, std::string, std::less<>>;
-using Programs = std::vector<std::shared_ptr<const Program>>;
+using Programs = std::vector<std::shared_ptr<const LoadedProgram>>;
 
 // Those of all programs, in order of the first that has them. Throws an Error (TENON_BAD_FILE) where two disagree about
 // the type of a state or about how it starts.

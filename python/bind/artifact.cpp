@@ -156,7 +156,7 @@ class Artifact {
   std::string entry_;
   Notes notes_;
   EntryCall call_;
-  std::shared_ptr<const runtime::Program> program_;
+  std::shared_ptr<const runtime::LoadedProgram> program_;
   std::unique_ptr<Context> context_;
 };
 

@@ -18,7 +18,7 @@ class ProgramRunner {
   // In a context of the caller's: with a budget, with telemetry, or just the same one each time.
   std::unique_ptr<runtime::Context> make_context(const runtime::ContextOptions& options) const;
   static std::vector<Tensor> run_in(runtime::Context& context, const Program& program, std::span<const Tensor> inputs);
-  const runtime::Program& loaded() const { return *program_; }  // its inputs are the program's, then its leaves
+  const runtime::LoadedProgram& loaded() const { return *program_; }  // its inputs are the program's, then its leaves
   int64_t arena_bytes() const;
   void free_memory() const;  // of the contexts that wait for a run
 
@@ -31,7 +31,7 @@ class ProgramRunner {
   void give_back(std::unique_ptr<runtime::Context> context) const;
 
   std::string tables_;
-  std::shared_ptr<const runtime::Program> program_;
+  std::shared_ptr<const runtime::LoadedProgram> program_;
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<runtime::Context>> free_;
   mutable std::atomic<bool> leaves_are_checked_ = false;  // what is updated of them, against each other

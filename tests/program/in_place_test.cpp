@@ -79,7 +79,7 @@ struct FromFile {
     return run_context(*context, loaded->graph(), inputs);
   }
   std::vector<std::byte> bytes;
-  std::shared_ptr<const runtime::Program> loaded;
+  std::shared_ptr<const runtime::LoadedProgram> loaded;
   std::unique_ptr<runtime::Context> context;
 };
 

@@ -58,7 +58,7 @@ Input make_input(const runtime::TaskGraph& graph, const runtime::TensorSlot& slo
 }
 
 // Twice: a second run meets the state that the first one left.
-void run(const std::shared_ptr<const runtime::Program>& program, const std::shared_ptr<runtime::States>& states) {
+void run(const std::shared_ptr<const runtime::LoadedProgram>& program, const std::shared_ptr<runtime::States>& states) {
   const runtime::TaskGraph& graph = program->graph();
   std::vector<int64_t> symbols;
   for (const runtime::SymbolInfo& symbol : graph.symbols)

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/program.h"
+#include "runtime/loaded_program.h"
 
 namespace tenon::cli {
 

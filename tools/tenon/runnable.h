@@ -34,8 +34,8 @@ class Runnable {
   static Runnable compile(const Graph& graph, const ProgramOptions& options = {});
 
   const runtime::TaskGraph& graph() const { return program().graph(); }
-  const runtime::Program& program() const;
-  const std::shared_ptr<const runtime::Program>& loaded() const { return loaded_; }          // null of no artifact
+  const runtime::LoadedProgram& program() const;
+  const std::shared_ptr<const runtime::LoadedProgram>& loaded() const { return loaded_; }    // null of no artifact
   const Program* compiled() const { return compiled_.get(); }                                // null of an artifact
   const std::shared_ptr<const runtime::Container>& container() const { return container_; }  // null of no artifact
   const std::string& entry() const { return entry_; }                                        // of an artifact
@@ -62,7 +62,7 @@ class Runnable {
   std::shared_ptr<const runtime::Container> container_;
   std::string entry_;
   std::shared_ptr<const std::vector<std::byte>> recompiled_;
-  std::shared_ptr<const runtime::Program> loaded_;
+  std::shared_ptr<const runtime::LoadedProgram> loaded_;
   std::shared_ptr<const Program> compiled_;
 };
 

@@ -1,4 +1,4 @@
-#include "runtime/program.h"
+#include "runtime/loaded_program.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ constexpr size_t kNamedTensors = 5;
 
 }  // namespace
 
-Program::Program(Parts parts) : parts_(std::move(parts)) {
+LoadedProgram::LoadedProgram(Parts parts) : parts_(std::move(parts)) {
   graph_ = read_task_graph(*format::GetProgram(parts_.tables.data()));
   first_size_.push_back(0);
   for (const TensorSlot& slot : graph_.slots) first_size_.push_back(first_size_.back() + slot.shape.size());
@@ -22,7 +22,7 @@ Program::Program(Parts parts) : parts_(std::move(parts)) {
   if (graph_.bindings.empty()) frame({});
 }
 
-void Program::check_task(const TaskNode& task) {
+void LoadedProgram::check_task(const TaskNode& task) {
   const LibraryFunction* function = nullptr;
   if (task.kind == TaskKind::Fallback && !parts_.fallback)
     fail(TENON_UNSUPPORTED, task.name, " needs a fallback that runs it");
@@ -57,13 +57,13 @@ void check_arguments(const TaskNode& task, const PortableKernel& kernel, const i
   }
 }
 
-void Program::forget_states() const {
+void LoadedProgram::forget_states() const {
   if (!parts_.container) return;
   for (size_t i = 0; i < parts_.states.size(); ++i)
     parts_.container->forget({parts_.states[i], graph_.initial[i].size()});
 }
 
-std::shared_ptr<const Frame> Program::frame(std::span<const int64_t> symbols) const {
+std::shared_ptr<const Frame> LoadedProgram::frame(std::span<const int64_t> symbols) const {
   const std::lock_guard lock(mutex_);
   const auto found =
       std::ranges::find_if(frames_, [&](const auto& frame) { return std::ranges::equal(frame->symbols, symbols); });
@@ -76,7 +76,7 @@ std::shared_ptr<const Frame> Program::frame(std::span<const int64_t> symbols) co
   return frames_.front();
 }
 
-std::shared_ptr<const Frame> Program::last_frame() const {
+std::shared_ptr<const Frame> LoadedProgram::last_frame() const {
   const std::lock_guard lock(mutex_);
   return frames_.empty() ? nullptr : frames_.front();
 }
@@ -87,7 +87,7 @@ namespace {
 
 class FrameBuilder {
  public:
-  FrameBuilder(const Program& program, std::span<const int64_t> symbols)
+  FrameBuilder(const LoadedProgram& program, std::span<const int64_t> symbols)
       : program_(program), graph_(program.graph()), frame_(std::make_shared<Frame>()) {
     frame_->symbols.assign(symbols.begin(), symbols.end());
     frame_->sizes.resize(program.total_sizes());
@@ -163,7 +163,7 @@ class FrameBuilder {
     return frame_->elements[id] * static_cast<int64_t>(tenon_dtype_size(graph_.slots[id].dtype));
   }
 
-  const Program& program_;
+  const LoadedProgram& program_;
   const TaskGraph& graph_;
   std::shared_ptr<Frame> frame_;
   std::vector<int64_t> sizes_, elements_;
@@ -171,7 +171,7 @@ class FrameBuilder {
 
 }  // namespace
 
-std::shared_ptr<const Frame> make_frame(const Program& program, std::span<const int64_t> symbols) {
+std::shared_ptr<const Frame> make_frame(const LoadedProgram& program, std::span<const int64_t> symbols) {
   return FrameBuilder(program, symbols).run();
 }
 

@@ -48,7 +48,7 @@ struct Frame {
   int64_t least_bytes = 0;  // that any plan would need
 };
 
-class Program {
+class LoadedProgram {
  public:
   struct Parts {
     std::span<const std::byte> tables;  // format::Program, verified as FlatBuffers
@@ -60,7 +60,7 @@ class Program {
   };
 
   // Throws an Error for tables that break the rules of the format.
-  explicit Program(Parts parts);
+  explicit LoadedProgram(Parts parts);
 
   const TaskGraph& graph() const { return graph_; }
   const LibraryFunction& function(uint32_t task) const { return *functions_[task]; }
@@ -91,7 +91,7 @@ class Program {
 void check_arguments(const TaskNode& task, const PortableKernel& kernel, const int64_t* sizes,
                      std::span<const int64_t> elements);
 
-std::shared_ptr<const Frame> make_frame(const Program& program, std::span<const int64_t> symbols);
+std::shared_ptr<const Frame> make_frame(const LoadedProgram& program, std::span<const int64_t> symbols);
 
 // "needs 12,345 bytes; the largest: ..." of a frame: what a budget must hold, and what takes most of it.
 std::string largest_tensors(const TaskGraph& graph, const Frame& frame);
