@@ -11,7 +11,7 @@ namespace tenon::runtime {
 inline constexpr int64_t kAlignment = 64;
 inline constexpr int64_t kNoBudget = INT64_MAX;
 
-// Rounded up to whole lines of the cache; throws an Error when that overflows.
+// Rounded up to whole lines of the cache; throws a StatusError when that overflows.
 int64_t aligned_size(int64_t bytes);
 
 class Allocator {

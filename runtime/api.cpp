@@ -13,11 +13,11 @@
 
 using tenon::runtime::Container;
 using tenon::runtime::Context;
-using tenon::runtime::Error;
 using tenon::runtime::fail;
 using tenon::runtime::LoadedProgram;
 using tenon::runtime::StateInfo;
 using tenon::runtime::States;
+using tenon::runtime::StatusError;
 using tenon::runtime::TensorInfo;
 using tenon::runtime::with_path;
 
@@ -98,7 +98,7 @@ tenon_status guarded_call(void (*call)(const void* body), const void* body) noex
   try {
     call(body);
     return TENON_OK;
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     return failed(error.status(), error.message().c_str());
   } catch (const std::bad_alloc&) {
     return failed(TENON_OUT_OF_MEMORY, "there is no memory");
@@ -392,10 +392,10 @@ tenon_status tenon_run(tenon_context* context) {
     demand(context != nullptr, "tenon_run needs a context");
     try {
       context->context.run();
-    } catch (const Error& error) {
+    } catch (const StatusError& error) {
       const uint32_t task = context->context.failed_task();
       if (task == tenon::runtime::kNone) throw;
-      throw Error(error.status(), context->owner->tasks[task] + ": " + error.message());
+      throw StatusError(error.status(), context->owner->tasks[task] + ": " + error.message());
     }
   });
 }

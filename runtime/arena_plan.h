@@ -19,7 +19,7 @@ struct ArenaPlan {
   int64_t bytes = 0;
 };
 
-// No two that live at the same time overlap. Sizes are checked: an arena beyond int64 is an Error.
+// No two that live at the same time overlap. Sizes are checked: an arena beyond int64 is a StatusError.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
 // The largest sum of what lives at one time: no plan needs less.

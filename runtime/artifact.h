@@ -20,12 +20,12 @@ struct LoadOptions {
 // The programs of a file, in its order: "main" where it has just one.
 std::vector<std::string> entry_names(const Container& container);
 
-// The variant of the best CPU level that this machine is, or with `native` off the first one. Throws an Error:
+// The variant of the best CPU level that this machine is, or with `native` off the first one. Throws a StatusError:
 // TENON_UNSUPPORTED, naming what this CPU lacks, where there is code but none for it.
 std::shared_ptr<const LoadedProgram> load_program(std::shared_ptr<const Container> container,
                                                   const LoadOptions& options);
 
-// Where in the weights. Throws an Error for what is not in them.
+// Where in the weights. Throws a StatusError for what is not in them.
 const std::byte* place_of(const format::Blob& blob, std::span<const std::byte> weights);
 
 // All of them, which agree about the states that they share.

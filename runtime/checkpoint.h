@@ -9,14 +9,14 @@
 namespace tenon::runtime {
 
 // Their values and notes replace the file in one step, and are on the disk when this returns: whoever is killed at any
-// moment leaves the file before or the file after. Throws an Error.
+// moment leaves the file before or the file after. Throws a StatusError.
 void save_states(States& states, const std::string& path);
 
-// The file must have these states and no others, by name and type. Throws an Error that says what differs, or that the
-// file is damaged; then nothing has changed.
+// The file must have these states and no others, by name and type. Throws a StatusError that says what differs, or that
+// the file is damaged; then nothing has changed.
 void load_states(States& states, const std::string& path);
 
-// What is in such a file; `initial` is where its value lies. Throws an Error.
+// What is in such a file; `initial` is where its value lies. Throws a StatusError.
 struct Checkpoint {
   std::vector<StateInfo> states;
   Notes notes;

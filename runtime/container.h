@@ -16,7 +16,7 @@ namespace tenon::runtime {
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(size_t size, int rights, int flags, int descriptor);  // MAP_FAILED is an Error
+  Mapping(size_t size, int rights, int flags, int descriptor);  // MAP_FAILED is a StatusError
   Mapping(Mapping&& other) noexcept { *this = std::move(other); }
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
@@ -39,10 +39,10 @@ class Container {
   // only. All tables are copied, so that what was verified stays as it is; but who cuts a file short
   // that is open ends the process: replace it by another instead, as `tenon` does.
   //
-  // Throws an Error that begins with the path: TENON_IO, TENON_OUT_OF_MEMORY, or as of_memory does.
+  // Throws a StatusError that begins with the path: TENON_IO, TENON_OUT_OF_MEMORY, or as of_memory does.
   static Container open(const std::string& path);
 
-  // `bytes` must outlive the container. They are copied when they are not aligned to 64. Throws an Error:
+  // `bytes` must outlive the container. They are copied when they are not aligned to 64. Throws a StatusError:
   // TENON_BAD_FILE for what is no artifact or damaged, TENON_UNSUPPORTED for a format that this reader does not know.
   static Container of_memory(std::span<const std::byte> bytes);
 

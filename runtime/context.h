@@ -49,7 +49,8 @@ class Context {
   ~Context();
   Context(const Context&) = delete;
 
-  // The memory is the caller's, and must stay until the run is over. Throws an Error for a tensor that does not fit.
+  // The memory is the caller's, and must stay until the run is over. Throws a StatusError for a tensor that does not
+  // fit.
   void set_input(size_t i, const tenon_tensor& tensor);
   // Where a result goes. Only its address is looked at now; the run tells whether it fits. An empty tensor (null data,
   // rank 0) goes back to memory of the context.
@@ -59,7 +60,7 @@ class Context {
   void set_seed(int64_t seed);
   // The sizes of the inputs decide everything else; what is needed is allocated. A run does that by itself.
   void prepare();
-  // Throws an Error. Sizes, the caller's tensors and the arena's memory are checked first: then nothing has been
+  // Throws a StatusError. Sizes, the caller's tensors and the arena's memory are checked first: then nothing has been
   // updated. Where a task fails, or the data breaks a promise of the model, what earlier tasks computed in place
   // (TensorSlot::is_overwritten) is updated, the rest is not.
   void run();

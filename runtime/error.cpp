@@ -39,6 +39,6 @@ std::string join(std::initializer_list<TextPart> parts) {
   return text;
 }
 
-void fail_with(tenon_status status, std::initializer_list<TextPart> parts) { throw Error(status, join(parts)); }
+void fail_with(tenon_status status, std::initializer_list<TextPart> parts) { throw StatusError(status, join(parts)); }
 
 }  // namespace tenon::runtime

@@ -1,4 +1,4 @@
-// Failure inside of the runtime: thrown as an Error, turned into a status and a text where the C interface ends.
+// Failure inside of the runtime: thrown as a StatusError, turned into a status and a text where the C interface ends.
 //
 //     fail(TENON_BAD_FILE, "task ", i, " reads slot ", slot, ", but there are ", count);
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace tenon::runtime {
 
-class Error : public std::exception {
+class StatusError : public std::exception {
  public:
-  Error(tenon_status status, std::string message) : status_(status), message_(std::move(message)) {}
+  StatusError(tenon_status status, std::string message) : status_(status), message_(std::move(message)) {}
   tenon_status status() const { return status_; }
   const std::string& message() const { return message_; }
   const char* what() const noexcept override { return message_.c_str(); }
@@ -85,9 +85,9 @@ template <class Body>
 auto with_path(const std::string& path, Body body) {
   try {
     return body();
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     const std::string start = path + ": ";
-    throw Error(error.status(), (error.message().starts_with(start) ? "" : start) + error.message());
+    throw StatusError(error.status(), (error.message().starts_with(start) ? "" : start) + error.message());
   }
 }
 

@@ -13,10 +13,10 @@ using format::Instruction;
 
 inline constexpr uint32_t kDeepestExpr = 256;  // numbers on the stack
 
-// Throws an Error unless the expression lies in the table, names symbols below `symbols` and leaves one number.
+// Throws a StatusError unless the expression lies in the table, names symbols below `symbols` and leaves one number.
 void verify(Expr expr, std::span<const Instruction> code, size_t symbols);
 
-// Of a verified expression. Throws an Error for an overflow and a division by zero.
+// Of a verified expression. Throws a StatusError for an overflow and a division by zero.
 int64_t evaluate(Expr expr, std::span<const Instruction> code, std::span<const int64_t> symbols);
 
 }  // namespace tenon::runtime

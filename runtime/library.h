@@ -46,7 +46,7 @@ inline constexpr int64_t kAnyCount = -1;
 const LibraryFunction* find_library_function(std::string_view name);  // null where there is none
 std::span<const LibraryFunction> library_functions();
 
-// Throws an Error, after which outputs are undefined: TENON_BAD_FILE for a call that breaks the function's rules,
+// Throws a StatusError, after which outputs are undefined: TENON_BAD_FILE for a call that breaks the function's rules,
 // TENON_RUN_FAILED for the model's own (a matrix that is singular, a k that is not there), TENON_OUT_OF_MEMORY where
 // `services` has no scratch memory.
 void run(const LibraryFunction& function, LibraryCall& call);

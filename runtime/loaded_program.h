@@ -59,7 +59,7 @@ class LoadedProgram {
     std::shared_ptr<const Container> container = {};  // of all that memory; null where somebody else owns it
   };
 
-  // Throws an Error for tables that break the rules of the format.
+  // Throws a StatusError for tables that break the rules of the format.
   explicit LoadedProgram(Parts parts);
 
   const TaskGraph& graph() const { return graph_; }
@@ -72,7 +72,7 @@ class LoadedProgram {
   size_t first_size(uint32_t slot) const { return first_size_[slot]; }  // in Frame::sizes
   size_t total_sizes() const { return first_size_.back(); }
 
-  // The last few are kept. Throws an Error where the sizes do not fit each other.
+  // The last few are kept. Throws a StatusError where the sizes do not fit each other.
   std::shared_ptr<const Frame> frame(std::span<const int64_t> symbols) const;
   std::shared_ptr<const Frame> last_frame() const;  // null before the first
 

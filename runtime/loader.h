@@ -15,15 +15,15 @@ namespace tenon::runtime {
 
 class LoadedCode {
  public:
-  // Copies what it needs of the object. Throws an Error: TENON_UNSUPPORTED for a function that is not there, by its
-  // name, TENON_BAD_FILE for bytes that are no such object. With TENON_PERF=1 in the environment, `label` names the
+  // Copies what it needs of the object. Throws a StatusError: TENON_UNSUPPORTED for a function that is not there, by
+  // its name, TENON_BAD_FILE for bytes that are no such object. With TENON_PERF=1 in the environment, `label` names the
   // code to perf (/tmp/perf-PID.map).
   static std::shared_ptr<const LoadedCode> load(std::string_view object, std::string_view label = "");
 
   ~LoadedCode();
   LoadedCode(const LoadedCode&) = delete;
 
-  // Of a global symbol of the object. Throws an Error (TENON_BAD_FILE) where it is not there.
+  // Of a global symbol of the object. Throws a StatusError (TENON_BAD_FILE) where it is not there.
   template <class Function>
   Function* function(std::string_view name) const {
     return reinterpret_cast<Function*>(address(name));

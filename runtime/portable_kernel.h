@@ -32,8 +32,8 @@ enum {
 
 class PortableKernel {
  public:
-  // `bytes` are aligned to 8 and outlive the kernel. Throws an Error (TENON_BAD_FILE) for a kernel that breaks a rule
-  // of the format.
+  // `bytes` are aligned to 8 and outlive the kernel. Throws a StatusError (TENON_BAD_FILE) for a kernel that breaks a
+  // rule of the format.
   static PortableKernel load(std::span<const std::byte> bytes);
   PortableKernel(PortableKernel&&) noexcept;
   PortableKernel& operator=(PortableKernel&&) noexcept;
@@ -45,7 +45,7 @@ class PortableKernel {
 
   // An argument is an input by slot, or an output by slot after those.
   tenon_dtype argument_dtype(size_t argument) const;
-  // These throw an Error (TENON_INVALID_ARGUMENT) for sizes with which they overflow, or are negative.
+  // These throw a StatusError (TENON_INVALID_ARGUMENT) for sizes with which they overflow, or are negative.
   int64_t argument_elements(size_t argument, const int64_t* sizes) const;
   int64_t scratch_bytes(const int64_t* sizes) const;  // of one thread; a run also needs a few KB for itself
 
@@ -55,8 +55,8 @@ class PortableKernel {
   static constexpr int64_t kNoLimit = INT64_MAX;
 
   // A tenon_kernel (runtime/kernel.h): 0, or the kind of an error. `memory` has as many elements as argument_elements
-  // says. With a limit of steps, it runs on the calling thread alone. May be called by many threads at once. Throws an
-  // Error as argument_elements does.
+  // says. With a limit of steps, it runs on the calling thread alone. May be called by many threads at once. Throws a
+  // StatusError as argument_elements does.
   int64_t run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_services* services,
               int64_t most_steps = kNoLimit) const;
 

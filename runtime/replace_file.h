@@ -13,8 +13,8 @@ using Pieces = std::span<const std::span<const std::byte>>;
 // content or the new one. A link stays a link. With `durable` this holds when the machine goes down, too: what has
 // returned is on the disk. Who is killed meanwhile leaves PATH.tmp.PID.NUMBER behind.
 //
-// Throws an Error; then the old file is there, and nothing beside it. (But where only the folder could not be brought
-// to the disk, the new one is there.)
+// Throws a StatusError; then the old file is there, and nothing beside it. (But where only the folder could not be
+// brought to the disk, the new one is there.)
 void replace_file(const std::string& path, Pieces pieces, bool durable);
 
 }  // namespace tenon::runtime

@@ -28,8 +28,8 @@ std::string type_text(const StateInfo& info);  // "f32[4]"
 using Notes = std::map<std::string, std::string, std::less<>>;
 using Programs = std::vector<std::shared_ptr<const LoadedProgram>>;
 
-// Those of all programs, in order of the first that has them. Throws an Error (TENON_BAD_FILE) where two disagree about
-// the type of a state or about how it starts.
+// Those of all programs, in order of the first that has them. Throws a StatusError (TENON_BAD_FILE) where two disagree
+// about the type of a state or about how it starts.
 std::vector<StateInfo> states_of(const Programs& programs);
 
 class States {
@@ -40,17 +40,17 @@ class States {
 
   const std::vector<StateInfo>& all() const { return all_; }
   size_t find(std::string_view name) const;  // how many there are, where there is none of that name
-  // Throws an Error (TENON_INVALID_ARGUMENT) where there is no number `i`, or it is of another type than this.
+  // Throws a StatusError (TENON_INVALID_ARGUMENT) where there is no number `i`, or it is of another type than this.
   void check_type(size_t i, const StateInfo& wanted) const;
   std::byte* data(size_t i) const { return blocks_[i].data(); }
   const Allocator& allocator() const { return *allocator_; }
 
-  // The tensor may lie in the state itself. Throws an Error that names the state where it is of another type.
+  // The tensor may lie in the state itself. Throws a StatusError that names the state where it is of another type.
   void set(size_t i, const tenon_tensor& tensor);
   void reset();
   Notes& notes() { return notes_; }  // that go with them into files
 
-  // While it lives nobody else may use them. Throws an Error where somebody does.
+  // While it lives nobody else may use them. Throws a StatusError where somebody does.
   class Use {
    public:
     explicit Use(States& states);

@@ -49,7 +49,7 @@ class Descriptor {
   int number_;
 };
 
-// Throws an Error, "cannot <what>: " and what errno says: TENON_OUT_OF_MEMORY or TENON_IO.
+// Throws a StatusError, "cannot <what>: " and what errno says: TENON_OUT_OF_MEMORY or TENON_IO.
 [[noreturn]] void fail_with_errno(std::string_view what);
 
 }  // namespace tenon::runtime

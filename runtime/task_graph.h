@@ -110,7 +110,8 @@ struct TaskGraph {
   const TensorSlot& root_of(uint32_t slot) const { return slots[slots[slot].root]; }
 };
 
-// Of verified FlatBuffers, which must outlive the graph. Throws an Error for whatever breaks the rules of the format.
+// Of verified FlatBuffers, which must outlive the graph. Throws a StatusError for whatever breaks the rules of the
+// format.
 TaskGraph read_task_graph(const format::Program& program);
 
 // How a type is written: "f32[N, 4]".

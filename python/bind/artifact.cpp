@@ -54,7 +54,7 @@ std::shared_ptr<const Container> contained(const std::vector<std::byte>& bytes) 
 std::vector<runtime::Entry> load_entries(ArtifactFile& file, bool native) {
   try {
     return runtime::load_entries(file.container, {.native = native});
-  } catch (const runtime::Error& error) {
+  } catch (const runtime::StatusError& error) {
     if (error.status() != TENON_UNSUPPORTED || !native) fail("{}", error.message());
   }
   file.recompiled = std::make_shared<const std::vector<std::byte>>(recompiled_artifact(file.container).value());

@@ -105,7 +105,7 @@ struct BufferPlan {
 };
 
 struct Plan {
-  // Throws an Error (TENON_INVALID_ARGUMENT) for sizes with which something overflows.
+  // Throws a StatusError (TENON_INVALID_ARGUMENT) for sizes with which something overflows.
   Plan(const Tables& tables, std::span<const int64_t> sizes);
 
   std::vector<int64_t> sizes;

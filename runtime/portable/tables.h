@@ -17,7 +17,7 @@ using format::ExprOp;
 inline constexpr uint32_t kNone = ~0u;
 
 struct Tables {
-  explicit Tables(const Kernel& kernel);  // throws an Error where a table is not aligned
+  explicit Tables(const Kernel& kernel);  // throws a StatusError where a table is not aligned
 
   uint32_t size_count;  // of the symbols
   uint32_t symbol_count;
@@ -47,7 +47,7 @@ std::span<const T> part(std::span<const T> table, const Range& range) {
 inline tenon_dtype dtype_of(format::DType dtype) { return static_cast<tenon_dtype>(dtype); }
 inline uint32_t end_of(const Range& range) { return range.first() + range.count(); }
 
-// Throws an Error unless the kernel keeps every rule of the format.
+// Throws a StatusError unless the kernel keeps every rule of the format.
 void verify(const Tables& tables);
 
 }  // namespace tenon::runtime::portable

@@ -42,7 +42,7 @@ std::vector<Tensor> run_task_once(const Task& task, const std::vector<TensorType
                                   const std::vector<Tensor>& inputs);
 
 // One run, of the context's graph; leaves are its last inputs. Results are fresh memory. Throws an Error or a
-// runtime::Error.
+// runtime::StatusError.
 std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGraph& graph,
                                 std::span<const Tensor> inputs, std::span<const Tensor> leaves = {});
 

@@ -103,7 +103,7 @@ Status write_file(const std::string& path, Pieces pieces) {
     if (special) return write_to(path, pieces);
     try {
       runtime::replace_file(path, pieces, false);
-    } catch (const runtime::Error& error) {
+    } catch (const runtime::StatusError& error) {
       fail_at({path}, "{}", error.message());
     }
   });

@@ -5,7 +5,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     tenon::runtime::LoadedCode::load({reinterpret_cast<const char*>(data), size});
-  } catch (const tenon::runtime::Error&) {
+  } catch (const tenon::runtime::StatusError&) {
   }
   return 0;
 }

@@ -123,7 +123,7 @@ TEST(Entries, HaveNamesNotesAndGraphs) {
   try {
     runtime::load_program(container, {.entry = "trian"});
     FAIL();
-  } catch (const runtime::Error& error) {
+  } catch (const runtime::StatusError& error) {
     EXPECT_EQ(error.message(), "the file has no entry 'trian'; its entries are step, eval");
   }
 }
@@ -173,7 +173,7 @@ TEST(Entries, AreCompiledAnewWithTheirStates) {
 std::string message_of(const auto& body) {
   try {
     body();
-  } catch (const runtime::Error& error) {
+  } catch (const runtime::StatusError& error) {
     return error.message();
   }
   return "no error";

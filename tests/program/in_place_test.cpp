@@ -490,7 +490,7 @@ class BadTables : public testing::Test {
     format::FinishProgramBuffer(builder, format::CreateProgram(builder, tables_.get()));
     try {
       runtime::read_task_graph(*format::GetProgram(builder.GetBufferPointer()));
-    } catch (const runtime::Error& error) {
+    } catch (const runtime::StatusError& error) {
       return error.message();
     }
     return "";

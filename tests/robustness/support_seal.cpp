@@ -137,7 +137,7 @@ Outcome try_file(std::span<const std::byte> file) {
     const auto states = std::make_shared<runtime::States>(programs, std::make_shared<runtime::Allocator>(kMostBytes));
     for (const auto& program : programs) run(program, states);
     outcome.has_run = true;
-  } catch (const runtime::Error&) {
+  } catch (const runtime::StatusError&) {
   } catch (const std::bad_alloc&) {
   }
   return outcome;

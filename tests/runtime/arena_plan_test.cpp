@@ -35,7 +35,7 @@ TEST(ArenaPlan, NothingThatLivesAtTheSameTimeOverlaps) {
 TEST(ArenaPlan, AnArenaBeyond64BitsIsAnError) {
   const Lifetime huge{INT64_MAX - 10, 0, 1};
   const Lifetime lifetimes[] = {huge, huge};
-  EXPECT_THROW(plan_arena(lifetimes), Error);
+  EXPECT_THROW(plan_arena(lifetimes), StatusError);
 }
 
 TEST(ArenaPlan, TheLeastIsTheLargestSumOfWhatLivesAtOneTime) {

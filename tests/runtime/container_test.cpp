@@ -78,11 +78,11 @@ class Image {
 Image small_image() { return Image(container_bytes(small_sections())); }
 
 // The error of a file, or nothing.
-std::optional<Error> error_of(std::span<const std::byte> bytes) {
+std::optional<StatusError> error_of(std::span<const std::byte> bytes) {
   try {
     Container::of_memory(bytes);
     return {};
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     return error;
   }
 }
@@ -92,12 +92,12 @@ class ContainerFile : public ::testing::Test {
   ContainerFile() : path_(::testing::TempDir() + "container_test." + std::to_string(::getpid()) + ".tenon") {}
   ~ContainerFile() override { ::unlink(path_.c_str()); }
 
-  std::optional<Error> error_of_opening() const { return error_of_opening(path_); }
-  static std::optional<Error> error_of_opening(const std::string& path) {
+  std::optional<StatusError> error_of_opening() const { return error_of_opening(path_); }
+  static std::optional<StatusError> error_of_opening(const std::string& path) {
     try {
       Container::open(path);
       return {};
-    } catch (const Error& error) {
+    } catch (const StatusError& error) {
       return error;
     }
   }

@@ -244,7 +244,7 @@ const std::vector<Damage>& damages() {
 std::string why_refused(const std::string& bytes) {
   try {
     load(bytes);
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     EXPECT_TRUE(error.status() == TENON_BAD_FILE || error.status() == TENON_UNSUPPORTED);
     return error.message();
   }
@@ -274,7 +274,7 @@ TEST(DamagedPortableKernel, TruncatedIsRefused) {
 
 TEST(DamagedPortableKernel, MustBeAligned) {
   const std::string bytes = " " + portable_kernel(victim());
-  EXPECT_THROW(PortableKernel::load(std::as_bytes(std::span(bytes)).subspan(1)), Error);
+  EXPECT_THROW(PortableKernel::load(std::as_bytes(std::span(bytes)).subspan(1)), StatusError);
 }
 
 // A table may begin four bytes too late: of the code one instruction is left then, as its first word is 1 (a Symbol).
@@ -370,7 +370,7 @@ TEST(DamagedPortableKernel, ScratchThatIsTooLargeIsAnError) {
   parts.buffers.back() = {dtype, 0, ~0u, parts.add({{ExprOp::Constant, INT64_MAX}})};
   const std::string more = parts.bytes();
   const PortableKernel larger = load(more);
-  EXPECT_THROW(run(larger, Arguments(larger, {3}), {3}), Error);
+  EXPECT_THROW(run(larger, Arguments(larger, {3}), {3}), StatusError);
 }
 
 TEST(DamagedPortableKernel, EndlessLoopsEndWithTheirSteps) {
@@ -396,7 +396,7 @@ TEST(DamagedPortableKernel, SurvivesEveryFlippedBit) {
     std::optional<PortableKernel> kernel;
     try {
       kernel = load(bytes);
-    } catch (const Error&) {
+    } catch (const StatusError&) {
       ++refused;
       continue;
     }
@@ -408,7 +408,7 @@ TEST(DamagedPortableKernel, SurvivesEveryFlippedBit) {
       }
       if (!fits) continue;
       ++(run(*kernel, Arguments(*kernel, values), values, 100000).empty() ? ran : failed);
-    } catch (const Error&) {
+    } catch (const StatusError&) {
       ++failed;
     }
   }

@@ -60,9 +60,9 @@ TensorView make(void* context, size_t, std::span<const int64_t> shape) {
 }
 
 // Nothing, or what went wrong. Inputs are zeros.
-std::optional<Error> error_of(std::string_view name, const Arguments& arguments,
-                              const tenon_services* services = tenon_default_services(),
-                              std::string_view text = "is bad", tenon_dtype made_dtype = TENON_I64) {
+std::optional<StatusError> error_of(std::string_view name, const Arguments& arguments,
+                                    const tenon_services* services = tenon_default_services(),
+                                    std::string_view text = "is bad", tenon_dtype made_dtype = TENON_I64) {
   std::vector<Owned> owned;
   std::vector<TensorView> inputs, outputs;
   for (const auto& [dtype, shape] : arguments.inputs) inputs.push_back(owned.emplace_back(dtype, shape).view());
@@ -76,7 +76,7 @@ std::optional<Error> error_of(std::string_view name, const Arguments& arguments,
   try {
     run(*find_library_function(name), call);
     return {};
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     return error;
   }
 }
@@ -253,7 +253,7 @@ TEST(Library, SizesThatCannotBeAreRefused) {
     TensorView outputs[] = {x, {TENON_I64, shape, nullptr}};
     const int64_t numbers[] = {0, 0};
     LibraryCall call{{&x, 1}, outputs, numbers, "", tenon_default_services()};
-    EXPECT_THROW(run(*find_library_function("sort"), call), Error) << text_of(shape[0]);
+    EXPECT_THROW(run(*find_library_function("sort"), call), StatusError) << text_of(shape[0]);
   }
 }
 
@@ -309,7 +309,7 @@ TEST(Library, RequireZeroNamesTheFirst) {
   try {
     run(*find_library_function("require_zero"), call);
     FAIL();
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     EXPECT_EQ(error.message(), "matrix 1 of the batch is singular (info = 7)");
   }
 }
@@ -327,7 +327,7 @@ TEST(Library, IntegersThatCannotBeCountedAreNamed) {
     try {
       run(*find_library_function("bincount"), call);
       return "";
-    } catch (const Error& error) {
+    } catch (const StatusError& error) {
       return error.message();
     }
   };
@@ -346,7 +346,7 @@ TEST(Library, NaNDoesNotConverge) {
   try {
     run(*find_library_function("eigh"), call);
     FAIL();
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     EXPECT_EQ(error.status(), TENON_RUN_FAILED);
     EXPECT_THAT(error.message(), HasSubstr("matrix 1 of the batch has NaN"));
   }

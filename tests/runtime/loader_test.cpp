@@ -124,10 +124,10 @@ TEST(Loader, AnUnknownFunctionIsNamed) {
   try {
     LoadedCode::load(object);
     FAIL();
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     EXPECT_THAT(error.what(), HasSubstr("'nobody'"));
   }
-  EXPECT_THROW(LoadedCode::load(everything())->address("nothing"), Error);
+  EXPECT_THROW(LoadedCode::load(everything())->address("nothing"), StatusError);
 }
 
 TEST(Loader, NamesItsFunctionsToPerf) {
@@ -141,10 +141,10 @@ TEST(Loader, NamesItsFunctionsToPerf) {
 }
 
 TEST(Loader, OtherFilesAreRefused) {
-  EXPECT_THROW(LoadedCode::load(""), Error);
-  EXPECT_THROW(LoadedCode::load("not an object"), Error);
+  EXPECT_THROW(LoadedCode::load(""), StatusError);
+  EXPECT_THROW(LoadedCode::load("not an object"), StatusError);
   const std::string wasm = object_of("define void @f() {\n ret void\n}", find_target("wasm32"));
-  EXPECT_THROW(LoadedCode::load(wasm), Error);
+  EXPECT_THROW(LoadedCode::load(wasm), StatusError);
 }
 
 // ---- hostile bytes --------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ bool loads(const std::string& object) {
   try {
     LoadedCode::load(object);
     return true;
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     EXPECT_TRUE(error.status() == TENON_BAD_FILE || error.status() == TENON_UNSUPPORTED) << error.what();
     return false;
   }
@@ -238,7 +238,7 @@ TEST(Loader, AFailureOfTheSystemLeavesNothingBehind) {
       const auto code = LoadedCode::load(everything());
       EXPECT_EQ(failing, calls);
       EXPECT_GT(system.mapped(), 0);
-    } catch (const Error& error) {
+    } catch (const StatusError& error) {
       EXPECT_EQ(error.status(), TENON_OUT_OF_MEMORY) << error.what();
       EXPECT_EQ(system.calls(), failing + 1);
       calls = failing + 1;

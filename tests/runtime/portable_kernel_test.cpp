@@ -253,10 +253,10 @@ TEST(PortableKernel, SizesThatOverflowAreAnError) {
   const int64_t huge[] = {int64_t{1} << 40, int64_t{1} << 40}, negative[] = {-1, 2};
   void* memory[3] = {};
   int64_t error[4] = {};
-  EXPECT_THROW(kernel.argument_elements(2, huge), Error);
-  EXPECT_THROW(kernel.argument_elements(0, negative), Error);
-  EXPECT_THROW(kernel.run(memory, huge, error, tenon_default_services()), Error);
-  EXPECT_THROW(kernel.run(memory, negative, error, tenon_default_services()), Error);
+  EXPECT_THROW(kernel.argument_elements(2, huge), StatusError);
+  EXPECT_THROW(kernel.argument_elements(0, negative), StatusError);
+  EXPECT_THROW(kernel.run(memory, huge, error, tenon_default_services()), StatusError);
+  EXPECT_THROW(kernel.run(memory, negative, error, tenon_default_services()), StatusError);
 }
 
 constexpr const char* kGather = R"(

@@ -40,7 +40,7 @@ std::string in_folder(const std::string& folder, std::string_view name) { return
 bool is_checkpoint(const std::string& path) {
   try {
     return runtime::Container::open(path).find(format::SectionKind::kCheckpoint) != nullptr;
-  } catch (const runtime::Error&) {
+  } catch (const runtime::StatusError&) {
     return false;
   }
 }

@@ -20,7 +20,7 @@ Location place_of(const runtime::TaskGraph& graph, uint32_t task) {
   return from.file() ? Location{from.file()->str(), from.line()} : Location{};
 }
 
-[[noreturn]] void fail_in(const runtime::TaskGraph& graph, uint32_t task, const runtime::Error& error) {
+[[noreturn]] void fail_in(const runtime::TaskGraph& graph, uint32_t task, const runtime::StatusError& error) {
   check(error.status() != TENON_INTERNAL, "{}", error.message());
   if (task == runtime::kNone) fail("{}", error.message());
   fail_at(place_of(graph, task), "{}: {}", graph.tasks[task].name, error.message());
@@ -46,7 +46,7 @@ template <class Load>
 auto Runnable::load_or_recompile(const std::string& path, bool native, Load load) {
   try {
     return load(container_, native);
-  } catch (const runtime::Error& error) {
+  } catch (const runtime::StatusError& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     if (error.status() != TENON_UNSUPPORTED) fail_at({path}, "{}", error.message());
     print_error(fmt::format("{}: {}\n", path, error.message()));
@@ -171,7 +171,7 @@ std::vector<Tensor> Runnable::run(runtime::Context& context, const std::vector<T
   if (compiled_) return ProgramRunner::run_in(context, *compiled_, inputs);
   try {
     return run_context(context, loaded_->graph(), inputs);
-  } catch (const runtime::Error& error) {
+  } catch (const runtime::StatusError& error) {
     fail_in(loaded_->graph(), context.failed_task(), error);
   }
 }

@@ -86,7 +86,7 @@ std::vector<LoadedLevel> load_levels(const std::string& path, const SharedContai
     return load_all(container);
   } catch (const Error& error) {
     fail_at({path}, "{}", error.diagnostic().message);
-  } catch (const runtime::Error& error) {
+  } catch (const runtime::StatusError& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     fail_at({path}, "{}", error.message());
   }
