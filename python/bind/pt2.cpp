@@ -14,8 +14,8 @@
 namespace tenon::python {
 namespace {
 
-using ProgramPtr = std::shared_ptr<pt2::Program>;
-using GraphPtr = std::shared_ptr<const pt2::Graph>;
+using ProgramPtr = std::shared_ptr<pt2::ExportedProgram>;
+using GraphPtr = std::shared_ptr<const pt2::ExportedGraph>;
 
 // What Python holds of a graph: it keeps the program alive.
 struct Pt2Graph {
@@ -23,7 +23,7 @@ struct Pt2Graph {
 };
 struct Pt2Node {
   GraphPtr graph;
-  const pt2::Node* node;
+  const pt2::ExportedNode* node;
 };
 
 // ---- values ---------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ std::vector<std::string> frozen_of(const ProgramPtr& self) {
 
 nb::list nodes_of(const Pt2Graph& self) {
   nb::list result;
-  for (const pt2::Node& node : self.graph->nodes) result.append(nb::cast(Pt2Node{self.graph, &node}));
+  for (const pt2::ExportedNode& node : self.graph->nodes) result.append(nb::cast(Pt2Node{self.graph, &node}));
   return result;
 }
 
@@ -212,7 +212,7 @@ nb::list external_of(const Imported& self) {
   for (const ExternalCall& call : self.external) {
     nb::dict values;
     for (const auto& [name, value] : call.values) values[to_str(name)] = plain(value);
-    const auto graph = std::make_shared<pt2::Graph>();
+    const auto graph = std::make_shared<pt2::ExportedGraph>();
     graph->nodes.push_back(call.node);
     result.append(nb::make_tuple(Pt2Node{graph, &graph->nodes[0]}, values, nb::cast(call.kept)));
   }
@@ -302,10 +302,10 @@ void bind_imported(nb::module_& module) {
 }
 
 void bind_exported_program(nb::module_& module) {
-  nb::class_<pt2::Program>(module, "Pt2Program", "An exported program, as it is in its .pt2 file.")
-      .def_ro("name", &pt2::Program::name)
+  nb::class_<pt2::ExportedProgram>(module, "Pt2Program", "An exported program, as it is in its .pt2 file.")
+      .def_ro("name", &pt2::ExportedProgram::name)
       .def_prop_ro("schema_version", [](const ProgramPtr& p) { return std::pair(p->schema.major, p->schema.minor); })
-      .def_ro("torch_version", &pt2::Program::torch_version)
+      .def_ro("torch_version", &pt2::ExportedProgram::torch_version)
       .def_prop_ro("graph", [](const ProgramPtr& p) { return Pt2Graph{GraphPtr(p, &p->graph)}; })
       .def_prop_ro("inputs", nb::overload_cast<const ProgramPtr&>(&inputs_of),
                    "What each input of the graph is: (kind, argument, target, persistent).")
@@ -313,13 +313,13 @@ void bind_exported_program(nb::module_& module) {
                    "What each output of the graph is: (kind, argument, target).")
       .def_prop_ro("ranges", ranges_of,
                    "The least and the largest value of each symbol, and of sizes made of them; None is unbounded.")
-      .def_ro("guards", &pt2::Program::guards, "Python expressions that a call must satisfy.")
+      .def_ro("guards", &pt2::ExportedProgram::guards, "Python expressions that a call must satisfy.")
       .def_prop_ro("signature", signature_of, "How inputs and outputs nest, and the names of forward's arguments.")
       .def_prop_ro("weights", [](const ProgramPtr& p) { return tensors_of(p->weights); })
       .def_prop_ro("constants", [](const ProgramPtr& p) { return tensors_of(p->constants); })
       .def_prop_ro("frozen_parameters", frozen_of, "The parameters that need no gradient.")
-      .def("__str__", [](const pt2::Program& p) { return pt2::to_string(p); })
-      .def("__repr__", [](const pt2::Program& p) {
+      .def("__str__", [](const pt2::ExportedProgram& p) { return pt2::to_string(p); })
+      .def("__repr__", [](const pt2::ExportedProgram& p) {
         return fmt::format("<tenon.Pt2Program {} of {} nodes>", p.name, p.graph.nodes.size());
       });
 }
@@ -354,7 +354,7 @@ void bind_pt2(nb::module_& module) {
   module.def(
       "read_pt2",
       [](const std::string& path, const std::string& model) {
-        return std::make_shared<pt2::Program>(read_pt2(path, model).value());
+        return std::make_shared<pt2::ExportedProgram>(read_pt2(path, model).value());
       },
       nb::arg("path"), nb::arg("model") = "",
       "Reads what torch.export.save wrote, as data. Arguments are pairs of a kind, as PyTorch's schema names it, and "

@@ -78,14 +78,14 @@ struct Arguments {
 
 class ProgramImporter {
  public:
-  ProgramImporter(const Pt2Program& program, ModelMode mode)
+  ProgramImporter(const pt2::ExportedProgram& program, ModelMode mode)
       : program_(program), importer_("main", mode), graph_(&program.graph) {}
 
   Imported run() {
     declare_symbols();
     for (const InputSpec& input : program_.inputs) add_input(input);
     note_leaves();
-    for (const pt2::Node& node : graph_->nodes) add_node(node);
+    for (const pt2::ExportedNode& node : graph_->nodes) add_node(node);
     add_outputs();
     for (const auto& [condition, assertion] : assertions_) add_assertion(condition, assertion);
     result_.graph = importer_.finish(outputs_);
@@ -325,7 +325,7 @@ class ProgramImporter {
     return argument(given, reading);
   }
 
-  Arguments arguments(const pt2::Node& node) const {
+  Arguments arguments(const pt2::ExportedNode& node) const {
     Arguments result;
     Reading named;
     for (const pt2::NamedArgument& input : node.inputs) {
@@ -342,7 +342,7 @@ class ProgramImporter {
 
   // ---- nodes ----
 
-  void add_node(const pt2::Node& node) {
+  void add_node(const pt2::ExportedNode& node) {
     const std::string target = registry_name(node.target);
     if (contains(kHints, target)) return;
     if (target == "higher_order.with_effects") return add_node(in_order(node));
@@ -354,17 +354,17 @@ class ProgramImporter {
   }
 
   // The call that the node runs in order with other effects, without the tokens that keep the order.
-  static pt2::Node in_order(const pt2::Node& node) {
+  static pt2::ExportedNode in_order(const pt2::ExportedNode& node) {
     const auto* op = node.inputs.size() > 1 ? node.inputs[1].value.get<pt2::Operator>() : nullptr;
     if (op == nullptr || node.outputs.empty()) fail_at(node.location, "{} calls no operator", node.target);
-    pt2::Node inner = node;
+    pt2::ExportedNode inner = node;
     inner.target = op->target;
     inner.inputs.erase(inner.inputs.begin(), inner.inputs.begin() + 2);
     inner.outputs.erase(inner.outputs.begin());
     return inner;
   }
 
-  void call(const pt2::Node& node, const std::string& target) {
+  void call(const pt2::ExportedNode& node, const std::string& target) {
     Arguments given = arguments(node);
     AtenRequest request{.target = target,
                         .positional = std::move(given.positional),
@@ -404,7 +404,7 @@ class ProgramImporter {
   }
 
   // Why no entry can give the results; empty where one can.
-  std::string foreign_result(const pt2::Node& node) const {
+  std::string foreign_result(const pt2::ExportedNode& node) const {
     std::string problem;
     for (const Argument& output : node.outputs) {
       for_each_result(output, [&](const Argument& result) {
@@ -417,7 +417,7 @@ class ProgramImporter {
   }
 
   // Arithmetic on sizes needs no call: the file says what comes of it.
-  bool bind_numbers(const pt2::Node& node) {
+  bool bind_numbers(const pt2::ExportedNode& node) {
     for (const Argument& output : node.outputs) {
       const pt2::SymValue* number = known_number(output);
       if (number == nullptr) return false;
@@ -435,7 +435,7 @@ class ProgramImporter {
   }
 
   // Nothing where a size cannot be read: then the call cannot be left to the fallback.
-  std::optional<std::vector<std::optional<TensorType>>> result_types(const pt2::Node& node) const {
+  std::optional<std::vector<std::optional<TensorType>>> result_types(const pt2::ExportedNode& node) const {
     std::vector<std::optional<TensorType>> types;
     bool is_readable = true;
     for (const Argument& output : node.outputs) {
@@ -460,7 +460,7 @@ class ProgramImporter {
   }
 
   // The results of an external call are in one list, without those that are None. Their types are those of the file.
-  void bind_external(const pt2::Node& node, const AtenArg::List& results) {
+  void bind_external(const pt2::ExportedNode& node, const AtenArg::List& results) {
     size_t next = 0;
     ExternalCall& call = result_.external.back();
     for (const Argument& output : node.outputs) {
@@ -480,7 +480,7 @@ class ProgramImporter {
     }
   }
 
-  void bind(const pt2::Node& node, const Argument& output, const AtenArg& result) {
+  void bind(const pt2::ExportedNode& node, const Argument& output, const AtenArg& result) {
     if (output.get<None>() != nullptr) return;
     if (const auto* tensor = output.get<TensorName>()) {
       check_type(node, *tensor, result);
@@ -498,7 +498,7 @@ class ProgramImporter {
   }
 
   // A file that says another type than the op gives was not made by this op.
-  void check_type(const pt2::Node& node, const TensorName& name, const AtenArg& result) {
+  void check_type(const pt2::ExportedNode& node, const TensorName& name, const AtenArg& result) {
     const auto* tensor = result.get<AtenTensor>();
     if (tensor == nullptr) fail_results(node, result);
     const pt2::TensorMeta& meta = meta_of(name);
@@ -521,7 +521,7 @@ class ProgramImporter {
     return end != name.npos && end + 1 < name.size() && name.substr(0, end + 1).ends_with("_unused_");
   }
 
-  [[noreturn]] static void fail_results(const pt2::Node& node, const AtenArg& result) {
+  [[noreturn]] static void fail_results(const pt2::ExportedNode& node, const AtenArg& result) {
     fail_at(node.location, "{} gives {}, which does not fit what the file says: {}", node.target, to_string(result),
             to_string(node));
   }
@@ -529,7 +529,7 @@ class ProgramImporter {
   // ---- graphs within the graph ----
 
   // That of a higher-order op that does no more than call it.
-  static const pt2::NamedArgument* inlined_graph(const pt2::Node& node, const std::string& target) {
+  static const pt2::NamedArgument* inlined_graph(const pt2::ExportedNode& node, const std::string& target) {
     const auto& inputs = node.inputs;
     const auto is_graph = [&](size_t i) { return inputs.size() > i && inputs[i].value.get<pt2::GraphArgument>(); };
     if (target == "higher_order.wrap_with_set_grad_enabled" && is_graph(1)) return &inputs[1];
@@ -538,8 +538,8 @@ class ProgramImporter {
     return is_enabled != nullptr && !*is_enabled ? &inputs[4] : nullptr;
   }
 
-  void run_inline(const pt2::Node& node, const pt2::NamedArgument& body) {
-    const pt2::Graph& graph = *body.value.get<pt2::GraphArgument>()->graph;
+  void run_inline(const pt2::ExportedNode& node, const pt2::NamedArgument& body) {
+    const pt2::ExportedGraph& graph = *body.value.get<pt2::GraphArgument>()->graph;
     const auto first = static_cast<size_t>(&body - node.inputs.data()) + 1;
     if (node.inputs.size() - first != graph.inputs.size()) {
       fail_at(node.location, "{} gives {} arguments to a graph of {} inputs", node.target, node.inputs.size() - first,
@@ -561,15 +561,15 @@ class ProgramImporter {
   }
 
   // The values of a graph's names, given those of its inputs.
-  Values run_inner(const pt2::Graph& graph, Values inputs) {
-    const pt2::Graph* outer = std::exchange(graph_, &graph);
+  Values run_inner(const pt2::ExportedGraph& graph, Values inputs) {
+    const pt2::ExportedGraph* outer = std::exchange(graph_, &graph);
     Values saved = std::exchange(values_, std::move(inputs));
-    for (const pt2::Node& node : graph.nodes) add_node(node);
+    for (const pt2::ExportedNode& node : graph.nodes) add_node(node);
     graph_ = outer;
     return std::exchange(values_, std::move(saved));
   }
 
-  void bind_inlined(const pt2::Node& node, const pt2::Graph& graph, const Values& results) {
+  void bind_inlined(const pt2::ExportedNode& node, const pt2::ExportedGraph& graph, const Values& results) {
     size_t next = 0;
     for (const Argument& output : node.outputs) {
       for_each_result(output, [&](const Argument& argument) {
@@ -586,7 +586,7 @@ class ProgramImporter {
 
   // ---- outputs ----
 
-  const Argument* input_named(const pt2::Node& node, size_t position, std::string_view name) const {
+  const Argument* input_named(const pt2::ExportedNode& node, size_t position, std::string_view name) const {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const pt2::NamedArgument& input = node.inputs[i];
       if (input.name == name || (input.name.empty() && i == position)) return &input.value;
@@ -594,11 +594,11 @@ class ProgramImporter {
     return nullptr;
   }
 
-  AtenArg computed(std::string target, std::vector<AtenArg> arguments, const pt2::Node& node) {
+  AtenArg computed(std::string target, std::vector<AtenArg> arguments, const pt2::ExportedNode& node) {
     return importer_.call({.target = std::move(target), .positional = std::move(arguments), .location = node.location});
   }
 
-  void note_assertions(const pt2::Node& node, const std::string& target) {
+  void note_assertions(const pt2::ExportedNode& node, const std::string& target) {
     if (node.inputs.empty()) fail_at(node.location, "{} has no arguments", node.target);
     const AtenArg checked = argument(node.inputs[0].value);
     if (target == kFactorized) {
@@ -618,7 +618,7 @@ class ProgramImporter {
     values_[*name] = {argument(*token)};
   }
 
-  void note_factorization(const pt2::Node& node, const AtenArg& info) {
+  void note_factorization(const pt2::ExportedNode& node, const AtenArg& info) {
     const Argument* given = input_named(node, 1, "api_name");
     const auto* name = given != nullptr ? given->get<std::string>() : nullptr;
     const AtenArg is_zero = computed("aten.eq.Scalar", {info, 0}, node);
@@ -627,7 +627,7 @@ class ProgramImporter {
                                name != nullptr ? *name : "linalg"));
   }
 
-  void note_range(const pt2::Node& node, const AtenArg& number, bool is_size) {
+  void note_range(const pt2::ExportedNode& node, const AtenArg& number, bool is_size) {
     const auto bound = [&](size_t position, std::string_view name) {
       const Argument* given = input_named(node, position, name);
       return given == nullptr ? AtenArg() : argument(*given);
@@ -642,7 +642,7 @@ class ProgramImporter {
     }
   }
 
-  void note_assertion(const pt2::Node& node, const AtenArg& condition, std::string message) {
+  void note_assertion(const pt2::ExportedNode& node, const AtenArg& condition, std::string message) {
     const bool* flag = condition.get<bool>();
     const Expr* expr = condition.get<Expr>();
     if ((flag != nullptr && *flag) || (expr != nullptr && expr->is_constant(1))) return;
@@ -747,13 +747,13 @@ class ProgramImporter {
     return plain_value(*name_in(found->argument));
   }
 
-  const Pt2Program& program_;
+  const pt2::ExportedProgram& program_;
   Importer importer_;
-  const pt2::Graph* graph_;   // that is being walked
-  Values values_;             // of its names
-  SymbolNames names_;         // of the file's symbols, in the graph
-  std::set<Symbol> carried_;  // those of the graph that the sizes of tensors give
-  std::set<Symbol> known_;    // those of the file that tensors and integers give
+  const pt2::ExportedGraph* graph_;  // that is being walked
+  Values values_;                    // of its names
+  SymbolNames names_;                // of the file's symbols, in the graph
+  std::set<Symbol> carried_;         // those of the graph that the sizes of tensors give
+  std::set<Symbol> known_;           // those of the file that tensors and integers give
   symbolic::Substitution learned_;
   std::map<std::string, size_t, std::less<>> input_positions_;  // among the arguments of the model
   std::map<std::string, Tensor, std::less<>> weights_;
@@ -774,13 +774,13 @@ std::string registry_name(std::string_view target) {
   return std::string(target);
 }
 
-Result<Imported> import_program(const Pt2Program& program, ModelMode mode) {
+Result<Imported> import_program(const pt2::ExportedProgram& program, ModelMode mode) {
   return attempt([&] { return ProgramImporter(program, mode).run(); });
 }
 
 Result<Imported> import_pt2(const std::string& path, std::string_view model, ModelMode mode) {
   return attempt([&] {
-    const Pt2Program program = read_pt2(path, model).value();
+    const pt2::ExportedProgram program = read_pt2(path, model).value();
     Result<Imported> imported = import_program(program, mode);
     if (imported.ok() || imported.diagnostic().where.known()) return std::move(imported).value();
     fail_at({path}, "{}", imported.diagnostic().message);

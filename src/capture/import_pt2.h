@@ -45,7 +45,7 @@ struct ExternalArgument {
 
 // A call that PyTorch must run: what the `external` node with this number stands for.
 struct ExternalCall {
-  pt2::Node node;
+  pt2::ExportedNode node;
   std::map<std::string, ExternalArgument> values;  // of the names in its arguments
   std::vector<std::string> kept = {};  // of each result, the key under which the fallback keeps it; empty: Tenon has it
 };
@@ -69,6 +69,6 @@ std::string registry_name(std::string_view target);
 // Buffers and inputs that the model writes become updates. An error names the file, or the line of the model.
 Result<Imported> import_pt2(const std::string& path, std::string_view model = {},
                             ModelMode mode = ModelMode::kAsRecorded);
-Result<Imported> import_program(const Pt2Program& program, ModelMode mode = ModelMode::kAsRecorded);
+Result<Imported> import_program(const pt2::ExportedProgram& program, ModelMode mode = ModelMode::kAsRecorded);
 
 }  // namespace tenon

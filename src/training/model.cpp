@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-Imported import_in(ModelMode mode, const Pt2Program& program) {
+Imported import_in(ModelMode mode, const pt2::ExportedProgram& program) {
   Imported imported = import_program(program, mode).value();
   check_supported(imported.unsupported, "a training leaves nothing to PyTorch");
   return imported;
@@ -25,7 +25,7 @@ bool is_same_memory(const Tensor& a, const Tensor& b) {
 }
 
 // Of tied weights, in the order of the model: the first name of each counts.
-std::map<std::string, std::string> further_names(const Pt2Program& program) {
+std::map<std::string, std::string> further_names(const pt2::ExportedProgram& program) {
   std::vector<std::pair<std::string, Tensor>> first;
   std::map<std::string, std::string> names;
   for (const pt2::InputSpec& input : program.inputs) {
@@ -42,7 +42,7 @@ std::map<std::string, std::string> further_names(const Pt2Program& program) {
   return names;
 }
 
-std::vector<std::string> frozen_parameters(const Pt2Program& program, const TrainingModel& model) {
+std::vector<std::string> frozen_parameters(const pt2::ExportedProgram& program, const TrainingModel& model) {
   std::vector<std::string> frozen;
   for (const auto& [name, weight] : program.weights) {
     if (!weight.is_parameter || weight.requires_grad || model.names.contains(name)) continue;
@@ -54,7 +54,7 @@ std::vector<std::string> frozen_parameters(const Pt2Program& program, const Trai
 }  // namespace
 
 ExportedModel read_exported_model(const std::string& path) {
-  const Pt2Program program = read_pt2(path).value();
+  const pt2::ExportedProgram program = read_pt2(path).value();
   Imported training = import_in(ModelMode::kTraining, program);
   Imported inference = import_in(ModelMode::kInference, program);
   const size_t outputs = result_count(training);

@@ -14,13 +14,13 @@ const std::string kState = "tests/capture/data/state.pt2";
 const std::string kModel = "models/model.json";
 
 std::string import_error(const Pt2Files& files) {
-  const Pt2Program program = read_pt2_text(files.packed()).value();
+  const pt2::ExportedProgram program = read_pt2_text(files.packed()).value();
   const auto imported = import_program(program);
   return imported.ok() ? "no error" : imported.diagnostic().text();
 }
 
 TEST(ImportPt2, LeavesAreBoundToTheFile) {
-  const Pt2Program program = read_pt2(kState).value();
+  const pt2::ExportedProgram program = read_pt2(kState).value();
   const Imported imported = import_program(program).value();
   EXPECT_TRUE(verify(imported.graph).ok());
   const Leaf* weight = imported.graph.leaf_named("tied.weight");

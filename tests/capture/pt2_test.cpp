@@ -23,16 +23,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::VariantWith;
 
-Pt2Program read(const std::string& name) { return read_pt2("tests/capture/data/" + name + ".pt2").value(); }
+pt2::ExportedProgram read(const std::string& name) { return read_pt2("tests/capture/data/" + name + ".pt2").value(); }
 
-const pt2::Node& node(const pt2::Graph& graph, std::string_view name) {
-  for (const pt2::Node& node : graph.nodes) {
+const pt2::ExportedNode& node(const pt2::ExportedGraph& graph, std::string_view name) {
+  for (const pt2::ExportedNode& node : graph.nodes) {
     if (node.name == name) return node;
   }
   throw std::runtime_error("no node " + std::string(name));
 }
 
-const Argument& argument(const pt2::Node& node, std::string_view name) {
+const Argument& argument(const pt2::ExportedNode& node, std::string_view name) {
   for (const pt2::NamedArgument& input : node.inputs) {
     if (input.name == name) return input.value;
   }
@@ -40,7 +40,7 @@ const Argument& argument(const pt2::Node& node, std::string_view name) {
 }
 
 // The body of the printed program: inputs, nodes and outputs, without places.
-std::string body(const Pt2Program& program) {
+std::string body(const pt2::ExportedProgram& program) {
   std::string text = to_string(program);
   text.erase(0, text.find('\n') + 1);
   for (size_t at = text.find(" @ "); at != std::string::npos; at = text.find(" @ ")) {
@@ -56,7 +56,7 @@ std::vector<double> elements(const Tensor& tensor) {
 }
 
 TEST(Pt2, ReadsALayer) {
-  const Pt2Program program = read("linear");
+  const pt2::ExportedProgram program = read("linear");
   EXPECT_EQ(program.name, "model");
   EXPECT_EQ(program.schema.major, 8);
   EXPECT_EQ(program.schema.minor, 20);
@@ -74,8 +74,8 @@ TEST(Pt2, ReadsALayer) {
 }
 
 TEST(Pt2, ANodeKnowsWhereItComesFrom) {
-  const Pt2Program program = read("linear");
-  const pt2::Node& linear = node(program.graph, "linear");
+  const pt2::ExportedProgram program = read("linear");
+  const pt2::ExportedNode& linear = node(program.graph, "linear");
   EXPECT_EQ(linear.location.file, "/home/user/tests/capture/data/make.py");  // not torch/nn/modules/linear.py
   EXPECT_GT(linear.location.line, 10);
   EXPECT_EQ(linear.module_path, "fc");
@@ -86,7 +86,7 @@ TEST(Pt2, ANodeKnowsWhereItComesFrom) {
 }
 
 TEST(Pt2, TensorsHaveTypes) {
-  const Pt2Program program = read("linear");
+  const pt2::ExportedProgram program = read("linear");
   const pt2::TensorMeta& weight = program.graph.tensors.at("p_fc_weight");
   EXPECT_EQ(weight.dtype.number, 7);
   EXPECT_EQ(weight.dtype.require(), DType::kF32);
@@ -102,7 +102,7 @@ TEST(Pt2, TensorsHaveTypes) {
 TEST(Pt2, WeightsAreInTheFile) {
   const std::string path = "tests/capture/data/linear.pt2";
   const FileContent file = read_file(path).value();
-  const Pt2Program program = read_pt2(file).value();
+  const pt2::ExportedProgram program = read_pt2(file).value();
   const pt2::Weight& weight = program.weights.at("fc.weight");
   EXPECT_TRUE(weight.is_parameter);
   EXPECT_TRUE(weight.requires_grad);
@@ -118,21 +118,21 @@ TEST(Pt2, WeightsAreInTheFile) {
 TEST(Pt2, WeightsOutliveTheProgram) {
   Tensor bias;
   {
-    const Pt2Program program = read("linear");
+    const pt2::ExportedProgram program = read("linear");
     bias = program.weights.at("fc.bias").tensor;
   }
   EXPECT_THAT(elements(bias), ElementsAre(0.5, -0.5));
 }
 
 TEST(Pt2, AnArchiveThatWasPackedAnewIsReadToo) {
-  const Pt2Program program = read_pt2_text(Pt2Files("tests/capture/data/linear.pt2").packed()).value();
+  const pt2::ExportedProgram program = read_pt2_text(Pt2Files("tests/capture/data/linear.pt2").packed()).value();
   const Tensor& weight = program.weights.at("fc.weight").tensor;
   EXPECT_THAT(elements(weight), ElementsAre(0, 1, 2, 3, 4, 5));
   EXPECT_EQ(reinterpret_cast<uintptr_t>(weight.data()) % 8, 0);
 }
 
 TEST(Pt2, SizesAreExpressions) {
-  const Pt2Program program = read("dynamic");
+  const pt2::ExportedProgram program = read("dynamic");
   const Expr n = Symbol("s77"), m = Symbol("s17");
   EXPECT_THAT(program.graph.tensors.at("x").shape(), ElementsAre(n, Expr(6)));
   EXPECT_EQ(program.graph.tensors.at("x").sizes[0].hint, 4);
@@ -145,7 +145,7 @@ TEST(Pt2, SizesAreExpressions) {
 }
 
 TEST(Pt2, ListsMixSizesAndNumbers) {
-  const Pt2Program program = read("dynamic");
+  const pt2::ExportedProgram program = read("dynamic");
   const auto* shape = argument(node(program.graph, "reshape"), "shape").get<std::vector<pt2::SymInt>>();
   ASSERT_NE(shape, nullptr);
   ASSERT_EQ(shape->size(), 2);
@@ -154,7 +154,7 @@ TEST(Pt2, ListsMixSizesAndNumbers) {
 }
 
 TEST(Pt2, ConstantInputsKeepTheirValue) {
-  const Pt2Program program = read("dynamic");
+  const pt2::ExportedProgram program = read("dynamic");
   const pt2::InputSpec& scale = program.inputs.back();
   EXPECT_EQ(scale.kind, InputKind::kConstantInput);
   EXPECT_EQ(scale.target, "scale");
@@ -192,7 +192,7 @@ TEST(Pt2, ReadsStateAndWhatChangesIt) {
 }
 
 TEST(Pt2, SharedStoragesAreShared) {
-  const Pt2Program program = read("state");
+  const pt2::ExportedProgram program = read("state");
   const Tensor& weight = program.weights.at("fc.weight").tensor;
   EXPECT_EQ(weight.data(), program.weights.at("tied.weight").tensor.data());
   const Tensor& part = program.weights.at("part").tensor;
@@ -206,14 +206,14 @@ TEST(Pt2, SharedStoragesAreShared) {
 }
 
 TEST(Pt2, WritingToWeightsLeavesTheFileAlone) {
-  const Pt2Program program = read("state");
+  const pt2::ExportedProgram program = read("state");
   EXPECT_EQ(program.weights.at("steps").tensor.access(), Access::kReadWrite);
   Tensor(program.weights.at("steps").tensor).set_integer(0, 5);
   EXPECT_EQ(read("state").weights.at("steps").tensor.integer(0), 0);
 }
 
 TEST(Pt2, BuffersThatAreNotPersistentAreConstants) {
-  const Pt2Program program = read("state");
+  const pt2::ExportedProgram program = read("state");
   const auto mask = std::ranges::find(program.inputs, "mask", &pt2::InputSpec::target);
   ASSERT_NE(mask, program.inputs.end());
   EXPECT_FALSE(mask->persistent);
@@ -223,7 +223,7 @@ TEST(Pt2, BuffersThatAreNotPersistentAreConstants) {
 }
 
 TEST(Pt2, TheSignatureSaysHowValuesNest) {
-  const Pt2Program program = read("state");
+  const pt2::ExportedProgram program = read("state");
   const pt2::TreeSpec& inputs = program.signature->inputs;
   EXPECT_EQ(inputs.type, "builtins.tuple");
   ASSERT_EQ(inputs.children.size(), 2);
@@ -241,12 +241,12 @@ TEST(Pt2, TheSignatureSaysHowValuesNest) {
 }
 
 TEST(Pt2, ReadsArgumentsOfManyKinds) {
-  const pt2::Graph graph = read("kinds").graph;
+  const pt2::ExportedGraph graph = read("kinds").graph;
   const auto* indices = argument(node(graph, "index"), "indices").get<std::vector<pt2::OptionalTensor>>();
   ASSERT_NE(indices, nullptr);
   EXPECT_FALSE((*indices)[0].has_value());
   EXPECT_EQ((*indices)[1]->name, "i");
-  const pt2::Node& empty = node(graph, "empty");
+  const pt2::ExportedNode& empty = node(graph, "empty");
   EXPECT_EQ(argument(empty, "dtype").get<pt2::ScalarType>()->require(), DType::kF16);
   EXPECT_EQ(argument(empty, "device").get<pt2::Device>()->type, "cpu");
   EXPECT_EQ(*argument(empty, "memory_format").get<pt2::MemoryFormat>(), pt2::MemoryFormat::kContiguous);
@@ -254,7 +254,7 @@ TEST(Pt2, ReadsArgumentsOfManyKinds) {
   EXPECT_EQ(empty.inputs.back().kind, ArgumentKind::kKeyword);
   EXPECT_TRUE(std::isinf(*argument(node(graph, "full"), "fill_value").get<double>()));
   EXPECT_THAT(*argument(node(graph, "full"), "size").get<std::vector<int64_t>>(), ElementsAre(2));
-  const pt2::Node& upsample = node(graph, "upsample_bilinear2d");
+  const pt2::ExportedNode& upsample = node(graph, "upsample_bilinear2d");
   EXPECT_NE(argument(upsample, "output_size").get<None>(), nullptr);
   EXPECT_THAT(*argument(upsample, "scale_factors").get<std::vector<double>>(), ElementsAre(2.0, 1.5));
   EXPECT_EQ(*argument(node(graph, "div"), "rounding_mode").get<std::string>(), "floor");
@@ -264,7 +264,7 @@ TEST(Pt2, ReadsArgumentsOfManyKinds) {
 }
 
 TEST(Pt2, KeepsDtypesThatTenonLacks) {
-  const pt2::Graph graph = read("kinds").graph;
+  const pt2::ExportedGraph graph = read("kinds").graph;
   const pt2::ScalarType dtype = graph.tensors.at("view_as_complex").dtype;
   EXPECT_EQ(dtype.name(), "complex64");
   EXPECT_EQ(dtype.dtype(), std::nullopt);
@@ -273,7 +273,7 @@ TEST(Pt2, KeepsDtypesThatTenonLacks) {
 }
 
 TEST(Pt2, ReadsNestedGraphs) {
-  const Pt2Program program = read("control");
+  const pt2::ExportedProgram program = read("control");
   EXPECT_EQ(body(program), R"(  user_input %x: float32[3]
   %sum_1 = torch.ops.aten.sum.default(self=%x)
   %gt = torch.ops.aten.gt.Scalar(self=%sum_1, other=0)
@@ -309,7 +309,7 @@ class Pt2Argument : public testing::TestWithParam<Kind> {};
 TEST_P(Pt2Argument, IsRead) {
   Pt2Files files("tests/capture/data/linear.pt2");
   files.replace("models/model.json", R"({"as_tensor": {"name": "x"}}, "kind")", GetParam().json + R"(, "kind")");
-  const Pt2Program program = read_pt2_text(files.packed()).value();
+  const pt2::ExportedProgram program = read_pt2_text(files.packed()).value();
   const Argument& value = program.graph.nodes[0].inputs[0].value;
   EXPECT_EQ(value.tag(), GetParam().tag);
   EXPECT_EQ(to_string(value), GetParam().text);
@@ -367,7 +367,7 @@ TEST(Pt2, ANewerMinorVersionWithUnknownFieldsLoads) {
   files.replace("models/model.json", R"({"target")", R"({"color": {"as_hologram": [1, {"deep": null}]}, "target")");
   files.replace("models/model.json", R"("range_constraints")", R"("new_list": [[]], "range_constraints")");
   files.replace("data/weights/model_weights_config.json", R"("is_param")", R"("checksum": "abc", "is_param")");
-  const Pt2Program program = read_pt2_text(files.packed()).value();
+  const pt2::ExportedProgram program = read_pt2_text(files.packed()).value();
   EXPECT_EQ(program.schema.minor, 99);
   EXPECT_EQ(body(program), body(read("linear")));
 }
@@ -379,7 +379,7 @@ TEST(Pt2, FieldsThatOlderFilesLackAreOptional) {
   files.replace(model, R"(, "is_single_tensor_return": false, "custom_obj_values": {}, "sym_float_values": {})", "");
   files.replace(model, R"(, "is_hop_single_tensor_return": null, "name": "linear")", "");
   files.replace(model, R"(, "kind": 1)", "");
-  const Pt2Program program = read_pt2_text(files.packed()).value();
+  const pt2::ExportedProgram program = read_pt2_text(files.packed()).value();
   EXPECT_EQ(body(program), body(read("linear")));
   EXPECT_EQ(program.graph.nodes[0].inputs[0].kind, ArgumentKind::kUnknown);
   EXPECT_EQ(program.graph.nodes[0].name, "");
@@ -401,7 +401,7 @@ TEST(Pt2, ASizeThatCannotBeReadIsAnErrorWhereItIsNeeded) {
   const std::string piecewise = R"x({"as_expr": {"expr_str": "Piecewise(ExprCondPair(Integer(1), true))"}})x";
   files.replace("models/model.json", R"("relu": {"dtype": 7, "sizes": [{"as_int": 5})",
                 R"("relu": {"dtype": 7, "sizes": [)" + piecewise);
-  const Pt2Program program = read_pt2_text(files.packed()).value();
+  const pt2::ExportedProgram program = read_pt2_text(files.packed()).value();
   const pt2::TensorMeta& meta = program.graph.tensors.at("relu");
   EXPECT_EQ(to_string(meta), "float32[?, 2]");
   EXPECT_THROW(meta.shape(), Error);
@@ -412,7 +412,7 @@ TEST(Pt2, APayloadThatNothingNeedsMayBePickled) {
   files.replace(
       "data/constants/model_constants_config.json", "{}",
       R"({"extra": {"path_name": "custom_obj_0", "is_param": false, "use_pickle": true, "tensor_meta": null}})");
-  const Pt2Program program = read_pt2_text(files.packed()).value();
+  const pt2::ExportedProgram program = read_pt2_text(files.packed()).value();
   EXPECT_THAT(program.constants.at("extra").problem, HasSubstr("only Python can load it"));
   EXPECT_THROW(program.constants.at("extra").require(), Error);
 }

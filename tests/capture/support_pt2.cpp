@@ -14,7 +14,7 @@ std::string file_text(const std::string& path) {
   return std::string(file.text());
 }
 
-Result<Pt2Program> read_pt2_text(std::string text, std::string_view model) {
+Result<pt2::ExportedProgram> read_pt2_text(std::string text, std::string_view model) {
   auto owner = std::make_shared<std::string>(std::move(text));
   return read_pt2(FileContent{std::as_writable_bytes(std::span(*owner)), owner}, model);
 }

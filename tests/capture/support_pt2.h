@@ -11,7 +11,7 @@
 namespace tenon {
 
 std::string file_text(const std::string& path);
-Result<Pt2Program> read_pt2_text(std::string text, std::string_view model = {});
+Result<pt2::ExportedProgram> read_pt2_text(std::string text, std::string_view model = {});
 std::string pt2_error(std::string text, std::string_view model = {});  // the message, or "no error"
 
 // The entries of an archive, below its folder.

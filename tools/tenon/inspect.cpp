@@ -57,7 +57,7 @@ std::string types_of(const Graph& graph, const std::vector<ValueRef>& values) {
   return text;
 }
 
-std::vector<Row> rows_of(const pt2::Graph& graph) {
+std::vector<Row> rows_of(const pt2::ExportedGraph& graph) {
   const auto type_of = [&](const std::string& name) {
     const auto found = graph.tensors.find(name);
     return found == graph.tensors.end() ? std::string() : to_string(found->second);
@@ -65,7 +65,7 @@ std::vector<Row> rows_of(const pt2::Graph& graph) {
   std::vector<Row> rows;
   for (const pt2::Argument& input : graph.inputs) rows.push_back({"placeholder", to_string(input), "", ""});
   for (Row& row : rows) row.type = type_of(row.name.substr(1));
-  for (const pt2::Node& node : graph.nodes) {
+  for (const pt2::ExportedNode& node : graph.nodes) {
     Row row{"call_function", "", registry_name(node.target), ""};
     for (const pt2::Argument& output : node.outputs) {
       const std::string name = to_string(output);

@@ -8,8 +8,8 @@
 
 namespace tenon::pt2 {
 
-// The line of the model that a Python stack trace, innermost frame last, leads to: see Node::location. Unknown for a
-// trace that has no frame outside PyTorch.
+// The line of the model that a Python stack trace, innermost frame last, leads to: see ExportedNode::location. Unknown
+// for a trace that has no frame outside PyTorch.
 Location model_location(std::string_view stack_trace);
 
 struct ModuleName {

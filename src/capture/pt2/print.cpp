@@ -68,10 +68,10 @@ std::string joined(const std::vector<T>& values, Text&& text_of) {
   return result;
 }
 
-std::string indented(const Graph& graph, const std::string& indent);
+std::string indented(const ExportedGraph& graph, const std::string& indent);
 
 // The graphs that a node takes, each below it.
-std::string nested_graphs(const Node& node, const std::string& indent) {
+std::string nested_graphs(const ExportedNode& node, const std::string& indent) {
   std::string result;
   for (const NamedArgument& input : node.inputs) {
     const auto* nested = input.value.get<GraphArgument>();
@@ -81,22 +81,22 @@ std::string nested_graphs(const Node& node, const std::string& indent) {
   return result;
 }
 
-std::string typed(const Graph& graph, const Argument& argument) {
+std::string typed(const ExportedGraph& graph, const Argument& argument) {
   const auto* tensor = argument.get<TensorName>();
   const auto meta = tensor != nullptr ? graph.tensors.find(tensor->name) : graph.tensors.end();
   return to_string(argument) + (meta == graph.tensors.end() ? "" : ": " + to_string(meta->second));
 }
 
-std::string indented(const Graph& graph, const std::string& indent) {
+std::string indented(const ExportedGraph& graph, const std::string& indent) {
   const auto with_type = [&](const Argument& argument) { return typed(graph, argument); };
   std::string result = fmt::format("{}inputs {}\n", indent, joined(graph.inputs, with_type));
-  for (const Node& node : graph.nodes) {
+  for (const ExportedNode& node : graph.nodes) {
     result += fmt::format("{}{}\n{}", indent, to_string(node), nested_graphs(node, indent + "  "));
   }
   return result + fmt::format("{}outputs {}\n", indent, joined(graph.outputs, with_type));
 }
 
-std::string line_of(const Graph& graph, const InputSpec& input) {
+std::string line_of(const ExportedGraph& graph, const InputSpec& input) {
   const std::string target = input.target.empty() ? "" : " " + text(input.target);
   const std::string_view note = input.persistent ? "" : " not persistent";
   return fmt::format("  {}{} {}{}\n", name_of(input.kind), target, typed(graph, input.argument), note);
@@ -120,7 +120,7 @@ std::string to_string(const Argument& argument) {
 
 std::string to_string(const TensorMeta& meta) { return meta.dtype.name() + text(meta.sizes); }
 
-std::string to_string(const Node& node) {
+std::string to_string(const ExportedNode& node) {
   const auto as_text = [](const NamedArgument& argument) { return text(argument); };
   const auto result = [](const Argument& argument) { return to_string(argument); };
   const std::string results = joined(node.outputs, result);
@@ -129,9 +129,9 @@ std::string to_string(const Node& node) {
                      place);
 }
 
-std::string to_string(const Graph& graph) { return indented(graph, ""); }
+std::string to_string(const ExportedGraph& graph) { return indented(graph, ""); }
 
-std::string to_string(const Program& program) {
+std::string to_string(const ExportedProgram& program) {
   std::string result = fmt::format("program {} (schema {}.{}, torch {})\n", program.name, program.schema.major,
                                    program.schema.minor, program.torch_version);
   for (const auto& [symbol, range] : program.ranges) {
@@ -141,7 +141,7 @@ std::string to_string(const Program& program) {
     result += fmt::format("  size {} in {}\n", expr, symbolic::to_string(range));
   }
   for (const InputSpec& input : program.inputs) result += line_of(program.graph, input);
-  for (const Node& node : program.graph.nodes) {
+  for (const ExportedNode& node : program.graph.nodes) {
     result += fmt::format("  {}\n{}", to_string(node), nested_graphs(node, "    "));
   }
   for (const OutputSpec& output : program.outputs) result += line_of(output);

@@ -45,12 +45,12 @@ const ScalarTypeInfo* info_of(int64_t number) {
   return found == kScalarTypes.end() ? nullptr : found;
 }
 
-Program read(const FileContent& file, std::string_view model) {
+ExportedProgram read(const FileContent& file, std::string_view model) {
   const Archive archive(file);
   const std::string name = archive.model_named(model);
   const std::string entry = fmt::format("models/{}.json", name);
   const auto document = archive.json(entry);
-  Program program = SchemaReader().program(document->root());
+  ExportedProgram program = SchemaReader().program(document->root());
   program.name = name;
   program.weights = read_weights(archive, name);
   program.constants = read_constants(archive, name);
@@ -91,7 +91,7 @@ const Tensor& Weight::require() const {
   return tensor;
 }
 
-const Weight* Program::find_data(const InputSpec& input) const {
+const Weight* ExportedProgram::find_data(const InputSpec& input) const {
   const bool in_weights = input.kind == InputKind::kParameter || (input.kind == InputKind::kBuffer && input.persistent);
   const Dictionary<Weight>& home = in_weights ? weights : constants;
   const auto found = home.find(input.target);
@@ -100,14 +100,14 @@ const Weight* Program::find_data(const InputSpec& input) const {
 
 }  // namespace pt2
 
-Result<Pt2Program> read_pt2(const FileContent& file, std::string_view model) {
+Result<pt2::ExportedProgram> read_pt2(const FileContent& file, std::string_view model) {
   return attempt([&] { return pt2::read(file, model); });
 }
 
-Result<Pt2Program> read_pt2(const std::string& path, std::string_view model) {
+Result<pt2::ExportedProgram> read_pt2(const std::string& path, std::string_view model) {
   Result<FileContent> file = read_file(path);
   if (!file.ok()) return file.diagnostic();
-  Result<Pt2Program> program = read_pt2(*file, model);
+  Result<pt2::ExportedProgram> program = read_pt2(*file, model);
   if (!program.ok()) return Diagnostic{program.diagnostic().message, {path}};
   return program;
 }

@@ -1,8 +1,8 @@
 // Reads a .pt2 file, what `torch.export.save` writes, without Python and without pickle.
 //
-// A Program is the file as data: nothing is interpreted yet, and a target is the text that PyTorch stored. What can be
-// checked without knowing any op is checked: every name is defined before it is used, every tensor has a TensorMeta,
-// every parameter, buffer and constant has data of that type in the file.
+// An ExportedProgram is the file as data: nothing is interpreted yet, and a target is the text that PyTorch stored.
+// What can be checked without knowing any op is checked: every name is defined before it is used, every tensor has a
+// TensorMeta, every parameter, buffer and constant has data of that type in the file.
 //
 // Weights are mapped, not copied: a Tensor borrows its bytes from the file, tensors that share a storage share memory,
 // and writing to one leaves the file alone.
@@ -88,7 +88,7 @@ struct TensorMeta {
 
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
-struct Graph;
+struct ExportedGraph;
 struct NamedValue;
 
 struct TensorName {
@@ -111,7 +111,7 @@ using SymBool = Sym<bool>;
 
 struct GraphArgument {
   std::string name;
-  std::shared_ptr<const Graph> graph;  // never null
+  std::shared_ptr<const ExportedGraph> graph;  // never null
 };
 struct CustomObject {
   std::string name;
@@ -157,7 +157,7 @@ struct NamedArgument {
 
 // ---- graphs ---------------------------------------------------------------------------------------------------------
 
-struct Node {
+struct ExportedNode {
   std::string name;
   std::string target;  // "torch.ops.aten.linear.default", "_operator.mul"
   std::vector<NamedArgument> inputs;
@@ -170,10 +170,10 @@ struct Node {
   bool returns_single_tensor = false;  // of a higher-order op: a tensor, not a list of one
 };
 
-struct Graph {
+struct ExportedGraph {
   std::vector<Argument> inputs;
   std::vector<Argument> outputs;
-  std::vector<Node> nodes;  // each uses only inputs and results of earlier ones
+  std::vector<ExportedNode> nodes;  // each uses only inputs and results of earlier ones
   Dictionary<TensorMeta> tensors;
   Dictionary<SymValue> sym_ints;
   Dictionary<SymValue> sym_bools;
@@ -263,12 +263,12 @@ struct SchemaVersion {
   int64_t minor = 0;
 };
 
-struct Program {
+struct ExportedProgram {
   std::string name;  // of the model in the archive: "model"
   SchemaVersion schema;
   std::string torch_version;
   Dictionary<int64_t> opset_versions;
-  Graph graph;
+  ExportedGraph graph;
   std::vector<InputSpec> inputs;
   std::vector<OutputSpec> outputs;
   symbolic::Ranges ranges;  // of the symbols
@@ -284,20 +284,18 @@ struct Program {
   const Weight* find_data(const InputSpec& input) const;
 };
 
-std::string to_string(const Argument& argument);  // for messages and print: "%x", "[1, %s0]", "None"
-std::string to_string(const TensorMeta& meta);    // "float32[s0, 4]"
-std::string to_string(const Node& node);          // one line
-std::string to_string(const Graph& graph);        // a line for each node
-std::string to_string(const Program& program);
+std::string to_string(const Argument& argument);    // for messages and print: "%x", "[1, %s0]", "None"
+std::string to_string(const TensorMeta& meta);      // "float32[s0, 4]"
+std::string to_string(const ExportedNode& node);    // one line
+std::string to_string(const ExportedGraph& graph);  // a line for each node
+std::string to_string(const ExportedProgram& program);
 
 }  // namespace tenon::pt2
 
 namespace tenon {
 
-using Pt2Program = pt2::Program;
-
 // `model` names one of several programs in an archive; empty is the only one.
-Result<Pt2Program> read_pt2(const std::string& path, std::string_view model = {});
-Result<Pt2Program> read_pt2(const FileContent& file, std::string_view model = {});
+Result<pt2::ExportedProgram> read_pt2(const std::string& path, std::string_view model = {});
+Result<pt2::ExportedProgram> read_pt2(const FileContent& file, std::string_view model = {});
 
 }  // namespace tenon

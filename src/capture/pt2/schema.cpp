@@ -134,7 +134,7 @@ void SchemaReader::read(const Json& json, Device& value) {
 
 void SchemaReader::read(const Json& json, GraphArgument& value) {
   read(json["name"], value.name);
-  value.graph = std::make_shared<const Graph>(graph(json["graph"]));
+  value.graph = std::make_shared<const ExportedGraph>(graph(json["graph"]));
 }
 
 void SchemaReader::read(const Json& json, CustomObject& value) {
@@ -246,8 +246,8 @@ TensorMeta SchemaReader::tensor_meta(const Json& json) {
 
 // ---- graphs ---------------------------------------------------------------------------------------------------------
 
-Node SchemaReader::node(const Json& json) {
-  Node node;
+ExportedNode SchemaReader::node(const Json& json) {
+  ExportedNode node;
   if (const auto name = json.find("name")) node.name = name->string();
   node.target = json["target"].string();
   node.inputs = json["inputs"].list([&](const Json& input) { return named_argument(input); });
@@ -273,8 +273,8 @@ auto SchemaReader::dictionary(const Json& json, Read&& read) {
   return result;
 }
 
-Graph SchemaReader::graph(const Json& json) {
-  Graph graph;
+ExportedGraph SchemaReader::graph(const Json& json) {
+  ExportedGraph graph;
   graph.inputs = arguments(json["inputs"]);
   graph.outputs = arguments(json["outputs"]);
   graph.nodes = json["nodes"].list([&](const Json& entry) { return node(entry); });
@@ -370,7 +370,7 @@ symbolic::Interval interval(const Json& json) {
   return range;
 }
 
-void read_ranges(const Json& json, Program& program) {
+void read_ranges(const Json& json, ExportedProgram& program) {
   json.for_each_member([&](std::string_view name, const Json& stored) {
     const Result<symbolic::Expr> expr = symbolic::parse(name);
     if (!expr.ok()) stored.fail("'{}' is no expression of symbols: {}", name, expr.diagnostic().message);
@@ -422,8 +422,8 @@ std::optional<CallSignature> call_signature(const Json& module) {
 
 }  // namespace
 
-Program SchemaReader::program(const Json& json) {
-  Program program;
+ExportedProgram SchemaReader::program(const Json& json) {
+  ExportedProgram program;
   program.schema = version(json["schema_version"]);  // first: the rest is only known for a known version
   if (const auto torch = json.find("torch_version")) program.torch_version = torch->string();
   if (const auto opsets = json.find("opset_version")) {

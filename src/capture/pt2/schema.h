@@ -13,7 +13,7 @@ namespace tenon::pt2 {
 class SchemaReader {
  public:
   // All but the data of the weights. The names in it are not checked: see verify.h.
-  Program program(const Json& json);
+  ExportedProgram program(const Json& json);
   TensorMeta tensor_meta(const Json& json);
 
  private:
@@ -49,8 +49,8 @@ class SchemaReader {
   SymValue expression(const Json& json);
   SymFloatValue sym_float(const Json& json);
   std::vector<SymValue> sym_ints(const Json& json);
-  Node node(const Json& json);
-  Graph graph(const Json& json);
+  ExportedNode node(const Json& json);
+  ExportedGraph graph(const Json& json);
   Argument tensor_argument(const Json& json);
   InputSpec input_spec(const Json& json);
   OutputSpec output_spec(const Json& json);

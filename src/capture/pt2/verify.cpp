@@ -47,7 +47,7 @@ void visit_names(const Argument& argument, Visitor& visitor) {
 
 class GraphVerifier {
  public:
-  GraphVerifier(const Graph& graph, std::string path) : graph_(graph), path_(std::move(path)) {}
+  GraphVerifier(const ExportedGraph& graph, std::string path) : graph_(graph), path_(std::move(path)) {}
 
   void run() {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) define(graph_.inputs[i], fmt::format("inputs[{}]", i));
@@ -65,7 +65,7 @@ class GraphVerifier {
     void sym_float(const std::string& name) {
       verifier.add(name, verifier.graph_.sym_floats, "sym_float_values", place);
     }
-    void graph(const Graph&) { verifier.fail_at(place, "a graph can't be a result"); }
+    void graph(const ExportedGraph&) { verifier.fail_at(place, "a graph can't be a result"); }
   };
 
   struct Use {
@@ -77,12 +77,12 @@ class GraphVerifier {
     void sym_float(const std::string& name) {
       verifier.find(name, verifier.graph_.sym_floats, "symbolic float", place);
     }
-    void graph(const Graph& nested) {
+    void graph(const ExportedGraph& nested) {
       GraphVerifier(nested, fmt::format("{}.{}.as_graph.graph", verifier.path_, place)).run();
     }
   };
 
-  void node(const Node& node, size_t index) {
+  void node(const ExportedNode& node, size_t index) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       use(node.inputs[i].value, fmt::format("nodes[{}].inputs[{}].arg", index, i));
     }
@@ -118,7 +118,7 @@ class GraphVerifier {
     fail("{}.{}: {}", path_, place, fmt::format(format, std::forward<Args>(args)...));
   }
 
-  const Graph& graph_;
+  const ExportedGraph& graph_;
   std::string path_;
   std::unordered_set<std::string_view> defined_;
 };
@@ -129,7 +129,7 @@ bool is_data(InputKind kind) {
 
 class SignatureVerifier {
  public:
-  SignatureVerifier(const Program& program, std::string path) : program_(program), path_(std::move(path)) {}
+  SignatureVerifier(const ExportedProgram& program, std::string path) : program_(program), path_(std::move(path)) {}
 
   void run() const {
     const std::vector<Argument>& graph_inputs = program_.graph.inputs;
@@ -220,13 +220,13 @@ class SignatureVerifier {
     return tensor == nullptr ? std::string_view() : tensor->name;
   }
 
-  const Program& program_;
+  const ExportedProgram& program_;
   std::string path_;
 };
 
 }  // namespace
 
-void verify(const Program& program, std::string_view entry) {
+void verify(const ExportedProgram& program, std::string_view entry) {
   GraphVerifier(program.graph, fmt::format("{}: graph_module.graph", entry)).run();
   SignatureVerifier(program, fmt::format("{}: graph_module.signature", entry)).run();
 }
