@@ -101,8 +101,8 @@ uint64_t container_size(std::span<const SectionContent> sections) {
   return end;
 }
 
-Layout lay_out(std::span<const SectionContent> sections) {
-  Layout layout;
+FileLayout lay_out(std::span<const SectionContent> sections) {
+  FileLayout layout;
   layout.pieces.emplace_back();
   uint64_t end = first_offset(sections);
   std::vector<format::Section> table;

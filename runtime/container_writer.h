@@ -22,11 +22,11 @@ uint64_t size_of(const SectionContent& content);  // in bytes
 // Of the file; nothing is read.
 uint64_t container_size(std::span<const SectionContent> sections);
 
-struct Layout {
+struct FileLayout {
   std::vector<std::byte> front;                    // the header and the table
   std::vector<std::span<const std::byte>> pieces;  // of the file: the front, then where sections are, and zeros
 };
-Layout lay_out(std::span<const SectionContent> sections);  // in this order
+FileLayout lay_out(std::span<const SectionContent> sections);  // in this order
 
 // Puts zeros behind pieces of that size in all, so that what comes next is aligned to 64. Returns where it will be.
 uint64_t pad(std::vector<std::span<const std::byte>>& pieces, uint64_t size);

@@ -66,7 +66,7 @@ std::span<const RatePiece> all_pieces() {
   return pieces;
 }
 
-RatePiece piece_named(const settings::Call& call) {
+RatePiece piece_named(const settings::SettingCall& call) {
   std::vector<std::string_view> names;
   for (const RatePiece& piece : all_pieces()) {
     if (name_of(piece) == call.name) return piece;
@@ -76,7 +76,7 @@ RatePiece piece_named(const settings::Call& call) {
           did_you_mean(call.name, names));
 }
 
-RatePiece parse_piece(const settings::Call& call) {
+RatePiece parse_piece(const settings::SettingCall& call) {
   RatePiece piece = piece_named(call);
   const std::vector<Field> fields = fields_of(piece);
   settings::read(fields, call);
@@ -195,9 +195,9 @@ std::string to_string(const RateSchedule& schedule) {
   return fmt::format("{}", fmt::join(texts, " + "));
 }
 
-RateSchedule rate_schedule(const settings::Calls& calls) {
+RateSchedule rate_schedule(const settings::SettingCalls& calls) {
   RateSchedule schedule;
-  for (const settings::Call& call : calls) schedule.pieces.push_back(parse_piece(call));
+  for (const settings::SettingCall& call : calls) schedule.pieces.push_back(parse_piece(call));
   located(calls.front().where, [&] { validate(schedule); });
   return schedule;
 }

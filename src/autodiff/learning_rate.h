@@ -84,7 +84,7 @@ struct RateSchedule {
 void validate(const RateSchedule& schedule);
 
 std::string to_string(const RateSchedule& schedule);  // "warmup(100) + cosine(1000)"
-RateSchedule rate_schedule(const settings::Calls& calls);
+RateSchedule rate_schedule(const settings::SettingCalls& calls);
 
 // The rate at `step` (f64 scalars).
 Value rate_at(Builder& b, const RateSchedule& schedule, Value base, Value step);

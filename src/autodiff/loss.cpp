@@ -49,7 +49,7 @@ Loss of_kind(LossKind kind) {
   return loss;
 }
 
-LossKind kind_named(const settings::Call& call) {
+LossKind kind_named(const settings::SettingCall& call) {
   const auto found = std::ranges::find(kNames, call.name);
   if (found != kNames.end()) return static_cast<LossKind>(found - kNames.begin());
   fail_at(call.where, "there is no loss '{}': use one of {}{}", call.name, fmt::join(kNames, ", "),
@@ -153,7 +153,7 @@ std::string to_string(const Loss& loss) {
 
 Result<Loss> parse_loss(std::string_view text) {
   return attempt([&] {
-    const settings::Call call = settings::parse_call(text, "a loss");
+    const settings::SettingCall call = settings::parse_call(text, "a loss");
     Loss loss = of_kind(kind_named(call));
     settings::read(fields_of(loss), call);
     if (loss.probabilities && loss.ignore_index != Loss().ignore_index) {

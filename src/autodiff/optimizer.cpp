@@ -100,7 +100,7 @@ void validate(const UpdateRule& rule) {
 
 // ---- parsing --------------------------------------------------------------------------------------------------------
 
-UpdateRule rule_named(const settings::Call& call) {
+UpdateRule rule_named(const settings::SettingCall& call) {
   std::vector<std::string_view> names;
   for (const UpdateRule& rule : all_rules()) {
     if (name_of(rule) == call.name) return rule;
@@ -110,17 +110,17 @@ UpdateRule rule_named(const settings::Call& call) {
           did_you_mean(call.name, names));
 }
 
-bool is_group(const settings::Argument& argument) {
-  const auto* calls = std::get_if<settings::Calls>(&argument.value);
+bool is_group(const settings::SettingArgument& argument) {
+  const auto* calls = std::get_if<settings::SettingCalls>(&argument.value);
   return argument.key.empty() && calls != nullptr && calls->size() == 1 && calls->front().name == "group";
 }
 
-ParameterGroup parse_group(settings::Call call, const UpdateRule& base) {
+ParameterGroup parse_group(settings::SettingCall call, const UpdateRule& base) {
   ParameterGroup group{.patterns = {}, .rule = base};
-  const auto is_pattern = [](const settings::Argument& argument) {
+  const auto is_pattern = [](const settings::SettingArgument& argument) {
     return argument.key.empty() && std::holds_alternative<settings::Quoted>(argument.value);
   };
-  for (const settings::Argument& argument : call.arguments) {
+  for (const settings::SettingArgument& argument : call.arguments) {
     if (is_pattern(argument)) group.patterns.push_back(std::get<settings::Quoted>(argument.value).text);
   }
   if (group.patterns.empty()) fail_at(call.where, "a group begins with patterns of names, in quotes");
@@ -131,17 +131,17 @@ ParameterGroup parse_group(settings::Call call, const UpdateRule& base) {
 }
 
 // Groups come last: they start from the optimizer's settings, wherever those stand.
-Optimizer optimizer_of(settings::Call call) {
+Optimizer optimizer_of(settings::SettingCall call) {
   Optimizer optimizer{.rule = rule_named(call)};
-  settings::Calls groups;
-  for (const settings::Argument& argument : call.arguments) {
+  settings::SettingCalls groups;
+  for (const settings::SettingArgument& argument : call.arguments) {
     if (is_group(argument)) groups.push_back(settings::calls_of(argument).front());
   }
   std::erase_if(call.arguments, is_group);
   if (const auto schedule = call.take("schedule")) optimizer.schedule = rate_schedule(settings::calls_of(*schedule));
   settings::read(fields_of(optimizer), call);
   located(call.where, [&] { validate(optimizer); });
-  for (settings::Call& group : groups) optimizer.groups.push_back(parse_group(std::move(group), optimizer.rule));
+  for (settings::SettingCall& group : groups) optimizer.groups.push_back(parse_group(std::move(group), optimizer.rule));
   return optimizer;
 }
 

@@ -23,8 +23,8 @@ class Parser {
  public:
   explicit Parser(std::string_view text) : cursor_(text) {}
 
-  Call run(std::string_view what) {
-    Call call = parse_call(what, 0);
+  SettingCall run(std::string_view what) {
+    SettingCall call = parse_call(what, 0);
     expect_end(cursor_, what);
     return call;
   }
@@ -32,9 +32,9 @@ class Parser {
  private:
   static constexpr int kDeepest = 8;  // calls within calls: a text that nobody trusts must not use up the stack
 
-  Call parse_call(std::string_view what, int depth) {
+  SettingCall parse_call(std::string_view what, int depth) {
     if (depth > kDeepest) cursor_.fail("more than {} names within each other", kDeepest);
-    Call call{.name = {}, .arguments = {}, .where = cursor_.here()};
+    SettingCall call{.name = {}, .arguments = {}, .where = cursor_.here()};
     call.name = cursor_.identifier(what);
     if (!cursor_.accept("(") || cursor_.accept(")")) return call;
     do call.arguments.push_back(parse_argument(depth));
@@ -43,8 +43,8 @@ class Parser {
     return call;
   }
 
-  Argument parse_argument(int depth) {
-    Argument argument{.key = {}, .value = {}, .where = cursor_.here()};
+  SettingArgument parse_argument(int depth) {
+    SettingArgument argument{.key = {}, .value = {}, .where = cursor_.here()};
     Cursor ahead = cursor_;
     if (is_letter(ahead.peek())) {
       argument.key = ahead.identifier("a setting");
@@ -58,12 +58,12 @@ class Parser {
     return argument;
   }
 
-  decltype(Argument::value) parse_value(int depth) {
+  decltype(SettingArgument::value) parse_value(int depth) {
     const char next = cursor_.peek();
     if (next == '"') return Quoted{cursor_.string("a text")};
     if (next == '(' || next == '[') return parse_numbers();
     if (!is_letter(next) || number_is_next()) return parse_number();
-    Calls calls;
+    SettingCalls calls;
     do calls.push_back(parse_call("a name", depth + 1));
     while (cursor_.accept("+"));
     return calls;
@@ -95,20 +95,20 @@ class Parser {
 
 double real_of(const Number& number, const Location& where) { return parse_number<double>(number.text, where); }
 
-double real_of(const Argument& argument) {
+double real_of(const SettingArgument& argument) {
   const auto* number = std::get_if<Number>(&argument.value);
   if (number == nullptr) fail_at(argument.where, "expected a number");
   return real_of(*number, argument.where);
 }
 
-int64_t integer_of(const Argument& argument) {
+int64_t integer_of(const SettingArgument& argument) {
   const auto* number = std::get_if<Number>(&argument.value);
   if (number == nullptr) fail_at(argument.where, "expected an integer");
   return parse_number<int64_t>(number->text, argument.where);
 }
 
-const std::string& word_of(const Argument& argument, std::string_view what) {
-  const auto* calls = std::get_if<Calls>(&argument.value);
+const std::string& word_of(const SettingArgument& argument, std::string_view what) {
+  const auto* calls = std::get_if<SettingCalls>(&argument.value);
   if (calls == nullptr || calls->size() != 1 || !calls->front().arguments.empty()) {
     fail_at(argument.where, "expected {}", what);
   }
@@ -116,7 +116,7 @@ const std::string& word_of(const Argument& argument, std::string_view what) {
 }
 
 // Words as Python spells them too.
-bool flag_of(const Argument& argument) {
+bool flag_of(const SettingArgument& argument) {
   const std::string& word = word_of(argument, "true or false");
   if (word != "true" && word != "True" && word != "false" && word != "False") {
     fail_at(argument.where, "expected true or false, got '{}'", word);
@@ -125,7 +125,7 @@ bool flag_of(const Argument& argument) {
 }
 
 // One number counts as a list of one.
-std::vector<double> reals_of(const Argument& argument) {
+std::vector<double> reals_of(const SettingArgument& argument) {
   if (std::holds_alternative<Number>(argument.value)) return {real_of(argument)};
   const auto* numbers = std::get_if<Numbers>(&argument.value);
   if (numbers == nullptr) fail_at(argument.where, "expected numbers in brackets");
@@ -134,13 +134,13 @@ std::vector<double> reals_of(const Argument& argument) {
   return reals;
 }
 
-Pair pair_of(const Argument& argument) {
+Pair pair_of(const SettingArgument& argument) {
   const std::vector<double> reals = reals_of(argument);
   if (reals.size() != 2) fail_at(argument.where, "expected two numbers, got {}", reals.size());
   return {reals[0], reals[1]};
 }
 
-size_t choice_of(const Argument& argument, std::span<const std::string_view> names) {
+size_t choice_of(const SettingArgument& argument, std::span<const std::string_view> names) {
   const std::string& word = word_of(argument, fmt::format("one of {}", fmt::join(names, ", ")));
   const auto found = std::ranges::find(names, word);
   if (found == names.end()) {
@@ -149,7 +149,7 @@ size_t choice_of(const Argument& argument, std::span<const std::string_view> nam
   return static_cast<size_t>(found - names.begin());
 }
 
-void set(const Field& field, const Argument& argument) {
+void set(const Field& field, const SettingArgument& argument) {
   std::visit(
       Overloaded{[&](double* member) { *member = real_of(argument); },
                  [&](std::optional<double>* member) { *member = real_of(argument); },
@@ -183,7 +183,7 @@ void check_bounds(const Field& field) {
   }
 }
 
-const Field& field_named(std::span<const Field> fields, const Call& call, const Argument& argument) {
+const Field& field_named(std::span<const Field> fields, const SettingCall& call, const SettingArgument& argument) {
   const auto found = std::ranges::find(fields, argument.key, &Field::name);
   if (found != fields.end()) return *found;
   std::vector<std::string_view> names;
@@ -220,28 +220,28 @@ bool Bounds::hold(double value) const {
   return (above_low ? value > low : value >= low) && (below_high ? value < high : value <= high);
 }
 
-std::optional<Argument> Call::take(std::string_view key) {
-  const auto found = std::ranges::find(arguments, key, &Argument::key);
+std::optional<SettingArgument> SettingCall::take(std::string_view key) {
+  const auto found = std::ranges::find(arguments, key, &SettingArgument::key);
   if (found == arguments.end()) return std::nullopt;
-  Argument taken = std::move(*found);
+  SettingArgument taken = std::move(*found);
   arguments.erase(found);
-  const auto again = std::ranges::find(arguments, key, &Argument::key);
+  const auto again = std::ranges::find(arguments, key, &SettingArgument::key);
   if (again != arguments.end()) fail_at(again->where, "'{}' is given twice", key);
   return taken;
 }
 
-Call parse_call(std::string_view text, std::string_view what) { return Parser(text).run(what); }
+SettingCall parse_call(std::string_view text, std::string_view what) { return Parser(text).run(what); }
 
-const Calls& calls_of(const Argument& argument) {
-  const auto* calls = std::get_if<Calls>(&argument.value);
+const SettingCalls& calls_of(const SettingArgument& argument) {
+  const auto* calls = std::get_if<SettingCalls>(&argument.value);
   if (calls == nullptr) fail_at(argument.where, "expected a name");
   return *calls;
 }
 
-void read(std::span<const Field> fields, const Call& call) {
+void read(std::span<const Field> fields, const SettingCall& call) {
   std::vector<std::string_view> given;
   bool keys_began = false;
-  for (const Argument& argument : call.arguments) {
+  for (const SettingArgument& argument : call.arguments) {
     keys_began |= !argument.key.empty();
     const size_t position = given.size();
     if (!keys_began && position >= fields.size()) {

@@ -24,33 +24,33 @@ namespace tenon::settings {
 
 // ---- the text -------------------------------------------------------------------------------------------------------
 
-struct Call;
+struct SettingCall;
 struct Number {
   std::string text;
 };
 struct Quoted {
   std::string text;
 };
-using Numbers = std::vector<Number>;  // "(0.9, 0.95)" or "[0.9, 0.95]"
-using Calls = std::vector<Call>;      // "warmup(100) + cosine(1000)"; a word is a call without arguments
+using Numbers = std::vector<Number>;            // "(0.9, 0.95)" or "[0.9, 0.95]"
+using SettingCalls = std::vector<SettingCall>;  // "warmup(100) + cosine(1000)"; a word is a call without arguments
 
-struct Argument {
+struct SettingArgument {
   std::string key;  // empty when it is given by its position
-  std::variant<Number, Quoted, Numbers, Calls> value;
+  std::variant<Number, Quoted, Numbers, SettingCalls> value;
   Location where;
 };
 
-struct Call {
+struct SettingCall {
   std::string name;
-  std::vector<Argument> arguments;
+  std::vector<SettingArgument> arguments;
   Location where;
 
   // Moves the argument of that key out, if there is one. A key that is given twice is an error.
-  std::optional<Argument> take(std::string_view key);
+  std::optional<SettingArgument> take(std::string_view key);
 };
 
-Call parse_call(std::string_view text, std::string_view what);  // `what` is meant: "a loss"
-const Calls& calls_of(const Argument& argument);                // or fails: "expected a name"
+SettingCall parse_call(std::string_view text, std::string_view what);  // `what` is meant: "a loss"
+const SettingCalls& calls_of(const SettingArgument& argument);         // or fails: "expected a name"
 
 // ---- the struct -----------------------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ struct Field {
 
 // Sets the members that the call gives. Fails for an unknown key, a wrong kind of value or one out of bounds, at its
 // place.
-void read(std::span<const Field> fields, const Call& call);
+void read(std::span<const Field> fields, const SettingCall& call);
 // Fails where a number is out of bounds or not finite.
 void check_bounds(std::span<const Field> fields);
 

@@ -9,7 +9,7 @@ Status write_container(const std::string& path, std::span<const SectionContent> 
 }
 
 std::vector<std::byte> container_bytes(std::span<const SectionContent> sections) {
-  const runtime::Layout layout = runtime::lay_out(sections);
+  const runtime::FileLayout layout = runtime::lay_out(sections);
   std::vector<std::byte> bytes;
   for (const auto& piece : layout.pieces) bytes.insert(bytes.end(), piece.begin(), piece.end());
   return bytes;

@@ -35,21 +35,21 @@ std::vector<Given> load(const std::string& argument) {
   fail_at({given.path}, "the graph has no {} '{}'{}", what, given.name, did_you_mean(given.name, names));
 }
 
-void check_fits(const InputSpec& spec, std::string_view what, const Given& given) {
+void check_fits(const InputInfo& spec, std::string_view what, const Given& given) {
   if (given.tensor.dtype() == spec.dtype && given.tensor.rank() == spec.rank) return;
   const bool casts = given.tensor.rank() == spec.rank;
   fail_at({given.path}, "{} '{}' is {}, but the file has {}{}", what, spec.name, spec.type,
           to_string(type_of(given.tensor)), casts ? "; cast the array before you save it" : "");
 }
 
-InputSpec spec_of(const Graph& graph, const Leaf& leaf) {
+InputInfo info_of(const Graph& graph, const Leaf& leaf) {
   const TensorType& type = graph.type(leaf.value);
   return {leaf.name, type.dtype, type.rank(), to_string(type)};
 }
 
 class Inputs {
  public:
-  explicit Inputs(std::vector<InputSpec> specs) : specs_(std::move(specs)), tensors_(specs_.size()) {}
+  explicit Inputs(std::vector<InputInfo> specs) : specs_(std::move(specs)), tensors_(specs_.size()) {}
 
   void add(const Given& given) {
     const size_t position = given.name.empty() ? next_free(given) : position_of(given);
@@ -75,14 +75,14 @@ class Inputs {
   }
 
   size_t position_of(const Given& given) const {
-    const auto found = std::ranges::find(specs_, given.name, &InputSpec::name);
+    const auto found = std::ranges::find(specs_, given.name, &InputInfo::name);
     if (found != specs_.end()) return static_cast<size_t>(found - specs_.begin());
     std::vector<std::string_view> names;
-    for (const InputSpec& spec : specs_) names.push_back(spec.name);
+    for (const InputInfo& spec : specs_) names.push_back(spec.name);
     fail_unknown(given, "input", names);
   }
 
-  std::vector<InputSpec> specs_;
+  std::vector<InputInfo> specs_;
   std::vector<Tensor> tensors_;
 };
 
@@ -97,7 +97,7 @@ void bind_parameter(Graph& graph, const Given& given) {
     }
     fail_unknown(given, "parameter or buffer", names);
   }
-  check_fits(spec_of(graph, *leaf), name_of(leaf->kind), given);
+  check_fits(info_of(graph, *leaf), name_of(leaf->kind), given);
   if (leaf->data.defined()) fail_at({given.path}, "{} '{}' is given twice", name_of(leaf->kind), leaf->name);
   const Status bound = attempt([&] { graph.bind(given.name, given.tensor); });
   if (!bound.ok()) fail_at({given.path}, "{}", bound.diagnostic().message);
@@ -134,15 +134,15 @@ Tensor random_tensor(const Leaf& leaf, const TensorType& type, int64_t seed) {
 
 }  // namespace
 
-std::vector<InputSpec> input_specs(const Graph& graph) {
-  std::vector<InputSpec> specs;
+std::vector<InputInfo> input_infos(const Graph& graph) {
+  std::vector<InputInfo> specs;
   for (const Leaf& leaf : graph.leaves()) {
-    if (leaf.kind == LeafKind::kInput) specs.push_back(spec_of(graph, leaf));
+    if (leaf.kind == LeafKind::kInput) specs.push_back(info_of(graph, leaf));
   }
   return specs;
 }
 
-std::vector<Tensor> load_inputs(std::vector<InputSpec> specs, std::span<const std::string> arguments,
+std::vector<Tensor> load_inputs(std::vector<InputInfo> specs, std::span<const std::string> arguments,
                                 const std::map<std::string, Tensor>& known) {
   Inputs inputs(std::move(specs));
   for (const auto& [name, tensor] : known) inputs.add({name, tensor, {}});

@@ -12,18 +12,18 @@
 namespace tenon::cli {
 
 // What an input must be.
-struct InputSpec {
+struct InputInfo {
   std::string name;
   DType dtype;
   int64_t rank;
   std::string type;  // "f32[N, 4]"
 };
-std::vector<InputSpec> input_specs(const Graph& graph);
+std::vector<InputInfo> input_infos(const Graph& graph);
 
 // Tensors for the inputs, in their order. An argument is "x.npy" (the next input that has none), "name=x.npy", or
 // "all.npz" (by the names in the archive). `known` are inputs that the caller has already. Throws an Error unless every
 // input has exactly one of its dtype and rank.
-std::vector<Tensor> load_inputs(std::vector<InputSpec> specs, std::span<const std::string> arguments,
+std::vector<Tensor> load_inputs(std::vector<InputInfo> specs, std::span<const std::string> arguments,
                                 const std::map<std::string, Tensor>& known = {});
 
 // For inputs that nothing depends on: reals uniform in [0, 1), integers 0 or 1, from the seed and the name alone.

@@ -38,7 +38,7 @@ std::vector<Outcome> evaluate_file(const Options& options) {
     load_parameters(graph, options.parameters);
     if (options.seed) fill_parameters(graph, *options.seed);
     require_parameters(graph);
-    const std::vector<Tensor> inputs = load_inputs(input_specs(graph), options.inputs);
+    const std::vector<Tensor> inputs = load_inputs(input_infos(graph), options.inputs);
     return outcomes_of(graph, inputs, named_outputs(graph, evaluate(graph, inputs).value()));
   } catch (const Error& error) {
     if (error.diagnostic().where.known()) throw;

@@ -61,7 +61,7 @@ std::vector<Tensor> checked_results(const Model& model, std::vector<Tensor> resu
 std::vector<Tensor> inputs_for(const Model& model, const std::vector<std::string>& arguments, int64_t seed) {
   std::map<std::string, Tensor> known;
   if (!model.key_input.empty()) known.emplace(model.key_input, random_key(seed));
-  return load_inputs(input_specs(model.graph), arguments, known);
+  return load_inputs(input_infos(model.graph), arguments, known);
 }
 
 Tensor random_key(int64_t seed) {

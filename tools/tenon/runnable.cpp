@@ -94,8 +94,8 @@ size_t Runnable::input_count() const {
   return compiled_ ? compiled_->graph.inputs().size() : loaded_->graph().inputs.size();
 }
 
-std::vector<InputSpec> Runnable::inputs() const {
-  std::vector<InputSpec> specs;
+std::vector<InputInfo> Runnable::inputs() const {
+  std::vector<InputInfo> specs;
   for (size_t i = 0; i < input_count(); ++i) {
     const runtime::TensorInfo& info = graph().inputs[i];
     const runtime::TensorSlot& slot = graph().slots[info.slot];

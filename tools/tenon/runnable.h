@@ -40,7 +40,7 @@ class Runnable {
   const std::shared_ptr<const runtime::Container>& container() const { return container_; }  // null of no artifact
   const std::string& entry() const { return entry_; }                                        // of an artifact
 
-  std::vector<InputSpec> inputs() const;
+  std::vector<InputInfo> inputs() const;
   // Given by arguments (see load_inputs); what is drawn at random from `seed` needs none.
   std::vector<Tensor> load_inputs(const std::vector<std::string>& arguments, int64_t seed) const;
   // Numbers of no meaning, for the sizes. Throws an Error that names a symbol without one.

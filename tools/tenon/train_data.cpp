@@ -34,7 +34,7 @@ size_t symbol_of(const Runnable& program, const runtime::Expr& expr) {
   return count;
 }
 
-Tensor array_named(const std::string& path, const NamedTensors& arrays, const InputSpec& spec) {
+Tensor array_named(const std::string& path, const NamedTensors& arrays, const InputInfo& spec) {
   std::vector<std::string_view> names;
   for (const auto& [name, array] : arrays) {
     if (name == spec.name) return array;
@@ -44,7 +44,7 @@ Tensor array_named(const std::string& path, const NamedTensors& arrays, const In
           did_you_mean(spec.name, names), fmt::join(names, ", "));
 }
 
-void check_type(const std::string& path, const Runnable& program, const InputSpec& spec, size_t input,
+void check_type(const std::string& path, const Runnable& program, const InputInfo& spec, size_t input,
                 const Tensor& array) {
   const bool has_rank = array.rank() == spec.rank;
   bool fits = has_rank && array.dtype() == spec.dtype;
@@ -87,7 +87,7 @@ BatchSize batch_size_of(const std::string& path, const Runnable& program) {
 
 TrainingData::TrainingData(const std::string& path, const Runnable& program, const BatchSize& size) {
   const NamedTensors arrays = read_npz(path).value();
-  const std::vector<InputSpec> specs = program.inputs();
+  const std::vector<InputInfo> specs = program.inputs();
   for (size_t i = 0; i < specs.size(); ++i) {
     const Tensor array = array_named(path, arrays, specs[i]);
     check_type(path, program, specs[i], i, array);
@@ -97,7 +97,7 @@ TrainingData::TrainingData(const std::string& path, const Runnable& program, con
 }
 
 TrainingData::Column TrainingData::column_of(const std::string& path, const Runnable& program, const BatchSize& size,
-                                             const InputSpec& spec, size_t input, const Tensor& array) {
+                                             const InputInfo& spec, size_t input, const Tensor& array) {
   Column column{array.contiguous()};
   if (array.rank() == 0) return column;
   const runtime::Expr& expr = slot_of(program, input).shape[0];
@@ -112,7 +112,7 @@ TrainingData::Column TrainingData::column_of(const std::string& path, const Runn
   return column;
 }
 
-void TrainingData::count_samples(const std::string& path, const std::vector<InputSpec>& specs, const BatchSize& size) {
+void TrainingData::count_samples(const std::string& path, const std::vector<InputInfo>& specs, const BatchSize& size) {
   const auto first = std::ranges::find_if(columns_, [](const Column& column) { return column.rows > 0; });
   check(first != columns_.end(), "a batch that no input has");
   samples_ = first->array.size(0) / first->rows;

@@ -43,8 +43,8 @@ class TrainingData {
   };
 
   static Column column_of(const std::string& path, const Runnable& program, const BatchSize& size,
-                          const InputSpec& spec, size_t input, const Tensor& array);
-  void count_samples(const std::string& path, const std::vector<InputSpec>& specs, const BatchSize& size);
+                          const InputInfo& spec, size_t input, const Tensor& array);
+  void count_samples(const std::string& path, const std::vector<InputInfo>& specs, const BatchSize& size);
 
   std::vector<Column> columns_;
   int64_t samples_ = 0;

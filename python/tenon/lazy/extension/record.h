@@ -38,7 +38,7 @@ using torch::lazy::Shape;
 
 // ---- a call ---------------------------------------------------------------------------------------------------------
 
-struct Argument {
+struct RecordedArgument {
   IValue constant;                              // where there are no operands
   std::vector<std::optional<size_t>> operands;  // one, or those of a list, which may lack some
   bool is_list = false;
@@ -48,7 +48,7 @@ struct Argument {
 
 struct Call {
   const c10::OperatorHandle* op;
-  std::vector<Argument> arguments;
+  std::vector<RecordedArgument> arguments;
   std::vector<torch::lazy::Value> operands;
   hash_t hash;                          // of all but the operands
   std::optional<at::Generator> source;  // of random numbers, where the caller named it
@@ -105,7 +105,7 @@ class Reader {
 
  private:
   bool add(const IValue& value, const c10::Argument& parameter) {
-    Argument argument;
+    RecordedArgument argument;
     if (value.isGenerator()) {
       call_.source = value.toGenerator();
       return add(IValue(), parameter);
@@ -184,7 +184,7 @@ class RecordedCall : public torch::lazy::TsNode {
                                 torch::lazy::TSLoweringContext* context) const override {
     torch::jit::Graph& graph = *context->graph();
     std::vector<torch::jit::Value*> inputs;
-    for (const Argument& argument : arguments_) inputs.push_back(lowered(argument, graph, *context));
+    for (const RecordedArgument& argument : arguments_) inputs.push_back(lowered(argument, graph, *context));
     torch::jit::Node* call = graph.insertNode(graph.create(op().op, inputs, gives_list_ ? 1 : num_outputs()));
     if (key_) {  // TorchScript has no argument for it: tenon.lazy.translate reads the attribute
       const torch::jit::Value* key = context->GetOutputOp(operand(*key_));
@@ -198,7 +198,7 @@ class RecordedCall : public torch::lazy::TsNode {
   }
 
  private:
-  torch::jit::Value* lowered(const Argument& argument, torch::jit::Graph& graph,
+  torch::jit::Value* lowered(const RecordedArgument& argument, torch::jit::Graph& graph,
                              torch::lazy::TSLoweringContext& context) const {
     const auto value_of = [&](const std::optional<size_t>& operand_number) {
       return operand_number ? context.GetOutputOp(operand(*operand_number)) : graph.insertConstant(IValue());
@@ -218,7 +218,7 @@ class RecordedCall : public torch::lazy::TsNode {
     return conversion->output()->setType(c10::NumberType::get());
   }
 
-  std::vector<Argument> arguments_;
+  std::vector<RecordedArgument> arguments_;
   std::optional<size_t> key_;
   bool gives_list_;
 };
