@@ -10,27 +10,27 @@
 namespace tenon::python {
 namespace {
 
-using LazySymbol = named::Symbol;
-using LazyTensor = named::Tensor;
+using NamedSymbol = named::Symbol;
+using NamedTensor = named::Tensor;
 
 // ---- symbols --------------------------------------------------------------------------------------------------------
 
 using Operator = Expr (*)(const Expr&, const Expr&);
 
 template <Operator apply>
-void bind_operator(nb::class_<LazySymbol>& type, const char* name, const char* reflected) {
-  type.def(name, [](const LazySymbol& a, const Expr& b) { return apply(a, b); }, nb::is_operator());
-  type.def(reflected, [](const LazySymbol& a, const Expr& b) { return apply(b, a); }, nb::is_operator());
+void bind_operator(nb::class_<NamedSymbol>& type, const char* name, const char* reflected) {
+  type.def(name, [](const NamedSymbol& a, const Expr& b) { return apply(a, b); }, nb::is_operator());
+  type.def(reflected, [](const NamedSymbol& a, const Expr& b) { return apply(b, a); }, nb::is_operator());
 }
 
-LazySymbol symbol_from(nb::handle object) {
-  if (!nb::isinstance<LazySymbol>(object)) fail("a dimension is a tenon.loops.Symbol, got {}", class_of(object));
-  return nb::cast<LazySymbol>(object);
+NamedSymbol symbol_from(nb::handle object) {
+  if (!nb::isinstance<NamedSymbol>(object)) fail("a dimension is a tenon.loops.Symbol, got {}", class_of(object));
+  return nb::cast<NamedSymbol>(object);
 }
 
 named::Symbols symbols_from(nb::handle objects) {
   named::Symbols symbols;
-  if (nb::isinstance<LazySymbol>(objects)) return symbol_from(objects);
+  if (nb::isinstance<NamedSymbol>(objects)) return symbol_from(objects);
   for (const nb::handle object : nb::borrow(objects)) symbols.push_back(symbol_from(object));
   return symbols;
 }
@@ -43,10 +43,10 @@ named::Symbols symbols_of_args(const nb::args& args) {
 
 // ---- operands -------------------------------------------------------------------------------------------------------
 
-bool is_operand(nb::handle object) { return nb::isinstance<LazyTensor>(object) || is_number(object); }
+bool is_operand(nb::handle object) { return nb::isinstance<NamedTensor>(object) || is_number(object); }
 
 named::Operand operand_from(nb::handle object) {
-  if (nb::isinstance<LazyTensor>(object)) return nb::cast<LazyTensor>(object);
+  if (nb::isinstance<NamedTensor>(object)) return nb::cast<NamedTensor>(object);
   if (nb::isinstance<nb::bool_>(object)) return nb::cast<bool>(object);
   if (int64_t integer = 0; !PyFloat_Check(object.ptr()) && nb::try_cast(object, integer)) return integer;
   if (double real = 0; nb::try_cast(object, real)) return real;
@@ -54,7 +54,7 @@ named::Operand operand_from(nb::handle object) {
 }
 
 named::Coordinate coordinate_from(nb::handle object) {
-  if (nb::isinstance<LazyTensor>(object)) return nb::cast<LazyTensor>(object);
+  if (nb::isinstance<NamedTensor>(object)) return nb::cast<NamedTensor>(object);
   if (nb::isinstance<nb::slice>(object)) fail("an index is an expression like s.i + 2: slices are not supported");
   return expr_from(object, "an index");
 }
@@ -66,7 +66,7 @@ std::vector<named::Coordinate> coordinates_from(nb::handle index) {
   return coordinates;
 }
 
-LazyTensor apply(const std::string& name, const nb::args& args, const nb::kwargs& named) {
+NamedTensor apply(const std::string& name, const nb::args& args, const nb::kwargs& named) {
   const OpDef& op = op_named(name);
   std::vector<named::Operand> operands;
   for (const nb::handle arg : args) operands.push_back(operand_from(arg));
@@ -92,38 +92,38 @@ bool is_list_of_numbers(nb::handle object) {
   return is_list(object) && nb::len(object) > 0 && (is_number(object[0]) || is_list(object[0]));
 }
 
-LazyTensor new_input(const nb::args& args, const nb::object& dtype) {
-  const bool has_data = nb::len(args) > 0 && !nb::isinstance<LazySymbol>(args[0]) && !is_list(args[0]);
+NamedTensor new_input(const nb::args& args, const nb::object& dtype) {
+  const bool has_data = nb::len(args) > 0 && !nb::isinstance<NamedSymbol>(args[0]) && !is_list(args[0]);
   if (nb::len(args) > 0 && is_list_of_numbers(args[0])) {
     fail("the data is {}: give a NumPy array or a torch tensor", class_of(args[0]));
   }
   named::Symbols symbols;
   for (size_t i = has_data ? 1 : 0; i < nb::len(args); ++i) {
-    for (const LazySymbol& symbol : symbols_from(args[i])) symbols.push_back(symbol);
+    for (const NamedSymbol& symbol : symbols_from(args[i])) symbols.push_back(symbol);
   }
-  if (!has_data) return LazyTensor(std::move(symbols), dtype.is_none() ? DType::kF32 : dtype_from(dtype));
+  if (!has_data) return NamedTensor(std::move(symbols), dtype.is_none() ? DType::kF32 : dtype_from(dtype));
   const Tensor data = new_tensor(args[0], dtype);
   if (nb::len(args) == 1) symbols = numbered_symbols(data.rank());
-  return LazyTensor(data, std::move(symbols));
+  return NamedTensor(data, std::move(symbols));
 }
 
-Tensor data_of(const LazyTensor& self) {
+Tensor data_of(const NamedTensor& self) {
   const nb::gil_scoped_release release;
   return self.data();
 }
 
-Tensor run(const LazyTensor& self, const nb::dict& feeds) {
-  std::vector<std::pair<LazyTensor, Tensor>> fed;
+Tensor run(const NamedTensor& self, const nb::dict& feeds) {
+  std::vector<std::pair<NamedTensor, Tensor>> fed;
   for (const auto& [tensor, data] : feeds) {
-    if (!nb::isinstance<LazyTensor>(tensor)) fail("a feed is for a tenon.loops.Tensor, not for {}", class_of(tensor));
-    fed.emplace_back(nb::cast<LazyTensor>(tensor), tensor_from(data, "a feed"));
+    if (!nb::isinstance<NamedTensor>(tensor)) fail("a feed is for a tenon.loops.Tensor, not for {}", class_of(tensor));
+    fed.emplace_back(nb::cast<NamedTensor>(tensor), tensor_from(data, "a feed"));
   }
   const nb::gil_scoped_release release;
   return self.data(fed);
 }
 
-LazyTensor with_sizes(const LazyTensor& self, const nb::dict& sizes) {
-  std::vector<std::pair<LazySymbol, int64_t>> pairs;
+NamedTensor with_sizes(const NamedTensor& self, const nb::dict& sizes) {
+  std::vector<std::pair<NamedSymbol, int64_t>> pairs;
   for (const auto& [symbol, size] : sizes) {
     int64_t value = 0;
     if (!nb::try_cast(size, value)) fail("a size is an int, got {}", class_of(size));
@@ -132,26 +132,26 @@ LazyTensor with_sizes(const LazyTensor& self, const nb::dict& sizes) {
   return self.with_sizes(pairs);
 }
 
-LazyTensor pad(const LazyTensor& self, nb::handle dim, int64_t low, const nb::object& high, nb::handle fill,
-               const nb::object& to) {
+NamedTensor pad(const NamedTensor& self, nb::handle dim, int64_t low, const nb::object& high, nb::handle fill,
+                const nb::object& to) {
   const int64_t above = high.is_none() ? low : nb::cast<int64_t>(high);
-  const LazySymbol symbol = symbol_from(dim);
-  return self.pad(symbol, low, above, operand_from(fill), to.is_none() ? LazySymbol(symbol.name()) : symbol_from(to));
+  const NamedSymbol symbol = symbol_from(dim);
+  return self.pad(symbol, low, above, operand_from(fill), to.is_none() ? NamedSymbol(symbol.name()) : symbol_from(to));
 }
 
-LazyTensor split_dim(const LazyTensor& self, nb::handle flat, nb::handle parts, const nb::object& innermost) {
+NamedTensor split_dim(const NamedTensor& self, nb::handle flat, nb::handle parts, const nb::object& innermost) {
   if (innermost.is_none()) return self.split(symbol_from(flat), symbols_from(parts));
   return self.split(symbol_from(flat), symbols_from(parts), nb::cast<int64_t>(innermost));
 }
 
-LazyTensor concat(nb::handle parts, nb::handle dim) {
-  std::vector<LazyTensor> tensors;
-  std::vector<std::pair<LazyTensor, LazySymbol>> pairs;
+NamedTensor concat(nb::handle parts, nb::handle dim) {
+  std::vector<NamedTensor> tensors;
+  std::vector<std::pair<NamedTensor, NamedSymbol>> pairs;
   for (const nb::handle part : nb::borrow(parts)) {
-    if (nb::isinstance<LazyTensor>(part)) {
-      tensors.push_back(nb::cast<LazyTensor>(part));
-    } else if (nb::isinstance<nb::tuple>(part) && nb::len(part) == 2 && nb::isinstance<LazyTensor>(part[0])) {
-      pairs.emplace_back(nb::cast<LazyTensor>(part[0]), symbol_from(part[1]));
+    if (nb::isinstance<NamedTensor>(part)) {
+      tensors.push_back(nb::cast<NamedTensor>(part));
+    } else if (nb::isinstance<nb::tuple>(part) && nb::len(part) == 2 && nb::isinstance<NamedTensor>(part[0])) {
+      pairs.emplace_back(nb::cast<NamedTensor>(part[0]), symbol_from(part[1]));
     } else {
       fail("concat takes Tensors, or pairs of a Tensor and a Symbol, got {}", class_of(part));
     }
@@ -160,26 +160,26 @@ LazyTensor concat(nb::handle parts, nb::handle dim) {
   return pairs.empty() ? named::concat(tensors, symbol_from(dim)) : named::concat(pairs, symbol_from(dim));
 }
 
-const LazyTensor& set_schedule(const LazyTensor& self, nb::handle schedule) {
+const NamedTensor& set_schedule(const NamedTensor& self, nb::handle schedule) {
   if (schedule.is_none()) return self.reset_schedule();
   if (nb::isinstance<loops::LoopTree>(schedule)) return self.set(nb::cast<loops::LoopTree&>(schedule));
   if (nb::isinstance<loops::IR>(schedule)) return self.set(nb::cast<loops::IR>(schedule));
   fail("a schedule is a LoopTree, an IR or None, got {}", class_of(schedule));
 }
 
-std::string describe(const LazyTensor& self) {
+std::string describe(const NamedTensor& self) {
   std::string dims;
-  for (const LazySymbol& dim : self.dims()) dims += (dims.empty() ? "" : ", ") + dim.name();
+  for (const NamedSymbol& dim : self.dims()) dims += (dims.empty() ? "" : ", ") + dim.name();
   return fmt::format("<tenon.loops.Tensor {}[{}]>", name_of(self.dtype()), dims);
 }
 
-void bind_binary(nb::class_<LazyTensor>& type) {
+void bind_binary(nb::class_<NamedTensor>& type) {
   for (const BinaryOperator& method : kElementwiseOperators) {
     const char* op = method.op;
     const auto bind = [&](const char* name, bool is_reflected) {
       type.def(
           name,
-          [op, is_reflected](const LazyTensor& self, nb::handle other) -> nb::object {
+          [op, is_reflected](const NamedTensor& self, nb::handle other) -> nb::object {
             if (!is_operand(other)) return nb::borrow(nb::handle(Py_NotImplemented));
             const named::Operand a = self, b = operand_from(other);
             return nb::cast(is_reflected ? named::apply(op, {b, a}) : named::apply(op, {a, b}));
@@ -189,151 +189,153 @@ void bind_binary(nb::class_<LazyTensor>& type) {
     bind(method.name, false);
     if (method.reflected) bind(method.reflected, true);
   }
-  type.def("__neg__", [](const LazyTensor& self) { return -self; });
-  type.def("__abs__", [](const LazyTensor& self) { return abs(self); });
-  type.def("__invert__", [](const LazyTensor& self) { return named::apply("bitwise_not", {self}); });
-  type.def("__bool__", [](const LazyTensor& self) -> bool {
+  type.def("__neg__", [](const NamedTensor& self) { return -self; });
+  type.def("__abs__", [](const NamedTensor& self) { return abs(self); });
+  type.def("__invert__", [](const NamedTensor& self) { return named::apply("bitwise_not", {self}); });
+  type.def("__bool__", [](const NamedTensor& self) -> bool {
     fail("{} has no truth value: it is not computed yet", describe(self));
   });
   type.attr("__iter__") = nb::none();
   type.attr("__array_ufunc__") = nb::none();
 }
 
-void bind_views(nb::class_<LazyTensor>& type) {
+void bind_views(nb::class_<NamedTensor>& type) {
   type.def(
-      "__getitem__", [](const LazyTensor& self, nb::handle index) { return self[coordinates_from(index)]; },
-      nb::arg("index"), nb::sig("def __getitem__(self, index: IndexLike | tuple[IndexLike, ...]) -> LazyTensor"),
+      "__getitem__", [](const NamedTensor& self, nb::handle index) { return self[coordinates_from(index)]; },
+      nb::arg("index"), nb::sig("def __getitem__(self, index: IndexLike | tuple[IndexLike, ...]) -> NamedTensor"),
       "The elements at expressions over symbols, numbers, or tensors of integers: x[2*s.o + s.k].");
   type.def(
       "at",
-      [](const LazyTensor& self, const nb::args& index, nb::handle fill) {
+      [](const NamedTensor& self, const nb::args& index, nb::handle fill) {
         return self.at(coordinates_from(index), operand_from(fill));
       },
       nb::arg("index"), nb::kw_only(), nb::arg("fill") = 0,
-      nb::sig("def at(self, *index: IndexLike, fill: float = 0) -> LazyTensor"),
+      nb::sig("def at(self, *index: IndexLike, fill: float = 0) -> NamedTensor"),
       "The same, but `fill` where an index is outside. Sizes are not inferred from it.");
   type.def(
-      "to", [](const LazyTensor& self, const nb::args& symbols) { return self.to(symbols_of_args(symbols)); },
-      nb::arg("symbols"), nb::sig("def to(self, *symbols: Symbol) -> LazyTensor"),
+      "to", [](const NamedTensor& self, const nb::args& symbols) { return self.to(symbols_of_args(symbols)); },
+      nb::arg("symbols"), nb::sig("def to(self, *symbols: Symbol) -> NamedTensor"),
       "The same under new symbols, by position.");
   type.def(
       "transpose",
-      [](const LazyTensor& self, const nb::args& symbols) { return self.transpose(symbols_of_args(symbols)); },
-      nb::arg("symbols"), nb::sig("def transpose(self, *symbols: Symbol) -> LazyTensor"),
+      [](const NamedTensor& self, const nb::args& symbols) { return self.transpose(symbols_of_args(symbols)); },
+      nb::arg("symbols"), nb::sig("def transpose(self, *symbols: Symbol) -> NamedTensor"),
       "The same symbols in another order.");
   type.def("with_sizes", with_sizes, nb::arg("sizes"),
-           nb::sig("def with_sizes(self, sizes: dict[Symbol, int]) -> LazyTensor"), "Says how large dimensions are.");
+           nb::sig("def with_sizes(self, sizes: dict[Symbol, int]) -> NamedTensor"), "Says how large dimensions are.");
   type.def(
       "flatten",
-      [](const LazyTensor& self, nb::handle dims, nb::handle flat) {
+      [](const NamedTensor& self, nb::handle dims, nb::handle flat) {
         return self.flatten(symbols_from(dims), symbol_from(flat));
       },
       nb::arg("dims"), nb::arg("flat"),
-      nb::sig("def flatten(self, dims: Sequence[Symbol], flat: Symbol) -> LazyTensor"),
+      nb::sig("def flatten(self, dims: Sequence[Symbol], flat: Symbol) -> NamedTensor"),
       "Several dimensions as one, the last of the list the fastest.");
   type.def(
       "split", split_dim, nb::arg("flat"), nb::arg("parts"), nb::arg("innermost") = nb::none(),
-      nb::sig("def split(self, flat: Symbol, parts: Sequence[Symbol], innermost: int | None = None) -> LazyTensor"),
+      nb::sig("def split(self, flat: Symbol, parts: Sequence[Symbol], innermost: int | None = None) -> NamedTensor"),
       "A dimension as several; `innermost` is the size of the last.");
   type.def("pad", pad, nb::arg("dim"), nb::arg("low"), nb::arg("high") = nb::none(), nb::arg("fill") = 0,
            nb::arg("to") = nb::none(),
            nb::sig("def pad(self, dim: Symbol, low: int, high: int | None = None, fill: float = 0, "
-                   "to: Symbol | None = None) -> LazyTensor"),
+                   "to: Symbol | None = None) -> NamedTensor"),
            "Elements before and behind (as many as before, if it is not said). The dimension becomes `to`, or a new "
            "one of the same name.");
 }
 
-using Reduction = LazyTensor (LazyTensor::*)(const named::Symbols&) const;
+using Reduction = NamedTensor (NamedTensor::*)(const named::Symbols&) const;
 
-void bind_reductions(nb::class_<LazyTensor>& type) {
+void bind_reductions(nb::class_<NamedTensor>& type) {
   const auto bind = [&](const char* name, Reduction reduction, const char* doc, const char* signature) {
     type.def(
         name,
-        [reduction](const LazyTensor& self, const nb::args& symbols) {
+        [reduction](const NamedTensor& self, const nb::args& symbols) {
           return (self.*reduction)(symbols_of_args(symbols));
         },
         nb::arg("symbols"), nb::sig(signature), doc);
   };
-  bind("sum", &LazyTensor::sum, "Over some dimensions, or all; of integers as i64.",
-       "def sum(self, *symbols: Symbol) -> LazyTensor");
-  bind("prod", &LazyTensor::prod, "Over some dimensions, or all; of integers as i64.",
-       "def prod(self, *symbols: Symbol) -> LazyTensor");
-  bind("mean", &LazyTensor::mean, "Over some dimensions, or all; of integers as f32.",
-       "def mean(self, *symbols: Symbol) -> LazyTensor");
-  bind("max", &LazyTensor::max, "Over some dimensions, or all.", "def max(self, *symbols: Symbol) -> LazyTensor");
-  bind("min", &LazyTensor::min, "Over some dimensions, or all.", "def min(self, *symbols: Symbol) -> LazyTensor");
+  bind("sum", &NamedTensor::sum, "Over some dimensions, or all; of integers as i64.",
+       "def sum(self, *symbols: Symbol) -> NamedTensor");
+  bind("prod", &NamedTensor::prod, "Over some dimensions, or all; of integers as i64.",
+       "def prod(self, *symbols: Symbol) -> NamedTensor");
+  bind("mean", &NamedTensor::mean, "Over some dimensions, or all; of integers as f32.",
+       "def mean(self, *symbols: Symbol) -> NamedTensor");
+  bind("max", &NamedTensor::max, "Over some dimensions, or all.", "def max(self, *symbols: Symbol) -> NamedTensor");
+  bind("min", &NamedTensor::min, "Over some dimensions, or all.", "def min(self, *symbols: Symbol) -> NamedTensor");
   type.def(
-      "cast", [](const LazyTensor& self, nb::handle dtype) { return self.cast(dtype_from(dtype)); }, nb::arg("dtype"),
-      nb::sig("def cast(self, dtype: DTypeLike) -> LazyTensor"));
+      "cast", [](const NamedTensor& self, nb::handle dtype) { return self.cast(dtype_from(dtype)); }, nb::arg("dtype"),
+      nb::sig("def cast(self, dtype: DTypeLike) -> NamedTensor"));
 }
 
-void bind_running(nb::class_<LazyTensor>& type) {
+void bind_running(nb::class_<NamedTensor>& type) {
   type.def_prop_ro("data", data_of, "The elements: compiles once, and runs.");
-  type.def("run", run, nb::arg("feeds"), nb::sig("def run(self, feeds: dict[LazyTensor, ArrayLike]) -> Tensor"),
+  type.def("run", run, nb::arg("feeds"), nb::sig("def run(self, feeds: dict[NamedTensor, ArrayLike]) -> Tensor"),
            "The elements, with data for inputs that are not bound. The kernel is compiled for any size of them.");
-  type.def("numpy", [](const LazyTensor& self) { return nb::cast(data_of(self)).attr("__array__")(); });
+  type.def("numpy", [](const NamedTensor& self) { return nb::cast(data_of(self)).attr("__array__")(); });
   type.def(
       "__array__",
-      [](const LazyTensor& self, const nb::object& dtype, const nb::object& copy) {
+      [](const NamedTensor& self, const nb::object& dtype, const nb::object& copy) {
         return nb::cast(data_of(self)).attr("__array__")(dtype, copy);
       },
       nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none());
   type.def(
       "__dlpack__",
-      [](const LazyTensor& self, const nb::kwargs& options) {
+      [](const NamedTensor& self, const nb::kwargs& options) {
         return nb::cast(data_of(self)).attr("__dlpack__")(**options);
       },
       nb::arg("options"));
-  type.def("__dlpack_device__", [](const LazyTensor& self) {
+  type.def("__dlpack_device__", [](const NamedTensor& self) {
     return nb::cast(Tensor::zeros(self.dtype(), {})).attr("__dlpack_device__")();
   });
   type.def_prop_ro(
       "code",
-      [](const LazyTensor& self) {
+      [](const NamedTensor& self) {
         const nb::gil_scoped_release release;
         return self.code();
       },
       "The kernel's code, for people.");
-  type.def_prop_ro("ir", &LazyTensor::ir, "The kernel, by the loops that were set, or by plain ones.");
-  type.def_prop_ro("loop_tree", &LazyTensor::loop_tree, "The loops that were set, or plain ones to start from.");
+  type.def_prop_ro("ir", &NamedTensor::ir, "The kernel, by the loops that were set, or by plain ones.");
+  type.def_prop_ro("loop_tree", &NamedTensor::loop_tree, "The loops that were set, or plain ones to start from.");
   type.def("set", set_schedule, nb::arg("schedule").none(), nb::rv_policy::none,
-           nb::sig("def set(self, schedule: LoopTree | IR | None) -> LazyTensor"),
+           nb::sig("def set(self, schedule: LoopTree | IR | None) -> NamedTensor"),
            "How it is run: a tree or IR that was made from its own, or None for what the backend finds best.");
   type.def(
       "backend",
-      [](const LazyTensor& self, const std::string& name) -> const LazyTensor& { return self.backend(name); },
+      [](const NamedTensor& self, const std::string& name) -> const NamedTensor& { return self.backend(name); },
       nb::arg("name"), nb::rv_policy::none, "What it is run by.");
 }
 
 void bind_symbol(nb::module_& module) {
-  nb::class_<LazySymbol> type(module, "Symbol",
-                              "A dimension, by identity: two symbols of one name are two dimensions. In expressions it "
-                              "is the index along it.");
-  type.def("__init__", [](LazySymbol* self, const std::string& name) { new (self) LazySymbol(name); }, nb::arg("name"));
-  type.def_prop_ro("name", [](const LazySymbol& self) { return self.name(); });
-  type.def_prop_ro("size", [](const LazySymbol& self) { return self.size(); }, "Its size, in expressions.");
+  nb::class_<NamedSymbol> type(
+      module, "Symbol",
+      "A dimension, by identity: two symbols of one name are two dimensions. In expressions it "
+      "is the index along it.");
+  type.def(
+      "__init__", [](NamedSymbol* self, const std::string& name) { new (self) NamedSymbol(name); }, nb::arg("name"));
+  type.def_prop_ro("name", [](const NamedSymbol& self) { return self.name(); });
+  type.def_prop_ro("size", [](const NamedSymbol& self) { return self.size(); }, "Its size, in expressions.");
   bind_operator<symbolic::operator+ >(type, "__add__", "__radd__");
   bind_operator<symbolic::operator- >(type, "__sub__", "__rsub__");
   bind_operator<symbolic::operator*>(type, "__mul__", "__rmul__");
   bind_operator<symbolic::floordiv>(type, "__floordiv__", "__rfloordiv__");
   bind_operator<symbolic::mod>(type, "__mod__", "__rmod__");
-  type.def("__neg__", [](const LazySymbol& self) { return -Expr(self); });
-  type.def("__eq__", [](const LazySymbol& a, const LazySymbol& b) { return a == b; }, nb::is_operator());
-  type.def("__hash__", [](const LazySymbol& self) { return std::hash<Symbol>()(self.index_symbol()); });
-  type.def("__repr__", [](const LazySymbol& self) { return fmt::format("<tenon.loops.Symbol {}>", self.name()); });
-  nb::implicitly_convertible<LazySymbol, Expr>();
+  type.def("__neg__", [](const NamedSymbol& self) { return -Expr(self); });
+  type.def("__eq__", [](const NamedSymbol& a, const NamedSymbol& b) { return a == b; }, nb::is_operator());
+  type.def("__hash__", [](const NamedSymbol& self) { return std::hash<Symbol>()(self.index_symbol()); });
+  type.def("__repr__", [](const NamedSymbol& self) { return fmt::format("<tenon.loops.Symbol {}>", self.name()); });
+  nb::implicitly_convertible<NamedSymbol, Expr>();
 }
 
 }  // namespace
 
 void bind_named(nb::module_& module) {
   bind_symbol(module);
-  nb::class_<LazyTensor> type(module, "LazyTensor",
-                              "An array over symbols that is computed when it is asked for: tenon.loops.Tensor.");
+  nb::class_<NamedTensor> type(module, "NamedTensor",
+                               "An array over symbols that is computed when it is asked for: tenon.loops.Tensor.");
   type.def(
       "__init__",
-      [](LazyTensor* self, const nb::args& args, const nb::object& dtype) {
-        new (self) LazyTensor(new_input(args, dtype));
+      [](NamedTensor* self, const nb::args& args, const nb::object& dtype) {
+        new (self) NamedTensor(new_input(args, dtype));
       },
       nb::arg("args"), nb::kw_only(), nb::arg("dtype") = nb::none(),
       nb::sig(
@@ -341,16 +343,16 @@ void bind_named(nb::module_& module) {
           "-> None"),
       "An input: Tensor(array, s.m, s.k), Tensor(array).to(s.m, s.k), or Tensor(s.m, s.k) whose data comes later.");
   type.def(
-      "bind", [](const LazyTensor& self, nb::handle data) { self.bind(tensor_from(data, "the data")); },
+      "bind", [](const NamedTensor& self, nb::handle data) { self.bind(tensor_from(data, "the data")); },
       nb::arg("data"), nb::sig("def bind(self, data: ArrayLike) -> None"), "Gives an input its data, without a copy.");
   type.def_prop_ro(
-      "symbols", [](const LazyTensor& self) { return nb::tuple(nb::cast(self.dims())); }, "Its dimensions.");
-  type.def_prop_ro("dtype", [](const LazyTensor& self) { return to_str(name_of(self.dtype())); });
+      "symbols", [](const NamedTensor& self) { return nb::tuple(nb::cast(self.dims())); }, "Its dimensions.");
+  type.def_prop_ro("dtype", [](const NamedTensor& self) { return to_str(name_of(self.dtype())); });
   type.def_prop_ro(
-      "shape", [](const LazyTensor& self) { return to_python_shape(self.shape()); },
+      "shape", [](const NamedTensor& self) { return to_python_shape(self.shape()); },
       "Numbers as far as they are known.");
   type.def(
-      "size", [](const LazyTensor& self, const LazySymbol& symbol) { return to_python(self.size(symbol)); },
+      "size", [](const NamedTensor& self, const NamedSymbol& symbol) { return to_python(self.size(symbol)); },
       nb::arg("symbol"), nb::sig("def size(self, symbol: Symbol) -> int | Expr"),
       "Also of a symbol that is folded or indexed inside.");
   type.def("__hash__", [](nb::handle self) { return reinterpret_cast<intptr_t>(self.ptr()) >> 4; });
@@ -360,18 +362,17 @@ void bind_named(nb::module_& module) {
   bind_reductions(type);
   bind_running(type);
   module.def("apply", apply, nb::arg("op"), nb::arg("operands"), nb::arg("attrs"),
-             nb::sig("def apply(op: str, *operands: LazyTensor | float, **attrs: Any) -> LazyTensor"),
+             nb::sig("def apply(op: str, *operands: NamedTensor | float, **attrs: Any) -> NamedTensor"),
              "Any op of the table that is a function of single elements, by name: apply('leaky_relu', x, "
              "negative_slope=0.1).");
   module.def(
       "index", [](nb::handle value) { return named::index(expr_from(value, "an index")); }, nb::arg("value"),
-      nb::sig("def index(value: Expr | Symbol | int) -> LazyTensor"),
+      nb::sig("def index(value: Expr | Symbol | int) -> NamedTensor"),
       "An i64 over the symbols of an expression: index(s.m) counts 0, 1, 2, ...");
-  module.def(
-      "concat", concat, nb::arg("parts"), nb::arg("dim"),
-      nb::sig(
-          "def concat(parts: Sequence[LazyTensor] | Sequence[tuple[LazyTensor, Symbol]], dim: Symbol) -> LazyTensor"),
-      "Tensors one after the other: all along `dim`, or each along its own symbol, which becomes `dim`.");
+  module.def("concat", concat, nb::arg("parts"), nb::arg("dim"),
+             nb::sig("def concat(parts: Sequence[NamedTensor] | Sequence[tuple[NamedTensor, Symbol]], dim: Symbol) -> "
+                     "NamedTensor"),
+             "Tensors one after the other: all along `dim`, or each along its own symbol, which becomes `dim`.");
   module.def("set_default_backend", named::set_default_backend, nb::arg("name"));
   module.def("default_backend", named::default_backend,
              "What tensors that name no backend run on: at first the fastest that is there.");

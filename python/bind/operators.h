@@ -1,4 +1,4 @@
-// Python's operators of two operands, and the elementwise ops that they are. Graph values and lazy tensors have them.
+// Python's operators of two operands, and the elementwise ops that they are. Graph values and named tensors have them.
 #pragma once
 
 namespace tenon::python {

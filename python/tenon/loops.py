@@ -69,7 +69,7 @@ from tenon._tenon import (
     unregister_backend,
 )
 from tenon._tenon import KernelNode as Node
-from tenon._tenon import LazyTensor as Tensor
+from tenon._tenon import NamedTensor as Tensor
 
 __all__ = [
     "IR",
@@ -239,7 +239,7 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     return apply("where", condition, a, b)
 
 
-# In messages and in help() they are tenon.loops.Tensor, not tenon._tenon.LazyTensor.
+# In messages and in help() they are tenon.loops.Tensor, not tenon._tenon.NamedTensor.
 for _name in __all__:
     _object = globals()[_name]
     if isinstance(_object, type):

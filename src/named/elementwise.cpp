@@ -35,9 +35,9 @@ DType dtype_of_tensors(std::span<const Operand> operands) {
 
 }  // namespace
 
-std::vector<Symbol> union_of(const std::vector<NodePtr>& nodes) {
+std::vector<Symbol> union_of(const std::vector<TermPtr>& nodes) {
   std::vector<Symbol> dims;
-  for (const NodePtr& node : nodes) {
+  for (const TermPtr& node : nodes) {
     for (const Symbol& dim : node->dims) {
       if (std::ranges::find(dims, dim) == dims.end()) dims.push_back(dim);
     }
@@ -55,19 +55,19 @@ loops::Scalar number_as(const Operand& number, DType dtype) {
   return *integer;
 }
 
-NodePtr cast_to(const NodePtr& node, DType dtype) {
+TermPtr cast_to(const TermPtr& node, DType dtype) {
   if (node->dtype == dtype) return node;
-  return make_node({dtype, node->dims, Compute{&op_named("cast")}, {node}});
+  return make_term({dtype, node->dims, ComputeTerm{&op_named("cast")}, {node}});
 }
 
-NodePtr operand_as(const Operand& operand, DType dtype) {
+TermPtr operand_as(const Operand& operand, DType dtype) {
   if (operand.tensor()) return cast_to(operand.tensor(), dtype);
-  return make_node({dtype, {}, Constant{number_as(operand, dtype)}});
+  return make_term({dtype, {}, ConstantTerm{number_as(operand, dtype)}});
 }
 
-DType promoted_dtype(std::span<const NodePtr> nodes) {
+DType promoted_dtype(std::span<const TermPtr> nodes) {
   std::vector<TensorType> types;
-  for (const NodePtr& node : nodes) types.push_back(type_beside(Tensor(node), node->dtype));
+  for (const TermPtr& node : nodes) types.push_back(type_beside(Tensor(node), node->dtype));
   return result_dtype(types);
 }
 
@@ -76,7 +76,7 @@ namespace {
 bool is_cast(const OpDef& op) { return op.attr_named("dtype") != nullptr; }
 
 // An op in the dtype that its operands promote to; f16 and bf16 in f32.
-NodePtr compute(const OpDef& op, std::vector<NodePtr> inputs, DType promoted, DType result) {
+TermPtr compute(const OpDef& op, std::vector<TermPtr> inputs, DType promoted, DType result) {
   const bool selects = std::get<Elementwise>(op.semantics.get()).compute == tenon::Compute::kSelect;
   for (size_t i = 0; i < inputs.size(); ++i) {
     inputs[i] = cast_to(inputs[i], selects && i == 0 ? DType::kBool : wide(promoted));
@@ -84,18 +84,18 @@ NodePtr compute(const OpDef& op, std::vector<NodePtr> inputs, DType promoted, DT
   // What computes in f32 for f16 gives f32; what gives a dtype of its own (a comparison: bool) gives that.
   const DType computed = result == promoted ? wide(promoted) : result;
   std::vector<Symbol> dims = union_of(inputs);
-  return cast_to(make_node({computed, std::move(dims), Compute{&op}, std::move(inputs)}), result);
+  return cast_to(make_term({computed, std::move(dims), ComputeTerm{&op}, std::move(inputs)}), result);
 }
 
-NodePtr constant_of(const tenon::Tensor& data) {
+TermPtr constant_of(const tenon::Tensor& data) {
   const bool is_real = is_float(data.dtype());
-  return make_node({data.dtype(), {}, Constant{is_real ? loops::Scalar(data.real(0)) : data.integer(0)}});
+  return make_term({data.dtype(), {}, ConstantTerm{is_real ? loops::Scalar(data.real(0)) : data.integer(0)}});
 }
 
 // Applies the nodes of a graph over whole tensors, as far as they are functions of single elements.
 class Applier {
  public:
-  Applier(const OpDef& op, const Graph& graph, const std::vector<NodePtr>& inputs) : op_(op), graph_(graph) {
+  Applier(const OpDef& op, const Graph& graph, const std::vector<TermPtr>& inputs) : op_(op), graph_(graph) {
     for (const Leaf& leaf : graph.leaves()) {
       const bool is_input = leaf.kind == LeafKind::kInput;
       if (!is_input && leaf.data.numel() != 1) refuse();
@@ -103,18 +103,18 @@ class Applier {
     }
   }
 
-  NodePtr run() {
+  TermPtr run() {
     if (graph_.nodes().empty()) refuse();
     for (const tenon::Node& node : graph_.nodes()) values_.emplace(node.results[0], apply(node));
     return values_.at(graph_.outputs()[0]);
   }
 
  private:
-  NodePtr apply(const tenon::Node& node) const {
+  TermPtr apply(const tenon::Node& node) const {
     const auto* semantics = std::get_if<Elementwise>(&node.op->semantics.get());
     if (!semantics) refuse();
     const DType result = graph_.type(node.results[0]).dtype;
-    std::vector<NodePtr> inputs;
+    std::vector<TermPtr> inputs;
     for (ValueRef operand : node.operands) inputs.push_back(values_.at(operand));
     if (is_cast(*node.op)) return cast_to(inputs[0], result);
     const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
@@ -125,7 +125,7 @@ class Applier {
 
   const OpDef& op_;
   const Graph& graph_;
-  std::map<ValueRef, NodePtr> values_;
+  std::map<ValueRef, TermPtr> values_;
 };
 
 }  // namespace
@@ -141,7 +141,7 @@ Tensor apply(std::string_view name, const std::vector<Operand>& operands, NamedA
   const DType tensors = dtype_of_tensors(std::span(operands).subspan(first));
   Graph graph;
   std::vector<ValueRef> values;
-  std::vector<NodePtr> inputs;
+  std::vector<TermPtr> inputs;
   for (size_t i = 0; i < operands.size(); ++i) {
     TensorType type = type_beside(operands[i], i < first ? operands[i].natural() : tensors);
     inputs.push_back(operand_as(operands[i], type.dtype));
@@ -180,16 +180,16 @@ Tensor Tensor::cast(DType dtype) const { return Tensor(cast_to(node_, dtype)); }
 
 namespace {
 
-Tensor reduce(const NodePtr& node, const Symbols& folded, std::string_view op, bool widens) {
+Tensor reduce(const TermPtr& node, const Symbols& folded, std::string_view op, bool widens) {
   for (const Symbol& symbol : folded) require_dim(*node, symbol);
   std::vector<Symbol> kept;
   for (const Symbol& dim : node->dims) {
     if (!folded.empty() && std::ranges::find(folded, dim) == folded.end()) kept.push_back(dim);
   }
   const DType result = widens && is_integral(node->dtype) ? DType::kI64 : node->dtype;
-  const NodePtr input = cast_to(node, wide(result));
+  const TermPtr input = cast_to(node, wide(result));
   if (kept.size() == node->dims.size()) return Tensor(cast_to(input, result));
-  return Tensor(cast_to(make_node({input->dtype, std::move(kept), Reduce{&op_named(op)}, {input}}), result));
+  return Tensor(cast_to(make_term({input->dtype, std::move(kept), ReduceTerm{&op_named(op)}, {input}}), result));
 }
 
 }  // namespace

@@ -21,15 +21,15 @@ std::string to_text(const loops::Scalar& value) {
 // One line for each node, over numbers in order of appearance; then what is said about sizes.
 class Description {
  public:
-  explicit Description(const Node& output) : output_(output) {}
+  explicit Description(const Term& output) : output_(output) {}
 
   std::string run() {
-    const std::vector<const Node*> order = in_order(output_);
-    for (const Node* node : order) {
+    const std::vector<const Term*> order = in_order(output_);
+    for (const Term* node : order) {
       for (const Symbol& dim : node->dims) number(dim);
     }
     std::string text;
-    for (const Node* node : order) text += numbered(*node);
+    for (const Term* node : order) text += numbered(*node);
     text += fmt::format("write {} {}\n", numbers_.at(&output_), to_text(output_.dims));
     for (const std::string& fact : facts()) text += fact;
     return text;
@@ -44,11 +44,11 @@ class Description {
   }
 
   // The line of a node; empty where it reads the same as one before.
-  std::string numbered(const Node& node) {
+  std::string numbered(const Term& node) {
     std::string line = fmt::format("{} {} = {}", name_of(node.dtype), to_text(node.dims),
                                    std::visit([&](const auto& action) { return to_text(node, action); }, node.action));
-    for (const NodePtr& input : node.inputs) line += fmt::format(" %{}", numbers_.at(input.get()));
-    if (!node.as<Input>()) return numbers_.emplace(&node, lines_++), line + "\n";
+    for (const TermPtr& input : node.inputs) line += fmt::format(" %{}", numbers_.at(input.get()));
+    if (!node.as<InputTerm>()) return numbers_.emplace(&node, lines_++), line + "\n";
     const auto [read, is_new] = reads_.emplace(line, lines_);
     numbers_.emplace(&node, read->second);
     lines_ += is_new ? 1 : 0;
@@ -71,24 +71,26 @@ class Description {
     return to_string(substitute(expr, names_));
   }
 
-  std::string to_text(const Node&, const Input& input) {
+  std::string to_text(const Term&, const InputTerm& input) {
     return fmt::format("read {}", storages_.emplace(input.storage.get(), storages_.size()).first->second);
   }
-  std::string to_text(const Node&, const Constant& constant) const { return named::to_text(constant.value); }
-  std::string to_text(const Node&, const Index& index) { return "index " + to_text(index.value); }
-  std::string to_text(const Node&, const Compute& compute) const { return fmt::format("{}", compute.op->name.get()); }
-  std::string to_text(const Node&, const Reduce& reduce) const {
+  std::string to_text(const Term&, const ConstantTerm& constant) const { return named::to_text(constant.value); }
+  std::string to_text(const Term&, const IndexTerm& index) { return "index " + to_text(index.value); }
+  std::string to_text(const Term&, const ComputeTerm& compute) const {
+    return fmt::format("{}", compute.op->name.get());
+  }
+  std::string to_text(const Term&, const ReduceTerm& reduce) const {
     return fmt::format("reduce {}", reduce.op->name.get());
   }
-  std::string to_text(const Node&, const Alias&) const { return "alias"; }
+  std::string to_text(const Term&, const AliasTerm&) const { return "alias"; }
 
-  std::string to_text(const Node&, const View& view) {
+  std::string to_text(const Term&, const ViewTerm& view) {
     std::string text = "view else " + named::to_text(view.fill);
-    for (const Lookup& lookup : view.lookups) {
+    for (const ViewLookup& lookup : view.lookups) {
       names_.emplace(lookup.symbol, symbolic::Symbol(fmt::format("l{}", names_.size())));
       text += fmt::format(" with {} = {} in {}", to_text(lookup.symbol), lookup.indices, to_text(lookup.bound));
     }
-    for (const Piece& piece : view.pieces) {
+    for (const ViewPiece& piece : view.pieces) {
       text += fmt::format(" | {}", piece.input);
       for (const Expr& index : piece.index) text += " at " + to_text(index);
       for (const auto& [expr, bound] : piece.where)
@@ -100,7 +102,7 @@ class Description {
   // Sorted: in which order they were said does not matter.
   std::vector<std::string> facts() {
     std::vector<std::string> facts;
-    for (const Node* source : output_.sources) {
+    for (const Term* source : output_.sources) {
       for (const auto& [left, right, origin] : source->equations) {
         facts.push_back(fmt::format("{} == {}\n", to_text(left), to_text(right)));
       }
@@ -112,16 +114,16 @@ class Description {
     return facts;
   }
 
-  const Node& output_;
+  const Term& output_;
   symbolic::Substitution names_;
   std::map<const Storage*, size_t> storages_;
   std::map<std::string, size_t> reads_;  // numbers of lines
-  std::map<const Node*, size_t> numbers_;
+  std::map<const Term*, size_t> numbers_;
   size_t lines_ = 0;
 };
 
 }  // namespace
 
-std::string kernel_name(const Node& output) { return fmt::format("lazy_{:016x}", fnv1a(Description(output).run())); }
+std::string kernel_name(const Term& output) { return fmt::format("lazy_{:016x}", fnv1a(Description(output).run())); }
 
 }  // namespace tenon::named

@@ -14,18 +14,18 @@ using loops::VarRef;
 
 class Lowering {
  public:
-  Lowering(const NodePtr& output, const std::set<const Storage*>& open)
+  Lowering(const TermPtr& output, const std::set<const Storage*>& open)
       : output_(*output), sizes_(solve_sizes(*output, open)), ir_(kernel_name(*output)) {}
 
-  Program run() {
-    const std::vector<const Node*> order = in_order(output_);
-    for (const Node* node : order) {
+  LoweredTensor run() {
+    const std::vector<const Term*> order = in_order(output_);
+    for (const Term* node : order) {
       for (const Symbol& dim : node->dims) name(dim.index_symbol(), dim.name());
     }
-    for (const Node* node : order) {
+    for (const Term* node : order) {
       for (const Symbol& dim : node->dims) add_var(dim);
     }
-    for (const Node* node : order)
+    for (const Term* node : order)
       refs_.emplace(node, std::visit([&](const auto& a) { return add(*node, a); }, node->action));
     ir_.add_write(refs_.at(&output_), vars_of(output_), "out");
     for (const auto& [expr, bound, origin] : sizes_.conditions) {
@@ -74,24 +74,24 @@ class Lowering {
     vars_.emplace(dim.index_symbol(), ir_.add_var(unique, over_ir(dim.size())));
   }
 
-  std::vector<VarRef> vars_of(const Node& node) const {
+  std::vector<VarRef> vars_of(const Term& node) const {
     std::vector<VarRef> vars;
     for (const Symbol& dim : node.dims) vars.push_back(vars_.at(dim.index_symbol()));
     return vars;
   }
 
-  NodeRef input_of(const Node& node, size_t i) const { return refs_.at(node.inputs[i].get()); }
+  NodeRef input_of(const Term& node, size_t i) const { return refs_.at(node.inputs[i].get()); }
 
-  std::vector<NodeRef> inputs_of(const Node& node) const {
+  std::vector<NodeRef> inputs_of(const Term& node) const {
     std::vector<NodeRef> inputs;
-    for (const NodePtr& input : node.inputs) inputs.push_back(refs_.at(input.get()));
+    for (const TermPtr& input : node.inputs) inputs.push_back(refs_.at(input.get()));
     return inputs;
   }
 
   // ---- nodes ----
 
   // The same data under the same Symbols is read once.
-  NodeRef add(const Node& node, const Input& input) {
+  NodeRef add(const Term& node, const InputTerm& input) {
     const auto key = std::make_pair(input.storage.get(), vars_of(node));
     const auto found = reads_.find(key);
     if (found != reads_.end()) return found->second;
@@ -99,36 +99,36 @@ class Lowering {
     return reads_.emplace(key, ir_.add_read(node.dtype, vars_of(node))).first->second;
   }
 
-  NodeRef add(const Node& node, const Constant& constant) { return ir_.add_constant(node.dtype, constant.value); }
+  NodeRef add(const Term& node, const ConstantTerm& constant) { return ir_.add_constant(node.dtype, constant.value); }
 
-  NodeRef add(const Node& node, const Index& index) {
+  NodeRef add(const Term& node, const IndexTerm& index) {
     const bool is_always_computed = node.dims.empty();
     return ir_.add_index(is_always_computed ? over_ir(index.value) : index_over_ir(index.value), vars_of(node));
   }
 
-  NodeRef add(const Node& node, const Compute& compute) {
+  NodeRef add(const Term& node, const ComputeTerm& compute) {
     const bool is_cast = compute.op->attr_named("dtype") != nullptr;
     const std::optional<DType> dtype = is_cast ? std::optional(node.dtype) : std::nullopt;
     return ir_.add_compute(*compute.op, inputs_of(node), vars_of(node), dtype);
   }
 
-  NodeRef add(const Node& node, const Reduce& reduce) {
+  NodeRef add(const Term& node, const ReduceTerm& reduce) {
     return ir_.add_reduce(*reduce.op, input_of(node, 0), vars_of(node));
   }
 
-  NodeRef add(const Node& node, const Alias&) { return input_of(node, 0); }
+  NodeRef add(const Term& node, const AliasTerm&) { return input_of(node, 0); }
 
-  NodeRef add(const Node& node, const View& view) {
+  NodeRef add(const Term& node, const ViewTerm& view) {
     loops::View lowered{{}, view.fill, {}};
-    for (const Lookup& lookup : view.lookups) {
+    for (const ViewLookup& lookup : view.lookups) {
       lowered.lookups.push_back({name(lookup.symbol, "at"), input_of(node, lookup.indices), over_ir(lookup.bound)});
     }
-    for (const Piece& piece : view.pieces) lowered.pieces.push_back(lower(node, piece, lowered.lookups));
+    for (const ViewPiece& piece : view.pieces) lowered.pieces.push_back(lower(node, piece, lowered.lookups));
     return ir_.add_view(std::move(lowered), vars_of(node));
   }
 
-  loops::Piece lower(const Node& node, const Piece& piece, const std::vector<loops::Lookup>& lookups) {
-    const Node& source = *node.inputs[piece.input];
+  loops::Piece lower(const Term& node, const ViewPiece& piece, const std::vector<loops::Lookup>& lookups) {
+    const Term& source = *node.inputs[piece.input];
     loops::Piece lowered{input_of(node, piece.input), {}, {}};
     for (const loops::Constraint& where : piece.where) {
       lowered.where.push_back({index_over_ir(where.expr), over_ir(where.bound)});
@@ -150,13 +150,13 @@ class Lowering {
     if (!holds && std::ranges::find(where, needed) == where.end()) where.push_back(needed);
   }
 
-  const Node& output_;
+  const Term& output_;
   Sizes sizes_;
   loops::IR ir_;
   std::map<symbolic::Symbol, symbolic::Symbol> names_;
   std::set<std::string> taken_;
   std::map<symbolic::Symbol, VarRef> vars_;
-  std::map<const Node*, NodeRef> refs_;
+  std::map<const Term*, NodeRef> refs_;
   std::map<std::pair<const Storage*, std::vector<VarRef>>, NodeRef> reads_;
   std::vector<std::shared_ptr<Storage>> inputs_;
   std::vector<Condition> conditions_;
@@ -164,6 +164,8 @@ class Lowering {
 
 }  // namespace
 
-Program lower(const NodePtr& output, const std::set<const Storage*>& open) { return Lowering(output, open).run(); }
+LoweredTensor lower(const TermPtr& output, const std::set<const Storage*>& open) {
+  return Lowering(output, open).run();
+}
 
 }  // namespace tenon::named

@@ -1,4 +1,4 @@
-// A lazy expression as a kernel.
+// Lowers the expression of a named tensor to a kernel.
 #pragma once
 
 #include <set>
@@ -7,13 +7,13 @@
 
 namespace tenon::named {
 
-struct Program {
+struct LoweredTensor {
   loops::IR ir;
   std::vector<std::shared_ptr<Storage>> inputs;  // by slot
   std::vector<Condition> conditions;             // over the IR's size symbols: what a run must check
 };
 
 // Inputs without data, and those in `open`, have the sizes that the data of a run will have.
-Program lower(const NodePtr& output, const std::set<const Storage*>& open);
+LoweredTensor lower(const TermPtr& output, const std::set<const Storage*>& open);
 
 }  // namespace tenon::named

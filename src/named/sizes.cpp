@@ -14,14 +14,14 @@ bool are_constant(const Expr& a, const Expr& b) { return a.is_constant() && b.is
 
 class SizeSolver {
  public:
-  SizeSolver(const Node& node, const std::set<const Storage*>& open) {
-    for (const Node* source : node.sources) {
+  SizeSolver(const Term& node, const std::set<const Storage*>& open) {
+    for (const Term* source : node.sources) {
       collect_data(*source, open);
       open_.insert(open_.end(), source->equations.begin(), source->equations.end());
       covers_.insert(covers_.end(), source->covers.begin(), source->covers.end());
       for (const SymbolicEquation& equation : source->equations) add_symbols(equation.left, wholes_);
       for (const SymbolicEquation& equation : source->equations) add_symbols(equation.right, parts_);
-      const auto* input = source->as<Input>();
+      const auto* input = source->as<InputTerm>();
       if (!input) continue;
       for (const Symbol& dim : source->dims) {
         (open.contains(input->storage.get()) ? fed_ : inputs_).push_back(dim.size_symbol());
@@ -41,8 +41,8 @@ class SizeSolver {
  private:
   using SizeSymbol = symbolic::Symbol;
 
-  void collect_data(const Node& node, const std::set<const Storage*>& open) {
-    const auto* input = node.as<Input>();
+  void collect_data(const Term& node, const std::set<const Storage*>& open) {
+    const auto* input = node.as<InputTerm>();
     if (!input || open.contains(input->storage.get())) return;
     const tenon::Tensor data = input->storage->data();
     if (!data.defined()) return;
@@ -279,6 +279,6 @@ Expr Sizes::of(const Symbol& symbol) const {
   return found == values.end() ? symbol.size() : found->second;
 }
 
-Sizes solve_sizes(const Node& node, const std::set<const Storage*>& open) { return SizeSolver(node, open).run(); }
+Sizes solve_sizes(const Term& node, const std::set<const Storage*>& open) { return SizeSolver(node, open).run(); }
 
 }  // namespace tenon::named

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "named/node.h"
+#include "named/term.h"
 
 namespace tenon::named {
 
@@ -26,6 +26,6 @@ struct Sizes {
 
 // Throws an Error for sizes that contradict each other, and for an index that is out of range. The data of storages in
 // `open` is not used: their sizes are what the data of a run will say.
-Sizes solve_sizes(const Node& node, const std::set<const Storage*>& open = {});
+Sizes solve_sizes(const Term& node, const std::set<const Storage*>& open = {});
 
 }  // namespace tenon::named

@@ -23,7 +23,7 @@ struct Prepared {
 }  // namespace
 
 // How an expression is to be run. Threads that run it and one that changes this see one choice or the other.
-struct Plan {
+struct RunSettings {
   struct Choice {
     std::shared_ptr<const loops::IR> schedule = {};  // null: the backend's own
     std::string backend = {};                        // empty: the default
@@ -64,23 +64,23 @@ DefaultBackend& the_default() {
   return backend;
 }
 
-const Input& input_of(const Tensor& tensor, std::string_view what) {
-  const auto* input = tensor.node()->as<Input>();
+const InputTerm& input_of(const Tensor& tensor, std::string_view what) {
+  const auto* input = tensor.node()->as<InputTerm>();
   if (!input) fail("{} takes an input, but {} is computed", what, describe(*tensor.node()));
   return *input;
 }
 
-void check_data(const Node& node, const tenon::Tensor& data) {
+void check_data(const Term& node, const tenon::Tensor& data) {
   if (!data.defined()) fail("{} is bound to nothing", describe(node));
   if (data.dtype() == node.dtype && data.shape().size() == node.dims.size()) return;
   fail("{} cannot be bound to {}: their dtypes and ranks must be the same", describe(node), to_string(type_of(data)));
 }
 
-NodePtr input_node(DType dtype, Symbols dims, const tenon::Tensor& data) {
+TermPtr input_term(DType dtype, Symbols dims, const tenon::Tensor& data) {
   require_distinct(dims);
-  Node node{dtype, std::move(dims), Input{std::make_shared<Storage>(data)}};
+  Term node{dtype, std::move(dims), InputTerm{std::make_shared<Storage>(data)}};
   if (data.defined()) check_data(node, data);
-  return make_node(std::move(node));
+  return make_term(std::move(node));
 }
 
 // Whether `a` and `b` may be the same; symbols may be anything.
@@ -125,33 +125,33 @@ void check_schedule(const loops::IR& schedule, const loops::IR& own) {
 }
 
 // The schedule that was set, if it is still one of this kernel; else plain loops.
-loops::IR scheduled(Program program, const Plan::Choice& choice) {
+loops::IR scheduled(LoweredTensor program, const RunSettings::Choice& choice) {
   if (!choice.schedule) return std::move(program.ir);
   check_schedule(*choice.schedule, program.ir);
   return *choice.schedule;
 }
 
-std::shared_ptr<const Backend> backend_of(const Plan::Choice& choice) {
+std::shared_ptr<const Backend> backend_of(const RunSettings::Choice& choice) {
   return find_backend(choice.backend.empty() ? default_backend() : choice.backend).value();
 }
 
-std::shared_ptr<const Kernel> kernel_of(Program program, const Plan::Choice& choice,
+std::shared_ptr<const Kernel> kernel_of(LoweredTensor program, const RunSettings::Choice& choice,
                                         const std::shared_ptr<const Backend>& backend) {
   const Loops given = choice.schedule ? Loops::kAsGiven : Loops::kOfBackend;
   return kernel_for(scheduled(std::move(program), choice), backend, given);
 }
 
-std::vector<tenon::Sizes> shapes_of(const Node& node) {
+std::vector<tenon::Sizes> shapes_of(const Term& node) {
   std::vector<tenon::Sizes> shapes;
-  for (const Node* source : node.sources) {
-    if (const auto* input = source->as<Input>()) shapes.push_back(input->storage->data().shape());
+  for (const Term* source : node.sources) {
+    if (const auto* input = source->as<InputTerm>()) shapes.push_back(input->storage->data().shape());
   }
   return shapes;
 }
 
 using Feeds = std::map<const Storage*, tenon::Tensor>;
 
-std::vector<tenon::Tensor> inputs_of(const Program& program, const Feeds& feeds) {
+std::vector<tenon::Tensor> inputs_of(const LoweredTensor& program, const Feeds& feeds) {
   std::vector<tenon::Tensor> inputs;
   for (size_t slot = 0; slot < program.inputs.size(); ++slot) {
     const auto fed = feeds.find(program.inputs[slot].get());
@@ -163,7 +163,7 @@ std::vector<tenon::Tensor> inputs_of(const Program& program, const Feeds& feeds)
 }
 
 // Where data came at the run: what the sizes must satisfy.
-void check_conditions(const Program& program, const std::vector<tenon::Tensor>& inputs) {
+void check_conditions(const LoweredTensor& program, const std::vector<tenon::Tensor>& inputs) {
   if (program.conditions.empty()) return;
   std::vector<symbolic::Equation> equations;
   for (size_t slot = 0; slot < inputs.size(); ++slot) {
@@ -179,16 +179,16 @@ void check_conditions(const Program& program, const std::vector<tenon::Tensor>& 
   }
 }
 
-void require_input(const Node& node, const Tensor& feed) {
+void require_input(const Term& node, const Tensor& feed) {
   const Storage* storage = input_of(feed, "a feed").storage.get();
-  const bool is_there = std::ranges::any_of(node.sources, [&](const Node* source) {
-    const auto* input = source->as<Input>();
+  const bool is_there = std::ranges::any_of(node.sources, [&](const Term* source) {
+    const auto* input = source->as<InputTerm>();
     return input && input->storage.get() == storage;
   });
   if (!is_there) fail("the feed {} is no input of the expression {}", describe(*feed.node()), describe(node));
 }
 
-void require_sizes(const Program& program) {
+void require_sizes(const LoweredTensor& program) {
   std::set<symbolic::Symbol> said;
   for (loops::NodeRef read : program.ir.reads()) {
     for (const Expr& size : program.ir.type(read).shape) {
@@ -204,14 +204,14 @@ void require_sizes(const Program& program) {
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
 
-Tensor::Tensor(NodePtr node) : node_(std::move(node)), plan_(std::make_shared<Plan>()) {}
+Tensor::Tensor(TermPtr node) : node_(std::move(node)), settings_(std::make_shared<RunSettings>()) {}
 
-Tensor::Tensor(Symbols dims, DType dtype) : Tensor(input_node(dtype, std::move(dims), {})) {}
+Tensor::Tensor(Symbols dims, DType dtype) : Tensor(input_term(dtype, std::move(dims), {})) {}
 
-Tensor::Tensor(const tenon::Tensor& data, Symbols dims) : Tensor(input_node(data.dtype(), std::move(dims), data)) {}
+Tensor::Tensor(const tenon::Tensor& data, Symbols dims) : Tensor(input_term(data.dtype(), std::move(dims), data)) {}
 
 void Tensor::bind(tenon::Tensor data) const {
-  const Input& input = input_of(*this, "bind");
+  const InputTerm& input = input_of(*this, "bind");
   check_data(*node_, data);
   input.storage->exchange(data);
 }
@@ -248,19 +248,19 @@ tenon::Tensor run_kernel(const Kernel& kernel, const std::vector<tenon::Tensor>&
 }  // namespace
 
 tenon::Tensor Tensor::data() const {
-  const Plan::Choice choice = plan_->get();
+  const RunSettings::Choice choice = settings_->get();
   const std::shared_ptr<const Backend> backend = backend_of(choice);
   std::vector<tenon::Sizes> shapes = shapes_of(*node_);
   const std::shared_ptr<const Prepared>& known = choice.prepared;
   if (known && known->backend == backend && known->shapes == shapes) {
     if (const auto kernel = known->kernel.lock()) return run_kernel(*kernel, data_of(known->inputs));
   }
-  Program program = lower(node_, {});
+  LoweredTensor program = lower(node_, {});
   const std::vector<tenon::Tensor> inputs = inputs_of(program, {});
   require_sizes(program);
   const std::vector<std::shared_ptr<Storage>> storages = program.inputs;
   const std::shared_ptr<const Kernel> kernel = kernel_of(std::move(program), choice, backend);
-  plan_->keep(choice, std::make_shared<Prepared>(backend, std::move(shapes), storages, kernel));
+  settings_->keep(choice, std::make_shared<Prepared>(backend, std::move(shapes), storages, kernel));
   return run_kernel(*kernel, inputs);
 }
 
@@ -268,26 +268,26 @@ tenon::Tensor Tensor::data(const std::vector<std::pair<Tensor, tenon::Tensor>>& 
   Feeds fed;
   std::set<const Storage*> open;
   for (const auto& [tensor, data] : feeds) {
-    const Input& input = input_of(tensor, "a feed");
+    const InputTerm& input = input_of(tensor, "a feed");
     check_data(*tensor.node(), data);
     if (!fed.emplace(input.storage.get(), data).second) fail("{} is fed twice", describe(*tensor.node()));
     open.insert(input.storage.get());
   }
   for (const auto& [tensor, data] : feeds) require_input(*node_, tensor);
-  Program program = lower(node_, open);
+  LoweredTensor program = lower(node_, open);
   const std::vector<tenon::Tensor> inputs = inputs_of(program, fed);
   require_sizes(program);
   check_conditions(program, inputs);
-  const Plan::Choice choice = plan_->get();
+  const RunSettings::Choice choice = settings_->get();
   return run_kernel(*kernel_of(std::move(program), choice, backend_of(choice)), inputs);
 }
 
 std::string Tensor::code() const {
-  const Plan::Choice choice = plan_->get();
+  const RunSettings::Choice choice = settings_->get();
   return kernel_of(lower(node_, {}), choice, backend_of(choice))->compiled->dump();
 }
 
-loops::IR Tensor::ir() const { return scheduled(lower(node_, {}), plan_->get()); }
+loops::IR Tensor::ir() const { return scheduled(lower(node_, {}), settings_->get()); }
 
 loops::LoopTree Tensor::loop_tree() const { return loops::LoopTree(ir()); }
 
@@ -295,18 +295,18 @@ const Tensor& Tensor::set(const loops::LoopTree& schedule) const { return set(sc
 
 const Tensor& Tensor::set(loops::IR schedule) const {
   check_schedule(schedule, lower(node_, {}).ir);
-  plan_->set_schedule(std::make_shared<const loops::IR>(std::move(schedule)));
+  settings_->set_schedule(std::make_shared<const loops::IR>(std::move(schedule)));
   return *this;
 }
 
 const Tensor& Tensor::reset_schedule() const {
-  plan_->set_schedule(nullptr);
+  settings_->set_schedule(nullptr);
   return *this;
 }
 
 const Tensor& Tensor::backend(std::string name) const {
   find_backend(name).value();
-  plan_->set_backend(std::move(name));
+  settings_->set_backend(std::move(name));
   return *this;
 }
 

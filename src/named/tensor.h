@@ -1,4 +1,4 @@
-// Lazy tensors: arrays over named dimensions, straight to loops. Nothing is computed before it is asked for; then the
+// Named tensors: arrays over named dimensions, straight to loops. Nothing is computed before it is asked for; then the
 // expression is compiled as one kernel, once for all expressions of the same structure, and run.
 //
 //     named::Symbol m("m"), k("k"), n("n");
@@ -37,8 +37,8 @@
 
 namespace tenon::named {
 
-struct Node;
-struct Plan;
+struct Term;
+struct RunSettings;
 class Operand;
 class Coordinate;
 
@@ -112,12 +112,12 @@ class Tensor {
   const Tensor& reset_schedule() const;           // to the backend's own
   const Tensor& backend(std::string name) const;  // an unknown name is an error that lists those there are
 
-  explicit Tensor(std::shared_ptr<const Node> node);
-  const std::shared_ptr<const Node>& node() const { return node_; }
+  explicit Tensor(std::shared_ptr<const Term> node);
+  const std::shared_ptr<const Term>& node() const { return node_; }
 
  private:
-  std::shared_ptr<const Node> node_;
-  std::shared_ptr<Plan> plan_;
+  std::shared_ptr<const Term> node_;
+  std::shared_ptr<RunSettings> settings_;
 };
 
 // A tensor or a number. A number takes the dtype of the tensors beside it, unless it is of a higher kind (2.5 beside
@@ -129,12 +129,12 @@ class Operand {
   Operand(std::integral auto number) : number_(int64_t{number}), natural_(DType::kI64) {}       // NOLINT
   Operand(bool number) : number_(int64_t{number}), natural_(DType::kBool) {}                    // NOLINT
 
-  const std::shared_ptr<const Node>& tensor() const { return tensor_; }  // null for a number
+  const std::shared_ptr<const Term>& tensor() const { return tensor_; }  // null for a number
   const loops::Scalar& number() const { return number_; }
   DType natural() const { return natural_; }  // of a number that is alone
 
  private:
-  std::shared_ptr<const Node> tensor_;
+  std::shared_ptr<const Term> tensor_;
   loops::Scalar number_;
   DType natural_ = DType::kF32;
 };
@@ -148,11 +148,11 @@ class Coordinate {
   Coordinate(const Tensor& indices) : indices_(indices.node()) {}  // NOLINT(google-explicit-constructor)
 
   const Expr& expr() const { return expr_; }
-  const std::shared_ptr<const Node>& indices() const { return indices_; }  // null for an expression
+  const std::shared_ptr<const Term>& indices() const { return indices_; }  // null for an expression
 
  private:
   Expr expr_;
-  std::shared_ptr<const Node> indices_;
+  std::shared_ptr<const Term> indices_;
 };
 
 // ---- elementwise ----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ bool has(const std::vector<Symbol>& dims, const Symbol& symbol) {
 
 loops::Scalar zero_of(DType dtype) { return is_float(dtype) ? loops::Scalar(0.0) : loops::Scalar(int64_t{0}); }
 
-std::vector<Expr> own_index(const Node& node) { return {node.dims.begin(), node.dims.end()}; }
+std::vector<Expr> own_index(const Term& node) { return {node.dims.begin(), node.dims.end()}; }
 
 // With one of the dimensions replaced.
 std::vector<Symbol> replaced(std::vector<Symbol> dims, const Symbol& from, const Symbol& to) {
@@ -34,31 +34,31 @@ bool is_same(const loops::Scalar& a, const loops::Scalar& b) {
 // A view of views reads what they read, so that none of them is ever in memory.
 class Composition {
  public:
-  explicit Composition(Node node) : node_(std::move(node)), view_(std::get<View>(node_.action)) {}
+  explicit Composition(Term node) : node_(std::move(node)), view_(std::get<ViewTerm>(node_.action)) {}
 
-  Node run() {
-    const std::vector<Piece> pieces = std::exchange(view_.pieces, {});
-    for (const Piece& piece : pieces) add(piece, pieces.size() == 1);
-    for (Lookup& lookup : view_.lookups) lookup.indices = input(node_.inputs[lookup.indices]);
+  Term run() {
+    const std::vector<ViewPiece> pieces = std::exchange(view_.pieces, {});
+    for (const ViewPiece& piece : pieces) add(piece, pieces.size() == 1);
+    for (ViewLookup& lookup : view_.lookups) lookup.indices = input(node_.inputs[lookup.indices]);
     node_.inputs = std::move(inputs_);
     return std::move(node_);
   }
 
  private:
-  void add(const Piece& piece, bool is_only) {
-    NodePtr source = node_.inputs[piece.input];
+  void add(const ViewPiece& piece, bool is_only) {
+    TermPtr source = node_.inputs[piece.input];
     symbolic::Substitution at;
     for (size_t i = 0; i < source->dims.size(); ++i) at.emplace(source->dims[i].index_symbol(), piece.index[i]);
-    while (source->as<Alias>()) {
+    while (source->as<AliasTerm>()) {
       node_.context.push_back(source);
       source = source->inputs[0];
     }
-    const auto* inner = source->as<View>();
+    const auto* inner = source->as<ViewTerm>();
     if (!inner || !inner->lookups.empty() || !may_replace(*inner, piece, is_only)) return keep(piece, source, at);
     node_.context.push_back(source);
     if (piece.where.empty() && is_only) view_.fill = inner->fill;
-    for (const Piece& part : inner->pieces) {
-      Piece composed{input(source->inputs[part.input]), {}, piece.where};
+    for (const ViewPiece& part : inner->pieces) {
+      ViewPiece composed{input(source->inputs[part.input]), {}, piece.where};
       for (const Expr& index : part.index) composed.index.push_back(substitute(index, at));
       for (const auto& [expr, bound] : part.where) composed.where.push_back({substitute(expr, at), bound});
       view_.pieces.push_back(std::move(composed));
@@ -66,35 +66,35 @@ class Composition {
   }
 
   // What the inner view fills must still be filled so.
-  bool may_replace(const View& inner, const Piece& piece, bool is_only) const {
+  bool may_replace(const ViewTerm& inner, const ViewPiece& piece, bool is_only) const {
     const bool fills_nothing = inner.pieces.size() == 1 && inner.pieces[0].where.empty();
     return fills_nothing || (is_only && (piece.where.empty() || is_same(inner.fill, view_.fill)));
   }
 
-  void keep(const Piece& piece, const NodePtr& source, const symbolic::Substitution& at) {
-    Piece kept{input(source), {}, piece.where};
+  void keep(const ViewPiece& piece, const TermPtr& source, const symbolic::Substitution& at) {
+    ViewPiece kept{input(source), {}, piece.where};
     for (const Symbol& dim : source->dims) kept.index.push_back(at.at(dim.index_symbol()));
     view_.pieces.push_back(std::move(kept));
   }
 
-  size_t input(const NodePtr& node) {
+  size_t input(const TermPtr& node) {
     const auto found = std::ranges::find(inputs_, node);
     if (found != inputs_.end()) return static_cast<size_t>(found - inputs_.begin());
     inputs_.push_back(node);
     return inputs_.size() - 1;
   }
 
-  Node node_;
-  View& view_;
-  std::vector<NodePtr> inputs_;
+  Term node_;
+  ViewTerm& view_;
+  std::vector<TermPtr> inputs_;
 };
 
-NodePtr make_view(Node node) { return make_node(Composition(std::move(node)).run()); }
+TermPtr make_view(Term node) { return make_term(Composition(std::move(node)).run()); }
 
 // A view under construction: reads of one tensor at some coordinates.
 class Reader {
  public:
-  Reader(const NodePtr& node, const std::vector<Coordinate>& coordinates) : node_(node) {
+  Reader(const TermPtr& node, const std::vector<Coordinate>& coordinates) : node_(node) {
     if (coordinates.size() != node->dims.size()) {
       fail("{} has {} dimensions, got {} indices", describe(*node), node->dims.size(), coordinates.size());
     }
@@ -102,7 +102,7 @@ class Reader {
     for (const Coordinate& coordinate : coordinates) add(coordinate);
   }
 
-  NodePtr inside() {
+  TermPtr inside() {
     std::vector<Cover> covers;
     for (size_t i = 0; i < piece_.index.size(); ++i) {
       if (!is_lookup(piece_.index[i])) covers.push_back({node_->dims[i], piece_.index[i]});
@@ -110,7 +110,7 @@ class Reader {
     return make(zero_of(node_->dtype), std::move(covers));
   }
 
-  NodePtr filled(loops::Scalar fill) {
+  TermPtr filled(loops::Scalar fill) {
     for (size_t i = 0; i < piece_.index.size(); ++i) {
       if (!is_lookup(piece_.index[i])) piece_.where.push_back({piece_.index[i], node_->dims[i].size()});
     }
@@ -141,24 +141,24 @@ class Reader {
   }
 
   bool is_lookup(const Expr& expr) const {
-    return std::ranges::any_of(lookups_, [&](const Lookup& lookup) { return expr == Expr(lookup.symbol); });
+    return std::ranges::any_of(lookups_, [&](const ViewLookup& lookup) { return expr == Expr(lookup.symbol); });
   }
 
-  NodePtr make(loops::Scalar fill, std::vector<Cover> covers) {
-    View view{{std::move(piece_)}, fill, std::move(lookups_)};
+  TermPtr make(loops::Scalar fill, std::vector<Cover> covers) {
+    ViewTerm view{{std::move(piece_)}, fill, std::move(lookups_)};
     return make_view({node_->dtype, dims_, std::move(view), inputs_, {}, std::move(covers)});
   }
 
-  NodePtr node_;
-  std::vector<NodePtr> inputs_;
+  TermPtr node_;
+  std::vector<TermPtr> inputs_;
   std::vector<Symbol> dims_;
-  Piece piece_ = {0, {}, {}};
-  std::vector<Lookup> lookups_;
+  ViewPiece piece_ = {0, {}, {}};
+  std::vector<ViewLookup> lookups_;
 };
 
 }  // namespace
 
-void require_dim(const Node& node, const Symbol& symbol) {
+void require_dim(const Term& node, const Symbol& symbol) {
   if (!has(node.dims, symbol)) fail("{} has no dimension {}", describe(node), symbol.name());
 }
 
@@ -186,7 +186,7 @@ Tensor Tensor::at(const std::vector<Coordinate>& index, const Operand& fill) con
 
 Tensor Tensor::at(const std::vector<Coordinate>& index) const { return at(index, 0); }
 
-Tensor index(const Expr& value) { return Tensor(make_node({DType::kI64, dims_of(value), Index{value}})); }
+Tensor index(const Expr& value) { return Tensor(make_term({DType::kI64, dims_of(value), IndexTerm{value}})); }
 
 // ---- names and sizes ------------------------------------------------------------------------------------------------
 
@@ -195,12 +195,12 @@ Tensor Tensor::to(const Symbols& dims) const {
     fail("{} has {} dimensions, got {} new ones: {}", describe(*node_), node_->dims.size(), dims.size(), list(dims));
   }
   require_distinct(dims);
-  if (node_->as<Input>()) return Tensor(make_node({dtype(), dims, node_->action}));
+  if (node_->as<InputTerm>()) return Tensor(make_term({dtype(), dims, node_->action}));
   std::vector<symbolic::SymbolicEquation> equations;
   for (size_t i = 0; i < dims.size(); ++i) {
     equations.push_back({dims[i].size(), node_->dims[i].size(), fmt::format("{} as {}", describe(*node_), list(dims))});
   }
-  View view{{{0, {dims.begin(), dims.end()}, {}}}, zero_of(dtype()), {}};
+  ViewTerm view{{{0, {dims.begin(), dims.end()}, {}}}, zero_of(dtype()), {}};
   return Tensor(make_view({dtype(), dims, std::move(view), {node_}, std::move(equations)}));
 }
 
@@ -208,7 +208,7 @@ Tensor Tensor::transpose(const Symbols& dims) const {
   require_distinct(dims);
   for (const Symbol& dim : dims) require_dim(*node_, dim);
   if (dims.size() != node_->dims.size()) fail("{} is no order of all dimensions of {}", list(dims), describe(*node_));
-  return Tensor(make_node({dtype(), dims, Alias{}, {node_}}));
+  return Tensor(make_term({dtype(), dims, AliasTerm{}, {node_}}));
 }
 
 Tensor Tensor::with_sizes(const std::vector<std::pair<Symbol, int64_t>>& sizes) const {
@@ -216,7 +216,7 @@ Tensor Tensor::with_sizes(const std::vector<std::pair<Symbol, int64_t>>& sizes) 
   for (const auto& [symbol, size] : sizes) {
     equations.push_back({symbol.size(), size, fmt::format("with_sizes of {}", describe(*node_))});
   }
-  return Tensor(make_node({dtype(), node_->dims, Alias{}, {node_}, std::move(equations)}));
+  return Tensor(make_term({dtype(), node_->dims, AliasTerm{}, {node_}, std::move(equations)}));
 }
 
 // ---- shapes ---------------------------------------------------------------------------------------------------------
@@ -232,15 +232,18 @@ Tensor Tensor::flatten(const Symbols& dims, const Symbol& flat) const {
     index.emplace(dim->index_symbol(), dim + 1 == dims.rend() ? position : mod(position, dim->size()));
     stride *= dim->size();
   }
-  Piece piece{0, own_index(*node_), {}};
+  ViewPiece piece{0, own_index(*node_), {}};
   for (Expr& expr : piece.index) expr = substitute(expr, index);
   std::vector<Symbol> kept = replaced(
       node_->dims, *std::ranges::find_if(node_->dims, [&](const Symbol& dim) { return has(dims, dim); }), flat);
   std::erase_if(kept, [&](const Symbol& dim) { return dim != flat && has(dims, dim); });
   require_distinct(kept);
   const std::string origin = fmt::format("{} of {} flattened to {}", list(dims), describe(*node_), flat.name());
-  return Tensor(make_view(
-      {dtype(), kept, View{{piece}, zero_of(dtype()), {}}, {node_}, {{flat.size(), product_of_sizes(dims), origin}}}));
+  return Tensor(make_view({dtype(),
+                           kept,
+                           ViewTerm{{piece}, zero_of(dtype()), {}},
+                           {node_},
+                           {{flat.size(), product_of_sizes(dims), origin}}}));
 }
 
 Tensor Tensor::split(const Symbol& flat, const Symbols& parts) const {
@@ -249,7 +252,7 @@ Tensor Tensor::split(const Symbol& flat, const Symbols& parts) const {
   Expr position = 0;
   for (const Symbol& part : parts) position = position * part.size() + Expr(part);
   std::vector<Symbol> dims;
-  Piece piece{0, own_index(*node_), {}};
+  ViewPiece piece{0, own_index(*node_), {}};
   for (size_t i = 0; i < node_->dims.size(); ++i) {
     if (node_->dims[i] != flat) {
       dims.push_back(node_->dims[i]);
@@ -260,8 +263,11 @@ Tensor Tensor::split(const Symbol& flat, const Symbols& parts) const {
   }
   require_distinct(dims);
   const std::string origin = fmt::format("{} of {} split into {}", flat.name(), describe(*node_), list(parts));
-  return Tensor(make_view(
-      {dtype(), dims, View{{piece}, zero_of(dtype()), {}}, {node_}, {{flat.size(), product_of_sizes(parts), origin}}}));
+  return Tensor(make_view({dtype(),
+                           dims,
+                           ViewTerm{{piece}, zero_of(dtype()), {}},
+                           {node_},
+                           {{flat.size(), product_of_sizes(parts), origin}}}));
 }
 
 Tensor Tensor::split(const Symbol& flat, const Symbols& parts, int64_t innermost) const {
@@ -281,27 +287,27 @@ Tensor Tensor::pad(const Symbol& dim, int64_t low, int64_t high, const Operand& 
   const std::vector<Symbol> dims = replaced(node_->dims, dim, padded);
   require_distinct(dims);
   const Expr position = Expr(padded) - low;
-  Piece piece{0, own_index(*node_), {{position, dim.size()}}};
+  ViewPiece piece{0, own_index(*node_), {{position, dim.size()}}};
   std::ranges::replace(piece.index, Expr(dim), position);
   const std::string origin = fmt::format("{} of {} padded by {} and {}", dim.name(), describe(*node_), low, high);
   const Expr size = dim.size() + low + high;
   return Tensor(make_view(
-      {dtype(), dims, View{{piece}, number_as(fill, dtype()), {}}, {node_}, {{padded.size(), size, origin}}}));
+      {dtype(), dims, ViewTerm{{piece}, number_as(fill, dtype()), {}}, {node_}, {{padded.size(), size, origin}}}));
 }
 
 Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol& whole) {
   if (parts.empty()) fail("concat needs at least one tensor");
-  std::vector<NodePtr> nodes;
+  std::vector<TermPtr> nodes;
   for (const auto& [tensor, dim] : parts) nodes.push_back(tensor.node());
   const DType dtype = promoted_dtype(nodes);
-  std::vector<NodePtr> inputs;
+  std::vector<TermPtr> inputs;
   std::vector<Symbol> dims;
-  View view{{}, zero_of(dtype), {}};
+  ViewTerm view{{}, zero_of(dtype), {}};
   Expr begin = 0;
   for (const auto& [tensor, dim] : parts) {
     require_dim(*tensor.node(), dim);
     const Expr position = Expr(whole) - begin;
-    Piece piece{inputs.size(), own_index(*tensor.node()), {{position, dim.size()}}};
+    ViewPiece piece{inputs.size(), own_index(*tensor.node()), {{position, dim.size()}}};
     std::ranges::replace(piece.index, Expr(dim), position);
     view.pieces.push_back(std::move(piece));
     inputs.push_back(cast_to(tensor.node(), dtype));

@@ -42,7 +42,7 @@ std::string error_of(Body body) {
   return "no error";
 }
 
-class LazyTensor : public testing::Test {
+class NamedTensor : public testing::Test {
  protected:
   static std::vector<double> values(const named::Tensor& tensor) { return values_of(tensor.data()); }
 
@@ -51,7 +51,7 @@ class LazyTensor : public testing::Test {
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
-TEST_F(LazyTensor, SymbolsOfOneNameAreTwoDimensions) {
+TEST_F(NamedTensor, SymbolsOfOneNameAreTwoDimensions) {
   const Symbol other("m");
   const named::Tensor a(vector_of({1, 2}), m), b(vector_of({10, 20, 30}), other);
   const named::Tensor c = a * b;
@@ -61,7 +61,7 @@ TEST_F(LazyTensor, SymbolsOfOneNameAreTwoDimensions) {
   EXPECT_EQ(c.ir().vars()[1].name, "m_1");
 }
 
-TEST_F(LazyTensor, NamesDoNotMeetSizesOrEachOther) {
+TEST_F(NamedTensor, NamesDoNotMeetSizesOrEachOther) {
   const Symbol sneaky("m_size"), another("m_1"), twin("m");
   const named::Tensor a(m), b(sneaky), c(another), d(twin);
   const named::Tensor sum = a + b + c + d;
@@ -71,13 +71,13 @@ TEST_F(LazyTensor, NamesDoNotMeetSizesOrEachOther) {
   EXPECT_EQ(result.real(7), 10);
 }
 
-TEST_F(LazyTensor, BroadcastsByName) {
+TEST_F(NamedTensor, BroadcastsByName) {
   const named::Tensor a(vector_of({1, 2}), m), b(vector_of({10, 20, 30}), n);
   EXPECT_THAT(values(b + a), ElementsAre(11, 12, 21, 22, 31, 32));
   EXPECT_THAT(values((a + b).sum(m)), ElementsAre(23, 43, 63));
 }
 
-TEST_F(LazyTensor, RenamedInputsShareTheirData) {
+TEST_F(NamedTensor, RenamedInputsShareTheirData) {
   const named::Tensor a(matrix_of(2, {1, 2, 3, 4}), {m, k});
   const named::Tensor gram = (a * a.to({n, k})).sum(k);
   EXPECT_THAT(values(gram), ElementsAre(5, 11, 11, 25));
@@ -85,13 +85,13 @@ TEST_F(LazyTensor, RenamedInputsShareTheirData) {
   EXPECT_THAT(values(gram), ElementsAre(25));
 }
 
-TEST_F(LazyTensor, RenamesWhatIsComputed) {
+TEST_F(NamedTensor, RenamesWhatIsComputed) {
   const named::Tensor a(vector_of({1, 2, 3}), m);
   const named::Tensor sums = a + 1;
   EXPECT_THAT(values((sums * sums.to(n)).sum(n)), ElementsAre(18, 27, 36));
 }
 
-TEST_F(LazyTensor, TransposesOnlyTheOrder) {
+TEST_F(NamedTensor, TransposesOnlyTheOrder) {
   const named::Tensor a(matrix_of(2, {1, 2, 3, 4, 5, 6}), {m, k});
   const named::Tensor turned = a.transpose({k, m});
   EXPECT_THAT(values(turned + 0), ElementsAre(1, 4, 2, 5, 3, 6));
@@ -101,7 +101,7 @@ TEST_F(LazyTensor, TransposesOnlyTheOrder) {
 
 // ---- sizes ----------------------------------------------------------------------------------------------------------
 
-TEST_F(LazyTensor, StaySymbolicUntilDataComes) {
+TEST_F(NamedTensor, StaySymbolicUntilDataComes) {
   named::Tensor a({m, k}), b({k, n});
   const named::Tensor c = (a * b).sum(k);
   EXPECT_EQ(c.shape(), (Shape{m.size(), n.size()}));
@@ -113,7 +113,7 @@ TEST_F(LazyTensor, StaySymbolicUntilDataComes) {
   EXPECT_THAT(c.loop_tree().dump(), HasSubstr("for m in 1"));
 }
 
-TEST_F(LazyTensor, OneKernelServesAllSizesOfFeeds) {
+TEST_F(NamedTensor, OneKernelServesAllSizesOfFeeds) {
   named::clear_cache();
   const named::Tensor x(m), w(vector_of({1, 1, 1}), k);
   const named::Tensor c = (x[{2 * o + k}] * w).sum(k);
@@ -122,7 +122,7 @@ TEST_F(LazyTensor, OneKernelServesAllSizesOfFeeds) {
   EXPECT_EQ(named::cache_size(), 1);
 }
 
-TEST_F(LazyTensor, FedSizesAreChecked) {
+TEST_F(NamedTensor, FedSizesAreChecked) {
   const named::Tensor x(m);
   const named::Tensor c = x[{o + 2}].with_sizes({{o, 4}});
   EXPECT_THAT(values_of(c.data({{x, vector_of({1, 2, 3, 4, 5, 6})}})), ElementsAre(3, 4, 5, 6));
@@ -130,7 +130,7 @@ TEST_F(LazyTensor, FedSizesAreChecked) {
               HasSubstr("the index o + 2 of m: 5 is 5, not from 0 to 4"));
 }
 
-TEST_F(LazyTensor, FlattensAndSplitsUnknownSizes) {
+TEST_F(NamedTensor, FlattensAndSplitsUnknownSizes) {
   const named::Tensor x({m, n});
   const named::Tensor turned = x.flatten({n, m}, o).split(o, {k, Symbol("rest")}, 2);
   const Tensor result = turned.data({{x, matrix_of(2, {1, 2, 3, 4, 5, 6})}});
@@ -138,7 +138,7 @@ TEST_F(LazyTensor, FlattensAndSplitsUnknownSizes) {
   EXPECT_THAT(values_of(result), ElementsAre(1, 4, 2, 5, 3, 6));
 }
 
-TEST_F(LazyTensor, WhatSizesMustSatisfyIsCheckedWithTheData) {
+TEST_F(NamedTensor, WhatSizesMustSatisfyIsCheckedWithTheData) {
   const named::Tensor x({m, n}), y(k);
   const named::Tensor halves = x.flatten({m, n}, o).split(o, {Symbol("half"), Symbol("rest")}, 2);
   EXPECT_THAT(error_of([&] { halves.data({{x, matrix_of(3, {1, 2, 3})}}); }),
@@ -148,13 +148,13 @@ TEST_F(LazyTensor, WhatSizesMustSatisfyIsCheckedWithTheData) {
   EXPECT_NE(error_of([&] { sum.data({{x, matrix_of(1, {1, 2})}, {y, vector_of({3, 4, 5})}}); }), "no error");
 }
 
-TEST_F(LazyTensor, TheSmallestLimitIsTheSize) {
+TEST_F(NamedTensor, TheSmallestLimitIsTheSize) {
   const named::Tensor x(vector_of({1, 2, 3, 4, 5, 6, 7, 8}), m), w(vector_of({1, 1}), k), y(vector_of({10, 20, 30}), n);
   EXPECT_THAT(values((x[{o + k}] * w).sum(k) + y[{o}]), ElementsAre(13, 25, 37));
   EXPECT_THAT(values(y[{o}] + (x[{o + k}] * w).sum(k)), ElementsAre(13, 25, 37));
 }
 
-TEST_F(LazyTensor, EmptyDimensions) {
+TEST_F(NamedTensor, EmptyDimensions) {
   const named::Tensor x(Tensor::zeros(DType::kF32, {0, 3}), {m, n});
   EXPECT_EQ(x.flatten({n, m}, o).data().shape(), Sizes{0});
   EXPECT_EQ((x[{o, n}].data().shape()), (Sizes{0, 3}));
@@ -163,7 +163,7 @@ TEST_F(LazyTensor, EmptyDimensions) {
   EXPECT_THAT(values(x.pad(m, 1, 0, 7)), ElementsAre(7, 7, 7));
 }
 
-TEST_F(LazyTensor, ContradictionsAreErrorsAtTheCall) {
+TEST_F(NamedTensor, ContradictionsAreErrorsAtTheCall) {
   const named::Tensor a(vector_of({1, 2, 3}), m), b(vector_of({1, 2, 3, 4}), m);
   EXPECT_EQ(
       error_of([&] { a* b; }),
@@ -175,7 +175,7 @@ TEST_F(LazyTensor, ContradictionsAreErrorsAtTheCall) {
   EXPECT_THAT(error_of([&] { a.pad(m, -2, -2); }), HasSubstr("the size of m would be -1"));
 }
 
-TEST_F(LazyTensor, LateContradictionsAreErrorsWhenCompiled) {
+TEST_F(NamedTensor, LateContradictionsAreErrorsWhenCompiled) {
   const named::Tensor a(m), b(m);
   const named::Tensor c = a + b;
   a.bind(vector_of({1, 2, 3}));
@@ -183,7 +183,7 @@ TEST_F(LazyTensor, LateContradictionsAreErrorsWhenCompiled) {
   EXPECT_THAT(error_of([&] { c.data(); }), HasSubstr("m has the size 3 from"));
 }
 
-TEST_F(LazyTensor, IndicesOutsideAreErrorsAtTheCall) {
+TEST_F(NamedTensor, IndicesOutsideAreErrorsAtTheCall) {
   const named::Tensor a(vector_of({1, 2, 3}), m);
   EXPECT_EQ(error_of([&] { a[{m + 1}]; }),
             "the index m + 1 of m reaches 3, outside of its size 3, with m of size 3: pad it, read it with at(), or "
@@ -193,14 +193,14 @@ TEST_F(LazyTensor, IndicesOutsideAreErrorsAtTheCall) {
   EXPECT_THAT(values(a.at({o - 1}, 9).with_sizes({{o, 5}})), ElementsAre(9, 1, 2, 3, 9));
 }
 
-TEST_F(LazyTensor, UnknownSizesAreErrors) {
+TEST_F(NamedTensor, UnknownSizesAreErrors) {
   const named::Tensor a(vector_of({1, 2, 3}), m);
   EXPECT_EQ(error_of([&] { a.at({o - 1}).data(); }),
             "nothing says what o_size is: bind data over it, or use with_sizes");
   EXPECT_THAT(error_of([&] { (named::Tensor(n) + a).data(); }), HasSubstr("an input f32[n_size] has no data: bind it"));
 }
 
-TEST_F(LazyTensor, GatheredIndicesAreChecked) {
+TEST_F(NamedTensor, GatheredIndicesAreChecked) {
   const named::Tensor x(vector_of({1, 2, 3}), m);
   const named::Tensor good(vector_of({2, 0}, DType::kI32), n), narrow(vector_of({1, 2}, DType::kI8), n);
   const named::Tensor bad(vector_of({0, 3}, DType::kI64), n);
@@ -276,7 +276,7 @@ class RandomViews {
   Random random_;
 };
 
-TEST(LazyViews, ChainsAreWhatTheirStepsAre) {
+TEST(NamedViews, ChainsAreWhatTheirStepsAre) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     RandomViews(seed).run();
@@ -284,7 +284,7 @@ TEST(LazyViews, ChainsAreWhatTheirStepsAre) {
   }
 }
 
-TEST_F(LazyTensor, AViewOfViewsIsOneView) {
+TEST_F(NamedTensor, AViewOfViewsIsOneView) {
   const named::Tensor x(vector_of({1, 2, 3, 4}), m), w(vector_of({1, 1, 1}), k);
   const loops::IR ir = (x.pad(m, 1, 1)[{2 * o + k}] * w).sum(k).ir();
   const auto is_view = [](const loops::Node& node) { return node.as<loops::View>() != nullptr; };
@@ -294,7 +294,7 @@ TEST_F(LazyTensor, AViewOfViewsIsOneView) {
 
 // ---- dtypes ---------------------------------------------------------------------------------------------------------
 
-TEST_F(LazyTensor, PromotesAsPyTorchDoes) {
+TEST_F(NamedTensor, PromotesAsPyTorchDoes) {
   const auto of = [&](DType dtype) { return named::Tensor(vector_of({1, 2}, dtype), m); };
   EXPECT_EQ((of(DType::kI32) + of(DType::kF16)).dtype(), DType::kF16);
   EXPECT_EQ((of(DType::kBF16) * of(DType::kF16)).dtype(), DType::kF32);
@@ -310,7 +310,7 @@ TEST_F(LazyTensor, PromotesAsPyTorchDoes) {
   EXPECT_EQ(of(DType::kF32).cast(DType::kU8).dtype(), DType::kU8);
 }
 
-TEST_F(LazyTensor, ComputesMixedDtypes) {
+TEST_F(NamedTensor, ComputesMixedDtypes) {
   const named::Tensor halves(vector_of({1.5, 2048}, DType::kF16), m), integers(vector_of({3, 4}, DType::kI32), m);
   EXPECT_THAT(values(halves + integers), ElementsAre(4.5, 2052));
   EXPECT_THAT(values(halves + 1), ElementsAre(2.5, 2048));  // rounded to f16
@@ -336,7 +336,7 @@ std::optional<named::Tensor> applied(const Sample& sample, const std::vector<Ten
   return result ? std::optional(*result) : std::nullopt;
 }
 
-TEST_F(LazyTensor, AppliesEveryElementwiseOpByName) {
+TEST_F(NamedTensor, AppliesEveryElementwiseOpByName) {
   std::set<std::string_view> seen;
   for (const OpDef* op : op_table()) {
     int applied_to = 0;  // Three samples are enough to test the name: other tests compare what ops compute.
@@ -367,7 +367,7 @@ TEST_F(LazyTensor, AppliesEveryElementwiseOpByName) {
 
 // ---- mistakes -------------------------------------------------------------------------------------------------------
 
-TEST_F(LazyTensor, MistakesSayWhatTheyAre) {
+TEST_F(NamedTensor, MistakesSayWhatTheyAre) {
   const named::Tensor a({m, k});
   EXPECT_EQ(error_of([&] { named::Tensor({m, m}); }),
             "m is there twice in [m, m]: each dimension needs a Symbol of its own");
@@ -389,7 +389,7 @@ TEST_F(LazyTensor, MistakesSayWhatTheyAre) {
 
 // ---- schedules ------------------------------------------------------------------------------------------------------
 
-TEST_F(LazyTensor, ASchedulesSizesMayComeLater) {
+TEST_F(NamedTensor, ASchedulesSizesMayComeLater) {
   const named::Tensor x(m);
   const named::Tensor sum = (x * 2).sum();
   const loops::LoopTree tree = sum.loop_tree();
@@ -400,7 +400,7 @@ TEST_F(LazyTensor, ASchedulesSizesMayComeLater) {
   EXPECT_THAT(values_of(sum.data({{x, vector_of({1, 2, 3})}})), ElementsAre(12));
 }
 
-TEST_F(LazyTensor, AScheduleOfOtherSizesIsRefused) {
+TEST_F(NamedTensor, AScheduleOfOtherSizesIsRefused) {
   const named::Tensor x(vector_of({1, 2, 3, 4}), m);
   const named::Tensor negated = -x;
   negated.set(split(negated.loop_tree(), {0}, 2).value());
@@ -409,7 +409,7 @@ TEST_F(LazyTensor, AScheduleOfOtherSizesIsRefused) {
   EXPECT_EQ(error_of([&] { negated.data(); }), "the schedule is of another kernel: its input 0 is f32[4], not f32[3]");
 }
 
-TEST_F(LazyTensor, AScheduleOfAnotherComputationIsRefused) {
+TEST_F(NamedTensor, AScheduleOfAnotherComputationIsRefused) {
   const named::Tensor a(vector_of({1, 2}), m);
   const named::Tensor e = a * 2;
   const std::vector<named::Tensor> others = {a * 3,
@@ -429,7 +429,7 @@ TEST_F(LazyTensor, AScheduleOfAnotherComputationIsRefused) {
   EXPECT_THAT(values(e), ElementsAre(2, 4));
 }
 
-TEST_F(LazyTensor, AKernelsNameIsItsStructure) {
+TEST_F(NamedTensor, AKernelsNameIsItsStructure) {
   const auto name_with = [](const Symbol& row, const Symbol& column, double factor) {
     const named::Tensor x({row, column});
     return (x.pad(column, 1, 1).sum(row) * factor).ir().name();
@@ -448,7 +448,7 @@ TEST_F(LazyTensor, AKernelsNameIsItsStructure) {
             named::index(m).with_sizes({{m, 6}}).sum().ir().name());
 }
 
-TEST_F(LazyTensor, ASavedScheduleFitsTheSameExpressionOverOtherSymbols) {
+TEST_F(NamedTensor, ASavedScheduleFitsTheSameExpressionOverOtherSymbols) {
   const named::Tensor x(vector_of({1, 2, 3, 4, 5}), m), y(vector_of({1, 2, 3, 4, 5}), n);
   const named::Tensor saved = (x * 2).sum(), loaded = (y * 2).sum();
   const std::string text = to_string(split(saved.loop_tree(), {0}, 2).value().ir);
@@ -457,7 +457,7 @@ TEST_F(LazyTensor, ASavedScheduleFitsTheSameExpressionOverOtherSymbols) {
   EXPECT_THAT(values(loaded), ElementsAre(30));
 }
 
-TEST_F(LazyTensor, AScheduleOfOtherFoldedSizesIsRefused) {
+TEST_F(NamedTensor, AScheduleOfOtherFoldedSizesIsRefused) {
   const named::Tensor x(vector_of({1, 2, 3, 4}), m);
   const named::Tensor last = named::index(n).sum() + (x[{n}] * 0).sum().cast(DType::kI64);
   last.set(last.loop_tree());
@@ -466,7 +466,7 @@ TEST_F(LazyTensor, AScheduleOfOtherFoldedSizesIsRefused) {
   EXPECT_THAT(error_of([&] { last.data(); }), HasSubstr("the schedule is of another kernel"));
 }
 
-TEST_F(LazyTensor, AScheduleCanBeTakenBack) {
+TEST_F(NamedTensor, AScheduleCanBeTakenBack) {
   const named::Tensor negated = -named::Tensor(vector_of({1, 2, 3, 4}), m);
   const loops::IR before = negated.ir();
   negated.set(split(negated.loop_tree(), {0}, 2).value());
@@ -475,7 +475,7 @@ TEST_F(LazyTensor, AScheduleCanBeTakenBack) {
   EXPECT_THAT(values(negated), ElementsAre(-1, -2, -3, -4));
 }
 
-TEST_F(LazyTensor, Means) {
+TEST_F(NamedTensor, Means) {
   const named::Tensor x(matrix_of(2, {1, 2, 3, 4, 5, 9}), {m, n});
   EXPECT_THAT(values(x.mean()), ElementsAre(4));
   EXPECT_THAT(values(x.mean(n)), ElementsAre(2, 6));
@@ -493,7 +493,7 @@ TEST_F(LazyTensor, Means) {
 
 // ---- backends -------------------------------------------------------------------------------------------------------
 
-TEST_F(LazyTensor, RunsOnTheFastestBackendThatIsThere) {
+TEST_F(NamedTensor, RunsOnTheFastestBackendThatIsThere) {
   EXPECT_EQ(named::default_backend(), "cpu");
   const named::Tensor a(vector_of({1, 2}), m);
   const named::Tensor negated = -a;
@@ -505,7 +505,7 @@ TEST_F(LazyTensor, RunsOnTheFastestBackendThatIsThere) {
   register_backend(cpu);
 }
 
-TEST_F(LazyTensor, RunsByTheBackendsScheduleUntilOneIsSet) {
+TEST_F(NamedTensor, RunsByTheBackendsScheduleUntilOneIsSet) {
   const named::Tensor a(matrix_of(64, std::vector<double>(64 * 64, 1)), {m, k});
   const named::Tensor b(matrix_of(64, std::vector<double>(64 * 64, 2)), {k, n});
   const named::Tensor c = (a * b).sum(k);
@@ -529,7 +529,7 @@ struct Counting : Backend {
   mutable std::atomic<int> compilations = 0;
 };
 
-class LazyCache : public LazyTensor {
+class NamedCache : public NamedTensor {
  protected:
   void SetUp() override {
     named::clear_cache();
@@ -553,7 +553,7 @@ class LazyCache : public LazyTensor {
   named::Tensor a_{vector_of({1, 2}), m}, b_{vector_of({3, 4}), m};
 };
 
-TEST_F(LazyCache, EqualGraphsShareAKernel) {
+TEST_F(NamedCache, EqualGraphsShareAKernel) {
   EXPECT_EQ(compiles(a_ + b_), 1);
   EXPECT_EQ(compiles(a_ + b_), 0);
   EXPECT_EQ(compiles(b_ + a_), 0);
@@ -562,7 +562,7 @@ TEST_F(LazyCache, EqualGraphsShareAKernel) {
   EXPECT_EQ(named::cache_size(), 1);
 }
 
-TEST_F(LazyCache, WhatIsSharedIsPartOfTheKey) {
+TEST_F(NamedCache, WhatIsSharedIsPartOfTheKey) {
   EXPECT_EQ(compiles(a_ + b_), 1);
   EXPECT_EQ(compiles(a_ + a_), 1);
   EXPECT_EQ(compiles(b_ + b_), 0);
@@ -571,13 +571,13 @@ TEST_F(LazyCache, WhatIsSharedIsPartOfTheKey) {
   EXPECT_EQ(compiles(square[{m, k}] + square[{m, k}]), 1);
 }
 
-TEST_F(LazyCache, WhichDimensionsAreOneIsPartOfTheKey) {
+TEST_F(NamedCache, WhichDimensionsAreOneIsPartOfTheKey) {
   const named::Tensor other(vector_of({3, 4}), n);
   EXPECT_EQ(compiles((a_ * b_).sum()), 1);
   EXPECT_EQ(compiles((a_ * other).sum()), 1);
 }
 
-TEST_F(LazyCache, ConstantsSizesDtypesAndSchedulesArePartOfTheKey) {
+TEST_F(NamedCache, ConstantsSizesDtypesAndSchedulesArePartOfTheKey) {
   EXPECT_EQ(compiles(a_ * 0.0), 1);
   EXPECT_EQ(compiles(a_ * -0.0), 1);
   EXPECT_EQ(compiles(b_ * 0.0), 0);
@@ -591,7 +591,7 @@ TEST_F(LazyCache, ConstantsSizesDtypesAndSchedulesArePartOfTheKey) {
   EXPECT_EQ(compiles(negated), 0);
 }
 
-TEST_F(LazyCache, TheBackendIsPartOfTheKey) {
+TEST_F(NamedCache, TheBackendIsPartOfTheKey) {
   EXPECT_EQ(compiles(-a_), 1);
   (-a_).backend("interpreter").data();
   EXPECT_EQ(named::cache_size(), 2);
@@ -602,7 +602,7 @@ TEST_F(LazyCache, TheBackendIsPartOfTheKey) {
   EXPECT_EQ(compiles(-a_), 1) << "another backend has the name";
 }
 
-TEST_F(LazyCache, ATensorIsPreparedForItsInputs) {
+TEST_F(NamedCache, ATensorIsPreparedForItsInputs) {
   const named::Tensor sum = a_ + b_;
   EXPECT_EQ(compiles(sum), 1);
   a_.bind(vector_of({5, 6}));
@@ -619,7 +619,7 @@ TEST_F(LazyCache, ATensorIsPreparedForItsInputs) {
   EXPECT_EQ(compiles(sum), 1);
 }
 
-TEST_F(LazyCache, ThreadsCompileOnce) {
+TEST_F(NamedCache, ThreadsCompileOnce) {
   std::vector<std::jthread> threads;
   std::atomic<int> wrong = 0;
   const named::Tensor shared = a_ - b_;
@@ -643,7 +643,7 @@ struct Failing : Backend {
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree&) const override { fail("not today"); }
 };
 
-TEST_F(LazyCache, FailuresAreNotKept) {
+TEST_F(NamedCache, FailuresAreNotKept) {
   register_backend(std::make_shared<Failing>());
   const named::Tensor c = -a_;
   c.backend("failing");

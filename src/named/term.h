@@ -1,5 +1,5 @@
-// The graph behind lazy tensors. Nodes are immutable and shared; what they say about sizes is kept beside what they
-// compute, and solved over a whole graph (sizes.h).
+// Terms: the expression behind a named tensor. Terms are immutable and shared; facts about sizes are kept beside
+// what a term computes, and solved over a whole graph (sizes.h).
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace tenon::named {
 
-struct Node;
-using NodePtr = std::shared_ptr<const Node>;
+struct Term;
+using TermPtr = std::shared_ptr<const Term>;
 
 // The data of an input, under all names of its dimensions. A run takes what is there; another thread may bind
 // meanwhile.
@@ -38,38 +38,38 @@ class Storage {
   tenon::Tensor data_;
 };
 
-struct Input {
+struct InputTerm {
   std::shared_ptr<Storage> storage;
 };
-struct Constant {
+struct ConstantTerm {
   loops::Scalar value;
 };
-struct Index {  // an i64
+struct IndexTerm {  // an i64
   Expr value;
 };
-struct Compute {
+struct ComputeTerm {
   const OpDef* op;
 };
-struct Reduce {  // of the dimensions that the result lacks
+struct ReduceTerm {  // of the dimensions that the result lacks
   const OpDef* op;
 };
-struct Piece {  // as in loops::Piece, but of an input by its position
+struct ViewPiece {  // as in loops::Piece, but of an input by its position
   size_t input;
   std::vector<Expr> index;
   std::vector<loops::Constraint> where;
 };
-struct Lookup {
+struct ViewLookup {
   symbolic::Symbol symbol;
   size_t indices;
   Expr bound;
 };
-struct View {
-  std::vector<Piece> pieces;
+struct ViewTerm {
+  std::vector<ViewPiece> pieces;
   loops::Scalar fill;
-  std::vector<Lookup> lookups;
+  std::vector<ViewLookup> lookups;
 };
-struct Alias {};  // of its input, with another order of dimensions, or with something said about sizes
-using Action = std::variant<Input, Constant, Index, Compute, Reduce, View, Alias>;
+struct AliasTerm {};  // of its input, with another order of dimensions, or with something said about sizes
+using TermAction = std::variant<InputTerm, ConstantTerm, IndexTerm, ComputeTerm, ReduceTerm, ViewTerm, AliasTerm>;
 
 // A dimension that is read at an expression, never outside. Of the sizes of both, the solver infers the last from the
 // others.
@@ -78,15 +78,15 @@ struct Cover {
   Expr index;
 };
 
-struct Node {
+struct Term {
   DType dtype;
   std::vector<Symbol> dims;
-  Action action;
-  std::vector<NodePtr> inputs = {};
+  TermAction action;
+  std::vector<TermPtr> inputs = {};
   std::vector<symbolic::SymbolicEquation> equations = {};  // of sizes: a whole on the left, its parts on the right
   std::vector<Cover> covers = {};
-  std::vector<NodePtr> context = {};      // not computed; but what they say about sizes holds
-  std::vector<const Node*> sources = {};  // this and those above that say something about sizes, in order of creation
+  std::vector<TermPtr> context = {};      // not computed; but what they say about sizes holds
+  std::vector<const Term*> sources = {};  // this and those above that say something about sizes, in order of creation
   uint64_t number = 0;                    // counts creations
 
   template <class T>
@@ -96,11 +96,11 @@ struct Node {
 };
 
 // Adds what is known only then: the sources. Throws an Error when sizes contradict each other.
-NodePtr make_node(Node node);
+TermPtr make_term(Term node);
 
-std::vector<const Node*> in_order(const Node& output);  // it and what it is computed from, inputs first
+std::vector<const Term*> in_order(const Term& output);  // it and what it is computed from, inputs first
 
 std::string list(const std::vector<Symbol>& dims);  // "[m, k]"
-std::string describe(const Node& node);             // "f32[m, k]"
+std::string describe(const Term& node);             // "f32[m, k]"
 
 }  // namespace tenon::named

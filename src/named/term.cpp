@@ -1,4 +1,4 @@
-#include "named/node.h"
+#include "named/term.h"
 
 #include <algorithm>
 #include <atomic>
@@ -11,14 +11,14 @@ namespace {
 
 std::atomic<uint64_t> next_number = 0;
 
-bool says_sizes(const Node& node) { return node.as<Input>() || !node.equations.empty() || !node.covers.empty(); }
+bool says_sizes(const Term& node) { return node.as<InputTerm>() || !node.equations.empty() || !node.covers.empty(); }
 
-std::vector<const Node*> sources_of(const Node& node) {
-  const auto is_before = [](const Node* a, const Node* b) { return a->number < b->number; };
-  std::vector<const Node*> sources;
+std::vector<const Term*> sources_of(const Term& node) {
+  const auto is_before = [](const Term* a, const Term* b) { return a->number < b->number; };
+  std::vector<const Term*> sources;
   for (const auto* nodes : {&node.inputs, &node.context}) {
-    for (const NodePtr& other : *nodes) {
-      std::vector<const Node*> merged;
+    for (const TermPtr& other : *nodes) {
+      std::vector<const Term*> merged;
       std::ranges::set_union(sources, other->sources, std::back_inserter(merged), is_before);
       sources = std::move(merged);
     }
@@ -29,23 +29,23 @@ std::vector<const Node*> sources_of(const Node& node) {
 
 }  // namespace
 
-NodePtr make_node(Node node) {
-  const auto made = std::make_shared<Node>(std::move(node));
+TermPtr make_term(Term node) {
+  const auto made = std::make_shared<Term>(std::move(node));
   made->number = next_number++;
   made->sources = sources_of(*made);
-  const auto says_no_less = [&](const NodePtr& input) { return input->sources.size() == made->sources.size(); };
+  const auto says_no_less = [&](const TermPtr& input) { return input->sources.size() == made->sources.size(); };
   if (std::ranges::none_of(made->inputs, says_no_less)) solve_sizes(*made);
   return made;
 }
 
-std::vector<const Node*> in_order(const Node& output) {
-  std::vector<const Node*> order;
-  std::unordered_set<const Node*> seen;
-  std::vector<std::pair<const Node*, size_t>> open = {{&output, 0}};
+std::vector<const Term*> in_order(const Term& output) {
+  std::vector<const Term*> order;
+  std::unordered_set<const Term*> seen;
+  std::vector<std::pair<const Term*, size_t>> open = {{&output, 0}};
   while (!open.empty()) {
     auto& [node, next] = open.back();
     if (next < node->inputs.size()) {
-      const Node* input = node->inputs[next++].get();
+      const Term* input = node->inputs[next++].get();
       if (seen.insert(input).second) open.emplace_back(input, 0);
       continue;
     }
@@ -61,6 +61,6 @@ std::string list(const std::vector<Symbol>& dims) {
   return "[" + text + "]";
 }
 
-std::string describe(const Node& node) { return fmt::format("{}{}", name_of(node.dtype), list(node.dims)); }
+std::string describe(const Term& node) { return fmt::format("{}{}", name_of(node.dtype), list(node.dims)); }
 
 }  // namespace tenon::named
