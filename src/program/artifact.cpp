@@ -35,7 +35,7 @@ Piece bytes_of(const Tensor& tensor) {
 // What is the same is stored once.
 class WeightTable {
  public:
-  std::optional<Stretch> find(const Tensor& tensor) const {
+  std::optional<ByteRange> find(const Tensor& tensor) const {
     const Tensor whole = tensor.contiguous();
     const auto found = entries_.find(key_of(whole));
     if (found == entries_.end()) return {};
@@ -45,12 +45,12 @@ class WeightTable {
     return {};
   }
 
-  Stretch add(const Tensor& tensor) {
-    if (const std::optional<Stretch> found = find(tensor)) return *found;
+  ByteRange add(const Tensor& tensor) {
+    if (const std::optional<ByteRange> found = find(tensor)) return *found;
     const Tensor whole = tensor.contiguous();
     const Piece bytes = bytes_of(whole);
     size_ = runtime::pad(pieces_, size_);
-    const Stretch place{size_, bytes.size()};
+    const ByteRange place{size_, bytes.size()};
     pieces_.push_back(bytes);
     kept_.push_back(whole);
     size_ += bytes.size();
@@ -63,7 +63,7 @@ class WeightTable {
  private:
   struct Entry {
     Piece bytes;
-    Stretch place;
+    ByteRange place;
   };
 
   static std::string key_of(const Tensor& tensor) {
@@ -125,7 +125,7 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
   std::vector<flatbuffers::Offset<format::Packed>> packed;
   for (const Leaf& leaf : portable.leaves()) {
     if (!has_data(leaf)) continue;
-    std::optional<Stretch> place = weights.find(leaf.data);
+    std::optional<ByteRange> place = weights.find(leaf.data);
     const Packing* const packing = place ? nullptr : packing_of(program, leaf.data);
     if (packing) {
       const auto kernel = b.CreateString(to_string(packing->kernel));

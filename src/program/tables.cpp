@@ -320,10 +320,10 @@ class TableWriter {
     });
   }
 
-  Structs<format::Blob> blob_table(const std::vector<Stretch>* stretches, size_t otherwise = 0) {
-    std::vector<format::Blob> blobs(stretches ? stretches->size() : otherwise, format::Blob(0, 0));
-    for (size_t i = 0; stretches && i < blobs.size(); ++i) {
-      blobs[i] = format::Blob((*stretches)[i].offset, (*stretches)[i].size);
+  Structs<format::Blob> blob_table(const std::vector<ByteRange>* ranges, size_t otherwise = 0) {
+    std::vector<format::Blob> blobs(ranges ? ranges->size() : otherwise, format::Blob(0, 0));
+    for (size_t i = 0; ranges && i < blobs.size(); ++i) {
+      blobs[i] = format::Blob((*ranges)[i].offset, (*ranges)[i].size);
     }
     return b_.CreateVectorOfStructs(blobs);
   }

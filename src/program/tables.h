@@ -9,15 +9,15 @@
 
 namespace tenon {
 
-struct Stretch {  // of the weights
+struct ByteRange {  // of the weights section
   uint64_t offset = 0;
   uint64_t size = 0;
 };
 
 // What tables for a file say more than those for this process.
 struct FileTables {
-  std::vector<Stretch> constants;
-  std::vector<Stretch> leaves;       // become the states of contexts; in this process they are further inputs
+  std::vector<ByteRange> constants;
+  std::vector<ByteRange> leaves;     // become the states of contexts; in this process they are further inputs
   std::vector<std::string> kernels;  // portable, by task
   std::optional<uint32_t> key = {};  // the input that random numbers come from
 };

@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Of a .pt2 file or a graph's text: the nodes (placeholder, call_function, output), which of them Tenon supports, and the
-segments: stretches of ops that run together, ours or the fallback of whoever has PyTorch. Of a .tenon file: inputs,
+segments: ops that run together, in compiled code or in PyTorch (the fallback). Of a .tenon file: inputs,
 outputs, states, sizes, tasks, weights and CPU levels; where it has several programs, of the first or of --entry. Of
 both, how much memory temporaries take, as planned and at least; for a model with symbolic sizes that needs --size.
 --html runs the model as well, with random inputs, and draws it all. Of a checkpoint: names and types of its states, and
