@@ -9,26 +9,26 @@
 
 namespace tenon::runtime {
 
-using portable::Plan;
+using portable::SizedKernel;
 using portable::Tables;
 
 struct PortableKernel::State {
   explicit State(const format::portable::Kernel& kernel) : tables(kernel) { verify(tables); }
 
-  // The plan for these sizes, which are often those of the last run.
-  std::shared_ptr<const Plan> plan_for(std::span<const int64_t> sizes) {
+  // The sized kernel for these sizes, which are often those of the last run.
+  std::shared_ptr<const SizedKernel> sized_for(std::span<const int64_t> sizes) {
     {
       const std::lock_guard lock(mutex);
       if (last && std::ranges::equal(last->sizes, sizes)) return last;
     }
-    auto plan = std::make_shared<const Plan>(tables, sizes);
+    auto sized = std::make_shared<const SizedKernel>(tables, sizes);
     const std::lock_guard lock(mutex);
-    return last = std::move(plan);
+    return last = std::move(sized);
   }
 
   Tables tables;
   std::mutex mutex;  // of what follows
-  std::shared_ptr<const Plan> last;
+  std::shared_ptr<const SizedKernel> last;
 };
 
 PortableKernel::PortableKernel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -63,10 +63,10 @@ int64_t PortableKernel::argument_elements(size_t argument, const int64_t* sizes)
 }
 
 int64_t PortableKernel::scratch_bytes(const int64_t* sizes) const {
-  const std::shared_ptr<const Plan> plan = state_->plan_for({sizes, state_->tables.size_count});
+  const std::shared_ptr<const SizedKernel> sized = state_->sized_for({sizes, state_->tables.size_count});
   int64_t bytes = 0;
-  for (size_t i = plan->argument_count; i < plan->buffers.size(); ++i) {
-    bytes = checked_add(bytes, plan->buffers[i].bytes());
+  for (size_t i = sized->argument_count; i < sized->buffers.size(); ++i) {
+    bytes = checked_add(bytes, sized->buffers[i].bytes());
   }
   return bytes;
 }
@@ -74,8 +74,8 @@ int64_t PortableKernel::scratch_bytes(const int64_t* sizes) const {
 int64_t PortableKernel::run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_services* services,
                             int64_t most_steps) const {
   try {
-    const std::shared_ptr<const Plan> plan = state_->plan_for({sizes, state_->tables.size_count});
-    return portable::run(*plan, memory, error, *services, most_steps);
+    const std::shared_ptr<const SizedKernel> sized = state_->sized_for({sizes, state_->tables.size_count});
+    return portable::run(*sized, memory, error, *services, most_steps);
   } catch (const std::bad_alloc&) {
     return error[0] = kTenonOutOfMemory;
   }

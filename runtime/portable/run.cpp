@@ -42,7 +42,7 @@ class Block {
 
 // What the threads of a run share.
 struct Shared {
-  const Plan& plan;
+  const SizedKernel& kernel;
   const tenon_services& services;
   int64_t* error;
   int64_t most_steps;
@@ -98,31 +98,31 @@ class Worker {
  public:
   // The first of a run.
   Worker(Shared& shared, void* const* memory) : Worker(shared) {
-    const Plan& plan = shared_.plan;
-    std::fill_n(numbers_, plan.number_count, 0);
-    std::ranges::copy(plan.sizes, numbers_);
-    std::ranges::copy(plan.extents, extents_);
-    for (size_t i = 0; i < plan.buffers.size(); ++i) buffers_[i] = nullptr;
-    const size_t arguments = plan.argument_count;
+    const SizedKernel& kernel = shared_.kernel;
+    std::fill_n(numbers_, kernel.number_count, 0);
+    std::ranges::copy(kernel.sizes, numbers_);
+    std::ranges::copy(kernel.extents, extents_);
+    for (size_t i = 0; i < kernel.buffers.size(); ++i) buffers_[i] = nullptr;
+    const size_t arguments = kernel.argument_count;
     for (size_t i = 0; i < arguments; ++i) buffers_[i] = static_cast<std::byte*>(memory[i]);
-    for (size_t i = arguments; i < plan.buffers.size(); ++i) {
-      if (shared_.is_limited() || plan.buffers[i].parallel == kNone) add_scratch(i);
+    for (size_t i = arguments; i < kernel.buffers.size(); ++i) {
+      if (shared_.is_limited() || kernel.buffers[i].parallel == kNone) add_scratch(i);
     }
   }
 
   // One of a parallel loop, at the point where `other` is.
   Worker(const Worker& other, uint32_t parallel_loop) : Worker(other.shared_) {
-    const Plan& plan = shared_.plan;
+    const SizedKernel& kernel = shared_.kernel;
     in_parallel_ = true;
-    std::copy_n(other.numbers_, plan.number_count, numbers_);
-    std::copy_n(other.extents_, plan.extents.size(), extents_);
-    std::copy_n(other.buffers_, plan.buffers.size(), buffers_);
-    for (size_t i = plan.argument_count; i < plan.buffers.size(); ++i) {
-      if (plan.buffers[i].parallel == parallel_loop) add_scratch(i);
+    std::copy_n(other.numbers_, kernel.number_count, numbers_);
+    std::copy_n(other.extents_, kernel.extents.size(), extents_);
+    std::copy_n(other.buffers_, kernel.buffers.size(), buffers_);
+    for (size_t i = kernel.argument_count; i < kernel.buffers.size(); ++i) {
+      if (kernel.buffers[i].parallel == parallel_loop) add_scratch(i);
     }
   }
 
-  void run() { run(shared_.plan.roots); }
+  void run() { run(shared_.kernel.roots); }
 
  private:
   // Rows have one entry more than a strip: a scan keeps its total in front of it.
@@ -130,27 +130,27 @@ class Worker {
   static constexpr int64_t kRooms = 6;
 
   explicit Worker(Shared& shared)
-      : shared_(shared), steps_left_(shared.most_steps), own_(shared.services, own_bytes(shared.plan), 0) {
-    const Plan& plan = shared.plan;
+      : shared_(shared), steps_left_(shared.most_steps), own_(shared.services, own_bytes(shared.kernel), 0) {
+    const SizedKernel& kernel = shared.kernel;
     std::byte* memory = own_.get();
     const auto take = [&](size_t bytes) { return std::exchange(memory, memory + bytes); };
     rooms_ = take(static_cast<size_t>(kRowBytes * kRooms));
-    rows_ = take(static_cast<size_t>(kRowBytes) * plan.row_count);
-    numbers_ = reinterpret_cast<int64_t*>(take(8 * plan.number_count));
-    extents_ = reinterpret_cast<int64_t*>(take(8 * plan.extents.size()));
-    buffers_ = reinterpret_cast<std::byte**>(take(8 * plan.buffers.size()));
+    rows_ = take(static_cast<size_t>(kRowBytes) * kernel.row_count);
+    numbers_ = reinterpret_cast<int64_t*>(take(8 * kernel.number_count));
+    extents_ = reinterpret_cast<int64_t*>(take(8 * kernel.extents.size()));
+    buffers_ = reinterpret_cast<std::byte**>(take(8 * kernel.buffers.size()));
   }
 
-  static int64_t own_bytes(const Plan& plan) {
-    const size_t words = plan.number_count + plan.extents.size() + plan.buffers.size();
-    return kRowBytes * (kRooms + static_cast<int64_t>(plan.row_count)) + 8 * static_cast<int64_t>(words);
+  static int64_t own_bytes(const SizedKernel& kernel) {
+    const size_t words = kernel.number_count + kernel.extents.size() + kernel.buffers.size();
+    return kRowBytes * (kRooms + static_cast<int64_t>(kernel.row_count)) + 8 * static_cast<int64_t>(words);
   }
 
   // Its content is the same in every run, also where a kernel reads what it has not written.
   void add_scratch(size_t buffer) {
-    const BufferPlan& plan = shared_.plan.buffers[buffer];
-    const int64_t bytes = plan.bytes();
-    buffers_[buffer] = scratch_.emplace_back(shared_.services, std::max<int64_t>(bytes, 1), plan.node).get();
+    const SizedBuffer& sized = shared_.kernel.buffers[buffer];
+    const int64_t bytes = sized.bytes();
+    buffers_[buffer] = scratch_.emplace_back(shared_.services, std::max<int64_t>(bytes, 1), sized.node).get();
     std::memset(buffers_[buffer], 0xff, static_cast<size_t>(bytes));
   }
 
@@ -162,7 +162,7 @@ class Worker {
         run_loop(child.index);
       } else {
         spend(1);
-        run_step(shared_.plan.steps[child.index], 1);
+        run_step(shared_.kernel.steps[child.index], 1);
       }
     }
   }
@@ -174,7 +174,7 @@ class Worker {
   }
 
   void run_loop(uint32_t index) {
-    const LoopPlan& loop = shared_.plan.loops[index];
+    const SizedLoop& loop = shared_.kernel.loops[index];
     const int64_t extent = extents_[loop.variable];
     if (extent <= 0) return;
     const int64_t count = extent / loop.step + (extent % loop.step != 0 ? 1 : 0);
@@ -191,7 +191,7 @@ class Worker {
     const auto& [caller, loop] = *static_cast<const Stretch*>(context);
     return caller.shared_.guarded([&] {
       Worker worker(caller, loop);
-      worker.run_iterations(caller.shared_.plan.loops[loop], begin, end);
+      worker.run_iterations(caller.shared_.kernel.loops[loop], begin, end);
     });
   }
 
@@ -201,11 +201,11 @@ class Worker {
       throw Failure{shared_.error[0]};
   }
 
-  void run_iterations(const LoopPlan& loop, int64_t begin, int64_t end) {
+  void run_iterations(const SizedLoop& loop, int64_t begin, int64_t end) {
     loop.strip > 0 ? run_strips(loop, begin, end) : run_one_by_one(loop, begin, end);
   }
 
-  void run_one_by_one(const LoopPlan& loop, int64_t begin, int64_t end) {
+  void run_one_by_one(const SizedLoop& loop, int64_t begin, int64_t end) {
     const int64_t extent = extents_[loop.variable];
     for (int64_t i = begin; i < end; ++i) {
       spend(1);
@@ -220,13 +220,13 @@ class Worker {
     extents_[loop.variable] = extent;
   }
 
-  void run_strips(const LoopPlan& loop, int64_t begin, int64_t end) {
+  void run_strips(const SizedLoop& loop, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += loop.strip) {
       const int64_t count = std::min(loop.strip, end - i);
       spend(count * static_cast<int64_t>(loop.children.size()));
       numbers_[loop.counter] = loop.backwards() ? end - 1 - (i - begin) : i;
       derive(loop.derived, count);
-      for (const Child& child : loop.children) run_step(shared_.plan.steps[child.index], count);
+      for (const Child& child : loop.children) run_step(shared_.kernel.steps[child.index], count);
     }
   }
 
@@ -234,7 +234,7 @@ class Worker {
 
   int64_t base(const Position& position) const {
     uint64_t sum = static_cast<uint64_t>(position.constant);
-    for (const Term& term : position.numbers) {
+    for (const SumTerm& term : position.numbers) {
       sum += static_cast<uint64_t>(term.factor) * static_cast<uint64_t>(numbers_[term.symbol]);
     }
     return static_cast<int64_t>(sum);
@@ -258,7 +258,7 @@ class Worker {
     uint64_t next = static_cast<uint64_t>(first(position, begin));
     for (int64_t i = 0; i < count; ++i, next += static_cast<uint64_t>(position.stride)) {
       uint64_t sum = next;
-      for (const Term& term : position.rows) {
+      for (const SumTerm& term : position.rows) {
         sum += static_cast<uint64_t>(term.factor) * static_cast<uint64_t>(index_row(term.symbol)[begin + i]);
       }
       values[i] = static_cast<int64_t>(sum);
@@ -282,23 +282,23 @@ class Worker {
 
   // Elements of a buffer, all of which exist. Offsets, if there must be any, go to the room.
   Places places(uint32_t buffer, const Position& at, int64_t begin, int64_t count, int64_t offsets_room) const {
-    const BufferPlan& plan = shared_.plan.buffers[buffer];
+    const SizedBuffer& sized = shared_.kernel.buffers[buffer];
     const auto exists = [&](int64_t element) {
-      return static_cast<uint64_t>(element) < static_cast<uint64_t>(plan.elements);
+      return static_cast<uint64_t>(element) < static_cast<uint64_t>(sized.elements);
     };
     if (at.rows.empty()) {
       const int64_t from = first(at, begin);
       int64_t distance, last;
       const bool overflows =
           __builtin_mul_overflow(at.stride, count - 1, &distance) || __builtin_add_overflow(from, distance, &last);
-      if (overflows || !exists(from)) bad_access(plan.node, from, plan.elements);
-      if (!exists(last)) bad_access(plan.node, last, plan.elements);
+      if (overflows || !exists(from)) bad_access(sized.node, from, sized.elements);
+      if (!exists(last)) bad_access(sized.node, last, sized.elements);
       return {buffers_[buffer], from, at.stride, nullptr};
     }
     int64_t* const offsets = room<int64_t>(offsets_room);
     evaluate(at, begin, count, offsets);
     for (int64_t i = 0; i < count; ++i) {
-      if (!exists(offsets[i])) bad_access(plan.node, offsets[i], plan.elements);
+      if (!exists(offsets[i])) bad_access(sized.node, offsets[i], sized.elements);
     }
     return {buffers_[buffer], 0, 0, offsets};
   }
@@ -308,14 +308,14 @@ class Worker {
   static constexpr int64_t kOffsets = 4;     // a room for the offsets of what is read
   static constexpr int64_t kOutOffsets = 5;  // and of what is written
 
-  Places places(const SourcePlan& source, int64_t begin, int64_t count) const {
+  Places places(const SizedSource& source, int64_t begin, int64_t count) const {
     if (source.row != kNone) return {row(source.row), begin, 1, nullptr};
     return places(source.buffer, source.at, begin, count, kOffsets);
   }
 
   static bool is_one(const Places& places) { return !places.offsets && places.stride == 0; }
 
-  Values<double> reals(const SourcePlan& source, int64_t begin, int64_t count, double* values) const {
+  Values<double> reals(const SizedSource& source, int64_t begin, int64_t count, double* values) const {
     if (source.kind == SourceKind::Constant) return {&source.real, 0};
     if (!is_float(source.dtype)) {
       const Values<int64_t> from = integers(source, begin, count, room<int64_t>(3));
@@ -324,13 +324,13 @@ class Worker {
     }
     const Places from = places(source, begin, count);
     const int64_t loaded = is_one(from) ? 1 : count;
-    const tenon_dtype stored = shared_.plan.buffers[source.buffer].dtype;
+    const tenon_dtype stored = shared_.kernel.buffers[source.buffer].dtype;
     load_reals(stored, from, loaded, values);
     if (stored != source.dtype) round_all_to(source.dtype, values, loaded);
     return {values, is_one(from) ? 0 : 1};
   }
 
-  Values<int64_t> integers(const SourcePlan& source, int64_t begin, int64_t count, int64_t* values) const {
+  Values<int64_t> integers(const SizedSource& source, int64_t begin, int64_t count, int64_t* values) const {
     if (source.kind == SourceKind::Constant) return {&source.integer, 0};
     if (source.kind == SourceKind::Number) {
       evaluate(source.at, begin, count, values);
@@ -342,7 +342,7 @@ class Worker {
   }
 
   template <class T>
-  Values<T> values(const SourcePlan& source, int64_t begin, int64_t count, int64_t to_room) const {
+  Values<T> values(const SizedSource& source, int64_t begin, int64_t count, int64_t to_room) const {
     if constexpr (std::is_same_v<T, double>)
       return reals(source, begin, count, room<T>(to_room));
     else
@@ -362,17 +362,17 @@ class Worker {
     store_integers(dtype, to, count, from.data, from.step);
   }
 
-  tenon_dtype dtype_of_out(const StepPlan& step) const { return shared_.plan.buffers[step.out].dtype; }
+  tenon_dtype dtype_of_out(const SizedStep& step) const { return shared_.kernel.buffers[step.out].dtype; }
 
-  Places out_places(const StepPlan& step, int64_t begin, int64_t count) const {
+  Places out_places(const SizedStep& step, int64_t begin, int64_t count) const {
     if (step.row != kNone) return {row(step.row), begin, 1, nullptr};
     return places(step.out, step.at, begin, count, kOutOffsets);
   }
 
   // ---- steps ----
 
-  void run_step(const StepPlan& step, int64_t count) {
-    for (const LookupPlan& lookup : step.lookups) look_up(step, lookup, count);
+  void run_step(const SizedStep& step, int64_t count) {
+    for (const SizedLookup& lookup : step.lookups) look_up(step, lookup, count);
     derive(step.derived, count);
     for (int64_t i = 0; i < count;) {
       const auto [holds, length] = stretch(step.where, i, count);
@@ -382,7 +382,7 @@ class Worker {
     if (step.row != kNone) keep_last(step, count);
   }
 
-  void look_up(const StepPlan& step, const LookupPlan& lookup, int64_t count) {
+  void look_up(const SizedStep& step, const SizedLookup& lookup, int64_t count) {
     const Values<int64_t> found = integers(lookup.source, 0, count, room<int64_t>(0));
     int64_t* const row = index_row(lookup.row);
     for (int64_t i = 0; i < count; ++i) {
@@ -397,9 +397,9 @@ class Worker {
     int64_t count;  // for how many iterations
   };
 
-  Held stretch(const std::vector<GuardPlan>& guards, int64_t begin, int64_t end) const {
+  Held stretch(const std::vector<SizedGuard>& guards, int64_t begin, int64_t end) const {
     int64_t count = end - begin;
-    for (const GuardPlan& guard : guards) {
+    for (const SizedGuard& guard : guards) {
       int64_t value;
       evaluate(guard.value, begin, 1, &value);
       const bool is_even = guard.value.rows.empty();
@@ -410,13 +410,13 @@ class Worker {
   }
 
   // What a row has of the last iteration also goes to the buffer.
-  void keep_last(const StepPlan& step, int64_t count) {
+  void keep_last(const SizedStep& step, int64_t count) {
     const Places to = places(step.out, step.at, 0, 1, kOutOffsets);
     const int64_t size = size_of(dtype_of_out(step));
     std::memcpy(to.memory + to.first * size, row(step.row) + (count - 1) * size, static_cast<size_t>(size));
   }
 
-  void execute(const StepPlan& step, int64_t begin, int64_t count) {
+  void execute(const SizedStep& step, int64_t begin, int64_t count) {
     const bool real = is_float(dtype_of_out(step));
     switch (step.action) {
       case Action::Compute:
@@ -434,7 +434,7 @@ class Worker {
   }
 
   template <class T>
-  static void apply_op(const StepPlan& step, const Operands<T>& x, T* out, int64_t out_step, int64_t count) {
+  static void apply_op(const SizedStep& step, const Operands<T>& x, T* out, int64_t out_step, int64_t count) {
     if constexpr (std::is_same_v<T, double>)
       step.op->real(x, out, out_step, count);
     else
@@ -442,7 +442,7 @@ class Worker {
   }
 
   template <class T>
-  void compute(const StepPlan& step, int64_t begin, int64_t count) {
+  void compute(const SizedStep& step, int64_t begin, int64_t count) {
     Operands<T> x = {};
     for (size_t i = 0; i < step.sources.size(); ++i) {
       const Values<T> operand = values<T>(step.sources[i], begin, count, static_cast<int64_t>(i));
@@ -457,18 +457,18 @@ class Worker {
     store(dtype_of_out(step), out_places(step, begin, count), count, Values<T>{result, 1});
   }
 
-  static void check_divisors(const StepPlan& step, const Operands<int64_t>& x, int64_t count) {
+  static void check_divisors(const SizedStep& step, const Operands<int64_t>& x, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       if (x.data[1][i * x.step[1]] == 0) throw Failure{kTenonDivisionByZero, step.node, x.data[0][i * x.step[0]]};
     }
   }
 
   template <class T>
-  void move(const StepPlan& step, int64_t begin, int64_t count) {
+  void move(const SizedStep& step, int64_t begin, int64_t count) {
     const int64_t end = begin + count;
     while (begin < end) {
       int64_t length = end - begin;
-      for (const SourcePlan& source : step.sources) {
+      for (const SizedSource& source : step.sources) {
         const Held held = stretch(source.where, begin, begin + length);
         length = held.count;
         if (!held.holds) continue;
@@ -484,7 +484,7 @@ class Worker {
   static bool is_wide(tenon_dtype dtype) { return dtype == TENON_F64 || !is_float(dtype); }
 
   template <class T>
-  void fold(const StepPlan& step, int64_t begin, int64_t count) {
+  void fold(const SizedStep& step, int64_t begin, int64_t count) {
     const tenon_dtype dtype = dtype_of_out(step);
     const Places out = places(step.out, step.at, begin, count, kOutOffsets);
     const bool into_one = is_one(out) && is_wide(dtype);
@@ -501,8 +501,8 @@ class Worker {
   }
 
   template <class T>
-  void scan(const StepPlan& step, int64_t begin, int64_t count) {
-    const tenon_dtype dtype = shared_.plan.buffers[step.carry].dtype;
+  void scan(const SizedStep& step, int64_t begin, int64_t count) {
+    const tenon_dtype dtype = shared_.kernel.buffers[step.carry].dtype;
     const Places carry = places(step.carry, step.carry_at, begin, count, kOutOffsets);
     if (count > 1 && !(is_one(carry) && is_wide(dtype))) {
       for (int64_t i = 0; i < count; ++i) scan<T>(step, begin + i, 1);
@@ -517,8 +517,8 @@ class Worker {
   }
 
   // The bits as they are: the payload of a NaN survives.
-  void bitcast(const StepPlan& step, int64_t begin, int64_t count) {
-    const SourcePlan& source = step.sources[0];
+  void bitcast(const SizedStep& step, int64_t begin, int64_t count) {
+    const SizedSource& source = step.sources[0];
     const Places from = bits_of(source, begin, count), to = out_places(step, begin, count);
     const auto size = size_of(source.dtype);
     for (int64_t i = 0; i < count; ++i) {
@@ -526,9 +526,9 @@ class Worker {
     }
   }
 
-  Places bits_of(const SourcePlan& source, int64_t begin, int64_t count) const {
+  Places bits_of(const SizedSource& source, int64_t begin, int64_t count) const {
     const bool is_stored =
-        source.kind == SourceKind::Element && shared_.plan.buffers[source.buffer].dtype == source.dtype;
+        source.kind == SourceKind::Element && shared_.kernel.buffers[source.buffer].dtype == source.dtype;
     if (is_stored) return places(source, begin, count);
     const Places bits = {room<std::byte>(3), 0, 1, nullptr};
     if (is_float(source.dtype))
@@ -552,9 +552,9 @@ class Worker {
 
 }  // namespace
 
-int64_t run(const Plan& plan, void* const* memory, int64_t* error, const tenon_services& services,
+int64_t run(const SizedKernel& kernel, void* const* memory, int64_t* error, const tenon_services& services,
             int64_t most_steps) noexcept {
-  Shared shared{plan, services, error, most_steps};
+  Shared shared{kernel, services, error, most_steps};
   return shared.guarded([&] { Worker(shared, memory).run(); });
 }
 

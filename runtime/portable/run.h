@@ -1,13 +1,13 @@
-// The interpreter of planned kernels.
+// The interpreter of sized kernels.
 #pragma once
 
 #include "runtime/kernel.h"
-#include "runtime/portable/plan.h"
+#include "runtime/portable/sized_kernel.h"
 
 namespace tenon::runtime::portable {
 
 // As PortableKernel::run says.
-int64_t run(const Plan& plan, void* const* memory, int64_t* error, const tenon_services& services,
+int64_t run(const SizedKernel& kernel, void* const* memory, int64_t* error, const tenon_services& services,
             int64_t most_steps) noexcept;
 
 }  // namespace tenon::runtime::portable

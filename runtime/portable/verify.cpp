@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kMostSymbols = 1 << 16;
 constexpr size_t kDeepestLoops = 256;
-// Of all expressions, as often as they are used: a plan takes memory for each.
+// Of all expressions, as often as they are used: a sized kernel takes memory for each.
 constexpr uint64_t kMostInstructions = 1 << 20;
 
 template <class... Parts>

@@ -19,18 +19,18 @@ inline constexpr int64_t kStrip = 256;
 // An index expression's operator, wrapping. A division by zero, which no expression of a valid kernel needs, gives 0.
 int64_t apply(ExprOp op, int64_t a, int64_t b);
 
-struct Term {
+struct SumTerm {
   uint32_t symbol;  // a number, or a row
   int64_t factor;
-  bool operator==(const Term&) const = default;
+  bool operator==(const SumTerm&) const = default;
 };
 
 // constant + the sum of the terms, at the first iteration of a strip.
 struct Position {
   int64_t constant = 0;
-  int64_t stride = 0;         // from one iteration of the strip to the next
-  std::vector<Term> numbers;  // the same for the whole strip
-  std::vector<Term> rows;
+  int64_t stride = 0;            // from one iteration of the strip to the next
+  std::vector<SumTerm> numbers;  // the same for the whole strip
+  std::vector<SumTerm> rows;
   bool operator==(const Position&) const = default;
 };
 
@@ -43,12 +43,12 @@ struct Derived {
   uint32_t row;  // kNone: a number
 };
 
-struct GuardPlan {
+struct SizedGuard {
   Position value;
   int64_t bound;
 };
 
-struct SourcePlan {
+struct SizedSource {
   SourceKind kind;
   tenon_dtype dtype;
   uint32_t buffer;
@@ -56,16 +56,16 @@ struct SourcePlan {
   Position at;
   double real;      // of a constant
   int64_t integer;  // of a constant
-  std::vector<GuardPlan> where;
+  std::vector<SizedGuard> where;
 };
 
-struct LookupPlan {
+struct SizedLookup {
   uint32_t row;
   int64_t bound;
-  SourcePlan source;
+  SizedSource source;
 };
 
-struct StepPlan {
+struct SizedStep {
   Action action;
   uint32_t node;
   const ScalarOp* op;
@@ -74,10 +74,10 @@ struct StepPlan {
   Position at;
   uint32_t carry;
   Position carry_at;
-  std::vector<LookupPlan> lookups;
+  std::vector<SizedLookup> lookups;
   std::vector<Derived> derived;  // from lookups
-  std::vector<GuardPlan> where;
-  std::vector<SourcePlan> sources;
+  std::vector<SizedGuard> where;
+  std::vector<SizedSource> sources;
 };
 
 struct Child {
@@ -85,7 +85,7 @@ struct Child {
   uint32_t index;
 };
 
-struct LoopPlan {
+struct SizedLoop {
   uint32_t counter;
   uint32_t variable;
   int64_t step;
@@ -96,7 +96,7 @@ struct LoopPlan {
   bool backwards() const { return order != Order::InOrder; }
 };
 
-struct BufferPlan {
+struct SizedBuffer {
   tenon_dtype dtype;
   uint32_t node;
   int64_t elements;
@@ -104,15 +104,15 @@ struct BufferPlan {
   int64_t bytes() const { return elements * size_of(dtype); }
 };
 
-struct Plan {
+struct SizedKernel {
   // Throws a StatusError (TENON_INVALID_ARGUMENT) for sizes with which something overflows.
-  Plan(const Tables& tables, std::span<const int64_t> sizes);
+  SizedKernel(const Tables& tables, std::span<const int64_t> sizes);
 
   std::vector<int64_t> sizes;
   std::vector<int64_t> extents;  // by variable
-  std::vector<BufferPlan> buffers;
-  std::vector<LoopPlan> loops;
-  std::vector<StepPlan> steps;
+  std::vector<SizedBuffer> buffers;
+  std::vector<SizedLoop> loops;
+  std::vector<SizedStep> steps;
   std::vector<Child> roots;
   size_t argument_count;
   size_t number_count;

@@ -1,4 +1,4 @@
-#include "runtime/portable/plan.h"
+#include "runtime/portable/sized_kernel.h"
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +21,7 @@ int64_t wrapping_mul(int64_t a, int64_t b) {
 // A sum of multiples of numbers, which are sorted.
 struct Sum {
   int64_t constant = 0;
-  std::vector<Term> terms = {};
+  std::vector<SumTerm> terms = {};
 
   bool is_constant() const { return terms.empty(); }
 };
@@ -46,8 +46,8 @@ Sum operator+(const Sum& a, const Sum& b) {
 
 Sum operator*(Sum sum, int64_t factor) {
   sum.constant = wrapping_mul(sum.constant, factor);
-  for (Term& term : sum.terms) term.factor = wrapping_mul(term.factor, factor);
-  std::erase_if(sum.terms, [](const Term& term) { return term.factor == 0; });
+  for (SumTerm& term : sum.terms) term.factor = wrapping_mul(term.factor, factor);
+  std::erase_if(sum.terms, [](const SumTerm& term) { return term.factor == 0; });
   return sum;
 }
 
@@ -57,21 +57,21 @@ using Key = std::vector<int64_t>;
 void append(Key& key, const Sum& sum) {
   key.push_back(sum.constant);
   key.push_back(static_cast<int64_t>(sum.terms.size()));
-  for (const Term& term : sum.terms) key.insert(key.end(), {term.symbol, term.factor});
+  for (const SumTerm& term : sum.terms) key.insert(key.end(), {term.symbol, term.factor});
 }
 
-class Planner {
+class Sizer {
  public:
-  Planner(const Tables& tables, Plan& plan) : tables_(tables), plan_(plan), about_(tables.symbol_count) {}
+  Sizer(const Tables& tables, SizedKernel& kernel) : tables_(tables), kernel_(kernel), about_(tables.symbol_count) {}
 
   void run() {
-    for (const Expr& size : tables_.variables) plan_.extents.push_back(number(size));
-    plan_.loops.resize(tables_.loops.size());
-    plan_.steps.resize(tables_.steps.size());
-    plan_.roots = plan_children(0, static_cast<uint32_t>(tables_.steps.size()));
-    for (const Buffer& buffer : tables_.buffers) plan_.buffers.push_back(plan_buffer(buffer));
-    plan_.argument_count = tables_.argument_count();
-    plan_.number_count = about_.size();
+    for (const Expr& size : tables_.variables) kernel_.extents.push_back(number(size));
+    kernel_.loops.resize(tables_.loops.size());
+    kernel_.steps.resize(tables_.steps.size());
+    kernel_.roots = size_children(0, static_cast<uint32_t>(tables_.steps.size()));
+    for (const Buffer& buffer : tables_.buffers) kernel_.buffers.push_back(size_buffer(buffer));
+    kernel_.argument_count = tables_.argument_count();
+    kernel_.number_count = about_.size();
   }
 
  private:
@@ -91,29 +91,29 @@ class Planner {
 
   // ---- the tree ----
 
-  std::vector<Child> plan_children(uint32_t step, uint32_t end) {
+  std::vector<Child> size_children(uint32_t step, uint32_t end) {
     std::vector<Child> children;
     while (step < end) {
       if (next_loop_ < tables_.loops.size() && tables_.loops[next_loop_].steps().first() == step) {
         const uint32_t loop = next_loop_++;
         children.push_back({true, loop});
-        plan_loop(loop);
+        size_loop(loop);
         step = end_of(tables_.loops[loop].steps());
       } else {
         children.push_back({false, step});
-        plan_step(step++);
+        size_step(step++);
       }
     }
     return children;
   }
 
-  void plan_loop(uint32_t index) {
+  void size_loop(uint32_t index) {
     const Loop& loop = tables_.loops[index];
-    LoopPlan& plan = plan_.loops[index];
-    plan.counter = loop.counter();
-    plan.variable = loop.variable();
-    plan.step = loop.step();
-    plan.order = loop.order();
+    SizedLoop& sized = kernel_.loops[index];
+    sized.counter = loop.counter();
+    sized.variable = loop.variable();
+    sized.step = loop.step();
+    sized.order = loop.order();
     path_.push_back({index, {}});
     about_[loop.counter()] = {static_cast<uint32_t>(path_.size()), kNone};
     parallel_.push_back(outermost_parallel());
@@ -123,26 +123,26 @@ class Planner {
       strip_ = index;
       rows_ = 0;
     }
-    plan.children = plan_children(loop.steps().first(), end);
-    if (innermost) plan.strip = may_run_in_strips(loop.steps()) ? kStrip : 1;
+    sized.children = size_children(loop.steps().first(), end);
+    if (innermost) sized.strip = may_run_in_strips(loop.steps()) ? kStrip : 1;
     strip_ = kNone;
     path_.pop_back();
   }
 
   uint32_t outermost_parallel() const {
     const auto found =
-        std::ranges::find(path_, Order::Parallel, [&](const Open& open) { return plan_.loops[open.loop].order; });
+        std::ranges::find(path_, Order::Parallel, [&](const Open& open) { return kernel_.loops[open.loop].order; });
     return found == path_.end() ? kNone : found->loop;
   }
 
   uint32_t new_row() {
-    plan_.row_count = std::max<size_t>(plan_.row_count, ++rows_);
+    kernel_.row_count = std::max<size_t>(kernel_.row_count, ++rows_);
     return rows_ - 1;
   }
 
   // ---- expressions ----
 
-  int64_t number(const Expr& expr) const { return evaluate(expr, tables_.code, plan_.sizes); }
+  int64_t number(const Expr& expr) const { return evaluate(expr, tables_.code, kernel_.sizes); }
 
   Sum sum_of(const Expr& expr) {
     std::vector<Sum> stack;
@@ -161,7 +161,7 @@ class Planner {
   }
 
   Sum symbol(uint32_t symbol) const {
-    if (symbol < plan_.sizes.size()) return {plan_.sizes[symbol]};
+    if (symbol < kernel_.sizes.size()) return {kernel_.sizes[symbol]};
     return {0, {{symbol, 1}}};
   }
 
@@ -184,28 +184,28 @@ class Planner {
     if (!is_new) return found->second;
     const bool is_row = level == kStepLevel || path_[level - 1].loop == strip_;
     about_.push_back({level, is_row ? new_row() : kNone});
-    auto& list = level == kStepLevel ? plan_.steps[step_].derived : plan_.loops[path_[level - 1].loop].derived;
+    auto& list = level == kStepLevel ? kernel_.steps[step_].derived : kernel_.loops[path_[level - 1].loop].derived;
     list.push_back({op, position(a), position(b), found->second, about_.back().row});
     return found->second;
   }
 
   uint32_t level_of(const Sum& sum) const {
     uint32_t level = 0;
-    for (const Term& term : sum.terms) level = std::max(level, about_[term.symbol].level);
+    for (const SumTerm& term : sum.terms) level = std::max(level, about_[term.symbol].level);
     return level;
   }
 
   Position position(const Sum& sum) const {
     Position result{.constant = sum.constant};
-    for (const Term& term : sum.terms) {
+    for (const SumTerm& term : sum.terms) {
       const uint32_t row = about_[term.symbol].row;
       if (row != kNone) {
         result.rows.push_back({row, term.factor});
         continue;
       }
       result.numbers.push_back(term);
-      if (strip_ == kNone || term.symbol != plan_.loops[strip_].counter) continue;
-      result.stride = plan_.loops[strip_].backwards() ? wrapping_mul(term.factor, -1) : term.factor;
+      if (strip_ == kNone || term.symbol != kernel_.loops[strip_].counter) continue;
+      result.stride = kernel_.loops[strip_].backwards() ? wrapping_mul(term.factor, -1) : term.factor;
     }
     return result;
   }
@@ -214,53 +214,53 @@ class Planner {
 
   // ---- steps ----
 
-  void plan_step(uint32_t index) {
+  void size_step(uint32_t index) {
     const Step& step = tables_.steps[index];
-    StepPlan& plan = plan_.steps[index];
+    SizedStep& sized = kernel_.steps[index];
     step_ = index;
     of_step_.clear();
     if (strip_ == kNone) rows_ = 0;
-    plan.action = step.action();
-    plan.node = step.node();
-    plan.out = step.out();
-    plan.row = kNone;
-    const bool has_op = plan.action != Action::Move && plan.action != Action::Bitcast;
-    plan.op = has_op ? tables_.ops[step.op()] : nullptr;
-    plan_lookups(plan, part(tables_.lookups, step.lookups()));
-    plan.where = guards(step.where());
-    plan.at = position(step.at());
-    plan.carry = plan.action == Action::Scan ? step.carry() : kNone;
-    if (plan.carry != kNone) plan.carry_at = position(step.carry_at());
-    for (const Source& each : part(tables_.sources, step.sources())) plan.sources.push_back(source(each));
+    sized.action = step.action();
+    sized.node = step.node();
+    sized.out = step.out();
+    sized.row = kNone;
+    const bool has_op = sized.action != Action::Move && sized.action != Action::Bitcast;
+    sized.op = has_op ? tables_.ops[step.op()] : nullptr;
+    size_lookups(sized, part(tables_.lookups, step.lookups()));
+    sized.where = guards(step.where());
+    sized.at = position(step.at());
+    sized.carry = sized.action == Action::Scan ? step.carry() : kNone;
+    if (sized.carry != kNone) sized.carry_at = position(step.carry_at());
+    for (const Source& each : part(tables_.sources, step.sources())) sized.sources.push_back(source(each));
   }
 
-  void plan_lookups(StepPlan& plan, std::span<const Lookup> lookups) {
+  void size_lookups(SizedStep& sized, std::span<const Lookup> lookups) {
     for (const Lookup& lookup : lookups) {
-      plan.lookups.push_back({new_row(), number(lookup.bound()), source(tables_.sources[lookup.source()])});
+      sized.lookups.push_back({new_row(), number(lookup.bound()), source(tables_.sources[lookup.source()])});
     }
-    for (size_t i = 0; i < lookups.size(); ++i) about_[lookups[i].symbol()] = {kStepLevel, plan.lookups[i].row};
+    for (size_t i = 0; i < lookups.size(); ++i) about_[lookups[i].symbol()] = {kStepLevel, sized.lookups[i].row};
   }
 
-  std::vector<GuardPlan> guards(const Range& range) {
-    std::vector<GuardPlan> result;
+  std::vector<SizedGuard> guards(const Range& range) {
+    std::vector<SizedGuard> result;
     for (const Guard& guard : part(tables_.guards, range)) {
       result.push_back({position(guard.value()), number(guard.bound())});
     }
     return result;
   }
 
-  SourcePlan source(const Source& source) {
-    SourcePlan plan{.kind = source.kind(), .dtype = dtype_of(source.dtype()), .buffer = kNone, .row = kNone};
-    plan.where = guards(source.where());
+  SizedSource source(const Source& source) {
+    SizedSource sized{.kind = source.kind(), .dtype = dtype_of(source.dtype()), .buffer = kNone, .row = kNone};
+    sized.where = guards(source.where());
     if (source.kind() == SourceKind::Constant) {
       const int64_t bits = tables_.constants[source.item()];
-      plan.integer = bits;
-      plan.real = is_float(plan.dtype) ? std::bit_cast<double>(bits) : static_cast<double>(bits);
+      sized.integer = bits;
+      sized.real = is_float(sized.dtype) ? std::bit_cast<double>(bits) : static_cast<double>(bits);
     } else {
-      plan.at = position(source.at());
+      sized.at = position(source.at());
     }
-    if (source.kind() == SourceKind::Element) plan.buffer = source.item();
-    return plan;
+    if (source.kind() == SourceKind::Element) sized.buffer = source.item();
+    return sized;
   }
 
   // ---- strips ----
@@ -268,27 +268,27 @@ class Planner {
   // Whether a step may run for many iterations before the next does. What one of them writes, others may only read
   // later, and at that very position: an element of its own for each iteration, or one that becomes a row.
   bool may_run_in_strips(const Range& range) {
-    const std::span<StepPlan> steps = std::span(plan_.steps).subspan(range.first(), range.count());
+    const std::span<SizedStep> steps = std::span(kernel_.steps).subspan(range.first(), range.count());
     std::map<uint32_t, size_t> writers;  // by buffer
     for (size_t i = 0; i < steps.size(); ++i) {
       if (!writers.emplace(steps[i].out, i).second) return false;
       if (steps[i].carry != kNone && !writers.emplace(steps[i].carry, i).second) return false;
     }
     for (size_t i = 0; i < steps.size(); ++i) {
-      const auto is_later = [&](SourcePlan& source) {
+      const auto is_later = [&](SizedSource& source) {
         const auto writer = writers.find(source.buffer);
         if (writer == writers.end()) return true;
         return writer->second < i && follows(source, steps[writer->second]);
       };
       if (!std::ranges::all_of(steps[i].sources, is_later)) return false;
-      for (LookupPlan& lookup : steps[i].lookups) {
+      for (SizedLookup& lookup : steps[i].lookups) {
         if (!is_later(lookup.source)) return false;
       }
     }
     return true;
   }
 
-  bool follows(SourcePlan& source, StepPlan& writer) {
+  bool follows(SizedSource& source, SizedStep& writer) {
     if (source.buffer != writer.out || !(source.at == writer.at) || !source.at.rows.empty()) return false;
     if (source.at.stride != 0) return true;
     const bool folds = writer.action == Action::Fold || writer.action == Action::Scan;
@@ -300,8 +300,8 @@ class Planner {
 
   // ---- memory ----
 
-  BufferPlan plan_buffer(const Buffer& buffer) const {
-    const bool is_argument = plan_.buffers.size() < tables_.argument_count();
+  SizedBuffer size_buffer(const Buffer& buffer) const {
+    const bool is_argument = kernel_.buffers.size() < tables_.argument_count();
     int64_t elements = number(buffer.elements());
     checked_mul(elements, size_of(dtype_of(buffer.dtype())));
     if (elements < 0 && is_argument) {
@@ -313,7 +313,7 @@ class Planner {
   }
 
   const Tables& tables_;
-  Plan& plan_;
+  SizedKernel& kernel_;
   std::vector<About> about_;        // by symbol, then by derived number
   std::vector<Open> path_;          // the loops around
   std::vector<uint32_t> parallel_;  // by loop: the outermost parallel one around it, itself included
@@ -356,8 +356,8 @@ int64_t apply(ExprOp op, int64_t a, int64_t b) {
   return 0;
 }
 
-Plan::Plan(const Tables& tables, std::span<const int64_t> given) : sizes(given.begin(), given.end()) {
-  Planner(tables, *this).run();
+SizedKernel::SizedKernel(const Tables& tables, std::span<const int64_t> given) : sizes(given.begin(), given.end()) {
+  Sizer(tables, *this).run();
 }
 
 }  // namespace tenon::runtime::portable
