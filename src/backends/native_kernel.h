@@ -12,7 +12,7 @@ class NativeKernel : public Compiled {
   NativeKernel(tenon_kernel function, std::shared_ptr<const void> code, loops::IR ir)
       : function_(function), code_(std::move(code)), ir_(std::move(ir)) {}
 
-  // Runs on the default services. An error names the node of the IR.
+  // Runs with the default services. An error names the node of the IR.
   void run(std::span<void* const> memory, std::span<const int64_t> sizes, bool sync) const override;
   tenon_kernel native() const override { return function_; }
 

@@ -1,4 +1,5 @@
-// Inside of program: how its constants came to be, so that they can be made of other weights again (program/plan.h).
+// Inside of program: how its constants came to be, so that they can be made of other weights again
+// (program/cached_program.h).
 #pragma once
 
 #include <optional>
