@@ -177,16 +177,16 @@ void count_hits(Hits& hits, const Tensor& scores, const Tensor& classes, int64_t
   }
 }
 
-Validation validate(Programs& programs, TrainingData& data, const EpochPlan& plan) {
-  Validation result{.samples = plan.used};
+Validation validate(Programs& programs, TrainingData& data, const EpochSize& epoch) {
+  Validation result{.samples = epoch.used};
   Hits hits;
   std::vector<int64_t> samples;
-  for (int64_t step = 0; step < plan.steps; ++step) {
-    samples.resize(static_cast<size_t>(plan.size_of(step)));
-    std::iota(samples.begin(), samples.end(), step * plan.batch);
+  for (int64_t step = 0; step < epoch.steps; ++step) {
+    samples.resize(static_cast<size_t>(epoch.size_of(step)));
+    std::iota(samples.begin(), samples.end(), step * epoch.batch);
     const std::vector<Tensor> inputs = data.batch(samples);
     const std::vector<Tensor> outputs = programs.evaluate(inputs);
-    result.loss += outputs.back().real(0) * static_cast<double>(samples.size()) / static_cast<double>(plan.used);
+    result.loss += outputs.back().real(0) * static_cast<double>(samples.size()) / static_cast<double>(epoch.used);
     if (has_classes(programs.loss()))
       count_hits(hits, outputs[0].contiguous(), inputs.back(), programs.loss()->ignore_index);
   }
@@ -266,14 +266,14 @@ class Training {
         programs_(options),
         size_(batch_size_of(options.model, programs_.step())),
         data_(options.data, programs_.step(), size_),
-        plan_(planned(options.data, checked_samples())),
-        position_{.batch = plan_.batch, .seed = options.seed, .samples = plan_.samples},
-        total_(checked_mul(options.epochs, plan_.steps)) {
+        epoch_(checked_size(options.data, checked_samples())),
+        position_{.batch = epoch_.batch, .seed = options.seed, .samples = epoch_.samples},
+        total_(checked_mul(options.epochs, epoch_.steps)) {
     if (options.steps > 0) total_ = options.steps;
     if (!options.validate.empty()) {
       validation_.emplace(options.validate, programs_.evaluation(),
                           batch_size_of(options.model, programs_.evaluation()));
-      validation_plan_ = planned(options.validate, validation_->samples());
+      validation_size_ = checked_size(options.validate, validation_->samples());
     }
     check_outputs();
     if (keeps_checkpoints()) open_folder();
@@ -305,10 +305,10 @@ class Training {
     return data_.samples();
   }
 
-  EpochPlan planned(const std::string& path, int64_t samples) const {
-    const EpochPlan plan = plan_epoch(samples, chosen_batch(options_, size_), size_);
-    if (plan.steps == 0) fail_at({path}, "has {} samples, fewer than a batch of {}", samples, plan.batch);
-    return plan;
+  EpochSize checked_size(const std::string& path, int64_t samples) const {
+    const EpochSize epoch = epoch_size(samples, chosen_batch(options_, size_), size_);
+    if (epoch.steps == 0) fail_at({path}, "has {} samples, fewer than a batch of {}", samples, epoch.batch);
+    return epoch;
   }
 
   // Before the first step: what could not be written in the end would be lost.
@@ -349,13 +349,13 @@ class Training {
   }
 
   void train_step() {
-    const int64_t epoch = position_.step / plan_.steps, number = position_.step % plan_.steps;
+    const int64_t epoch = position_.step / epoch_.steps, number = position_.step % epoch_.steps;
     if (order_epoch_ != epoch) {
-      order_ = shuffled(plan_.samples, options_.seed, epoch);
+      order_ = shuffled(epoch_.samples, options_.seed, epoch);
       order_epoch_ = epoch;
     }
-    const auto size = static_cast<size_t>(plan_.size_of(number));
-    const auto samples = std::span(order_).subspan(static_cast<size_t>(number * plan_.batch), size);
+    const auto size = static_cast<size_t>(epoch_.size_of(number));
+    const auto samples = std::span(order_).subspan(static_cast<size_t>(number * epoch_.batch), size);
     const double loss = programs_.train(position_.step, data_.batch(samples));
     if (std::isnan(loss))
       fail("the loss of step {} is not a number: a smaller learning rate may help", position_.step + 1);
@@ -364,16 +364,16 @@ class Training {
     epoch_samples_ += static_cast<int64_t>(size);
     add_row({.epoch = epoch + 1, .step = position_.step, .loss = loss});
     show_progress(epoch + 1, loss);
-    if (number + 1 == plan_.steps) end_epoch(epoch + 1);
-    if (is_to_be_saved(number + 1 == plan_.steps)) save();
+    if (number + 1 == epoch_.steps) end_epoch(epoch + 1);
+    if (is_to_be_saved(number + 1 == epoch_.steps)) save();
   }
 
   void end_epoch(int64_t epoch) {
     MetricRow row{.is_epoch = true, .epoch = epoch, .step = position_.step};
-    row.loss = position_.epoch_loss / static_cast<double>(plan_.used);
+    row.loss = position_.epoch_loss / static_cast<double>(epoch_.used);
     row.samples_per_second = static_cast<double>(epoch_samples_) / seconds_since(epoch_start_);
     if (validation_) {
-      const Validation found = validate(programs_, *validation_, *validation_plan_);
+      const Validation found = validate(programs_, *validation_, *validation_size_);
       row.validation_loss = found.loss;
       row.accuracy = found.accuracy;
     }
@@ -450,15 +450,15 @@ class Training {
   void report(double seconds) {
     if (options_.json) {
       return say(json::object({{"steps", std::to_string(position_.step)},
-                               {"samples", std::to_string(plan_.samples)},
-                               {"samples_used", std::to_string(plan_.used)},
-                               {"batch", std::to_string(plan_.batch)},
+                               {"samples", std::to_string(epoch_.samples)},
+                               {"samples_used", std::to_string(epoch_.used)},
+                               {"batch", std::to_string(epoch_.batch)},
                                {"epochs", json::array_of(epochs_, epoch_json)},
                                {"seconds", fmt::format("{:.3f}", seconds)},
                                {"checkpoint", saved_.empty() ? "null" : json::string(saved_)}}) +
                  "\n");
     }
-    say(fmt::format("{} steps of {} samples in {:.1f} s{}\n", position_.step, plan_.batch, seconds,
+    say(fmt::format("{} steps of {} samples in {:.1f} s{}\n", position_.step, epoch_.batch, seconds,
                     saved_.empty() ? "" : "; " + saved_));
   }
 
@@ -466,11 +466,11 @@ class Training {
   Programs programs_;
   BatchSize size_;
   TrainingData data_;
-  EpochPlan plan_;
+  EpochSize epoch_;
   Position position_;
   int64_t total_;  // of steps
   std::optional<TrainingData> validation_;
-  std::optional<EpochPlan> validation_plan_;
+  std::optional<EpochSize> validation_size_;
   std::optional<MetricFile> metrics_;
   std::vector<MetricRow> rows_;    // for the picture
   std::vector<MetricRow> epochs_;  // of this run

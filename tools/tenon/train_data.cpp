@@ -153,7 +153,7 @@ std::vector<Tensor> TrainingData::batch(std::span<const int64_t> samples) {
   return inputs;
 }
 
-EpochPlan plan_epoch(int64_t samples, int64_t batch, const BatchSize& size) {
+EpochSize epoch_size(int64_t samples, int64_t batch, const BatchSize& size) {
   const int64_t rest = samples % batch;
   const bool uses_rest = rest >= size.low && !size.fixed && rest > 0;
   return {samples, batch, samples / batch + (uses_rest ? 1 : 0), uses_rest ? samples : samples - rest};

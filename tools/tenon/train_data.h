@@ -52,7 +52,7 @@ class TrainingData {
 
 // How an epoch goes through its samples: all steps have `batch` of them but the last, which has what is left; where the
 // model cannot have so few, they are left out.
-struct EpochPlan {
+struct EpochSize {
   int64_t samples;
   int64_t batch;
   int64_t steps;
@@ -60,7 +60,7 @@ struct EpochPlan {
 
   int64_t size_of(int64_t step) const { return std::min(batch, used - step * batch); }
 };
-EpochPlan plan_epoch(int64_t samples, int64_t batch, const BatchSize& size);
+EpochSize epoch_size(int64_t samples, int64_t batch, const BatchSize& size);
 
 // 0, 1, ... in an order that depends on the seed and the epoch alone, on every machine.
 std::vector<int64_t> shuffled(int64_t count, int64_t seed, int64_t epoch);
