@@ -1,4 +1,4 @@
-// Memory with a budget: what is allocated never exceeds it, and what fits exactly fits.
+// An Allocator gives out memory up to a budget. An allocation that fits the budget exactly succeeds.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace tenon::runtime {
 inline constexpr int64_t kAlignment = 64;
 inline constexpr int64_t kNoBudget = INT64_MAX;
 
-// Rounded up to whole lines of the cache; throws a StatusError when that overflows.
+// Rounds `bytes` up to whole cache lines. Throws a StatusError on overflow.
 int64_t aligned_size(int64_t bytes);
 
 class Allocator {
@@ -19,19 +19,20 @@ class Allocator {
   explicit Allocator(int64_t budget = kNoBudget) : budget_(budget) {}
   Allocator(const Allocator&) = delete;
 
-  // Aligned, with any content. Null when it does not fit the budget (then would_need says how much would) or when the
-  // system has no more. May be called from several threads.
+  // Returns aligned, uninitialized memory. Returns null if the budget is too small (would_need() then says what would
+  // be enough), or if the system is out of memory. Thread-safe.
   void* allocate(int64_t bytes) noexcept;
   void deallocate(void* memory, int64_t bytes) noexcept;
 
-  // Accounts for memory that somebody else gets: false when it does not fit.
+  // Counts memory that another owner allocates. Returns false if it does not fit the budget.
   bool reserve(int64_t bytes) noexcept;
   void release(int64_t bytes) noexcept;
 
   int64_t budget() const { return budget_; }
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t peak() const { return peak_.load(std::memory_order_relaxed); }
-  int64_t would_need() const { return would_need_.load(std::memory_order_relaxed); }  // of the last refusal; 0: none
+  // the budget that the last refused allocation needed; 0: none was refused
+  int64_t would_need() const { return would_need_.load(std::memory_order_relaxed); }
   void forget_refusal() { would_need_.store(0, std::memory_order_relaxed); }
 
  private:
@@ -41,11 +42,11 @@ class Allocator {
   std::atomic<int64_t> would_need_ = 0;
 };
 
-// Memory of an allocator, given back when it goes.
+// A block of an Allocator's memory. The destructor gives it back.
 class Block {
  public:
   Block() = default;
-  Block(std::shared_ptr<Allocator> allocator, int64_t bytes);  // null data where there is none
+  Block(std::shared_ptr<Allocator> allocator, int64_t bytes);  // data() is null if the allocation fails
   Block(Block&& other) noexcept { swap(other); }
   Block& operator=(Block&& other) noexcept {
     swap(other);
@@ -55,7 +56,7 @@ class Block {
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // Somebody else's from now on: it counts no more, and the block is empty.
+  // Hands the memory to the caller. The budget no longer counts it, and the block is empty.
   std::shared_ptr<void> take();
 
  private:

@@ -1,4 +1,4 @@
-// The memory plan: where in one arena each temporary lies.
+// The arena plan: the position of each temporary in the arena.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace tenon::runtime {
 
-// A stretch of the arena that is needed for a stretch of time.
+// A temporary: its bytes, and the range of time in which it is needed.
 struct Lifetime {
   int64_t bytes;
   int64_t first;
@@ -19,10 +19,10 @@ struct ArenaPlan {
   int64_t bytes = 0;
 };
 
-// No two that live at the same time overlap. Sizes are checked: an arena beyond int64 is a StatusError.
+// Plans so that temporaries that live at the same time do not overlap. Throws a StatusError if the arena exceeds int64.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
 
-// The largest sum of what lives at one time: no plan needs less.
+// The largest sum of sizes at any one time. No plan needs less.
 int64_t least_arena(std::span<const Lifetime> lifetimes);
 
 }  // namespace tenon::runtime

@@ -1,5 +1,5 @@
-// Loads programs from artifacts (.tenon). Everything is verified, always: the container and its checksums, the tables,
-// and that every kernel, slot, size and stretch of the weights fits the others.
+// Loads programs from artifacts (.tenon). Loading always verifies the container and its checksums, the tables, and that
+// every kernel, slot, size and range of the weights fits the rest.
 #pragma once
 
 #include <memory>
@@ -12,23 +12,24 @@
 namespace tenon::runtime {
 
 struct LoadOptions {
-  bool native = true;           // false: no code is made executable; kernels run on the portable interpreter
-  std::string_view level = {};  // of that CPU level, whether or not this machine is it: to verify, not to run
-  std::string_view entry = {};  // which of the file's programs; the first where it is empty
+  bool native = true;  // false: make no code executable; run kernels on the portable interpreter
+  // load the code of this CPU level even if this machine cannot run it: to verify, not to run
+  std::string_view level = {};
+  std::string_view entry = {};  // a program of the file by name; empty: the first
 };
 
-// The programs of a file, in its order: "main" where it has just one.
+// The names of the file's programs, in order. A file with one program has "main".
 std::vector<std::string> entry_names(const Container& container);
 
-// The variant of the best CPU level that this machine is, or with `native` off the first one. Throws a StatusError:
-// TENON_UNSUPPORTED, naming what this CPU lacks, where there is code but none for it.
+// Loads the variant for the best CPU level that this machine supports; with `native` off, the first variant. If the
+// file has code, but none for this CPU, throws TENON_UNSUPPORTED with the features that the CPU lacks.
 std::shared_ptr<const LoadedProgram> load_program(std::shared_ptr<const Container> container,
                                                   const LoadOptions& options);
 
-// Where in the weights. Throws a StatusError for what is not in them.
+// A position in the weights section. Throws a StatusError if it lies outside.
 const std::byte* place_of(const format::Blob& blob, std::span<const std::byte> weights);
 
-// All of them, which agree about the states that they share.
+// Loads all programs, and checks that they agree about the states that they share.
 struct Entry {
   std::string name;
   std::shared_ptr<const LoadedProgram> program;

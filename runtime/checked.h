@@ -1,4 +1,4 @@
-// 64-bit integer arithmetic that reports what does not fit instead of wrapping.
+// 64-bit integer arithmetic that reports overflow instead of wrapping.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline int64_t checked_floordiv(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
-// Has the sign of the divisor.
+// The result has the sign of the divisor.
 inline int64_t checked_mod(int64_t a, int64_t b) {
   if (b == 0) fail(TENON_INVALID_ARGUMENT, "division by zero: ", a, " mod 0");
   if (b == -1) return 0;

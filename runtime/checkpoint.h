@@ -1,4 +1,4 @@
-// States in files: checkpoints, in the container of artifacts (format/checkpoint.fbs), and what others read.
+// Saves states in files: checkpoints (format/checkpoint.fbs, in the container of artifacts), and safetensors.
 #pragma once
 
 #include <string>
@@ -8,22 +8,22 @@
 
 namespace tenon::runtime {
 
-// Their values and notes replace the file in one step, and are on the disk when this returns: whoever is killed at any
-// moment leaves the file before or the file after. Throws a StatusError.
+// Replaces the file atomically with these states and notes, and returns when they are on the disk. A process that is
+// killed leaves either the old file or the new one. Throws a StatusError.
 void save_states(States& states, const std::string& path);
 
-// The file must have these states and no others, by name and type. Throws a StatusError that says what differs, or that
-// the file is damaged; then nothing has changed.
+// The file must have exactly these states, by name and type. Otherwise, or if the file is damaged, throws a StatusError
+// that says what differs, and changes no state.
 void load_states(States& states, const std::string& path);
 
-// What is in such a file; `initial` is where its value lies. Throws a StatusError.
+// The states in a checkpoint. `initial` points to the value of each. Throws a StatusError.
 struct Checkpoint {
   std::vector<StateInfo> states;
   Notes notes;
 };
 Checkpoint read_checkpoint(const Container& file);
 
-// As safetensors, with the notes as its metadata; replaced in one step too.
+// Writes a safetensors file, with the notes as metadata. Replaces the file atomically.
 void export_states(States& states, const std::string& path);
 
 }  // namespace tenon::runtime

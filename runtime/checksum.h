@@ -1,9 +1,9 @@
-// The checksum of an artifact's sections: 64 bits, the same on every machine and with any number of threads, at the
-// speed of memory.
+// The checksum of an artifact's sections: 64 bits, the same on every machine and for any number of threads, computed at
+// the speed of memory.
 //
-// Bytes are cut into blocks of kChecksumBlock; each is hashed alone, and the hashes are combined in order with the
-// total size. A block, padded with zeros, is rows of 32 words of 64 bits (little endian), one for each of 32 states.
-// Modulo 2^64:
+// The bytes are cut into blocks of kChecksumBlock. Each block is hashed alone; the hashes are combined in order with
+// the total size. A block, padded with zeros, is rows of 32 words of 64 bits (little endian), one word for each of 32
+// states. Modulo 2^64:
 //
 //     state i at first        = (i + 1) * 0xc2b2ae3d27d4eb4f
 //     state after a word      = swap_halves((state xor word) * 0x9e3779b1)
@@ -11,9 +11,9 @@
 //     a block's hash          = 0, combined with each state in order
 //     the checksum            = 0, combined with each block's hash in order, then with the size
 //
-// Every step is a bijection of each of its two arguments while the other stays. So bytes that differ within one aligned
-// word of 8 have another checksum, always; other damage by chance goes unnoticed about once in 2^64. It is no defence
-// against somebody who wants two files to have the same one.
+// Every step is a bijection in each argument while the other is fixed. So a change within one aligned 8-byte word
+// always changes the checksum; other damage goes unnoticed about once in 2^64 cases. The checksum does not protect
+// against deliberate collisions.
 #pragma once
 
 #include <cstddef>
@@ -25,15 +25,15 @@ namespace tenon::runtime {
 
 inline constexpr size_t kChecksumBlock = size_t{1} << 20;
 
-// Runs on the calling thread's threads (runtime/thread_pool.h).
+// Runs on the threads of the calling thread (runtime/thread_pool.h).
 uint64_t checksum(std::span<const std::byte> bytes);
 
-// The parts, for who has the bytes in pieces: hashes of blocks, of which only the last may be short, go into one number
-// from 0 on, then the size of them all.
+// For callers that have the bytes in pieces: combine the hashes of the blocks in order, starting from 0, then the total
+// size. Only the last block may be short.
 uint64_t hash_block(std::span<const std::byte> block);
 uint64_t combine(uint64_t hash, uint64_t next);
 
-// The ways to hash a block that this CPU has, the fastest first. They all give the same.
+// The block hashes that this CPU can run, fastest first. All give the same result.
 using HashBlockFn = uint64_t (*)(const std::byte* block, size_t size);
 std::vector<HashBlockFn> block_hashes();
 

@@ -1,5 +1,5 @@
-// An artifact's sections, as they lie in a file or in memory (format/container.h). Opening verifies everything about
-// this layer: the header, the table, every checksum, and that nothing lies between sections.
+// The sections of an artifact, in a file or in memory (format/container.h). Opening verifies the header, the section
+// table, every checksum, and that there are no bytes between sections.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace tenon::runtime {
 
-// Memory of the system's, by the page. Moves; the last owner gives it back.
+// Pages of memory from the system. Movable; the destructor unmaps them.
 class Mapping {
  public:
   Mapping() = default;
-  Mapping(size_t size, int rights, int flags, int descriptor);  // MAP_FAILED is a StatusError
+  Mapping(size_t size, int rights, int flags, int descriptor);  // throws a StatusError for MAP_FAILED
   Mapping(Mapping&& other) noexcept { *this = std::move(other); }
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
@@ -35,23 +35,23 @@ class Container {
     std::span<const std::byte> bytes;  // aligned to 64
   };
 
-  // Maps the file, read-only and shared: processes that open the same one have one copy of its weights. Regular files
-  // only. All tables are copied, so that what was verified stays as it is; but who cuts a file short
-  // that is open ends the process: replace it by another instead, as `tenon` does.
+  // Maps the file read-only and shared: processes that open the same file share one copy of its weights. Regular files
+  // only. Tables are copied, so that they stay as verified. A process that truncates an open file crashes its readers:
+  // replace a file instead, as `tenon` does.
   //
-  // Throws a StatusError that begins with the path: TENON_IO, TENON_OUT_OF_MEMORY, or as of_memory does.
+  // Throws a StatusError that begins with the path: TENON_IO, TENON_OUT_OF_MEMORY, or what of_memory throws.
   static Container open(const std::string& path);
 
-  // `bytes` must outlive the container. They are copied when they are not aligned to 64. Throws a StatusError:
-  // TENON_BAD_FILE for what is no artifact or damaged, TENON_UNSUPPORTED for a format that this reader does not know.
+  // `bytes` must outlive the container. They are copied if they are not aligned to 64. Throws a StatusError:
+  // TENON_BAD_FILE if the bytes are not an artifact or are damaged, TENON_UNSUPPORTED for an unknown format.
   static Container of_memory(std::span<const std::byte> bytes);
 
-  // Those of a kind that is known here, in the order of the file.
+  // The sections of known kinds, in file order.
   std::span<const Section> sections() const { return sections_; }
   const Section* find(format::SectionKind kind, std::string_view name = "") const;  // null where there is none
 
-  // Gives the memory of these bytes back to the system where they are of a file that is mapped here: whoever reads them
-  // next reads the file. Whole pages only. Elsewhere it does nothing.
+  // Drops the cached pages of these bytes, if they belong to a mapped file: the next read loads them from the file
+  // again. Whole pages only. Does nothing for other memory.
   void forget(std::span<const std::byte> bytes) const;
 
  private:
@@ -60,7 +60,7 @@ class Container {
   std::vector<format::Section> table_;
   std::vector<Section> sections_;
   std::vector<Mapping> owned_;
-  std::span<std::byte> file_;  // of those, the one that is a file's; empty where there is none
+  std::span<std::byte> file_;  // the part of the memory that maps a file; empty if there is none
 };
 
 }  // namespace tenon::runtime

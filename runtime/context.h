@@ -1,9 +1,9 @@
-// A run of a program, again and again, in memory of its own. A context belongs to one thread at a time.
+// A Context runs a program, repeatedly, in its own memory. One thread may use a context at a time.
 //
-// Everything is resolved to flat tables: where each argument of each task lies. They change when sizes change (the
-// program keeps the plans of the last few), and otherwise only where the caller's own memory moved. A run with the same
-// sizes as the one before allocates nothing, unless a task finds out a size (nonzero), the fallback is called, a tensor
-// of the caller's is not row-major, or something is updated.
+// All arguments of all tasks are resolved to flat pointer tables before a run. New sizes change the tables (the program
+// caches the last few frames); otherwise only the pointers to the caller's memory change. A run with the same sizes as
+// the last one allocates nothing, unless a task computes a size (nonzero), the fallback runs, a tensor of the caller is
+// not row-major, or an input is updated.
 #pragma once
 
 #include <memory>
@@ -19,22 +19,22 @@
 namespace tenon::runtime {
 
 struct ContextOptions {
-  int64_t budget =
-      kNoBudget;        // of the arena, of scratch, of results that are not in the caller's memory, of own states
-  int64_t threads = 0;  // 0: what the calling thread has
+  // Bytes of the arena, of scratch, of results outside the caller's memory, and of the context's own states.
+  int64_t budget = kNoBudget;
+  int64_t threads = 0;  // 0: the setting of the calling thread
   bool telemetry = false;
   bool checks_memory = false;  // Reject or copy tensors of the caller that overlap. Off: the caller guarantees that
                                // only inputs overlap inputs.
-  int64_t most_steps = PortableKernel::kNoLimit;  // of a portable kernel: for who runs what may never end
+  int64_t most_steps = PortableKernel::kNoLimit;  // Stop a portable kernel after this many steps. For untrusted files.
 };
 
 struct Event {
   uint32_t task;
-  int64_t start_ns;  // of a clock that never goes back
+  int64_t start_ns;  // of a monotonic clock
   int64_t end_ns;
 };
 
-// A result. `owner` is empty where its memory is the caller's, or the context's until its next run.
+// A result. `owner` is empty if the memory is the caller's, or the context's until its next run.
 struct Output {
   TensorView view;
   std::shared_ptr<void> owner = {};
@@ -42,44 +42,43 @@ struct Output {
 
 class Context {
  public:
-  // Over these states, which must have all of the program's (by name and type), or over some of its own, which count
-  // for its budget.
+  // Uses these states, which must include all states of the program by name and type. Without them, the context makes
+  // its own states, which count for its budget.
   Context(std::shared_ptr<const LoadedProgram> program, const ContextOptions& options,
           std::shared_ptr<States> states = {});
   ~Context();
   Context(const Context&) = delete;
 
-  // The memory is the caller's, and must stay until the run is over. Throws a StatusError for a tensor that does not
-  // fit.
+  // The caller owns the memory, and keeps it until the run ends. Throws a StatusError if the tensor does not fit.
   void set_input(size_t i, const tenon_tensor& tensor);
-  // Where a result goes. Only its address is looked at now; the run tells whether it fits. An empty tensor (null data,
-  // rank 0) goes back to memory of the context.
+  // Sets the memory of a result. This call checks the address only; the run checks the size. An empty tensor (null
+  // data, rank 0) makes the context allocate the result again.
   void set_output(size_t i, const tenon_tensor& tensor);
-  // From now on random numbers follow from the seed, in each run others. Without a seed each run draws one. An input
-  // that is set as the key of random numbers counts more.
+  // Seeds the random numbers. Each run then draws new numbers that follow from the seed. Without a seed, each run draws
+  // its own. An input that is set as the key of random numbers takes precedence.
   void set_seed(int64_t seed);
-  // The sizes of the inputs decide everything else; what is needed is allocated. A run does that by itself.
+  // Computes all sizes from the sizes of the inputs, and allocates memory. Optional: a run does it if needed.
   void prepare();
-  // Throws a StatusError. Sizes, the caller's tensors and the arena's memory are checked first: then nothing has been
-  // updated. Where a task fails, or the data breaks a promise of the model, what earlier tasks computed in place
-  // (TensorSlot::is_overwritten) is updated, the rest is not.
+  // Throws a StatusError. Sizes, the caller's tensors and memory are checked first: a failed check updates nothing. If
+  // a task fails, or data breaks an assertion of the model, then earlier tasks may already have updated values in place
+  // (TensorSlot::is_overwritten); other updates do not happen.
   void run();
   Output output(size_t i) const;  // of the last run
   tenon_tensor output_tensor(size_t i) const;
-  // The memory of a result of the last run that is not in the caller's memory. It is the caller's from now on, and
-  // counts for the budget no more; the context has no such result until it runs again.
+  // Hands the memory of a result of the last run to the caller, if the context allocated it. The budget no longer
+  // counts it, and the context lacks this result until the next run.
   std::shared_ptr<void> take_output(size_t i);
-  void forget_results();  // nothing of the last run is kept any more, nor where results went
+  void forget_results();  // drops the results of the last run, and the memory set for results
 
-  std::span<const int64_t> shape_of_output(size_t i) const;  // after prepare(); empty where it is late
+  std::span<const int64_t> shape_of_output(size_t i) const;  // after prepare(); empty if a task computes the size
   bool is_late(size_t output) const;
-  uint32_t failed_task() const { return failed_task_; }  // of the last run; kNone where it is no task's fault
+  uint32_t failed_task() const { return failed_task_; }  // of the last run; kNone if no task failed
   const Allocator& allocator() const { return *allocator_; }
   const std::shared_ptr<States>& states() const { return states_; }
   const Frame* frame() const { return frame_.get(); }  // null before the first run
-  bool has_run() const { return has_run_; }            // the last one, to its end
-  int64_t bytes_of_task(uint32_t task) const;  // that it read and wrote in the last run; -1 where a size is late
-  int64_t flops_of_task(uint32_t task) const;  // -1 where nobody said
+  bool has_run() const { return has_run_; }            // whether the last run finished
+  int64_t bytes_of_task(uint32_t task) const;  // bytes read and written in the last run; -1 if a size is not known
+  int64_t flops_of_task(uint32_t task) const;  // -1 if unknown
   std::span<const Event> events() const { return events_; }  // of the last run, with telemetry
 
  private:
@@ -90,16 +89,16 @@ class Context {
     std::vector<int64_t> strides;
     bool is_set = false;
     bool is_row_major = true;
-    Block copy = {};  // of an input that is not row-major; of a result that is not in the caller's memory
+    Block copy = {};  // of an input that is not row-major, or of a result outside the caller's memory
 
     Extent extent() const { return extent_of(tensor.data, tenon_dtype_size(tensor.dtype), shape, strides); }
   };
-  // The memory of a late root: a block of the context, or what the fallback gave.
+  // The memory of a late root (its size is known during the run): a block of the context, or a result of the fallback.
   struct Held {
     std::shared_ptr<void> owner = {};
-    Block* block = nullptr;  // null: the fallback's
+    Block* block = nullptr;  // null: memory of the fallback
   };
-  // Tasks that run one after the other without a look at anything else, or one that needs it.
+  // Consecutive kernels that run without checks in between, or one task that needs checks.
   struct Launch {
     uint32_t first;
     uint32_t end;
@@ -158,17 +157,17 @@ class Context {
   std::unique_ptr<Services> services_;
   std::vector<Argument> inputs_;
   std::vector<Argument> outputs_;
-  std::optional<uint64_t> seed_;  // of the next run
-  int64_t key_[2] = {};           // that was drawn last
+  std::optional<uint64_t> seed_;  // the seed of the next run
+  int64_t key_[2] = {};           // the last key drawn
   bool sizes_changed_ = true;
-  std::vector<int64_t> symbols_;  // kUnknown where it is not known yet
+  std::vector<int64_t> symbols_;  // kUnknown if not known yet
   std::shared_ptr<const Frame> frame_;
   Block arena_;
   std::shared_ptr<States> states_;
-  std::vector<size_t> state_numbers_;  // in them, of each of the program's
+  std::vector<size_t> state_numbers_;  // for each state of the program, its number in states_
   Retriever retriever_;
   std::vector<Launch> launches_;
-  std::vector<int64_t> late_sizes_;  // as Frame::sizes, of late slots
+  std::vector<int64_t> late_sizes_;  // the sizes of late slots, laid out as Frame::sizes
   std::vector<Held> held_;           // of late roots
   std::vector<Event> events_;
   uint32_t failed_task_ = kNone;

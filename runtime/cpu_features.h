@@ -1,4 +1,4 @@
-// What the CPU of this machine can do, as far as compiled code may need it. Names are LLVM's: "avx2", "avx512f", "bmi".
+// The features of this machine's CPU that compiled code may need, by LLVM's names: "avx2", "avx512f", "bmi".
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace tenon::runtime {
 
-// Whether the CPU has it and the system saves its registers. False for a name that is not known here. The first
-// question for "amx-..." asks the system to let this process use tiles.
+// Whether the CPU has the feature and the system saves its registers. False for an unknown name. The first query of an
+// "amx-..." feature asks the system for permission to use tiles.
 bool has_feature(std::string_view name);
 
-// Those of "avx2,fma,..." that are not here, in that order. Each may begin with "+"; one that begins with "-" is not
-// needed.
+// The features of a list "avx2,fma,..." that this CPU lacks, in order. A "+" before a name is ignored; a name with "-"
+// is not required.
 std::vector<std::string> missing_features(std::string_view features);
 
-// Whether this is one of level 3 or 4 of x86-64, as its psABI counts them.
+// Whether this CPU supports level 3 or 4 of x86-64, as defined in the psABI.
 bool has_level(int level);
 
 }  // namespace tenon::runtime

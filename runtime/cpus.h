@@ -1,4 +1,4 @@
-// The CPUs that threads may run on.
+// CPU affinity of threads.
 #pragma once
 
 #include <pthread.h>
@@ -7,11 +7,11 @@
 
 namespace tenon {
 
-// Those that the calling thread may run on, in order. Never empty.
+// The CPUs that the calling thread may run on, in order. Never empty.
 std::vector<int> allowed_cpus();
-// Lets a thread run on these alone. Where the system refuses, it goes on as before.
+// Restricts a thread to these CPUs. If the system refuses, nothing changes.
 void run_on(pthread_t thread, const std::vector<int>& cpus);
-// Where the calling thread runs now, or -1.
+// The CPU that the calling thread runs on now, or -1.
 int current_cpu();
 
 }  // namespace tenon

@@ -1,7 +1,6 @@
-// Elements in memory, read and written in the two domains in which semantics are stated: double for floating dtypes,
-// int64 for integers and bool. Conversions are exact: to a narrower float they round once, to nearest even; to an
-// integer they truncate, and NaN and what does not fit 64 bits give the smallest int64, which wraps; to a bool they
-// test for non-zero.
+// Reads and writes elements in memory, in the two domains of op semantics: double for floating-point dtypes, int64 for
+// integers and bool. Conversion to a narrower float rounds once, to nearest even. Conversion to an integer truncates;
+// NaN and values outside of 64 bits give the smallest int64, which then wraps. Conversion to bool tests for non-zero.
 #pragma once
 
 #include <cstddef>
@@ -21,20 +20,20 @@ double load_real(tenon_dtype dtype, const std::byte* element);
 int64_t load_integer(tenon_dtype dtype, const std::byte* element);
 void store_real(tenon_dtype dtype, std::byte* element, double value);
 void store_integer(tenon_dtype dtype, std::byte* element, int64_t value);
-double round_to(tenon_dtype dtype, double value);  // the nearest value of a floating dtype
+double round_to(tenon_dtype dtype, double value);  // rounds to the nearest value of a floating-point dtype
 
-// Elements of memory: `stride` apart from the first on, or where `offsets` says.
+// Elements of memory, `stride` apart, or at `offsets`.
 struct Places {
   std::byte* memory;
   int64_t first;
   int64_t stride;
-  const int64_t* offsets;  // null, or the position of each
+  const int64_t* offsets;  // null, or the position of each element
 
   int64_t operator[](int64_t i) const { return offsets ? offsets[i] : first + i * stride; }
 };
 
-// Many at once, reals of floating dtypes and integers of the others; a store converts. Values to store are `step`
-// apart: 0 stores one value everywhere.
+// Loads and stores many elements: reals of floating-point dtypes, integers of the others. A store converts. Values to
+// store are `step` apart; a step of 0 stores one value everywhere.
 void load_reals(tenon_dtype dtype, const Places& from, int64_t count, double* values);
 void load_integers(tenon_dtype dtype, const Places& from, int64_t count, int64_t* values);
 void store_reals(tenon_dtype dtype, const Places& to, int64_t count, const double* values, int64_t step);

@@ -1,4 +1,4 @@
-// Failure inside of the runtime: thrown as a StatusError, turned into a status and a text where the C interface ends.
+// Failures inside the runtime: thrown as a StatusError, and turned into a status and a text at the C interface.
 //
 //     fail(TENON_BAD_FILE, "task ", i, " reads slot ", slot, ", but there are ", count);
 #pragma once
@@ -26,7 +26,7 @@ class StatusError : public std::exception {
   std::string message_;
 };
 
-// A piece of a text, by value: functions of it are compiled once, not for each list of arguments.
+// A piece of a text. Taken by value, so that each function of it is compiled once, not once per argument list.
 class TextPart {
  public:
   TextPart(std::string_view text) : kind_(kText), text_(text) {}           // NOLINT: an argument of fail
@@ -53,8 +53,8 @@ class TextPart {
 std::string join(std::initializer_list<TextPart> parts);
 [[noreturn]] void fail_with(tenon_status status, std::initializer_list<TextPart> parts);
 
-// How a part travels: literals of all lengths are one type, integers are two, and so is one function. No text is
-// copied.
+// The type in which a part is passed: literals of all lengths become one type, integers become two. So there are few
+// instances of the functions below. No text is copied.
 inline const char* passed(const char* text) { return text; }
 inline std::string_view passed(const std::string& text) { return text; }
 inline std::string_view passed(std::string_view text) { return text; }
@@ -80,7 +80,7 @@ template <class... Parts>
   fail_passed(status, passed(parts)...);
 }
 
-// Errors of the body begin with the path.
+// Runs `body`. Its errors get `path` as a prefix.
 template <class Body>
 auto with_path(const std::string& path, Body body) {
   try {

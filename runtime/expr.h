@@ -11,12 +11,13 @@ namespace tenon::runtime {
 using format::Expr;
 using format::Instruction;
 
-inline constexpr uint32_t kDeepestExpr = 256;  // numbers on the stack
+inline constexpr uint32_t kDeepestExpr = 256;  // the deepest stack that an expression may need
 
-// Throws a StatusError unless the expression lies in the table, names symbols below `symbols` and leaves one number.
+// Throws a StatusError unless the expression lies in the table, uses only symbols below `symbols`, and leaves one
+// number on the stack.
 void verify(Expr expr, std::span<const Instruction> code, size_t symbols);
 
-// Of a verified expression. Throws a StatusError for an overflow and a division by zero.
+// Evaluates a verified expression. Throws a StatusError on overflow and on division by zero.
 int64_t evaluate(Expr expr, std::span<const Instruction> code, std::span<const int64_t> symbols);
 
 }  // namespace tenon::runtime
