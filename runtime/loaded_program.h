@@ -1,5 +1,5 @@
-// A program that is loaded: its tasks, the memory of its constants, the code of its kernels. Immutable; contexts
-// (runtime/context.h) run it, from as many threads as there are contexts.
+// A LoadedProgram has the tasks of a program, the memory of its constants, and the code of its kernels. It is
+// immutable: many contexts (runtime/context.h) run it at the same time.
 #pragma once
 
 #include <cstddef>
@@ -24,28 +24,29 @@ struct FallbackResult {
   void* data;
   std::shared_ptr<void> owner;
 };
-// `symbols` are the sizes, kUnknown where a task has yet to find one out.
+// `symbols` are the values of the size symbols; kUnknown for a size that a task has yet to compute.
 using FallbackCall = std::function<std::vector<FallbackResult>(uint32_t task, std::span<const TensorView> operands,
                                                                std::span<const int64_t> symbols)>;
 inline constexpr int64_t kUnknown = INT64_MIN;
 
-// The first of these that is there runs.
+// How a kernel runs: by the first of these members that is set.
 struct KernelEntry {
   tenon_kernel native = nullptr;
-  std::shared_ptr<const void> code = {};                // keeps it in memory
-  std::shared_ptr<const PortableKernel> portable = {};  // of a file always: it says what the arguments must be
+  std::shared_ptr<const void> code = {};  // owns the memory of `native`
+  // always set for a kernel from a file: it says which arguments are valid
+  std::shared_ptr<const PortableKernel> portable = {};
   std::function<void(std::span<void* const> memory, std::span<const int64_t> sizes)> call = {};
   std::function<std::string(int64_t node)> node_name = {};  // for error messages; optional
 };
 
-// Everything for one set of sizes: where each slot lies, and how large it is.
+// Everything that follows from one set of sizes: the size and the position of each slot.
 struct Frame {
-  std::vector<int64_t> symbols;   // that inputs tell
-  std::vector<int64_t> sizes;     // of all slots, one after the other; those of late slots are not set
-  std::vector<int64_t> elements;  // of each slot; -1 where it is late
-  std::vector<int64_t> offsets;   // in the arena, of each home that lies there; else -1
+  std::vector<int64_t> symbols;   // values of the symbols that inputs determine
+  std::vector<int64_t> sizes;     // the shapes of all slots, concatenated; unset for late slots
+  std::vector<int64_t> elements;  // of each slot; -1 if it is late
+  std::vector<int64_t> offsets;   // positions of homes in the arena; -1 for others
   int64_t arena_bytes = 0;
-  int64_t least_bytes = 0;  // that any plan would need
+  int64_t least_bytes = 0;  // the minimum over all possible plans
 };
 
 class LoadedProgram {
@@ -56,10 +57,10 @@ class LoadedProgram {
     std::vector<const std::byte*> states;
     std::vector<KernelEntry> kernels;
     FallbackCall fallback = {};
-    std::shared_ptr<const Container> container = {};  // of all that memory; null where somebody else owns it
+    std::shared_ptr<const Container> container = {};  // owns that memory; null if the caller does
   };
 
-  // Throws a StatusError for tables that break the rules of the format.
+  // Throws a StatusError if the tables break a rule of the format.
   explicit LoadedProgram(Parts parts);
 
   const TaskGraph& graph() const { return graph_; }
@@ -67,14 +68,14 @@ class LoadedProgram {
   const KernelEntry& kernel(uint32_t i) const { return parts_.kernels[i]; }
   const std::byte* constant(uint32_t i) const { return parts_.constants[i]; }
   const std::byte* state(uint32_t i) const { return parts_.states[i]; }
-  void forget_states() const;  // gives back memory that holds how they start, where a file has it too
+  void forget_states() const;  // drops cached pages of initial values, if they come from a file
   const FallbackCall& fallback() const { return parts_.fallback; }
   size_t first_size(uint32_t slot) const { return first_size_[slot]; }  // in Frame::sizes
   size_t total_sizes() const { return first_size_.back(); }
 
-  // The last few are kept. Throws a StatusError where the sizes do not fit each other.
+  // Returns a cached frame, or makes one. Throws a StatusError if the sizes contradict each other.
   std::shared_ptr<const Frame> frame(std::span<const int64_t> symbols) const;
-  std::shared_ptr<const Frame> last_frame() const;  // null before the first
+  std::shared_ptr<const Frame> last_frame() const;  // null before the first run
 
  private:
   void check_task(const TaskNode& task);
@@ -82,18 +83,19 @@ class LoadedProgram {
   Parts parts_;
   TaskGraph graph_;
   std::vector<size_t> first_size_;
-  std::vector<const LibraryFunction*> functions_;  // of each task that calls one
+  std::vector<const LibraryFunction*> functions_;  // by task; null for other kinds of tasks
   mutable std::mutex mutex_;
-  mutable std::list<std::shared_ptr<const Frame>> frames_;  // the last used one first
+  mutable std::list<std::shared_ptr<const Frame>> frames_;  // most recently used first
 };
 
-// Whether the arguments of a kernel are as large as it takes them; of a task whose sizes are all known.
+// Throws a StatusError if an argument of a kernel has another size than the kernel takes. All sizes of the task must be
+// known.
 void check_arguments(const TaskNode& task, const PortableKernel& kernel, const int64_t* sizes,
                      std::span<const int64_t> elements);
 
 std::shared_ptr<const Frame> make_frame(const LoadedProgram& program, std::span<const int64_t> symbols);
 
-// "needs 12,345 bytes; the largest: ..." of a frame: what a budget must hold, and what takes most of it.
+// "needs 12,345 bytes; the largest: ...": the budget that a frame needs, and its largest tensors.
 std::string largest_tensors(const TaskGraph& graph, const Frame& frame);
 
 }  // namespace tenon::runtime

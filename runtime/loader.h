@@ -1,9 +1,7 @@
-// Object files of x86-64 (ELF), made executable in this process. No LLVM is needed: a compiled kernel starts without
-// it.
+// Links x86-64 object files (ELF) into this process, without LLVM.
 //
-// Code may call the functions of runtime/symbols.h, and nothing else. Memory is never writable and executable at once.
-// Whatever bytes are given, loading stays inside of them and of the memory it takes; what the code does is another
-// matter.
+// Code may call only the functions of runtime/symbols.h. No memory is writable and executable at the same time. Loading
+// stays inside the given bytes and its own memory, whatever the bytes are. The loaded code itself is not restricted.
 #pragma once
 
 #include <map>
@@ -15,15 +13,15 @@ namespace tenon::runtime {
 
 class LoadedCode {
  public:
-  // Copies what it needs of the object. Throws a StatusError: TENON_UNSUPPORTED for a function that is not there, by
-  // its name, TENON_BAD_FILE for bytes that are no such object. With TENON_PERF=1 in the environment, `label` names the
-  // code to perf (/tmp/perf-PID.map).
+  // Copies the parts of the object that it needs. Throws a StatusError: TENON_UNSUPPORTED with the name of a function
+  // that does not exist, TENON_BAD_FILE for bytes that are not such an object. With TENON_PERF=1 in the environment,
+  // perf shows the code as `label` (/tmp/perf-PID.map).
   static std::shared_ptr<const LoadedCode> load(std::string_view object, std::string_view label = "");
 
   ~LoadedCode();
   LoadedCode(const LoadedCode&) = delete;
 
-  // Of a global symbol of the object. Throws a StatusError (TENON_BAD_FILE) where it is not there.
+  // The address of a global symbol. Throws a StatusError (TENON_BAD_FILE) if the object lacks it.
   template <class Function>
   Function* function(std::string_view name) const {
     return reinterpret_cast<Function*>(address(name));

@@ -1,5 +1,5 @@
 // Philox 4x32-10, the counter-based random number generator of Salmon et al., "Parallel random numbers: as easy as 1,
-// 2, 3" (2011). A pure function: each counter and key give four words, and no state passes from one to the next.
+// 2, 3" (2011). A pure function without state: each counter and key give four words.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ using PhiloxKey = std::array<uint32_t, 2>;
 
 inline constexpr int kPhiloxRounds = 10;
 inline constexpr std::array<uint32_t, 2> kPhiloxFactors = {0xD2511F53, 0xCD9E8D57};
-inline constexpr std::array<uint32_t, 2> kPhiloxSteps = {0x9E3779B9, 0xBB67AE85};  // of the key, from round to round
+inline constexpr std::array<uint32_t, 2> kPhiloxSteps = {0x9E3779B9, 0xBB67AE85};  // added to the key in each round
 
 constexpr std::array<uint32_t, 4> philox(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < kPhiloxRounds; ++round) {

@@ -1,4 +1,4 @@
-// Files that are there whole or not at all.
+// Replaces files atomically.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@ namespace tenon::runtime {
 
 using Pieces = std::span<const std::span<const std::byte>>;
 
-// Writes the pieces, one after the other, to a new file beside `path`, and renames it: whoever reads sees the old
-// content or the new one. A link stays a link. With `durable` this holds when the machine goes down, too: what has
-// returned is on the disk. Who is killed meanwhile leaves PATH.tmp.PID.NUMBER behind.
+// Writes the pieces to a new file beside `path`, and renames it: readers see the old content or the new one. A symbolic
+// link stays a link. With `durable`, this also holds after a power failure: when the function returns, the file is on
+// the disk. A process that is killed meanwhile leaves PATH.tmp.PID.NUMBER behind.
 //
-// Throws a StatusError; then the old file is there, and nothing beside it. (But where only the folder could not be
-// brought to the disk, the new one is there.)
+// Throws a StatusError. The old file is then unchanged, and the new one removed, unless only flushing the folder
+// failed: then the new file is in place.
 void replace_file(const std::string& path, Pieces pieces, bool durable);
 
 }  // namespace tenon::runtime

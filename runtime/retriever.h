@@ -1,6 +1,7 @@
-// Where each tensor of each task lies, and what its arguments are: flat tables, so that a launch looks nothing up.
+// The Retriever has the address of each tensor and the value of each argument of each task, in flat tables: launching a
+// task needs no lookups.
 //
-// A task's tensor slots are its inputs, then its outputs; a kernel's argument slots are its sizes.
+// The tensor slots of a task are its inputs, then its outputs. The argument slots of a kernel are its sizes.
 #pragma once
 
 #include <vector>
@@ -23,10 +24,10 @@ class Retriever {
   void place(uint32_t home, void* data) { places_[home] = data; }
   void* place_of(uint32_t slot) const { return places_[graph_.slots[slot].home]; }
 
-  // What was placed, and the values of symbols, reach the tasks: one, or all.
+  // Writes the placed addresses and the values of symbols into the tables of one task, or of all tasks.
   void resolve(uint32_t task, std::span<const int64_t> symbols);
   void resolve(std::span<const int64_t> symbols);
-  // Only what lies in the caller's memory.
+  // Updates only the addresses of the caller's memory.
   void resolve_callers();
 
  private:
@@ -42,8 +43,8 @@ class Retriever {
   void insert_task(const TaskNode& task);
 
   const TaskGraph& graph_;
-  std::vector<void*> places_;   // of each home
-  std::vector<void*> tensors_;  // of all tasks, one after the other
+  std::vector<void*> places_;   // by home
+  std::vector<void*> tensors_;  // of all tasks, concatenated
   std::vector<int64_t> args_;
   std::vector<Entry> tasks_;
   std::vector<CallersTensor> callers_;

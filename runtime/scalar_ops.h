@@ -1,5 +1,5 @@
-// The elementwise ops of portable kernels, by name. Their functions are generated from the op table of the compiler,
-// which says what they mean.
+// The elementwise ops of portable kernels, by name. Their functions are generated from the compiler's op table, which
+// defines the ops.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace tenon::runtime {
 
-// A function of many elements: out[i * out_step] = op(a[i * step[0]], b[i * step[1]], c[i * step[2]]), one after the
-// other. Those that the op does not take are not read.
+// Computes out[i * out_step] = op(a[i * step[0]], b[i * step[1]], c[i * step[2]]) for each i, in order. Operands that
+// the op does not take are not read.
 template <class T>
 struct Operands {
   const T* data[3];
@@ -22,17 +22,17 @@ using Lanes = void (*)(const Operands<T>& x, T* out, int64_t out_step, int64_t c
 enum class ScalarKind : uint8_t {
   kPlain,
   kFolds,    // associative, of two operands: may fold an array
-  kDivides,  // its second operand must not be 0 in integers
+  kDivides,  // fails if the second operand is the integer 0
 };
 
 struct ScalarOp {
   ShortName<16> name;
   int arity;  // 1 to 3
   ScalarKind kind;
-  Lanes<double> real;      // null for an op that has no meaning there
-  Lanes<int64_t> integer;  // 64 bits wide: a narrower result wraps when it is stored
+  Lanes<double> real;      // null if the op is not defined on reals
+  Lanes<int64_t> integer;  // on 64-bit integers; storing a narrower result wraps
 };
 
-const ScalarOp* find_scalar_op(std::string_view name);  // null when there is none
+const ScalarOp* find_scalar_op(std::string_view name);  // null if unknown
 
 }  // namespace tenon::runtime

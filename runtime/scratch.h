@@ -1,26 +1,26 @@
-// Memory for the scratch of kernels. Each thread keeps what it released for the next kernel, so that a call neither
-// asks the system for memory nor touches fresh pages.
+// Scratch memory of kernels. Each thread keeps released blocks for the next kernel: a call then needs no memory from
+// the system, and touches no fresh pages.
 #pragma once
 
 #include <cstdint>
 
 namespace tenon {
 
-// At most this much is kept for each thread; it goes back to the system when the thread ends.
+// A thread keeps at most this many bytes. It frees them when it ends.
 inline constexpr int64_t kMostScratchKept = int64_t{64} << 20;
-// A larger block is never kept.
+// Larger blocks are not kept.
 inline constexpr int64_t kLargestScratchKept = int64_t{32} << 20;
 
-// Aligned to 64 bytes, with any content; null where there is no memory, and for a negative size. A block of 0 bytes is
-// a block of its own. With AddressSanitizer nothing is kept, so that it sees each block's end and its use after
-// release.
+// Returns 64-byte aligned, uninitialized memory. Returns null if there is no memory, and for a negative size. A block
+// of 0 bytes has an address of its own. With AddressSanitizer nothing is kept, so that it detects overruns and use
+// after release.
 void* allocate_scratch(int64_t bytes) noexcept;
-// On the thread that allocated it. Null is nothing.
+// Must be called on the thread that allocated the memory. Does nothing for null.
 void release_scratch(void* memory) noexcept;
 
-int64_t scratch_kept();  // bytes that the calling thread keeps
+int64_t scratch_kept();  // bytes kept by the calling thread
 
-// The same from the system itself, for those who keep blocks in their own way. Any thread may free it.
+// Allocates from the system, without keeping blocks. Any thread may free the memory.
 void* allocate_uncached_scratch(int64_t bytes) noexcept;
 void free_uncached_scratch(void* memory) noexcept;
 

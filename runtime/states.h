@@ -1,7 +1,7 @@
-// What programs keep from run to run: named tensors, in memory of their own, that start as they are in the file.
-// Programs that name the same state share it: an optimizer's step and the evaluation after it.
+// States: the named tensors that programs keep from run to run. They start with the values in the file. Programs share
+// states of the same name: a training step and the evaluation after it.
 //
-// One run, or one call of what is below, uses them at a time: a second one meanwhile is an error, and changes nothing.
+// One run, or one call below, may use the states at a time. A concurrent use is an error, and changes nothing.
 #pragma once
 
 #include <atomic>
@@ -28,29 +28,29 @@ std::string type_text(const StateInfo& info);  // "f32[4]"
 using Notes = std::map<std::string, std::string, std::less<>>;
 using Programs = std::vector<std::shared_ptr<const LoadedProgram>>;
 
-// Those of all programs, in order of the first that has them. Throws a StatusError (TENON_BAD_FILE) where two disagree
-// about the type of a state or about how it starts.
+// The states of all programs, in order of first occurrence. Throws a StatusError (TENON_BAD_FILE) if two programs
+// disagree about the type or the initial value of a state.
 std::vector<StateInfo> states_of(const Programs& programs);
 
 class States {
  public:
-  // The memory counts for the allocator's budget. The programs own what they start as.
+  // The memory counts for the allocator's budget. The programs own the initial values.
   States(Programs programs, std::shared_ptr<Allocator> allocator);
   States(const States&) = delete;
 
   const std::vector<StateInfo>& all() const { return all_; }
-  size_t find(std::string_view name) const;  // how many there are, where there is none of that name
-  // Throws a StatusError (TENON_INVALID_ARGUMENT) where there is no number `i`, or it is of another type than this.
+  size_t find(std::string_view name) const;  // size() if there is no state of that name
+  // Throws a StatusError (TENON_INVALID_ARGUMENT) if `i` is out of range, or if the types differ.
   void check_type(size_t i, const StateInfo& wanted) const;
   std::byte* data(size_t i) const { return blocks_[i].data(); }
   const Allocator& allocator() const { return *allocator_; }
 
-  // The tensor may lie in the state itself. Throws a StatusError that names the state where it is of another type.
+  // The tensor may overlap the state itself. Throws a StatusError with the state's name if the types differ.
   void set(size_t i, const tenon_tensor& tensor);
   void reset();
-  Notes& notes() { return notes_; }  // that go with them into files
+  Notes& notes() { return notes_; }  // written to files together with the states
 
-  // While it lives nobody else may use them. Throws a StatusError where somebody does.
+  // Excludes other uses while the result lives. Throws a StatusError if the states are in use.
   class Use {
    public:
     explicit Use(States& states);

@@ -1,4 +1,4 @@
-// Copies between tensors of one shape, whose elements may lie anywhere.
+// Copies between tensors of one shape and any strides.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,17 @@
 
 namespace tenon::runtime {
 
-// Strides count elements. Memory that overlaps gives any mix of old and new elements.
+// Strides count elements. If source and destination overlap, the result is a mix of old and new elements.
 void copy_strided(std::span<const int64_t> shape, size_t element_bytes, void* to, std::span<const int64_t> to_strides,
                   const void* from, std::span<const int64_t> from_strides);
 
-// Row-major, whatever the strides of dimensions of size 1; an empty tensor is.
+// Whether the tensor is row-major. Strides of dimensions of size 1 do not matter; an empty tensor is row-major.
 bool is_row_major(std::span<const int64_t> shape, std::span<const int64_t> strides);
 
-// False only where the strides exclude that two indices are one element.
+// Whether two indices may address one element. False only if the strides exclude it.
 bool may_overlap_itself(std::span<const int64_t> shape, std::span<const int64_t> strides);
 
-// From the first byte of a tensor to its end; empty where it has no elements.
+// The byte range of a tensor; empty if it has no elements.
 struct Extent {
   const std::byte* begin;
   const std::byte* end;

@@ -1,4 +1,4 @@
-// Vectors of FlatBuffers, read where they are.
+// Reads vectors of FlatBuffers in place.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@ namespace tenon::runtime {
 
 static_assert(std::endian::native == std::endian::little, "artifacts are read in place");
 
-// FlatBuffers' verifier checks the alignment of a vector, but not that of the structs in it.
+// FlatBuffers' verifier checks the alignment of a vector, but not of its structs. This does.
 template <class T>
 std::span<const T> aligned(const void* data, size_t count) {
   if (count == 0) return {};
@@ -19,7 +19,7 @@ std::span<const T> aligned(const void* data, size_t count) {
   return {static_cast<const T*>(data), count};
 }
 
-// A vector that is not there is empty.
+// An absent vector is empty.
 template <class T>
 std::span<const T> span_of(const flatbuffers::Vector<const T*>* structs) {
   return structs ? aligned<T>(structs->Data(), structs->size()) : std::span<const T>();
@@ -30,7 +30,7 @@ std::span<const T> span_of(const flatbuffers::Vector<T>* numbers) {
   return numbers ? aligned<T>(numbers->Data(), numbers->size()) : std::span<const T>();
 }
 
-// `verify` calls the schema's own verifier.
+// `verify` is the verifier of the schema.
 template <class Verify>
 void verify_tables(std::span<const std::byte> bytes, const char* what, Verify verify) {
   constexpr flatbuffers::uoffset_t kDeepest = 16;

@@ -1,5 +1,5 @@
-// The calls to the operating system that loading a model and writing a checkpoint make, in one table: a test puts its
-// own there, and lets the n-th call fail.
+// The system calls of loading a model and of writing a checkpoint, in one table. Tests replace the table to make the
+// n-th call fail.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,30 +11,31 @@
 
 namespace tenon::runtime {
 
-// As in POSIX: they return -1 (map: MAP_FAILED) and set errno.
+// As in POSIX: a call returns -1 (map: MAP_FAILED) and sets errno.
 struct System {
   int (*open)(const char* path, int flags);
   int (*close)(int descriptor);
   int (*stat)(int descriptor, struct stat* info);
-  void* (*map)(size_t size, int rights, int flags, int descriptor);  // from offset 0, where the system likes
+  // maps from offset 0, at an address of the system's choice
+  void* (*map)(size_t size, int rights, int flags, int descriptor);
   int (*unmap)(void* memory, size_t size);
   int (*protect)(void* memory, size_t size, int rights);
-  int (*forget)(void* memory, size_t size);  // pages of a file, which come back from it when somebody reads them
-  int (*create)(const char* path);           // a new file, to write to
+  int (*forget)(void* memory, size_t size);  // drops pages of a mapped file; the next read loads them again
+  int (*create)(const char* path);           // makes a new file, open for writing
   ssize_t (*write)(int descriptor, const void* bytes, size_t size);
   int (*sync)(int descriptor);
   int (*rename)(const char* from, const char* to);
   int (*unlink)(const char* path);
 };
 
-extern const System kSystem;  // the real one
+extern const System kSystem;  // the real calls
 
-// What is used now.
+// The table in use.
 const System& system() noexcept;
-// Null goes back to the real one. For tests: nothing may be loading meanwhile.
+// Sets the table; null restores the real one. For tests: no load may be in progress.
 void use_system(const System* system) noexcept;
 
-// Closed when it goes.
+// A file descriptor. The destructor closes it.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}  // below 0: none
@@ -49,7 +50,7 @@ class Descriptor {
   int number_;
 };
 
-// Throws a StatusError, "cannot <what>: " and what errno says: TENON_OUT_OF_MEMORY or TENON_IO.
+// Throws a StatusError "cannot <what>: " with the text of errno: TENON_OUT_OF_MEMORY or TENON_IO.
 [[noreturn]] void fail_with_errno(std::string_view what);
 
 }  // namespace tenon::runtime

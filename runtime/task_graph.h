@@ -1,8 +1,8 @@
-// A program as tasks over tensor slots: flat tables, read from the artifact once and checked on the way.
+// A TaskGraph is a program as tasks over tensor slots: flat tables, read from the artifact and verified once.
 //
-// Tasks run in order. Each tensor that one reads is the caller's, the model's, or what an earlier task wrote: that
-// (task, slot) is its dependency. How many times a tensor is read, and which task does so last, gives its lifetime.
-// What a task writes may take the place of what nobody reads from then on.
+// Tasks run in order. A tensor that a task reads belongs to the caller or to the model, or an earlier task wrote it:
+// that (task, slot) is the dependency. The number of reads and the last reader give the tensor's lifetime. A task may
+// write over a tensor that no later task reads.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ using format::TaskKind;
 
 inline constexpr uint32_t kNone = ~0u;
 
-// A tensor that a task writes: output number `slot` of task `task`; kNone where no task does.
+// A tensor that a task writes: output `slot` of task `task`; kNone if no task writes it.
 struct TaskSlot {
   uint32_t task = kNone;
   uint32_t slot = kNone;
@@ -35,13 +35,13 @@ struct TensorSlot {
   uint32_t root;
   uint32_t position;
   std::span<const Expr> shape;
-  uint32_t over = kNone;    // of a root: whose place it takes when it is written
-  uint32_t home = 0;        // the root in whose memory it lies: its own, or what it takes the place of, and so on
-  TaskSlot source = {};     // of a root: who writes it
+  uint32_t over = kNone;    // of a root: the root whose memory it overwrites
+  uint32_t home = 0;        // the root that owns the memory: itself, or the end of the chain of `over`
+  TaskSlot source = {};     // of a root: the task that writes it
   uint32_t last_task = 0;   // of a root: who needs it last; the number of tasks where that is the caller. Of a home,
                             // also what lies in it
-  uint32_t references = 0;  // of a root: how many times it is read
-  bool is_late = false;     // its size, or its place, is known when its task has run
+  uint32_t references = 0;  // of a root: the number of reads
+  bool is_late = false;     // its size or its address is known only after its task ran
   bool is_overwritten = false;  // of an input or a state: its new value is computed in its memory
 };
 
@@ -58,7 +58,7 @@ struct TaskNode {
   std::span<const Expr> numbers;  // argument slots of a library task
   std::optional<Expr> flops;
   std::optional<Expr> bytes;
-  bool is_late = false;  // something of it is known only when it comes
+  bool is_late = false;  // a size or an address of it is known only when it runs
 };
 
 struct SymbolInfo {
@@ -73,8 +73,7 @@ struct TensorInfo {
   bool is_copied = false;  // of a result
 };
 
-// What the model promises of its data: a tensor without a zero, or an expression of the sizes of inputs that is not
-// zero.
+// An assertion of the model: a tensor without zeros, or an expression of input sizes that is not zero.
 struct Check {
   std::string_view message;
   std::string_view file;
@@ -83,7 +82,7 @@ struct Check {
   std::optional<Expr> guard = {};
 };
 
-// What is kept from run to run.
+// A tensor that is kept from run to run.
 struct StateTensor {
   std::string name;
   uint32_t slot;
@@ -93,28 +92,27 @@ struct TaskGraph {
   std::string_view name;
   std::span<const Instruction> code;
   std::vector<SymbolInfo> symbols;
-  std::span<const format::Binding> bindings;  // of the first symbols
+  std::span<const format::Binding> bindings;  // for the first symbols
   std::vector<TensorSlot> slots;
   std::vector<TaskNode> tasks;
   std::vector<TensorInfo> inputs;
   std::vector<TensorInfo> outputs;
-  uint32_t key = kNone;                                // the input that random numbers come from
-  std::vector<std::pair<uint32_t, uint32_t>> updates;  // target and value
+  uint32_t key = kNone;                                // the input that is the key of random numbers
+  std::vector<std::pair<uint32_t, uint32_t>> updates;  // (target, value)
   std::vector<Check> checks;
   std::vector<StateTensor> states;
   std::span<const Blob> initial;  // of the states
   std::span<const Blob> constants;
   const format::Program* source = nullptr;
 
-  bool is_bound(const Expr& expr) const;  // names symbols that inputs tell, and no others
+  bool is_bound(const Expr& expr) const;  // uses only symbols that inputs determine
   const TensorSlot& root_of(uint32_t slot) const { return slots[slots[slot].root]; }
 };
 
-// Of verified FlatBuffers, which must outlive the graph. Throws a StatusError for whatever breaks the rules of the
-// format.
+// Reads verified FlatBuffers, which must outlive the graph. Throws a StatusError if they break a rule of the format.
 TaskGraph read_task_graph(const format::Program& program);
 
-// How a type is written: "f32[N, 4]".
+// A type as text: "f32[N, 4]".
 std::string type_text(const TaskGraph& graph, const TensorSlot& slot);
 std::string shape_text(std::span<const int64_t> shape);
 std::string expr_text(const TaskGraph& graph, const Expr& expr);

@@ -1,4 +1,4 @@
-// A row-major tensor in somebody's memory.
+// A row-major tensor in memory that the view does not own.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
-// Threads that run loops together: a caller, and workers that live as long as the process.
+// The thread pool: a loop runs on its caller's thread and on workers that live as long as the process.
 //
-// Workers are started when a loop first asks for them, and each is pinned to a CPU of its own, away from the caller's;
-// where there are more threads than CPUs, none is pinned. A worker that has nothing to do spins for a moment, as loops
-// often follow each other, then sleeps. One loop has the workers at a time: a loop inside of it, or one that another
-// thread starts meanwhile, runs on its caller's thread alone.
+// Workers start when a loop first needs them. Each is pinned to its own CPU, away from the caller's; with more threads
+// than CPUs, none is pinned. An idle worker spins for a moment, because loops often follow each other, and then sleeps.
+// One loop at a time has the workers: a nested loop, or a loop of another thread meanwhile, runs on its caller's thread
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,17 @@ namespace tenon {
 
 inline constexpr int64_t kMostThreads = 512;
 
-// How many threads a loop of the calling thread runs on, its own among them. 1 means that no thread is ever started.
-// Fewer do the work where the system refuses some.
+// The number of threads of the calling thread's loops, including itself. With 1, no thread is started. If the system
+// refuses to start threads, fewer do the work.
 int64_t thread_count() noexcept;
 
-// For the process; at most kMostThreads, and 0 is the default: $TENON_THREADS, or the CPUs that the process may run on.
+// Sets the number for the process, at most kMostThreads. 0: the default, $TENON_THREADS or the number of CPUs of the
+// process.
 void set_threads(int64_t threads) noexcept;
-// For the calling thread alone, where 0 is what the process has. Returns what was set before.
+// Sets the number for the calling thread; 0: the number of the process. Returns the old setting.
 int64_t set_own_threads(int64_t threads) noexcept;
 
-// `const ThreadCount one(1);`: the calling thread's, until the scope ends.
+// `const ThreadCount one(1);` sets the calling thread's number until the end of the scope.
 class ThreadCount {
  public:
   explicit ThreadCount(int64_t threads) noexcept : before_(set_own_threads(threads)) {}
@@ -32,12 +33,12 @@ class ThreadCount {
   int64_t before_;
 };
 
-// Runs one stretch [begin, end) of a loop. Returns 0, or an error that ends the loop. Does not throw.
+// Runs the stretch [begin, end) of a loop. Returns 0, or an error that ends the loop. Does not throw.
 using StretchFn = int64_t (*)(void* context, int64_t begin, int64_t end);
 
-// Runs all of [begin, end) on several threads, the caller's among them, and returns the first error. Each thread has a
-// contiguous share, the same one in loops of the same length, and helps the others when it is done with it. May be
-// called from any thread, also from a stretch, and in a fork of the process (but not in one that a stretch makes).
+// Runs [begin, end) on several threads, including the caller's, and returns the first error. Each thread has a
+// contiguous share, the same in loops of the same length, and takes work from others when it is done. May be called
+// from any thread, from a stretch, and in a forked process (unless a stretch forked it).
 int64_t parallel_for(int64_t begin, int64_t end, StretchFn stretch, void* context) noexcept;
 
 }  // namespace tenon

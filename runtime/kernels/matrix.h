@@ -1,4 +1,4 @@
-// What the kernels for matrices share. They compute in double, in scratch, whatever the dtype of the arrays.
+// Shared by the matrix kernels, which compute in double in scratch memory, for arrays of any dtype.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace tenon {
 
-// Rows of doubles, one behind the other.
+// A matrix of doubles, row by row.
 struct Matrix {
   double* data;
   int64_t columns;
@@ -48,7 +48,7 @@ struct Batch {
     });
   }
 
-  // The transposed matrix in scratch: a column of the array is a row there.
+  // Copies the transposed matrix into scratch: a column of the array becomes a row.
   void load_transposed(const void* array, int64_t number, double* to) const {
     with_reals(dtype, array, number * size(), [&](const auto* from) {
       for (int64_t row = 0; row < rows; ++row) {
@@ -67,7 +67,8 @@ struct Batch {
   }
 };
 
-// Calls body(number, scratch) for each matrix of a batch, with so many doubles of scratch and about so many operations.
+// Calls body(number, scratch) for each matrix of a batch. `scratch` has the given number of doubles; `operations` is an
+// estimate.
 template <class Body>
 int64_t for_each_matrix(const tenon_services* services, int64_t batch, int64_t scratch_size, int64_t operations,
                         Body body) {
@@ -80,8 +81,9 @@ int64_t for_each_matrix(const tenon_services* services, int64_t batch, int64_t s
   return in_parallel(services, 0, batch, operations, run);
 }
 
-// A reflection I - tau v v' that takes x to (beta, 0, ...), with v[0] = 1. Leaves beta in x[0] and the rest of v behind
-// it; gives tau. Signs are LAPACK's: beta has the other sign than x[0], and what is zero already is not reflected.
+// Makes a reflection I - tau v v' that takes x to (beta, 0, ...), with v[0] = 1. Leaves beta in x[0] and the rest of v
+// after it; returns tau. Signs are LAPACK's: beta has the opposite sign of x[0], and a vector that is zero already is
+// not reflected.
 inline double make_reflector(double* x, int64_t size) {
   double scale = 0;
   for (int64_t i = 1; i < size; ++i) scale = std::max(scale, std::abs(x[i]));
@@ -95,7 +97,7 @@ inline double make_reflector(double* x, int64_t size) {
   return (beta - alpha) / beta;
 }
 
-// Reflects x, where v[0] stands for 1 whatever it is.
+// Reflects x. v[0] counts as 1, whatever it holds.
 inline void reflect(double tau, const double* v, double* x, int64_t size) {
   if (tau == 0) return;
   const VectorOps& ops = vector_ops();
@@ -104,14 +106,14 @@ inline void reflect(double tau, const double* v, double* x, int64_t size) {
   ops.add_scaled(factor, v + 1, x + 1, size - 1);
 }
 
-// Of a vector that is unique up to its sign: what makes its largest component positive, of equals the first.
+// The sign that makes the largest component of a vector positive; the first of equal components counts.
 inline double sign_of_largest(const double* x, int64_t size) {
   const auto smaller = [](double a, double b) { return std::abs(a) < std::abs(b); };
   const double* const largest = std::max_element(x, x + size, smaller);
   return size > 0 && *largest < 0 ? -1 : 1;
 }
 
-// The positions of `size` elements in order; equals stay as they are.
+// The positions of `size` elements in sorted order. Stable.
 template <class Before>
 void sort_positions(int64_t* order, int64_t size, Before before) {
   std::iota(order, order + size, int64_t{0});

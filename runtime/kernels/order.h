@@ -1,5 +1,5 @@
-// How elements are ordered: each has a key, an unsigned number, and an entry is a key with the position it comes from.
-// Entries are all different, so that any way to sort them is stable.
+// The order of elements: each element has a key, an unsigned number, and an entry is a key with the element's position.
+// All entries differ, so every sort of entries is stable.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace tenon {
 template <class Bits>
 inline constexpr Bits kSignOf = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
 
-// Both zeros have the same key, and so have all NaNs: the largest.
+// Both zeros have one key. All NaNs have one key, the largest.
 template <class Bits, Bits kInfinity>
 struct FloatElement {
   using Storage = Bits;
@@ -30,7 +30,7 @@ struct FloatElement {
     return magnitude > kInfinity ? kNan : ordered;
   }
   static bool is_nan(Key key) { return key == kNan; }
-  static bool is_shared(Key key) { return key == kSign || key == kNan; }  // by elements that differ
+  static bool is_shared(Key key) { return key == kSign || key == kNan; }  // different elements may have this key
   static Storage element(Key key) { return key & kSign ? key ^ kSign : static_cast<Bits>(~key); }
 };
 
@@ -82,7 +82,8 @@ auto with_element(tenon_dtype dtype, Body body) {
 
 // ---- entries --------------------------------------------------------------------------------------------------------
 
-// A key of 32 bits in a line of up to 2^32 elements: one number. What a longer key has before those is left out.
+// An entry in one number: a key of 32 bits, in a line of up to 2^32 elements. The leading bits of a longer key are left
+// out.
 struct NarrowEntry {
   static constexpr size_t kKeyBytes = 4;
   static constexpr int64_t kLongestLine = int64_t{1} << 32;
@@ -112,12 +113,12 @@ inline constexpr bool kHoldsKey = sizeof(typename Element::Key) <= Entry::kKeyBy
 
 // ---- lines ----------------------------------------------------------------------------------------------------------
 
-// One line of an array, upwards or downwards: in a downward line the larger element has the smaller key.
+// One line of an array, ascending or descending. In a descending line, larger elements have smaller keys.
 struct LinePlace {
   const void* first;
   int64_t stride;
   bool downward;
-  int shift = 0;  // entries have the key without so many of its last bits
+  int shift = 0;  // entries omit this many low bits of the key
 };
 
 // The line of the same number in the outputs, whose lines may have another length.
@@ -150,8 +151,8 @@ struct Line : LinePlace {
   }
 };
 
-// What is compiled for each kind of elements and entries. Everything else is done by way of these, for entries alone:
-// code for each kind would be most of the runtime.
+// The code that exists for each kind of element and entry. All other code works on entries through these functions:
+// code for each kind would be most of the runtime's size.
 template <class Entry>
 struct LineFunctions {
   int64_t element_bytes;

@@ -7,10 +7,10 @@
 
 namespace tenon {
 
-// Elements that are worth a second thread: a few microseconds of work.
+// The number of elements that are worth a second thread: a few microseconds of work.
 inline constexpr int64_t kWorthThreads = 1 << 14;
 
-// Runs body(begin, end) -> error over stretches of [begin, end); on this thread alone when there are few elements.
+// Calls body(begin, end) -> error for stretches of [begin, end); on the calling thread alone if there are few elements.
 template <class Body>
 int64_t in_parallel(const tenon_services* services, int64_t begin, int64_t end, int64_t elements, Body body) {
   if (begin >= end) return 0;
@@ -19,7 +19,7 @@ int64_t in_parallel(const tenon_services* services, int64_t begin, int64_t end, 
   return services->parallel_for(services, begin, end, run, &body);
 }
 
-// Scratch for `size` objects that need no construction; null where there is none.
+// Scratch memory for `size` trivially constructible objects; null if there is none.
 template <class T>
 class ScratchArray {
  public:

@@ -1,4 +1,4 @@
-// The inner loops of the kernels for matrices, for the CPU that runs them.
+// The inner loops of the matrix kernels, chosen for the CPU.
 #pragma once
 
 #include <cstdint>

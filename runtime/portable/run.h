@@ -6,7 +6,7 @@
 
 namespace tenon::runtime::portable {
 
-// As PortableKernel::run says.
+// See PortableKernel::run.
 int64_t run(const SizedKernel& kernel, void* const* memory, int64_t* error, const tenon_services& services,
             int64_t most_steps) noexcept;
 

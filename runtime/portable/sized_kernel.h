@@ -1,10 +1,10 @@
-// A portable kernel for given sizes: expressions become sums of multiples of numbers, and what of them is no such sum
-// (a quotient, a minimum, ...) becomes a number of its own, which is computed in the outermost loop where it can be.
+// A SizedKernel is a portable kernel for given sizes. Index expressions are sums of multiples of numbers. A part that
+// is not such a sum (a quotient, a minimum, ...) becomes a number of its own, computed in the outermost possible loop.
 //
-// An innermost loop runs in strips: one step for up to kStrip iterations, then the next step. In a strip a position
-// moves by the same amount from one iteration to the next, but for what depends on lookups and on quotients of the
-// counter: those are rows, an entry for each iteration. A scratch element that every iteration overwrites becomes a row
-// as well. Where steps depend on each other in a way that strips would change, a strip is one iteration.
+// An innermost loop runs in strips: one step for up to kStrip iterations, then the next step. From one iteration of a
+// strip to the next, a position moves by a constant stride, except where it depends on a lookup or on a quotient of the
+// counter: those are rows, with an entry for each iteration. A scratch element that every iteration overwrites becomes
+// a row as well. If strips would change the results of steps that depend on each other, a strip is one iteration.
 #pragma once
 
 #include <vector>
@@ -16,11 +16,12 @@ namespace tenon::runtime::portable {
 
 inline constexpr int64_t kStrip = 256;
 
-// An index expression's operator, wrapping. A division by zero, which no expression of a valid kernel needs, gives 0.
+// Applies an operator of index expressions. Wraps on overflow. A division by zero, which no valid kernel needs, gives
+// 0.
 int64_t apply(ExprOp op, int64_t a, int64_t b);
 
 struct SumTerm {
-  uint32_t symbol;  // a number, or a row
+  uint32_t symbol;  // of a number or a row
   int64_t factor;
   bool operator==(const SumTerm&) const = default;
 };
@@ -29,7 +30,7 @@ struct SumTerm {
 struct Position {
   int64_t constant = 0;
   int64_t stride = 0;            // from one iteration of the strip to the next
-  std::vector<SumTerm> numbers;  // the same for the whole strip
+  std::vector<SumTerm> numbers;  // constant within a strip
   std::vector<SumTerm> rows;
   bool operator==(const Position&) const = default;
 };
@@ -40,7 +41,7 @@ struct Derived {
   Position a;
   Position b;
   uint32_t number;
-  uint32_t row;  // kNone: a number
+  uint32_t row;  // kNone: it is a number
 };
 
 struct SizedGuard {
@@ -52,7 +53,7 @@ struct SizedSource {
   SourceKind kind;
   tenon_dtype dtype;
   uint32_t buffer;
-  uint32_t row;  // where an earlier step of the strip left it; kNone: in the buffer
+  uint32_t row;  // the row that an earlier step of the strip wrote; kNone: read the buffer
   Position at;
   double real;      // of a constant
   int64_t integer;  // of a constant
@@ -70,12 +71,12 @@ struct SizedStep {
   uint32_t node;
   const ScalarOp* op;
   uint32_t out;
-  uint32_t row;  // where a strip puts it, as others of the strip read it; kNone: only in the buffer
+  uint32_t row;  // the row that later steps of the strip read; kNone: write the buffer only
   Position at;
   uint32_t carry;
   Position carry_at;
   std::vector<SizedLookup> lookups;
-  std::vector<Derived> derived;  // from lookups
+  std::vector<Derived> derived;  // computed from lookups
   std::vector<SizedGuard> where;
   std::vector<SizedSource> sources;
 };
@@ -92,7 +93,7 @@ struct SizedLoop {
   Order order;
   std::vector<Derived> derived;
   std::vector<Child> children;
-  int64_t strip = 0;  // iterations at once, of an innermost loop; 0: others
+  int64_t strip = 0;  // iterations per strip, of an innermost loop; 0: other loops
   bool backwards() const { return order != Order::InOrder; }
 };
 
@@ -100,12 +101,12 @@ struct SizedBuffer {
   tenon_dtype dtype;
   uint32_t node;
   int64_t elements;
-  uint32_t parallel;  // the outermost parallel loop that it lives in: each thread has its own; kNone: there is one
+  uint32_t parallel;  // the outermost parallel loop around it, of which each thread has its own copy; kNone: one copy
   int64_t bytes() const { return elements * size_of(dtype); }
 };
 
 struct SizedKernel {
-  // Throws a StatusError (TENON_INVALID_ARGUMENT) for sizes with which something overflows.
+  // Throws a StatusError (TENON_INVALID_ARGUMENT) if the sizes overflow.
   SizedKernel(const Tables& tables, std::span<const int64_t> sizes);
 
   std::vector<int64_t> sizes;

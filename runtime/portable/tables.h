@@ -1,4 +1,4 @@
-// The tables of a portable kernel, as they lie in its file.
+// The tables of a portable kernel, in place in its file.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ using format::ExprOp;
 inline constexpr uint32_t kNone = ~0u;
 
 struct Tables {
-  explicit Tables(const Kernel& kernel);  // throws a StatusError where a table is not aligned
+  explicit Tables(const Kernel& kernel);  // throws a StatusError if a table is not aligned
 
   uint32_t size_count;  // of the symbols
   uint32_t symbol_count;
@@ -34,7 +34,7 @@ struct Tables {
   std::span<const Instruction> code;
   std::vector<std::string_view> op_names;
   std::vector<std::string_view> nodes;
-  std::vector<const ScalarOp*> ops;  // by name; null where there is none
+  std::vector<const ScalarOp*> ops;  // null for an unknown name
 
   size_t argument_count() const { return size_t{input_count} + output_count; }
 };
@@ -47,7 +47,7 @@ std::span<const T> part(std::span<const T> table, const Range& range) {
 inline tenon_dtype dtype_of(format::DType dtype) { return static_cast<tenon_dtype>(dtype); }
 inline uint32_t end_of(const Range& range) { return range.first() + range.count(); }
 
-// Throws a StatusError unless the kernel keeps every rule of the format.
+// Throws a StatusError if the kernel breaks a rule of the format.
 void verify(const Tables& tables);
 
 }  // namespace tenon::runtime::portable
