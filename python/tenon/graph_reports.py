@@ -1,4 +1,4 @@
-"""What became of the graphs that torch.compile gave to Tenon."""
+"""Reports about the graphs that torch.compile gave to Tenon."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _HOW_TO_REPORT = (
 
 @dataclass(frozen=True)
 class GraphReport:
-    """One graph. `failure` says why all of it runs in PyTorch."""
+    """The report of one graph. `failure` says why PyTorch runs all of it."""
 
-    kind: str  # "inference", "forward", "backward", or "whole": the graph before it was split into these
-    compile_id: str  # as PyTorch's logs name the compilation: "0/1"
+    kind: str  # "inference", "forward", "backward", or "whole": the graph before it was split
+    compile_id: str  # the compilation's name in PyTorch's logs: "0/1"
     calls: int
-    fallback_calls: Counter[str] = field(default_factory=Counter)  # by the name of what PyTorch runs
+    fallback_calls: Counter[str] = field(default_factory=Counter)  # the calls that PyTorch runs, by name
     failure: str = ""
     is_defect: bool = False
 
@@ -63,7 +63,7 @@ class GraphReports:
         self._lock = threading.Lock()
 
     def add(self, report: GraphReport) -> None:
-        """Keeps the report, and warns of a graph that runs in PyTorch as a whole: once for each reason."""
+        """Keeps the report, and warns if PyTorch runs the whole graph: once for each reason."""
         with self._lock:
             self._reports.append(report)
             reason = _reason(report)
@@ -108,7 +108,7 @@ reports = GraphReports()
 
 
 def report() -> str:
-    """The graphs that torch.compile gave to Tenon in this process, and what PyTorch runs of them."""
+    """The graphs that torch.compile gave to Tenon in this process, with the calls that PyTorch runs."""
     return str(reports)
 
 

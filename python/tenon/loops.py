@@ -1,4 +1,4 @@
-"""Tensors over named dimensions, straight to loops; and the loops themselves: kernels, trees, schedules, backends.
+"""Tensors over named dimensions, and kernels: loop trees, schedules, backends.
 
     import tenon.loops as tl
 
@@ -8,8 +8,8 @@
     c = (a * b).sum(s.k)
     c.numpy()
 
-Nothing is computed before it is asked for; then the backend finds loops that suit its machine. c.loop_tree has plain
-ones: each edit of a tree gives another tree, and c.set(tree) runs that one instead.
+An expression is computed when its value is read, with loops that the backend chooses. c.loop_tree has plain loops: each
+edit of a tree returns a new tree, and c.set(tree) makes c run with it.
 """
 
 import sys
@@ -138,7 +138,7 @@ __all__ = [
 
 
 class SymbolGenerator:
-    """Symbols by name, made when they are first used: s.m is the same dimension each time."""
+    """Makes Symbols by name, on first use: s.m is the same dimension each time."""
 
     def __getattr__(self, name: str) -> Symbol:
         if name.startswith("__"):
@@ -157,10 +157,10 @@ def schedule(
 ) -> LoopTree:
     """A schedule that suits the backend's machine.
 
-    With `tune`, searches for a better one on this machine for so many seconds, and keeps what it finds in the cache
-    (where TENON_CACHE is not off): from then on it is the schedule of such a kernel, in other processes too. `sizes`
-    gives symbolic sizes values to measure with. `progress` is called with the seconds so far, the schedules tried, and
-    how many times faster the best is than the first; on a terminal there is a bar without it.
+    With `tune`, searches for a better schedule on this machine for that many seconds, and keeps it in the cache (unless
+    TENON_CACHE is off): from then on it is the schedule of this kernel, also in other processes. `sizes` gives values
+    of symbolic sizes to measure with. `progress` is called with the seconds so far, the number of schedules tried, and
+    the speed of the best relative to the first; without it, a terminal shows a bar.
     """
     if not tune:
         return planned_schedule(kernel, backend)
@@ -185,7 +185,7 @@ def _bar(seconds: float) -> Callable[[float, int, float], None]:
 
 
 class Backend:
-    """What turns a LoopTree into something that runs. Derive from it, and register an instance:
+    """Turns a LoopTree into something that runs. Derive a class, and register an instance:
 
         class Mine(tl.Backend):
             name = "mine"
@@ -195,13 +195,13 @@ class Backend:
 
         tl.register_backend(Mine())
 
-    A kernel is an object with run(memory): the kernel's inputs by slot, then its outputs by slot, as NumPy arrays (of
-    bf16, which NumPy lacks, as tenon.Tensors), valid for as long as it runs. run writes to the outputs; the inputs are
-    read-only. The kernel may have dump(), which gives its code as text.
+    A kernel is an object with run(memory): the kernel's inputs by slot, then its outputs by slot, as NumPy arrays (for
+    bf16, which NumPy lacks, tenon.Tensors), valid during the run. run writes the outputs; the inputs are read-only. The
+    kernel may have dump(), which returns its code as text.
     """
 
     name: str
-    hardware_requirement: int = 0  # bits of what the machine must have; 0 is any CPU
+    hardware_requirement: int = 0  # bits of the hardware that it needs; 0: any CPU
 
     def compile(self, tree: LoopTree) -> object:
         raise NotImplementedError(f"backend {self.name} has no compile(tree)")
@@ -239,7 +239,7 @@ def where(condition: Tensor, a: Tensor | float, b: Tensor | float) -> Tensor:
     return apply("where", condition, a, b)
 
 
-# In messages and in help() they are tenon.loops.Tensor, not tenon._tenon.NamedTensor.
+# In messages and in help(), the types are tenon.loops.Tensor and so on, not tenon._tenon.NamedTensor.
 for _name in __all__:
     _object = globals()[_name]
     if isinstance(_object, type):

@@ -1,4 +1,4 @@
-"""tenon.compile: from a PyTorch model to a Program that runs it."""
+"""tenon.compile: makes a Program from a PyTorch model."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """A compiled model. Calling it is calling the model, for inference: the results are not part of an autograd graph.
+    """A compiled model. Call it like the model, for inference: the results are not part of an autograd graph.
 
-    Arguments are checked: one that does not fit is a tenon.Error that names it. Arguments may have any strides. A
-    Program may be called from several threads.
+    A call checks its arguments: a tenon.Error names an argument that does not fit. Arguments may have any strides.
+    Several threads may call a Program at once.
 
-    Buffers are shared with the module or ExportedProgram that the Program was compiled from, and so are parameters
-    unless the program is frozen and its kernels want them laid out otherwise. A buffer that the model updates (a
-    counter, the statistics of a batch norm in training) is updated in the module's own tensor, as a call of the module
-    would do it. An argument that the model writes is written.
+    The Program shares buffers with its module or ExportedProgram, and also parameters, unless it is frozen and its
+    kernels need them in another layout. A buffer that the model updates (a counter, the statistics of a batch norm in
+    training) is updated in the module's own tensor, as in a call of the module. If the model writes an argument, the
+    argument is written.
 
-    Random numbers come from a key that each call draws from PyTorch's generator: torch.manual_seed makes them
-    repeatable, though not equal to PyTorch's own.
+    Each call draws a key of random numbers from PyTorch's generator: torch.manual_seed makes them repeatable, but they
+    differ from PyTorch's.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class Program:
 
     @property
     def graph(self) -> Graph:
-        """What runs on Tenon, and the external calls that PyTorch runs."""
+        """The compiled graph, with the external calls that PyTorch runs."""
         return self._captured.graph
 
     @property
     def signature(self) -> str:
-        """The inputs, a line each."""
+        """The inputs, one per line."""
         return str(self._signature)
 
     @property
@@ -81,7 +81,7 @@ class Program:
 
     @property
     def segments(self) -> list[tuple[str, list[str]]]:
-        """What runs where, in order: ("cpu" or "fallback", the names of the ops)."""
+        """The segments, in order: ("cpu" or "fallback", the names of the ops)."""
         return self._executable.segments
 
     @property
@@ -90,18 +90,18 @@ class Program:
 
     @property
     def is_from_cache(self) -> bool:
-        """Whether nothing was compiled: another process had compiled the same program, and $TENON_CACHE kept it."""
+        """Whether nothing was compiled, because $TENON_CACHE had the same program from another process."""
         return self._executable.is_from_cache
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one file (.tenon) that tenon.load, `tenon run` and the C runtime run, without PyTorch. It checks what
-        the model asserts, and is called as the model is: classes of results that a file cannot name become
-        dictionaries or tuples. A program with calls that PyTorch runs cannot be saved."""
+        """Writes one file (.tenon) that tenon.load, `tenon run` and the C runtime run, without PyTorch. The file checks
+        the model's assertions, and is called like the model; result classes that a file cannot name become dictionaries
+        or tuples. A program with external calls cannot be saved."""
         self._whole.save(os.fspath(path), self._saved.notes)
 
     def artifact_bytes(self) -> dict[str, int]:
-        """How large the file of `save` would be: its "weights", its "code", and all of the "file". No file is written,
-        nothing is compiled again; arguments that the model returns, which a file copies, do not count."""
+        """The size of the file that `save` would write: its "weights", its "code", and the whole "file". Writes no file
+        and compiles nothing. Arguments that the model returns, which a file copies, do not count."""
         return self._executable.artifact_bytes(self._saved.notes)
 
     @functools.cached_property
@@ -112,7 +112,7 @@ class Program:
 
     @functools.cached_property
     def _whole(self) -> Executable:
-        """A model that returns arguments or weights as they are is compiled once more: in a file they are results."""
+        """Compiles a model that returns arguments or weights unchanged once more: in a file they are results."""
         saved = self._saved
         if saved.graph is None:
             return self._executable
@@ -161,13 +161,12 @@ def compile(
     """Compiles a model: an ExportedProgram, a .pt2 file, or a module, an FX graph module or a function with example
     arguments.
 
-    `dynamic_shapes` are those of torch.export.export. `threads` is how many threads a call uses; 0 is all. Calls that
-    Tenon lacks run in PyTorch; with fallback=False they are one error that lists them all, with the lines that they
-    come from. A frozen program keeps the parameters that the model has now, laid out as its kernels read them; with
-    freeze=False each call reads them anew.
+    `dynamic_shapes` is that of torch.export.export. `threads` is the number of threads of a call; 0 is all. PyTorch
+    runs calls that Tenon lacks; with fallback=False, an error lists all of them with their source lines. A frozen
+    program keeps the current parameters, packed for its kernels; with freeze=False each call reads them.
 
-    With `train`, a tenon.Training, it gives a tenon.LocalTrainingInstance in place of a Program: its `save` writes a
-    file that trains.
+    With `train`, a tenon.Training, it returns a tenon.LocalTrainingInstance instead of a Program: its `save` writes a
+    training file.
     """
     if train is not None:
         return _training_of(train, model, args, kwargs, dynamic_shapes, threads)
@@ -206,7 +205,7 @@ def _program_of(captured: Captured, signature: Signature, results: Nesting, thre
 def _training_of(
     train: Training, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any, threads: int
 ) -> LocalTrainingInstance:
-    from tenon.training import LocalTrainingInstance  # it needs this module
+    from tenon.training import LocalTrainingInstance  # imported here, because it imports this module
 
     return LocalTrainingInstance(
         model,

@@ -1,4 +1,4 @@
-"""Runs a captured graph on flat lists of values: what the front doors put their own calling conventions around."""
+"""Runs a captured graph on flat lists of values. The front ends add their calling conventions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ with modes.outside():
 
 
 def make_runner(captured: Captured, execute: Run) -> Run:
-    """A function from the caller's values to the caller's results. What a graph does not need costs it nothing."""
+    """Makes a function from the caller's values to the caller's results. It contains only the steps that the graph
+    needs."""
     run = _complete(captured, execute)
     return run if run is execute else modes.run_unseen(run)
 
@@ -42,7 +43,7 @@ def _takes_the_inputs(captured: Captured) -> bool:
 
 
 def input_taker(captured: Captured) -> Run:
-    """From the caller's values to the inputs of the graph, but for the key."""
+    """From the caller's values to the inputs of the graph, without the key."""
     if not any(isinstance(source, Window) for source in captured.graph_inputs):
         takes = [(position, _conversion(captured.inputs[position])) for position in captured.graph_inputs]
         return lambda args: [
@@ -80,8 +81,8 @@ def _conversion(given: Input) -> Callable[[Any], torch.Tensor] | None:
 
 
 def random_key() -> torch.Tensor:
-    """The key of a run's random numbers: (seed, offset), from PyTorch's generator, so that torch.manual_seed makes
-    runs repeatable."""
+    """The key of a run's random numbers: (seed, offset) of PyTorch's generator, so that torch.manual_seed makes runs
+    repeatable."""
     key = torch.empty(2, dtype=torch.int64).random_()
     key[1] = 0
     return key
@@ -96,7 +97,7 @@ def _gives_the_results(captured: Captured) -> bool:
 
 
 def result_giver(outputs: list[Output]) -> Callable[[list[Any], Sequence[Any]], list[Any]]:
-    """From the outputs of the graph, and the caller's values, to the caller's results."""
+    """From the outputs of the graph and the caller's values to the caller's results."""
     gives = [_giver(output) for output in outputs]
     return lambda results, args: [give(results, args) for give in gives]
 
@@ -131,7 +132,7 @@ def _view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any]], torch.Tenso
 
 
 def _memory_view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any], int], torch.Tensor]:
-    """Of the memory of a tensor, from an element of it on."""
+    """The memory of a tensor, starting at one of its elements."""
     sizes, strides, offset = layout.sizes, layout.strides, layout.offset
     if not layout.places:
         return lambda base, args, start: base.as_strided(sizes, strides, start + offset)

@@ -17,7 +17,7 @@ with modes.outside():
 
 @dataclass(frozen=True)
 class Slot:
-    """Where an operand goes among the arguments. `convert` makes a number of a tensor of rank 0."""
+    """The position of an operand among the arguments. `convert` makes a number from a tensor of rank 0."""
 
     operand: int
     convert: Callable[[Any], Any] | None = None
@@ -25,7 +25,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class TokenSlot:
-    """Where the fallback puts a tensor of a dtype that Tenon lacks."""
+    """The position of a tensor that the fallback keeps, because Tenon lacks its dtype."""
 
     key: str
 
@@ -41,7 +41,7 @@ class Result:
 @dataclass(frozen=True)
 class FallbackCall:
     function: Callable[..., Any]
-    args: list[Any]  # with slots where tensors and sizes go
+    args: list[Any]  # with slots in the places of tensors and sizes
     kwargs: dict[str, Any]
     results: list[Result]
 
@@ -60,18 +60,18 @@ class FallbackCall:
         if len(given) != len(self.results):
             raise RuntimeError(f"{self.function} gave {len(given)} results, while tracing it gave {len(self.results)}")
         if not given:
-            return [_TOKEN]  # the call is there for its effect, and the token is how the program knows of it
+            return [_TOKEN]  # the call is made for its effect; the program sees it as a token
         borrowed = {operand.untyped_storage().data_ptr() for operand in operands}
         return [_kept(value, result, tokens, borrowed) for value, result in zip(given, self.results, strict=True)]
 
 
 def call_on_memory(function: Callable[..., Any], strides: tuple[int, ...], operand: torch.Tensor, *args: Any) -> Any:
-    """Of a function that reads the memory of its first operand: with that laid out by these strides."""
+    """Calls a function that reads the memory of its first operand, after copying the operand into these strides."""
     return function(torch.empty_strided(operand.shape, strides, dtype=operand.dtype).copy_(operand), *args)
 
 
 class _Running(threading.local):
-    """What the run of a thread keeps, by key."""
+    """The tensors that the run of a thread keeps, by key."""
 
     def __init__(self) -> None:
         self.tokens: dict[str, torch.Tensor] = {}
@@ -86,7 +86,7 @@ class Fallback:
 
     @modes.run_outside
     def __call__(self, call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
-        with torch.no_grad(), torch._C._DisableAutocast():  # the trace has the casts
+        with torch.no_grad(), torch._C._DisableAutocast():  # the trace already has autocast's casts
             return self.calls[call].run(operands, self._running.tokens)
 
     def run(
@@ -96,7 +96,8 @@ class Fallback:
         tokens: dict[str, torch.Tensor],
         wanted: list[str],
     ) -> tuple[list[Any], list[torch.Tensor]]:
-        """Runs the program with these tensors kept at first; gives its results, and the `wanted` kept tensors."""
+        """Runs the program with these tensors kept from the start. Returns its results, and the `wanted` kept
+        tensors."""
         outer, self._running.tokens = self._running.tokens, tokens
         try:
             outputs = execute(inputs)
@@ -106,7 +107,7 @@ class Fallback:
 
 
 def leaves_of(value: Any) -> Iterator[Any]:
-    """The tensors and numbers of what a call gives, in order; None is left out."""
+    """The tensors and numbers that a call returns, in order, without None."""
     if isinstance(value, (tuple, list)):
         for item in value:
             yield from leaves_of(item)
@@ -129,7 +130,7 @@ def _filled(template: Any, operands: list[torch.Tensor], tokens: dict[str, torch
 
 def _kept(value: Any, result: Result, tokens: dict[str, torch.Tensor], borrowed: set[int]) -> torch.Tensor:
     if result.token is not None:
-        # The program reuses the memory of its operands once the call is over.
+        # The program reuses the memory of its operands after the call.
         is_borrowed = value.layout is torch.strided and value.untyped_storage().data_ptr() in borrowed
         tokens[result.token] = value.clone() if is_borrowed else value
         return _TOKEN

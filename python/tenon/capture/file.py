@@ -1,8 +1,8 @@
-"""From a .pt2 file to a Captured, without PyTorch's loader: that one unpickles, and imports and evaluates what the file
-says.
+"""Makes a Captured from a .pt2 file, without torch.export.load, which unpickles, imports and evaluates content of the
+file.
 
-The C++ library reads the file (src/capture/pt2), which trusts nothing in it, and makes the graph. Left to do here are
-the calls that PyTorch runs: the file names them, and only operators that are registered in this process are found.
+The C++ library reads the file (src/capture/pt2), trusts nothing in it, and makes the graph. This module makes the calls
+that PyTorch runs: the file names them, and only operators that are registered in this process are found.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class FileModel:
         self.results = Nesting(Tree.of(results))
 
     def captured(self, training: bool | None = None, fallback: bool = True, why: str = NO_FALLBACK) -> Captured:
-        """The program as it is, unless `training` says what dropout and batch norm do. Without `fallback` a call that
-        PyTorch would have to run is an error; `why` says what for."""
+        """The program as recorded, unless `training` sets the mode of dropout and batch norm. Without `fallback`, a
+        call that PyTorch would have to run is an error; `why` is its reason."""
         imported = self._imported(training)
         if not fallback:
             imported.check_supported(why)
@@ -79,7 +79,7 @@ class FileModel:
 
 
 class _Capture:
-    """Makes a Captured of what the C++ library imported."""
+    """Makes a Captured from what the C++ library imported."""
 
     def __init__(self, file: FileModel, imported: Imported) -> None:
         self._imported = imported
@@ -183,7 +183,7 @@ class _Capture:
 
 
 class _FallbackCallMaker:
-    """Makes the call of a node: an operator of this process, with plain arguments."""
+    """Makes the call of a node: a registered operator, with plain arguments."""
 
     def __init__(self, node: Pt2Node, values: dict[str, tuple[str, Any]], kept: list[str], path: str) -> None:
         self._node = node
@@ -257,7 +257,7 @@ class _FallbackCallMaker:
 
 
 def _nodes_of(graph: Pt2Graph) -> Iterator[Pt2Node]:
-    """With those of graphs that a node does no more than call."""
+    """With the nodes of graphs that a node merely calls."""
     for node in graph.nodes:
         inner = [value for _, _, (kind, value) in node.inputs if kind == "as_graph"]
         if _target(node).startswith("higher_order.wrap_with_") and inner:
@@ -268,7 +268,7 @@ def _nodes_of(graph: Pt2Graph) -> Iterator[Pt2Node]:
 
 
 def _target(node: Pt2Node) -> str:
-    """ "aten.relu.default", "_operator.mul". What runs in order with other effects stands among its arguments."""
+    """ "aten.relu.default", "_operator.mul". A call with ordered effects has its target among its arguments."""
     target = node.target.removeprefix("torch.ops.")
     if target != "higher_order.with_effects":
         return target
