@@ -1,9 +1,9 @@
-"""torch.compile(model, backend="tenon"): found by entry point, nothing to import.
+"""torch.compile(model, backend="tenon"): found by entry point, without an import.
 
-Options are those of `Options`; any other is an error. Inference and training go through AOTAutograd: the forward and
-the backward graph are each compiled once for each set of guards, and run without another look at their structure.
+`Options` has the options; any other option is an error. Inference and training go through AOTAutograd: the forward
+graph and the backward graph are compiled once for each set of guards.
 
-A graph that Tenon cannot compile runs in PyTorch, and a warning says which, why, and how much of the model it is. With
+PyTorch runs a graph that Tenon cannot compile, and a warning says which graph, why, and its share of the model. With
 fallback=False that is an error. `report()` lists the graphs that were compiled in this process.
 """
 
@@ -40,20 +40,20 @@ __all__ = ["MODES", "OPTIONS", "Backend", "Options", "backend", "report", "repor
 
 @dataclass(frozen=True)
 class Options:
-    threads: int = 0  # of a call; 0 is all
-    fallback: bool = True  # whether PyTorch runs what Tenon lacks; else it is an error
+    threads: int = 0  # per call; 0: all
+    fallback: bool = True  # PyTorch runs the calls that Tenon lacks; off: such a call is an error
 
 
 OPTIONS = tuple(field.name for field in fields(Options))
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-# How the parts of PyTorch talk to each other: TorchDynamo breaks the graph there, and compiles its parts.
+# Functions by which the parts of PyTorch communicate: TorchDynamo breaks the graph there, and compiles its parts.
 _FOR_DYNAMO = (dynamo_exceptions.TorchDynamoException, *dynamo_exceptions.exceptions_allowed_to_be_fallback)
 
 
 class Backend:
-    """What torch.compile calls with each graph that it captures."""
+    """The function that torch.compile calls with each graph."""
 
     __name__ = "tenon"
 
@@ -117,14 +117,14 @@ def _options_from(options: Any) -> Options:
 
 
 def _check_mode(mode: str | None) -> None:
-    """Every mode of torch.compile asks for what Tenon does anyway, as far as a CPU can have it."""
+    """Accepts every mode of torch.compile: Tenon does what the modes ask for, as far as a CPU can."""
     if mode is not None and mode not in MODES:
         fail(f"backend tenon has no mode '{mode}': the modes are {', '.join(MODES)}")
 
 
 def _needs_no_wrapper(module: fx.GraphModule, graph: fx.GraphModule, inputs: list[Any]) -> bool:
-    """Whether AOTAutograd's function would do no more than call the compiled graph: then the call spares it. There is
-    work for it where results are views, where arguments are written, and where the graph takes other values."""
+    """Whether AOTAutograd's wrapper merely calls the compiled graph, and can be skipped. It has work to do if results
+    are views, if arguments are written, and if the graph takes other values."""
     metadata = TracingContext.get().fw_metadata
     return (
         metadata is not None
@@ -142,9 +142,9 @@ def _needs_no_wrapper(module: fx.GraphModule, graph: fx.GraphModule, inputs: lis
 
 
 def _compile_or_fall_back(kind: str, module: fx.GraphModule, options: Options, shown: int = 0) -> Run:
-    """The graph as a function of a list of values, which may be emptied; `unboxed` takes the values one by one."""
+    """The graph as a function of a list of values, which it may empty; `unboxed` takes the values one by one."""
     try:
-        with modes.outside():  # AOTAutograd calls a compiler inside of its trace
+        with modes.outside():  # AOTAutograd calls the compiler inside of its trace
             return _compile(kind, module, options, shown)
     except Exception as error:
         if not options.fallback:
@@ -184,8 +184,8 @@ def _runnable(module: fx.GraphModule, captured: Captured, executable: Any) -> Ru
 
 
 def _is_more_than_memory(value: Any) -> bool:
-    """Whether PyTorch computes more with a tensor than its elements: a fake one, one inside a transform of torch.func,
-    one with a tangent."""
+    """Whether a tensor is more than its elements for PyTorch: a fake tensor, one inside a transform of torch.func, one
+    with a tangent."""
     if not isinstance(value, torch.Tensor):
         return False
     if type(value) not in (torch.Tensor, torch.nn.Parameter) or is_functorch_wrapped_tensor(value):

@@ -1,4 +1,4 @@
-"""What capture gives: a graph with what a caller needs to run it, and to be told about it."""
+"""The result of capture: a graph with everything that a caller needs to run it and to report about it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ DTYPES = {
     torch.bool: "bool",
 }
 
-NO_FALLBACK = "fallback=False leaves nothing to PyTorch"  # why a call that Tenon lacks is an error
+NO_FALLBACK = "fallback=False leaves nothing to PyTorch"  # the reason, if a call that Tenon lacks is an error
 
 
 @dataclass
 class Input:
-    """A value that the caller gives."""
+    """A value that the caller passes."""
 
     name: str
     kind: str  # "tensor", "number" (an int, or a float), "constant" (it must equal `value`), "token" (the fallback's)
     value: Any = None
     dtype: torch.dtype | None = None
     shape: tuple[int | Expr, ...] = ()
-    size: int | Expr | None = None  # of a number that is a size: what it equals
+    size: int | Expr | None = None  # the value of a number that is a size
     device: torch.device | None = None
-    is_whole: bool = False  # a tensor that must be all of its memory, in order: the model reads that by as_strided
+    is_whole: bool = False  # the tensor must cover its memory, in order, because the model reads it by as_strided
 
     @property
     def type(self) -> str:
@@ -49,19 +49,19 @@ class Input:
 
 @dataclass
 class Output:
-    """A value that the caller gets: result `index` of the graph, input `index` of the caller, or what is in `value`."""
+    """A value that the caller gets: result `index` of the graph, input `index` of the caller, or `value`."""
 
     kind: str  # "result", "permuted", "view", "number", "input", "view of input", "constant", "token"
     index: int = 0
-    # Of a constant; of a token its key; of a number what makes a Python number of it; of a permuted result the order of
-    # its dimensions; of a view its Layout.
+    # The value of a constant; the key of a token; the function that makes a Python number; the order of a permuted
+    # result's dimensions; the Layout of a view.
     value: Any = None
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where in memory the elements of a view lie. `places` tells where a call has the symbols: which of the caller's
-    values it is, and which of its dimensions (None: a number is the size itself)."""
+    """The memory layout of a view. `places` says where a call finds each symbol: in which of the caller's values, and
+    in which of its dimensions (None: the number is the size itself)."""
 
     sizes: list[int | Expr]
     strides: list[int | Expr]
@@ -72,7 +72,7 @@ class Layout:
 @dataclass(frozen=True)
 class Window:
     """An input of the graph that is read from the memory of a caller's tensor: `as_strided` of an argument. The offset
-    counts from the start of that memory, wherever in it the argument begins."""
+    counts from the start of that memory, wherever the argument begins in it."""
 
     position: int  # of the argument
     layout: Layout
@@ -80,7 +80,7 @@ class Window:
 
 @dataclass
 class Assertion:
-    """What the model promises of its data: a result of the graph must not be zero, or a size must be true."""
+    """An assertion of the model: a result of the graph must not be zero, or a size must be true."""
 
     message: str
     location: tuple[str, int] | None
@@ -106,7 +106,7 @@ class Captured:
     inputs: list[Input]
     outputs: list[Output]
     fallback: Fallback
-    graph_inputs: list[int | Window]  # the inputs of the graph in its order: positions of the caller's values, windows
+    graph_inputs: list[int | Window]  # the inputs of the graph, in order: positions of the caller's values, or windows
     has_key: bool  # the last input of the graph is the key of its random numbers
     assertions: list[Assertion] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the extension calls: a TorchScript graph of the lazy device becomes a program that runs on tensors."""
+"""Called by the extension: turns a TorchScript graph of the lazy device into a program that runs on tensors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tenon.lazy.translate import translate
 from tenon.report import segments_text
 from tenon.runner import Run, make_runner
 
-Type = tuple[torch.dtype, tuple[int, ...]]  # of an input; a number is a tensor of rank 0
+Type = tuple[torch.dtype, tuple[int, ...]]  # the type of an input; a number is a tensor of rank 0
 
 
 class Program:
-    """A compiled graph of the lazy device. `run` takes a tensor for each input and gives the results. `places` has, for
-    each result, the position of the input that it is computed in, which must be contiguous memory of its own, or -1."""
+    """A compiled graph of the lazy device. `run` takes a tensor for each input and returns the results. `places` has,
+    for each result, the input in whose memory it is computed (contiguous, and not shared), or -1."""
 
     def __init__(self, captured: Captured, executable: Executable) -> None:
         self.captured = captured
@@ -49,8 +49,8 @@ class Programs:
         self.extension: Any = None
         self.eager_calls = EagerCalls()
         self._lock = threading.Lock()
-        self._fallbacks: Counter[str] = Counter()  # programs count in it
-        self._told: set[str] = set()  # of which internal errors
+        self._fallbacks: Counter[str] = Counter()  # incremented by programs
+        self._told: set[str] = set()  # the internal errors that were reported
         self._start()
 
     def _start(self) -> None:
@@ -88,8 +88,8 @@ class Programs:
     def compile(
         self, graph: torch._C.Graph, inputs: list[Type], sources: list[int], dying: list[int]
     ) -> Program | None:
-        """`sources` says which of the inputs each input of the graph is, and `dying` those that nobody needs after a
-        run. None where Tenon cannot run the graph at all."""
+        """`sources` says which of the inputs each input of the graph is; `dying` are the inputs that are unused after a
+        run. None if Tenon cannot run the graph."""
         start = time.perf_counter()
         try:
             program = self._compiled(translate(graph, inputs, sources), dying)
@@ -107,7 +107,7 @@ class Programs:
         return program
 
     def _note_internal(self, error: Exception) -> None:
-        """A mistake of Tenon's: the user is told of each once, and the graph runs all the same."""
+        """Reports a bug in Tenon, each once. The TorchScript executor runs the graph."""
         text = f"{type(error).__name__}: {error}"
         with self._lock:
             self._internal_errors[text] += 1
@@ -122,7 +122,7 @@ class Programs:
             )
 
     def outside_modes(self) -> AbstractContextManager[None] | None:
-        """What a run is to run in; None where no mode is on."""
+        """The context of a run; None if no mode is on."""
         return modes.outside() if modes.are_on() else None
 
     @modes.run_outside

@@ -1,12 +1,12 @@
-"""Translates what torch's lazy device records, a TorchScript graph of ATen calls, through the aten registry.
+"""Translates a TorchScript graph of ATen calls, which PyTorch's lazy device records, with the aten registry.
 
     captured = translate(graph, [(torch.float32, (8, 4)), (torch.float64, ())])
 
 A graph of the lazy device is a straight line: calls, constants, and lists of both. Its inputs are tensors, and numbers
-that each run gives anew: those are float, int or bool in TorchScript, and come as tensors of rank 0 (f64, i64, bool).
+that may differ in each run: float, int or bool in TorchScript, passed as tensors of rank 0 (f64, i64, bool).
 
-PyTorch's lazy tensors forget that the 0.5 in `loss * 0.5` was a number: it is recorded as a tensor of rank 0. Where the
-values of a graph say which dtype PyTorch expects (a TensorType with a dtype), that tells numbers and tensors apart.
+PyTorch's lazy tensors record the 0.5 in `loss * 0.5` as a tensor of rank 0. If the values of a graph have the dtype
+that PyTorch expects (a TensorType with a dtype), it tells numbers and tensors apart.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from tenon.capture.names import target_name
 
 Type = tuple[torch.dtype, Sequence[int]]
 
-# Numbers, by the dtype that they have in a graph.
+# Numbers, by their dtype in a graph.
 _NUMBERS: dict[str, Callable[[Any], Any]] = {"f64": float, "i64": int, "bool": bool}
 _NUMBER_KINDS = {"FloatType", "IntType", "BoolType", "NumberType"}
 _TORCH_DTYPES = {name: dtype for dtype, name in DTYPES.items()}
 
-_TO_NUMBER = {"ScalarImplicit", "FloatImplicit", "IntImplicit"}  # of a tensor of rank 0
+_TO_NUMBER = {"ScalarImplicit", "FloatImplicit", "IntImplicit"}  # for a tensor of rank 0
 _CONSTRUCTS = {"prim::ListConstruct", "prim::TupleConstruct"}
 _UNPACKS = {"prim::ListUnpack", "prim::TupleUnpack"}
 
 
 def _scalar_types() -> dict[int, torch.dtype]:
-    """How TorchScript writes a dtype: as an integer, which is c10::ScalarType's."""
+    """TorchScript's integer for a dtype, which is c10::ScalarType's."""
     graph = torch._C.Graph()
     dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
     return {graph.insertConstant(dtype).toIValue(): dtype for dtype in dtypes}
@@ -47,9 +47,9 @@ _SCALAR_TYPES = _scalar_types()
 
 
 def translate(graph: torch._C.Graph, inputs: Sequence[Type], sources: Sequence[int] | None = None) -> Captured:
-    """`inputs` are the types of what each run gives, numbers among them; `sources` says which of them each input of the
-    graph is, where some are the same. Raises a tenon.Error for a graph that only PyTorch can run: one with complex
-    numbers, or with control flow."""
+    """`inputs` are the types of a run's values, including numbers; `sources` says which of them each input of the graph
+    is, because some are the same. Raises a tenon.Error for a graph that only PyTorch can run: with complex numbers, or
+    with control flow."""
     translator = _Translator()
     added: dict[int, Any] = {}
     for value, source in zip(graph.inputs(), sources or range(len(inputs)), strict=True):
@@ -69,8 +69,8 @@ class _Translator:
         self.values: dict[int, Any] = {}  # by the number of the TorchScript value
         self.inputs: list[Input] = []
         self.input_of: dict[int, int] = {}  # the position of an input, by its variable
-        self.leaves: dict[int, float | int | bool | None] = {}  # by variable: a constant's value, where it has rank 0
-        self.key: Any = None  # of the random numbers of the call that is translated, where it has one
+        self.leaves: dict[int, float | int | bool | None] = {}  # by variable: the value of a constant of rank 0
+        self.key: Any = None  # the key of random numbers of the translated call, if it has one
         self.fallback = Fallback()
         self.rows: list[Row] = []
 
@@ -140,7 +140,8 @@ class _Translator:
         return list(result) if len(declared) > 1 else [result]
 
     def _as_declared(self, op: torch._ops.OpOverload, arguments: list[Any], declared: list[Any], result: Any) -> Any:
-        """What the graph says may be due to numbers; or an entry is wrong; or the graph is, and the result stays."""
+        """A result of another dtype than the graph's may be due to numbers; or an entry is wrong; or the graph is, and
+        the result stays."""
         of_numbers = self._of_numbers(op, arguments, declared)
         if of_numbers is not None:
             return of_numbers
@@ -161,8 +162,8 @@ class _Translator:
         return result
 
     def _of_numbers(self, op: torch._ops.OpOverload, arguments: list[Any], declared: list[Any]) -> Any:
-        """The call with those leaves as numbers that were numbers in the user's code; None where that explains
-        nothing."""
+        """The call with those leaves as numbers that were numbers in the user's code; None if that does not explain the
+        dtype."""
         for position, argument in enumerate(arguments):
             if not self._may_be_number(argument):
                 continue
@@ -182,7 +183,7 @@ class _Translator:
     # -- what the registry lacks --
 
     def _inlined(self, op: torch._ops.OpOverload, arguments: list[Any]) -> tuple[Any] | None:
-        """The result of what PyTorch decomposes the call into; None where it does not."""
+        """The result of PyTorch's decomposition of the call; None if there is none."""
         module = _decomposed(op, arguments)
         if module is None:
             return None
@@ -263,7 +264,7 @@ class _Translator:
 
 @functools.cache
 def _overload(name: str) -> torch._ops.OpOverload:
-    """ "aten::add.Tensor" as PyTorch's Python has it."""
+    """ "aten::add.Tensor" in PyTorch's Python spelling."""
     packet, _, overload = name.removeprefix("aten::").partition(".")
     found = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
     if found is None:
@@ -272,7 +273,7 @@ def _overload(name: str) -> torch._ops.OpOverload:
 
 
 def _converted(argument: torch._C.Argument, value: Any) -> Any:
-    """TorchScript writes a dtype as an integer, and the lazy device is the CPU's memory."""
+    """Converts TorchScript's integer for a dtype; the lazy device is the CPU's memory."""
     if isinstance(value, torch.device):
         return torch.device("cpu")
     is_dtype = type(value) is int and "ScalarType" in str(argument.real_type)
@@ -280,7 +281,7 @@ def _converted(argument: torch._C.Argument, value: Any) -> Any:
 
 
 def _bound(op: torch._ops.OpOverload, arguments: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """By position, and those that are only taken by name."""
+    """Positional arguments, and keyword-only arguments."""
     parameters = list(zip(op._schema.arguments, arguments, strict=True))
     args = [value for parameter, value in parameters if not parameter.kwarg_only]
     return args, {parameter.name: value for parameter, value in parameters if parameter.kwarg_only}
@@ -314,8 +315,8 @@ def _template(arguments: list[Any], counter: Iterator[int]) -> list[Any]:
 
 
 def _typed(op: torch._ops.OpOverload, dtypes: list[torch.dtype], *args: Any, **kwargs: Any) -> list[torch.Tensor]:
-    """The call, whose results have the dtypes that PyTorch's meta device has: the CPU's may be others, as those of a
-    batch norm in bf16 are, and the graph has the former."""
+    """The call, with results of the dtypes that PyTorch's meta device has. The CPU's may differ (a batch norm in bf16),
+    but the graph has the meta device's."""
     results = leaves_of(op(*args, **kwargs))
     return [result.to(dtype) for result, dtype in zip(results, dtypes, strict=True)]
 
@@ -323,7 +324,7 @@ def _typed(op: torch._ops.OpOverload, dtypes: list[torch.dtype], *args: Any, **k
 def _seeded(
     op: torch._ops.OpOverload, dtypes: list[torch.dtype], key: torch.Tensor, *args: Any, **kwargs: Any
 ) -> list[torch.Tensor]:
-    """The call with random numbers of this key. Those of others are as if there were no such call."""
+    """The call with random numbers of this key. Other random numbers are not affected."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(key[0]))
         return _typed(op, dtypes, *args, **kwargs)
@@ -333,7 +334,7 @@ def _seeded(
 
 
 def _on_meta(op: torch._ops.OpOverload, arguments: list[Any]) -> Any:
-    """What the call gives, without data. A number stands for any other of its kind."""
+    """The results of the call, without data. A number stands for any number of its kind."""
     try:
         args, kwargs = _bound(op, _filled(arguments, lambda value: _stand_in(value, "meta")))
         return op(*args, **kwargs)
@@ -343,7 +344,7 @@ def _on_meta(op: torch._ops.OpOverload, arguments: list[Any]) -> Any:
 
 
 def _decomposed(op: torch._ops.OpOverload, arguments: list[Any]) -> torch.fx.GraphModule | None:
-    """The call as a graph of others; None where PyTorch has no other way to say it, or needs to know a number."""
+    """The call as a graph of other calls; None if PyTorch cannot decompose it, or needs the value of a number."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
     operands = list(_imported(arguments))
@@ -374,7 +375,7 @@ def _stand_in(value: ImportedTensor, device: str) -> Any:
 
 
 def _agree(declared: Iterable[Any], result: Any) -> bool:
-    """Whether the results have the dtypes that the graph says they have, where it says it."""
+    """Whether the results have the dtypes of the graph, where it has them."""
     pairs = zip(declared, result if isinstance(result, (tuple, list)) else [result], strict=False)
     return all(_has_dtype(kind, value) for kind, value in pairs)
 
