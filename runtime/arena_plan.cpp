@@ -12,7 +12,7 @@ namespace {
 
 bool meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
-// What is placed already, by offset, and by stretches of time: of a program of many tasks, few tensors live in one.
+// The placed tensors, by offset and by range of time. In a program of many tasks, few tensors live in one range.
 class Placed {
  public:
   Placed(std::span<const Lifetime> lifetimes, const std::vector<int64_t>& offsets)
@@ -31,7 +31,7 @@ class Placed {
       stretches_[at].push_back(id);
   }
 
-  // By offset, those that live in the stretches of the tensor: some of them at another time.
+  // The placed tensors of the ranges in which this tensor lives, by offset. Some of them live at another time.
   const std::vector<size_t>& neighbours(size_t id) {
     const size_t first = stretch_at(lifetimes_[id].first), last = stretch_at(lifetimes_[id].last);
     size_t entries = 0;
@@ -57,7 +57,7 @@ class Placed {
   std::vector<size_t> all_, found_;
 };
 
-// In that order, each at the lowest place that is free while it lives.
+// Places each tensor, in this order, at the lowest offset that is free while it lives.
 ArenaPlan place_in_order(std::span<const Lifetime> lifetimes, const std::vector<size_t>& order) {
   ArenaPlan plan{std::vector<int64_t>(lifetimes.size()), 0};
   Placed placed(lifetimes, plan.offsets);
@@ -77,7 +77,7 @@ ArenaPlan place_in_order(std::span<const Lifetime> lifetimes, const std::vector<
 
 using Rank = std::pair<double, int64_t>;
 
-// One sort for whatever the order is by.
+// One sort function for all orders.
 std::vector<size_t> highest_first(const std::vector<Rank>& ranks) {
   std::vector<size_t> order(ranks.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -94,7 +94,7 @@ Rank by_start(const Lifetime& tensor) { return {0, -tensor.first}; }
 
 }  // namespace
 
-// What is large is hard to place, and so is what lives long: whichever of these orders needs less.
+// Large tensors are hard to place, and so are long-lived ones: takes the order that needs less memory.
 ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
   const int64_t least = least_arena(lifetimes);
   ArenaPlan best{{}, INT64_MAX};
@@ -109,12 +109,12 @@ ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
 }
 
 int64_t least_arena(std::span<const Lifetime> lifetimes) {
-  std::vector<std::pair<int64_t, int64_t>> changes;  // of the bytes that live: when, by how much
+  std::vector<std::pair<int64_t, int64_t>> changes;  // changes of the live bytes: time, difference
   for (const Lifetime& lifetime : lifetimes) {
     changes.emplace_back(lifetime.first, aligned_size(lifetime.bytes));
     changes.emplace_back(lifetime.last + 1, -aligned_size(lifetime.bytes));
   }
-  std::ranges::sort(changes);  // at one time, what ends comes first
+  std::ranges::sort(changes);  // at the same time, ends come before starts
   int64_t live = 0, most = 0;
   for (const auto& [when, bytes] : changes) most = std::max(most, live = checked_add(live, bytes));
   return most;

@@ -38,7 +38,7 @@ const format::Entries* entries_of(const Container& container) {
   return format::GetEntries(section->bytes.data());
 }
 
-// The code of the best CPU that this machine is: the one that needs most of it. Null where the file has none at all.
+// The code for the best CPU that this machine is: the one that needs most features. Null if the file has no code.
 const Container::Section* choose_native(const Container& container, std::string_view prefix) {
   const Container::Section* best = nullptr;
   size_t most = 0;
@@ -84,7 +84,7 @@ class ProgramLoader {
   }
 
  private:
-  // What the names of its sections begin with.
+  // The prefix of the names of its sections.
   static std::string prefix_of(const Container& container, std::string_view entry) {
     const std::vector<std::string> names = entry_names(container);
     const auto found = entry.empty() ? names.begin() : std::ranges::find(names, entry);
@@ -125,7 +125,7 @@ class ProgramLoader {
                 std::make_shared<const PortableKernel>(PortableKernel::load({bytes, kernel.portable()->size()}))};
   }
 
-  // Code belongs to a kernel by the checksum of its portable form, which says how large the arguments are.
+  // Code refers to its kernel by the checksum of the portable form, which says how large the arguments are.
   void add_native(std::vector<KernelEntry>& kernels, const format::Program& tables) const {
     const format::Native& native = *format::GetNative(native_->bytes.data());
     const std::span<const format::NativeKernel> natives = span_of(native.kernels());
@@ -150,7 +150,7 @@ class ProgramLoader {
     return LoadedCode::load({reinterpret_cast<const char*>(object.bytes()->data()), object.bytes()->size()});
   }
 
-  // A constant has as many bytes as its slot, which has no symbols.
+  // A constant has as many bytes as its slot, whose shape has no symbols.
   static void check_weights(const TaskGraph& graph) {
     for (uint32_t id = 0; id < graph.slots.size(); ++id) {
       const TensorSlot& slot = graph.slots[id];

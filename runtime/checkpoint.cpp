@@ -32,7 +32,7 @@ std::vector<Offset<format::Note>> notes_of(States& states, FlatBufferBuilder& b)
   return notes;
 }
 
-// The table, and the pieces of the weights that it names.
+// The table, and the pieces of the weights that it refers to.
 void add_tables(States& states, FlatBufferBuilder& b, std::vector<Bytes>& pieces) {
   std::vector<Offset<format::StateValue>> values;
   uint64_t end = 0;
@@ -69,7 +69,7 @@ StateInfo value_of(const format::StateValue& from, Bytes weights) {
   return info;
 }
 
-// Where the values of the states are in the file, in their order.
+// The positions of the states' values in the file, in order.
 std::vector<const std::byte*> match(const States& states, const Checkpoint& from) {
   std::vector<const std::byte*> found(states.all().size());
   for (const StateInfo& value : from.states) {
@@ -129,7 +129,7 @@ void append_notes(std::string& json, const Notes& notes) {
   json += '}';
 }
 
-// Elements of many bytes first, so that all are aligned.
+// Large elements first, so that all are aligned.
 std::vector<size_t> aligned_order(const States& states) {
   std::vector<size_t> order;
   for (int64_t bytes = 8; bytes > 0; bytes /= 2) {

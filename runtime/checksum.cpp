@@ -18,9 +18,9 @@ uint64_t combine(uint64_t hash, uint64_t next) {
 
 namespace {
 
-// Several registers at once; the compiler cuts it into those that the CPU has.
+// Several vector registers; the compiler splits it into those of the CPU.
 using Words = uint64_t __attribute__((vector_size(64)));
-constexpr size_t kWords = 4;  // so many of them are a row
+constexpr size_t kWords = 4;  // this many are a row
 constexpr size_t kRow = kWords * sizeof(Words);
 
 struct States {
@@ -36,7 +36,7 @@ struct States {
 }
 
 [[gnu::always_inline]] inline void take_row(States& states, const std::byte* row) {
-  constexpr uint64_t kFactor = 0x9e3779b1;  // of 32 bits: the product is two multiplications of half words
+  constexpr uint64_t kFactor = 0x9e3779b1;  // 32 bits: the product is two multiplications of half words
   for (size_t i = 0; i < kWords; ++i) {
     Words word;
     std::memcpy(&word, row + i * sizeof word, sizeof word);

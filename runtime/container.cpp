@@ -52,7 +52,7 @@ Header read_header(Bytes bytes) {
   return header;
 }
 
-// With the header in front, where the checksum is 0.
+// With the header before it, whose checksum field is 0.
 uint64_t checksum_of_table(Header header, std::span<const format::Section> table) {
   header.checksum = 0;
   std::vector<std::byte> bytes(sizeof header + table.size_bytes());
@@ -108,7 +108,7 @@ bool is_zero(Bytes bytes) {
   return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// That they follow each other to the end of the file, with zeros between.
+// Checks that sections follow each other to the end of the file, with zeros between.
 void check_places(std::span<const format::Section> table, Bytes bytes) {
   uint64_t end = sizeof(Header) + table.size_bytes();
   for (size_t i = 0; i < table.size(); ++i) {
@@ -155,13 +155,14 @@ Mapping copy_of(Bytes bytes) {
 
 bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory) % format::kSectionAlignment == 0; }
 
-// What the rest of the runtime reads by its own offsets, once it is verified.
+// Verifies the structure that the rest of the runtime reads by offsets.
 bool must_stay(uint32_t kind) {
   return kind != static_cast<uint32_t>(SectionKind::kWeights) && kind != static_cast<uint32_t>(SectionKind::kNative);
 }
 
 Mapping map_file(const char* path) {
-  const Descriptor file(system().open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would wait for a writer
+  // opening a pipe would wait for a writer
+  const Descriptor file(system().open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) fail_with_errno("open");
   struct stat info = {};
   if (system().stat(file.number(), &info) != 0) fail_with_errno("read");

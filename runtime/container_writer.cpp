@@ -11,11 +11,11 @@ namespace {
 
 using Piece = std::span<const std::byte>;
 
-std::byte zeros[format::kWeightsAlignment];  // never written; a constant would be as many bytes of the library
+std::byte zeros[format::kWeightsAlignment];  // never written; a constant would take this many bytes of the library
 
 uint64_t rounded_up(uint64_t size, uint64_t alignment) { return (size + alignment - 1) / alignment * alignment; }
 
-// The checksum of pieces that lie apart.
+// The checksum of pieces that are not contiguous.
 class Checksum {
  public:
   void add(Piece piece) {
@@ -29,7 +29,7 @@ class Checksum {
   }
 
  private:
-  // So many bytes of it.
+  // Hashes this many bytes.
   size_t take(Piece piece) {
     if (pending_.empty() && piece.size() >= kChecksumBlock) {
       hash_ = combine(hash_, hash_block(piece.first(kChecksumBlock)));

@@ -31,16 +31,16 @@ bool is_much_smaller(int64_t bytes, int64_t than) { return bytes < than / 2; }
 
 // ---- scratch --------------------------------------------------------------------------------------------------------
 
-// The runtime's threads, and scratch that the context accounts for. What a task released is there for the next one:
-// with no budget it is kept by its thread, for every context, and does not count; under a budget it is kept by the
-// context, and counts until it goes to make room.
+// The services of a context: the runtime's threads, and scratch memory that the context counts. Released scratch is
+// kept for the next task. Without a budget, the thread keeps it, for every context, and it is not counted. With a
+// budget, the context keeps it, and counts it until it is dropped to make room.
 class Context::Services : public tenon_services {
  public:
   explicit Services(Allocator& allocator)
       : tenon_services{tenon_default_services()->parallel_for, allocate, release}, allocator_(allocator) {}
   ~Services() { drop_kept(); }
 
-  // Whether there was something to drop.
+  // Returns whether there was anything to drop.
   bool drop_kept() {
     const std::lock_guard lock(mutex_);
     if (kept_ == nullptr) return false;
@@ -106,7 +106,7 @@ class Context::Services : public tenon_services {
 
   Allocator& allocator_;
   std::mutex mutex_;
-  Header* kept_ = nullptr;  // the newest first
+  Header* kept_ = nullptr;  // newest first
 };
 
 // ---- creation -------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ void Context::find_states() {
 
 Context::~Context() = default;
 
-// Kernels one after the other are launched together. What comes late is launched alone.
+// Consecutive kernels are launched together. Late tasks are launched alone.
 void Context::fuse() {
   for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
     const bool is_plain = graph_.tasks[i].kind == TaskKind::Kernel && !graph_.tasks[i].is_late;
@@ -159,7 +159,7 @@ void Context::fuse() {
   }
 }
 
-// Null data where there is none, also without the scratch that is kept.
+// Data is null if there is no memory, even after kept scratch is dropped.
 Block Context::new_block(int64_t bytes) {
   Block block(allocator_, bytes);
   return block.data() == nullptr && services_->drop_kept() ? Block(allocator_, bytes) : std::move(block);
@@ -300,7 +300,7 @@ void Context::check_conditions() {
 void Context::take_frame() {
   std::shared_ptr<const Frame> frame = program_->frame(std::span(symbols_).first(graph_.bindings.size()));
   if (frame == frame_) return;
-  frame_ = nullptr;  // until all of it is there
+  frame_ = nullptr;  // until all memory is placed
   if (frame->arena_bytes > arena_.bytes() || is_much_smaller(frame->arena_bytes, arena_.bytes())) {
     arena_ = Block();
     Block block = new_block(frame->arena_bytes);
@@ -311,7 +311,7 @@ void Context::take_frame() {
   place_own();
 }
 
-// What does not lie in the caller's memory.
+// Places what does not lie in the caller's memory.
 void Context::place_own() {
   for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
     const TensorSlot& slot = graph_.slots[id];
@@ -415,7 +415,7 @@ TensorView Context::view_of(uint32_t slot) const {
           retriever_.place_of(slot)};
 }
 
-// Views, numbers and results of a call, on the stack.
+// The views, numbers and results of a call, on the stack.
 void Context::run_library(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
   const LibraryFunction& function = program_->function(i);
@@ -480,7 +480,7 @@ void Context::size_late(uint32_t slot) {
   }
 }
 
-// Memory of its own, from now to the last task that needs it.
+// Allocates the memory of a late tensor, until the last task that needs it.
 void Context::place_late(uint32_t slot) {
   size_late(slot);
   if (!graph_.slots[slot].is_late) return;
@@ -562,7 +562,7 @@ void Context::run_fallback(uint32_t i) {
   }
 }
 
-// Memory of a late tensor goes when the last task that reads it is over.
+// Frees the memory of late tensors after their last reader.
 void Context::cleanup(uint32_t task) {
   for (const auto& slots : {graph_.tasks[task].inputs, graph_.tasks[task].outputs}) {
     for (uint32_t slot : slots) {

@@ -1,11 +1,11 @@
-// The part of Context that knows which memory of the caller may overlap (include/tenon/tenon.h).
+// The part of Context that checks which memory of the caller may overlap (include/tenon/tenon.h).
 #include "runtime/context.h"
 #include "runtime/elements.h"
 #include "runtime/error.h"
 
 namespace tenon::runtime {
 
-// What the context keeps of its last run's results, which this run writes anew.
+// The results of the last run that the context keeps; this run writes them again.
 bool Context::lies_in_results(const Extent& memory) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Block& own = outputs_[i].copy;

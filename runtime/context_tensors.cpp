@@ -1,4 +1,4 @@
-// The part of Context that knows the caller's tensors: inputs, results, and what is updated.
+// The part of Context that handles the caller's tensors: inputs, results and updates.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -80,7 +80,7 @@ std::span<const int64_t> Context::shape_of_output(size_t i) const {
   return {frame_->sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()};
 }
 
-// The caller's memory, or ours: where the result itself goes, or what it is copied from.
+// The memory of a result, the caller's or the context's; or the memory that the result is copied from.
 void Context::place_output(size_t i) {
   Argument& output = outputs_[i];
   const TensorInfo& info = graph_.outputs[i];
@@ -100,18 +100,18 @@ void Context::place_output(size_t i) {
     retriever_.place(graph_.slots[info.slot].root, is_direct ? output.tensor.data : output.copy.data());
 }
 
-// Whether an input that the program overwrites on the way shares memory with another one, which may be read after that.
+// Whether an input that the program overwrites shares memory with another input, which a later task may read.
 bool Context::overwrites_another() const {
   const auto is_overwritten = [&](const TensorInfo& input) { return graph_.slots[input.slot].is_overwritten; };
   if (std::ranges::none_of(graph_.inputs, is_overwritten)) return false;
-  std::vector<std::pair<int64_t, int64_t>> ends;  // of stretches of memory: 1 and 2 begin one, -1 and -2 end it
+  std::vector<std::pair<int64_t, int64_t>> ends;  // ends of byte ranges: 1 and 2 begin one, -1 and -2 end it
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto [begin, end] = inputs_[i].extent();
     const int64_t kind = is_overwritten(graph_.inputs[i]) ? 2 : 1;
     ends.emplace_back(reinterpret_cast<int64_t>(begin), kind);
     ends.emplace_back(reinterpret_cast<int64_t>(end), -kind);
   }
-  std::ranges::sort(ends);  // at one address, what ends comes first
+  std::ranges::sort(ends);  // at the same address, ends come before starts
   int64_t open = 0, overwritten = 0;
   for (const auto& [address, kind] : ends) {
     open += kind > 0 ? 1 : -1;
@@ -198,8 +198,8 @@ tenon_tensor Context::output_tensor(size_t i) const {
 
 // ---- updates --------------------------------------------------------------------------------------------------------
 
-// What was computed in the place of its target is there already. A new value may be the very memory that another update
-// overwrites: such a one is copied first.
+// Values that were computed in the memory of their target are in place. A new value may lie in the memory that another
+// update overwrites: such a value is copied first.
 void Context::apply_updates() {
   std::vector<Block> copies;
   std::vector<const void*> values;

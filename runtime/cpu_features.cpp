@@ -100,7 +100,7 @@ constexpr Feature kFeatures[] = {
     {"avx10.1-512", kVectors, kEbx, 18, kZmm},
 };
 
-// Read once: where the system is a guest of another, each question is a call to that one.
+// Read once: in a virtual machine, each CPUID instruction is a call to the hypervisor.
 class Cpu {
  public:
   Cpu() {
@@ -109,7 +109,7 @@ class Cpu {
     read(kMore, 7, 0);
     read(kEvenMore, 7, 1);
     read(kVectors, 0x24, 0);
-    constexpr uint8_t kXgetbv = 27;  // whether the instruction is there
+    constexpr uint8_t kXgetbv = 27;  // the feature bit of the XGETBV instruction
     if (has(kBasic, kEcx, kXgetbv)) asm("xgetbv" : "=a"(saved_) : "c"(0) : "edx");
   }
 
@@ -118,7 +118,7 @@ class Cpu {
 
  private:
   void read(Leaf which, uint32_t leaf, uint32_t subleaf) {
-    uint32_t* const to = registers_[which];  // left at 0 where the CPU has no such leaf
+    uint32_t* const to = registers_[which];  // stays 0 if the CPU lacks the leaf
     __get_cpuid_count(leaf, subleaf, &to[kEax], &to[kEbx], &to[kEcx], &to[kEdx]);
   }
 
@@ -126,7 +126,7 @@ class Cpu {
   uint32_t saved_ = 0;
 };
 
-// The system saves tiles only for a process that asked.
+// The system saves tiles only for a process that asked for permission.
 bool may_use_tiles() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
   static const bool granted = ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;

@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-// A set of CPUs as the system takes it, for any number of them.
+// A set of CPUs in the system's format, for any number of CPUs.
 class CpuSet {
  public:
   explicit CpuSet(int most) : words_(static_cast<size_t>(most) / kBitsOfWord + 1) {}

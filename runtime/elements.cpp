@@ -47,7 +47,7 @@ struct F32 {
   using Stored = float;
   static double real(float x) { return x; }
   static float from_real(double x) { return to_float(x); }
-  static float from_integer(int64_t x) { return static_cast<float>(x); }  // not through double: it would round twice
+  static float from_integer(int64_t x) { return static_cast<float>(x); }  // not through double, which would round twice
 };
 
 struct F16 {
@@ -148,7 +148,7 @@ void write(std::byte* memory, int64_t position, T value) {
   std::memcpy(memory + position * static_cast<int64_t>(sizeof value), &value, sizeof value);
 }
 
-// The position of each, in a loop of its own for each form, of which the compiler makes the best.
+// Calls `body` with each position. A loop for each form lets the compiler optimize it.
 template <class Use>
 void for_each(const Places& places, int64_t count, Use use) {
   if (places.offsets) {

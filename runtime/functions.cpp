@@ -2,7 +2,7 @@
 
 #include "runtime/scalar_functions.h"
 
-// Of double, it has 4 ulp and more of error below 0; most systems have a wider type.
+// With double, the error is 4 ulp and more below 0; most systems have a wider type.
 double tenon_lgamma_f64(double x) {
   int sign = 0;
   return static_cast<double>(::lgammal_r(x, &sign));

@@ -17,7 +17,7 @@ using Sizes = std::span<const int64_t>;
 
 // ---- what calls share -----------------------------------------------------------------------------------------------
 
-constexpr int64_t kMostElements = int64_t{1} << 48;  // no machine has them, and products of a few sizes stay exact
+constexpr int64_t kMostElements = int64_t{1} << 48;  // no machine has more, and products of a few sizes stay exact
 
 int64_t product(Sizes sizes) {
   int64_t count = 1;
@@ -33,7 +33,7 @@ std::string text_of_type(const TensorView& view) {
   return text + "]";
 }
 
-// Also where a size is 0: kernels multiply the others.
+// Also checked if a size is 0: kernels multiply the other sizes.
 void check_view(const TensorView& view, std::string_view name) {
   if (tenon_dtype_size(view.dtype) == 0) fail(TENON_BAD_FILE, name, ": a tensor has an unknown dtype");
   int64_t most = 1;
@@ -53,7 +53,7 @@ bool is_joined(Sizes shape, Sizes before, std::initializer_list<int64_t> middle,
          std::ranges::equal(shape.last(after.size()), after);
 }
 
-// One call, with what its function says about its arguments.
+// A call, with the rules of its function.
 class Call {
  public:
   Call(LibraryCall& call, std::string_view name) : call_(call), name_(name) {}
@@ -69,7 +69,7 @@ class Call {
     return number(i) != 0;
   }
 
-  // A dimension of a tensor, from 0; a scalar has one.
+  // A dimension of a tensor, from 0; a scalar counts as having one.
   size_t dim(size_t i, Sizes shape) const {
     const auto rank = static_cast<int64_t>(std::max<size_t>(shape.size(), 1));
     if (number(i) < -rank || number(i) >= rank) {
@@ -224,8 +224,8 @@ void bincount(LibraryCall& arguments) {  // minlength, count or kAnyCount
 
 // ---- products by groups ---------------------------------------------------------------------------------------------
 
-// The end of each group, and the sizes of x and w: matrices of one floating dtype. An offset below one before it, or
-// past the last row, stands for the nearest end that fits.
+// The end of each group, and the sizes of x and w: matrices of one floating-point dtype. An offset that is below an
+// earlier one, or past the last row, counts as the nearest valid end.
 class Groups {
  public:
   explicit Groups(const Call& c) : ends_(c.services(), element_count(c.in(2)) + 1) {
@@ -296,7 +296,7 @@ void uniform(LibraryCall& arguments) {
   tenon_uniform(c.services(), c.out().dtype, key, element_count(c.out()), c.out().data);
 }
 
-// Calls fill(i64 array) -> error for the output, whatever its dtype is.
+// Calls fill(i64 array) -> error, and converts the result to the dtype of the output.
 template <class Fill>
 void fill_integers(const Call& c, Fill fill) {
   if (element_count(c.out()) == 0) return;
@@ -420,7 +420,7 @@ void householder_product(LibraryCall& arguments) {
       tenon_householder_product(c.services(), a.dtype, a.shape, count, c.in(0).data, tau.data, c.out().data));
 }
 
-// Calls compute(info) -> error, where info has a number for each matrix that is 0 where all is well.
+// Calls compute(info) -> error. `info` has a number for each matrix: 0 if it succeeded.
 template <class Compute>
 void check_converged(const Call& c, int64_t batch, Compute compute) {
   const ScratchArray<int32_t> info(c.services(), std::max<int64_t>(batch, 1));
@@ -462,7 +462,7 @@ void matrix_exp(LibraryCall& arguments) {
   c.check_memory(tenon_matrix_exp(c.services(), m.dtype, m.shape.batch, m.shape.rows, c.in().data, c.out().data));
 }
 
-void require_zero(LibraryCall& arguments) {  // the text: what it means that one is not
+void require_zero(LibraryCall& arguments) {  // the text: what a non-zero value means
   const Call c(arguments, "require_zero");
   const TensorView &x = c.in(0), &info = c.in(1);
   c.expect(info, TENON_I32, info.shape);

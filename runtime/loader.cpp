@@ -25,9 +25,9 @@ namespace tenon::runtime {
 
 namespace {
 
-constexpr size_t kLongestName = 4096;  // of a symbol: many could share a long one
+constexpr size_t kLongestName = 4096;  // of a symbol: without a limit, many symbols could share one long name
 
-// An object file. Everything that is read lies inside of it.
+// An object file. Every read stays inside of it.
 class Object {
  public:
   explicit Object(std::string_view bytes) : bytes_(bytes) {
@@ -41,7 +41,7 @@ class Object {
     for (size_t i = 0; i < header.e_shnum; ++i) {
       sections.push_back(at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)));
       if (sections[i].sh_type != SHT_NOBITS) total += content(i).size();
-      if (total > bytes.size()) damaged();  // sections that overlap could make a small file a lot of work
+      if (total > bytes.size()) damaged();  // overlapping sections could make a small file expensive to load
     }
     for (size_t i = 0; i < sections.size(); ++i) {
       if (sections[i].sh_type == SHT_SYMTAB) symbols = table<Elf64_Sym>(i), strings_ = content(sections[i].sh_link);
@@ -95,9 +95,9 @@ class Object {
 };
 
 constexpr size_t kStubBytes = 8;
-constexpr size_t kGap = 64;  // before the code: sanitizers look for what is known of a function in front of it
+constexpr size_t kGap = 64;  // before the code: sanitizers read information about a function in front of it
 constexpr size_t kLargest = size_t{1} << 30;  // relative addresses have 31 bits
-constexpr size_t kLargestAlignment = 4096;    // what mmap gives
+constexpr size_t kLargestAlignment = 4096;    // that of mmap
 
 size_t rounded_up(size_t size, size_t alignment) { return (size + alignment - 1) / alignment * alignment; }
 
@@ -105,8 +105,8 @@ size_t rounded_up(size_t size, size_t alignment) { return (size + alignment - 1)
 
 // ---- its place in memory --------------------------------------------------------------------------------------------
 
-// One stretch of memory: code and stubs, then constants and addresses of functions, then variables, each on pages of
-// their own. A stub jumps to a function that may be anywhere.
+// One block of memory: code and stubs, then constants and the address table, then variables, each on pages of their
+// own. A stub jumps to a function at any address.
 class Linker {
  public:
   explicit Linker(const Object& object) : object_(object), places_(object.sections.size(), kNowhere) {
@@ -151,7 +151,7 @@ class Linker {
     return section.sh_flags & SHF_EXECINSTR ? kCode : section.sh_flags & SHF_WRITE ? kVariables : kConstants;
   }
 
-  // The functions that the object calls, by the number of their symbol.
+  // The functions that the object calls, by symbol number.
   void find_functions() {
     for (size_t i = 1; i < object_.symbols.size(); ++i) {
       if (object_.symbols[i].st_shndx != SHN_UNDEF) continue;
@@ -161,7 +161,7 @@ class Linker {
       slots_[i] = functions_.size();
       functions_.push_back(address);
     }
-    // Symbols that are loaded from a table of addresses although they are the object's own.
+    // The object's own symbols that it reads through the address table.
     for (size_t i = 0; i < object_.sections.size(); ++i) {
       if (object_.sections[i].sh_type != SHT_RELA) continue;
       for (const Elf64_Rela& entry : object_.table<Elf64_Rela>(i)) add_own_slot(entry);
@@ -256,7 +256,7 @@ class Linker {
     }
   }
 
-  // Where a relocation points to, from the start of the memory.
+  // The target of a relocation, relative to the start of the memory.
   size_t target_of(const Elf64_Rela& entry, uint64_t type) const {
     const size_t symbol = ELF64_R_SYM(entry.r_info);
     const auto slot = slots_.find(symbol);
@@ -265,7 +265,7 @@ class Linker {
       fail(TENON_UNSUPPORTED, "the object has a relocation of type ", type, ", which cannot be loaded");
     }
     if (object_.symbol(symbol).st_shndx != SHN_UNDEF) return offset_of(object_.symbol(symbol));
-    if (slot == slots_.end()) Object::damaged();  // symbol 0 is no function
+    if (slot == slots_.end()) Object::damaged();  // symbol 0 is not a function
     return stubs_ + slot->second * kStubBytes;
   }
 
@@ -278,7 +278,7 @@ class Linker {
 
   const Object& object_;
   std::vector<size_t> places_;      // of sections
-  std::map<size_t, size_t> slots_;  // in the table of addresses, by symbol
+  std::map<size_t, size_t> slots_;  // positions in the address table, by symbol
   std::vector<void*> functions_;    // by slot
   size_t size_ = 0, stubs_ = 0, constants_ = 0, table_ = 0, variables_ = 0;
   std::byte* base_ = nullptr;

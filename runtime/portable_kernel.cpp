@@ -15,7 +15,7 @@ using portable::Tables;
 struct PortableKernel::State {
   explicit State(const format::portable::Kernel& kernel) : tables(kernel) { verify(tables); }
 
-  // The sized kernel for these sizes, which are often those of the last run.
+  // The sized kernel for these sizes, which often are those of the last run.
   std::shared_ptr<const SizedKernel> sized_for(std::span<const int64_t> sizes) {
     {
       const std::lock_guard lock(mutex);
@@ -27,7 +27,7 @@ struct PortableKernel::State {
   }
 
   Tables tables;
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   std::shared_ptr<const SizedKernel> last;
 };
 

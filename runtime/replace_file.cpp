@@ -36,7 +36,7 @@ void write_new(const std::string& path, Pieces pieces, bool durable) {
   if (file.close() != 0) fail_with_errno("write");
 }
 
-// The name of a file is in its folder.
+// Flushes the folder, which holds the file's name.
 void sync_folder(const std::string& path) {
   const size_t end = path.rfind('/');
   const std::string folder = end == std::string::npos ? "." : path.substr(0, end + 1);

@@ -15,7 +15,7 @@ using u64 = uint64_t;
 
 constexpr ScalarKind kPlain = ScalarKind::kPlain, kFolds = ScalarKind::kFolds, kDivides = ScalarKind::kDivides;
 
-f64 rounded(f64 product) { return product; }  // no sum is near that it could be fused with
+f64 rounded(f64 product) { return product; }  // no addition is near that could fuse with it
 
 template <class T, class Function>
 Lanes<T> lanes(Function) {
@@ -34,7 +34,7 @@ Lanes<T> lanes(Function) {
   };
 }
 
-// Of an op that folds: the total of a fold stays in a register.
+// For an op that folds: keeps the total in a register.
 template <class T, class Function>
 Lanes<T> folding(Function) {
   return [](const Operands<T>& x, T* out, i64 out_step, i64 count) {

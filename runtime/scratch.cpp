@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-// From this size on memory comes in huge pages, where the system has them: there are fewer to touch for the first time.
+// Blocks of this size and larger use huge pages, if the system has them: fewer pages to touch for the first time.
 constexpr size_t kWorthHugePages = size_t{8} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
@@ -33,7 +33,7 @@ void* from_system(size_t bytes) {
 
 #ifndef TENON_ADDRESS_SANITIZER
 
-// Sizes of blocks: four steps for each power of two from the smallest, so that at most a fifth is wasted.
+// Size classes of blocks: four steps for each power of two, so that at most a fifth is wasted.
 constexpr size_t kSmallest = 1024;
 constexpr size_t kStepsLog2 = 2;
 constexpr size_t kStepCount = size_t{1} << kStepsLog2;
@@ -54,13 +54,13 @@ constexpr size_t kClassCount = class_of(kLargestScratchKept) + 1;
 static_assert(size_of_class(kClassCount - 1) == kLargestScratchKept);
 static_assert(class_of(1025) == 1 && size_of_class(1) == 1280 && class_of(1280) == 1 && class_of(1281) == 2);
 
-// Before each block.
+// Stored before each block.
 struct alignas(kAlignment) Header {
-  size_t number;  // of its class, or kNotKept
-  Header* next;   // in the list that keeps it
+  size_t number;  // its size class, or kNotKept
+  Header* next;   // in the list of kept blocks
 };
 
-thread_local bool ended = false;  // what a later destructor of the thread asks for is the system's
+thread_local bool ended = false;  // later destructors of the thread allocate from the system
 
 class Cache {
  public:

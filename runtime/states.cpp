@@ -65,7 +65,7 @@ void States::reset() {
   for (size_t i = 0; i < all_.size(); ++i) {
     if (all_[i].bytes > 0) std::memcpy(data(i), all_[i].initial, static_cast<size_t>(all_[i].bytes));
   }
-  // After all of them: who reads one may bring neighbours in.
+  // Drop cached pages only after every state is reset: reading one state can page in its neighbours.
   for (const auto& program : programs_) program->forget_states();
 }
 

@@ -12,7 +12,7 @@ struct Dim {
   int64_t size, to, from;  // strides in bytes
 };
 
-// Dimensions of size 1 go, and those that lie as one in both are one.
+// Removes dimensions of size 1, and merges dimensions that are contiguous in both tensors.
 std::vector<Dim> merged(std::span<const int64_t> shape, int64_t bytes, std::span<const int64_t> to,
                         std::span<const int64_t> from) {
   std::vector<Dim> dims;
@@ -71,7 +71,7 @@ bool is_row_major(std::span<const int64_t> shape, std::span<const int64_t> strid
   return true;
 }
 
-// Each stride must reach over everything that the smaller ones reach.
+// Each stride must be larger than the extent of all smaller ones.
 bool may_overlap_itself(std::span<const int64_t> shape, std::span<const int64_t> strides) {
   if (std::ranges::find(shape, 0) != shape.end()) return false;
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -26,8 +26,8 @@ using F32 = float(float);
 using F64s = double(double, double);
 using F32s = float(float, float);
 
-// The runtime's, and what LLVM calls where a target has no instruction: moves of memory, and libm's functions of f64
-// and f32.
+// The runtime's functions, and those that LLVM calls if a target has no instruction: memory moves, and libm's functions
+// of f64 and f32.
 const Symbol kSymbols[] = {
     entry("tenon_lgamma_f64", tenon_lgamma_f64),
     entry("tenon_lgamma_f32", tenon_lgamma_f32),

@@ -114,7 +114,7 @@ class Reader {
         "slot ", id, " lies in slot ", slot.root, ", which is of another kind");
   }
 
-  // An input is what its slot says, and no other slot says the same.
+  // Each input refers to its slot, and no other slot claims the same input.
   void check_arguments() const {
     std::vector<bool> seen[5];
     for (const SlotKind kind : format::EnumValuesSlotKind()) seen[static_cast<int>(kind)].resize(count_of(kind));
@@ -224,7 +224,7 @@ class Reader {
     }
   }
 
-  // What nobody has written cannot be read.
+  // A task cannot read a slot that nothing has written.
   void need(uint32_t slot, uint32_t task, std::string_view name) {
     demand(slot < graph_.slots.size(), name, " reads slot ", slot, ", but there are ", graph_.slots.size());
     TensorSlot& root = graph_.slots[graph_.slots[slot].root];
@@ -274,7 +274,7 @@ class Reader {
     graph_.checks.push_back(check);
   }
 
-  // A tensor that lies in the memory of a result is that result.
+  // A tensor in the memory of a result is that result.
   void check_place(uint32_t id) const {
     const TensorSlot& slot = graph_.slots[id];
     if (slot.kind != SlotKind::Output || slot.root != id || slot.is_late) return;
@@ -306,7 +306,8 @@ class Reader {
     });
   }
 
-  // In the order of the tasks, so that what it lies in has its home. Only a kernel may read what it writes over.
+  // In task order, so that the overwritten slot already has its home. Only a kernel may read a slot that it writes
+  // over.
   void overlay(uint32_t id, TaskKind writer) {
     TensorSlot& slot = graph_.slots[id];
     if (slot.over == kNone) return;

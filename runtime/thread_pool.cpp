@@ -18,10 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Stretches of each thread's share: more even out their times, fewer cost less.
+// The number of stretches per thread: more balance the load, fewer cost less.
 constexpr int64_t kStretchesPerThread = 4;
 constexpr auto kSpin = std::chrono::microseconds(40);
-// A caller may be moved to a worker's CPU; the worker then gets another, but not all the time.
+// The system may move a caller to a worker's CPU. The worker then moves to another CPU, but not too often.
 constexpr auto kBetweenMoves = std::chrono::milliseconds(1);
 
 void pause() {
@@ -30,7 +30,7 @@ void pause() {
 #endif
 }
 
-// Waits until the value is another than this one: awake at first, if `spin`, then asleep.
+// Waits until the value changes: spins first, if `spin`, then sleeps.
 uint32_t wait_for_change(const std::atomic<uint32_t>& value, uint32_t from, bool spin) {
   constexpr int kPausesBetweenLooksAtTheClock = 16;
   uint32_t now = value.load(std::memory_order_acquire);
@@ -65,7 +65,7 @@ class Loop {
     }
   }
 
-  // Runs the share, then what is left of the others'.
+  // Runs the own share, then the rest of the other threads' shares.
   void help(int64_t share) {
     for (int64_t i = 0; i < share_count_; ++i) drain(shares_[static_cast<size_t>((share + i) % share_count_)]);
   }
@@ -102,7 +102,7 @@ class Loop {
 
 // ---- who may work on it ---------------------------------------------------------------------------------------------
 
-// Workers come late, or not at all: a loop waits only for those that came before it was over.
+// Workers may come late, or not at all: a loop waits only for workers that entered before it was done.
 class Gate {
  public:
   void open(int64_t invited) { state_.store(static_cast<uint32_t>(invited) << kInvited, std::memory_order_release); }
@@ -126,19 +126,19 @@ class Gate {
   }
 
  private:
-  static constexpr uint32_t kInvited = 16;  // where the number of those who may enter begins
+  static constexpr uint32_t kInvited = 16;  // the bit position of the number of invited workers
   static constexpr uint32_t kInside = (1u << kInvited) - 1;
   std::atomic<uint32_t> state_ = 0;
 };
 
 // ---- the pool -------------------------------------------------------------------------------------------------------
 
-// Its threads are never ended: the process does that. So is the pool itself, which they wait in.
+// Threads never end before the process. Neither does the pool, in which they wait.
 class Pool {
  public:
   bool take() { return !taken_.exchange(true, std::memory_order_acquire); }
 
-  // For whoever took the pool.
+  // For the thread that holds the pool.
   int64_t run(int64_t begin, int64_t end, int64_t threads, StretchFn stretch, void* context) {
     start_workers(threads - 1);
     loop_.start(begin, end, std::min(threads, worker_count_ + 1), stretch, context);
@@ -179,7 +179,7 @@ class Pool {
     }
   }
 
-  // As many as there can be, up to this many.
+  // Starts workers, up to this number.
   void start_workers(int64_t wanted) {
     while (worker_count_ < wanted) {
       Worker& worker = workers_[static_cast<size_t>(worker_count_)];
@@ -192,8 +192,7 @@ class Pool {
     }
   }
 
-  // Gives each helper a CPU that no other thread of the loop has. Where there are too few, all may run anywhere, and
-  // nobody spins: whoever has work needs the CPU.
+  // Pins each helper to a CPU of its own. If there are too few CPUs, no thread is pinned and none spins.
   void place_workers(int64_t helpers) {
     const bool enough = helpers < static_cast<int64_t>(cpus_.size());
     if (spin_.load(std::memory_order_relaxed) != enough) spin_.store(enough, std::memory_order_relaxed);
@@ -240,11 +239,11 @@ class Pool {
 
 std::atomic<Pool*> the_pool = nullptr;
 
-// A fork has none of the threads: it starts a pool of its own.
+// A forked process has no workers: it starts its own pool.
 const int kForksStartAnew =
     pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr, std::memory_order_relaxed); });
 
-// Null where there is no memory for one.
+// Null if there is no memory.
 Pool* pool() {
   Pool* found = the_pool.load(std::memory_order_acquire);
   if (found) return found;

@@ -40,7 +40,7 @@ class Block {
   void* memory_;
 };
 
-// What the threads of a run share.
+// The state that the threads of a run share.
 struct Shared {
   const SizedKernel& kernel;
   const tenon_services& services;
@@ -50,7 +50,7 @@ struct Shared {
 
   bool is_limited() const { return most_steps != PortableKernel::kNoLimit; }
 
-  // The first one tells.
+  // The first failure is reported.
   int64_t report(const Failure& failure) {
     if (!failed.exchange(true)) {
       error[1] = failure.node;
@@ -77,10 +77,10 @@ struct Shared {
 template <class T>
 struct Values {
   const T* data;
-  int64_t step;  // 0: one value for all
+  int64_t step;  // 0: one value for all iterations
 };
 
-// An upper bound of the iterations until a guard changes from holding to not, or back.
+// An upper bound of the iterations before a guard changes.
 int64_t iterations_until_change(int64_t value, int64_t stride, int64_t bound) {
   const auto steps = [](__int128 distance, __int128 by) {
     return static_cast<int64_t>(std::min<__int128>((distance + by - 1) / by, kStrip));
@@ -96,7 +96,7 @@ int64_t iterations_until_change(int64_t value, int64_t stride, int64_t bound) {
 // One thread's part of a run.
 class Worker {
  public:
-  // The first of a run.
+  // The worker that starts a run.
   Worker(Shared& shared, void* const* memory) : Worker(shared) {
     const SizedKernel& kernel = shared_.kernel;
     std::fill_n(numbers_, kernel.number_count, 0);
@@ -110,7 +110,7 @@ class Worker {
     }
   }
 
-  // One of a parallel loop, at the point where `other` is.
+  // A worker of a parallel loop; it starts at the point that `other` has reached.
   Worker(const Worker& other, uint32_t parallel_loop) : Worker(other.shared_) {
     const SizedKernel& kernel = shared_.kernel;
     in_parallel_ = true;
@@ -125,7 +125,7 @@ class Worker {
   void run() { run(shared_.kernel.roots); }
 
  private:
-  // Rows have one entry more than a strip: a scan keeps its total in front of it.
+  // A row has one entry more than a strip: a scan keeps its total before the first element.
   static constexpr int64_t kRowBytes = (kStrip + 8) * 8;
   static constexpr int64_t kRooms = 6;
 
@@ -146,7 +146,7 @@ class Worker {
     return kRowBytes * (kRooms + static_cast<int64_t>(kernel.row_count)) + 8 * static_cast<int64_t>(words);
   }
 
-  // Its content is the same in every run, also where a kernel reads what it has not written.
+  // The initial content is the same in every run, in case a kernel reads elements that it has not written.
   void add_scratch(size_t buffer) {
     const SizedBuffer& sized = shared_.kernel.buffers[buffer];
     const int64_t bytes = sized.bytes();
@@ -253,7 +253,7 @@ class Worker {
     return reinterpret_cast<T*>(rooms_ + index * kRowBytes);
   }
 
-  // The values of a position for iterations [begin, begin + count) of the strip.
+  // The values of a position in iterations [begin, begin + count) of the strip.
   void evaluate(const Position& position, int64_t begin, int64_t count, int64_t* values) const {
     uint64_t next = static_cast<uint64_t>(first(position, begin));
     for (int64_t i = 0; i < count; ++i, next += static_cast<uint64_t>(position.stride)) {
@@ -280,7 +280,7 @@ class Worker {
     throw Failure{kPortableBadAccess, node, element, elements};
   }
 
-  // Elements of a buffer, all of which exist. Offsets, if there must be any, go to the room.
+  // Elements of a buffer, all checked. Offsets, if needed, are written to the given room.
   Places places(uint32_t buffer, const Position& at, int64_t begin, int64_t count, int64_t offsets_room) const {
     const SizedBuffer& sized = shared_.kernel.buffers[buffer];
     const auto exists = [&](int64_t element) {
@@ -305,8 +305,8 @@ class Worker {
 
   // ---- values ----
 
-  static constexpr int64_t kOffsets = 4;     // a room for the offsets of what is read
-  static constexpr int64_t kOutOffsets = 5;  // and of what is written
+  static constexpr int64_t kOffsets = 4;     // the room for offsets of operands
+  static constexpr int64_t kOutOffsets = 5;  // the room for offsets of results
 
   Places places(const SizedSource& source, int64_t begin, int64_t count) const {
     if (source.row != kNone) return {row(source.row), begin, 1, nullptr};
@@ -394,7 +394,7 @@ class Worker {
 
   struct Held {
     bool holds;
-    int64_t count;  // for how many iterations
+    int64_t count;  // the number of iterations
   };
 
   Held stretch(const std::vector<SizedGuard>& guards, int64_t begin, int64_t end) const {
@@ -409,7 +409,7 @@ class Worker {
     return {true, count};
   }
 
-  // What a row has of the last iteration also goes to the buffer.
+  // Copies the last iteration's entry of a row to the buffer.
   void keep_last(const SizedStep& step, int64_t count) {
     const Places to = places(step.out, step.at, 0, 1, kOutOffsets);
     const int64_t size = size_of(dtype_of_out(step));
@@ -480,7 +480,7 @@ class Worker {
     }
   }
 
-  // A total that stays at full width from one element to the next, but for wrapping, which may as well come last.
+  // The total keeps its full width from one element to the next. It wraps at the end, which gives the same result.
   static bool is_wide(tenon_dtype dtype) { return dtype == TENON_F64 || !is_float(dtype); }
 
   template <class T>
@@ -508,7 +508,7 @@ class Worker {
       for (int64_t i = 0; i < count; ++i) scan<T>(step, begin + i, 1);
       return;
     }
-    T* const totals = room<T>(1);  // before the first element, then after each
+    T* const totals = room<T>(1);  // the total before the first element, then after each
     const Values<T> x = values<T>(step.sources[0], begin, count, 0);
     load(dtype, carry, 1, totals);
     apply_op<T>(step, {{totals, x.data, nullptr}, {1, x.step, 0}}, totals + 1, 1, count);
@@ -516,7 +516,7 @@ class Worker {
     store(dtype_of_out(step), out_places(step, begin, count), count, Values<T>{totals + 1, 1});
   }
 
-  // The bits as they are: the payload of a NaN survives.
+  // Copies bits: the payload of a NaN survives.
   void bitcast(const SizedStep& step, int64_t begin, int64_t count) {
     const SizedSource& source = step.sources[0];
     const Places from = bits_of(source, begin, count), to = out_places(step, begin, count);
@@ -541,11 +541,11 @@ class Worker {
   Shared& shared_;
   int64_t steps_left_;
   bool in_parallel_ = false;
-  Block own_;            // all of these
-  std::byte* rooms_;     // for operands and offsets of one step
+  Block own_;            // the memory of all of these
+  std::byte* rooms_;     // temporary rows for operands and offsets of one step
   std::byte* rows_;      // by row
   int64_t* numbers_;     // by symbol and derived number
-  int64_t* extents_;     // by variable: what the innermost open loop over it covers
+  int64_t* extents_;     // by variable: the extent of the innermost open loop over it
   std::byte** buffers_;  // by buffer
   std::vector<Block> scratch_;
 };

@@ -18,7 +18,7 @@ int64_t wrapping_mul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-// A sum of multiples of numbers, which are sorted.
+// A sum of multiples of numbers, sorted.
 struct Sum {
   int64_t constant = 0;
   std::vector<SumTerm> terms = {};
@@ -51,7 +51,7 @@ Sum operator*(Sum sum, int64_t factor) {
   return sum;
 }
 
-// What makes two derived numbers the same.
+// Two derived numbers with equal keys are the same.
 using Key = std::vector<int64_t>;
 
 void append(Key& key, const Sum& sum) {
@@ -77,16 +77,16 @@ class Sizer {
  private:
   static constexpr uint32_t kStepLevel = ~0u;
 
-  // About a symbol, as long as it has a value.
+  // What is known about a symbol in scope.
   struct About {
-    uint32_t level = 0;  // how many loops it is inside of; kStepLevel: it depends on a lookup
+    uint32_t level = 0;  // the number of loops around it; kStepLevel: it depends on a lookup
     uint32_t row = kNone;
   };
 
   using Known = std::map<Key, uint32_t>;
   struct Open {
     uint32_t loop;
-    Known known;  // what is derived there
+    Known known;  // the numbers derived there
   };
 
   // ---- the tree ----
@@ -173,7 +173,7 @@ class Sizer {
     return {0, {{derive(op, a, b), 1}}};
   }
 
-  // The number that is op(a, b).
+  // Makes the number op(a, b), or finds an equal one.
   uint32_t derive(ExprOp op, const Sum& a, const Sum& b) {
     Key key = {static_cast<int64_t>(op)};
     append(key, a);
@@ -265,8 +265,8 @@ class Sizer {
 
   // ---- strips ----
 
-  // Whether a step may run for many iterations before the next does. What one of them writes, others may only read
-  // later, and at that very position: an element of its own for each iteration, or one that becomes a row.
+  // Whether each step may run for many iterations before the next step. Other steps may read what a step writes only
+  // later, and only at the same position: each iteration has an element of its own, or the element becomes a row.
   bool may_run_in_strips(const Range& range) {
     const std::span<SizedStep> steps = std::span(kernel_.steps).subspan(range.first(), range.count());
     std::map<uint32_t, size_t> writers;  // by buffer
@@ -307,7 +307,7 @@ class Sizer {
     if (elements < 0 && is_argument) {
       fail(TENON_INVALID_ARGUMENT, "%", tables_.nodes[buffer.node()], " has ", elements, " elements");
     }
-    elements = std::max<int64_t>(elements, 0);  // of scratch for a loop whose size is below nothing
+    elements = std::max<int64_t>(elements, 0);  // scratch of a loop with a negative size
     return {dtype_of(buffer.dtype()), buffer.node(), elements,
             buffer.loop() == kNone ? kNone : parallel_[buffer.loop()]};
   }
@@ -316,11 +316,11 @@ class Sizer {
   SizedKernel& kernel_;
   std::vector<About> about_;        // by symbol, then by derived number
   std::vector<Open> path_;          // the loops around
-  std::vector<uint32_t> parallel_;  // by loop: the outermost parallel one around it, itself included
+  std::vector<uint32_t> parallel_;  // by loop: the outermost parallel loop around it, including itself
   Known of_step_;
   uint32_t step_ = 0;
-  uint32_t strip_ = kNone;  // the innermost loop, in its body
-  uint32_t rows_ = 0;       // taken so far in this strip
+  uint32_t strip_ = kNone;  // the innermost loop, while in its body
+  uint32_t rows_ = 0;       // the rows used so far in this strip
   uint32_t next_loop_ = 0;
 };
 

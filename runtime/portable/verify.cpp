@@ -1,5 +1,5 @@
-// The rules of format/kernel.fbs. What passes may be run with any sizes and never reaches outside of its tables; what
-// depends on sizes, above all where an element lies in its array, is checked as it runs.
+// The rules of format/kernel.fbs. A verified kernel can run with any sizes and never reads outside of its tables.
+// Checks that depend on sizes, above all of element positions, happen during the run.
 #include "runtime/elements.h"
 #include "runtime/error.h"
 #include "runtime/portable/tables.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint32_t kMostSymbols = 1 << 16;
 constexpr size_t kDeepestLoops = 256;
-// Of all expressions, as often as they are used: a sized kernel takes memory for each.
+// Counts every use of an expression: a sized kernel takes memory for each.
 constexpr uint64_t kMostInstructions = 1 << 20;
 
 template <class... Parts>
@@ -57,7 +57,7 @@ class Verifier {
     }
   }
 
-  // Over what is known at this point of the walk.
+  // Uses only symbols that are known at this point of the walk.
   void check_expr(const Expr& expr) {
     instructions_ += expr.count();
     if (instructions_ > kMostInstructions)
@@ -141,7 +141,7 @@ class Verifier {
     for (const Lookup& lookup : lookups) known_[lookup.symbol()] = false;
   }
 
-  // Its index depends on loops alone.
+  // Its index depends on loops only.
   void check_lookup(const Lookup& lookup) {
     check_index(lookup.source(), tables_.sources.size(), "source");
     const Source& source = tables_.sources[lookup.source()];
