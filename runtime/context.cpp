@@ -389,7 +389,7 @@ void Context::run_kernel(uint32_t i) {
     if (kernel.native(memory, sizes, error, services_.get()) != 0) [[unlikely]]
       fail_kernel(task, error);
   } else if (kernel.portable) {
-    if (kernel.portable->run(memory, sizes, error, services_.get(), options_.most_steps) != 0) fail_kernel(task, error);
+    if (kernel.portable->run(memory, sizes, error, services_.get(), options_.step_limit) != 0) fail_kernel(task, error);
   } else {
     kernel.call({memory, task.inputs.size() + task.outputs.size()}, {sizes, task.sizes.size()});
   }

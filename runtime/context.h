@@ -25,7 +25,7 @@ struct ContextOptions {
   bool telemetry = false;
   bool checks_memory = false;  // Reject or copy tensors of the caller that overlap. Off: the caller guarantees that
                                // only inputs overlap inputs.
-  int64_t most_steps = PortableKernel::kNoLimit;  // Stop a portable kernel after this many steps. For untrusted files.
+  int64_t step_limit = PortableKernel::kNoLimit;  // Stop a portable kernel after this many steps. For untrusted files.
 };
 
 struct Event {

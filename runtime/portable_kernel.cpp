@@ -72,10 +72,10 @@ int64_t PortableKernel::scratch_bytes(const int64_t* sizes) const {
 }
 
 int64_t PortableKernel::run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_services* services,
-                            int64_t most_steps) const {
+                            int64_t step_limit) const {
   try {
     const std::shared_ptr<const SizedKernel> sized = state_->sized_for({sizes, state_->tables.size_count});
-    return portable::run(*sized, memory, error, *services, most_steps);
+    return portable::run(*sized, memory, error, *services, step_limit);
   } catch (const std::bad_alloc&) {
     return error[0] = kTenonOutOfMemory;
   }

@@ -58,7 +58,7 @@ class PortableKernel {
   // argument_elements() elements. With a step limit, the kernel runs on the calling thread alone. Thread-safe. Throws
   // the StatusErrors of argument_elements.
   int64_t run(void* const* memory, const int64_t* sizes, int64_t* error, const tenon_services* services,
-              int64_t most_steps = kNoLimit) const;
+              int64_t step_limit = kNoLimit) const;
 
   // the message of a failed run: "%y: index 7 is out of range for a size of 5"
   std::string describe(const int64_t* error) const;

@@ -45,10 +45,10 @@ struct Shared {
   const SizedKernel& kernel;
   const tenon_services& services;
   int64_t* error;
-  int64_t most_steps;
+  int64_t step_limit;
   std::atomic<bool> failed = false;
 
-  bool is_limited() const { return most_steps != PortableKernel::kNoLimit; }
+  bool is_limited() const { return step_limit != PortableKernel::kNoLimit; }
 
   // The first failure is reported.
   int64_t report(const Failure& failure) {
@@ -130,7 +130,7 @@ class Worker {
   static constexpr int64_t kRooms = 6;
 
   explicit Worker(Shared& shared)
-      : shared_(shared), steps_left_(shared.most_steps), own_(shared.services, own_bytes(shared.kernel), 0) {
+      : shared_(shared), steps_left_(shared.step_limit), own_(shared.services, own_bytes(shared.kernel), 0) {
     const SizedKernel& kernel = shared.kernel;
     std::byte* memory = own_.get();
     const auto take = [&](size_t bytes) { return std::exchange(memory, memory + bytes); };
@@ -170,7 +170,7 @@ class Worker {
   void spend(int64_t steps) {
     if (!shared_.is_limited()) return;
     steps_left_ -= steps;
-    if (steps_left_ < 0) throw Failure{kPortableOutOfSteps, 0, shared_.most_steps};
+    if (steps_left_ < 0) throw Failure{kPortableOutOfSteps, 0, shared_.step_limit};
   }
 
   void run_loop(uint32_t index) {
@@ -553,8 +553,8 @@ class Worker {
 }  // namespace
 
 int64_t run(const SizedKernel& kernel, void* const* memory, int64_t* error, const tenon_services& services,
-            int64_t most_steps) noexcept {
-  Shared shared{kernel, services, error, most_steps};
+            int64_t step_limit) noexcept {
+  Shared shared{kernel, services, error, step_limit};
   return shared.guarded([&] { Worker(shared, memory).run(); });
 }
 

@@ -63,7 +63,7 @@ void run(const std::shared_ptr<const runtime::LoadedProgram>& program, const std
   std::vector<int64_t> symbols;
   for (const runtime::SymbolInfo& symbol : graph.symbols)
     symbols.push_back(std::clamp<int64_t>(3, symbol.low, symbol.high));
-  runtime::Context context(program, {.budget = kMostBytes, .threads = 1, .telemetry = true, .most_steps = kMostSteps},
+  runtime::Context context(program, {.budget = kMostBytes, .threads = 1, .telemetry = true, .step_limit = kMostSteps},
                            states);
   std::vector<Input> inputs;
   for (const runtime::TensorInfo& input : graph.inputs) {

@@ -104,10 +104,10 @@ Arguments::Arguments(const runtime::PortableKernel& kernel, const std::vector<in
 }
 
 std::string run(const runtime::PortableKernel& kernel, const Arguments& arguments, const std::vector<int64_t>& sizes,
-                int64_t most_steps) {
+                int64_t step_limit) {
   CountingServices services;
   int64_t error[4] = {};
-  const int64_t kind = kernel.run(arguments.pointers.data(), sizes.data(), error, &services, most_steps);
+  const int64_t kind = kernel.run(arguments.pointers.data(), sizes.data(), error, &services, step_limit);
   EXPECT_EQ(kind, error[0]);
   return kind == 0 ? "" : kernel.describe(error);
 }

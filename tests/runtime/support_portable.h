@@ -77,6 +77,6 @@ struct Arguments {
 
 // "" where all went well.
 std::string run(const runtime::PortableKernel& kernel, const Arguments& arguments,
-                const std::vector<int64_t>& sizes = {}, int64_t most_steps = runtime::PortableKernel::kNoLimit);
+                const std::vector<int64_t>& sizes = {}, int64_t step_limit = runtime::PortableKernel::kNoLimit);
 
 }  // namespace tenon::test
