@@ -114,7 +114,7 @@ class ProgramLoader {
     });
     if (first != sections.end()) return *first;
     if (container_->find(SectionKind::kCheckpoint) != nullptr)
-      fail(TENON_BAD_FILE, "this is a checkpoint of states, and no model");
+      fail(TENON_BAD_FILE, "this is a checkpoint of states, not a model");
     fail(TENON_BAD_FILE, "the file has no program", prefix_.empty() ? "" : " ", prefix_, options_.level);
   }
 

@@ -74,7 +74,8 @@ std::vector<const std::byte*> match(const States& states, const Checkpoint& from
   std::vector<const std::byte*> found(states.all().size());
   for (const StateInfo& value : from.states) {
     const size_t i = states.find(value.name);
-    if (i == found.size()) fail(TENON_INVALID_ARGUMENT, "the file has a state '", value.name, "', which is none here");
+    if (i == found.size())
+      fail(TENON_INVALID_ARGUMENT, "the file has a state '", value.name, "', which this program lacks");
     states.check_type(i, value);
     if (found[i] != nullptr) fail(TENON_BAD_FILE, "the file has state '", value.name, "' twice");
     found[i] = value.initial;
@@ -145,7 +146,7 @@ std::vector<size_t> aligned_order(const States& states) {
 Checkpoint read_checkpoint(const Container& file) {
   const Container::Section* const section = file.find(SectionKind::kCheckpoint);
   const Container::Section* const weights = file.find(SectionKind::kWeights);
-  if (section == nullptr || weights == nullptr) fail(TENON_BAD_FILE, "this is no checkpoint");
+  if (section == nullptr || weights == nullptr) fail(TENON_BAD_FILE, "this is not a checkpoint");
   verify_tables(section->bytes, "checkpoint", [](auto& verifier) { return format::VerifyCheckpointBuffer(verifier); });
   const format::Checkpoint& from = *format::GetCheckpoint(section->bytes.data());
   Checkpoint result;

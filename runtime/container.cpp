@@ -29,7 +29,7 @@ void check_magic(Bytes bytes) {
   constexpr size_t kName = 4;  // before the line ends
   const bool is_named = given >= kName && std::equal(magic + 1, magic + kName, format::kMagic + 1);
   if (is_named) fail(TENON_BAD_FILE, "the file is damaged: it was transferred as text, or cut short");
-  fail(TENON_BAD_FILE, "this is no Tenon file");
+  fail(TENON_BAD_FILE, "this is not a Tenon file");
 }
 
 Header read_header(Bytes bytes) {
@@ -66,11 +66,11 @@ std::vector<format::Section> read_table(Bytes bytes) {
   std::vector<format::Section> table(header.section_count);
   if (!table.empty()) std::memcpy(table.data(), bytes.data() + sizeof header, std::span(table).size_bytes());
   if (checksum_of_table(header, table) != header.checksum) {
-    fail(TENON_BAD_FILE, "the file is damaged: its header or its table has another checksum than it says");
+    fail(TENON_BAD_FILE, "the file is damaged: its header or its table does not match its checksum");
   }
   const auto is_zero = [](uint64_t value) { return value == 0; };
   if (header.flags != 0 || !std::ranges::all_of(header.reserved, is_zero)) {
-    fail(TENON_BAD_FILE, "the file's header says things that format 1 does not know");
+    fail(TENON_BAD_FILE, "the file's header has fields that format 1 does not define");
   }
   return table;
 }
@@ -118,10 +118,11 @@ void check_places(std::span<const format::Section> table, Bytes bytes) {
            " where ", end, " are taken");
     }
     if (offset % format::alignment_of(kind) != 0) {
-      fail(TENON_BAD_FILE, "section ", i, " is at ", offset, ", which is no multiple of ", format::alignment_of(kind));
+      fail(TENON_BAD_FILE, "section ", i, " is at ", offset, ", which is not a multiple of ",
+           format::alignment_of(kind));
     }
     if (!is_zero(bytes.subspan(end, offset - end))) {
-      fail(TENON_BAD_FILE, "the file is damaged: there is something in front of section ", i);
+      fail(TENON_BAD_FILE, "the file is damaged: there are bytes before section ", i);
     }
     end = offset + size;
   }
@@ -130,7 +131,7 @@ void check_places(std::span<const format::Section> table, Bytes bytes) {
 
 void check_names(std::span<const format::Section> table) {
   for (size_t i = 0; i < table.size(); ++i) {
-    if (!is_name(table[i])) fail(TENON_BAD_FILE, "section ", i, " has a name that is none");
+    if (!is_name(table[i])) fail(TENON_BAD_FILE, "section ", i, " has an invalid name");
     check_flags(table[i], i);
   }
   std::set<std::pair<uint32_t, std::string_view>> names;
@@ -142,7 +143,7 @@ void check_names(std::span<const format::Section> table) {
 
 void check_content(const format::Section& section, size_t number, Bytes content) {
   if (checksum(content) == section.checksum) return;
-  fail(TENON_BAD_FILE, "the file is damaged: section ", number, " has another checksum than it says");
+  fail(TENON_BAD_FILE, "the file is damaged: section ", number, " does not match its checksum");
 }
 
 // ---- memory ---------------------------------------------------------------------------------------------------------

@@ -405,7 +405,7 @@ void Context::fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const
   if (kind == kTenonOutOfRange) {
     fail(TENON_RUN_FAILED, name, ": index ", value, " is out of range for a size of ", bound);
   }
-  fail(TENON_INTERNAL, name, " fails with ", kind, ", which is no kind of error");
+  fail(TENON_INTERNAL, name, " fails with ", kind, ", which is not a kind of error");
 }
 
 TensorView Context::view_of(uint32_t slot) const {

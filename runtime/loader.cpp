@@ -34,7 +34,7 @@ class Object {
     const auto header = at<Elf64_Ehdr>(0);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
         header.e_machine != EM_X86_64 || header.e_type != ET_REL) {
-      fail(TENON_BAD_FILE, "this is no object file of x86-64");
+      fail(TENON_BAD_FILE, "this is not an x86-64 object file");
     }
     if (header.e_shoff > bytes.size()) damaged();
     size_t total = 0;

@@ -41,7 +41,7 @@ PortableKernel PortableKernel::load(std::span<const std::byte> bytes) {
     fail(TENON_INVALID_ARGUMENT, "a portable kernel must be aligned to 8 bytes");
   }
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  if (!format::portable::VerifyKernelBuffer(verifier)) fail(TENON_BAD_FILE, "this is no portable kernel");
+  if (!format::portable::VerifyKernelBuffer(verifier)) fail(TENON_BAD_FILE, "this is not a portable kernel");
   return PortableKernel(std::make_unique<State>(*format::portable::GetKernel(bytes.data())));
 }
 

@@ -21,7 +21,7 @@ Kind kind_from(nb::handle name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<Kind>(i);
   }
-  fail("'{}' is no kind of a tree", text);
+  fail("'{}' is not a kind of tree", text);
 }
 
 nb::object value_of(const None&) { return nb::none(); }
@@ -41,7 +41,7 @@ CallConstant constant_from(nb::handle object) {
   if (nb::isinstance<nb::int_>(object)) return nb::cast<int64_t>(object);
   if (nb::isinstance<nb::float_>(object)) return nb::cast<double>(object);
   if (nb::isinstance<nb::str>(object)) return nb::cast<std::string>(object);
-  fail("a file can hold no {} among the arguments and results of a model", class_of(object));
+  fail("a file cannot hold {} among the arguments and results of a model", class_of(object));
 }
 
 nb::list keys_of(const CallTree& tree) {
@@ -53,7 +53,7 @@ nb::list keys_of(const CallTree& tree) {
 CallTree::Key key_from(nb::handle object) {
   if (nb::isinstance<nb::str>(object)) return nb::cast<std::string>(object);
   if (nb::isinstance<nb::int_>(object) && !nb::isinstance<nb::bool_>(object)) return nb::cast<int64_t>(object);
-  fail("a file can hold no dictionary with {} as a key", class_of(object));
+  fail("a file cannot hold a dictionary with {} as a key", class_of(object));
 }
 
 nb::object data_of(const CallTree& tree) {

@@ -167,7 +167,7 @@ Annotation annotation_from(nb::handle object) {
   for (Mark mark : {Mark::kNone, Mark::kParallel, Mark::kVectorize, Mark::kUnroll}) {
     if (text == to_string(Annotation{mark})) return {mark};
   }
-  fail("'{}' is no annotation: use parallel, vectorize, unroll, (\"tile\", name) or an empty text", text);
+  fail("'{}' is not an annotation: use parallel, vectorize, unroll, (\"tile\", name) or an empty text", text);
 }
 
 std::vector<std::pair<nb::object, nb::object>> to_python(const std::vector<loops::Constraint>& constraints) {

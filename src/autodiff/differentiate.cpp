@@ -111,7 +111,7 @@ Graph expand_for_gradients(const Graph& graph, RewriteMap* moved) {
 std::vector<ValueRef> add_gradients(Graph& graph, ValueRef scalar, std::span<const ValueRef> wrt) {
   const TensorType type = graph.type(scalar);
   if (!is_float(type.dtype) || type.rank() != 0) {
-    fail("gradients are those of one number: a floating scalar, got {}", to_string(type));
+    fail("gradients are taken of one floating-point scalar, got {}", to_string(type));
   }
   Differentiator differentiator(graph, wrt);
   differentiator.start_at(scalar, Builder(graph).scalar(1, type.dtype));

@@ -65,7 +65,7 @@ bool takes_classes(const Loss& loss) {
 bool has_classes(const Loss& loss) { return loss.kind == LossKind::kNll || loss.kind == LossKind::kCrossEntropy; }
 
 void check_output(const Loss& loss, const TensorType& output) {
-  if (!is_float(output.dtype)) fail("{} is of floating outputs, got {}", name_of(loss.kind), to_string(output));
+  if (!is_float(output.dtype)) fail("{} takes floating-point outputs, got {}", name_of(loss.kind), to_string(output));
   if (has_classes(loss) && output.rank() == 0) {
     fail("{} takes outputs [C] or [N, C, ...] with a dimension of classes, got {}", name_of(loss.kind),
          to_string(output));

@@ -249,7 +249,7 @@ std::vector<size_t> groups_of(const Optimizer& optimizer, std::span<const Traine
 // ---- checks ---------------------------------------------------------------------------------------------------------
 
 void check_parameter(const Graph& graph, const TrainedParameter& parameter) {
-  check(graph.owns(parameter.parameter) && static_cast<bool>(parameter.gradient), "'{}' is not of the graph",
+  check(graph.owns(parameter.parameter) && static_cast<bool>(parameter.gradient), "'{}' is not a value of the graph",
         parameter.name);
   const TensorType& type = graph.type(parameter.parameter);
   if (!is_float(type.dtype))

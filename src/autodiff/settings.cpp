@@ -247,7 +247,7 @@ void read(std::span<const Field> fields, const SettingCall& call) {
     if (!keys_began && position >= fields.size()) {
       fail_at(argument.where, "{} has {} settings, this is one more", call.name, fields.size());
     }
-    if (keys_began && argument.key.empty()) fail_at(argument.where, "a setting without its key follows one with");
+    if (keys_began && argument.key.empty()) fail_at(argument.where, "a positional setting follows one with a key");
     const Field& field = keys_began ? field_named(fields, call, argument) : fields[position];
     if (std::ranges::count(given, field.name) > 0) fail_at(argument.where, "'{}' is given twice", field.name);
     given.push_back(field.name);

@@ -262,7 +262,7 @@ TEST_F(Checkpoint, OfOtherStatesChangesNothing) {
             start + "state 'layer.weight' is f32[32], and not f32[64]");
   save_step(*file.states, 8);
   EXPECT_EQ(message_of([&] { runtime::load_states(*only_eval.states, path_); }),
-            start + "the file has a state 'steps', which is none here");
+            start + "the file has a state 'steps', which this program lacks");
   EXPECT_EQ(only_eval.value("layer.weight"), 2);
   EXPECT_TRUE(only_eval.states->notes().empty());
   save_step(*only_eval.states, 9);
@@ -274,10 +274,10 @@ TEST_F(Checkpoint, IsNoModelAndAModelIsNoCheckpoint) {
   Loaded file = training();
   save_step(*file.states, 1);
   const auto container = std::make_shared<const Container>(Container::open(path_));
-  EXPECT_EQ(message_of([&] { runtime::load_program(container, {}); }), "this is a checkpoint of states, and no model");
+  EXPECT_EQ(message_of([&] { runtime::load_program(container, {}); }), "this is a checkpoint of states, not a model");
   const Program program = compile_program(step_graph(4)).value();
   ASSERT_TRUE(write_artifact(path_, {&program}).ok());
-  EXPECT_EQ(message_of([&] { runtime::load_states(*file.states, path_); }), path_ + ": this is no checkpoint");
+  EXPECT_EQ(message_of([&] { runtime::load_states(*file.states, path_); }), path_ + ": this is not a checkpoint");
 }
 
 TEST_F(Checkpoint, ReplacesWhatALinkPointsTo) {

@@ -318,7 +318,7 @@ def test_edits_are_methods_and_functions(matmul):
 def test_edits_that_are_not_possible_say_why(matmul):
     with pytest.raises(tenon.Error, match="cannot be marked parallel: %c folds k"):
         matmul.annotate(matmul.path(matmul.find("c"))[2], "parallel")
-    with pytest.raises(tenon.Error, match="'fast' is no annotation"):
+    with pytest.raises(tenon.Error, match="'fast' is not an annotation"):
         matmul.annotate(0, "fast")
     with pytest.raises(tenon.Error, match="no loop over n"):
         matmul.reorder("c", ["m", "k"])

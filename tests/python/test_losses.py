@@ -277,7 +277,7 @@ def wrong(loss, output, target):
         ("nll", "f32[]", "i64[]", "with a dimension of classes, got f32[]"),
         ("nll", "f32[N, 3]", "i64[M]", "takes a target i64[N], got i64[M]"),
         ("nll", "f32[4, 3]", "bool[4]", "takes a target i64[4], got bool[4]"),
-        ("l1", "i64[4]", "i64[4]", "l1 is of floating outputs, got i64[4]"),
+        ("l1", "i64[4]", "i64[4]", "l1 takes floating-point outputs, got i64[4]"),
         ("output", "f32[4]", None, "the output is f32[4], not one number"),
         ("output", "f32[]", "f32[]", "the loss 'output' takes no target"),
         ("mse", "f32[4]", None, "the loss 'mse' takes a target"),

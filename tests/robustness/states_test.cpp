@@ -127,7 +127,7 @@ TEST_F(States, GoThroughACheckpoint) {
   const Program library = Program::load("tests/golden/1.1/library.tenon", {.no_native = 1});
   tenon::States stranger(library);
   EXPECT_EQ(message_of([&] { stranger.load(path_); }),
-            path_ + ": the file has a state 'line.weight', which is none here");
+            path_ + ": the file has a state 'line.weight', which this program lacks");
 }
 
 // ---- safetensors ----

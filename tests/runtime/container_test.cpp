@@ -206,8 +206,8 @@ TEST(Container, TransfersAsTextAreNamed) {
   for (const std::string& changed : {unix, stripped, text.substr(0, 6)}) {
     EXPECT_THAT(error_of(bytes_of(changed))->message(), HasSubstr("transferred as text")) << changed.substr(0, 8);
   }
-  EXPECT_THAT(error_of(bytes_of("PK\3\4 is a zip archive"))->message(), HasSubstr("no Tenon file"));
-  EXPECT_THAT(error_of({})->message(), HasSubstr("no Tenon file"));
+  EXPECT_THAT(error_of(bytes_of("PK\3\4 is a zip archive"))->message(), HasSubstr("not a Tenon file"));
+  EXPECT_THAT(error_of({})->message(), HasSubstr("not a Tenon file"));
 }
 
 // ---- versions -------------------------------------------------------------------------------------------------------
@@ -255,18 +255,18 @@ struct Hostile {
 
 const Hostile kHostile[] = {
     {"overlap", [](const Image& i) { i.section(1).offset = i.section(0).offset; }, "are taken"},
-    {"not in order", [](const Image& i) { std::swap(i.section(0), i.section(1)); }, "in front of section 0"},
+    {"not in order", [](const Image& i) { std::swap(i.section(0), i.section(1)); }, "bytes before section 0"},
     {"over the table", [](const Image& i) { i.section(0).offset = 64; }, "are taken"},
     {"past the end", [](const Image& i) { i.section(4).size += 1; }, "are taken"},
     {"short of the end", [](const Image& i) { i.section(4).size -= 1; }, "in no section"},
     {"offset + size wraps", [](const Image& i) { i.section(4).size = ~uint64_t{0} - 4000; }, "are taken"},
     {"far away", [](const Image& i) { i.section(4).offset = uint64_t{1} << 63; }, "are taken"},
-    {"weights not on a page", [](const Image& i) { i.section(2).kind = 3; }, "no multiple of 4096"},
-    {"crooked", [](const Image& i) { i.section(3).offset -= 1; }, "no multiple of 64"},
+    {"weights not on a page", [](const Image& i) { i.section(2).kind = 3; }, "not a multiple of 4096"},
+    {"crooked", [](const Image& i) { i.section(3).offset -= 1; }, "not a multiple of 64"},
     {"the same twice", [](const Image& i) { std::memcpy(i.section(2).name, i.section(3).name, 32); }, "two sections"},
-    {"name without an end", [](const Image& i) { std::memset(i.section(2).name, 'a', 32); }, "a name that is none"},
-    {"name behind its end", [](const Image& i) { i.section(2).name[20] = 'a'; }, "a name that is none"},
-    {"name not printable", [](const Image& i) { i.section(2).name[0] = '\n'; }, "a name that is none"},
+    {"name without an end", [](const Image& i) { std::memset(i.section(2).name, 'a', 32); }, "an invalid name"},
+    {"name behind its end", [](const Image& i) { i.section(2).name[20] = 'a'; }, "an invalid name"},
+    {"name not printable", [](const Image& i) { i.section(2).name[0] = '\n'; }, "an invalid name"},
     {"too many", [](const Image& i) { i.header().section_count = ~0u; }, "4294967295 sections"},
     {"more than fit", [](const Image& i) { i.header().section_count = 4000; }, "4000 sections"},
     {"fewer", [](const Image& i) { i.header().section_count = 4; }, ""},
@@ -296,7 +296,7 @@ TEST_F(ContainerFile, ErrorsNameThePath) {
   EXPECT_THAT(missing->message(), StartsWith(path_ + ": cannot open: No such file"));
   ASSERT_TRUE(write_file(path_, "some text").ok());
   EXPECT_EQ(error_of_opening()->status(), TENON_BAD_FILE);
-  EXPECT_THAT(error_of_opening()->message(), StartsWith(path_ + ": this is no Tenon file"));
+  EXPECT_THAT(error_of_opening()->message(), StartsWith(path_ + ": this is not a Tenon file"));
   ASSERT_TRUE(write_file(path_, "").ok());
   EXPECT_EQ(error_of_opening()->status(), TENON_BAD_FILE);
 }

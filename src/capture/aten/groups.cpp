@@ -266,7 +266,7 @@ Range histogram_range(AtenCall& c, Value x) {
   const double low = c.real("min"), high = c.real("max");
   if (low != high) {
     const bool is_range = std::isfinite(low) && std::isfinite(high) && low < high;
-    if (!is_range) c.decline("min {} and max {} are no range", low, high);
+    if (!is_range) c.decline("min {} and max {} are not a range", low, high);
     return {c.scalar(low, x.dtype()), c.scalar(high, x.dtype())};
   }
   const Value least = c.op("amin", {x}), most = c.amax(x);

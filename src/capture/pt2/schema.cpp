@@ -21,7 +21,7 @@ Enum enumerator(const Json& json, Enum last, std::string_view what) {
 }
 
 [[noreturn]] void fail_tag(const Json& json, std::string_view tag, std::string_view what) {
-  json.fail("'{}' is no kind of {} that is known here; the file may be of a newer PyTorch", tag, what);
+  json.fail("'{}' is not a known kind of {}; the file may come from a newer PyTorch", tag, what);
 }
 
 template <class T>
