@@ -9,8 +9,10 @@ import tenon
 
 ROOT = Path(__file__).parents[2]
 
-# Both types of a pair keep the name that users of PyTorch or loop_tool know; code names them with their namespace.
+# The types of these pairs keep their names, which users of PyTorch or loop_tool know, or which the op table uses
+# throughout. Code outside of their folders names them with their namespace.
 SHARED = {
+    "Compute": {"tenon", "tenon::loops"},  # the dtype that an elementwise op computes in, and a node of loops
     "Node": {"tenon", "tenon::loops"},  # of a Graph, and loop_tool's IR::Node
     "Symbol": {"tenon::symbolic", "tenon::named"},  # of an expression, and the name of a dimension
     "Tensor": {"tenon", "tenon::named"},

@@ -65,6 +65,14 @@ TEST(LocalTrainingInstance, StepsDownTheGradient) {
   EXPECT_EQ(trainer.states().at("optimizer.step").integer(0), 1);
 }
 
+TEST(LocalTrainingInstance, HasFlexFlowsNames) {
+  LocalModelTrainingInstance trainer = trainer_of(options_of("sgd(lr=0.1)")),
+                             other = trainer_of(options_of("sgd(lr=0.1)"));
+  const std::string message = message_of([&] { trainer.initialize_backend(1); });
+  EXPECT_NE(message, "nothing failed");
+  EXPECT_EQ(message, message_of([&] { other.initialize(1); }));
+}
+
 TEST(LocalTrainingInstance, InPartsAsInOne) {
   LocalTrainingInstance whole = trainer_of(options_of("adam(lr=0.1)")), parts = trainer_of(options_of("adam(lr=0.1)"));
   for (int i = 0; i < 3; ++i) {
