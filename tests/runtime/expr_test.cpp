@@ -31,7 +31,7 @@ std::string error_of(const std::function<void()>& body) {
   try {
     body();
     return "";
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     return error.message();
   }
 }

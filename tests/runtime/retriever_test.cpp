@@ -73,10 +73,10 @@ TEST_F(RetrieverTest, OnlyTheCallersMemoryMoves) {
   EXPECT_EQ(retriever.get_tensor(0, 2), memory + t);
 }
 
-// A result that the host gives lies where the host says, whatever the caller set.
+// A result that the fallback gives lies where the fallback says, whatever the caller set.
 TEST_F(RetrieverTest, ALateResultIsNotTheCallers) {
   const uint32_t z = tables.output({tables.number(4)});
-  tables.host({x}, {z});
+  tables.fallback({x}, {z});
   const TaskGraph graph = tables.read();
   Retriever retriever(graph);
   place_all(retriever);

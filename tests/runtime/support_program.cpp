@@ -100,8 +100,8 @@ uint32_t ProgramTables::library(std::vector<uint32_t> inputs, std::vector<uint32
   return id;
 }
 
-uint32_t ProgramTables::host(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs) {
-  return task(TaskKind::Host, std::move(inputs), std::move(outputs));
+uint32_t ProgramTables::fallback(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs) {
+  return task(TaskKind::Fallback, std::move(inputs), std::move(outputs));
 }
 
 void ProgramTables::update(uint32_t target, uint32_t value) {
@@ -121,7 +121,7 @@ std::string ProgramTables::error() {
   try {
     read();
     return "";
-  } catch (const Error& error) {
+  } catch (const StatusError& error) {
     return error.message();
   }
 }

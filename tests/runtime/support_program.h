@@ -36,7 +36,7 @@ struct ProgramTables {
   // ---- tasks: each returns its number ----
   uint32_t kernel(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<uint32_t> sizes = {});
   uint32_t library(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<Expr> numbers = {});
-  uint32_t host(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
+  uint32_t fallback(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
   void update(uint32_t target, uint32_t value);
 
   // The tables must stay until the graph is not needed any more, and read() is not called again.

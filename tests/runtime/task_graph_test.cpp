@@ -106,10 +106,10 @@ TEST(TaskGraph, WhatTheHostGivesIsLate) {
   const uint32_t x = tables.input({tables.number(4)});
   const uint32_t given = tables.temporary({tables.number(4)});
   const uint32_t y = tables.output({tables.number(4)});
-  tables.host({x}, {given});
+  tables.fallback({x}, {given});
   tables.kernel({given}, {y});
   const TaskGraph graph = tables.read();
-  EXPECT_TRUE(graph.slots[given].is_late) << "its place is the host's";
+  EXPECT_TRUE(graph.slots[given].is_late) << "its place is the fallback's";
   EXPECT_TRUE(graph.tasks[1].is_late);
   EXPECT_FALSE(graph.slots[y].is_late);
 }
