@@ -9,18 +9,7 @@ import tenon
 from tenon import _tenon
 
 PACKAGE = Path(_tenon.__file__).parent
-LOOPS = {
-    "NamedTensor",
-    "Symbol",
-    "IR",
-    "KernelNode",
-    "LoopTree",
-    "Compiler",
-    "Access",
-    "Allocation",
-    "Loop",
-    "LoopSpec",
-}
+LOOPS = {"NamedTensor", "Symbol", "IR", "KernelNode", "LoopTree", "Compiler", "Access", "Allocation", "Loop"}
 LOOPS |= {"LoopSpec", "Segment", "Fill"}
 
 
