@@ -71,7 +71,7 @@ class Lowering {
     }
     if (body.kind == TaskKind::kExternal) {
       body.name = view_of(graph_, *last.op, last.operands, last.attrs).string("target");
-      body.inputs = last.operands;  // the host gets every operand, in order
+      body.inputs = last.operands;  // the fallback gets every operand, in order
     }
     const loops::IR* const loops = body.kind == TaskKind::kKernel ? lowered(*body.graph) : nullptr;
     if (body.kind == TaskKind::kKernel && loops == nullptr) body.kind = TaskKind::kReference;

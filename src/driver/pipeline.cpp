@@ -103,7 +103,7 @@ void check_assertion(const Graph& graph, const Assertion& assertion) {
   }
 }
 
-void check_host(const Graph& graph) {
+void check_fallback(const Graph& graph) {
   std::string calls;
   for (const Node& node : graph.nodes()) {
     if (node.op->name.get() != "external") continue;
@@ -112,7 +112,8 @@ void check_host(const Graph& graph) {
     calls += "\n  " + where + view.string("target");
   }
   if (!calls.empty())
-    fail("graph {} has calls that Tenon does not support, and no host runs them:{}", graph.name(), calls);
+    fail("graph {} has calls that Tenon does not support, and there is no fallback to run them:{}", graph.name(),
+         calls);
 }
 
 void check_data(const Graph& graph) {
@@ -204,7 +205,7 @@ Result<Program> compile_program(const Graph& graph, const ProgramOptions& option
     run_stages(module, pipeline().first(kGraphStages), target, options, run);
     std::optional<Program> program = cache.find(module.source, module.graph, options);
     if (!program) {
-      if (!options.host) check_host(module.graph);
+      if (!options.fallback) check_fallback(module.graph);
       check_data(module.graph);
       run_stages(module, pipeline().subspan(kGraphStages, 1), target, options, run);
       ConstantHistory history;
@@ -219,7 +220,7 @@ Result<Program> compile_program(const Graph& graph, const ProgramOptions& option
 Result<Program> finish_program(Module module, const Stage* done, const ProgramOptions& options, const RunOptions& run) {
   return attempt([&] {
     const size_t next = done == nullptr ? 0 : static_cast<size_t>(done - kPipeline) + 1;
-    if (!options.host) check_host(module.graph);
+    if (!options.fallback) check_fallback(module.graph);
     check_data(module.graph);
     std::vector<StageTime> times;
     run_stages(module, pipeline().subspan(next), target_of(options), options, timed(run, times));

@@ -160,7 +160,7 @@ void check_portable(const Program& program) {
     tasks += fmt::format("\n  {}{}", where, task.name);
   }
   if (!tasks.empty())
-    fail("program {} cannot be saved: these run only in a process with a host:{}", program.graph.name(), tasks);
+    fail("program {} cannot be saved: these run only in the process that has PyTorch:{}", program.graph.name(), tasks);
 }
 
 std::optional<uint32_t> key_of(const Program& program, const Notes& notes) {

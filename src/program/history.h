@@ -1,5 +1,4 @@
-// Inside of program: how its constants came to be, so that they can be made of other weights again
-// (program/cached_program.h).
+// Inside of program: how its constants came to be, so that they can be made of other weights again (program/plan.h).
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// A Program runs a graph: kernels, library functions and calls of the host, in order, over planned memory.
+// A Program runs a graph: kernels, library functions and external calls, in order, over planned memory.
 //
 //     Program program = compile_program(graph).value();
 //     std::vector<Tensor> outputs = program.run(inputs);
@@ -33,14 +33,14 @@ namespace tenon {
 
 // Runs external call number `call` of the graph. The operands are the program's memory: they must not be kept.
 // Its results are the program's from then on.
-using HostFn = std::function<std::vector<Tensor>(int64_t call, std::span<const Tensor> operands)>;
+using FallbackFn = std::function<std::vector<Tensor>(int64_t call, std::span<const Tensor> operands)>;
 
 struct ProgramOptions {
   std::string backend = "cpu";
   std::string cpu = "native";                      // of the cpu backend: what it compiles for (codegen/target.h)
   bool freeze = true;                              // parameters keep the values that they have now
   std::set<std::string, std::less<>> states = {};  // but not these leaves, which others change
-  HostFn host = {};                                // empty: a graph with external calls is an error that lists them
+  FallbackFn fallback = {};                        // empty: a graph with external calls is an error that lists them
   // Bytes that a run may take besides inputs, states and results. Values are computed twice where that needs less; too
   // little is an error that names the least. It holds for the largest sizes that there are.
   std::optional<int64_t> budget = {};
@@ -53,7 +53,7 @@ enum class TaskKind : uint8_t {
   kKernel,     // compiled loops
   kLibrary,    // a function of the runtime
   kReference,  // the reference backend, for what loops cannot say
-  kExternal,   // a call of the host
+  kExternal,   // a call that PyTorch runs
 };
 std::string_view name_of(TaskKind kind);
 
@@ -112,7 +112,7 @@ class ProgramRunner;  // program/run.h
 struct Program {
   // Throws an Error for inputs that do not fit, for memory that is not there, and for a task that fails. Only after a
   // failed task may an input or a leaf have changed: a task before it updated its target in place. Such a task runs
-  // after the calls of the host that do not need its result, and after the tasks that can fail because of their data
+  // after the external calls that do not need its result, and after the tasks that can fail because of their data
   // (an index out of range, a division by zero) unless waiting for them needs more memory.
   std::vector<Tensor> run(std::span<const Tensor> arguments) const;
 
@@ -124,7 +124,7 @@ struct Program {
   std::shared_ptr<const Graph> source;  // as given, but for norms that were folded into weights
   Graph graph = Graph("");              // as fused
   std::string cpu = {};
-  HostFn host = {};
+  FallbackFn fallback = {};
   std::vector<Assertion> assertions = {};
 
   std::vector<Symbol> symbols = {};

@@ -145,20 +145,20 @@ tenon_tensor described(const Tensor& tensor) {
 }
 
 // Tasks that the runtime cannot run by itself.
-class HostTasks {
+class FallbackTasks {
  public:
-  HostTasks(std::vector<Task> tasks, std::vector<Symbol> symbols, HostFn host)
-      : tasks_(std::move(tasks)), symbols_(std::move(symbols)), host_(std::move(host)) {}
+  FallbackTasks(std::vector<Task> tasks, std::vector<Symbol> symbols, FallbackFn fallback)
+      : tasks_(std::move(tasks)), symbols_(std::move(symbols)), fallback_(std::move(fallback)) {}
 
-  std::vector<runtime::HostResult> operator()(uint32_t number, std::span<const runtime::TensorView> views,
-                                              std::span<const int64_t> sizes) const {
+  std::vector<runtime::FallbackResult> operator()(uint32_t number, std::span<const runtime::TensorView> views,
+                                                  std::span<const int64_t> sizes) const {
     const Task& task = tasks_[number];
     std::vector<Tensor> operands;
     for (const runtime::TensorView& view : views) operands.push_back(borrowed(view));
     std::vector<Tensor> results = task.kind == TaskKind::kExternal
-                                      ? wanted_of(task, host_(task.call, operands))
+                                      ? wanted_of(task, fallback_(task.call, operands))
                                       : run_whole(*task.body, operands, known_sizes(sizes));
-    std::vector<runtime::HostResult> given;
+    std::vector<runtime::FallbackResult> given;
     for (size_t i = 0; i < results.size(); ++i) {
       given.push_back(result_of(results[i], task.body->type(task.body->outputs()[i]), operands));
       operands.push_back(results[i]);  // nor may a later result share its memory
@@ -181,7 +181,7 @@ class HostTasks {
     return bindings;
   }
 
-  // The host gives all results of the call; those that nothing needs have no slot.
+  // The fallback gives all results of the call; those that nothing needs have no slot.
   static std::vector<Tensor> wanted_of(const Task& task, const std::vector<Tensor>& results) {
     const Node& node = task.body->nodes().back();
     if (results.size() != node.results.size())
@@ -193,8 +193,8 @@ class HostTasks {
     return wanted;
   }
 
-  static runtime::HostResult result_of(const Tensor& result, const TensorType& type,
-                                       const std::vector<Tensor>& others) {
+  static runtime::FallbackResult result_of(const Tensor& result, const TensorType& type,
+                                           const std::vector<Tensor>& others) {
     if (!result.defined() || result.dtype() != type.dtype || result.rank() != type.rank()) {
       fail("a result must be {}, got {}", to_string(type), result.defined() ? to_string(type_of(result)) : "nothing");
     }
@@ -205,7 +205,7 @@ class HostTasks {
 
   std::vector<Task> tasks_;
   std::vector<Symbol> symbols_;
-  HostFn host_;
+  FallbackFn fallback_;
 };
 
 runtime::KernelEntry entry_of(const Task& task) {
@@ -221,13 +221,13 @@ runtime::KernelEntry entry_of(const Task& task) {
 }  // namespace
 
 ProgramRunner::ProgramRunner(const Program& program) : tables_(program_tables(program)) {
-  runtime::Program::Parts parts{.tables = std::as_bytes(std::span(tables_))};
+  runtime::LoadedProgram::Parts parts{.tables = std::as_bytes(std::span(tables_))};
   for (const Tensor& constant : program.constants) parts.constants.push_back(constant.data());
   for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::kKernel) parts.kernels.push_back(entry_of(task));
   }
-  parts.host = HostTasks(program.tasks, program.symbols, program.host);
-  program_ = call_runtime([&] { return std::make_shared<const runtime::Program>(std::move(parts)); });
+  parts.fallback = FallbackTasks(program.tasks, program.symbols, program.fallback);
+  program_ = call_runtime([&] { return std::make_shared<const runtime::LoadedProgram>(std::move(parts)); });
 }
 
 std::unique_ptr<runtime::Context> ProgramRunner::take() const {
@@ -269,7 +269,7 @@ std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Progr
   check_inputs(program, inputs);
   try {
     return run_context(context, program.runner->program_->graph(), inputs, program.leaves);
-  } catch (const runtime::Error& error) {
+  } catch (const runtime::StatusError& error) {
     throw located(program, context.failed_task(), error.message(), {});
   } catch (const Error& error) {
     throw located(program, context.failed_task(), error.diagnostic().message, error.diagnostic().where);
@@ -371,7 +371,7 @@ Program new_program(std::shared_ptr<const Graph> source, Graph graph, const Prog
   return {.source = std::move(source),
           .graph = std::move(graph),
           .cpu = options.cpu,
-          .host = options.host,
+          .fallback = options.fallback,
           .assertions = options.assertions};
 }
 

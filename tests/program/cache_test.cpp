@@ -155,13 +155,13 @@ TEST_F(ProgramCacheTest, ALargeConstantCountsWithAllOfItsBits) {
 
 TEST_F(ProgramCacheTest, EveryOptionCounts) {
   const Layer layer;
-  const HostFn host = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>(); };
+  const FallbackFn fallback = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>(); };
   const ProgramOptions all[] = {{},
                                 {.cpu = "x86-64-v2"},
                                 {.freeze = false},
                                 {.states = {"w"}},
                                 {.states = {"b"}},
-                                {.host = host},
+                                {.fallback = fallback},
                                 {.budget = 1 << 20},
                                 {.budget = 1 << 21}};
   for (const ProgramOptions& options : all) EXPECT_FALSE(compile_program(layer.graph, options).value().is_from_cache);
@@ -243,7 +243,7 @@ TEST_F(ProgramCacheTest, TheHostIsThatOfWhoeverFindsIt) {
       b.op("external", {b.exp(x)},
            {{"target", std::string("my.op.default")}, {"call", int64_t{3}}, {"types", std::string("f32[2]")}});
   graph.set_outputs({(called * 2.0).ref()});
-  const auto host_giving = [](double value) -> HostFn {
+  const auto fallback_giving = [](double value) -> FallbackFn {
     return [value](int64_t call, std::span<const Tensor>) {
       EXPECT_EQ(call, 3);
       Tensor result = Tensor::zeros(DType::kF32, {2});
@@ -251,12 +251,12 @@ TEST_F(ProgramCacheTest, TheHostIsThatOfWhoeverFindsIt) {
       return std::vector<Tensor>{result};
     };
   };
-  compile_program(graph, {.host = host_giving(1)}).value();
-  const Program found = compile_program(graph, {.host = host_giving(5)}).value();
+  compile_program(graph, {.fallback = fallback_giving(1)}).value();
+  const Program found = compile_program(graph, {.fallback = fallback_giving(5)}).value();
   EXPECT_TRUE(found.is_from_cache);
   const Tensor input = numbers({2});
   EXPECT_EQ(found.run({&input, 1})[0].real(1), 10);
-  EXPECT_FALSE(compile_program(graph).ok()) << "without a host it is an error, whatever the cache has";
+  EXPECT_FALSE(compile_program(graph).ok()) << "without a fallback it is an error, whatever the cache has";
 }
 
 TEST_F(ProgramCacheTest, OtherBackendsAreNotKept) {

@@ -88,7 +88,7 @@ Runnable Runnable::compile(const Graph& graph, const ProgramOptions& options) {
   return result;
 }
 
-const runtime::Program& Runnable::program() const { return compiled_ ? compiled_->runner->loaded() : *loaded_; }
+const runtime::LoadedProgram& Runnable::program() const { return compiled_ ? compiled_->runner->loaded() : *loaded_; }
 
 size_t Runnable::input_count() const {
   return compiled_ ? compiled_->graph.inputs().size() : loaded_->graph().inputs.size();

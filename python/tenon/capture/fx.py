@@ -5,7 +5,7 @@
     captured.inputs, captured.outputs   # what a caller gives and gets, flat, in order
 
 A Captured is a graph with what a caller needs to run it: which of the caller's values are inputs of the graph, where
-each of its results comes from, and the host that runs the calls that the registry lacks.
+each of its results comes from, and the fallback, which runs the calls that the registry lacks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tenon.capture.captured import (
     type_text,
 )
 from tenon.capture.decompose import decomposed, is_operand
-from tenon.capture.host import Host, HostCall, Result, Slot, TokenSlot, call_on_memory, leaves_of
+from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot, call_on_memory, leaves_of
 from tenon.capture.memory import base_of, dense_order, lies_in_order, order_in_memory, reads_only
 from tenon.capture.names import location_of, target_name
 from tenon.capture.sizes import Sizes, free_symbols
@@ -138,7 +138,7 @@ def _is_user_input(spec: InputSpec) -> bool:
 
 @dataclass(frozen=True)
 class _Token:
-    """A tensor that only the host can hold."""
+    """A tensor of a dtype that Tenon lacks: the fallback holds it."""
 
     stand_in: ImportedTensor
     key: str
@@ -163,7 +163,7 @@ class _Walker:
         self.sizes = Sizes(self.importer)
         self.values: dict[fx.Node, Any] = {}
         self.leaves: dict[str, ImportedTensor] = {}  # by the name that mutations have for them
-        self.host = Host()
+        self.fallback = Fallback()
         self.inputs: list[Input] = []
         self.graph_inputs: list[int | Window] = []
         self.takes_windows = False  # of arguments: a caller's memory is there in every run
@@ -400,7 +400,7 @@ class _Walker:
         arguments = tuple(self._argument(argument) for argument in made.args), self._argument(made.kwargs)
         because = self._cannot_take(arguments) or self._cannot_give(made.value)
         done = None if because else self._native_call(node, made, arguments) or self._decomposed_call(node, made)
-        result = self._host_call(node, made, arguments, because) if done is None else done.result
+        result = self._fallback_call(node, made, arguments, because) if done is None else done.result
         self.values[node] = (None, *listed(result)) if made.has_effects else result
         self._name(node)
 
@@ -438,7 +438,7 @@ class _Walker:
         self._difference(result, read_parts(node, made.value))  # learns the sizes that depend on data
         return _Done(result)
 
-    def _host_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any], because: str) -> Any:
+    def _fallback_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any], because: str) -> Any:
         """By PyTorch, in each run. `because` says why the registry was not asked."""
         because = because or self.wrong_entries.get(node, "")
         for position, leaf in enumerate(leaves_of(made.value)):
@@ -484,7 +484,7 @@ class _Walker:
         return next((f"it gives {_shown(leaf)}" for leaf in foreign), "")
 
     def _external(self, node: fx.Node, made: Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
-        """Has the host run the call, and gives its results."""
+        """Leaves the call to the fallback, and returns its results."""
         counter = iter(range(len(_flat_leaves(arguments))))
         args = _template(arguments[0], self._traced(made.args), counter)
         kwargs = _template(arguments[1], self._traced(made.kwargs), counter)
@@ -497,7 +497,7 @@ class _Walker:
             values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
         target = self._on_traced_memory(node, made, arguments[0][0]) if made.name in _MEMORY_CALLS else made.target
-        self.host.calls[self.importer.external_count - 1] = HostCall(target, args, kwargs, results)
+        self.fallback.calls[self.importer.external_count - 1] = FallbackCall(target, args, kwargs, results)
         return _rebuilt(made.value, iter(values))
 
     # -- what PyTorch says of results --
@@ -540,7 +540,7 @@ class _Walker:
                 self.sizes.bind(name, ours)
 
     def _on_traced_memory(self, node: fx.Node, made: Call, given: Any) -> Callable[..., Any]:
-        """as_strided counts places in memory: the host lays an operand of Tenon's out as the trace had it."""
+        """as_strided counts places in memory: the fallback copies the operand into the layout that the trace had."""
         if not isinstance(given, ImportedTensor):
             return made.target
         first = _MEMORY_CALLS[made.name]
@@ -582,7 +582,7 @@ class _Walker:
             graph=self.importer.finish(self.results),
             inputs=self.inputs,
             outputs=self.outputs,
-            host=self.host,
+            fallback=self.fallback,
             graph_inputs=self.graph_inputs,
             has_key=bool(self.importer.key_input),
             assertions=[assertion for _, assertion in self.assertions],

@@ -116,11 +116,11 @@ def _first_line(error: Exception) -> str:
 def capture_exported_program(
     program: ExportedProgram, training: bool | None = None
 ) -> tuple[ExportedProgram, Captured]:
-    """The program, and what the importer makes of it. Where a call for the host shares memory with its operands,
+    """The program, and what the importer makes of it. Where a fallback call shares memory with its operands,
     writes in place would go unseen: then the program is one that has none."""
     program = _without_transforms(program)
     captured = import_exported_program(program, training)
-    may_share = any(call.may_share_memory for call in captured.host.calls.values())
+    may_share = any(call.may_share_memory for call in captured.fallback.calls.values())
     if may_share and writes_in_place(program.graph_module):
         program = _functional(program, captured)
         captured = import_exported_program(program, training)
