@@ -25,9 +25,9 @@ namespace {
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
 // Names that say nothing about what a kernel computes.
-bool is_plumbing(std::string_view op) {
-  static const std::set<std::string_view> kPlumbing = {"permute", "expand", "reshape", "slice", "full", "cast"};
-  return kPlumbing.contains(op);
+bool is_plumbing(std::string_view name) {
+  const OpDef* const op = find_op(name);
+  return op != nullptr && op->is_plumbing;
 }
 
 std::string kernel_name(const Graph& graph, const FusedGroup& group) {

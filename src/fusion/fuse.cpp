@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "graph/library_call.h"
 #include "graph/node_symbols.h"
 #include "graph/rewrite.h"
 
@@ -16,59 +15,6 @@ constexpr size_t kMostNodes = kMostNodesOfGroup;
 constexpr size_t kMostAgain = 16;    // of them that are computed in place of one that is read
 constexpr size_t kMostInlined = 32;  // views one after the other: each group that reads the last has all of them
 constexpr size_t kMostJoined = 64;   // operands of a concat that one kernel joins
-
-enum class Role : uint8_t {
-  kFill,       // no operands: cheaper to compute again than to keep
-  kPointwise,  // element by element
-  kView,       // elements of one operand in other places
-  kGather,     // elements of a table, at computed places
-  kFold,       // of some dimensions
-  kRows,       // each element of all in its row: softmax, standardize
-  kContraction,
-  kAttention,
-  kReshape,
-  kAlone,  // loops that share a kernel with nothing
-  kLibrary,
-  kExternal,
-};
-
-struct NamedRole {
-  std::string_view op;
-  Role role;
-};
-constexpr NamedRole kRoles[] = {
-    {"full", Role::kFill},
-    {"iota", Role::kFill},
-    {"permute", Role::kView},
-    {"expand", Role::kView},
-    {"slice", Role::kView},
-    {"flip", Role::kView},
-    {"windows", Role::kView},
-    {"pad", Role::kView},
-    {"index", Role::kGather},
-    {"sum", Role::kFold},
-    {"prod", Role::kFold},
-    {"amax", Role::kFold},
-    {"amin", Role::kFold},
-    {"argmax", Role::kFold},
-    {"argmin", Role::kFold},
-    {"softmax", Role::kRows},
-    {"log_softmax", Role::kRows},
-    {"standardize", Role::kRows},
-    {"contract", Role::kContraction},
-    {"conv", Role::kContraction},
-    {"scaled_dot_product_attention", Role::kAttention},
-    {"reshape", Role::kReshape},
-    {"external", Role::kExternal},
-    {"philox", Role::kAlone},
-};
-
-Role role_of(const OpDef& op) {
-  const auto found = std::ranges::find(kRoles, op.name.get(), &NamedRole::op);
-  if (found != std::end(kRoles)) return found->role;
-  if (std::holds_alternative<LibraryTask>(op.loops) || has_library_function(op)) return Role::kLibrary;
-  return std::holds_alternative<Elementwise>(op.semantics.get()) ? Role::kPointwise : Role::kAlone;
-}
 
 // Composites that stay whole: their schedules know them, or a function of the runtime does.
 bool stays_whole(const OpDef& op) {
@@ -133,24 +79,36 @@ class Fuser {
     return role(id) == Role::kReshape && core_of(graph_.type(node(id).operands[0]).shape) == core_of(shape_of(id));
   }
 
-  bool is_view(uint32_t id) const { return role(id) == Role::kView || is_trivial_reshape(id); }
+  bool is_inlinable_view(uint32_t id) const { return is_view(role(id)) || is_trivial_reshape(id); }
+
+  // Whether the view only gives other strides to the dimensions of its operand.
+  bool is_strided(uint32_t view) const {
+    return role(view) == Role::kPermutation || role(view) == Role::kBroadcast || is_trivial_reshape(view);
+  }
 
   // Whether `user` can read its operand through the view.
   bool reads_through(uint32_t view, uint32_t user) const {
-    const std::string_view op = node(view).op->name.get();
-    const Role by = role(user);
-    if (op == "pad") return inlined_[user] ? node(user).op->name.get() == "windows" : is_image_of(view, user);
-    const bool plain = op == "permute" || op == "expand" || is_trivial_reshape(view);
-    if (by == Role::kContraction || by == Role::kAttention) return plain;
-    if (is_view(user)) return inlined_[user] || plain;
-    return by == Role::kPointwise || by == Role::kFold || by == Role::kRows || by == Role::kAlone ||
-           by == Role::kGather;
+    if (role(view) == Role::kBorder) return takes_border(view, user);
+    switch (role(user)) {
+      case Role::kPointwise:
+      case Role::kFold:
+      case Role::kRows:
+      case Role::kAlone:
+      case Role::kGather:
+        return true;
+      case Role::kContraction:
+      case Role::kAttention:
+        return is_strided(view);
+      default:
+        return is_inlinable_view(user) && (inlined_[user] || is_strided(view));
+    }
   }
 
-  // The loops of a convolution make an image with a border anyway.
-  bool is_image_of(uint32_t pad, uint32_t user) const {
-    return node(user).op->name.get() == "conv" && node(user).operands[0] == node(pad).results[0] &&
-           node(user).operands[1] != node(pad).results[0];
+  bool takes_border(uint32_t border, uint32_t user) const {
+    const auto& operands = node(user).operands;
+    const ValueRef result = node(border).results[0];
+    return node(user).op->takes_border && operands[0] == result && std::ranges::count(operands, result) == 1 &&
+           (inlined_[user] || !is_view(role(user)));
   }
 
   void find_inlined() {
@@ -161,7 +119,7 @@ class Fuser {
       if (is_kept_[result.id]) continue;
       const auto& users = users_[result.id];
       const bool is_fill = role(i) == Role::kFill;
-      if (!is_fill && !is_view(i)) continue;
+      if (!is_fill && !is_inlinable_view(i)) continue;
       for (uint32_t user : users) length[i] = std::max(length[i], length[user] + 1);
       inlined_[i] = length[i] <= kMostInlined && std::ranges::all_of(users, [&](uint32_t user) {
                       return is_fill ? computes(user) : reads_through(i, user);
@@ -293,7 +251,7 @@ class Fuser {
     switch (role(id)) {
       case Role::kPointwise:
         return group.takes_pointwise && has_shape_of(group, core_of(shape_of(id)));
-      case Role::kView:
+      case Role::kPermutation:
       case Role::kReshape:
         return joins_as_view(group, id);
       case Role::kFold:
@@ -319,7 +277,6 @@ class Fuser {
   // The last step of a group: its result is only needed in another order.
   bool joins_as_view(const Group& group, uint32_t id) const {
     if (role(id) == Role::kReshape && !is_trivial_reshape(id)) return false;
-    if (node(id).op->name.get() != "permute" && !is_trivial_reshape(id)) return false;
     const ValueRef operand = node(id).operands[0];
     const bool is_only_user = users_[operand.id].size() == 1 && !is_kept_[operand.id];
     return is_only_user && group.folded == 0 && core_of(graph_.type(operand).shape) == group.domain && !group.is_closed;
@@ -332,7 +289,7 @@ class Fuser {
     for (uint32_t other : producers) {
       if (other != into) add_need(into, other);
     }
-    if (node(id).op->name.get() == "permute") {
+    if (role(id) == Role::kPermutation) {
       group.is_closed = true;
       group.takes_pointwise = group.is_stream = false;
     }
@@ -488,8 +445,7 @@ class Fuser {
   }
 
   bool is_cheap(uint32_t id) const {
-    static const std::set<std::string_view> kDear = {"lgamma", "digamma", "trigamma", "erfinv", "atan2", "remainder"};
-    return !inlined_[id] && role(id) == Role::kPointwise && !kDear.contains(node(id).op->name.get());
+    return !inlined_[id] && role(id) == Role::kPointwise && cost_of(*node(id).op) != Cost::kExpensive;
   }
 
   // Whether `to` needs `from`, perhaps through others: those between them in level are all there is to look at.

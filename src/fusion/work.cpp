@@ -1,8 +1,6 @@
 #include "fusion/work.h"
 
 #include <algorithm>
-#include <array>
-#include <map>
 
 #include "fusion/live_memory.h"
 
@@ -17,53 +15,33 @@ constexpr double kOperation = 1.0 / 16;  // of an element: plus, minus, times, c
 constexpr double kFunction = 0.5;        // exp, tanh, ...
 constexpr double kRandom = 1.5;
 
-constexpr std::array<std::string_view, 19> kOperations = {
-    "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "relu",        "where",      "eq",
-    "ne",  "lt",  "le",  "gt",  "ge",  "cast",    "sign",    "logical_and", "logical_not"};
-constexpr std::array<std::string_view, 9> kViews = {"full",  "iota",    "permute", "expand", "reshape",
-                                                    "slice", "windows", "pad",     "flip"};
-
-template <class Names>
-bool is_among(const Names& names, const Node& node) {
-  return std::ranges::find(names, node.op->name.get()) != names.end();
-}
-
 double count(const Graph& graph, ValueRef value, const symbolic::Bindings& sizes) {
   const TensorType& type = graph.type(value);
   return static_cast<double>(bytes_of(type, sizes) / size_of(type.dtype));
 }
 
-double size_of_dim(const TensorType& type, size_t dim, const symbolic::Bindings& sizes) {
-  return static_cast<double>(evaluate(std::span(type.shape).subspan(dim, 1), sizes)[0]);
+TensorType evaluated(const TensorType& type, const symbolic::Bindings& sizes) {
+  return {type.dtype, to_shape(evaluate(type.shape, sizes))};
 }
 
-// Each letter of the spec is a loop.
-double contract_flops(const OpView& view, const symbolic::Bindings& sizes) {
-  std::map<char, double> loops;
-  size_t operand = 0, dim = 0;
-  for (char letter : view.string("spec")) {
-    if (letter == '-') break;
-    if (letter == ',') {
-      ++operand, dim = 0;
-    } else {
-      loops[letter] = size_of_dim(view.type(operand), dim++, sizes);
-    }
+double flops_of(const Graph& graph, const Node& node, const symbolic::Bindings& sizes) {
+  std::vector<TensorType> types;
+  for (ValueRef operand : node.operands)
+    types.push_back(operand ? evaluated(graph.type(operand), sizes) : TensorType());
+  std::vector<const TensorType*> present;
+  for (size_t i = 0; i < types.size(); ++i) present.push_back(node.operands[i] ? &types[i] : nullptr);
+  return node.op->flops(OpView(*node.op, present, node.attrs), evaluated(graph.type(node.results[0]), sizes));
+}
+
+double cost_of_element(const OpDef& op) {
+  switch (cost_of(op)) {
+    case Cost::kOperation:
+      return kOperation;
+    case Cost::kRandom:
+      return kRandom;
+    default:
+      return kFunction;
   }
-  double flops = 2;
-  for (const auto& [letter, size] : loops) flops *= size;
-  return flops;
-}
-
-// Each element of the result, or of what a transposed one spreads, meets the weights of one channel.
-double conv_flops(const Graph& graph, const Node& node, const symbolic::Bindings& sizes) {
-  const OpView view = view_of(graph, *node.op, node.operands, node.attrs);
-  const double weights = count(graph, node.operands[1], sizes) / std::max(1.0, size_of_dim(view.type(1), 0, sizes));
-  return 2 * weights * count(graph, view.flag("transposed") ? node.operands[0] : node.results[0], sizes);
-}
-
-double attention_flops(const Graph& graph, const Node& node, const symbolic::Bindings& sizes) {
-  const TensorType& keys = graph.type(node.operands[1]);
-  return 4 * count(graph, node.operands[0], sizes) * size_of_dim(keys, keys.shape.size() - 2, sizes);
 }
 
 }  // namespace
@@ -72,20 +50,16 @@ bool is_pointwise(const Node& node) {
   return std::holds_alternative<Elementwise>(node.op->semantics.get()) && node.results.size() == 1;
 }
 
-bool only_moves(const Node& node) { return is_among(kViews, node); }
+bool only_moves(const Node& node) { return cost_of(*node.op) == Cost::kFree; }
 
 double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& sizes) {
-  const std::string_view op = node.op->name.get();
-  if (op == "contract") return kFlop * contract_flops(view_of(graph, *node.op, node.operands, node.attrs), sizes);
-  if (op == "conv") return kFlop * conv_flops(graph, node, sizes);
-  if (op == "scaled_dot_product_attention") return kFlop * attention_flops(graph, node, sizes);
+  if (node.op->flops != nullptr) return kFlop * flops_of(graph, node, sizes);
   if (only_moves(node)) return 0;
   double elements = count(graph, node.results[0], sizes);
-  if (node.op->family.get() == "random") return kRandom * elements;
   if (!is_pointwise(node) && !node.operands.empty()) {
     elements = std::max(elements, count(graph, node.operands[0], sizes));
   }
-  return elements * (is_among(kOperations, node) ? kOperation : kFunction);
+  return elements * cost_of_element(*node.op);
 }
 
 double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bindings& sizes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/library_call.h"
 #include "graph/limits.h"
 #include "support/text.h"
 
@@ -134,6 +135,21 @@ std::vector<Attr> complete_attrs(const OpDef& op, NamedAttrs named) {
   std::vector<std::string_view> names;
   for (const AttrDef& def : op.attrs) names.push_back(def.name);
   fail("{} has no attribute '{}'{}", op.name.get(), named.front().first, did_you_mean(named.front().first, names));
+}
+
+Role role_of(const OpDef& op) {
+  if (op.role) return *op.role;
+  if (std::holds_alternative<Elementwise>(op.semantics.get())) return Role::kPointwise;
+  const bool is_library = std::holds_alternative<LibraryTask>(op.loops) || has_library_function(op);
+  return is_library ? Role::kLibrary : Role::kAlone;
+}
+
+Cost cost_of(const OpDef& op) {
+  if (op.cost) return *op.cost;
+  if (op.flops != nullptr) return Cost::kProduct;
+  const Role role = role_of(op);
+  const bool is_free = is_view(role) || role == Role::kFill || role == Role::kReshape;
+  return is_free ? Cost::kFree : Cost::kFunction;
 }
 
 DType compute_dtype(const Elementwise& elementwise, const OpView& view) {

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@
 namespace tenon {
 
 struct OpDef;
+class OpView;
 class InferContext;
 class ReferenceContext;  // graph/reference.h
 class ExpandContext;     // graph/builder.h
@@ -119,6 +121,42 @@ struct LibraryTask {};  // not loops: a backend runs it as a whole
 using LoopsFn = std::function<void(LoopContext&)>;
 using Loops = std::variant<std::monostate, LoopsFn, LibraryTask>;
 
+// ---- how the op fuses, and what it costs ----------------------------------------------------------------------------
+
+// What fusion does with a node of the op. A view shows elements of operand 0 in other places.
+enum class Role : uint8_t {
+  kPointwise,    // an element of the result needs the same element of each operand
+  kFill,         // has no operands: cheaper to compute again than to keep
+  kPermutation,  // a view: the dimensions in another order
+  kBroadcast,    // a view: repeated along dimensions
+  kView,         // any other view: index expressions say where an element comes from
+  kBorder,       // a view that puts other elements around those of the operand
+  kReshape,      // the same elements in the same order
+  kGather,       // elements of a table, in places that another operand gives
+  kFold,         // folds the dimensions in its attribute `dims` or `dim`
+  kRows,         // an element needs all of its row, along `dims` or `dim`: softmax, standardize
+  kContraction,  // sums products
+  kAttention,
+  kAlone,     // loops that share a kernel with nothing
+  kLibrary,   // a function of the runtime computes it
+  kExternal,  // the host computes it
+};
+
+constexpr bool is_view(Role role) { return role >= Role::kPermutation && role <= Role::kBorder; }
+
+// What an element of the result costs.
+enum class Cost : uint8_t {
+  kFree,       // nothing is computed: a fill, a view, a reshape
+  kOperation,  // one or a few instructions: plus, times, compare, select
+  kFunction,   // exp, tanh, ...
+  kExpensive,  // a call for each lane, or a loop: not worth computing twice
+  kRandom,
+  kProduct,  // a sum of products: `flops` counts them
+};
+
+// The multiplications and additions of a node whose sizes are all known.
+using FlopsFn = double (*)(const OpView& view, const TensorType& result);
+
 // ---- how the op is tested -------------------------------------------------------------------------------------------
 
 // The same op in PyTorch: a Python expression over the operands and attributes by name, or why there is none.
@@ -154,6 +192,11 @@ struct OpDef {
   Required<Semantics> semantics;
   Required<Gradient> gradient;
   Loops loops = {};
+  std::optional<Role> role = {};  // Where role_of() cannot tell.
+  std::optional<Cost> cost = {};  // Where cost_of() cannot tell.
+  FlopsFn flops = nullptr;
+  bool takes_border = false;  // Operand 0 may be a border view: the schedules make an image with a border anyway.
+  bool is_plumbing = false;   // The name of a kernel that does more leaves it out.
   Required<Peer> peer;
   // Each a line like "T[3, 4], i64[2, 4] in 0..2; dim=0": operand types, for T each dtype of the op's first T operand,
   // then attributes. `in` bounds the values (inclusive); `none` leaves an optional operand out.
@@ -165,6 +208,13 @@ struct OpDef {
   bool is_composite() const { return std::holds_alternative<Expansion>(semantics.get()); }
   const AttrDef* attr_named(std::string_view name) const;
 };
+
+// What the record says, or what follows: an elementwise op is pointwise, an op that the runtime has a function for is a
+// library call, and other loops stand alone.
+Role role_of(const OpDef& op);
+// What the record says, or what follows: views and fills are free, an op with `flops` is a product, others are
+// functions.
+Cost cost_of(const OpDef& op);
 
 // All ops, grouped by family. Names are unique.
 std::span<const OpDef* const> op_table();

@@ -357,6 +357,12 @@ class AttentionLoops {
   bool is_filled_up_ = false;
 };
 
+// Each element of the query meets every key twice: in its score, and in the weighted sum of values.
+double attention_flops(const OpView& view, const TensorType&) {
+  const TensorType& keys = view.type(kKey);
+  return 4 * known_count(view.type(kQuery)) * static_cast<double>(keys.size(keys.rank() - 2).constant());
+}
+
 const OpDef kAttention{
     .name = "scaled_dot_product_attention",
     .family = "attention",
@@ -379,6 +385,8 @@ const OpDef kAttention{
     }),
     .gradient = ByExpansion{},
     .loops = [](LoopContext& l) { AttentionLoops(l).run(); },
+    .role = Role::kAttention,
+    .flops = attention_flops,
     .peer = torch_is(
         "F.scaled_dot_product_attention(query, key, value, mask, 0.0, causal, scale=scale, enable_gqa=enable_gqa)"),
     .samples =

@@ -46,6 +46,7 @@ const OpDef kAdd{
     .semantics = elementwise(
         Compute::kPromote, [](double x, double y) { return x + y; }, wrap_add),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), g.dout()}; }),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.add(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -59,6 +60,7 @@ const OpDef kSub{
     .semantics = elementwise(
         Compute::kPromote, [](double x, double y) { return x - y; }, wrap_sub),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), -g.dout()}; }),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.sub(x, y)"),
     .samples = kNumberSamples,
 };
@@ -72,6 +74,7 @@ const OpDef kMul{
     .semantics = elementwise(
         Compute::kPromote, [](double x, double y) { return x * y; }, wrap_mul),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout() * g.in(1), g.dout() * g.in(0)}; }),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.mul(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -179,6 +182,7 @@ const OpDef kRemainder{
     .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       return {d, -d * g.op("floor_div", {x, y})};
     }),
+    .cost = Cost::kExpensive,
     .peer = torch_is("torch.remainder(x, y)"),
     .samples = kDivisionSamples,
     .special_values = false,
@@ -209,6 +213,7 @@ const OpDef kMaximum{
     .infer = elementwise_type,
     .semantics = promoting_elementwise([](auto x, auto y) { return x >= y || is_nan(x) ? x : y; }),
     .gradient = extreme_gradient("lt"),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.maximum(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -221,6 +226,7 @@ const OpDef kMinimum{
     .infer = elementwise_type,
     .semantics = promoting_elementwise([](auto x, auto y) { return x <= y || is_nan(x) ? x : y; }),
     .gradient = extreme_gradient("gt"),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.minimum(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -276,6 +282,7 @@ const OpDef kAtan2{
       const Value slope = drop_where(g, g.compare("eq", square, 0), d / square);
       return {slope * y, -slope * x};
     }),
+    .cost = Cost::kExpensive,
     .peer = torch_is("torch.atan2(x, y)"),
     .samples = kArithmeticSamples,
 };

@@ -17,6 +17,12 @@ void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from) {
   }
 }
 
+double known_count(const TensorType& type) {
+  double count = 1;
+  for (const Expr& size : type.shape) count *= static_cast<double>(size.constant());
+  return count;
+}
+
 Types elementwise_type(InferContext& c) {
   const auto* elementwise = std::get_if<Elementwise>(&c.op().semantics.get());
   check(elementwise != nullptr, "{} is not elementwise", c.op().name.get());

@@ -50,6 +50,9 @@ inline Semantics reference(std::function<void(ReferenceContext&)> run) { return 
 inline Semantics composite(std::function<std::vector<Value>(ExpandContext&)> run) { return Expansion{std::move(run)}; }
 inline Gradient gradient(GradientFn fn) { return fn; }
 
+// How many elements a tensor has, whose sizes are all known.
+double known_count(const TensorType& type);
+
 // Copies one element between tensors, converting its dtype; the bits stay where the dtypes are the same.
 void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from);
 

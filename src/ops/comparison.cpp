@@ -20,6 +20,7 @@ const OpDef kEq{
     .infer = elementwise_bool,
     .semantics = promoting_elementwise(std::equal_to<>()),
     .gradient = NotDifferentiable{},
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.eq(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -32,6 +33,7 @@ const OpDef kNe{
     .infer = elementwise_bool,
     .semantics = promoting_elementwise(std::not_equal_to<>()),
     .gradient = NotDifferentiable{},
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.ne(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -44,6 +46,7 @@ const OpDef kLt{
     .infer = elementwise_bool,
     .semantics = promoting_elementwise(std::less<>()),
     .gradient = NotDifferentiable{},
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.lt(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -56,6 +59,7 @@ const OpDef kLe{
     .infer = elementwise_bool,
     .semantics = promoting_elementwise(std::less_equal<>()),
     .gradient = NotDifferentiable{},
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.le(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -68,6 +72,7 @@ const OpDef kGt{
     .infer = elementwise_bool,
     .semantics = promoting_elementwise(std::greater<>()),
     .gradient = NotDifferentiable{},
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.gt(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -80,6 +85,7 @@ const OpDef kGe{
     .infer = elementwise_bool,
     .semantics = promoting_elementwise(std::greater_equal<>()),
     .gradient = NotDifferentiable{},
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.ge(x, y)"),
     .samples = kComparisonSamples,
 };

@@ -306,6 +306,12 @@ Value bias_gradient(GradContext& g) {
   return g.sum(g.dout(), dims);
 }
 
+// Each element of the result, or of what a transposed one spreads, meets the weights of one channel.
+double conv_flops(const OpView& view, const TensorType& result) {
+  const double channels = std::max(1.0, static_cast<double>(view.type(1).size(0).constant()));
+  return 2 * known_count(view.type(1)) / channels * known_count(view.flag("transposed") ? view.type(0) : result);
+}
+
 const OpDef kConv{
     .name = "conv",
     .family = "convolution",
@@ -329,6 +335,9 @@ const OpDef kConv{
       return {input_gradient(g, geometry), weight_gradient(g, geometry), bias_gradient(g)};
     }),
     .loops = lower_conv,
+    .role = Role::kContraction,
+    .flops = conv_flops,
+    .takes_border = true,
     .peer =
         torch_is("torch.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)"),
     .samples =

@@ -33,6 +33,7 @@ const OpDef kExternal{
     }),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
+    .role = Role::kExternal,
     .peer = no_peer("it stands for any call"),
     .samples = Samples{},
 };

@@ -42,6 +42,8 @@ const OpDef kFull{
               symbolic ? l.cast(l.number(*expr), dtype) : l.constant(dtype, scalar_in(dtype, l.attr("value")));
           l.out({value.node, LoopDims(l.result().shape.size())});
         },
+    .role = Role::kFill,
+    .is_plumbing = true,
     .peer = torch_is("torch.full(shape, value, dtype=dtype)"),
     .samples = Samples{"; value=2.5, shape=[2, 3], dtype=f32", "; value=7, shape=[], dtype=i64",
                        "; value=-1, shape=[0, 2], dtype=i8", "; value=1, shape=[3], dtype=bool",
@@ -65,6 +67,7 @@ const OpDef kIota{
           const LoopDims dims = {l.var(l.expr("size"))};
           l.out(l.cast(l.number(l.at(dims[0]), dims), l.dtype("dtype")));
         },
+    .role = Role::kFill,
     .peer = torch_is("torch.arange(size, dtype=dtype)"),
     .samples = Samples{"; size=5", "; size=0", "; size=1, dtype=f32", "; size=100, dtype=i8"},
 };

@@ -166,6 +166,7 @@ const OpDef kIndex{
           const LoopPiece piece{l.in(), l.type(0).shape, std::move(places.index)};
           l.out(l.view({std::move(places.dims), {piece}, {}, std::move(places.lookups)}));
         },
+    .role = Role::kGather,
     .peer = torch_is("torch.ops.aten.index.Tensor(x, indices)"),
     .samples =
         Samples{"T[5], i64[3] in -5..4", "T[4, 3], i64[2] in 0..3", "T[4, 3], none, i32[2, 2] in -3..2",

@@ -154,6 +154,15 @@ Value contract_gradient(GradContext& g, const std::string& letters, const std::s
   return g.expand(g.reshape(contracted, kept_shape), shape);
 }
 
+// A multiplication and an addition for each combination of letters.
+double contract_flops(const OpView& view, const TensorType&) {
+  double flops = 2;
+  for (const auto& [letter, size] : letter_sizes(view, parse_spec(view.string("spec")), {})) {
+    flops *= static_cast<double>(size.constant());
+  }
+  return flops;
+}
+
 // PyTorch adds in the dtype of the operands: where large values cancel, it depends on the order.
 constexpr bool kSpecialValues = false;
 
@@ -173,6 +182,8 @@ const OpDef kContract{
               contract_gradient(g, spec.b, spec.out, spec.a, g.in(0), g.in(1).shape())};
     }),
     .loops = lower_contract,
+    .role = Role::kContraction,
+    .flops = contract_flops,
     .peer = torch_is("torch.einsum(spec, a, b).to(a.dtype)"),
     .samples =
         Samples{"T[2, 3], T[3, 4]; spec=\"ik,kj->ij\"", "T[2, 3, 4], T[2, 4, 5]; spec=\"bik,bkj->bij\"",
@@ -259,6 +270,7 @@ const OpDef kMatmul{
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {multiply(e, e.in(0), e.in(1))}; }),
     .gradient = ByExpansion{},
+    .cost = Cost::kProduct,
     .peer = torch_is("torch.matmul(a, b)"),
     .samples = Samples{"T[2, 3], T[3, 4]", "T[3], T[3]", "T[3], T[3, 2]", "T[2, 3], T[3]", "T[3], T[2, 3, 4]",
                        "T[2, 4, 3], T[3]", "T[2, 3, 4], T[4, 2]", "T[3, 4], T[2, 4, 2]", "T[2, 3, 4], T[2, 4, 2]",
@@ -295,6 +307,7 @@ const OpDef kLinear{
       return {e.cast(e.has(2) ? product + e.in_wide(2) : product, e.in(0).dtype())};
     }),
     .gradient = ByExpansion{},
+    .cost = Cost::kProduct,
     .peer = torch_is("F.linear(x, weight, bias)"),
     .samples =
         Samples{"T[2, 3], T[4, 3], T[4]", "T[2, 3], T[4, 3], none", "T[3], T[4, 3], T[4]", "T[2, 2, 3], T[1, 3], T[1]",
@@ -342,6 +355,7 @@ const OpDef kAddmm{
       return {e.cast(reads_input ? scaled(e, e.in_wide(0), e.attr("beta")) + product : product, e.in(0).dtype())};
     }),
     .gradient = ByExpansion{},
+    .cost = Cost::kProduct,
     .peer = torch_is("torch.addmm(input, a, b, beta=beta, alpha=alpha)"),
     .samples = Samples{"T[4], T[2, 3], T[3, 4]", "T[2, 4], T[2, 3], T[3, 4]; beta=2, alpha=3", "T[], T[2, 3], T[3, 1]",
                        "T[2, 1], T[2, 3], T[3, 4]; beta=0", "f32[2, 1], f32[2, 3], f32[3, 4]; beta=0.5, alpha=-1.5",

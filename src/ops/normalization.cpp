@@ -134,6 +134,7 @@ const OpDef kStandardize{
       if (g.has_dout(2)) dx = dx - g.dout(2) * rstd * rstd * out / n;
       return {dx};
     }),
+    .role = Role::kRows,
     .peer = torch_is("(lambda m, v: [((wide(x) - m) * (v + eps).rsqrt()).to(x.dtype), m, (v + eps).rsqrt()])"
                      "(torch.mean(wide(x), dim=dims or None, keepdim=True), "
                      "torch.var(wide(x), dim=dims or None, correction=0, keepdim=True))"),

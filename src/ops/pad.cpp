@@ -77,6 +77,7 @@ const OpDef kPad{
       return {g.pad(g.dout(), negated(g.exprs("low")), negated(g.exprs("high")))};
     }),
     .loops = lower_pad,
+    .role = Role::kBorder,
     .peer = torch_is("F.pad(x, [n for pair in reversed(list(zip(low, high))) for n in pair], value=value)"),
     .samples = Samples{"T[3, 2]; low=[1, 0], high=[0, 2]", "T[3]; low=[2], high=[1], value=1", "T[]; low=[], high=[]",
                        "T[4, 3]; low=[-1, 1], high=[1, -2], value=2", "T[0, 2]; low=[1, 0], high=[1, 0], value=1",

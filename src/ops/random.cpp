@@ -114,6 +114,8 @@ const OpDef kPhilox{
     }),
     .gradient = NotDifferentiable{},
     .loops = [](LoopContext& l) { PhiloxLoops(l).run(); },
+    .role = Role::kAlone,
+    .cost = Cost::kRandom,
     .peer = no_peer(kNoPeer),
     .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[]",
                        "i64[2] in 0..1000; shape=[0, 2]", "i64[2] in -5..5; shape=[9]"},

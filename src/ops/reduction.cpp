@@ -95,6 +95,7 @@ const OpDef kSum{
     .gradient =
         gradient([](GradContext& g) -> std::vector<Value> { return {g.expand(kept(g, g.dout()), g.in().shape())}; }),
     .loops = sum_loops,
+    .role = Role::kFold,
     .peer = torch_is("torch.sum(x, dim=dims or None, keepdim=keepdim)"),
     .samples = kFoldSamples,
 };
@@ -140,6 +141,7 @@ const OpDef kProd{
     }),
     .loops = product_loops,
     // PyTorch takes one dimension at a time.
+    .role = Role::kFold,
     .peer = torch_is("torch.prod(x).reshape([1] * x.dim() if keepdim else []) if not dims else "
                      "torch.prod(x, dims[0], keepdim) if len(dims) == 1 else "
                      "torch.prod(torch.prod(x, dims[1], keepdim), dims[0], keepdim)"),
@@ -201,6 +203,7 @@ const OpDef kAmax{
         std::numeric_limits<int64_t>::min(), [](int64_t a, int64_t b) { return std::max(a, b); })),
     .gradient = gradient(share_among_equals),
     .loops = extreme_loops("maximum"),
+    .role = Role::kFold,
     .peer = torch_is("torch.amax(x, dim=dims, keepdim=keepdim)"),
     .samples = kExtremeSamples,
 };
@@ -217,6 +220,7 @@ const OpDef kAmin{
         std::numeric_limits<int64_t>::max(), [](int64_t a, int64_t b) { return std::min(a, b); })),
     .gradient = gradient(share_among_equals),
     .loops = extreme_loops("minimum"),
+    .role = Role::kFold,
     .peer = torch_is("torch.amin(x, dim=dims, keepdim=keepdim)"),
     .samples = kExtremeSamples,
 };
@@ -327,6 +331,7 @@ const OpDef kArgmax{
     .semantics = search([](auto a, auto b) { return a > b; }),
     .gradient = NotDifferentiable{},
     .loops = search_loops("maximum"),
+    .role = Role::kFold,
     .peer = torch_is("torch.argmax(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
     .samples = kSearchSamples,
 };
@@ -341,6 +346,7 @@ const OpDef kArgmin{
     .semantics = search([](auto a, auto b) { return a < b; }),
     .gradient = NotDifferentiable{},
     .loops = search_loops("minimum"),
+    .role = Role::kFold,
     .peer = torch_is("torch.argmin(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
     .samples = kSearchSamples,
 };

@@ -18,6 +18,7 @@ const OpDef kWhere{
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       return {Value(), keep_where(g, g.in(0), g.dout()), drop_where(g, g.in(0), g.dout())};
     }),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.where(condition, x, y)"),
     .samples = Samples{"bool[3, 4], T[3, 4], T[3, 4]", "bool[], T[], T[]", "bool[4, 1], T[2, 1, 3], T[3]",
                        "bool[2, 3], T[], T[3]", "bool[1], T[0, 3], T[1]", "bool[20], T[20], T[]",

@@ -45,6 +45,7 @@ const OpDef kSoftmax{
       const Value weighted = widen(g, g.dout()) * out;
       return {weighted - out * sum_along(g, weighted)};
     }),
+    .role = Role::kRows,
     .peer = torch_is("torch.softmax(x, dim)"),
     .samples = kSoftmaxSamples,
 };
@@ -64,6 +65,7 @@ const OpDef kLogSoftmax{
       const Value dout = widen(g, g.dout());
       return {dout - g.exp(widen(g, g.out())) * sum_along(g, dout)};
     }),
+    .role = Role::kRows,
     .peer = torch_is("torch.log_softmax(x, dim)"),
     .samples = kSoftmaxSamples,
 };

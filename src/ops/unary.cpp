@@ -28,6 +28,7 @@ const OpDef kNeg{
     .semantics = elementwise(
         Compute::kPromote, [](double x) { return -x; }, [](int64_t x) { return wrap_sub(0, x); }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {-g.dout()}; }),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.neg(x)"),
     .samples = unary_samples(),
 };
@@ -41,6 +42,7 @@ const OpDef kAbs{
     .semantics = elementwise(
         Compute::kPromote, [](double x) { return std::abs(x); }, [](int64_t x) { return x < 0 ? wrap_sub(0, x) : x; }),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.sign(x); }),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.abs(x)"),
     .samples = unary_samples(),
 };
@@ -53,6 +55,7 @@ const OpDef kSign{
     .infer = elementwise_type,
     .semantics = promoting_elementwise([](auto x) { return (x > 0) - (x < 0); }),
     .gradient = zero_gradient(),
+    .cost = Cost::kOperation,
     .peer = torch_is("torch.sign(x)"),
     .samples = unary_samples(),
 };
@@ -388,6 +391,8 @@ const OpDef kCast{
     .semantics = promoting_elementwise([](auto x) { return x; }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
     .loops = [](LoopContext& l) { l.out(l.cast(l.in(), l.dtype("dtype"))); },
+    .cost = Cost::kOperation,
+    .is_plumbing = true,
     .peer = torch_is("x.to(dtype)"),
     .samples = cast_samples(),
     .special_values = false,

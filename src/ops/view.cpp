@@ -118,6 +118,8 @@ const OpDef kReshape{
     }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.reshape(g.dout(), g.in().shape())}; }),
     .loops = lower_reshape,
+    .role = Role::kReshape,
+    .is_plumbing = true,
     .peer = torch_is("torch.reshape(x, shape)"),
     .samples = Samples{"T[3, 4]; shape=[4, 3]", "T[3, 4]; shape=[-1]", "T[2, 3, 2]; shape=[2, -1]", "T[1]; shape=[]",
                        "T[]; shape=[1, 1]", "T[0, 3]; shape=[0]", "T[0, 3]; shape=[-1, 3]", "T[2, 0]; shape=[4, 0, 7]",
@@ -163,6 +165,8 @@ const OpDef kPermute{
           for (int64_t dim : permutation(l)) dims.push_back(l.in().dims[static_cast<size_t>(dim)]);
           l.out({l.in().node, std::move(dims)});
         },
+    .role = Role::kPermutation,
+    .is_plumbing = true,
     .peer = torch_is("torch.permute(x, dims)"),
     .samples =
         Samples{"T[3, 4]; dims=[1, 0]", "T[2, 3, 4]; dims=[-1, 0, 1]", "T[2, 3, 4]; dims=[0, 1, 2]", "T[]; dims=[]",
@@ -218,6 +222,8 @@ const OpDef kExpand{
           dims.insert(dims.begin(), l.result().shape.size() - dims.size(), loops::VarRef());
           l.out({l.in().node, std::move(dims)});
         },
+    .role = Role::kBroadcast,
+    .is_plumbing = true,
     .peer = torch_is("x.expand(shape)"),
     .samples =
         Samples{"T[3, 1]; shape=[3, 4]", "T[3, 1]; shape=[2, -1, 4]", "T[]; shape=[2, 3]", "T[]; shape=[]",
@@ -265,6 +271,8 @@ const OpDef kSlice{
           piece.index[dim] = range.start + range.step * l.at(dims[dim]);
           l.out(l.view(dims, piece));
         },
+    .role = Role::kView,
+    .is_plumbing = true,
     .peer = torch_is("torch.ops.aten.slice.Tensor(x, dim, start, end, step)"),
     .samples = Samples{"T[5]; start=1, end=4", "T[5, 3]; dim=1, start=-2", "T[6]; start=1, step=2", "T[7]; step=3",
                        "T[7, 2]; dim=-2, start=-6, end=-1, step=2", "T[3]; start=2, end=1", "T[3]; start=5",
@@ -307,6 +315,7 @@ const OpDef kFlip{
           }
           l.out(l.view(l.in().dims, piece));
         },
+    .role = Role::kView,
     .peer = torch_is("torch.flip(x, dims)"),
     .samples = Samples{"T[5]; dims=[0]", "T[2, 3]; dims=[-1]", "T[2, 3, 2]; dims=[0, 2]", "T[2, 3]; dims=[]",
                        "T[]; dims=[0]", "T[0, 2]; dims=[0, 1]", "T[1]; dims=[0]"},

@@ -82,6 +82,8 @@ const OpDef kWindows{
           piece.index[dim] = l.integer("step") * l.at(dims[dim]) + l.integer("dilation") * l.at(dims.back());
           l.out(l.view(dims, piece));
         },
+    .role = Role::kView,
+    .takes_border = true,
     .peer = torch_is("x.unfold(dim, dilation * (size - 1) + 1, step)[..., ::dilation]"),
     .samples = Samples{"T[5]; dim=0, size=2", "T[7, 2]; dim=0, size=3, step=2", "T[2, 6]; dim=-1, size=2, dilation=3",
                        "T[2, 8, 2]; dim=1, size=2, step=5, dilation=2", "T[1]; dim=0, size=1",

@@ -1,9 +1,7 @@
 #include "training/part.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
-#include <string_view>
 
 #include "graph/rewrite.h"
 
@@ -25,11 +23,6 @@ std::vector<bool> needed_nodes(const Graph& graph, std::vector<ValueRef> open, c
   return needed;
 }
 
-bool is_cheap(const Node& node) {
-  constexpr std::array<std::string_view, 6> kCheap = {"full", "iota", "permute", "expand", "reshape", "slice"};
-  return std::ranges::find(kCheap, node.op->name.get()) != kCheap.end();
-}
-
 // Finds what a second run reads of a first one.
 class Keeper {
  public:
@@ -42,7 +35,7 @@ class Keeper {
     const NodeRef producer = graph_.producer(value);
     if (!producer) return visit_leaf(value);
     const Node& node = graph_.node(producer);
-    if (first_[producer.id] && !is_cheap(node)) {
+    if (first_[producer.id] && cost_of(*node.op) != Cost::kFree) {
       kept_.push_back(value);
       return;
     }

@@ -1,19 +1,11 @@
 #include "training/precision.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "graph/rewrite.h"
 
 namespace tenon {
 namespace {
 
-bool is_product(const OpDef& op) {
-  constexpr std::array<std::string_view, 6> kProducts = {"contract", "matmul", "linear",
-                                                         "addmm",    "conv",   "scaled_dot_product_attention"};
-  return std::ranges::find(kProducts, op.name.get()) != kProducts.end();
-}
+bool is_product(const OpDef& op) { return cost_of(op) == Cost::kProduct; }
 
 void copy_in_bf16(Rewriter& rewriter, const Node& node) {
   Builder builder(rewriter.target(), node.location);
