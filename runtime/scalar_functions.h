@@ -47,21 +47,6 @@ inline int64_t integer_quotient(int64_t x, int64_t y) {
 
 inline int64_t integer_rest(int64_t x, int64_t y) { return y == -1 ? 0 : x % y; }
 
-// Python's modulo has the sign of the divisor: it differs from C's rest by one divisor where their signs differ.
-template <class T>
-bool needs_correction(T rest, T divisor) {
-  return rest != 0 && (rest < 0) != (divisor < 0);
-}
-
-inline int64_t integer_remainder(int64_t x, int64_t y) {
-  const int64_t rest = integer_rest(x, y);
-  return needs_correction(rest, y) ? rest + y : rest;
-}
-
-inline int64_t integer_floor_div(int64_t x, int64_t y) {
-  return integer_quotient(x, y) - (needs_correction(integer_rest(x, y), y) ? 1 : 0);
-}
-
 // The exponent may be negative: then only 1 and -1 have an integer power, and all else gives 0 as in PyTorch.
 inline int64_t integer_pow(int64_t x, int64_t y) {
   if (y < 0 && x != 1 && x != -1) return 0;
@@ -81,24 +66,6 @@ inline int64_t shift_left(int64_t x, int64_t y) {
 }
 
 inline int64_t shift_right(int64_t x, int64_t y) { return x >> (static_cast<uint64_t>(y) < 64 ? y : 63); }
-
-// ---- division of reals with a whole quotient, and its rest ----------------------------------------------------------
-
-inline double real_remainder(double x, double y) {
-  const double rest = std::fmod(x, y);
-  return needs_correction(rest, y) ? rest + y : rest;
-}
-
-// As Python does: (x - x % y) / y is whole but for its rounding, so x / y cannot round up to the next whole number.
-inline double real_floor_div(double x, double y) {
-  if (y == 0) return x / y;
-  const double rest = std::fmod(x, y);
-  double quotient = (x - rest) / y;
-  if (needs_correction(rest, y)) quotient -= 1;
-  if (quotient == 0) return std::copysign(0.0, x / y);
-  const double below = std::floor(quotient);
-  return quotient - below > 0.5 ? below + 1 : below;
-}
 
 // log(exp(x) + exp(y)), without overflow on the way.
 inline double log_add_exp(double x, double y) {

@@ -9,6 +9,7 @@
 namespace tenon::runtime {
 namespace {
 
+using b8 = bool;
 using f64 = double;
 using i64 = int64_t;
 using u64 = uint64_t;

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "codegen/emitter.h"
-#include "codegen/math.h"
 
 namespace tenon::codegen {
 
@@ -279,7 +278,7 @@ int64_t Emitter::work_of(TreeRef leaf) const {
   const auto* compute = node.as<loops::Compute>();
   const TreeRef loop = tree_.parent(leaf);
   const bool is_vector = loop && tree_.loop(loop).annotation.mark == Mark::kVectorize && node.lookups().empty();
-  const bool is_long = compute && is_float(node.dtype) && is_math(compute->op->name.get());
+  const bool is_long = compute && is_float(node.dtype) && cost_of(*compute->op) >= Cost::kFunction;
   return (is_long ? kMathWork : 1) * (is_vector ? 1 : kScalarWork);
 }
 

@@ -12,20 +12,15 @@
 #include <llvm/IR/IRBuilder.h>
 
 #include <span>
-#include <string_view>
 
 #include "codegen/target.h"
+#include "graph/scalar.h"
 
 namespace tenon::codegen {
 
-// Whether `op`, a name of the op table, is one of these: exp, log, sin, pow, ...
-bool is_math(std::string_view op);
-
-size_t math_operands(std::string_view op);  // how many it has
-
 // The function of operands that are all float, or all double, or vectors of one of them. The builder must be at the end
 // of a block, and may be at the end of another one after: ask it for the block before the next branch or phi.
-llvm::Value* emit_math(llvm::IRBuilderBase& builder, std::string_view op, std::span<llvm::Value* const> operands,
+llvm::Value* emit_math(llvm::IRBuilderBase& builder, Primitive primitive, std::span<llvm::Value* const> operands,
                        const Target& target);
 
 }  // namespace tenon::codegen

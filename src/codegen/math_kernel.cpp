@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "codegen/math.h"
 #include "codegen/module.h"
+#include "codegen/values.h"
 #include "support/runtime_call.h"
 
 namespace tenon::codegen {
@@ -19,9 +19,10 @@ llvm::Value* load(llvm::IRBuilder<>& b, llvm::Type* type, llvm::Value* operands,
 }
 
 // A loop over vectors; the count is not 0.
-void emit(llvm::Module& module, std::string_view op, llvm::Type* type, int64_t lanes, const Target& target) {
+void emit(llvm::Module& module, const OpDef& op, DType dtype, int64_t lanes, const Target& target) {
   llvm::LLVMContext& context = module.getContext();
   llvm::IRBuilder<> b(context);
+  llvm::Type* const type = Values(b, target).type(dtype, lanes);
   auto* signature = llvm::FunctionType::get(b.getVoidTy(), {b.getPtrTy(), b.getPtrTy(), b.getInt64Ty()}, false);
   auto* function = llvm::Function::Create(signature, llvm::GlobalValue::ExternalLinkage, kName, module);
   auto* entry = llvm::BasicBlock::Create(context, "entry", function);
@@ -34,8 +35,9 @@ void emit(llvm::Module& module, std::string_view op, llvm::Type* type, int64_t l
   llvm::PHINode* index = b.CreatePHI(b.getInt64Ty(), 2);
   index->addIncoming(b.getInt64(0), entry);
   std::vector<llvm::Value*> operands;
-  for (size_t i = 0; i < math_operands(op); ++i) operands.push_back(load(b, type, function->getArg(0), i, index));
-  llvm::Value* result = emit_math(b, op, operands, target);
+  for (size_t i = 0; i < op.operands.get().size(); ++i)
+    operands.push_back(load(b, type, function->getArg(0), i, index));
+  llvm::Value* result = Values(b, target).apply(op, dtype, operands);
   llvm::Value* address = b.CreateGEP(type->getScalarType(), function->getArg(1), index);
   b.CreateAlignedStore(result, address, llvm::Align(type->getScalarSizeInBits() / 8));
   llvm::Value* next = b.CreateAdd(index, b.getInt64(lanes));
@@ -46,17 +48,11 @@ void emit(llvm::Module& module, std::string_view op, llvm::Type* type, int64_t l
   b.CreateRetVoid();
 }
 
-void emit_into(Unit& unit, std::string_view op, DType dtype, int lanes, const Target& target) {
-  llvm::LLVMContext& context = unit.module().getContext();
-  llvm::Type* scalar = dtype == DType::kF64 ? llvm::Type::getDoubleTy(context) : llvm::Type::getFloatTy(context);
-  emit(unit.module(), op, lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, lanes), lanes, target);
-}
-
 }  // namespace
 
 MathKernel::MathKernel(std::string_view op, DType dtype, int lanes, const Target& target) {
   Unit unit(target);
-  emit_into(unit, op, dtype, lanes, target);
+  emit(unit.module(), op_named(op), dtype, lanes, target);
   code_ = call_runtime([&] { return runtime::LoadedCode::load(unit.object()); });
 }
 
@@ -66,7 +62,7 @@ void MathKernel::run(std::span<const void* const> operands, void* result, int64_
 
 std::string math_kernel_asm(std::string_view op, DType dtype, int lanes, const Target& target) {
   Unit unit(target);
-  emit_into(unit, op, dtype, lanes, target);
+  emit(unit.module(), op_named(op), dtype, lanes, target);
   return unit.asm_text();
 }
 

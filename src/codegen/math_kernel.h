@@ -1,4 +1,4 @@
-// One function of math.h over arrays, compiled for this process: for tests and measurements of it alone.
+// One elementwise op over arrays, compiled for this process: for tests and measurements of it alone.
 #pragma once
 
 #include <memory>

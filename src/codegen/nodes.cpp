@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "codegen/emitter.h"
-#include "graph/cpp_text.h"
 #include "runtime/kernel.h"
 
 namespace tenon::codegen {
@@ -414,7 +413,7 @@ void Emitter::emit(const loops::Compute& compute, TreeRef ref) {
   const std::vector<Value*> x = inputs_of(ref);
   const std::string_view op = compute.op->name;
   const DType operands = ir_.node(node.inputs.back()).dtype;
-  if (cpp::divides_integers(*compute.op, operands)) {
+  if (divides_integers(*compute.op, operands)) {
     Value* bad = b_.CreateIsNull(x[1]);
     if (tail_ && lanes_of(bad) > 1) bad = b_.CreateAnd(bad, tail_);
     leave_where(bad, kTenonDivisionByZero, tree_.node(ref), values_.cast(x[0], operands, DType::kI64), 0);

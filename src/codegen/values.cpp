@@ -16,21 +16,23 @@ using llvm::Intrinsic::ID;
 bool is_narrow(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
 bool is_unsigned(DType dtype) { return dtype == DType::kU8 || dtype == DType::kBool; }
 
-struct RealIntrinsic {
-  std::string_view op;
-  ID id;
-};
-constexpr RealIntrinsic kIntrinsics[] = {
-    {"abs", llvm::Intrinsic::fabs},  {"sqrt", llvm::Intrinsic::sqrt},   {"floor", llvm::Intrinsic::floor},
-    {"ceil", llvm::Intrinsic::ceil}, {"trunc", llvm::Intrinsic::trunc}, {"rint", llvm::Intrinsic::nearbyint},
-};
-
-constexpr std::string_view kWhole[] = {"floor", "ceil", "trunc", "rint"};  // integers are already
-constexpr std::string_view kDivisions[] = {"floor_div", "trunc_div", "fmod", "remainder"};
-
-template <class Range>
-bool is_in(const Range& names, std::string_view name) {
-  return std::ranges::find(names, name) != std::end(names);
+ID intrinsic_of(Primitive primitive) {
+  switch (primitive) {
+    case Primitive::kAbs:
+      return llvm::Intrinsic::fabs;
+    case Primitive::kSqrt:
+      return llvm::Intrinsic::sqrt;
+    case Primitive::kFloor:
+      return llvm::Intrinsic::floor;
+    case Primitive::kCeil:
+      return llvm::Intrinsic::ceil;
+    case Primitive::kTrunc:
+      return llvm::Intrinsic::trunc;
+    case Primitive::kRint:
+      return llvm::Intrinsic::nearbyint;
+    default:
+      return llvm::Intrinsic::not_intrinsic;
+  }
 }
 
 }  // namespace
@@ -83,29 +85,49 @@ llvm::Type* Values::like(Value* value, llvm::Type* element) const {
 // ---- ops ------------------------------------------------------------------------------------------------------------
 
 Value* Values::apply(const OpDef& op, DType operands, std::span<Value* const> x) {
-  const std::string_view name = op.name;
-  if (name == "where") return b_.CreateSelect(x[0], x[1], x[2]);
-  Value* result = compare(name, operands, x);
-  if (!result) result = is_float(operands) ? real(name, operands, x) : integer(name, operands, x);
-  if (!result) fail("there is no machine code for {} of {}", name, name_of(operands));
-  return result;
+  const ScalarFn& fn = scalar_fn(op, operands);
+  std::vector<Value*> values;
+  for (const ScalarStep& step : fn.steps()) {
+    if (step.primitive == Primitive::kOperand) {
+      values.push_back(x[step.operands[0]]);
+      continue;
+    }
+    const DType dtype = dtype_of(step.type, operands);
+    if (step.primitive == Primitive::kConstant) {
+      const int64_t lanes = lanes_of(x[0]);
+      values.push_back(is_float(dtype) ? literal(dtype, step.number, lanes)
+                                       : literal(dtype, static_cast<int64_t>(step.number), lanes));
+      continue;
+    }
+    std::vector<Value*> of;
+    for (size_t i = 0; i < definition_of(step.primitive).operands; ++i) of.push_back(values[step.operands[i]]);
+    values.push_back(step.primitive == Primitive::kWiden ? cast(of[0], operands, dtype)
+                                                         : apply(step.primitive, fn.operand_dtype(step, operands), of));
+  }
+  const bool is_wide = fn.steps()[fn.result()].type == ScalarType::kWide;
+  Value* const result = values[fn.result()];
+  return is_wide ? cast(result, dtype_of(ScalarType::kWide, operands), operands) : result;
 }
 
-Value* Values::compare(std::string_view op, DType dtype, Pair x) {
+Value* Values::apply(Primitive primitive, DType dtype, std::span<Value* const> x) {
+  if (primitive == Primitive::kWhere) return b_.CreateSelect(x[0], x[1], x[2]);
+  if (definition_of(primitive).lanes == PrimitiveLanes::kMask) return compare(primitive, dtype, x);
+  return is_float(dtype) ? real(primitive, x) : integer(in_dtype(primitive, dtype), dtype, x);
+}
+
+Value* Values::compare(Primitive primitive, DType dtype, Operands x) {
   using P = llvm::CmpInst::Predicate;
   struct Comparison {
-    std::string_view op;
     P real, with_sign, without_sign;
   };
   constexpr Comparison kComparisons[] = {
-      {"eq", P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},   {"ne", P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE},
-      {"lt", P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT}, {"le", P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
-      {"gt", P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT}, {"ge", P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
+      {P::FCMP_OEQ, P::ICMP_EQ, P::ICMP_EQ},   {P::FCMP_UNE, P::ICMP_NE, P::ICMP_NE},
+      {P::FCMP_OLT, P::ICMP_SLT, P::ICMP_ULT}, {P::FCMP_OLE, P::ICMP_SLE, P::ICMP_ULE},
+      {P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT}, {P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE},
   };
-  const auto found = std::ranges::find(kComparisons, op, &Comparison::op);
-  if (found == std::end(kComparisons)) return nullptr;
-  if (is_float(dtype)) return b_.CreateFCmp(found->real, x[0], x[1]);
-  return b_.CreateICmp(is_unsigned(dtype) ? found->without_sign : found->with_sign, x[0], x[1]);
+  const Comparison& found = kComparisons[static_cast<size_t>(primitive) - static_cast<size_t>(Primitive::kEq)];
+  if (is_float(dtype)) return b_.CreateFCmp(found.real, x[0], x[1]);
+  return b_.CreateICmp(is_unsigned(dtype) ? found.without_sign : found.with_sign, x[0], x[1]);
 }
 
 // NaN wins, from either side: where x is NaN, no comparison takes y. In a fold x is what the next step waits for, and
@@ -115,108 +137,94 @@ Value* Values::extreme(Value* takes_second, Value* x, Value* y) {
   return b_.CreateSelect(b_.CreateFCmpUNO(y, y), nan, b_.CreateSelect(takes_second, y, x));
 }
 
-Value* Values::real(std::string_view op, DType dtype, Pair x) {
-  if (op == "add") return b_.CreateFAdd(x[0], x[1]);
-  if (op == "sub") return b_.CreateFSub(x[0], x[1]);
-  if (op == "mul") return b_.CreateFMul(x[0], x[1]);
-  if (op == "div") return b_.CreateFDiv(x[0], x[1]);
-  if (op == "neg") return b_.CreateFNeg(x[0]);
-  if (op == "maximum") return extreme(b_.CreateFCmpOGT(x[1], x[0]), x[0], x[1]);
-  if (op == "minimum") return extreme(b_.CreateFCmpOLT(x[1], x[0]), x[0], x[1]);
-  if (op == "copysign") return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x[0], x[1]);
-  if (op == "sign") {
-    Value* const zero = number(x[0]->getType(), 0.0);
-    Value* const below = b_.CreateSelect(b_.CreateFCmpOLT(x[0], zero), number(x[0]->getType(), -1.0), zero);
-    return b_.CreateSelect(b_.CreateFCmpOGT(x[0], zero), number(x[0]->getType(), 1.0), below);
+Value* Values::real(Primitive primitive, Operands x) {
+  switch (primitive) {
+    case Primitive::kAdd:
+      return b_.CreateFAdd(x[0], x[1]);
+    case Primitive::kSub:
+      return b_.CreateFSub(x[0], x[1]);
+    case Primitive::kMul:
+      return b_.CreateFMul(x[0], x[1]);
+    case Primitive::kDiv:
+      return b_.CreateFDiv(x[0], x[1]);
+    case Primitive::kFmod:
+      return b_.CreateFRem(x[0], x[1]);
+    case Primitive::kNeg:
+      return b_.CreateFNeg(x[0]);
+    case Primitive::kMaximum:
+      return extreme(b_.CreateFCmpOGT(x[1], x[0]), x[0], x[1]);
+    case Primitive::kMinimum:
+      return extreme(b_.CreateFCmpOLT(x[1], x[0]), x[0], x[1]);
+    case Primitive::kCopysign:
+      return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x[0], x[1]);
+    default:
+      const ID intrinsic = intrinsic_of(primitive);
+      return intrinsic != llvm::Intrinsic::not_intrinsic ? unary(intrinsic, x[0])
+                                                         : emit_math(b_, primitive, x, target_);
   }
-  if (op == "fmod") return b_.CreateFRem(x[0], x[1]);
-  const auto intrinsic = std::ranges::find(kIntrinsics, op, &RealIntrinsic::op);
-  if (intrinsic != std::end(kIntrinsics)) return unary(intrinsic->id, x[0]);
-  if (is_in(kDivisions, op)) {
-    Value* const wide[] = {cast(x[0], dtype, DType::kF64), cast(x[1], dtype, DType::kF64)};
-    return cast(wide_real(op, wide), DType::kF64, dtype);
-  }
-  return is_math(op) ? emit_math(b_, op, x, target_) : nullptr;
 }
 
-// As real_floor_div and real_remainder of runtime/scalar_functions.h.
-Value* Values::wide_real(std::string_view op, Pair x) {
-  Value* const zero = number(x[0]->getType(), 0.0);
-  if (op == "trunc_div") return unary(llvm::Intrinsic::trunc, b_.CreateFDiv(x[0], x[1]));
-  Value* const rest = b_.CreateFRem(x[0], x[1]);
-  Value* const signs_differ = b_.CreateXor(b_.CreateFCmpOLT(rest, zero), b_.CreateFCmpOLT(x[1], zero));
-  Value* const corrects = b_.CreateAnd(b_.CreateFCmpUNE(rest, zero), signs_differ);
-  if (op == "remainder") return b_.CreateSelect(corrects, b_.CreateFAdd(rest, x[1]), rest);
-  Value* const exact = b_.CreateFDiv(x[0], x[1]);
-  Value* quotient = b_.CreateFDiv(b_.CreateFSub(x[0], rest), x[1]);
-  quotient = b_.CreateSelect(corrects, b_.CreateFSub(quotient, number(zero->getType(), 1.0)), quotient);
-  Value* const below = unary(llvm::Intrinsic::floor, quotient);
-  Value* const is_above = b_.CreateFCmpOGT(b_.CreateFSub(quotient, below), number(zero->getType(), 0.5));
-  Value* result = b_.CreateSelect(is_above, b_.CreateFAdd(below, number(zero->getType(), 1.0)), below);
-  Value* const signed_zero = b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, zero, exact);
-  result = b_.CreateSelect(b_.CreateFCmpOEQ(quotient, zero), signed_zero, result);
-  return b_.CreateSelect(b_.CreateFCmpOEQ(x[1], zero), exact, result);
-}
-
-Value* Values::integer(std::string_view op, DType dtype, Pair x) {
-  const bool is_bool = dtype == DType::kBool;
-  if (op == "bitwise_or" || (op == "add" && is_bool)) return b_.CreateOr(x[0], x[1]);
-  if (op == "bitwise_and" || (op == "mul" && is_bool)) return b_.CreateAnd(x[0], x[1]);
-  if (op == "bitwise_xor") return b_.CreateXor(x[0], x[1]);
-  if (op == "add") return b_.CreateAdd(x[0], x[1]);
-  if (op == "sub") return b_.CreateSub(x[0], x[1]);
-  if (op == "mul") return b_.CreateMul(x[0], x[1]);
-  if (op == "neg") return b_.CreateNeg(x[0]);
-  if (is_in(kWhole, op)) return x[0];
+Value* Values::integer(Primitive primitive, DType dtype, Operands x) {
   using P = llvm::CmpInst::Predicate;
-  if (op == "maximum") {
-    return b_.CreateSelect(b_.CreateICmp(is_unsigned(dtype) ? P::ICMP_UGE : P::ICMP_SGE, x[0], x[1]), x[0], x[1]);
+  switch (primitive) {
+    case Primitive::kAdd:
+      return b_.CreateAdd(x[0], x[1]);
+    case Primitive::kSub:
+      return b_.CreateSub(x[0], x[1]);
+    case Primitive::kMul:
+      return b_.CreateMul(x[0], x[1]);
+    case Primitive::kNeg:
+      return b_.CreateNeg(x[0]);
+    case Primitive::kAbs:
+      return is_unsigned(dtype) ? x[0] : b_.CreateSelect(b_.CreateIsNeg(x[0]), b_.CreateNeg(x[0]), x[0]);
+    case Primitive::kMaximum:
+      return b_.CreateSelect(b_.CreateICmp(is_unsigned(dtype) ? P::ICMP_UGE : P::ICMP_SGE, x[0], x[1]), x[0], x[1]);
+    case Primitive::kMinimum:
+      return b_.CreateSelect(b_.CreateICmp(is_unsigned(dtype) ? P::ICMP_ULE : P::ICMP_SLE, x[0], x[1]), x[0], x[1]);
+    case Primitive::kBitwiseAnd:
+      return b_.CreateAnd(x[0], x[1]);
+    case Primitive::kBitwiseOr:
+      return b_.CreateOr(x[0], x[1]);
+    case Primitive::kBitwiseXor:
+      return b_.CreateXor(x[0], x[1]);
+    case Primitive::kShiftLeft:
+    case Primitive::kShiftRight:
+      return shift(primitive, dtype, x[0], x[1]);
+    case Primitive::kTruncDiv:
+    case Primitive::kFmod:
+      return quotient(primitive, dtype, x[0], x[1]);
+    case Primitive::kPow:
+      return integer_pow(dtype, x[0], x[1]);
+    default:
+      check(false, "{} has no machine code for {}", definition_of(primitive).name, name_of(dtype));
+      return nullptr;
   }
-  if (op == "minimum") {
-    return b_.CreateSelect(b_.CreateICmp(is_unsigned(dtype) ? P::ICMP_ULE : P::ICMP_SLE, x[0], x[1]), x[0], x[1]);
-  }
-  Value* const zero = number(x[0]->getType(), int64_t{0});
-  if (op == "abs")
-    return is_unsigned(dtype) ? x[0] : b_.CreateSelect(b_.CreateICmpSLT(x[0], zero), b_.CreateNeg(x[0]), x[0]);
-  if (op == "sign") {
-    Value* const above = is_unsigned(dtype) ? b_.CreateICmpUGT(x[0], zero) : b_.CreateICmpSGT(x[0], zero);
-    Value* const below = is_unsigned(dtype) ? zero : b_.CreateSExt(b_.CreateICmpSLT(x[0], zero), x[0]->getType());
-    return b_.CreateSelect(above, number(x[0]->getType(), int64_t{1}), below);
-  }
-  if (op == "shift_left" || op == "shift_right") return shift(op, dtype, x[0], x[1]);
-  if (op == "pow") return integer_pow(dtype, x[0], x[1]);
-  return is_in(kDivisions, op) ? quotient(op, dtype, x[0], x[1]) : nullptr;
 }
 
 // A division by -1 is a negation, which wraps for the smallest integer. The divisor is not 0: lanes that are not needed
 // may have one, and then get 1.
-Value* Values::quotient(std::string_view op, DType dtype, Value* x, Value* y) {
+Value* Values::quotient(Primitive primitive, DType dtype, Value* x, Value* y) {
   llvm::Type* const type = x->getType();
   Value* const zero = number(type, int64_t{0});
   Value* const one = number(type, int64_t{1});
+  const bool is_rest = primitive == Primitive::kFmod;
   if (is_unsigned(dtype)) {
     Value* const divisor = b_.CreateSelect(b_.CreateICmpEQ(y, zero), one, y);
-    return op == "fmod" || op == "remainder" ? b_.CreateURem(x, divisor) : b_.CreateUDiv(x, divisor);
+    return is_rest ? b_.CreateURem(x, divisor) : b_.CreateUDiv(x, divisor);
   }
   Value* const is_minus_one = b_.CreateICmpEQ(y, number(type, int64_t{-1}));
   Value* const divisor = b_.CreateSelect(b_.CreateOr(is_minus_one, b_.CreateICmpEQ(y, zero)), one, y);
-  Value* const rest = b_.CreateSelect(is_minus_one, zero, b_.CreateSRem(x, divisor));
-  if (op == "fmod") return rest;
-  Value* const whole = b_.CreateSelect(is_minus_one, b_.CreateNeg(x), b_.CreateSDiv(x, divisor));
-  if (op == "trunc_div") return whole;
-  Value* const signs_differ = b_.CreateICmpSLT(b_.CreateXor(rest, y), zero);
-  Value* const corrects = b_.CreateAnd(b_.CreateICmpNE(rest, zero), signs_differ);
-  if (op == "remainder") return b_.CreateSelect(corrects, b_.CreateAdd(rest, y), rest);
-  return b_.CreateSelect(corrects, b_.CreateSub(whole, one), whole);
+  return is_rest ? b_.CreateSelect(is_minus_one, zero, b_.CreateSRem(x, divisor))
+                 : b_.CreateSelect(is_minus_one, b_.CreateNeg(x), b_.CreateSDiv(x, divisor));
 }
 
 // In 64 bits; a narrow dtype loses its bits when the result wraps.
-Value* Values::shift(std::string_view op, DType dtype, Value* x, Value* y) {
+Value* Values::shift(Primitive primitive, DType dtype, Value* x, Value* y) {
   Value* const wide = cast(x, dtype, DType::kI64);
   Value* const by = cast(y, dtype, DType::kI64);
   Value* const fits = b_.CreateICmpULT(by, number(by->getType(), int64_t{64}));
   Value* const zero = number(by->getType(), int64_t{0});
-  if (op == "shift_left") {
+  if (primitive == Primitive::kShiftLeft) {
     Value* const shifted = b_.CreateShl(wide, b_.CreateSelect(fits, by, zero));
     return cast(b_.CreateSelect(fits, shifted, zero), DType::kI64, dtype);
   }

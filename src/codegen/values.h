@@ -34,14 +34,14 @@ class Values {
   llvm::Value* fold_lanes(const OpDef& op, DType dtype, llvm::Value* x);
 
  private:
-  using Pair = std::span<llvm::Value* const>;
+  using Operands = std::span<llvm::Value* const>;
 
-  llvm::Value* real(std::string_view op, DType dtype, Pair x);
-  llvm::Value* integer(std::string_view op, DType dtype, Pair x);
-  llvm::Value* compare(std::string_view op, DType dtype, Pair x);
-  llvm::Value* wide_real(std::string_view op, Pair x);  // of double
-  llvm::Value* quotient(std::string_view op, DType dtype, llvm::Value* x, llvm::Value* y);
-  llvm::Value* shift(std::string_view op, DType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* apply(Primitive primitive, DType dtype, Operands x);
+  llvm::Value* real(Primitive primitive, Operands x);
+  llvm::Value* integer(Primitive primitive, DType dtype, Operands x);
+  llvm::Value* compare(Primitive primitive, DType dtype, Operands x);
+  llvm::Value* quotient(Primitive primitive, DType dtype, llvm::Value* x, llvm::Value* y);
+  llvm::Value* shift(Primitive primitive, DType dtype, llvm::Value* x, llvm::Value* y);
   llvm::Value* integer_pow(DType dtype, llvm::Value* x, llvm::Value* y);
   llvm::Value* extreme(llvm::Value* takes_second, llvm::Value* x, llvm::Value* y);
   llvm::Value* unary(llvm::Intrinsic::ID id, llvm::Value* x) { return b_.CreateUnaryIntrinsic(id, x); }

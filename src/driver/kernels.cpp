@@ -24,18 +24,13 @@ namespace {
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
-// Names that say nothing about what a kernel computes.
-bool is_plumbing(std::string_view name) {
-  const OpDef* const op = find_op(name);
-  return op != nullptr && op->is_plumbing;
-}
-
 std::string kernel_name(const Graph& graph, const FusedGroup& group) {
   constexpr size_t kLongest = 48;
   std::string name;
   for (NodeRef node : group.nodes) {
-    const std::string_view op = graph.node(node).op->name.get();
-    if (is_plumbing(op) && group.nodes.size() > 1) continue;
+    const OpDef& def = *graph.node(node).op;
+    const std::string_view op = def.name.get();
+    if (def.is_plumbing && group.nodes.size() > 1) continue;
     if (name.size() + op.size() > kLongest) return name + "_etc";
     name += (name.empty() ? "" : "_") + std::string(op);
   }

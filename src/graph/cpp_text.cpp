@@ -1,6 +1,7 @@
 #include "graph/cpp_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "support/checked.h"
@@ -8,84 +9,70 @@
 namespace tenon::cpp {
 namespace {
 
-// Text in a floating and in an integral dtype, over operands a, b and c, their type T, and the unsigned type U in which
-// it wraps. Lanes of a vector have the same text, but where that starts with
-//   @  it is for one number only,
-//   ?  it gives a mask, of type M.
-struct OpText {
-  std::string_view name;
-  std::string_view real;
-  std::string_view integer;
-};
-
-constexpr OpText kOps[] = {
-    {"add", "{a} + {b}", "({T})(({U}){a} + ({U}){b})"},
-    {"sub", "{a} - {b}", "({T})(({U}){a} - ({U}){b})"},
-    {"mul", "rounded({a} * {b})", "({T})(({U}){a} * ({U}){b})"},
-    {"div", "{a} / {b}", ""},
-    {"neg", "-{a}", "({T})(-({U}){a})"},
-    {"abs", "@std::fabs({a})", "@({T})({a} < 0 ? -(u64){a} : (u64){a})"},
-    {"sign", "@({T})(({a} > 0) - ({a} < 0))", "@({T})(({a} > 0) - ({a} < 0))"},
-    {"maximum", "(({a} >= {b}) | ({a} != {a})) ? {a} : {b}", "{a} >= {b} ? {a} : {b}"},
-    {"minimum", "(({a} <= {b}) | ({a} != {a})) ? {a} : {b}", "{a} <= {b} ? {a} : {b}"},
-    {"eq", "?{a} == {b}", "?{a} == {b}"},
-    {"ne", "?{a} != {b}", "?{a} != {b}"},
-    {"lt", "?{a} < {b}", "?{a} < {b}"},
-    {"le", "?{a} <= {b}", "?{a} <= {b}"},
-    {"gt", "?{a} > {b}", "?{a} > {b}"},
-    {"ge", "?{a} >= {b}", "?{a} >= {b}"},
-    {"bitwise_and", "", "({T})({a} & {b})"},
-    {"bitwise_or", "", "({T})({a} | {b})"},
-    {"bitwise_xor", "", "({T})({a} ^ {b})"},
-    {"shift_left", "", "@({T})shift_left({a}, {b})"},
-    {"shift_right", "", "@({T})shift_right({a}, {b})"},
-    {"floor_div", "@({T})real_floor_div({a}, {b})", "@({T})integer_floor_div({a}, {b})"},
-    {"trunc_div", "@({T})std::trunc((f64){a} / {b})", "@({T})integer_quotient({a}, {b})"},
-    {"fmod", "@std::fmod({a}, {b})", "@({T})integer_rest({a}, {b})"},
-    {"remainder", "@({T})real_remainder({a}, {b})", "@({T})integer_remainder({a}, {b})"},
-    {"pow", "@std::pow({a}, {b})", "@({T})integer_pow({a}, {b})"},
-    {"logaddexp", "@({T})log_add_exp({a}, {b})", ""},
-    {"reciprocal", "@1 / {a}", ""},
-    {"rsqrt", "@1 / std::sqrt({a})", ""},
-    {"sigmoid", "@1 / (1 + std::exp(-{a}))", ""},
-    {"floor", "@std::floor({a})", "{a}"},
-    {"ceil", "@std::ceil({a})", "{a}"},
-    {"trunc", "@std::trunc({a})", "{a}"},
-    {"rint", "@std::nearbyint({a})", "{a}"},
-    {"atan2", "@std::atan2({a}, {b})", ""},
-    {"hypot", "@std::hypot({a}, {b})", ""},
-    {"copysign", "@std::copysign({a}, {b})", ""},
-    {"erfinv", "@({T})erfinv({a})", ""},
-    {"lgamma", "@({T})log_gamma({a})", ""},
-    {"digamma", "@({T})digamma({a})", ""},
-    {"trigamma", "@({T})trigamma({a})", ""},
-};
-
-// Functions of one number that C++ knows by the same name.
-constexpr std::string_view kStandard =
-    " sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc ";
-
-std::string pattern_of(std::string_view op, DType dtype, bool vector) {
-  if (op == "where") return vector ? "__builtin_convertvector({a}, {M}) != 0 ? {b} : {c}" : "{a} ? {b} : {c}";
-  if (op == "add" && dtype == DType::kBool) op = "bitwise_or";
-  const auto found = std::ranges::find(kOps, op, &OpText::name);
-  if (found != std::end(kOps)) return std::string(is_float(dtype) ? found->real : found->integer);
-  const bool is_standard = is_float(dtype) && kStandard.find(fmt::format(" {} ", op)) != kStandard.npos;
-  return is_standard ? fmt::format("@std::{}({{a}})", op) : "";
-}
-
 // C++ computes in nothing narrower than 32 bits, but for lanes.
 std::string unsigned_for(Type type) {
   const int64_t bits = size_of(type.dtype) * 8;
   return type.lanes == 1 ? fmt::format("u{}", std::max<int64_t>(bits, 32)) : fmt::format("u{}x{}", bits, type.lanes);
 }
 
-// A function of one number each, for all lanes.
-std::string mapped(Type result, DType operands, std::span<const std::string> x, std::string_view body) {
+// The text of a primitive, with what stands for its operands and types.
+std::string substituted(std::string_view text, const std::map<std::string_view, std::string>& words) {
+  const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    if (is_word(text[at])) {
+      while (end < text.size() && is_word(text[end])) ++end;
+    }
+    const auto found = words.find(text.substr(at, end - at));
+    result += found == words.end() ? text.substr(at, end - at) : std::string_view(found->second);
+    at = end;
+  }
+  return result;
+}
+
+std::string primitive_text(Primitive primitive, Type type, const std::vector<std::string>& x) {
+  const PrimitiveDef& def = definition_of(in_dtype(primitive, type.dtype));
+  const std::string_view text = is_float(type.dtype) ? def.real : def.integer;
+  std::map<std::string_view, std::string> words = {{"T", to_string(type)}, {"U", unsigned_for(type)}};
+  for (size_t i = 0; i < x.size(); ++i) words.emplace(std::string_view("abc").substr(i, 1), x[i]);
+  return substituted(text, words);
+}
+
+// Vectors: the condition is a vector of bools, which chooses where it is as wide as the numbers.
+std::string chosen(Type type, const std::vector<std::string>& x) {
+  return fmt::format("__builtin_convertvector({}, i{}x{}) != 0 ? {} : {}", x[0], size_of(type.dtype) * 8, type.lanes,
+                     x[1], x[2]);
+}
+
+// One statement for each step that computes something.
+std::string body_of(const ScalarFn& fn, DType compute, DType result) {
+  std::string body;
+  std::vector<std::string> names;
+  for (const ScalarStep& step : fn.steps()) {
+    const DType dtype = dtype_of(step.type, compute);
+    if (step.primitive == Primitive::kOperand) {
+      names.emplace_back(1, "abc"[step.operands[0]]);
+    } else if (step.primitive == Primitive::kConstant) {
+      names.push_back(is_float(dtype) ? literal({dtype}, step.number)
+                                      : literal({dtype}, static_cast<int64_t>(step.number)));
+    } else {
+      std::vector<std::string> x;
+      for (size_t i = 0; i < definition_of(step.primitive).operands; ++i) x.push_back(names[step.operands[i]]);
+      const DType from = step.primitive == Primitive::kWiden ? dtype : fn.operand_dtype(step, compute);
+      names.push_back(fmt::format("v{}", names.size()));
+      body += fmt::format("const {} {} = {}; ", to_string(Type{dtype}), names.back(),
+                          primitive_text(step.primitive, {from}, x));
+    }
+  }
+  return body + fmt::format("return ({}){};", to_string(Type{result}), names[fn.result()]);
+}
+
+// A function of one number of each operand, called a, b and c.
+std::string lambda(DType operands, DType result, size_t arity, std::string_view body) {
   std::vector<std::string> parameters;
-  for (size_t i = 0; i < x.size(); ++i) parameters.push_back(fmt::format("{} {}", to_string(Type{operands}), "abc"[i]));
-  return fmt::format("map<{}>([]({}) {{ return {}; }}, {})", to_string(result), fmt::join(parameters, ", "), body,
-                     fmt::join(x, ", "));
+  for (size_t i = 0; i < arity; ++i) parameters.push_back(fmt::format("{} {}", to_string(Type{operands}), "abc"[i]));
+  return fmt::format("[]({}) -> {} {{ {} }}", fmt::join(parameters, ", "), to_string(Type{result}), body);
 }
 
 bool is_narrow(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
@@ -108,25 +95,30 @@ std::string to_string(const Type& type) {
   return type.lanes == 1 ? std::string(name) : fmt::format("{}x{}", name, type.lanes);
 }
 
-bool divides_integers(const OpDef& op, DType dtype) {
-  constexpr std::string_view kDivisions[] = {"floor_div", "trunc_div", "fmod", "remainder"};
-  return is_integral(dtype) && std::ranges::find(kDivisions, op.name.get()) != std::end(kDivisions);
+std::string function_text(const OpDef& op, DType operands, DType result) {
+  const ScalarFn& fn = scalar_fn(op, operands);
+  const std::vector<std::string> names = {"a", "b", "c"};
+  const std::optional<Primitive> primitive = fn.primitive();
+  const std::string body =
+      primitive ? "return " + primitive_text(*primitive, {operands}, names) + ";" : body_of(fn, operands, result);
+  return lambda(operands, result, fn.arity(), body);
 }
 
 std::string apply(const OpDef& op, DType operands, Type result, const std::vector<std::string>& x) {
-  std::string pattern = pattern_of(op.name, operands, result.lanes > 1);
-  if (pattern.empty()) fail("there is no C++ text for {} of {}", op.name.get(), name_of(operands));
-  const bool by_lane = result.lanes > 1 && pattern[0] == '@', is_mask = result.lanes > 1 && pattern[0] == '?';
-  if (pattern[0] == '@' || pattern[0] == '?') pattern.erase(0, 1);
-  const Type type{operands, by_lane ? 1 : result.lanes};
-  std::vector<std::string> names = by_lane ? std::vector<std::string>{"a", "b", "c"} : x;
-  names.resize(3);
-  const std::string text =
-      fmt::format(fmt::runtime(pattern), fmt::arg("a", names[0]), fmt::arg("b", names[1]), fmt::arg("c", names[2]),
-                  fmt::arg("T", to_string(type)), fmt::arg("U", unsigned_for(type)),
-                  fmt::arg("M", fmt::format("i{}x{}", size_of(operands) * 8, result.lanes)));
-  if (by_lane) return mapped(result, operands, x, text);
-  return is_mask ? fmt::format("to_bools<{}>({})", to_string(result), text) : text;
+  const ScalarFn& fn = scalar_fn(op, operands);
+  if (fn.steps().size() == fn.arity()) return x[fn.result()];
+  const bool is_vector = result.lanes > 1;
+  const std::optional<Primitive> primitive = fn.primitive();
+  const auto lanes = primitive ? definition_of(*primitive).lanes : PrimitiveLanes::kEach;
+  if (is_vector && lanes == PrimitiveLanes::kEach) {
+    return fmt::format("map<{}>({}, {})", to_string(result), function_text(op, operands, result.dtype),
+                       fmt::join(x, ", "));
+  }
+  if (!primitive) return fmt::format("{}({})", function_text(op, operands, result.dtype), fmt::join(x, ", "));
+  const Type type{operands, result.lanes};
+  if (is_vector && primitive == Primitive::kWhere) return chosen(type, x);
+  const std::string text = primitive_text(*primitive, type, x);
+  return is_vector && lanes == PrimitiveLanes::kMask ? fmt::format("to_bools<{}>({})", to_string(result), text) : text;
 }
 
 std::string cast(DType from, Type to, const std::string& x) {
@@ -135,7 +127,8 @@ std::string cast(DType from, Type to, const std::string& x) {
   if (is_plain && (is_integral(from) || is_float(to.dtype))) {
     return fmt::format("__builtin_convertvector({}, {})", x, to_string(to));
   }
-  return mapped(to, from, std::span(&x, 1), cast_number(from, to.dtype, "a"));
+  return fmt::format("map<{}>({}, {})", to_string(to),
+                     lambda(from, to.dtype, 1, "return " + cast_number(from, to.dtype, "a") + ";"), x);
 }
 
 std::string literal(Type type, const std::variant<double, int64_t>& value) {

@@ -26,9 +26,11 @@ std::map<std::string, std::string> vector_types();  // by name: what defines it
 // A number of a floating or an integral dtype.
 std::string literal(Type type, const std::variant<double, int64_t>& value);
 
-// An elementwise op, of operands that are names, literals or calls. Throws an Error for an op that has no text.
+// An elementwise op, of operands that are names, literals or calls. Throws an Error for an op that does not compute
+// in the dtype.
 std::string apply(const OpDef& op, DType operands, Type result, const std::vector<std::string>& x);
+// The same as a lambda of one number of each operand.
+std::string function_text(const OpDef& op, DType operands, DType result);
 std::string cast(DType from, Type to, const std::string& x);
-bool divides_integers(const OpDef& op, DType dtype);  // its second operand must not be 0
 
 }  // namespace tenon::cpp

@@ -207,24 +207,24 @@ class Evaluator {
     const std::vector<Tensor> aligned = broadcast_all(operands, out.shape());
     const size_t first = elementwise.compute == Compute::kSelect ? 1 : 0;
     if (is_float(compute)) {
-      check(elementwise.real != nullptr, "{} has no semantics in {}", node.op->name.get(), name_of(compute));
+      const ScalarFn& fn = scalar_fn(*node.op, compute);
       std::vector<double> x(operands.size());
       for_each_element(out.shape(), [&](const Sizes& index) {
         for (size_t i = 0; i < x.size(); ++i) {
           x[i] = aligned[i].real(aligned[i].offset(index));
           if (i >= first) x[i] = round_to(compute, x[i]);
         }
-        out.set_real(out.offset(index), elementwise.real(x.data()));
+        out.set_real(out.offset(index), fn(x.data()));
       });
     } else {
-      check(elementwise.integer != nullptr, "{} has no semantics in {}", node.op->name.get(), name_of(compute));
+      const ScalarFn& fn = scalar_fn(*node.op, compute);
       std::vector<int64_t> x(operands.size());
       for_each_element(out.shape(), [&](const Sizes& index) {
         for (size_t i = 0; i < x.size(); ++i) {
           x[i] = aligned[i].integer(aligned[i].offset(index));
           if (i >= first) x[i] = wrap_to(compute, x[i]);
         }
-        out.set_integer(out.offset(index), elementwise.integer(x.data()));
+        out.set_integer(out.offset(index), fn(x.data(), compute));
       });
     }
     return results;

@@ -147,9 +147,25 @@ Role role_of(const OpDef& op) {
 Cost cost_of(const OpDef& op) {
   if (op.cost) return *op.cost;
   if (op.flops != nullptr) return Cost::kProduct;
+  if (const auto* elementwise = std::get_if<Elementwise>(&op.semantics.get())) {
+    return std::max(elementwise->real.cost(), elementwise->integer.cost());
+  }
   const Role role = role_of(op);
   const bool is_free = is_view(role) || role == Role::kFill || role == Role::kReshape;
   return is_free ? Cost::kFree : Cost::kFunction;
+}
+
+const ScalarFn& scalar_fn(const OpDef& op, DType compute) {
+  const auto* const elementwise = std::get_if<Elementwise>(&op.semantics.get());
+  if (!elementwise) fail("{} is not a function of single elements", op.name.get());
+  const ScalarFn& fn = is_float(compute) ? elementwise->real : elementwise->integer;
+  if (!fn) fail("{} does not compute in {}", op.name.get(), name_of(compute));
+  return fn;
+}
+
+bool divides_integers(const OpDef& op, DType compute) {
+  const auto* const elementwise = std::get_if<Elementwise>(&op.semantics.get());
+  return elementwise && is_integral(compute) && elementwise->integer.divides_by_operand();
 }
 
 DType compute_dtype(const Elementwise& elementwise, const OpView& view) {

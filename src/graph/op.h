@@ -13,8 +13,8 @@
 //   - Random numbers are a pure function of the key operand (Philox 4x32-10): the same key gives the same numbers
 //   everywhere.
 //   - An index out of range is a run-time error, never a wild read.
-//   - Effects exist only as a graph's updates, which happen after everything else. A run-time error is none: a pass may
-//     remove one with a result that nobody needs.
+//   - Effects exist only as a graph's updates, which happen after everything else. A run-time error is not an effect: a
+//     pass may delete a failing node whose result is unused.
 //   - Any NaN is as good as any other: payloads and signs of NaN are free.
 #pragma once
 
@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "graph/attr.h"
+#include "graph/scalar.h"
 #include "graph/type.h"
 
 namespace tenon {
@@ -83,12 +84,12 @@ enum class Compute : uint8_t {
   kSelect,          // operand 0 is a condition; the promoted dtype of the others
 };
 
-// The op is a function of one element of each operand, in the two reference domains. An op without `integer` never
-// computes in an integer dtype, one without `real` never in a floating one.
+// The op is a function of one element of each operand. An op without `integer` never computes in an integer dtype, one
+// without `real` never in a floating one.
 struct Elementwise {
   Compute compute = Compute::kPromote;
-  std::function<double(const double*)> real;
-  std::function<int64_t(const int64_t*)> integer;
+  ScalarFn real;
+  ScalarFn integer;
 };
 
 // The op is this function over whole tensors.
@@ -139,20 +140,10 @@ enum class Role : uint8_t {
   kAttention,
   kAlone,     // loops that share a kernel with nothing
   kLibrary,   // a function of the runtime computes it
-  kExternal,  // the host computes it
+  kExternal,  // PyTorch computes it
 };
 
 constexpr bool is_view(Role role) { return role >= Role::kPermutation && role <= Role::kBorder; }
-
-// What an element of the result costs.
-enum class Cost : uint8_t {
-  kFree,       // nothing is computed: a fill, a view, a reshape
-  kOperation,  // one or a few instructions: plus, times, compare, select
-  kFunction,   // exp, tanh, ...
-  kExpensive,  // a call for each lane, or a loop: not worth computing twice
-  kRandom,
-  kProduct,  // a sum of products: `flops` counts them
-};
 
 // The multiplications and additions of a node whose sizes are all known.
 using FlopsFn = double (*)(const OpView& view, const TensorType& result);
@@ -212,8 +203,8 @@ struct OpDef {
 // What the record says, or what follows: an elementwise op is pointwise, an op that the runtime has a function for is a
 // library call, and other loops stand alone.
 Role role_of(const OpDef& op);
-// What the record says, or what follows: views and fills are free, an op with `flops` is a product, others are
-// functions.
+// What the record says, or what follows: views and fills are free, an op with `flops` is a product, an elementwise op
+// costs as much as its dearest primitive, and others are functions.
 Cost cost_of(const OpDef& op);
 
 // All ops, grouped by family. Names are unique.
@@ -285,5 +276,9 @@ std::vector<TensorType> infer(const OpDef& op, const std::vector<const TensorTyp
 std::vector<Attr> complete_attrs(const OpDef& op, NamedAttrs named);
 
 DType compute_dtype(const Elementwise& elementwise, const OpView& view);
+
+// The expression of an op that computes in a dtype; throws an Error for an op that has none.
+const ScalarFn& scalar_fn(const OpDef& op, DType compute);
+bool divides_integers(const OpDef& op, DType compute);  // Its second operand must not be 0.
 
 }  // namespace tenon

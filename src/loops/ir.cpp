@@ -109,16 +109,25 @@ std::span<const Lookup> Node::lookups() const {
 bool Node::has(VarRef var) const { return std::ranges::find(vars, var) != vars.end(); }
 
 std::optional<Scalar> identity_of(const OpDef& op, DType dtype) {
-  const std::string_view name = op.name.get();
-  if (name == "add") return number(dtype, 0);
-  if (name == "mul") return number(dtype, 1);
-  if (name == "maximum") return smallest(dtype);
-  if (name == "minimum") return largest(dtype);
-  if (name == "logaddexp" && is_float(dtype)) return smallest(dtype);
-  if (is_float(dtype)) return {};
-  if (name == "bitwise_or") return int64_t{0};
-  if (name == "bitwise_and") return wrap_to(dtype, -1);
-  return {};
+  const auto* const elementwise = std::get_if<Elementwise>(&op.semantics.get());
+  if (!elementwise) return {};
+  const ScalarFn& fn = is_float(dtype) ? elementwise->real : elementwise->integer;
+  switch (fn.primitive().value_or(Primitive::kOperand)) {
+    case Primitive::kAdd:
+    case Primitive::kBitwiseOr:
+      return number(dtype, 0);
+    case Primitive::kMul:
+      return number(dtype, 1);
+    case Primitive::kMaximum:
+    case Primitive::kLogaddexp:
+      return smallest(dtype);
+    case Primitive::kMinimum:
+      return largest(dtype);
+    case Primitive::kBitwiseAnd:
+      return wrap_to(dtype, -1);
+    default:
+      return {};
+  }
 }
 
 // ---- reading --------------------------------------------------------------------------------------------------------

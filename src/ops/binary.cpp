@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "ops/elementwise.h"
-#include "runtime/scalar_functions.h"
 
 namespace tenon {
 namespace {
@@ -43,10 +42,8 @@ const OpDef kAdd{
     .doc = "x + y. Of two bools, whether one is true.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return x + y; }, wrap_add),
+    .semantics = promoting_elementwise(Primitive::kAdd),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), g.dout()}; }),
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.add(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -57,10 +54,8 @@ const OpDef kSub{
     .doc = "x - y.",
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
-    .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return x - y; }, wrap_sub),
+    .semantics = promoting_elementwise(Primitive::kSub),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), -g.dout()}; }),
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.sub(x, y)"),
     .samples = kNumberSamples,
 };
@@ -71,10 +66,8 @@ const OpDef kMul{
     .doc = "x * y. Of two bools, whether both are true.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return x * y; }, wrap_mul),
+    .semantics = promoting_elementwise(Primitive::kMul),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout() * g.in(1), g.dout() * g.in(0)}; }),
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.mul(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -85,7 +78,7 @@ const OpDef kDiv{
     .doc = "x / y. Integers divide in f32.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = real_elementwise([](double x, double y) { return x / y; }),
+    .semantics = real_elementwise(Primitive::kDiv),
     .gradient = from_operands(
         [](GradContext&, Value d, Value x, Value y) -> std::vector<Value> { return {d / y, -d * ((x / y) / y)}; }),
     .peer = torch_is("torch.div(x, y)"),
@@ -102,8 +95,7 @@ const OpDef kPow{
         "else 0.",
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
-    .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return std::pow(x, y); }, integer_pow),
+    .semantics = promoting_elementwise(Primitive::kPow),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       const Value d = widen(g, g.dout());
       const Value x = widen(g, g.in(0));
@@ -122,12 +114,29 @@ const OpDef kPow{
 
 // ---- division with a whole quotient, and its rest -------------------------------------------------------------------
 
-using IntegerFn = int64_t (*)(int64_t x, int64_t y);
+// Python's modulo has the sign of the divisor: it differs from the rest of a truncated division by one divisor where
+// their signs differ.
+ScalarTerm needs_correction(ScalarTerm rest, ScalarTerm divisor) { return (rest != 0) & ((rest < 0) ^ (divisor < 0)); }
 
-template <IntegerFn divide>
-int64_t by_non_zero(int64_t x, int64_t y) {
-  if (y == 0) fail("integer division of {} by zero", x);
-  return divide(x, y);
+ScalarTerm modulo(ScalarTerm x, ScalarTerm y) {
+  const ScalarTerm rest = fmod(x, y);
+  return where(needs_correction(rest, y), rest + y, rest);
+}
+
+ScalarTerm integer_floor_div(ScalarTerm x, ScalarTerm y) {
+  const ScalarTerm quotient = trunc_div(x, y);
+  return where(needs_correction(fmod(x, y), y), quotient - 1, quotient);
+}
+
+// As Python does: (x - x % y) / y is whole but for its rounding, so x / y cannot round up to the next whole number.
+ScalarTerm real_floor_div(ScalarTerm narrow_x, ScalarTerm narrow_y) {
+  const ScalarTerm x = widen(narrow_x), y = widen(narrow_y);
+  const ScalarTerm exact = x / y, rest = fmod(x, y), near = (x - rest) / y;
+  const ScalarTerm quotient = where(needs_correction(rest, y), near - 1, near);
+  const ScalarTerm below = floor(quotient);
+  const ScalarTerm whole = where(quotient - below > 0.5, below + 1, below);
+  const ScalarTerm zero = apply(Primitive::kCopysign, ScalarOperand(0).beside(x), exact);
+  return where(y == 0, exact, where(quotient == 0, zero, whole));
 }
 
 const OpDef kFloorDiv{
@@ -136,7 +145,7 @@ const OpDef kFloorDiv{
     .doc = "x / y, rounded down. An integer division by zero is an error.",
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, real_floor_div, by_non_zero<integer_floor_div>),
+    .semantics = elementwise(Compute::kPromote, real_floor_div, integer_floor_div),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.div(x, y, rounding_mode='floor')"),
     .samples = kDivisionSamples,
@@ -149,7 +158,7 @@ const OpDef kTruncDiv{
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
     .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return std::trunc(x / y); }, by_non_zero<integer_quotient>),
+        Compute::kPromote, [](ScalarTerm x, ScalarTerm y) { return trunc(widen(x) / widen(y)); }, Primitive::kTruncDiv),
     .gradient = zero_gradient(),
     .peer = torch_is("torch.div(x, y, rounding_mode='trunc')"),
     .samples = kDivisionSamples,
@@ -161,8 +170,7 @@ const OpDef kFmod{
     .doc = "x - y * trunc_div(x, y), which has the sign of x. An integer division by zero is an error.",
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
-    .semantics = elementwise(
-        Compute::kPromote, [](double x, double y) { return std::fmod(x, y); }, by_non_zero<integer_rest>),
+    .semantics = promoting_elementwise(Primitive::kFmod),
     .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       return {d, -d * g.op("trunc_div", {x, y})};
     }),
@@ -178,11 +186,11 @@ const OpDef kRemainder{
         "x - y * floor_div(x, y), which has the sign of y: Python's modulo. An integer division by zero is an error.",
     .operands = two_operands(kNumbers),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, real_remainder, by_non_zero<integer_remainder>),
+    .semantics = elementwise(
+        Compute::kPromote, [](ScalarTerm x, ScalarTerm y) { return modulo(widen(x), widen(y)); }, modulo),
     .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       return {d, -d * g.op("floor_div", {x, y})};
     }),
-    .cost = Cost::kExpensive,
     .peer = torch_is("torch.remainder(x, y)"),
     .samples = kDivisionSamples,
     .special_values = false,
@@ -200,20 +208,14 @@ Gradient extreme_gradient(std::string_view loses) {
   });
 }
 
-template <class T>
-bool is_nan(T x) {
-  return std::isnan(static_cast<double>(x));
-}
-
 const OpDef kMaximum{
     .name = "maximum",
     .family = "binary",
     .doc = "The larger of x and y; NaN if one is NaN. Of equals it is x (-0 equals 0), and they share the gradient.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = promoting_elementwise([](auto x, auto y) { return x >= y || is_nan(x) ? x : y; }),
+    .semantics = promoting_elementwise(Primitive::kMaximum),
     .gradient = extreme_gradient("lt"),
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.maximum(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -224,9 +226,8 @@ const OpDef kMinimum{
     .doc = "The smaller of x and y; NaN if one is NaN. Of equals it is x (-0 equals 0), and they share the gradient.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = promoting_elementwise([](auto x, auto y) { return x <= y || is_nan(x) ? x : y; }),
+    .semantics = promoting_elementwise(Primitive::kMinimum),
     .gradient = extreme_gradient("gt"),
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.minimum(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -276,13 +277,12 @@ const OpDef kAtan2{
         "The gradient at the origin is 0.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = real_elementwise([](double x, double y) { return std::atan2(x, y); }),
+    .semantics = real_elementwise(Primitive::kAtan2),
     .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       const Value square = x * x + y * y;
       const Value slope = drop_where(g, g.compare("eq", square, 0), d / square);
       return {slope * y, -slope * x};
     }),
-    .cost = Cost::kExpensive,
     .peer = torch_is("torch.atan2(x, y)"),
     .samples = kArithmeticSamples,
 };
@@ -293,7 +293,7 @@ const OpDef kHypot{
     .doc = "sqrt(x^2 + y^2), without overflow on the way. Infinite if one is, even beside NaN.",
     .operands = two_operands(kFloats),
     .infer = elementwise_type,
-    .semantics = real_elementwise([](double x, double y) { return std::hypot(x, y); }),
+    .semantics = real_elementwise(Primitive::kHypot),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       const Value slope = widen(g, g.dout()) / widen(g, g.out());
       return {slope * g.in(0), slope * g.in(1)};
@@ -308,7 +308,7 @@ const OpDef kLogaddexp{
     .doc = "log(exp(x) + exp(y)), without overflow.",
     .operands = two_operands(kFloats),
     .infer = elementwise_type,
-    .semantics = real_elementwise(log_add_exp),
+    .semantics = real_elementwise(Primitive::kLogaddexp),
     .gradient = from_operands([](GradContext& g, Value d, Value x, Value y) -> std::vector<Value> {
       return {d * g.unary("sigmoid", x - y), d * g.unary("sigmoid", y - x)};
     }),
@@ -322,7 +322,7 @@ const OpDef kCopysign{
     .doc = "The magnitude of x with the sign of y, where -0 is negative. The gradient at x = 0 is 0.",
     .operands = two_operands(),
     .infer = elementwise_type,
-    .semantics = real_elementwise([](double x, double y) { return std::copysign(x, y); }),
+    .semantics = real_elementwise(Primitive::kCopysign),
     .gradient = gradient(
         [](GradContext& g) -> std::vector<Value> { return {g.dout() * g.sign(g.in(0)) * g.sign(g.out()), Value()}; }),
     .peer = torch_is("torch.copysign(x, y)"),
@@ -337,7 +337,7 @@ const OpDef kShiftLeft{
     .doc = "x * 2^y, wrapped. A negative shift, or one by all bits or more, gives 0.",
     .operands = two_operands(kInts),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, nullptr, shift_left),
+    .semantics = elementwise(Compute::kPromote, nullptr, Primitive::kShiftLeft),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_left_shift(x, y)"),
     .samples = binary_samples() + Samples{"u8[3], i8[3]", "i8[2], i64[]", "i64[40], i64[40] in 0..70"},
@@ -349,7 +349,7 @@ const OpDef kShiftRight{
     .doc = "floor(x / 2^y). A negative shift, or one by all bits or more, gives 0, or -1 for a negative x.",
     .operands = two_operands(kInts),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, nullptr, shift_right),
+    .semantics = elementwise(Compute::kPromote, nullptr, Primitive::kShiftRight),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_right_shift(x, y)"),
     .samples = binary_samples() + Samples{"u8[3], i8[3]", "i8[2], i64[]", "i64[40], i64[40] in 0..70"},

@@ -21,23 +21,11 @@ inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // ---- semantics ------------------------------------------------------------------------------------------------------
 
-// Lets a scalar function of one to three arguments be called with an array.
-template <class T, class Fn>
-std::function<T(const T*)> over_elements(Fn fn) {
-  if constexpr (std::is_same_v<Fn, std::nullptr_t>) {
-    return nullptr;
-  } else if constexpr (std::is_invocable_v<Fn, T>) {
-    return [fn](const T* x) -> T { return fn(x[0]); };
-  } else if constexpr (std::is_invocable_v<Fn, T, T>) {
-    return [fn](const T* x) -> T { return fn(x[0], x[1]); };
-  } else {
-    return [fn](const T* x) -> T { return fn(x[0], x[1], x[2]); };
-  }
-}
-
+// Expressions for floats and for integers (graph/scalar.h): a Primitive, a function over ScalarTerms, or nullptr.
 template <class Real, class Integer>
 Semantics elementwise(Compute compute, Real real, Integer integer) {
-  return Elementwise{compute, over_elements<double>(real), over_elements<int64_t>(integer)};
+  const bool selects = compute == Compute::kSelect;
+  return Elementwise{compute, ScalarFn::make(real, selects), ScalarFn::make(integer, selects)};
 }
 
 // Integers and bool compute in f32, as in PyTorch.

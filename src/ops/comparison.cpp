@@ -1,6 +1,4 @@
 // Comparisons, and logic on truth values and bits.
-#include <functional>
-
 #include "ops/elementwise.h"
 
 namespace tenon {
@@ -18,9 +16,8 @@ const OpDef kEq{
     .doc = "Whether x equals y. NaN equals nothing; -0 equals 0.",
     .operands = two_operands(),
     .infer = elementwise_bool,
-    .semantics = promoting_elementwise(std::equal_to<>()),
+    .semantics = promoting_elementwise(Primitive::kEq),
     .gradient = NotDifferentiable{},
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.eq(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -31,9 +28,8 @@ const OpDef kNe{
     .doc = "Whether x differs from y. NaN differs from everything.",
     .operands = two_operands(),
     .infer = elementwise_bool,
-    .semantics = promoting_elementwise(std::not_equal_to<>()),
+    .semantics = promoting_elementwise(Primitive::kNe),
     .gradient = NotDifferentiable{},
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.ne(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -44,9 +40,8 @@ const OpDef kLt{
     .doc = "Whether x is less than y; false for NaN.",
     .operands = two_operands(),
     .infer = elementwise_bool,
-    .semantics = promoting_elementwise(std::less<>()),
+    .semantics = promoting_elementwise(Primitive::kLt),
     .gradient = NotDifferentiable{},
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.lt(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -57,9 +52,8 @@ const OpDef kLe{
     .doc = "Whether x is at most y; false for NaN.",
     .operands = two_operands(),
     .infer = elementwise_bool,
-    .semantics = promoting_elementwise(std::less_equal<>()),
+    .semantics = promoting_elementwise(Primitive::kLe),
     .gradient = NotDifferentiable{},
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.le(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -70,9 +64,8 @@ const OpDef kGt{
     .doc = "Whether x is greater than y; false for NaN.",
     .operands = two_operands(),
     .infer = elementwise_bool,
-    .semantics = promoting_elementwise(std::greater<>()),
+    .semantics = promoting_elementwise(Primitive::kGt),
     .gradient = NotDifferentiable{},
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.gt(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -83,9 +76,8 @@ const OpDef kGe{
     .doc = "Whether x is at least y; false for NaN.",
     .operands = two_operands(),
     .infer = elementwise_bool,
-    .semantics = promoting_elementwise(std::greater_equal<>()),
+    .semantics = promoting_elementwise(Primitive::kGe),
     .gradient = NotDifferentiable{},
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.ge(x, y)"),
     .samples = kComparisonSamples,
 };
@@ -101,7 +93,7 @@ const OpDef kBitwiseAnd{
     .doc = "The bits that x and y share. Of two bools, whether both are true.",
     .operands = two_operands(kIntegers),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, nullptr, std::bit_and<int64_t>()),
+    .semantics = elementwise(Compute::kPromote, nullptr, Primitive::kBitwiseAnd),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_and(x, y)"),
     .samples = kBitSamples,
@@ -113,7 +105,7 @@ const OpDef kBitwiseOr{
     .doc = "The bits that x or y has. Of two bools, whether one is true.",
     .operands = two_operands(kIntegers),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, nullptr, std::bit_or<int64_t>()),
+    .semantics = elementwise(Compute::kPromote, nullptr, Primitive::kBitwiseOr),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_or(x, y)"),
     .samples = kBitSamples,
@@ -125,7 +117,7 @@ const OpDef kBitwiseXor{
     .doc = "The bits in which x and y differ. Of two bools, whether they differ.",
     .operands = two_operands(kIntegers),
     .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, nullptr, std::bit_xor<int64_t>()),
+    .semantics = elementwise(Compute::kPromote, nullptr, Primitive::kBitwiseXor),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.bitwise_xor(x, y)"),
     .samples = kBitSamples,

@@ -10,7 +10,7 @@ inline std::vector<OperandDef> two_operands(DTypeSet dtypes = kAny) { return {{"
 
 // ---- semantics ------------------------------------------------------------------------------------------------------
 
-// One generic function for both domains; the op computes in the promoted dtype.
+// One expression for floats and integers; the op computes in the promoted dtype.
 template <class Fn>
 Semantics promoting_elementwise(Fn fn) {
   return elementwise(Compute::kPromote, fn, fn);

@@ -12,13 +12,10 @@ const OpDef kWhere{
     .doc = "x where the condition holds, else y.",
     .operands = std::vector<OperandDef>{{"condition", kBools}, {"x"}, {"y"}},
     .infer = elementwise_type,
-    .semantics = elementwise(
-        Compute::kSelect, [](double condition, double x, double y) { return condition != 0 ? x : y; },
-        [](int64_t condition, int64_t x, int64_t y) { return condition != 0 ? x : y; }),
+    .semantics = elementwise(Compute::kSelect, Primitive::kWhere, Primitive::kWhere),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       return {Value(), keep_where(g, g.in(0), g.dout()), drop_where(g, g.in(0), g.dout())};
     }),
-    .cost = Cost::kOperation,
     .peer = torch_is("torch.where(condition, x, y)"),
     .samples = Samples{"bool[3, 4], T[3, 4], T[3, 4]", "bool[], T[], T[]", "bool[4, 1], T[2, 1, 3], T[3]",
                        "bool[2, 3], T[], T[3]", "bool[1], T[0, 3], T[1]", "bool[20], T[20], T[]",

@@ -4,7 +4,6 @@
 
 #include "ops/elementwise.h"
 #include "ops/unary.h"
-#include "runtime/scalar_functions.h"
 
 namespace tenon {
 namespace {
@@ -19,7 +18,7 @@ const OpDef kErf{
     .doc = "The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.",
     .operands = one_operand(),
     .infer = elementwise_type,
-    .semantics = real_elementwise([](double x) { return std::erf(x); }),
+    .semantics = real_elementwise(Primitive::kErf),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return kTwoBySqrtPi * d * g.exp(-(x * x)); }),
     .peer = torch_is("torch.erf(x)"),
     .samples = unary_samples(),
@@ -31,7 +30,7 @@ const OpDef kErfc{
     .doc = "1 - erf(x), exact where erf(x) is close to 1.",
     .operands = one_operand(),
     .infer = elementwise_type,
-    .semantics = real_elementwise([](double x) { return std::erfc(x); }),
+    .semantics = real_elementwise(Primitive::kErfc),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return -kTwoBySqrtPi * d * g.exp(-(x * x)); }),
     .peer = torch_is("torch.erfc(x)"),
     .samples = unary_samples(),
@@ -43,9 +42,8 @@ const OpDef kErfinv{
     .doc = "The inverse of erf. Infinite at -1 and 1, NaN outside.",
     .operands = one_operand(),
     .infer = elementwise_type,
-    .semantics = real_elementwise(erfinv),
+    .semantics = real_elementwise(Primitive::kErfinv),
     .gradient = from_result([](GradContext& g, Value d, Value y) { return d * g.exp(y * y) / kTwoBySqrtPi; }),
-    .cost = Cost::kExpensive,
     .peer = torch_is("torch.erfinv(x)"),
     .samples = unary_samples(),
     .domain = {-0.95, 0.95},
@@ -57,9 +55,8 @@ const OpDef kLgamma{
     .doc = "The logarithm of the absolute value of the gamma function.",
     .operands = one_operand(),
     .infer = elementwise_type,
-    .semantics = real_elementwise(log_gamma),
+    .semantics = real_elementwise(Primitive::kLgamma),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("digamma", x); }),
-    .cost = Cost::kExpensive,
     .peer = torch_is("torch.lgamma(x)"),
     .samples = unary_samples(),
     .domain = {0.2, 6},
@@ -71,9 +68,8 @@ const OpDef kDigamma{
     .doc = "The derivative of lgamma. NaN at negative integers.",
     .operands = one_operand(),
     .infer = elementwise_type,
-    .semantics = real_elementwise(digamma),
+    .semantics = real_elementwise(Primitive::kDigamma),
     .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("trigamma", x); }),
-    .cost = Cost::kExpensive,
     .peer = torch_is("torch.digamma(x)"),
     .samples = unary_samples(),
     .domain = {0.2, 6},
@@ -85,9 +81,8 @@ const OpDef kTrigamma{
     .doc = "The derivative of digamma, for which it exists. Infinite at 0 and negative integers.",
     .operands = one_operand(),
     .infer = elementwise_type,
-    .semantics = real_elementwise(trigamma),
+    .semantics = real_elementwise(Primitive::kTrigamma),
     .gradient = NotDifferentiable{},
-    .cost = Cost::kExpensive,
     .peer = torch_is("torch.polygamma(1, x)"),
     .samples =
         Samples{"f64[3, 4]", "f32[40]", "f16[2, 3]", "bf16[]", "f32[0]", "i64[5] in 1..9", "u8[1] in 1..9", "bool[4]"},

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "graph/cpp_text.h"
 #include "graph/node_symbols.h"
 #include "loops/in_place.h"
 #include "runtime/arena_plan.h"
@@ -83,8 +82,7 @@ bool may_fail(const Task& task) {
   const loops::IR& ir = task.tree->ir;
   return std::ranges::any_of(ir.nodes(), [&](const loops::Node& node) {
     const auto* compute = node.as<loops::Compute>();
-    return !node.lookups().empty() ||
-           (compute && cpp::divides_integers(*compute->op, ir.node(node.inputs.back()).dtype));
+    return !node.lookups().empty() || (compute && divides_integers(*compute->op, ir.node(node.inputs.back()).dtype));
   });
 }
 

@@ -105,11 +105,11 @@ std::vector<Case> cases_of(const OpDef& op) {
   std::vector<Case> cases;
   for (DType dtype :
        {DType::kF64, DType::kF32, DType::kI64, DType::kI32, DType::kI16, DType::kI8, DType::kU8, DType::kBool}) {
-    const bool has_domain = is_float(dtype) ? elementwise->real != nullptr : elementwise->integer != nullptr;
+    const bool has_domain = static_cast<bool>(is_float(dtype) ? elementwise->real : elementwise->integer);
     if (!has_domain || !op.operands.get().back().dtypes.contains(dtype)) continue;
     std::vector<DType> operands(op.operands.get().size(), dtype);
     if (elementwise->compute == tenon::Compute::kSelect) operands[0] = DType::kBool;
-    std::vector<Tensor> inputs = all_pairs(operands, cpp::divides_integers(op, dtype));
+    std::vector<Tensor> inputs = all_pairs(operands, divides_integers(op, dtype));
     cases.push_back({fmt::format("{} of {}", op.name.get(), name_of(dtype)),
                      both_ways(op, operands, inputs[0].numel(), {}), std::move(inputs),
                      is_exact(op) || is_integral(dtype)});

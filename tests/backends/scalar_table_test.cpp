@@ -8,7 +8,7 @@
 #include <limits>
 #include <sstream>
 
-#include "graph/cpp_text.h"
+#include "graph/op.h"
 #include "runtime/scalar_ops.h"
 
 namespace tenon {
@@ -67,9 +67,9 @@ TEST(ScalarTable, DoesWhatTheRecordsSay) {
     ASSERT_NE(entry, nullptr);
     const size_t arity = op->operands.get().size();
     EXPECT_EQ(static_cast<size_t>(entry->arity), arity);
-    EXPECT_EQ(entry->real != nullptr, record->real != nullptr);
-    EXPECT_EQ(entry->integer != nullptr, record->integer != nullptr);
-    const bool divides = cpp::divides_integers(*op, DType::kI64);
+    EXPECT_EQ(entry->real != nullptr, static_cast<bool>(record->real));
+    EXPECT_EQ(entry->integer != nullptr, static_cast<bool>(record->integer));
+    const bool divides = divides_integers(*op, DType::kI64);
     EXPECT_EQ(entry->kind == runtime::ScalarKind::kDivides, divides);
     if (entry->real) expect_agrees(record->real, entry->real, arity, reals(), false);
     if (entry->integer) expect_agrees(record->integer, entry->integer, arity, integers(), divides);

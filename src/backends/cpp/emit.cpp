@@ -246,7 +246,7 @@ class Emitter {
     const std::string_view op = compute.op->name.get();
     const DType operands = ir_.node(node.inputs.back()).dtype;
     const Type type = type_of(node.dtype);
-    if (cpp::divides_integers(*compute.op, operands)) {
+    if (divides_integers(*compute.op, operands)) {
       line("if ({} == 0) return failed(error, kTenonDivisionByZero, {}, {}, 0);", x[1], tree_.node(ref).id, x[0]);
     }
     if (op == "cast") return store(own_access(ref), cpp::cast(operands, type, x[0]));
@@ -416,7 +416,7 @@ class Emitter {
              depends_on(position_of(access), compiler_.counter(loop));
     };
     const auto* compute = node.as<Compute>();
-    if (compute && cpp::divides_integers(*compute->op, ir_.node(node.inputs[0]).dtype)) return false;
+    if (compute && divides_integers(*compute->op, ir_.node(node.inputs[0]).dtype)) return false;
     if (node.as<Scan>() || node.as<Scatter>() || std::ranges::any_of(node.lookups(), differs)) return false;
     return compiler_.stride(own_access(leaf), loop).has_value();
   }

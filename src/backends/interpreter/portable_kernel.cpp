@@ -4,6 +4,7 @@
 
 #include "format/kernel_generated.h"
 #include "loops/compiler.h"
+#include "runtime/scalar_ops.h"
 
 namespace tenon {
 namespace {
@@ -111,9 +112,9 @@ class Writer {
     return found->second;
   }
 
-  uint32_t op_number(const OpDef& op) {
-    const auto [found, is_new] = op_numbers_.emplace(op.name.get(), count_of(ops_));
-    if (is_new) ops_.emplace_back(op.name.get());
+  uint32_t op_number(std::string_view name) {
+    const auto [found, is_new] = op_numbers_.emplace(name, count_of(ops_));
+    if (is_new) ops_.emplace_back(name);
     return found->second;
   }
 
@@ -205,6 +206,7 @@ class Writer {
     const NodeRef ref = tree_.node(leaf);
     const loops::Node& node = ir_.node(ref);
     const auto [action, op] = action_of(node);
+    if (action == Action::Compute && !runtime::find_scalar_op(op->name.get())) return add_primitives(leaf, *op);
     const Range lookups = add_lookups(node.lookups(), leaf);
     const Range sources = add_sources(node.as<loops::View>() ? pieces(ref, leaf) : operands(node, leaf));
     const Compiler::Access out = compiler_.gen_access(ref, leaf);
@@ -212,8 +214,41 @@ class Writer {
     const auto [out_buffer, at] = place(out);
     const auto [carry, carry_at] =
         action == Action::Scan ? place(compiler_.gen_carry(leaf)) : std::pair(kNone, format::Expr());
-    steps_.emplace_back(action, ref.id, op ? op_number(*op) : kNone, out_buffer, at, carry, carry_at, sources, lookups,
-                        where);
+    steps_.emplace_back(action, ref.id, op ? op_number(op->name.get()) : kNone, out_buffer, at, carry, carry_at,
+                        sources, lookups, where);
+  }
+
+  // An op that the runtime has no function for: a step for each primitive, with scratch between them.
+  void add_primitives(TreeRef leaf, const OpDef& op) {
+    const NodeRef ref = tree_.node(leaf);
+    const DType compute = ir_.node(ir_.node(ref).inputs.back()).dtype;
+    const ScalarFn& fn = scalar_fn(op, compute);
+    std::vector<portable::Source> values = operands(ir_.node(ref), leaf);
+    for (size_t i = fn.arity(); i < fn.steps().size(); ++i) {
+      const ScalarStep& step = fn.steps()[i];
+      const DType dtype = dtype_of(step.type, is_float(compute) ? DType::kF64 : compute);
+      if (step.primitive == Primitive::kConstant) {
+        const auto number = is_float(dtype) ? loops::Scalar(step.number) : static_cast<int64_t>(step.number);
+        values.push_back(constant_source(dtype, number));
+        continue;
+      }
+      std::vector<portable::Source> sources;
+      const PrimitiveDef& primitive = definition_of(step.primitive);
+      for (size_t operand = 0; operand < primitive.operands; ++operand)
+        sources.push_back(values[step.operands[operand]]);
+      const auto [buffer, at] = i == fn.result() ? place(compiler_.gen_access(ref, leaf)) : add_scratch(leaf, dtype);
+      steps_.emplace_back(Action::Compute, ref.id, op_number(primitive.name), buffer, at, kNone, format::Expr(),
+                          add_sources(sources), Range(), Range());
+      values.emplace_back(SourceKind::Element, stored(dtype), buffer, at, Range());
+    }
+  }
+
+  // One element, for one iteration of the innermost loop.
+  std::pair<uint32_t, format::Expr> add_scratch(TreeRef leaf, DType dtype) {
+    const TreeRef loop = tree_.parent(leaf);
+    scratch_.emplace_back(stored(dtype), tree_.node(leaf).id, loop ? loop_numbers_.at(loop) : kNone, expr(1));
+    const size_t buffers = compiler_.allocations.size() + compiler_.carries.size() + scratch_.size();
+    return {static_cast<uint32_t>(buffers - 1), expr(0)};
   }
 
   std::pair<uint32_t, format::Expr> place(const Compiler::Access& access) {
@@ -270,6 +305,7 @@ class Writer {
       check(index == static_cast<int64_t>(buffers_.size()), "memory {} of {} is missing", buffers_.size(), ir_.name());
       add_buffer(owner.first, *owner.second);
     }
+    buffers_.insert(buffers_.end(), scratch_.begin(), scratch_.end());
   }
 
   // Floating-point folds are in f64.
@@ -315,6 +351,7 @@ class Writer {
   std::map<TreeRef, uint32_t> loop_numbers_;
   std::vector<format::Expr> variables_;
   std::vector<portable::Buffer> buffers_;
+  std::vector<portable::Buffer> scratch_;  // between the primitives of an op
   std::vector<portable::Loop> loops_;
   std::vector<portable::Step> steps_;
   std::vector<portable::Source> sources_;

@@ -10,27 +10,19 @@ constexpr std::string_view kHead =
     "// Written by `make docs` from the op table (tenon ops --scalar-table): the elementwise ops as functions.\n"
     "// clang-format off\n";
 
-// A function of one number of each operand in a reference domain.
-std::string function(const OpDef& op, DType domain, std::string_view form) {
-  const std::string type = cpp::to_string(cpp::Type{domain});
-  const size_t arity = op.operands.get().size();
-  const std::vector<std::string> names = {"a", "b", "c"};
-  std::vector<std::string> parameters;
-  for (size_t i = 0; i < arity; ++i) parameters.push_back(type + " " + names[i]);
-  const std::string text =
-      op.name.get() == "cast"
-          ? "a"
-          : cpp::apply(op, domain, cpp::Type{domain}, {names.begin(), names.begin() + static_cast<ptrdiff_t>(arity)});
-  return fmt::format("{3}<{0}>([]({1}) -> {0} {{ return {2}; }})", type, fmt::join(parameters, ", "), text, form);
-}
-
 std::string row(const OpDef& op, const Elementwise& elementwise) {
   const bool folds = loops::identity_of(op, DType::kF64) || loops::identity_of(op, DType::kI64);
-  const std::string_view kind = cpp::divides_integers(op, DType::kI64) ? "kDivides" : folds ? "kFolds" : "kPlain";
-  const std::string_view form = folds ? "folding" : "lanes";
-  return fmt::format("{{\"{}\", {}, {},\n {},\n {}}},\n", op.name.get(), op.operands.get().size(), kind,
-                     elementwise.real ? function(op, DType::kF64, form) : "nullptr",
-                     elementwise.integer ? function(op, DType::kI64, form) : "nullptr");
+  const bool divides = elementwise.integer.divides_by_operand();
+  const auto function = [&](const ScalarFn& fn, DType domain) {
+    if (!fn) return std::string("nullptr");
+    const std::string type = cpp::to_string(cpp::Type{domain});
+    return fmt::format("{}<{}>({})", folds ? "folding" : "lanes", type, cpp::function_text(op, domain, domain));
+  };
+  return fmt::format("{{\"{}\", {}, {},\n {},\n {}}},\n", op.name.get(), op.operands.get().size(),
+                     divides ? "kDivides"
+                     : folds ? "kFolds"
+                             : "kPlain",
+                     function(elementwise.real, DType::kF64), function(elementwise.integer, DType::kI64));
 }
 
 }  // namespace
