@@ -7,6 +7,7 @@
 #include <set>
 
 #include "loops/work.h"
+#include "machine/machine.h"
 #include "schedule/edit.h"
 
 namespace tenon {
@@ -130,7 +131,7 @@ struct Tile {
   int64_t rows;
   int64_t columns;
 };
-constexpr int64_t kLanes = 16;
+const int64_t kLanes = Machine().lanes(DType::kF32);
 constexpr Tile kTiles[] = {{8, 64}, {6, 64}, {4, 64}, {8, 48}, {12, 32}, {8, 32}, {4, 32}, {1, 64}, {16, 16}, {1, 16}};
 
 // Register tiles for a fold with two or more kept variables: a block of the last two stays in registers during the

@@ -13,15 +13,6 @@ using namespace loops;
 using llvm::BasicBlock;
 using llvm::Value;
 
-namespace {
-
-constexpr int64_t kLeastParallelWork = 1 << 18;  // operations below which threads cost more than they save
-constexpr int64_t kMathWork = 16;                // of a function that is computed, in operations
-constexpr int64_t kScalarWork = 8;               // of an operation on one element
-constexpr int64_t kParallelBlock = 1 << 12;      // elements of a loop of vectors that stay on one thread
-
-}  // namespace
-
 llvm::Function* emit_kernel(llvm::Module& module, const LoopTree& tree, const std::string& name, const Target& target) {
   return Emitter(module, tree, target).kernel(name);
 }
@@ -31,6 +22,7 @@ Emitter::Emitter(llvm::Module& module, const LoopTree& tree, const Target& targe
       tree_(tree),
       ir_(tree.ir),
       target_(target),
+      machine_(machine_of(target)),
       b_(module.getContext()),
       values_(b_, target),
       compiler_(tree) {
@@ -279,7 +271,7 @@ int64_t Emitter::work_of(TreeRef leaf) const {
   const TreeRef loop = tree_.parent(leaf);
   const bool is_vector = loop && tree_.loop(loop).annotation.mark == Mark::kVectorize && node.lookups().empty();
   const bool is_long = compute && is_float(node.dtype) && cost_of(*compute->op) >= Cost::kFunction;
-  return (is_long ? kMathWork : 1) * (is_vector ? 1 : kScalarWork);
+  return (is_long ? machine_.function_work : 1) * (is_vector ? 1 : machine_.scalar_work);
 }
 
 void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
@@ -289,10 +281,10 @@ void Emitter::parallel(TreeRef ref, const Expr& begin, const Expr& end) {
 // A vectorized parallel loop: threads take blocks of whole vectors.
 void Emitter::parallel_vectors(TreeRef ref, const Expr& count) {
   const Symbol first("first"), past("past");
-  on_threads(ref, 0, ceildiv(count, kParallelBlock), count * work_below(ref), [&](Value* from, Value* to) {
-    f_->with(first, from, [&] {
-      f_->with(past, to, [&] { vectors(ref, kParallelBlock * Expr(first), min(kParallelBlock * Expr(past), count)); });
-    });
+  const int64_t grain = machine_.thread_grain;
+  on_threads(ref, 0, ceildiv(count, grain), count * work_below(ref), [&](Value* from, Value* to) {
+    f_->with(first, from,
+             [&] { f_->with(past, to, [&] { vectors(ref, grain * Expr(first), min(grain * Expr(past), count)); }); });
   });
 }
 
@@ -321,7 +313,7 @@ void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const 
   outline(*f_, function, symbols, table_type, stretch);
   b_.SetInsertPoint(block, here);
 
-  Value* const is_small = b_.CreateICmpSLT(index(work), b_.getInt64(kLeastParallelWork));
+  Value* const is_small = b_.CreateICmpSLT(index(work), b_.getInt64(static_cast<uint64_t>(machine_.thread_work)));
   auto* const call_type =
       llvm::FunctionType::get(number, {b_.getPtrTy(), number, number, b_.getPtrTy(), b_.getPtrTy()}, false);
   Value* const code = either(

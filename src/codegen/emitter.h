@@ -104,10 +104,9 @@ class Emitter {
     TileIntrinsic tile = {};
   };
 
-  static constexpr int64_t kMostCopies = 256;  // the most copies of the body of an unrolled loop
-  static constexpr int64_t kMostVectors = 8;   // the most vectors that are emitted without a loop
-  static constexpr int64_t kLaneSums = 4;      // vectors of sums of lanes, so that one does not wait for the other
-  static constexpr int64_t kMostTerms = int64_t{1} << 40;  // numbers of terms are limited to this
+  static constexpr int64_t kMostCopies = 256;              // of an unrolled body
+  static constexpr int64_t kMostVectors = 8;               // that are written out instead of in a loop
+  static constexpr int64_t kMostTerms = int64_t{1} << 40;  // of a sum, as far as they are counted
 
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
@@ -300,6 +299,7 @@ class Emitter {
   const loops::LoopTree& tree_;
   const loops::IR& ir_;
   const Target& target_;
+  const Machine machine_;
   llvm::IRBuilder<> b_;
   Values values_;
   Compiler compiler_;

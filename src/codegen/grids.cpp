@@ -112,7 +112,7 @@ const Emitter::Grid* Emitter::grid_of(TreeRef ref) {
   if (!a_fits || !b_fits || !has_whole_rows(*grid)) return nullptr;
   const auto memory = [&](const Element& element) { return spot(element.leaf, element.which).access.memory; };
   if (!ends_with(memory(b)->dims, {kSide, group})) return nullptr;
-  for (const TileIntrinsic& tile : tiles_of(target_)) {
+  for (const TileIntrinsic& tile : machine_.tiles) {
     if (tile.name != tree_.loop(ref).annotation.tile || tile.m != kSide || tile.k != kSide * group) continue;
     if (tile.a != memory(a)->dtype || tile.b != memory(b)->dtype) continue;
     if (tile.c != compiler_.allocations.at(tree_.node(sum)).dtype) continue;

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "codegen/emitter.h"
+#include "loops/limits.h"
 
 namespace tenon::codegen {
 
@@ -12,9 +13,8 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kLongestFold = 64;  // terms of one sum in a lane
-constexpr size_t kMostMoves = 3;      // a loop of so few nodes only moves elements that it looks up
-constexpr int64_t kInARow = 4;        // iterations that such a loop, as scalar code, is unrolled by
+constexpr size_t kMostMoves = 3;  // nodes of a loop that looks elements up and does little else
+constexpr int64_t kInARow = 4;    // elements of such a loop
 
 std::optional<int64_t> number_of(const symbolic::Expr& expr) {
   return expr.is_constant() ? std::optional(expr.constant()) : std::nullopt;
@@ -172,8 +172,8 @@ Value* Emitter::lane_sum(NodeRef ref, int64_t position) {
 void Emitter::folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded) {
   lane_sums_.clear();
   const std::optional<int64_t> count = number_of(end - begin);
-  const int64_t sums = count ? std::clamp<int64_t>(*count / lanes_, 1, kLaneSums) : kLaneSums;
-  const int64_t block = kLongestFold * sums * lanes_;
+  const int64_t sums = count ? std::clamp<int64_t>(*count / lanes_, 1, machine_.fma_latency) : machine_.fma_latency;
+  const int64_t block = kLongestChain * sums * lanes_;
   const bool is_exact =
       std::ranges::none_of(folded, [&](NodeRef node) { return rounds(fold_op(node), ir_.node(node).dtype); });
   const Symbol from("block"), to("block_end");

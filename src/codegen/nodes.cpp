@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/emitter.h"
+#include "loops/limits.h"
 #include "runtime/kernel.h"
 
 namespace tenon::codegen {
@@ -13,12 +14,8 @@ using llvm::Value;
 
 namespace {
 
-constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
-constexpr int64_t kMostStackBytes = 1 << 18;  // of all of them
-constexpr int64_t kPastCaches = 1 << 25;      // bytes of an output that no cache keeps
-constexpr int kToSecondCache = 2;             // how close llvm.prefetch brings it
-constexpr int64_t kAheadBytes = 10 << 10;     // of what is read once: more than a CPU reads ahead by itself
-constexpr int64_t kWidestStep = 4;            // elements from lane to lane that are read with those between
+constexpr int64_t kMostStackBytes = 1 << 18;  // All arrays of a kernel on the stack.
+constexpr int kToSecondCache = 2;             // The argument of llvm.prefetch that brings a line to the L2 cache.
 
 bool is_parallel_between(const LoopTree& tree, TreeRef inner, TreeRef outer) {
   for (TreeRef ref = tree.parent(inner); ref != outer; ref = tree.parent(ref)) {
@@ -63,7 +60,7 @@ Value* Emitter::declare(NodeRef ref, const Compiler::Allocation& memory) {
   const std::string& name = ir_.node(ref).name;
   llvm::Type* const type = values_.memory_type(memory.dtype);
   const Expr size = memory.size();
-  if (size.is_constant() && size.constant() <= kMostArrayBytes / size_of(memory.dtype) &&
+  if (size.is_constant() && size.constant() <= kMostStackArrayBytes / size_of(memory.dtype) &&
       stack_bytes_ < kMostStackBytes) {
     stack_bytes_ += size.constant() * size_of(memory.dtype);
     return f_->on_stack(type, std::max<int64_t>(size.constant(), 1), name);
@@ -246,7 +243,7 @@ std::optional<Emitter::Expr> Emitter::ahead_of(const Spot& spot, TreeRef at) con
   std::erase_if(passes, [&](TreeRef child) { return std::ranges::none_of(tree_.nodes_below(child), reads); });
   if (passes.size() == 1) {
     const bool is_told = sum_ < 2 && is_plain_sum(pass);
-    return is_told ? std::optional<Expr>(kAheadBytes / size_of(ir_.node(source).dtype)) : std::nullopt;
+    return is_told ? std::optional<Expr>(machine_.prefetch_bytes / size_of(ir_.node(source).dtype)) : std::nullopt;
   }
   const Result<Expr> stride = differentiate(spot.position, compiler_.counter(row));
   return passes[0] != pass && stride.ok() && stride->is_constant() ? std::optional(*stride) : std::nullopt;
@@ -266,7 +263,8 @@ Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>
   Value* const mask = mask_for(spot, false);
   const int64_t step = stride && stride->is_constant() ? stride->constant() : 0;
   const int64_t used = !mask ? lanes_ : guard_ ? 0 : tail_count_;
-  if (used > 0 && step != 0 && std::abs(step) <= kWidestStep) return strided(type, address, step, used, align);
+  if (used > 0 && step != 0 && std::abs(step) <= machine_.most_strided_step)
+    return strided(type, address, step, used, align);
   if (!addresses) addresses = b_.CreateGEP(type, address, b_.CreateMul(all_lanes(f_->indices.value(*stride)), steps()));
   return b_.CreateMaskedGather(vector, addresses, align, mask, mask ? llvm::Constant::getNullValue(vector) : nullptr);
 }
@@ -318,7 +316,8 @@ void Emitter::write(TreeRef at, Value* value) {
 bool Emitter::goes_past_caches(NodeRef ref) const {
   const Compiler::Allocation& memory = compiler_.allocations.at(ref);
   const Expr size = memory.size();
-  return target_.arch == Arch::kX86 && size.is_constant() && size.constant() >= kPastCaches / size_of(memory.dtype);
+  return target_.arch == Arch::kX86 && size.is_constant() &&
+         size.constant() >= machine_.uncached_bytes() / size_of(memory.dtype);
 }
 
 bool Emitter::is_streamed(const Spot& spot) const {

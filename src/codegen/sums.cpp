@@ -143,7 +143,7 @@ int64_t Emitter::most_held_vectors(TreeRef vector, const Expr& extent) const {
   const bool folds_lanes = std::ranges::any_of(tree_.nodes_below(vector),
                                                [&](NodeRef ref) { return ir_.folds(ref, tree_.loop(vector).var); });
   if (!extent.is_constant()) return folds_lanes ? 0 : 1;
-  return folds_lanes ? kLaneSums : kMostVectors;
+  return folds_lanes ? machine_.fma_latency : kMostVectors;
 }
 
 // Whether each copy of the body has a constant position in the sum, and its vectors are whole vectors of the sum.

@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/tiles.h"
 #include "runtime/cpu_features.h"
 #include "support/diagnostic.h"
 #include "support/text.h"
@@ -163,6 +164,10 @@ Target find_target(std::string_view name) {
   const std::vector<std::string> names = target_names();
   const std::vector<std::string_view> views(names.begin(), names.end());
   fail("there is no CPU '{}'{} (there are: {})", name, did_you_mean(name, views), fmt::join(names, ", "));
+}
+
+Machine machine_of(const Target& target) {
+  return {.vector_bytes = target.vector_bytes, .vector_registers = target.vector_registers, .tiles = tiles_of(target)};
 }
 
 std::string needed_features(const Target& target) {

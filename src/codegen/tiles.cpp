@@ -192,7 +192,7 @@ Emitter::Instruction Emitter::multiply(const Tile& tile) {
     const Compiler::Allocation* const memory = spot(element.leaf, element.which).access.memory;
     return memory ? std::optional(memory->dtype) : std::nullopt;
   };
-  for (const TileIntrinsic& known : tiles_of(target_)) {
+  for (const TileIntrinsic& known : machine_.tiles) {
     if (known.name != name || known.m != 1 || known.k < tile.depths.high) continue;
     if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
     const std::optional<Tile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);

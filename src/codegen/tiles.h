@@ -38,7 +38,7 @@
 #include <vector>
 
 #include "codegen/target.h"
-#include "schedule/machine.h"
+#include "machine/machine.h"
 
 namespace tenon::codegen {
 

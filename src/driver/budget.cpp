@@ -6,6 +6,7 @@
 
 #include "fusion/rematerialize.h"
 #include "loops/compiler.h"
+#include "loops/limits.h"
 #include "program/run.h"
 #include "runtime/thread_pool.h"
 #include "support/checked.h"
@@ -14,8 +15,7 @@ namespace tenon {
 namespace {
 
 constexpr int kMostAttempts = 8;
-constexpr int64_t kLeastStep = 32;     // part of the estimate that a further attempt goes down by
-constexpr int64_t kOnStack = 1 << 14;  // bytes of scratch that code has on its stack
+constexpr int64_t kLeastStep = 32;  // part of the estimate that a further attempt goes down by
 
 // ---- what a program needs ----
 
@@ -39,7 +39,7 @@ int64_t scratch_of(const loops::LoopTree& tree, const symbolic::Bindings& sizes)
   int64_t total = 0;
   const auto add = [&](const loops::Compiler::Allocation& memory) {
     const int64_t bytes = checked_mul(evaluate(memory.size(), sizes), size_of(memory.dtype));
-    if (!memory.scratch || (bytes <= kOnStack && memory.size().is_constant())) return;
+    if (!memory.scratch || (bytes <= loops::kMostStackArrayBytes && memory.size().is_constant())) return;
     const std::vector<loops::TreeRef> around = memory.lca ? tree.path(memory.lca) : std::vector<loops::TreeRef>();
     const bool each_thread = std::ranges::any_of(
         around, [&](loops::TreeRef loop) { return tree.loop(loop).annotation.mark == loops::Mark::kParallel; });

@@ -13,6 +13,7 @@
 #include <numeric>
 
 #include "graph/rewrite.h"
+#include "machine/machine.h"
 #include "passes/passes.h"
 
 namespace tenon {
@@ -53,7 +54,6 @@ class Arranger {
 
  private:
   static constexpr uint32_t kOutside = ~0u;
-  static constexpr int64_t kManyChannels = 64;  // that fill vectors, and are worth packing
 
   Graph& target() { return rewriter_.target(); }
   Value value(ValueRef ref) { return {target(), ref}; }
@@ -131,7 +131,7 @@ class Arranger {
     if (!is_of_one_pixel || view.flag("transposed") || !all_are("stride", 1) || !all_are("padding", 0)) return {};
     const Shape& shape = view.type(0).shape;
     const auto are_few = [](const Expr& channels) {
-      return channels.is_constant() && channels.constant() < kManyChannels;
+      return channels.is_constant() && channels.constant() < Machine().pack_channels;
     };
     if (one_row_of(shape) == shape || (!are_few(kernel[0]) && !are_few(kernel[1]))) return {};
     std::vector<ValueRef> operands = rewriter_.map(node.operands);

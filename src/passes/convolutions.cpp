@@ -13,15 +13,14 @@
 #include "graph/rewrite.h"
 #include "ops/spatial.h"
 #include "passes/passes.h"
+#include "symbolic/typical_size.h"
 
 namespace tenon {
 namespace {
 
-constexpr int64_t kGuess = 16;  // of a size that is not known
-
 int64_t about(std::span<const Expr> sizes) {
   int64_t product = 1;
-  for (const Expr& size : sizes) product *= size.is_constant() ? size.constant() : kGuess;
+  for (const Expr& size : sizes) product *= size.is_constant() ? size.constant() : symbolic::kTypicalBatch;
   return product;
 }
 

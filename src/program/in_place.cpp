@@ -9,11 +9,10 @@
 #include "runtime/arena_plan.h"
 #include "support/checked.h"
 #include "support/runtime_call.h"
+#include "symbolic/typical_size.h"
 
 namespace tenon {
 namespace {
-
-constexpr int64_t kNominalSize = 64;  // of a symbol, where the sizes of arrays are compared
 
 // Tasks that must come before others.
 class Precedence {
@@ -358,7 +357,7 @@ class InPlacePlanner {
   int64_t nominal_bytes(uint32_t id) {
     if (nominal_.empty()) {
       for (const auto& [symbol, range] : program_.graph.ranges())
-        nominal_[symbol] = std::clamp(kNominalSize, range.low, range.high);
+        nominal_[symbol] = std::clamp(symbolic::kTypicalBatch, range.low, range.high);
     }
     int64_t bytes = size_of(slot(id).type.dtype);
     for (int64_t size : evaluate(slot(id).type.shape, nominal_)) bytes = checked_mul(bytes, std::max<int64_t>(size, 0));

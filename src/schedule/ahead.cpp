@@ -11,6 +11,7 @@ using namespace loops;
 
 using NodeMap = std::map<NodeRef, NodeRef>;
 
+// A prepared array is kept if it is small or not much larger than the constants that it is made of.
 constexpr double kSmallArray = 1 << 24;  // elements
 constexpr double kMostGrowth = 16;
 

@@ -20,6 +20,7 @@
 #include "loops/schedule.h"
 #include "schedule/contraction.h"
 #include "schedule/plan.h"
+#include "symbolic/typical_size.h"
 
 namespace tenon {
 namespace {
@@ -255,17 +256,18 @@ class Finder {
 
 // ---- the schedule ---------------------------------------------------------------------------------------------------
 
-constexpr int64_t kQueries = 32;      // of a block, about
-constexpr int64_t kMostQueries = 48;  // of a block that leaves no rest
-constexpr int64_t kMostDots = 8;      // queries for which keys are not worth packing
-constexpr int64_t kUnknown = 256;     // a size that is not known, about
+constexpr int64_t kTileRows[] = {6, 5, 4};  // Queries of a register tile, the best first.
+// The share of time that threads work from which batches are parallel. Blocks of queries would be shared more evenly,
+// but every thread would pack all keys.
+constexpr double kBusyEnough = 0.8;
 
 class AttentionPlan {
  public:
   AttentionPlan(IR ir, Attention attention, const Machine& machine)
       : ir_(std::move(ir)), a_(std::move(attention)), machine_(machine) {
     lanes_ = machine.lanes(ir_.node(a_.scores.sum).dtype);
-    wide_ = machine.vector_registers >= 32 ? 4 : 2;
+    wide_ = machine.most_block_vectors;
+    if (!machine.holds_block(kTileRows[0], wide_)) wide_ /= 2;
     groups_ = std::max<int64_t>(1, wide_ * lanes_ / size(a_.lane));
     pick_rows();
   }
@@ -294,7 +296,7 @@ class AttentionPlan {
   int64_t size(VarRef var) const {
     if (!var) return 1;
     const Expr& size = ir_.var(var).size;
-    return size.is_constant() ? size.constant() : kUnknown;
+    return size.is_constant() ? size.constant() : symbolic::kTypicalSize;
   }
 
   bool is_longer(VarRef var, int64_t than) const {
@@ -305,17 +307,18 @@ class AttentionPlan {
   void pick_rows() {
     const int64_t queries = size(a_.query);
     const bool is_known = a_.query && ir_.var(a_.query).size.is_constant();
-    rows_ = 4;
-    for (int64_t rows : {6, 5, 4}) {
+    rows_ = std::ranges::min(kTileRows);
+    for (int64_t rows : kTileRows) {
       if (is_known && queries % rows == 0) {
         rows_ = rows;
         break;
       }
     }
     if (is_known) rows_ = std::max<int64_t>(1, std::min(rows_, queries));
-    is_dots_ = (is_known || !a_.query) && queries <= kMostDots;
-    queries_ = kQueries / rows_ * rows_;
-    for (int64_t block = kMostQueries / rows_ * rows_; is_known && block >= kQueries / 2; block -= rows_) {
+    is_dots_ = (is_known || !a_.query) && queries <= machine_.most_dot_queries;
+    const int64_t wanted = machine_.attention_queries, most = machine_.most_attention_queries;
+    queries_ = wanted / rows_ * rows_;
+    for (int64_t block = most / rows_ * rows_; is_known && block >= wanted / 2; block -= rows_) {
       if (queries % block == 0) {
         queries_ = block;
         break;
@@ -328,11 +331,12 @@ class AttentionPlan {
   // Batches run on threads. If there are too few batches, blocks of queries do.
   void set_outer() {
     for (VarRef var : a_.batch) batches_.push_back({.var = var});
-    const auto best =
-        std::ranges::max_element(batches_, {}, [&](const LoopSpec& loop) { return busy(size(loop.var)); });
+    const auto best = std::ranges::max_element(
+        batches_, {}, [&](const LoopSpec& loop) { return machine_.busy_share(size(loop.var)); });
     around_ = batches_;
     const bool has_blocks = is_longer(a_.query, queries_);
-    const bool by_batch = best != batches_.end() && (busy(size(best->var)) >= 0.8 || !has_blocks);
+    const bool by_batch =
+        best != batches_.end() && (machine_.busy_share(size(best->var)) >= kBusyEnough || !has_blocks);
     if (by_batch) {
       best->annotation.mark = Mark::kParallel;
       std::rotate(batches_.begin(), best, best + 1);
@@ -340,11 +344,6 @@ class AttentionPlan {
     }
     if (has_blocks) around_.push_back({.var = a_.query, .step = queries_});
     if (has_blocks && !by_batch) around_.back().annotation.mark = Mark::kParallel;
-  }
-
-  double busy(int64_t count) const {
-    const int64_t threads = std::max<int64_t>(machine_.threads, 2);
-    return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
   }
 
   void plain(Loops& loops, VarRef var) const {

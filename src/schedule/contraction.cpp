@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "symbolic/typical_size.h"
+
 namespace tenon {
 
 using namespace loops;
@@ -133,22 +135,27 @@ std::optional<Contraction> find_contraction(const IR& ir) {
 
 // ---- sizes ----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+constexpr int64_t kMostAbout = 1 << 29;  // The product of two such numbers, in bytes, fits 64 bits.
+constexpr double kBusyEnough = 0.85;     // The share of time that threads work, from which an inner loop is no better.
+
+}  // namespace
+
 int64_t about(const Expr& size) {
-  constexpr int64_t kMost = 1 << 29;  // so that a product of two, in bytes, fits 64 bits
-  return size.is_constant() ? std::min(size.constant(), kMost) : 256;
+  return size.is_constant() ? std::min(size.constant(), kMostAbout) : symbolic::kTypicalSize;
 }
 
 int64_t about(const IR& ir, const Vars& vars) {
   int64_t product = 1;
-  for (VarRef var : vars) product = std::min<int64_t>(product * std::max<int64_t>(about(ir.var(var).size), 1), 1 << 30);
+  for (VarRef var : vars) product = std::min(product * std::max<int64_t>(about(ir.var(var).size), 1), 2 * kMostAbout);
   return product;
 }
 
-double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes) {
-  constexpr double kInFlight = 8;  // multiply-adds that hide each other's latency
-  constexpr double kLoad = 0.3;
+double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes, const Machine& machine) {
   const auto block = [&](int64_t r, int64_t c) {
-    return std::max(static_cast<double>(r * c) + kLoad * static_cast<double>(r + c), kInFlight);
+    return std::max(static_cast<double>(r * c) + machine.load_cost * static_cast<double>(r + c),
+                    static_cast<double>(machine.in_flight()));
   };
   const int64_t vectors = divided_up(columns, lanes), wide = tile.columns / lanes;
   const int64_t row_blocks = rows / tile.rows, row_rest = rows % tile.rows;
@@ -161,11 +168,11 @@ double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes) {
   return cost;
 }
 
-Tile pick_tile(int64_t lanes, int64_t registers, const std::function<double(const Tile&)>& cost_of) {
+Tile pick_tile(int64_t lanes, const Machine& machine, const std::function<double(const Tile&)>& cost_of) {
   Tile best{1, lanes};
-  double best_cost = 1e300;
-  for (int64_t wide = 4; wide >= 1; --wide) {
-    for (int64_t high = 1; (high + 1) * wide + 1 <= registers && high <= 14; ++high) {
+  double best_cost = std::numeric_limits<double>::infinity();
+  for (int64_t wide = machine.most_block_vectors; wide >= 1; --wide) {
+    for (int64_t high = 1; high <= machine.most_block_rows && machine.holds_block(high, wide); ++high) {
       const Tile tile{high, wide * lanes};
       const double cost = cost_of(tile);
       if (cost >= best_cost) continue;
@@ -176,20 +183,18 @@ Tile pick_tile(int64_t lanes, int64_t registers, const std::function<double(cons
   return best;
 }
 
-Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers) {
-  return pick_tile(lanes, registers, [&](const Tile& tile) { return cost_of(tile, rows, columns, lanes); });
+Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machine& machine) {
+  return pick_tile(lanes, machine, [&](const Tile& tile) { return cost_of(tile, rows, columns, lanes, machine); });
 }
 
 std::vector<LoopSpec> with_threads(const IR& ir, std::vector<LoopSpec> loops, const Machine& machine) {
   const auto busy = [&](const LoopSpec& loop) {
-    const int64_t count = divided_up(about(ir.var(loop.var).size), loop.step);
-    const int64_t threads = std::max<int64_t>(machine.threads, 2);
-    return static_cast<double>(count) / static_cast<double>(divided_up(count, threads) * threads);
+    return machine.busy_share(divided_up(about(ir.var(loop.var).size), loop.step));
   };
   if (loops.empty()) return loops;
   auto best = loops.begin();
   for (auto loop = loops.begin(); loop != loops.end(); ++loop) {
-    if (busy(*best) >= 0.85) break;
+    if (busy(*best) >= kBusyEnough) break;
     if (busy(*loop) > busy(*best)) best = loop;
   }
   best->annotation.mark = Mark::kParallel;

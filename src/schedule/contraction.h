@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "loops/ir.h"
-#include "schedule/machine.h"
+#include "machine/machine.h"
 
 namespace tenon {
 
@@ -61,12 +61,12 @@ struct Tile {
   int64_t columns;
 };
 
-// The cost of covering so many rows and columns with tiles, in vector multiply-adds.
-double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes);
+// Multiply-adds of whole vectors to cover so many rows and columns, and a part of the loads that they wait for.
+double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
 
-// Accumulators, the vectors of one step and one broadcast fit the registers.
-Tile pick_tile(int64_t lanes, int64_t registers, const std::function<double(const Tile&)>& cost_of);
-Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, int64_t registers);
+// The tile of the least cost among those that the machine's registers hold.
+Tile pick_tile(int64_t lanes, const Machine& machine, const std::function<double(const Tile&)>& cost_of);
+Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
 
 // Makes the first loop that keeps all threads busy the outermost one, and parallel.
 std::vector<loops::LoopSpec> with_threads(const loops::IR& ir, std::vector<loops::LoopSpec> loops,

@@ -27,10 +27,8 @@ using namespace loops;
 
 namespace {
 
-constexpr double kPackedVector = 6;      // multiply-adds in the time in which a vector of windows is packed
-constexpr double kTransposedVector = 6;  // ... and in which a vector of results is transposed
-constexpr int64_t kTransposed = 16;      // elements of a row of weights that are transposed in registers
-constexpr double kRest = 1.06;           // the worth of a block for what whole ones leave over: it is code to compile
+// The factor on the cost of a block that leaves a rest: the rest is more code to compile.
+constexpr double kRest = 1.06;
 
 // Whether the node is a view of one array.
 bool is_image(const IR& ir, NodeRef ref) {
@@ -44,7 +42,7 @@ class Planner {
     channel_ = c_.rows.back();
     pixel_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
-    tile_ = pick_tile(lanes_, machine.vector_registers, [&](const Tile& tile) { return cost_across(tile); });
+    tile_ = pick_tile(lanes_, machine, [&](const Tile& tile) { return cost_across(tile); });
   }
 
   bool is_better_across() const { return cost_across(tile_) < cost_along(); }
@@ -72,13 +70,15 @@ class Planner {
     const int64_t pixels = size(pixel_), channels = size(channel_);
     const int64_t vectors = channels * (pixels / tile.rows * vectors_in(tile.rows) + vectors_in(pixels % tile.rows));
     const double rest = (pixels % tile.rows == 0 ? 1 : kRest) * (channels % tile.columns == 0 ? 1 : kRest);
-    return rest * cost_of(tile, pixels, channels, lanes_) + kTransposedVector * static_cast<double>(vectors) / steps();
+    return rest * cost_of(tile, pixels, channels, lanes_, machine_) +
+           machine_.transpose_cost * static_cast<double>(vectors) / steps();
   }
 
   double cost_along() const {
     const int64_t pixels = size(pixel_), channels = size(channel_);
-    const Tile tile = pick_tile(channels, pixels, lanes_, machine_.vector_registers);
-    return cost_of(tile, channels, pixels, lanes_) + kPackedVector * static_cast<double>(vectors_in(pixels));
+    const Tile tile = pick_tile(channels, pixels, lanes_, machine_);
+    return cost_of(tile, channels, pixels, lanes_, machine_) +
+           machine_.pack_cost * static_cast<double>(vectors_in(pixels));
   }
 
   // ---- loops ----
@@ -173,8 +173,9 @@ class Planner {
   std::vector<LoopSpec> folded() const {
     std::vector<LoopSpec> loops = loops_over(c_.folded);
     const Expr& last = ir_.var(c_.folded.back()).size;
-    if (!last.is_constant() || last.constant() % kTransposed != 0 || last.is_constant(kTransposed)) return loops;
-    loops.back().step = kTransposed;
+    const int64_t side = machine_.transposed_side;
+    if (!last.is_constant() || last.constant() % side != 0 || last.is_constant(side)) return loops;
+    loops.back().step = side;
     loops.push_back({.var = c_.folded.back()});
     return loops;
   }
@@ -190,7 +191,7 @@ class Planner {
     const bool is_shared = around[0].var == loops[0].var;
     if (is_shared) loops[0].annotation = around[0].annotation;
     std::vector<LoopSpec> steps = folded(), lanes = lanes_of_channel({}, {Mark::kVectorize});
-    if (size(c_.folded.back()) <= kTransposed || steps.size() > c_.folded.size()) {
+    if (size(c_.folded.back()) <= machine_.transposed_side || steps.size() > c_.folded.size()) {
       lanes.insert(lanes.end() - 1, {.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
       steps.pop_back();
     }

@@ -30,9 +30,8 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kRowsWorthPacking = 24;    // that use what is packed
-constexpr int64_t kStepsWorthPacking = 256;  // of what is folded, where each reads a line of its own
-constexpr int64_t kMostDots = 3;             // rows for which folding along the vector is better
+// Nodes after the sum up to which each row of a block has a copy of them, in registers.
+constexpr size_t kMostCopied = 6;
 
 class Planner {
  public:
@@ -41,7 +40,7 @@ class Planner {
     column_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
     take_intrinsic();
-    tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine.vector_registers);
+    tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine);
     if (machine.block_rows > 0) tile_ = {machine.block_rows, machine.block_vectors * lanes_};
     if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};
   }
@@ -223,7 +222,6 @@ class Planner {
 
   // Whether the epilogue is too long to unroll over rows. Rounding to a narrow dtype takes several instructions.
   bool is_much(const std::vector<NodeRef>& nodes) const {
-    constexpr size_t kMostCopied = 6;
     const auto rounds = [&](NodeRef ref) { return is_float(ir_.node(ref).dtype) && size_of(ir_.node(ref).dtype) == 2; };
     return nodes.size() > kMostCopied || (intrinsic_ && std::ranges::any_of(nodes, rounds));
   }
@@ -243,7 +241,7 @@ class Planner {
     if (!reads_contiguously(c_.b, column_)) return true;
     if (intrinsic_) return is_grid() || uses > tile_.rows;
     const int64_t bytes = about(ir_, c_.folded) * about(ir_.var(column_).size) * size_of(ir_.node(c_.b).dtype);
-    return uses >= kRowsWorthPacking && bytes > machine_.l1_bytes;
+    return uses >= machine_.pack_rows && bytes > machine_.l1_bytes;
   }
 
   // The instruction takes one unsigned operand. a * b = (a + 128) * b - 128 * b, and the last term is equal for all
@@ -292,7 +290,7 @@ class Planner {
     if (intrinsic_ || tile_.rows == 1 || !c_.makes_a.empty() || !reads_contiguously(c_.a, row_)) return false;
     const int64_t panels = divided_up(about(ir_.var(column_).size), tile_.columns);
     const int64_t bytes = about(ir_, ir_.node(c_.a).vars) * size_of(ir_.node(c_.a).dtype);
-    return panels > 1 && about(ir_, c_.folded) >= kStepsWorthPacking && bytes <= machine_.l3_bytes / 4;
+    return panels > 1 && about(ir_, c_.folded) >= machine_.pack_steps && bytes <= machine_.l3_bytes / 4;
   }
 
   void pack_a() {
@@ -417,17 +415,15 @@ class Planner {
   // Whether there are few rows, and both operands are contiguous along the last folded variable.
   bool is_dot_product() const {
     const VarRef last = c_.folded.back();
-    return about(ir_, c_.rows) <= kMostDots && c_.makes_b.empty() && reads_contiguously(c_.b, last) &&
+    return about(ir_, c_.rows) <= machine_.most_dot_rows && c_.makes_b.empty() && reads_contiguously(c_.b, last) &&
            contiguous_of(ir_, ir_.node(c_.a).vars) == last;
   }
-
-  static constexpr int64_t kStreams = 8;  // columns at once, each a stream of its own through memory
 
   void plan_dots() {
     std::vector<LoopSpec> around;
     append(around, c_.batch);
     append(around, all_but_last(c_.columns));
-    around.push_back({.var = column_, .step = kStreams});
+    around.push_back({.var = column_, .step = machine_.read_streams});
     around = with_threads(ir_, std::move(around), machine_);
     if (!c_.makes_a.empty()) make_a(around);
     gains_by_streams() ? fold_by_lane(around) : fold_one_by_one(around);

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "loops/loop_tree.h"
-#include "schedule/machine.h"
+#include "machine/machine.h"
 
 namespace tenon {
 

@@ -12,6 +12,7 @@
 #include <map>
 #include <ranges>
 
+#include "loops/limits.h"
 #include "loops/schedule.h"
 #include "schedule/contraction.h"
 #include "schedule/plan.h"
@@ -23,18 +24,12 @@ using namespace loops;
 
 using Vars = std::vector<VarRef>;
 
-constexpr int64_t kRowsAtOnce = 4;           // of a fold whose rows are far apart
-constexpr int64_t kColumnVectors = 16;       // accumulators of a block of columns, in registers
-constexpr int64_t kWideColumnVectors = 64;   // in the cache
-constexpr int64_t kMostPlainOps = 2;         // beside a fold in registers
-constexpr int64_t kEnough = 8;               // iterations of a loop that is parallel
-constexpr int64_t kLeastParallel = 1 << 14;  // elements below which nothing is parallel
-constexpr int64_t kParallelBlock = 1 << 13;  // elements of an innermost loop for one thread
-constexpr int64_t kFewResults = 64;          // of a fold that is done in parts
-constexpr int64_t kMostParts = 64;           // of such a fold
-constexpr int64_t kLeastPart = 1 << 14;      // elements that a part folds
-constexpr int64_t kMostInTurn = 64;          // elements of a fold by a single accumulator: more cost a sum its accuracy
-constexpr int64_t kTransposedBlock = 64;     // elements of both variables of a block that is transposed
+// A fold in parts. The number of parts does not depend on the machine's threads, so neither does the result.
+constexpr int64_t kFewResults = 64;  // The most results of a fold that is done in parts.
+constexpr int64_t kMostParts = 64;
+// Grains of work, see Machine::thread_grain.
+constexpr int64_t kBlockGrains = 2;  // One thread's block of an innermost loop.
+constexpr int64_t kPartGrains = 4;   // The least part of a fold, and the least nest of loops that is parallel.
 
 template <class Range, class T>
 bool is_in(const Range& range, const T& item) {
@@ -213,7 +208,7 @@ class StreamPlan {
     Vars others = folded;
     std::erase(others, longest);
     const int64_t beside = std::max<int64_t>(elements(others).value_or(1), 1);
-    const int64_t least = std::max<int64_t>(divided_up(kLeastPart, beside), 2);
+    const int64_t least = std::max<int64_t>(divided_up(kPartGrains * machine_.thread_grain, beside), 2);
     const std::optional<int64_t> length = number_of(ir_.var(longest).size);
     if (!length) return Parts{longest, least};
     if (*length < 2 * least) return {};
@@ -297,7 +292,7 @@ class StreamPlan {
       if (loop_over(tree, inner, var) != *loop) return {};
       if (std::ranges::any_of(nodes, [&](NodeRef ref) { return ir_.folds(ref, var); })) {
         folded.push_back(var);
-        if (!is_small(var, lanes / 2) || elements(folded) > kMostInTurn) return {};
+        if (!is_small(var, lanes / 2) || elements(folded) > kLongestChain) return {};
       } else {
         return is_small(var, lanes - 1) ? TreeRef() : *loop;
       }
@@ -310,7 +305,7 @@ class StreamPlan {
   int64_t column_vectors(const LoopTree& tree, TreeRef loop) const {
     const std::vector<NodeRef> nodes = tree.nodes_below(loop);
     const auto ops = std::ranges::count_if(nodes, [&](NodeRef ref) { return ir_.node(ref).as<loops::Compute>(); });
-    return ops > kMostPlainOps ? kWideColumnVectors : kColumnVectors;
+    return ops > machine_.column_sum_ops ? machine_.cached_column_sums : machine_.column_sums;
   }
 
   // Splits a loop: blocks stay in place, and the elements of a block become the innermost loop.
@@ -323,7 +318,7 @@ class StreamPlan {
     edit_loops(tree, loop, [&](std::vector<LoopSpec>& loops, auto at) {
       is_whole ? static_cast<void>(loops.erase(at)) : static_cast<void>(at->step = block);
       if (takes_rows && loops.back().var == folded) {
-        loops.back().step = kRowsAtOnce;
+        loops.back().step = machine_.far_rows;
         loops.push_back({.var = var, .step = lanes});
         loops.push_back({.var = folded, .annotation = {Mark::kUnroll}});
       }
@@ -333,7 +328,6 @@ class StreamPlan {
 
   // Whether rows are pages apart. Reading several such rows at once is faster.
   bool is_far(const LoopTree& tree, TreeRef fold) const {
-    constexpr int64_t kPageBytes = 4096;
     const VarRef folded = tree.loop(fold).var;
     const auto reads_far = [&](NodeRef input) {
       const std::vector<VarRef>& vars = ir_.node(input).vars;
@@ -341,10 +335,10 @@ class StreamPlan {
       if (!ir_.node(input).as<Read>() || at == vars.end()) return false;
       Expr bytes = size_of(ir_.node(input).dtype);
       for (auto var = at + 1; var != vars.end(); ++var) bytes *= ir_.var(*var).size;
-      return bytes.is_constant() && bytes.constant() >= kPageBytes;
+      return bytes.is_constant() && bytes.constant() >= machine_.page_bytes;
     };
     const Expr& rows = ir_.var(folded).size;
-    if (!rows.is_constant() || rows.constant() < 4 * kRowsAtOnce) return false;
+    if (!rows.is_constant() || rows.constant() < 4 * machine_.far_rows) return false;
     const std::vector<NodeRef> nodes = tree.nodes_below(fold);
     const auto is_plain = [&](NodeRef ref) { return ir_.node(ref).as<Reduce>() || ir_.node(ref).as<loops::Compute>(); };
     return std::ranges::all_of(nodes, is_plain) && std::ranges::any_of(nodes, [&](NodeRef ref) {
@@ -358,11 +352,11 @@ class StreamPlan {
       if (tree.children(loop).size() != 1) return;
     }
     const VarRef row = tree.loop(outer).var, column = tree.loop(inner).var;
-    const int64_t lanes = std::min<int64_t>(machine_.vector_bytes / widest_below(tree, inner), 16);
+    const int64_t lanes = std::min(machine_.vector_bytes / widest_below(tree, inner), machine_.transposed_side);
     edit_loops(tree, outer, [&](std::vector<LoopSpec>& loops, auto at) {
       loops.erase(at);
       loops.pop_back();
-      for (const int64_t step : {kTransposedBlock, lanes, int64_t{1}}) {
+      for (const int64_t step : {machine_.transposed_block, lanes, int64_t{1}}) {
         const auto add = [&](VarRef var) {
           if (step == 1 || !is_small(var, step)) loops.push_back({.var = var, .step = step});
         };
@@ -405,7 +399,7 @@ class StreamPlan {
   bool is_little(const LoopTree& tree, TreeRef root) const {
     const auto is_little_work = [&](NodeRef ref) {
       const std::optional<int64_t> work = elements(ir_.iteration_vars(ref));
-      return work && *work < kLeastParallel;
+      return work && *work < kPartGrains * machine_.thread_grain;
     };
     return std::ranges::all_of(tree.nodes_below(root), is_little_work);
   }
@@ -422,14 +416,14 @@ class StreamPlan {
     const auto is_plain = [&](TreeRef loop) { return tree.loop(loop).annotation.mark == Mark::kNone; };
     const auto is_long = [&](TreeRef loop) {
       const std::optional<int64_t> count = number_of(tree.loop(loop).size);
-      return is_plain(loop) && is_whole(tree, loop) && (!count || *count >= kEnough);
+      return is_plain(loop) && is_whole(tree, loop) && (!count || *count >= machine_.thread_iterations);
     };
     const auto found = std::ranges::find_if(spine, is_long);
     if (found != spine.end()) return move_out(tree, root, *found);
     const TreeRef inner = spine.back();
     const LoopTree::Loop& loop = tree.loop(inner);
     if (loop.annotation.mark == Mark::kVectorize && loop.step == 1 && loop_over(tree, inner, loop.var) &&
-        !is_small(loop.var, kParallelBlock)) {
+        !is_small(loop.var, kBlockGrains * machine_.thread_grain)) {
       return block_outside(tree, root, inner);
     }
     if (is_plain(spine[0])) move_out(tree, root, spine[0]);
@@ -450,8 +444,9 @@ class StreamPlan {
   }
 
   void block_outside(const LoopTree& tree, TreeRef root, TreeRef inner) {
+    const int64_t block = kBlockGrains * machine_.thread_grain;
     edit_loops(tree, root, [&](std::vector<LoopSpec>& loops, auto at) {
-      loops.insert(at, {.var = tree.loop(inner).var, .step = kParallelBlock, .annotation = {Mark::kParallel}});
+      loops.insert(at, {.var = tree.loop(inner).var, .step = block, .annotation = {Mark::kParallel}});
     });
   }
 

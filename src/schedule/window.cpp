@@ -24,9 +24,10 @@ using namespace loops;
 
 namespace {
 
-constexpr int64_t kMostCopies = 64;  // of the innermost body, the window and the rows unrolled
-constexpr int64_t kMostRows = 8;     // of a block
-constexpr int64_t kFewRows = 4;      // that are worth more than an unrolled window
+// Code size.
+constexpr int64_t kMostBodies = 64;  // Copies of the innermost body, after unrolling the window and the rows.
+constexpr int64_t kMostRows = 8;     // Rows of a block.
+constexpr int64_t kFewRows = 4;      // A block of fewer rows is worth less than a window that is not unrolled.
 constexpr int64_t kLargestWindow = 1 << 10;
 
 struct Window {
@@ -119,8 +120,8 @@ class Planner {
   // is unrolled.
   int64_t pick_rows() const {
     const int64_t size = about(ir_.var(window_.row).size);
-    const int64_t whole = kMostCopies / about(ir_, window_.folded);
-    const int64_t copies = whole >= kFewRows ? whole : kMostCopies / about(ir_.var(window_.folded.back()).size);
+    const int64_t whole = kMostBodies / about(ir_, window_.folded);
+    const int64_t copies = whole >= kFewRows ? whole : kMostBodies / about(ir_.var(window_.folded.back()).size);
     const int64_t most = std::clamp<int64_t>(copies, 1, std::min(kMostRows, size));
     for (int64_t rows = most; 2 * rows > most; --rows) {
       if (size % rows == 0) return rows;
@@ -132,8 +133,8 @@ class Planner {
     std::vector<LoopSpec> loops;
     int64_t copies = rows_;
     for (auto var = window_.folded.rbegin(); var != window_.folded.rend(); ++var) {
-      copies = std::min(copies, kMostCopies + 1) * about(ir_.var(*var).size);
-      const Annotation annotation{copies <= kMostCopies ? Mark::kUnroll : Mark::kNone};
+      copies = std::min(copies, kMostBodies + 1) * about(ir_.var(*var).size);
+      const Annotation annotation{copies <= kMostBodies ? Mark::kUnroll : Mark::kNone};
       loops.insert(loops.begin(), {.var = *var, .annotation = annotation});
     }
     return loops;

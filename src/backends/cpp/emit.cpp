@@ -6,6 +6,8 @@
 #include "graph/cpp_text.h"
 #include "loops/compiler.h"
 #include "loops/in_place.h"
+#include "loops/limits.h"
+#include "machine/machine.h"
 #include "support/cpp_source.h"
 #include "symbolic/c_text.h"
 
@@ -18,11 +20,10 @@ using loops::Compute;
 using Access = Compiler::Access;
 using Allocation = Compiler::Allocation;
 
-constexpr int64_t kMostCopies = 64;           // of an unrolled body
-constexpr int64_t kMostArrayBytes = 1 << 14;  // of one array on the stack
-constexpr int64_t kMostStackBytes = 1 << 20;  // of all of them
-constexpr int64_t kVectorBytes = 64;
-constexpr int64_t kLongestFold = 64;  // of one lane, in the dtype of the fold
+constexpr int64_t kMostBodies = 64;           // Copies of an unrolled body.
+constexpr int64_t kMostStackBytes = 1 << 20;  // All arrays on the stack.
+// C++ compilers split vectors that are wider than the CPU's.
+const int64_t kVectorBytes = Machine().vector_bytes;
 
 bool is_one_element(const Allocation& memory) { return memory.scratch && memory.size().is_constant(1); }
 
@@ -122,7 +123,7 @@ class Emitter {
     const std::string name = name_of(memory), type = to_string(type_of(memory.dtype));
     if (is_one_element(memory)) return line("{} {};", type, name);
     const Expr size = memory.size();
-    if (size.is_constant() && size.constant() <= kMostArrayBytes / size_of(memory.dtype) &&
+    if (size.is_constant() && size.constant() <= kMostStackArrayBytes / size_of(memory.dtype) &&
         stack_bytes_ < kMostStackBytes) {
       stack_bytes_ += size.constant() * size_of(memory.dtype);
       return line("alignas(64) {} {}[{}];", type, name, std::max<int64_t>(size.constant(), 1));
@@ -370,7 +371,7 @@ class Emitter {
     if (count.is_constant() && count.constant() <= 0) return;
     if (annotation.mark == Mark::kParallel) return parallel(ref, begin, end);
     if (annotation.mark == Mark::kVectorize) return vectors(ref, begin, end);
-    const int64_t most = annotation.mark == Mark::kUnroll ? kMostCopies / copies_ : 1;
+    const int64_t most = annotation.mark == Mark::kUnroll ? kMostBodies / copies_ : 1;
     if (count.is_constant() && count.constant() <= most) return unrolled(ref, begin, count.constant());
     if (annotation.mark == Mark::kUnroll) line("#pragma GCC unroll 8");
     serial(ref, print(begin), print(end));
@@ -444,8 +445,8 @@ class Emitter {
     std::string from = print(begin), to = print(past);
     if (!folded.empty()) {
       const std::string& block = names_.get(fmt::format("block {}", ref.id), "block");
-      line("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", block, from, to, kLongestFold * lanes);
-      to = fmt::format("least({}, {} + {})", to, block, kLongestFold * lanes);
+      line("for (i64 {0} = {1}; {0} < {2}; {0} += {3}) {{", block, from, to, kLongestChain * lanes);
+      to = fmt::format("least({}, {} + {})", to, block, kLongestChain * lanes);
       from = block;
     }
     for (NodeRef node : folded) {

@@ -8,7 +8,7 @@
 #include "backends/native_kernel.h"
 #include "codegen/codegen.h"
 #include "codegen/objects.h"
-#include "codegen/tiles.h"
+#include "codegen/target.h"
 #include "runtime/loader.h"
 #include "runtime/thread_pool.h"
 #include "schedule/plan.h"
@@ -56,6 +56,7 @@ struct Block {
   int64_t rows;
   int64_t vectors;
 };
+// What the tuner tries: blocks that fill the registers of AVX-512 or AVX2, from flat to high.
 constexpr Block kBlocks[] = {{4, 4}, {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 2}, {14, 2}, {4, 3}, {6, 2}, {4, 2}, {12, 1}};
 
 // A kept schedule is for one CPU and one number of threads.
@@ -122,7 +123,7 @@ struct CpuBackend : Backend {
     std::vector<loops::LoopTree> trees;
     for (const auto& [rows, vectors] : kBlocks) {
       Machine machine = machine_of(cpu_);
-      if ((rows + 1) * vectors + 1 > machine.vector_registers) continue;
+      if (!machine.holds_block(rows, vectors)) continue;
       machine.block_rows = rows;
       machine.block_vectors = vectors;
       trees.push_back(plan(kernel, machine));
@@ -172,13 +173,11 @@ const RegisterBackend kRegistration(std::make_shared<CpuBackend>("native"));
 }  // namespace
 
 Machine machine_of(std::string_view cpu) {
-  const codegen::Target target = codegen::find_target(cpu);
-  Machine machine{.vector_bytes = target.vector_bytes, .vector_registers = target.vector_registers};
+  Machine machine = codegen::machine_of(codegen::find_target(cpu));
   machine.l1_bytes = cache_bytes(_SC_LEVEL1_DCACHE_SIZE, machine.l1_bytes);
   machine.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE, machine.l2_bytes);
   machine.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE, machine.l3_bytes);
   machine.threads = thread_count();
-  machine.tiles = codegen::tiles_of(target);
   return machine;
 }
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "backends/backend.h"
-#include "schedule/machine.h"
+#include "machine/machine.h"
 
 namespace tenon {
 
