@@ -50,7 +50,7 @@ size_t analyze(const LoopTree& tree) {
       return;
     }
     found += compiler.fills(ref).size();
-    for (const Compiler::Segment& part : compiler.segments(ref, scope)) {
+    for (const Compiler::Stretch& part : compiler.stretches(ref, scope)) {
       for (TreeRef child : tree.children(ref)) visit(child, part.scope);
     }
   };

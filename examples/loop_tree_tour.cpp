@@ -45,7 +45,7 @@ class Listing {
       line(depth, fmt::format("start %{}", tree_.ir.node(fill.node).name));
     }
     if (tree_.kind(ref) == LoopTree::NODE) return visit_node(ref, scope, depth);
-    for (const Compiler::Segment& part : compiler_.segments(ref, scope)) {  // without guards, with guards, the tail
+    for (const Compiler::Stretch& part : compiler_.stretches(ref, scope)) {  // without guards, with guards, the tail
       line(depth, fmt::format("{} from {} to {}", compiler_.counter(ref).name(), part.begin, part.end));
       for (TreeRef child : tree_.children(ref)) visit(child, part.scope, depth + 1);
     }

@@ -37,8 +37,8 @@ struct PythonScope {
   Compiler::Scope scope;
 };
 
-struct PythonSegment {
-  Compiler::Segment segment;
+struct PythonStretch {
+  Compiler::Stretch stretch;
 };
 
 struct PythonFill {
@@ -116,10 +116,10 @@ std::vector<PythonAccess> pieces(const Owner& self, uint32_t ref) {
   return accesses;
 }
 
-std::vector<PythonSegment> segments(const TreeCompiler& self, uint32_t loop, const PythonScope& scope) {
-  std::vector<PythonSegment> result;
-  for (const Compiler::Segment& segment : self.compiler.segments(loop_ref(self, loop), scope.scope)) {
-    result.push_back({segment});
+std::vector<PythonStretch> stretches(const TreeCompiler& self, uint32_t loop, const PythonScope& scope) {
+  std::vector<PythonStretch> result;
+  for (const Compiler::Stretch& stretch : self.compiler.stretches(loop_ref(self, loop), scope.scope)) {
+    result.push_back({stretch});
   }
   return result;
 }
@@ -182,10 +182,10 @@ void bind_access(nb::module_& module) {
 
 void bind_control_flow(nb::module_& module) {
   nb::class_<PythonScope>(module, "Scope", "What is known at a point of a walk through a tree.");
-  nb::class_<PythonSegment>(module, "Segment", "A stretch of a loop: its whole iterations, its tail, ...")
-      .def_prop_ro("begin", [](const PythonSegment& self) { return to_python(self.segment.begin); })
-      .def_prop_ro("end", [](const PythonSegment& self) { return to_python(self.segment.end); })
-      .def_prop_ro("scope", [](const PythonSegment& self) { return PythonScope{self.segment.scope}; });
+  nb::class_<PythonStretch>(module, "Stretch", "A part of a loop's iterations: its whole iterations, its tail, ...")
+      .def_prop_ro("begin", [](const PythonStretch& self) { return to_python(self.stretch.begin); })
+      .def_prop_ro("end", [](const PythonStretch& self) { return to_python(self.stretch.end); })
+      .def_prop_ro("scope", [](const PythonStretch& self) { return PythonScope{self.stretch.scope}; });
   nb::class_<PythonFill>(module, "Fill", "An accumulator that starts right before a loop.")
       .def_prop_ro("node", [](const PythonFill& self) { return KernelNode{ir_of(self.owner->tree), self.fill.node}; })
       .def_prop_ro("memory", [](const PythonFill& self) { return PythonAllocation{self.owner, self.fill.memory}; })
@@ -250,7 +250,7 @@ void bind_compiler(nb::module_& module) {
           "(expr, bound): what must be tested, as 0 <= expr < bound; in a scope, what is left to be tested.")
       .def(
           "root", [](const TreeCompiler& self) { return PythonScope{self.compiler.root()}; }, "Where a walk starts.")
-      .def("segments", segments, nb::arg("loop"), nb::arg("scope"), "The stretches of a loop, in order.")
+      .def("stretches", stretches, nb::arg("loop"), nb::arg("scope"), "The stretches of a loop, in order.")
       .def("fills", fills, nb::arg("loop"), "The accumulators that start right before a loop.")
       .def("stride", stride, nb::arg("access"), nb::arg("loop"),
            "The elements that one iteration moves by; None where that varies.");

@@ -76,7 +76,7 @@ void bind_schedule(nb::module_& module) {
       "emit_asm", [](const LoopTree& tree, const std::string& cpu) { return emit_for(tree, cpu, codegen::emit_asm); },
       nb::arg("tree"), nb::arg("cpu") = "native", "The kernel as assembly, for a CPU by name.");
   module.def(
-      "planned_schedule",
+      "default_schedule",
       [](const loops::IR& kernel, const std::string& backend) {
         return find_backend(backend).value()->schedule(kernel);
       },

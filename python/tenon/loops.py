@@ -27,7 +27,7 @@ from tenon._tenon import (
     LoopTree,
     PreparedRun,
     Scope,
-    Segment,
+    Stretch,
     Symbol,
     annotate,
     apply,
@@ -48,12 +48,12 @@ from tenon._tenon import (
     flops,
     fuse,
     index,
+    initial_schedule,
     is_available,
     is_parallel,
     lower,
     map_ref,
     merge,
-    planned_schedule,
     register_backend,
     reorder,
     search,
@@ -85,7 +85,7 @@ __all__ = [
     "Node",
     "PreparedRun",
     "Scope",
-    "Segment",
+    "Stretch",
     "Symbol",
     "SymbolGenerator",
     "Tensor",
@@ -101,7 +101,6 @@ __all__ = [
     "concat",
     "copy_input",
     "default_backend",
-    "default_schedule",
     "delete_copy",
     "emit_asm",
     "emit_cpp",
@@ -110,6 +109,7 @@ __all__ = [
     "flops",
     "fuse",
     "index",
+    "initial_schedule",
     "is_available",
     "is_parallel",
     "log",
@@ -163,7 +163,7 @@ def schedule(
     the speed of the best relative to the first; without it, a terminal shows a bar.
     """
     if not tune:
-        return planned_schedule(kernel, backend)
+        return default_schedule(kernel, backend)
     is_live = progress is None and sys.stderr.isatty()
     tree = tuned_schedule(kernel, tune, backend, sizes or {}, _bar(tune) if is_live else progress)
     if is_live:

@@ -54,7 +54,7 @@ void check_arguments(const loops::IR& ir, std::span<void* const> memory, std::sp
 }
 
 loops::LoopTree Backend::schedule(const loops::IR& kernel) const {
-  return loops::LoopTree(loops::default_schedule(kernel));
+  return loops::LoopTree(loops::initial_schedule(kernel));
 }
 
 Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) const {

@@ -127,12 +127,13 @@ struct Draft {
   }
 };
 
-struct Tile {
+struct TunedTile {
   int64_t rows;
   int64_t columns;
 };
 const int64_t kLanes = Machine().lanes(DType::kF32);
-constexpr Tile kTiles[] = {{8, 64}, {6, 64}, {4, 64}, {8, 48}, {12, 32}, {8, 32}, {4, 32}, {1, 64}, {16, 16}, {1, 16}};
+constexpr TunedTile kTiles[] = {{8, 64}, {6, 64}, {4, 64}, {8, 48},  {12, 32},
+                                {8, 32}, {4, 32}, {1, 64}, {16, 16}, {1, 16}};
 
 // Register tiles for a fold with two or more kept variables: a block of the last two stays in registers during the
 // fold.
@@ -146,7 +147,7 @@ class Tiling {
 
   bool applies() const { return static_cast<bool>(column_); }
 
-  bool apply(Draft& draft, const Tile& tile, bool parallel) const {
+  bool apply(Draft& draft, const TunedTile& tile, bool parallel) const {
     for (NodeRef node : ir_.order()) {
       const std::string loops = loops_of(node, tile);
       if (!loops.empty() && !draft.apply(fmt::format("order %{} {}", ir_.node(node).name, loops))) return false;
@@ -181,7 +182,7 @@ class Tiling {
     return result;
   }
 
-  std::string loops_of(NodeRef ref, const Tile& tile) const {
+  std::string loops_of(NodeRef ref, const TunedTile& tile) const {
     std::vector<std::string> outer, inner;
     for (VarRef var : in_order(ir_.iteration_vars(ref))) {
       const std::string& name = ir_.var(var).name;
@@ -252,9 +253,9 @@ std::string random_edit(const LoopTree& tree, std::mt19937& random, bool paralle
   }
 }
 
-class Search {
+class ScheduleSearch {
  public:
-  Search(const LoopTree& start, const Backend& backend, Workload& workload, const SearchOptions& options)
+  ScheduleSearch(const LoopTree& start, const Backend& backend, Workload& workload, const SearchOptions& options)
       : start_(start), backend_(backend), workload_(workload), options_(options), random_(options.seed) {}
 
   Schedule run() {
@@ -286,7 +287,7 @@ class Search {
       if (!start_.ir.node(node).as<loops::Reduce>()) continue;
       const Tiling tiling(start_.ir, node);
       if (!tiling.applies()) continue;
-      for (const Tile& tile : kTiles) {
+      for (const TunedTile& tile : kTiles) {
         if (is_over()) return;
         Draft draft{start_, {}};
         if (tiling.apply(draft, tile, options_.parallel)) attempt(std::move(draft));
@@ -343,7 +344,7 @@ Result<Schedule> search(const LoopTree& start, const Backend& backend, Workload&
                         const SearchOptions& options) {
   return attempt([&] {
     if (start.size() == 0) fail("kernel {} writes nothing: there is no schedule to search for", start.ir.name());
-    return Search(start, backend, workload, options).run();
+    return ScheduleSearch(start, backend, workload, options).run();
   });
 }
 

@@ -162,10 +162,10 @@ void Emitter::loop(TreeRef ref) {
 
 void Emitter::plain_loop(TreeRef ref) {
   if (const std::vector<TreeRef> loops = run_of(ref); loops.size() > 1) return run(loops);
-  const std::vector<Compiler::Segment> parts = compiler_.segments(ref, *scope_);
-  for (const Compiler::Segment& part : parts) {
+  const std::vector<Compiler::Stretch> parts = compiler_.stretches(ref, *scope_);
+  for (const Compiler::Stretch& part : parts) {
     is_last_part_ = &part == &parts.back();
-    in_scope(part.scope, [&] { segment(ref, part.begin, part.end); });
+    in_scope(part.scope, [&] { stretch(ref, part.begin, part.end); });
   }
 }
 
@@ -179,7 +179,7 @@ void Emitter::in_scope(const Compiler::Scope& scope, const std::function<void()>
   f_->indices.set_ranges(around->box.ranges());
 }
 
-void Emitter::segment(TreeRef ref, const Expr& begin, const Expr& end) {
+void Emitter::stretch(TreeRef ref, const Expr& begin, const Expr& end) {
   const auto& [var, size, tail, step, annotation] = tree_.loop(ref);
   if (annotation.mark == Mark::kTile && !has_tile(target_, annotation.tile)) {
     fail("target {} has no tile \"{}\": take it off the loop over {}", target_.name, annotation.tile,
@@ -288,8 +288,8 @@ void Emitter::parallel_vectors(TreeRef ref, const Expr& count) {
   });
 }
 
-// Emits the body as a function that runs a stretch of the loop. A table passes it all values that exist at this point.
-void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch) {
+// The body becomes a function of a table with all that has a value here, and of a stretch of the loop.
+void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const StretchBody& body) {
   std::vector<std::pair<Symbol, Value*>> symbols;
   for (const auto& [symbol, value] : f_->indices.symbols()) symbols.emplace_back(symbol, value);
   std::vector<Value*> contents = {f_->error, f_->services};
@@ -310,7 +310,7 @@ void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const 
   Value* const to = index(end);
   const BasicBlock::iterator here = b_.GetInsertPoint();
   BasicBlock* const block = b_.GetInsertBlock();
-  outline(*f_, function, symbols, table_type, stretch);
+  outline(*f_, function, symbols, table_type, body);
   b_.SetInsertPoint(block, here);
 
   Value* const is_small = b_.CreateICmpSLT(index(work), b_.getInt64(static_cast<uint64_t>(machine_.thread_work)));
@@ -327,7 +327,7 @@ void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const 
 
 void Emitter::outline(FunctionBuilder& outside, llvm::Function* function,
                       const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table,
-                      const Stretch& stretch) {
+                      const StretchBody& body) {
   FunctionBuilder inside(b_, function);
   f_ = &inside;
   const std::map<int64_t, Value*> arrays_outside = arrays_;
@@ -346,7 +346,7 @@ void Emitter::outline(FunctionBuilder& outside, llvm::Function* function,
     for (auto& [slot, array] : arrays_) array = next(array->getName());
     for (const auto& [symbol, value] : symbols) f_->indices.bind(symbol, next(symbol.name()));
   }
-  stretch(function->getArg(1), function->getArg(2));
+  body(function->getArg(1), function->getArg(2));
   fence_streams();
   f_->finish();
   f_ = &outside;

@@ -71,8 +71,8 @@ class Emitter {
     TreeRef leaf;
     Which which;
   };
-  // A loop over columns with a loop over steps of k inside: see tiles.h.
-  struct Tile {
+  // A loop of columns, and in it one of steps: see tiles.h.
+  struct DotTile {
     enum Layout : uint8_t {
       kGroup,   // equal for all columns, contiguous along the steps
       kSteps,   // equal for all columns
@@ -89,7 +89,7 @@ class Emitter {
     symbolic::Interval depths = {};
   };
   using Instruction = std::function<void(int64_t depth)>;
-  struct Product {
+  struct TileProduct {
     TreeRef sum;
     Element a = {};
     Element b = {};
@@ -100,7 +100,7 @@ class Emitter {
     TreeRef groups;
     TreeRef columns;
     TreeRef steps;
-    Product product;
+    TileProduct product;
     TileIntrinsic tile = {};
   };
 
@@ -124,17 +124,17 @@ class Emitter {
   bool runs_on(TreeRef outer, TreeRef inner);
   bool keeps_pace(const Expr& expr, TreeRef outer, TreeRef inner) const;
   void run(const std::vector<TreeRef>& loops);
-  void segment(TreeRef ref, const Expr& begin, const Expr& end);
+  void stretch(TreeRef ref, const Expr& begin, const Expr& end);
   void serial(TreeRef ref, Value* begin, Value* end);
   void unrolled(TreeRef ref, const Expr& begin, const Expr& end, int64_t most);
-  using Stretch = std::function<void(Value* begin, Value* end)>;
+  using StretchBody = std::function<void(Value* begin, Value* end)>;
   void parallel(TreeRef ref, const Expr& begin, const Expr& end);
   void parallel_vectors(TreeRef ref, const Expr& count);
-  void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const Stretch& stretch);
+  void on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const StretchBody& body);
   Expr work_below(TreeRef ref) const;
   int64_t work_of(TreeRef leaf) const;
   void outline(FunctionBuilder& outside, llvm::Function* function,
-               const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const Stretch& stretch);
+               const std::vector<std::pair<Symbol, Value*>>& symbols, llvm::StructType* table, const StretchBody& body);
   void in_scope(const Compiler::Scope& scope, const std::function<void()>& body);
   void at_literal(Symbol counter, Literal literal, const std::function<void()>& body);
   Expr substituted(const Expr& expr) const;  // replaces counters by their literals
@@ -194,21 +194,22 @@ class Emitter {
   Value* holds(const loops::Constraint& constraint);
 
   // ---- blocks (transpose.cpp) ----
-  // The vectors that the copies of an unrolled body read, one per copy.
-  struct Block {
+  // Of an unrolled loop's copies, what they read: a vector for each.
+  struct TransposedBlock {
     Symbol counter;
     std::vector<Value*> columns;
   };
-  struct Lanes {
+  struct BlockLanes {
     TreeRef loop;
     int64_t count;
     int64_t used;  // how many of the lanes exist
   };
-  std::optional<Lanes> lanes_of_block(TreeRef outer, int64_t count);
+  std::optional<BlockLanes> lanes_of_block(TreeRef outer, int64_t count);
   bool is_read_across(Spot& element, TreeRef outer, TreeRef inner);
   void transpose_reads(TreeRef outer, const Expr& begin, int64_t count);
-  Block transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t count);
-  std::vector<Value*> rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin, int64_t width);
+  TransposedBlock transposed_rows(Spot& element, TreeRef outer, const BlockLanes& inner, const Expr& begin,
+                                  int64_t count);
+  std::vector<Value*> rows_of(Spot& element, TreeRef outer, const BlockLanes& inner, const Expr& begin, int64_t width);
   std::vector<Value*> transposed(std::vector<Value*> rows);
   Value* shuffled(Value* x, Value* y, llvm::ArrayRef<int> picks);
   Value* transposed_read(TreeRef at, Which which) const;
@@ -251,7 +252,7 @@ class Emitter {
   int64_t lanes_for(TreeRef loop, const Expr& count);
   void vectors(TreeRef ref, const Expr& begin, const Expr& end);
   void one_by_one(TreeRef ref, const Expr& begin, const Expr& end);
-  void stretch(TreeRef ref, const Expr& begin, const Expr& end);
+  void vector_stretch(TreeRef ref, const Expr& begin, const Expr& end);
   void rest(TreeRef ref, const Expr& begin, const Expr& end);
   void folding(TreeRef ref, const Expr& begin, const Expr& end, const std::vector<NodeRef>& folded);
   void fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_t sums, const std::vector<NodeRef>& folded);
@@ -262,24 +263,24 @@ class Emitter {
 
   // ---- tiles (tiles.cpp) ----
   bool tile(TreeRef ref, const Expr& begin, const Expr& end);
-  std::optional<Tile> tile_of(TreeRef ref, const Expr& begin, const Expr& end);
-  // The function that emits the instruction. Empty if the loops do not fit it.
-  Instruction multiply(const Tile& tile);
-  Instruction interleave(const Tile& tile);
-  void by_count(const Tile& tile, const Instruction& instruction);
-  void by_depth(const Tile& tile, const Instruction& instruction);
-  std::optional<Product> product_below(TreeRef inner);
+  std::optional<DotTile> tile_of(TreeRef ref, const Expr& begin, const Expr& end);
+  // What emits it; nothing where it does not fit.
+  Instruction multiply(const DotTile& tile);
+  Instruction interleave(const DotTile& tile);
+  void by_count(const DotTile& tile, const Instruction& instruction);
+  void by_depth(const DotTile& tile, const Instruction& instruction);
+  std::optional<TileProduct> product_below(TreeRef inner);
   std::optional<Element> source_of(TreeRef leaf, TreeRef inner, std::set<NodeRef>& seen);
   std::optional<Expr> slope(const Element& element, TreeRef loop);
   bool has_whole_groups(const Element& element, int64_t steps);
-  std::optional<Tile::Layout> layout_of(const Element& element, const Tile& tile, int64_t steps);
-  Value* groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t depth, int64_t steps);
+  std::optional<DotTile::Layout> layout_of(const Element& element, const DotTile& tile, int64_t steps);
+  Value* groups(const Element& element, const DotTile& tile, DotTile::Layout layout, int64_t depth, int64_t steps);
   Value* packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps);
   Value* interleaved(std::vector<Value*> rows, int64_t steps);
   Value* dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
-  Value* group_address(const Element& element, const Tile& tile, int64_t step);
-  void store_groups(const Element& to, const Tile& tile, Value* groups);
-  void copy_groups(const Element& to, const Element& from, const Tile& tile);
+  Value* group_address(const Element& element, const DotTile& tile, int64_t step);
+  void store_groups(const Element& to, const DotTile& tile, Value* groups);
+  void copy_groups(const Element& to, const Element& from, const DotTile& tile);
 
   // ---- tiles of rows and columns (grids.cpp) ----
   const Grid* grid_of(TreeRef ref);
@@ -335,9 +336,9 @@ class Emitter {
   std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop over rows
   std::map<NodeRef, std::vector<Value*>> grid_sums_;                  // accumulators
   std::map<int64_t, std::unordered_map<Expr, Value*>> loaded_tiles_;  // by mem_idx and position
-  llvm::BasicBlock* tiles_in_ = nullptr;                              // the block in which they were loaded
-  std::map<std::pair<TreeRef, Which>, Block> blocks_;
-  std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: the number of this copy of the body
+  llvm::BasicBlock* tiles_in_ = nullptr;                              // where they were loaded
+  std::map<std::pair<TreeRef, Which>, TransposedBlock> blocks_;
+  std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: which copy of its body this is
 };
 
 }  // namespace tenon::codegen

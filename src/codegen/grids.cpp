@@ -46,7 +46,7 @@ std::optional<Emitter::Grid> Emitter::grid_loops(TreeRef ref) {
     nest.push_back(children[0]);
   }
   const auto loop = [&](size_t i) -> const LoopTree::Loop& { return tree_.loop(nest[i]); };
-  const std::optional<Product> product = product_below(nest[3]);
+  const std::optional<TileProduct> product = product_below(nest[3]);
   if (!product || loop(1).var != loop(3).var || loop(0).step != 1 || loop(2).step != 1) return {};
   const bool is_square = loop(0).size.is_constant(kSide) && loop(2).size.is_constant(kSide);
   if (!is_square || !loop(1).size.is_constant(kSide) || !loop(3).size.is_constant(loop(1).step)) return {};

@@ -78,7 +78,7 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
   vector_ = ref;
   lanes_ = lanes;
   begins_at_whole_vector_ = scope_->box.simplify(mod(from, lanes)).is_constant(0);
-  folded.empty() ? stretch(ref, from, to) : folding(ref, from, to, folded);
+  folded.empty() ? vector_stretch(ref, from, to) : folding(ref, from, to, folded);
   vector_ = {};
   lanes_ = 1;
 }
@@ -96,7 +96,7 @@ void Emitter::one_by_one(TreeRef ref, const Expr& begin, const Expr& end) {
   serial(ref, index(past), index(end));
 }
 
-void Emitter::stretch(TreeRef ref, const Expr& begin, const Expr& end) {
+void Emitter::vector_stretch(TreeRef ref, const Expr& begin, const Expr& end) {
   const Symbol counter = compiler_.counter(ref);
   const std::optional<int64_t> count = number_of(end - begin);
   const int64_t most = bounds(end - begin, scope_->box.ranges()).high;

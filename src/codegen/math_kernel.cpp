@@ -51,7 +51,7 @@ void emit(llvm::Module& module, const OpDef& op, DType dtype, int64_t lanes, con
 }  // namespace
 
 MathKernel::MathKernel(std::string_view op, DType dtype, int lanes, const Target& target) {
-  Unit unit(target);
+  CompilationUnit unit(target);
   emit(unit.module(), op_named(op), dtype, lanes, target);
   code_ = call_runtime([&] { return runtime::LoadedCode::load(unit.object()); });
 }
@@ -61,7 +61,7 @@ void MathKernel::run(std::span<const void* const> operands, void* result, int64_
 }
 
 std::string math_kernel_asm(std::string_view op, DType dtype, int lanes, const Target& target) {
-  Unit unit(target);
+  CompilationUnit unit(target);
   emit(unit.module(), op_named(op), dtype, lanes, target);
   return unit.asm_text();
 }

@@ -84,10 +84,10 @@ void add_attributes(llvm::Module& module, const Target& target) {
 
 }  // namespace
 
-Unit::Unit(const Target& target) : target_(target), module_("tenon", context_) {
+CompilationUnit::CompilationUnit(const Target& target) : target_(target), module_("tenon", context_) {
   context_.setDiagnosticHandlerCallBack(
       [](const llvm::DiagnosticInfo* info, void* unit) {
-        std::string& complaint = static_cast<Unit*>(unit)->complaint_;
+        std::string& complaint = static_cast<CompilationUnit*>(unit)->complaint_;
         if (info->getSeverity() != llvm::DS_Error || !complaint.empty()) return;
         llvm::raw_string_ostream out(complaint);
         llvm::DiagnosticPrinterRawOStream printer(out);
@@ -98,13 +98,13 @@ Unit::Unit(const Target& target) : target_(target), module_("tenon", context_) {
   module_.setDataLayout(machine_for(target_).createDataLayout());
 }
 
-void Unit::throw_complaint() const {
+void CompilationUnit::throw_complaint() const {
   if (!complaint_.empty()) fail("LLVM cannot generate this code: {}", complaint_);
 }
 
-// The passes only remove redundancy from emitted code. Promoting variables to registers makes it three times as fast;
-// the others make it easier to read. Measured: SimplifyCFG and LICM change nothing or make it slower.
-void Unit::run_passes() {
+// The code is the emitter's; these remove what it says twice. Registers for its variables make it three times as fast,
+// and the others make it easier to read. Measured beyond that: SimplifyCFG and LICM change nothing, or make it slower.
+void CompilationUnit::run_passes() {
   llvm::legacy::PassManager passes;
   passes.add(llvm::createSROAPass());
   passes.add(llvm::createEarlyCSEPass(/*UseMemorySSA=*/true));
@@ -112,7 +112,7 @@ void Unit::run_passes() {
   passes.run(module_);
 }
 
-void Unit::finish() {
+void CompilationUnit::finish() {
   add_attributes(module_, target_);
   std::string wrong;
   llvm::raw_string_ostream out(wrong);
@@ -121,14 +121,14 @@ void Unit::finish() {
   throw_complaint();
 }
 
-void Unit::run_codegen(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
+void CompilationUnit::run_codegen(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
   llvm::legacy::PassManager passes;
   const bool failed = machine_for(target_).addPassesToEmitFile(passes, out, nullptr, kind, /*DisableVerify=*/true);
   check(!failed, "{} has no such output", target_.name);
   passes.run(module_);
 }
 
-void Unit::generate(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
+void CompilationUnit::generate(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
   finish();
   try {
     run_codegen(out, kind);
@@ -139,7 +139,7 @@ void Unit::generate(llvm::raw_pwrite_stream& out, llvm::CodeGenFileType kind) {
   throw_complaint();
 }
 
-std::string Unit::ir_text() {
+std::string CompilationUnit::ir_text() {
   finish();
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -147,14 +147,14 @@ std::string Unit::ir_text() {
   return text;
 }
 
-std::string Unit::asm_text() {
+std::string CompilationUnit::asm_text() {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream out(text);
   generate(out, llvm::CodeGenFileType::AssemblyFile);
   return text.str().str();
 }
 
-std::string Unit::object() {
+std::string CompilationUnit::object() {
   llvm::SmallString<0> bytes;
   llvm::raw_svector_ostream out(bytes);
   generate(out, target_.arch == Arch::kPtx ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile);

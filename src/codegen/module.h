@@ -1,6 +1,6 @@
 // Inside of codegen: an LLVM module for a target, and its compilation.
 //
-//     Unit unit(target);
+//     CompilationUnit unit(target);
 //     emit_kernel(unit.module(), tree, "kernel", target);
 //     const std::string object = unit.object();
 //
@@ -18,10 +18,10 @@
 
 namespace tenon::codegen {
 
-class Unit {
+class CompilationUnit {
  public:
-  explicit Unit(const Target& target);
-  Unit(const Unit&) = delete;
+  explicit CompilationUnit(const Target& target);
+  CompilationUnit(const CompilationUnit&) = delete;
 
   llvm::Module& module() { return module_; }
 

@@ -21,9 +21,9 @@ struct Job {
   std::exception_ptr failure = {};
 };
 
-class Batch {
+class ObjectBatch {
  public:
-  Batch(const Target& target, const ObjectCache* cache) : target_(target), cache_(cache) {}
+  ObjectBatch(const Target& target, const ObjectCache* cache) : target_(target), cache_(cache) {}
 
   size_t add(const loops::LoopTree& tree) {
     std::string key = object_key(tree, target_);
@@ -40,7 +40,7 @@ class Batch {
     parallel_for(
         0, static_cast<int64_t>(missing_.size()),
         [](void* batch, int64_t begin, int64_t end) -> int64_t {
-          for (int64_t i = begin; i < end; ++i) static_cast<Batch*>(batch)->compile(i);
+          for (int64_t i = begin; i < end; ++i) static_cast<ObjectBatch*>(batch)->compile(i);
           return 0;
         },
         this);
@@ -88,7 +88,7 @@ std::string object_key(const loops::LoopTree& tree, const Target& target) {
 }
 
 Objects compile_objects(std::span<const loops::LoopTree* const> trees, const Target& target, const ObjectCache* cache) {
-  Batch batch(target, cache);
+  ObjectBatch batch(target, cache);
   Objects result;
   for (const loops::LoopTree* tree : trees) result.of_tree.push_back(batch.add(*tree));
   result.objects = batch.finish();

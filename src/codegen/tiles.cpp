@@ -71,12 +71,12 @@ std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, 
   return Element{maker, {Which::kPiece, 0}};
 }
 
-// Matches reduce add(mul(cast(a), cast(b))) and nothing else.
-std::optional<Emitter::Product> Emitter::product_below(TreeRef inner) {
+// reduce add(mul(cast(a), cast(b))), and nothing else.
+std::optional<Emitter::TileProduct> Emitter::product_below(TreeRef inner) {
   const std::vector<TreeRef>& leaves = tree_.children(inner);
   const auto is_leaf = [&](TreeRef ref) { return tree_.kind(ref) == LoopTree::NODE; };
   if (!std::ranges::all_of(leaves, is_leaf) || !is_sum(ir_.node(tree_.node(leaves.back())))) return {};
-  Product result{.sum = leaves.back()};
+  TileProduct result{.sum = leaves.back()};
   std::set<NodeRef> seen = {tree_.node(result.sum)};
   const auto below = [&](NodeRef ref, std::string_view op) {
     seen.insert(ref);
@@ -110,25 +110,25 @@ bool Emitter::has_whole_groups(const Element& element, int64_t steps) {
   return !memory.dims.empty() && memory.dims.back().extent.is_constant(steps);
 }
 
-std::optional<Emitter::Tile::Layout> Emitter::layout_of(const Element& element, const Tile& tile, int64_t steps) {
+std::optional<Emitter::DotTile::Layout> Emitter::layout_of(const Element& element, const DotTile& tile, int64_t steps) {
   const std::optional<Expr> by_column = slope(element, tile.columns), by_step = slope(element, tile.steps);
   if (!by_column || !by_step) return {};
-  if (by_column->is_constant(0)) return by_step->is_constant(1) ? Tile::kGroup : Tile::kSteps;
-  if (by_column->is_constant(1)) return Tile::kRows;
+  if (by_column->is_constant(0)) return by_step->is_constant(1) ? DotTile::kGroup : DotTile::kSteps;
+  if (by_column->is_constant(1)) return DotTile::kRows;
   const bool is_packed = by_column->is_constant(steps) && by_step->is_constant(1);
-  return is_packed && (tile.depths.low == steps || has_whole_groups(element, steps)) ? std::optional(Tile::kPacked)
+  return is_packed && (tile.depths.low == steps || has_whole_groups(element, steps)) ? std::optional(DotTile::kPacked)
                                                                                      : std::nullopt;
 }
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
 
-std::optional<Emitter::Tile> Emitter::tile_of(TreeRef ref, const Expr& begin, const Expr& end) {
+std::optional<Emitter::DotTile> Emitter::tile_of(TreeRef ref, const Expr& begin, const Expr& end) {
   const std::vector<TreeRef>& children = tree_.children(ref);
   if (children.size() != 1 || tree_.kind(children[0]) == LoopTree::NODE) return {};
   if (tree_.loop(ref).step != 1 || tree_.loop(children[0]).step != 1) return {};
-  std::vector<Compiler::Segment> parts = compiler_.segments(children[0], *scope_);
+  std::vector<Compiler::Stretch> parts = compiler_.stretches(children[0], *scope_);
   if (parts.size() != 1 || !substituted(parts[0].begin).is_constant(0)) return {};
-  Tile tile{.columns = ref, .steps = children[0], .scope = std::move(parts[0].scope)};
+  DotTile tile{.columns = ref, .steps = children[0], .scope = std::move(parts[0].scope)};
   tile.first = substituted(begin);
   tile.count = substituted(end - begin);
   tile.depth = substituted(parts[0].end);
@@ -143,7 +143,7 @@ std::optional<Emitter::Tile> Emitter::tile_of(TreeRef ref, const Expr& begin, co
 
 // Emits the instruction. False if the loops at this point do not fit it.
 bool Emitter::tile(TreeRef ref, const Expr& begin, const Expr& end) {
-  const std::optional<Tile> tile = tile_of(ref, begin, end);
+  const std::optional<DotTile> tile = tile_of(ref, begin, end);
   if (!tile) return false;
   vector_ = ref;
   lanes_ = target_.vector_bytes / kGroupBytes;
@@ -160,7 +160,7 @@ bool Emitter::tile(TreeRef ref, const Expr& begin, const Expr& end) {
   return fits;
 }
 
-void Emitter::by_count(const Tile& tile, const Instruction& instruction) {
+void Emitter::by_count(const DotTile& tile, const Instruction& instruction) {
   const auto all = [&] {
     if (tile.counts.low < lanes_) tail_ = first_lanes(index(tile.count));
     at_literal(compiler_.counter(tile.columns), {tile.first.constant(), false}, [&] { by_depth(tile, instruction); });
@@ -169,7 +169,7 @@ void Emitter::by_count(const Tile& tile, const Instruction& instruction) {
   tile.counts.low > 0 ? all() : f_->when(b_.CreateICmpSGT(index(tile.count), b_.getInt64(0)), all);
 }
 
-void Emitter::by_depth(const Tile& tile, const Instruction& instruction) {
+void Emitter::by_depth(const DotTile& tile, const Instruction& instruction) {
   if (tile.depths.is_single()) return instruction(tile.depths.low);
   for (int64_t depth = std::max<int64_t>(tile.depths.low, 1); depth <= tile.depths.high; ++depth) {
     Value* const is_it = b_.CreateICmpEQ(index(tile.depth), b_.getInt64(static_cast<uint64_t>(depth)));
@@ -179,9 +179,9 @@ void Emitter::by_depth(const Tile& tile, const Instruction& instruction) {
 
 // ---- instructions ---------------------------------------------------------------------------------------------------
 
-Emitter::Instruction Emitter::multiply(const Tile& tile) {
+Emitter::Instruction Emitter::multiply(const DotTile& tile) {
   const std::string& name = tree_.loop(tile.columns).annotation.tile;
-  std::optional<Product> product = product_below(tile.steps);
+  std::optional<TileProduct> product = product_below(tile.steps);
   if (!product) return {};
   const std::optional<Expr> by_column = slope(product->a, tile.columns);
   if (by_column && !by_column->is_constant(0)) std::swap(product->a, product->b);
@@ -195,8 +195,8 @@ Emitter::Instruction Emitter::multiply(const Tile& tile) {
   for (const TileIntrinsic& known : machine_.tiles) {
     if (known.name != name || known.m != 1 || known.k < tile.depths.high) continue;
     if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
-    const std::optional<Tile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
-    if (!a_layout || !b_layout || layout_of(result, tile, known.k) != Tile::kRows) continue;
+    const std::optional<DotTile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
+    if (!a_layout || !b_layout || layout_of(result, tile, known.k) != DotTile::kRows) continue;
     return [=, this](int64_t depth) {
       Value* const left = groups(a, tile, *a_layout, depth, known.k);
       Value* const right = groups(b, tile, *b_layout, depth, known.k);
@@ -206,17 +206,18 @@ Emitter::Instruction Emitter::multiply(const Tile& tile) {
   return {};
 }
 
-// A vector whose lanes are the steps of k of each column, 4 bytes.
-Value* Emitter::groups(const Element& element, const Tile& tile, Tile::Layout layout, int64_t depth, int64_t steps) {
+// By lane, 4 bytes: the steps of k.
+Value* Emitter::groups(const Element& element, const DotTile& tile, DotTile::Layout layout, int64_t depth,
+                       int64_t steps) {
   Spot& here = spot(element.leaf, element.which);
   const llvm::Align align(static_cast<uint64_t>(size_of(here.access.memory->dtype)));
-  if (layout == Tile::kGroup && depth == steps) {
+  if (layout == DotTile::kGroup && depth == steps) {
     return all_lanes(b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(element, tile, 0), align));
   }
-  if (layout == Tile::kPacked) return packed_groups(group_address(element, tile, 0), align, depth, steps);
+  if (layout == DotTile::kPacked) return packed_groups(group_address(element, tile, 0), align, depth, steps);
   std::vector<Value*> rows;
   for (int64_t step = 0; step < depth; ++step) {
-    rows.push_back(load(here, group_address(element, tile, step), Expr(layout == Tile::kRows ? 1 : 0), nullptr));
+    rows.push_back(load(here, group_address(element, tile, step), Expr(layout == DotTile::kRows ? 1 : 0), nullptr));
   }
   return interleaved(rows, steps);
 }
@@ -268,8 +269,8 @@ Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
   return b_.CreateIntrinsic(dot, {}, {sum, a, b});
 }
 
-// The packing copy.
-Emitter::Instruction Emitter::interleave(const Tile& tile) {
+// A copy.
+Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   const std::vector<TreeRef>& leaves = tree_.children(tile.steps);
   if (leaves.size() != 1 || tree_.kind(leaves[0]) == LoopTree::LOOP) return {};
   const Node& node = ir_.node(tree_.node(leaves[0]));
@@ -277,9 +278,9 @@ Emitter::Instruction Emitter::interleave(const Tile& tile) {
   if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
   const int64_t steps = kGroupBytes / size_of(node.dtype);
   const Element to{leaves[0], {Which::kSelf}}, from{leaves[0], {Which::kPiece, 0}};
-  if (steps < tile.depths.high || layout_of(to, tile, steps) != Tile::kPacked) return {};
-  const std::optional<Tile::Layout> layout = layout_of(from, tile, steps);
-  if (layout == Tile::kRows) {
+  if (steps < tile.depths.high || layout_of(to, tile, steps) != DotTile::kPacked) return {};
+  const std::optional<DotTile::Layout> layout = layout_of(from, tile, steps);
+  if (layout == DotTile::kRows) {
     return [=, this](int64_t depth) { store_groups(to, tile, groups(from, tile, *layout, depth, steps)); };
   }
   const std::optional<Expr> by_step = slope(from, tile.steps);
@@ -287,7 +288,7 @@ Emitter::Instruction Emitter::interleave(const Tile& tile) {
   return [=, this](int64_t) { copy_groups(to, from, tile); };
 }
 
-Value* Emitter::group_address(const Element& element, const Tile& tile, int64_t step) {
+Value* Emitter::group_address(const Element& element, const DotTile& tile, int64_t step) {
   Spot& here = spot(element.leaf, element.which);
   const Compiler::Allocation& memory = *here.access.memory;
   Value* address = nullptr;
@@ -297,14 +298,14 @@ Value* Emitter::group_address(const Element& element, const Tile& tile, int64_t 
   return address;
 }
 
-void Emitter::store_groups(const Element& to, const Tile& tile, Value* groups) {
+void Emitter::store_groups(const Element& to, const DotTile& tile, Value* groups) {
   const llvm::Align align(static_cast<uint64_t>(size_of(ir_.node(tree_.node(to.leaf)).dtype)));
   Value* const address = group_address(to, tile, 0);
   tail_ ? static_cast<void>(b_.CreateMaskedStore(groups, address, align, tail_))
         : static_cast<void>(b_.CreateAlignedStore(groups, address, align));
 }
 
-void Emitter::copy_groups(const Element& to, const Element& from, const Tile& tile) {
+void Emitter::copy_groups(const Element& to, const Element& from, const DotTile& tile) {
   const llvm::Align align(static_cast<uint64_t>(size_of(ir_.node(tree_.node(to.leaf)).dtype)));
   Literal& column = literals_.at(compiler_.counter(tile.columns));
   for (int64_t lane = 0; lane < lanes_; ++lane, ++column.number) {

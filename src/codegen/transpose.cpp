@@ -8,17 +8,17 @@ namespace tenon::codegen {
 using namespace loops;
 using llvm::Value;
 
-// Applies to an unrolled loop around a vectorized one. An array that is contiguous along the outer loop is read row by
-// row and transposed in registers, not gathered.
-std::optional<Emitter::Lanes> Emitter::lanes_of_block(TreeRef outer, int64_t count) {
+// An unrolled loop around a vectorized one: what is contiguous along the outer one is
+// read row by row and transposed in registers, instead of gathered.
+std::optional<Emitter::BlockLanes> Emitter::lanes_of_block(TreeRef outer, int64_t count) {
   if (tree_.children(outer).size() != 1 || count < 2) return {};
   const TreeRef inner = tree_.children(outer)[0];
   if (tree_.kind(inner) == LoopTree::NODE || tree_.loop(inner).annotation.mark != Mark::kVectorize) return {};
-  const std::vector<Compiler::Segment> parts = compiler_.segments(inner, *scope_);
+  const std::vector<Compiler::Stretch> parts = compiler_.stretches(inner, *scope_);
   if (parts.size() != 1 || !parts[0].begin.is_constant(0) || !parts[0].end.is_constant()) return {};
   const int64_t rows = parts[0].end.constant(), lanes = lanes_for(inner, rows);
   if (rows < 2 || rows > lanes) return {};
-  return Lanes{.loop = inner, .count = lanes, .used = rows};
+  return BlockLanes{.loop = inner, .count = lanes, .used = rows};
 }
 
 bool Emitter::is_read_across(Spot& element, TreeRef outer, TreeRef inner) {
@@ -32,7 +32,7 @@ bool Emitter::is_read_across(Spot& element, TreeRef outer, TreeRef inner) {
 }
 
 void Emitter::transpose_reads(TreeRef outer, const Expr& begin, int64_t count) {
-  const std::optional<Lanes> inner = lanes_of_block(outer, count);
+  const std::optional<BlockLanes> inner = lanes_of_block(outer, count);
   if (!inner) return;
   for (TreeRef leaf : tree_.children(inner->loop)) {
     if (!ir_.node(tree_.node(leaf)).lookups().empty()) continue;
@@ -46,10 +46,10 @@ void Emitter::transpose_reads(TreeRef outer, const Expr& begin, int64_t count) {
   }
 }
 
-// Transposes as many columns at a time as there are lanes.
-Emitter::Block Emitter::transposed_rows(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
-                                        int64_t count) {
-  Block block{compiler_.counter(outer), {}};
+// As many columns at a time as there are lanes.
+Emitter::TransposedBlock Emitter::transposed_rows(Spot& element, TreeRef outer, const BlockLanes& inner,
+                                                  const Expr& begin, int64_t count) {
+  TransposedBlock block{compiler_.counter(outer), {}};
   for (int64_t first = 0; first < count; first += inner.count) {
     const int64_t width = std::min(count - first, inner.count);
     std::vector<Value*> columns = transposed(rows_of(element, outer, inner, begin + first, width));
@@ -58,8 +58,8 @@ Emitter::Block Emitter::transposed_rows(Spot& element, TreeRef outer, const Lane
   return block;
 }
 
-// Short rows and missing rows are filled up. The elements that come from filling are not used.
-std::vector<Value*> Emitter::rows_of(Spot& element, TreeRef outer, const Lanes& inner, const Expr& begin,
+// Rows that are shorter than the vectors are filled up, and so are missing rows; what comes of that is not used.
+std::vector<Value*> Emitter::rows_of(Spot& element, TreeRef outer, const BlockLanes& inner, const Expr& begin,
                                      int64_t width) {
   const DType stored = element.access.memory->dtype, dtype = ir_.node(element.access.node).dtype;
   llvm::Type* const type = values_.memory_type(stored);

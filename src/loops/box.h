@@ -1,5 +1,5 @@
-// Proofs about index expressions, where each symbol lies between two expressions: a variable between 0 and its size
-// less one, a loop's counter between the ends of a segment.
+// Proofs about index expressions. Each symbol has a lower and an upper bound, both expressions: a variable lies between
+// 0 and its size less one, a loop counter between the ends of a stretch.
 #pragma once
 
 #include "loops/ir.h"
@@ -9,21 +9,21 @@ namespace tenon::loops {
 class Box {
  public:
   Box() = default;
-  explicit Box(symbolic::Ranges sizes) : ranges_(std::move(sizes)) {}  // of the symbols that are not sides
+  explicit Box(symbolic::Ranges sizes) : ranges_(std::move(sizes)) {}  // ranges of the symbols of sizes
 
-  // Bounds are inclusive, and may mention symbols that were added before.
+  // Bounds are inclusive. They may contain symbols that were added before.
   void add(Symbol symbol, Expr low, Expr high);
 
-  // An expression without the symbols of the box that is never below (above) `expr`; nothing when none is found.
+  // An upper (lower) bound of `expr` without the symbols of the box. Empty if none is found.
   std::optional<Expr> highest(const Expr& expr) const { return extreme(expr, true); }
   std::optional<Expr> lowest(const Expr& expr) const { return extreme(expr, false); }
 
-  // True when it is proven; false is "unknown".
+  // True if proven. False means unknown.
   bool contains(const Constraint& constraint) const;
   bool never_negative(const Expr& expr) const;
 
   Expr simplify(const Expr& expr) const;
-  const symbolic::Ranges& ranges() const { return ranges_; }  // of every symbol, by numbers
+  const symbolic::Ranges& ranges() const { return ranges_; }  // the range of every symbol, as numbers
 
  private:
   struct Side {

@@ -311,20 +311,20 @@ std::vector<Constraint> Compiler::get_constraints(const Access& access, const Sc
   return result;
 }
 
-std::vector<Compiler::Segment> Compiler::segments(TreeRef ref, const Scope& scope) const {
+std::vector<Compiler::Stretch> Compiler::stretches(TreeRef ref, const Scope& scope) const {
   const LoopTree::Loop& loop = tree_.loop(ref);
   const auto open = scope.extents.find(loop.var);
   const Expr extent = open == scope.extents.end() ? tree_.ir.var(loop.var).size : open->second;
   if (const std::optional<Expr> past = past_needed(ref, scope)) {
     const Expr end = scope.box.simplify(min(extent, max(*past, 0)));
-    std::vector<Segment> result = peeled(ref, {0, end, inside(ref, scope, 0, end, 1)}, scope);
-    for (Segment& segment : result) segment.scope.copies = scope.copies * static_cast<int>(result.size());
+    std::vector<Stretch> result = peeled(ref, {0, end, inside(ref, scope, 0, end, 1)}, scope);
+    for (Stretch& stretch : result) stretch.scope.copies = scope.copies * static_cast<int>(result.size());
     return result;
   }
   const Expr whole = floordiv(extent, loop.step);
   const Expr all = ceildiv(extent, loop.step);
   const bool has_tail = !provably_equal(whole, all, scope.box.ranges());
-  std::vector<Segment> result;
+  std::vector<Stretch> result;
   if (has_tail && !whole.is_constant(0) && scope.copies * 2 > kMostCopies) {
     const Expr covered = min(loop.step, extent - Expr(counter(ref)) * loop.step);
     return {{0, all, inside(ref, scope, 0, all, covered)}};
@@ -335,7 +335,7 @@ std::vector<Compiler::Segment> Compiler::segments(TreeRef ref, const Scope& scop
   if (has_tail) {
     result.push_back({whole, all, inside(ref, scope, whole, all, mod(extent, loop.step))});
   }
-  for (Segment& segment : result) segment.scope.copies = scope.copies * static_cast<int>(result.size());
+  for (Stretch& stretch : result) stretch.scope.copies = scope.copies * static_cast<int>(result.size());
   return result;
 }
 
@@ -393,7 +393,7 @@ std::optional<Expr> Compiler::past_read(NodeRef reader, NodeRef input, TreeRef l
   return result;
 }
 
-// The constraints below a loop that depend on its counter and are open in a segment of it.
+// The constraints below a loop that depend on its counter and are open in a stretch of it.
 std::vector<Compiler::Guard> Compiler::guards_below(TreeRef loop, const Scope& scope) const {
   std::vector<Guard> guards;
   for (NodeRef node : tree_.nodes_below(loop)) {
@@ -437,8 +437,8 @@ std::optional<std::pair<Expr, Expr>> Compiler::interior(TreeRef loop, const Guar
   return {{ceildiv(*high - last, -a), floordiv(*low, -a)}};
 }
 
-// Splits a segment around the iterations in which guards below it always hold.
-std::vector<Compiler::Segment> Compiler::peeled(TreeRef ref, Segment whole, const Scope& around) const {
+// Splits a stretch around the iterations in which guards below it always hold.
+std::vector<Compiler::Stretch> Compiler::peeled(TreeRef ref, Stretch whole, const Scope& around) const {
   if (around.copies * 3 > kMostCopies) return {std::move(whole)};
   Expr begin = whole.begin, end = whole.end;
   std::vector<Constraint> held;
@@ -457,20 +457,20 @@ std::vector<Compiler::Segment> Compiler::peeled(TreeRef ref, Segment whole, cons
   return around_interior(ref, whole, around, begin, end, held);
 }
 
-std::vector<Compiler::Segment> Compiler::around_interior(TreeRef ref, const Segment& whole, const Scope& around,
+std::vector<Compiler::Stretch> Compiler::around_interior(TreeRef ref, const Stretch& whole, const Scope& around,
                                                          const Expr& begin, const Expr& end,
                                                          const std::vector<Constraint>& held) const {
   const Box& box = around.box;
   const Expr from = box.simplify(min(begin, whole.end));
   const Expr to = box.simplify(max(from, end));
   const Expr extent = tree_.loop(ref).step;
-  std::vector<Segment> result;
+  std::vector<Stretch> result;
   const auto add = [&](const Expr& first, const Expr& past, bool is_interior) {
     if (bounds(past - first, box.ranges()).high <= 0) return;
-    Segment segment{first, past, inside(ref, around, first, past, extent)};
-    std::vector<Constraint>& list = is_interior ? segment.scope.proven : segment.scope.guarded;
+    Stretch stretch{first, past, inside(ref, around, first, past, extent)};
+    std::vector<Constraint>& list = is_interior ? stretch.scope.proven : stretch.scope.guarded;
     list.insert(list.end(), held.begin(), held.end());
-    result.push_back(std::move(segment));
+    result.push_back(std::move(stretch));
   };
   add(whole.begin, from, false);
   add(from, to, true);

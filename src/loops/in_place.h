@@ -1,19 +1,19 @@
 // Which outputs of a kernel may lie in the memory of which inputs.
 //
-// An element may be overwritten once nothing reads it any more. So an output may take an input's place where they are
-// the same elements in the same order, and each element of the input is read at the index at which it is then written,
-// before it is written:
+// An output may use the memory of an input if every element of the input is read before the output overwrites it, and
+// never after. That holds if all of these do:
 //
-//   - wherever the kernel reads the input, it does so at the position in memory that the output is written at there: no
-//     transposition, no gather, no reversal; a guard may leave the read out;
-//   - the loops around both the read and the write go over variables of the output, so that an element is read and
-//     written in one iteration of each of them, on one thread;
-//   - in that iteration the read comes first, in the same loop or in one that is over by then.
+//   - every read of the input is at the memory position that the output writes at that point: no transposition, gather
+//   or
+//     reversal. A guard may skip the read.
+//   - the loops around both the read and the write are over variables of the output. So an element is read and written
+//   in
+//     one iteration of each of them, on one thread.
+//   - in that iteration the read runs before the write.
 //
-// It is a matter of the loops, not of the expression: ask it of the tree that is compiled. Every backend runs a tree so
-// that what comes first in it is done first, element by element, and reads no element twice for one access. Whoever
-// runs the kernel may then pass one address for both, for as many pairs at a time as have no array in common. Other
-// outputs overlap nothing.
+// The answer depends on the loops: ask for the tree that is compiled. Every backend runs a tree in its order, element
+// by element, and reads an element once per access. A caller of the kernel may pass one address for both arrays of a
+// pair, for several pairs at a time if no array is in two of them. All other outputs must not overlap anything.
 #pragma once
 
 #include "loops/loop_tree.h"
@@ -21,7 +21,7 @@
 namespace tenon::loops {
 
 struct InPlacePair {
-  int64_t input;  // slots
+  int64_t input;  // a slot, as output is
   int64_t output;
   bool operator==(const InPlacePair&) const = default;
 };

@@ -1,4 +1,4 @@
-// The kernel that a lowering builds. Only the two halves of the lowering include this: context.cpp and lower.cpp.
+// Inside of loops: the kernel that lowering builds. Only context.cpp and lower.cpp include it.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ struct LoopKernel {
 
   loops::VarRef add_var(const Expr& size);
   Symbol new_lookup();
-  loops::NodeRef constant(DType dtype, loops::Scalar value);  // one node for all of the same bits
-  void require_sizes(const Expr& expr);                       // makes its symbols sizes of the kernel
+  loops::NodeRef constant(DType dtype, loops::Scalar value);  // equal constants are one node
+  void require_sizes(const Expr& expr);                       // makes the symbols in it sizes of the kernel
   bool is_inside(const loops::Constraint& constraint, std::span<const loops::Lookup> lookups = {}) const;
 
   loops::IR ir;
@@ -25,7 +25,7 @@ struct LoopKernel {
   Symbol new_name(std::string_view letters, int& count);
 
   std::set<Symbol> symbols_;                                       // of the graph
-  std::set<Symbol> sizes_;                                         // those that are in the size of a variable
+  std::set<Symbol> sizes_;                                         // symbols in sizes of variables
   std::map<std::pair<DType, int64_t>, loops::NodeRef> constants_;  // by bits
   int vars_named_ = 0;
   int lookups_named_ = 0;

@@ -1,12 +1,12 @@
-// Kernels by what they do.
+// A key for kernels: equal keys, equal code.
 #pragma once
 
 #include "loops/ir.h"
 
 namespace tenon::loops {
 
-// The text of a kernel without its name, and with numbers for the names of nodes and sizes: kernels of the same key are
-// the same code, which takes its size arguments in the same order, and whose errors name the same nodes.
+// The text of a kernel without its name and with numbers instead of the names of nodes and sizes. Kernels of one key
+// can share their code: it takes sizes in the same order, and its errors name the same nodes.
 std::string key_of(const IR& ir);
 
 }  // namespace tenon::loops

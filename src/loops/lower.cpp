@@ -29,9 +29,9 @@ loops::Scalar number_of(const Tensor& tensor) {
   return tensor.integer(0);
 }
 
-class Lowering {
+class GraphLowering {
  public:
-  explicit Lowering(const Graph& graph) : graph_(graph), kernel_(graph), values_(graph.value_count()) {}
+  explicit GraphLowering(const Graph& graph) : graph_(graph), kernel_(graph), values_(graph.value_count()) {}
 
   loops::IR run() {
     find_needed();
@@ -44,7 +44,7 @@ class Lowering {
     }
     for (ValueRef output : graph_.outputs()) write(output);
     for (const Update& update : graph_.updates()) write(update.value);
-    return default_schedule(unify(kernel_.ir));
+    return initial_schedule(unify(kernel_.ir));
   }
 
  private:
@@ -169,9 +169,9 @@ Result<loops::IR> lower(const Graph& graph) {
   const auto expands = [](const OpDef& op) { return op.is_composite() && !std::holds_alternative<LoopsFn>(op.loops); };
   return attempt([&] {
     if (std::ranges::none_of(graph.nodes(), expands, [](const Node& node) -> const OpDef& { return *node.op; })) {
-      return Lowering(graph).run();
+      return GraphLowering(graph).run();
     }
-    return Lowering(expand_where(graph, expands)).run();
+    return GraphLowering(expand_where(graph, expands)).run();
   });
 }
 

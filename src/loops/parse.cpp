@@ -30,9 +30,9 @@ LoopSpec parse_loop(Cursor& cursor, const IR& ir) {
   return loop;
 }
 
-class Parser {
+class IrParser {
  public:
-  Parser(std::string_view text, std::string file) : text_(text, {std::move(file), 1, 1}) {}
+  IrParser(std::string_view text, std::string file) : text_(text, {std::move(file), 1, 1}) {}
 
   IR parse() {
     parse_version();
@@ -365,7 +365,7 @@ Annotation parse_annotation(Cursor& cursor) {
 }
 
 Result<IR> parse(std::string_view text, std::string file) {
-  return attempt([&] { return Parser(text, std::move(file)).parse(); });
+  return attempt([&] { return IrParser(text, std::move(file)).parse(); });
 }
 
 }  // namespace tenon::loops

@@ -51,10 +51,10 @@ std::vector<NodeRef> definition_order(const IR& ir) {
   return order;
 }
 
-class Printer {
+class IrPrinter {
  public:
-  enum Names { kOwn, kNumbers };  // names of nodes and sizes
-  explicit Printer(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {
+  enum Names { kOwn, kNumbers };  // of nodes and sizes
+  explicit IrPrinter(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {
     if (names == kNumbers) number_sizes();
   }
 
@@ -189,10 +189,10 @@ std::string to_string(const Annotation& annotation) {
   return "";
 }
 
-std::string to_string(const IR& ir) { return Printer(ir).kernel(); }
+std::string to_string(const IR& ir) { return IrPrinter(ir).kernel(); }
 
-std::string to_string(const IR& ir, NodeRef node) { return Printer(ir).node(node); }
+std::string to_string(const IR& ir, NodeRef node) { return IrPrinter(ir).node(node); }
 
-std::string key_of(const IR& ir) { return Printer(ir, Printer::kNumbers).body(); }
+std::string key_of(const IR& ir) { return IrPrinter(ir, IrPrinter::kNumbers).body(); }
 
 }  // namespace tenon::loops

@@ -588,7 +588,7 @@ class NodeOrder {
 
 }  // namespace
 
-IR default_schedule(IR ir) {
+IR initial_schedule(IR ir) {
   const std::vector<NodeRef> order = ir.order();
   const Readers readers = readers_of(ir);
   for (auto ref = order.rbegin(); ref != order.rend(); ++ref) follow_consumer(ir, *ref, readers[ref->id]);

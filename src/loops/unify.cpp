@@ -82,10 +82,11 @@ class Composer {
 
 // ---- variables that are one -----------------------------------------------------------------------------------------
 
-// Disjoint sets of variables, each with the nodes that have a variable of the set.
-class Classes {
+// Sets of variables, each with the nodes that have one of it.
+class VarClasses {
  public:
-  Classes(const IR& ir, const std::vector<Node>& nodes) : ir_(ir), parents_(ir.vars().size()), users_(parents_.size()) {
+  VarClasses(const IR& ir, const std::vector<Node>& nodes)
+      : ir_(ir), parents_(ir.vars().size()), users_(parents_.size()) {
     for (uint32_t id = 0; id < parents_.size(); ++id) parents_[id] = {id};
     for (uint32_t id = 0; id < nodes.size(); ++id) {
       const NodeRef ref{id};
@@ -140,7 +141,7 @@ class Unifier {
  private:
   // First join variables that make a whole view disappear, then those that let nodes share loops.
   void merge_variables() {
-    Classes classes(ir_, nodes_);
+    VarClasses classes(ir_, nodes_);
     for (const bool only_renaming : {true, false}) {
       for (const Node& node : nodes_) {
         const View* view = node.as<View>();
@@ -162,7 +163,7 @@ class Unifier {
            std::ranges::all_of(view.pieces[0].index, [&](const Expr& index) { return as_var(index).has_value(); });
   }
 
-  void merge_read(Classes& classes, const Piece& piece) const {
+  void merge_read(VarClasses& classes, const Piece& piece) const {
     const std::vector<VarRef>& vars = nodes_[piece.input.id].vars;
     for (size_t i = 0; i < vars.size(); ++i) {
       if (const auto var = as_var(piece.index[i])) classes.join(vars[i], *var);

@@ -5,12 +5,14 @@
 
 namespace tenon::loops {
 
-// - A view of a view reads what that one reads, where the indices stay provably inside.
-// - Two variables become one in the whole kernel where a view reads one at the other's index: of the same size, and no
-//   node has both. So nodes that go over the same elements can share loops.
-// - A view that thereby reads at its own index is gone, and so is what nobody reads. Reads and writes keep their types.
+// - A view of a view reads the input of the inner view, if the indices are provably in range.
+// - Two variables of equal size become one variable of the kernel if a view reads one at the other's index and no node
+// has
+//   both. Then nodes over the same elements can share loops.
+// - A view that now reads at its own index is removed, and so are nodes that nothing reads. Reads and writes keep their
+//   types.
 //
-// Every node gets its default loops. Names stay; numbers do not.
+// Every node gets its default loops. Nodes keep their names; their refs change.
 IR unify(const IR& ir);
 
 }  // namespace tenon::loops

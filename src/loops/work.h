@@ -1,4 +1,4 @@
-// How much a kernel does, whatever its loops: for profiles, and to compare schedules.
+// The work of a kernel, which is the same for all schedules: for profiles.
 #pragma once
 
 #include "loops/loop_tree.h"
@@ -6,8 +6,8 @@
 namespace tenon::loops {
 
 Expr flops(const LoopTree& tree);  // scalar operations, folds included
-// Memory that it reads and writes, each element once. Of an input that is read through views (a slice, a gather) only
-// the elements that these can name count: a gather reads at most as many rows as it has indices.
+// Bytes of inputs and outputs, each element counted once. An input that is read through views (a slice, a gather)
+// counts with the elements that the views can read: a gather reads at most as many rows as it has indices.
 Expr bytes(const LoopTree& tree);
 
 }  // namespace tenon::loops

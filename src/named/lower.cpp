@@ -31,7 +31,7 @@ class Lowering {
     for (const auto& [expr, bound, origin] : sizes_.conditions) {
       conditions_.push_back({over_ir(expr), over_ir(bound), origin});
     }
-    return {default_schedule(std::move(ir_)), std::move(inputs_), std::move(conditions_)};
+    return {initial_schedule(std::move(ir_)), std::move(inputs_), std::move(conditions_)};
   }
 
  private:

@@ -138,10 +138,10 @@ class Splitter {
 
   // ---- one array ----
 
-  struct Layout {
-    std::vector<VarRef> vars;           // one per dimension in memory
-    std::vector<Expr> positions = {};   // index along each dimension, over the variables of the node
-    std::map<VarRef, Expr> index = {};  // index along each variable of the node, over `vars`
+  struct PackedLayout {
+    std::vector<VarRef> vars;           // one for each dimension in memory
+    std::vector<Expr> positions = {};   // along them, over the variables of the node
+    std::map<VarRef, Expr> index = {};  // of the node's variables, over those
   };
 
   // The loops whose order the packed array has: the loops of its writer. If the writer transposes squares in registers,
@@ -161,9 +161,9 @@ class Splitter {
     return loops;
   }
 
-  // The layout of scratch memory that holds the whole array: see Compiler::Dim.
-  Layout layout_of(NodeRef ref, IR& ir) const {
-    Layout layout;
+  // As scratch memory would be laid out, all of it: see Compiler::Dim.
+  PackedLayout layout_of(NodeRef ref, IR& ir) const {
+    PackedLayout layout;
     std::map<VarRef, Expr> rest;
     std::map<VarRef, Expr> around;  // elements that one iteration of the loop around covers
     for (const LoopSpec& loop : layout_loops(ref)) {
@@ -189,7 +189,7 @@ class Splitter {
   }
 
   void prepare(NodeRef ref) {
-    const Layout here = layout_of(ref, out_);
+    const PackedLayout here = layout_of(ref, out_);
     packed_[ref] = {out_.add_read(ir_.node(ref).dtype, here.vars, ir_.node(ref).name + "_ahead"), here.positions};
     inputs_.push_back({.preparation = static_cast<int64_t>(preparations_.size())});
     preparations_.push_back(preparation_of(ref));
@@ -199,7 +199,7 @@ class Splitter {
     Preparation result{IR(ir_.name() + "_ahead"), {}};
     NodeMap known;
     copy_with_inputs(ref, result, known);
-    const Layout layout = layout_of(ref, result.kernel);
+    const PackedLayout layout = layout_of(ref, result.kernel);
     Piece piece{.input = known.at(ref), .index = {}, .where = {}};
     for (VarRef var : ir_.node(ref).vars) {
       const Expr& index = layout.index.at(var);

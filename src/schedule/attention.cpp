@@ -1,4 +1,4 @@
-// Attention: two sums of products with a softmax between them.
+// AttentionKernel: two sums of products, with a softmax between them.
 //
 // The op's loops have a variable for queries, and three for keys: blocks of groups of lanes. The schedule runs a block
 // of queries over one block of keys at a time, so that scores and weights stay in the cache:
@@ -19,7 +19,7 @@
 
 #include "loops/schedule.h"
 #include "schedule/contraction.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 #include "symbolic/typical_size.h"
 
 namespace tenon {
@@ -52,7 +52,7 @@ struct SumOfProducts {
   NodeRef b;
 };
 
-struct Attention {
+struct AttentionKernel {
   SumOfProducts scores;  // a: queries, b: keys
   SumOfProducts mix;     // a: weights, b: values
   Vars batch;
@@ -86,11 +86,11 @@ std::vector<SumOfProducts> sums_of_products(const IR& ir) {
   return sums;
 }
 
-class Finder {
+class AttentionFinder {
  public:
-  explicit Finder(const IR& ir) : ir_(ir) {}
+  explicit AttentionFinder(const IR& ir) : ir_(ir) {}
 
-  std::optional<Attention> run() {
+  std::optional<AttentionKernel> run() {
     if (!find_sums() || !find_vars() || !find_stages()) return {};
     return found_;
   }
@@ -246,7 +246,7 @@ class Finder {
   }
 
   const IR& ir_;
-  Attention found_{};
+  AttentionKernel found_{};
   std::set<NodeRef> on_scores_;
   std::set<NodeRef> keys_;
   std::set<NodeRef> queries_;
@@ -261,9 +261,9 @@ constexpr int64_t kTileRows[] = {6, 5, 4};  // Queries of a register tile, the b
 // but every thread would pack all keys.
 constexpr double kBusyEnough = 0.8;
 
-class AttentionPlan {
+class AttentionScheduler {
  public:
-  AttentionPlan(IR ir, Attention attention, const Machine& machine)
+  AttentionScheduler(IR ir, AttentionKernel attention, const Machine& machine)
       : ir_(std::move(ir)), a_(std::move(attention)), machine_(machine) {
     lanes_ = machine.lanes(ir_.node(a_.scores.sum).dtype);
     wide_ = machine.most_block_vectors;
@@ -522,7 +522,7 @@ class AttentionPlan {
   }
 
   IR ir_;
-  Attention a_;
+  AttentionKernel a_;
   const Machine& machine_;
   Loops batches_;
   Loops around_;
@@ -536,11 +536,11 @@ class AttentionPlan {
 
 }  // namespace
 
-std::optional<LoopTree> plan_attention(const IR& kernel, const Machine& machine) {
-  IR ir = default_schedule(kernel);
-  std::optional<Attention> attention = Finder(ir).run();
+std::optional<LoopTree> schedule_attention(const IR& kernel, const Machine& machine) {
+  IR ir = initial_schedule(kernel);
+  std::optional<AttentionKernel> attention = AttentionFinder(ir).run();
   if (!attention) return {};
-  return AttentionPlan(std::move(ir), *std::move(attention), machine).run();
+  return AttentionScheduler(std::move(ir), *std::move(attention), machine).run();
 }
 
 }  // namespace tenon

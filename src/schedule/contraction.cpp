@@ -152,7 +152,7 @@ int64_t about(const IR& ir, const Vars& vars) {
   return product;
 }
 
-double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes, const Machine& machine) {
+double cost_of(const RegisterTile& tile, int64_t rows, int64_t columns, int64_t lanes, const Machine& machine) {
   const auto block = [&](int64_t r, int64_t c) {
     return std::max(static_cast<double>(r * c) + machine.load_cost * static_cast<double>(r + c),
                     static_cast<double>(machine.in_flight()));
@@ -168,12 +168,13 @@ double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes, c
   return cost;
 }
 
-Tile pick_tile(int64_t lanes, const Machine& machine, const std::function<double(const Tile&)>& cost_of) {
-  Tile best{1, lanes};
+RegisterTile pick_tile(int64_t lanes, const Machine& machine,
+                       const std::function<double(const RegisterTile&)>& cost_of) {
+  RegisterTile best{1, lanes};
   double best_cost = std::numeric_limits<double>::infinity();
   for (int64_t wide = machine.most_block_vectors; wide >= 1; --wide) {
     for (int64_t high = 1; high <= machine.most_block_rows && machine.holds_block(high, wide); ++high) {
-      const Tile tile{high, wide * lanes};
+      const RegisterTile tile{high, wide * lanes};
       const double cost = cost_of(tile);
       if (cost >= best_cost) continue;
       best = tile;
@@ -183,8 +184,9 @@ Tile pick_tile(int64_t lanes, const Machine& machine, const std::function<double
   return best;
 }
 
-Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machine& machine) {
-  return pick_tile(lanes, machine, [&](const Tile& tile) { return cost_of(tile, rows, columns, lanes, machine); });
+RegisterTile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machine& machine) {
+  return pick_tile(lanes, machine,
+                   [&](const RegisterTile& tile) { return cost_of(tile, rows, columns, lanes, machine); });
 }
 
 std::vector<LoopSpec> with_threads(const IR& ir, std::vector<LoopSpec> loops, const Machine& machine) {

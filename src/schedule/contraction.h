@@ -56,17 +56,18 @@ inline int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 int64_t about(const symbolic::Expr& size);
 int64_t about(const loops::IR& ir, const Vars& vars);
 
-struct Tile {
+struct RegisterTile {
   int64_t rows;
   int64_t columns;
 };
 
 // Multiply-adds of whole vectors to cover so many rows and columns, and a part of the loads that they wait for.
-double cost_of(const Tile& tile, int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
+double cost_of(const RegisterTile& tile, int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
 
 // The tile of the least cost among those that the machine's registers hold.
-Tile pick_tile(int64_t lanes, const Machine& machine, const std::function<double(const Tile&)>& cost_of);
-Tile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
+RegisterTile pick_tile(int64_t lanes, const Machine& machine,
+                       const std::function<double(const RegisterTile&)>& cost_of);
+RegisterTile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
 
 // Makes the first loop that keeps all threads busy the outermost one, and parallel.
 std::vector<loops::LoopSpec> with_threads(const loops::IR& ir, std::vector<loops::LoopSpec> loops,

@@ -19,7 +19,7 @@
 #include "loops/schedule.h"
 #include "schedule/border.h"
 #include "schedule/contraction.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 
 namespace tenon {
 
@@ -36,13 +36,14 @@ bool is_image(const IR& ir, NodeRef ref) {
   return view && view->pieces.size() == 1 && view->lookups.empty();
 }
 
-class Planner {
+class ConvolutionScheduler {
  public:
-  Planner(IR ir, Contraction c, const Machine& machine) : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
+  ConvolutionScheduler(IR ir, Contraction c, const Machine& machine)
+      : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
     channel_ = c_.rows.back();
     pixel_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
-    tile_ = pick_tile(lanes_, machine, [&](const Tile& tile) { return cost_across(tile); });
+    tile_ = pick_tile(lanes_, machine, [&](const RegisterTile& tile) { return cost_across(tile); });
   }
 
   bool is_better_across() const { return cost_across(tile_) < cost_along(); }
@@ -66,7 +67,7 @@ class Planner {
   int64_t vectors_in(int64_t count) const { return (count + lanes_ - 1) / lanes_; }
   double steps() const { return static_cast<double>(about(ir_, c_.folded)); }
 
-  double cost_across(const Tile& tile) const {
+  double cost_across(const RegisterTile& tile) const {
     const int64_t pixels = size(pixel_), channels = size(channel_);
     const int64_t vectors = channels * (pixels / tile.rows * vectors_in(tile.rows) + vectors_in(pixels % tile.rows));
     const double rest = (pixels % tile.rows == 0 ? 1 : kRest) * (channels % tile.columns == 0 ? 1 : kRest);
@@ -76,7 +77,7 @@ class Planner {
 
   double cost_along() const {
     const int64_t pixels = size(pixel_), channels = size(channel_);
-    const Tile tile = pick_tile(channels, pixels, lanes_, machine_);
+    const RegisterTile tile = pick_tile(channels, pixels, lanes_, machine_);
     return cost_of(tile, channels, pixels, lanes_, machine_) +
            machine_.pack_cost * static_cast<double>(vectors_in(pixels));
   }
@@ -232,7 +233,7 @@ class Planner {
   VarRef channel_;
   VarRef pixel_;
   int64_t lanes_ = 1;
-  Tile tile_{};
+  RegisterTile tile_{};
 };
 
 // Whether the result is an image: it has two dimensions, or a window moves along its only one.
@@ -254,18 +255,18 @@ std::optional<Contraction> find_convolution(const IR& ir) {
 
 }  // namespace
 
-std::optional<LoopTree> plan_convolution(const IR& kernel, const Machine& machine) {
-  IR ir = default_schedule(kernel);
+std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& machine) {
+  IR ir = initial_schedule(kernel);
   std::optional<Contraction> found = find_convolution(ir);
-  if (!found || !Planner(ir, *found, machine).is_better_across()) return {};
+  if (!found || !ConvolutionScheduler(ir, *found, machine).is_better_across()) return {};
   if (std::optional<IR> bordered = with_border(ir, found->b)) {
-    ir = default_schedule(*std::move(bordered));
+    ir = initial_schedule(*std::move(bordered));
     found = find_convolution(ir);
     check(found.has_value(), "a border must leave kernel {} a convolution", ir.name());
   }
   const auto* view = ir.node(found->b).as<View>();
   if (!view->pieces[0].where.empty()) return {};
-  return Planner(std::move(ir), *std::move(found), machine).run();
+  return ConvolutionScheduler(std::move(ir), *std::move(found), machine).run();
 }
 
 }  // namespace tenon

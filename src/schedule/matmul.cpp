@@ -22,7 +22,7 @@
 
 #include "loops/schedule.h"
 #include "schedule/contraction.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 
 namespace tenon {
 
@@ -33,9 +33,10 @@ namespace {
 // Nodes after the sum up to which each row of a block has a copy of them, in registers.
 constexpr size_t kMostCopied = 6;
 
-class Planner {
+class ContractionScheduler {
  public:
-  Planner(IR ir, Contraction c, const Machine& machine) : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
+  ContractionScheduler(IR ir, Contraction c, const Machine& machine)
+      : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
     if (!c_.rows.empty()) row_ = c_.rows.back();
     column_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
@@ -47,9 +48,9 @@ class Planner {
 
   LoopTree run() {
     if (is_dot_product()) {
-      plan_dots();
+      schedule_dots();
     } else {
-      plan_tiles();
+      schedule_tiles();
     }
     for (const std::string& name : replaced_) ir_ = ir_.without(*ir_.node_named(name));
     return LoopTree(std::move(ir_));
@@ -190,7 +191,7 @@ class Planner {
 
   // ---- register tiles ----
 
-  void plan_tiles() {
+  void schedule_tiles() {
     const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
     if (intrinsic_ && intrinsic_->a != ir_.node(c_.a).dtype) make_a_unsigned();
     if (wants_packing()) pack_b();
@@ -419,7 +420,7 @@ class Planner {
            contiguous_of(ir_, ir_.node(c_.a).vars) == last;
   }
 
-  void plan_dots() {
+  void schedule_dots() {
     std::vector<LoopSpec> around;
     append(around, c_.batch);
     append(around, all_but_last(c_.columns));
@@ -546,22 +547,22 @@ class Planner {
   VarRef row_;
   VarRef column_;
   int64_t lanes_ = 1;
-  Tile tile_{};
-  const TileIntrinsic* intrinsic_ = nullptr;  // the instruction that casts and multiplies; null: multiply-adds
-  bool has_packed_rows_ = false;              // `a` is a copy in blocks of rows
-  std::vector<NodeRef> before_product_ = {};  // run in the loops of the product: casts or views of the operands
-  std::vector<NodeRef> after_product_ = {};   // sums of the lanes
-  NodeRef after_sum_ = {};                    // a copy of the sums in memory, which the epilogue reads
-  std::vector<std::string> replaced_ = {};    // names of nodes that nothing reads any more
+  RegisterTile tile_{};
+  const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
+  bool has_packed_rows_ = false;              // `a` is a copy, block by block
+  std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
+  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
+  NodeRef after_sum_ = {};                    // a copy of the sums, which what follows reads
+  std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
 };
 
 }  // namespace
 
-std::optional<LoopTree> plan_contraction(const IR& kernel, const Machine& machine) {
-  IR ir = default_schedule(kernel);
+std::optional<LoopTree> schedule_contraction(const IR& kernel, const Machine& machine) {
+  IR ir = initial_schedule(kernel);
   std::optional<Contraction> contraction = find_contraction(ir);
   if (!contraction) return {};
-  return Planner(std::move(ir), *std::move(contraction), machine).run();
+  return ContractionScheduler(std::move(ir), *std::move(contraction), machine).run();
 }
 
 }  // namespace tenon

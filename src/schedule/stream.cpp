@@ -1,13 +1,13 @@
 // All other kernels: elementwise chains, folds, scans and moves of data, in one pass over memory if possible.
 //
-// Nodes share their outer loops (loops::default_schedule). The steps, in order:
-//   - A fold of many elements to few results is done in independent parts. The number of parts is fixed, so that the
-//     result does not depend on the number of threads.
-//   - If memory is contiguous along a kept variable and not along the folded one, a block of the kept variable becomes
-//     the innermost loop: accumulators are vectors.
-//   - A transposition goes block by block. Blocks are transposed in registers.
-//   - Innermost loops are vectorized.
-//   - An outer loop becomes parallel. If it is short or folded, blocks of the innermost loop do.
+// All nodes share their outer loops (loops::initial_schedule). What is left to decide, in this order:
+//   - a fold of much to little is done in parts, which are independent: a fixed number of them, so that the result does
+//     not depend on the threads
+//   - where memory is contiguous along a variable that is kept, and not along the one that is folded, a block of the
+//     kept one becomes the innermost loop: its accumulators are vectors
+//   - a move from one order of variables to another goes block by block, each of which is transposed in registers
+//   - innermost loops are lanes of vectors
+//   - an outer loop is parallel; where it is short, or folded, a block of the innermost one is
 #include <algorithm>
 #include <map>
 #include <ranges>
@@ -15,7 +15,7 @@
 #include "loops/limits.h"
 #include "loops/schedule.h"
 #include "schedule/contraction.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 
 namespace tenon {
 namespace {
@@ -40,9 +40,9 @@ std::optional<int64_t> number_of(const Expr& size) {
   return size.is_constant() ? std::optional(size.constant()) : std::nullopt;
 }
 
-class StreamPlan {
+class StreamScheduler {
  public:
-  StreamPlan(const IR& kernel, const Machine& machine) : ir_(default_schedule(kernel)), machine_(machine) {}
+  StreamScheduler(const IR& kernel, const Machine& machine) : ir_(initial_schedule(kernel)), machine_(machine) {}
 
   LoopTree run() {
     put_single_iterations_first();
@@ -191,12 +191,12 @@ class StreamPlan {
     for (const std::string& name : folds) split_fold(*ir_.node_named(name));
   }
 
-  struct Parts {
+  struct FoldParts {
     VarRef var;
     int64_t size;
   };
 
-  std::optional<Parts> part_size(NodeRef ref) const {
+  std::optional<FoldParts> part_size(NodeRef ref) const {
     if (!ir_.node(ref).as<Reduce>()) return {};
     const std::optional<int64_t> results = elements(ir_.node(ref).vars);
     if (!results || *results > kFewResults) return {};
@@ -210,9 +210,9 @@ class StreamPlan {
     const int64_t beside = std::max<int64_t>(elements(others).value_or(1), 1);
     const int64_t least = std::max<int64_t>(divided_up(kPartGrains * machine_.thread_grain, beside), 2);
     const std::optional<int64_t> length = number_of(ir_.var(longest).size);
-    if (!length) return Parts{longest, least};
+    if (!length) return FoldParts{longest, least};
     if (*length < 2 * least) return {};
-    return Parts{longest, best_part(*length, std::max(least, divided_up(*length, kMostParts)))};
+    return FoldParts{longest, best_part(*length, std::max(least, divided_up(*length, kMostParts)))};
   }
 
   // The size of a part, at least `least`. A divisor of the length needs no guards; otherwise a multiple of vectors is
@@ -456,8 +456,8 @@ class StreamPlan {
 
 }  // namespace
 
-loops::LoopTree plan_stream(const loops::IR& kernel, const Machine& machine) {
-  return StreamPlan(kernel, machine).run();
+loops::LoopTree schedule_stream(const loops::IR& kernel, const Machine& machine) {
+  return StreamScheduler(kernel, machine).run();
 }
 
 }  // namespace tenon

@@ -16,7 +16,7 @@
 #include "loops/schedule.h"
 #include "schedule/border.h"
 #include "schedule/contraction.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 
 namespace tenon {
 
@@ -93,9 +93,9 @@ std::optional<Window> find_window(const IR& ir) {
   return window;
 }
 
-class Planner {
+class WindowScheduler {
  public:
-  Planner(IR ir, Window window, const Machine& machine)
+  WindowScheduler(IR ir, Window window, const Machine& machine)
       : ir_(std::move(ir)), window_(std::move(window)), lanes_(machine.lanes(ir_.node(window_.fold).dtype)) {
     rows_ = window_.row ? pick_rows() : 1;
     around_ = with_threads(ir_, outer(), machine);
@@ -227,17 +227,17 @@ class Planner {
 
 }  // namespace
 
-std::optional<LoopTree> plan_window(const IR& kernel, const Machine& machine) {
-  IR ir = default_schedule(kernel);
+std::optional<LoopTree> schedule_window(const IR& kernel, const Machine& machine) {
+  IR ir = initial_schedule(kernel);
   std::optional<Window> found = find_window(ir);
   if (!found) return {};
   if (std::optional<IR> bordered = with_border(ir, found->view)) {
-    ir = default_schedule(*std::move(bordered));
+    ir = initial_schedule(*std::move(bordered));
     found = find_window(ir);
     check(found.has_value(), "a border must leave kernel {} a fold of windows", ir.name());
   }
   if (!ir.node(found->view).as<View>()->pieces[0].where.empty()) return {};
-  return Planner(std::move(ir), *std::move(found), machine).run();
+  return WindowScheduler(std::move(ir), *std::move(found), machine).run();
 }
 
 }  // namespace tenon

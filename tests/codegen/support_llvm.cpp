@@ -9,7 +9,7 @@
 namespace tenon::codegen::testing {
 namespace {
 
-void parse_into(Unit& unit, std::string_view ir) {
+void parse_into(CompilationUnit& unit, std::string_view ir) {
   llvm::SMDiagnostic wrong;
   const llvm::MemoryBufferRef text(llvm::StringRef(ir.data(), ir.size()), "test");
   check(!llvm::parseAssemblyInto(text, &unit.module(), nullptr, wrong), "line {}: {}", wrong.getLineNo(),
@@ -19,13 +19,13 @@ void parse_into(Unit& unit, std::string_view ir) {
 }  // namespace
 
 std::string object_of(std::string_view ir, const Target& target) {
-  Unit unit(target);
+  CompilationUnit unit(target);
   parse_into(unit, ir);
   return unit.object();
 }
 
 std::string asm_of(std::string_view ir, const Target& target) {
-  Unit unit(target);
+  CompilationUnit unit(target);
   parse_into(unit, ir);
   return unit.asm_text();
 }

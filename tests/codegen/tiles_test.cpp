@@ -6,9 +6,9 @@
 #include "codegen/codegen.h"
 #include "loops/lower.h"
 #include "schedule/ahead.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 #include "tests/loops/support_kernels.h"
-#include "tests/schedule/support_plan.h"
+#include "tests/schedule/support_schedule.h"
 
 namespace tenon::codegen {
 namespace {
@@ -82,8 +82,8 @@ std::string asm_of(const LoopTree& tree, std::string_view cpu) {
   return emit_asm({&source, 1}, find_target(cpu));
 }
 
-std::string planned_asm(std::string_view graph, std::string_view cpu) {
-  return asm_of(plan(lower(parse_graph(graph).value()).value(), machine_of(cpu)), cpu);
+std::string scheduled_asm(std::string_view graph, std::string_view cpu) {
+  return asm_of(default_schedule(lower(parse_graph(graph).value()).value(), machine_of(cpu)), cpu);
 }
 
 std::string matmul_graph(int64_t m, int64_t n, int64_t k, std::string_view dtype) {
@@ -181,20 +181,20 @@ TEST(Tiles, OfAnotherMachineAreAnError) {
   }
 }
 
-// ---- plans ----------------------------------------------------------------------------------------------------------
+// ---- default schedules ----------------------------------------------------------------------------------------------
 
-TEST(Tiles, ArePlannedForTheMachinesThatHaveThem) {
+TEST(Tiles, AreScheduledForTheMachinesThatHaveThem) {
   const std::string bf16 = matmul_graph(64, 64, 64, "bf16"), i8 = matmul_graph(64, 64, 64, "i8");
-  EXPECT_THAT(planned_asm(bf16, "znver4"), HasSubstr("vdpbf16ps"));
-  EXPECT_THAT(planned_asm(i8, "znver4"), HasSubstr("vpdpbusd"));
-  EXPECT_THAT(planned_asm(i8, "icelake-server"), HasSubstr("vpdpbusd"));
+  EXPECT_THAT(scheduled_asm(bf16, "znver4"), HasSubstr("vdpbf16ps"));
+  EXPECT_THAT(scheduled_asm(i8, "znver4"), HasSubstr("vpdpbusd"));
+  EXPECT_THAT(scheduled_asm(i8, "icelake-server"), HasSubstr("vpdpbusd"));
   for (const char* cpu : {"x86-64-v3", "x86-64-v4", "icelake-server"}) {
-    const std::string text = planned_asm(bf16, cpu);
+    const std::string text = scheduled_asm(bf16, cpu);
     EXPECT_THAT(text, HasSubstr("vfmadd")) << cpu;
     EXPECT_THAT(text, Not(HasSubstr("vdpbf16ps"))) << cpu;
   }
-  EXPECT_THAT(planned_asm(i8, "x86-64-v3"), HasSubstr("vpmulld"));
-  EXPECT_THAT(planned_asm(bf16, "x86-64-v2"), HasSubstr("mulps"));
+  EXPECT_THAT(scheduled_asm(i8, "x86-64-v3"), HasSubstr("vpmulld"));
+  EXPECT_THAT(scheduled_asm(bf16, "x86-64-v2"), HasSubstr("mulps"));
 }
 
 int64_t count_of(const std::string& text, std::string_view what) {
@@ -205,31 +205,31 @@ int64_t count_of(const std::string& text, std::string_view what) {
 
 // Four accumulators, and what they share is loaded once.
 TEST(Tiles, OfRowsKeepTheirSumsInRegisters) {
-  const std::string bf16 = planned_asm(matmul_graph(64, 64, 96, "bf16"), "sapphirerapids");
+  const std::string bf16 = scheduled_asm(matmul_graph(64, 64, 96, "bf16"), "sapphirerapids");
   EXPECT_EQ(count_of(bf16, "\ttdpbf16ps"), 4) << bf16;
   EXPECT_EQ(count_of(bf16, "\ttileloadd"), 4) << bf16;
   EXPECT_EQ(count_of(bf16, "\ttilestored"), 4) << bf16;
   EXPECT_EQ(count_of(bf16, "\tldtilecfg"), 1) << bf16;
   EXPECT_EQ(count_of(bf16, "\ttilerelease"), 1) << bf16;
-  EXPECT_EQ(count_of(planned_asm(matmul_graph(64, 64, 64, "i8"), "sapphirerapids"), "\ttdpbssd"), 4);
-  EXPECT_EQ(count_of(planned_asm(matmul_graph(64, 64, 64, "u8"), "sapphirerapids"), "\ttdpbusd"), 4);
+  EXPECT_EQ(count_of(scheduled_asm(matmul_graph(64, 64, 64, "i8"), "sapphirerapids"), "\ttdpbssd"), 4);
+  EXPECT_EQ(count_of(scheduled_asm(matmul_graph(64, 64, 64, "u8"), "sapphirerapids"), "\ttdpbusd"), 4);
 }
 
 TEST(Tiles, OfRowsLeaveTheRestToTheNext) {
-  const std::string odd = planned_asm(matmul_graph(64, 64, 70, "bf16"), "sapphirerapids");
+  const std::string odd = scheduled_asm(matmul_graph(64, 64, 70, "bf16"), "sapphirerapids");
   EXPECT_THAT(odd, Not(HasSubstr("tdpbf16ps")));
   EXPECT_THAT(odd, HasSubstr("vdpbf16ps"));
-  const std::string few = planned_asm(matmul_graph(4, 64, 64, "i8"), "sapphirerapids");
+  const std::string few = scheduled_asm(matmul_graph(4, 64, 64, "i8"), "sapphirerapids");
   EXPECT_THAT(few, Not(HasSubstr("tdpbssd")));
   EXPECT_THAT(few, HasSubstr("vpdpbusd"));
 }
 
-// The tree of a plan for a machine that this one need not be.
+// The default schedule for a machine that may differ from this one.
 void expect_tree_agrees(const std::string& graph_text, std::string_view cpu, const std::vector<Tensor>& inputs) {
   const loops::IR kernel = lower(parse_graph(graph_text).value()).value();
-  const LoopTree planned = plan(kernel, machine_of(cpu));
-  SCOPED_TRACE(planned.dump());
-  EXPECT_EQ(elements(run_on("interpreter", planned, inputs)[0]),
+  const LoopTree scheduled = default_schedule(kernel, machine_of(cpu));
+  SCOPED_TRACE(scheduled.dump());
+  EXPECT_EQ(elements(run_on("interpreter", scheduled, inputs)[0]),
             elements(run_on("interpreter", LoopTree(kernel), inputs)[0]));
 }
 
@@ -242,39 +242,39 @@ TEST(Tiles, OfRowsMakeTreesThatAgree) {
   }
 }
 
-TEST(Tiles, OfPlansKeepPackedWeightsNarrow) {
+TEST(Tiles, OfDefaultSchedulesKeepPackedWeightsNarrow) {
   const loops::IR kernel = lower(parse_graph(linear_graph("128", 100, 40)).value()).value();
-  const AheadOfTime ahead = split_ahead(plan(kernel, machine_of("znver4")), {1});
+  const AheadOfTime ahead = split_ahead(default_schedule(kernel, machine_of("znver4")), {1});
   ASSERT_EQ(ahead.preparations.size(), 1u);
   const loops::IR& packing = ahead.preparations[0].kernel;
   EXPECT_EQ(to_string(packing.type(packing.writes()[0])), "bf16[2, 20, 4, 16, 2]");
 }
 
-TEST(Tiles, OfPlansAgreeWithTheReference) {
+TEST(Tiles, OfDefaultSchedulesAgreeWithTheReference) {
   for (int64_t m : {1, 2, 13}) {
     for (int64_t n : {1, 17, 130}) {
-      test::expect_plan_agrees(matmul_graph(m, n, 9 + m % 4, "bf16"));
-      test::expect_plan_agrees(matmul_graph(m, n, 9 + m % 4, "i8"));
-      test::expect_plan_agrees(matmul_graph(m, n, 8, "u8"));
+      test::expect_schedule_agrees(matmul_graph(m, n, 9 + m % 4, "bf16"));
+      test::expect_schedule_agrees(matmul_graph(m, n, 9 + m % 4, "i8"));
+      test::expect_schedule_agrees(matmul_graph(m, n, 8, "u8"));
     }
   }
-  for (int64_t k : {1, 2, 3, 4, 40}) test::expect_plan_agrees(matmul_graph(33, 70, k, "bf16"));
+  for (int64_t k : {1, 2, 3, 4, 40}) test::expect_schedule_agrees(matmul_graph(33, 70, k, "bf16"));
   for (int64_t m : {9, 16, 33, 70}) {
-    for (const char* dtype : {"bf16", "i8", "u8"}) test::expect_plan_agrees(matmul_graph(m, 20 + m, 128, dtype));
+    for (const char* dtype : {"bf16", "i8", "u8"}) test::expect_schedule_agrees(matmul_graph(m, 20 + m, 128, dtype));
   }
 }
 
-TEST(Tiles, OfPlansAgreeForConstantWeights) {
+TEST(Tiles, OfDefaultSchedulesAgreeForConstantWeights) {
   for (const char* m : {"1", "2", "31"}) {
-    for (int64_t n : {1, 10, 100}) test::expect_plan_agrees(linear_graph(m, n, 20 + n % 3));
+    for (int64_t n : {1, 10, 100}) test::expect_schedule_agrees(linear_graph(m, n, 20 + n % 3));
   }
-  for (int64_t n : {0, 1, 5, 12, 40}) test::expect_plan_agrees(linear_graph("N", 70, 33), n);
-  for (int64_t n : {0, 1, 16, 50}) test::expect_plan_agrees(linear_graph("N", 70, 64), n);
-  test::expect_plan_agrees(linear_graph("40", 70, 64));
+  for (int64_t n : {0, 1, 5, 12, 40}) test::expect_schedule_agrees(linear_graph("N", 70, 33), n);
+  for (int64_t n : {0, 1, 16, 50}) test::expect_schedule_agrees(linear_graph("N", 70, 64), n);
+  test::expect_schedule_agrees(linear_graph("40", 70, 64));
 }
 
-TEST(Tiles, OfPlansAgreeWhereOperandsAreComputed) {
-  test::expect_plan_agrees(R"(graph g(%x: bf16[40, 24], %y: f32[40, 50]) {
+TEST(Tiles, OfDefaultSchedulesAgreeWhereOperandsAreComputed) {
+  test::expect_schedule_agrees(R"(graph g(%x: bf16[40, 24], %y: f32[40, 50]) {
   %a: bf16[40, 24] = relu(%x)
   %t: bf16[24, 40] = permute(%a) {dims=[1, 0]}
   %e: f32[40, 50] = exp(%y)

@@ -84,7 +84,7 @@ TEST(Compiler, TotalsOfLongSumsAreWide) {
   EXPECT_EQ(dtype_of(columns(768, 2)), DType::kF32);
   EXPECT_EQ(dtype_of(columns(100000, 2)), DType::kF64);
   EXPECT_EQ(dtype_of(columns(Symbol("N"), 2)), DType::kF64);
-  EXPECT_EQ(dtype_of(default_schedule(columns(768, 2))), DType::kF64) << "one element at a time";
+  EXPECT_EQ(dtype_of(initial_schedule(columns(768, 2))), DType::kF64) << "one element at a time";
 }
 
 TEST(Compiler, RunningSumsAreWide) {
@@ -120,7 +120,7 @@ TEST(Compiler, ConstraintsOfAPaddedView) {
 TEST(Compiler, GuardsArePeeledOutOfTheInterior) {
   const LoopTree tree(padded_conv1d(8, 3));
   const Compiler compiler(tree);
-  const std::vector<Compiler::Segment> parts = compiler.segments(loop(tree, "p", 0), compiler.root());
+  const std::vector<Compiler::Stretch> parts = compiler.stretches(loop(tree, "p", 0), compiler.root());
   ASSERT_EQ(parts.size(), 3u);
   EXPECT_EQ(parts[0].end, Expr(1));
   EXPECT_EQ(parts[1].begin, Expr(1));
@@ -134,13 +134,13 @@ TEST(Compiler, GuardsArePeeledOutOfTheInterior) {
 TEST(Compiler, GuardsArePeeledWithSymbolicSizes) {
   const LoopTree tree(padded_conv1d(Symbol("N"), 3));
   const Compiler compiler(tree);
-  const std::vector<Compiler::Segment> parts = compiler.segments(loop(tree, "p", 0), compiler.root());
+  const std::vector<Compiler::Stretch> parts = compiler.stretches(loop(tree, "p", 0), compiler.root());
   ASSERT_EQ(parts.size(), 3u);
   const Compiler::Access access = compiler.gen_access(node(tree, "x"), leaf(tree, "p"));
   EXPECT_TRUE(compiler.get_constraints(access, parts[1].scope).empty());
   for (int64_t n : {0, 1, 2, 3, 9}) {  // the stretches follow on each other, and are the whole loop
     int64_t at = 0;
-    for (const Compiler::Segment& part : parts) {
+    for (const Compiler::Stretch& part : parts) {
       const int64_t begin = evaluate(part.begin, {{Symbol("N"), n}}), end = evaluate(part.end, {{Symbol("N"), n}});
       if (end <= begin) continue;
       EXPECT_EQ(begin, at);
@@ -154,13 +154,13 @@ TEST(Compiler, TheTailIsAStretchOfItsOwn) {
   LoopTree tree(matmul(16, 16, 16));
   tree = split(tree, loop(tree, "c", 2), 10).value();
   const Compiler compiler(tree);
-  const std::vector<Compiler::Segment> outer = compiler.segments(loop(tree, "c", 2), compiler.root());
+  const std::vector<Compiler::Stretch> outer = compiler.stretches(loop(tree, "c", 2), compiler.root());
   ASSERT_EQ(outer.size(), 2u);
   EXPECT_EQ(outer[0].end, Expr(1));
   EXPECT_EQ(outer[1].begin, Expr(1));
   EXPECT_EQ(outer[1].end, Expr(2));
-  EXPECT_EQ(compiler.segments(loop(tree, "c", 3), outer[0].scope)[0].end, Expr(10));
-  EXPECT_EQ(compiler.segments(loop(tree, "c", 3), outer[1].scope)[0].end, Expr(6));
+  EXPECT_EQ(compiler.stretches(loop(tree, "c", 3), outer[0].scope)[0].end, Expr(10));
+  EXPECT_EQ(compiler.stretches(loop(tree, "c", 3), outer[1].scope)[0].end, Expr(6));
 }
 
 TEST(Compiler, AccumulatorsStartBeforeTheirFold) {
@@ -243,7 +243,7 @@ TEST(Compiler, TailsInsideOfTailsDoNotMultiplyTheCode) {
   int copies = 0;
   const std::function<void(TreeRef, const Compiler::Scope&)> count = [&](TreeRef ref, const Compiler::Scope& scope) {
     if (tree.kind(ref) == LoopTree::NODE) return void(++copies);
-    for (const Compiler::Segment& part : compiler.segments(ref, scope)) count(tree.children(ref)[0], part.scope);
+    for (const Compiler::Stretch& part : compiler.stretches(ref, scope)) count(tree.children(ref)[0], part.scope);
   };
   count(tree.roots()[0], compiler.root());
   EXPECT_LE(copies, 27);
@@ -266,14 +266,14 @@ kernel lower {
 })")
                           .value());
   const Compiler compiler(tree);
-  const std::vector<Compiler::Segment> rows = compiler.segments(loop(tree, "y", 0), compiler.root());
+  const std::vector<Compiler::Stretch> rows = compiler.stretches(loop(tree, "y", 0), compiler.root());
   ASSERT_EQ(rows.size(), 1u);
-  const std::vector<Compiler::Segment> made = compiler.segments(loop(tree, "y", 1), rows[0].scope);
+  const std::vector<Compiler::Stretch> made = compiler.stretches(loop(tree, "y", 1), rows[0].scope);
   ASSERT_EQ(made.size(), 1u);
   const Symbol row = compiler.counter(loop(tree, "y", 0));
   for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(substitute(made[0].end, {{row, i}}), Expr(i / 2 + 1));
   Expr read = 0;
-  for (const Compiler::Segment& part : compiler.segments(loop(tree, "z", 1), rows[0].scope))
+  for (const Compiler::Stretch& part : compiler.stretches(loop(tree, "z", 1), rows[0].scope))
     read += part.end - part.begin;
   EXPECT_EQ(read, Expr(8));
 }

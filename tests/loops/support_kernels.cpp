@@ -12,7 +12,7 @@ IR matmul(Expr m_size, Expr k_size, Expr n_size) {
   const NodeRef p = ir.add_compute(op_named("mul"), {a, b}, {m, k, n}, {}, "p");
   const NodeRef c = ir.add_reduce(op_named("add"), p, {m, n}, "c");
   ir.add_write(c, {m, n}, "out");
-  return default_schedule(std::move(ir));
+  return initial_schedule(std::move(ir));
 }
 
 IR negate(Expr size) {
@@ -32,7 +32,7 @@ IR padded_conv1d(Expr size, int64_t taps) {
   const NodeRef y = ir.add_compute(op_named("mul"), {p, w}, {o, t}, {}, "y");
   const NodeRef c = ir.add_reduce(op_named("add"), y, {o}, "c");
   ir.add_write(c, {o}, "out");
-  return default_schedule(std::move(ir));
+  return initial_schedule(std::move(ir));
 }
 
 IR row_softmax(Expr rows, Expr columns) {
@@ -45,7 +45,7 @@ IR row_softmax(Expr rows, Expr columns) {
   const NodeRef total = ir.add_reduce(op_named("add"), e, {r}, "total");
   const NodeRef y = ir.add_compute(op_named("div"), {e, total}, {r, c}, {}, "y");
   ir.add_write(y, {r, c}, "out");
-  return default_schedule(std::move(ir));
+  return initial_schedule(std::move(ir));
 }
 
 NodeRef node(const LoopTree& tree, std::string_view name) {

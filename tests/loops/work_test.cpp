@@ -17,7 +17,7 @@ TEST(Work, OfAMatmul) {
   EXPECT_EQ(bytes(tree), Expr(4 * (4 * 5 + 5 * 6 + 4 * 6)));
 }
 
-LoopTree tree_of(std::string_view text) { return LoopTree(default_schedule(lower(parse_graph(text).value()).value())); }
+LoopTree tree_of(std::string_view text) { return LoopTree(initial_schedule(lower(parse_graph(text).value()).value())); }
 
 // How many elements of an input the results depend on: each is changed in turn.
 int64_t elements_that_matter(const LoopTree& tree, std::vector<Tensor> inputs, size_t input) {

@@ -336,7 +336,7 @@ def test_tools(matmul):
     split = matmul.split(0, 4)
     assert split.map_ref(split.find("out"), matmul) == matmul.find("out")
     assert tl.map_ref(matmul, matmul.find("c"), split) == split.find("c")
-    assert tl.default_schedule(matmul.ir).vars == matmul.ir.vars
+    assert tl.initial_schedule(matmul.ir).vars == matmul.ir.vars
 
 
 def test_the_compiler(matmul):
@@ -368,12 +368,12 @@ def test_a_walk_with_the_compiler(matmul):
     m, n, outer, _ = matmul.path(matmul.find("c"))
     scope = compiler.root()
     for loop in (m, n):
-        (whole,) = compiler.segments(loop, scope)
+        (whole,) = compiler.stretches(loop, scope)
         assert (whole.begin, whole.end) == (0, matmul.loop(loop).size)
         scope = whole.scope
-    whole, tail = compiler.segments(outer, scope)
+    whole, tail = compiler.stretches(outer, scope)
     assert (whole.begin, whole.end, tail.begin, tail.end) == (0, 1, 1, 2)
-    (inner,) = compiler.segments(matmul.children(outer)[0], tail.scope)
+    (inner,) = compiler.stretches(matmul.children(outer)[0], tail.scope)
     assert (inner.begin, inner.end) == (0, 6)
     (fill,) = compiler.fills(outer)
     assert (fill.node.name, fill.memory.mem_idx) == ("c", compiler.allocations["c"].mem_idx)
@@ -390,9 +390,9 @@ def test_constraints_of_a_padded_view(s):
     ((expr, bound),) = compiler.get_constraints(piece)
     assert (str(expr), bound) == (f"{compiler.counter(0)} - 1", 2)
     assert piece.where[0][1] == 2
-    segments = compiler.segments(0, compiler.root())
-    assert [(part.begin, part.end) for part in segments] == [(0, 1), (1, 3), (3, 4)]
-    assert [len(compiler.get_constraints(piece, part.scope)) for part in segments] == [1, 0, 1]
+    stretches = compiler.stretches(0, compiler.root())
+    assert [(part.begin, part.end) for part in stretches] == [(0, 1), (1, 3), (3, 4)]
+    assert [len(compiler.get_constraints(piece, part.scope)) for part in stretches] == [1, 0, 1]
 
 
 # ---- threads --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from tenon import _tenon
 
 PACKAGE = Path(_tenon.__file__).parent
 LOOPS = {"NamedTensor", "Symbol", "IR", "KernelNode", "LoopTree", "Compiler", "Access", "Allocation", "Loop"}
-LOOPS |= {"LoopSpec", "Segment", "Fill"}
+LOOPS |= {"LoopSpec", "Stretch", "Fill"}
 
 
 def stub(name):

@@ -6,17 +6,17 @@
 #include "graph/evaluate.h"
 #include "loops/compiler.h"
 #include "loops/lower.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 #include "tests/graph/support_values.h"
-#include "tests/schedule/support_plan.h"
+#include "tests/schedule/support_schedule.h"
 
 namespace tenon {
 namespace {
 
 using loops::Compiler;
 using loops::LoopTree;
-using test::expect_plan_agrees;
-using test::planned;
+using test::expect_schedule_agrees;
+using test::scheduled;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -42,11 +42,11 @@ std::string square(int64_t heads, int64_t length, int64_t features, const std::s
   return attention({shape, shape, shape, shape, "", attrs});
 }
 
-// ---- the plan -------------------------------------------------------------------------------------------------------
+// ---- the schedule ---------------------------------------------------------------------------------------------------
 
-TEST(AttentionPlan, HasNoArrayOfAllQueriesAndKeys) {
+TEST(AttentionSchedule, HasNoArrayOfAllQueriesAndKeys) {
   for (const std::string& attrs : {"", "causal=true"}) {
-    const LoopTree tree = planned(square(12, 1024, 64, attrs));
+    const LoopTree tree = scheduled(square(12, 1024, 64, attrs));
     const Compiler compiler(tree);
     int64_t largest = 0;
     for (const auto& [ref, memory] : compiler.allocations) {
@@ -56,8 +56,8 @@ TEST(AttentionPlan, HasNoArrayOfAllQueriesAndKeys) {
   }
 }
 
-TEST(AttentionPlan, KeepsTilesOfBothProductsInRegisters) {
-  const std::string tree = planned(square(12, 1024, 64)).dump();
+TEST(AttentionSchedule, KeepsTilesOfBothProductsInRegisters) {
+  const std::string tree = scheduled(square(12, 1024, 64)).dump();
   EXPECT_EQ(tree.find("for j in 12 parallel"), tree.find("for ")) << tree;
   EXPECT_NE(tree.find(R"(for l in 32 by 2
             for l in 2 unroll
@@ -76,10 +76,10 @@ TEST(AttentionPlan, KeepsTilesOfBothProductsInRegisters) {
 }
 
 // Sixteen registers: eight of them are sums, whatever the vectors have.
-TEST(AttentionPlan, KeepsTilesInFewRegistersToo) {
+TEST(AttentionSchedule, KeepsTilesInFewRegistersToo) {
   const loops::IR kernel = lower(parse_graph(square(12, 1024, 64)).value()).value();
   const auto tree_for = [&](int64_t vector_bytes) {
-    return plan(kernel, Machine{.vector_bytes = vector_bytes, .vector_registers = 16, .threads = 2}).dump();
+    return default_schedule(kernel, Machine{.vector_bytes = vector_bytes, .vector_registers = 16, .threads = 2}).dump();
   };
   EXPECT_NE(tree_for(32).find(R"(for j2 in 32
         for k in 8 by 4
@@ -102,69 +102,70 @@ TEST(AttentionPlan, KeepsTilesInFewRegistersToo) {
       << tree_for(16);
 }
 
-TEST(AttentionPlan, GivesThreadsBlocksOfQueriesWhereThereIsOneHead) {
-  EXPECT_NE(planned(square(1, 512, 64)).dump().find("for k in 16 by 32 parallel"), std::string::npos);
+TEST(AttentionSchedule, GivesThreadsBlocksOfQueriesWhereThereIsOneHead) {
+  EXPECT_NE(scheduled(square(1, 512, 64)).dump().find("for k in 16 by 32 parallel"), std::string::npos);
 }
 
 // ---- results --------------------------------------------------------------------------------------------------------
 
-TEST(AttentionPlan, AgreesOnLengthsAroundTheBlocks) {
+TEST(AttentionSchedule, AgreesOnLengthsAroundTheBlocks) {
   for (const int64_t length : {1, 2, 15, 16, 17, 63, 65, 128, 257}) {
-    expect_plan_agrees(square(2, length, 8));
-    expect_plan_agrees(square(2, length, 8, "causal=true"));
+    expect_schedule_agrees(square(2, length, 8));
+    expect_schedule_agrees(square(2, length, 8, "causal=true"));
   }
 }
 
-TEST(AttentionPlan, AgreesOnFeatures) {
-  for (const int64_t features : {1, 3, 16, 33, 64, 96, 128}) expect_plan_agrees(square(2, 40, features));
-  expect_plan_agrees(attention({"2, 40, 24", "2, 70, 24", "2, 70, 65", "2, 40, 65", "", "scale=0.3"}));
+TEST(AttentionSchedule, AgreesOnFeatures) {
+  for (const int64_t features : {1, 3, 16, 33, 64, 96, 128}) expect_schedule_agrees(square(2, 40, features));
+  expect_schedule_agrees(attention({"2, 40, 24", "2, 70, 24", "2, 70, 65", "2, 40, 65", "", "scale=0.3"}));
 }
 
-TEST(AttentionPlan, AgreesOnDifferentLengths) {
+TEST(AttentionSchedule, AgreesOnDifferentLengths) {
   for (const int64_t queries : {1, 3, 33, 150}) {
     for (const int64_t keys : {1, 20, 300}) {
       const std::string q = fmt::format("2, {}, 16", queries), k = fmt::format("2, {}, 16", keys);
-      expect_plan_agrees(attention({q, k, k, q}));
-      expect_plan_agrees(attention({q, k, k, q, "", "causal=true"}));
+      expect_schedule_agrees(attention({q, k, k, q}));
+      expect_schedule_agrees(attention({q, k, k, q, "", "causal=true"}));
     }
   }
 }
 
-TEST(AttentionPlan, AgreesWithMasks) {
+TEST(AttentionSchedule, AgreesWithMasks) {
   const std::string q = "2, 3, 40, 16", k = "2, 3, 300, 16";
   for (const std::string mask : {"bool[40, 300]", "bool[2, 1, 1, 300]", "bool[2, 3, 40, 300]", "f32[40, 300]",
                                  "f32[3, 40, 1]", "f32[2, 3, 40, 300]", "f32[300]"}) {
-    expect_plan_agrees(attention({q, k, k, q, mask}));
+    expect_schedule_agrees(attention({q, k, k, q, mask}));
   }
 }
 
-TEST(AttentionPlan, AgreesWithSharedAndBroadcastHeads) {
-  expect_plan_agrees(
+TEST(AttentionSchedule, AgreesWithSharedAndBroadcastHeads) {
+  expect_schedule_agrees(
       attention({"2, 6, 40, 16", "2, 2, 70, 16", "2, 2, 70, 16", "2, 6, 40, 16", "", "enable_gqa=true"}));
-  expect_plan_agrees(attention({"2, 6, 1, 16", "2, 2, 70, 16", "2, 2, 70, 16", "2, 6, 1, 16", "", "enable_gqa=true"}));
-  expect_plan_agrees(attention({"2, 6, 40, 16", "1, 6, 70, 16", "6, 70, 16", "2, 6, 40, 16"}));
-  expect_plan_agrees(attention({"40, 16", "6, 70, 16", "70, 16", "6, 40, 16"}));
+  expect_schedule_agrees(
+      attention({"2, 6, 1, 16", "2, 2, 70, 16", "2, 2, 70, 16", "2, 6, 1, 16", "", "enable_gqa=true"}));
+  expect_schedule_agrees(attention({"2, 6, 40, 16", "1, 6, 70, 16", "6, 70, 16", "2, 6, 40, 16"}));
+  expect_schedule_agrees(attention({"40, 16", "6, 70, 16", "70, 16", "6, 40, 16"}));
 }
 
-TEST(AttentionPlan, AgreesInOtherDtypes) {
+TEST(AttentionSchedule, AgreesInOtherDtypes) {
   for (const std::string dtype : {"f64", "bf16", "f16"}) {
     const std::string shape = "2, 70, 24";
-    expect_plan_agrees(attention({shape, shape, shape, shape, "", "causal=true", dtype}));
-    expect_plan_agrees(attention({shape, shape, shape, shape, "bool[70, 70]", "", dtype}));
+    expect_schedule_agrees(attention({shape, shape, shape, shape, "", "causal=true", dtype}));
+    expect_schedule_agrees(attention({shape, shape, shape, shape, "bool[70, 70]", "", dtype}));
   }
 }
 
-TEST(AttentionPlan, AgreesOnLengthsThatAreKnownLater) {
+TEST(AttentionSchedule, AgreesOnLengthsThatAreKnownLater) {
   for (const int64_t n : {0, 1, 5, 64, 129, 200}) {
-    expect_plan_agrees(attention({"2, N, 16", "2, N, 16", "2, N, 16", "2, N, 16"}), n);
-    expect_plan_agrees(attention({"2, N, 16", "2, N, 16", "2, N, 16", "2, N, 16", "", "causal=true"}), n);
-    expect_plan_agrees(attention({"2, 1, 16", "2, N, 16", "2, N, 16", "2, 1, 16", "bool[N]"}), n);
-    expect_plan_agrees(attention({"N, 40, 16", "N, 40, 16", "N, 40, 16", "N, 40, 16"}), n % 7);
+    expect_schedule_agrees(attention({"2, N, 16", "2, N, 16", "2, N, 16", "2, N, 16"}), n);
+    expect_schedule_agrees(attention({"2, N, 16", "2, N, 16", "2, N, 16", "2, N, 16", "", "causal=true"}), n);
+    expect_schedule_agrees(attention({"2, 1, 16", "2, N, 16", "2, N, 16", "2, 1, 16", "bool[N]"}), n);
+    expect_schedule_agrees(attention({"N, 40, 16", "N, 40, 16", "N, 40, 16", "N, 40, 16"}), n % 7);
   }
 }
 
-TEST(AttentionPlan, AgreesWithWhatIsAroundIt) {
-  expect_plan_agrees(R"(graph g(%x: f32[2, 40, 16], %y: f32[2, 40, 16]) {
+TEST(AttentionSchedule, AgreesWithWhatIsAroundIt) {
+  expect_schedule_agrees(R"(graph g(%x: f32[2, 40, 16], %y: f32[2, 40, 16]) {
   %a: f32[2, 40, 16] = relu(%x)
   %b: f32[2, 40, 16] = scaled_dot_product_attention(%a, %a, %y, none)
   %c: f32[2, 40, 16] = add(%b, %x)

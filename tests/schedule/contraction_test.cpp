@@ -4,14 +4,14 @@
 #include "loops/lower.h"
 #include "loops/schedule.h"
 #include "schedule/ahead.h"
-#include "tests/schedule/support_plan.h"
+#include "tests/schedule/support_schedule.h"
 
 namespace tenon {
 namespace {
 
 using loops::LoopTree;
-using test::expect_plan_agrees;
-using test::planned;
+using test::expect_schedule_agrees;
+using test::scheduled;
 
 std::string matmul(int64_t m, int64_t n, int64_t k) {
   return fmt::format(
@@ -35,8 +35,8 @@ std::string linear(std::string_view m, int64_t n, int64_t k, std::string_view re
   return text;
 }
 
-TEST(ContractionPlan, KeepsABlockInRegistersAndAPanelInTheCache) {
-  EXPECT_EQ(planned(matmul(512, 512, 512)).dump(), R"(for l in 8 by 64 parallel
+TEST(ContractionSchedule, KeepsABlockInRegistersAndAPanelInTheCache) {
+  EXPECT_EQ(scheduled(matmul(512, 512, 512)).dump(), R"(for l in 8 by 64 parallel
   for j in 512
     for l in 4 by 16 unroll
       for l in 16 vectorize
@@ -56,8 +56,8 @@ TEST(ContractionPlan, KeepsABlockInRegistersAndAPanelInTheCache) {
 )");
 }
 
-TEST(ContractionPlan, FoldsAlongTheVectorForOneRow) {
-  const std::string tree = planned(linear("1", 4096, 4096)).dump();
+TEST(ContractionSchedule, FoldsAlongTheVectorForOneRow) {
+  const std::string tree = scheduled(linear("1", 4096, 4096)).dump();
   EXPECT_NE(tree.find(R"(for k in 512 by 8 parallel
   for b in 256
     for k in 8 unroll
@@ -65,39 +65,39 @@ TEST(ContractionPlan, FoldsAlongTheVectorForOneRow) {
 )"),
             tree.npos)
       << tree;
-  const std::string small = planned(linear("1", 768, 768)).dump();
+  const std::string small = scheduled(linear("1", 768, 768)).dump();
   EXPECT_NE(small.find("for k in 8\n    for j in 768 vectorize\n"), small.npos) << small;
 }
 
-TEST(ContractionPlan, PutsWhatFollowsIntoTheBlock) {
-  const LoopTree tree = planned(linear("128", 256, 64, "%out: f32[{m}, {n}] = gelu(%h)"));
+TEST(ContractionSchedule, PutsWhatFollowsIntoTheBlock) {
+  const LoopTree tree = scheduled(linear("128", 256, 64, "%out: f32[{m}, {n}] = gelu(%h)"));
   const loops::Compiler compiler(tree);
   for (const auto& [ref, memory] : compiler.allocations) {
     if (memory.scratch) EXPECT_LE(memory.size().constant(), 64 * 64) << tree.ir.node(ref).name;
   }
 }
 
-TEST(ContractionPlan, AgreesOnEverySizeAroundTheBlocks) {
+TEST(ContractionSchedule, AgreesOnEverySizeAroundTheBlocks) {
   for (int64_t m : {1, 2, 5, 6, 7, 13}) {
-    for (int64_t n : {1, 3, 16, 17, 63, 65, 130}) expect_plan_agrees(matmul(m, n, 9 + m % 2));
+    for (int64_t n : {1, 3, 16, 17, 63, 65, 130}) expect_schedule_agrees(matmul(m, n, 9 + m % 2));
   }
-  for (int64_t k : {1, 2, 3, 40}) expect_plan_agrees(matmul(33, 70, k));
+  for (int64_t k : {1, 2, 3, 40}) expect_schedule_agrees(matmul(33, 70, k));
 }
 
-TEST(ContractionPlan, AgreesWithConstantWeights) {
+TEST(ContractionSchedule, AgreesWithConstantWeights) {
   for (const char* m : {"1", "2", "4", "31"}) {
-    for (int64_t n : {1, 10, 64, 100}) expect_plan_agrees(linear(m, n, 20));
+    for (int64_t n : {1, 10, 64, 100}) expect_schedule_agrees(linear(m, n, 20));
   }
-  expect_plan_agrees(linear("1", 20000, 256, "%out: f32[{m}, {n}] = tanh(%h)"));
+  expect_schedule_agrees(linear("1", 20000, 256, "%out: f32[{m}, {n}] = tanh(%h)"));
 }
 
-TEST(ContractionPlan, AgreesOnSizesThatAreKnownLater) {
-  for (int64_t n : {0, 1, 5, 6, 12, 40}) expect_plan_agrees(linear("N", 70, 33), n);
+TEST(ContractionSchedule, AgreesOnSizesThatAreKnownLater) {
+  for (int64_t n : {0, 1, 5, 6, 12, 40}) expect_schedule_agrees(linear("N", 70, 33), n);
 }
 
-TEST(ContractionPlan, AgreesOnBatchesAndOtherDtypes) {
+TEST(ContractionSchedule, AgreesOnBatchesAndOtherDtypes) {
   for (const char* dtype : {"f32", "f64", "bf16", "f16"}) {
-    expect_plan_agrees(
+    expect_schedule_agrees(
         fmt::format("graph g(%x: {0}[2, 3, 9, 20], %y: {0}[2, 3, 20, 35]) {{\n  %h: {0}[2, 3, 9, 35] = matmul(%x, "
                     "%y)\n  return %h\n}}\n",
                     dtype));
@@ -115,8 +115,8 @@ std::string times_transposed(int64_t m, int64_t n, int64_t k) {
                      m, n, k);
 }
 
-TEST(ContractionPlan, TurnsSquaresOfWhatIsContiguousAlongTheFold) {
-  const std::string tree = planned(times_transposed(64, 128, 64)).dump();
+TEST(ContractionSchedule, TurnsSquaresOfWhatIsContiguousAlongTheFold) {
+  const std::string tree = scheduled(times_transposed(64, 128, 64)).dump();
   EXPECT_NE(tree.find(R"(  for k in 4 by 16
     for j in 4 by 16
       for j in 16 unroll
@@ -125,7 +125,7 @@ TEST(ContractionPlan, TurnsSquaresOfWhatIsContiguousAlongTheFold) {
             tree.npos)
       << tree;
   for (int64_t k : {1, 15, 16, 17, 33, 48}) {
-    for (int64_t n : {1, 16, 17, 65, 130}) expect_plan_agrees(times_transposed(7, n, k));
+    for (int64_t n : {1, 16, 17, 65, 130}) expect_schedule_agrees(times_transposed(7, n, k));
   }
 }
 
@@ -140,32 +140,32 @@ std::string transposed_times(int64_t samples, int64_t m, int64_t n, std::string_
                      samples, m, n, dtype);
 }
 
-TEST(ContractionPlan, PacksRowsThatAreContiguous) {
-  const std::string tree = planned(transposed_times(1024, 256, 256)).dump();
+TEST(ContractionSchedule, PacksRowsThatAreContiguous) {
+  const std::string tree = scheduled(transposed_times(1024, 256, 256)).dump();
   EXPECT_NE(tree.find(R"(by 6 parallel
   for i in 1024
     for j in 6 vectorize
       %x_packed)"),
             tree.npos)
       << tree;
-  const std::string few = planned(transposed_times(64, 256, 256)).dump();
+  const std::string few = scheduled(transposed_times(64, 256, 256)).dump();
   EXPECT_EQ(few.find("%x_packed"), few.npos) << few;
   // Sums of so many f32 round too much for an exact comparison.
-  for (int64_t m : {1, 2, 6, 7, 13, 64}) expect_plan_agrees(transposed_times(256, m, 130, "f64"));
-  expect_plan_agrees(R"(graph g(%x: f64[2, 130, 20], %y: f64[2, 130, 70]) {
+  for (int64_t m : {1, 2, 6, 7, 13, 64}) expect_schedule_agrees(transposed_times(256, m, 130, "f64"));
+  expect_schedule_agrees(R"(graph g(%x: f64[2, 130, 20], %y: f64[2, 130, 70]) {
   %h: f64[20, 70] = contract(%x, %y) {spec="abi,abj->ij"}
   return %h
 }
 )");
-  expect_plan_agrees(R"(graph g(%x: f64[3, 260, 20], %y: f64[3, 260, 70]) {
+  expect_schedule_agrees(R"(graph g(%x: f64[3, 260, 20], %y: f64[3, 260, 70]) {
   %h: f64[3, 20, 70] = contract(%x, %y) {spec="bai,baj->bij"}
   return %h
 }
 )");
 }
 
-TEST(ContractionPlan, AgreesWhereOperandsAreComputed) {
-  expect_plan_agrees(R"(graph g(%x: f32[40, 24], %y: f32[40, 50]) {
+TEST(ContractionSchedule, AgreesWhereOperandsAreComputed) {
+  expect_schedule_agrees(R"(graph g(%x: f32[40, 24], %y: f32[40, 50]) {
   %a: f32[40, 24] = relu(%x)
   %t: f32[24, 40] = permute(%a) {dims=[1, 0]}
   %b: f32[40, 50] = exp(%y)
@@ -176,7 +176,7 @@ TEST(ContractionPlan, AgreesWhereOperandsAreComputed) {
 }
 
 TEST(AheadOfTime, LaysWeightsOutAsTheyAreRead) {
-  const LoopTree tree = planned(linear("128", 100, 40));
+  const LoopTree tree = scheduled(linear("128", 100, 40));
   const AheadOfTime ahead = split_ahead(tree, {1, 2});
   ASSERT_EQ(ahead.preparations.size(), 1u);
   EXPECT_EQ(ahead.preparations[0].inputs, std::vector<int64_t>{1});
@@ -190,7 +190,7 @@ TEST(AheadOfTime, LaysWeightsOutAsTheyAreRead) {
 }
 
 TEST(AheadOfTime, LeavesWhatIsLookedUpToTheRun) {
-  const LoopTree tree = planned(R"(graph g(%table: f32[8], %at: i64[N]) {
+  const LoopTree tree = scheduled(R"(graph g(%table: f32[8], %at: i64[N]) {
     %0: f32[8] = exp(%table)
     %1: f32[N] = index(%0, %at)
     return %1
@@ -199,7 +199,7 @@ TEST(AheadOfTime, LeavesWhatIsLookedUpToTheRun) {
 }
 
 TEST(AheadOfTime, KeepsTheSlotsOfOutputs) {
-  const LoopTree tree = planned(R"(graph g(%x: f32[5, 6]) {
+  const LoopTree tree = scheduled(R"(graph g(%x: f32[5, 6]) {
     %0: f32[5] = sum(%x) {dims=[1]}
     %1: f32[5, 6] = softmax(%x) {dim=1}
     %2: f32[5, 6] = exp(%x)
@@ -214,7 +214,7 @@ TEST(AheadOfTime, KeepsTheSlotsOfOutputs) {
 }
 
 TEST(AheadOfTime, LeavesATreeWithoutConstantsAsItIs) {
-  const LoopTree tree = planned(matmul(64, 64, 64));
+  const LoopTree tree = scheduled(matmul(64, 64, 64));
   EXPECT_EQ(split_ahead(tree, {}).tree.dump(), tree.dump());
 }
 

@@ -2,14 +2,14 @@
 
 #include "loops/compiler.h"
 #include "schedule/border.h"
-#include "tests/schedule/support_plan.h"
+#include "tests/schedule/support_schedule.h"
 
 namespace tenon {
 namespace {
 
 using loops::LoopTree;
-using test::expect_plan_agrees;
-using test::planned;
+using test::expect_schedule_agrees;
+using test::scheduled;
 
 struct Conv {
   std::string batch = "1";
@@ -53,8 +53,8 @@ std::string text_of(const Conv& conv, const std::string& rest = "%out: {type} = 
   return text;
 }
 
-TEST(ConvolutionPlan, HasChannelsAsLanesAndABorderAroundTheImage) {
-  EXPECT_EQ(planned(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}})).dump(), R"(for j in 64 parallel
+TEST(ConvolutionSchedule, HasChannelsAsLanesAndABorderAroundTheImage) {
+  EXPECT_EQ(scheduled(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}})).dump(), R"(for j in 64 parallel
   for p in 16
     for p1 in 16 vectorize
       %4_border: f32[j, p, p1] = view %x[0, j, p - 1, p1 - 1] where p - 1 in 14 and p1 - 1 in 14
@@ -85,9 +85,9 @@ for k1 in 2 by 32 parallel
 )");
 }
 
-TEST(ConvolutionPlan, ReadsAnImageWithoutPaddingWhereItIs) {
+TEST(ConvolutionSchedule, ReadsAnImageWithoutPaddingWhereItIs) {
   const LoopTree tree =
-      planned(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}, .kernel = 1, .padding = 0}));
+      scheduled(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}, .kernel = 1, .padding = 0}));
   const loops::Compiler compiler(tree);
   for (const auto& [ref, memory] : compiler.allocations) {
     const bool is_image = tree.ir.node(ref).has(*tree.ir.var_named("j")) && memory.scratch;  // the channels
@@ -95,45 +95,45 @@ TEST(ConvolutionPlan, ReadsAnImageWithoutPaddingWhereItIs) {
   }
 }
 
-TEST(ConvolutionPlan, NeverHasAllWindowsInMemory) {
-  const LoopTree tree = planned(text_of({.channels = 64, .out_channels = 64, .image = {28, 28}}));
+TEST(ConvolutionSchedule, NeverHasAllWindowsInMemory) {
+  const LoopTree tree = scheduled(text_of({.channels = 64, .out_channels = 64, .image = {28, 28}}));
   const loops::Compiler compiler(tree);
   for (const auto& [ref, memory] : compiler.allocations) {
     if (memory.scratch) EXPECT_LE(memory.size().constant(), 64 * 30 * 30) << tree.ir.node(ref).name;
   }
 }
 
-TEST(ConvolutionPlan, AgreesOnKernelsStridesPaddingAndDilation) {
+TEST(ConvolutionSchedule, AgreesOnKernelsStridesPaddingAndDilation) {
   for (int64_t kernel : {1, 2, 3, 5, 7}) {
     for (int64_t stride : {1, 2, 3}) {
       for (int64_t padding : {int64_t{0}, kernel / 2}) {
-        expect_plan_agrees(text_of({.kernel = kernel, .stride = stride, .padding = padding}));
+        expect_schedule_agrees(text_of({.kernel = kernel, .stride = stride, .padding = padding}));
       }
     }
   }
-  expect_plan_agrees(text_of({.padding = 2, .dilation = 2}));
-  expect_plan_agrees(text_of({.stride = 2, .padding = 3, .dilation = 3}));
+  expect_schedule_agrees(text_of({.padding = 2, .dilation = 2}));
+  expect_schedule_agrees(text_of({.stride = 2, .padding = 3, .dilation = 3}));
 }
 
-TEST(ConvolutionPlan, AgreesOnEverySizeAroundTheBlocks) {
+TEST(ConvolutionSchedule, AgreesOnEverySizeAroundTheBlocks) {
   for (int64_t width : {1, 2, 7, 14, 15, 17, 29, 33}) {
     for (int64_t channels : {1, 15, 16, 33, 65}) {
-      expect_plan_agrees(text_of({.channels = 3, .out_channels = channels, .image = {5, width}}));
+      expect_schedule_agrees(text_of({.channels = 3, .out_channels = channels, .image = {5, width}}));
     }
   }
 }
 
-TEST(ConvolutionPlan, AgreesWithWhatFollowsIt) {
+TEST(ConvolutionSchedule, AgreesWithWhatFollowsIt) {
   for (const char* batch : {"1", "2", "3"}) {
-    expect_plan_agrees(text_of({.batch = batch, .has_bias = true}));
-    expect_plan_agrees(text_of({.batch = batch, .out_channels = 40, .has_bias = true},
-                               "%sum: {type} = add(%h, %residual)\n  %out: {type} = relu(%sum)"));
+    expect_schedule_agrees(text_of({.batch = batch, .has_bias = true}));
+    expect_schedule_agrees(text_of({.batch = batch, .out_channels = 40, .has_bias = true},
+                                   "%sum: {type} = add(%h, %residual)\n  %out: {type} = relu(%sum)"));
   }
-  expect_plan_agrees(text_of({.has_bias = true}, "%out: {type} = gelu(%h)"));
+  expect_schedule_agrees(text_of({.has_bias = true}, "%out: {type} = gelu(%h)"));
 }
 
-TEST(ConvolutionPlan, AgreesOnImagesThatAreComputed) {
-  expect_plan_agrees(R"(graph g(%x: f32[2, 6, 9, 9]) {
+TEST(ConvolutionSchedule, AgreesOnImagesThatAreComputed) {
+  expect_schedule_agrees(R"(graph g(%x: f32[2, 6, 9, 9]) {
   %w: f32[24, 6, 3, 3] = parameter "w"
   %a: f32[2, 6, 9, 9] = relu(%x)
   %out: f32[2, 24, 9, 9] = conv(%a, %w, none) {padding=[1, 1]}
@@ -142,30 +142,30 @@ TEST(ConvolutionPlan, AgreesOnImagesThatAreComputed) {
 )");
 }
 
-TEST(ConvolutionPlan, AgreesOnImagesThatArePadded) {
+TEST(ConvolutionSchedule, AgreesOnImagesThatArePadded) {
   for (const char* value : {"0.0", "0.5"}) {
     for (int64_t groups : {1, 8}) {
       for (int64_t padding : {0, 1}) {
         const int64_t height = (12 + 2 * padding - 3) / 2 + 1, width = (11 + 2 * padding - 3) / 2 + 1;
-        expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 8, 11, 9]) {{
+        expect_schedule_agrees(fmt::format(R"(graph g(%x: f32[2, 8, 11, 9]) {{
   %w: f32[40, {}, 3, 3] = parameter "w"
   %p: f32[2, 8, 12, 11] = pad(%x) {{low=[0, 0, 0, 1], high=[0, 0, 1, 1], value={}}}
   %out: f32[2, 40, {}, {}] = conv(%p, %w, none) {{padding=[{}, {}], stride=[2, 2], groups={}}}
   return %out
 }}
 )",
-                                       8 / groups, value, height, width, padding, padding, groups));
+                                           8 / groups, value, height, width, padding, padding, groups));
       }
     }
   }
 }
 
 // What is added to the result is read where it is.
-TEST(ConvolutionPlan, CopiesNoResidual) {
+TEST(ConvolutionSchedule, CopiesNoResidual) {
   for (int64_t channels : {24, 128}) {  // with pixels as lanes, and with channels
     const LoopTree tree =
-        planned(text_of({.channels = 64, .out_channels = channels, .image = {56, 56}, .kernel = 1, .padding = 0},
-                        "%sum: {type} = add(%h, %residual)\n  %out: {type} = relu(%sum)"));
+        scheduled(text_of({.channels = 64, .out_channels = channels, .image = {56, 56}, .kernel = 1, .padding = 0},
+                          "%sum: {type} = add(%h, %residual)\n  %out: {type} = relu(%sum)"));
     const loops::Compiler compiler(tree);
     for (const auto& [ref, memory] : compiler.allocations) {
       if (memory.scratch) EXPECT_LT(memory.size().constant(), channels * 56 * 56) << tree.dump();
@@ -173,10 +173,10 @@ TEST(ConvolutionPlan, CopiesNoResidual) {
   }
 }
 
-TEST(ConvolutionPlan, FewPixelsGoOverAllWeights) {
+TEST(ConvolutionSchedule, FewPixelsGoOverAllWeights) {
   const auto outermost = [](int64_t image) {
     const LoopTree tree =
-        planned(text_of({.channels = 256, .out_channels = 512, .image = {image, image}, .kernel = 1, .padding = 0}));
+        scheduled(text_of({.channels = 256, .out_channels = 512, .image = {image, image}, .kernel = 1, .padding = 0}));
     const std::vector<loops::LoopSpec>& loops = tree.ir.node(*tree.ir.node_named("h")).loops;
     return tree.ir.var(loops[0].var).size.constant();
   };
@@ -184,49 +184,50 @@ TEST(ConvolutionPlan, FewPixelsGoOverAllWeights) {
   EXPECT_EQ(outermost(56), 56);
 }
 
-TEST(ConvolutionPlan, AgreesOnGroups) {
+TEST(ConvolutionSchedule, AgreesOnGroups) {
   for (int64_t groups : {2, 4}) {
-    expect_plan_agrees(text_of({.batch = "2", .out_channels = 40, .stride = 2, .groups = groups, .has_bias = true}));
+    expect_schedule_agrees(
+        text_of({.batch = "2", .out_channels = 40, .stride = 2, .groups = groups, .has_bias = true}));
   }
 }
 
-TEST(ConvolutionPlan, AgreesOnOneAndThreeDimensions) {
+TEST(ConvolutionSchedule, AgreesOnOneAndThreeDimensions) {
   for (int64_t stride : {1, 2}) {
-    expect_plan_agrees(text_of({.batch = "2", .image = {37}, .stride = stride, .has_bias = true}));
-    expect_plan_agrees(text_of({.batch = "2", .image = {4, 5, 9}, .stride = stride, .has_bias = true}));
+    expect_schedule_agrees(text_of({.batch = "2", .image = {37}, .stride = stride, .has_bias = true}));
+    expect_schedule_agrees(text_of({.batch = "2", .image = {4, 5, 9}, .stride = stride, .has_bias = true}));
   }
 }
 
-TEST(ConvolutionPlan, AgreesOnSizesThatAreKnownLater) {
-  for (int64_t n : {0, 1, 2, 5}) expect_plan_agrees(text_of({.batch = "N", .has_bias = true}), n);
+TEST(ConvolutionSchedule, AgreesOnSizesThatAreKnownLater) {
+  for (int64_t n : {0, 1, 2, 5}) expect_schedule_agrees(text_of({.batch = "N", .has_bias = true}), n);
   for (int64_t n : {1, 6, 14, 15, 31}) {
-    expect_plan_agrees(R"(graph g(%x: f32[2, 3, N, N]) {
+    expect_schedule_agrees(R"(graph g(%x: f32[2, 3, N, N]) {
   symbol N in [1, 64]
   %w: f32[20, 3, 3, 3] = parameter "w"
   %out: f32[2, 20, N, N] = conv(%x, %w, none) {padding=[1, 1]}
   return %out
 }
 )",
-                       n);
+                           n);
   }
 }
 
-TEST(ConvolutionPlan, AgreesOnTransposedOnes) {
+TEST(ConvolutionSchedule, AgreesOnTransposedOnes) {
   for (int64_t stride : {1, 2}) {
     const int64_t size = 6 * stride + 3 - 2 - stride + (stride - 1);
-    expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 6, 6, 6]) {{
+    expect_schedule_agrees(fmt::format(R"(graph g(%x: f32[2, 6, 6, 6]) {{
   %w: f32[6, 20, 3, 3] = parameter "w"
   %out: f32[2, 20, {1}, {1}] = conv(%x, %w, none) {{stride=[{0}, {0}], padding=[1, 1], transposed=true, output_padding=[{2}, {2}]}}
   return %out
 }}
 )",
-                                   stride, size, stride - 1));
+                                       stride, size, stride - 1));
   }
 }
 
 // The gradient of weights, as a training has it: images are channels, and the outermost loop is a block of pixels.
-TEST(ConvolutionPlan, AgreesWhereTheOutermostLoopIsABlockOfPixels) {
-  expect_plan_agrees(R"(graph g(%a: f32[2, 32, 8, 8], %b: f32[2, 32, 8, 8]) {
+TEST(ConvolutionSchedule, AgreesWhereTheOutermostLoopIsABlockOfPixels) {
+  expect_schedule_agrees(R"(graph g(%a: f32[2, 32, 8, 8], %b: f32[2, 32, 8, 8]) {
   %x: f32[32, 2, 8, 8] = permute(%a) {dims=[1, 0, 2, 3]}
   %w: f32[32, 2, 8, 8] = permute(%b) {dims=[1, 0, 2, 3]}
   %h: f32[32, 32, 3, 3] = conv(%x, %w, none) {stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1}
@@ -236,14 +237,14 @@ TEST(ConvolutionPlan, AgreesWhereTheOutermostLoopIsABlockOfPixels) {
 )");
 }
 
-TEST(ConvolutionPlan, AgreesOnOtherDtypes) {
-  for (const char* dtype : {"f64", "bf16", "f16"}) expect_plan_agrees(text_of({.has_bias = true, .dtype = dtype}));
+TEST(ConvolutionSchedule, AgreesOnOtherDtypes) {
+  for (const char* dtype : {"f64", "bf16", "f16"}) expect_schedule_agrees(text_of({.has_bias = true, .dtype = dtype}));
 }
 
 // ---- windows --------------------------------------------------------------------------------------------------------
 
-TEST(WindowPlan, FoldsAWindowInRegistersOverOneChannelWithItsBorder) {
-  EXPECT_EQ(planned(text_of({.channels = 32, .out_channels = 32, .image = {28, 28}, .groups = 32})).dump(),
+TEST(WindowSchedule, FoldsAWindowInRegistersOverOneChannelWithItsBorder) {
+  EXPECT_EQ(scheduled(text_of({.channels = 32, .out_channels = 32, .image = {28, 28}, .groups = 32})).dump(),
             R"(for j in 32 parallel
   for p in 30
     for p1 in 30 vectorize
@@ -268,48 +269,48 @@ TEST(WindowPlan, FoldsAWindowInRegistersOverOneChannelWithItsBorder) {
 )");
 }
 
-TEST(WindowPlan, AgreesOnDepthwiseConvolutions) {
+TEST(WindowSchedule, AgreesOnDepthwiseConvolutions) {
   for (int64_t kernel : {2, 3, 5, 7}) {
     for (int64_t stride : {1, 2, 3}) {
       for (int64_t width : {7, 8, 14, 15, 17, 33, 40}) {
-        expect_plan_agrees(text_of({.channels = 3,
-                                    .out_channels = 3,
-                                    .image = {9, width},
-                                    .kernel = kernel,
-                                    .stride = stride,
-                                    .padding = kernel / 2,
-                                    .groups = 3,
-                                    .has_bias = stride == 2}));
+        expect_schedule_agrees(text_of({.channels = 3,
+                                        .out_channels = 3,
+                                        .image = {9, width},
+                                        .kernel = kernel,
+                                        .stride = stride,
+                                        .padding = kernel / 2,
+                                        .groups = 3,
+                                        .has_bias = stride == 2}));
       }
     }
   }
-  expect_plan_agrees(
+  expect_schedule_agrees(
       text_of({.batch = "3", .padding = 2, .dilation = 2, .groups = 4, .out_channels = 4, .channels = 4}));
   for (int64_t n : {0, 1, 4}) {
-    expect_plan_agrees(text_of({.batch = "N", .channels = 4, .out_channels = 4, .groups = 4, .has_bias = true}), n);
+    expect_schedule_agrees(text_of({.batch = "N", .channels = 4, .out_channels = 4, .groups = 4, .has_bias = true}), n);
   }
 }
 
-TEST(WindowPlan, AgreesOnSeveralResultsOfAChannel) {
-  expect_plan_agrees(text_of({.batch = "2", .channels = 4, .out_channels = 12, .groups = 4, .has_bias = true}));
+TEST(WindowSchedule, AgreesOnSeveralResultsOfAChannel) {
+  expect_schedule_agrees(text_of({.batch = "2", .channels = 4, .out_channels = 12, .groups = 4, .has_bias = true}));
 }
 
-TEST(WindowPlan, AgreesOnPooling) {
+TEST(WindowSchedule, AgreesOnPooling) {
   for (int64_t width : {6, 16, 35}) {
     const int64_t half = (width + 1) / 2;
-    expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 3, {0}, {0}]) {{
+    expect_schedule_agrees(fmt::format(R"(graph g(%x: f32[2, 3, {0}, {0}]) {{
   %m: f32[2, 3, {1}, {1}], %i: i64[2, 3, {1}, {1}] = max_pool(%x) {{kernel=[3, 3], stride=[2, 2], padding=[1, 1]}}
   %out: f32[2, 3, {1}, {1}] = relu(%m)
   return %out
 }}
 )",
-                                   width, half));
-    expect_plan_agrees(fmt::format(R"(graph g(%x: f32[2, 3, {0}, {0}]) {{
+                                       width, half));
+    expect_schedule_agrees(fmt::format(R"(graph g(%x: f32[2, 3, {0}, {0}]) {{
   %out: f32[2, 3, {1}, {1}] = avg_pool(%x) {{kernel=[3, 3], stride=[2, 2], padding=[1, 1], count_include_pad=false}}
   return %out
 }}
 )",
-                                   width, half));
+                                       width, half));
   }
 }
 

@@ -10,18 +10,18 @@
 #include "graph/evaluate.h"
 #include "loops/lower.h"
 #include "runtime/thread_pool.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 #include "tests/backends/support_fenced.h"
 #include "tests/graph/support_values.h"
 #include "tests/loops/support_lowered.h"
-#include "tests/schedule/support_plan.h"
+#include "tests/schedule/support_schedule.h"
 
 namespace tenon {
 namespace {
 
 using loops::LoopTree;
-using test::expect_plan_agrees;
-using test::planned;
+using test::expect_schedule_agrees;
+using test::scheduled;
 
 // A graph of one line, %y, which `type` is the type of.
 std::string graph_of(std::string_view inputs, std::string_view type, std::string_view op) {
@@ -30,18 +30,18 @@ std::string graph_of(std::string_view inputs, std::string_view type, std::string
                      is_symbolic ? "  symbol N in [0, 100000]\n" : "", type, op);
 }
 
-// ---- plans ----------------------------------------------------------------------------------------------------------
+// ---- default schedules ----------------------------------------------------------------------------------------------
 
 // The gradient of an embedding.
-TEST(StreamPlan, ScattersRowByRow) {
-  const std::string tree = planned(graph_of("%x: f32[100, 512], %rows: f32[64, 512], %at: i64[64]", "f32[100, 512]",
-                                            "index_put(%x, %rows, %at) {reduce=\"add\"}"))
+TEST(StreamSchedule, ScattersRowByRow) {
+  const std::string tree = scheduled(graph_of("%x: f32[100, 512], %rows: f32[64, 512], %at: i64[64]", "f32[100, 512]",
+                                              "index_put(%x, %rows, %at) {reduce=\"add\"}"))
                                .dump();
   EXPECT_NE(tree.find("    for j in 128 vectorize\n      %y: f32[i, j] = scatter add"), tree.npos) << tree;
 }
 
-TEST(StreamPlan, VectorizesWhatIsContiguousAndSpreadsTheRest) {
-  EXPECT_EQ(planned(graph_of("%x: f32[800, 128], %b: f32[128]", "f32[800, 128]", "add(%x, %b)")).dump(),
+TEST(StreamSchedule, VectorizesWhatIsContiguousAndSpreadsTheRest) {
+  EXPECT_EQ(scheduled(graph_of("%x: f32[800, 128], %b: f32[128]", "f32[800, 128]", "add(%x, %b)")).dump(),
             R"(for i in 800 parallel
   for j in 128 vectorize
     %y: f32[i, j] = add(%x, %b)
@@ -49,8 +49,8 @@ TEST(StreamPlan, VectorizesWhatIsContiguousAndSpreadsTheRest) {
 )");
 }
 
-TEST(StreamPlan, BlocksALongInnerLoopWhereTheOuterOneIsShort) {
-  EXPECT_EQ(planned(graph_of("%x: f32[2, 20000], %b: f32[20000]", "f32[2, 20000]", "add(%x, %b)")).dump(),
+TEST(StreamSchedule, BlocksALongInnerLoopWhereTheOuterOneIsShort) {
+  EXPECT_EQ(scheduled(graph_of("%x: f32[2, 20000], %b: f32[20000]", "f32[2, 20000]", "add(%x, %b)")).dump(),
             R"(for j in 2 r 3616 by 8192 parallel
   for i in 2
     for j in 8192 vectorize
@@ -59,13 +59,13 @@ TEST(StreamPlan, BlocksALongInnerLoopWhereTheOuterOneIsShort) {
 )");
 }
 
-TEST(StreamPlan, LeavesLittleWorkToOneThread) {
-  const std::string tree = planned(graph_of("%x: f32[16, 64]", "f32[16, 64]", "neg(%x)")).dump();
+TEST(StreamSchedule, LeavesLittleWorkToOneThread) {
+  const std::string tree = scheduled(graph_of("%x: f32[16, 64]", "f32[16, 64]", "neg(%x)")).dump();
   EXPECT_EQ(tree.find("parallel"), tree.npos) << tree;
 }
 
-TEST(StreamPlan, KeepsAccumulatorsOfColumnsInVectors) {
-  EXPECT_EQ(planned(graph_of("%x: f32[300, 512]", "f32[512]", "sum(%x) {dims=[0]}")).dump(),
+TEST(StreamSchedule, KeepsAccumulatorsOfColumnsInVectors) {
+  EXPECT_EQ(scheduled(graph_of("%x: f32[300, 512]", "f32[512]", "sum(%x) {dims=[0]}")).dump(),
             R"(for j in 2 by 256 parallel
   for i in 300
     for j in 256 vectorize
@@ -75,8 +75,8 @@ TEST(StreamPlan, KeepsAccumulatorsOfColumnsInVectors) {
 )");
 }
 
-TEST(StreamPlan, ReadsSeveralRowsAtOnceThatArePagesApart) {
-  EXPECT_EQ(planned(graph_of("%x: f32[300, 2048]", "f32[2048]", "sum(%x) {dims=[0]}")).dump(),
+TEST(StreamSchedule, ReadsSeveralRowsAtOnceThatArePagesApart) {
+  EXPECT_EQ(scheduled(graph_of("%x: f32[300, 2048]", "f32[2048]", "sum(%x) {dims=[0]}")).dump(),
             R"(for j in 8 by 256 parallel
   for i in 75 by 4
     for j in 16 by 16
@@ -88,8 +88,8 @@ TEST(StreamPlan, ReadsSeveralRowsAtOnceThatArePagesApart) {
 )");
 }
 
-TEST(StreamPlan, FoldsMuchToLittleInParts) {
-  EXPECT_EQ(planned(graph_of("%x: f32[1024, 1024]", "f32[]", "sum(%x) {dims=[0, 1]}")).dump(),
+TEST(StreamSchedule, FoldsMuchToLittleInParts) {
+  EXPECT_EQ(scheduled(graph_of("%x: f32[1024, 1024]", "f32[]", "sum(%x) {dims=[0, 1]}")).dump(),
             R"(for i_part in 64 parallel
   for i_rest in 16
     for j in 1024 vectorize
@@ -101,8 +101,8 @@ for i_part in 64 vectorize
 )");
 }
 
-TEST(StreamPlan, TransposesInBlocks) {
-  EXPECT_EQ(planned(graph_of("%x: f32[512, 256]", "f32[256, 512]", "permute(%x) {dims=[1, 0]}")).dump(),
+TEST(StreamSchedule, TransposesInBlocks) {
+  EXPECT_EQ(scheduled(graph_of("%x: f32[512, 256]", "f32[256, 512]", "permute(%x) {dims=[1, 0]}")).dump(),
             R"(for i in 8 by 64 parallel
   for j in 4 by 64
     for i in 4 by 16
@@ -113,8 +113,8 @@ TEST(StreamPlan, TransposesInBlocks) {
 )");
 }
 
-TEST(StreamPlan, NormalizesARowInOnePassOverMemory) {
-  const LoopTree tree = planned(graph_of("%x: f32[N, 1000]", "f32[N, 1000]", "softmax(%x) {dim=1}"));
+TEST(StreamSchedule, NormalizesARowInOnePassOverMemory) {
+  const LoopTree tree = scheduled(graph_of("%x: f32[N, 1000]", "f32[N, 1000]", "softmax(%x) {dim=1}"));
   ASSERT_EQ(tree.roots().size(), 1u) << tree.dump();
   EXPECT_EQ(tree.loop(tree.roots()[0]).annotation.mark, loops::Mark::kParallel);
   for (loops::TreeRef child : tree.children(tree.roots()[0])) {
@@ -174,21 +174,21 @@ std::string sized(const std::string& text, int64_t rows, int64_t columns) {
   return result;
 }
 
-TEST(StreamPlan, AgreesOnEverySizeAroundTheVectors) {
+TEST(StreamSchedule, AgreesOnEverySizeAroundTheVectors) {
   for (const std::string& text : kMatrixOps) {
     for (const auto& [rows, columns] :
          {std::pair(1, 1), {3, 15}, {16, 16}, {17, 33}, {70, 130}, {1, 300}, {130, 1}, {0, 5}, {5, 0}}) {
-      expect_plan_agrees(sized(text, rows, columns));
+      expect_schedule_agrees(sized(text, rows, columns));
     }
   }
   for (const std::string& text : kExtremes) {
     for (const auto& [rows, columns] : {std::pair(1, 1), {3, 15}, {17, 33}, {130, 270}}) {
-      expect_plan_agrees(sized(text, rows, columns));
+      expect_schedule_agrees(sized(text, rows, columns));
     }
   }
 }
 
-TEST(StreamPlan, AgreesOnSizesThatAreKnownLater) {
+TEST(StreamSchedule, AgreesOnSizesThatAreKnownLater) {
   for (const std::string& text : kMatrixOps) {
     for (const bool rows_are_open : {true, false}) {
       std::string open = replaced(text, ") {\n", ") {\n  symbol N in [0, 100000]\n");
@@ -197,48 +197,49 @@ TEST(StreamPlan, AgreesOnSizesThatAreKnownLater) {
         open = replaced(open, fmt::format("{}R", before), fmt::format("{}{}", before, rows_are_open ? "N" : "20"));
         open = replaced(open, fmt::format("{}C", before), fmt::format("{}{}", before, rows_are_open ? "20" : "N"));
       }
-      for (const int64_t n : {0, 37}) expect_plan_agrees(open, n);
+      for (const int64_t n : {0, 37}) expect_schedule_agrees(open, n);
     }
   }
 }
 
-TEST(StreamPlan, HasOneForEachCpu) {
+TEST(StreamSchedule, HasOneForEachCpu) {
   const std::string transposed = graph_of("%x: f32[130, 270]", "f32[270, 130]", "permute(%x) {dims=[1, 0]}");
   const std::string attention =
       graph_of("%q: f32[2, 100, 64]", "f32[2, 100, 64]", "scaled_dot_product_attention(%q, %q, %q, none)");
   for (const char* cpu : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
     for (const std::string& text : {transposed, attention}) {
-      EXPECT_NO_THROW(plan(lower(parse_graph(text).value()).value(), machine_of(cpu))) << cpu << "\n" << text;
+      EXPECT_NO_THROW(default_schedule(lower(parse_graph(text).value()).value(), machine_of(cpu))) << cpu << "\n"
+                                                                                                   << text;
     }
   }
 }
 
-TEST(StreamPlan, AgreesOnFoldsInParts) {
-  expect_plan_agrees(graph_of("%x: f32[70000]", "f32[]", "sum(%x) {dims=[0]}"));
-  expect_plan_agrees(graph_of("%x: f32[65536]", "f32[]", "sum(%x) {dims=[0]}"));
-  expect_plan_agrees(graph_of("%x: f32[N]", "f32[]", "sum(%x) {dims=[0]}"), 70001);
-  expect_plan_agrees(graph_of("%x: f32[N]", "f32[]", "sum(%x) {dims=[0]}"), 0);
-  expect_plan_agrees(graph_of("%x: f32[5003, 16]", "f32[16]", "sum(%x) {dims=[0]}"));
-  expect_plan_agrees(graph_of("%x: f32[3, 40000]", "f32[3]", "amax(%x) {dims=[1]}"));
-  expect_plan_agrees(graph_of("%x: f32[3, 40001]", "i64[3]", "argmax(%x) {dim=1}"));
-  expect_plan_agrees(graph_of("%x: f32[40000]", "f32[40000]", "softmax(%x) {dim=0}"));
-  expect_plan_agrees(graph_of("%x: f32[1, 40001]", "f32[1, 40001]", "log_softmax(%x) {dim=1}"));
+TEST(StreamSchedule, AgreesOnFoldsInParts) {
+  expect_schedule_agrees(graph_of("%x: f32[70000]", "f32[]", "sum(%x) {dims=[0]}"));
+  expect_schedule_agrees(graph_of("%x: f32[65536]", "f32[]", "sum(%x) {dims=[0]}"));
+  expect_schedule_agrees(graph_of("%x: f32[N]", "f32[]", "sum(%x) {dims=[0]}"), 70001);
+  expect_schedule_agrees(graph_of("%x: f32[N]", "f32[]", "sum(%x) {dims=[0]}"), 0);
+  expect_schedule_agrees(graph_of("%x: f32[5003, 16]", "f32[16]", "sum(%x) {dims=[0]}"));
+  expect_schedule_agrees(graph_of("%x: f32[3, 40000]", "f32[3]", "amax(%x) {dims=[1]}"));
+  expect_schedule_agrees(graph_of("%x: f32[3, 40001]", "i64[3]", "argmax(%x) {dim=1}"));
+  expect_schedule_agrees(graph_of("%x: f32[40000]", "f32[40000]", "softmax(%x) {dim=0}"));
+  expect_schedule_agrees(graph_of("%x: f32[1, 40001]", "f32[1, 40001]", "log_softmax(%x) {dim=1}"));
 }
 
-TEST(StreamPlan, AgreesOnLookUps) {
+TEST(StreamSchedule, AgreesOnLookUps) {
   const auto indices = [](std::string_view shape) {
     return fmt::format(
         "graph g(%x: f32[40, 33], %r: f32[{0}]) {{\n  %k: i64[{0}] = cast(%r) {{dtype=i64}}\n  "
         "%a: i64[{0}] = abs(%k)\n  %t: i64[] = constant 30\n  %i: i64[{0}] = minimum(%a, %t)\n",
         shape);
   };
-  expect_plan_agrees(indices("9") + "  %y: f32[9, 33] = embedding(%x, %i)\n  return %y\n}\n");
-  expect_plan_agrees(indices("9") + "  %y: f32[40, 9] = index_select(%x, %i) {dim=1}\n  return %y\n}\n");
-  expect_plan_agrees(indices("40, 50") + "  %y: f32[40, 50] = gather(%x, %i) {dim=1}\n  return %y\n}\n");
+  expect_schedule_agrees(indices("9") + "  %y: f32[9, 33] = embedding(%x, %i)\n  return %y\n}\n");
+  expect_schedule_agrees(indices("9") + "  %y: f32[40, 9] = index_select(%x, %i) {dim=1}\n  return %y\n}\n");
+  expect_schedule_agrees(indices("40, 50") + "  %y: f32[40, 50] = gather(%x, %i) {dim=1}\n  return %y\n}\n");
 }
 
 // Results are the same bits for any number of threads.
-TEST(StreamPlan, FoldsTheSameOnAnyNumberOfThreads) {
+TEST(StreamSchedule, FoldsTheSameOnAnyNumberOfThreads) {
   test::Random random(3);
   std::vector<Tensor> inputs;
   const Graph graph = test::with_data(
@@ -255,7 +256,7 @@ TEST(StreamPlan, FoldsTheSameOnAnyNumberOfThreads) {
 }
 
 // What is written past the caches must be there, wherever the output begins.
-TEST(StreamPlan, WritesLargeOutputs) {
+TEST(StreamSchedule, WritesLargeOutputs) {
   const auto backend = find_backend("cpu").value();
   const int64_t rows = 2048, columns = 2056;
   const LoopTree tree = backend->schedule(
@@ -280,9 +281,9 @@ TEST(StreamPlan, WritesLargeOutputs) {
 }
 
 // A plain sum of a large array asks memory for what comes next, twice for each four vectors; nothing else does.
-TEST(StreamPlan, SumsOfLargeArraysReadAhead) {
+TEST(StreamSchedule, SumsOfLargeArraysReadAhead) {
   const auto prefetches = [](std::string_view shape, std::string_view type, std::string_view op) {
-    const LoopTree tree = planned(graph_of(fmt::format("%x: f32[{}]", shape), type, op));
+    const LoopTree tree = scheduled(graph_of(fmt::format("%x: f32[{}]", shape), type, op));
     const std::string text =
         codegen::emit_asm(std::vector<codegen::KernelSource>{{&tree, "kernel"}}, codegen::find_target("x86-64-v4"));
     size_t count = 0;
@@ -297,7 +298,7 @@ TEST(StreamPlan, SumsOfLargeArraysReadAhead) {
 
 // ---- every op -------------------------------------------------------------------------------------------------------
 
-class PlannedOps : public testing::TestWithParam<const OpDef*> {};
+class ScheduledOps : public testing::TestWithParam<const OpDef*> {};
 
 struct Case {
   std::string name;
@@ -318,11 +319,11 @@ std::vector<Case> cases_of(const OpDef& op) {
 }
 
 // Each dtype in each op is for tests/backends/native_ops_test.cpp: here it is about loops.
-TEST_P(PlannedOps, AgreeWithTheReference) {
+TEST_P(ScheduledOps, AgreeWithTheReference) {
   const std::vector<Case> cases = cases_of(*GetParam());
   const Machine machine = machine_of("native");
   std::vector<LoopTree> trees;
-  for (const Case& c : cases) trees.push_back(plan(lower(c.graph).value(), machine));
+  for (const Case& c : cases) trees.push_back(default_schedule(lower(c.graph).value(), machine));
   std::vector<const LoopTree*> pointers;
   for (const LoopTree& tree : trees) pointers.push_back(&tree);
   const auto kernels = test::compile_fenced(pointers);
@@ -339,16 +340,16 @@ TEST_P(PlannedOps, AgreeWithTheReference) {
 }
 
 std::string test_name(const testing::TestParamInfo<const OpDef*>& info) { return std::string(info.param->name.get()); }
-INSTANTIATE_TEST_SUITE_P(Ops, PlannedOps, testing::ValuesIn(op_table().begin(), op_table().end()), test_name);
+INSTANTIATE_TEST_SUITE_P(Ops, ScheduledOps, testing::ValuesIn(op_table().begin(), op_table().end()), test_name);
 
-TEST(PlannedGraphs, RandomOnesAgreeWithTheReference) {
+TEST(ScheduledGraphs, RandomOnesAgreeWithTheReference) {
   const Machine machine = machine_of("native");
   std::vector<test::LoweredGraph> graphs;
   std::vector<LoopTree> trees;
   for (uint64_t seed = 5000; graphs.size() < 300; ++seed) {
     std::optional<test::LoweredGraph> lowered = test::random_lowered(seed);
     if (!lowered) continue;
-    trees.push_back(plan(lowered->ir, machine));
+    trees.push_back(default_schedule(lowered->ir, machine));
     graphs.push_back(*std::move(lowered));
   }
   std::vector<const LoopTree*> pointers;

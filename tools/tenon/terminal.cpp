@@ -135,7 +135,7 @@ namespace {
 // A kernel that says nothing of its loops gets those to start from.
 Result<loops::IR> scheduled(Result<loops::IR> kernel, std::string_view text) {
   if (!kernel.ok() || text.find(" for ") != std::string_view::npos) return kernel;
-  return loops::default_schedule(std::move(kernel).value());
+  return loops::initial_schedule(std::move(kernel).value());
 }
 
 }  // namespace

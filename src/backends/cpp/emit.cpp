@@ -27,9 +27,9 @@ const int64_t kVectorBytes = Machine().vector_bytes;
 
 bool is_one_element(const Allocation& memory) { return memory.scratch && memory.size().is_constant(1); }
 
-class Emitter {
+class CppEmitter {
  public:
-  explicit Emitter(const LoopTree& tree) : tree_(tree), ir_(tree.ir), compiler_(tree) {
+  explicit CppEmitter(const LoopTree& tree) : tree_(tree), ir_(tree.ir), compiler_(tree) {
     compiler_.widen_totals();
     for (const auto& [ref, memory] : compiler_.allocations) arrays_[memory.mem_idx] = ir_.node(ref).name;
     for (const auto& [ref, memory] : compiler_.carries) arrays_[memory.mem_idx] = ir_.node(ref).name + "_so_far";
@@ -355,14 +355,14 @@ class Emitter {
 
   void loop(TreeRef ref) {
     const Compiler::Scope* const around = scope_;
-    for (const Compiler::Segment& part : compiler_.segments(ref, *around)) {
+    for (const Compiler::Stretch& part : compiler_.stretches(ref, *around)) {
       scope_ = &part.scope;
-      segment(ref, part.begin, part.end);
+      stretch(ref, part.begin, part.end);
     }
     scope_ = around;
   }
 
-  void segment(TreeRef ref, const Expr& begin, const Expr& end) {
+  void stretch(TreeRef ref, const Expr& begin, const Expr& end) {
     const Expr count = end - begin;
     const auto& [var, size, tail, step, annotation] = tree_.loop(ref);
     if (annotation.mark == Mark::kTile) {
@@ -488,7 +488,7 @@ std::string emit_cpp(const LoopTree& tree, std::string_view function_name) {
 }
 
 std::string emit_cpp_function(const LoopTree& tree, std::string_view function_name) {
-  return Emitter(tree).function(function_name);
+  return CppEmitter(tree).function(function_name);
 }
 
 }  // namespace tenon

@@ -11,7 +11,7 @@
 #include "codegen/target.h"
 #include "runtime/loader.h"
 #include "runtime/thread_pool.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 #include "support/runtime_call.h"
 
 namespace tenon {
@@ -52,12 +52,13 @@ int64_t cache_bytes(int name, int64_t otherwise) {
 
 // ---- schedules that a search found ----------------------------------------------------------------------------------
 
-struct Block {
+struct BlockShape {
   int64_t rows;
   int64_t vectors;
 };
 // What the tuner tries: blocks that fill the registers of AVX-512 or AVX2, from flat to high.
-constexpr Block kBlocks[] = {{4, 4}, {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 2}, {14, 2}, {4, 3}, {6, 2}, {4, 2}, {12, 1}};
+constexpr BlockShape kBlocks[] = {{4, 4},  {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 2},
+                                  {14, 2}, {4, 3}, {6, 2}, {4, 2}, {12, 1}};
 
 // A kept schedule is for one CPU and one number of threads.
 std::string schedule_key(const loops::IR& kernel) {
@@ -117,7 +118,7 @@ struct CpuBackend : Backend {
     if (cpu_ == "native") {
       if (std::optional<loops::LoopTree> kept = kept_schedule(kernel)) return *std::move(kept);
     }
-    return plan(kernel, machine_of(cpu_));
+    return default_schedule(kernel, machine_of(cpu_));
   }
   std::vector<loops::LoopTree> variants(const loops::IR& kernel) const override {
     std::vector<loops::LoopTree> trees;
@@ -126,7 +127,7 @@ struct CpuBackend : Backend {
       if (!machine.holds_block(rows, vectors)) continue;
       machine.block_rows = rows;
       machine.block_vectors = vectors;
-      trees.push_back(plan(kernel, machine));
+      trees.push_back(default_schedule(kernel, machine));
     }
     return trees;
   }

@@ -1,4 +1,4 @@
-// The interpreter: the runtime's, on kernels that come straight from their LoopTree. It knows no segments and peels no
+// The interpreter: the runtime's, on kernels that come straight from their LoopTree. It knows no stretches and peels no
 // guards, so it checks what the other backends make of them. It is exact as the reference is: floating folds are kept
 // in double and rounded when they are read.
 //

@@ -14,13 +14,13 @@
 
 namespace tenon {
 
-loops::LoopTree plan(const loops::IR& kernel, const Machine& machine);
+loops::LoopTree default_schedule(const loops::IR& kernel, const Machine& machine);
 
-// The schedule of one kind. Empty if the kernel is of another kind.
-std::optional<loops::LoopTree> plan_window(const loops::IR& kernel, const Machine& machine);
-std::optional<loops::LoopTree> plan_convolution(const loops::IR& kernel, const Machine& machine);
-std::optional<loops::LoopTree> plan_contraction(const loops::IR& kernel, const Machine& machine);
-std::optional<loops::LoopTree> plan_attention(const loops::IR& kernel, const Machine& machine);
-loops::LoopTree plan_stream(const loops::IR& kernel, const Machine& machine);
+// The kinds: nothing where the kernel is not of it.
+std::optional<loops::LoopTree> schedule_window(const loops::IR& kernel, const Machine& machine);
+std::optional<loops::LoopTree> schedule_convolution(const loops::IR& kernel, const Machine& machine);
+std::optional<loops::LoopTree> schedule_contraction(const loops::IR& kernel, const Machine& machine);
+std::optional<loops::LoopTree> schedule_attention(const loops::IR& kernel, const Machine& machine);
+loops::LoopTree schedule_stream(const loops::IR& kernel, const Machine& machine);
 
 }  // namespace tenon

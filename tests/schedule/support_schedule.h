@@ -7,11 +7,12 @@
 
 namespace tenon::test {
 
-// The plan of a graph's kernel, for a machine with 64-byte vectors, caches of 32 KiB and 1 MiB, and two threads.
-loops::LoopTree planned(std::string_view graph_text);
+// The default schedule of a graph's kernel, for a machine with 64-byte vectors, caches of 32 KiB and 1 MiB, and two
+// threads.
+loops::LoopTree scheduled(std::string_view graph_text);
 
 // Runs it on random data between fences, the symbol N being `n`: with the parameters as inputs like others, and as
 // constants.
-void expect_plan_agrees(std::string_view graph_text, int64_t n = 3);
+void expect_schedule_agrees(std::string_view graph_text, int64_t n = 3);
 
 }  // namespace tenon::test

@@ -1,11 +1,11 @@
-#include "tests/schedule/support_plan.h"
+#include "tests/schedule/support_schedule.h"
 
 #include <gtest/gtest.h>
 
 #include "backends/bound.h"
 #include "graph/evaluate.h"
 #include "loops/lower.h"
-#include "schedule/plan.h"
+#include "schedule/default_schedule.h"
 #include "tests/backends/support_fenced.h"
 #include "tests/graph/support_values.h"
 #include "tests/loops/support_lowered.h"
@@ -20,13 +20,13 @@ void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& wan
 
 }  // namespace
 
-loops::LoopTree planned(std::string_view graph_text) {
+loops::LoopTree scheduled(std::string_view graph_text) {
   const Machine machine{
       .vector_bytes = 64, .vector_registers = 32, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .threads = 2};
-  return plan(lower(parse_graph(graph_text).value()).value(), machine);
+  return default_schedule(lower(parse_graph(graph_text).value()).value(), machine);
 }
 
-void expect_plan_agrees(std::string_view graph_text, int64_t n) {
+void expect_schedule_agrees(std::string_view graph_text, int64_t n) {
   Random random(7);
   std::vector<Tensor> inputs;
   const Graph graph = with_data(parse_graph(graph_text).value(), random, inputs, n);
