@@ -288,7 +288,7 @@ void Emitter::parallel_vectors(TreeRef ref, const Expr& count) {
   });
 }
 
-// The body becomes a function of a table with all that has a value here, and of a stretch of the loop.
+// Emits the body as a function that runs a stretch of the loop. A table passes it all values that exist at this point.
 void Emitter::on_threads(TreeRef ref, const Expr& begin, const Expr& end, const Expr& work, const StretchBody& body) {
   std::vector<std::pair<Symbol, Value*>> symbols;
   for (const auto& [symbol, value] : f_->indices.symbols()) symbols.emplace_back(symbol, value);

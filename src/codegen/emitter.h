@@ -71,7 +71,7 @@ class Emitter {
     TreeRef leaf;
     Which which;
   };
-  // A loop of columns, and in it one of steps: see tiles.h.
+  // A loop over columns with a loop over steps of k inside: see tiles.h.
   struct DotTile {
     enum Layout : uint8_t {
       kGroup,   // equal for all columns, contiguous along the steps
@@ -104,9 +104,9 @@ class Emitter {
     TileIntrinsic tile = {};
   };
 
-  static constexpr int64_t kMostCopies = 256;              // of an unrolled body
-  static constexpr int64_t kMostVectors = 8;               // that are written out instead of in a loop
-  static constexpr int64_t kMostTerms = int64_t{1} << 40;  // of a sum, as far as they are counted
+  static constexpr int64_t kMostCopies = 256;              // the most copies of the body of an unrolled loop
+  static constexpr int64_t kMostVectors = 8;               // the most vectors that are emitted without a loop
+  static constexpr int64_t kMostTerms = int64_t{1} << 40;  // numbers of terms are limited to this
 
   // ---- the function (emit.cpp) ----
   void bind_parameters(llvm::Function* function);
@@ -194,7 +194,7 @@ class Emitter {
   Value* holds(const loops::Constraint& constraint);
 
   // ---- blocks (transpose.cpp) ----
-  // Of an unrolled loop's copies, what they read: a vector for each.
+  // The vectors that the copies of an unrolled body read, one per copy.
   struct TransposedBlock {
     Symbol counter;
     std::vector<Value*> columns;
@@ -264,7 +264,7 @@ class Emitter {
   // ---- tiles (tiles.cpp) ----
   bool tile(TreeRef ref, const Expr& begin, const Expr& end);
   std::optional<DotTile> tile_of(TreeRef ref, const Expr& begin, const Expr& end);
-  // What emits it; nothing where it does not fit.
+  // The function that emits the instruction. Empty if the loops do not fit it.
   Instruction multiply(const DotTile& tile);
   Instruction interleave(const DotTile& tile);
   void by_count(const DotTile& tile, const Instruction& instruction);
@@ -336,9 +336,9 @@ class Emitter {
   std::map<TreeRef, std::optional<Grid>> grids_;                      // by the loop over rows
   std::map<NodeRef, std::vector<Value*>> grid_sums_;                  // accumulators
   std::map<int64_t, std::unordered_map<Expr, Value*>> loaded_tiles_;  // by mem_idx and position
-  llvm::BasicBlock* tiles_in_ = nullptr;                              // where they were loaded
+  llvm::BasicBlock* tiles_in_ = nullptr;                              // the block in which they were loaded
   std::map<std::pair<TreeRef, Which>, TransposedBlock> blocks_;
-  std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: which copy of its body this is
+  std::map<Symbol, int64_t> copy_of_;  // by the counter of an unrolled loop: the number of this copy of the body
 };
 
 }  // namespace tenon::codegen

@@ -13,8 +13,8 @@ using llvm::Value;
 
 namespace {
 
-constexpr size_t kMostMoves = 3;  // nodes of a loop that looks elements up and does little else
-constexpr int64_t kInARow = 4;    // elements of such a loop
+constexpr size_t kMostMoves = 3;  // a loop of so few nodes only moves elements that it looks up
+constexpr int64_t kInARow = 4;    // iterations that such a loop, as scalar code, is unrolled by
 
 std::optional<int64_t> number_of(const symbolic::Expr& expr) {
   return expr.is_constant() ? std::optional(expr.constant()) : std::nullopt;

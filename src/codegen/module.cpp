@@ -102,8 +102,8 @@ void CompilationUnit::throw_complaint() const {
   if (!complaint_.empty()) fail("LLVM cannot generate this code: {}", complaint_);
 }
 
-// The code is the emitter's; these remove what it says twice. Registers for its variables make it three times as fast,
-// and the others make it easier to read. Measured beyond that: SimplifyCFG and LICM change nothing, or make it slower.
+// The passes only remove redundancy from emitted code. Promoting variables to registers makes it three times as fast;
+// the others make it easier to read. Measured: SimplifyCFG and LICM change nothing or make it slower.
 void CompilationUnit::run_passes() {
   llvm::legacy::PassManager passes;
   passes.add(llvm::createSROAPass());

@@ -40,10 +40,10 @@ Target find_target(std::string_view name);
 std::vector<std::string> target_names();
 
 // The model of the machine that a target's code is for. Its caches and threads are the defaults, not those of this
-// machine: what is emitted depends on the target alone.
+// machine: emitted code depends on the target alone.
 Machine machine_of(const Target& target);
 
-// What code for an x86 target may need of a CPU, by the names of runtime/cpu_features.h: "avx2,fma,...".
+// The CPU features that code for an x86 target may use, in the names of runtime/cpu_features.h: "avx2,fma,...".
 std::string needed_features(const Target& target);
 
 // The features that the target needs and this machine lacks: "avx512f", or "wasm32" for another architecture.

@@ -71,7 +71,7 @@ std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, 
   return Element{maker, {Which::kPiece, 0}};
 }
 
-// reduce add(mul(cast(a), cast(b))), and nothing else.
+// Matches reduce add(mul(cast(a), cast(b))) and nothing else.
 std::optional<Emitter::TileProduct> Emitter::product_below(TreeRef inner) {
   const std::vector<TreeRef>& leaves = tree_.children(inner);
   const auto is_leaf = [&](TreeRef ref) { return tree_.kind(ref) == LoopTree::NODE; };
@@ -206,7 +206,7 @@ Emitter::Instruction Emitter::multiply(const DotTile& tile) {
   return {};
 }
 
-// By lane, 4 bytes: the steps of k.
+// A vector whose lanes are the steps of k of each column, 4 bytes.
 Value* Emitter::groups(const Element& element, const DotTile& tile, DotTile::Layout layout, int64_t depth,
                        int64_t steps) {
   Spot& here = spot(element.leaf, element.which);
@@ -269,7 +269,7 @@ Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
   return b_.CreateIntrinsic(dot, {}, {sum, a, b});
 }
 
-// A copy.
+// The packing copy.
 Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   const std::vector<TreeRef>& leaves = tree_.children(tile.steps);
   if (leaves.size() != 1 || tree_.kind(leaves[0]) == LoopTree::LOOP) return {};

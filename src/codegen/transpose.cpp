@@ -8,8 +8,8 @@ namespace tenon::codegen {
 using namespace loops;
 using llvm::Value;
 
-// An unrolled loop around a vectorized one: what is contiguous along the outer one is
-// read row by row and transposed in registers, instead of gathered.
+// Applies to an unrolled loop around a vectorized one. An array that is contiguous along the outer loop is read row by
+// row and transposed in registers, not gathered.
 std::optional<Emitter::BlockLanes> Emitter::lanes_of_block(TreeRef outer, int64_t count) {
   if (tree_.children(outer).size() != 1 || count < 2) return {};
   const TreeRef inner = tree_.children(outer)[0];
@@ -46,7 +46,7 @@ void Emitter::transpose_reads(TreeRef outer, const Expr& begin, int64_t count) {
   }
 }
 
-// As many columns at a time as there are lanes.
+// Transposes as many columns at a time as there are lanes.
 Emitter::TransposedBlock Emitter::transposed_rows(Spot& element, TreeRef outer, const BlockLanes& inner,
                                                   const Expr& begin, int64_t count) {
   TransposedBlock block{compiler_.counter(outer), {}};
@@ -58,7 +58,7 @@ Emitter::TransposedBlock Emitter::transposed_rows(Spot& element, TreeRef outer, 
   return block;
 }
 
-// Rows that are shorter than the vectors are filled up, and so are missing rows; what comes of that is not used.
+// Short rows and missing rows are filled up. The elements that come from filling are not used.
 std::vector<Value*> Emitter::rows_of(Spot& element, TreeRef outer, const BlockLanes& inner, const Expr& begin,
                                      int64_t width) {
   const DType stored = element.access.memory->dtype, dtype = ir_.node(element.access.node).dtype;

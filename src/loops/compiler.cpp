@@ -393,7 +393,7 @@ std::optional<Expr> Compiler::past_read(NodeRef reader, NodeRef input, TreeRef l
   return result;
 }
 
-// The constraints below a loop that depend on its counter and are open in a stretch of it.
+// The constraints below a loop that depend on its counter and are not proven in the stretch.
 std::vector<Compiler::Guard> Compiler::guards_below(TreeRef loop, const Scope& scope) const {
   std::vector<Guard> guards;
   for (NodeRef node : tree_.nodes_below(loop)) {
@@ -437,7 +437,7 @@ std::optional<std::pair<Expr, Expr>> Compiler::interior(TreeRef loop, const Guar
   return {{ceildiv(*high - last, -a), floordiv(*low, -a)}};
 }
 
-// Splits a stretch around the iterations in which guards below it always hold.
+// Splits a stretch so that one part has only iterations in which guards below it always hold.
 std::vector<Compiler::Stretch> Compiler::peeled(TreeRef ref, Stretch whole, const Scope& around) const {
   if (around.copies * 3 > kMostCopies) return {std::move(whole)};
   Expr begin = whole.begin, end = whole.end;

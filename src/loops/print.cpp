@@ -53,7 +53,7 @@ std::vector<NodeRef> definition_order(const IR& ir) {
 
 class IrPrinter {
  public:
-  enum Names { kOwn, kNumbers };  // of nodes and sizes
+  enum Names { kOwn, kNumbers };  // names of nodes and sizes
   explicit IrPrinter(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {
     if (names == kNumbers) number_sizes();
   }

@@ -82,7 +82,7 @@ class Composer {
 
 // ---- variables that are one -----------------------------------------------------------------------------------------
 
-// Sets of variables, each with the nodes that have one of it.
+// Disjoint sets of variables, each with the nodes that have a variable of the set.
 class VarClasses {
  public:
   VarClasses(const IR& ir, const std::vector<Node>& nodes)

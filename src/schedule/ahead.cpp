@@ -139,9 +139,9 @@ class Splitter {
   // ---- one array ----
 
   struct PackedLayout {
-    std::vector<VarRef> vars;           // one for each dimension in memory
-    std::vector<Expr> positions = {};   // along them, over the variables of the node
-    std::map<VarRef, Expr> index = {};  // of the node's variables, over those
+    std::vector<VarRef> vars;           // one per dimension in memory
+    std::vector<Expr> positions = {};   // index along each dimension, over the variables of the node
+    std::map<VarRef, Expr> index = {};  // index along each variable of the node, over `vars`
   };
 
   // The loops whose order the packed array has: the loops of its writer. If the writer transposes squares in registers,
@@ -161,7 +161,7 @@ class Splitter {
     return loops;
   }
 
-  // As scratch memory would be laid out, all of it: see Compiler::Dim.
+  // The layout of scratch memory that holds the whole array: see Compiler::Dim.
   PackedLayout layout_of(NodeRef ref, IR& ir) const {
     PackedLayout layout;
     std::map<VarRef, Expr> rest;

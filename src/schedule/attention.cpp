@@ -1,4 +1,4 @@
-// AttentionKernel: two sums of products, with a softmax between them.
+// Attention: two sums of products with a softmax between them.
 //
 // The op's loops have a variable for queries, and three for keys: blocks of groups of lanes. The schedule runs a block
 // of queries over one block of keys at a time, so that scores and weights stay in the cache:

@@ -61,7 +61,7 @@ struct RegisterTile {
   int64_t columns;
 };
 
-// Multiply-adds of whole vectors to cover so many rows and columns, and a part of the loads that they wait for.
+// The cost of covering so many rows and columns with tiles, in vector multiply-adds.
 double cost_of(const RegisterTile& tile, int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
 
 // The tile of the least cost among those that the machine's registers hold.

@@ -16,7 +16,7 @@ namespace tenon {
 
 loops::LoopTree default_schedule(const loops::IR& kernel, const Machine& machine);
 
-// The kinds: nothing where the kernel is not of it.
+// The schedule of one kind. Empty if the kernel is of another kind.
 std::optional<loops::LoopTree> schedule_window(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> schedule_convolution(const loops::IR& kernel, const Machine& machine);
 std::optional<loops::LoopTree> schedule_contraction(const loops::IR& kernel, const Machine& machine);

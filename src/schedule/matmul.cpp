@@ -30,7 +30,7 @@ using namespace loops;
 
 namespace {
 
-// Nodes after the sum up to which each row of a block has a copy of them, in registers.
+// Up to so many nodes after the sum, each row of a block has its own copy of their code.
 constexpr size_t kMostCopied = 6;
 
 class ContractionScheduler {
@@ -548,12 +548,12 @@ class ContractionScheduler {
   VarRef column_;
   int64_t lanes_ = 1;
   RegisterTile tile_{};
-  const TileIntrinsic* intrinsic_ = nullptr;  // that casts and multiplies
-  bool has_packed_rows_ = false;              // `a` is a copy, block by block
-  std::vector<NodeRef> before_product_ = {};  // computed beside it: casts of the operands, or other ways to read them
-  std::vector<NodeRef> after_product_ = {};   // the sums of the lanes
-  NodeRef after_sum_ = {};                    // a copy of the sums, which what follows reads
-  std::vector<std::string> replaced_ = {};    // nodes that nobody reads any more
+  const TileIntrinsic* intrinsic_ = nullptr;  // the instruction that casts and multiplies; null: multiply-adds
+  bool has_packed_rows_ = false;              // `a` is a copy in blocks of rows
+  std::vector<NodeRef> before_product_ = {};  // run in the loops of the product: casts or views of the operands
+  std::vector<NodeRef> after_product_ = {};   // sums of the lanes
+  NodeRef after_sum_ = {};                    // a copy of the sums in memory, which the epilogue reads
+  std::vector<std::string> replaced_ = {};    // names of nodes that nothing reads any more
 };
 
 }  // namespace

@@ -1,13 +1,13 @@
 // All other kernels: elementwise chains, folds, scans and moves of data, in one pass over memory if possible.
 //
-// All nodes share their outer loops (loops::initial_schedule). What is left to decide, in this order:
-//   - a fold of much to little is done in parts, which are independent: a fixed number of them, so that the result does
-//     not depend on the threads
-//   - where memory is contiguous along a variable that is kept, and not along the one that is folded, a block of the
-//     kept one becomes the innermost loop: its accumulators are vectors
-//   - a move from one order of variables to another goes block by block, each of which is transposed in registers
-//   - innermost loops are lanes of vectors
-//   - an outer loop is parallel; where it is short, or folded, a block of the innermost one is
+// Nodes share their outer loops (loops::initial_schedule). The steps, in order:
+//   - A fold of many elements to few results is done in independent parts. The number of parts is fixed, so that the
+//     result does not depend on the number of threads.
+//   - If memory is contiguous along a kept variable and not along the folded one, a block of the kept variable becomes
+//     the innermost loop: accumulators are vectors.
+//   - A transposition goes block by block. Blocks are transposed in registers.
+//   - Innermost loops are vectorized.
+//   - An outer loop becomes parallel. If it is short or folded, blocks of the innermost loop do.
 #include <algorithm>
 #include <map>
 #include <ranges>

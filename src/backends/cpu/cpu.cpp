@@ -56,7 +56,7 @@ struct BlockShape {
   int64_t rows;
   int64_t vectors;
 };
-// What the tuner tries: blocks that fill the registers of AVX-512 or AVX2, from flat to high.
+// Blocks that the tuner tries, from flat to high. They fill the registers of AVX-512 or AVX2.
 constexpr BlockShape kBlocks[] = {{4, 4},  {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 2},
                                   {14, 2}, {4, 3}, {6, 2}, {4, 2}, {12, 1}};
 

@@ -1,6 +1,6 @@
-// The interpreter: the runtime's, on kernels that come straight from their LoopTree. It knows no stretches and peels no
-// guards, so it checks what the other backends make of them. It is exact as the reference is: floating folds are kept
-// in double and rounded when they are read.
+// The `interpreter` backend: runs portable kernels with the runtime's interpreter. It does not cut loops into stretches
+// and tests every guard, so it checks the other backends. Like the reference, it folds floating-point numbers in double
+// and rounds when they are read.
 //
 // It ignores `unroll` and `tile`. It runs the iterations of a parallel or vectorized loop backwards, so that a tree
 // whose result depends on their order fails tests.

@@ -7,9 +7,9 @@
 
 namespace tenon {
 
-// The same for the same tree. Nodes have the numbers that they have in the IR; sizes go as ir.size_symbols() does.
-// Guards are all there, also those that are proven to hold, and no loop is cut into stretches: what the other backends
-// make of them can be checked against it. Of annotations, parallel loops and vectors say that iterations have no order.
+// Deterministic. Nodes keep their numbers of the IR, and sizes are in the order of ir.size_symbols(). All guards are
+// kept, even those proven to hold, and no loop is cut into stretches, so that tests can compare other backends with it.
+// Parallel and vectorized loops are marked as having no order of iterations.
 std::string portable_kernel(const loops::LoopTree& tree);
 
 }  // namespace tenon
