@@ -69,7 +69,7 @@ Result<std::vector<std::unique_ptr<Compiled>>> Backend::compile_all(
     if (missing != 0) fail("backend {} needs {}, which this machine lacks", name_, hardware_names(missing));
     std::vector<std::unique_ptr<Compiled>> kernels = compile_all_impl(trees);
     for (size_t i = 0; i < trees.size(); ++i) {
-      if (!kernels[i]) fail("backend {} compiled kernel {} to nothing", name_, trees[i]->ir.name());
+      if (!kernels[i]) fail("backend {} returned no kernel for {}", name_, trees[i]->ir.name());
     }
     return kernels;
   });
@@ -127,7 +127,7 @@ void check_sizes(const loops::IR& ir, const symbolic::Bindings& sizes) {
     if (std::ranges::find(symbols, symbol) != symbols.end()) continue;
     std::string list;
     for (Symbol known : symbols) list += (list.empty() ? "" : ", ") + known.name();
-    fail("kernel {} has no size {} (it has {})", ir.name(), symbol.name(), list.empty() ? "none that is open" : list);
+    fail("kernel {} has no size {} (it has {})", ir.name(), symbol.name(), list.empty() ? "no symbolic size" : list);
   }
 }
 
@@ -157,7 +157,7 @@ std::vector<int64_t> size_values(const loops::IR& ir, const symbolic::Bindings& 
   std::vector<int64_t> values;
   for (Symbol symbol : ir.size_symbols()) {
     const auto found = bindings.find(symbol);
-    if (found == bindings.end()) fail("kernel {}: no input says what {} is", ir.name(), symbol.name());
+    if (found == bindings.end()) fail("kernel {}: the size {} follows from no input", ir.name(), symbol.name());
     values.push_back(found->second);
   }
   return values;

@@ -10,8 +10,8 @@ namespace {
   const std::string& name = ir.nodes()[static_cast<size_t>(node)].name;
   if (kind == kTenonOutOfRange) fail("%{}: index {} is out of range for a size of {}", name, value, bound);
   if (kind == kTenonDivisionByZero) fail("%{}: integer division of {} by zero", name, value);
-  check(kind == kTenonOutOfMemory, "kernel {} fails with {}, which is no kind of error", ir.name(), kind);
-  fail("%{}: there is no memory for its scratch", name);
+  check(kind == kTenonOutOfMemory, "kernel {} failed with the unknown error {}", ir.name(), kind);
+  fail("%{}: out of memory for its scratch array", name);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ Workload::Workload(const IR& kernel, const symbolic::Bindings& sizes, uint32_t s
   check_sizes(kernel, sizes);
   for (Symbol symbol : kernel.size_symbols()) {
     const auto found = sizes.find(symbol);
-    if (found == sizes.end()) fail("kernel {}: say how large {} is", kernel.name(), symbol.name());
+    if (found == sizes.end()) fail("kernel {}: the size {} has no value", kernel.name(), symbol.name());
     values_.push_back(found->second);
   }
   std::mt19937 random(seed);

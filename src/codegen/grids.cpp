@@ -188,7 +188,7 @@ void Emitter::multiply(const Grid& grid) {
   for (Symbol counter : counters) literals_.emplace(counter, Literal{0, false});
   Spot& here = spot(sum, {Which::kSelf});
   const Expr at = position(here);
-  check(at.is_constant() && at.constant() % kElements == 0, "a tile of sums is not known by number: {}", at);
+  check(at.is_constant() && at.constant() % kElements == 0, "the position of a tile of sums is not a constant: {}", at);
   Value* const variable = grid_sums_.at(tree_.node(sum))[static_cast<size_t>(at.constant() / kElements)];
   const Expr row = *differentiate(spot(a.leaf, a.which).position, counters[0]);
   Value* const left = load_tile(a, index(row * size_of(grid.tile.a)));

@@ -364,7 +364,7 @@ void Emitter::node(TreeRef ref) {
 
 template <class Action>
 void Emitter::emit(const Action&, TreeRef ref) {
-  check(false, "%{} is no statement", ir_.node(tree_.node(ref)).name);
+  check(false, "%{} cannot be emitted as a statement", ir_.node(tree_.node(ref)).name);
 }
 
 void Emitter::look_up(const Lookup& lookup, TreeRef ref, size_t position) {

@@ -114,7 +114,7 @@ Target native_target() {
   target.features = text;
   return target;
 #else
-  fail("there is no machine code for the CPU of this machine; say one of {}", fmt::join(kX86Cpus, ", "));
+  fail("Tenon has no machine code for the CPU of this machine; choose one of {}", fmt::join(kX86Cpus, ", "));
 #endif
 }
 

@@ -19,8 +19,7 @@ DType result_dtype_of(const OpDef& op, const std::vector<DType>& inputs, std::op
   for (DType input : inputs) types.push_back({input, {}});
   std::vector<const TensorType*> pointers;
   for (const TensorType& type : types) pointers.push_back(&type);
-  if (is_cast(op) != dtype.has_value())
-    fail("{} {} the dtype of its result", op.name.get(), is_cast(op) ? "needs" : "chooses");
+  if (is_cast(op) != dtype.has_value()) fail("{} {} a result dtype", op.name.get(), is_cast(op) ? "needs" : "takes no");
   const std::vector<Attr> attrs = complete_attrs(op, dtype ? NamedAttrs{{"dtype", *dtype}} : NamedAttrs{});
   return infer(op, pointers, attrs)[0].dtype;
 }
@@ -41,7 +40,7 @@ void check_compute_dtypes(const OpDef& op, const std::vector<DType>& inputs) {
 
 void require_foldable(const OpDef& op, DType dtype) {
   if (is_narrow_float(dtype)) fail("a fold in {}: cast to f32 around it", name_of(dtype));
-  if (!identity_of(op, dtype)) fail("{} folds nothing in {}", op.name.get(), name_of(dtype));
+  if (!identity_of(op, dtype)) fail("{} cannot fold {}", op.name.get(), name_of(dtype));
 }
 
 std::string list(const IR& ir, std::span<const VarRef> vars) {
@@ -57,13 +56,13 @@ std::string list(const IR& ir, std::span<const VarRef> vars) {
 VarRef IR::add_var(std::string name, Expr size) {
   const Symbol symbol(name);
   if (name == "new") fail("'new' cannot name a variable: it is a word of the text form");
-  if (var_named(name)) fail("variable {} is there already", name);
+  if (var_named(name)) fail("variable {} is defined twice", name);
   if (size.is_constant() && size.constant() < 0) fail("variable {} has the negative size {}", name, size);
   const std::vector<Symbol> sizes = size_symbols();
   if (std::ranges::find(sizes, symbol) != sizes.end()) fail("{} is the name of a size, not of a variable", name);
   for (Symbol part : symbols_of(size)) {
     if (part == symbol || var_named(part.name()))
-      fail("the size of {} is {}, but {} is a variable", name, size, part.name());
+      fail("variable {}: its size {} contains the variable {}", name, size, part.name());
   }
   for (const Node& node : nodes_) {
     for (const Lookup& lookup : node.lookups()) {
@@ -76,9 +75,9 @@ VarRef IR::add_var(std::string name, Expr size) {
 }
 
 void IR::declare_symbol(Symbol symbol, symbolic::Interval range) {
-  if (range.low > range.high) fail("symbol {} in {} has no value", symbol.name(), to_string(range));
+  if (range.low > range.high) fail("symbol {}: the range {} is empty", symbol.name(), to_string(range));
   if (var_named(symbol.name())) fail("{} is a variable, not a size", symbol.name());
-  if (!symbols_.emplace(symbol, range).second) fail("symbol {} is declared already", symbol.name());
+  if (!symbols_.emplace(symbol, range).second) fail("symbol {} is declared twice", symbol.name());
 }
 
 // ---- nodes ----------------------------------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ NodeRef IR::add_write(NodeRef input, std::vector<VarRef> vars, std::string name)
 
 void IR::set_name(NodeRef ref, std::string name) {
   const auto other = node_named(name);
-  if (other && *other != ref) fail("%{} is there already", name);
+  if (other && *other != ref) fail("%{} is defined twice", name);
   nodes_by_name_.erase(node(ref).name);
   nodes_by_name_.emplace(name, ref);
   nodes_[ref.id].name = std::move(name);
@@ -170,7 +169,7 @@ NodeRef IR::add(Node node) {
   } else if (!is_name(node.name)) {
     fail("'{}' cannot name a node: use letters, digits, '_' and '.'", node.name);
   } else if (node_named(node.name)) {
-    fail("%{} is there already", node.name);
+    fail("%{} is defined twice", node.name);
   }
   check_node(node);
   node.loops = default_loops(node);
@@ -236,7 +235,7 @@ class NodeCheck {
     const Node& input = ir_.node(node_.inputs[0]);
     check(scan.along.id < ir_.vars().size(), "variable {} does not exist", scan.along.id);
     if (!node_.has(scan.along) || !input.has(scan.along)) {
-      fail("%{} goes along {}, which it or its input lacks", node_.name, ir_.var(scan.along).name);
+      fail("%{} scans along {}, a variable that it or its input lacks", node_.name, ir_.var(scan.along).name);
     }
   }
 

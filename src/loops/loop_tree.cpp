@@ -20,11 +20,11 @@ bool has_loop_over(const Node& node, VarRef var) {
 void check_unneeded(const IR& ir, NodeRef ref, VarRef var) {
   const Node& node = ir.node(ref);
   const std::string& name = ir.var(var).name;
-  if (node.as<Write>()) fail("%{} cannot be repeated over {}, which may be no times", node.name, name);
+  if (node.as<Write>()) fail("%{} cannot be repeated over {}: that loop may have no iterations", node.name, name);
   for (NodeRef reader : ir.consumers(ref)) {
     const bool reads_before = starts_from(ir.node(reader), ref) && ir.folds(reader, var);
     if (has_loop_over(ir.node(reader), var) && !reads_before) continue;
-    fail("%{} cannot be repeated over {}, which may be no times: %{} reads it also then", node.name, name,
+    fail("%{} cannot be repeated over {}: %{} reads it, and that loop may have no iterations", node.name, name,
          ir.node(reader).name);
   }
 }

@@ -310,7 +310,7 @@ class IrParser {
         const bool known = ir_.var_named(symbol.name()) || std::ranges::find(sizes, symbol) != sizes.end() ||
                            std::ranges::find(lookups, symbol, &Lookup::symbol) != lookups.end();
         if (!known) {
-          fail_at(where, "{} in {} is no variable, size or lookup{}", symbol.name(), expr,
+          fail_at(where, "{} in {} is not a variable, size or lookup{}", symbol.name(), expr,
                   nearest_var(ir_, symbol.name()));
         }
       }

@@ -20,7 +20,7 @@ Result<LoopTree> edited(const LoopTree& tree, Change change) {
 }
 
 void require_loop(const LoopTree& tree, TreeRef ref) {
-  if (!tree.owns(ref)) fail("the tree has {} lines, and none is {}", tree.size(), ref.id);
+  if (!tree.owns(ref)) fail("there is no line {}: the tree has {}, from 0 on", ref.id, tree.size());
   if (tree.kind(ref) == LoopTree::LOOP) return;
   fail("line {} is the node %{}, not a loop", ref.id, tree.ir.node(tree.node(ref)).name);
 }
@@ -56,7 +56,7 @@ Result<LoopTree> split(const LoopTree& tree, TreeRef loop, int64_t size) {
     require_loop(tree, loop);
     const LoopTree::Loop& old = tree.loop(loop);
     if (size < 2)
-      fail("a split of the loop over {} by {} makes no loop: the size is at least 2", var_name(tree, loop), size);
+      fail("the loop over {} cannot be split by {}: the size must be at least 2", var_name(tree, loop), size);
     const Expr iterations = old.size + min(old.tail, 1);
     if (iterations.is_constant() && iterations.constant() < size) {
       fail("the loop over {} has {} iterations: it cannot be split by {}", var_name(tree, loop), iterations, size);
@@ -144,7 +144,7 @@ Result<LoopTree> fuse(const LoopTree& tree, TreeRef loop) {
     LoopTree result(std::move(ir));
     const NodeRef last = tree.nodes_below(before).back(), next = tree.nodes_below(loop).front();
     if (!share_loop(result, last, next, tree.depth(loop))) {
-      fail("the loops over {} cannot be one: %{} needs what the first has made only at its end", name,
+      fail("the loops over {} cannot be joined: %{} reads values that the first loop completes at its end", name,
            tree.ir.node(next).name);
     }
     return result;
@@ -439,7 +439,7 @@ Result<LoopTree> split_node(const LoopTree& tree, NodeRef node, TreeRef loop) {
     if (!tree.contains(loop, tree.find(node))) fail("%{} is not in the loop over {}", name, var);
     const std::vector<VarRef> folded = tree.ir.folded_vars(node);
     if (std::ranges::find(folded, tree.loop(loop).var) == folded.end()) fail("%{} does not fold {}", name, var);
-    if (tree.loop(loop).step == 1) fail("the loop over {} is one element a step: split it first", var);
+    if (tree.loop(loop).step == 1) fail("the loop over {} covers one element per iteration: split it first", var);
     for (const LoopSpec& around : tree.ir.node(node).loops) {
       if (around.var != tree.loop(loop).var || around.step % tree.loop(loop).step == 0) continue;
       if (around.step > tree.loop(loop).step)

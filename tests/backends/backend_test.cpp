@@ -111,7 +111,7 @@ TEST(RunKernel, WantsSizesThatNoInputSays) {
   loops::IR ir("count");
   const loops::VarRef i = ir.add_var("i", Symbol("N"));
   ir.add_write(ir.add_index(Symbol("i"), {i}), {i});
-  EXPECT_THAT(message_of(run_kernel(LoopTree(ir), {})), HasSubstr("no input says what N is"));
+  EXPECT_THAT(message_of(run_kernel(LoopTree(ir), {})), HasSubstr("the size N follows from no input"));
   EXPECT_EQ(elements(run_kernel(LoopTree(ir), {}, {{Symbol("N"), 3}})->at(0)), (std::vector<double>{0, 1, 2}));
 }
 

@@ -272,7 +272,7 @@ TEST(Cpp, ScratchThatDoesNotFitIsAnError) {
                 negative_when_wrapped[] = {1, int64_t{1} << 62};
   kernel->run(memory, fine);
   for (std::span<const int64_t> sizes : {std::span(large), std::span(negative_when_wrapped)}) {
-    EXPECT_THAT(error_of([&] { kernel->run(memory, sizes); }), HasSubstr("there is no memory for its scratch"));
+    EXPECT_THAT(error_of([&] { kernel->run(memory, sizes); }), HasSubstr("out of memory for its scratch array"));
   }
 }
 

@@ -91,7 +91,7 @@ def test_a_search_finds_edits_that_make_it_faster(tenon, tmp_path):
 def test_symbolic_sizes_are_asked_for(tenon):
     kernel = KERNEL.replace("var m = 24", "var m = M")
     run = tune(tenon, kernel=kernel)
-    assert (run.code, run.err) == (1, "error: kernel matmul: say how large M is\n")
+    assert (run.code, run.err) == (1, "error: kernel matmul: the size M has no value\n")
     assert tune(tenon, "--size", "M=5", kernel=kernel, edits=["quit"]).code == 0
     assert "say it as N=64" in tune(tenon, "--size", "5", kernel=kernel).err
     assert "not negative" in tune(tenon, "--size", "M=-5", kernel=kernel).err
@@ -134,7 +134,7 @@ def test_blanks_around_a_line_do_not_matter(tenon):
 def test_mistakes_are_told_before_the_search(tenon):
     assert tune(tenon, "--search", "600", "-o", "no/such/folder").err == "error: there is no folder no/such\n"
     assert tune(tenon, "--search", "0").code == 2
-    assert tune(tenon, "--size", "N=3").err == "error: kernel matmul has no size N (it has none that is open)\n"
+    assert tune(tenon, "--size", "N=3").err == "error: kernel matmul has no size N (it has no symbolic size)\n"
 
 
 def test_an_interrupted_search_keeps_what_it_found(tmp_path):

@@ -57,7 +57,7 @@ TEST(Split, RefusesWhatMakesNoLoop) {
   expect_refused(split(tree, loop(tree, "c", 2), -3), "at least 2");
   expect_refused(split(tree, loop(tree, "c", 2), 17), "has 16 iterations");
   expect_refused(split(tree, leaf(tree, "c"), 2), "line 4 is the node %c, not a loop");
-  expect_refused(split(tree, {12345}, 2), "the tree has 6 lines, and none is 12345");
+  expect_refused(split(tree, {12345}, 2), "there is no line 12345: the tree has 6, from 0 on");
   const LoopTree twice = split(tree, loop(tree, "c", 2), 4).value();
   expect_refused(split(twice, loop(twice, "c", 3), 4), "cannot be inside of one by 4");
 }

@@ -240,7 +240,7 @@ class CppEmitter {
          print(lookup.bound), tree_.node(ref).id);
   }
 
-  void emit(const auto&, TreeRef, const Node& node) { check(false, "%{} is no statement", node.name); }
+  void emit(const auto&, TreeRef, const Node& node) { check(false, "%{} cannot be printed as a statement", node.name); }
 
   void emit(const Compute& compute, TreeRef ref, const Node& node) {
     const std::vector<std::string> x = inputs_of(ref);
