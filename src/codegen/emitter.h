@@ -217,6 +217,8 @@ class Emitter {
   // ---- accumulators (sums.cpp) ----
   const OpDef& fold_op(NodeRef ref) const;
   void start(const Compiler::Fill& fill);
+  void start_element(const Compiler::Fill& fill);
+  Value* first_value(const Compiler::Fill& fill);
   void in_vectors(DType dtype, const Expr& count, const std::function<void(const Expr&, int64_t)>& put);
   void fill_run(const Compiler::Allocation& memory, const Expr& offset, const Expr& count, Value* value);
   Value* load_at(const Compiler::Allocation& memory, Value* array, const Expr& position, int64_t lanes);

@@ -27,49 +27,37 @@ const OpDef& Emitter::fold_op(NodeRef ref) const {
 
 void Emitter::start(const Compiler::Fill& fill) {
   const Compiler::Allocation& memory = *fill.memory;
-  llvm::Type* const type = values_.memory_type(memory.dtype);
-  if (!fill.source) {
-    Value* const identity = values_.literal(memory.dtype, *identity_of(fold_op(fill.node), memory.dtype));
-    Value* const value = values_.to_memory(identity, memory.dtype);
+  if (!fill.source && fill.counters.size() == memory.dims.size()) {
     Expr count = 1;
     for (const Compiler::Dim& dim : memory.dims) count *= at_least_zero(dim.extent);
-    if (fill.counters.size() == memory.dims.size()) return fill_run(memory, 0, count, value);
+    return fill_run(memory, 0, count, values_.to_memory(first_value(fill), memory.dtype));
   }
-  const auto one = [&] {
-    Value* value = nullptr;
-    if (!fill.source) {
-      value = values_.literal(memory.dtype, *identity_of(fold_op(fill.node), memory.dtype));
-    } else {
-      const Node& source = ir_.node(fill.source);
-      const auto known = registers_.find(fill.source);
-      if (const auto* constant = source.as<Constant>()) {
-        value = values_.literal(source.dtype, constant->value);
-      } else if (source.as<Index>()) {
-        value = index(fill.source_offset);
-      } else if (known != registers_.end()) {
-        value = known->second;
-      } else {
-        const Compiler::Allocation& from = compiler_.allocations.at(fill.source);
-        llvm::Type* const from_type = values_.memory_type(from.dtype);
-        Value* const at = f_->indices.address(arrays_.at(from.mem_idx), from_type, substituted(fill.source_offset));
-        value = values_.cast(values_.from_memory(b_.CreateLoad(from_type, at), from.dtype), from.dtype, source.dtype);
-      }
-    }
-    const auto put = [&] {
-      Value* const at = f_->indices.address(arrays_.at(memory.mem_idx), type, substituted(fill.offset));
-      b_.CreateStore(values_.to_memory(value, memory.dtype), at);
-    };
-    put();
-  };
-  const auto guarded = [&] {
-    Value* const inside = holds(fill.where);
-    inside ? f_->when(inside, one) : one();
-  };
-  std::function<void(size_t)> nest = [&](size_t depth) {
-    if (depth == fill.counters.size()) return guarded();
+  const std::function<void(size_t)> nest = [&](size_t depth) {
+    if (depth == fill.counters.size()) return start_element(fill);
     f_->loop(fill.counters[depth], b_.getInt64(0), index(fill.extents[depth]), 1, [&] { nest(depth + 1); });
   };
   nest(0);
+}
+
+void Emitter::start_element(const Compiler::Fill& fill) {
+  const auto put = [&] {
+    Value* const value = values_.to_memory(first_value(fill), fill.memory->dtype);
+    llvm::Type* const type = values_.memory_type(fill.memory->dtype);
+    b_.CreateStore(value, f_->indices.address(arrays_.at(fill.memory->mem_idx), type, substituted(fill.offset)));
+  };
+  Value* const inside = holds(fill.where);
+  inside ? f_->when(inside, put) : put();
+}
+
+Value* Emitter::first_value(const Compiler::Fill& fill) {
+  if (!fill.source) return values_.literal(fill.memory->dtype, *identity_of(fold_op(fill.node), fill.memory->dtype));
+  const Node& source = ir_.node(fill.source);
+  if (const auto* constant = source.as<Constant>()) return values_.literal(source.dtype, constant->value);
+  if (source.as<Index>()) return index(fill.source_offset);
+  if (const auto known = registers_.find(fill.source); known != registers_.end()) return known->second;
+  const Compiler::Allocation& from = compiler_.allocations.at(fill.source);
+  Value* const loaded = load_at(from, arrays_.at(from.mem_idx), substituted(fill.source_offset), 1);
+  return values_.cast(values_.from_memory(loaded, from.dtype), from.dtype, source.dtype);
 }
 
 // Calls put(position, lanes) for `count` elements: whole vectors, then single elements. A short run is emitted without

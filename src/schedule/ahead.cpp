@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 
+#include "schedule/contraction.h"
+
 namespace tenon {
 namespace {
 
@@ -172,7 +174,7 @@ class Splitter {
       around.insert_or_assign(loop.var, loop.step);
       const auto [local, is_first] = rest.try_emplace(loop.var, ir_.var(loop.var).symbol());
       if (extent.is_constant(1) && loop.step != 1) continue;
-      const VarRef var = ir.add_var(unused_name(ir, ir_.var(loop.var).name), extent);
+      const VarRef var = ir.add_var(unused_var_name(ir, ir_.var(loop.var).name + "p"), extent);
       layout.vars.push_back(var);
       layout.positions.push_back(floordiv(local->second, loop.step));
       local->second = mod(local->second, loop.step);
@@ -180,12 +182,6 @@ class Splitter {
       index += Expr(ir.var(var).symbol()) * loop.step;
     }
     return layout;
-  }
-
-  static std::string unused_name(const IR& ir, const std::string& name) {
-    std::string result = name + "p";
-    for (int i = 1; ir.var_named(result); ++i) result = fmt::format("{}p{}", name, i);
-    return result;
   }
 
   void prepare(NodeRef ref) {

@@ -27,8 +27,6 @@ namespace {
 
 using namespace loops;
 
-using Loops = std::vector<LoopSpec>;
-
 // ---- what is what ---------------------------------------------------------------------------------------------------
 
 // The part of the schedule in which a node runs, in order.
@@ -77,10 +75,8 @@ std::set<NodeRef> dependents(const IR& ir, NodeRef of) {
 std::vector<SumOfProducts> sums_of_products(const IR& ir) {
   std::vector<SumOfProducts> sums;
   for (NodeRef ref : ir.order()) {
-    const auto* reduce = ir.node(ref).as<Reduce>();
-    if (!reduce || reduce->op->name.get() != "add" || !is_float(ir.node(ref).dtype)) continue;
+    if (!is_sum_of_products(ir, ref) || !is_float(ir.node(ref).dtype)) continue;
     const NodeRef product = ir.node(ref).inputs[0];
-    if (!is_op(ir.node(product), "mul") || ir.consumers(product).size() != 1) continue;
     sums.push_back({ref, product, ir.node(product).inputs[0], ir.node(product).inputs[1]});
   }
   return sums;
@@ -346,40 +342,40 @@ class AttentionScheduler {
     if (has_blocks && !by_batch) around_.back().annotation.mark = Mark::kParallel;
   }
 
-  void plain(Loops& loops, VarRef var) const {
+  void plain(LoopSpecs& loops, VarRef var) const {
     if (var) loops.push_back({.var = var});
   }
 
-  void by(Loops& loops, VarRef var, int64_t step, Mark mark = Mark::kNone) const {
+  void by(LoopSpecs& loops, VarRef var, int64_t step, Mark mark = Mark::kNone) const {
     if (is_longer(var, step)) loops.push_back({.var = var, .step = step, .annotation = {mark}});
   }
 
   // The innermost loop over the variable, unless there is one.
-  void unrolled(Loops& loops, VarRef var) const {
+  void unrolled(LoopSpecs& loops, VarRef var) const {
     const auto is_done = [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; };
     if (var && std::ranges::none_of(loops, is_done)) loops.push_back({.var = var, .annotation = {Mark::kUnroll}});
   }
 
   // Two steps per iteration.
-  void pairs(Loops& loops, VarRef var) const {
+  void pairs(LoopSpecs& loops, VarRef var) const {
     if (size(var) % 2 != 0 || size(var) < 4 || !ir_.var(var).size.is_constant()) return plain(loops, var);
     by(loops, var, 2);
     unrolled(loops, var);
   }
 
-  void vectors(Loops& loops, VarRef var, int64_t step) const {
+  void vectors(LoopSpecs& loops, VarRef var, int64_t step) const {
     if (step > lanes_) by(loops, var, lanes_, Mark::kUnroll);
     loops.push_back({.var = var, .annotation = {Mark::kVectorize}});
   }
 
-  Loops in_block() const {
-    Loops loops = around_;
+  LoopSpecs in_block() const {
+    LoopSpecs loops = around_;
     plain(loops, a_.block);
     return loops;
   }
 
-  Loops key_loops() const {
-    Loops loops = batches_;
+  LoopSpecs key_loops() const {
+    LoopSpecs loops = batches_;
     plain(loops, a_.block);
     plain(loops, a_.group);
     by(loops, a_.lane, lanes_);
@@ -389,22 +385,22 @@ class AttentionScheduler {
     return loops;
   }
 
-  Loops value_loops() const {
-    Loops loops = batches_;
+  LoopSpecs value_loops() const {
+    LoopSpecs loops = batches_;
     for (VarRef var : {a_.block, a_.group, a_.lane}) plain(loops, var);
     loops.push_back({.var = a_.columns, .annotation = {Mark::kVectorize}});
     return loops;
   }
 
-  Loops query_loops() const {
-    Loops loops = around_;
+  LoopSpecs query_loops() const {
+    LoopSpecs loops = around_;
     plain(loops, a_.query);
     loops.push_back({.var = a_.features, .annotation = {Mark::kVectorize}});
     return loops;
   }
 
-  Loops score_tile(bool folds) const {
-    Loops loops = in_block();
+  LoopSpecs score_tile(bool folds) const {
+    LoopSpecs loops = in_block();
     const int64_t columns = wide_ * lanes_;
     by(loops, a_.group, groups_);
     by(loops, a_.lane, columns);
@@ -416,16 +412,16 @@ class AttentionScheduler {
     return loops;
   }
 
-  Loops dot_loops() const {
-    Loops loops = in_block();
+  LoopSpecs dot_loops() const {
+    LoopSpecs loops = in_block();
     for (VarRef var : {a_.group, a_.lane, a_.query}) plain(loops, var);
     loops.push_back({.var = a_.features, .annotation = {Mark::kVectorize}});
     return loops;
   }
 
-  Loops row_loops(NodeRef ref) const {
+  LoopSpecs row_loops(NodeRef ref) const {
     const Vars own = ir_.iteration_vars(ref);
-    Loops loops = in_block();
+    LoopSpecs loops = in_block();
     plain(loops, a_.query);
     if (is_in(own, a_.group)) {
       by(loops, a_.group, groups_);
@@ -435,9 +431,9 @@ class AttentionScheduler {
     return loops;
   }
 
-  Loops mix_tile(bool folds) const {
+  LoopSpecs mix_tile(bool folds) const {
     const int64_t columns = wide_ * lanes_;
-    Loops loops = in_block();
+    LoopSpecs loops = in_block();
     by(loops, a_.columns, columns);
     by(loops, a_.query, rows_);
     if (folds) plain(loops, a_.group);
@@ -447,9 +443,9 @@ class AttentionScheduler {
     return loops;
   }
 
-  Loops end_loops(NodeRef ref) const {
+  LoopSpecs end_loops(NodeRef ref) const {
     const Vars own = ir_.iteration_vars(ref);
-    Loops loops = around_;
+    LoopSpecs loops = around_;
     plain(loops, a_.query);
     for (VarRef var : own) {
       const bool is_other = var != a_.query && var != a_.block && var != a_.columns && !is_in(a_.batch, var);
@@ -460,7 +456,7 @@ class AttentionScheduler {
     return loops;
   }
 
-  Loops loops_of(NodeRef ref, Stage stage) const {
+  LoopSpecs loops_of(NodeRef ref, Stage stage) const {
     switch (stage) {
       case Stage::kKeys:
         return loops_it_has(ref, key_loops());
@@ -484,7 +480,7 @@ class AttentionScheduler {
   }
 
   // A node without some of the variables is computed once for all of their iterations.
-  Loops loops_it_has(NodeRef ref, Loops loops) const {
+  LoopSpecs loops_it_has(NodeRef ref, LoopSpecs loops) const {
     const Vars own = ir_.iteration_vars(ref);
     std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
     return loops;
@@ -514,8 +510,7 @@ class AttentionScheduler {
       return std::ranges::find(a_.stages, std::pair(reader, stage)) != a_.stages.end();
     };
     if (std::ranges::all_of(readers, is_in_stage)) return;
-    std::string name = ir_.node(sum).name + "_kept";
-    while (ir_.node_named(name)) name += "_";
+    const std::string name = unused_node_name(ir_, ir_.node(sum).name + "_kept");
     const NodeRef kept = ir_.add_copy(sum, ir_.node(sum).vars, name);
     for (NodeRef reader : readers) ir_.set_input(reader, sum, kept);
     a_.stages.emplace_back(kept, stage);
@@ -524,8 +519,8 @@ class AttentionScheduler {
   IR ir_;
   AttentionKernel a_;
   const Machine& machine_;
-  Loops batches_;
-  Loops around_;
+  LoopSpecs batches_;
+  LoopSpecs around_;
   int64_t lanes_ = 1;
   int64_t wide_ = 1;      // vectors in a row of a tile
   int64_t groups_ = 1;    // groups of keys in a tile

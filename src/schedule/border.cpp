@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/contraction.h"
+
 namespace tenon {
 
 using namespace loops;
@@ -75,34 +77,24 @@ class Border {
     }
     const std::optional<Reach> reach = reach_of(index);
     if (!reach) return false;
-    const VarRef var = ir_.add_var(unused_name(), reach->high - reach->low + 1);
+    const VarRef var = ir_.add_var(unused_var_name(ir_, "p"), reach->high - reach->low + 1);
     vars_.push_back(var);
     border_.index.push_back(Expr(ir_.var(var).symbol()) + reach->low);
     window_.index.push_back(index - reach->low);
     return true;
   }
 
-  std::string unused_name() const {
-    std::string name = "p";
-    for (int i = 1; ir_.var_named(name); ++i) name = fmt::format("p{}", i);
-    return name;
-  }
-
   IR rewritten(const View& view, const Piece& piece) {
     border_.input = piece.input;
-    window_.input = ir_.add_view({{border_}, view.fill, {}}, vars_, unused_name(node_.name + "_border"));
-    const NodeRef window = ir_.add_view({{window_}, view.fill, {}}, node_.vars, unused_name(node_.name + "_window"));
+    window_.input = ir_.add_view({{border_}, view.fill, {}}, vars_, unused_node_name(ir_, node_.name + "_border"));
+    const NodeRef window =
+        ir_.add_view({{window_}, view.fill, {}}, node_.vars, unused_node_name(ir_, node_.name + "_window"));
     std::vector<NodeRef> order = ir_.order();
     order.resize(order.size() - 2);
     order.insert(std::ranges::find(order, ref_), {window_.input, window});
     ir_.set_order(std::move(order));
     for (NodeRef reader : ir_.consumers(ref_)) ir_.set_input(reader, ref_, window);
     return ir_.without(ref_);
-  }
-
-  std::string unused_name(std::string name) const {
-    while (ir_.node_named(name)) name += "_";
-    return name;
   }
 
   IR ir_;

@@ -1,6 +1,7 @@
 #include "schedule/contraction.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "symbolic/typical_size.h"
 
@@ -15,16 +16,12 @@ bool is_op(const Node& node, std::string_view name) {
   return compute && compute->op->name.get() == name;
 }
 
-namespace {
-
 bool is_sum_of_products(const IR& ir, NodeRef ref) {
   const auto* reduce = ir.node(ref).as<Reduce>();
   if (!reduce || reduce->op->name.get() != "add" || ir.node(ref).dtype == DType::kBool) return false;
   const NodeRef product = ir.node(ref).inputs[0];
   return is_op(ir.node(product), "mul") && ir.consumers(product).size() == 1;
 }
-
-}  // namespace
 
 VarRef contiguous_of(const IR& ir, const Vars& vars) {
   const auto is_wide = [&](VarRef var) { return !ir.var(var).size.is_constant(1); };
@@ -133,6 +130,30 @@ std::optional<Contraction> find_contraction(const IR& ir) {
   return c;
 }
 
+// ---- names and loops ------------------------------------------------------------------------------------------------
+
+std::string unused_node_name(const IR& ir, std::string name) {
+  while (ir.node_named(name)) name += "_";
+  return name;
+}
+
+std::string unused_var_name(const IR& ir, const std::string& name) {
+  std::string result = name;
+  for (int i = 1; ir.var_named(result); ++i) result = fmt::format("{}{}", name, i);
+  return result;
+}
+
+LoopSpecs joined(LoopSpecs first, const LoopSpecs& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+LoopSpecs loops_over(const Vars& vars) {
+  LoopSpecs loops;
+  for (VarRef var : vars) loops.push_back({.var = var});
+  return loops;
+}
+
 // ---- sizes ----------------------------------------------------------------------------------------------------------
 
 namespace {
@@ -189,7 +210,7 @@ RegisterTile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machi
                    [&](const RegisterTile& tile) { return cost_of(tile, rows, columns, lanes, machine); });
 }
 
-std::vector<LoopSpec> with_threads(const IR& ir, std::vector<LoopSpec> loops, const Machine& machine) {
+LoopSpecs with_threads(const IR& ir, LoopSpecs loops, const Machine& machine) {
   const auto busy = [&](const LoopSpec& loop) {
     return machine.busy_share(divided_up(about(ir.var(loop.var).size), loop.step));
   };
@@ -204,7 +225,7 @@ std::vector<LoopSpec> with_threads(const IR& ir, std::vector<LoopSpec> loops, co
   return loops;
 }
 
-std::vector<LoopSpec> loops_it_has(const IR& ir, NodeRef ref, std::vector<LoopSpec> loops) {
+LoopSpecs loops_it_has(const IR& ir, NodeRef ref, LoopSpecs loops) {
   const Vars own = ir.iteration_vars(ref);
   std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
   for (VarRef var : own) {

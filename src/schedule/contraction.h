@@ -33,7 +33,8 @@ bool is_in(const std::vector<Ref>& refs, Ref ref) {
   return std::ranges::find(refs, ref) != refs.end();
 }
 
-bool is_op(const loops::Node& node, std::string_view name);  // whether the node computes that op
+bool is_op(const loops::Node& node, std::string_view name);        // whether the node computes that op
+bool is_sum_of_products(const loops::IR& ir, loops::NodeRef ref);  // and nothing else reads the product
 // The last variable of more than one element. An array over these variables is contiguous along it.
 loops::VarRef contiguous_of(const loops::IR& ir, const Vars& vars);
 // Collects the elementwise nodes whose results are used for `ref` only, which `user` reads.
@@ -51,6 +52,15 @@ std::vector<loops::NodeRef> with_operands(const loops::IR& ir, loops::NodeRef fo
 loops::VarRef column_of(const loops::IR& ir, loops::NodeRef fold, const std::vector<loops::NodeRef>& epilogue);
 
 inline int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+// `name`, or a similar name that no node (no variable) of the kernel has.
+std::string unused_node_name(const loops::IR& ir, std::string name);
+std::string unused_var_name(const loops::IR& ir, const std::string& name);
+
+// The first loops around the second.
+using LoopSpecs = std::vector<loops::LoopSpec>;
+LoopSpecs joined(LoopSpecs first, const LoopSpecs& second);
+LoopSpecs loops_over(const Vars& vars);
 
 // The size, or a typical one if it is not known at compile time. Limited, so that products do not overflow.
 int64_t about(const symbolic::Expr& size);
@@ -70,11 +80,10 @@ RegisterTile pick_tile(int64_t lanes, const Machine& machine,
 RegisterTile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machine& machine);
 
 // Makes the first loop that keeps all threads busy the outermost one, and parallel.
-std::vector<loops::LoopSpec> with_threads(const loops::IR& ir, std::vector<loops::LoopSpec> loops,
-                                          const Machine& machine);
+LoopSpecs with_threads(const loops::IR& ir, LoopSpecs loops, const Machine& machine);
 
 // The `loops` over variables of the node, then loops over its other variables.
-std::vector<loops::LoopSpec> loops_it_has(const loops::IR& ir, loops::NodeRef ref, std::vector<loops::LoopSpec> loops);
+LoopSpecs loops_it_has(const loops::IR& ir, loops::NodeRef ref, LoopSpecs loops);
 
 // All nodes that the core depends on, without the core, in order.
 std::vector<loops::NodeRef> needed_by(const loops::IR& ir, const std::vector<loops::NodeRef>& core);

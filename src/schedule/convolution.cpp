@@ -49,10 +49,10 @@ class ConvolutionScheduler {
   bool is_better_across() const { return cost_across(tile_) < cost_along(); }
 
   LoopTree run() {
-    const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
+    const LoopSpecs around = with_threads(ir_, outer(), machine_);
     make_image(around);
     make_weights(around);
-    const std::vector<LoopSpec> inner = joined(around, joined(folded(), block()));
+    const LoopSpecs inner = joined(around, joined(folded(), block()));
     for (NodeRef ref : {c_.b, c_.product, c_.sum}) ir_.set_loops(ref, inner);
     for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, written(around)));
     set_order(around);
@@ -64,7 +64,7 @@ class ConvolutionScheduler {
 
   // ---- what it takes, for each step of the folded variables ----
 
-  int64_t vectors_in(int64_t count) const { return (count + lanes_ - 1) / lanes_; }
+  int64_t vectors_in(int64_t count) const { return divided_up(count, lanes_); }
   double steps() const { return static_cast<double>(about(ir_, c_.folded)); }
 
   double cost_across(const RegisterTile& tile) const {
@@ -84,21 +84,10 @@ class ConvolutionScheduler {
 
   // ---- loops ----
 
-  static std::vector<LoopSpec> joined(std::vector<LoopSpec> first, const std::vector<LoopSpec>& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
-  }
-
-  static std::vector<LoopSpec> loops_over(const Vars& vars) {
-    std::vector<LoopSpec> loops;
-    for (VarRef var : vars) loops.push_back({.var = var});
-    return loops;
-  }
-
   // Loops over images, blocks of channels, and blocks of pixels. If there are few pixels, the loop over channels is
   // outside of images, so that weights are read from memory once.
-  std::vector<LoopSpec> outer() const {
-    std::vector<LoopSpec> loops = loops_over(c_.batch);
+  LoopSpecs outer() const {
+    LoopSpecs loops = loops_over(c_.batch);
     Vars channels(c_.rows.begin(), c_.rows.end() - 1), pixels(c_.columns.begin(), c_.columns.end() - 1);
     Vars images = pixels;
     const bool are_few = about(ir_, c_.columns) <= about(ir_, c_.rows);
@@ -117,21 +106,21 @@ class ConvolutionScheduler {
     return std::ranges::none_of(piece.index, [&](const Expr& index) { return index == Expr(ir_.var(var).symbol()); });
   }
 
-  std::vector<LoopSpec> lanes_of_channel(const Annotation& vectors, const Annotation& lanes) const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs lanes_of_channel(const Annotation& vectors, const Annotation& lanes) const {
+    LoopSpecs loops;
     if (tile_.columns > lanes_) loops.push_back({.var = channel_, .step = lanes_, .annotation = vectors});
     loops.push_back({.var = channel_, .annotation = lanes});
     return loops;
   }
 
-  std::vector<LoopSpec> block() const {
+  LoopSpecs block() const {
     const LoopSpec pixels{.var = pixel_, .annotation = {Mark::kUnroll}};
     return joined({pixels}, lanes_of_channel({Mark::kUnroll}, {Mark::kVectorize}));
   }
 
   // Loops of the nodes after the sum: equal for all of them, so that they share loops.
-  std::vector<LoopSpec> written(const std::vector<LoopSpec>& around) const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs written(const LoopSpecs& around) const {
+    LoopSpecs loops;
     for (NodeRef ref : c_.epilogue) {
       for (VarRef var : ir_.node(ref).vars) {
         const auto is_over = [&](const LoopSpec& loop) { return loop.var == var; };
@@ -147,11 +136,11 @@ class ConvolutionScheduler {
   // ---- operands ----
 
   // Computes all images before the blocks. If images are the outermost loop, one image per iteration.
-  void make_image(const std::vector<LoopSpec>& around) {
+  void make_image(const LoopSpecs& around) {
     for (NodeRef ref : c_.makes_b) {
       if (ref == c_.b) continue;
       const Node& node = ir_.node(ref);
-      std::vector<LoopSpec> loops;
+      LoopSpecs loops;
       const bool is_whole = around[0].step == 1;  // a block of pixels does not contain an image
       if (is_whole && node.has(around[0].var) && is_in(c_.columns, around[0].var)) loops.push_back(around[0]);
       const bool is_shared = !loops.empty();
@@ -165,14 +154,14 @@ class ConvolutionScheduler {
     }
   }
 
-  LoopSpec& first_long(std::vector<LoopSpec>& loops) const {
+  LoopSpec& first_long(LoopSpecs& loops) const {
     const auto found = std::ranges::find_if(loops, [&](const LoopSpec& loop) { return size(loop.var) > loop.step; });
     return found == loops.end() ? loops.front() : *found;
   }
 
   // Loops over folded variables, in the blocks in which weights are packed.
-  std::vector<LoopSpec> folded() const {
-    std::vector<LoopSpec> loops = loops_over(c_.folded);
+  LoopSpecs folded() const {
+    LoopSpecs loops = loops_over(c_.folded);
     const Expr& last = ir_.var(c_.folded.back()).size;
     const int64_t side = machine_.transposed_side;
     if (!last.is_constant() || last.constant() % side != 0 || last.is_constant(side)) return loops;
@@ -183,15 +172,15 @@ class ConvolutionScheduler {
 
   // Packs weights block by block of channels, in the order in which they are read. The weights of the model are
   // contiguous along the last folded variable.
-  void make_weights(const std::vector<LoopSpec>& around) {
+  void make_weights(const LoopSpecs& around) {
     if (c_.makes_a.empty()) pack_weights();
-    std::vector<LoopSpec> loops = loops_over(c_.batch);
+    LoopSpecs loops = loops_over(c_.batch);
     loops = joined(std::move(loops), loops_over({c_.rows.begin(), c_.rows.end() - 1}));
     loops.push_back({.var = channel_, .step = tile_.columns});
     if (around[0].var == channel_) std::rotate(loops.begin(), loops.end() - 1, loops.end());
     const bool is_shared = around[0].var == loops[0].var;
     if (is_shared) loops[0].annotation = around[0].annotation;
-    std::vector<LoopSpec> steps = folded(), lanes = lanes_of_channel({}, {Mark::kVectorize});
+    LoopSpecs steps = folded(), lanes = lanes_of_channel({}, {Mark::kVectorize});
     if (size(c_.folded.back()) <= machine_.transposed_side || steps.size() > c_.folded.size()) {
       lanes.insert(lanes.end() - 1, {.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
       steps.pop_back();
@@ -202,8 +191,7 @@ class ConvolutionScheduler {
   }
 
   void pack_weights() {
-    std::string name = ir_.node(c_.a).name + "_packed";
-    while (ir_.node_named(name)) name += "_";
+    const std::string name = unused_node_name(ir_, ir_.node(c_.a).name + "_packed");
     const NodeRef packed = ir_.add_copy(c_.a, ir_.node(c_.a).vars, name);
     ir_.set_input(c_.product, c_.a, packed);
     c_.a = packed;
@@ -212,7 +200,7 @@ class ConvolutionScheduler {
 
   // ---- the order ----
 
-  void set_order(const std::vector<LoopSpec>& around) {
+  void set_order(const LoopSpecs& around) {
     std::vector<NodeRef> core;
     const auto add = [&](auto wanted) { std::ranges::copy_if(ir_.order(), std::back_inserter(core), wanted); };
     const auto is_image = [&](NodeRef ref) { return c_.makes_b.contains(ref) && ref != c_.b; };

@@ -111,9 +111,7 @@ class ContractionScheduler {
 
   // ---- loops ----
 
-  static void append(std::vector<LoopSpec>& loops, const Vars& vars) {
-    for (VarRef var : vars) loops.push_back({.var = var});
-  }
+  static void append(LoopSpecs& loops, const Vars& vars) { loops = joined(std::move(loops), loops_over(vars)); }
 
   Vars all_but_last(Vars vars) const {
     if (!vars.empty()) vars.pop_back();
@@ -121,8 +119,8 @@ class ContractionScheduler {
   }
 
   // The loops around a block: batches, panels of columns, blocks of rows.
-  std::vector<LoopSpec> outer() const {
-    std::vector<LoopSpec> panels, blocks, loops;
+  LoopSpecs outer() const {
+    LoopSpecs panels, blocks, loops;
     append(panels, all_but_last(c_.columns));
     panels.push_back({.var = column_, .step = tile_.columns});
     append(blocks, all_but_last(c_.rows));
@@ -133,8 +131,8 @@ class ContractionScheduler {
     return loops;
   }
 
-  std::vector<LoopSpec> block_of(const std::vector<LoopSpec>& outer, const Node& node) const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs block_of(const LoopSpecs& outer, const Node& node) const {
+    LoopSpecs loops;
     const auto has_outer = [&](VarRef var, int64_t step) {
       return std::ranges::any_of(outer, [&](const LoopSpec& l) { return l.var == var && l.step == step; });
     };
@@ -150,8 +148,8 @@ class ContractionScheduler {
   }
 
   // The loops over folded variables outside of a tile. Multiply-adds take two steps of the last variable per iteration.
-  std::vector<LoopSpec> steps() const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs steps() const {
+    LoopSpecs loops;
     append(loops, c_.folded);
     const Expr& size = ir_.var(c_.folded.back()).size;
     const bool by_two = !intrinsic_ && size.is_constant() && size.constant() % 2 == 0 && size.constant() >= 4;
@@ -161,17 +159,17 @@ class ContractionScheduler {
   }
 
   // The loops of the products inside of a block.
-  std::vector<LoopSpec> products(const std::vector<LoopSpec>& around) const {
+  LoopSpecs products(const LoopSpecs& around) const {
     if (is_grid()) return joined(steps(), grid());
-    std::vector<LoopSpec> loops = joined(steps(), block_of(around, Node{}));
+    LoopSpecs loops = joined(steps(), block_of(around, Node{}));
     if (!intrinsic_) return loops;
     loops.back().annotation = {Mark::kTile, intrinsic_->name};
     loops.push_back({.var = c_.folded.back()});
     return loops;
   }
 
-  std::vector<LoopSpec> grid() const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs grid() const {
+    LoopSpecs loops;
     const auto add = [&](VarRef var, int64_t step, Annotation annotation) {
       loops.push_back({.var = var, .step = step, .annotation = std::move(annotation)});
     };
@@ -184,15 +182,10 @@ class ContractionScheduler {
     return loops;
   }
 
-  static std::vector<LoopSpec> joined(std::vector<LoopSpec> first, const std::vector<LoopSpec>& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
-  }
-
   // ---- register tiles ----
 
   void schedule_tiles() {
-    const std::vector<LoopSpec> around = with_threads(ir_, outer(), machine_);
+    const LoopSpecs around = with_threads(ir_, outer(), machine_);
     if (intrinsic_ && intrinsic_->a != ir_.node(c_.a).dtype) make_a_unsigned();
     if (wants_packing()) pack_b();
     if (!c_.makes_b.empty()) make_b(around);
@@ -205,7 +198,7 @@ class ContractionScheduler {
     in_order();
   }
 
-  void set_product_loops(const std::vector<LoopSpec>& loops) {
+  void set_product_loops(const LoopSpecs& loops) {
     for (NodeRef ref : before_product_) ir_.set_loops(ref, loops);
     ir_.set_loops(c_.product, loops);
     ir_.set_loops(c_.sum, loops);
@@ -213,9 +206,10 @@ class ContractionScheduler {
 
   // Copies the sums from registers to memory. Code that reads registers must be unrolled over rows; code that reads the
   // copy need not.
-  void copy_sums(const std::vector<LoopSpec>& around) {
+  void copy_sums(const LoopSpecs& around) {
     const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
-    const NodeRef copy = ir_.add_copy(c_.sum, ir_.node(c_.sum).vars, unused_name(ir_.node(c_.sum).name + "_block"));
+    const NodeRef copy =
+        ir_.add_copy(c_.sum, ir_.node(c_.sum).vars, unused_node_name(ir_, ir_.node(c_.sum).name + "_block"));
     for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, copy);
     ir_.set_loops(copy, joined(around, block_of(around, ir_.node(copy))));
     after_sum_ = copy;
@@ -228,8 +222,8 @@ class ContractionScheduler {
   }
 
   // The loops of the epilogue. A long one is not unrolled over rows.
-  std::vector<LoopSpec> rows_of(const std::vector<LoopSpec>& around, const Node& node) const {
-    std::vector<LoopSpec> loops = block_of(around, node);
+  LoopSpecs rows_of(const LoopSpecs& around, const Node& node) const {
+    LoopSpecs loops = block_of(around, node);
     for (LoopSpec& loop : loops) {
       if (loop.var == row_ && is_much(c_.epilogue)) loop.annotation = {};
     }
@@ -279,7 +273,8 @@ class ContractionScheduler {
   void pad_a() {
     const Expr size = row_size();
     if (!c_.makes_a.empty() || (size.is_constant() && size.constant() % intrinsic_->m == 0)) return;
-    const NodeRef padded = ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_name(ir_.node(c_.a).name + "_padded"));
+    const NodeRef padded =
+        ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_node_name(ir_, ir_.node(c_.a).name + "_padded"));
     ir_.set_input(before_product_[0], c_.a, padded);
     c_.a = padded;
     c_.makes_a = {padded};
@@ -295,7 +290,8 @@ class ContractionScheduler {
   }
 
   void pack_a() {
-    const NodeRef packed = ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_name(ir_.node(c_.a).name + "_packed"));
+    const NodeRef packed =
+        ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_node_name(ir_, ir_.node(c_.a).name + "_packed"));
     ir_.set_input(c_.product, c_.a, packed);
     c_.a = packed;
     c_.makes_a = {packed};
@@ -303,22 +299,18 @@ class ContractionScheduler {
   }
 
   void pack_b() {
-    const NodeRef packed = ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_name(ir_.node(c_.b).name + "_packed"));
+    const NodeRef packed =
+        ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_node_name(ir_, ir_.node(c_.b).name + "_packed"));
     ir_.set_input(intrinsic_ ? before_product_[1] : c_.product, c_.b, packed);
     c_.b = packed;
     c_.makes_b.insert(packed);
   }
 
-  std::string unused_name(std::string name) const {
-    while (ir_.node_named(name)) name += "_";
-    return name;
-  }
-
   // Packs one panel, in the order in which a block reads it.
-  void make_b(const std::vector<LoopSpec>& around) {
+  void make_b(const LoopSpecs& around) {
     const VarRef across = read_across();
     for (NodeRef ref : c_.makes_b) {
-      std::vector<LoopSpec> loops = outside_of_rows(around);
+      LoopSpecs loops = outside_of_rows(around);
       for (VarRef var : ir_.node(c_.b).vars) {
         if (is_in(c_.folded, var) && var != across) loops.push_back({.var = var});
       }
@@ -332,7 +324,7 @@ class ContractionScheduler {
     }
   }
 
-  void append_columns(std::vector<LoopSpec>& loops, NodeRef ref) const {
+  void append_columns(LoopSpecs& loops, NodeRef ref) const {
     const LoopSpec last_step = loops.back();
     const bool is_packed = intrinsic_ && ref == c_.b;
     if (intrinsic_) loops.back().step = intrinsic_->k;
@@ -346,7 +338,7 @@ class ContractionScheduler {
   }
 
   // Reads squares of lanes x lanes along the folded variable, and transposes them in registers.
-  void append_transposed(std::vector<LoopSpec>& loops, VarRef across) const {
+  void append_transposed(LoopSpecs& loops, VarRef across) const {
     if (tile_.columns > lanes_) loops.push_back({.var = column_, .step = lanes_});
     loops.push_back({.var = across, .step = lanes_});
     loops.push_back({.var = across, .annotation = {Mark::kUnroll}});
@@ -369,7 +361,7 @@ class ContractionScheduler {
     return is_long ? across : VarRef();
   }
 
-  void sort_folded(std::vector<LoopSpec>& loops) const {
+  void sort_folded(LoopSpecs& loops) const {
     const auto position = [&](const LoopSpec& loop) {
       const auto found = std::ranges::find(c_.folded, loop.var);
       return found == c_.folded.end() ? -1 : found - c_.folded.begin();
@@ -377,7 +369,7 @@ class ContractionScheduler {
     std::ranges::stable_sort(loops, {}, position);
   }
 
-  std::vector<LoopSpec> outside_of_rows(std::vector<LoopSpec> loops) const {
+  LoopSpecs outside_of_rows(LoopSpecs loops) const {
     const auto is_row = [&](const LoopSpec& loop) { return is_in(c_.rows, loop.var); };
     // A loop over rows outside of the panels repeats the packing: each thread packs for itself.
     while (!loops.empty() && is_row(loops.back())) loops.pop_back();
@@ -385,9 +377,9 @@ class ContractionScheduler {
   }
 
   // Computes or packs all of `a` before the blocks, row by row or in blocks of rows, in the order in which it is read.
-  void make_a(const std::vector<LoopSpec>& around) {
+  void make_a(const LoopSpecs& around) {
     for (NodeRef ref : c_.makes_a) {
-      std::vector<LoopSpec> loops;
+      LoopSpecs loops;
       for (const LoopSpec& loop : around) {
         if (!is_in(c_.batch, loop.var)) break;
         loops.push_back(loop);
@@ -421,7 +413,7 @@ class ContractionScheduler {
   }
 
   void schedule_dots() {
-    std::vector<LoopSpec> around;
+    LoopSpecs around;
     append(around, c_.batch);
     append(around, all_but_last(c_.columns));
     around.push_back({.var = column_, .step = machine_.read_streams});
@@ -429,7 +421,7 @@ class ContractionScheduler {
     if (!c_.makes_a.empty()) make_a(around);
     gains_by_streams() ? fold_by_lane(around) : fold_one_by_one(around);
     for (NodeRef ref : c_.epilogue) {
-      std::vector<LoopSpec> after = around;
+      LoopSpecs after = around;
       append(after, c_.rows);
       for (VarRef var : ir_.node(ref).vars) {
         if (!ir_.node(c_.sum).has(var)) after.push_back({.var = var});
@@ -453,8 +445,8 @@ class ContractionScheduler {
     return intrinsic_ && intrinsic_->m == 1 && intrinsic_->a == ir_.node(c_.a).dtype ? intrinsic_->k : 1;
   }
 
-  void fold_one_by_one(const std::vector<LoopSpec>& around) {
-    std::vector<LoopSpec> loops = around;
+  void fold_one_by_one(const LoopSpecs& around) {
+    LoopSpecs loops = around;
     loops.push_back({.var = column_});
     append(loops, c_.rows);
     append(loops, c_.folded);
@@ -462,69 +454,80 @@ class ContractionScheduler {
     set_product_loops(loops);
   }
 
-  // The last folded variable becomes three: blocks, lanes, steps. Blocks and steps are folded first, into one sum per
-  // lane and column. Then lanes are folded.
-  void fold_by_lane(const std::vector<LoopSpec>& around) {
-    const VarRef last = c_.folded.back();
+  // What the last folded variable is cut into: blocks of lanes of steps.
+  struct LaneCut {
+    VarRef block;
+    VarRef lane;
+    Vars vars;      // block, lane and, if there is more than one step, step
+    Expr position;  // of the last folded variable, over these
+  };
+
+  LaneCut cut_last_folded() {
     const int64_t steps = steps_of_lane();
-    const VarRef block = ir_.add_var(unused_var("b"), ir_.var(last).size.constant() / (lanes_ * steps));
-    const VarRef lane = ir_.add_var(unused_var("v"), lanes_);
-    const Vars cuts = steps > 1 ? Vars{block, lane, ir_.add_var(unused_var("s"), steps)} : Vars{block, lane};
-    Expr position = lanes_ * steps * Expr(ir_.var(block).symbol()) + steps * Expr(ir_.var(lane).symbol());
-    if (steps > 1) position += Expr(ir_.var(cuts.back()).symbol());
-    std::vector<NodeRef> reads;
-    const auto cut = [&](NodeRef operand) {
-      const Scalar zero = is_float(ir_.node(operand).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
-      View view{{{operand, {}, {}}}, zero, {}};
-      Vars vars;
-      for (VarRef var : ir_.node(operand).vars) {
-        view.pieces[0].index.push_back(var == last ? position : Expr(ir_.var(var).symbol()));
-        if (var != last) vars.push_back(var);
-      }
-      vars.insert(vars.end(), cuts.begin(), cuts.end());
-      reads.push_back(ir_.add_view(std::move(view), vars));
-      if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
-      return reads.back();
-    };
-    const NodeRef a = cut(c_.a), b = cut(c_.b);
-    Vars kept = ir_.node(c_.sum).vars, all = kept;
-    for (VarRef var : c_.folded) {
-      if (var != last) all.push_back(var);
+    const Expr blocks = ir_.var(c_.folded.back()).size.constant() / (lanes_ * steps);
+    LaneCut cut{.block = ir_.add_var(unused_var_name(ir_, "b"), blocks),
+                .lane = ir_.add_var(unused_var_name(ir_, "v"), lanes_)};
+    cut.vars = {cut.block, cut.lane};
+    cut.position = lanes_ * steps * Expr(ir_.var(cut.block).symbol()) + steps * Expr(ir_.var(cut.lane).symbol());
+    if (steps == 1) return cut;
+    cut.vars.push_back(ir_.add_var(unused_var_name(ir_, "s"), steps));
+    cut.position += Expr(ir_.var(cut.vars.back()).symbol());
+    return cut;
+  }
+
+  // Reads an operand over the variables of the cut, and casts it if an instruction does so. Adds the nodes to `reads`.
+  NodeRef read_cut(NodeRef operand, const LaneCut& cut, std::vector<NodeRef>& reads) {
+    const Scalar zero = is_float(ir_.node(operand).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
+    View view{{{operand, {}, {}}}, zero, {}};
+    Vars vars;
+    for (VarRef var : ir_.node(operand).vars) {
+      const bool is_cut = var == c_.folded.back();
+      view.pieces[0].index.push_back(is_cut ? cut.position : Expr(ir_.var(var).symbol()));
+      if (!is_cut) vars.push_back(var);
     }
-    all.insert(all.end(), cuts.begin(), cuts.end());
-    kept.push_back(lane);
+    vars.insert(vars.end(), cut.vars.begin(), cut.vars.end());
+    reads.push_back(ir_.add_view(std::move(view), vars));
+    if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
+    return reads.back();
+  }
+
+  // Cuts the last folded variable into blocks, lanes and steps. Blocks and steps are folded first, into one sum per
+  // lane and column. Then lanes are folded.
+  void fold_by_lane(const LoopSpecs& around) {
+    const LaneCut cut = cut_last_folded();
+    std::vector<NodeRef> reads;
+    const NodeRef a = read_cut(c_.a, cut, reads), b = read_cut(c_.b, cut, reads);
+    Vars kept = ir_.node(c_.sum).vars, all = kept;
+    for (const Vars& vars : {all_but_last(c_.folded), cut.vars}) all.insert(all.end(), vars.begin(), vars.end());
+    kept.push_back(cut.lane);
     const NodeRef product = ir_.add_compute(op_named("mul"), {a, b}, all);
     const NodeRef partial = ir_.add_reduce(op_named("add"), product, kept);
     const NodeRef sum = ir_.add_reduce(op_named("add"), partial, ir_.node(c_.sum).vars);
     for (NodeRef reader : ir_.consumers(c_.sum)) ir_.set_input(reader, c_.sum, sum);
-
-    std::vector<LoopSpec> loops = around, folds = around;
-    append(loops, all_but_last(c_.folded));
-    loops.push_back({.var = block});
-    for (std::vector<LoopSpec>* both : {&loops, &folds}) {
-      for (VarRef row : c_.rows) both->push_back({.var = row, .annotation = {Mark::kUnroll}});
-      both->push_back({.var = column_, .annotation = {Mark::kUnroll}});
-      both->push_back({.var = lane, .annotation = {Mark::kVectorize}});
-    }
-    if (steps > 1) {
-      loops.back().annotation = {Mark::kTile, intrinsic_->name};
-      loops.push_back({.var = cuts.back()});
-    }
-    for (NodeRef ref : reads) ir_.set_loops(ref, loops);
-    for (NodeRef ref : {product, partial}) ir_.set_loops(ref, loops);
-    ir_.set_loops(sum, folds);
     replaced_ = {ir_.node(c_.sum).name, ir_.node(c_.product).name};
     for (NodeRef cast : before_product_) replaced_.push_back(ir_.node(cast).name);
-    before_product_ = reads;
+    before_product_ = std::move(reads);
     c_.product = product;
     after_product_ = {partial};
     c_.sum = sum;
+    set_lane_loops(around, cut);
   }
 
-  std::string unused_var(const std::string& name) const {
-    std::string result = name;
-    for (int i = 1; ir_.var_named(result); ++i) result = fmt::format("{}{}", name, i);
-    return result;
+  void set_lane_loops(const LoopSpecs& around, const LaneCut& cut) {
+    LoopSpecs lanes;
+    for (VarRef row : c_.rows) lanes.push_back({.var = row, .annotation = {Mark::kUnroll}});
+    lanes.push_back({.var = column_, .annotation = {Mark::kUnroll}});
+    lanes.push_back({.var = cut.lane, .annotation = {Mark::kVectorize}});
+    ir_.set_loops(c_.sum, joined(around, lanes));
+    if (cut.vars.size() > 2) {
+      lanes.back().annotation = {Mark::kTile, intrinsic_->name};
+      lanes.push_back({.var = cut.vars.back()});
+    }
+    LoopSpecs loops = joined(around, loops_over(all_but_last(c_.folded)));
+    loops.push_back({.var = cut.block});
+    loops = joined(std::move(loops), lanes);
+    for (NodeRef ref : before_product_) ir_.set_loops(ref, loops);
+    for (NodeRef ref : {c_.product, after_product_[0]}) ir_.set_loops(ref, loops);
   }
 
   // Orders nodes so that nodes with common loops are next to each other.

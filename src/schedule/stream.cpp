@@ -22,19 +22,12 @@ namespace {
 
 using namespace loops;
 
-using Vars = std::vector<VarRef>;
-
 // A fold in parts. The number of parts does not depend on the machine's threads, so neither does the result.
 constexpr int64_t kFewResults = 64;  // The most results of a fold that is done in parts.
 constexpr int64_t kMostParts = 64;
 // Grains of work, see Machine::thread_grain.
 constexpr int64_t kBlockGrains = 2;  // One thread's block of an innermost loop.
 constexpr int64_t kPartGrains = 4;   // The least part of a fold, and the least nest of loops that is parallel.
-
-template <class Range, class T>
-bool is_in(const Range& range, const T& item) {
-  return std::ranges::find(range, item) != std::ranges::end(range);
-}
 
 std::optional<int64_t> number_of(const Expr& size) {
   return size.is_constant() ? std::optional(size.constant()) : std::nullopt;
@@ -71,12 +64,6 @@ class StreamScheduler {
     return size && *size <= bound;
   }
 
-  VarRef last_of(const Vars& vars) const {
-    const auto is_wide = [&](VarRef var) { return !ir_.var(var).size.is_constant(1); };
-    const auto found = std::find_if(vars.rbegin(), vars.rend(), is_wide);
-    return found == vars.rend() ? VarRef() : *found;
-  }
-
   // The variable of `vars` along which a piece reads contiguous memory. Empty if there is none.
   VarRef stepped_by(const Piece& piece, const Vars& vars) const {
     const Vars& of_input = ir_.node(piece.input).vars;
@@ -100,10 +87,10 @@ class StreamScheduler {
       // The indices of a scatter do not count: one index places many elements.
       const size_t count = node.as<Scatter>() ? 2 : node.inputs.size();
       for (NodeRef input : node.inputs | std::views::take(count)) {
-        if (ir_.node(input).as<Read>()) vars.push_back(last_of(ir_.node(input).vars));
+        if (ir_.node(input).as<Read>()) vars.push_back(tenon::contiguous_of(ir_, ir_.node(input).vars));
       }
     }
-    if (node.as<Write>()) vars.push_back(last_of(node.vars));
+    if (node.as<Write>()) vars.push_back(tenon::contiguous_of(ir_, node.vars));
     std::erase(vars, VarRef());
     return vars;
   }
@@ -152,7 +139,7 @@ class StreamScheduler {
   void edit_loops(const LoopTree& tree, TreeRef loop, Edit edit) {
     const auto depth = static_cast<ptrdiff_t>(tree.depth(loop));
     for (NodeRef ref : tree.nodes_below(loop)) {
-      std::vector<LoopSpec> loops = ir_.node(ref).loops;
+      LoopSpecs loops = ir_.node(ref).loops;
       edit(loops, loops.begin() + depth);
       ir_.set_loops(ref, std::move(loops));
     }
@@ -166,7 +153,7 @@ class StreamScheduler {
       for (VarRef var : ir_.folded_vars(ref)) folded.push_back(var);
       if (const auto* scan = ir_.node(ref).as<Scan>()) folded.push_back(scan->along);
     }
-    std::vector<LoopSpec> single;
+    LoopSpecs single;
     for (NodeRef ref : ir_.order()) {
       for (const LoopSpec& loop : ir_.node(ref).loops) {
         const bool is_single = ir_.var(loop.var).size.is_constant(1) && !is_in(folded, loop.var);
@@ -174,7 +161,7 @@ class StreamScheduler {
       }
     }
     for (NodeRef ref : ir_.order()) {
-      std::vector<LoopSpec> loops = single;
+      LoopSpecs loops = single;
       for (const LoopSpec& loop : ir_.node(ref).loops) {
         if (!is_in(single, loop)) loops.push_back(loop);
       }
@@ -226,7 +213,7 @@ class StreamScheduler {
 
   void split_fold(NodeRef ref) {
     const auto [var, size] = *part_size(ref);
-    std::vector<LoopSpec> loops = ir_.node(ref).loops;
+    LoopSpecs loops = ir_.node(ref).loops;
     const auto is_wide = [&](const LoopSpec& loop) { return !ir_.var(loop.var).size.is_constant(1); };
     loops.insert(std::ranges::find_if(loops, is_wide), {.var = var, .step = size});
     const std::string name = ir_.node(ref).name;
@@ -315,7 +302,7 @@ class StreamScheduler {
     const bool is_whole = is_small(var, block), takes_rows = is_far(tree, inner);
     const int64_t lanes = machine_.vector_bytes / widest_below(tree, inner);
     const VarRef folded = tree.loop(inner).var;
-    edit_loops(tree, loop, [&](std::vector<LoopSpec>& loops, auto at) {
+    edit_loops(tree, loop, [&](LoopSpecs& loops, auto at) {
       is_whole ? static_cast<void>(loops.erase(at)) : static_cast<void>(at->step = block);
       if (takes_rows && loops.back().var == folded) {
         loops.back().step = machine_.far_rows;
@@ -353,7 +340,7 @@ class StreamScheduler {
     }
     const VarRef row = tree.loop(outer).var, column = tree.loop(inner).var;
     const int64_t lanes = std::min(machine_.vector_bytes / widest_below(tree, inner), machine_.transposed_side);
-    edit_loops(tree, outer, [&](std::vector<LoopSpec>& loops, auto at) {
+    edit_loops(tree, outer, [&](LoopSpecs& loops, auto at) {
       loops.erase(at);
       loops.pop_back();
       for (const int64_t step : {machine_.transposed_block, lanes, int64_t{1}}) {
@@ -379,7 +366,7 @@ class StreamScheduler {
   }
 
   void mark(const LoopTree& tree, TreeRef loop, Mark mark) {
-    edit_loops(tree, loop, [&](std::vector<LoopSpec>&, auto at) { at->annotation.mark = mark; });
+    edit_loops(tree, loop, [&](LoopSpecs&, auto at) { at->annotation.mark = mark; });
   }
 
   // ---- threads ----
@@ -437,7 +424,7 @@ class StreamScheduler {
 
   void move_out(const LoopTree& tree, TreeRef root, TreeRef loop) {
     const auto distance = tree.depth(loop) - tree.depth(root);
-    edit_loops(tree, root, [&](std::vector<LoopSpec>&, auto at) {
+    edit_loops(tree, root, [&](LoopSpecs&, auto at) {
       std::rotate(at, at + distance, at + distance + 1);
       at->annotation.mark = Mark::kParallel;
     });
@@ -445,7 +432,7 @@ class StreamScheduler {
 
   void block_outside(const LoopTree& tree, TreeRef root, TreeRef inner) {
     const int64_t block = kBlockGrains * machine_.thread_grain;
-    edit_loops(tree, root, [&](std::vector<LoopSpec>& loops, auto at) {
+    edit_loops(tree, root, [&](LoopSpecs& loops, auto at) {
       loops.insert(at, {.var = tree.loop(inner).var, .step = block, .annotation = {Mark::kParallel}});
     });
   }

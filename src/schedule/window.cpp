@@ -102,7 +102,7 @@ class WindowScheduler {
   }
 
   LoopTree run() {
-    const std::vector<LoopSpec> inner = joined(joined(around_, folded()), block());
+    const LoopSpecs inner = joined(joined(around_, folded()), block());
     for (NodeRef ref : core()) ir_.set_loops(ref, inner);
     for (NodeRef ref : window_.epilogue) ir_.set_loops(ref, joined(joined(around_, others()), block()));
     for (NodeRef ref : makers()) make_operand(ref);
@@ -111,11 +111,6 @@ class WindowScheduler {
   }
 
  private:
-  static std::vector<LoopSpec> joined(std::vector<LoopSpec> first, const std::vector<LoopSpec>& second) {
-    first.insert(first.end(), second.begin(), second.end());
-    return first;
-  }
-
   // The most rows that code size allows, preferably a divisor of the height. In a large window only the last variable
   // is unrolled.
   int64_t pick_rows() const {
@@ -129,8 +124,8 @@ class WindowScheduler {
     return most;
   }
 
-  std::vector<LoopSpec> folded() const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs folded() const {
+    LoopSpecs loops;
     int64_t copies = rows_;
     for (auto var = window_.folded.rbegin(); var != window_.folded.rend(); ++var) {
       copies = std::min(copies, kMostBodies + 1) * about(ir_.var(*var).size);
@@ -140,8 +135,8 @@ class WindowScheduler {
     return loops;
   }
 
-  std::vector<LoopSpec> outer() const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs outer() const {
+    LoopSpecs loops;
     for (VarRef var : ir_.node(window_.fold).vars) {
       if (var != window_.row && var != window_.pixel) loops.push_back({.var = var});
     }
@@ -150,16 +145,16 @@ class WindowScheduler {
     return loops;
   }
 
-  std::vector<LoopSpec> block() const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs block() const {
+    LoopSpecs loops;
     if (window_.row && rows_ > 1) loops.push_back({.var = window_.row, .annotation = {Mark::kUnroll}});
     loops.push_back({.var = window_.pixel, .annotation = {Mark::kVectorize}});
     return loops;
   }
 
   // Loops over variables that only the epilogue has: equal for all of its nodes, so that they share loops.
-  std::vector<LoopSpec> others() const {
-    std::vector<LoopSpec> loops;
+  LoopSpecs others() const {
+    LoopSpecs loops;
     for (NodeRef ref : window_.epilogue) {
       for (VarRef var : ir_.node(ref).vars) {
         const bool is_known = std::ranges::find(loops, var, &LoopSpec::var) != loops.end();
@@ -178,26 +173,16 @@ class WindowScheduler {
 
   // The nodes that the fold and its epilogue need.
   std::vector<NodeRef> makers() const {
-    std::set<NodeRef> needed;
-    const std::function<void(NodeRef)> need = [&](NodeRef ref) {
-      if (!needed.insert(ref).second) return;
-      for (NodeRef input : ir_.node(ref).inputs) need(input);
-    };
-    std::vector<NodeRef> blocks = core(), nodes;
+    std::vector<NodeRef> blocks = core();
     blocks.insert(blocks.end(), window_.epilogue.begin(), window_.epilogue.end());
-    for (NodeRef ref : blocks) need(ref);
-    const auto is_maker = [&](NodeRef ref) {
-      return needed.contains(ref) && std::ranges::find(blocks, ref) == blocks.end();
-    };
-    std::ranges::copy_if(ir_.order(), std::back_inserter(nodes), is_maker);
-    return nodes;
+    return needed_by(ir_, blocks);
   }
 
   // Computes an operand in the outer loops over its variables.
   void make_operand(NodeRef ref) {
     if (!ir_.node(ref).as<View>() && !ir_.node(ref).as<loops::Compute>()) return;
     const Vars& own = ir_.node(ref).vars;
-    std::vector<LoopSpec> loops;
+    LoopSpecs loops;
     for (const LoopSpec& loop : around_) {
       if (loop.step != 1 || !is_in(own, loop.var)) break;
       loops.push_back(loop);
@@ -222,7 +207,7 @@ class WindowScheduler {
   Window window_;
   int64_t lanes_;
   int64_t rows_ = 1;
-  std::vector<LoopSpec> around_;
+  LoopSpecs around_;
 };
 
 }  // namespace
