@@ -51,7 +51,7 @@ void keep_first(const llvm::SMDiagnostic& complaint, void* kept) {
 }  // namespace
 
 std::string assemble(std::string_view text, const Target& target) {
-  const Unit initialized(target);  // LLVM knows its targets once there is a unit
+  const CompilationUnit initialized(target);  // LLVM knows its targets once there is a unit
   Tables tables(target);
   llvm::SourceMgr sources;
   std::string complaint;

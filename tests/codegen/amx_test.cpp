@@ -166,7 +166,8 @@ void expect_exact(int64_t m, int64_t n, int64_t k, DType a, DType b, std::string
 }}
 )",
                                         m, n, k, name_of(a), name_of(b), wide);
-  const LoopTree tree = default_schedule(lower(parse_graph(graph).value()).value(), machine_of("sapphirerapids"));
+  const LoopTree tree =
+      default_schedule(lower(parse_graph(graph).value()).value(), tenon::machine_of("sapphirerapids"));
   const std::vector<Tensor> inputs = {numbers(a, {m, k}, 1), numbers(b, {k, n}, 2)};
   EXPECT_EQ(elements(run_emulated(tree, inputs)), elements(run_on("interpreter", tree, inputs)[0]));
 }

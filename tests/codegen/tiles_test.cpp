@@ -83,7 +83,7 @@ std::string asm_of(const LoopTree& tree, std::string_view cpu) {
 }
 
 std::string scheduled_asm(std::string_view graph, std::string_view cpu) {
-  return asm_of(default_schedule(lower(parse_graph(graph).value()).value(), machine_of(cpu)), cpu);
+  return asm_of(default_schedule(lower(parse_graph(graph).value()).value(), tenon::machine_of(cpu)), cpu);
 }
 
 std::string matmul_graph(int64_t m, int64_t n, int64_t k, std::string_view dtype) {
@@ -227,7 +227,7 @@ TEST(Tiles, OfRowsLeaveTheRestToTheNext) {
 // The default schedule for a machine that may differ from this one.
 void expect_tree_agrees(const std::string& graph_text, std::string_view cpu, const std::vector<Tensor>& inputs) {
   const loops::IR kernel = lower(parse_graph(graph_text).value()).value();
-  const LoopTree scheduled = default_schedule(kernel, machine_of(cpu));
+  const LoopTree scheduled = default_schedule(kernel, tenon::machine_of(cpu));
   SCOPED_TRACE(scheduled.dump());
   EXPECT_EQ(elements(run_on("interpreter", scheduled, inputs)[0]),
             elements(run_on("interpreter", LoopTree(kernel), inputs)[0]));
@@ -244,7 +244,7 @@ TEST(Tiles, OfRowsMakeTreesThatAgree) {
 
 TEST(Tiles, OfDefaultSchedulesKeepPackedWeightsNarrow) {
   const loops::IR kernel = lower(parse_graph(linear_graph("128", 100, 40)).value()).value();
-  const AheadOfTime ahead = split_ahead(default_schedule(kernel, machine_of("znver4")), {1});
+  const AheadOfTime ahead = split_ahead(default_schedule(kernel, tenon::machine_of("znver4")), {1});
   ASSERT_EQ(ahead.preparations.size(), 1u);
   const loops::IR& packing = ahead.preparations[0].kernel;
   EXPECT_EQ(to_string(packing.type(packing.writes()[0])), "bf16[2, 20, 4, 16, 2]");

@@ -103,7 +103,8 @@ kernel repeated {{
   };
   EXPECT_EQ(built("[0, 9]", "i").diagnostic().message,
             "%y cannot be repeated over j: %out1 reads it, and that loop may have no iterations");
-  EXPECT_EQ(built("[0, 9]", "j, i").diagnostic().message, "%out1 cannot be repeated over j: that loop may have no iterations");
+  EXPECT_EQ(built("[0, 9]", "j, i").diagnostic().message,
+            "%out1 cannot be repeated over j: that loop may have no iterations");
   EXPECT_TRUE(built("[1, 9]", "i").ok());
 }
 
