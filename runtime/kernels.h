@@ -1,8 +1,8 @@
 /* Kernels that are no loops, written by hand: the library tasks of the op table. Their records (src/ops/) say
  * what they compute; these functions say how to call them.
  *
- * Arrays are row-major; outputs overlap nothing else. Loops run on the threads of `services`, and results do not depend on
- * the number of threads. Each function returns 0, or kTenonOutOfMemory where `services` has no scratch memory: the
+ * Arrays are row-major; outputs overlap nothing else. Loops run on the threads of `services`, and results do not depend
+ * on the number of threads. Each function returns 0, or kTenonOutOfMemory where `services` has no scratch memory: the
  * outputs are then undefined. */
 #ifndef TENON_RUNTIME_KERNELS_H
 #define TENON_RUNTIME_KERNELS_H

@@ -1,5 +1,5 @@
-// A cache on disk for results of compilation: objects of kernels, tuned schedules, whole programs (driver/program_cache.h).
-// All processes of one user share a folder.
+// A cache on disk for results of compilation: objects of kernels, tuned schedules, whole programs
+// (driver/program_cache.h). All processes of one user share a folder.
 //
 // An entry is a file with its whole key, the content and a checksum. It is written under another name and renamed, so
 // that no process sees a part of it. A damaged file, or one with another key of the same digest, is ignored. Other

@@ -5,10 +5,10 @@
 
 #include <charconv>
 
+#include "driver/pipeline.h"
 #include "fusion/groups_text.h"
 #include "fusion/rematerialize.h"
 #include "graph/builder.h"
-#include "driver/pipeline.h"
 #include "tests/graph/support_random_graph.h"
 #include "tests/support/support_text_cases.h"
 

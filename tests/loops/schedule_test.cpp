@@ -115,7 +115,7 @@ TEST(Fuse, UndoesUnfuse) {
 
 TEST(Fuse, RefusesWhatWouldReadAnUnfinishedFold) {
   const LoopTree tree(row_softmax(3, 4));
-  expect_refused(fuse(tree, loop(tree, "e", 1)), "%shifted needs what the first has made only at its end");
+  expect_refused(fuse(tree, loop(tree, "e", 1)), "%shifted reads values that the first loop completes at its end");
 }
 
 TEST(Reorder, ChecksTheLoops) {

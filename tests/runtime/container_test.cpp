@@ -270,8 +270,8 @@ const Hostile kHostile[] = {
     {"too many", [](const Image& i) { i.header().section_count = ~0u; }, "4294967295 sections"},
     {"more than fit", [](const Image& i) { i.header().section_count = 4000; }, "4000 sections"},
     {"fewer", [](const Image& i) { i.header().section_count = 4; }, ""},
-    {"header flags", [](const Image& i) { i.header().flags = 1; }, "does not know"},
-    {"reserved", [](const Image& i) { i.header().reserved[2] = 1; }, "does not know"},
+    {"header flags", [](const Image& i) { i.header().flags = 1; }, "does not define"},
+    {"reserved", [](const Image& i) { i.header().reserved[2] = 1; }, "does not define"},
     {"file size", [](const Image& i) { i.header().file_size = 0; }, "should have 0"},
 };
 
