@@ -35,7 +35,7 @@ nb::object plain(const T& value) {
 nb::object plain(const None&) { return nb::none(); }
 nb::object plain(const pt2::TensorName& tensor) { return nb::cast(tensor.name); }
 nb::object plain(const pt2::OptionalTensor& tensor) { return tensor ? nb::cast(tensor->name) : nb::none(); }
-nb::object plain(const pt2::ScalarType& dtype) { return nb::cast(dtype.name()); }
+nb::object plain(const pt2::TorchDType& dtype) { return nb::cast(dtype.name()); }
 nb::object plain(const pt2::Layout& layout) { return to_str(name_of(layout)); }
 nb::object plain(const pt2::MemoryFormat& format) { return to_str(name_of(format)); }
 nb::object plain(const pt2::Device& device) { return nb::make_tuple(device.type, device.index); }

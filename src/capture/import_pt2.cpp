@@ -295,7 +295,7 @@ class ProgramImporter {
     return AtenArg::List(texts.begin(), texts.end());
   }
   AtenArg value(const pt2::NamedValue& entry, Reading& reading) const { return argument(entry.value, reading); }
-  AtenArg value(const pt2::ScalarType& dtype, Reading& reading) const {
+  AtenArg value(const pt2::TorchDType& dtype, Reading& reading) const {
     if (const auto known = dtype.dtype()) return *known;
     if (reading.problem.empty()) reading.problem = fmt::format("it takes the dtype {}", dtype.name());
     return AtenSetting{dtype.name()};

@@ -153,7 +153,7 @@ class StageParser {
   }
 
   void parse_kernel(GroupKernel& kernel) {
-    const std::vector<Block> parts = parse_blocks(body(), blocks_[position_ - 1].body_where);
+    const std::vector<TextBlock> parts = parse_blocks(body(), blocks_[position_ - 1].body_where);
     if (parts.size() < 2) fail_at(blocks_[position_ - 1].where, "a scheduled kernel has inputs and loops");
     AheadOfTime schedule{.tree = loops::LoopTree(loops::parse(parts[1].body).value())};
     Cursor inputs(parts[0].line, parts[0].where);
@@ -165,7 +165,7 @@ class StageParser {
         schedule.inputs.push_back({.slot = inputs.integer("an input")});
       }
     }
-    for (const Block& part : std::span(parts).subspan(2)) {
+    for (const TextBlock& part : std::span(parts).subspan(2)) {
       Cursor line(part.line, part.where);
       if (line.accept_word("assembly")) {
         kernel.schedule = std::move(schedule);
@@ -179,7 +179,7 @@ class StageParser {
     kernel.schedule = std::move(schedule);
   }
 
-  void assemble(GroupKernel& kernel, const Block& part) const {
+  void assemble(GroupKernel& kernel, const TextBlock& part) const {
     const std::string cpu = cpu_of(kernel, options_);
     if (options_.backend != "cpu") fail_at(part.where, "the code of backend {} cannot be parsed", options_.backend);
     const auto object = std::make_shared<const std::string>(codegen::assemble(part.body, codegen::find_target(cpu)));
@@ -195,7 +195,7 @@ class StageParser {
 
   const ProgramOptions& options_;
   BuildTarget target_;
-  std::vector<Block> blocks_;
+  std::vector<TextBlock> blocks_;
   const std::string& file_;
   size_t position_ = 0;
   const Stage* stage_ = nullptr;

@@ -176,12 +176,12 @@ class Parser {
         preparer_(*here_) {}
 
   Program run() {
-    const std::vector<Block> blocks = parse_blocks(text_.text);
-    for (const Block& block : blocks) note_kernel(block);
+    const std::vector<TextBlock> blocks = parse_blocks(text_.text);
+    for (const TextBlock& block : blocks) note_kernel(block);
     load_kernels();
     program_.bindings = bind_symbols(graph());
     program_.inputs = graph().inputs();
-    for (const Block& block : blocks) add(block);
+    for (const TextBlock& block : blocks) add(block);
     for (uint32_t constant : kept_) program_.constants.push_back(at(constants_, constant));
     if (report_) program_.memory_report = std::make_shared<const MemoryReport>(std::move(*report_));
     return std::move(program_);
@@ -211,7 +211,7 @@ class Parser {
     std::shared_ptr<const Compiled> code = {};
   };
 
-  void note_kernel(const Block& block) {
+  void note_kernel(const TextBlock& block) {
     Cursor line(block.line, block.where);
     if (!line.accept_word("kernel")) return;
     line.expect("object");
@@ -249,7 +249,7 @@ class Parser {
 
   // ---- statements ----
 
-  void add(const Block& block) {
+  void add(const TextBlock& block) {
     Cursor line(block.line, block.where);
     const std::string_view word = line.identifier("a statement");
     if (word == "kernel") return;
@@ -279,7 +279,7 @@ class Parser {
     program_.slots.push_back(std::move(slot));
   }
 
-  Task task_of(Cursor& line, const Block& block) const {
+  Task task_of(Cursor& line, const TextBlock& block) const {
     Task task{.kind = static_cast<TaskKind>(parse_word(line, kTaskKinds, "the kind of a task")),
               .name = line.string("a name")};
     line.expect("group");
@@ -328,13 +328,13 @@ class Parser {
     return uses;
   }
 
-  void add_step(Cursor& line, const Block& block) {
+  void add_step(Cursor& line, const TextBlock& block) {
     ConstantStep step;
     line.expect("in");
     step.inputs = parse_uses(line);
     line.expect("out");
     step.outputs = parse_uses(line);
-    const std::vector<Block> inside = parse_blocks(block.body, block.body_where);
+    const std::vector<TextBlock> inside = parse_blocks(block.body, block.body_where);
     if (inside.size() != 1) fail_at(block.where, "a step has one preparation or one task, not {}", inside.size());
     Cursor what(inside[0].line, inside[0].where);
     if (what.accept_word("prepare")) {

@@ -19,13 +19,13 @@ bool is_nothing(std::string_view line) {
 
 }  // namespace
 
-std::vector<Block> parse_blocks(std::string_view text, const Location& start) {
-  std::vector<Block> blocks;
+std::vector<TextBlock> parse_blocks(std::string_view text, const Location& start) {
+  std::vector<TextBlock> blocks;
   Location where = start;
   for (; !text.empty(); ++where.line) {
     const std::string_view line = take_line(text);
     if (line.starts_with(kIndent) && !blocks.empty()) {
-      Block& block = blocks.back();
+      TextBlock& block = blocks.back();
       if (block.body.empty()) block.body_where = {where.file, where.line, where.column + 2};
       block.body += std::string(line.substr(kIndent.size())) + "\n";
     } else if (!is_nothing(line)) {

@@ -15,14 +15,14 @@
 
 namespace tenon {
 
-struct Block {
+struct TextBlock {
   std::string_view line;  // points into the text
   std::string body;       // without its indentation
   Location where;         // of the line
   Location body_where;
 };
 
-std::vector<Block> parse_blocks(std::string_view text, const Location& start = {"", 1, 1});
+std::vector<TextBlock> parse_blocks(std::string_view text, const Location& start = {"", 1, 1});
 
 std::string indented(std::string_view text);  // every line by two blanks, with a newline at the end
 

@@ -247,7 +247,7 @@ TEST(Pt2, ReadsArgumentsOfManyKinds) {
   EXPECT_FALSE((*indices)[0].has_value());
   EXPECT_EQ((*indices)[1]->name, "i");
   const pt2::ExportedNode& empty = node(graph, "empty");
-  EXPECT_EQ(argument(empty, "dtype").get<pt2::ScalarType>()->require(), DType::kF16);
+  EXPECT_EQ(argument(empty, "dtype").get<pt2::TorchDType>()->require(), DType::kF16);
   EXPECT_EQ(argument(empty, "device").get<pt2::Device>()->type, "cpu");
   EXPECT_EQ(*argument(empty, "memory_format").get<pt2::MemoryFormat>(), pt2::MemoryFormat::kContiguous);
   EXPECT_FALSE(*argument(empty, "pin_memory").get<bool>());
@@ -265,11 +265,11 @@ TEST(Pt2, ReadsArgumentsOfManyKinds) {
 
 TEST(Pt2, KeepsDtypesThatTenonLacks) {
   const pt2::ExportedGraph graph = read("kinds").graph;
-  const pt2::ScalarType dtype = graph.tensors.at("view_as_complex").dtype;
+  const pt2::TorchDType dtype = graph.tensors.at("view_as_complex").dtype;
   EXPECT_EQ(dtype.name(), "complex64");
   EXPECT_EQ(dtype.dtype(), std::nullopt);
   EXPECT_THROW(dtype.require(), Error);
-  EXPECT_EQ((pt2::ScalarType{36}).name(), "dtype number 36");
+  EXPECT_EQ((pt2::TorchDType{36}).name(), "dtype number 36");
 }
 
 TEST(Pt2, ReadsNestedGraphs) {

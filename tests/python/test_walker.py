@@ -39,11 +39,11 @@ def graph_of(model, *args, **options):
 def test_leaves_have_the_names_of_the_model():
     graph = graph_of(Mlp(), torch.randn(2, 4))
     assert [(leaf.kind, leaf.name) for leaf in graph.leaves] == [
+        ("input", "x"),
         ("parameter", "up.weight"),
         ("parameter", "up.bias"),
         ("parameter", "down.weight"),
         ("parameter", "down.bias"),
-        ("input", "x"),
     ]
     graph.verify()
 

@@ -33,7 +33,7 @@ std::string text(const std::complex<double>& number) {
 }
 std::string text(const TensorName& tensor) { return "%" + tensor.name; }
 std::string text(const OptionalTensor& tensor) { return tensor ? text(*tensor) : "None"; }
-std::string text(const ScalarType& dtype) { return dtype.name(); }
+std::string text(const TorchDType& dtype) { return dtype.name(); }
 std::string text(const Layout& layout) { return std::string(name_of(layout)); }
 std::string text(const MemoryFormat& format) { return std::string(name_of(format)); }
 std::string text(const Device& device) {

@@ -60,17 +60,17 @@ ExportedProgram read(const FileContent& file, std::string_view model) {
 
 }  // namespace
 
-std::string ScalarType::name() const {
+std::string TorchDType::name() const {
   const ScalarTypeInfo* info = info_of(number);
   return info != nullptr ? std::string(info->name) : fmt::format("dtype number {}", number);
 }
 
-std::optional<DType> ScalarType::dtype() const {
+std::optional<DType> TorchDType::dtype() const {
   const ScalarTypeInfo* info = info_of(number);
   return info != nullptr ? info->dtype : std::nullopt;
 }
 
-DType ScalarType::require() const {
+DType TorchDType::require() const {
   if (const auto known = dtype()) return *known;
   fail("Tenon has no dtype {}: use f64 f32 f16 bf16 i64 i32 i16 i8 u8 or bool", name());
 }

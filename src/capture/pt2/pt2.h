@@ -39,13 +39,13 @@ using Dictionary = std::map<std::string, T, std::less<>>;
 // ---- types ----------------------------------------------------------------------------------------------------------
 
 // An element type, by the schema's own number.
-struct ScalarType {
+struct TorchDType {
   int64_t number = 0;
 
   std::string name() const;            // as PyTorch spells it: "float32", "complex64"
   std::optional<DType> dtype() const;  // nothing: Tenon has no such type
   DType require() const;               // or throws an Error that names the type
-  bool operator==(const ScalarType&) const = default;
+  bool operator==(const TorchDType&) const = default;
 };
 
 enum class Layout : uint8_t { kUnknown, kSparseCoo, kSparseCsr, kSparseCsc, kSparseBsr, kSparseBsc, kMkldnn, kStrided };
@@ -75,7 +75,7 @@ struct SymFloatValue {
 };
 
 struct TensorMeta {
-  ScalarType dtype;
+  TorchDType dtype;
   std::vector<SymValue> sizes;
   std::vector<SymValue> strides;  // in elements
   SymValue storage_offset;
@@ -125,7 +125,7 @@ struct Operator {
 struct Argument {
   using Data =
       std::variant<None, TensorName, std::vector<TensorName>, int64_t, std::vector<int64_t>, double,
-                   std::vector<double>, std::string, std::vector<std::string>, SymInt, std::vector<SymInt>, ScalarType,
+                   std::vector<double>, std::string, std::vector<std::string>, SymInt, std::vector<SymInt>, TorchDType,
                    MemoryFormat, Layout, Device, bool, std::vector<bool>, SymBool, std::vector<SymBool>, GraphArgument,
                    std::vector<OptionalTensor>, CustomObject, Operator, SymFloat, std::vector<SymFloat>, OptionalTensor,
                    std::complex<double>, std::vector<std::vector<TensorName>>, std::vector<std::vector<int64_t>>,
@@ -240,7 +240,7 @@ struct CallSignature {
 // A strided tensor of a dtype that Tenon lacks. Nothing but the storage is checked.
 struct ForeignData {
   Tensor storage;  // u8[bytes]
-  ScalarType dtype;
+  TorchDType dtype;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;  // in elements
   int64_t offset;
@@ -248,7 +248,7 @@ struct ForeignData {
 
 struct Weight {
   Tensor tensor;  // undefined where there is a problem
-  ScalarType dtype;
+  TorchDType dtype;
   bool is_parameter = false;
   bool requires_grad = false;
   bool pickled = false;

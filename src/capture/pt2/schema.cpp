@@ -116,7 +116,7 @@ void SchemaReader::read(const Json& json, OptionalTensor& value) {
   read(content, value.emplace());
 }
 
-void SchemaReader::read(const Json& json, ScalarType& value) {
+void SchemaReader::read(const Json& json, TorchDType& value) {
   value.number = json.integer();
   if (value.number < 0 || value.number > kLargestScalarType) json.fail("{} is the number of no dtype", value.number);
 }

@@ -29,7 +29,7 @@ class SchemaReader {
   void read(const Json& json, std::complex<double>& value);
   void read(const Json& json, TensorName& value) { value.name = json["name"].string(); }
   void read(const Json& json, OptionalTensor& value);
-  void read(const Json& json, ScalarType& value);
+  void read(const Json& json, TorchDType& value);
   void read(const Json& json, Layout& value);
   void read(const Json& json, MemoryFormat& value);
   void read(const Json& json, Device& value);
