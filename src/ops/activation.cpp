@@ -5,29 +5,27 @@
 
 #include "ops/elementwise.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 AttrDef real_attr(std::string_view name, std::string_view doc, double fallback) {
   return {name, AttrKind::kReal, doc, Attr(fallback)};
 }
 
+// A function of PyTorch's torch.nn.functional.
+OpDef activation(std::string_view name, std::string_view doc, Semantics semantics, Gradient gradient,
+                 Domain domain = {}) {
+  return unary_op(name, doc, kFloats, std::move(semantics), std::move(gradient),
+                  {.family = "activation", .domain = domain, .torch = kept_text(fmt::format("F.{}(x)", name))});
+}
+
 // ---- linear pieces --------------------------------------------------------------------------------------------------
 
-const OpDef kRelu{
-    .name = "relu",
-    .family = "activation",
-    .doc = "The larger of x and 0. The gradient at 0 is 0.",
-    .operands = one_operand(kNumbers),
-    .infer = same_as(0),
-    .semantics = composite(
-        [](ExpandContext& e) -> std::vector<Value> { return {e.maximum(e.in(), e.integer(0, e.in().dtype()))}; }),
-    .gradient = from_result([](GradContext& g, Value d, Value y) { return drop_where(g, g.compare("le", y, 0), d); }),
-    .peer = torch_is("F.relu(x)"),
-    .samples = unary_samples(),
-};
+const OpDef kRelu =
+    unary_op("relu", "The larger of x and 0. The gradient at 0 is 0.", kNumbers,
+             composite([](ExpandContext& e) { return e.maximum(e.in(), e.integer(0, e.in().dtype())); }),
+             from_result([](GradContext& g, Value d, Value y) { return drop_where(g, g.compare("le", y, 0), d); }),
+             {.family = "activation", .torch = "F.relu(x)"});
 
 const OpDef kLeakyRelu{
     .name = "leaky_relu",
@@ -71,9 +69,9 @@ const OpDef kPrelu{
       }
       return {x};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value x = e.in_wide();
-      return {e.cast(e.where(e.compare("gt", x, 0), x, x * prelu_weight(e)), e.in().dtype())};
+      return e.cast(e.where(e.compare("gt", x, 0), x, x * prelu_weight(e)), e.in().dtype());
     }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       const Value d = widen(g, g.dout());
@@ -93,7 +91,8 @@ const OpDef kThreshold{
     .family = "activation",
     .doc = "x above the threshold, else a fixed value.",
     .operands = one_operand(kFloats),
-    .attrs = {{"threshold", AttrKind::kReal, "what x must exceed"}, {"value", AttrKind::kReal, "what replaces it"}},
+    .attrs = {{"threshold", AttrKind::kReal, "the number that x must exceed"},
+              {"value", AttrKind::kReal, "the value that replaces x"}},
     .infer = same_as(0),
     .semantics = wide_composite([](ExpandContext& e, Value x) {
       return e.where(e.compare("le", x, e.real("threshold")), e.scalar(e.real("value"), x.dtype()), x);
@@ -128,55 +127,30 @@ const OpDef kHardtanh{
     .samples = unary_samples() + Samples{"T[12]; min_val=-2, max_val=0.5", "T[5]; min_val=1"},
 };
 
-const OpDef kRelu6{
-    .name = "relu6",
-    .family = "activation",
-    .doc = "x, cut off at 0 and 6.",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {e.op("hardtanh", {e.in()}, {{"min_val", 0.0}, {"max_val", 6.0}})};
-    }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("F.relu6(x)"),
-    .samples = unary_samples(),
-    .domain = {-4, 9},
-};
+const OpDef kRelu6 = activation("relu6", "x, cut off at 0 and 6.", composite([](ExpandContext& e) {
+                                  return e.op("hardtanh", {e.in()}, {{"min_val", 0.0}, {"max_val", 6.0}});
+                                }),
+                                ByExpansion{}, Domain{-4, 9});
 
 // relu6(x + 3) / 6, where hardsigmoid and hardswish bend.
 Value hard_sigmoid(Builder& b, Value x) {
   return b.op("clamp", {x + 3, b.scalar(0, x.dtype()), b.scalar(6, x.dtype())}) / 6;
 }
 
-const OpDef kHardsigmoid{
-    .name = "hardsigmoid",
-    .family = "activation",
-    .doc = "(x + 3) / 6, cut off at 0 and 1.",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = wide_composite([](ExpandContext& e, Value x) { return hard_sigmoid(e, x); }),
-    .gradient = from_operand([](GradContext& g, Value d, Value x) {
-      return keep_where(g, g.op("bitwise_and", {g.compare("gt", x, -3), g.compare("lt", x, 3)}), d / 6);
-    }),
-    .peer = torch_is("F.hardsigmoid(x)"),
-    .samples = unary_samples(),
-    .domain = {-5, 5},
-};
-
-const OpDef kHardswish{
-    .name = "hardswish",
-    .family = "activation",
-    .doc = "x * hardsigmoid(x).",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = wide_composite([](ExpandContext& e, Value x) { return x * hard_sigmoid(e, x); }),
-    .gradient = from_operand([](GradContext& g, Value d, Value x) {
-      const Value bent = g.where(g.compare("lt", x, 3), d * (x / 3 + 0.5), d);
-      return drop_where(g, g.compare("le", x, -3), bent);
-    }),
-    .peer = torch_is("F.hardswish(x)"),
-    .samples = unary_samples(),
-    .domain = {-5, 5},
+const OpDef kHardCurves[] = {
+    activation("hardsigmoid", "(x + 3) / 6, cut off at 0 and 1.",
+               wide_composite([](ExpandContext& e, Value x) { return hard_sigmoid(e, x); }),
+               from_operand([](GradContext& g, Value d, Value x) {
+                 return keep_where(g, g.op("bitwise_and", {g.compare("gt", x, -3), g.compare("lt", x, 3)}), d / 6);
+               }),
+               Domain{-5, 5}),
+    activation("hardswish", "x * hardsigmoid(x).",
+               wide_composite([](ExpandContext& e, Value x) { return x * hard_sigmoid(e, x); }),
+               from_operand([](GradContext& g, Value d, Value x) {
+                 const Value bent = g.where(g.compare("lt", x, 3), d * (x / 3 + 0.5), d);
+                 return drop_where(g, g.compare("le", x, -3), bent);
+               }),
+               Domain{-5, 5}),
 };
 
 // ---- smooth ones ----------------------------------------------------------------------------------------------------
@@ -204,19 +178,12 @@ const OpDef kElu{
     .samples = unary_samples() + Samples{"T[12]; alpha=0.3", "T[12]; alpha=1.7, scale=1.1, input_scale=0.5"},
 };
 
-const OpDef kSelu{
-    .name = "selu",
-    .family = "activation",
-    .doc = "elu with the alpha and scale that keep mean 0 and variance 1 from layer to layer.",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {e.op("elu", {e.in()}, {{"alpha", 1.6732632423543772848}, {"scale", 1.0507009873554804934}})};
-    }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("F.selu(x)"),
-    .samples = unary_samples(),
-};
+const OpDef kSelu =
+    activation("selu", "elu with the alpha and scale that keep mean 0 and variance 1 from layer to layer.",
+               composite([](ExpandContext& e) {
+                 return e.op("elu", {e.in()}, {{"alpha", 1.6732632423543772848}, {"scale", 1.0507009873554804934}});
+               }),
+               ByExpansion{});
 
 const OpDef kCelu{
     .name = "celu",
@@ -228,28 +195,20 @@ const OpDef kCelu{
       if (c.real("alpha") == 0) fail("alpha must not be 0");
       return {c.type(0)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {e.op("elu", {e.in()}, {{"alpha", e.real("alpha")}, {"input_scale", 1 / e.real("alpha")}})};
+    .semantics = composite([](ExpandContext& e) {
+      return e.op("elu", {e.in()}, {{"alpha", e.real("alpha")}, {"input_scale", 1 / e.real("alpha")}});
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.celu(x, alpha)"),
     .samples = unary_samples() + Samples{"T[12]; alpha=2.5"},
 };
 
-const OpDef kSilu{
-    .name = "silu",
-    .family = "activation",
-    .doc = "x * sigmoid(x), also known as swish.",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = wide_composite([](ExpandContext& e, Value x) { return x * e.sigmoid(x); }),
-    .gradient = from_operand([](GradContext& g, Value d, Value x) {
-      const Value s = g.sigmoid(x);
-      return d * s * (1 + x * (1 - s));
-    }),
-    .peer = torch_is("F.silu(x)"),
-    .samples = unary_samples(),
-};
+const OpDef kSilu = activation("silu", "x * sigmoid(x), also known as swish.",
+                               wide_composite([](ExpandContext& e, Value x) { return x * e.sigmoid(x); }),
+                               from_operand([](GradContext& g, Value d, Value x) {
+                                 const Value s = g.sigmoid(x);
+                                 return d * s * (1 + x * (1 - s));
+                               }));
 
 constexpr double kCubic = 0.044715;
 constexpr double kTanhScale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;  // sqrt(2 / pi)
@@ -316,47 +275,26 @@ const OpDef kSoftplus{
     .samples = unary_samples() + Samples{"T[12]; beta=2.5", "T[12]; beta=0.5, threshold=1"},
 };
 
-const OpDef kLogSigmoid{
-    .name = "log_sigmoid",
-    .family = "activation",
-    .doc = "log(sigmoid(x)), exact where sigmoid(x) is close to 0 or 1.",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = wide_composite(
-        [](ExpandContext& e, Value x) { return e.minimum(x, e.scalar(0, x.dtype())) - log1p_exp_of_minus_abs(e, x); }),
-    .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.sigmoid(-x); }),
-    .peer = torch_is("F.logsigmoid(x)"),
-    .samples = unary_samples(),
-};
+const OpDef kLogSigmoid = unary_op("log_sigmoid", "log(sigmoid(x)), exact where sigmoid(x) is close to 0 or 1.",
+                                   kFloats, wide_composite([](ExpandContext& e, Value x) {
+                                     return e.minimum(x, e.scalar(0, x.dtype())) - log1p_exp_of_minus_abs(e, x);
+                                   }),
+                                   from_operand([](GradContext& g, Value d, Value x) { return d * g.sigmoid(-x); }),
+                                   {.family = "activation", .torch = "F.logsigmoid(x)"});
 
-const OpDef kMish{
-    .name = "mish",
-    .family = "activation",
-    .doc = "x * tanh(log(1 + exp(x))).",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = wide_composite([](ExpandContext& e, Value x) { return x * e.tanh(soft_plus(e, x)); }),
-    .gradient = from_operand([](GradContext& g, Value d, Value x) {
-      const Value t = g.tanh(soft_plus(g, x));
-      return d * (t + x * g.sigmoid(x) * (1 - t * t));
-    }),
-    .peer = torch_is("F.mish(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kSoftsign{
-    .name = "softsign",
-    .family = "activation",
-    .doc = "x / (1 + |x|).",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = wide_composite([](ExpandContext& e, Value x) { return x / (1 + e.abs(x)); }),
-    .gradient = from_operand([](GradContext& g, Value d, Value x) {
-      const Value size = 1 + g.abs(x);
-      return d / (size * size);
-    }),
-    .peer = torch_is("F.softsign(x)"),
-    .samples = unary_samples(),
+const OpDef kSoftCurves[] = {
+    activation("mish", "x * tanh(log(1 + exp(x))).",
+               wide_composite([](ExpandContext& e, Value x) { return x * e.tanh(soft_plus(e, x)); }),
+               from_operand([](GradContext& g, Value d, Value x) {
+                 const Value t = g.tanh(soft_plus(g, x));
+                 return d * (t + x * g.sigmoid(x) * (1 - t * t));
+               })),
+    activation("softsign", "x / (1 + |x|).",
+               wide_composite([](ExpandContext& e, Value x) { return x / (1 + e.abs(x)); }),
+               from_operand([](GradContext& g, Value d, Value x) {
+                 const Value size = 1 + g.abs(x);
+                 return d / (size * size);
+               })),
 };
 
 // ---- gates ----------------------------------------------------------------------------------------------------------
@@ -376,12 +314,12 @@ const OpDef kGlu{
       size = floordiv(size, 2);
       return {type};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const int64_t dim = e.dim("dim");
       const Expr size = e.in().size(dim);
       const Expr half = floordiv(size, 2);
       const Value x = e.in_wide();
-      return {e.cast(e.slice(x, dim, 0, half) * e.sigmoid(e.slice(x, dim, half, size)), e.in().dtype())};
+      return e.cast(e.slice(x, dim, 0, half) * e.sigmoid(e.slice(x, dim, half, size)), e.in().dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.glu(x, dim)"),
@@ -390,11 +328,9 @@ const OpDef kGlu{
 
 }  // namespace
 
-OpFamily activation_ops() {
-  static const OpDef* const ops[] = {&kRelu,        &kLeakyRelu, &kPrelu,      &kThreshold, &kHardtanh, &kRelu6,
-                                     &kHardsigmoid, &kHardswish, &kElu,        &kSelu,      &kCelu,     &kSilu,
-                                     &kGelu,        &kSoftplus,  &kLogSigmoid, &kMish,      &kSoftsign, &kGlu};
-  return ops;
+OpRefs activation_ops() {
+  return records(kRelu, kLeakyRelu, kPrelu, kThreshold, kHardtanh, kRelu6, kHardCurves, kElu, kSelu, kCelu, kSilu,
+                 kGelu, kSoftplus, kLogSigmoid, kSoftCurves, kGlu);
 }
 
-}  // namespace tenon
+}  // namespace tenon::ops

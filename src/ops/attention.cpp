@@ -5,10 +5,8 @@
 #include "loops/lower.h"
 #include "ops/common.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 constexpr size_t kQuery = 0, kKey = 1, kValue = 2, kMask = 3;
 
@@ -368,8 +366,8 @@ const OpDef kAttention{
     .family = "attention",
     .doc =
         "softmax(query @ key^T * scale + mask) @ value. The operands are [..., length, features], and leading "
-        "dimensions broadcast. A mask is added; a bool one says where to attend. A row that is masked everywhere "
-        "gives zeros.",
+        "dimensions broadcast. A mask is added; a bool one says where to attend. A row that is masked everywhere gives "
+        "zeros.",
     .operands =
         std::vector<OperandDef>{
             {"query", kFloats}, {"key", kFloats}, {"value", kFloats}, {"mask", kFloats | kBools, Arity::kOptional}},
@@ -378,10 +376,10 @@ const OpDef kAttention{
               {"enable_gqa", AttrKind::kBool, "several query heads (dimension -3) share one head of keys and values",
                Attr(false)}},
     .infer = attention_type,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value query = e.in_wide(kQuery);
       const Value scores = multiply(e, query, e.transpose(e.in_wide(kKey), -1, -2)) * scale_of(e, query.dtype());
-      return {e.cast(multiply(e, weights_of(e, masked(e, scores)), e.in_wide(kValue)), e.in(kQuery).dtype())};
+      return e.cast(multiply(e, weights_of(e, masked(e, scores)), e.in_wide(kValue)), e.in(kQuery).dtype());
     }),
     .gradient = ByExpansion{},
     .loops = [](LoopContext& l) { AttentionLoops(l).run(); },
@@ -405,9 +403,6 @@ const OpDef kAttention{
 
 }  // namespace
 
-OpFamily attention_ops() {
-  static const OpDef* const ops[] = {&kAttention};
-  return ops;
-}
+OpRefs attention_ops() { return {&kAttention}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
+#include <numeric>
 
 namespace tenon::ops {
 
@@ -17,6 +19,11 @@ void copy_element(Tensor& out, int64_t to, const Tensor& in, int64_t from) {
   }
 }
 
+std::string_view kept_text(std::string text) {
+  static std::deque<std::string> texts;
+  return texts.emplace_back(std::move(text));
+}
+
 double known_count(const TensorType& type) {
   double count = 1;
   for (const Expr& size : type.shape) count *= static_cast<double>(size.constant());
@@ -25,8 +32,8 @@ double known_count(const TensorType& type) {
 
 Types elementwise_type(InferContext& c) {
   const auto* elementwise = std::get_if<Elementwise>(&c.op().semantics.get());
-  check(elementwise != nullptr, "{} is not elementwise", c.op().name.get());
-  return {{compute_dtype(*elementwise, c), elementwise_bool(c)[0].shape}};
+  const DType dtype = elementwise ? compute_dtype(*elementwise, c) : result_dtype(c.present_types());
+  return {{dtype, elementwise_bool(c)[0].shape}};
 }
 
 Types elementwise_bool(InferContext& c) {
@@ -51,6 +58,18 @@ Shape without_dims(const Shape& shape, const std::vector<int64_t>& dims, bool ke
     if (reduced && keepdim) result.push_back(1);
   }
   return result;
+}
+
+std::vector<int64_t> dims_between(int64_t first, int64_t end) {
+  std::vector<int64_t> dims(static_cast<size_t>(end - first));
+  std::iota(dims.begin(), dims.end(), first);
+  return dims;
+}
+
+Value along(Builder& b, Value vector, int64_t dim, int64_t rank) {
+  Shape shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(dim)] = element_count(vector.shape());
+  return b.reshape(vector, shape);
 }
 
 const Samples& unary_samples() {

@@ -4,10 +4,8 @@
 #include "ops/common.h"
 #include "ops/spatial.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 // The attributes, with one number for each spatial dimension.
 struct Geometry {
@@ -361,9 +359,6 @@ const OpDef kConv{
 
 }  // namespace
 
-OpFamily convolution_ops() {
-  static const OpDef* const ops[] = {&kConv};
-  return ops;
-}
+OpRefs convolution_ops() { return {&kConv}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

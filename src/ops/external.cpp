@@ -2,18 +2,16 @@
 #include "ops/common.h"
 #include "support/cursor.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const OpDef kExternal{
     .name = "external",
     .family = "external",
     .doc =
-        "A call of something outside of Tenon, an ATen overload that the table cannot express. The fallback "
-        "(PyTorch) runs it; without a fallback it is a run-time error. `types` are the types of the results, "
-        "separated by semicolons.",
+        "A call of something outside of Tenon, an ATen overload that the table cannot express. The fallback (PyTorch) "
+        "runs it; without a fallback it is a run-time error. `types` are the types of the results, separated by "
+        "semicolons.",
     .operands = std::vector<OperandDef>{{"xs", kAny, Arity::kVariadic}},
     .attrs = {{"target", AttrKind::kString, "what is called, as PyTorch spells it"},
               {"call", AttrKind::kInt,
@@ -40,9 +38,6 @@ const OpDef kExternal{
 
 }  // namespace
 
-OpFamily external_ops() {
-  static const OpDef* const ops[] = {&kExternal};
-  return ops;
-}
+OpRefs external_ops() { return {&kExternal}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

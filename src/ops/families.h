@@ -1,36 +1,46 @@
-// The op table's families, in the order of docs/ops.md. A new family adds its function here and in table.cpp.
+// The records of the op table, file by file, in the order of docs/ops.md. A new file adds its function here and in
+// table.cpp.
 #pragma once
 
-#include <span>
+#include <vector>
 
 namespace tenon {
 
 struct OpDef;
-using OpFamily = std::span<const OpDef* const>;
 
-OpFamily fill_ops();
-OpFamily unary_ops();
-OpFamily binary_ops();
-OpFamily comparison_ops();
-OpFamily select_ops();
-OpFamily activation_ops();
-OpFamily reduction_ops();
-OpFamily scan_ops();
-OpFamily softmax_ops();
-OpFamily normalization_ops();
-OpFamily matmul_ops();
-OpFamily grouped_ops();
-OpFamily linalg_ops();
-OpFamily convolution_ops();
-OpFamily pooling_ops();
-OpFamily attention_ops();
-OpFamily resample_ops();
-OpFamily view_ops();
-OpFamily pad_ops();
-OpFamily join_ops();
-OpFamily index_ops();
-OpFamily sort_ops();
-OpFamily random_ops();
-OpFamily external_ops();
+namespace ops {
 
+using OpRefs = std::vector<const OpDef*>;
+
+OpRefs fill_ops();
+OpRefs unary_ops();
+OpRefs binary_ops();
+OpRefs comparison_ops();
+OpRefs select_ops();
+OpRefs activation_ops();
+OpRefs reduction_ops();
+OpRefs statistics_ops();
+OpRefs scan_ops();
+OpRefs softmax_ops();
+OpRefs normalization_ops();
+OpRefs matmul_ops();
+OpRefs grouped_ops();
+OpRefs linalg_ops();
+OpRefs convolution_ops();
+OpRefs window_ops();
+OpRefs pooling_ops();
+OpRefs attention_ops();
+OpRefs resample_ops();
+OpRefs view_ops();
+OpRefs rearranging_ops();
+OpRefs pad_ops();
+OpRefs join_ops();
+OpRefs index_ops();
+OpRefs lookup_ops();
+OpRefs scatter_ops();
+OpRefs sort_ops();
+OpRefs random_ops();
+OpRefs external_ops();
+
+}  // namespace ops
 }  // namespace tenon

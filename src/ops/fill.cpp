@@ -1,13 +1,11 @@
-// Values from nothing: fills and index sequences.
+// Tensors without operands: fills and index sequences.
 #include <cmath>
 
 #include "loops/lower.h"
 #include "ops/common.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 // Fails for a size that is known to be negative.
 Shape checked_shape(InferContext& c, std::span<const Expr> shape) {
@@ -128,13 +126,13 @@ const OpDef kArange{
       const auto count = [&](const auto& bounds) { return count_of(c.facts(), bounds); };
       return {{c.dtype("dtype"), {std::visit(count, arange_bounds(c))}}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const auto sequence = [&](const auto& bounds) {
         const DType dtype = std::is_same_v<decltype(bounds), const Bounds&> ? DType::kI64 : DType::kF64;
         const Value i = e.iota(count_of(e.facts(), bounds), dtype);
         return i * e.full(bounds.step, {}, dtype) + e.full(bounds.start, {}, dtype);
       };
-      return {e.cast(std::visit(sequence, arange_bounds(e)), e.dtype("dtype"))};
+      return e.cast(std::visit(sequence, arange_bounds(e)), e.dtype("dtype"));
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.arange(start, end, step, dtype=dtype)"),
@@ -155,14 +153,14 @@ const OpDef kLinspace{
               {"dtype", AttrKind::kDType, "the result's dtype", Attr(DType::kF32)}},
     .infer = [](InferContext& c) -> Types { return {{c.dtype("dtype"), checked_shape(c, {&c.expr("steps"), 1})}}; },
     // Each half counts from its own end, so that both are exact.
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Expr steps = e.expr("steps");
       const auto number = [&](Attr value) { return e.full(std::move(value), {}, DType::kF64); };
       const Value i = e.iota(steps, DType::kF64);
       const Value step = number(e.real("end") - e.real("start")) / number(e.facts().max(steps - 1, 1));
       const Value from_end = number(e.real("end")) - step * (number(steps - 1) - i);
       const Value in_first_half = e.compare("lt", e.iota(steps), e.full(floordiv(steps + 1, 2), {}, DType::kI64));
-      return {e.cast(e.where(in_first_half, number(e.real("start")) + step * i, from_end), e.dtype("dtype"))};
+      return e.cast(e.where(in_first_half, number(e.real("start")) + step * i, from_end), e.dtype("dtype"));
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.linspace(start, end, steps, dtype=dtype)"),
@@ -182,9 +180,9 @@ const OpDef kEye{
     .infer = [](InferContext& c) -> Types {
       return {{c.dtype("dtype"), checked_shape(c, Shape{c.expr("rows"), c.expr("columns")})}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value is_one = e.compare("eq", e.unsqueeze(e.iota(e.expr("rows")), 1), e.iota(e.expr("columns")));
-      return {e.cast(is_one, e.dtype("dtype"))};
+      return e.cast(is_one, e.dtype("dtype"));
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.eye(rows, columns, dtype=dtype)"),
@@ -194,9 +192,6 @@ const OpDef kEye{
 
 }  // namespace
 
-OpFamily fill_ops() {
-  static const OpDef* const ops[] = {&kFull, &kIota, &kArange, &kLinspace, &kEye};
-  return ops;
-}
+OpRefs fill_ops() { return {&kFull, &kIota, &kArange, &kLinspace, &kEye}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -4,10 +4,8 @@
 #include "ops/accumulate.h"
 #include "ops/common.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 // Where each group ends. An offset that is below the one before it, or past the last row, stands for the nearest end
 // that fits: every vector of offsets means something.
@@ -155,9 +153,6 @@ const OpDef kGroupedOuter{
 
 }  // namespace
 
-OpFamily grouped_ops() {
-  static const OpDef* const ops[] = {&kGroupedMatmul, &kGroupedOuter};
-  return ops;
-}
+OpRefs grouped_ops() { return {&kGroupedMatmul, &kGroupedOuter}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -6,10 +6,8 @@
 
 #include "loops/lower.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 // ---- where advanced indexing reads and writes -----------------------------------------------------------------------
 
@@ -139,9 +137,8 @@ const OpDef kIndex{
     .family = "index",
     .doc =
         "x[indices], PyTorch's advanced indexing. The indices broadcast together, each standing for one dimension of "
-        "x; "
-        "`none` keeps a dimension. Their shape takes the place of the dimensions that they stand for; it comes first "
-        "when a kept dimension is between them. An index out of range is a run-time error.",
+        "x; `none` keeps a dimension. Their shape takes the place of the dimensions that they stand for; it comes "
+        "first when a kept dimension is between them. An index out of range is a run-time error.",
     .operands = std::vector<OperandDef>{{"x"}, {"indices", kIndices | kBools, Arity::kVariadicOptional}},
     .attrs = {kWrap},
     .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, indexing(c, 1).result}}; },
@@ -295,10 +292,9 @@ const OpDef kIndexPut{
     .family = "index",
     .doc =
         "x with values written at x[indices], which they broadcast to (see `index`). `reduce` says how a value meets "
-        "the "
-        "one that is there: set, add, mul, amax, amin. Where indices repeat, \"set\" keeps the last value in row-major "
-        "order; its gradient, as in PyTorch, takes them all to be kept. The others reduce in at least f32 and round "
-        "once.",
+        "the one that is there: set, add, mul, amax, amin. Where indices repeat, \"set\" keeps the last value in "
+        "row-major order; its gradient, as in PyTorch, takes them all to be kept. The others reduce in at least f32 "
+        "and round once.",
     .operands = std::vector<OperandDef>{{"x"}, {"values"}, {"indices", kIndices | kBools, Arity::kVariadicOptional}},
     .attrs = {{"reduce", AttrKind::kString, "set, add, mul, amax or amin", Attr(std::string("set"))}, kWrap},
     .infer = [](InferContext& c) -> Types {
@@ -316,7 +312,7 @@ const OpDef kIndexPut{
                      "(lambda at: x.flatten().scatter_reduce(0, at.flatten(), values.expand(at.shape).flatten(), "
                      "{'mul': 'prod'}.get(reduce, reduce)).reshape(x.shape))"
                      "(torch.ops.aten.index.Tensor(torch.arange(x.numel()).reshape(x.shape), indices))"),
-    // Writes that collide are undefined in PyTorch when they set.
+    // In PyTorch the result of colliding "set" writes is undefined.
     .samples =
         Samples{"T[5], T[1], i64[1] in -5..4", "T[4, 3], T[1, 3], i64[1] in 0..3", "T[4, 3], T[], i64[2] in 0..3",
                 "T[3, 4], T[3, 1], none, i32[1] in -4..3", "T[2, 3, 4], T[1, 3], i64[1] in 0..1, none, i64[1] in 0..3",
@@ -328,8 +324,6 @@ const OpDef kIndexPut{
 };
 
 }  // namespace
-
-namespace ops {
 
 Value index(Builder& b, Value x, const std::vector<Value>& indices, bool wrap) {
   std::vector<Value> operands = {x};
@@ -376,22 +370,11 @@ std::vector<Value> index_places(Builder& b, Value index, int64_t dim) {
 }
 
 Value aligned_iota(Builder& b, const Expr& size, int64_t dim, int64_t rank) {
-  Shape shape(static_cast<size_t>(rank), 1);
-  shape[static_cast<size_t>(dim)] = size;
-  return b.reshape(b.iota(size), shape);
+  return along(b, b.iota(size), dim, rank);
 }
 
 Value symbolic_scalar(Builder& b, const Expr& value) { return b.full(value, {}, DType::kI64); }
 
-}  // namespace ops
+OpRefs index_ops() { return {&kIndex, &kIndexPut}; }
 
-OpFamily index_ops() {
-  static const std::vector<const OpDef*> ops = [] {
-    std::vector<const OpDef*> all = {&kIndex, &kIndexPut};
-    for (OpFamily part : {lookup_ops(), scatter_ops()}) all.insert(all.end(), part.begin(), part.end());
-    return all;
-  }();
-  return ops;
-}
-
-}  // namespace tenon
+}  // namespace tenon::ops

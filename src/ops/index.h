@@ -13,26 +13,21 @@ Value index(Builder& b, Value x, const std::vector<Value>& indices, bool wrap = 
 Value index_put(Builder& b, Value x, Value values, const std::vector<Value>& indices, std::string_view reduce,
                 bool wrap = false);
 
-// Indices along one dimension: none for those before it.
+// An index along dimension `dim`: `none` for the dimensions before it.
 std::vector<Value> index_along(Builder& b, int64_t dim, Value index);
 
 // ---- places: an index of one dimension for each element, as in gather and scatter -----------------------------------
 
-// x, or x as a vector of one element when it has no dimension: PyTorch takes the one for the other here.
+// x; a scalar becomes a vector of one element, as PyTorch allows here.
 Value with_dims(Builder& b, Value x);
 Shape shape_with_dims(const TensorType& type);
 
-// Fails unless `index` has the rank of x and fits in it, in all dimensions but `dim`. What symbols leave open is found
-// out as the program runs: a place out of range is an index out of range.
+// Fails unless `index` has the rank of x and fits in it, in all dimensions but `dim`. Symbolic
+// sizes are checked in the run: a place out of range is an index out of range.
 void check_places(InferContext& c, size_t x, size_t index);
 
 // The element of each place, with the index in dimension `dim`, as indices of all dimensions.
 std::vector<Value> index_places(Builder& b, Value index, int64_t dim);
-
-// ---- parts of the family --------------------------------------------------------------------------------------------
-
-OpFamily lookup_ops();
-OpFamily scatter_ops();
 
 // ---- building blocks ------------------------------------------------------------------------------------------------
 

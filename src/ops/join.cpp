@@ -5,10 +5,8 @@
 #include "loops/lower.h"
 #include "ops/view.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 DType promoted(const OpView& v) { return result_dtype(v.present_types()); }
 
@@ -111,10 +109,10 @@ const OpDef kStack{
       type.dtype = promoted(c);
       return {type};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       std::vector<Value> parts;
       for (const Value& x : e.operands()) parts.push_back(e.unsqueeze(x, e.integer("dim")));
-      return {e.concat(parts, normalize_dim(e.integer("dim"), parts[0].rank()))};
+      return e.concat(parts, normalize_dim(e.integer("dim"), parts[0].rank()));
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.stack(xs, dim)"),
@@ -162,9 +160,8 @@ const OpDef kSplit{
       }
       return parts;
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      return {g.concat(all_cotangents(g, g.exprs("sizes").size()), g.dim("dim"))};
-    }),
+    .gradient =
+        gradient([](GradContext& g) { return g.concat(all_cotangents(g, g.exprs("sizes").size()), g.dim("dim")); }),
     .peer = torch_is("torch.split(x, sizes, dim)"),
     .samples = Samples{"T[5, 2]; sizes=[2, 3]", "T[2, 4]; sizes=[1, 1, 2], dim=-1", "T[3]; sizes=[3]",
                        "T[2]; sizes=[0, 2]", "T[0, 2]; sizes=[0]"},
@@ -193,9 +190,9 @@ const OpDef kUnbind{
         parts.push_back(e.squeeze(e.slice(e.in(), dim, i, i + 1), dim));
       return parts;
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const int64_t dim = g.dim("dim");
-      return {g.op("stack", all_cotangents(g, static_cast<size_t>(g.in().size(dim).constant())), {{"dim", dim}})};
+      return g.op("stack", all_cotangents(g, static_cast<size_t>(g.in().size(dim).constant())), {{"dim", dim}});
     }),
     .peer = torch_is("torch.unbind(x, dim)"),
     .samples = Samples{"T[3, 2]", "T[2, 3]; dim=-1", "T[2]", "T[1, 0]"},
@@ -203,9 +200,6 @@ const OpDef kUnbind{
 
 }  // namespace
 
-OpFamily join_ops() {
-  static const OpDef* const ops[] = {&kConcat, &kStack, &kSplit, &kUnbind};
-  return ops;
-}
+OpRefs join_ops() { return {&kConcat, &kStack, &kSplit, &kUnbind}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -6,10 +6,8 @@
 #include "graph/library_call.h"
 #include "ops/common.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 constexpr DTypeSet kReals = DType::kF64 | DType::kF32;
 
@@ -56,8 +54,7 @@ const OpDef kCholesky{
     .family = "linalg",
     .doc =
         "The lower triangular factor L of symmetric matrices L L', of which the lower triangle is read. `info` is 0; "
-        "or "
-        "the order of the first leading minor that is not positive, and the factor is NaN.",
+        "or the order of the first leading minor that is not positive, and the factor is NaN.",
     .operands = std::vector<OperandDef>{{"x", kReals}},
     .results = {"out", "info"},
     .infer = [](InferContext& c) -> Types {
@@ -112,15 +109,17 @@ const OpDef kPivotsToPermutation{
     .semantics = reference(run_library_function),
     .gradient = NotDifferentiable{},
     .loops = LibraryTask{},
-    .peer = torch_is("torch.lu_unpack(pivots.new_zeros(*pivots.shape[:-1], rows, pivots.shape[-1]).float(), "
-                     "pivots)[0].argmax(-2)"),
+    .peer = torch_is(
+        "torch.lu_unpack(pivots.new_zeros(*pivots.shape[:-1], rows, pivots.shape[-1]).float(), pivots)[0].argmax(-2)"),
     .samples = Samples{"i32[3] in 3..3; rows=3", "i32[2, 2] in 2..4; rows=4", "i32[5, 1] in 1..3; rows=3"},
 };
 
 const OpDef kTriangularSolve{
     .name = "triangular_solve",
     .family = "linalg",
-    .doc = "X of A X = B, where A is triangular: its other triangle is not read. A zero on the diagonal divides.",
+    .doc =
+        "X of A X = B, where A is triangular: the other triangle of A is not read. A zero on the diagonal gives "
+        "infinities or NaN.",
     .operands = std::vector<OperandDef>{{"a", kReals}, {"b", kReals}},
     .attrs = {{"upper", AttrKind::kBool, "whether A is upper triangular; else lower"},
               {"unitriangular", AttrKind::kBool, "the diagonal is 1, and is not read", Attr(false)}},
@@ -149,8 +148,7 @@ const OpDef kGeqrf{
     .family = "linalg",
     .doc =
         "A = Q R: R in the upper triangle and, below it, the vectors of the reflections I - tau v v' whose product is "
-        "Q. "
-        "A vector begins with a 1 that is not stored.",
+        "Q. A vector begins with a 1 that is not stored.",
     .operands = std::vector<OperandDef>{{"x", kReals}},
     .results = {"a", "tau"},
     .infer = [](InferContext& c) -> Types {
@@ -218,8 +216,7 @@ const OpDef kSvd{
     .family = "linalg",
     .doc =
         "A = U S V': singular values downwards, as many as the shorter side has, and their vectors, in columns of U "
-        "and "
-        "rows of V'. The largest component of each row of V' is positive. NaN and infinities are a run-time error.",
+        "and rows of V'. The largest component of each row of V' is positive. NaN and infinities are a run-time error.",
     .operands = std::vector<OperandDef>{{"x", kReals}},
     .results = {"u", "s", "vh"},
     .infer = [](InferContext& c) -> Types {
@@ -258,9 +255,10 @@ const OpDef kMatrixExp{
 const OpDef kRequireZero{
     .name = "require_zero",
     .family = "linalg",
-    .doc = "x as it is, where each number of `info` is 0; else a run-time error that names the first that is not.",
+    .doc =
+        "x unchanged if every number of `info` is 0; otherwise a run-time error that names the first nonzero number.",
     .operands = std::vector<OperandDef>{{"x"}, {"info", DType::kI32}},
-    .attrs = {{"message", AttrKind::kString, "what it means that one is not, said of a matrix"}},
+    .attrs = {{"message", AttrKind::kString, "what a nonzero number says of its matrix: \"is singular\""}},
     .infer = [](InferContext& c) -> Types { return {c.type(0)}; },
     .semantics = reference(run_library_function),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), {}}; }),
@@ -272,11 +270,9 @@ const OpDef kRequireZero{
 
 }  // namespace
 
-OpFamily linalg_ops() {
-  static const OpDef* const ops[] = {
-      &kCholesky, &kLu,  &kPivotsToPermutation, &kTriangularSolve, &kGeqrf, &kHouseholderProduct,
-      &kEigh,     &kSvd, &kMatrixExp,           &kRequireZero};
-  return ops;
+OpRefs linalg_ops() {
+  return {&kCholesky, &kLu,  &kPivotsToPermutation, &kTriangularSolve, &kGeqrf, &kHouseholderProduct,
+          &kEigh,     &kSvd, &kMatrixExp,           &kRequireZero};
 }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -4,16 +4,14 @@
 #include "ops/index.h"
 #include "ops/view.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const AttrDef kDim = {"dim", AttrKind::kInt, "the dimension that is indexed", Attr(int64_t{0})};
 
 // ---- index_select ---------------------------------------------------------------------------------------------------
 
-// An index of rank 0 counts as one of one element, as in PyTorch.
+// An index of rank 0 counts as a vector of one element, as in PyTorch.
 const OpDef kIndexSelect{
     .name = "index_select",
     .family = "index",
@@ -27,9 +25,7 @@ const OpDef kIndexSelect{
       type.shape[static_cast<size_t>(c.dim("dim"))] = element_count(c.type(1).shape);
       return {type};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {index(e, e.in(), index_along(e, e.dim("dim"), e.in(1)))};
-    }),
+    .semantics = composite([](ExpandContext& e) { return index(e, e.in(), index_along(e, e.dim("dim"), e.in(1))); }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_select(x, dim, index)"),
     .samples = Samples{"T[4, 3], i64[2] in 0..3", "T[4, 3], i32[5] in 0..2; dim=1", "T[3], i64[] in 0..2",
@@ -68,17 +64,16 @@ const OpDef kGather{
     .family = "index",
     .doc =
         "For each place of the index, the element of x at that place with the index in dimension `dim`. Negative "
-        "indices "
-        "are out of range.",
+        "indices are out of range.",
     .operands = std::vector<OperandDef>{{"x"}, {"index", kIndices}},
     .attrs = {kDim},
     .infer = [](InferContext& c) -> Types {
       check_places(c, 0, 1);
       return {{c.type(0).dtype, c.type(1).shape}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value picked = index(e, with_dims(e, e.in()), index_places(e, with_dims(e, e.in(1)), e.dim("dim")));
-      return {e.reshape(picked, e.in(1).shape())};
+      return e.reshape(picked, e.in(1).shape());
     }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {gather_gradient(g), Value()}; }),
     .peer = torch_is("torch.gather(x, dim, index)"),
@@ -119,7 +114,7 @@ const OpDef kEmbedding{
       shape.push_back(c.type(0).size(1));
       return {{c.type(0).dtype, std::move(shape)}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {index(e, e.in(), {e.in(1)})}; }),
+    .semantics = composite([](ExpandContext& e) { return index(e, e.in(), {e.in(1)}); }),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> {
       Value dout = g.dout();
       if (g.integer("padding_idx") >= 0) {
@@ -128,7 +123,7 @@ const OpDef kEmbedding{
       return {index_put(g, g.full_like(g.in(), 0), dout, {g.in(1)}, "add"), Value()};
     }),
     .peer = torch_is("torch.embedding(weight, index, padding_idx)"),
-    // With padding the gradient is not the derivative: only PyTorch can judge it, in f32.
+    // With padding the gradient is not the derivative: it is compared with PyTorch alone, in f32.
     .samples =
         Samples{"T[5, 3], i64[4] in 0..4", "f32[5, 3], i32[2, 3] in 0..4; padding_idx=2", "T[3, 2], i64[] in 0..2",
                 "T[3, 2], i64[0]", "T[2, 0], i64[3] in 0..1", "f32[1, 2], i64[3] in 0..0; padding_idx=0"},
@@ -187,8 +182,8 @@ const OpDef kEmbeddingBag{
     .family = "index",
     .doc =
         "Rows of a matrix, reduced bag by bag. Bag i has the entries of the index from offsets[i] to offsets[i + 1]; "
-        "an "
-        "empty one is zero. Entries before the first offset are a run-time error. Rows of `padding_idx` do not count.",
+        "an empty one is zero. Entries before the first offset are a run-time error. Rows of `padding_idx` do not "
+        "count.",
     .operands = std::vector<OperandDef>{{"weight", kFloats},
                                         {"index", kIndices},
                                         {"offsets", kIndices},
@@ -202,10 +197,10 @@ const OpDef kEmbeddingBag{
     },
     .semantics = composite(expand_bags),
     .gradient = ByExpansion{},
-    .peer = torch_is("F.embedding_bag(index.long(), weight, offsets.long(), mode=mode, "
-                     " per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, "
-                     "padding_idx=None if padding_idx < 0 else padding_idx)"),
-    // Random offsets are no valid ones: several bags with entries are in tests/graph/index_test.cpp.
+    .peer = torch_is(
+        "F.embedding_bag(index.long(), weight, offsets.long(), mode=mode,  per_sample_weights=per_sample_weights, "
+        "include_last_offset=include_last_offset, padding_idx=None if padding_idx < 0 else padding_idx)"),
+    // Random offsets are not valid offsets: tests/graph/index_test.cpp has several bags with entries.
     .samples =
         Samples{"T[5, 3], i64[4] in 0..4, i64[1] in 0..0, none",
                 "T[5, 3], i64[4] in 0..4, i64[3] in 0..0, none; mode=\"max\"",
@@ -223,8 +218,7 @@ const OpDef kOneHot{
     .family = "index",
     .doc =
         "A last dimension of classes: 1 at the class that the index names, 0 elsewhere. A class out of range is a "
-        "run-time "
-        "error.",
+        "run-time error.",
     .operands = std::vector<OperandDef>{{"index", kIndices}},
     .attrs = {{"num_classes", AttrKind::kExpr, "how many classes there are"}},
     .infer = [](InferContext& c) -> Types {
@@ -232,13 +226,13 @@ const OpDef kOneHot{
       shape.push_back(c.expr("num_classes"));
       return {{DType::kI64, std::move(shape)}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Expr count = element_count(e.in().shape());
       const Value zeros = e.full(Expr(0), {count, e.expr("num_classes")}, DType::kI64);
       const Value hot = index_put(e, zeros, e.integer(1), {e.iota(count), e.reshape(e.in(), {count})}, "set");
       Shape shape = e.in().shape();
       shape.push_back(e.expr("num_classes"));
-      return {e.reshape(hot, shape)};
+      return e.reshape(hot, shape);
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("F.one_hot(index.long(), num_classes)"),
@@ -248,9 +242,6 @@ const OpDef kOneHot{
 
 }  // namespace
 
-OpFamily ops::lookup_ops() {
-  static const OpDef* const ops[] = {&kIndexSelect, &kGather, &kEmbedding, &kEmbeddingBag, &kOneHot};
-  return ops;
-}
+OpRefs lookup_ops() { return {&kIndexSelect, &kGather, &kEmbedding, &kEmbeddingBag, &kOneHot}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -6,10 +6,8 @@
 #include "ops/accumulate.h"
 #include "ops/common.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 // "bik,bkj->bij": one letter for each dimension of a, of b and of the result.
 struct Spec {
@@ -170,8 +168,8 @@ const OpDef kContract{
     .name = "contract",
     .family = "matmul",
     .doc =
-        "A sum of products over named dimensions. The spec `\"bik,bkj->bij\"` gives each dimension of `a`, `b` "
-        "and the result a letter; letters that the result lacks are summed. Nothing broadcasts.",
+        "A sum of products over named dimensions. The spec `\"bik,bkj->bij\"` gives each dimension of `a`, `b` and the "
+        "result a letter; letters that the result lacks are summed. Nothing broadcasts.",
     .operands = std::vector<OperandDef>{{"a", kNumbers}, {"b", kNumbers}},
     .attrs = {{"spec", AttrKind::kString, "the letters of a, b and the result"}},
     .infer = contract_type,
@@ -268,7 +266,7 @@ const OpDef kMatmul{
       require_one_dtype(c);
       return {{c.type(0).dtype, matmul_shape(c.type(0), c.type(1), c.facts())}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {multiply(e, e.in(0), e.in(1))}; }),
+    .semantics = composite([](ExpandContext& e) { return multiply(e, e.in(0), e.in(1)); }),
     .gradient = ByExpansion{},
     .cost = Cost::kProduct,
     .peer = torch_is("torch.matmul(a, b)"),
@@ -301,10 +299,10 @@ const OpDef kLinear{
     .doc = "x times the transposed weight, plus bias: the fully connected layer.",
     .operands = std::vector<OperandDef>{{"x", kNumbers}, {"weight", kNumbers}, {"bias", kNumbers, Arity::kOptional}},
     .infer = linear_type,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const std::string rows = batch_letters(e.in(0).shape().size() - 1);
       const Value product = e.contract(e.in_wide(0), e.in_wide(1), fmt::format("{}K,CK->{}C", rows, rows));
-      return {e.cast(e.has(2) ? product + e.in_wide(2) : product, e.in(0).dtype())};
+      return e.cast(e.has(2) ? product + e.in_wide(2) : product, e.in(0).dtype());
     }),
     .gradient = ByExpansion{},
     .cost = Cost::kProduct,
@@ -331,8 +329,8 @@ const OpDef kAddmm{
     .name = "addmm",
     .family = "matmul",
     .doc =
-        "beta * input + alpha * (a @ b) of two matrices. The input broadcasts; with beta 0 it is not read, so "
-        "that its NaN does not spread.",
+        "beta * input + alpha * (a @ b) of two matrices. The input broadcasts; with beta 0 it is not read, so that its "
+        "NaN does not spread.",
     .operands = std::vector<OperandDef>{{"input", kNumbers}, {"a", kNumbers}, {"b", kNumbers}},
     .attrs = {{"beta", AttrKind::kScalar, "factor of the input", Attr(Expr(1))},
               {"alpha", AttrKind::kScalar, "factor of the product", Attr(Expr(1))}},
@@ -349,10 +347,10 @@ const OpDef kAddmm{
       check_broadcasts_to(c.type(0).shape, shape);
       return {{c.type(0).dtype, std::move(shape)}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value product = scaled(e, multiply(e, e.in_wide(1), e.in_wide(2)), e.attr("alpha"));
       const bool reads_input = !is_zero(e.attr("beta"));
-      return {e.cast(reads_input ? scaled(e, e.in_wide(0), e.attr("beta")) + product : product, e.in(0).dtype())};
+      return e.cast(reads_input ? scaled(e, e.in_wide(0), e.attr("beta")) + product : product, e.in(0).dtype());
     }),
     .gradient = ByExpansion{},
     .cost = Cost::kProduct,
@@ -366,9 +364,6 @@ const OpDef kAddmm{
 
 }  // namespace
 
-OpFamily matmul_ops() {
-  static const OpDef* const ops[] = {&kContract, &kMatmul, &kLinear, &kAddmm};
-  return ops;
-}
+OpRefs matmul_ops() { return {&kContract, &kMatmul, &kLinear, &kAddmm}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

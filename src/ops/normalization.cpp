@@ -3,15 +3,11 @@
 // Statistics come back in f32 for f16 and bf16 operands. PyTorch is not of one mind: on CPU native_layer_norm and its
 // kin give the operand's dtype or that of the parameters, on CUDA f32, and rms_norm f32 everywhere. Rounded statistics
 // cost a gradient its accuracy.
-#include <numeric>
-
 #include "graph/limits.h"
 #include "ops/reduce.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const AttrDef kEps = {"eps", AttrKind::kReal, "added to the variance", Attr(1e-5)};
 const std::vector<OperandDef> kAffineOperands = {
@@ -41,9 +37,7 @@ std::vector<int64_t> trailing_dims(const OpView& view) {
   const int64_t count = view.integer("normalized_rank");
   if (count < 1 || count > rank)
     fail("normalized_rank must be in [1, {}] for {}, got {}", rank, to_string(view.type(0)), count);
-  std::vector<int64_t> dims(static_cast<size_t>(count));
-  std::iota(dims.begin(), dims.end(), rank - count);
-  return dims;
+  return dims_between(rank - count, rank);
 }
 
 Shape trailing_shape(const OpView& view) {
@@ -89,13 +83,6 @@ Value per_channel(ExpandContext& e, Value x, size_t weight, size_t bias) {
   return affine(e, x, weight, bias, channel_shape(e.in().shape()));
 }
 
-// All dimensions of [N, C, ...] from `first` on.
-std::vector<int64_t> dims_from(int64_t first, int64_t rank) {
-  std::vector<int64_t> dims(static_cast<size_t>(rank - first));
-  std::iota(dims.begin(), dims.end(), first);
-  return dims;
-}
-
 // ---- records --------------------------------------------------------------------------------------------------------
 
 const OpDef kStandardize{
@@ -122,7 +109,7 @@ const OpDef kStandardize{
       return {e.cast(deviation * rstd, e.in().dtype()), mean, rstd};
     }),
     // Through the mean and the variance, each element takes part in all results.
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const std::vector<int64_t> dims = g.dims("dims");
       const Value x = widen(g, g.in());
       const Value rstd = g.out(2);
@@ -132,12 +119,12 @@ const OpDef kStandardize{
       const Value n = reduced_count(g, x.shape(), dims, x.dtype());
       if (g.has_dout(1)) dx = dx + g.dout(1) / n;
       if (g.has_dout(2)) dx = dx - g.dout(2) * rstd * rstd * out / n;
-      return {dx};
+      return dx;
     }),
     .role = Role::kRows,
     .peer = torch_is("(lambda m, v: [((wide(x) - m) * (v + eps).rsqrt()).to(x.dtype), m, (v + eps).rsqrt()])"
-                     "(torch.mean(wide(x), dim=dims or None, keepdim=True), "
-                     "torch.var(wide(x), dim=dims or None, correction=0, keepdim=True))"),
+                     "(torch.mean(wide(x), dim=dims or None, keepdim=True), torch.var(wide(x), dim=dims or None, "
+                     "correction=0, keepdim=True))"),
     .samples = Samples{"T[3, 4]", "T[3, 4]; dims=[1]", "T[3, 4]; dims=[-2], eps=0.1", "T[2, 3, 4]; dims=[0, 2]", "T[]",
                        "T[2, 1]; dims=[1]", "T[0, 3]; dims=[1]"},
 };
@@ -232,8 +219,8 @@ const OpDef kGroupNorm{
       return {per_channel(e, e.reshape(out, x.shape()), 1, 2), e.squeeze(mean, 2), e.squeeze(rstd, 2)};
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is("(lambda v: [F.group_norm(wide(x), groups, wide(weight), wide(bias), eps).to(x.dtype), "
-                     "v.mean(2), (v.var(2, correction=0) + eps).rsqrt()])"
+    .peer = torch_is("(lambda v: [F.group_norm(wide(x), groups, wide(weight), wide(bias), eps).to(x.dtype), v.mean(2), "
+                     "(v.var(2, correction=0) + eps).rsqrt()])"
                      "(wide(x).reshape(x.shape[0], groups, math.prod(x.shape[1:]) // groups))"),
     .samples = Samples{"T[2, 4, 3], T[4], T[4]; groups=2", "T[2, 4, 2, 2], none, none; groups=4, eps=0.1",
                        "T[3, 2], T[2], none; groups=1", "T[1, 6, 2], T[6], T[6]; groups=3",
@@ -252,9 +239,9 @@ const OpDef kInstanceNorm{
       if (c.type(0).rank() < 3) fail("{} has nothing to normalize beside batch and channels", to_string(c.type(0)));
       return {c.type(0)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const Value out = standardize(e, e.in_wide(), dims_from(2, e.in().rank()), e.real("eps")).out;
-      return {per_channel(e, out, 1, 2)};
+    .semantics = composite([](ExpandContext& e) {
+      const Value out = standardize(e, e.in_wide(), dims_between(2, e.in().rank()), e.real("eps")).out;
+      return per_channel(e, out, 1, 2);
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.instance_norm(wide(x), None, None, wide(weight), wide(bias), True, 0.1, eps).to(x.dtype)"),
@@ -279,7 +266,7 @@ const OpDef kBatchNorm{
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
       const Value x = e.in_wide();
-      std::vector<int64_t> dims = dims_from(1, x.rank());
+      std::vector<int64_t> dims = dims_between(1, x.rank());
       dims[0] = 0;
       const auto [out, mean, rstd] = standardize(e, x, dims, e.real("eps"));
       const Shape statistic = {x.size(1)};
@@ -287,10 +274,9 @@ const OpDef kBatchNorm{
               e.op("var", {x}, {{"dims", dims}})};
     }),
     .gradient = ByExpansion{},
-    .peer =
-        torch_is("(lambda d: [F.batch_norm(wide(x), None, None, wide(weight), wide(bias), True, 0.1, eps).to(x.dtype), "
-                 "wide(x).mean(d), (wide(x).var(d, correction=0) + eps).rsqrt(), wide(x).var(d)])"
-                 "([0, *range(2, x.dim())])"),
+    .peer = torch_is("(lambda d: [F.batch_norm(wide(x), None, None, wide(weight), wide(bias), True, 0.1, "
+                     "eps).to(x.dtype), wide(x).mean(d), (wide(x).var(d, correction=0) + eps).rsqrt(), wide(x).var(d)])"
+                     "([0, *range(2, x.dim())])"),
     .samples = Samples{"T[3, 2], T[2], T[2]; eps=0.01", "T[2, 3, 4], none, none; eps=0.1", "T[2, 3, 2, 2], T[3], none",
                        "T[2, 1, 3], none, T[1]", "f16[2, 3, 4], f32[3], f32[3]"},
     .special_values = kSpecialsPerChannel,
@@ -310,19 +296,19 @@ const OpDef kBatchNormInference{
       check_channels(c);
       return {c.type(0)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Shape aligned = channel_shape(e.in().shape());
       const Value rstd = e.rsqrt(e.in_wide(4) + e.real("eps"));
       const Value out = (e.in_wide() - e.reshape(e.in_wide(3), aligned)) * e.reshape(rstd, aligned);
-      return {per_channel(e, out, 1, 2)};
+      return per_channel(e, out, 1, 2);
     }),
     .gradient = ByExpansion{},
     // F.batch_norm refuses to differentiate by the statistics.
-    .peer = torch_is(
-        "F.batch_norm(wide(x), wide(running_mean), wide(running_var), wide(weight), wide(bias), False, 0.1, "
-        "eps).to(x.dtype) if not x.requires_grad else (lambda c: (x - c(running_mean)) * "
-        "(c(running_var) + eps).rsqrt() * (1 if weight is None else c(weight)) + (0 if bias is None else c(bias)))"
-        "(lambda p: p.reshape([-1] + [1] * (x.dim() - 2)))"),
+    .peer =
+        torch_is("F.batch_norm(wide(x), wide(running_mean), wide(running_var), wide(weight), wide(bias), False, 0.1, "
+                 "eps).to(x.dtype) if not x.requires_grad else (lambda c: (x - c(running_mean)) * (c(running_var) + "
+                 "eps).rsqrt() * (1 if weight is None else c(weight)) + (0 if bias is None else c(bias)))"
+                 "(lambda p: p.reshape([-1] + [1] * (x.dim() - 2)))"),
     .samples =
         Samples{"T[3, 2], T[2], T[2], T[2], T[2] in 0..2", "T[2, 3, 4], none, none, T[3], T[3] in 0.1..2; eps=0.1",
                 "T[2, 3, 2, 2], T[3], none, T[3], T[3] in 0.1..2", "T[0, 3], none, T[3], T[3], T[3] in 0.1..2",
@@ -347,7 +333,7 @@ const OpDef kLocalResponseNorm{
       check_part_count(c.integer("size"), "neighbouring channels");
       return {c.type(0)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value x = e.in_wide();
       const int64_t size = e.integer("size");
       std::vector<Expr> low(x.shape().size(), 0);
@@ -357,7 +343,7 @@ const OpDef kLocalResponseNorm{
       Value sum = e.slice(squares, 1, 0, x.size(1));
       for (int64_t i = 1; i < size; ++i) sum = sum + e.slice(squares, 1, i, x.size(1) + i);
       const Value base = sum * (e.real("alpha") / static_cast<double>(size)) + e.real("k");
-      return {e.cast(x / e.pow(base, e.scalar(e.real("beta"), x.dtype())), e.in().dtype())};
+      return e.cast(x / e.pow(base, e.scalar(e.real("beta"), x.dtype())), e.in().dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.local_response_norm(wide(x), size, alpha, beta, k).to(x.dtype)"),
@@ -367,11 +353,9 @@ const OpDef kLocalResponseNorm{
 
 }  // namespace
 
-OpFamily normalization_ops() {
-  static const OpDef* const ops[] = {&kStandardize,        &kLayerNorm,        &kRmsNorm,
-                                     &kGroupNorm,          &kInstanceNorm,     &kBatchNorm,
-                                     &kBatchNormInference, &kLocalResponseNorm};
-  return ops;
+OpRefs normalization_ops() {
+  return {&kStandardize, &kLayerNorm,          &kRmsNorm,          &kGroupNorm, &kInstanceNorm,
+          &kBatchNorm,   &kBatchNormInference, &kLocalResponseNorm};
 }
 
-}  // namespace tenon
+}  // namespace tenon::ops

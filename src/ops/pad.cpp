@@ -3,10 +3,8 @@
 #include "ops/index.h"
 #include "support/checked.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const std::vector<AttrDef> kAmounts = {
     {"low", AttrKind::kExprs, "how many before, one for each dimension; negative ones crop"},
@@ -73,9 +71,8 @@ const OpDef kPad{
         real ? c.out().set_real(to, *real) : c.out().set_integer(to, c.size("value"));
       });
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      return {g.pad(g.dout(), negated(g.exprs("low")), negated(g.exprs("high")))};
-    }),
+    .gradient =
+        gradient([](GradContext& g) { return g.pad(g.dout(), negated(g.exprs("low")), negated(g.exprs("high"))); }),
     .loops = lower_pad,
     .role = Role::kBorder,
     .peer = torch_is("F.pad(x, [n for pair in reversed(list(zip(low, high))) for n in pair], value=value)"),
@@ -114,12 +111,10 @@ Value fold_all(ExpandContext& e, Value x, std::span<const Expr> low, std::span<c
 }
 
 Semantics pad_by(Fold fold) {
-  return composite([fold](ExpandContext& e) -> std::vector<Value> {
-    return {fold_all(e, e.in(), e.exprs("low"), e.exprs("high"), fold)};
-  });
+  return composite([fold](ExpandContext& e) { return fold_all(e, e.in(), e.exprs("low"), e.exprs("high"), fold); });
 }
 
-// What is cropped does not come round again.
+// Cropped elements do not appear in the padding.
 std::vector<Value> expand_circular(ExpandContext& e) {
   const auto parts = [&](std::string_view attr, Expr (Facts::*choose)(const Expr&, const Expr&) const) {
     std::vector<Expr> amounts;
@@ -150,53 +145,36 @@ const Samples kFoldSamples = {"T[4]; low=[1], high=[2]",           "T[3, 4]; low
                               "T[2, 3]; low=[1, -1], high=[0, 1]", "T[2, 2, 3]; low=[1, 1, 2], high=[0, 1, 2]",
                               "T[5]; low=[-2], high=[-1]",         "T[3]; low=[0], high=[0]"};
 
-const OpDef kPadReflect{
-    .name = "pad_reflect",
-    .family = "pad",
-    .doc = "Surrounds x with its reflection in its outer elements, which are not repeated. Negative amounts crop.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kAmounts,
-    .infer = padded_within([](const Expr& size) { return size - 1; }),
-    .semantics = pad_by(reflected),
-    .gradient = ByExpansion{},
-    .peer = torch_is(
-        "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='reflect')[0, 0]"),
-    .samples = kFoldSamples,
-};
+OpDef pad_op(std::string_view name, std::string_view mode, std::string_view doc, InferFn infer, Semantics semantics,
+             const Samples& more = {}) {
+  return {
+      .name = name,
+      .family = "pad",
+      .doc = doc,
+      .operands = std::vector<OperandDef>{{"x"}},
+      .attrs = kAmounts,
+      .infer = std::move(infer),
+      .semantics = std::move(semantics),
+      .gradient = ByExpansion{},
+      .peer = torch_is_text(
+          "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='{}')[0, 0]", mode),
+      .samples = kFoldSamples + more};
+}
 
-const OpDef kPadReplicate{
-    .name = "pad_replicate",
-    .family = "pad",
-    .doc = "Surrounds x with its outer elements, repeated. Negative amounts crop.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kAmounts,
-    .infer = padded_within([](const Expr& size) { return size.is_constant(0) ? size : Expr(kInt64Max - 1); }),
-    .semantics = pad_by(replicated),
-    .gradient = ByExpansion{},
-    .peer = torch_is(
-        "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='replicate')[0, 0]"),
-    .samples = kFoldSamples + Samples{"T[2]; low=[5], high=[0]"},
-};
-
-const OpDef kPadCircular{
-    .name = "pad_circular",
-    .family = "pad",
-    .doc = "Surrounds x with itself, as if it went on and on. Negative amounts crop, first.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kAmounts,
-    .infer = padded_within([](const Expr& size) { return size; }),
-    .semantics = composite(expand_circular),
-    .gradient = ByExpansion{},
-    .peer = torch_is(
-        "F.pad(x[None, None], [n for pair in reversed(list(zip(low, high))) for n in pair], mode='circular')[0, 0]"),
-    .samples = kFoldSamples + Samples{"T[2]; low=[2], high=[1]"},
+const OpDef kPadsByElements[] = {
+    pad_op("pad_reflect", "reflect",
+           "Surrounds x with its reflection in its outer elements, which are not repeated. Negative amounts crop.",
+           padded_within([](const Expr& size) { return size - 1; }), pad_by(reflected)),
+    pad_op("pad_replicate", "replicate", "Surrounds x with its outer elements, repeated. Negative amounts crop.",
+           padded_within([](const Expr& size) { return size.is_constant(0) ? size : Expr(kInt64Max - 1); }),
+           pad_by(replicated), {"T[2]; low=[5], high=[0]"}),
+    pad_op("pad_circular", "circular", "Surrounds x with repetitions of itself. Negative amounts crop x first.",
+           padded_within([](const Expr& size) { return size; }), composite(expand_circular),
+           {"T[2]; low=[2], high=[1]"}),
 };
 
 }  // namespace
 
-OpFamily pad_ops() {
-  static const OpDef* const ops[] = {&kPad, &kPadReflect, &kPadReplicate, &kPadCircular};
-  return ops;
-}
+OpRefs pad_ops() { return records(kPad, kPadsByElements); }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -7,16 +7,10 @@
 #include "ops/spatial.h"
 #include "support/checked.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
 
-using namespace ops;
-
-std::vector<int64_t> last_dims(size_t count) {
-  std::vector<int64_t> dims;
-  for (size_t i = count; i-- > 0;) dims.push_back(-static_cast<int64_t>(i) - 1);
-  return dims;
-}
+std::vector<int64_t> last_dims(size_t count) { return dims_between(-static_cast<int64_t>(count), 0); }
 
 Shape with_ones(Shape shape, size_t count) {
   shape.insert(shape.end(), count, 1);
@@ -25,7 +19,7 @@ Shape with_ones(Shape shape, size_t count) {
 
 // ---- maxima ---------------------------------------------------------------------------------------------------------
 
-// What indices are computed in: more of the narrow ones fit into a vector.
+// The dtype of index arithmetic: more i32 than i64 fit into a vector register.
 DType index_dtype(const Expr& count) {
   const bool is_narrow = count.is_constant() && count.constant() <= std::numeric_limits<int32_t>::max();
   return is_narrow ? DType::kI32 : DType::kI64;
@@ -68,7 +62,7 @@ const AttrDef kPoolPadding = {"padding", AttrKind::kInts, "on both sides, at mos
 const AttrDef kPoolDilation = {"dilation", AttrKind::kInts, "the distance of elements in a window", kOne};
 const AttrDef kCeilMode = {"ceil_mode", AttrKind::kBool, "the last window may reach past the padding", Attr(false)};
 
-// More padding could make a window of padding only.
+// With more padding, a window could hold padding alone.
 void check_padding(const std::vector<Sliding>& sliding) {
   for (const Sliding& s : sliding) {
     if (s.padding > s.span().constant() / 2) {
@@ -93,8 +87,8 @@ const OpDef kMaxPool{
     .name = "max_pool",
     .family = "pooling",
     .doc =
-        "The maximum of each window, and its flat index in the spatial dimensions. The first maximum wins, the "
-        "last NaN, and padding never. The spatial dimensions are the last ones, as many as the kernel has sizes.",
+        "The maximum of each window, and its flat index in the spatial dimensions. The first maximum wins, the last "
+        "NaN, and padding never. The spatial dimensions are the last ones, as many as the kernel has sizes.",
     .operands = std::vector<OperandDef>{{"x", kNumbers}},
     .attrs = {kPoolKernel, kPoolStride, kPoolPadding, kPoolDilation, kCeilMode},
     .results = {"values", "indices"},
@@ -111,13 +105,13 @@ const OpDef kMaxPool{
       return max_and_index(e, elements, indices, spatial_count(e.in().shape(), sliding.size()), sliding.size());
     }),
     // The element of each window whose index won gets the gradient; no scatter is needed.
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const std::vector<Sliding> sliding = max_pool_windows(g);
       const Shape aligned = with_ones(g.dout().shape(), sliding.size());
       const Value indices = window_indices(g, g.in().shape(), sliding);
       const Value won = g.compare("eq", indices, g.cast(g.reshape(g.out(1), aligned), indices.dtype()));
       const Value dout = g.reshape(g.cast(g.dout(), wide(g.dout().dtype())), aligned);
-      return {fold_spatial(g, g.where(won, dout, g.scalar(0, dout.dtype())), sliding)};
+      return fold_spatial(g, g.where(won, dout, g.scalar(0, dout.dtype())), sliding);
     }),
     .peer = torch_is("[F.max_pool1d, F.max_pool2d, F.max_pool3d][len(kernel) - 1]("
                      "x, kernel, stride or kernel, padding, dilation, ceil_mode, return_indices=True)"),
@@ -144,19 +138,12 @@ Value window_sizes(Builder& b, const Sliding& s, bool count_padding) {
   return b.minimum(padded_end, b.full(s.length, {}, DType::kI64)) - b.maximum(start, b.integer(0));
 }
 
-// A vector along dimension `dim` of `rank`, to broadcast.
-Value along(Builder& b, Value vector, int64_t dim, int64_t rank) {
-  Shape shape(static_cast<size_t>(rank), 1);
-  shape[static_cast<size_t>(dim)] = vector.size(0);
-  return b.reshape(vector, shape);
-}
-
 std::vector<Sliding> avg_pool_windows(const OpView& c) {
   static const std::vector<int64_t> dense = {1};
   return slide(c.type(0).shape, c.ints("kernel"), c.ints("stride"), c.ints("padding"), dense, c.flag("ceil_mode"));
 }
 
-// What the sums of the windows are divided by. Where all windows count alike, that is one number.
+// The divisors of the windows' sums: one number if all windows have the same count.
 Value divisors(ExpandContext& e, const std::vector<Sliding>& sliding, DType dtype) {
   if (e.given("divisor_override")) return e.integer(e.integer("divisor_override"), dtype);
   const bool count_padding = e.flag("count_include_pad");
@@ -188,17 +175,16 @@ const OpDef kAvgPool{
       if (c.given("divisor_override") && c.integer("divisor_override") == 0) fail("divisor_override must not be 0");
       return {{c.type(0).dtype, slid_shape(c.type(0).shape, sliding)}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const std::vector<Sliding> sliding = avg_pool_windows(e);
       const Value sums = e.sum(unfold_spatial(e, e.in_wide(), sliding, 0.0), last_dims(sliding.size()));
       const std::string_view divide = is_float(sums.dtype()) ? "div" : "trunc_div";
-      return {e.cast(e.op(divide, {sums, divisors(e, sliding, sums.dtype())}), e.in().dtype())};
+      return e.cast(e.op(divide, {sums, divisors(e, sliding, sums.dtype())}), e.in().dtype());
     }),
     .gradient = ByExpansion{},
-    .peer = torch_is(
-        "F.avg_pool1d(x, kernel, stride or kernel, padding, ceil_mode, count_include_pad) if len(kernel) == 1 else "
-        "[F.avg_pool2d, F.avg_pool3d][len(kernel) - 2]("
-        "x, kernel, stride or kernel, padding, ceil_mode, count_include_pad, divisor_override)"),
+    .peer = torch_is("F.avg_pool1d(x, kernel, stride or kernel, padding, ceil_mode, count_include_pad) if len(kernel) "
+                     "== 1 else [F.avg_pool2d, F.avg_pool3d][len(kernel) - 2]("
+                     "x, kernel, stride or kernel, padding, ceil_mode, count_include_pad, divisor_override)"),
     .samples =
         Samples{"T[2, 6]; kernel=[2]", "T[1, 2, 5]; kernel=[3], stride=[1], padding=[1]",
                 "T[1, 2, 5]; kernel=[3], stride=[1], padding=[1], count_include_pad=false",
@@ -215,16 +201,7 @@ const OpDef kAvgPool{
 const AttrDef kOutputSize = {"output_size", AttrKind::kExprs, "one for each spatial dimension"};
 
 Types adaptive_types(InferContext& c, const std::vector<DType>& dtypes) {
-  const auto sizes = c.exprs("output_size");
-  Shape shape = c.type(0).shape;
-  if (sizes.empty() || sizes.size() > 3) fail("output_size must have one to three sizes, got {}", sizes.size());
-  if (shape.size() < sizes.size()) fail("x {} has fewer dimensions than output_size", to_string(c.type(0)));
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    Expr& size = shape[shape.size() - sizes.size() + i];
-    if (size.is_constant(0)) fail("cannot pool over the empty dimensions of {}", to_string(c.type(0)));
-    if (c.facts().less_equal(sizes[i], 0)) fail("output_size must be positive, got {}", sizes[i]);
-    size = sizes[i];
-  }
+  const Shape shape = shape_of_output_size(c);
   Types types;
   for (DType dtype : dtypes) types.push_back({dtype, shape});
   return types;
@@ -270,8 +247,7 @@ Value unfold_bins(Builder& b, Value x, int64_t dim, const Bins& bins, Attr fill)
   Shape split = x.shape();
   split[static_cast<size_t>(dim)] = bins.count;
   split.insert(split.begin() + dim + 1, largest);
-  std::vector<int64_t> order(split.size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = dims_between(0, std::ssize(split));
   std::rotate(order.begin() + dim + 1, order.begin() + dim + 2, order.end());
   const Value unfolded = b.permute(b.reshape(x, split), order);
   if (!kept) return unfolded;
@@ -294,7 +270,7 @@ const OpDef kAdaptiveAvgPool{
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = {kOutputSize},
     .infer = [](InferContext& c) -> Types { return adaptive_types(c, {c.type(0).dtype}); },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const std::vector<Bins> bins = bins_of(e);
       Value result = e.sum(unfold_all_bins(e, e.in_wide(), bins, 0.0), last_dims(bins.size()));
       for (size_t i = 0; i < bins.size(); ++i) {
@@ -303,7 +279,7 @@ const OpDef kAdaptiveAvgPool{
                                                     : along(e, bins[i].sizes(e), dim, result.rank());
         result = result / e.cast(sizes, result.dtype());
       }
-      return {e.cast(result, e.in().dtype())};
+      return e.cast(result, e.in().dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is(
@@ -349,13 +325,6 @@ const OpDef kAdaptiveMaxPool{
 
 }  // namespace
 
-OpFamily pooling_ops() {
-  static const std::vector<const OpDef*> ops = [] {
-    std::vector<const OpDef*> all = {&kMaxPool, &kAvgPool, &kAdaptiveAvgPool, &kAdaptiveMaxPool};
-    all.insert(all.begin(), window_ops().begin(), window_ops().end());
-    return all;
-  }();
-  return ops;
-}
+OpRefs pooling_ops() { return {&kMaxPool, &kAvgPool, &kAdaptiveAvgPool, &kAdaptiveMaxPool}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

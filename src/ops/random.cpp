@@ -9,10 +9,8 @@
 #include "ops/common.h"
 #include "runtime/philox.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const OperandDef kKey = {"key", DType::kI64};
 const AttrDef kShape = {"shape", AttrKind::kExprs, "the result's shape"};
@@ -171,12 +169,12 @@ const OpDef kUniform{
     .operands = std::vector<OperandDef>{kKey},
     .attrs = {kShape, kFloatDType},
     .infer = random_float_type,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const DType dtype = e.dtype("dtype");
       const int bits = uniform_bits(dtype);
       const Value integers = dtype == DType::kF64 ? wide_words(e, e.in(), shape_of(e), bits)
                                                   : low_bits(e, philox_words(e, e.in(), shape_of(e)), bits);
-      return {e.cast(integers, dtype) * std::exp2(-bits)};
+      return e.cast(integers, dtype) * std::exp2(-bits);
     }),
     .gradient = NotDifferentiable{},
     .peer = no_peer(kNoPeer),
@@ -196,12 +194,12 @@ const OpDef kNormal{
     .operands = std::vector<OperandDef>{kKey},
     .attrs = {kShape, kFloatDType},
     .infer = random_float_type,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value pairs = uniform(e, e.in(), in_pairs(shape_of(e)), wide(e.dtype("dtype")));
       const Value radius =
           e.sqrt(-2.0 * e.log(1.0 - of_pair(e, pairs, 0)));  // in (0, 1], so that the logarithm is finite
       const Value angle = of_pair(e, pairs, 1) * (2 * std::numbers::pi);
-      return {e.cast(radius * e.cos(angle), e.dtype("dtype"))};
+      return e.cast(radius * e.cos(angle), e.dtype("dtype"));
     }),
     .gradient = NotDifferentiable{},
     .peer = no_peer(kNoPeer),
@@ -218,9 +216,9 @@ const OpDef kBernoulli{
     .doc = "1 with probability p, else 0, for each element of p. The gradient is zero.",
     .operands = std::vector<OperandDef>{{"p", kFloats}, kKey},
     .infer = [](InferContext& c) { return random_type(c, 1, c.type(0).dtype, c.type(0).shape); },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value p = e.in_wide();
-      return {e.cast(e.compare("lt", uniform(e, e.in(1), p.shape(), p.dtype()), p), e.in().dtype())};
+      return e.cast(e.compare("lt", uniform(e, e.in(1), p.shape(), p.dtype()), p), e.in().dtype());
     }),
     .gradient = gradient([](GradContext&) -> std::vector<Value> { return {Value(), Value()}; }),
     .peer = no_peer(kNoPeer),
@@ -228,7 +226,7 @@ const OpDef kBernoulli{
                        "T[0] in 0..1, i64[2] in 0..1000"},
 };
 
-// What keeps the expectation; when nothing is kept, any number does.
+// Keeps the expectation. With p = 1 nothing is left to scale: 0 avoids an infinity.
 double dropout_scale(const OpView& view) { return view.real("p") == 1 ? 0 : 1 / (1 - view.real("p")); }
 
 const OpDef kDropout{
@@ -276,11 +274,11 @@ const OpDef kRandint{
           return random_type(c, 0, c.dtype("dtype"), shape_of(c));
         },
     // 59 bits modulo the range: no integer is favoured by more than range / 2^59.
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const auto number = [&](const Expr& value) { return e.full(value, {}, DType::kI64); };
       const Value offsets =
           e.op("remainder", {wide_words(e, e.in(), shape_of(e), 59), number(e.expr("high") - e.expr("low"))});
-      return {e.cast(offsets + number(e.expr("low")), e.dtype("dtype"))};
+      return e.cast(offsets + number(e.expr("low")), e.dtype("dtype"));
     }),
     .gradient = NotDifferentiable{},
     .peer = no_peer(kNoPeer),
@@ -297,9 +295,9 @@ const OpDef kRandperm{
     .operands = std::vector<OperandDef>{kKey},
     .attrs = {{"n", AttrKind::kExpr, "how many"}, {"dtype", AttrKind::kDType, "the result's dtype", Attr(DType::kI64)}},
     .infer = [](InferContext& c) { return random_type(c, 0, c.dtype("dtype"), {c.expr("n")}); },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value draws = wide_words(e, e.in(), {e.expr("n")}, 59);
-      return {e.cast(e.op("argsort", {draws}, {{"dim", int64_t{0}}}), e.dtype("dtype"))};
+      return e.cast(e.op("argsort", {draws}, {{"dim", int64_t{0}}}), e.dtype("dtype"));
     }),
     .gradient = NotDifferentiable{},
     .peer = no_peer(kNoPeer),
@@ -309,9 +307,6 @@ const OpDef kRandperm{
 
 }  // namespace
 
-OpFamily random_ops() {
-  static const OpDef* const ops[] = {&kPhilox, &kUniform, &kNormal, &kBernoulli, &kDropout, &kRandint, &kRandperm};
-  return ops;
-}
+OpRefs random_ops() { return {&kPhilox, &kUniform, &kNormal, &kBernoulli, &kDropout, &kRandint, &kRandperm}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -6,10 +6,8 @@
 #include "ops/index.h"
 #include "ops/view.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const std::vector<OperandDef> kX = {{"x"}};
 
@@ -21,10 +19,10 @@ InferFn of_shape(Rule rule) {
   return [rule](InferContext& c) -> Types { return {{c.type(0).dtype, rule(c)}}; };
 }
 
-// And its semantics.
+// The semantics of such a composite.
 template <class Rule>
 Semantics reshape_to(Rule rule) {
-  return composite([rule](ExpandContext& e) -> std::vector<Value> { return {e.reshape(e.in(), rule(e))}; });
+  return composite([rule](ExpandContext& e) { return e.reshape(e.in(), rule(e)); });
 }
 
 // ---- select ---------------------------------------------------------------------------------------------------------
@@ -36,12 +34,12 @@ const OpDef kSelect{
     .operands = kX,
     .attrs = {kDim, {"index", AttrKind::kExpr, "the index"}},
     .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, selected_shape(c, c.facts())}}; },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const int64_t dim = e.dim("dim");
       const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
-      // Only a symbolic index is left to be checked as the program runs.
-      if (!index) return {ops::index(e, e.in(), index_at(e, dim, e.expr("index")), true)};
-      return {e.squeeze(e.slice(e.in(), dim, *index, *index + 1), dim)};
+      // A symbolic index is checked in the run.
+      if (!index) return ops::index(e, e.in(), index_at(e, dim, e.expr("index")), true);
+      return e.squeeze(e.slice(e.in(), dim, *index, *index + 1), dim);
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.select(x, dim, index)"),
@@ -62,7 +60,7 @@ Shape squeezed(const OpView& v) {
 const OpDef kSqueeze{
     .name = "squeeze",
     .family = "view",
-    .doc = "Drops dimensions of size 1. One of another size stays, and so does a symbolic one.",
+    .doc = "Drops dimensions of size 1. A dimension of another size, or of a symbolic size, stays.",
     .operands = kX,
     .attrs = {{"dims", AttrKind::kInts, "the dimensions to drop; none given means all", Attr(std::vector<int64_t>{})}},
     .infer = of_shape(squeezed),
@@ -96,8 +94,7 @@ const OpDef kUnsqueeze{
 // ---- the order of dimensions ----------------------------------------------------------------------------------------
 
 std::vector<int64_t> swapped(const OpView& v) {
-  std::vector<int64_t> order(static_cast<size_t>(v.type(0).rank()));
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = dims_between(0, v.type(0).rank());
   const int64_t a = v.dim("dim0");
   const int64_t b = v.dim("dim1");
   if (!order.empty()) std::swap(order[static_cast<size_t>(a)], order[static_cast<size_t>(b)]);
@@ -136,7 +133,7 @@ InferFn permuted(OrderRule rule) {
 }
 
 Semantics permute_by(OrderRule rule) {
-  return composite([rule](ExpandContext& e) -> std::vector<Value> { return {e.permute(e.in(), rule(e))}; });
+  return composite([rule](ExpandContext& e) { return e.permute(e.in(), rule(e)); });
 }
 
 const OpDef kTranspose{
@@ -253,9 +250,9 @@ const OpDef kRepeat{
     .operands = kX,
     .attrs = {{"repeats", AttrKind::kExprs, "how often, for each dimension of the result"}},
     .infer = of_shape([](const OpView& v) { return repetition(v).merged; }),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Repetition plan = repetition(e);
-      return {e.reshape(e.expand(e.reshape(e.in(), plan.seen), plan.stretched), plan.merged)};
+      return e.reshape(e.expand(e.reshape(e.in(), plan.seen), plan.stretched), plan.merged);
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("x.repeat(repeats)"),
@@ -265,7 +262,7 @@ const OpDef kRepeat{
 
 // ---- roll -----------------------------------------------------------------------------------------------------------
 
-// How many elements a roll takes from the end to the front, where that can be said.
+// How many elements a roll moves from the end to the front; nothing if the sizes do not tell.
 std::optional<Expr> rolled_to_front(const Facts& facts, const Expr& shift, const Expr& size) {
   if (size.is_constant(0)) return Expr(0);
   if (size.is_constant() && shift.is_constant()) return mod(shift, size);
@@ -295,7 +292,7 @@ void check_roll(const OpView& v) {
 const OpDef kRoll{
     .name = "roll",
     .family = "view",
-    .doc = "Moves the elements along dimensions by shifts; what leaves at one end enters at the other.",
+    .doc = "Moves the elements along dimensions by shifts; elements that leave at one end enter at the other.",
     .operands = kX,
     .attrs = {{"shifts", AttrKind::kExprs, "how far, one for each of dims"},
               {"dims", AttrKind::kInts, "the dimensions; none given rolls the flattened x",
@@ -304,20 +301,20 @@ const OpDef kRoll{
       check_roll(c);
       return {c.type(0)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const auto dims = e.ints("dims");
       if (dims.empty()) {
         const Value flat = e.reshape(e.in(), {element_count(e.in().shape())});
-        return {e.reshape(rolled(e, flat, e.exprs("shifts")[0], 0), e.in().shape())};
+        return e.reshape(rolled(e, flat, e.exprs("shifts")[0], 0), e.in().shape());
       }
       Value x = e.in();
       for (size_t i = 0; i < dims.size(); ++i) x = rolled(e, x, e.exprs("shifts")[i], normalize_dim(dims[i], x.rank()));
-      return {x};
+      return x;
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       std::vector<Expr> back;
       for (const Expr& shift : g.exprs("shifts")) back.push_back(-shift);
-      return {g.op("roll", {g.dout()}, {{"shifts", back}, {"dims", g.attr("dims")}})};
+      return g.op("roll", {g.dout()}, {{"shifts", back}, {"dims", g.attr("dims")}});
     }),
     .peer = torch_is("torch.roll(x, shifts, dims)"),
     .samples = Samples{"T[5]; shifts=[2], dims=[0]", "T[3, 4]; shifts=[1]", "T[3, 4]; shifts=[-1, 6], dims=[0, -1]",
@@ -334,10 +331,10 @@ const OpDef kDiagonal{
     .operands = kX,
     .attrs = diagonal_attrs(),
     .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, diagonal_shape(c, c.facts())}}; },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Diagonal diagonal = diagonal_of(e, e.facts());
       const Value last_two = e.permute(e.in(), diagonal.order);
-      return {index(e, last_two, diagonal_indices(e, last_two.rank() - 2, diagonal.length, e.integer("offset")))};
+      return index(e, last_two, diagonal_indices(e, last_two.rank() - 2, diagonal.length, e.integer("offset")));
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diagonal(x, offset, dim1, dim2)"),
@@ -367,10 +364,10 @@ const OpDef kDiagEmbed{
               {"dim1", AttrKind::kInt, "the dimension of rows, in the result", Attr(int64_t{-2})},
               {"dim2", AttrKind::kInt, "the dimension of columns, in the result", Attr(int64_t{-1})}},
     .infer = of_shape(embedded_shape),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value zeros = e.full(Expr(0), embedded_shape(e), e.in().dtype());
-      return {e.op("diagonal_scatter", {zeros, e.in()},
-                   {{"offset", e.attr("offset")}, {"dim1", e.attr("dim1")}, {"dim2", e.attr("dim2")}})};
+      return e.op("diagonal_scatter", {zeros, e.in()},
+                  {{"offset", e.attr("offset")}, {"dim1", e.attr("dim1")}, {"dim2", e.attr("dim2")}});
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diag_embed(x, offset, dim1, dim2)"),
@@ -396,7 +393,7 @@ OpDef triangle_op(std::string_view name, std::string_view doc, std::string_view 
             if (c.type(0).rank() < 2) fail("{} is not a matrix", to_string(c.type(0)));
             return {c.type(0)};
           },
-          .semantics = composite([compare](ExpandContext& e) -> std::vector<Value> { return {triangle(e, compare)}; }),
+          .semantics = composite([compare](ExpandContext& e) { return triangle(e, compare); }),
           .gradient = ByExpansion{},
           .peer = torch_is(torch),
           .samples = Samples{"T[3, 4]", "T[3, 3]; diagonal=1", "T[4, 3]; diagonal=-1", "T[2, 2, 2]", "T[0, 2]",
@@ -439,7 +436,7 @@ const OpDef kAsStrided{
               {"stride", AttrKind::kExprs, "elements from one index to the next, for each dimension"},
               {"offset", AttrKind::kExpr, "the first element", Attr(Expr(0))}},
     .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, strided_shape(c, c.facts())}}; },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Shape size = strided_shape(e, e.facts());
       const auto rank = static_cast<int64_t>(size.size());
       Value element = symbolic_scalar(e, e.expr("offset"));
@@ -447,7 +444,7 @@ const OpDef kAsStrided{
         const auto at = static_cast<size_t>(dim);
         element = element + aligned_iota(e, size[at], dim, rank) * symbolic_scalar(e, e.exprs("stride")[at]);
       }
-      return {index(e, e.reshape(e.in(), {element_count(e.in().shape())}), {element})};
+      return index(e, e.reshape(e.in(), {element_count(e.in().shape())}), {element});
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.as_strided(x.contiguous(), size, stride, offset)"),
@@ -458,8 +455,6 @@ const OpDef kAsStrided{
 };
 
 }  // namespace
-
-namespace ops {
 
 Shape selected_shape(const OpView& v, const Facts& facts) {
   require_dims(v, "select from");
@@ -526,11 +521,9 @@ std::vector<Value> diagonal_indices(Builder& b, int64_t leading, const Expr& len
   return indices;
 }
 
-OpFamily rearranging_ops() {
-  static const OpDef* const ops[] = {&kSelect, &kSqueeze, &kUnsqueeze, &kTranspose, &kMovedim, &kFlatten, &kUnflatten,
-                                     &kRepeat, &kRoll,    &kDiagonal,  &kDiagEmbed, &kTril,    &kTriu,    &kAsStrided};
-  return ops;
+OpRefs rearranging_ops() {
+  return {&kSelect, &kSqueeze, &kUnsqueeze, &kTranspose, &kMovedim, &kFlatten, &kUnflatten,
+          &kRepeat, &kRoll,    &kDiagonal,  &kDiagEmbed, &kTril,    &kTriu,    &kAsStrided};
 }
 
-}  // namespace ops
-}  // namespace tenon
+}  // namespace tenon::ops

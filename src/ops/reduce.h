@@ -8,8 +8,6 @@
 
 namespace tenon::ops {
 
-OpFamily statistics_ops();  // the part of the family in statistics.cpp
-
 // `dims` (empty: all) and `keepdim`.
 const std::vector<AttrDef>& reduction_attrs();
 const Samples& reduction_samples();

@@ -7,10 +7,8 @@
 #include "loops/lower.h"
 #include "ops/reduce.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const std::vector<AttrDef> kExtremeAttrs = {
     reduction_attrs()[0],
@@ -92,8 +90,7 @@ const OpDef kSum{
     .attrs = reduction_attrs(),
     .infer = accumulated,
     .semantics = reference(fold(0.0, std::plus<double>(), 0, wrap_add)),
-    .gradient =
-        gradient([](GradContext& g) -> std::vector<Value> { return {g.expand(kept(g, g.dout()), g.in().shape())}; }),
+    .gradient = gradient([](GradContext& g) { return g.expand(kept(g, g.dout()), g.in().shape()); }),
     .loops = sum_loops,
     .role = Role::kFold,
     .peer = torch_is("torch.sum(x, dim=dims or None, keepdim=keepdim)"),
@@ -135,16 +132,15 @@ const OpDef kProd{
     .attrs = reduction_attrs(),
     .infer = accumulated,
     .semantics = reference(fold(1.0, std::multiplies<double>(), 1, wrap_mul)),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      if (g.in().rank() == 0) return {g.dout()};
-      return {kept(g, widen(g, g.dout())) * products_of_others(g, widen(g, g.in()), g.dims("dims"))};
+    .gradient = gradient([](GradContext& g) {
+      if (g.in().rank() == 0) return g.dout();
+      return kept(g, widen(g, g.dout())) * products_of_others(g, widen(g, g.in()), g.dims("dims"));
     }),
     .loops = product_loops,
     // PyTorch takes one dimension at a time.
     .role = Role::kFold,
-    .peer = torch_is("torch.prod(x).reshape([1] * x.dim() if keepdim else []) if not dims else "
-                     "torch.prod(x, dims[0], keepdim) if len(dims) == 1 else "
-                     "torch.prod(torch.prod(x, dims[1], keepdim), dims[0], keepdim)"),
+    .peer = torch_is("torch.prod(x).reshape([1] * x.dim() if keepdim else []) if not dims else torch.prod(x, dims[0], "
+                     "keepdim) if len(dims) == 1 else torch.prod(torch.prod(x, dims[1], keepdim), dims[0], keepdim)"),
     .samples = kFoldSamples,
 };
 
@@ -155,7 +151,7 @@ Types extreme_type(InferContext& c) {
   return reduced_to(c, c.type(0).dtype);
 }
 
-// A size may turn out to be zero only in the run.
+// Checks again: a symbolic size may turn out to be zero in the run.
 Semantics extreme(std::function<void(ReferenceContext&)> folded) {
   return reference([folded = std::move(folded)](ReferenceContext& c) {
     if (!c.flag("allow_empty")) require_elements(c, c.dims("dims"));
@@ -191,38 +187,33 @@ LoopsFn extreme_loops(std::string_view op) {
   };
 }
 
-const OpDef kAmax{
-    .name = "amax",
-    .family = "reduction",
-    .doc = "The largest value over dimensions; NaN where there is one. Over no elements it is an error.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kExtremeAttrs,
-    .infer = extreme_type,
-    .semantics = extreme(fold(
-        -HUGE_VAL, [](double a, double b) { return std::isnan(a) || a >= b ? a : b; },
-        std::numeric_limits<int64_t>::min(), [](int64_t a, int64_t b) { return std::max(a, b); })),
-    .gradient = gradient(share_among_equals),
-    .loops = extreme_loops("maximum"),
-    .role = Role::kFold,
-    .peer = torch_is("torch.amax(x, dim=dims, keepdim=keepdim)"),
-    .samples = kExtremeSamples,
-};
+OpDef extreme_op(std::string_view name, std::string_view doc, std::function<void(ReferenceContext&)> folded,
+                 std::string_view elementwise) {
+  return {.name = name,
+          .family = "reduction",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x"}},
+          .attrs = kExtremeAttrs,
+          .infer = extreme_type,
+          .semantics = extreme(std::move(folded)),
+          .gradient = gradient(share_among_equals),
+          .loops = extreme_loops(elementwise),
+          .role = Role::kFold,
+          .peer = torch_is_text("torch.{}(x, dim=dims, keepdim=keepdim)", name),
+          .samples = kExtremeSamples};
+}
 
-const OpDef kAmin{
-    .name = "amin",
-    .family = "reduction",
-    .doc = "The smallest value over dimensions; NaN where there is one. Over no elements it is an error.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kExtremeAttrs,
-    .infer = extreme_type,
-    .semantics = extreme(fold(
-        HUGE_VAL, [](double a, double b) { return std::isnan(a) || a <= b ? a : b; },
-        std::numeric_limits<int64_t>::max(), [](int64_t a, int64_t b) { return std::min(a, b); })),
-    .gradient = gradient(share_among_equals),
-    .loops = extreme_loops("minimum"),
-    .role = Role::kFold,
-    .peer = torch_is("torch.amin(x, dim=dims, keepdim=keepdim)"),
-    .samples = kExtremeSamples,
+const OpDef kExtremes[] = {
+    extreme_op("amax", "The largest value over dimensions; NaN if an element is NaN. An error over no elements.",
+               fold(
+                   -HUGE_VAL, [](double a, double b) { return std::isnan(a) || a >= b ? a : b; },
+                   std::numeric_limits<int64_t>::min(), [](int64_t a, int64_t b) { return std::max(a, b); }),
+               "maximum"),
+    extreme_op("amin", "The smallest value over dimensions; NaN if an element is NaN. An error over no elements.",
+               fold(
+                   HUGE_VAL, [](double a, double b) { return std::isnan(a) || a <= b ? a : b; },
+                   std::numeric_limits<int64_t>::max(), [](int64_t a, int64_t b) { return std::min(a, b); }),
+               "minimum"),
 };
 
 // ---- counting -------------------------------------------------------------------------------------------------------
@@ -230,13 +221,13 @@ const OpDef kAmin{
 const OpDef kCountNonzero{
     .name = "count_nonzero",
     .family = "reduction",
-    .doc = "How many elements over dimensions are not zero (NaN is not), as i64.",
+    .doc = "The number of nonzero elements over dimensions, as i64. NaN is nonzero.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = reduction_attrs(),
     .infer = [](InferContext& c) { return reduced_to(c, DType::kI64); },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value zero = e.integer(0, e.in().dtype());
-      return {e.sum(e.compare("ne", e.in(), zero), e.dims("dims"), e.flag("keepdim"))};
+      return e.sum(e.compare("ne", e.in(), zero), e.dims("dims"), e.flag("keepdim"));
     }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.sum(x != 0, dim=dims or None, keepdim=keepdim)"),
@@ -247,34 +238,24 @@ Value count_nonzero(ExpandContext& e, Value x) {
   return e.op("count_nonzero", {x}, {{"dims", e.attr("dims")}, {"keepdim", e.attr("keepdim")}});
 }
 
-const OpDef kAny{
-    .name = "any",
-    .family = "reduction",
-    .doc = "Whether an element over dimensions is not zero, as bool; false over no elements.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = reduction_attrs(),
-    .infer = [](InferContext& c) { return reduced_to(c, DType::kBool); },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {e.compare("ne", count_nonzero(e, e.in()), e.integer(0))};
-    }),
-    .gradient = NotDifferentiable{},
-    .peer = torch_is("torch.any(x, dim=dims or None, keepdim=keepdim).bool()"),  // u8 for u8 in PyTorch
-    .samples = kFoldSamples,
-};
+OpDef truth_op(std::string_view name, std::string_view doc, Value (*holds)(ExpandContext&)) {
+  return {.name = name,
+          .family = "reduction",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x"}},
+          .attrs = reduction_attrs(),
+          .infer = [](InferContext& c) { return reduced_to(c, DType::kBool); },
+          .semantics = composite(holds),
+          .gradient = NotDifferentiable{},
+          .peer = torch_is_text("torch.{}(x, dim=dims or None, keepdim=keepdim).bool()", name),  // u8 for u8
+          .samples = kFoldSamples};
+}
 
-const OpDef kAll{
-    .name = "all",
-    .family = "reduction",
-    .doc = "Whether all elements over dimensions are not zero, as bool; true over no elements.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = reduction_attrs(),
-    .infer = [](InferContext& c) { return reduced_to(c, DType::kBool); },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {e.compare("eq", count_nonzero(e, e.logical_not(e.in())), e.integer(0))};
-    }),
-    .gradient = NotDifferentiable{},
-    .peer = torch_is("torch.all(x, dim=dims or None, keepdim=keepdim).bool()"),
-    .samples = kFoldSamples,
+const OpDef kTruths[] = {
+    truth_op("any", "Whether an element over dimensions is not zero, as bool; false over no elements.",
+             [](ExpandContext& e) { return e.compare("ne", count_nonzero(e, e.in()), e.integer(0)); }),
+    truth_op("all", "Whether all elements over dimensions are not zero, as bool; true over no elements.",
+             [](ExpandContext& e) { return e.compare("eq", count_nonzero(e, e.logical_not(e.in())), e.integer(0)); }),
 };
 
 // ---- searches -------------------------------------------------------------------------------------------------------
@@ -321,34 +302,30 @@ LoopsFn search_loops(std::string_view op) {
   };
 }
 
-const OpDef kArgmax{
-    .name = "argmax",
-    .family = "reduction",
-    .doc = "The index of the largest value along a dimension: the first of equals, and the first NaN if there is one.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kSearchAttrs,
-    .infer = search_type,
-    .semantics = search([](auto a, auto b) { return a > b; }),
-    .gradient = NotDifferentiable{},
-    .loops = search_loops("maximum"),
-    .role = Role::kFold,
-    .peer = torch_is("torch.argmax(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
-    .samples = kSearchSamples,
-};
+OpDef search_op(std::string_view name, std::string_view doc, Semantics semantics, std::string_view elementwise) {
+  return {.name = name,
+          .family = "reduction",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x"}},
+          .attrs = kSearchAttrs,
+          .infer = search_type,
+          .semantics = std::move(semantics),
+          .gradient = NotDifferentiable{},
+          .loops = search_loops(elementwise),
+          .role = Role::kFold,
+          .peer = torch_is_text("torch.{}(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)", name),
+          .samples = kSearchSamples};
+}
 
-const OpDef kArgmin{
-    .name = "argmin",
-    .family = "reduction",
-    .doc = "The index of the smallest value along a dimension: the first of equals, and the first NaN if there is one.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kSearchAttrs,
-    .infer = search_type,
-    .semantics = search([](auto a, auto b) { return a < b; }),
-    .gradient = NotDifferentiable{},
-    .loops = search_loops("minimum"),
-    .role = Role::kFold,
-    .peer = torch_is("torch.argmin(x.byte() if x.dtype == torch.bool else x, dim=dim, keepdim=keepdim)"),
-    .samples = kSearchSamples,
+const OpDef kSearches[] = {
+    search_op(
+        "argmax",
+        "The index of the largest value along a dimension: the first of equal values; the first NaN if there is a NaN.",
+        search([](auto a, auto b) { return a > b; }), "maximum"),
+    search_op("argmin",
+              "The index of the smallest value along a dimension: the first of equal values; the first NaN if there is "
+              "a NaN.",
+              search([](auto a, auto b) { return a < b; }), "minimum"),
 };
 
 Types extreme_along_type(InferContext& c) {
@@ -375,40 +352,30 @@ std::vector<Value> gradient_at_index(GradContext& g) {
   return {g.where(chosen, g.reshape(g.dout(), kept_shape), g.scalar(0, g.dout().dtype()))};
 }
 
-const OpDef kMaxDim{
-    .name = "max_dim",
-    .family = "reduction",
-    .doc = "The largest value along a dimension and its index, as `amax` and `argmax` give them.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kAlongAttrs,
-    .results = {"values", "indices"},
-    .infer = extreme_along_type,
-    .semantics = extreme_along("amax", "argmax"),
-    .gradient = gradient(gradient_at_index),
-    .peer = torch_is("torch.max(x, dim, keepdim)"),
-    .samples = kAlongSamples,
-};
+OpDef extreme_along_op(std::string_view name, std::string_view doc, Semantics semantics, std::string_view torch) {
+  return {.name = name,
+          .family = "reduction",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x"}},
+          .attrs = kAlongAttrs,
+          .results = {"values", "indices"},
+          .infer = extreme_along_type,
+          .semantics = std::move(semantics),
+          .gradient = gradient(gradient_at_index),
+          .peer = torch_is_text("torch.{}(x, dim, keepdim)", torch),
+          .samples = kAlongSamples};
+}
 
-const OpDef kMinDim{
-    .name = "min_dim",
-    .family = "reduction",
-    .doc = "The smallest value along a dimension and its index, as `amin` and `argmin` give them.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kAlongAttrs,
-    .results = {"values", "indices"},
-    .infer = extreme_along_type,
-    .semantics = extreme_along("amin", "argmin"),
-    .gradient = gradient(gradient_at_index),
-    .peer = torch_is("torch.min(x, dim, keepdim)"),
-    .samples = kAlongSamples,
+const OpDef kExtremesAlong[] = {
+    extreme_along_op("max_dim", "The largest value along a dimension and its index, as `amax` and `argmax` give them.",
+                     extreme_along("amax", "argmax"), "max"),
+    extreme_along_op("min_dim", "The smallest value along a dimension and its index, as `amin` and `argmin` give them.",
+                     extreme_along("amin", "argmin"), "min"),
 };
-
-const OpDef* const kFoldsAndSearches[] = {&kSum, &kProd,   &kAmax,   &kAmin,   &kCountNonzero, &kAny,
-                                          &kAll, &kArgmax, &kArgmin, &kMaxDim, &kMinDim};
 
 }  // namespace
 
-namespace ops {
+OpRefs reduction_ops() { return records(kSum, kProd, kExtremes, kCountNonzero, kTruths, kSearches, kExtremesAlong); }
 
 const std::vector<AttrDef>& reduction_attrs() {
   static const std::vector<AttrDef> attrs = {
@@ -465,15 +432,4 @@ Value kept(GradContext& g, Value reduced) {
   return g.reshape(reduced, without_dims(g.in().shape(), g.dims("dims"), true));
 }
 
-}  // namespace ops
-
-OpFamily reduction_ops() {
-  static const std::vector<const OpDef*> all = [] {
-    std::vector<const OpDef*> collected(std::begin(kFoldsAndSearches), std::end(kFoldsAndSearches));
-    collected.insert(collected.end(), ops::statistics_ops().begin(), ops::statistics_ops().end());
-    return collected;
-  }();
-  return all;
-}
-
-}  // namespace tenon
+}  // namespace tenon::ops

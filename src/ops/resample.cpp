@@ -2,11 +2,10 @@
 #include <cmath>
 
 #include "ops/common.h"
+#include "ops/spatial.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 Value number(Builder& b, const Expr& value, DType dtype) { return b.full(value, {}, dtype); }
 
@@ -40,9 +39,6 @@ const AttrDef kAlignCorners = {"align_corners", AttrKind::kBool, "the centers of
 
 Types upsampled(InferContext& c) {
   const auto sizes = c.exprs("output_size");
-  TensorType type = c.type(0);
-  if (sizes.empty() || sizes.size() > 3) fail("output_size must have one to three sizes, got {}", sizes.size());
-  if (type.shape.size() < sizes.size()) fail("x {} has fewer dimensions than output_size", to_string(type));
   if (c.given("scales")) {
     if (c.reals("scales").size() != sizes.size()) {
       fail("output_size and scales have {} and {} numbers", sizes.size(), c.reals("scales").size());
@@ -51,13 +47,7 @@ Types upsampled(InferContext& c) {
       if (!(scale > 0)) fail("scales must be positive, got {}", scale);
     }
   }
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    Expr& size = type.shape[type.shape.size() - sizes.size() + i];
-    if (size.is_constant(0)) fail("cannot resample the empty dimensions of {}", to_string(c.type(0)));
-    if (c.facts().less_equal(sizes[i], 0)) fail("output_size must be positive, got {}", sizes[i]);
-    size = sizes[i];
-  }
-  return {std::move(type)};
+  return {{c.type(0).dtype, shape_of_output_size(c)}};
 }
 
 // One dimension that is resampled.
@@ -107,11 +97,7 @@ Value interpolate(Builder& b, Value x, int64_t dim, const std::vector<Tap>& taps
   Value sum;
   for (const Tap& tap : taps) {
     Value part = b.op("index_select", {x, clamp_index(b, tap.position, x.size(dim))}, {{"dim", dim}});
-    if (tap.weight) {
-      Shape aligned(x.shape().size(), 1);
-      aligned[static_cast<size_t>(dim)] = tap.weight.size(0);
-      part = part * b.reshape(tap.weight, aligned);
-    }
+    if (tap.weight) part = part * along(b, tap.weight, dim, x.rank());
     sum = sum ? sum + part : part;
   }
   return sum;
@@ -155,8 +141,8 @@ const OpDef kUpsampleNearest{
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = {kOutputSize, kScales},
     .infer = upsampled,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {upsample(e, e.in(), true, [&](const Resize& r) { return nearest_taps(e, r); })};
+    .semantics = composite([](ExpandContext& e) {
+      return upsample(e, e.in(), true, [&](const Resize& r) { return nearest_taps(e, r); });
     }),
     .gradient = ByExpansion{},
     .peer = torch_is(
@@ -173,10 +159,10 @@ const OpDef kUpsampleLinear{
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = {kOutputSize, kScales, kAlignCorners},
     .infer = upsampled,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value x = e.in_wide();
       const auto taps = [&](const Resize& r) { return linear_taps(e, r, e.flag("align_corners"), x.dtype()); };
-      return {e.cast(upsample(e, x, true, taps), e.in().dtype())};
+      return e.cast(upsample(e, x, true, taps), e.in().dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is(
@@ -199,10 +185,10 @@ const OpDef kUpsampleBicubic{
       }
       return upsampled(c);
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value x = e.in_wide();
       const auto taps = [&](const Resize& r) { return cubic_taps(e, r, e.flag("align_corners"), x.dtype()); };
-      return {e.cast(upsample(e, x, false, taps), e.in().dtype())};
+      return e.cast(upsample(e, x, false, taps), e.in().dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.ops.aten.upsample_bicubic2d.default(x, output_size, align_corners, *(scales or []))"),
@@ -270,29 +256,48 @@ Value is_within(Builder& b, Value position, const Expr& size) {
               {b.compare("ge", position, 0), b.compare("lt", position, number(b, size, position.dtype()))});
 }
 
-// The elements of x [N, C, H, W] at rows and columns [N, rows, columns]; zero outside.
-Value elements_at(Builder& b, Value x, Value row, Value column) {
-  const Expr& height = x.size(2);
-  const Expr& width = x.size(3);
-  const Value flat_row = clamp_index(b, b.cast(row, DType::kI64), height) * number(b, width, DType::kI64);
-  const Value index = flat_row + clamp_index(b, b.cast(column, DType::kI64), width);
-  const Expr count = index.size(1) * index.size(2);
+// One tap for each spatial dimension.
+using Corner = std::vector<Tap>;
+
+// The elements of x [N, C, spatial...] at positions [N, points...]; zero outside.
+Value elements_at(Builder& b, Value x, const Corner& corner) {
+  Value index, known;
+  for (size_t i = 0; i < corner.size(); ++i) {
+    const Expr& size = x.shape()[i + 2];
+    const Value at = clamp_index(b, b.cast(corner[i].position, DType::kI64), size);
+    const Value within = is_within(b, corner[i].position, size);
+    index = index ? index * number(b, size, DType::kI64) + at : at;
+    known = known ? b.op("logical_and", {known, within}) : within;
+  }
+  const Expr count = element_count(std::span(index.shape()).subspan(1));
+  const Expr places = element_count(std::span(x.shape()).subspan(2));
   const Value spread = b.expand(b.reshape(index, {x.size(0), 1, count}), {x.size(0), x.size(1), count});
-  const Value elements =
-      b.op("gather", {b.reshape(x, {x.size(0), x.size(1), height * width}), spread}, {{"dim", int64_t{2}}});
-  const Value known = b.op("logical_and", {is_within(b, row, height), is_within(b, column, width)});
-  const Shape shape = {x.size(0), x.size(1), index.size(1), index.size(2)};
+  const Value elements = b.op("gather", {b.reshape(x, {x.size(0), x.size(1), places}), spread}, {{"dim", int64_t{2}}});
+  Shape shape = index.shape();
+  shape.insert(shape.begin() + 1, x.size(1));
   return b.where(b.unsqueeze(known, 1), b.reshape(elements, shape), b.scalar(0, x.dtype()));
 }
 
-Value sample_grid(Builder& b, Value x, const std::vector<Tap>& rows, const std::vector<Tap>& columns) {
-  Value sum;
-  for (const Tap& row : rows) {
-    for (const Tap& column : columns) {
-      Value part = elements_at(b, x, row.position, column.position);
-      if (row.weight) part = part * b.unsqueeze(row.weight * column.weight, 1);
-      sum = sum ? sum + part : part;
+// All choices of one tap for each dimension; the last dimension changes first.
+std::vector<Corner> corners_of(const std::vector<std::vector<Tap>>& taps) {
+  std::vector<Corner> corners(1);
+  for (const std::vector<Tap>& of_dim : taps) {
+    std::vector<Corner> longer;
+    for (const Corner& corner : corners) {
+      for (const Tap& tap : of_dim) longer.emplace_back(corner).push_back(tap);
     }
+    corners = std::move(longer);
+  }
+  return corners;
+}
+
+Value sample_grid(Builder& b, Value x, const std::vector<std::vector<Tap>>& taps) {
+  Value sum;
+  for (const Corner& corner : corners_of(taps)) {
+    Value part = elements_at(b, x, corner), weight = corner[0].weight;
+    for (size_t i = 1; weight && i < corner.size(); ++i) weight = weight * corner[i].weight;
+    if (weight) part = part * b.unsqueeze(weight, 1);
+    sum = sum ? sum + part : part;
   }
   return sum;
 }
@@ -309,45 +314,52 @@ void check_choice(const OpView& c, std::string_view attr, std::initializer_list<
 Types grid_sampled(InferContext& c) {
   const TensorType& x = c.type(0);
   const TensorType& grid = c.type(1);
-  if (x.rank() != 4) fail("x must be [N, C, H, W], got {}", to_string(x));
-  if (grid.rank() != 4 || !grid.size(3).is_constant(2)) {
-    fail("the grid must be [N, rows, columns, 2], got {}", to_string(grid));
+  if (x.rank() != 4 && x.rank() != 5) fail("x must be [N, C, H, W] or [N, C, D, H, W], got {}", to_string(x));
+  if (grid.rank() != x.rank() || !grid.shape.back().is_constant(x.rank() - 2)) {
+    fail("the grid must be [N, points..., {}] for {}, got {}", x.rank() - 2, to_string(x), to_string(grid));
   }
   if (x.dtype != grid.dtype) fail("x and grid must have one dtype, got {} and {}", to_string(x), to_string(grid));
   if (!c.facts().equal(x.size(0), grid.size(0))) {
     fail("x {} and grid {} differ in batch size", to_string(x), to_string(grid));
   }
-  if (x.size(2).is_constant(0) || x.size(3).is_constant(0)) {
+  if (element_count(std::span(x.shape).subspan(2)).is_constant(0)) {
     fail("cannot sample the empty dimensions of {}", to_string(x));
   }
+  if (x.rank() == 5 && c.string("mode") == "bicubic") fail("volumes have no mode \"bicubic\"");
   check_choice(c, "mode", {"bilinear", "nearest", "bicubic"});
   check_choice(c, "padding", {"zeros", "border", "reflection"});
-  return {{x.dtype, {x.size(0), x.size(1), grid.size(1), grid.size(2)}}};
+  Shape shape(grid.shape.begin(), grid.shape.end() - 1);
+  shape.insert(shape.begin() + 1, x.size(1));
+  return {{x.dtype, std::move(shape)}};
 }
 
 Value grid_coordinate(Builder& b, Value grid, int64_t which) {
-  return b.squeeze(b.slice(grid, 3, which, which + 1), 3);
+  return b.squeeze(b.slice(grid, -1, which, which + 1), grid.rank() - 1);
 }
 
 const OpDef kGridSample{
     .name = "grid_sample",
     .family = "resample",
     .doc =
-        "The values of images x [N, C, H, W] at the places of a grid [N, rows, columns, 2] of (x, y) coordinates, "
-        "where -1 and 1 are the ends of a dimension.",
+        "The values of images x [N, C, H, W] at the places of a grid [N, rows, columns, 2] of (x, y) coordinates, or "
+        "of volumes [N, C, D, H, W] at the places of a grid [N, d, h, w, 3] of (x, y, z). -1 and 1 are the ends of a "
+        "dimension.",
     .operands = std::vector<OperandDef>{{"x", kFloats}, {"grid", kFloats}},
     .attrs = {{"mode", AttrKind::kString, "bilinear, nearest or bicubic", Attr(std::string("bilinear"))},
               {"padding", AttrKind::kString, "what is outside: zeros, border or reflection",
                Attr(std::string("zeros"))},
               kAlignCorners},
     .infer = grid_sampled,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value x = e.in_wide(0);
-      const auto taps = [&](int64_t which, const Expr& size) {
-        const Sampling s{grid_coordinate(e, e.in_wide(1), which), size, e.string("padding"), e.flag("align_corners")};
-        return taps_of(e, s, e.string("mode"));
-      };
-      return {e.cast(sample_grid(e, x, taps(1, x.size(2)), taps(0, x.size(3))), e.in(0).dtype())};
+      const int64_t rank = x.rank() - 2;
+      std::vector<std::vector<Tap>> taps;
+      for (int64_t dim = 0; dim < rank; ++dim) {  // the grid has the last dimension first
+        const Value coordinate = grid_coordinate(e, e.in_wide(1), rank - 1 - dim);
+        const Sampling s{coordinate, x.size(dim + 2), e.string("padding"), e.flag("align_corners")};
+        taps.push_back(taps_of(e, s, e.string("mode")));
+      }
+      return e.cast(sample_grid(e, x, taps), e.in(0).dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.grid_sample(x, grid, mode, padding, align_corners)"),
@@ -363,8 +375,9 @@ const OpDef kGridSample{
                 "T[1, 1, 3, 4], T[1, 2, 3, 2] in -1.4..1.4; mode=\"bicubic\"",
                 "T[1, 1, 3, 4], T[1, 2, 3, 2] in -3..3; mode=\"bicubic\", padding=\"reflection\", align_corners=true",
                 "T[1, 1, 3, 4], T[1, 2, 3, 2] in -2..2; mode=\"bicubic\", padding=\"border\"",
-                "T[0, 1, 2, 2], T[0, 1, 1, 2]"},
-    // Where a coordinate is NaN or huge, PyTorch's kernels differ.
+                "T[0, 1, 2, 2], T[0, 1, 1, 2]", "T[1, 2, 2, 3, 2], T[1, 1, 2, 2, 3] in -1.4..1.4",
+                "T[1, 1, 2, 2, 3], T[1, 2, 1, 2, 3] in -3..3; mode=\"nearest\", padding=\"reflection\""},
+    // PyTorch's kernels differ for NaN and huge coordinates.
     .special_values = false,
 };
 
@@ -385,8 +398,7 @@ Expr divided(const Facts& facts, const Expr& size, int64_t factor) {
 
 std::vector<int64_t> order_of_last(int64_t rank, std::initializer_list<int64_t> last) {
   const int64_t first = rank - std::ssize(last);
-  std::vector<int64_t> order;
-  for (int64_t dim = 0; dim < first; ++dim) order.push_back(dim);
+  std::vector<int64_t> order = dims_between(0, first);
   for (int64_t dim : last) order.push_back(first + dim);
   return order;
 }
@@ -408,7 +420,7 @@ const OpDef kPixelShuffle{
       size[2] *= r;
       return {std::move(type)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const int64_t r = checked_factor(e);
       Shape split(e.in().shape().begin(), e.in().shape().end() - 3);
       Shape shape = split;
@@ -416,7 +428,7 @@ const OpDef kPixelShuffle{
       for (const Expr& part : {floordiv(size[0], r * r), Expr(r), Expr(r), size[1], size[2]}) split.push_back(part);
       for (const Expr& part : {floordiv(size[0], r * r), size[1] * r, size[2] * r}) shape.push_back(part);
       const Value parts = e.reshape(e.in(), split);
-      return {e.reshape(e.permute(parts, order_of_last(parts.rank(), {0, 3, 1, 4, 2})), shape)};
+      return e.reshape(e.permute(parts, order_of_last(parts.rank(), {0, 3, 1, 4, 2})), shape);
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.pixel_shuffle(x, factor)"),
@@ -438,7 +450,7 @@ const OpDef kPixelUnshuffle{
       size[2] = divided(c.facts(), size[2], r);
       return {std::move(type)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const int64_t r = checked_factor(e);
       Shape split(e.in().shape().begin(), e.in().shape().end() - 3);
       Shape shape = split;
@@ -448,7 +460,7 @@ const OpDef kPixelUnshuffle{
       for (const Expr& part : {size[0], height, Expr(r), width, Expr(r)}) split.push_back(part);
       for (const Expr& part : {size[0] * r * r, height, width}) shape.push_back(part);
       const Value parts = e.reshape(e.in(), split);
-      return {e.reshape(e.permute(parts, order_of_last(parts.rank(), {0, 2, 4, 1, 3})), shape)};
+      return e.reshape(e.permute(parts, order_of_last(parts.rank(), {0, 2, 4, 1, 3})), shape);
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.pixel_unshuffle(x, factor)"),
@@ -457,10 +469,8 @@ const OpDef kPixelUnshuffle{
 
 }  // namespace
 
-OpFamily resample_ops() {
-  static const OpDef* const ops[] = {&kUpsampleNearest, &kUpsampleLinear, &kUpsampleBicubic,
-                                     &kGridSample,      &kPixelShuffle,   &kPixelUnshuffle};
-  return ops;
+OpRefs resample_ops() {
+  return {&kUpsampleNearest, &kUpsampleLinear, &kUpsampleBicubic, &kGridSample, &kPixelShuffle, &kPixelUnshuffle};
 }
 
-}  // namespace tenon
+}  // namespace tenon::ops

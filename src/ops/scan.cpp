@@ -8,10 +8,8 @@
 #include "ops/lines.h"
 #include "runtime/scalar_functions.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const std::vector<AttrDef> kScanAttrs = {{"dim", AttrKind::kInt, "the dimension to walk along"}};
 const Samples kScanSamples = {"T[3, 4]; dim=0",    "T[3, 4]; dim=-1",    "T[]; dim=0",        "T[]; dim=-1",
@@ -67,7 +65,7 @@ const OpDef kCumsum{
     .attrs = kScanAttrs,
     .infer = accumulated,
     .semantics = accumulate(0.0, std::plus<double>(), 0, wrap_add),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {reverse_scan(g, "cumsum", g.dout())}; }),
+    .gradient = gradient([](GradContext& g) { return reverse_scan(g, "cumsum", g.dout()); }),
     .loops = scan_loops("add"),
     .peer = torch_is("torch.cumsum(x, dim)"),
     .samples = kScanSamples,
@@ -96,13 +94,12 @@ const OpDef kCumprod{
     .family = "scan",
     .doc =
         "The product of the elements up to each one, along a dimension. Integers and bool multiply in i64. The "
-        "gradient "
-        "is right everywhere; the gradient of the gradient only along lines without a zero.",
+        "gradient is right everywhere; the gradient of the gradient only along lines without a zero.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = kScanAttrs,
     .infer = accumulated,
     .semantics = accumulate(1.0, std::multiplies<double>(), 1, wrap_mul),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {cumprod_gradient(g)}; }),
+    .gradient = gradient([](GradContext& g) { return cumprod_gradient(g); }),
     .loops = scan_loops("mul"),
     .peer = torch_is("torch.cumprod(x, dim)"),
     .samples = kScanSamples,
@@ -117,7 +114,7 @@ const OpDef kLogcumsumexp{
     .infer = accumulated,
     .semantics = accumulate(-HUGE_VAL, log_add_exp, 0, [](int64_t a, int64_t) { return a; }),
     // dx = exp(x) * (the sum from the end of dout / exp(out)), as logarithms: positive and negative dout apart.
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const Value x = widen(g, g.in());
       const Value dout = widen(g, g.dout());
       const Value log_size = g.log(g.abs(dout));
@@ -126,7 +123,7 @@ const OpDef kLogcumsumexp{
         const Value logs = g.where(g.compare(sign, dout, 0.0), log_size, nothing);
         return g.exp(reverse_scan(g, "logcumsumexp", logs - widen(g, g.out())) + x);
       };
-      return {part("gt") - part("lt")};
+      return part("gt") - part("lt");
     }),
     .loops = scan_loops("logaddexp"),
     .peer = torch_is("torch.logcumsumexp(x, dim)"),
@@ -182,41 +179,35 @@ LoopsFn running_extreme_loops(std::string_view op) {
   };
 }
 
-const OpDef kCummax{
-    .name = "cummax",
-    .family = "scan",
-    .doc = "The largest of the elements up to each one along a dimension, and its index: the latest of equals.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kScanAttrs,
-    .results = {"values", "indices"},
-    .infer = extreme_type,
-    .semantics = running_extreme([](auto a, auto b) { return a >= b; }),
-    .gradient = gradient(gradient_at_indices),
-    .loops = running_extreme_loops("maximum"),
-    .peer = torch_is("torch.cummax(x, dim)"),
-    .samples = kScanSamples,
-};
+OpDef running_extreme_op(std::string_view name, std::string_view doc, Semantics semantics,
+                         std::string_view elementwise) {
+  return {.name = name,
+          .family = "scan",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x"}},
+          .attrs = kScanAttrs,
+          .results = {"values", "indices"},
+          .infer = extreme_type,
+          .semantics = std::move(semantics),
+          .gradient = gradient(gradient_at_indices),
+          .loops = running_extreme_loops(elementwise),
+          .peer = torch_is_text("torch.{}(x, dim)", name),
+          .samples = kScanSamples};
+}
 
-const OpDef kCummin{
-    .name = "cummin",
-    .family = "scan",
-    .doc = "The smallest of the elements up to each one along a dimension, and its index: the latest of equals.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kScanAttrs,
-    .results = {"values", "indices"},
-    .infer = extreme_type,
-    .semantics = running_extreme([](auto a, auto b) { return a <= b; }),
-    .gradient = gradient(gradient_at_indices),
-    .loops = running_extreme_loops("minimum"),
-    .peer = torch_is("torch.cummin(x, dim)"),
-    .samples = kScanSamples,
+const OpDef kExtremes[] = {
+    running_extreme_op(
+        "cummax",
+        "The largest of the elements up to each one along a dimension, and its index: the latest of equal elements.",
+        running_extreme([](auto a, auto b) { return a >= b; }), "maximum"),
+    running_extreme_op(
+        "cummin",
+        "The smallest of the elements up to each one along a dimension, and its index: the latest of equal elements.",
+        running_extreme([](auto a, auto b) { return a <= b; }), "minimum"),
 };
 
 }  // namespace
 
-OpFamily scan_ops() {
-  static const OpDef* const ops[] = {&kCumsum, &kCumprod, &kLogcumsumexp, &kCummax, &kCummin};
-  return ops;
-}
+OpRefs scan_ops() { return records(kCumsum, kCumprod, kLogcumsumexp, kExtremes); }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -6,10 +6,8 @@
 #include "ops/index.h"
 #include "ops/view.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const AttrDef kDim = {"dim", AttrKind::kInt, "the dimension that is indexed", Attr(int64_t{0})};
 
@@ -26,7 +24,7 @@ void check_fits(const InferContext& c, size_t source, const Shape& place) {
 
 // ---- scatter --------------------------------------------------------------------------------------------------------
 
-// What leaves every value as it is under a reduction.
+// The identity of a reduction: it leaves every value unchanged.
 Value identity_of(Builder& b, std::string_view reduce, DType dtype) {
   if (reduce == "mul") return b.integer(1, dtype);
   if (reduce == "add" || reduce == "mean") return b.integer(0, dtype);
@@ -112,7 +110,7 @@ const OpDef kScatter{
     .peer = torch_is("(lambda at, src: torch.scatter(x, dim, at, src) if reduce == 'set' else torch.scatter_reduce("
                      "x, dim, at, src, {'add': 'sum', 'mul': 'prod'}.get(reduce, reduce), include_self=include_self))("
                      "index.long(), src[tuple(slice(n) for n in index.shape)])"),
-    // Writes that collide are undefined in PyTorch when they set.
+    // In PyTorch the result of colliding "set" writes is undefined.
     .samples =
         Samples{"T[3, 4], i64[1, 4] in 0..2, T[1, 4]", "T[3, 4], i32[2, 1] in 0..3, T[3, 2]; dim=-1",
                 "T[], i64[] in 0..0, T[]", "T[3], i64[0], T[2]", "T[2, 3, 2], i64[2, 1, 2] in 0..2, T[2, 3, 2]; dim=1",
@@ -145,9 +143,9 @@ Types written_along(InferContext& c) {
 }
 
 Semantics write_along(std::string_view reduce) {
-  return composite([reduce](ExpandContext& e) -> std::vector<Value> {
+  return composite([reduce](ExpandContext& e) {
     const Value source = e.reshape(e.in(2), place_along(e));
-    return {index_put(e, e.in(0), source, index_along(e, e.dim("dim"), e.in(1)), reduce)};
+    return index_put(e, e.in(0), source, index_along(e, e.dim("dim"), e.in(1)), reduce);
   });
 }
 
@@ -171,9 +169,8 @@ const OpDef kIndexCopy{
     .name = "index_copy",
     .family = "index",
     .doc =
-        "x with the entries of a source written along a dimension, where a vector of indices says. "
-        "Where indices repeat, the "
-        "last entry stays.",
+        "x with the entries of a source written along a dimension, where a vector of indices says. Where indices "
+        "repeat, the last entry stays.",
     .operands = kWriteAlong,
     .attrs = {kDim},
     .infer = written_along,
@@ -196,9 +193,8 @@ const OpDef kIndexFill{
       check_fits(c, 2, {});
       return {c.type(0)};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {index_put(e, e.in(0), e.in(2), index_along(e, e.dim("dim"), e.in(1)), "set")};
-    }),
+    .semantics = composite(
+        [](ExpandContext& e) { return index_put(e, e.in(0), e.in(2), index_along(e, e.dim("dim"), e.in(1)), "set"); }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.index_fill(x, dim, index.long(), value)"),
     .samples = Samples{"T[4, 3], i64[2] in 0..3, T[]", "T[2, 3], i32[1] in 0..2, T[]; dim=-1", "T[3], i64[0], T[]"},
@@ -215,7 +211,7 @@ InferFn written_through(Rule shape) {
   };
 }
 
-// What is written: of the view's shape, in the dtype of x.
+// The written values in the view's shape and the dtype of x.
 Value source_of_shape(ExpandContext& e, const Shape& shape) {
   return e.reshape(e.cast(e.in(1), e.in().dtype()), shape);
 }
@@ -227,13 +223,13 @@ const OpDef kSliceScatter{
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = slice_attrs(),
     .infer = written_through(sliced_shape),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const SliceRange range = slice_range(e, e.facts());
       const Expr size = e.in().size(range.dim);
       const Value src = source_of_shape(e, sliced_shape(e, e.facts()));
-      if (range.length == size) return {src};  // as functionalized models often have it
+      if (range.length == size) return src;  // as functionalized models often have it
       const Value inside = unslice(e, e.full(Expr(1), src.shape(), DType::kBool), range, size);
-      return {e.where(inside, unslice(e, src, range, size), e.in())};
+      return e.where(inside, unslice(e, src, range, size), e.in());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.slice_scatter(x, src, dim, start, end, step)"),
@@ -249,15 +245,15 @@ const OpDef kSelectScatter{
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = {kDim, {"index", AttrKind::kExpr, "the index; a negative one counts from the end"}},
     .infer = written_through(selected_shape),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const int64_t dim = e.dim("dim");
       const Value src = source_of_shape(e, selected_shape(e, e.facts()));
       const auto index = known_index(e.facts(), e.expr("index"), e.in().size(dim));
-      // Only a symbolic index is left to be checked as the program runs.
-      if (!index) return {index_put(e, e.in(), src, index_at(e, dim, e.expr("index")), "set", true)};
+      // A symbolic index is checked in the run.
+      if (!index) return index_put(e, e.in(), src, index_at(e, dim, e.expr("index")), "set", true);
       const Value inside =
           e.compare("eq", aligned_iota(e, e.in().size(dim), dim, e.in().rank()), symbolic_scalar(e, *index));
-      return {e.where(inside, e.unsqueeze(src, dim), e.in())};
+      return e.where(inside, e.unsqueeze(src, dim), e.in());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.select_scatter(x, src, dim, index)"),
@@ -272,12 +268,12 @@ const OpDef kDiagonalScatter{
     .operands = std::vector<OperandDef>{{"x"}, {"src"}},
     .attrs = diagonal_attrs(),
     .infer = written_through(diagonal_shape),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Diagonal diagonal = diagonal_of(e, e.facts());
       const Value last_two = e.permute(e.in(), diagonal.order);
       const auto indices = diagonal_indices(e, last_two.rank() - 2, diagonal.length, e.integer("offset"));
       const Value written = index_put(e, last_two, source_of_shape(e, diagonal_shape(e, e.facts())), indices, "set");
-      return {e.permute(written, inverse_of(diagonal.order))};
+      return e.permute(written, inverse_of(diagonal.order));
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.diagonal_scatter(x, src, offset, dim1, dim2)"),
@@ -292,14 +288,13 @@ const OpDef kMaskedScatter{
     .family = "index",
     .doc =
         "x with the elements where a mask is true replaced by those of a source, one after the other in row-major "
-        "order. "
-        "x and the mask broadcast together. Too few elements in the source are a run-time error.",
+        "order. x and the mask broadcast together. Too few elements in the source are a run-time error.",
     .operands = std::vector<OperandDef>{{"x"}, {"mask", kBools}, {"source"}},
     .infer = [](InferContext& c) -> Types {
       check_same_dtype(c, 2);
       return {{c.type(0).dtype, broadcast(c.type(0).shape, c.type(1).shape)}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Shape shape = broadcast(e.in(0).shape(), e.in(1).shape());
       const Value mask = e.reshape(e.expand(e.in(1), shape), {element_count(shape)});
       const Value nth = e.op("cumsum", {e.cast(mask, DType::kI64)}, {{"dim", int64_t{0}}});
@@ -307,7 +302,7 @@ const OpDef kMaskedScatter{
       // from.
       const Value source = e.pad(e.reshape(e.in(2), {element_count(e.in(2).shape())}), {1}, {0});
       const Value read = index(e, source, {e.where(mask, nth, e.integer(0))});
-      return {e.where(e.in(1), e.reshape(read, shape), e.in(0))};
+      return e.where(e.in(1), e.reshape(read, shape), e.in(0));
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.masked_scatter(x, mask, source)"),
@@ -317,10 +312,9 @@ const OpDef kMaskedScatter{
 
 }  // namespace
 
-OpFamily ops::scatter_ops() {
-  static const OpDef* const ops[] = {&kScatter,      &kIndexAdd,      &kIndexCopy,       &kIndexFill,
-                                     &kSliceScatter, &kSelectScatter, &kDiagonalScatter, &kMaskedScatter};
-  return ops;
+OpRefs scatter_ops() {
+  return {&kScatter,      &kIndexAdd,      &kIndexCopy,       &kIndexFill,
+          &kSliceScatter, &kSelectScatter, &kDiagonalScatter, &kMaskedScatter};
 }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -1,10 +1,8 @@
-// Choosing between values: where, clamp and their kin.
+// Choosing between values: where, clamp, interpolation and scaled updates.
 #include "ops/elementwise.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const OpDef kWhere{
     .name = "where",
@@ -23,7 +21,7 @@ const OpDef kWhere{
                        "bool[2], f16[2], bf16[2]", "bool[3], bool[3], i8[3]", "bool[3], f32[], f64[]"},
 };
 
-// Both of clamp and its gradient compute in one dtype.
+// clamp and its gradient compute in the promoted dtype of the operands.
 std::vector<Value> promoted_operands(NodeContext& c) {
   const DType dtype = result_dtype(c.present_types());
   std::vector<Value> promoted;
@@ -38,7 +36,7 @@ std::vector<Value> clamp_gradient(GradContext& g) {
   const Value& hi = operands[2];
   const auto both = [&](Value a, Value b) { return g.op("bitwise_and", {a, b}); };
   const auto either = [&](Value a, Value b) { return g.op("bitwise_or", {a, b}); };
-  // The result is hi where the bounds cross, so there lo has no say.
+  // Where the bounds cross, the result is hi: lo gets no gradient there.
   Value below = lo ? g.compare("lt", x, lo) : Value();
   Value above = hi ? g.compare("gt", x, hi) : Value();
   Value inside = lo ? g.compare("ge", x, lo) : g.compare("le", x, hi);
@@ -56,19 +54,18 @@ const OpDef kClamp{
     .family = "select",
     .doc =
         "minimum(maximum(x, lo), hi), where one bound may be absent. NaN of any operand propagates. Where x equals a "
-        "bound "
-        "it takes the whole gradient.",
+        "bound it takes the whole gradient.",
     .operands = std::vector<OperandDef>{{"x"}, {"lo", kAny, Arity::kOptional}, {"hi", kAny, Arity::kOptional}},
     .infer = [](InferContext& c) -> Types {
       if (!c.has(1) && !c.has(2)) fail("one of 'lo' and 'hi' must be given");
-      return promoted_type(c);
+      return elementwise_type(c);
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const std::vector<Value> operands = promoted_operands(e);
       Value y = operands[0];
       if (operands[1]) y = e.maximum(y, operands[1]);
       if (operands[2]) y = e.minimum(y, operands[2]);
-      return {y};
+      return y;
     }),
     .gradient = gradient(clamp_gradient),
     // PyTorch's gradient fails where x is broadcast.
@@ -89,9 +86,8 @@ const OpDef kMaskedFill{
       if (c.type(2).rank() != 0) fail("the value must have rank 0, got {}", to_string(c.type(2)));
       return {{c.type(0).dtype, broadcast(c.type(0).shape, c.type(1).shape)}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      return {e.where(e.in(1), e.cast(e.in(2), e.in(0).dtype()), e.in(0))};
-    }),
+    .semantics =
+        composite([](ExpandContext& e) { return e.where(e.in(1), e.cast(e.in(2), e.in(0).dtype()), e.in(0)); }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.masked_fill(x, mask, value)"),
     .samples =
@@ -103,8 +99,8 @@ const OpDef kMaskedFill{
 
 // A composite of three operands that computes wide, and rounds once.
 Semantics wide_ternary(Value (*body)(ExpandContext& e, Value x, Value y, Value z)) {
-  return composite([body](ExpandContext& e) -> std::vector<Value> {
-    return {e.cast(body(e, e.in_wide(0), e.in_wide(1), e.in_wide(2)), result_dtype(e.present_types()))};
+  return composite([body](ExpandContext& e) {
+    return e.cast(body(e, e.in_wide(0), e.in_wide(1), e.in_wide(2)), result_dtype(e.present_types()));
   });
 }
 
@@ -113,7 +109,7 @@ const OpDef kLerp{
     .family = "select",
     .doc = "x + weight * (end - x), computed from the nearer end so that weights 0 and 1 are exact.",
     .operands = std::vector<OperandDef>{{"x", kFloats}, {"end", kFloats}, {"weight", kFloats}},
-    .infer = promoted_type,
+    .infer = elementwise_type,
     .semantics = wide_ternary([](ExpandContext& e, Value x, Value end, Value weight) {
       const Value is_near_x = e.compare("lt", e.abs(weight), 0.5);
       return e.where(is_near_x, x + weight * (end - x), end - (end - x) * (1 - weight));
@@ -137,7 +133,7 @@ const OpDef kAddcmul{
     .doc = "x + value * tensor1 * tensor2.",
     .operands = std::vector<OperandDef>{{"x", kFloats}, {"tensor1", kFloats}, {"tensor2", kFloats}},
     .attrs = kValueAttr,
-    .infer = promoted_type,
+    .infer = elementwise_type,
     .semantics = wide_ternary([](ExpandContext& e, Value x, Value a, Value b) { return x + e.real("value") * a * b; }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.addcmul(x, tensor1, tensor2, value=value)"),
@@ -150,7 +146,7 @@ const OpDef kAddcdiv{
     .doc = "x + value * tensor1 / tensor2.",
     .operands = std::vector<OperandDef>{{"x", kFloats}, {"tensor1", kFloats}, {"tensor2", kFloats}},
     .attrs = kValueAttr,
-    .infer = promoted_type,
+    .infer = elementwise_type,
     .semantics = wide_ternary([](ExpandContext& e, Value x, Value a, Value b) { return x + e.real("value") * a / b; }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.addcdiv(x, tensor1, tensor2, value=value)"),
@@ -160,9 +156,6 @@ const OpDef kAddcdiv{
 
 }  // namespace
 
-OpFamily select_ops() {
-  static const OpDef* const ops[] = {&kWhere, &kClamp, &kMaskedFill, &kLerp, &kAddcmul, &kAddcdiv};
-  return ops;
-}
+OpRefs select_ops() { return {&kWhere, &kClamp, &kMaskedFill, &kLerp, &kAddcmul, &kAddcdiv}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -1,10 +1,8 @@
-// Softmax and its kin.
+// softmax and log_softmax.
 #include "ops/common.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const std::vector<OperandDef> kFloatOperand = {{"x", kFloats}};
 const std::vector<AttrDef> kDimAttr = {{"dim", AttrKind::kInt, "the dimension that sums to one"}};
@@ -36,14 +34,14 @@ const OpDef kSoftmax{
     .operands = kFloatOperand,
     .attrs = kDimAttr,
     .infer = along_dim,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value exps = e.exp(shifted(e));
-      return {e.cast(exps / sum_along(e, exps), e.in().dtype())};
+      return e.cast(exps / sum_along(e, exps), e.in().dtype());
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const Value out = widen(g, g.out());
       const Value weighted = widen(g, g.dout()) * out;
-      return {weighted - out * sum_along(g, weighted)};
+      return weighted - out * sum_along(g, weighted);
     }),
     .role = Role::kRows,
     .peer = torch_is("torch.softmax(x, dim)"),
@@ -57,13 +55,13 @@ const OpDef kLogSoftmax{
     .operands = kFloatOperand,
     .attrs = kDimAttr,
     .infer = along_dim,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value x = shifted(e);
-      return {e.cast(x - e.log(sum_along(e, e.exp(x))), e.in().dtype())};
+      return e.cast(x - e.log(sum_along(e, e.exp(x))), e.in().dtype());
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const Value dout = widen(g, g.dout());
-      return {dout - g.exp(widen(g, g.out())) * sum_along(g, dout)};
+      return dout - g.exp(widen(g, g.out())) * sum_along(g, dout);
     }),
     .role = Role::kRows,
     .peer = torch_is("torch.log_softmax(x, dim)"),
@@ -72,9 +70,6 @@ const OpDef kLogSoftmax{
 
 }  // namespace
 
-OpFamily softmax_ops() {
-  static const OpDef* const ops[] = {&kSoftmax, &kLogSoftmax};
-  return ops;
-}
+OpRefs softmax_ops() { return {&kSoftmax, &kLogSoftmax}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -1,4 +1,4 @@
-// Order: sorting, what it selects, and the places of what is not zero.
+// Sorting, selection by order, searching, and the places of nonzero elements.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -7,10 +7,8 @@
 #include "ops/common.h"
 #include "ops/lines.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const AttrDef kDim = {"dim", AttrKind::kInt, "the dimension to order", Attr(int64_t{-1})};
 const AttrDef kDescending = {"descending", AttrKind::kBool, "largest first", Attr(false)};
@@ -53,9 +51,9 @@ const OpDef kSort{
         }
       });
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      return {g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()},
-                   {{"dim", g.integer("dim")}, {"reduce", std::string("add")}})};
+    .gradient = gradient([](GradContext& g) {
+      return g.op("scatter", {g.full_like(g.in(), 0), g.out(1), g.dout()},
+                  {{"dim", g.integer("dim")}, {"reduce", std::string("add")}});
     }),
     .loops = LibraryTask{},
     .peer = torch_is("torch.sort(x, dim=dim, descending=descending, stable=True)"),
@@ -76,13 +74,13 @@ const OpDef kArgsort{
       c.dim("dim");
       return {{DType::kI64, c.type(0).shape}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {sorted(e, e.flag("descending"))[1]}; }),
+    .semantics = composite([](ExpandContext& e) { return sorted(e, e.flag("descending"))[1]; }),
     .gradient = NotDifferentiable{},
     .peer = torch_is("torch.argsort(x, dim=dim, descending=descending, stable=True)"),
     .samples = kSortSamples,
 };
 
-// How many elements there are to choose from.
+// The number of elements along the dimension.
 Expr length_along(const OpView& view) {
   const TensorType& x = view.type(0);
   const int64_t dim = view.dim("dim");
@@ -123,9 +121,9 @@ const OpDef kTopk{
       return {first(all[0]), first(all[1])};
     }),
     .gradient = ByExpansion{},
-    // torch.topk leaves open which of equals it takes.
-    .peer = torch_is("torch.sort(x, dim=dim, descending=largest, stable=True) if x.dim() == 0 else "
-                     "[r.narrow(dim, 0, k) for r in torch.sort(x, dim=dim, descending=largest, stable=True)]"),
+    // torch.topk does not define which of equal elements it takes.
+    .peer = torch_is("torch.sort(x, dim=dim, descending=largest, stable=True) if x.dim() == 0 else [r.narrow(dim, 0, "
+                     "k) for r in torch.sort(x, dim=dim, descending=largest, stable=True)]"),
     .samples = Samples{"T[3, 4]; k=2", "T[3, 4]; k=3, dim=0, largest=false", "T[5]; k=0", "T[5]; k=5, sorted=false",
                        "T[]; k=1", "T[2, 0]; k=1, dim=0", "T[2, 3, 2]; k=1, dim=1"},
 };
@@ -156,10 +154,9 @@ const OpDef kKthvalue{
       return {kth(all[0]), kth(all[1])};
     }),
     .gradient = ByExpansion{},
-    // torch.kthvalue leaves open which of equals it names.
-    .peer = torch_is(
-        "torch.sort(x, stable=True) if x.dim() == 0 else [r.narrow(dim, k - 1, 1) if keepdim else r.select(dim, k - 1) "
-        "for r in torch.sort(x, dim=dim, stable=True)]"),
+    // torch.kthvalue does not define which of equal elements it names.
+    .peer = torch_is("torch.sort(x, stable=True) if x.dim() == 0 else [r.narrow(dim, k - 1, 1) if keepdim else "
+                     "r.select(dim, k - 1) for r in torch.sort(x, dim=dim, stable=True)]"),
     .samples = Samples{"T[3, 4]; k=2", "T[3, 4]; k=3, dim=0, keepdim=true", "T[]; k=1", "T[5]; k=5, dim=0",
                        "T[2, 3, 2]; k=1, dim=1", "T[2, 0]; k=1, dim=0"},
 };
@@ -231,8 +228,7 @@ const OpDef kSearchsorted{
     .doc =
         "Where each value belongs in a sorted sequence: how many elements are smaller, or with `right` smaller or "
         "equal. A sequence of rank 1 serves all values; else each line of it those of the same line. NaN belongs at "
-        "the "
-        "end. The place is found by halving, which also says what a sequence that is not sorted gives.",
+        "the end. The place is found by halving, which also says what a sequence that is not sorted gives.",
     .operands = std::vector<OperandDef>{{"sequence", kNumbers}, {"values", kNumbers}},
     .attrs = {{"right", AttrKind::kBool, "behind equal elements; else before them", Attr(false)}},
     .infer = [](InferContext& c) -> Types {
@@ -278,8 +274,7 @@ const OpDef kBincount{
     .family = "sort",
     .doc =
         "How often each integer from 0 on occurs, up to the largest and at least `minlength` of them. How many that "
-        "are "
-        "is known only in the run: `count` is the symbol that stands for it from there on. A negative integer is a "
+        "are is known only in the run: `count` is the symbol that stands for it from there on. A negative integer is a "
         "run-time error.",
     .operands = std::vector<OperandDef>{{"x", kInts}},
     .attrs = {{"minlength", AttrKind::kExpr, "the least number of counts", Attr(Expr(0))},
@@ -300,9 +295,6 @@ const OpDef kBincount{
 
 }  // namespace
 
-OpFamily sort_ops() {
-  static const OpDef* const ops[] = {&kSort, &kArgsort, &kTopk, &kKthvalue, &kNonzero, &kSearchsorted, &kBincount};
-  return ops;
-}
+OpRefs sort_ops() { return {&kSort, &kArgsort, &kTopk, &kKthvalue, &kNonzero, &kSearchsorted, &kBincount}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -53,15 +53,16 @@ using Ints = std::span<const int64_t>;
 std::vector<Sliding> slide(std::span<const Expr> shape, Ints kernel, Ints stride, Ints padding, Ints dilation,
                            bool ceil_mode);
 
-// The shape of what has one element for each window.
+// The shape with the last sizes replaced by the attribute `output_size`: what resizes and adaptive pools give.
+Shape shape_of_output_size(const InferContext& c);
+
+// The shape with one element for each window.
 Shape slid_shape(Shape shape, const std::vector<Sliding>& sliding);
 
 // [..., spatial...] -> [..., windows..., elements of a window...], padded with `fill`.
 Value unfold_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding, Attr fill);
 
-// The adjoint: sums what several windows hold of an element.
+// The adjoint: sums the copies of an element from all windows that hold it.
 Value fold_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding);
-
-OpFamily window_ops();  // the part of the pooling family that is about windows themselves
 
 }  // namespace tenon::ops

@@ -3,10 +3,8 @@
 
 #include "ops/reduce.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 const std::vector<OperandDef> kFloatOperand = {{"x", kFloats}};
 const Samples kMomentSamples = reduction_samples() + empty_reduction_samples();
@@ -20,10 +18,10 @@ const OpDef kMean{
     .operands = kFloatOperand,
     .attrs = reduction_attrs(),
     .infer = float_reduced,
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Value x = e.in_wide();
       const Value sum = e.sum(x, e.dims("dims"), e.flag("keepdim"));
-      return {e.cast(sum / reduced_count(e, x.shape(), e.dims("dims"), x.dtype()), e.in().dtype())};
+      return e.cast(sum / reduced_count(e, x.shape(), e.dims("dims"), x.dtype()), e.in().dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.mean(x, dim=dims or None, keepdim=keepdim)"),
@@ -40,7 +38,7 @@ const Samples kVarianceSamples = kMomentSamples + Samples{"T[3, 4]; dims=[1], co
                                                           "T[3, 3]; dims=[0], correction=2.0", "T[1, 3]; dims=[0]",
                                                           "T[2, 3, 4]; dims=[0, -1], correction=2.0, keepdim=true"};
 
-// What a sum of squared deviations is divided by. Never negative, as in PyTorch.
+// The divisor of a sum of squared deviations. Never negative, as in PyTorch.
 Value variance_divisor(Builder& b, const OpView& view, DType dtype) {
   const Value count = reduced_count(b, view.type(0).shape, view.dims("dims"), dtype);
   return b.maximum(count - view.real("correction"), b.scalar(0, dtype));
@@ -54,7 +52,7 @@ Value variance(ExpandContext& e) {
   return e.sum(deviation * deviation, e.dims("dims"), e.flag("keepdim")) / variance_divisor(e, e, x.dtype());
 }
 
-// That the mean depends on the elements too does not matter: the deviations from it sum to zero.
+// The mean depends on the elements too, but its share is zero: the deviations from the mean sum to zero.
 Value variance_gradient(GradContext& g, Value dvariance) {
   const Value x = widen(g, g.in());
   return kept(g, dvariance) * deviations(g, x, g.dims("dims")) * (2.0 / variance_divisor(g, g, x.dtype()));
@@ -69,10 +67,8 @@ const OpDef kVar{
     .operands = kFloatOperand,
     .attrs = kVarianceAttrs,
     .infer = float_reduced,
-    .semantics =
-        composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(variance(e), e.in().dtype())}; }),
-    .gradient =
-        gradient([](GradContext& g) -> std::vector<Value> { return {variance_gradient(g, widen(g, g.dout()))}; }),
+    .semantics = composite([](ExpandContext& e) { return e.cast(variance(e), e.in().dtype()); }),
+    .gradient = gradient([](GradContext& g) { return variance_gradient(g, widen(g, g.dout())); }),
     .peer = torch_is("torch.var(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
     .samples = kVarianceSamples,
 };
@@ -84,17 +80,16 @@ const OpDef kStd{
     .operands = kFloatOperand,
     .attrs = kVarianceAttrs,
     .infer = float_reduced,
-    .semantics =
-        composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(e.sqrt(variance(e)), e.in().dtype())}; }),
-    // Where nothing deviates the derivative is unbounded; zero is PyTorch's choice.
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) { return e.cast(e.sqrt(variance(e)), e.in().dtype()); }),
+    // With zero deviation the derivative is unbounded; PyTorch gives zero.
+    .gradient = gradient([](GradContext& g) {
       const Value out = widen(g, g.out());
       const Value dvariance = widen(g, g.dout()) / (2 * out);
-      return {variance_gradient(g, g.where(g.compare("eq", out, 0.0), g.scalar(0, out.dtype()), dvariance))};
+      return variance_gradient(g, g.where(g.compare("eq", out, 0.0), g.scalar(0, out.dtype()), dvariance));
     }),
     .peer = torch_is("torch.std(x, dim=dims or None, correction=correction, keepdim=keepdim)"),
     .samples = kVarianceSamples,
-    // Which squares overflow is another matter in each of PyTorch's dtypes.
+    // PyTorch's dtypes differ in which squares overflow.
     .special_values = false,
 };
 
@@ -128,19 +123,17 @@ const OpDef kLogsumexp{
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = reduction_attrs(),
     .infer = [](InferContext& c) { return reduced_to(c, is_float(c.type(0).dtype) ? c.type(0).dtype : DType::kF32); },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const DType dtype = is_float(e.in().dtype()) ? e.in().dtype() : DType::kF32;
       const Value x = e.cast(e.in(), wide(dtype));
       const std::vector<int64_t> dims = e.dims("dims");
       const Value largest = e.op("amax", {x}, {{"dims", dims}, {"keepdim", true}, {"allow_empty", true}});
-      // An infinity less itself is NaN: then nothing is subtracted, and log(exp(x)) is the infinity again.
+      // inf - inf is NaN, so an infinite maximum is not subtracted: log(exp(x)) is the infinity again.
       const Value shift = e.where(e.compare("eq", e.abs(largest), HUGE_VAL), e.scalar(0, x.dtype()), largest);
       const Value log_sum = e.log(e.sum(e.exp(x - shift), dims, e.flag("keepdim")));
-      return {e.cast(log_sum + e.reshape(shift, log_sum.shape()), dtype)};
+      return e.cast(log_sum + e.reshape(shift, log_sum.shape()), dtype);
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
-      return {kept(g, g.dout()) * g.exp(widen(g, g.in()) - kept(g, g.out()))};
-    }),
+    .gradient = gradient([](GradContext& g) { return kept(g, g.dout()) * g.exp(widen(g, g.in()) - kept(g, g.out())); }),
     .peer = torch_is("torch.logsumexp(x, dim=dims or list(range(x.dim())), keepdim=keepdim)"),
     .samples = kMomentSamples,
 };
@@ -194,8 +187,8 @@ const OpDef kNorm{
       if (p < 0 || std::isinf(p)) require_elements(c, c.dims("dims"));
       return float_reduced(c);
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.cast(norm(e), e.in().dtype())}; }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {norm_gradient(g)}; }),
+    .semantics = composite([](ExpandContext& e) { return e.cast(norm(e), e.in().dtype()); }),
+    .gradient = gradient([](GradContext& g) { return norm_gradient(g); }),
     .peer = torch_is("torch.linalg.vector_norm(x, ord=p, dim=dims or None, keepdim=keepdim)"),
     .samples =
         kMomentSamples + Samples{"T[3, 4]; p=0.0, dims=[1]", "T[3, 4]; p=1.0, dims=[0]", "T[3, 4]; p=inf, dims=[1]",
@@ -208,15 +201,12 @@ const OpDef kNorm{
 
 }  // namespace
 
-Value ops::reduced_count(Builder& b, const Shape& shape, const std::vector<int64_t>& dims, DType dtype) {
+Value reduced_count(Builder& b, const Shape& shape, const std::vector<int64_t>& dims, DType dtype) {
   Expr count = 1;
   for (int64_t dim : dims) count *= shape[static_cast<size_t>(dim)];
   return b.full(count, {}, dtype);
 }
 
-OpFamily ops::statistics_ops() {
-  static const OpDef* const statistics[] = {&kMean, &kVar, &kStd, &kVarMean, &kLogsumexp, &kNorm};
-  return statistics;
-}
+OpRefs statistics_ops() { return {&kMean, &kVar, &kStd, &kVarMean, &kLogsumexp, &kNorm}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

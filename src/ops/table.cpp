@@ -8,20 +8,17 @@
 namespace tenon {
 namespace {
 
-std::vector<OpFamily> op_families() {
-  return {fill_ops(),      unary_ops(),       binary_ops(),  comparison_ops(),    select_ops(),   activation_ops(),
-          reduction_ops(), scan_ops(),        softmax_ops(), normalization_ops(), matmul_ops(),   grouped_ops(),
-          linalg_ops(),    convolution_ops(), pooling_ops(), attention_ops(),     resample_ops(), view_ops(),
-          pad_ops(),       join_ops(),        index_ops(),   sort_ops(),          random_ops(),   external_ops()};
+using namespace ops;
+
+std::vector<OpRefs> op_families() {
+  return {fill_ops(),      unary_ops(),      binary_ops(),      comparison_ops(), select_ops(),        activation_ops(),
+          reduction_ops(), statistics_ops(), scan_ops(),        softmax_ops(),    normalization_ops(), matmul_ops(),
+          grouped_ops(),   linalg_ops(),     convolution_ops(), window_ops(),     pooling_ops(),       attention_ops(),
+          resample_ops(),  view_ops(),       rearranging_ops(), pad_ops(),        join_ops(),          index_ops(),
+          lookup_ops(),    scatter_ops(),    sort_ops(),        random_ops(),     external_ops()};
 }
 
 using Index = std::unordered_map<std::string_view, const OpDef*>;
-
-std::vector<const OpDef*> collect_ops() {
-  std::vector<const OpDef*> ops;
-  for (const auto& family : op_families()) ops.insert(ops.end(), family.begin(), family.end());
-  return ops;
-}
 
 const Index& ops_by_name() {
   static const Index index = [] {
@@ -37,8 +34,12 @@ const Index& ops_by_name() {
 }  // namespace
 
 std::span<const OpDef* const> op_table() {
-  static const std::vector<const OpDef*> ops = collect_ops();
-  return ops;
+  static const OpRefs all = [] {
+    OpRefs collected;
+    for (const OpRefs& family : op_families()) collected.insert(collected.end(), family.begin(), family.end());
+    return collected;
+  }();
+  return all;
 }
 
 const OpDef* find_op(std::string_view name) {

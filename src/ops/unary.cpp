@@ -1,7 +1,4 @@
-// Elementwise ops of one operand: arithmetic, exponentials, rounding, classification, casts. The rest of the family is
-// in trigonometry.cpp and special.cpp.
-#include "ops/unary.h"
-
+// Elementwise functions of one operand, and casts.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,202 +7,52 @@
 #include "loops/lower.h"
 #include "ops/elementwise.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
 
-using namespace ops;
-
-constexpr Domain kPositive = {0.2, 4};
+constexpr Unusual kPositive = {.domain = {0.2, 4}};
 
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
 
-const OpDef kNeg{
-    .name = "neg",
-    .family = "unary",
-    .doc = "-x. The smallest integer stays itself, and unsigned values wrap.",
-    .operands = one_operand(kNumbers),
-    .infer = elementwise_type,
-    .semantics = promoting_elementwise(Primitive::kNeg),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {-g.dout()}; }),
-    .peer = torch_is("torch.neg(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kAbs{
-    .name = "abs",
-    .family = "unary",
-    .doc = "The absolute value. The smallest integer stays itself. The gradient at 0 is 0.",
-    .operands = one_operand(kNumbers),
-    .infer = elementwise_type,
-    .semantics = promoting_elementwise(Primitive::kAbs),
-    .gradient = from_operand([](GradContext& g, Value d, Value x) { return d * g.sign(x); }),
-    .peer = torch_is("torch.abs(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kSign{
-    .name = "sign",
-    .family = "unary",
-    .doc = "-1, 0 or 1. The sign of NaN is 0, as in PyTorch.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = promoting_elementwise([](ScalarTerm x) { return where(x > 0, 1, where(x < 0, -1, 0)); }),
-    .gradient = zero_gradient(),
-    .peer = torch_is("torch.sign(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kSquare{
-    .name = "square",
-    .family = "unary",
-    .doc = "x * x.",
-    .operands = one_operand(kNumbers),
-    .infer = same_as(0),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.in() * e.in()}; }),
-    .gradient = from_operand([](GradContext&, Value d, Value x) { return d * (2 * x); }),
-    .peer = torch_is("torch.square(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kSqrt{
-    .name = "sqrt",
-    .family = "unary",
-    .doc = "The square root. Of a negative number it is NaN.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kSqrt),
-    .gradient = from_result([](GradContext&, Value d, Value y) { return d / (2 * y); }),
-    .peer = torch_is("torch.sqrt(x)"),
-    .samples = unary_samples(),
-    .domain = kPositive,
-};
-
-const OpDef kRsqrt{
-    .name = "rsqrt",
-    .family = "unary",
-    .doc = "1 / sqrt(x).",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise([](ScalarTerm x) { return 1 / sqrt(x); }),
-    .gradient = from_result([](GradContext&, Value d, Value y) { return -0.5 * d * (y * y * y); }),
-    .peer = torch_is("torch.rsqrt(x)"),
-    .samples = unary_samples(),
-    .domain = kPositive,
-};
-
-const OpDef kReciprocal{
-    .name = "reciprocal",
-    .family = "unary",
-    .doc = "1 / x.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise([](ScalarTerm x) { return 1 / x; }),
-    .gradient = from_result([](GradContext&, Value d, Value y) { return -d * (y * y); }),
-    .peer = torch_is("torch.reciprocal(x)"),
-    .samples = unary_samples(),
-    .domain = kPositive,
+const OpDef kArithmetic[] = {
+    unary_op("neg", "-x. The smallest integer stays itself, and unsigned values wrap.", kNumbers,
+             promoting_elementwise(Primitive::kNeg), gradient([](GradContext& g) { return -g.dout(); })),
+    unary_op("abs", "The absolute value. The smallest integer stays itself. The gradient at 0 is 0.", kNumbers,
+             promoting_elementwise(Primitive::kAbs),
+             from_operand([](GradContext& g, Value d, Value x) { return d * g.sign(x); })),
+    unary_op("sign", "-1, 0 or 1. The sign of NaN is 0, as in PyTorch.", kAny,
+             promoting_elementwise([](ScalarTerm x) { return where(x > 0, 1, where(x < 0, -1, 0)); }), zero_gradient()),
+    unary_op("square", "x * x.", kNumbers, composite([](ExpandContext& e) { return e.in() * e.in(); }),
+             from_operand([](GradContext&, Value d, Value x) { return d * (2 * x); })),
+    real_function("sqrt", "The square root. NaN for a negative number.", Primitive::kSqrt,
+                  from_result([](GradContext&, Value d, Value y) { return d / (2 * y); }), kPositive),
+    real_function(
+        "rsqrt", "1 / sqrt(x).", [](ScalarTerm x) { return 1 / sqrt(x); },
+        from_result([](GradContext&, Value d, Value y) { return -0.5 * d * (y * y * y); }), kPositive),
+    real_function(
+        "reciprocal", "1 / x.", [](ScalarTerm x) { return 1 / x; },
+        from_result([](GradContext&, Value d, Value y) { return -d * (y * y); }), kPositive),
 };
 
 // ---- exponentials and logarithms ------------------------------------------------------------------------------------
 
-const OpDef kExp{
-    .name = "exp",
-    .family = "unary",
-    .doc = "e to the power x.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kExp),
-    .gradient = from_result([](GradContext&, Value d, Value y) { return d * y; }),
-    .peer = torch_is("torch.exp(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kExp2{
-    .name = "exp2",
-    .family = "unary",
-    .doc = "2 to the power x.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kExp2),
-    .gradient = from_result([](GradContext&, Value d, Value y) { return d * y * std::numbers::ln2; }),
-    .peer = torch_is("torch.exp2(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kExpm1{
-    .name = "expm1",
-    .family = "unary",
-    .doc = "exp(x) - 1, exact for small x.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kExpm1),
-    .gradient = from_result([](GradContext&, Value d, Value y) { return d * (y + 1); }),
-    .peer = torch_is("torch.expm1(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kLog{
-    .name = "log",
-    .family = "unary",
-    .doc = "The natural logarithm. Of 0 it is -inf, of a negative number NaN.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kLog),
-    .gradient = from_operand([](GradContext&, Value d, Value x) { return d / x; }),
-    .peer = torch_is("torch.log(x)"),
-    .samples = unary_samples(),
-    .domain = kPositive,
-};
-
-const OpDef kLog2{
-    .name = "log2",
-    .family = "unary",
-    .doc = "The logarithm to base 2.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kLog2),
-    .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (x * std::numbers::ln2); }),
-    .peer = torch_is("torch.log2(x)"),
-    .samples = unary_samples(),
-    .domain = kPositive,
-};
-
-const OpDef kLog10{
-    .name = "log10",
-    .family = "unary",
-    .doc = "The logarithm to base 10.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kLog10),
-    .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (x * std::numbers::ln10); }),
-    .peer = torch_is("torch.log10(x)"),
-    .samples = unary_samples(),
-    .domain = kPositive,
-};
-
-const OpDef kLog1p{
-    .name = "log1p",
-    .family = "unary",
-    .doc = "log(1 + x), exact for small x.",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kLog1p),
-    .gradient = from_operand([](GradContext&, Value d, Value x) { return d / (x + 1); }),
-    .peer = torch_is("torch.log1p(x)"),
-    .samples = unary_samples(),
-    .domain = {-0.8, 4},
-};
-
-const OpDef kSigmoid{
-    .name = "sigmoid",
-    .family = "unary",
-    .doc = "1 / (1 + exp(-x)).",
-    .operands = one_operand(),
-    .infer = elementwise_type,
-    .semantics = real_elementwise(Primitive::kSigmoid),
-    .gradient = from_result([](GradContext&, Value d, Value y) { return d * y * (1 - y); }),
-    .peer = torch_is("torch.sigmoid(x)"),
-    .samples = unary_samples(),
+const OpDef kExponentials[] = {
+    real_function("exp", "e to the power x.", Primitive::kExp,
+                  from_result([](GradContext&, Value d, Value y) { return d * y; })),
+    real_function("exp2", "2 to the power x.", Primitive::kExp2,
+                  from_result([](GradContext&, Value d, Value y) { return d * y * std::numbers::ln2; })),
+    real_function("expm1", "exp(x) - 1, exact for small x.", Primitive::kExpm1,
+                  from_result([](GradContext&, Value d, Value y) { return d * (y + 1); })),
+    real_function("log", "The natural logarithm. -inf at 0, NaN for a negative number.", Primitive::kLog,
+                  from_operand([](GradContext&, Value d, Value x) { return d / x; }), kPositive),
+    real_function("log2", "The logarithm to base 2.", Primitive::kLog2,
+                  from_operand([](GradContext&, Value d, Value x) { return d / (x * std::numbers::ln2); }), kPositive),
+    real_function("log10", "The logarithm to base 10.", Primitive::kLog10,
+                  from_operand([](GradContext&, Value d, Value x) { return d / (x * std::numbers::ln10); }), kPositive),
+    real_function("log1p", "log(1 + x), exact for small x.", Primitive::kLog1p,
+                  from_operand([](GradContext&, Value d, Value x) { return d / (x + 1); }), {.domain = {-0.8, 4}}),
+    real_function("sigmoid", "1 / (1 + exp(-x)).", Primitive::kSigmoid,
+                  from_result([](GradContext&, Value d, Value y) { return d * y * (1 - y); })),
 };
 
 // ---- rounding -------------------------------------------------------------------------------------------------------
@@ -213,52 +60,15 @@ const OpDef kSigmoid{
 // Integers are whole already.
 ScalarTerm itself(ScalarTerm x) { return x; }
 
-const OpDef kFloor{
-    .name = "floor",
-    .family = "unary",
-    .doc = "The largest whole number that is not above x.",
-    .operands = one_operand(kNumbers),
-    .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, Primitive::kFloor, itself),
-    .gradient = zero_gradient(),
-    .peer = torch_is("torch.floor(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kCeil{
-    .name = "ceil",
-    .family = "unary",
-    .doc = "The smallest whole number that is not below x.",
-    .operands = one_operand(kNumbers),
-    .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, Primitive::kCeil, itself),
-    .gradient = zero_gradient(),
-    .peer = torch_is("torch.ceil(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kTrunc{
-    .name = "trunc",
-    .family = "unary",
-    .doc = "x without its fraction.",
-    .operands = one_operand(kNumbers),
-    .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, Primitive::kTrunc, itself),
-    .gradient = zero_gradient(),
-    .peer = torch_is("torch.trunc(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kRint{
-    .name = "rint",
-    .family = "unary",
-    .doc = "The nearest whole number, halves to even.",
-    .operands = one_operand(kNumbers),
-    .infer = elementwise_type,
-    .semantics = elementwise(Compute::kPromote, Primitive::kRint, itself),
-    .gradient = zero_gradient(),
-    .peer = torch_is("torch.round(x)"),
-    .samples = unary_samples(),
+const OpDef kRounding[] = {
+    unary_op("floor", "The largest whole number that is not above x.", kNumbers,
+             elementwise(Compute::kPromote, Primitive::kFloor, itself), zero_gradient()),
+    unary_op("ceil", "The smallest whole number that is not below x.", kNumbers,
+             elementwise(Compute::kPromote, Primitive::kCeil, itself), zero_gradient()),
+    unary_op("trunc", "x without its fraction.", kNumbers, elementwise(Compute::kPromote, Primitive::kTrunc, itself),
+             zero_gradient()),
+    unary_op("rint", "The nearest whole number, halves to even.", kNumbers,
+             elementwise(Compute::kPromote, Primitive::kRint, itself), zero_gradient(), {.torch = "torch.round(x)"}),
 };
 
 Value round_to_decimals(ExpandContext& e, Value x) {
@@ -289,67 +99,32 @@ const OpDef kRound{
                                   "f64[]; decimals=1", "f32[0]; decimals=1"},
 };
 
-const OpDef kFrac{
-    .name = "frac",
-    .family = "unary",
-    .doc = "x - trunc(x), which has the sign of x.",
-    .operands = one_operand(kFloats),
-    .infer = same_as(0),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.in() - e.unary("trunc", e.in())}; }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.frac(x)"),
-    .samples = unary_samples(),
-};
+const OpDef kFrac =
+    unary_op("frac", "x - trunc(x), which has the sign of x.", kFloats,
+             composite([](ExpandContext& e) { return e.in() - e.unary("trunc", e.in()); }), ByExpansion{});
 
 // ---- classification -------------------------------------------------------------------------------------------------
 
-// Infinity beside x: integers compare with it in f32, which reaches further than any of them.
+// Infinity in a dtype that compares with x. Integers compare in f32, which has a larger range.
 Value infinity_beside(ExpandContext& e, double sign) {
   return e.scalar(sign * kInfinity, is_float(e.in().dtype()) ? e.in().dtype() : DType::kF32);
 }
 
-const OpDef kIsnan{
-    .name = "isnan",
-    .family = "unary",
-    .doc = "Whether x is NaN. No integer is.",
-    .operands = one_operand(),
-    .infer = same_shape(0, DType::kBool),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> { return {e.compare("ne", e.in(), e.in())}; }),
-    .gradient = NotDifferentiable{},
-    .peer = torch_is("torch.isnan(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kIsinf{
-    .name = "isinf",
-    .family = "unary",
-    .doc = "Whether x is an infinity of either sign.",
-    .operands = one_operand(),
-    .infer = same_shape(0, DType::kBool),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const Value above = e.compare("eq", e.in(), infinity_beside(e, 1));
-      const Value below = e.compare("eq", e.in(), infinity_beside(e, -1));
-      return {e.op("bitwise_or", {above, below})};
-    }),
-    .gradient = NotDifferentiable{},
-    .peer = torch_is("torch.isinf(x)"),
-    .samples = unary_samples(),
-};
-
-const OpDef kIsfinite{
-    .name = "isfinite",
-    .family = "unary",
-    .doc = "Whether x is neither infinite nor NaN.",
-    .operands = one_operand(),
-    .infer = same_shape(0, DType::kBool),
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const Value below = e.compare("lt", e.in(), infinity_beside(e, 1));
-      const Value above = e.compare("gt", e.in(), infinity_beside(e, -1));
-      return {e.op("bitwise_and", {below, above})};
-    }),
-    .gradient = NotDifferentiable{},
-    .peer = torch_is("torch.isfinite(x)"),
-    .samples = unary_samples(),
+const OpDef kClassification[] = {
+    predicate("isnan", "Whether x is NaN. False for integers.",
+              [](ExpandContext& e) { return e.compare("ne", e.in(), e.in()); }),
+    predicate("isinf", "Whether x is an infinity of either sign.",
+              [](ExpandContext& e) {
+                const Value above = e.compare("eq", e.in(), infinity_beside(e, 1));
+                const Value below = e.compare("eq", e.in(), infinity_beside(e, -1));
+                return e.op("bitwise_or", {above, below});
+              }),
+    predicate("isfinite", "Whether x is neither infinite nor NaN.",
+              [](ExpandContext& e) {
+                const Value below = e.compare("lt", e.in(), infinity_beside(e, 1));
+                const Value above = e.compare("gt", e.in(), infinity_beside(e, -1));
+                return e.op("bitwise_and", {below, above});
+              }),
 };
 
 // ---- other dtypes ---------------------------------------------------------------------------------------------------
@@ -374,13 +149,13 @@ const OpDef kCast{
     .name = "cast",
     .family = "unary",
     .doc =
-        "x in another dtype. Floats round to nearest even, or truncate to an integer; integers wrap; bool is whether x "
-        "is not 0.",
+        "x in another dtype. Floats round to nearest even, or truncate to an integer; integers wrap; a nonzero x is "
+        "true.",
     .operands = one_operand(),
     .attrs = {{"dtype", AttrKind::kDType, "the result's dtype"}},
     .infer = [](InferContext& c) -> Types { return {{c.dtype("dtype"), c.type(0).shape}}; },
     .semantics = promoting_elementwise([](ScalarTerm x) { return x; }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
+    .gradient = gradient([](GradContext& g) { return g.dout(); }),
     .loops = [](LoopContext& l) { l.out(l.cast(l.in(), l.dtype("dtype"))); },
     .is_plumbing = true,
     .peer = torch_is("x.to(dtype)"),
@@ -416,18 +191,79 @@ const OpDef kBitcast{
                        "f16[5]; dtype=bf16", "bf16[0, 2]; dtype=i16", "i8[40]; dtype=u8", "bool[3]; dtype=u8"},
 };
 
+// ---- trigonometric and hyperbolic functions -------------------------------------------------------------------------
+
+const OpDef kTrigonometry[] = {
+    real_function("sin", "The sine of an angle in radians.", Primitive::kSin,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.cos(x); })),
+    real_function("cos", "The cosine of an angle in radians.", Primitive::kCos,
+                  from_operand([](GradContext& g, Value d, Value x) { return -d * g.sin(x); })),
+    real_function("tan", "The tangent of an angle in radians.", Primitive::kTan,
+                  from_result([](GradContext&, Value d, Value y) { return d * (1 + y * y); }), {.domain = {-1.3, 1.3}}),
+    real_function("asin", "The inverse sine, in [-pi/2, pi/2]. NaN outside [-1, 1].", Primitive::kAsin,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.rsqrt(1 - x * x); }),
+                  {.domain = {-0.9, 0.9}}),
+    real_function("acos", "The inverse cosine, in [0, pi]. NaN outside [-1, 1].", Primitive::kAcos,
+                  from_operand([](GradContext& g, Value d, Value x) { return -d * g.rsqrt(1 - x * x); }),
+                  {.domain = {-0.9, 0.9}}),
+    real_function("atan", "The inverse tangent, in [-pi/2, pi/2].", Primitive::kAtan,
+                  from_operand([](GradContext&, Value d, Value x) { return d / (x * x + 1); })),
+    real_function("sinh", "The hyperbolic sine.", Primitive::kSinh,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("cosh", x); })),
+    real_function("cosh", "The hyperbolic cosine.", Primitive::kCosh,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("sinh", x); })),
+    real_function("tanh", "The hyperbolic tangent.", Primitive::kTanh,
+                  from_result([](GradContext&, Value d, Value y) { return d * (1 - y * y); })),
+    real_function("asinh", "The inverse hyperbolic sine.", Primitive::kAsinh,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.rsqrt(x * x + 1); })),
+    real_function("acosh", "The inverse hyperbolic cosine. NaN below 1.", Primitive::kAcosh,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.rsqrt(x * x - 1); }),
+                  {.domain = {1.2, 4}}),
+    real_function("atanh", "The inverse hyperbolic tangent. NaN outside [-1, 1].", Primitive::kAtanh,
+                  from_operand([](GradContext&, Value d, Value x) { return d / (1 - x * x); }),
+                  {.domain = {-0.9, 0.9}}),
+};
+
+// ---- error and gamma functions --------------------------------------------------------------------------------------
+
+constexpr double kTwoBySqrtPi = 2 * std::numbers::inv_sqrtpi;
+
+const OpDef kErrorAndGamma[] = {
+    real_function("erf", "The error function, 2/sqrt(pi) times the integral of exp(-t^2) from 0 to x.", Primitive::kErf,
+                  from_operand([](GradContext& g, Value d, Value x) { return kTwoBySqrtPi * d * g.exp(-(x * x)); })),
+    real_function("erfc", "1 - erf(x), exact where erf(x) is close to 1.", Primitive::kErfc,
+                  from_operand([](GradContext& g, Value d, Value x) { return -kTwoBySqrtPi * d * g.exp(-(x * x)); })),
+    real_function("erfinv", "The inverse of erf. Infinite at -1 and 1, NaN outside.", Primitive::kErfinv,
+                  from_result([](GradContext& g, Value d, Value y) { return d * g.exp(y * y) / kTwoBySqrtPi; }),
+                  {.domain = {-0.95, 0.95}}),
+    real_function("lgamma", "The logarithm of the absolute value of the gamma function.", Primitive::kLgamma,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("digamma", x); }),
+                  {.domain = {0.2, 6}}),
+    real_function("digamma", "The derivative of lgamma. NaN at negative integers.", Primitive::kDigamma,
+                  from_operand([](GradContext& g, Value d, Value x) { return d * g.unary("trigamma", x); }),
+                  {.domain = {0.2, 6}}),
+};
+
+const OpDef kTrigamma{
+    .name = "trigamma",
+    .family = "unary",
+    .doc = "The derivative of digamma: the gradient of digamma needs it. Infinite at 0 and negative integers.",
+    .operands = one_operand(),
+    .infer = elementwise_type,
+    .semantics = real_elementwise(Primitive::kTrigamma),
+    .gradient = NotDifferentiable{},
+    .peer = torch_is("torch.polygamma(1, x)"),
+    .samples =
+        Samples{"f64[3, 4]", "f32[40]", "f16[2, 3]", "bf16[]", "f32[0]", "i64[5] in 1..9", "u8[1] in 1..9", "bool[4]"},
+    .domain = {0.2, 6},
+    .special_values = false,
+};  // PyTorch misses the poles below 0: its sin(pi * x) is not 0 there
+
 }  // namespace
 
-OpFamily unary_ops() {
-  static const std::vector<const OpDef*> ops = [] {
-    std::vector<const OpDef*> all = {&kNeg,     &kAbs,   &kSign,     &kSquare, &kSqrt,   &kRsqrt, &kReciprocal,
-                                     &kExp,     &kExp2,  &kExpm1,    &kLog,    &kLog2,   &kLog10, &kLog1p,
-                                     &kSigmoid, &kFloor, &kCeil,     &kTrunc,  &kRint,   &kRound, &kFrac,
-                                     &kIsnan,   &kIsinf, &kIsfinite, &kCast,   &kBitcast};
-    for (const OpFamily& more : {trigonometric_ops(), special_ops()}) all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }();
-  return ops;
+OpRefs unary_ops() {
+  return records(kArithmetic, kExponentials, kRounding, kRound, kFrac, kClassification, kCast, kBitcast, kTrigonometry,
+                 kErrorAndGamma, kTrigamma);
 }
 
-}  // namespace tenon
+}  // namespace tenon::ops

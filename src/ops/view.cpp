@@ -7,12 +7,10 @@
 #include "loops/lower.h"
 #include "support/checked.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
 
-using namespace ops;
-
-// Fills the result with elements of the operand: source(index) is the offset of the one that belongs at the index.
+// Fills the result with elements of the operand: source(index) is the operand's offset of the element at `index`.
 template <class Source>
 void gather_elements(ReferenceContext& c, Source source) {
   int64_t position = 0;
@@ -22,7 +20,7 @@ void gather_elements(ReferenceContext& c, Source source) {
 
 // ---- reshape --------------------------------------------------------------------------------------------------------
 
-// The size that -1 stands for: what the other sizes leave of the elements.
+// The size that -1 stands for: the number of elements divided by the other sizes.
 Expr inferred_size(const Facts& facts, const Shape& from, const Shape& to, size_t unknown) {
   Expr known = 1;
   for (size_t dim = 0; dim < to.size(); ++dim) {
@@ -116,7 +114,7 @@ const OpDef kReshape{
     .semantics = reference([](ReferenceContext& c) {
       for (int64_t i = 0; i < c.out().numel(); ++i) copy_element(c.out(), i, c.in(), c.in().offset(i));
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.reshape(g.dout(), g.in().shape())}; }),
+    .gradient = gradient([](GradContext& g) { return g.reshape(g.dout(), g.in().shape()); }),
     .loops = lower_reshape,
     .role = Role::kReshape,
     .is_plumbing = true,
@@ -157,8 +155,7 @@ const OpDef kPermute{
         return c.in().offset(from);
       });
     }),
-    .gradient = gradient(
-        [](GradContext& g) -> std::vector<Value> { return {g.permute(g.dout(), inverse_of(permutation(g)))}; }),
+    .gradient = gradient([](GradContext& g) { return g.permute(g.dout(), inverse_of(permutation(g))); }),
     .loops =
         [](LoopContext& l) {
           LoopDims dims;
@@ -215,7 +212,7 @@ const OpDef kExpand{
       });
     }),
     // The caller sums over the stretched dimensions.
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout()}; }),
+    .gradient = gradient([](GradContext& g) { return g.dout(); }),
     .loops =
         [](LoopContext& l) {
           LoopDims dims = l.in().dims;
@@ -257,9 +254,9 @@ const OpDef kSlice{
         return c.in().offset(index);
       });
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const SliceRange range = slice_range(g, g.facts());
-      return {unslice(g, g.dout(), range, g.in().size(range.dim))};
+      return unslice(g, g.dout(), range, g.in().size(range.dim));
     }),
     .loops =
         [](LoopContext& l) {
@@ -304,8 +301,7 @@ const OpDef kFlip{
         return c.in().offset(index);
       });
     }),
-    .gradient = gradient(
-        [](GradContext& g) -> std::vector<Value> { return {g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}})}; }),
+    .gradient = gradient([](GradContext& g) { return g.op("flip", {g.dout()}, {{"dims", g.attr("dims")}}); }),
     .loops =
         [](LoopContext& l) {
           LoopPiece piece = l.whole(l.in(), l.type(0).shape);
@@ -322,8 +318,6 @@ const OpDef kFlip{
 };
 
 }  // namespace
-
-namespace ops {
 
 void require_dims(const OpView& v, std::string_view what) {
   if (v.type(0).rank() == 0) fail("a scalar has no dimension to {}", what);
@@ -395,15 +389,6 @@ Value unslice(Builder& b, Value part, const SliceRange& range, const Expr& size)
   return b.pad(part, low, high);
 }
 
-}  // namespace ops
+OpRefs view_ops() { return {&kReshape, &kPermute, &kExpand, &kSlice, &kFlip}; }
 
-OpFamily view_ops() {
-  static const std::vector<const OpDef*> ops = [] {
-    std::vector<const OpDef*> all = {&kReshape, &kPermute, &kExpand, &kSlice, &kFlip};
-    all.insert(all.end(), rearranging_ops().begin(), rearranging_ops().end());
-    return all;
-  }();
-  return ops;
-}
-
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -61,8 +61,4 @@ std::vector<Value> diagonal_indices(Builder& b, int64_t leading, const Expr& len
 
 std::vector<int64_t> inverse_of(const std::vector<int64_t>& order);
 
-// ---- parts of the family --------------------------------------------------------------------------------------------
-
-OpFamily rearranging_ops();
-
 }  // namespace tenon::ops

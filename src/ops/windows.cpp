@@ -7,10 +7,8 @@
 #include "ops/common.h"
 #include "ops/spatial.h"
 
-namespace tenon {
+namespace tenon::ops {
 namespace {
-
-using namespace ops;
 
 // ---- windows and fold: a view and its adjoint -----------------------------------------------------------------------
 
@@ -43,8 +41,8 @@ const OpDef kWindows{
     .name = "windows",
     .family = "pooling",
     .doc =
-        "The windows that slide along a dimension: it becomes the number of windows, and a last dimension holds "
-        "the elements of each. Element k of window i is element step*i + dilation*k of x.",
+        "The windows that slide along a dimension: it becomes the number of windows, and a last dimension holds the "
+        "elements of each. Element k of window i is element step*i + dilation*k of x.",
     .operands = std::vector<OperandDef>{{"x"}},
     .attrs = {{"dim", AttrKind::kInt, "the dimension to slide along"},
               {"size", AttrKind::kInt, "the number of elements in a window, at least 1"},
@@ -68,9 +66,9 @@ const OpDef kWindows{
         copy_element(c.out(), position++, c.in(), c.in().offset(from));
       });
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const int64_t dim = g.dim("dim");
-      return {fold(g, g.dout(), dim, g.in().size(dim), g.integer("step"), g.integer("dilation"))};
+      return fold(g, g.dout(), dim, g.in().size(dim), g.integer("step"), g.integer("dilation"));
     }),
     .loops =
         [](LoopContext& l) {
@@ -151,10 +149,10 @@ const OpDef kFold{
         sum.store(c.out(), c.out().offset(index));
       });
     }),
-    .gradient = gradient([](GradContext& g) -> std::vector<Value> {
+    .gradient = gradient([](GradContext& g) {
       const int64_t dim = normalize_dim(g.integer("dim"), g.in().rank() - 1);
       const int64_t size = g.in().shape().back().constant();
-      return {windows(g, g.dout(), dim, size, g.integer("step"), g.integer("dilation"))};
+      return windows(g, g.dout(), dim, size, g.integer("step"), g.integer("dilation"));
     }),
     .loops = lower_fold,
     .peer = torch_is("(lambda d: torch.zeros([*x.shape[:d], length, *x.shape[d + 1:-1]], dtype=x.dtype).index_add("
@@ -189,8 +187,6 @@ Value pad_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding, int6
 
 }  // namespace
 
-namespace ops {
-
 std::vector<Sliding> slide(std::span<const Expr> shape, Ints kernel, Ints stride, Ints padding, Ints dilation,
                            bool ceil_mode) {
   const size_t n = kernel.size();
@@ -215,6 +211,20 @@ std::vector<Sliding> slide(std::span<const Expr> shape, Ints kernel, Ints stride
   return result;
 }
 
+Shape shape_of_output_size(const InferContext& c) {
+  const auto sizes = c.exprs("output_size");
+  Shape shape = c.type(0).shape;
+  if (sizes.empty() || sizes.size() > 3) fail("output_size must have one to three sizes, got {}", sizes.size());
+  if (shape.size() < sizes.size()) fail("x {} has fewer dimensions than output_size", to_string(c.type(0)));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    Expr& size = shape[shape.size() - sizes.size() + i];
+    if (size.is_constant(0)) fail("cannot resize the empty dimensions of {}", to_string(c.type(0)));
+    if (c.facts().less_equal(sizes[i], 0)) fail("output_size must be positive, got {}", sizes[i]);
+    size = sizes[i];
+  }
+  return shape;
+}
+
 Shape slid_shape(Shape shape, const std::vector<Sliding>& sliding) {
   for (const Sliding& s : sliding) shape[static_cast<size_t>(s.dim)] = s.count;
   return shape;
@@ -234,8 +244,6 @@ Value fold_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding) {
   return pad_spatial(b, x, sliding, -1, Expr(0));
 }
 
-}  // namespace ops
-
 namespace {
 
 // ---- im2col and col2im ----------------------------------------------------------------------------------------------
@@ -252,8 +260,7 @@ std::vector<Sliding> column_windows(const OpView& c, const Shape& image) {
 
 // [..., C, windows, elements] -> [..., C, elements, windows] and back: both are halves of 2*n dimensions.
 Value swap_halves(Builder& b, Value x, size_t n) {
-  std::vector<int64_t> order(x.shape().size());
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> order = dims_between(0, x.rank());
   std::rotate(order.end() - 2 * static_cast<int64_t>(n), order.end() - static_cast<int64_t>(n), order.end());
   return b.permute(x, order);
 }
@@ -282,18 +289,16 @@ Shape column_shape(const OpView& c, const std::vector<Sliding>& sliding) {
 const OpDef kIm2col{
     .name = "im2col",
     .family = "pooling",
-    .doc =
-        "The windows of an image as columns: [..., C, spatial...] becomes [..., C * elements of a window, "
-        "windows].",
+    .doc = "The windows of an image as columns: [..., C, spatial...] becomes [..., C * elements of a window, windows].",
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = kColumnAttrs,
     .infer = [](InferContext& c) -> Types {
       return {{c.type(0).dtype, column_shape(c, column_windows(c, c.type(0).shape))}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const std::vector<Sliding> sliding = column_windows(e, e.in().shape());
       const Value unfolded = swap_halves(e, unfold_spatial(e, e.in(), sliding, 0.0), sliding.size());
-      return {e.reshape(unfolded, column_shape(e, sliding))};
+      return e.reshape(unfolded, column_shape(e, sliding));
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.unfold(x, kernel, *(n * (2 // len(n)) for n in (dilation, padding, stride)))"),
@@ -338,14 +343,14 @@ const OpDef kCol2im{
       }
       return {{c.type(0).dtype, image}};
     },
-    .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
+    .semantics = composite([](ExpandContext& e) {
       const Shape image = image_shape(e);
       const std::vector<Sliding> sliding = column_windows(e, image);
       Shape split(image.begin(), image.end() - std::ssize(sliding));
       for (const Sliding& s : sliding) split.push_back(s.kernel);
       for (const Sliding& s : sliding) split.push_back(s.count);
       const Value unfolded = swap_halves(e, e.reshape(e.in_wide(), split), sliding.size());
-      return {e.cast(fold_spatial(e, unfolded, sliding), e.in().dtype())};
+      return e.cast(fold_spatial(e, unfolded, sliding), e.in().dtype());
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.fold(x, output_size, kernel, *(n * (2 // len(n)) for n in (dilation, padding, stride)))"),
@@ -357,9 +362,6 @@ const OpDef kCol2im{
 
 }  // namespace
 
-OpFamily ops::window_ops() {
-  static const OpDef* const ops[] = {&kWindows, &kFold, &kIm2col, &kCol2im};
-  return ops;
-}
+OpRefs window_ops() { return {&kWindows, &kFold, &kIm2col, &kCol2im}; }
 
-}  // namespace tenon
+}  // namespace tenon::ops

@@ -103,7 +103,7 @@ TEST(Pooling, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal("f32[5]", "%y, %i = max_pool(%x) {kernel=[2, 2]} return %y"),
             "max_pool: x [5] has fewer dimensions than the kernel");
   EXPECT_EQ(refusal("f32[2, 0]", "%y = adaptive_avg_pool(%x) {output_size=[2]} return %y"),
-            "adaptive_avg_pool: cannot pool over the empty dimensions of f32[2, 0]");
+            "adaptive_avg_pool: cannot resize the empty dimensions of f32[2, 0]");
   EXPECT_EQ(refusal("f32[7, 4]", "%y = col2im(%x) {output_size=[3, 3], kernel=[2, 2]} return %y"),
             "col2im: 7 rows are no multiple of 4, the elements of a window");
   EXPECT_EQ(refusal("f32[8, 5]", "%y = col2im(%x) {output_size=[3, 3], kernel=[2, 2]} return %y"),
@@ -129,7 +129,7 @@ TEST(Upsample, RefusesWhatDoesNotFit) {
   EXPECT_EQ(refusal("f32[1, 2]", "%y = upsample_nearest(%x) {output_size=[4], scales=[0.0]} return %y"),
             "upsample_nearest: scales must be positive, got 0");
   EXPECT_EQ(refusal("f32[1, 0]", "%y = upsample_linear(%x) {output_size=[4]} return %y"),
-            "upsample_linear: cannot resample the empty dimensions of f32[1, 0]");
+            "upsample_linear: cannot resize the empty dimensions of f32[1, 0]");
 }
 
 TEST(PixelShuffle, SymbolicSizes) {
