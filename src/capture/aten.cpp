@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 #include "support/cursor.h"
 #include "support/text.h"
 
@@ -93,6 +92,25 @@ AtenSignature parse_signature_text(std::string_view text) {
   }
   if (!cursor.at_end()) cursor.expected("the end of the signature");
   return signature;
+}
+
+// "aten.{a,b}.default(x)" stands for "aten.a.default(x)" and "aten.b.default(x)".
+std::vector<AtenSignature> parse_signatures(std::string_view text) {
+  const size_t open = text.find('{'), close = text.find('}');
+  if (open >= text.find('(') || close == std::string_view::npos) return {parse_signature(text).value()};
+  std::vector<AtenSignature> signatures;
+  for (size_t start = open + 1; start <= close; start = text.find_first_of(",}", start) + 1) {
+    const std::string_view name = text.substr(start, text.find_first_of(",}", start) - start);
+    const std::string one = fmt::format("{}{}{}", text.substr(0, open), name, text.substr(close + 1));
+    for (AtenSignature& signature : parse_signatures(one)) signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+// "add" of "aten.add.Tensor".
+std::string_view packet_of(std::string_view name) {
+  const size_t first = name.find('.') + 1;
+  return name.substr(first, name.rfind('.') - first);
 }
 
 // ---- an entry that is one op ----------------------------------------------------------------------------------------
@@ -212,21 +230,36 @@ void AtenTable::insert(AtenEntry entry) {
   entries_.insert_or_assign(std::move(name), std::move(entry));
 }
 
-void AtenTable::add(std::string_view signature, AtenFn build) {
-  insert({parse_signature(signature).value(), AtenKind::kComposite, std::move(build)});
+void AtenTable::add(std::string_view signature, const AtenFn& build) {
+  for (AtenSignature& one : parse_signatures(signature)) insert({std::move(one), AtenKind::kComposite, build});
 }
 
-void AtenTable::op(std::string_view signature, std::string_view op, AtenFn formula) {
-  AtenSignature parsed = parse_signature(signature).value();
-  const OpDef& def = op_named(op);
-  const auto build = [parsed, &def, formula = std::move(formula)](AtenCall& c) {
-    return formula && has_run_time_attr(c, parsed, def) ? formula(c) : build_op(c, parsed, def);
-  };
-  insert({std::move(parsed), AtenKind::kNative, build});
+void AtenTable::op(std::string_view signature, std::string_view op, const AtenFn& formula) {
+  for (AtenSignature& one : parse_signatures(signature)) {
+    const OpDef& def = op_named(op.empty() ? packet_of(one.name) : op);
+    const auto build = [one, &def, formula](AtenCall& c) {
+      return formula && has_run_time_attr(c, one, def) ? formula(c) : build_op(c, one, def);
+    };
+    insert({std::move(one), AtenKind::kNative, build});
+  }
 }
 
-void AtenTable::view(std::string_view signature, AtenFn build, AtenWriteFn write) {
-  insert({parse_signature(signature).value(), AtenKind::kNative, std::move(build), true, std::move(write)});
+void AtenTable::gradient(std::string_view signature, std::string_view op) {
+  add(signature, [&def = op_named(op)](AtenCall& c) {
+    NamedAttrs attrs;
+    for (const AttrDef& attr : def.attrs) {
+      if (c.takes(attr.name)) attrs.emplace_back(attr.name, attr_from(c, attr, attr.name));
+    }
+    const auto forward = [&](Builder& b, const std::vector<Value>& in) { return b.op(def.name.get(), in, attrs); };
+    const Value x = c.tensor();
+    return aten::gradients(c, forward, {x}, c.cast(c.tensor("grad_output"), x.dtype()))[0];
+  });
+}
+
+void AtenTable::view(std::string_view signature, const AtenFn& build, const AtenWriteFn& write) {
+  for (AtenSignature& one : parse_signatures(signature)) {
+    insert({std::move(one), AtenKind::kNative, build, true, write});
+  }
 }
 
 void AtenTable::remove(std::string_view name) {
@@ -256,10 +289,17 @@ const AtenEntry* AtenTable::find(std::string_view name, bool& writes_self) const
   return entry;
 }
 
+constexpr void (*kFamilies[])(AtenTable&) = {
+    aten::add_factory_entries,    aten::add_pointwise_entries, aten::add_special_entries,
+    aten::add_activation_entries, aten::add_reduction_entries, aten::add_product_entries,
+    aten::add_linalg_entries,     aten::add_view_entries,      aten::add_arrangement_entries,
+    aten::add_index_entries,      aten::add_window_entries,    aten::add_normalization_entries,
+    aten::add_loss_entries,       aten::add_random_entries,    aten::add_symbolic_entries};
+
 AtenTable& aten_table() {
   static AtenTable table = [] {
     AtenTable result;
-    for (const auto& add : aten_families()) add(result);
+    for (const auto add : kFamilies) add(result);
     return result;
   }();
   return table;

@@ -3,14 +3,15 @@
 // An entry is a signature, with the names and defaults that PyTorch's schema has, and a function that builds nodes:
 //
 //     table.add("aten.add.Tensor(self, other, *, alpha=1)", [](AtenCall& c) { ... });
-//     table.op("aten.tanh.default(self)", "tanh");                        // just one op of the op table
+//     table.op("aten.tanh.default(self)");                                // just one op of the op table
+//     table.op("aten.{neg,negative}.default(self)", "neg");               // overloads that mean the same
 //     table.view("aten.t.default(self)", [](AtenCall& c) { ... });        // PyTorch's result shares memory with self
 //
 // In-place overloads (`aten.add_.Tensor`) and copies of views (`aten.view_copy.default`) need no entry: they follow
 // from `aten.add.Tensor` and `aten.view.default`.
 //
-// A function that meets a case which it cannot express says `c.decline("why")`: the call is then left to whoever runs
-// PyTorch, and the report gives the reason.
+// A function that cannot express a case calls `c.decline("why")`: PyTorch then runs the call, and the report gives the
+// reason.
 #pragma once
 
 #include <functional>
@@ -37,14 +38,14 @@ struct AtenTensor {
   bool is_number = false;  // see AtenArg
 };
 
-// A device, layout, memory format or generator: it says nothing about a Value.
+// A device, layout, memory format or generator: it does not affect a Value.
 struct AtenSetting {
   std::string text;
 };
 
-// What a call takes, or gives. A SymInt is an Expr, and so is a SymBool (a comparison). A number that is only known at
-// run time is a tensor of rank 0 in Python's precision (f64, i64 or bool) that says `is_number`: beside a tensor it is
-// promoted as a number is, whatever its own dtype.
+// An argument or a result of a call. A SymInt is an Expr, and so is a SymBool (a comparison). A number that is only
+// known at run time is a tensor of rank 0 in Python's precision (f64, i64 or bool) with `is_number` set: beside a
+// tensor it is promoted as a number, whatever its own dtype.
 struct AtenArg {
   using List = std::vector<AtenArg>;
   std::variant<None, bool, Expr, double, std::string, DType, AtenTensor, AtenSetting, List> data;
@@ -102,23 +103,27 @@ struct AtenEntry {
   AtenKind kind;
   AtenFn build;
   bool is_view = false;
-  AtenWriteFn write = {};  // of a view; empty: works for any, through the places that the view shows
+  AtenWriteFn write = {};  // of a view; empty: writes at the positions that the view shows
 };
 
 class AtenTable {
  public:
-  // Each throws an Error for a malformed signature. An entry of the same name is replaced: that is how a user puts in
-  // another one.
-  void add(std::string_view signature, AtenFn build);
-  // One op of the table. The parameters are its operands, in order; those that name an attribute of the op are that.
-  // `formula` is for calls where the number of an attribute is only known at run time; without one they are declined.
-  void op(std::string_view signature, std::string_view op, AtenFn formula = {});
-  void view(std::string_view signature, AtenFn build, AtenWriteFn write = {});
+  // Each throws an Error for a malformed signature. Braces around names stand for one entry each. An entry of the same
+  // name is replaced: that is how a user puts in another one.
+  void add(std::string_view signature, const AtenFn& build);
+  // One op of the table: without a name, the op that is called as the overload's packet. The parameters are its
+  // operands, in order; a parameter that names an attribute of the op is that attribute. `formula` is for calls where
+  // the number of an attribute is only known at run time; without a formula such a call is declined.
+  void op(std::string_view signature, std::string_view op = {}, const AtenFn& formula = {});
+  // The gradient of one op by its operand. The parameters are grad_output, self, and attributes of the op; others are
+  // ignored.
+  void gradient(std::string_view signature, std::string_view op);
+  void view(std::string_view signature, const AtenFn& build, const AtenWriteFn& write = {});
   void remove(std::string_view name);
 
   const AtenEntry* find(std::string_view name) const;  // null when there is none
-  // Also what follows from another entry: `add_` from `add`, `view_copy` from `view`. Says in `writes_self` whether the
-  // call writes its first argument.
+  // Also finds overloads that follow from another entry: `add_` from `add`, `view_copy` from `view`. Sets `writes_self`
+  // if the call writes its first argument.
   const AtenEntry* find(std::string_view name, bool& writes_self) const;
   const std::map<std::string, AtenEntry, std::less<>>& entries() const { return entries_; }
 
@@ -131,10 +136,9 @@ class AtenTable {
 // All entries; filled on first use. Changing it while another thread imports a model is a race.
 AtenTable& aten_table();
 
-// ---- a call that is being built
-// ---------------------------------------------------------------------------------------
+// ---- a call that is being built -------------------------------------------------------------------------------------
 
-// Why a call cannot be nodes of a Graph.
+// A call cannot become nodes of a Graph. The message says why.
 class Declined : public Error {
  public:
   using Error::Error;
@@ -148,8 +152,8 @@ class AtenImporter {
   virtual Value next_key(Builder& builder, const Expr& words) = 0;  // where random numbers come from
 };
 
-// The arguments are asked for by the names of the signature, in the form that the caller needs. One that has another
-// form is an error that names it.
+// Entries read arguments by the names of the signature, as the type that they need. An argument of another type is an
+// error that names it.
 class AtenCall : public Builder {
  public:
   // `arguments` in the order of the signature, complete.
@@ -169,7 +173,7 @@ class AtenCall : public Builder {
   bool is_tensor(std::string_view name) const;              // false for a number
   bool is_run_time_number(std::string_view name) const { return argument(name).is_run_time_number(); }
   bool flag(std::string_view name) const;
-  int64_t integer(std::string_view name) const;  // declines a symbolic one
+  int64_t integer(std::string_view name) const;  // declines a symbolic integer
   Expr size(std::string_view name) const;        // an integer, perhaps symbolic
   double real(std::string_view name) const;      // any number that is known now
   std::string string(std::string_view name) const;
@@ -178,7 +182,7 @@ class AtenCall : public Builder {
   Shape sizes(std::string_view name) const;                // likewise
   std::vector<double> reals(std::string_view name) const;  // likewise
   Attr number(std::string_view name) const;                // an Expr or a double, for attributes that take both
-  // Any number, as a tensor of rank 0: for formulas that need not know it.
+  // Any number as a tensor of rank 0, also one that is only known at run time.
   Value number(std::string_view name, DType dtype);
 
   // A tensor as it is. A number becomes a tensor of rank 0, with the dtype that PyTorch computes in when the number
@@ -186,24 +190,24 @@ class AtenCall : public Builder {
   Value operand(std::string_view name, DType beside);
   // Two arguments of which at least one is a tensor, as the operands of an op.
   std::pair<Value, Value> pair(std::string_view a, std::string_view b);
-  // The tensor that a number alone is: PyTorch's default dtypes.
+  // A number as a tensor of PyTorch's default dtype for it.
   Value as_tensor(const AtenArg& number);
 
-  // A new key for random numbers, which takes so many 32-bit words.
+  // A new key for an op that draws this many random words of 32 bits.
   Value key(const Expr& words) { return importer_->next_key(*this, words); }
   const std::shared_ptr<Graph>& shared_graph() const { return importer_->shared_graph(); }
 
-  // The call leaves this value in its argument, besides what it returns (running statistics, out=).
+  // The call also writes this value into its argument (running statistics, out=).
   void write(std::string_view name, Value value);
   const std::map<std::string, Value>& writes() const { return writes_; }
 
-  // Of a view: this call gives a copy after all, as `reshape` of a transposed tensor does.
+  // For the entry of a view: this call gives a copy, as `reshape` of a transposed tensor does.
   void give_copy() { gives_copy_ = true; }
   bool gives_copy() const { return gives_copy_; }
   // The first argument becomes the result, whatever its shape: `resize_`.
   void replace_self() { replaces_self_ = true; }
   bool replaces_self() const { return replaces_self_; }
-  // Of a view that gives several tensors: the one whose elements are written.
+  // For a view that gives several tensors: the position of the written tensor.
   void set_written(size_t position) { written_ = position; }
   size_t written() const { return written_; }
 

@@ -44,7 +44,7 @@ const std::string* name_in(const Argument& argument) {
   return tensor != nullptr ? &tensor->name : number_name(argument);
 }
 
-// Calls the body with each tensor and number of a result, in order; what is None has none.
+// Calls the body with each tensor and number of a result, in order. Skips None.
 template <class Body>
 void for_each_result(const Argument& output, Body&& body) {
   const auto* tensors = output.get<std::vector<TensorName>>();
@@ -55,7 +55,7 @@ void for_each_result(const Argument& output, Body&& body) {
   for (const TensorName& tensor : *tensors) body(Argument{tensor});
 }
 
-// A name's value, and why no entry of the registry can take it, where that is so.
+// The value of a name. `problem` says why no entry of the registry can take it; empty if entries can.
 struct Bound {
   AtenArg value;
   std::string problem = {};
@@ -63,7 +63,7 @@ struct Bound {
   std::shared_ptr<const pt2::ForeignData> foreign = {};
 };
 
-// What came up while arguments were read.
+// Findings while arguments are read.
 struct Reading {
   std::string problem = {};             // why no entry can take them
   std::vector<std::string> names = {};  // that they have, in order
@@ -151,7 +151,7 @@ class ProgramImporter {
 
   const Expr& stored_number(const std::string& name) const { return graph_->sym_ints.find(name)->second.require(); }
 
-  // PyTorch names a size that depends on data before Tenon does, and otherwise.
+  // With Tenon's symbols for sizes that depend on data: PyTorch has symbols of its own for them.
   Expr expr_of(const pt2::SymValue& value) const { return symbolic::substitute(value.require(), learned_); }
 
   bool is_known(const pt2::SymValue& value) const {
@@ -233,7 +233,7 @@ class ProgramImporter {
     return {graph_input(tensor.name, type_of(meta))};
   }
 
-  // A size that no tensor of the caller has comes as the size of a tensor without elements of interest.
+  // A size that no tensor argument has comes as the size of a u8 tensor, whose elements are not read.
   Bound number_input(const std::string& name) {
     const Expr size = symbolic::substitute(stored_number(name), learned_);
     result_.inputs.back().size = size;
@@ -387,7 +387,7 @@ class ProgramImporter {
     for (size_t i = 0; i < node.outputs.size(); ++i) bind(node, node.outputs[i], (*list)[i]);
   }
 
-  // Where the fallback finds each of these names, in the order of the operands of its call.
+  // Where the fallback finds the value of each name, in the order of the call's operands.
   std::map<std::string, ExternalArgument> external_arguments(const std::vector<std::string>& names) const {
     std::map<std::string, ExternalArgument> result;
     size_t operands = 0;
@@ -403,7 +403,7 @@ class ProgramImporter {
     return result;
   }
 
-  // Why no entry can give the results; empty where one can.
+  // Why no entry can give the results; empty if entries can.
   std::string foreign_result(const pt2::ExportedNode& node) const {
     std::string problem;
     for (const Argument& output : node.outputs) {
@@ -416,7 +416,7 @@ class ProgramImporter {
     return problem;
   }
 
-  // Arithmetic on sizes needs no call: the file says what comes of it.
+  // Arithmetic on sizes needs no call: the file has the result.
   bool bind_numbers(const pt2::ExportedNode& node) {
     for (const Argument& output : node.outputs) {
       const pt2::SymValue* number = known_number(output);
@@ -434,7 +434,7 @@ class ProgramImporter {
     return is_known(number) ? &number : nullptr;
   }
 
-  // Nothing where a size cannot be read: then the call cannot be left to the fallback.
+  // Nothing if a size cannot be read: then the fallback cannot run the call.
   std::optional<std::vector<std::optional<TensorType>>> result_types(const pt2::ExportedNode& node) const {
     std::vector<std::optional<TensorType>> types;
     bool is_readable = true;
@@ -497,7 +497,7 @@ class ProgramImporter {
     }
   }
 
-  // A file that says another type than the op gives was not made by this op.
+  // Rejects a file that states another type for a result than the op gives.
   void check_type(const pt2::ExportedNode& node, const TensorName& name, const AtenArg& result) {
     const auto* tensor = result.get<AtenTensor>();
     if (tensor == nullptr) fail_results(node, result);
@@ -528,7 +528,7 @@ class ProgramImporter {
 
   // ---- graphs within the graph ----
 
-  // That of a higher-order op that does no more than call it.
+  // The graph that a higher-order op only calls; null for other ops.
   static const pt2::NamedArgument* inlined_graph(const pt2::ExportedNode& node, const std::string& target) {
     const auto& inputs = node.inputs;
     const auto is_graph = [&](size_t i) { return inputs.size() > i && inputs[i].value.get<pt2::GraphArgument>(); };

@@ -9,7 +9,7 @@ using Kind = CallTree::Kind;
 
 // ---- the graph ------------------------------------------------------------------------------------------------------
 
-// After the run: the model may have written it.
+// The value after the run: the model may have written the leaf.
 ValueRef last_value(const Graph& graph, ValueRef leaf) {
   const auto update = std::ranges::find(graph.updates(), leaf, &Update::target);
   return update == graph.updates().end() ? leaf : update->value;
@@ -59,7 +59,7 @@ Kind kind_of_result(const pt2::Argument& argument) {
   return argument.get<pt2::SymBool>() != nullptr ? Kind::kBool : Kind::kTensor;
 }
 
-// Gives the leaves, one after the other.
+// A function that gives the leaves one after the other.
 auto taken_in_order(std::vector<CallTree> leaves, std::string_view what) {
   return [leaves = std::move(leaves), what, next = size_t{0}]() mutable {
     if (next == leaves.size()) fail("the file says that there are more {} than the {} of its graph", what, next);

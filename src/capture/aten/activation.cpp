@@ -4,19 +4,11 @@
 #include <numbers>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
 
-using namespace aten;
-
 Value zero(AtenCall& c, Value x) { return c.scalar(0, x.dtype()); }
-
-// Whether low < x < high.
-Value is_inside(AtenCall& c, Value x, double low, double high) {
-  return logical_and(c, c.compare("gt", x, low), c.compare("lt", x, high));
-}
 
 // ---- forward --------------------------------------------------------------------------------------------------------
 
@@ -61,18 +53,16 @@ Value softplus(AtenCall& c, Value x) {
 Value leaky_slope(AtenCall& c, Value g, Value x, Value slope) { return c.where(c.compare("gt", x, 0), g, g * slope); }
 
 void add_forward(AtenTable& table) {
-  for (std::string_view name : {"relu", "hardsigmoid", "hardswish", "selu", "silu", "log_sigmoid", "mish"}) {
-    table.op(fmt::format("aten.{}.default(self)", name), name);
-  }
-  table.op("aten.celu.default(self, alpha=1.0)", "celu");
-  table.op("aten.elu.default(self, alpha=1, scale=1, input_scale=1)", "elu", unary_formula(elu));
-  table.op("aten.gelu.default(self, *, approximate=\"none\")", "gelu");
-  table.op("aten.glu.default(self, dim=-1)", "glu");
-  table.op("aten.leaky_relu.default(self, negative_slope=0.01)", "leaky_relu", unary_formula([](AtenCall& c, Value x) {
+  table.op("aten.{relu,hardsigmoid,hardswish,selu,silu,log_sigmoid,mish}.default(self)");
+  table.op("aten.celu.default(self, alpha=1.0)");
+  table.op("aten.elu.default(self, alpha=1, scale=1, input_scale=1)", {}, unary_formula(elu));
+  table.op("aten.gelu.default(self, *, approximate=\"none\")");
+  table.op("aten.glu.default(self, dim=-1)");
+  table.op("aten.leaky_relu.default(self, negative_slope=0.01)", {}, unary_formula([](AtenCall& c, Value x) {
              return leaky_slope(c, x, x, c.number("negative_slope", x.dtype()));
            }));
-  table.op("aten.prelu.default(self, weight)", "prelu");
-  table.op("aten.softplus.default(self, beta=1, threshold=20)", "softplus", unary_formula(softplus));
+  table.op("aten.prelu.default(self, weight)");
+  table.op("aten.softplus.default(self, beta=1, threshold=20)", {}, unary_formula(softplus));
   table.add("aten.hardtanh.default(self, min_val=-1, max_val=1)",
             [](AtenCall& c) { return cut_off(c, c.real("min_val"), c.real("max_val")); });
   table.add("aten.relu6.default(self)", [](AtenCall& c) { return cut_off(c, 0, 6); });
@@ -80,7 +70,7 @@ void add_forward(AtenTable& table) {
   table.add("aten.hardshrink.default(self, lambd=0.5)",
             unary_formula([](AtenCall& c, Value x) { return c.where(is_shrunk(c, x), zero(c, x), x); }));
   table.add("aten.softshrink.default(self, lambd=0.5)", unary_formula(softshrink));
-  table.add("aten.log_sigmoid_forward.default(self)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.log_sigmoid_forward.default(self)", [](AtenCall& c) {
     const Value x = c.tensor();
     return std::vector{c.unary("log_sigmoid", x), c.exp(-c.abs(x))};
   });
@@ -99,40 +89,10 @@ void add_backward(AtenTable& table, std::string_view signature, BinaryFormula fo
                         x = parsed.parameters[1].name](AtenCall& c) { return binary_formula(formula, g, x)(c); });
 }
 
-Value gelu_backward(AtenCall& c, Value g, Value x) {
-  if (c.string("approximate") == "none") {
-    const Value cdf = (c.unary("erf", x * (std::numbers::sqrt2 / 2)) + 1) / 2;
-    const Value density = c.exp(x * x * -0.5) * (std::numbers::sqrt2 / 2 * std::numbers::inv_sqrtpi);
-    return g * (cdf + x * density);
-  }
-  constexpr double kCubic = 0.044715;
-  const double scale = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
-  const Value t = c.tanh((x + kCubic * (x * x * x)) * scale);
-  const Value inner = (1 + 3 * kCubic * (x * x)) * scale;
-  return g * ((1 + t) / 2 + x * (1 - t * t) * inner / 2);
-}
-
-Value mish_backward(AtenCall& c, Value g, Value x) {
-  const Value t = c.tanh(c.op("softplus", {x}));
-  return g * (t + x * c.sigmoid(x) * (1 - t * t));
-}
-
-Value silu_backward(AtenCall& c, Value g, Value x) {
-  const Value s = c.sigmoid(x);
-  return g * s * (1 + x * (1 - s));
-}
-
-Value hardswish_backward(AtenCall& c, Value g, Value x) {
-  const Value above = c.where(c.compare("lt", x, 3), g * (x / 3 + 0.5), g);
-  return c.where(c.compare("le", x, -3), zero(c, g), above);
-}
-
 Value softplus_backward(AtenCall& c, Value g, Value x) {
   const Value scaled = x * c.number("beta", x.dtype());
   return c.where(c.compare("gt", scaled, c.number("threshold", x.dtype())), g, g * c.sigmoid(scaled));
 }
-
-Value log_sigmoid_backward(AtenCall& c, Value g, Value x) { return g * c.sigmoid(-x); }
 
 Value logit_backward(AtenCall& c, Value g, Value x) {
   const Value slope = g / (x * (1 - x));
@@ -155,16 +115,6 @@ Value elu_backward(AtenCall& c, Value g, Value y) {
   return c.where(c.compare("le", y, 0), g * slope, g * scale);
 }
 
-AtenArg glu_backward(AtenCall& c) {
-  const Value x = to_wide(c, c.tensor());
-  const Value g = to_wide(c, c.tensor("grad_output"));
-  const int64_t dim = normalize_dim(c.integer("dim"), x.rank());
-  const Expr half = floordiv(x.size(dim), 2);
-  const Value first = c.slice(x, dim, 0, half);
-  const Value gate = c.sigmoid(c.slice(x, dim, half, x.size(dim)));
-  return c.cast(c.concat({g * gate, g * first * gate * (1 - gate)}, dim), c.tensor().dtype());
-}
-
 AtenArg prelu_backward(AtenCall& c) {
   const Value g = c.tensor("grad_output");
   const Value x = c.tensor();
@@ -182,21 +132,16 @@ void add_backwards(AtenTable& table) {
                [](AtenCall&, Value g, Value y) { return g * (1 - y * y); });
   add_backward(table, "aten.sigmoid_backward.default(grad_output, output)",
                [](AtenCall&, Value g, Value y) { return g * (1 - y) * y; });
-  add_backward(table, "aten.gelu_backward.default(grad_output, self, *, approximate=\"none\")", gelu_backward);
-  add_backward(table, "aten.silu_backward.default(grad_output, self)", silu_backward);
-  add_backward(table, "aten.mish_backward.default(grad_output, self)", mish_backward);
-  add_backward(table, "aten.hardswish_backward.default(grad_output, self)", hardswish_backward);
+  table.gradient("aten.gelu_backward.default(grad_output, self, *, approximate=\"none\")", "gelu");
+  table.gradient("aten.silu_backward.default(grad_output, self)", "silu");
+  table.gradient("aten.mish_backward.default(grad_output, self)", "mish");
+  table.gradient("aten.hardswish_backward.default(grad_output, self)", "hardswish");
+  table.gradient("aten.hardsigmoid_backward.default(grad_output, self)", "hardsigmoid");
+  table.gradient("aten.hardtanh_backward.default(grad_output, self, min_val, max_val)", "hardtanh");
+  table.gradient("aten.log_sigmoid_backward.default(grad_output, self, buffer)", "log_sigmoid");
+  table.gradient("aten.glu_backward.default(grad_output, self, dim)", "glu");
   add_backward(table, "aten.softplus_backward.default(grad_output, self, beta, threshold)", softplus_backward);
-  add_backward(table, "aten.log_sigmoid_backward.default(grad_output, self, buffer)", log_sigmoid_backward);
   add_backward(table, "aten.logit_backward.default(grad_output, self, eps=None)", logit_backward);
-  add_backward(table, "aten.hardtanh_backward.default(grad_output, self, min_val, max_val)",
-               [](AtenCall& c, Value g, Value x) {
-                 const Value is_cut =
-                     logical_or(c, c.compare("le", x, c.real("min_val")), c.compare("ge", x, c.real("max_val")));
-                 return c.where(is_cut, zero(c, g), g);
-               });
-  add_backward(table, "aten.hardsigmoid_backward.default(grad_output, self)",
-               [](AtenCall& c, Value g, Value x) { return c.where(is_inside(c, x, -3, 3), g / 6, zero(c, g)); });
   add_backward(
       table, "aten.leaky_relu_backward.default(grad_output, self, negative_slope, self_is_result)",
       [](AtenCall& c, Value g, Value x) { return leaky_slope(c, g, x, c.number("negative_slope", x.dtype())); });
@@ -207,7 +152,6 @@ void add_backwards(AtenTable& table) {
   add_backward(table, "aten.hardshrink_backward.default(grad_out, self, lambd)", shrink_backward);
   table.add("aten.elu_backward.default(grad_output, alpha, scale, input_scale, is_result, self_or_result)",
             binary_formula(elu_backward, "grad_output", "self_or_result"));
-  table.add("aten.glu_backward.default(grad_output, self, dim)", glu_backward);
   table.add("aten._prelu_kernel_backward.default(grad_output, self, weight)", prelu_backward);
 }
 
@@ -234,13 +178,13 @@ Value random_relu_backward(AtenCall& c, Value g, Value x) {
 
 void add_random_relu(AtenTable& table) {
   const std::string slopes = "lower=0.125, upper=0.3333333333333333, training=False, generator=None";
-  table.add("aten.rrelu.default(self, " + slopes + ")", [](AtenCall& c) -> AtenArg { return random_relu(c).first; });
-  table.add("aten.rrelu_with_noise.default(self, noise, " + slopes + ")", [](AtenCall& c) -> AtenArg {
+  table.add("aten.rrelu.default(self, " + slopes + ")", [](AtenCall& c) { return random_relu(c).first; });
+  table.add("aten.rrelu_with_noise.default(self, noise, " + slopes + ")", [](AtenCall& c) {
     const auto [result, noise] = random_relu(c);
     if (noise) c.write("noise", noise);
     return result;
   });
-  table.add("aten.rrelu_with_noise_functional.default(self, noise, " + slopes + ")", [](AtenCall& c) -> AtenArg {
+  table.add("aten.rrelu_with_noise_functional.default(self, noise, " + slopes + ")", [](AtenCall& c) {
     const auto [result, noise] = random_relu(c);
     return std::vector{result, noise ? noise : c.tensor("noise")};
   });
@@ -257,4 +201,4 @@ void add_activation_entries(AtenTable& table) {
   add_random_relu(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

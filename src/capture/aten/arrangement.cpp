@@ -1,28 +1,12 @@
 // Elements in other places: joined, padded, repeated, rolled, put into a larger tensor. Nothing here shares memory.
 #include <algorithm>
 
-#include "capture/aten.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
+#include "capture/aten/common.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
 
-using namespace aten;
-
-Value at_least_1d(AtenCall& c, Value x) { return x.rank() > 0 ? x : c.unsqueeze(x, 0); }
-
-Value at_least_2d(AtenCall& c, Value x) {
-  while (x.rank() < 2) x = c.unsqueeze(x, 0);
-  return x;
-}
-
-Value at_least_3d(AtenCall& c, Value x) {
-  const Value matrix = at_least_2d(c, x);
-  return matrix.rank() < 3 ? c.unsqueeze(matrix, 2) : matrix;
-}
-
-using Adapt = Value (*)(AtenCall&, Value);
+using Adapt = Value (*)(Builder&, Value);
 
 std::vector<Value> adapted(AtenCall& c, Adapt adapt) {
   std::vector<Value> values;
@@ -47,14 +31,12 @@ Value joined(AtenCall& c, const std::vector<Value>& tensors, int64_t dim) {
 
 AtenArg cat(AtenCall& c) { return joined(c, c.tensors("tensors"), c.integer("dim")); }
 
-AtenArg stack(AtenCall& c) { return c.op("stack", c.tensors("tensors"), {{"dim", c.integer("dim")}}); }
-
 AtenArg hstack(AtenCall& c) {
   const std::vector<Value> parts = adapted(c, at_least_1d);
   return joined(c, parts, parts[0].rank() == 1 ? 0 : 1);
 }
 
-Value as_column(AtenCall& c, Value x) { return x.rank() > 1 ? x : c.reshape(x, {element_count(x.shape()), 1}); }
+Value as_column(Builder& c, Value x) { return x.rank() > 1 ? x : c.reshape(x, {element_count(x.shape()), 1}); }
 
 // Each matrix in columns of its own, one below the other.
 AtenArg block_diag(AtenCall& c) {
@@ -96,7 +78,7 @@ AtenArg cartesian_prod(AtenCall& c) {
   const std::vector<Value> axes = c.tensors("tensors");
   if (axes.size() == 1) return axes[0];
   std::vector<Value> columns;
-  for (Value x : grid(c, axes)) columns.push_back(c.reshape(x, {element_count(x.shape())}));
+  for (Value x : grid(c, axes)) columns.push_back(flat(c, x));
   return c.op("stack", columns, {{"dim", int64_t{1}}});
 }
 
@@ -127,7 +109,7 @@ AtenArg combinations(AtenCall& c) {
   return c.op("index", {x, c.constant(std::move(places))});
 }
 
-// Shorter ones are filled up to the longest.
+// Shorter sequences are padded to the longest.
 AtenArg pad_sequence(AtenCall& c) {
   const std::vector<Value> sequences = c.tensors("sequences");
   Expr length = 0;
@@ -163,24 +145,17 @@ AtenArg chunk_cat(AtenCall& c) {
 }
 
 void add_joining_entries(AtenTable& table) {
-  for (const char* name : {"cat", "concat", "concatenate"}) {
-    table.add(fmt::format("aten.{}.default(tensors, dim=0)", name), cat);
-  }
-  table.add("aten.stack.default(tensors, dim=0)", stack);
-  table.add("aten._stack.default(tensors, dim=0)", stack);
+  table.add("aten.{cat,concat,concatenate}.default(tensors, dim=0)", cat);
+  table.op("aten.{stack,_stack}.default(tensors, dim=0)", "stack");
   table.add("aten.hstack.default(tensors)", hstack);
   table.add("aten._chunk_cat.default(tensors, dim, num_chunks)", chunk_cat);
-  for (const char* name : {"vstack", "row_stack"}) {
-    table.add(fmt::format("aten.{}.default(tensors)", name),
-              [](AtenCall& c) -> AtenArg { return joined(c, adapted(c, at_least_2d), 0); });
-  }
-  table.add("aten.dstack.default(tensors)",
-            [](AtenCall& c) -> AtenArg { return joined(c, adapted(c, at_least_3d), 2); });
-  table.add("aten.column_stack.default(tensors)",
-            [](AtenCall& c) -> AtenArg { return joined(c, adapted(c, as_column), 1); });
-  table.add("aten.atleast_1d.Sequence(tensors)", [](AtenCall& c) -> AtenArg { return adapted(c, at_least_1d); });
-  table.add("aten.atleast_2d.Sequence(tensors)", [](AtenCall& c) -> AtenArg { return adapted(c, at_least_2d); });
-  table.add("aten.atleast_3d.Sequence(tensors)", [](AtenCall& c) -> AtenArg { return adapted(c, at_least_3d); });
+  table.add("aten.{vstack,row_stack}.default(tensors)",
+            [](AtenCall& c) { return joined(c, adapted(c, at_least_2d), 0); });
+  table.add("aten.dstack.default(tensors)", [](AtenCall& c) { return joined(c, adapted(c, at_least_3d), 2); });
+  table.add("aten.column_stack.default(tensors)", [](AtenCall& c) { return joined(c, adapted(c, as_column), 1); });
+  table.add("aten.atleast_1d.Sequence(tensors)", [](AtenCall& c) { return adapted(c, at_least_1d); });
+  table.add("aten.atleast_2d.Sequence(tensors)", [](AtenCall& c) { return adapted(c, at_least_2d); });
+  table.add("aten.atleast_3d.Sequence(tensors)", [](AtenCall& c) { return adapted(c, at_least_3d); });
   table.add("aten.block_diag.default(tensors)", block_diag);
   table.add("aten.meshgrid.default(tensors)", [](AtenCall& c) { return meshgrid(c, false); });
   table.add("aten.meshgrid.indexing(tensors, *, indexing)",
@@ -189,7 +164,7 @@ void add_joining_entries(AtenTable& table) {
   table.add("aten.combinations.default(self, r=2, with_replacement=False)", combinations);
   table.add("aten.pad_sequence.default(sequences, batch_first=False, padding_value=0.0, padding_side=\"right\")",
             pad_sequence);
-  table.add("aten.broadcast_tensors.default(tensors)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.broadcast_tensors.default(tensors)", [](AtenCall& c) {
     std::vector<Value> tensors = c.tensors("tensors");
     Shape shape;
     for (Value x : tensors) shape = broadcast(shape, x.shape());
@@ -250,7 +225,7 @@ AtenArg pad_as(AtenCall& c, std::string_view mode) {
 }
 
 AtenFn pad_backward(std::string op) {
-  return [op](AtenCall& c) -> AtenArg {
+  return [op](AtenCall& c) {
     const Value x = c.tensor();
     const NamedAttrs attrs = attrs_of(padding_of(c, "padding", x.rank()));
     const auto forward = [&](Builder& b, const std::vector<Value>& in) { return b.op(op, in, attrs); };
@@ -266,14 +241,12 @@ void add_padding_entries(AtenTable& table) {
     constexpr std::string_view kNames[] = {"reflect", "replicate", "circular", "constant"};
     return pad_as(c, kNames[static_cast<size_t>(c.integer("mode"))]);
   });
-  table.add("aten._pad_circular.default(self, pad)",
-            [](AtenCall& c) -> AtenArg { return padded_by(c, "pad_circular", "pad"); });
+  table.add("aten._pad_circular.default(self, pad)", [](AtenCall& c) { return padded_by(c, "pad_circular", "pad"); });
   for (int rank = 1; rank <= 3; ++rank) {
     for (const auto& [name, op] : {std::pair("reflection", "pad_reflect"), std::pair("replication", "pad_replicate")}) {
       const std::string packet = fmt::format("aten.{}_pad{}d", name, rank);
       const std::string used = op;
-      table.add(packet + ".default(self, padding)",
-                [used](AtenCall& c) -> AtenArg { return padded_by(c, used, "padding"); });
+      table.add(packet + ".default(self, padding)", [used](AtenCall& c) { return padded_by(c, used, "padding"); });
       table.add(packet + "_backward.default(grad_output, self, padding)", pad_backward(used));
     }
   }
@@ -291,7 +264,7 @@ AtenArg tile(AtenCall& c) {
 // A new dimension of copies behind the old one, merged into it.
 AtenArg repeat_interleave(AtenCall& c) {
   const bool along = c.given("dim");
-  const Value x = along ? at_least_1d(c, c.tensor()) : c.reshape(c.tensor(), {element_count(c.tensor().shape())});
+  const Value x = along ? at_least_1d(c, c.tensor()) : flat(c, c.tensor());
   const auto dim = static_cast<size_t>(along ? normalize_dim(c.integer("dim"), x.rank()) : 0);
   Shape copies = x.shape(), merged = x.shape();
   copies.insert(copies.begin() + static_cast<int64_t>(dim) + 1, c.size("repeats"));
@@ -316,7 +289,7 @@ Expr interleaved_count(AtenCall& c) {
 
 AtenArg repeat_interleave_by(AtenCall& c) {
   const bool along = c.given("dim");
-  const Value x = along ? c.tensor() : c.reshape(c.tensor(), {element_count(c.tensor().shape())});
+  const Value x = along ? c.tensor() : flat(c, c.tensor());
   const int64_t dim = along ? dim_of(c, "dim", x) : 0;
   const Value repeats = c.expand(at_least_1d(c, c.tensor("repeats")), {x.size(dim)});
   const Value places = interleaved_places(c, repeats, interleaved_count(c));
@@ -338,7 +311,7 @@ AtenArg rot90(AtenCall& c) {
 
 // Half of each dimension around, rounded down or up.
 AtenFn shifted_by_half(bool up) {
-  return [up](AtenCall& c) -> AtenArg {
+  return [up](AtenCall& c) {
     const Value x = c.tensor();
     std::vector<int64_t> dims = c.given("dim") ? c.ints("dim") : dims_from(0, x.rank());
     Shape shifts;
@@ -351,7 +324,7 @@ AtenFn shifted_by_half(bool up) {
 }
 
 AtenFn flip_along(int64_t dim) {
-  return [dim](AtenCall& c) -> AtenArg { return c.op("flip", {c.tensor()}, {{"dims", std::vector<int64_t>{dim}}}); };
+  return [dim](AtenCall& c) { return c.op("flip", {c.tensor()}, {{"dims", std::vector<int64_t>{dim}}}); };
 }
 
 AtenArg diag(AtenCall& c) {
@@ -380,7 +353,7 @@ void add_moving_entries(AtenTable& table) {
   table.add("aten.tile.default(self, dims)", tile);
   table.add("aten.repeat_interleave.self_int(self, repeats, dim=None, *, output_size=None)", repeat_interleave);
   table.add("aten.repeat_interleave.self_Tensor(self, repeats, dim=None, *, output_size=None)", repeat_interleave_by);
-  table.add("aten.repeat_interleave.Tensor(repeats, *, output_size=None)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.repeat_interleave.Tensor(repeats, *, output_size=None)", [](AtenCall& c) {
     const Value repeats = c.tensor("repeats");
     return c.cast(interleaved_places(c, repeats, interleaved_count(c)), repeats.dtype());
   });
@@ -391,26 +364,19 @@ void add_moving_entries(AtenTable& table) {
   table.op("aten.flip.default(self, dims)", "flip");
   table.add("aten.fliplr.default(self)", flip_along(1));
   table.add("aten.flipud.default(self)", flip_along(0));
-  table.op("aten.tril.default(self, diagonal=0)", "tril");
-  table.op("aten.triu.default(self, diagonal=0)", "triu");
+  table.op("aten.{tril,triu}.default(self, diagonal=0)");
   table.op("aten.diag_embed.default(self, offset=0, dim1=-2, dim2=-1)", "diag_embed");
   table.add("aten.diag.default(self, diagonal=0)", diag);
-  table.add("aten.diagflat.default(self, offset=0)", [](AtenCall& c) -> AtenArg {
-    const Value flat = c.reshape(c.tensor(), {element_count(c.tensor().shape())});
-    return c.op("diag_embed", {flat}, {{"offset", c.integer("offset")}});
-  });
-  table.add("aten.channel_shuffle.default(self, groups)", channel_shuffle);
-  table.add("aten.native_channel_shuffle.default(self, groups)", channel_shuffle);
-  table.add("aten.pixel_shuffle.default(self, upscale_factor)", [](AtenCall& c) -> AtenArg {
-    return c.op("pixel_shuffle", {c.tensor()}, {{"factor", c.integer("upscale_factor")}});
-  });
-  table.add("aten.pixel_unshuffle.default(self, downscale_factor)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.diagflat.default(self, offset=0)",
+            [](AtenCall& c) { return c.op("diag_embed", {flat(c, c.tensor())}, {{"offset", c.integer("offset")}}); });
+  table.add("aten.{channel_shuffle,native_channel_shuffle}.default(self, groups)", channel_shuffle);
+  table.add("aten.pixel_shuffle.default(self, upscale_factor)",
+            [](AtenCall& c) { return c.op("pixel_shuffle", {c.tensor()}, {{"factor", c.integer("upscale_factor")}}); });
+  table.add("aten.pixel_unshuffle.default(self, downscale_factor)", [](AtenCall& c) {
     return c.op("pixel_unshuffle", {c.tensor()}, {{"factor", c.integer("downscale_factor")}});
   });
-  for (const char* name : {"_unsafe_view", "_reshape_copy"}) {
-    table.add(fmt::format("aten.{}.default(self, size)", name),
-              [](AtenCall& c) -> AtenArg { return c.op("reshape", {c.tensor()}, {{"shape", c.sizes("size")}}); });
-  }
+  table.add("aten.{_unsafe_view,_reshape_copy}.default(self, size)",
+            [](AtenCall& c) { return c.op("reshape", {c.tensor()}, {{"shape", c.sizes("size")}}); });
   table.add("aten.resize.default(self, size, *, memory_format=None)",
             [](AtenCall& c) { return resized(c, c.sizes("size")); });
   table.add("aten.resize_.default(self, size, *, memory_format=None)", [](AtenCall& c) {
@@ -429,14 +395,13 @@ using AttrsFn = NamedAttrs (*)(const AtenCall&);
 
 void add_scatter(AtenTable& table, const std::string& what, std::string_view parameters, AttrsFn attrs) {
   const std::string op = what + "_scatter";
-  table.add(fmt::format("aten.{}.default(self, src, {})", op, parameters), [=](AtenCall& c) -> AtenArg {
-    return c.op(op, {c.tensor(), c.cast(c.tensor("src"), c.tensor().dtype())}, attrs(c));
-  });
+  table.add(fmt::format("aten.{}.default(self, src, {})", op, parameters),
+            [=](AtenCall& c) { return c.op(op, {c.tensor(), c.cast(c.tensor("src"), c.tensor().dtype())}, attrs(c)); });
 }
 
 void add_scatter_backward(AtenTable& table, const std::string& what, std::string_view parameters, AttrsFn attrs) {
   const std::string signature = fmt::format("aten.{}_backward.default(grad_output, input_sizes, {})", what, parameters);
-  table.add(signature, [=](AtenCall& c) -> AtenArg {
+  table.add(signature, [=](AtenCall& c) {
     const Value grad = c.tensor("grad_output");
     return c.op(what + "_scatter", {c.full(Expr(0), c.sizes("input_sizes"), grad.dtype()), grad}, attrs(c));
   });
@@ -477,13 +442,12 @@ void add_scatter_entries(AtenTable& table) {
   add_scatter_backward(table, "diagonal", "offset, dim1, dim2", diagonal_attrs);
   table.add("aten.unfold_backward.default(grad_in, input_sizes, dim, size, step)", unfold_backward);
   table.add("aten.im2col.default(self, kernel_size, dilation, padding, stride)",
-            [](AtenCall& c) -> AtenArg { return c.op("im2col", {c.tensor()}, window_attrs(c)); });
-  table.add("aten.col2im.default(self, output_size, kernel_size, dilation, padding, stride)",
-            [](AtenCall& c) -> AtenArg {
-              NamedAttrs attrs = window_attrs(c);
-              attrs.emplace_back("output_size", c.sizes("output_size"));
-              return c.op("col2im", {c.tensor()}, std::move(attrs));
-            });
+            [](AtenCall& c) { return c.op("im2col", {c.tensor()}, window_attrs(c)); });
+  table.add("aten.col2im.default(self, output_size, kernel_size, dilation, padding, stride)", [](AtenCall& c) {
+    NamedAttrs attrs = window_attrs(c);
+    attrs.emplace_back("output_size", c.sizes("output_size"));
+    return c.op("col2im", {c.tensor()}, std::move(attrs));
+  });
 }
 
 }  // namespace
@@ -495,4 +459,4 @@ void add_arrangement_entries(AtenTable& table) {
   add_scatter_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -1,14 +1,10 @@
 // Scaled dot product attention: PyTorch's function and the kernels that it chooses between.
 #include <cmath>
 
-#include "capture/aten.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
+#include "capture/aten/common.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 struct Attention {
   Value query, key, value;
@@ -72,7 +68,7 @@ Value causal_mask(AtenCall& c, const Expr& rows, const Expr& columns) {
 Value scores_of(AtenCall& c, const Attention& a) {
   const double scale = scale_of(c, a.query);
   const Value key = a.enable_gqa ? repeated_heads(c, a.key, a.query) : a.key;
-  const Value scores = c.matmul(widened(c, a.query) * scale, c.transpose(widened(c, key), -2, -1));
+  const Value scores = c.matmul(to_wide(c, a.query) * scale, c.transpose(to_wide(c, key), -2, -1));
   const Value mask =
       c.flag("is_causal") ? causal_mask(c, a.query.size(a.query.rank() - 2), a.key.size(a.key.rank() - 2)) : a.mask;
   if (!mask) return scores;
@@ -96,7 +92,7 @@ std::pair<Value, Value> step_by_step(AtenCall& c, const Attention& a) {
     used = c.results("dropout", {weights, c.key(element_count(weights.shape()))}, {{"p", p}})[0];
   }
   const DType dtype = a.query.dtype();
-  return {c.cast(c.matmul(used, widened(c, value)), dtype), c.cast(weights, dtype)};
+  return {c.cast(c.matmul(used, to_wide(c, value)), dtype), c.cast(weights, dtype)};
 }
 
 // ---- entries --------------------------------------------------------------------------------------------------------
@@ -135,16 +131,9 @@ Value no_seed(AtenCall& c) { return c.full(Expr(0), {}, DType::kI64); }
 AtenArg efficient(AtenCall& c) {
   check_no_dropout(c);
   const Attention a = attention_of(c, "attn_bias");
-  const Value sums = c.flag("compute_log_sumexp")
-                         ? log_sum_of(c, a)
-                         : c.full(
-                               Expr(0),
-                               [&] {
-                                 Shape shape(a.query.shape().begin(), a.query.shape().end() - 1);
-                                 shape.back() = 0;
-                                 return shape;
-                               }(),
-                               DType::kF32);
+  Shape none(a.query.shape().begin(), a.query.shape().end() - 1);
+  none.back() = 0;
+  const Value sums = c.flag("compute_log_sumexp") ? log_sum_of(c, a) : c.full(Expr(0), none, DType::kF32);
   return std::vector<Value>{output_of(c, a, operands_of(a)), sums, no_seed(c), no_seed(c)};
 }
 
@@ -221,4 +210,4 @@ void add_attention_entries(AtenTable& table) {
       [](AtenCall& c) { return first_three(attention_gradients(c, attention_of(c, ""))); });
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -3,12 +3,9 @@
 #include <numbers>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 constexpr double kPi = std::numbers::pi;
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -188,10 +185,8 @@ Value spherical_first(AtenCall& c, Value x) {
 }  // namespace
 
 void add_bessel_entries(AtenTable& table) {
-  add_each(table, {"i0", "special_i0", "special_modified_bessel_i0"}, "aten.{}.default(self)",
-           in_f64(modified_first(0, false), "self"));
-  add_each(table, {"special_i1", "special_modified_bessel_i1"}, "aten.{}.default(self)",
-           in_f64(modified_first(1, false), "self"));
+  table.add("aten.{i0,special_i0,special_modified_bessel_i0}.default(self)", in_f64(modified_first(0, false), "self"));
+  table.add("aten.{special_i1,special_modified_bessel_i1}.default(self)", in_f64(modified_first(1, false), "self"));
   table.add("aten.special_i0e.default(self)", in_f64(modified_first(0, true), "self"));
   table.add("aten.special_i1e.default(self)", in_f64(modified_first(1, true), "self"));
   for (int order : {0, 1}) {
@@ -206,4 +201,4 @@ void add_bessel_entries(AtenTable& table) {
   table.add("aten.special_spherical_bessel_j0.default(x)", in_f64(spherical_first, "x"));
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

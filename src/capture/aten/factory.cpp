@@ -4,29 +4,16 @@
 #include <numbers>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 #include "support/checked.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
 
-using namespace aten;
-
+// Of the given size and dtype, or of those of self.
 AtenFn filled_with(int64_t number) {
-  return [number](AtenCall& c) -> AtenArg {
-    return c.full(Expr(number), c.sizes("size"), c.dtype().value_or(DType::kF32));
-  };
-}
-
-AtenFn like_filled_with(int64_t number) {
-  return [number](AtenCall& c) -> AtenArg {
-    return c.full(Expr(number), c.tensor().shape(), c.dtype().value_or(c.tensor().dtype()));
-  };
-}
-
-AtenFn new_filled_with(int64_t number) {
-  return [number](AtenCall& c) -> AtenArg {
-    return c.full(Expr(number), c.sizes("size"), c.dtype().value_or(c.tensor().dtype()));
+  return [number](AtenCall& c) {
+    const Shape shape = c.takes("size") ? c.sizes("size") : c.tensor().shape();
+    return c.full(Expr(number), shape, c.dtype().value_or(c.takes("self") ? c.tensor().dtype() : DType::kF32));
   };
 }
 
@@ -38,38 +25,34 @@ void add_fills(AtenTable& table) {
   table.add(with_options("aten.empty_permuted.default(size, physical_layout"), filled_with(0));
   table.add(with_options("aten.zeros.default(size"), filled_with(0));
   table.add(with_options("aten.ones.default(size"), filled_with(1));
-  table.add(with_options("aten.empty_like.default(self", "", kFormat), like_filled_with(0));
-  table.add(with_options("aten.zeros_like.default(self", "", kFormat), like_filled_with(0));
-  table.add(with_options("aten.ones_like.default(self", "", kFormat), like_filled_with(1));
-  table.add(with_options("aten.new_empty.default(self, size"), new_filled_with(0));
-  table.add(with_options("aten.new_empty_strided.default(self, size, stride"), new_filled_with(0));
-  table.add(with_options("aten.new_zeros.default(self, size"), new_filled_with(0));
-  table.add(with_options("aten.new_ones.default(self, size"), new_filled_with(1));
-  table.add("aten.zero.default(self)", [](AtenCall& c) -> AtenArg { return c.full_like(c.tensor(), 0); });
+  table.add(with_options("aten.{empty_like,zeros_like}.default(self", "", kFormat), filled_with(0));
+  table.add(with_options("aten.ones_like.default(self", "", kFormat), filled_with(1));
+  table.add(with_options("aten.new_empty_strided.default(self, size, stride"), filled_with(0));
+  table.add(with_options("aten.{new_empty,new_zeros}.default(self, size"), filled_with(0));
+  table.add(with_options("aten.new_ones.default(self, size"), filled_with(1));
+  table.add("aten.zero.default(self)", [](AtenCall& c) { return c.full_like(c.tensor(), 0); });
 
-  table.add(with_options("aten.full.default(size, fill_value"), [](AtenCall& c) -> AtenArg {
+  table.add(with_options("aten.full.default(size, fill_value"), [](AtenCall& c) {
     const DType dtype = c.dtype().value_or(dtype_of_number(c.argument("fill_value")));
     return filled(c, "fill_value", c.sizes("size"), dtype);
   });
-  table.add(with_options("aten.full_like.default(self, fill_value", "", kFormat), [](AtenCall& c) -> AtenArg {
+  table.add(with_options("aten.full_like.default(self, fill_value", "", kFormat), [](AtenCall& c) {
     return filled(c, "fill_value", c.tensor().shape(), c.dtype().value_or(c.tensor().dtype()));
   });
-  table.add(with_options("aten.new_full.default(self, size, fill_value"), [](AtenCall& c) -> AtenArg {
+  table.add(with_options("aten.new_full.default(self, size, fill_value"), [](AtenCall& c) {
     return filled(c, "fill_value", c.sizes("size"), c.dtype().value_or(c.tensor().dtype()));
   });
-  for (std::string_view overload : {"Scalar", "Tensor"}) {
-    table.add(fmt::format("aten.fill.{}(self, value)", overload),
-              [](AtenCall& c) -> AtenArg { return filled(c, "value", c.tensor().shape(), c.tensor().dtype()); });
-  }
+  table.add("aten.fill.{Scalar,Tensor}(self, value)",
+            [](AtenCall& c) { return filled(c, "value", c.tensor().shape(), c.tensor().dtype()); });
   table.add(with_options("aten.scalar_tensor.default(s"),
-            [](AtenCall& c) -> AtenArg { return filled(c, "s", {}, c.dtype().value_or(DType::kF32)); });
+            [](AtenCall& c) { return filled(c, "s", {}, c.dtype().value_or(DType::kF32)); });
 }
 
 // ---- sequences ------------------------------------------------------------------------------------------------------
 
-DType dtype_of_range(AtenCall& c, std::initializer_list<std::string_view> numbers) {
-  const auto is_real = [&](std::string_view name) { return c.argument(name).get<double>() != nullptr; };
-  return c.dtype().value_or(std::ranges::any_of(numbers, is_real) ? DType::kF32 : DType::kI64);
+DType dtype_of_range(AtenCall& c) {
+  const auto is_real = [](const AtenArg& argument) { return argument.get<double>() != nullptr; };
+  return c.dtype().value_or(std::ranges::any_of(c.arguments(), is_real) ? DType::kF32 : DType::kI64);
 }
 
 // Between ends of which one is only known at run time. Each half counts from its own end, as PyTorch's does.
@@ -92,29 +75,26 @@ Value linspace(AtenCall& c, DType dtype) {
 }
 
 void add_ranges(AtenTable& table) {
-  table.add(with_options("aten.arange.default(end"), [](AtenCall& c) -> AtenArg {
-    return c.op("arange", {}, {{"end", c.number("end")}, {"dtype", dtype_of_range(c, {"end"})}});
+  const AtenFn arange = [](AtenCall& c) {
+    NamedAttrs attrs;
+    for (const char* name : {"start", "end", "step"}) {
+      if (c.takes(name)) attrs.emplace_back(name, c.number(name));
+    }
+    attrs.emplace_back("dtype", dtype_of_range(c));
+    return c.op("arange", {}, std::move(attrs));
+  };
+  table.add(with_options("aten.arange.default(end"), arange);
+  table.add(with_options("aten.arange.start(start, end"), arange);
+  table.add(with_options("aten.arange.start_step(start, end, step=1"), arange);
+  constexpr std::string_view kOverloads = "{default,Tensor_Tensor,Tensor_Scalar,Scalar_Tensor}(start, end, steps";
+  table.add(with_options(fmt::format("aten.linspace.{}", kOverloads)), [](AtenCall& c) {
+    const DType dtype = c.dtype().value_or(DType::kF32);
+    return c.cast(linspace(c, dtype), dtype);
   });
-  table.add(with_options("aten.arange.start(start, end"), [](AtenCall& c) -> AtenArg {
-    const DType dtype = dtype_of_range(c, {"start", "end"});
-    return c.op("arange", {}, {{"start", c.number("start")}, {"end", c.number("end")}, {"dtype", dtype}});
+  table.add(with_options(fmt::format("aten.logspace.{}, base=10.0", kOverloads)), [](AtenCall& c) {
+    const Value powers = c.pow(c.scalar(c.real("base"), DType::kF64), linspace(c, DType::kF64));
+    return c.cast(powers, c.dtype().value_or(DType::kF32));
   });
-  table.add(with_options("aten.arange.start_step(start, end, step=1"), [](AtenCall& c) -> AtenArg {
-    const DType dtype = dtype_of_range(c, {"start", "end", "step"});
-    return c.op("arange", {},
-                {{"start", c.number("start")}, {"end", c.number("end")}, {"step", c.number("step")}, {"dtype", dtype}});
-  });
-  for (std::string_view overload : {"default", "Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor"}) {
-    table.add(with_options(fmt::format("aten.linspace.{}(start, end, steps", overload)), [](AtenCall& c) -> AtenArg {
-      const DType dtype = c.dtype().value_or(DType::kF32);
-      return c.cast(linspace(c, dtype), dtype);
-    });
-    table.add(with_options(fmt::format("aten.logspace.{}(start, end, steps, base=10.0", overload)),
-              [](AtenCall& c) -> AtenArg {
-                const Value powers = c.pow(c.scalar(c.real("base"), DType::kF64), linspace(c, DType::kF64));
-                return c.cast(powers, c.dtype().value_or(DType::kF32));
-              });
-  }
 }
 
 // ---- matrices -------------------------------------------------------------------------------------------------------
@@ -236,34 +216,30 @@ AtenArg converted(AtenCall& c, DType dtype, bool copy) {
 }
 
 void add_conversions(AtenTable& table) {
-  table.add("aten.to.dtype(self, dtype, non_blocking=False, copy=False, memory_format=None)",
-            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), c.flag("copy")); });
-  table.add("aten.to.device(self, device, dtype, non_blocking=False, copy=False, memory_format=None)",
-            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), c.flag("copy")); });
-  table.add(with_options("aten.to.dtype_layout(self", "", ", non_blocking=False, copy=False, memory_format=None"),
-            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), c.flag("copy")); });
+  const AtenFn to = [](AtenCall& c) {
+    return converted(c, c.dtype().value_or(c.tensor().dtype()), !c.takes("copy") || c.flag("copy"));
+  };
+  table.add("aten.to.dtype(self, dtype, non_blocking=False, copy=False, memory_format=None)", to);
+  table.add("aten.to.device(self, device, dtype, non_blocking=False, copy=False, memory_format=None)", to);
+  table.add(with_options("aten.to.dtype_layout(self", "", ", non_blocking=False, copy=False, memory_format=None"), to);
+  table.add(with_options("aten._to_copy.default(self", "", ", non_blocking=False, memory_format=None"), to);
   table.add("aten.to.other(self, other, non_blocking=False, copy=False, memory_format=None)",
             [](AtenCall& c) { return converted(c, c.tensor("other").dtype(), c.flag("copy")); });
   table.add("aten.type_as.default(self, other)",
             [](AtenCall& c) { return converted(c, c.tensor("other").dtype(), false); });
   // torch.compile writes this one, where a model has numbers that change from call to call (dynamic=True).
   table.add("prims.convert_element_type.default(a, dtype)",
-            [](AtenCall& c) -> AtenArg { return c.cast(c.tensor("a"), c.dtype().value()); });
-  table.add(with_options("aten._to_copy.default(self", "", ", non_blocking=False, memory_format=None"),
-            [](AtenCall& c) { return converted(c, c.dtype().value_or(c.tensor().dtype()), true); });
+            [](AtenCall& c) { return c.cast(c.tensor("a"), c.dtype().value()); });
 }
 
 void add_copies(AtenTable& table) {
-  const auto same = [](AtenCall& c) -> AtenArg { return c.tensor(); };
+  const auto same = [](AtenCall& c) { return c.tensor(); };
   table.add("aten.clone.default(self, *, memory_format=None)", same);
   table.add("aten.lift_fresh_copy.default(self)", same);
   const auto write_all = [](AtenCall&, Value value) { return value; };
-  for (std::string_view name : {"detach", "lift", "lift_fresh"}) {
-    table.view(fmt::format("aten.{}.default(self)", name), same, write_all);
-  }
-  table.add("aten.copy.default(self, src, non_blocking=False)", [](AtenCall& c) -> AtenArg {
-    return c.expand(c.cast(c.tensor("src"), c.tensor().dtype()), c.tensor().shape());
-  });
+  table.view("aten.{detach,lift,lift_fresh}.default(self)", same, write_all);
+  table.add("aten.copy.default(self, src, non_blocking=False)",
+            [](AtenCall& c) { return c.expand(c.cast(c.tensor("src"), c.tensor().dtype()), c.tensor().shape()); });
 }
 
 }  // namespace
@@ -277,4 +253,4 @@ void add_factory_entries(AtenTable& table) {
   add_copies(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

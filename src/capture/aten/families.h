@@ -1,12 +1,11 @@
-// The registry's entries by family. A new family adds its function here and in families.cpp.
+// The registry's entries by family. A new family adds its function here and in aten.cpp.
 #pragma once
-
-#include <functional>
-#include <vector>
 
 namespace tenon {
 
 class AtenTable;
+
+namespace aten {
 
 void add_factory_entries(AtenTable& table);        // tensors from nothing
 void add_pointwise_entries(AtenTable& table);      // element by element
@@ -32,6 +31,5 @@ void add_loss_entries(AtenTable& table);
 void add_random_entries(AtenTable& table);
 void add_symbolic_entries(AtenTable& table);  // sizes and numbers: sym_size, _operator.mul, assertions
 
-std::vector<std::function<void(AtenTable&)>> aten_families();
-
+}  // namespace aten
 }  // namespace tenon

@@ -4,12 +4,9 @@
 #include <numbers>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -167,13 +164,11 @@ BinaryFormula incomplete_gamma(bool is_upper) {
 }  // namespace
 
 void add_gamma_entries(AtenTable& table) {
-  add_each(table, {"polygamma", "special_polygamma"}, "aten.{}.default(n, self)", polygamma);
-  add_each(table, {"default", "self_scalar", "other_scalar"}, "aten.special_zeta.{}(self, other)",
-           binary_formula(in_f64(zeta)));
-  add_each(table, {"igamma", "special_gammainc"}, "aten.{}.default(self, other)",
-           binary_formula(in_f64(incomplete_gamma(false))));
-  add_each(table, {"igammac", "special_gammaincc"}, "aten.{}.default(self, other)",
-           binary_formula(in_f64(incomplete_gamma(true))));
+  table.add("aten.{polygamma,special_polygamma}.default(n, self)", polygamma);
+  table.add("aten.special_zeta.{default,self_scalar,other_scalar}(self, other)", binary_formula(in_f64(zeta)));
+  const auto incomplete = [](bool upper) { return binary_formula(in_f64(incomplete_gamma(upper))); };
+  table.add("aten.{igamma,special_gammainc}.default(self, other)", incomplete(false));
+  table.add("aten.{igammac,special_gammaincc}.default(self, other)", incomplete(true));
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

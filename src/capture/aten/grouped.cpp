@@ -1,11 +1,8 @@
 // Products of matrices by groups of rows: PyTorch's, and the op by which the library transformers does without it.
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
+#include "capture/aten/common.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 Value transposed(Builder& b, Value x) { return b.transpose(x, -2, -1); }
 
@@ -33,4 +30,4 @@ void add_grouped_entries(AtenTable& table) {
   table.op("tenon.grouped_outer.default(x, y, offsets)", "grouped_outer");
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -3,13 +3,10 @@
 #include <limits>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 #include "graph/limits.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 constexpr int64_t kLast = -1;
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -66,7 +63,7 @@ AtenArg unique_rows(AtenCall& c, Value rows, Value order, const Shape& inverse_s
   return std::vector{values, c.reshape(inverse, inverse_shape), counts};
 }
 
-// What was not asked for is empty.
+// Results that the call does not ask for are empty.
 AtenArg only_asked(AtenCall& c, const AtenArg& results) {
   AtenArg::List list = *results.get<AtenArg::List>();
   if (!c.flag("return_inverse")) list[1] = nothing(c, DType::kI64);
@@ -283,8 +280,7 @@ AtenArg histc(AtenCall& c) {
   const Value share = (x - range.low) / (range.high - range.low) * static_cast<double>(bins);
   const Value place = c.cast(c.where(inside, share, c.scalar(0, x.dtype())), DType::kI64);
   const Value bin = c.minimum(place, c.integer(bins - 1));
-  return c.op("index_put", {c.full(Expr(0), {bins}, x.dtype()), c.cast(inside, x.dtype()), bin},
-              {{"reduce", std::string("add")}});
+  return added_at(c, c.full(Expr(0), {bins}, x.dtype()), c.cast(inside, x.dtype()), bin);
 }
 
 // PyTorch counts in i64, and adds weights in f32 or f64.
@@ -306,7 +302,7 @@ void add_histograms(AtenTable& table) {
   table.add(fmt::format("aten.histogram.bin_ct(self, bins=100, *, range=None, {}", kRest), histogram);
   table.add(fmt::format("aten.histogram.bins_tensor(self, bins, *, {}", kRest), histogram);
   table.add(fmt::format("aten._histogramdd_bin_edges.default(self, bins, *, range=None, {}", kRest),
-            [](AtenCall& c) -> AtenArg { return edges_of_each(c, coordinates(c)); });
+            [](AtenCall& c) { return edges_of_each(c, coordinates(c)); });
   table.add(fmt::format("aten._histogramdd_from_bin_cts.default(self, bins, *, range=None, {}", kRest),
             [](AtenCall& c) {
               const std::vector<Value> points = coordinates(c);
@@ -327,4 +323,4 @@ void add_group_entries(AtenTable& table) {
   add_histograms(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

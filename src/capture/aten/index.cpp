@@ -1,13 +1,8 @@
 // Reading and writing at computed places, and masks.
+#include "capture/aten/common.h"
 
-#include "capture/aten.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
-
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // ---- where something holds ------------------------------------------------------------------------------------------
 
@@ -61,19 +56,16 @@ AtenArg nonzero_static(AtenCall& c) {
 }
 
 void add_mask_entries(AtenTable& table) {
-  for (const char* name : {"nonzero", "argwhere"}) {
-    table.add(fmt::format("aten.{}.default(self)", name),
-              [](AtenCall& c) -> AtenArg { return nonzero(c, c.tensor()); });
-  }
+  table.add("aten.{nonzero,argwhere}.default(self)", [](AtenCall& c) { return nonzero(c, c.tensor()); });
   table.add("aten.nonzero_numpy.default(self)", [](AtenCall& c) { return nonzero_columns(c, c.tensor()); });
   table.add("aten.where.default(condition)", [](AtenCall& c) { return nonzero_columns(c, c.tensor("condition")); });
   table.add("aten.nonzero_static.default(self, *, size, fill_value=-1)", nonzero_static);
   table.add("aten.masked_select.default(self, mask)",
-            [](AtenCall& c) -> AtenArg { return masked_select(c, c.tensor(), c.tensor("mask")); });
-  table.add("aten.masked_select_backward.default(grad, input, mask)", [](AtenCall& c) -> AtenArg {
-    return c.op("masked_scatter", {like(c, c.tensor("input"), 0), c.tensor("mask"), c.tensor("grad")});
+            [](AtenCall& c) { return masked_select(c, c.tensor(), c.tensor("mask")); });
+  table.add("aten.masked_select_backward.default(grad, input, mask)", [](AtenCall& c) {
+    return c.op("masked_scatter", {c.full_like(c.tensor("input"), 0), c.tensor("mask"), c.tensor("grad")});
   });
-  table.add("aten.masked_scatter.default(self, mask, source)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.masked_scatter.default(self, mask, source)", [](AtenCall& c) {
     return c.op("masked_scatter", {c.tensor(), c.cast(c.tensor("mask"), DType::kBool), c.tensor("source")});
   });
   table.add("aten.masked_scatter_backward.default(grad_output, mask, sizes)", masked_scatter_backward);
@@ -210,16 +202,14 @@ AtenArg put(AtenCall& c) {
 }
 
 void add_index_tensor_entries(AtenTable& table) {
-  table.add("aten.index.Tensor(self, indices)", index);
-  table.add("aten._unsafe_index.Tensor(self, indices)", index);
+  table.add("aten.{index,_unsafe_index}.Tensor(self, indices)", index);
   table.add("aten._unsafe_masked_index.default(self, mask, indices, fill)", masked_index);
   table.add("aten._unsafe_masked_index_put_accumulate.default(self, mask, indices, values)", masked_index_put);
-  table.add("aten.index_put.default(self, indices, values, accumulate=False)", index_put);
-  table.add("aten._unsafe_index_put.default(self, indices, values, accumulate=False)", index_put);
+  table.add("aten.{index_put,_unsafe_index_put}.default(self, indices, values, accumulate=False)", index_put);
   table.add("aten._index_put_impl.default(self, indices, values, accumulate=False, unsafe=False)", index_put);
   table.add("aten.put.default(self, index, source, accumulate=False)", put);
   table.add("aten.take.default(self, index)",
-            [](AtenCall& c) -> AtenArg { return c.op("index", {flat(c, c.tensor()), c.tensor("index")}); });
+            [](AtenCall& c) { return c.op("index", {flat(c, c.tensor()), c.tensor("index")}); });
 }
 
 // ---- along a dimension ----------------------------------------------------------------------------------------------
@@ -290,13 +280,13 @@ Value scattered(AtenCall& c, Value x, Value src, std::string reduce = "set", boo
 }
 
 AtenFn scatter_tensor(std::string (*reduction)(const AtenCall&)) {
-  return [reduction](AtenCall& c) -> AtenArg {
+  return [reduction](AtenCall& c) {
     return scattered(c, c.tensor(), c.cast(c.tensor("src"), c.tensor().dtype()), reduction(c));
   };
 }
 
 AtenFn scatter_number(std::string (*reduction)(const AtenCall&)) {
-  return [reduction](AtenCall& c) -> AtenArg {
+  return [reduction](AtenCall& c) {
     const DType dtype = c.tensor().dtype();
     const Value number = c.cast(c.operand("value", dtype), dtype);
     return scattered(c, c.tensor(), c.expand(number, c.tensor("index").shape()), reduction(c));
@@ -320,17 +310,16 @@ void add_along_dim_entries(AtenTable& table) {
   table.add("aten.index_select.default(self, dim, index)", index_select);
   table.add("aten.index_select_backward.default(grad, self_sizes, dim, index)", index_select_backward);
   table.add("aten.index_add.default(self, dim, index, source, *, alpha=1)", index_add);
-  table.add("aten.index_copy.default(self, dim, index, source)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.index_copy.default(self, dim, index, source)", [](AtenCall& c) {
     return on_vector(
         c, [&](Value x) { return c.op("index_copy", {x, vector_of(c, "index"), source_for(c, x)}, dim_attr(c)); });
   });
-  table.add("aten.index_fill.int_Scalar(self, dim, index, value)", index_fill);
-  table.add("aten.index_fill.int_Tensor(self, dim, index, value)", index_fill);
+  table.add("aten.index_fill.{int_Scalar,int_Tensor}(self, dim, index, value)", index_fill);
   table.add("aten.index_reduce.default(self, dim, index, source, reduce, *, include_self=True)", index_reduce);
   table.add("aten.gather.default(self, dim, index, *, sparse_grad=False)",
-            [](AtenCall& c) -> AtenArg { return c.op("gather", {c.tensor(), c.tensor("index")}, dim_attr(c)); });
+            [](AtenCall& c) { return c.op("gather", {c.tensor(), c.tensor("index")}, dim_attr(c)); });
   table.add("aten.gather_backward.default(grad, self, dim, index, sparse_grad)",
-            [](AtenCall& c) -> AtenArg { return scattered(c, like(c, c.tensor(), 0), c.tensor("grad"), "add"); });
+            [](AtenCall& c) { return scattered(c, c.full_like(c.tensor(), 0), c.tensor("grad"), "add"); });
   const auto set = [](const AtenCall&) { return std::string("set"); };
   table.add("aten.scatter.src(self, dim, index, src)", scatter_tensor(set));
   table.add("aten.scatter.reduce(self, dim, index, src, *, reduce)", scatter_tensor(table_reduction));
@@ -338,7 +327,7 @@ void add_along_dim_entries(AtenTable& table) {
   table.add("aten.scatter.value_reduce(self, dim, index, value, *, reduce)", scatter_number(table_reduction));
   table.add("aten.scatter_add.default(self, dim, index, src)",
             scatter_tensor([](const AtenCall&) { return std::string("add"); }));
-  table.add("aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self=True)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self=True)", [](AtenCall& c) {
     return scattered(c, c.tensor(), c.tensor("src"), table_reduction(c), c.flag("include_self"));
   });
   table.add("aten.take_along_dim.default(self, indices, dim=None)", take_along_dim);
@@ -442,7 +431,7 @@ void add_embedding_entries(AtenTable& table) {
       [](AtenCall& c) {
         return embedding_bag(c, bags_of(c, c.given("padding_idx") ? c.integer("padding_idx") : -1), true);
       });
-  table.add("aten.one_hot.default(self, num_classes=-1)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.one_hot.default(self, num_classes=-1)", [](AtenCall& c) {
     if (c.integer("num_classes") < 0) c.decline("the number of classes is only known at run time: give num_classes");
     return c.op("one_hot", {c.tensor()}, {{"num_classes", c.size("num_classes")}});
   });
@@ -459,4 +448,4 @@ void add_index_entries(AtenTable& table) {
   add_group_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -1,5 +1,5 @@
-// Where PyTorch has the elements of a Value. A Graph knows nothing of memory; but whether `reshape` gives a view or a
-// copy, and so what a later write changes, follows from strides. They are read off the nodes that made the value:
+// Where PyTorch stores the elements of a Value. A Graph knows nothing of memory; but whether `reshape` gives a view or
+// a copy, and so what a later write changes, follows from strides. They are read off the nodes that made the value:
 // views change strides, everything else is taken to be contiguous.
 #pragma once
 

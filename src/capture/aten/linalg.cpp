@@ -4,14 +4,10 @@
 // (_linalg_det, _linalg_slogdet, _linalg_solve_ex), have no entries; the functions that users call have.
 #include <limits>
 
-#include "capture/aten.h"
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // ---- batches of matrices --------------------------------------------------------------------------------------------
 
@@ -37,8 +33,26 @@ Value first_rows(Builder& b, Value x, const Expr& count) { return b.slice(x, x.r
 Value upper_of(Builder& b, Value x) { return b.op("triu", {x}); }
 Value diagonal_of(Builder& b, Value x) { return b.op("diagonal", {x}, {{"dim1", int64_t{-2}}, {"dim2", int64_t{-1}}}); }
 
-Value require_zero(Builder& b, Value x, Value info, std::string message) {
-  return b.op("require_zero", {x, info}, {{"message", std::move(message)}});
+// A result, and for each matrix 0 or the number of what went wrong.
+struct Outcome {
+  Value value, info;
+  const char* problem;
+};
+
+Value checked(Builder& b, const Outcome& outcome) {
+  return b.op("require_zero", {outcome.value, outcome.info}, {{"message", std::string(outcome.problem)}});
+}
+
+AtenFn checked(Outcome (*of)(AtenCall&)) {
+  return [of](AtenCall& c) { return checked(c, of(c)); };
+}
+
+// The overloads that leave the check to the caller.
+AtenFn with_info(Outcome (*of)(AtenCall&)) {
+  return [of](AtenCall& c) {
+    const Outcome outcome = of(c);
+    return std::vector<Value>{c.flag("check_errors") ? checked(c, outcome) : outcome.value, outcome.info};
+  };
 }
 
 void check_square(const AtenCall& c, Value x) {
@@ -77,26 +91,12 @@ AtenArg triangular_solve(AtenCall& c) {
 
 // ---- Cholesky -------------------------------------------------------------------------------------------------------
 
-struct Cholesky {
-  Value factor, info;
-};
-
-Cholesky cholesky_of(AtenCall& c) {
+Outcome cholesky_of(AtenCall& c) {
   const Value x = c.tensor();
   const bool upper = c.flag("upper");
   const std::vector<Value> found = c.results("cholesky", {upper ? transposed(c, x) : x});
-  return {upper ? transposed(c, found[0]) : found[0], found[1]};
-}
-
-Value checked(Builder& b, const Cholesky& cholesky) {
-  return require_zero(b, cholesky.factor, cholesky.info, "is not positive definite: a leading minor is not positive");
-}
-
-AtenArg cholesky(AtenCall& c) { return checked(c, cholesky_of(c)); }
-
-AtenArg cholesky_ex(AtenCall& c) {
-  const Cholesky found = cholesky_of(c);
-  return std::vector<Value>{c.flag("check_errors") ? checked(c, found) : found.factor, found.info};
+  return {upper ? transposed(c, found[0]) : found[0], found[1],
+          "is not positive definite: a leading minor is not positive"};
 }
 
 // Of A = L L' or U' U.
@@ -117,9 +117,9 @@ void add_triangle_entries(AtenTable& table) {
             solve_triangular);
   table.add("aten.triangular_solve.default(self, A, upper=True, transpose=False, unitriangular=False)",
             triangular_solve);
-  table.add("aten.cholesky.default(self, upper=False)", cholesky);
-  table.add("aten.linalg_cholesky.default(self, *, upper=False)", cholesky);
-  table.add("aten.linalg_cholesky_ex.default(self, *, upper=False, check_errors=False)", cholesky_ex);
+  table.add("aten.cholesky.default(self, upper=False)", checked(cholesky_of));
+  table.add("aten.linalg_cholesky.default(self, *, upper=False)", checked(cholesky_of));
+  table.add("aten.linalg_cholesky_ex.default(self, *, upper=False, check_errors=False)", with_info(cholesky_of));
   table.add("aten.cholesky_solve.default(self, input2, upper=False)", cholesky_solve);
   table.add("aten.cholesky_inverse.default(self, upper=False)", cholesky_inverse);
 }
@@ -170,12 +170,12 @@ Lu pivoted(AtenCall& c) {
 
 AtenArg lu_factor(AtenCall& c) {
   const Lu lu = pivoted(c);
-  return std::vector<Value>{require_zero(c, lu.factors, lu.info, kSingular), lu.pivots};
+  return std::vector<Value>{checked(c, {lu.factors, lu.info, kSingular}), lu.pivots};
 }
 
 AtenArg lu_factor_ex(AtenCall& c) {
   const Lu lu = pivoted(c);
-  const Value factors = c.flag("check_errors") ? require_zero(c, lu.factors, lu.info, kSingular) : lu.factors;
+  const Value factors = c.flag("check_errors") ? checked(c, {lu.factors, lu.info, kSingular}) : lu.factors;
   return std::vector<Value>{factors, lu.pivots, lu.info};
 }
 
@@ -225,48 +225,28 @@ void add_lu_entries(AtenTable& table) {
 
 // ---- systems of equations, inverses, determinants -------------------------------------------------------------------
 
-struct Solution {
-  Value value, info;
-};
-
-Value checked(Builder& b, const Solution& solution) {
-  return require_zero(b, solution.value, solution.info, kSingular);
-}
-
-// As PyTorch tells them apart: one vector for all matrices, or a vector for each.
+// PyTorch's rule for a right side of vectors: one vector for all matrices, or one for each.
 bool is_of_vectors(Value a, Value right) {
   if (right.rank() == 1) return true;
   return right.rank() == a.rank() - 1 && right.shape() == Shape(a.shape().begin(), a.shape().end() - 1);
 }
 
-Solution solution_of(AtenCall& c) {
+Outcome solution_of(AtenCall& c) {
   const Value a = c.tensor("A"), right = c.tensor("B");
   check_square(c, a);
   const Lu found = lu_of(c, a);
   const bool vectors = is_of_vectors(a, right);
   const Value x = solve(c, found, vectors ? c.unsqueeze(right, -1) : right, false, vectors || c.flag("left"));
-  return {vectors ? c.squeeze(x, -1) : x, found.info};
+  return {vectors ? c.squeeze(x, -1) : x, found.info, kSingular};
 }
 
-AtenArg solve_ex(AtenCall& c) {
-  const Solution found = solution_of(c);
-  return std::vector<Value>{c.flag("check_errors") ? checked(c, found) : found.value, found.info};
-}
-
-Solution inverse_of(AtenCall& c, Value a) {
+Outcome inverse_of(AtenCall& c, Value a) {
   check_square(c, a);
   const Lu found = lu_of(c, a);
-  return {solve(c, found, identity_like(c, a), false), found.info};
+  return {solve(c, found, identity_like(c, a), false), found.info, kSingular};
 }
 
-AtenArg inverse_ex(AtenCall& c) {
-  const Solution found = inverse_of(c, c.tensor("A"));
-  return std::vector<Value>{c.flag("check_errors") ? checked(c, found) : found.value, found.info};
-}
-
-AtenFn inverse(std::string argument) {
-  return [argument](AtenCall& c) -> AtenArg { return checked(c, inverse_of(c, c.tensor(argument))); };
-}
+Outcome inverse(AtenCall& c) { return inverse_of(c, c.tensor(c.takes("A") ? "A" : "self")); }
 
 AtenArg tensorinv(AtenCall& c) {
   const Value x = c.tensor();
@@ -294,18 +274,17 @@ AtenArg tensorsolve(AtenCall& c) {
   check_square(c, matrix);
   const Lu found = lu_of(c, matrix);
   const Value x = solve(c, found, c.reshape(right, {element_count(right.shape()), 1}), false);
-  return c.reshape(checked(c, Solution{x, found.info}), shape);
+  return c.reshape(checked(c, {x, found.info, kSingular}), shape);
 }
+
+Value product_of_last(Builder& b, Value x) { return b.op("prod", {x}, {{"dims", std::vector<int64_t>{-1}}}); }
 
 // -1 for an odd number of exchanges.
 Value sign_of_permutation(Builder& b, Value pivots, DType dtype) {
   const Value own = b.cast(b.iota(pivots.shape().back()) + 1, DType::kI32);
   const Value moved = b.compare("ne", pivots, own);
-  const Value signs = b.where(moved, b.scalar(-1, dtype), b.scalar(1, dtype));
-  return b.op("prod", {signs}, {{"dims", std::vector<int64_t>{-1}}});
+  return product_of_last(b, b.where(moved, b.scalar(-1, dtype), b.scalar(1, dtype)));
 }
-
-Value product_of_last(Builder& b, Value x) { return b.op("prod", {x}, {{"dims", std::vector<int64_t>{-1}}}); }
 
 Value det(AtenCall& c, Value a) {
   check_square(c, a);
@@ -313,11 +292,8 @@ Value det(AtenCall& c, Value a) {
   return sign_of_permutation(c, found.pivots, a.dtype()) * product_of_last(c, diagonal_of(c, found.factors));
 }
 
-struct LogDet {
-  Value sign, logarithm;
-};
-
-LogDet slogdet(AtenCall& c, Value a) {
+// The sign, and the logarithm of the absolute value.
+std::vector<Value> slogdet(AtenCall& c, Value a) {
   check_square(c, a);
   const Lu found = lu_of(c, a);
   const Value diagonal = diagonal_of(c, found.factors);
@@ -325,31 +301,23 @@ LogDet slogdet(AtenCall& c, Value a) {
   return {sign, c.sum(c.log(c.abs(diagonal)), {-1})};
 }
 
-AtenFn slogdet_of(std::string argument) {
-  return [argument](AtenCall& c) -> AtenArg {
-    const LogDet found = slogdet(c, c.tensor(argument));
-    return std::vector<Value>{found.sign, found.logarithm};
-  };
-}
-
 AtenArg logdet(AtenCall& c) {
-  const LogDet found = slogdet(c, c.tensor());
-  return c.log(found.sign) + found.logarithm;
+  const std::vector<Value> found = slogdet(c, c.tensor());
+  return c.log(found[0]) + found[1];
 }
 
 void add_solution_entries(AtenTable& table) {
-  table.add("aten.linalg_solve.default(A, B, *, left=True)",
-            [](AtenCall& c) -> AtenArg { return checked(c, solution_of(c)); });
-  table.add("aten.linalg_solve_ex.default(A, B, *, left=True, check_errors=False)", solve_ex);
-  table.add("aten.linalg_inv.default(A)", inverse("A"));
-  table.add("aten.inverse.default(self)", inverse("self"));
-  table.add("aten.linalg_inv_ex.default(A, *, check_errors=False)", inverse_ex);
+  table.add("aten.linalg_solve.default(A, B, *, left=True)", checked(solution_of));
+  table.add("aten.linalg_solve_ex.default(A, B, *, left=True, check_errors=False)", with_info(solution_of));
+  table.add("aten.linalg_inv.default(A)", checked(inverse));
+  table.add("aten.inverse.default(self)", checked(inverse));
+  table.add("aten.linalg_inv_ex.default(A, *, check_errors=False)", with_info(inverse));
   table.add("aten.linalg_tensorinv.default(self, ind=2)", tensorinv);
   table.add("aten.linalg_tensorsolve.default(self, other, dims=None)", tensorsolve);
-  table.add("aten.linalg_det.default(A)", [](AtenCall& c) -> AtenArg { return det(c, c.tensor("A")); });
-  table.add("aten.det.default(self)", [](AtenCall& c) -> AtenArg { return det(c, c.tensor()); });
-  table.add("aten.linalg_slogdet.default(A)", slogdet_of("A"));
-  table.add("aten.slogdet.default(self)", slogdet_of("self"));
+  table.add("aten.linalg_det.default(A)", [](AtenCall& c) { return det(c, c.tensor("A")); });
+  table.add("aten.det.default(self)", [](AtenCall& c) { return det(c, c.tensor()); });
+  table.add("aten.linalg_slogdet.default(A)", [](AtenCall& c) { return slogdet(c, c.tensor("A")); });
+  table.add("aten.slogdet.default(self)", [](AtenCall& c) { return slogdet(c, c.tensor()); });
   table.add("aten.logdet.default(self)", logdet);
 }
 
@@ -391,21 +359,13 @@ void add_qr_entries(AtenTable& table) {
 
 // ---- spectra --------------------------------------------------------------------------------------------------------
 
-struct Eigen {
-  Value values, vectors;
-};
-
-Eigen eigen_of(Builder& b, Value x) {
-  const std::vector<Value> found = b.results("eigh", {x});
-  return {found[0], found[1]};
-}
-
 AtenArg eigh(AtenCall& c) {
   const std::string triangle = c.string("UPLO");
   if (triangle != "L" && triangle != "U") fail("linalg.eigh: UPLO must be L or U, got {}", triangle);
   const Value a = c.tensor("A");
-  const Eigen found = eigen_of(c, triangle == "L" ? a : transposed(c, a));
-  return std::vector<Value>{found.values, c.flag("compute_v") ? found.vectors : nothing(c, a.dtype())};
+  std::vector<Value> found = c.results("eigh", {triangle == "L" ? a : transposed(c, a)});
+  if (!c.flag("compute_v")) found[1] = nothing(c, a.dtype());
+  return found;
 }
 
 // Orthonormal columns, and those that complete them to a basis.
@@ -427,7 +387,7 @@ double epsilon_of(DType dtype) {
                               : static_cast<double>(std::numeric_limits<float>::epsilon());
 }
 
-// What is not larger counts as zero. Without rtol it is that of rounding, unless atol says something.
+// Singular values up to the tolerance count as zero. Without rtol it is the rounding error, unless atol is positive.
 Value tolerance(AtenCall& c, Value x, Value largest) {
   const Value atol = c.given("atol") ? c.tensor("atol") : c.scalar(0, x.dtype());
   Value rtol = c.tensor_or_none("rtol");
@@ -445,9 +405,8 @@ AtenArg pinv(AtenCall& c) {
   if (element_count(shape).is_constant(0)) return c.full(Expr(0), shape, x.dtype());
   Value left, values, right;
   if (c.flag("hermitian")) {
-    const Eigen found = eigen_of(c, x);
-    left = right = found.vectors;
-    values = found.values;
+    const std::vector<Value> found = c.results("eigh", {x});
+    values = found[0], left = right = found[1];
   } else {
     const std::vector<Value> found = c.results("svd", {x});
     left = found[0], values = found[1], right = transposed(c, found[2]);
@@ -462,9 +421,8 @@ void add_spectrum_entries(AtenTable& table) {
   table.add(R"(aten._linalg_eigh.default(A, UPLO="L", compute_v=True))", eigh);
   table.add("aten._linalg_svd.default(A, full_matrices=False, compute_uv=True, *, driver=None)", svd);
   table.add("aten.linalg_pinv.atol_rtol_tensor(self, *, atol=None, rtol=None, hermitian=False)", pinv);
-  table.add("aten.linalg_matrix_exp.default(self)", [](AtenCall& c) -> AtenArg {
-    return c.cast(c.op("matrix_exp", {to_wide(c, c.tensor())}), c.tensor().dtype());
-  });
+  table.add("aten.linalg_matrix_exp.default(self)",
+            [](AtenCall& c) { return c.cast(c.op("matrix_exp", {to_wide(c, c.tensor())}), c.tensor().dtype()); });
 }
 
 }  // namespace
@@ -477,4 +435,4 @@ void add_linalg_entries(AtenTable& table) {
   add_spectrum_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -4,12 +4,9 @@
 
 #include "autodiff/loss_formulas.h"
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 using namespace losses;
 
 Reduction reduction_of(AtenCall& c) {
@@ -48,7 +45,7 @@ AtenFn elementwise_loss(BinaryFormula formula, std::string_view x = "self", std:
 
 // The gradient of such a loss by x, given its slope.
 AtenFn elementwise_backward(BinaryFormula slope) {
-  return [slope = std::move(slope)](AtenCall& c) -> AtenArg {
+  return [slope = std::move(slope)](AtenCall& c) {
     const DType dtype = dtype_of(c, {"self", "target"});
     const Value x = c.cast(c.tensor(), wide_dtype(dtype));
     const Value y = c.cast(c.tensor("target"), wide_dtype(dtype));
@@ -224,18 +221,11 @@ AtenArg nll_loss_backward(AtenCall& c) {
 }
 
 void add_likelihoods(AtenTable& table) {
-  for (std::string_view name : {"nll_loss", "nll_loss2d", "nll_loss_nd"}) {
-    table.add(fmt::format("aten.{}.default(self, target, weight=None, reduction=1, ignore_index=-100)", name),
-              nll_loss);
-  }
-  for (std::string_view name : {"nll_loss", "nll_loss2d"}) {
-    table.add(fmt::format("aten.{}_forward.default(self, target, weight, reduction, ignore_index)", name),
-              nll_loss_forward);
-    table.add(fmt::format("aten.{}_backward.default(grad_output, self, target, weight, reduction, ignore_index, "
-                          "total_weight)",
-                          name),
-              nll_loss_backward);
-  }
+  table.add("aten.nll_loss{,2d,_nd}.default(self, target, weight=None, reduction=1, ignore_index=-100)", nll_loss);
+  table.add("aten.nll_loss{,2d}_forward.default(self, target, weight, reduction, ignore_index)", nll_loss_forward);
+  table.add(
+      "aten.nll_loss{,2d}_backward.default(grad_output, self, target, weight, reduction, ignore_index, total_weight)",
+      nll_loss_backward);
 }
 
 // ---- cross entropy --------------------------------------------------------------------------------------------------
@@ -361,8 +351,8 @@ void add_margins(AtenTable& table) {
   table.add("aten.multi_margin_loss_backward.default(grad_output, self, target, p, margin, weight=None, reduction=1)",
             multi_margin_backward);
   table.add("aten.multilabel_margin_loss.default(self, target, reduction=1)",
-            [](AtenCall& c) -> AtenArg { return multilabel_margin(c).first; });
-  table.add("aten.multilabel_margin_loss_forward.default(self, target, reduction)", [](AtenCall& c) -> AtenArg {
+            [](AtenCall& c) { return multilabel_margin(c).first; });
+  table.add("aten.multilabel_margin_loss_forward.default(self, target, reduction)", [](AtenCall& c) {
     const auto [loss, is_target] = multilabel_margin(c);
     return std::vector{loss, is_target};
   });
@@ -380,4 +370,4 @@ void add_loss_entries(AtenTable& table) {
   add_margins(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -2,14 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "capture/aten.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
+#include "capture/aten/common.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // [C] aligned with dimension 1 of x.
 Value by_channel(Builder& b, Value statistic, Value x) {
@@ -85,69 +81,54 @@ void write_running(AtenCall& c, const BatchNorm& norm, bool training) {
   c.write("running_var", norm.running_var);
 }
 
-AtenArg batch_norm_only(AtenCall& c) {
-  const BatchNorm norm = batch_norm(c, c.flag("training"));
-  write_running(c, norm, c.flag("training"));
-  return norm.out;
-}
-
-AtenArg batch_norm_writing(AtenCall& c) {
-  const BatchNorm norm = batch_norm(c, c.flag("training"));
-  write_running(c, norm, c.flag("training"));
-  return std::vector<Value>{norm.out, norm.mean, norm.rstd};
-}
-
-// What a kernel keeps for its own backward: nothing, here.
+// The buffer that a kernel keeps for its backward: empty here.
 Value reserve(AtenCall& c) { return nothing(c, DType::kU8); }
 
-AtenArg batch_norm_with_update(AtenCall& c) {
-  const BatchNorm norm = batch_norm(c, true);
-  write_running(c, norm, true);
-  return std::vector<Value>{norm.out, norm.mean, norm.rstd, reserve(c)};
+using TrainingFn = bool (*)(const AtenCall&);
+using ResultsFn = AtenArg (*)(AtenCall&, const BatchNorm&);
+
+AtenFn batch_norm_giving(TrainingFn training, bool writes, ResultsFn results) {
+  return [=](AtenCall& c) {
+    const BatchNorm norm = batch_norm(c, training(c));
+    if (writes) write_running(c, norm, training(c));
+    return results(c, norm);
+  };
 }
 
+AtenArg with_saved(AtenCall&, const BatchNorm& n) { return std::vector<Value>{n.out, n.mean, n.rstd}; }
+AtenArg with_reserve(AtenCall& c, const BatchNorm& n) { return std::vector<Value>{n.out, n.mean, n.rstd, reserve(c)}; }
+
 void add_batch_norm_entries(AtenTable& table) {
-  constexpr std::string_view kStatistics = "(input, weight, bias, running_mean, running_var";
-  table.add(fmt::format("aten.batch_norm.default{}, training, momentum, eps, cudnn_enabled)", kStatistics),
-            batch_norm_only);
-  for (const char* name : {"native_batch_norm", "_native_batch_norm_legit"}) {
-    table.add(fmt::format("aten.{}.default{}, training, momentum, eps)", name, kStatistics), batch_norm_writing);
-  }
+  const auto add = [&](std::string_view name, std::string_view rest, const AtenFn& build) {
+    table.add(fmt::format("aten.{}.default(input, weight, bias, running_mean, running_var, {})", name, rest), build);
+  };
+  const TrainingFn as_said = [](const AtenCall& c) { return c.flag("training"); };
+  const TrainingFn always = [](const AtenCall&) { return true; }, never = [](const AtenCall&) { return false; };
+  add("batch_norm", "training, momentum, eps, cudnn_enabled",
+      batch_norm_giving(as_said, true, [](AtenCall&, const BatchNorm& n) -> AtenArg { return n.out; }));
+  add("{native_batch_norm,_native_batch_norm_legit}", "training, momentum, eps",
+      batch_norm_giving(as_said, true, with_saved));
+  add("_native_batch_norm_legit_functional", "training, momentum, eps",
+      batch_norm_giving(as_said, false, [](AtenCall&, const BatchNorm& n) -> AtenArg {
+        return std::vector<Value>{n.out, n.mean, n.rstd, n.running_mean, n.running_var};
+      }));
+  add("_native_batch_norm_legit_no_training", "momentum, eps", batch_norm_giving(never, false, with_saved));
+  add("_batch_norm_with_update", "momentum, eps", batch_norm_giving(always, true, with_reserve));
+  add("_batch_norm_with_update_functional", "momentum, eps",
+      batch_norm_giving(always, false, [](AtenCall& c, const BatchNorm& n) -> AtenArg {
+        return std::vector<Value>{n.out, n.mean, n.rstd, reserve(c), n.running_mean, n.running_var};
+      }));
+  add("_batch_norm_no_update", "momentum, eps", batch_norm_giving(never, false, with_reserve));
   table.add("aten._native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps)",
-            [](AtenCall& c) -> AtenArg {
-              const BatchNorm norm = batch_norm_training(c, 0, {}, {});
-              return std::vector<Value>{norm.out, norm.mean, norm.rstd};
-            });
-  table.add(fmt::format("aten._native_batch_norm_legit_functional.default{}, training, momentum, eps)", kStatistics),
-            [](AtenCall& c) -> AtenArg {
-              const BatchNorm norm = batch_norm(c, c.flag("training"));
-              return std::vector<Value>{norm.out, norm.mean, norm.rstd, norm.running_mean, norm.running_var};
-            });
-  table.add(fmt::format("aten._native_batch_norm_legit_no_training.default{}, momentum, eps)", kStatistics),
-            [](AtenCall& c) -> AtenArg {
-              const BatchNorm norm = batch_norm(c, false);
-              return std::vector<Value>{norm.out, norm.mean, norm.rstd};
-            });
-  table.add(fmt::format("aten._batch_norm_with_update.default{}, momentum, eps)", kStatistics), batch_norm_with_update);
-  table.add(fmt::format("aten._batch_norm_with_update_functional.default{}, momentum, eps)", kStatistics),
-            [](AtenCall& c) -> AtenArg {
-              const BatchNorm norm = batch_norm(c, true);
-              return std::vector<Value>{norm.out,   norm.mean,         norm.rstd,
-                                        reserve(c), norm.running_mean, norm.running_var};
-            });
-  table.add(fmt::format("aten._batch_norm_no_update.default{}, momentum, eps)", kStatistics),
-            [](AtenCall& c) -> AtenArg {
-              const BatchNorm norm = batch_norm(c, false);
-              return std::vector<Value>{norm.out, norm.mean, norm.rstd, reserve(c)};
-            });
+            [](AtenCall& c) { return with_saved(c, batch_norm_training(c, 0, {}, {})); });
 }
 
 // ---- its gradient ---------------------------------------------------------------------------------------------------
 
 AtenArg batch_norm_backward(AtenCall& c, bool training, std::string_view saved_rstd) {
-  const Value x = widened(c, c.tensor("input")), grad = widened(c, c.tensor("grad_out"));
+  const Value x = to_wide(c, c.tensor("input")), grad = to_wide(c, c.tensor("grad_out"));
   const Value mean = c.tensor(training ? "save_mean" : "running_mean");
-  const Value rstd = training ? c.tensor(saved_rstd) : c.rsqrt(widened(c, c.tensor("running_var")) + c.real("eps"));
+  const Value rstd = training ? c.tensor(saved_rstd) : c.rsqrt(to_wide(c, c.tensor("running_var")) + c.real("eps"));
   const Value spread = by_channel(c, rstd, x);
   const Value out = (x - by_channel(c, mean, x)) * spread;
   const Value weight = c.tensor_or_none("weight");
@@ -188,14 +169,14 @@ std::vector<Value> layer_norm(AtenCall& c) {
                    {{"normalized_rank", normalized_rank(c, x)}, {"eps", c.real("eps")}});
 }
 
-// What the gradients by the weight and the bias are summed over.
+// Sums over all rows: the gradients by the weight and the bias.
 Value over_rows(Builder& b, Value x, int64_t rank) {
   const std::vector<int64_t> rows = dims_from(0, x.rank() - rank);
   return rows.empty() ? x : b.sum(x, rows);
 }
 
 AtenArg layer_norm_backward(AtenCall& c) {
-  const Value x = widened(c, c.tensor("input")), grad = widened(c, c.tensor("grad_out")), rstd = c.tensor("rstd");
+  const Value x = to_wide(c, c.tensor("input")), grad = to_wide(c, c.tensor("grad_out")), rstd = c.tensor("rstd");
   const Value weight = c.tensor_or_none("weight");
   const int64_t rank = normalized_rank(c, x);
   const Value out = (x - c.tensor("mean")) * rstd;
@@ -229,7 +210,7 @@ std::vector<Value> rms_norm(AtenCall& c, DType eps_dtype) {
 }
 
 AtenArg rms_norm_backward(AtenCall& c) {
-  const Value x = widened(c, c.tensor("input")), grad = widened(c, c.tensor("grad_out")), rstd = c.tensor("rstd");
+  const Value x = to_wide(c, c.tensor("input")), grad = to_wide(c, c.tensor("grad_out")), rstd = c.tensor("rstd");
   const Value weight = c.tensor_or_none("weight");
   const int64_t rank = normalized_rank(c, x);
   const Value out = x * rstd, dout = weight ? grad * weight : grad;
@@ -241,17 +222,17 @@ AtenArg rms_norm_backward(AtenCall& c) {
 
 void add_layer_norm_entries(AtenTable& table) {
   table.add("aten.layer_norm.default(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
-            [](AtenCall& c) -> AtenArg { return layer_norm(c)[0]; });
+            [](AtenCall& c) { return layer_norm(c)[0]; });
   table.add("aten.native_layer_norm.default(input, normalized_shape, weight, bias, eps)",
-            [](AtenCall& c) -> AtenArg { return with_statistics(c, layer_norm(c)); });
+            [](AtenCall& c) { return with_statistics(c, layer_norm(c)); });
   table.add(
       "aten.native_layer_norm_backward.default(grad_out, input, normalized_shape, mean, rstd, weight, bias, "
       "output_mask)",
       layer_norm_backward);
   table.add("aten.rms_norm.default(input, normalized_shape, weight=None, eps=None)",
-            [](AtenCall& c) -> AtenArg { return rms_norm(c, c.tensor("input").dtype())[0]; });
+            [](AtenCall& c) { return rms_norm(c, c.tensor("input").dtype())[0]; });
   table.add("aten._fused_rms_norm.default(input, normalized_shape, weight, eps)",
-            [](AtenCall& c) -> AtenArg { return rms_norm(c, c.tensor("input").dtype()); });
+            [](AtenCall& c) { return rms_norm(c, c.tensor("input").dtype()); });
   table.add("aten._fused_rms_norm_backward.default(grad_out, input, normalized_shape, rstd, weight, output_mask)",
             rms_norm_backward);
 }
@@ -265,11 +246,11 @@ std::vector<Value> group_norm(AtenCall& c, int64_t groups) {
 
 // In groups: [N, groups, channels of a group, the rest].
 AtenArg group_norm_backward(AtenCall& c) {
-  const Value input = c.tensor("input"), x = widened(c, input), weight = c.tensor_or_none("weight");
+  const Value input = c.tensor("input"), x = to_wide(c, input), weight = c.tensor_or_none("weight");
   const int64_t groups = c.integer("group");
   const Expr n = c.size("N"), channels = c.size("C"), each_group = floordiv(channels, groups);
   const Shape grouped = {n, groups, each_group, c.size("HxW")}, statistic = {n, groups, 1, 1};
-  const Value grad = c.reshape(widened(c, c.tensor("grad_out")), grouped);
+  const Value grad = c.reshape(to_wide(c, c.tensor("grad_out")), grouped);
   const Value mean = c.reshape(c.tensor("mean"), statistic), rstd = c.reshape(c.tensor("rstd"), statistic);
   const Value out = (c.reshape(x, grouped) - mean) * rstd;
   const Value dout = weight ? grad * c.reshape(weight, {groups, each_group, 1}) : grad;
@@ -281,7 +262,7 @@ AtenArg group_norm_backward(AtenCall& c) {
 
 // Of each instance and channel; running statistics move to their average over instances.
 void write_instance_statistics(AtenCall& c) {
-  const Value x = widened(c, c.tensor("input"));
+  const Value x = to_wide(c, c.tensor("input"));
   const std::vector<Value> statistics = c.results("var_mean", {x}, {{"dims", dims_from(2, x.rank())}});
   const double momentum = c.real("momentum");
   c.write("running_mean", moved(c, c.tensor("running_mean"), c.mean(statistics[1], {0}), momentum));
@@ -300,9 +281,9 @@ AtenArg instance_norm(AtenCall& c) {
 
 void add_group_norm_entries(AtenTable& table) {
   table.add("aten.group_norm.default(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",
-            [](AtenCall& c) -> AtenArg { return group_norm(c, c.integer("num_groups"))[0]; });
+            [](AtenCall& c) { return group_norm(c, c.integer("num_groups"))[0]; });
   table.add("aten.native_group_norm.default(input, weight, bias, N, C, HxW, group, eps)",
-            [](AtenCall& c) -> AtenArg { return with_statistics(c, group_norm(c, c.integer("group"))); });
+            [](AtenCall& c) { return with_statistics(c, group_norm(c, c.integer("group"))); });
   table.add(
       "aten.native_group_norm_backward.default(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)",
       group_norm_backward);
@@ -332,16 +313,15 @@ AtenArg weight_norm_backward(AtenCall& c) {
 
 void add_weight_entries(AtenTable& table) {
   table.add("aten._weight_norm.default(v, g, dim=0)",
-            [](AtenCall& c) -> AtenArg { return weight_norm(c, c.tensor("v"), c.tensor("g"), c.integer("dim")); });
-  table.add("aten._weight_norm_interface.default(v, g, dim=0)", [](AtenCall& c) -> AtenArg {
+            [](AtenCall& c) { return weight_norm(c, c.tensor("v"), c.tensor("g"), c.integer("dim")); });
+  table.add("aten._weight_norm_interface.default(v, g, dim=0)", [](AtenCall& c) {
     const Value v = c.tensor("v"), g = c.tensor("g");
     return std::vector<Value>{weight_norm(c, v, g, c.integer("dim")), norm_except(c, v, 2, c.integer("dim"))};
   });
-  for (const char* name : {"_weight_norm_interface_backward", "_weight_norm_differentiable_backward"}) {
-    table.add(fmt::format("aten.{}.default(grad_w, saved_v, saved_g, saved_norms, dim)", name), weight_norm_backward);
-  }
+  table.add("aten._weight_norm_{interface,differentiable}_backward.default(grad_w, saved_v, saved_g, saved_norms, dim)",
+            weight_norm_backward);
   table.add("aten.norm_except_dim.default(v, pow=2, dim=0)",
-            [](AtenCall& c) -> AtenArg { return norm_except(c, c.tensor("v"), c.real("pow"), c.integer("dim")); });
+            [](AtenCall& c) { return norm_except(c, c.tensor("v"), c.real("pow"), c.integer("dim")); });
 }
 
 }  // namespace
@@ -354,4 +334,4 @@ void add_normalization_entries(AtenTable& table) {
   add_weight_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -1,11 +1,8 @@
 // Sorting and searching.
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 constexpr int64_t kLast = -1;
 
@@ -24,8 +21,10 @@ NamedAttrs line_attrs(int64_t dim, bool keepdim) { return {{"dim", dim}, {"keepd
 // more before it than the one before: the first to have the most is the last of its run.
 Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
   if (x.rank() == 0) return {x, c.integer(0)};
-  const Value lines =
-      c.op("movedim", {x}, {{"source", std::vector<int64_t>{dim}}, {"destination", std::vector<int64_t>{kLast}}});
+  const auto moved = [&](Value y, int64_t from, int64_t to) {
+    return c.op("movedim", {y}, {{"source", std::vector<int64_t>{from}}, {"destination", std::vector<int64_t>{to}}});
+  };
+  const Value lines = moved(x, dim, kLast);
   const Pair sorted = c.results("sort", {lines}, {{"dim", kLast}});
   const Value place = c.iota(lines.shape().back());
   const Value before = c.op("index_select", {sorted[0], c.maximum(place - 1, c.integer(0))}, {{"dim", kLast}});
@@ -35,10 +34,7 @@ Pair mode(AtenCall& c, Value x, int64_t dim, bool keepdim) {
   Pair result;
   for (Value part : sorted) {
     part = c.op("gather", {part, at}, {{"dim", kLast}});
-    result.push_back(keepdim
-                         ? c.op("movedim", {part},
-                                {{"source", std::vector<int64_t>{kLast}}, {"destination", std::vector<int64_t>{dim}}})
-                         : c.squeeze(part, kLast));
+    result.push_back(keepdim ? moved(part, kLast, dim) : c.squeeze(part, kLast));
   }
   return result;
 }
@@ -49,11 +45,11 @@ void add_sort_entries(AtenTable& table) {
   table.add("aten.argsort.default(self, dim=-1, descending=False)", argsort);
   table.add("aten.argsort.stable(self, *, stable, dim=-1, descending=False)", argsort);
   table.add("aten.msort.default(self)",
-            [](AtenCall& c) -> AtenArg { return c.results("sort", {c.tensor()}, {{"dim", int64_t{0}}})[0]; });
-  table.op("aten.topk.default(self, k, dim=-1, largest=True, sorted=True)", "topk");
-  table.op("aten.kthvalue.default(self, k, dim=-1, keepdim=False)", "kthvalue");
+            [](AtenCall& c) { return c.results("sort", {c.tensor()}, {{"dim", int64_t{0}}})[0]; });
+  table.op("aten.topk.default(self, k, dim=-1, largest=True, sorted=True)");
+  table.op("aten.kthvalue.default(self, k, dim=-1, keepdim=False)");
   table.add("aten.mode.default(self, dim=-1, keepdim=False)",
-            [](AtenCall& c) -> AtenArg { return mode(c, c.tensor(), c.integer("dim"), c.flag("keepdim")); });
+            [](AtenCall& c) { return mode(c, c.tensor(), c.integer("dim"), c.flag("keepdim")); });
 }
 
 // ---- searching ------------------------------------------------------------------------------------------------------
@@ -94,7 +90,7 @@ Value is_among(AtenCall& c, Value x, Value y) {
 }
 
 AtenFn isin(std::string elements, std::string tests) {
-  return [=](AtenCall& c) -> AtenArg {
+  return [=](AtenCall& c) {
     const auto [x, y] = c.pair(elements, tests);
     const Value found = is_among(c, x, y);
     return c.flag("invert") ? c.logical_not(found) : found;
@@ -102,13 +98,11 @@ AtenFn isin(std::string elements, std::string tests) {
 }
 
 void add_search_entries(AtenTable& table) {
-  for (const char* overload : {"Tensor", "Scalar"}) {
-    table.add(fmt::format("aten.bucketize.{}(self, boundaries, *, out_int32=False, right=False)", overload), bucketize);
-    table.add(fmt::format("aten.searchsorted.{}(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
-                          "sorter=None)",
-                          overload),
-              searchsorted);
-  }
+  table.add("aten.bucketize.{Tensor,Scalar}(self, boundaries, *, out_int32=False, right=False)", bucketize);
+  table.add(
+      "aten.searchsorted.{Tensor,Scalar}(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
+      "sorter=None)",
+      searchsorted);
   table.add("aten.isin.Tensor_Tensor(elements, test_elements, *, assume_unique=False, invert=False)",
             isin("elements", "test_elements"));
   table.add("aten.isin.Tensor_Scalar(elements, test_element, *, assume_unique=False, invert=False)",
@@ -124,4 +118,4 @@ void add_order_entries(AtenTable& table) {
   add_search_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -5,68 +5,40 @@
 #include <numbers>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // ---- one tensor -----------------------------------------------------------------------------------------------------
 
-struct UnaryName {
-  std::string_view op;
-  std::vector<std::string_view> names;
-};
-
 void add_unary_ops(AtenTable& table) {
-  const std::vector<UnaryName> ops = {
-      {"acos", {"acos", "arccos"}},
-      {"acosh", {"acosh", "arccosh"}},
-      {"asin", {"asin", "arcsin"}},
-      {"asinh", {"asinh", "arcsinh"}},
-      {"atan", {"atan", "arctan"}},
-      {"atanh", {"atanh", "arctanh"}},
-      {"bitwise_not", {"bitwise_not"}},
-      {"ceil", {"ceil"}},
-      {"cos", {"cos"}},
-      {"cosh", {"cosh"}},
-      {"digamma", {"digamma", "special_digamma", "special_psi"}},
-      {"erf", {"erf", "special_erf"}},
-      {"erfc", {"erfc", "special_erfc"}},
-      {"erfinv", {"erfinv", "special_erfinv"}},
-      {"exp", {"exp"}},
-      {"exp2", {"exp2", "special_exp2"}},
-      {"expm1", {"expm1", "special_expm1"}},
-      {"floor", {"floor"}},
-      {"frac", {"frac"}},
-      {"isfinite", {"isfinite"}},
-      {"isinf", {"isinf"}},
-      {"isnan", {"isnan"}},
-      {"lgamma", {"lgamma", "special_gammaln"}},
-      {"log", {"log"}},
-      {"log10", {"log10"}},
-      {"log1p", {"log1p", "special_log1p"}},
-      {"log2", {"log2"}},
-      {"logical_not", {"logical_not"}},
-      {"neg", {"neg", "negative"}},
-      {"reciprocal", {"reciprocal"}},
-      {"rint", {"round"}},
-      {"rsqrt", {"rsqrt"}},
-      {"sigmoid", {"sigmoid", "special_expit"}},
-      {"sign", {"sign", "sgn"}},
-      {"sin", {"sin"}},
-      {"sinh", {"sinh"}},
-      {"sqrt", {"sqrt"}},
-      {"tan", {"tan"}},
-      {"tanh", {"tanh"}},
-      {"trunc", {"trunc", "fix"}},
-  };
-  for (const auto& [op, names] : ops) {
-    for (std::string_view name : names) table.op(fmt::format("aten.{}.default(self)", name), op);
-  }
+  table.op("aten.{acos,acosh,asin,asinh,atan,atanh,cos,cosh,sin,sinh,tan,tanh}.default(self)");
+  table.op("aten.{bitwise_not,ceil,exp,floor,frac,isfinite,isinf,isnan,logical_not,neg,reciprocal}.default(self)");
+  table.op("aten.{digamma,erf,erfc,erfinv,exp2,expm1,lgamma,log,log10,log1p,log2,rsqrt,sigmoid}.default(self)");
+  table.op("aten.{sign,sqrt,trunc}.default(self)");
+  const std::pair<std::string_view, std::string_view> other_names[] = {{"acos", "arccos"},
+                                                                       {"acosh", "arccosh"},
+                                                                       {"asin", "arcsin"},
+                                                                       {"asinh", "arcsinh"},
+                                                                       {"atan", "arctan"},
+                                                                       {"atanh", "arctanh"},
+                                                                       {"digamma", "special_psi"},
+                                                                       {"digamma", "special_digamma"},
+                                                                       {"erf", "special_erf"},
+                                                                       {"erfc", "special_erfc"},
+                                                                       {"erfinv", "special_erfinv"},
+                                                                       {"exp2", "special_exp2"},
+                                                                       {"expm1", "special_expm1"},
+                                                                       {"lgamma", "special_gammaln"},
+                                                                       {"log1p", "special_log1p"},
+                                                                       {"neg", "negative"},
+                                                                       {"rint", "round"},
+                                                                       {"sigmoid", "special_expit"},
+                                                                       {"sign", "sgn"},
+                                                                       {"trunc", "fix"}};
+  for (const auto& [op, name] : other_names) table.op(fmt::format("aten.{}.default(self)", name), op);
   table.op("aten.round.decimals(self, *, decimals)", "round");
   table.op("aten.special_round.default(self, *, decimals=0)", "round");
 }
@@ -89,26 +61,24 @@ AtenArg signbit(AtenCall& c) {
 }
 
 void add_unary_others(AtenTable& table) {
-  add_each(table, {"abs", "absolute"}, "aten.{}.default(self)", absolute);
+  table.add("aten.{abs,absolute}.default(self)", absolute);
   table.add("aten.square.default(self)", square);
   table.add("aten.signbit.default(self)", signbit);
   table.add("aten.positive.default(self)", [](AtenCall& c) { return itself(c); });
-  table.add("aten.isposinf.default(self)", [](AtenCall& c) -> AtenArg { return c.compare("eq", c.tensor(), kInf); });
-  table.add("aten.isneginf.default(self)", [](AtenCall& c) -> AtenArg { return c.compare("eq", c.tensor(), -kInf); });
-  table.add("aten.isreal.default(self)",
-            [](AtenCall& c) -> AtenArg { return c.full(Expr(1), c.tensor().shape(), DType::kBool); });
+  table.add("aten.isposinf.default(self)", [](AtenCall& c) { return c.compare("eq", c.tensor(), kInf); });
+  table.add("aten.isneginf.default(self)", [](AtenCall& c) { return c.compare("eq", c.tensor(), -kInf); });
+  table.add("aten.isreal.default(self)", [](AtenCall& c) { return c.full(Expr(1), c.tensor().shape(), DType::kBool); });
   table.add("aten.deg2rad.default(self)",
             unary_formula([](AtenCall&, Value x) { return x * (std::numbers::pi / 180); }));
   table.add("aten.rad2deg.default(self)",
             unary_formula([](AtenCall&, Value x) { return x * (180 / std::numbers::pi); }));
-  add_each(table, {"sinc", "special_sinc"}, "aten.{}.default(self)", unary_formula([](AtenCall& c, Value x) {
-             const Value angle = x * std::numbers::pi;
-             return c.where(c.compare("eq", x, 0), c.scalar(1, x.dtype()), c.sin(angle) / angle);
-           }));
+  table.add("aten.{sinc,special_sinc}.default(self)", unary_formula([](AtenCall& c, Value x) {
+              const Value angle = x * std::numbers::pi;
+              return c.where(c.compare("eq", x, 0), c.scalar(1, x.dtype()), c.sin(angle) / angle);
+            }));
 }
 
-// ---- cases of floating point
-// ----------------------------------------------------------------------------------------------
+// ---- cases of floating point ----------------------------------------------------------------------------------------
 
 double largest(DType dtype) {
   if (dtype == DType::kF64) return DBL_MAX;
@@ -140,7 +110,7 @@ AtenArg logit(AtenCall& c) {
 
 void add_float_cases(AtenTable& table) {
   table.add("aten.nan_to_num.default(self, nan=None, posinf=None, neginf=None)", nan_to_num);
-  add_each(table, {"logit", "special_logit"}, "aten.{}.default(self, eps=None)", logit);
+  table.add("aten.{logit,special_logit}.default(self, eps=None)", logit);
 }
 
 // ---- two tensors, or a tensor and a number --------------------------------------------------------------------------
@@ -157,7 +127,7 @@ Value plus_scaled(AtenCall& c, std::string_view op, Value x, Value y) {
 }
 
 AtenFn scaled_binary(std::string_view op) {
-  return [op](AtenCall& c) -> AtenArg {
+  return [op](AtenCall& c) {
     const auto [x, y] = c.pair("self", "other");
     return plus_scaled(c, op, x, y);
   };
@@ -178,26 +148,16 @@ AtenArg divide(AtenCall& c) {
 void add_arithmetic(AtenTable& table) {
   for (std::string_view overload : {"Tensor(self, other, *, alpha=1)", "Scalar(self, other, alpha=1)"}) {
     table.add(fmt::format("aten.add.{}", overload), scaled_binary("add"));
-    table.add(fmt::format("aten.sub.{}", overload), scaled_binary("sub"));
-    table.add(fmt::format("aten.subtract.{}", overload), scaled_binary("sub"));
+    table.add(fmt::format("aten.{{sub,subtract}}.{}", overload), scaled_binary("sub"));
     table.add(fmt::format("aten.rsub.{}", overload), reversed_sub);
   }
-  for (std::string_view overload : {"Tensor", "Scalar"}) {
-    for (std::string_view name : {"mul", "multiply"}) {
-      table.op(fmt::format("aten.{}.{}(self, other)", name, overload), "mul");
-    }
-    for (std::string_view name : {"div", "divide", "true_divide"}) {
-      table.op(fmt::format("aten.{}.{}(self, other)", name, overload), "div");
-    }
-    for (std::string_view name : {"div", "divide"}) {
-      table.add(fmt::format("aten.{}.{}_mode(self, other, *, rounding_mode)", name, overload), divide);
-    }
-    table.add(fmt::format("aten.fmod.{}(self, other)", overload), promoted_binary("fmod"));
-    table.op(fmt::format("aten.copysign.{}(self, other)", overload), "copysign");
-  }
-  add_each(table, {"default", "Scalar"}, "aten.floor_divide.{}(self, other)", promoted_binary("floor_div"));
-  add_each(table, {"Tensor", "Scalar", "Scalar_Tensor"}, "aten.remainder.{}(self, other)",
-           promoted_binary("remainder"));
+  table.op("aten.{mul,multiply}.{Tensor,Scalar}(self, other)", "mul");
+  table.op("aten.{div,divide,true_divide}.{Tensor,Scalar}(self, other)", "div");
+  table.add("aten.{div,divide}.{Tensor,Scalar}_mode(self, other, *, rounding_mode)", divide);
+  table.add("aten.fmod.{Tensor,Scalar}(self, other)", promoted_binary("fmod"));
+  table.op("aten.copysign.{Tensor,Scalar}(self, other)");
+  table.add("aten.floor_divide.{default,Scalar}(self, other)", promoted_binary("floor_div"));
+  table.add("aten.remainder.{Tensor,Scalar,Scalar_Tensor}(self, other)", promoted_binary("remainder"));
 }
 
 AtenArg float_power(AtenCall& c) {
@@ -206,48 +166,34 @@ AtenArg float_power(AtenCall& c) {
 }
 
 void add_powers(AtenTable& table) {
-  for (std::string_view overload : {"Scalar", "Tensor_Scalar", "Tensor_Tensor"}) {
-    table.add(fmt::format("aten.pow.{}(self, exponent)", overload), promoted_binary("pow", "self", "exponent"));
-    table.add(fmt::format("aten.float_power.{}(self, exponent)", overload), float_power);
-  }
-  table.add("aten.ldexp.Tensor(self, other)", [](AtenCall& c) -> AtenArg {
+  constexpr std::string_view kOverloads = "{Scalar,Tensor_Scalar,Tensor_Tensor}(self, exponent)";
+  table.add(fmt::format("aten.pow.{}", kOverloads), promoted_binary("pow", "self", "exponent"));
+  table.add(fmt::format("aten.float_power.{}", kOverloads), float_power);
+  table.add("aten.ldexp.Tensor(self, other)", [](AtenCall& c) {
     const Value exponent = to_float(c, c.tensor("other"));
     return c.tensor() * c.pow(c.scalar(2, exponent.dtype()), exponent);
   });
 }
 
 void add_comparisons(AtenTable& table) {
-  const std::vector<std::pair<std::string_view, std::string_view>> names = {
-      {"eq", "eq"},         {"ne", "ne"},      {"lt", "lt"},           {"le", "le"},
-      {"gt", "gt"},         {"ge", "ge"},      {"ne", "not_equal"},    {"lt", "less"},
-      {"le", "less_equal"}, {"gt", "greater"}, {"ge", "greater_equal"}};
-  for (const auto& [op, name] : names) {
-    table.op(fmt::format("aten.{}.Tensor(self, other)", name), op);
-    table.op(fmt::format("aten.{}.Scalar(self, other)", name), op);
-  }
-  for (std::string_view op : {"logical_and", "logical_or", "logical_xor"}) {
-    table.op(fmt::format("aten.{}.default(self, other)", op), op);
-  }
+  table.op("aten.{eq,ne,lt,le,gt,ge}.{Tensor,Scalar}(self, other)");
+  table.op("aten.not_equal.{Tensor,Scalar}(self, other)", "ne");
+  table.op("aten.less.{Tensor,Scalar}(self, other)", "lt");
+  table.op("aten.less_equal.{Tensor,Scalar}(self, other)", "le");
+  table.op("aten.greater.{Tensor,Scalar}(self, other)", "gt");
+  table.op("aten.greater_equal.{Tensor,Scalar}(self, other)", "ge");
+  table.op("aten.{logical_and,logical_or,logical_xor}.default(self, other)");
 }
 
 void add_bits(AtenTable& table) {
+  table.op("aten.{bitwise_and,bitwise_or,bitwise_xor}.{Tensor,Scalar,Scalar_Tensor}(self, other)");
   for (std::string_view op : {"and", "or", "xor"}) {
-    const std::string name = fmt::format("bitwise_{}", op);
-    for (std::string_view overload : {"Tensor", "Scalar", "Scalar_Tensor"}) {
-      table.op(fmt::format("aten.{}.{}(self, other)", name, overload), name);
-    }
-    for (std::string_view overload : {"Tensor", "Scalar"}) {
-      table.op(fmt::format("aten.__{}__.{}(self, other)", op, overload), name);
-    }
+    table.op(fmt::format("aten.__{}__.{{Tensor,Scalar}}(self, other)", op), fmt::format("bitwise_{}", op));
   }
-  for (std::string_view direction : {"left", "right"}) {
-    const std::string op = fmt::format("shift_{}", direction);
-    for (std::string_view overload : {"Tensor", "Tensor_Scalar", "Scalar_Tensor"}) {
-      table.op(fmt::format("aten.bitwise_{}_shift.{}(self, other)", direction, overload), op);
-    }
-    for (std::string_view overload : {"Tensor", "Scalar"}) {
-      table.op(fmt::format("aten.__{}shift__.{}(self, other)", direction.front(), overload), op);
-    }
+  for (std::string_view way : {"left", "right"}) {
+    const std::string op = fmt::format("shift_{}", way);
+    table.op(fmt::format("aten.bitwise_{}_shift.{{Tensor,Tensor_Scalar,Scalar_Tensor}}(self, other)", way), op);
+    table.op(fmt::format("aten.__{}shift__.{{Tensor,Scalar}}(self, other)", way.front()), op);
   }
 }
 
@@ -262,13 +208,11 @@ AtenArg heaviside(AtenCall& c) {
 }
 
 void add_pairs(AtenTable& table) {
-  const std::vector<std::pair<std::string_view, std::string_view>> names = {
-      {"atan2", "atan2.default"},        {"atan2", "arctan2.default"}, {"maximum", "maximum.default"},
-      {"minimum", "minimum.default"},    {"maximum", "max.other"},     {"minimum", "min.other"},
-      {"fmax", "fmax.default"},          {"fmin", "fmin.default"},     {"hypot", "hypot.default"},
-      {"logaddexp", "logaddexp.default"}};
-  for (const auto& [op, name] : names) table.op(fmt::format("aten.{}(self, other)", name), op);
-  table.add("aten.atan2.out(self, other, *, out)", [](AtenCall& c) -> AtenArg {
+  table.op("aten.{atan2,maximum,minimum,fmax,fmin,hypot,logaddexp}.default(self, other)");
+  table.op("aten.arctan2.default(self, other)", "atan2");
+  table.op("aten.max.other(self, other)", "maximum");
+  table.op("aten.min.other(self, other)", "minimum");
+  table.add("aten.atan2.out(self, other, *, out)", [](AtenCall& c) {
     const Value angle = c.cast(c.op("atan2", {c.tensor(), c.tensor("other")}), c.tensor("out").dtype());
     c.write("out", angle);
     return itself(c, "out");
@@ -300,9 +244,9 @@ AtenArg is_equal(AtenCall& c) {
 
 void add_closeness(AtenTable& table) {
   constexpr auto kTolerances = "(self, other, rtol=1e-05, atol=1e-08, equal_nan=False)";
-  table.add(fmt::format("aten.isclose.default{}", kTolerances), [](AtenCall& c) -> AtenArg { return is_close(c); });
+  table.add(fmt::format("aten.isclose.default{}", kTolerances), [](AtenCall& c) { return is_close(c); });
   table.add(fmt::format("aten.allclose.default{}", kTolerances),
-            [](AtenCall& c) -> AtenArg { return c.op("all", {is_close(c)}); });
+            [](AtenCall& c) { return c.op("all", {is_close(c)}); });
   table.add("aten.equal.default(self, other)", is_equal);
 }
 
@@ -324,7 +268,7 @@ AtenArg masked_fill(AtenCall& c) {
 }
 
 AtenFn clamped(std::string_view low, std::string_view high) {
-  return [low, high](AtenCall& c) -> AtenArg {
+  return [low, high](AtenCall& c) {
     const auto bound = [&](std::string_view name) {
       return name.empty() || !c.given(name) ? Value() : c.operand(name, c.tensor().dtype());
     };
@@ -348,22 +292,14 @@ AtenArg addcmul(AtenCall& c) {
 AtenArg addcdiv(AtenCall& c) { return c.tensor() + times(c, c.tensor("tensor1") / c.tensor("tensor2"), "value"); }
 
 void add_selections(AtenTable& table) {
-  for (std::string_view overload : {"self", "Scalar", "ScalarSelf", "ScalarOther"}) {
-    table.add(fmt::format("aten.where.{}(condition, self, other)", overload), where);
-  }
-  for (std::string_view overload : {"Tensor", "Scalar"}) {
-    table.add(fmt::format("aten.masked_fill.{}(self, mask, value)", overload), masked_fill);
-    table.op(fmt::format("aten.lerp.{}(self, end, weight)", overload), "lerp");
-  }
-  for (std::string_view overload : {"default", "Tensor"}) {
-    for (std::string_view name : {"clamp", "clip"}) {
-      table.add(fmt::format("aten.{}.{}(self, min=None, max=None)", name, overload), clamped("min", "max"));
-    }
-    table.add(fmt::format("aten.clamp_min.{}(self, min)", overload), clamped("min", ""));
-    table.add(fmt::format("aten.clamp_max.{}(self, max)", overload), clamped("", "max"));
-  }
+  table.add("aten.where.{self,Scalar,ScalarSelf,ScalarOther}(condition, self, other)", where);
+  table.add("aten.masked_fill.{Tensor,Scalar}(self, mask, value)", masked_fill);
+  table.op("aten.lerp.{Tensor,Scalar}(self, end, weight)");
+  table.add("aten.{clamp,clip}.{default,Tensor}(self, min=None, max=None)", clamped("min", "max"));
+  table.add("aten.clamp_min.{default,Tensor}(self, min)", clamped("min", ""));
+  table.add("aten.clamp_max.{default,Tensor}(self, max)", clamped("", "max"));
   table.add("aten.addcmul.default(self, tensor1, tensor2, *, value=1)", addcmul);
-  table.op("aten.addcdiv.default(self, tensor1, tensor2, *, value=1)", "addcdiv", addcdiv);
+  table.op("aten.addcdiv.default(self, tensor1, tensor2, *, value=1)", {}, addcdiv);
 }
 
 }  // namespace
@@ -381,4 +317,4 @@ void add_pointwise_entries(AtenTable& table) {
   add_selections(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

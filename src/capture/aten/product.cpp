@@ -1,25 +1,21 @@
 // Products of matrices and vectors, and distances. Attention and recurrent networks have files of their own.
 #include <cmath>
 
-#include "capture/aten.h"
+#include "capture/aten/common.h"
 #include "capture/aten/einsum.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // ---- matrix products ------------------------------------------------------------------------------------------------
 
 AtenFn product_of(std::string a, std::string b) {
-  return [a, b](AtenCall& c) -> AtenArg { return c.matmul(c.tensor(a), c.tensor(b)); };
+  return [a, b](AtenCall& c) { return c.matmul(c.tensor(a), c.tensor(b)); };
 }
 
 // In the dtype of the result from the start.
 AtenFn product_in(std::string a, std::string b) {
-  return [a, b](AtenCall& c) -> AtenArg {
+  return [a, b](AtenCall& c) {
     const DType dtype = *c.dtype("out_dtype");
     return c.matmul(c.cast(c.tensor(a), dtype), c.cast(c.tensor(b), dtype));
   };
@@ -42,7 +38,7 @@ Value addmm_of(AtenCall& c, Value self, Value a, Value b) {
 }
 
 AtenFn addmm_in(Value (*build)(AtenCall&, Value, Value, Value), std::string a, std::string b) {
-  return [=](AtenCall& c) -> AtenArg {
+  return [=](AtenCall& c) {
     const DType dtype = *c.dtype("out_dtype");
     return build(c, c.cast(c.tensor(), dtype), c.cast(c.tensor(a), dtype), c.cast(c.tensor(b), dtype));
   };
@@ -91,41 +87,30 @@ AtenArg matrix_power(AtenCall& c) {
 }
 
 void add_matrix_entries(AtenTable& table) {
-  table.add("aten.mm.default(self, mat2)", product_of("self", "mat2"));
-  table.add("aten.bmm.default(self, mat2)", product_of("self", "mat2"));
-  table.add("aten.mm.dtype(self, mat2, out_dtype)", product_in("self", "mat2"));
-  table.add("aten.bmm.dtype(self, mat2, out_dtype)", product_in("self", "mat2"));
-  table.add("aten.matmul.default(self, other)", product_of("self", "other"));
-  table.add("aten.linalg_matmul.default(self, other)", product_of("self", "other"));
+  table.add("aten.{mm,bmm}.default(self, mat2)", product_of("self", "mat2"));
+  table.add("aten.{mm,bmm}.dtype(self, mat2, out_dtype)", product_in("self", "mat2"));
+  table.add("aten.{matmul,linalg_matmul,vdot}.default(self, other)", product_of("self", "other"));
   table.add("aten.mv.default(self, vec)", product_of("self", "vec"));
   table.add("aten.dot.default(self, tensor)", product_of("self", "tensor"));
-  table.add("aten.vdot.default(self, other)", product_of("self", "other"));
   table.add("aten.inner.default(self, other)", inner);
-  for (const char* name : {"outer", "ger"}) {
-    table.add(fmt::format("aten.{}.default(self, vec2)", name),
-              [](AtenCall& c) -> AtenArg { return outer(c, c.tensor(), c.tensor("vec2")); });
-  }
+  table.add("aten.{outer,ger}.default(self, vec2)", [](AtenCall& c) { return outer(c, c.tensor(), c.tensor("vec2")); });
   table.add("aten.addmm.default(self, mat1, mat2, *, beta=1, alpha=1)",
-            [](AtenCall& c) -> AtenArg { return addmm_of(c, c.tensor(), c.tensor("mat1"), c.tensor("mat2")); });
+            [](AtenCall& c) { return addmm_of(c, c.tensor(), c.tensor("mat1"), c.tensor("mat2")); });
   table.add("aten.addmm.dtype(self, mat1, mat2, out_dtype, *, beta=1, alpha=1)", addmm_in(addmm_of, "mat1", "mat2"));
   table.add("aten.baddbmm.default(self, batch1, batch2, *, beta=1, alpha=1)",
-            [](AtenCall& c) -> AtenArg { return baddbmm_of(c, c.tensor(), c.tensor("batch1"), c.tensor("batch2")); });
+            [](AtenCall& c) { return baddbmm_of(c, c.tensor(), c.tensor("batch1"), c.tensor("batch2")); });
   table.add("aten.baddbmm.dtype(self, batch1, batch2, out_dtype, *, beta=1, alpha=1)",
             addmm_in(baddbmm_of, "batch1", "batch2"));
-  table.add("aten.addbmm.default(self, batch1, batch2, *, beta=1, alpha=1)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.addbmm.default(self, batch1, batch2, *, beta=1, alpha=1)", [](AtenCall& c) {
     return scaled_sum(c, c.tensor(), c.contract(c.tensor("batch1"), c.tensor("batch2"), "bij,bjk->ik"));
   });
-  table.add("aten.addmv.default(self, mat, vec, *, beta=1, alpha=1)", [](AtenCall& c) -> AtenArg {
-    return scaled_sum(c, c.tensor(), c.matmul(c.tensor("mat"), c.tensor("vec")));
-  });
+  table.add("aten.addmv.default(self, mat, vec, *, beta=1, alpha=1)",
+            [](AtenCall& c) { return scaled_sum(c, c.tensor(), c.matmul(c.tensor("mat"), c.tensor("vec"))); });
   table.add("aten.addr.default(self, vec1, vec2, *, beta=1, alpha=1)", addr);
   table.add("aten.linear.default(input, weight, bias=None)", linear);
-  table.add("aten.chain_matmul.default(matrices)",
-            [](AtenCall& c) -> AtenArg { return chain(c, c.tensors("matrices")); });
-  table.add("aten.linalg_multi_dot.default(tensors)",
-            [](AtenCall& c) -> AtenArg { return chain(c, c.tensors("tensors")); });
-  table.add("aten.matrix_power.default(self, n)", matrix_power);
-  table.add("aten.linalg_matrix_power.default(self, n)", matrix_power);
+  table.add("aten.chain_matmul.default(matrices)", [](AtenCall& c) { return chain(c, c.tensors("matrices")); });
+  table.add("aten.linalg_multi_dot.default(tensors)", [](AtenCall& c) { return chain(c, c.tensors("tensors")); });
+  table.add("aten.{matrix_power,linalg_matrix_power}.default(self, n)", matrix_power);
 }
 
 // ---- sums of products -----------------------------------------------------------------------------------------------
@@ -202,8 +187,8 @@ AtenArg vecdot(AtenCall& c) {
 
 void add_sum_entries(AtenTable& table) {
   table.add("aten.einsum.default(equation, tensors, *, path=None)",
-            [](AtenCall& c) -> AtenArg { return einsum(c, c.string("equation"), c.tensors("tensors")); });
-  table.add("aten.tensordot.default(self, other, dims_self, dims_other)", [](AtenCall& c) -> AtenArg {
+            [](AtenCall& c) { return einsum(c, c.string("equation"), c.tensors("tensors")); });
+  table.add("aten.tensordot.default(self, other, dims_self, dims_other)", [](AtenCall& c) {
     return tensordot(c, c.tensor(), c.tensor("other"), c.ints("dims_self"), c.ints("dims_other"));
   });
   table.add("aten.bilinear.default(input1, input2, weight, bias=None)", bilinear);
@@ -212,8 +197,8 @@ void add_sum_entries(AtenTable& table) {
   table.add("aten.linalg_cross.default(self, other, *, dim=-1)", cross_of);
   table.add("aten.kron.default(self, other)", kron);
   table.add("aten.vander.default(x, N=None, increasing=False)", vander_of);
-  table.add("aten.linalg_vander.default(x, *, N=None)", [](AtenCall& c) -> AtenArg {
-    const Value x = c.tensor("x").rank() > 0 ? c.tensor("x") : c.unsqueeze(c.tensor("x"), 0);
+  table.add("aten.linalg_vander.default(x, *, N=None)", [](AtenCall& c) {
+    const Value x = at_least_1d(c, c.tensor("x"));
     return vander(c, x, c.given("N") ? c.size("N") : x.shape().back());
   });
   table.add("aten.linalg_vecdot.default(x, y, *, dim=-1)", vecdot);
@@ -241,26 +226,24 @@ Value pair_distances(Builder& b, Value x, double p) {
   return b.op("index", {b.reshape(distances(b, x, x, p), {rows * rows}), pairs});
 }
 
-AtenArg pdist(AtenCall& c) { return pair_distances(c, c.tensor(), c.real("p")); }
-
 void add_distance_entries(AtenTable& table) {
   table.add("aten.cdist.default(x1, x2, p=2.0, compute_mode=None)", cdist);
   table.add("aten._cdist_forward.default(x1, x2, p, compute_mode)", cdist);
   table.add("aten._euclidean_dist.default(x1, x2)",
-            [](AtenCall& c) -> AtenArg { return distances(c, c.tensor("x1"), c.tensor("x2"), 2); });
-  table.add("aten._cdist_backward.default(grad, x1, x2, p, cdist)", [](AtenCall& c) -> AtenArg {
+            [](AtenCall& c) { return distances(c, c.tensor("x1"), c.tensor("x2"), 2); });
+  table.add("aten._cdist_backward.default(grad, x1, x2, p, cdist)", [](AtenCall& c) {
     const double p = c.real("p");
     const auto forward = [p](Builder& b, const std::vector<Value>& in) { return distances(b, in[0], in[1], p); };
     return gradients(c, forward, {c.tensor("x1"), c.tensor("x2")}, c.tensor("grad"))[0];
   });
-  table.add("aten.pdist.default(self, p=2.0)", pdist);
-  table.add("aten._pdist_forward.default(self, p=2.0)", pdist);
-  table.add("aten._pdist_backward.default(grad, self, p, pdist)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.{pdist,_pdist_forward}.default(self, p=2.0)",
+            [](AtenCall& c) { return pair_distances(c, c.tensor(), c.real("p")); });
+  table.add("aten._pdist_backward.default(grad, self, p, pdist)", [](AtenCall& c) {
     const double p = c.real("p");
     const auto forward = [p](Builder& b, const std::vector<Value>& in) { return pair_distances(b, in[0], p); };
     return gradients(c, forward, {c.tensor()}, c.tensor("grad"))[0];
   });
-  table.add("aten.pairwise_distance.default(x1, x2, p=2.0, eps=1e-06, keepdim=False)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.pairwise_distance.default(x1, x2, p=2.0, eps=1e-06, keepdim=False)", [](AtenCall& c) {
     const Value difference = c.op("sub", {c.tensor("x1"), c.tensor("x2")}) + c.real("eps");
     return norm_of(c, difference, c.real("p"), c.flag("keepdim"));
   });
@@ -277,4 +260,4 @@ void add_product_entries(AtenTable& table) {
   add_grouped_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -4,12 +4,9 @@
 #include <numbers>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // ---- draws ----------------------------------------------------------------------------------------------------------
 
@@ -52,12 +49,10 @@ Value bernoulli_like(AtenCall& c, Value x, const Shape& shape, double p) {
 using DrawFn = Value (*)(AtenCall&, const Shape&, DType);
 
 void add_sized(AtenTable& table, std::string_view name, DrawFn draw) {
-  const AtenFn of_size = [draw](AtenCall& c) -> AtenArg {
-    return draw(c, c.sizes("size"), c.dtype().value_or(DType::kF32));
-  };
+  const AtenFn of_size = [draw](AtenCall& c) { return draw(c, c.sizes("size"), c.dtype().value_or(DType::kF32)); };
   table.add(with_options(fmt::format("aten.{}.default(size", name)), of_size);
   table.add(with_options(fmt::format("aten.{}.generator(size", name), "generator, "), of_size);
-  const AtenFn like = [draw](AtenCall& c) -> AtenArg {
+  const AtenFn like = [draw](AtenCall& c) {
     return draw(c, c.tensor().shape(), c.dtype().value_or(c.tensor().dtype()));
   };
   constexpr auto kFormat = ", memory_format=None";
@@ -101,7 +96,7 @@ void add_new(AtenTable& table) {
 
 // An entry whose numbers are a formula over draws of at least f32.
 AtenFn distribution(Value (*formula)(AtenCall&, const Shape&, DType)) {
-  return [formula](AtenCall& c) -> AtenArg {
+  return [formula](AtenCall& c) {
     const Value x = c.tensor();
     return c.cast(formula(c, x.shape(), wide_dtype(x.dtype())), x.dtype());
   };
@@ -183,10 +178,9 @@ AtenArg normal_of(AtenCall& c) {
 }
 
 void add_normals(AtenTable& table) {
-  table.add("aten.normal.Tensor_Tensor(mean, std, *, generator=None)", normal_of);
   table.add("aten.normal.Tensor_float(mean, std=1.0, *, generator=None)", normal_of);
-  table.add("aten.normal.float_Tensor(mean, std, *, generator=None)", normal_of);
-  table.add(with_options("aten.normal.float_float(mean, std, size", "generator=None, "), [](AtenCall& c) -> AtenArg {
+  table.add("aten.normal.{Tensor_Tensor,float_Tensor}(mean, std, *, generator=None)", normal_of);
+  table.add(with_options("aten.normal.float_float(mean, std, size", "generator=None, "), [](AtenCall& c) {
     const DType dtype = c.dtype().value_or(DType::kF32);
     return c.cast(scaled_normal(c, c.sizes("size"), wide_dtype(dtype)), dtype);
   });
@@ -197,14 +191,13 @@ void add_normals(AtenTable& table) {
 AtenArg bernoulli_of_number(AtenCall& c) { return bernoulli_like(c, c.tensor(), c.tensor().shape(), c.real("p")); }
 
 void add_bernoulli(AtenTable& table) {
-  table.add("aten.bernoulli.default(self, *, generator=None)",
-            [](AtenCall& c) -> AtenArg { return bernoulli(c, c.tensor()); });
+  table.add("aten.bernoulli.default(self, *, generator=None)", [](AtenCall& c) { return bernoulli(c, c.tensor()); });
   table.add("aten.bernoulli.p(self, p, *, generator=None)", bernoulli_of_number);
   table.add("aten.bernoulli_.float(self, p=0.5, *, generator=None)", [](AtenCall& c) {
     c.write("self", bernoulli_of_number(c).get<AtenTensor>()->value);
     return itself(c);
   });
-  table.add("aten.bernoulli.Tensor(self, p, *, generator=None)", [](AtenCall& c) -> AtenArg {
+  table.add("aten.bernoulli.Tensor(self, p, *, generator=None)", [](AtenCall& c) {
     const Value p = c.expand(to_float(c, c.tensor("p")), c.tensor().shape());
     return c.cast(bernoulli(c, p), c.tensor().dtype());
   });
@@ -248,10 +241,13 @@ AtenArg native_dropout(AtenCall& c) {
   return std::vector{x, c.full(Expr(1), x.shape(), DType::kBool)};
 }
 
-AtenArg dropout(AtenCall& c) {
-  const Value x = c.tensor("input");
-  if (!c.flag("train") || c.real("p") == 0) return itself(c, "input");
-  return c.real("p") == 1 ? x * 0 : dropped(c, x)[0];
+// Without training, or where nothing or everything is dropped, no number is drawn.
+AtenFn unless_trivial(AtenArg (*draw)(AtenCall&, Value x, double p)) {
+  return [draw](AtenCall& c) {
+    const double p = c.real("p");
+    if (!c.flag("train") || p == 0) return itself(c, "input");
+    return p == 1 ? AtenArg(c.tensor("input") * 0) : draw(c, c.tensor("input"), p);
+  };
 }
 
 // One choice for each sample and channel.
@@ -262,21 +258,13 @@ Shape features_of(Value x) {
   return shape;
 }
 
-AtenArg feature_dropout(AtenCall& c) {
-  const Value x = c.tensor("input");
-  const double p = c.real("p");
-  if (!c.flag("train") || p == 0) return itself(c, "input");
-  if (p == 1) return x * 0;
+AtenArg feature_dropout(AtenCall& c, Value x, double p) {
   return x * (bernoulli_like(c, x, features_of(x), 1 - p) / (1 - p));
 }
 
-// What is dropped becomes the value that selu tends to; mean and variance stay.
-AtenArg alpha_dropout(AtenCall& c, const Shape& shape) {
+// Dropped elements become the limit of selu; mean and variance stay.
+AtenArg alpha_dropout(AtenCall& c, Value x, double p, const Shape& shape) {
   constexpr double kAlpha = 1.7580993408473766;
-  const Value x = c.tensor("input");
-  const double p = c.real("p");
-  if (!c.flag("train") || p == 0) return itself(c, "input");
-  if (p == 1) return x * 0;
   const double a = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
   const Value kept = bernoulli_like(c, x, shape, 1 - p);
   return x * (kept * a) + ((kept - 1) * (kAlpha * a) + kAlpha * a * p);
@@ -284,15 +272,15 @@ AtenArg alpha_dropout(AtenCall& c, const Shape& shape) {
 
 void add_dropout(AtenTable& table) {
   table.add("aten.native_dropout.default(input, p, train)", native_dropout);
-  table.add("aten.native_dropout_backward.default(grad_output, mask, scale)", [](AtenCall& c) -> AtenArg {
-    return to_float(c, c.tensor("grad_output")) * c.tensor("mask") * c.real("scale");
-  });
-  table.add("aten.dropout.default(input, p, train)", dropout);
-  table.add("aten.feature_dropout.default(input, p, train)", feature_dropout);
+  table.add("aten.native_dropout_backward.default(grad_output, mask, scale)",
+            [](AtenCall& c) { return to_float(c, c.tensor("grad_output")) * c.tensor("mask") * c.real("scale"); });
+  table.add("aten.dropout.default(input, p, train)",
+            unless_trivial([](AtenCall& c, Value x, double) -> AtenArg { return dropped(c, x)[0]; }));
+  table.add("aten.feature_dropout.default(input, p, train)", unless_trivial(feature_dropout));
   table.add("aten.alpha_dropout.default(input, p, train)",
-            [](AtenCall& c) { return alpha_dropout(c, c.tensor("input").shape()); });
+            unless_trivial([](AtenCall& c, Value x, double p) { return alpha_dropout(c, x, p, x.shape()); }));
   table.add("aten.feature_alpha_dropout.default(input, p, train)",
-            [](AtenCall& c) { return alpha_dropout(c, features_of(c.tensor("input"))); });
+            unless_trivial([](AtenCall& c, Value x, double p) { return alpha_dropout(c, x, p, features_of(x)); }));
 }
 
 }  // namespace
@@ -306,4 +294,4 @@ void add_random_entries(AtenTable& table) {
   table.add("aten.multinomial.default(self, num_samples, replacement=False, *, generator=None)", multinomial);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

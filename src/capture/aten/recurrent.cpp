@@ -1,14 +1,10 @@
 // Recurrent networks: cells, and layers of them with the steps written out.
 #include <functional>
 
-#include "capture/aten.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
+#include "capture/aten/common.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // Written out, more steps than this make a graph that is too large to be of use.
 constexpr int64_t kMostSteps = 1024;
@@ -19,7 +15,7 @@ struct Weights {
   Value projection;               // of an LSTM; may be empty
 };
 
-// What a cell keeps from step to step: h, and c of an LSTM.
+// The state of a cell between steps: h; for an LSTM, h and c.
 using State = std::vector<Value>;
 // A step: `gates` is the input times its weights, which all steps share one product for.
 using Step = State (*)(Builder&, const Weights&, Value gates, const State&);
@@ -58,7 +54,7 @@ State relu_step(Builder& b, const Weights& w, Value gates, const State& state) {
 // ---- one step -------------------------------------------------------------------------------------------------------
 
 AtenFn cell(Step step) {
-  return [step](AtenCall& c) -> AtenArg {
+  return [step](AtenCall& c) {
     const Weights w{c.tensor("w_ih"), c.tensor("w_hh"), c.tensor_or_none("b_ih"), c.tensor_or_none("b_hh"), {}};
     const State next = step(c, w, linear(c, c.tensor("input"), w.input, w.input_bias), c.tensors("hx"));
     return next.size() == 1 ? AtenArg(next[0]) : AtenArg(next);
@@ -156,7 +152,7 @@ std::vector<Value> run_layers(AtenCall& c, const Network& network, Value x, cons
 }
 
 AtenFn layers_of(Step step, size_t states) {
-  return [=](AtenCall& c) -> AtenArg {
+  return [=](AtenCall& c) {
     const bool batch_first = c.flag("batch_first");
     const Value x = batch_first ? c.transpose(c.tensor("input"), 0, 1) : c.tensor("input");
     check_steps(c, x.size(0));
@@ -180,4 +176,4 @@ void add_recurrent_entries(AtenTable& table) {
   }
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -4,13 +4,10 @@
 #include <limits>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 #include "graph/limits.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -32,19 +29,19 @@ using ExtentFn = Extent (*)(AtenCall&);
 
 // With an argument dtype: of the operand and of the result.
 AtenFn typed_fold(std::string_view op, ExtentFn extent) {
-  return [op, extent](AtenCall& c) -> AtenArg {
+  return [op, extent](AtenCall& c) {
     const auto dtype = c.dtype();
     return cast(c, fold(c, op, cast(c, c.tensor(), dtype), extent(c)), dtype);
   };
 }
 
 AtenFn plain_fold(std::string_view op, ExtentFn extent) {
-  return [op, extent](AtenCall& c) -> AtenArg { return fold(c, op, c.tensor(), extent(c)); };
+  return [op, extent](AtenCall& c) { return fold(c, op, c.tensor(), extent(c)); };
 }
 
 // any and all: over an empty list of dimensions, of each element; u8 stays u8.
 AtenFn truth_fold(std::string_view op, ExtentFn extent) {
-  return [op, extent](AtenCall& c) -> AtenArg {
+  return [op, extent](AtenCall& c) {
     const Value x = c.tensor();
     const bool of_each = c.takes("dim") && c.given("dim") && extent(c).dims.empty();
     const Value result = of_each ? c.cast(x, DType::kBool) : fold(c, op, x, extent(c));
@@ -59,15 +56,14 @@ void add_sums(AtenTable& table) {
   table.add("aten.prod.dim_int(self, dim, keepdim=False, *, dtype=None)", typed_fold("prod", along));
   table.add("aten.mean.default(self, *, dtype=None)", typed_fold("mean", whole));
   table.add("aten.mean.dim(self, dim, keepdim=False, *, dtype=None)", typed_fold("mean", along));
-  table.add("aten.count_nonzero.default(self, dim=None)",
-            [](AtenCall& c) -> AtenArg { return fold(c, "count_nonzero", c.tensor(), {c.ints("dim")}); });
-  table.add("aten.count_nonzero.dim_IntList(self, dim)",
-            [](AtenCall& c) -> AtenArg { return fold(c, "count_nonzero", c.tensor(), {c.ints("dim")}); });
-  table.add("aten.sum_to_size.default(self, size)", [](AtenCall& c) -> AtenArg {
+  const AtenFn count = [](AtenCall& c) { return fold(c, "count_nonzero", c.tensor(), {c.ints("dim")}); };
+  table.add("aten.count_nonzero.default(self, dim=None)", count);
+  table.add("aten.count_nonzero.dim_IntList(self, dim)", count);
+  table.add("aten.sum_to_size.default(self, size)", [](AtenCall& c) {
     const Shape size = c.sizes("size");
     return size.empty() ? c.sum(c.tensor()) : c.sum_to(c.tensor(), size);  // of no dimensions, too, integers are i64
   });
-  table.add("aten.trace.default(self)", [](AtenCall& c) -> AtenArg { return c.sum(c.op("diagonal", {c.tensor()})); });
+  table.add("aten.trace.default(self)", [](AtenCall& c) { return c.sum(c.op("diagonal", {c.tensor()})); });
 }
 
 void add_truths(AtenTable& table) {
@@ -87,13 +83,13 @@ AtenArg both_extremes(AtenCall& c, const Extent& extent) {
 }
 
 void add_extremes(AtenTable& table) {
-  for (std::string_view name : {"max", "min"}) {
-    table.add(fmt::format("aten.a{}.default(self, dim=[], keepdim=False)", name),
-              plain_fold(name == "max" ? "amax" : "amin", along));
-    table.add(fmt::format("aten.{}.default(self)", name), plain_fold(name == "max" ? "amax" : "amin", whole));
-    table.op(fmt::format("aten.{}.dim(self, dim, keepdim=False)", name), fmt::format("{}_dim", name));
-    table.op(fmt::format("aten.arg{}.default(self, dim=None, keepdim=False)", name), fmt::format("arg{}", name));
+  for (std::string_view op : {"amax", "amin"}) {
+    table.add(fmt::format("aten.{}.default(self, dim=[], keepdim=False)", op), plain_fold(op, along));
+    table.add(fmt::format("aten.{}.default(self)", op.substr(1)), plain_fold(op, whole));
   }
+  table.op("aten.max.dim(self, dim, keepdim=False)", "max_dim");
+  table.op("aten.min.dim(self, dim, keepdim=False)", "min_dim");
+  table.op("aten.{argmax,argmin}.default(self, dim=None, keepdim=False)");
   table.add("aten.aminmax.default(self, *, dim=None, keepdim=False)",
             [](AtenCall& c) { return both_extremes(c, along(c)); });
   table.add("aten._aminmax.default(self)", [](AtenCall& c) { return both_extremes(c, {}); });
@@ -249,27 +245,26 @@ void add_norms(AtenTable& table) {
   table.add("aten.norm.ScalarOpt_dim_dtype(self, p, dim, keepdim, *, dtype)", norm);
   table.add("aten.norm.ScalarOpt_dtype(self, p, *, dtype)", norm);
   table.add("aten.frobenius_norm.dim(self, dim, keepdim=False)",
-            [](AtenCall& c) -> AtenArg { return vector_norm(c, c.tensor(), 2, along(c)); });
-  table.add(
-      "aten.linalg_vector_norm.default(self, ord=2, dim=None, keepdim=False, *, dtype=None)",
-      [](AtenCall& c) -> AtenArg { return vector_norm(c, cast(c, c.tensor(), c.dtype()), c.real("ord"), along(c)); });
+            [](AtenCall& c) { return vector_norm(c, c.tensor(), 2, along(c)); });
+  table.add("aten.linalg_vector_norm.default(self, ord=2, dim=None, keepdim=False, *, dtype=None)",
+            [](AtenCall& c) { return vector_norm(c, cast(c, c.tensor(), c.dtype()), c.real("ord"), along(c)); });
   table.add("aten.linalg_norm.default(self, ord=None, dim=None, keepdim=False, *, dtype=None)", linalg_norm);
   table.add("aten.linalg_norm.ord_str(self, ord, dim=None, keepdim=False, *, dtype=None)", linalg_norm);
-  const auto of_matrix = [](AtenCall& c) -> AtenArg {
+  const auto of_matrix = [](AtenCall& c) {
     return matrix_norm(c, cast(c, c.tensor(), c.dtype()), c.argument("ord"), c.ints("dim"), c.flag("keepdim"));
   };
   table.add("aten.linalg_matrix_norm.default(self, ord, dim=[-2, -1], keepdim=False, *, dtype=None)", of_matrix);
   table.add("aten.linalg_matrix_norm.str_ord(self, ord=\"fro\", dim=[-2, -1], keepdim=False, *, dtype=None)",
             of_matrix);
   table.add("aten.dist.default(self, other, p=2)",
-            [](AtenCall& c) -> AtenArg { return vector_norm(c, c.tensor() - c.tensor("other"), c.real("p"), {}); });
+            [](AtenCall& c) { return vector_norm(c, c.tensor() - c.tensor("other"), c.real("p"), {}); });
   table.add("aten.renorm.default(self, p, dim, maxnorm)", renorm);
 }
 
 // ---- scans ----------------------------------------------------------------------------------------------------------
 
 AtenFn typed_scan(std::string_view op) {
-  return [op](AtenCall& c) -> AtenArg {
+  return [op](AtenCall& c) {
     const auto dtype = c.dtype();
     return cast(c, c.op(op, {cast(c, c.tensor(), dtype)}, {{"dim", c.integer("dim")}}), dtype);
   };
@@ -297,10 +292,8 @@ AtenArg selection_backward(AtenCall& c) {
 void add_scans(AtenTable& table) {
   table.add("aten.cumsum.default(self, dim, *, dtype=None)", typed_scan("cumsum"));
   table.add("aten.cumprod.default(self, dim, *, dtype=None)", typed_scan("cumprod"));
-  table.op("aten.cummax.default(self, dim)", "cummax");
-  table.op("aten.cummin.default(self, dim)", "cummin");
-  table.op("aten.logcumsumexp.default(self, dim)", "logcumsumexp");
-  table.op("aten._logcumsumexp.default(self, dim)", "logcumsumexp");
+  table.op("aten.{cummax,cummin}.default(self, dim)");
+  table.op("aten.{logcumsumexp,_logcumsumexp}.default(self, dim)", "logcumsumexp");
   table.add("aten.cummaxmin_backward.default(grad, input, indices, dim)", cummaxmin_backward);
   table.add("aten.value_selecting_reduction_backward.default(grad, dim, indices, sizes, keepdim)", selection_backward);
 }
@@ -308,12 +301,11 @@ void add_scans(AtenTable& table) {
 // ---- softmax --------------------------------------------------------------------------------------------------------
 
 AtenFn softmax(std::string_view op) {
-  return
-      [op](AtenCall& c) -> AtenArg { return c.op(op, {cast(c, c.tensor(), c.dtype())}, {{"dim", c.integer("dim")}}); };
+  return [op](AtenCall& c) { return c.op(op, {cast(c, c.tensor(), c.dtype())}, {{"dim", c.integer("dim")}}); };
 }
 
 AtenFn inner_softmax(std::string_view op) {
-  return [op](AtenCall& c) -> AtenArg {
+  return [op](AtenCall& c) {
     const Value x = c.flag("half_to_float") ? c.cast(c.tensor(), DType::kF32) : c.tensor();
     return c.op(op, {x}, {{"dim", c.integer("dim")}});
   };
@@ -329,7 +321,7 @@ AtenArg safe_softmax(AtenCall& c) {
 }
 
 AtenFn softmax_backward(BinaryFormula formula) {
-  return [formula = std::move(formula)](AtenCall& c) -> AtenArg {
+  return [formula = std::move(formula)](AtenCall& c) {
     const Value grad = to_wide(c, c.tensor("grad_output"));
     const Value out = to_wide(c, c.tensor("output"));
     return c.cast(formula(c, grad, out), c.dtype("input_dtype").value_or(c.tensor("output").dtype()));
@@ -353,8 +345,8 @@ void add_softmax(AtenTable& table) {
             softmax_backward([](AtenCall& c, Value grad, Value out) {
               return grad - c.exp(out) * c.sum(grad, {c.integer("dim")}, true);
             }));
-  add_each(table, {"logsumexp", "special_logsumexp"}, "aten.{}.default(self, dim, keepdim=False)",
-           [](AtenCall& c) -> AtenArg { return fold(c, "logsumexp", to_float(c, c.tensor()), along(c)); });
+  table.add("aten.{logsumexp,special_logsumexp}.default(self, dim, keepdim=False)",
+            [](AtenCall& c) { return fold(c, "logsumexp", to_float(c, c.tensor()), along(c)); });
 }
 
 // ---- order statistics -----------------------------------------------------------------------------------------------
@@ -376,10 +368,7 @@ std::pair<Value, Value> median(AtenCall& c, Value x, bool leave_nan_out) {
 }
 
 AtenFn median_of_all(bool leave_nan_out) {
-  return [=](AtenCall& c) -> AtenArg {
-    const Value flat = c.reshape(c.tensor(), {element_count(c.tensor().shape())});
-    return c.reshape(median(c, flat, leave_nan_out).first, {});
-  };
+  return [=](AtenCall& c) { return c.reshape(median(c, flat(c, c.tensor()), leave_nan_out).first, {}); };
 }
 
 AtenFn median_along(bool leave_nan_out) {
@@ -434,14 +423,14 @@ Value quantiles(AtenCall& c, Value x, Value q, bool leave_nan_out) {
 }
 
 AtenFn quantile(bool leave_nan_out) {
-  return [=](AtenCall& c) -> AtenArg {
+  return [=](AtenCall& c) {
     Value x = c.tensor();
     const bool keepdim = c.flag("keepdim");
     const Value q = c.is_tensor("q") ? c.tensor("q") : c.scalar(c.real("q"), x.dtype());
     const int64_t rank = x.rank();
     const int64_t dim = c.given("dim") && rank > 0 ? normalize_dim(c.integer("dim"), rank) : 0;
-    x = c.given("dim") && rank > 0 ? c.transpose(x, dim, -1) : c.reshape(x, {element_count(x.shape())});
-    Value result = quantiles(c, x, c.reshape(q, {element_count(q.shape())}), leave_nan_out);
+    x = c.given("dim") && rank > 0 ? c.transpose(x, dim, -1) : flat(c, x);
+    Value result = quantiles(c, x, flat(c, q), leave_nan_out);
     result =
         c.op("movedim", {result}, {{"source", std::vector<int64_t>{-1}}, {"destination", std::vector<int64_t>{0}}});
     Shape kept = c.tensor().shape();  // of the result, with keepdim
@@ -462,11 +451,9 @@ AtenFn quantile(bool leave_nan_out) {
 }
 
 void add_quantiles(AtenTable& table) {
-  for (std::string_view overload : {"default", "scalar"}) {
-    constexpr auto kRest = "(self, q, dim=None, keepdim=False, *, interpolation=\"linear\")";
-    table.add(fmt::format("aten.quantile.{}{}", overload, kRest), quantile(false));
-    table.add(fmt::format("aten.nanquantile.{}{}", overload, kRest), quantile(true));
-  }
+  constexpr auto kRest = "{default,scalar}(self, q, dim=None, keepdim=False, *, interpolation=\"linear\")";
+  table.add(fmt::format("aten.quantile.{}", kRest), quantile(false));
+  table.add(fmt::format("aten.nanquantile.{}", kRest), quantile(true));
 }
 
 // ---- differences and areas ------------------------------------------------------------------------------------------
@@ -513,13 +500,11 @@ Value areas(AtenCall& c) {
 
 void add_differences(AtenTable& table) {
   table.add("aten.diff.default(self, n=1, dim=-1, prepend=None, append=None)", diff);
-  const AtenFn area = [](AtenCall& c) -> AtenArg { return c.sum(areas(c), {c.integer("dim")}); };
+  const AtenFn area = [](AtenCall& c) { return c.sum(areas(c), {c.integer("dim")}); };
   table.add("aten.trapezoid.dx(y, *, dx=1, dim=-1)", area);
   table.add("aten.trapz.dx(y, *, dx=1.0, dim=-1)", area);
-  add_each(table, {"trapezoid", "trapz"}, "aten.{}.x(y, x, *, dim=-1)", area);
-  const AtenFn cumulative = [](AtenCall& c) -> AtenArg {
-    return c.op("cumsum", {areas(c)}, {{"dim", c.integer("dim")}});
-  };
+  table.add("aten.{trapezoid,trapz}.x(y, x, *, dim=-1)", area);
+  const AtenFn cumulative = [](AtenCall& c) { return c.op("cumsum", {areas(c)}, {{"dim", c.integer("dim")}}); };
   table.add("aten.cumulative_trapezoid.dx(y, *, dx=1, dim=-1)", cumulative);
   table.add("aten.cumulative_trapezoid.x(y, x, *, dim=-1)", cumulative);
 }
@@ -540,4 +525,4 @@ void add_reduction_entries(AtenTable& table) {
   add_differences(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -2,14 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "capture/aten.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
+#include "capture/aten/common.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // ---- resizing -------------------------------------------------------------------------------------------------------
 
@@ -190,14 +186,12 @@ void add_upsample(AtenTable& table, const Upsample& upsample) {
   const std::string_view scales = kScales[static_cast<size_t>(upsample.rank) - 1];
   const std::string_view corners = upsample.has_corners ? "align_corners, " : "";
   const std::string packet = "aten." + upsample.name;
-  table.add(fmt::format("{}.default(self, output_size, {}{})", packet, corners, scales),
-            [upsample](AtenCall& c) -> AtenArg {
-              return upsample.run(c, c.tensor(), resize_by_sizes(c, upsample.has_corners, upsample.rank));
-            });
-  table.add(fmt::format("{}.vec(input, output_size, {}scale_factors)", packet, corners),
-            [upsample](AtenCall& c) -> AtenArg {
-              return upsample.run(c, c.tensor("input"), resize_by_factors(c, upsample.has_corners));
-            });
+  table.add(fmt::format("{}.default(self, output_size, {}{})", packet, corners, scales), [upsample](AtenCall& c) {
+    return upsample.run(c, c.tensor(), resize_by_sizes(c, upsample.has_corners, upsample.rank));
+  });
+  table.add(fmt::format("{}.vec(input, output_size, {}scale_factors)", packet, corners), [upsample](AtenCall& c) {
+    return upsample.run(c, c.tensor("input"), resize_by_factors(c, upsample.has_corners));
+  });
   table.add(fmt::format("{}_backward.default(grad_output, output_size, input_size, {}{})", packet, corners, scales),
             [upsample](AtenCall& c) { return resize_backward(c, upsample); });
 }
@@ -212,94 +206,7 @@ NamedAttrs grid_attrs(const AtenCall& c) {
           {"align_corners", c.flag("align_corners")}};
 }
 
-// ---- volumes at the places of a grid --------------------------------------------------------------------------------
-
-struct Sampling {
-  bool is_nearest;
-  int64_t padding;  // 0: zeros, 1: the border, 2: reflection
-  bool align_corners;
-};
-
-// From [-1, 1] to places, and back into the volume where the padding says so.
-Value place_of(Builder& b, Value coordinate, const Expr& size, const Sampling& sampling) {
-  const Value length = b.full(size, {}, coordinate.dtype());
-  const Value last = length - 1;
-  Value place = sampling.align_corners ? (coordinate + 1) / 2 * last : ((coordinate + 1) * length - 1) / 2;
-  if (sampling.padding == 0) return place;
-  if (sampling.padding == 2) {
-    const Value low = b.scalar(sampling.align_corners ? 0 : -0.5, place.dtype());
-    const Value span = b.maximum(sampling.align_corners ? last : length, b.scalar(1e-30, place.dtype()));
-    const Value distance = b.abs(place - low);
-    const Value rest = b.op("remainder", {distance, span * 2});
-    place = b.minimum(rest, span * 2 - rest) + low;
-    if (sampling.align_corners) place = b.where(b.compare("eq", last, 0), b.scalar(0, place.dtype()), place);
-  }
-  return b.op("fmin", {b.op("fmax", {place, b.scalar(0, place.dtype())}), last});
-}
-
-// One of the elements around each place: where it is along a dimension, its share, and whether it is in the volume.
-struct Corner {
-  Value index, share, inside;
-};
-
-std::vector<Corner> corners_of(Builder& b, Value place, const Expr& size, bool is_nearest) {
-  const Value first = b.unary(is_nearest ? "rint" : "floor", place);
-  const Value last = b.full(size - 1, {}, place.dtype());
-  std::vector<Corner> corners;
-  for (int64_t side = 0; side < (is_nearest ? 1 : 2); ++side) {
-    const Value at = side == 0 ? first : first + 1;
-    const Value inside = b.op("logical_and", {b.compare("ge", at, 0), b.op("le", {at, last})});
-    const Value safe = b.where(inside, at, b.scalar(0, at.dtype()));
-    const Value share = is_nearest ? Value() : 1 - b.abs(place - at);
-    corners.push_back({b.cast(safe, DType::kI64), share, inside});
-  }
-  return corners;
-}
-
-// [N, C, D, H, W] at the points [N, d, h, w, (x, y, z)].
-Value sample_volume(Builder& b, Value input, Value grid, const Sampling& sampling) {
-  const Shape& in = input.shape();
-  const Shape& out = grid.shape();
-  const Expr points = out[1] * out[2] * out[3];
-  std::vector<std::vector<Corner>> corners;
-  for (int64_t dim = 0; dim < 3; ++dim) {
-    const Value coordinate = b.op("select", {grid}, {{"dim", int64_t{-1}}, {"index", Expr(2 - dim)}});
-    const Expr& size = in[static_cast<size_t>(dim + 2)];
-    const Value place = place_of(b, b.reshape(coordinate, {out[0], points}), size, sampling);
-    corners.push_back(corners_of(b, place, size, sampling.is_nearest));
-  }
-  const Value flat = b.reshape(input, {in[0], in[1], in[2] * in[3] * in[4]});
-  Value sum;
-  for (const Corner& z : corners[0]) {
-    for (const Corner& y : corners[1]) {
-      for (const Corner& x : corners[2]) {
-        const auto size = [&](size_t dim) { return b.full(in[dim], {}, DType::kI64); };
-        const Value index = (z.index * size(3) + y.index) * size(4) + x.index;
-        const Value places = b.expand(b.unsqueeze(index, 1), {in[0], in[1], points});
-        Value element = b.op("gather", {flat, places}, {{"dim", int64_t{-1}}});
-        if (z.share) element = element * b.unsqueeze(z.share * y.share * x.share, 1);
-        const Value inside = b.op("logical_and", {b.op("logical_and", {z.inside, y.inside}), x.inside});
-        element = b.where(b.unsqueeze(inside, 1), element, b.scalar(0, element.dtype()));
-        sum = sum ? sum + element : element;
-      }
-    }
-  }
-  return b.reshape(sum, {in[0], in[1], out[1], out[2], out[3]});
-}
-
-AtenArg grid_sample_3d(AtenCall& c) {
-  const int64_t mode = c.integer("interpolation_mode");
-  if (mode > 1) fail("volumes are sampled by interpolation_mode 0 (linear) or 1 (nearest), got {}", mode);
-  const Sampling sampling{mode == 1, c.integer("padding_mode"), c.flag("align_corners")};
-  const Value input = c.tensor("input"), grid = c.tensor("grid");
-  const DType dtype = wide(input.dtype());
-  return c.cast(sample_volume(c, c.cast(input, dtype), c.cast(grid, dtype), sampling), input.dtype());
-}
-
-AtenArg grid_sample(AtenCall& c) {
-  if (c.tensor("input").rank() == 5) return grid_sample_3d(c);
-  return c.op("grid_sample", {c.tensor("input"), c.tensor("grid")}, grid_attrs(c));
-}
+AtenArg grid_sample(AtenCall& c) { return c.op("grid_sample", {c.tensor("input"), c.tensor("grid")}, grid_attrs(c)); }
 
 AtenArg grid_sample_backward(AtenCall& c) {
   const auto forward = [&](Builder& b, const std::vector<Value>& in) { return b.op("grid_sample", in, grid_attrs(c)); };
@@ -360,18 +267,16 @@ void add_resample_entries(AtenTable& table) {
   add_upsample(table, {"_upsample_bicubic2d_aa", 2, true, filtered({2, cubic, cubic})});
 
   constexpr std::string_view kGrid = "(input, grid, interpolation_mode, padding_mode, align_corners)";
-  for (const char* name : {"grid_sampler", "grid_sampler_2d", "_grid_sampler_2d_cpu_fallback"}) {
-    table.add(fmt::format("aten.{}.default{}", name, kGrid), grid_sample);
-  }
-  table.add(fmt::format("aten.grid_sampler_3d.default{}", kGrid), grid_sample_3d);
+  table.add(fmt::format("aten.{{grid_sampler,grid_sampler_2d,grid_sampler_3d,_grid_sampler_2d_cpu_fallback}}.default{}",
+                        kGrid),
+            grid_sample);
   table.add(
       "aten.grid_sampler_2d_backward.default(grad_output, input, grid, interpolation_mode, padding_mode, "
       "align_corners, output_mask)",
       grid_sample_backward);
-  table.add("aten.affine_grid_generator.default(theta, size, align_corners)", [](AtenCall& c) -> AtenArg {
-    return affine_grid(c, c.tensor("theta"), c.sizes("size"), c.flag("align_corners"));
-  });
+  table.add("aten.affine_grid_generator.default(theta, size, align_corners)",
+            [](AtenCall& c) { return affine_grid(c, c.tensor("theta"), c.sizes("size"), c.flag("align_corners")); });
   table.add("aten.affine_grid_generator_backward.default(grad, size, align_corners)", affine_grid_backward);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -5,13 +5,10 @@
 #include <numbers>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 #include "graph/limits.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -98,19 +95,17 @@ Value normal_quantile(AtenCall& c, Value x) {
 }
 
 void add_probabilities(AtenTable& table) {
-  add_each(table, {"mvlgamma", "special_multigammaln"}, "aten.{}.default(self, p)", unary_formula(multivariate_lgamma));
+  table.add("aten.{mvlgamma,special_multigammaln}.default(self, p)", unary_formula(multivariate_lgamma));
   table.add("aten.special_entr.default(self)", unary_formula(entropy));
   table.add("aten.special_ndtr.default(self)",
             unary_formula([](AtenCall& c, Value x) { return c.unary("erfc", x * -(std::numbers::sqrt2 / 2)) / 2; }));
   table.add("aten.special_log_ndtr.default(self)", unary_formula(log_ndtr));
   table.add("aten.special_ndtri.default(self)", unary_formula(normal_quantile));
   table.add("aten.special_erfcx.default(self)", unary_formula(scaled_erfc));
-  add_each(table,
-           {"xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other", "special_xlogy.default",
-            "special_xlogy.self_scalar", "special_xlogy.other_scalar"},
-           "aten.{}(self, other)", binary_formula(zero_times("log")));
-  add_each(table, {"special_xlog1py.default", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar"},
-           "aten.{}(self, other)", binary_formula(zero_times("log1p")));
+  table.add("aten.xlogy.{Tensor,Scalar_Self,Scalar_Other}(self, other)", binary_formula(zero_times("log")));
+  table.add("aten.special_xlogy.{default,self_scalar,other_scalar}(self, other)", binary_formula(zero_times("log")));
+  table.add("aten.special_xlog1py.{default,self_scalar,other_scalar}(self, other)",
+            binary_formula(zero_times("log1p")));
 }
 
 // ---- Chebyshev polynomials ------------------------------------------------------------------------------------------
@@ -178,12 +173,9 @@ void add_chebyshev(AtenTable& table) {
   const std::array<std::pair<char, Chebyshev>, 4> kinds = {
       {{'t', Chebyshev::kFirst}, {'u', Chebyshev::kSecond}, {'v', Chebyshev::kThird}, {'w', Chebyshev::kFourth}}};
   for (const auto& [letter, kind] : kinds) {
-    for (std::string_view overload : {"default", "x_scalar", "n_scalar"}) {
-      table.add(fmt::format("aten.special_chebyshev_polynomial_{}.{}(x, n)", letter, overload),
-                chebyshev_formula(kind, false));
-      table.add(fmt::format("aten.special_shifted_chebyshev_polynomial_{}.{}(x, n)", letter, overload),
-                chebyshev_formula(kind, true));
-    }
+    const std::string rest = fmt::format("chebyshev_polynomial_{}.{{default,x_scalar,n_scalar}}(x, n)", letter);
+    table.add("aten.special_" + rest, chebyshev_formula(kind, false));
+    table.add("aten.special_shifted_" + rest, chebyshev_formula(kind, true));
   }
 }
 
@@ -203,8 +195,9 @@ Value greatest_divisor(AtenCall& c, Value x, Value y) {
   return a;
 }
 
-AtenFn of_integers(Value (*formula)(AtenCall&, Value, Value)) {
-  return [formula](AtenCall& c) -> AtenArg {
+// Of two tensors in their promoted dtype and broadcast shape.
+AtenFn of_same_type(Value (*formula)(AtenCall&, Value, Value)) {
+  return [formula](AtenCall& c) {
     const Value x = c.tensor();
     const Value y = c.tensor("other");
     const DType dtype = result_dtype(std::vector{x.type(), y.type()});
@@ -240,14 +233,6 @@ Value next_after(AtenCall& c, Value x, Value y) {
   return c.where(is_nan, c.scalar(kNan, x.dtype()), result);
 }
 
-AtenArg nextafter(AtenCall& c) {
-  const Value x = c.tensor();
-  const Value y = c.tensor("other");
-  const DType dtype = result_dtype(std::vector{x.type(), y.type()});
-  const Shape shape = broadcast(x.shape(), y.shape());
-  return next_after(c, c.expand(c.cast(x, dtype), shape), c.expand(c.cast(y, dtype), shape));
-}
-
 // The mantissa in [0.5, 1), and the power of two. Numbers too small for a normal mantissa are scaled up first.
 AtenArg frexp(AtenCall& c) {
   const Value given = c.tensor();
@@ -271,9 +256,9 @@ AtenArg frexp(AtenCall& c) {
 }
 
 void add_exact(AtenTable& table) {
-  table.add("aten.gcd.default(self, other)", of_integers(greatest_divisor));
-  table.add("aten.lcm.default(self, other)", of_integers(least_multiple));
-  table.add("aten.nextafter.default(self, other)", nextafter);
+  table.add("aten.gcd.default(self, other)", of_same_type(greatest_divisor));
+  table.add("aten.lcm.default(self, other)", of_same_type(least_multiple));
+  table.add("aten.nextafter.default(self, other)", of_same_type(next_after));
   table.add("aten.frexp.Tensor(self)", frexp);
 }
 
@@ -285,9 +270,7 @@ void add_real_parts(AtenTable& table) {
                   c.where(c.compare("lt", x, 0), c.scalar(std::numbers::pi, x.dtype()), c.scalar(0, x.dtype()));
               return c.where(c.unary("isnan", x), x, angle);
             }));
-  for (std::string_view name : {"conj", "conj_physical", "real", "resolve_conj", "resolve_neg"}) {
-    table.add(fmt::format("aten.{}.default(self)", name), [](AtenCall& c) { return itself(c); });
-  }
+  table.add("aten.conj_physical.default(self)", [](AtenCall& c) { return itself(c); });
 }
 
 }  // namespace
@@ -301,4 +284,4 @@ void add_special_entries(AtenTable& table) {
   add_real_parts(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -5,13 +5,10 @@
 #include <cmath>
 
 #include "capture/aten/common.h"
-#include "capture/aten/families.h"
 #include "capture/aten/layout.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // ---- what a tensor is -----------------------------------------------------------------------------------------------
 
@@ -40,30 +37,20 @@ AtenArg is_same_size(AtenCall& c) {
   c.decline("whether {} is {} is only known at run time", to_string(a), to_string(b));
 }
 
-AtenFn always(bool answer) {
-  return [answer](AtenCall&) -> AtenArg { return answer; };
-}
-
 void add_properties(AtenTable& table) {
-  add_each(table, {"sym_size", "size"}, "aten.{}.int(self, dim)", size_of_dim);
-  add_each(table, {"sym_stride", "stride"}, "aten.{}.int(self, dim)", stride_of_dim);
-  add_each(table, {"sym_numel", "numel"}, "aten.{}.default(self)",
-           [](AtenCall& c) -> AtenArg { return element_count(c.tensor().shape()); });
-  add_each(table, {"sym_storage_offset", "storage_offset"}, "aten.{}.default(self)",
-           [](AtenCall&) -> AtenArg { return 0; });
-  table.add("aten.dim.default(self)", [](AtenCall& c) -> AtenArg { return c.tensor().rank(); });
-  table.add("aten.sym_is_contiguous.default(self, memory_format=0)",
-            [](AtenCall& c) -> AtenArg { return is_contiguous(c.tensor()); });
-  table.add("aten.is_contiguous.default(self)", [](AtenCall& c) -> AtenArg { return is_contiguous(c.tensor()); });
+  table.add("aten.{sym_size,size}.int(self, dim)", size_of_dim);
+  table.add("aten.{sym_stride,stride}.int(self, dim)", stride_of_dim);
+  table.add("aten.{sym_numel,numel}.default(self)", [](AtenCall& c) { return element_count(c.tensor().shape()); });
+  table.add("aten.{sym_storage_offset,storage_offset}.default(self)", [](AtenCall&) { return 0; });
+  table.add("aten.dim.default(self)", [](AtenCall& c) { return c.tensor().rank(); });
+  const AtenFn contiguous = [](AtenCall& c) { return is_contiguous(c.tensor()); };
+  table.add("aten.sym_is_contiguous.default(self, memory_format=0)", contiguous);
+  table.add("aten.is_contiguous.default(self)", contiguous);
   table.add("aten.is_same_size.default(self, other)", is_same_size);
-  table.add("aten.is_floating_point.default(self)",
-            [](AtenCall& c) -> AtenArg { return is_float(c.tensor().dtype()); });
-  table.add("aten.is_signed.default(self)", [](AtenCall& c) -> AtenArg {
-    return c.tensor().dtype() != DType::kU8 && c.tensor().dtype() != DType::kBool;
-  });
-  for (std::string_view name : {"is_complex", "is_conj", "is_neg"}) {
-    table.add(fmt::format("aten.{}.default(self)", name), always(false));
-  }
+  table.add("aten.is_floating_point.default(self)", [](AtenCall& c) { return is_float(c.tensor().dtype()); });
+  table.add("aten.is_signed.default(self)",
+            [](AtenCall& c) { return c.tensor().dtype() != DType::kU8 && c.tensor().dtype() != DType::kBool; });
+  table.add("aten.{is_complex,is_conj,is_neg}.default(self)", [](AtenCall&) { return false; });
 }
 
 // ---- numbers from tensors -------------------------------------------------------------------------------------------
@@ -80,13 +67,12 @@ AtenArg only_element(AtenCall& c) {
 }
 
 void add_elements(AtenTable& table) {
-  add_each(table, {"item", "_local_scalar_dense"}, "aten.{}.default(self)", only_element);
+  table.add("aten.{item,_local_scalar_dense}.default(self)", only_element);
   table.add("aten.is_nonzero.default(self)",
             [](AtenCall& c) { return AtenArg::run_time_number(c.cast(c.reshape(c.tensor(), {}), DType::kBool)); });
 }
 
-// ---- assertions: what they say is known when the graph is built, or holds whenever the model does
-// --------------------
+// ---- assertions: their conditions are known when the graph is built, or hold whenever the model is valid ------------
 
 AtenArg nothing(AtenCall&) { return None{}; }
 
@@ -117,10 +103,8 @@ void add_assertions(AtenTable& table) {
             assert_metadata);
   const AtenFn token = [](AtenCall& c) { return itself(c, "dep_token"); };
   table.add("aten._functional_assert_async.msg(self, assert_msg, dep_token)", token);
-  for (std::string_view name : {"sym_constrain_range", "sym_constrain_range_for_size"}) {
-    table.add(fmt::format("aten.{}.default(size, *, min=None, max=None)", name), nothing);
-    table.add(fmt::format("aten._functional_{}.default(size, min, max, dep_token)", name), token);
-  }
+  table.add("aten.sym_constrain_range{,_for_size}.default(size, *, min=None, max=None)", nothing);
+  table.add("aten._functional_sym_constrain_range{,_for_size}.default(size, min, max, dep_token)", token);
 }
 
 // ---- arithmetic -----------------------------------------------------------------------------------------------------
@@ -242,9 +226,7 @@ Operator true_division() {
 double floor_mod(double a, double b) { return a - b * std::floor(a / b); }
 
 void add_binary(AtenTable& table, std::string_view name, std::string_view of_arrays, const Operator& op) {
-  for (std::string_view module : {"_operator", "operator"}) {
-    table.add(fmt::format("{}.{}(a, b)", module, name), binary(op, of_arrays));
-  }
+  table.add(fmt::format("{{_operator,operator}}.{}(a, b)", name), binary(op, of_arrays));
 }
 
 void add_operators(AtenTable& table) {
@@ -435,11 +417,9 @@ void add_functions(AtenTable& table) {
 }
 
 void add_unary(AtenTable& table) {
-  for (std::string_view module : {"_operator", "operator"}) {
-    table.add(fmt::format("{}.neg(a)", module), negated);
-    table.add(fmt::format("{}.pos(a)", module), [](AtenCall& c) { return itself(c, "a"); });
-    table.add(fmt::format("{}.getitem(a, b)", module), element);
-  }
+  table.add("{_operator,operator}.neg(a)", negated);
+  table.add("{_operator,operator}.pos(a)", [](AtenCall& c) { return itself(c, "a"); });
+  table.add("{_operator,operator}.getitem(a, b)", element);
   table.add("torch.sym_not(a)", inverted);
   table.add("torch.sym_float(a)", as_float);
   table.add("torch.sym_ite(b, t, f)", chosen);
@@ -457,4 +437,4 @@ void add_symbolic_entries(AtenTable& table) {
   add_functions(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

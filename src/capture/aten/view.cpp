@@ -1,17 +1,13 @@
-// What shares memory with its first argument in PyTorch.
+// Views: overloads whose result shares memory with the first argument in PyTorch.
 #include <algorithm>
 #include <numeric>
 
-#include "capture/aten.h"
-#include "capture/aten/families.h"
+#include "capture/aten/common.h"
 #include "capture/aten/layout.h"
-#include "capture/aten/tools.h"
 #include "graph/limits.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 Value self_of(const AtenCall& c) { return c.arguments()[0].get<AtenTensor>()->value; }
 
@@ -20,12 +16,12 @@ Value self_of(const AtenCall& c) { return c.arguments()[0].get<AtenTensor>()->va
 Value write_reshaped(AtenCall& c, Value value) { return c.reshape(value, self_of(c).shape()); }
 
 void add_reshaping(AtenTable& table, std::string_view signature, Value (*look)(AtenCall&)) {
-  table.view(signature, [look](AtenCall& c) -> AtenArg { return look(c); }, write_reshaped);
+  table.view(signature, [look](AtenCall& c) { return look(c); }, write_reshaped);
 }
 
-// One that copies where strides do not allow a view.
+// A reshaping that copies where strides do not allow a view.
 void add_reshaping_or_copy(AtenTable& table, std::string_view signature, Value (*look)(AtenCall&)) {
-  const auto build = [look](AtenCall& c) -> AtenArg {
+  const auto build = [look](AtenCall& c) {
     const Value result = look(c);
     if (!can_view_as(self_of(c), result.shape())) c.give_copy();
     return result;
@@ -59,11 +55,7 @@ AtenArg contiguous(AtenCall& c) {
 }
 
 void add_reshaping_entries(AtenTable& table) {
-  add_reshaping(table, "aten.alias.default(self)", itself);
-  add_reshaping(table, "aten.real.default(self)", itself);
-  add_reshaping(table, "aten.conj.default(self)", itself);
-  add_reshaping(table, "aten.resolve_conj.default(self)", itself);
-  add_reshaping(table, "aten.resolve_neg.default(self)", itself);
+  add_reshaping(table, "aten.{alias,real,conj,resolve_conj,resolve_neg}.default(self)", itself);
   add_reshaping(table, "aten.view.default(self, size)", [](AtenCall& c) { return reshaped_to(c, "size"); });
   add_reshaping(table, "aten._reshape_alias.default(self, size, stride)",
                 [](AtenCall& c) { return reshaped_to(c, "size"); });
@@ -73,8 +65,7 @@ void add_reshaping_entries(AtenTable& table) {
                         [](AtenCall& c) { return reshaped_to(c, "shape"); });
   add_reshaping_or_copy(table, "aten.reshape_as.default(self, other)",
                         [](AtenCall& c) { return c.reshape(c.tensor(), c.tensor("other").shape()); });
-  add_reshaping_or_copy(table, "aten.ravel.default(self)",
-                        [](AtenCall& c) { return c.reshape(c.tensor(), {element_count(c.tensor().shape())}); });
+  add_reshaping_or_copy(table, "aten.ravel.default(self)", [](AtenCall& c) { return flat(c, c.tensor()); });
   add_reshaping_or_copy(table, "aten.flatten.using_ints(self, start_dim=0, end_dim=-1)", flattened);
   table.view("aten.contiguous.default(self, *, memory_format=0)", contiguous, write_reshaped);
   add_reshaping(table, "aten.unflatten.int(self, dim, sizes)", [](AtenCall& c) {
@@ -86,18 +77,9 @@ void add_reshaping_entries(AtenTable& table) {
   add_reshaping(table, "aten.squeeze.dims(self, dim)", [](AtenCall& c) { return squeezed(c, c.ints("dim")); });
   add_reshaping(table, "aten.unsqueeze.default(self, dim)",
                 [](AtenCall& c) { return c.op("unsqueeze", {c.tensor()}, {{"dim", c.integer("dim")}}); });
-  add_reshaping(table, "aten.atleast_1d.default(self)",
-                [](AtenCall& c) { return c.tensor().rank() > 0 ? c.tensor() : c.unsqueeze(c.tensor(), 0); });
-  add_reshaping(table, "aten.atleast_2d.default(self)", [](AtenCall& c) {
-    Value x = c.tensor();
-    while (x.rank() < 2) x = c.unsqueeze(x, 0);
-    return x;
-  });
-  add_reshaping(table, "aten.atleast_3d.default(self)", [](AtenCall& c) {
-    Value x = c.tensor();
-    while (x.rank() < 2) x = c.unsqueeze(x, 0);
-    return x.rank() < 3 ? c.unsqueeze(x, 2) : x;
-  });
+  add_reshaping(table, "aten.atleast_1d.default(self)", [](AtenCall& c) { return at_least_1d(c, c.tensor()); });
+  add_reshaping(table, "aten.atleast_2d.default(self)", [](AtenCall& c) { return at_least_2d(c, c.tensor()); });
+  add_reshaping(table, "aten.atleast_3d.default(self)", [](AtenCall& c) { return at_least_3d(c, c.tensor()); });
 }
 
 // ---- dimensions in another order ------------------------------------------------------------------------------------
@@ -155,7 +137,7 @@ Value permuted(AtenCall& c, Value x, const Order& order) {
 
 void add_permuting(AtenTable& table, std::string_view signature, Order (*order_of)(const AtenCall&)) {
   table.view(
-      signature, [order_of](AtenCall& c) -> AtenArg { return permuted(c, self_of(c), order_of(c)); },
+      signature, [order_of](AtenCall& c) { return permuted(c, self_of(c), order_of(c)); },
       [order_of](AtenCall& c, Value value) {
         const Order order = order_of(c);
         Order inverse(order.size());
@@ -186,15 +168,9 @@ void add_permuting_entries(AtenTable& table) {
   add_permuting(table, "aten.swapdims.default(self, dim0, dim1)", by_dims);
   add_permuting(table, "aten.swapaxes.default(self, axis0, axis1)",
                 [](const AtenCall& c) { return swapped(c, c.integer("axis0"), c.integer("axis1")); });
-  for (const char* packet : {"aten.t.default", "aten.numpy_T.default", "aten.matrix_H.default"}) {
-    add_permuting(table, std::string(packet) + "(self)", reversed);
-  }
-  for (const char* packet : {"aten.mT.default", "aten.mH.default", "aten.adjoint.default"}) {
-    add_permuting(table, std::string(packet) + "(self)", last_two_swapped);
-  }
-  for (const char* overload : {"movedim.int", "movedim.intlist", "moveaxis.int", "moveaxis.intlist"}) {
-    add_permuting(table, "aten." + std::string(overload) + "(self, source, destination)", moved);
-  }
+  add_permuting(table, "aten.{t,numpy_T,matrix_H}.default(self)", reversed);
+  add_permuting(table, "aten.{mT,mH,adjoint}.default(self)", last_two_swapped);
+  add_permuting(table, "aten.{movedim,moveaxis}.{int,intlist}(self, source, destination)", moved);
 }
 
 // ---- a part of the elements -----------------------------------------------------------------------------------------
@@ -209,19 +185,17 @@ NamedAttrs narrow_attrs(const AtenCall& c) {
 
 void add_part(AtenTable& table, std::string_view signature, std::string op, NamedAttrs (*attrs)(const AtenCall&)) {
   table.view(
-      signature, [=](AtenCall& c) -> AtenArg { return c.op(op, {self_of(c)}, attrs(c)); },
+      signature, [=](AtenCall& c) { return c.op(op, {self_of(c)}, attrs(c)); },
       [=](AtenCall& c, Value value) { return c.op(op + "_scatter", {self_of(c), value}, attrs(c)); });
 }
 
 Value narrowed_at_run_time(AtenCall& c) {
   const Value start = c.reshape(c.tensor("start"), {1});
   const Value index = c.op("add", {c.iota(c.size("length")), start});
-  return c.op("index", [&] {
-    std::vector<Value> operands(static_cast<size_t>(dim_of(c, "dim", c.tensor())) + 1);
-    operands[0] = c.tensor();
-    operands.push_back(index);
-    return operands;
-  }());
+  std::vector<Value> operands(static_cast<size_t>(dim_of(c, "dim", c.tensor())) + 1);
+  operands[0] = c.tensor();
+  operands.push_back(index);
+  return c.op("index", operands);
 }
 
 AtenArg windows(AtenCall& c) {
@@ -231,7 +205,7 @@ AtenArg windows(AtenCall& c) {
               {{"dim", dim_of(c, "dimension", x)}, {"size", c.integer("size")}, {"step", c.integer("step")}});
 }
 
-// Strides are those of PyTorch's memory: what it is must be known.
+// Strides refer to PyTorch's memory: they are known for a whole tensor only.
 AtenArg strided(AtenCall& c) {
   const Value x = c.tensor();
   if (!is_whole(x)) c.decline("the strides are those of a tensor that is itself a view");
@@ -246,8 +220,7 @@ void add_part_entries(AtenTable& table) {
   add_part(table, "aten.narrow.default(self, dim, start, length)", "slice", narrow_attrs);
   add_part(table, "aten.diagonal.default(self, offset=0, dim1=0, dim2=1)", "diagonal", diagonal_attrs);
   add_part(table, "aten.linalg_diagonal.default(A, *, offset=0, dim1=-2, dim2=-1)", "diagonal", diagonal_attrs);
-  table.view("aten.narrow.Tensor(self, dim, start, length)",
-             [](AtenCall& c) -> AtenArg { return narrowed_at_run_time(c); });
+  table.view("aten.narrow.Tensor(self, dim, start, length)", narrowed_at_run_time);
   table.view("aten.unfold.default(self, dimension, size, step)", windows);
   table.view("aten.as_strided.default(self, size, stride, storage_offset=None)", strided);
 }
@@ -263,18 +236,16 @@ AtenArg bits_as(AtenCall& c) {
 }
 
 void add_other_entries(AtenTable& table) {
-  const auto expanded = [](AtenCall& c) -> AtenArg {
-    return c.op("expand", {c.tensor()}, {{"shape", c.sizes("size")}});
-  };
+  const auto expanded = [](AtenCall& c) { return c.op("expand", {c.tensor()}, {{"shape", c.sizes("size")}}); };
   table.view("aten.expand.default(self, size, *, implicit=False)", expanded);
   table.view("aten.broadcast_to.default(self, size)", expanded);
   table.view("aten.expand_as.default(self, other)",
-             [](AtenCall& c) -> AtenArg { return c.expand(c.tensor(), c.tensor("other").shape()); });
+             [](AtenCall& c) { return c.expand(c.tensor(), c.tensor("other").shape()); });
   table.view("aten.view.dtype(self, dtype)", bits_as, [](AtenCall& c, Value value) {
     return value.dtype() == self_of(c).dtype() ? value : c.op("bitcast", {value}, {{"dtype", self_of(c).dtype()}});
   });
   table.view(
-      "aten._neg_view.default(self)", [](AtenCall& c) -> AtenArg { return c.op("neg", {c.tensor()}); },
+      "aten._neg_view.default(self)", [](AtenCall& c) { return c.op("neg", {c.tensor()}); },
       [](AtenCall& c, Value value) { return c.op("neg", {value}); });
 }
 
@@ -334,7 +305,7 @@ Expr start_of(const Parts& parts, size_t position) {
 using PartsFn = std::function<Parts(const AtenCall&)>;
 
 AtenFn splitter(const PartsFn& parts_of) {
-  return [parts_of](AtenCall& c) -> AtenArg {
+  return [parts_of](AtenCall& c) {
     Parts parts = parts_of(c);
     return c.results("split", {self_of(c)}, {{"sizes", std::move(parts.sizes)}, {"dim", parts.dim}});
   };
@@ -391,7 +362,7 @@ void add_split_entries(AtenTable& table) {
   }
   table.view(
       "aten.unbind.int(self, dim=0)",
-      [](AtenCall& c) -> AtenArg { return c.results("unbind", {c.tensor()}, {{"dim", c.integer("dim")}}); },
+      [](AtenCall& c) { return c.results("unbind", {c.tensor()}, {{"dim", c.integer("dim")}}); },
       [](AtenCall& c, Value value) {
         return c.op("select_scatter", {c.tensor(), value}, {{"dim", c.integer("dim")}, {"index", Expr(c.written())}});
       });
@@ -407,4 +378,4 @@ void add_view_entries(AtenTable& table) {
   add_split_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

@@ -1,12 +1,8 @@
 // Convolution and pooling. Resampling has a file of its own.
-#include "capture/aten.h"
-#include "capture/aten/families.h"
-#include "capture/aten/tools.h"
+#include "capture/aten/common.h"
 
-namespace tenon {
+namespace tenon::aten {
 namespace {
-
-using namespace aten;
 
 // "[1, 1]": the default of an argument of type int[count].
 std::string repeated(int number, int64_t count) {
@@ -29,9 +25,15 @@ NamedAttrs attrs_of(const Geometry& g) {
           {"groups", g.groups}, {"transposed", g.transposed}, {"output_padding", g.output_padding}};
 }
 
-Geometry full_geometry(const AtenCall& c) {
-  return {c.ints("stride"),     c.ints("padding"),         c.ints("dilation"),
-          c.flag("transposed"), c.sizes("output_padding"), c.integer("groups")};
+// What the overload takes of it; the rest has the usual values.
+Geometry geometry_of(const AtenCall& c) {
+  Geometry geometry{.stride = c.ints("stride")};
+  if (c.argument("padding").get<std::string>() == nullptr) geometry.padding = c.ints("padding");
+  if (c.takes("dilation")) geometry.dilation = c.ints("dilation");
+  if (c.takes("transposed")) geometry.transposed = c.flag("transposed");
+  if (c.takes("output_padding")) geometry.output_padding = c.sizes("output_padding");
+  if (c.takes("groups")) geometry.groups = c.integer("groups");
+  return geometry;
 }
 
 // PyTorch takes one image without a batch, too.
@@ -41,26 +43,17 @@ Value convolved(Builder& b, Value x, Value weight, Value bias, const Geometry& g
   return is_batch ? out : b.squeeze(out, 0);
 }
 
-AtenArg convolution(AtenCall& c) {
-  return convolved(c, c.tensor("input"), c.tensor("weight"), c.tensor_or_none("bias"), full_geometry(c));
+Value convolved(AtenCall& c, const Geometry& geometry) {
+  const Value x = c.tensor(c.takes("input") ? "input" : "self");
+  return convolved(c, x, c.tensor("weight"), c.tensor_or_none("bias"), geometry);
 }
 
-AtenArg conv(AtenCall& c) {
-  const Geometry geometry{.stride = c.ints("stride"),
-                          .padding = c.ints("padding"),
-                          .dilation = c.ints("dilation"),
-                          .groups = c.integer("groups")};
-  return convolved(c, c.tensor("input"), c.tensor("weight"), c.tensor_or_none("bias"), geometry);
-}
+AtenArg conv(AtenCall& c) { return convolved(c, geometry_of(c)); }
 
 AtenArg conv_transpose(AtenCall& c) {
-  const Geometry geometry{.stride = c.ints("stride"),
-                          .padding = c.ints("padding"),
-                          .dilation = c.ints("dilation"),
-                          .transposed = true,
-                          .output_padding = c.sizes("output_padding"),
-                          .groups = c.integer("groups")};
-  return convolved(c, c.tensor("input"), c.tensor("weight"), c.tensor_or_none("bias"), geometry);
+  Geometry geometry = geometry_of(c);
+  geometry.transposed = true;
+  return convolved(c, geometry);
 }
 
 struct Same {
@@ -90,7 +83,7 @@ Value padded_at_end(AtenCall& c, Value x, const Same& same) {
 AtenArg conv_with_mode(AtenCall& c) {
   const Value weight = c.tensor("weight");
   Value x = c.tensor("input");
-  Geometry geometry{.stride = c.ints("stride"), .dilation = c.ints("dilation"), .groups = c.integer("groups")};
+  Geometry geometry = geometry_of(c);
   const std::string mode = c.string("padding");
   if (mode != "same" && mode != "valid") fail("padding must be a number, \"same\" or \"valid\", got \"{}\"", mode);
   if (mode == "same") {
@@ -103,7 +96,7 @@ AtenArg conv_with_mode(AtenCall& c) {
 
 AtenArg convolution_backward(AtenCall& c) {
   const Value grad = c.tensor("grad_output");
-  const Geometry geometry = full_geometry(c);
+  const Geometry geometry = geometry_of(c);
   const auto forward = [&](Builder& b, const std::vector<Value>& in) {
     return convolved(b, in[0], in[1], {}, geometry);
   };
@@ -125,54 +118,31 @@ AtenArg conv_tbc(AtenCall& c) {
 void add_kernels(AtenTable& table) {
   for (int64_t rank = 2; rank <= 3; ++rank) {
     const std::string ones = repeated(1, rank), zeros = repeated(0, rank);
-    const AtenFn plain = [](AtenCall& c) -> AtenArg {
-      const Geometry geometry{.stride = c.ints("stride"), .padding = c.ints("padding")};
-      return convolved(c, c.tensor(), c.tensor("weight"), c.tensor_or_none("bias"), geometry);
-    };
     table.add(fmt::format("aten.{}.default(self, weight, kernel_size, bias=None, stride={}, padding={})",
                           rank == 2 ? "thnn_conv2d" : "slow_conv3d", ones, zeros),
-              plain);
+              conv);
     table.add(fmt::format("aten.{}.default(self, weight, kernel_size, bias, stride, padding)",
                           rank == 2 ? "_slow_conv2d_forward" : "slow_conv3d_forward"),
-              plain);
+              conv);
     table.add(fmt::format("aten.slow_conv_dilated{}d.default(self, weight, kernel_size, bias=None, stride={}, "
                           "padding={}, dilation={})",
                           rank, ones, zeros, ones),
-              [](AtenCall& c) -> AtenArg {
-                const Geometry geometry{
-                    .stride = c.ints("stride"), .padding = c.ints("padding"), .dilation = c.ints("dilation")};
-                return convolved(c, c.tensor(), c.tensor("weight"), c.tensor_or_none("bias"), geometry);
-              });
+              conv);
     table.add(fmt::format("aten.slow_conv_transpose{}d.default(self, weight, kernel_size, bias=None, stride={}, "
                           "padding={}, output_padding={}, dilation={})",
                           rank, ones, zeros, zeros, ones),
-              [](AtenCall& c) -> AtenArg {
-                const Geometry geometry{.stride = c.ints("stride"),
-                                        .padding = c.ints("padding"),
-                                        .dilation = c.ints("dilation"),
-                                        .transposed = true,
-                                        .output_padding = c.sizes("output_padding")};
-                return convolved(c, c.tensor(), c.tensor("weight"), c.tensor_or_none("bias"), geometry);
-              });
+              conv_transpose);
   }
-  table.add("aten.mkldnn_convolution.default(self, weight, bias, padding, stride, dilation, groups)",
-            [](AtenCall& c) -> AtenArg {
-              const Geometry geometry{.stride = c.ints("stride"),
-                                      .padding = c.ints("padding"),
-                                      .dilation = c.ints("dilation"),
-                                      .groups = c.integer("groups")};
-              return convolved(c, c.tensor(), c.tensor("weight"), c.tensor_or_none("bias"), geometry);
-            });
+  table.add("aten.mkldnn_convolution.default(self, weight, bias, padding, stride, dilation, groups)", conv);
 }
 
 void add_convolution_entries(AtenTable& table) {
   constexpr std::string_view kFull =
       "(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups";
-  table.add(fmt::format("aten.convolution.default{})", kFull), convolution);
+  table.add(fmt::format("aten.convolution.default{})", kFull), conv);
   table.add(fmt::format("aten._convolution.default{}, benchmark, deterministic, cudnn_enabled, allow_tf32)", kFull),
-            convolution);
-  table.add(fmt::format("aten._convolution.deprecated{}, benchmark, deterministic, cudnn_enabled)", kFull),
-            convolution);
+            conv);
+  table.add(fmt::format("aten._convolution.deprecated{}, benchmark, deterministic, cudnn_enabled)", kFull), conv);
   table.add("aten._convolution_mode.default(input, weight, bias, stride, padding, dilation, groups)", conv_with_mode);
   table.add(
       "aten.convolution_backward.default(grad_output, input, weight, bias_sizes, stride, padding, dilation, "
@@ -229,13 +199,13 @@ Value spread(AtenCall& c, Value x, Value indices, const Shape& shape, int64_t ra
 }
 
 AtenFn spread_backward(int64_t rank) {
-  return [rank](AtenCall& c) -> AtenArg {
+  return [rank](AtenCall& c) {
     return spread(c, c.tensor("grad_output"), c.tensor("indices"), c.tensor().shape(), rank, "add");
   };
 }
 
 AtenFn unpool(int64_t rank) {
-  return [rank](AtenCall& c) -> AtenArg {
+  return [rank](AtenCall& c) {
     Shape shape = c.tensor().shape();
     const Shape sizes = c.sizes("output_size");
     std::ranges::copy(sizes, shape.end() - rank);
@@ -244,7 +214,7 @@ AtenFn unpool(int64_t rank) {
 }
 
 AtenFn pool_backward(std::function<Value(Builder&, const AtenCall&, Value)> forward) {
-  return [forward](AtenCall& c) -> AtenArg {
+  return [forward](AtenCall& c) {
     const auto of_input = [&](Builder& b, const std::vector<Value>& in) { return forward(b, c, in[0]); };
     return gradients(c, of_input, {c.tensor()}, c.tensor("grad_output"))[0];
   };
@@ -254,10 +224,10 @@ void add_max_pool_entries(AtenTable& table, int64_t rank) {
   const std::string parameters = fmt::format("(self, kernel_size, stride=[], padding={}, dilation={}, ceil_mode=False)",
                                              repeated(0, rank), repeated(1, rank));
   table.add(fmt::format("aten.max_pool{}d.default{}", rank, parameters),
-            [rank](AtenCall& c) -> AtenArg { return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank))[0]; });
+            [rank](AtenCall& c) { return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank))[0]; });
   table.add(fmt::format("aten.max_pool{}d_with_indices.default{}", rank, parameters),
-            [rank](AtenCall& c) -> AtenArg { return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank)); });
-  table.add(fmt::format("aten.adaptive_max_pool{}d.default(self, output_size)", rank), [](AtenCall& c) -> AtenArg {
+            [rank](AtenCall& c) { return c.results("max_pool", {c.tensor()}, max_pool_attrs(c, rank)); });
+  table.add(fmt::format("aten.adaptive_max_pool{}d.default(self, output_size)", rank), [](AtenCall& c) {
     return c.results("adaptive_max_pool", {c.tensor()}, {{"output_size", c.sizes("output_size")}});
   });
   if (rank == 1) return;
@@ -273,8 +243,8 @@ void add_avg_pool_entries(AtenTable& table, int64_t rank) {
   table.add(fmt::format("aten.avg_pool{}d.default(self, kernel_size, stride=[], padding={}, ceil_mode=False, "
                         "count_include_pad=True{})",
                         rank, repeated(0, rank), rank == 1 ? "" : ", divisor_override=None"),
-            [rank](AtenCall& c) -> AtenArg { return c.op("avg_pool", {c.tensor()}, avg_pool_attrs(c, rank)); });
-  const AtenFn adaptive = [](AtenCall& c) -> AtenArg {
+            [rank](AtenCall& c) { return c.op("avg_pool", {c.tensor()}, avg_pool_attrs(c, rank)); });
+  const AtenFn adaptive = [](AtenCall& c) {
     return c.op("adaptive_avg_pool", {c.tensor()}, {{"output_size", c.sizes("output_size")}});
   };
   table.add(fmt::format("aten.adaptive_avg_pool{}d.default(self, output_size)", rank), adaptive);
@@ -336,7 +306,7 @@ Value random_places(AtenCall& c, const Shape& sizes, const std::vector<int64_t>&
 }
 
 AtenFn fractional_max_pool(int64_t rank) {
-  return [rank](AtenCall& c) -> AtenArg {
+  return [rank](AtenCall& c) {
     const Value given = c.tensor();
     const Value x = given.rank() == rank + 1 ? c.unsqueeze(given, 0) : given;
     const std::vector<int64_t> kernel = each(c, "kernel_size", rank), results = each(c, "output_size", rank);
@@ -373,4 +343,4 @@ void add_window_entries(AtenTable& table) {
   add_resample_entries(table);
 }
 
-}  // namespace tenon
+}  // namespace tenon::aten

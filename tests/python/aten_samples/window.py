@@ -253,11 +253,13 @@ SAMPLES = {
 }
 
 WINDOWS = "the windows depend on the sizes"
-GRIDS = "the last size of a grid is 2"
+GRIDS = "the last size of a grid is 2 or 3"
 FOLLOWS = "the gradient's sizes follow from given ones"
 STATIC = {
     "aten._convolution_mode.default": "the size of the window is part of the padding",
     "aten._grid_sampler_2d_cpu_fallback.default": GRIDS,
+    "aten.grid_sampler.default": GRIDS,
+    "aten.grid_sampler_3d.default": GRIDS,
     "aten.grid_sampler_2d_backward.default": GRIDS,
     "aten.fractional_max_pool2d.default": WINDOWS,
     "aten.fractional_max_pool3d.default": WINDOWS,
