@@ -104,7 +104,7 @@ nb::list run(const Executable& self, nb::handle arrays) {
 // ("cpu", ops) or ("fallback", targets) of each.
 nb::list segments(const Executable& self) {
   nb::list result;
-  for (const Segment& segment : segments_of(self.program)) {
+  for (const TaskStretch& segment : segments_of(self.program)) {
     nb::list names;
     for (const Task* task : segment.tasks) {
       if (segment.is_fallback) names.append(task->name);

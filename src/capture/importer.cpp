@@ -24,12 +24,6 @@ Value fitted(Builder& b, Value value, const TensorType& type) {
 
 const TensorType kToken{DType::kU8, {0}};
 
-std::string types_text(const std::vector<TensorType>& types) {
-  std::string text;
-  for (const TensorType& type : types) text += (text.empty() ? "" : "; ") + to_string(type);
-  return text;
-}
-
 // The arguments that are known at run time only: tensors, and sizes that are not constant.
 void collect_operands(Builder& b, const AtenArg& argument, std::vector<Value>& operands) {
   if (const auto* tensor = argument.get<AtenTensor>(); tensor != nullptr && tensor->value) {
@@ -262,7 +256,7 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
 
   const std::vector<Value> results = builder.results(
       "external", operands,
-      {{"target", request.target}, {"call", static_cast<int64_t>(unsupported_.size())}, {"types", types_text(types)}});
+      {{"target", request.target}, {"call", static_cast<int64_t>(unsupported_.size())}, {"types", types_to_string(types)}});
   unsupported_.push_back({request.target, std::move(reason), request.location});
   if (is_effect) {
     effects_.push_back(results[0].ref());

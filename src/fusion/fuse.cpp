@@ -131,7 +131,7 @@ class Fuser {
   // Whether a fill can be part of its kernel.
   bool computes(uint32_t user) const {
     const Role by = role(user);
-    return by != Role::kReshape && by != Role::kLibrary && by != Role::kExternal;
+    return by != Role::kReshape && by != Role::kLibrary && by != Role::kExternal && by != Role::kSegment;
   }
 
   // The groups that find out the sizes which a node mentions.
@@ -207,6 +207,7 @@ class Fuser {
     const Role by = role(id);
     if (by == Role::kLibrary) group.kind = GroupKind::kLibrary;
     if (by == Role::kExternal) group.kind = GroupKind::kExternal;
+    if (by == Role::kSegment) group.kind = GroupKind::kSegment;
     if (by == Role::kReshape && !is_trivial_reshape(id)) group.kind = GroupKind::kAlias;
     group.is_stream = by == Role::kPointwise || by == Role::kGather || by == Role::kFold || by == Role::kRows;
     group.takes_pointwise = group.is_stream || by == Role::kContraction;

@@ -22,6 +22,7 @@ enum class GroupKind : uint8_t {
   kKernel,    // lowered to loops, compiled
   kLibrary,   // one node that a function of the runtime computes (sort, nonzero)
   kExternal,  // one external node, which PyTorch runs
+  kSegment,   // one segment node, which a device runs
   kAlias,     // one reshape: its result is the memory of its operand
 };
 

@@ -4,8 +4,8 @@
 //     alias(%z) -> %flat: reshape %flat
 //     library(%flat) -> %values, %places: sort %values
 //
-// A line is a group: its kind, the values that it reads, the values that it writes, and its nodes in order. A node is
-// its op and its first result. Values have the names of `to_string(graph)`. A group that writes nothing has no arrow.
+// A line is a group: its kind, the values that it reads, the values that it writes, and its nodes in order
+// (graph/part_text.h).
 #pragma once
 
 #include <span>

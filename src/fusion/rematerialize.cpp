@@ -46,7 +46,8 @@ FusedGroup part_of(const Graph& graph, const FusedGroup& group, const std::vecto
 // A call that happens once: what it costs is not known, nor what else it does. Random numbers are known.
 bool is_call(const Graph& graph, const FusedGroup& group) {
   const bool is_random = graph.node(group.nodes.back()).op->family.get() == "random";
-  return group.kind == GroupKind::kExternal || (group.kind == GroupKind::kLibrary && !is_random);
+  return group.kind == GroupKind::kExternal || group.kind == GroupKind::kSegment ||
+         (group.kind == GroupKind::kLibrary && !is_random);
 }
 
 // Without what nobody reads.

@@ -53,7 +53,8 @@ class Verifier {
     const std::string_view op = graph_.node(group.nodes[0]).op->name.get();
     if (group.nodes.size() > 1) fail("has {} nodes; only a kernel has several", group.nodes.size());
     if (group.kind == GroupKind::kAlias && op != "reshape") fail("is an alias, but its node is {}, not reshape", op);
-    if ((group.kind == GroupKind::kExternal) != (op == "external"))
+    const auto is_of_op = [&](GroupKind kind) { return (group.kind == kind) == (op == name_of(kind)); };
+    if (!is_of_op(GroupKind::kExternal) || !is_of_op(GroupKind::kSegment))
       fail("is of kind {}, but its node is {}", name_of(group.kind), op);
   }
 

@@ -153,6 +153,9 @@ std::string to_string(const Graph& graph);
 Result<Graph> parse_graph(std::string_view text, std::string file = {});
 // Parts of it: "f32[N, 784]", and what stands between a node's braces: "dim=0, keepdim=true".
 Result<TensorType> parse_type(std::string_view text);
+// Types with semicolons between them, as an attribute of an op whose results follow from nothing else.
+std::string types_to_string(std::span<const TensorType> types);
+std::vector<TensorType> parse_types(std::string_view text);  // throws an Error
 Result<NamedAttrs> parse_attrs(const OpDef& op, std::string_view text);
 
 // One node as `to_string(graph)` writes it, for messages.

@@ -21,7 +21,8 @@ std::vector<Expr> sizes_found_by(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.attrs.size(); ++i) {
     if (node.op->attrs[i].kind == AttrKind::kSymbol) sizes.push_back(std::get<Expr>(node.attrs[i]));
   }
-  if (role_of(*node.op) != Role::kExternal) return sizes;
+  const Role role = role_of(*node.op);
+  if (role != Role::kExternal && role != Role::kSegment) return sizes;
   for (ValueRef result : node.results) std::ranges::copy(graph.type(result).shape, std::back_inserter(sizes));
   return sizes;
 }

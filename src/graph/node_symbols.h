@@ -21,7 +21,7 @@ void add_symbols(const Attr& attr, std::set<Symbol>& symbols);
 void declare_symbols(Graph& graph, const Graph& from, const std::set<Symbol>& symbols);
 
 // The symbols that nodes find out, each with the first node that does: nonzero has them as an attribute, an external
-// call has results of sizes that no input has.
+// call or a device's segment has results of sizes that no input has.
 std::map<Symbol, NodeRef> definers_of(const Graph& graph);
 
 }  // namespace tenon

@@ -141,6 +141,7 @@ enum class Role : uint8_t {
   kAlone,     // loops that share a kernel with nothing
   kLibrary,   // a function of the runtime computes it
   kExternal,  // PyTorch computes it
+  kSegment,   // a device computes it, as a whole
 };
 
 constexpr bool is_view(Role role) { return role >= Role::kPermutation && role <= Role::kBorder; }

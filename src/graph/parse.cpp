@@ -327,6 +327,16 @@ Result<TensorType> parse_type(std::string_view text) {
   return attempt([&] { return Parser(text, {}).parse_lone_type(); });
 }
 
+std::vector<TensorType> parse_types(std::string_view text) {
+  std::vector<TensorType> types;
+  Cursor cursor(text);
+  while (!cursor.at_end()) {
+    types.push_back(parse_type(cursor.until(";")).value());
+    cursor.accept(";");
+  }
+  return types;
+}
+
 Result<NamedAttrs> parse_attrs(const OpDef& op, std::string_view text) {
   return attempt([&] { return Parser(text, {}).parse_lone_attrs(op); });
 }

@@ -112,6 +112,12 @@ class Printer {
 
 }  // namespace
 
+std::string types_to_string(std::span<const TensorType> types) {
+  std::string text;
+  for (const TensorType& type : types) text += (text.empty() ? "" : "; ") + to_string(type);
+  return text;
+}
+
 std::vector<std::string> value_names(const Graph& graph) {
   std::vector<std::string> names(graph.value_count());
   Namer namer;

@@ -21,6 +21,7 @@ class Rewriter {
   // The new value of an old one; empty for an empty ref. It must have been copied or replaced before.
   ValueRef map(ValueRef old) const;
   std::vector<ValueRef> map(const std::vector<ValueRef>& old) const;
+  ValueRef find(ValueRef old) const { return map_[old.id]; }  // empty if it was left out so far
 
   void copy(const Node& node);                                           // same op, mapped operands
   void replace(const Node& node, const std::vector<ValueRef>& results);  // results of the new graph, of the same types

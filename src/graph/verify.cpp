@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "graph/limits.h"
+#include "graph/node_symbols.h"
 
 namespace tenon {
 namespace {
@@ -53,6 +54,7 @@ class Verifier {
     verify_attrs(node);
     verify_symbols(node);
     verify_types(node);
+    bind_found_sizes(node);
     for (ValueRef result : node.results) {
       define(result);
       if (graph_.producer(result) != ref) fail("a result of {} names another producer", node.op->name.get());
@@ -88,6 +90,13 @@ class Verifier {
       }
       if (const auto* exprs = std::get_if<std::vector<Expr>>(&node.attrs[i])) std::ranges::for_each(*exprs, require);
     }
+  }
+
+  // A call or a device finds out the sizes of its results.
+  void bind_found_sizes(const Node& node) {
+    const Role role = role_of(*node.op);
+    if (role != Role::kExternal && role != Role::kSegment) return;
+    for (ValueRef result : node.results) add_symbols(graph_.type(result), bound_);
   }
 
   void verify_types(const Node& node) const {

@@ -1,6 +1,5 @@
-// Calls that no op of the table expresses: the fallback runs them in PyTorch.
+// What runs outside of Tenon's own kernels: calls that the fallback runs in PyTorch, and the segments of devices.
 #include "ops/common.h"
-#include "support/cursor.h"
 
 namespace tenon::ops {
 namespace {
@@ -17,15 +16,7 @@ const OpDef kExternal{
               {"call", AttrKind::kInt,
                "which call of the model it is: the fallback knows the arguments that are not tensors"},
               {"types", AttrKind::kString, "the types of the results"}},
-    .infer = [](InferContext& c) -> Types {
-      Types types;
-      Cursor cursor(c.string("types"));
-      while (!cursor.at_end()) {
-        types.push_back(parse_type(cursor.until(";")).value());
-        cursor.accept(";");
-      }
-      return types;
-    },
+    .infer = [](InferContext& c) -> Types { return parse_types(c.string("types")); },
     .semantics = reference([](ReferenceContext& c) {
       fail("{} is not an op of Tenon, and there is no fallback here", c.string("target"));
     }),
@@ -36,8 +27,30 @@ const OpDef kExternal{
     .samples = Samples{},
 };
 
+const OpDef kSegment{
+    .name = "segment",
+    .family = "external",
+    .doc =
+        "A part of a model that a device runs as a whole. Partition puts it in the place of the nodes that the device "
+        "claims; the module keeps these nodes as a graph of their own, whose inputs are the operands and whose outputs "
+        "are the results. `types` are the types of the results, separated by semicolons.",
+    .operands = std::vector<OperandDef>{{"xs", kAny, Arity::kVariadic}},
+    .attrs = {{"device", AttrKind::kString, "the device that runs it, by name"},
+              {"number", AttrKind::kInt, "which segment of the module it is"},
+              {"types", AttrKind::kString, "the types of the results"}},
+    .infer = [](InferContext& c) -> Types { return parse_types(c.string("types")); },
+    .semantics = reference([](ReferenceContext& c) {
+      fail("segment {} is for device {}, and this evaluator runs no device", c.integer("number"), c.string("device"));
+    }),
+    .gradient = NotDifferentiable{},
+    .loops = LibraryTask{},
+    .role = Role::kSegment,
+    .peer = no_peer("it stands for any part of a model"),
+    .samples = Samples{},
+};
+
 }  // namespace
 
-OpRefs external_ops() { return {&kExternal}; }
+OpRefs external_ops() { return {&kExternal, &kSegment}; }
 
 }  // namespace tenon::ops

@@ -14,14 +14,14 @@ std::string task_line(const Program& program, const Task& task) {
 
 }  // namespace
 
-size_t Segment::op_count() const {
+size_t TaskStretch::op_count() const {
   size_t count = 0;
   for (const Task* task : tasks) count += task->ops.size();
   return count;
 }
 
-std::vector<Segment> segments_of(const Program& program) {
-  std::vector<Segment> segments;
+std::vector<TaskStretch> segments_of(const Program& program) {
+  std::vector<TaskStretch> segments;
   for (const Task& task : program.tasks) {
     const bool is_fallback = task.kind == TaskKind::kExternal;
     if (segments.empty() || segments.back().is_fallback != is_fallback) segments.push_back({is_fallback, {}});
@@ -32,7 +32,7 @@ std::vector<Segment> segments_of(const Program& program) {
 
 std::string describe(const Program& program) {
   std::string text;
-  const std::vector<Segment> segments = segments_of(program);
+  const std::vector<TaskStretch> segments = segments_of(program);
   for (size_t i = 0; i < segments.size(); ++i) {
     const size_t count = segments[i].op_count();
     text += fmt::format("Segment {}: {} ({} op{})\n", i, segments[i].is_fallback ? "fallback" : "cpu", count,

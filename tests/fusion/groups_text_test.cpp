@@ -130,6 +130,7 @@ TEST(VerifyGroups, Nodes) {
   EXPECT_EQ(verdict_with("kernel", "library"), "group 1 has 3 nodes; only a kernel has several");
   EXPECT_EQ(verdict_with("library", "alias"), "group 3 is an alias, but its node is sort, not reshape");
   EXPECT_EQ(verdict_with("library", "external"), "group 3 is of kind external, but its node is sort");
+  EXPECT_EQ(verdict_with("library", "segment"), "group 3 is of kind segment, but its node is sort");
   const Graph graph = model();
   const std::vector<FusedGroup> strange = {{GroupKind::kKernel, {{99}}, {}, {}}};
   EXPECT_EQ(verify_groups(graph, strange).diagnostic().message, "group 1 has a node that the graph does not have");

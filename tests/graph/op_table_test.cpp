@@ -36,7 +36,7 @@ TEST_P(OpTable, RecordIsComplete) {
   EXPECT_FALSE(op().family.get().empty());
   EXPECT_FALSE(op().doc.get().empty());
   EXPECT_TRUE(op().doc.get().ends_with('.')) << "the doc is sentences";
-  EXPECT_EQ(op().samples.get().empty(), op().name.get() == "external");  // which stands for any call
+  EXPECT_EQ(op().samples.get().empty(), op().family.get() == "external");  // these stand for anything
   EXPECT_NE(op().peer.get().torch.empty(), op().peer.get().why_none.empty());
   const bool by_expansion = std::holds_alternative<ByExpansion>(op().gradient.get());
   EXPECT_TRUE(op().is_composite() || !by_expansion) << "only a composite has a gradient by expansion";
@@ -217,8 +217,9 @@ TEST_P(DifferentiableOps, SymbolicSizesGiveTheSameGradient) {
 // The exceptions take a dimension that must be a number: a key of 2, coordinates of 2, the parts of an unflattened
 // size.
 TEST(OpTableSymbols, AlmostEveryOpTakesSymbolicSizes) {
-  const std::set<std::string_view> exceptions = {"grid_sample", "unflatten", "philox",  "uniform",  "normal",
-                                                 "bernoulli",   "dropout",   "randint", "randperm", "external"};
+  const std::set<std::string_view> exceptions = {"grid_sample", "unflatten", "philox",  "uniform",
+                                                 "normal",      "bernoulli", "dropout", "randint",
+                                                 "randperm",    "external",  "segment"};
   for (const OpDef* op : op_table()) {
     const std::vector<Sample> samples = samples_of(*op);
     const bool any =

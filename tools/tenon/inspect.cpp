@@ -127,7 +127,7 @@ std::string json_of(const std::vector<Row>& rows, const Model& model, const std:
          "\n";
 }
 
-std::string segment_json(const Segment& segment) {
+std::string segment_json(const TaskStretch& segment) {
   return json::object(
       {{"side", json::string(segment.is_fallback ? "fallback" : "cpu")},
        {"ops", std::to_string(segment.op_count())},
