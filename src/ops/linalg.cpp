@@ -47,55 +47,71 @@ void check_batch(const InferContext& c, std::span<const Expr> batch, size_t oper
        to_string(batch), to_string(c.type(operand)));
 }
 
+// ---- records: the runtime has a function for each op ----------------------------------------------------------------
+
+struct MatrixFunction {
+  std::string_view name, doc;
+  std::vector<OperandDef> operands = {{"x", kReals}};
+  std::vector<AttrDef> attrs = {};
+  std::vector<std::string_view> results = {"out"};
+  InferFn infer;
+  std::string_view torch;
+  Samples samples;
+  Domain domain = {};
+  bool special_values = false;
+};
+
+OpDef library_op(const MatrixFunction& f) {
+  return {.name = f.name,
+          .family = "linalg",
+          .doc = f.doc,
+          .operands = f.operands,
+          .attrs = f.attrs,
+          .results = f.results,
+          .infer = f.infer,
+          .semantics = reference(run_library_function),
+          .gradient = NotDifferentiable{},
+          .loops = LibraryTask{},
+          .peer = torch_is(f.torch),
+          .samples = f.samples,
+          .domain = f.domain,
+          .special_values = f.special_values};
+}
+
 // ---- triangular factors ---------------------------------------------------------------------------------------------
 
-const OpDef kCholesky{
+const OpDef kCholesky = library_op({
     .name = "cholesky",
-    .family = "linalg",
     .doc =
         "The lower triangular factor L of symmetric matrices L L', of which the lower triangle is read. `info` is 0; "
         "or the order of the first leading minor that is not positive, and the factor is NaN.",
-    .operands = std::vector<OperandDef>{{"x", kReals}},
     .results = {"out", "info"},
     .infer = [](InferContext& c) -> Types {
       const TensorType& x = squares(c);
       return {x, {DType::kI32, batch_shape(x)}};
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer =
-        torch_is("(lambda r: (r[0].where(r[1][..., None, None] == 0, math.nan), r[1]))(torch.linalg.cholesky_ex(x))"),
-    .samples = Samples{"T[1, 1]", "T[20, 2, 2]", "T[3, 7, 3, 3]", "T[0, 0]", "T[0, 2, 2]", "T[2, 2]"},
+    .torch = "(lambda r: (r[0].where(r[1][..., None, None] == 0, math.nan), r[1]))(torch.linalg.cholesky_ex(x))",
+    .samples = {"T[1, 1]", "T[20, 2, 2]", "T[3, 7, 3, 3]", "T[0, 0]", "T[0, 2, 2]", "T[2, 2]"},
     .domain = {0, 3},
-    .special_values = false,
-};
+});
 
-const OpDef kLu{
+const OpDef kLu = library_op({
     .name = "lu",
-    .family = "linalg",
-    .doc =
-        "P A = L U with partial pivoting: L, whose diagonal is 1, and U in one matrix; pivots, where row i was "
-        "exchanged with row pivots[i], counting from 1; and the number of the first pivot that is zero, else 0.",
-    .operands = std::vector<OperandDef>{{"x", kReals}},
+    .doc = "P A = L U with partial pivoting: L, whose diagonal is 1, and U in one matrix; pivots, where row i was "
+           "exchanged with row pivots[i], counting from 1; and the number of the first pivot that is zero, else 0.",
     .results = {"lu", "pivots", "info"},
     .infer = [](InferContext& c) -> Types {
       const TensorType& x = matrices(c);
       return {x, {DType::kI32, in_batch(x, {shorter(c, x)})}, {DType::kI32, batch_shape(x)}};
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is("torch.linalg.lu_factor_ex(x)"),
-    .samples = Samples{"T[3, 3]", "T[2, 4, 3]", "T[2, 3, 5]", "T[2, 2, 1, 1]", "T[0, 0]", "T[3, 0]", "T[0, 2, 2]"},
-    .special_values = false,
-};
+    .torch = "torch.linalg.lu_factor_ex(x)",
+    .samples = {"T[3, 3]", "T[2, 4, 3]", "T[2, 3, 5]", "T[2, 2, 1, 1]", "T[0, 0]", "T[3, 0]", "T[0, 2, 2]"},
+});
 
-const OpDef kPivotsToPermutation{
+const OpDef kPivotsToPermutation = library_op({
     .name = "pivots_to_permutation",
-    .family = "linalg",
     .doc = "The order in which the exchanges of `lu` leave rows: row i of P A is row out[i] of A.",
-    .operands = std::vector<OperandDef>{{"pivots", DType::kI32}},
+    .operands = {{"pivots", DType::kI32}},
     .attrs = {{"rows", AttrKind::kExpr, "how many rows there are"}},
     .infer = [](InferContext& c) -> Types {
       Shape shape = c.type(0).shape;
@@ -106,21 +122,17 @@ const OpDef kPivotsToPermutation{
       shape.back() = c.expr("rows");
       return {{DType::kI64, shape}};
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is(
-        "torch.lu_unpack(pivots.new_zeros(*pivots.shape[:-1], rows, pivots.shape[-1]).float(), pivots)[0].argmax(-2)"),
-    .samples = Samples{"i32[3] in 3..3; rows=3", "i32[2, 2] in 2..4; rows=4", "i32[5, 1] in 1..3; rows=3"},
-};
+    .torch =
+        "torch.lu_unpack(pivots.new_zeros(*pivots.shape[:-1], rows, pivots.shape[-1]).float(), pivots)[0].argmax(-2)",
+    .samples = {"i32[3] in 3..3; rows=3", "i32[2, 2] in 2..4; rows=4", "i32[5, 1] in 1..3; rows=3"},
+    .special_values = true,
+});
 
-const OpDef kTriangularSolve{
+const OpDef kTriangularSolve = library_op({
     .name = "triangular_solve",
-    .family = "linalg",
-    .doc =
-        "X of A X = B, where A is triangular: the other triangle of A is not read. A zero on the diagonal gives "
-        "infinities or NaN.",
-    .operands = std::vector<OperandDef>{{"a", kReals}, {"b", kReals}},
+    .doc = "X of A X = B, where A is triangular: the other triangle of A is not read. A zero on the diagonal gives "
+           "infinities or NaN.",
+    .operands = {{"a", kReals}, {"b", kReals}},
     .attrs = {{"upper", AttrKind::kBool, "whether A is upper triangular; else lower"},
               {"unitriangular", AttrKind::kBool, "the diagonal is 1, and is not read", Attr(false)}},
     .infer = [](InferContext& c) -> Types {
@@ -129,45 +141,34 @@ const OpDef kTriangularSolve{
       if (a.rank() == b.rank() && a.dtype == b.dtype) return {b};
       fail("triangular_solve: {} and {} must have the same dtype and rank", to_string(a), to_string(b));
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is("torch.linalg.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)"),
-    .samples = Samples{"T[3, 3], T[3, 2]; upper=false", "T[3, 3], T[3, 4]; upper=true",
-                       "T[2, 4, 4], T[2, 4, 1]; upper=false, unitriangular=true",
-                       "T[2, 2, 2], T[2, 2, 3]; upper=true, unitriangular=true", "T[0, 0], T[0, 3]; upper=true",
-                       "T[1, 1], T[1, 0]; upper=false"},
+    .torch = "torch.linalg.solve_triangular(a, b, upper=upper, unitriangular=unitriangular)",
+    .samples = {"T[3, 3], T[3, 2]; upper=false", "T[3, 3], T[3, 4]; upper=true",
+                "T[2, 4, 4], T[2, 4, 1]; upper=false, unitriangular=true",
+                "T[2, 2, 2], T[2, 2, 3]; upper=true, unitriangular=true", "T[0, 0], T[0, 3]; upper=true",
+                "T[1, 1], T[1, 0]; upper=false"},
     .domain = {1, 2},
-    .special_values = false,
-};
+});
 
 // ---- orthogonal factors ---------------------------------------------------------------------------------------------
 
-const OpDef kGeqrf{
+const OpDef kGeqrf = library_op({
     .name = "geqrf",
-    .family = "linalg",
     .doc =
         "A = Q R: R in the upper triangle and, below it, the vectors of the reflections I - tau v v' whose product is "
         "Q. A vector begins with a 1 that is not stored.",
-    .operands = std::vector<OperandDef>{{"x", kReals}},
     .results = {"a", "tau"},
     .infer = [](InferContext& c) -> Types {
       const TensorType& x = matrices(c);
       return {x, {x.dtype, in_batch(x, {shorter(c, x)})}};
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is("torch.geqrf(x)"),
-    .samples = Samples{"T[3, 4, 3]", "T[2, 3, 5]", "T[2, 2, 3, 3]", "T[1, 1]", "T[0, 0]", "T[2, 3, 0]", "T[0, 2, 2]"},
-    .special_values = false,
-};
+    .torch = "torch.geqrf(x)",
+    .samples = {"T[3, 4, 3]", "T[2, 3, 5]", "T[2, 2, 3, 3]", "T[1, 1]", "T[0, 0]", "T[2, 3, 0]", "T[0, 2, 2]"},
+});
 
-const OpDef kHouseholderProduct{
+const OpDef kHouseholderProduct = library_op({
     .name = "householder_product",
-    .family = "linalg",
     .doc = "The first columns of the product of reflections, as `geqrf` gives them: as many columns as `a` has.",
-    .operands = std::vector<OperandDef>{{"a", kReals}, {"tau", kReals}},
+    .operands = {{"a", kReals}, {"tau", kReals}},
     .infer = [](InferContext& c) -> Types {
       const TensorType &a = matrices(c), &tau = c.type(1);
       check_batch(c, std::span<const Expr>(a.shape).first(a.shape.size() - 2), 1);
@@ -179,45 +180,31 @@ const OpDef kHouseholderProduct{
           "householder_product: the reflections must be at most the columns, and these at most the rows, got {} and {}",
           to_string(a), to_string(tau));
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is("torch.linalg.householder_product(a, tau)"),
-    .samples =
-        Samples{"T[3, 3], T[3]", "T[2, 4, 3], T[2, 3]", "T[2, 4, 3], T[2, 1]", "T[1, 1], T[1]", "T[2, 3, 0], T[2, 0]"},
-    .special_values = false,
-};
+    .torch = "torch.linalg.householder_product(a, tau)",
+    .samples = {"T[3, 3], T[3]", "T[2, 4, 3], T[2, 3]", "T[2, 4, 3], T[2, 1]", "T[1, 1], T[1]", "T[2, 3, 0], T[2, 0]"},
+});
 
 // ---- spectra --------------------------------------------------------------------------------------------------------
 
-const OpDef kEigh{
+const OpDef kEigh = library_op({
     .name = "eigh",
-    .family = "linalg",
-    .doc =
-        "Eigenvalues of symmetric matrices, upwards, and eigenvectors in columns. The lower triangle is read. The "
-        "largest component of a vector is positive. NaN and infinities are a run-time error.",
-    .operands = std::vector<OperandDef>{{"x", kReals}},
+    .doc = "Eigenvalues of symmetric matrices, upwards, and eigenvectors in columns. The lower triangle is read. The "
+           "largest component of a vector is positive. NaN and infinities are a run-time error.",
     .results = {"values", "vectors"},
     .infer = [](InferContext& c) -> Types {
       const TensorType& x = squares(c);
       return {{x.dtype, in_batch(x, {rows_of(x)})}, x};
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is("(lambda w, v: (w, v * v.gather(-2, v.abs().argmax(-2, keepdim=True)).sign()))"
-                     "(*torch.linalg.eigh(x))"),
-    .samples = Samples{"T[3, 3]", "T[4, 2, 2]", "T[2, 3, 5, 5]", "T[1, 1]", "T[2, 8, 8]", "T[0, 2, 2]"},
-    .special_values = false,
-};
+    .torch = "(lambda w, v: (w, v * v.gather(-2, v.abs().argmax(-2, keepdim=True)).sign()))"
+             "(*torch.linalg.eigh(x))",
+    .samples = {"T[3, 3]", "T[4, 2, 2]", "T[2, 3, 5, 5]", "T[1, 1]", "T[2, 8, 8]", "T[0, 2, 2]"},
+});
 
-const OpDef kSvd{
+const OpDef kSvd = library_op({
     .name = "svd",
-    .family = "linalg",
     .doc =
         "A = U S V': singular values downwards, as many as the shorter side has, and their vectors, in columns of U "
         "and rows of V'. The largest component of each row of V' is positive. NaN and infinities are a run-time error.",
-    .operands = std::vector<OperandDef>{{"x", kReals}},
     .results = {"u", "s", "vh"},
     .infer = [](InferContext& c) -> Types {
       const TensorType& x = matrices(c);
@@ -226,29 +213,19 @@ const OpDef kSvd{
               {x.dtype, in_batch(x, {count})},
               {x.dtype, in_batch(x, {count, columns_of(x)})}};
     },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is("(lambda u, s, v, f: (u * f.mT, s, v * f))(*(r := torch.linalg.svd(x, full_matrices=False)), "
-                     "r[2].gather(-1, r[2].abs().argmax(-1, keepdim=True)).sign())"),
-    .samples = Samples{"T[2, 3, 3]", "T[3, 5, 2]", "T[2, 2, 3, 4]", "T[1, 1]", "T[2, 8, 8]", "T[2, 0, 3]"},
-    .special_values = false,
-};
+    .torch = "(lambda u, s, v, f: (u * f.mT, s, v * f))(*(r := torch.linalg.svd(x, full_matrices=False)), "
+             "r[2].gather(-1, r[2].abs().argmax(-1, keepdim=True)).sign())",
+    .samples = {"T[2, 3, 3]", "T[3, 5, 2]", "T[2, 2, 3, 4]", "T[1, 1]", "T[2, 8, 8]", "T[2, 0, 3]"},
+});
 
-const OpDef kMatrixExp{
+const OpDef kMatrixExp = library_op({
     .name = "matrix_exp",
-    .family = "linalg",
     .doc = "The sum of A^k / k! over all k from 0.",
-    .operands = std::vector<OperandDef>{{"x", kReals}},
     .infer = [](InferContext& c) -> Types { return {squares(c)}; },
-    .semantics = reference(run_library_function),
-    .gradient = NotDifferentiable{},
-    .loops = LibraryTask{},
-    .peer = torch_is("torch.linalg.matrix_exp(x)"),
-    .samples = Samples{"T[3, 3]", "T[4, 2, 2]", "T[2, 3, 4, 4]", "T[1, 1]", "T[0, 0]", "T[0, 2, 2]"},
+    .torch = "torch.linalg.matrix_exp(x)",
+    .samples = {"T[3, 3]", "T[4, 2, 2]", "T[2, 3, 4, 4]", "T[1, 1]", "T[0, 0]", "T[0, 2, 2]"},
     .domain = {-1, 1},
-    .special_values = false,
-};
+});
 
 // ---- failure --------------------------------------------------------------------------------------------------------
 

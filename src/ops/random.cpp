@@ -160,53 +160,49 @@ int uniform_bits(DType dtype) {
   }
 }
 
-const OpDef kUniform{
-    .name = "uniform",
-    .family = "random",
-    .doc =
-        "Random numbers, uniform in [0, 1): multiples of 2^-24 in f32, 2^-11 in f16, 2^-8 in bf16, 2^-53 in f64 (from "
-        "two words).",
-    .operands = std::vector<OperandDef>{kKey},
-    .attrs = {kShape, kFloatDType},
-    .infer = random_float_type,
-    .semantics = composite([](ExpandContext& e) {
-      const DType dtype = e.dtype("dtype");
-      const int bits = uniform_bits(dtype);
-      const Value integers = dtype == DType::kF64 ? wide_words(e, e.in(), shape_of(e), bits)
-                                                  : low_bits(e, philox_words(e, e.in(), shape_of(e)), bits);
-      return e.cast(integers, dtype) * std::exp2(-bits);
-    }),
-    .gradient = NotDifferentiable{},
-    .peer = no_peer(kNoPeer),
-    .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[], dtype=f64",
-                       "i64[2] in 0..1000; shape=[5], dtype=f64", "i64[2] in 0..1000; shape=[0, 2]",
-                       "i64[2] in 0..1000; shape=[5], dtype=f16", "i64[2] in 0..1000; shape=[2, 2], dtype=bf16"},
-};
+OpDef float_draw(std::string_view name, std::string_view doc, Semantics semantics, const Samples& more = {}) {
+  return {.name = name,
+          .family = "random",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{kKey},
+          .attrs = {kShape, kFloatDType},
+          .infer = random_float_type,
+          .semantics = std::move(semantics),
+          .gradient = NotDifferentiable{},
+          .peer = no_peer(kNoPeer),
+          .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[], dtype=f64",
+                             "i64[2] in 0..1000; shape=[0, 2]", "i64[2] in 0..1000; shape=[5], dtype=f16",
+                             "i64[2] in 0..1000; shape=[2, 2], dtype=bf16"} +
+                     more};
+}
+
+const OpDef kUniform = float_draw("uniform",
+                                  "Random numbers, uniform in [0, 1): multiples of 2^-24 in f32, 2^-11 in f16, 2^-8 in "
+                                  "bf16, 2^-53 in f64 (from two words).",
+                                  composite([](ExpandContext& e) {
+                                    const DType dtype = e.dtype("dtype");
+                                    const int bits = uniform_bits(dtype);
+                                    const Value integers =
+                                        dtype == DType::kF64 ? wide_words(e, e.in(), shape_of(e), bits)
+                                                             : low_bits(e, philox_words(e, e.in(), shape_of(e)), bits);
+                                    return e.cast(integers, dtype) * std::exp2(-bits);
+                                  }),
+                                  {"i64[2] in 0..1000; shape=[5], dtype=f64"});
 
 Value uniform(Builder& b, Value key, Shape shape, DType dtype) {
   return b.op("uniform", {key}, {{"shape", std::move(shape)}, {"dtype", dtype}});
 }
 
-const OpDef kNormal{
-    .name = "normal",
-    .family = "random",
-    .doc = "Random numbers of the standard normal distribution, each by the Box-Muller transform of two uniform ones.",
-    .operands = std::vector<OperandDef>{kKey},
-    .attrs = {kShape, kFloatDType},
-    .infer = random_float_type,
-    .semantics = composite([](ExpandContext& e) {
+const OpDef kNormal = float_draw(
+    "normal",
+    "Random numbers of the standard normal distribution, each by the Box-Muller transform of two uniform ones.",
+    composite([](ExpandContext& e) {
       const Value pairs = uniform(e, e.in(), in_pairs(shape_of(e)), wide(e.dtype("dtype")));
-      const Value radius =
-          e.sqrt(-2.0 * e.log(1.0 - of_pair(e, pairs, 0)));  // in (0, 1], so that the logarithm is finite
+      const Value positive = 1.0 - of_pair(e, pairs, 0);  // in (0, 1], so that the logarithm is finite
+      const Value radius = e.sqrt(-2.0 * e.log(positive));
       const Value angle = of_pair(e, pairs, 1) * (2 * std::numbers::pi);
       return e.cast(radius * e.cos(angle), e.dtype("dtype"));
-    }),
-    .gradient = NotDifferentiable{},
-    .peer = no_peer(kNoPeer),
-    .samples = Samples{"i64[2] in 0..1000; shape=[3, 4]", "i64[2] in 0..1000; shape=[], dtype=f64",
-                       "i64[2] in 0..1000; shape=[0, 2]", "i64[2] in 0..1000; shape=[5], dtype=f16",
-                       "i64[2] in 0..1000; shape=[2, 2], dtype=bf16"},
-};
+    }));
 
 // ---- discrete -------------------------------------------------------------------------------------------------------
 

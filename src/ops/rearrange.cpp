@@ -19,10 +19,20 @@ InferFn of_shape(Rule rule) {
   return [rule](InferContext& c) -> Types { return {{c.type(0).dtype, rule(c)}}; };
 }
 
-// The semantics of such a composite.
+// A composite that is a reshape to the shape that `rule` gives.
 template <class Rule>
-Semantics reshape_to(Rule rule) {
-  return composite([rule](ExpandContext& e) { return e.reshape(e.in(), rule(e)); });
+OpDef reshape_op(std::string_view name, std::string_view doc, const std::vector<AttrDef>& attrs, Rule rule,
+                 std::string_view torch, const Samples& samples) {
+  return {.name = name,
+          .family = "view",
+          .doc = doc,
+          .operands = kX,
+          .attrs = attrs,
+          .infer = of_shape(rule),
+          .semantics = composite([rule](ExpandContext& e) { return e.reshape(e.in(), rule(e)); }),
+          .gradient = ByExpansion{},
+          .peer = torch_is(torch),
+          .samples = samples};
 }
 
 // ---- select ---------------------------------------------------------------------------------------------------------
@@ -57,19 +67,12 @@ Shape squeezed(const OpView& v) {
   return without_dims(v.type(0).shape, ones, false);
 }
 
-const OpDef kSqueeze{
-    .name = "squeeze",
-    .family = "view",
-    .doc = "Drops dimensions of size 1. A dimension of another size, or of a symbolic size, stays.",
-    .operands = kX,
-    .attrs = {{"dims", AttrKind::kInts, "the dimensions to drop; none given means all", Attr(std::vector<int64_t>{})}},
-    .infer = of_shape(squeezed),
-    .semantics = reshape_to(squeezed),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.squeeze(x, dims) if dims else torch.squeeze(x)"),
-    .samples = Samples{"T[1, 3, 1]", "T[1, 3, 1]; dims=[0]", "T[1, 3, 1]; dims=[-1, 1]", "T[]", "T[]; dims=[-1]",
-                       "T[0, 1]", "T[1]; dims=[0]", "T[2, 3]"},
-};
+const OpDef kSqueeze = reshape_op(
+    "squeeze", "Drops dimensions of size 1. A dimension of another size, or of a symbolic size, stays.",
+    {{"dims", AttrKind::kInts, "the dimensions to drop; none given means all", Attr(std::vector<int64_t>{})}}, squeezed,
+    "torch.squeeze(x, dims) if dims else torch.squeeze(x)",
+    {"T[1, 3, 1]", "T[1, 3, 1]; dims=[0]", "T[1, 3, 1]; dims=[-1, 1]", "T[]", "T[]; dims=[-1]", "T[0, 1]",
+     "T[1]; dims=[0]", "T[2, 3]"});
 
 Shape unsqueezed(const OpView& v) {
   Shape shape = v.type(0).shape;
@@ -77,19 +80,11 @@ Shape unsqueezed(const OpView& v) {
   return shape;
 }
 
-const OpDef kUnsqueeze{
-    .name = "unsqueeze",
-    .family = "view",
-    .doc = "Inserts a dimension of size 1.",
-    .operands = kX,
-    .attrs = {{"dim", AttrKind::kInt, "its position in the result"}},
-    .infer = of_shape(unsqueezed),
-    .semantics = reshape_to(unsqueezed),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.unsqueeze(x, dim)"),
-    .samples = Samples{"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1", "T[3, 4]; dim=-3",
-                       "T[]; dim=0", "T[]; dim=-1", "T[0]; dim=1"},
-};
+const OpDef kUnsqueeze =
+    reshape_op("unsqueeze", "Inserts a dimension of size 1.", {{"dim", AttrKind::kInt, "its position in the result"}},
+               unsqueezed, "torch.unsqueeze(x, dim)",
+               {"T[3, 4]; dim=0", "T[3, 4]; dim=1", "T[3, 4]; dim=2", "T[3, 4]; dim=-1", "T[3, 4]; dim=-3",
+                "T[]; dim=0", "T[]; dim=-1", "T[0]; dim=1"});
 
 // ---- the order of dimensions ----------------------------------------------------------------------------------------
 
@@ -124,46 +119,38 @@ std::vector<int64_t> moved(const OpView& v) {
 
 using OrderRule = std::vector<int64_t> (*)(const OpView&);
 
-InferFn permuted(OrderRule rule) {
-  return of_shape([rule](const OpView& v) {
+// A composite that permutes the dimensions into the order that `rule` gives.
+OpDef permute_op(std::string_view name, std::string_view doc, const std::vector<AttrDef>& attrs, OrderRule rule,
+                 std::string_view torch, const Samples& samples) {
+  const auto permuted = [rule](const OpView& v) {
     Shape shape;
     for (int64_t dim : rule(v)) shape.push_back(v.type(0).size(dim));
     return shape;
-  });
+  };
+  return {.name = name,
+          .family = "view",
+          .doc = doc,
+          .operands = kX,
+          .attrs = attrs,
+          .infer = of_shape(permuted),
+          .semantics = composite([rule](ExpandContext& e) { return e.permute(e.in(), rule(e)); }),
+          .gradient = ByExpansion{},
+          .peer = torch_is(torch),
+          .samples = samples};
 }
 
-Semantics permute_by(OrderRule rule) {
-  return composite([rule](ExpandContext& e) { return e.permute(e.in(), rule(e)); });
-}
+const OpDef kTranspose = permute_op("transpose", "Swaps two dimensions.",
+                                    {{"dim0", AttrKind::kInt, "one dimension"}, {"dim1", AttrKind::kInt, "the other"}},
+                                    swapped, "torch.transpose(x, dim0, dim1)",
+                                    {"T[3, 4]; dim0=0, dim1=1", "T[2, 3, 4]; dim0=-1, dim1=0",
+                                     "T[2, 3]; dim0=1, dim1=1", "T[]; dim0=0, dim1=-1", "T[2, 0, 3]; dim0=1, dim1=2"});
 
-const OpDef kTranspose{
-    .name = "transpose",
-    .family = "view",
-    .doc = "Swaps two dimensions.",
-    .operands = kX,
-    .attrs = {{"dim0", AttrKind::kInt, "one dimension"}, {"dim1", AttrKind::kInt, "the other"}},
-    .infer = permuted(swapped),
-    .semantics = permute_by(swapped),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.transpose(x, dim0, dim1)"),
-    .samples = Samples{"T[3, 4]; dim0=0, dim1=1", "T[2, 3, 4]; dim0=-1, dim1=0", "T[2, 3]; dim0=1, dim1=1",
-                       "T[]; dim0=0, dim1=-1", "T[2, 0, 3]; dim0=1, dim1=2"},
-};
-
-const OpDef kMovedim{
-    .name = "movedim",
-    .family = "view",
-    .doc = "Moves dimensions to other places; the rest keep their order.",
-    .operands = kX,
-    .attrs = {{"source", AttrKind::kInts, "the dimensions to move"},
-              {"destination", AttrKind::kInts, "where each goes"}},
-    .infer = permuted(moved),
-    .semantics = permute_by(moved),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.movedim(x, source, destination)"),
-    .samples = Samples{"T[2, 3, 4]; source=[0], destination=[-1]", "T[2, 3, 4]; source=[2, 0], destination=[0, 1]",
-                       "T[2, 3]; source=[], destination=[]", "T[]; source=[0], destination=[-1]"},
-};
+const OpDef kMovedim = permute_op(
+    "movedim", "Moves dimensions to other places; the rest keep their order.",
+    {{"source", AttrKind::kInts, "the dimensions to move"}, {"destination", AttrKind::kInts, "where each goes"}}, moved,
+    "torch.movedim(x, source, destination)",
+    {"T[2, 3, 4]; source=[0], destination=[-1]", "T[2, 3, 4]; source=[2, 0], destination=[0, 1]",
+     "T[2, 3]; source=[], destination=[]", "T[]; source=[0], destination=[-1]"});
 
 // ---- merging, splitting and repeating dimensions --------------------------------------------------------------------
 
@@ -180,20 +167,12 @@ Shape flattened(const OpView& v) {
   return result;
 }
 
-const OpDef kFlatten{
-    .name = "flatten",
-    .family = "view",
-    .doc = "Merges the dimensions from start to end, both included, into one.",
-    .operands = kX,
-    .attrs = {{"start", AttrKind::kInt, "the first dimension", Attr(int64_t{0})},
-              {"end", AttrKind::kInt, "the last dimension", Attr(int64_t{-1})}},
-    .infer = of_shape(flattened),
-    .semantics = reshape_to(flattened),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.flatten(x, start, end)"),
-    .samples = Samples{"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2", "T[2, 3, 2]; start=1, end=1", "T[]",
-                       "T[2, 0, 3]", "T[4]"},
-};
+const OpDef kFlatten = reshape_op("flatten", "Merges the dimensions from start to end, both included, into one.",
+                                  {{"start", AttrKind::kInt, "the first dimension", Attr(int64_t{0})},
+                                   {"end", AttrKind::kInt, "the last dimension", Attr(int64_t{-1})}},
+                                  flattened, "torch.flatten(x, start, end)",
+                                  {"T[2, 3, 2]", "T[2, 3, 2]; start=1", "T[2, 3, 2]; end=-2",
+                                   "T[2, 3, 2]; start=1, end=1", "T[]", "T[2, 0, 3]", "T[4]"});
 
 Shape unflattened(const OpView& v, const Facts& facts) {
   const int64_t dim = v.dim("dim");
@@ -205,19 +184,12 @@ Shape unflattened(const OpView& v, const Facts& facts) {
   return shape;
 }
 
-const OpDef kUnflatten{
-    .name = "unflatten",
-    .family = "view",
-    .doc = "Splits one dimension into several. One size may be -1: it is inferred.",
-    .operands = kX,
-    .attrs = {kDim, {"sizes", AttrKind::kExprs, "the sizes that it becomes"}},
-    .infer = [](InferContext& c) -> Types { return {{c.type(0).dtype, unflattened(c, c.facts())}}; },
-    .semantics = reshape_to([](ExpandContext& e) { return unflattened(e, e.facts()); }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.unflatten(x, dim, sizes)"),
-    .samples = Samples{"T[6]; sizes=[2, 3]", "T[2, 6]; dim=-1, sizes=[-1, 2]", "T[0, 4]; dim=1, sizes=[2, -1]",
-                       "T[4, 2]; dim=0, sizes=[1, 4, 1]"},
-};
+const OpDef kUnflatten =
+    reshape_op("unflatten", "Splits one dimension into several. One size may be -1: it is inferred.",
+               {kDim, {"sizes", AttrKind::kExprs, "the sizes that it becomes"}},
+               [](const auto& c) { return unflattened(c, c.facts()); }, "torch.unflatten(x, dim, sizes)",
+               {"T[6]; sizes=[2, 3]", "T[2, 6]; dim=-1, sizes=[-1, 2]", "T[0, 4]; dim=1, sizes=[2, -1]",
+                "T[4, 2]; dim=0, sizes=[1, 4, 1]"});
 
 // Each dimension as a pair (repeat, size): as x is seen, as it is stretched, and merged again.
 struct Repetition {

@@ -118,7 +118,16 @@ Value upsample(ExpandContext& e, Value x, bool copies_same_size, Taps taps) {
   return x;
 }
 
-// What an upsampling by a whole factor needs, and what a fraction and a reduction do.
+// An upsampling that computes wide, and rounds once.
+Semantics interpolating(std::vector<Tap> (*taps_of)(Builder&, const Resize&, bool, DType), bool copies_same_size) {
+  return composite([=](ExpandContext& e) {
+    const Value x = e.in_wide();
+    const auto taps = [&](const Resize& r) { return taps_of(e, r, e.flag("align_corners"), x.dtype()); };
+    return e.cast(upsample(e, x, copies_same_size, taps), e.in().dtype());
+  });
+}
+
+// Upsampling by a whole factor, by a fraction, and a reduction.
 Samples upsample_samples(const std::string& more) {
   const Samples common = {"T[1, 2, 3]; output_size=[6]{}",
                           "T[1, 1, 5]; output_size=[3]{}",
@@ -159,11 +168,7 @@ const OpDef kUpsampleLinear{
     .operands = std::vector<OperandDef>{{"x", kFloats}},
     .attrs = {kOutputSize, kScales, kAlignCorners},
     .infer = upsampled,
-    .semantics = composite([](ExpandContext& e) {
-      const Value x = e.in_wide();
-      const auto taps = [&](const Resize& r) { return linear_taps(e, r, e.flag("align_corners"), x.dtype()); };
-      return e.cast(upsample(e, x, true, taps), e.in().dtype());
-    }),
+    .semantics = interpolating(linear_taps, true),
     .gradient = ByExpansion{},
     .peer = torch_is(
         "[torch.ops.aten.upsample_linear1d, torch.ops.aten.upsample_bilinear2d, torch.ops.aten.upsample_trilinear3d]"
@@ -185,11 +190,7 @@ const OpDef kUpsampleBicubic{
       }
       return upsampled(c);
     },
-    .semantics = composite([](ExpandContext& e) {
-      const Value x = e.in_wide();
-      const auto taps = [&](const Resize& r) { return cubic_taps(e, r, e.flag("align_corners"), x.dtype()); };
-      return e.cast(upsample(e, x, false, taps), e.in().dtype());
-    }),
+    .semantics = interpolating(cubic_taps, false),
     .gradient = ByExpansion{},
     .peer = torch_is("torch.ops.aten.upsample_bicubic2d.default(x, output_size, align_corners, *(scales or []))"),
     .samples = Samples{"T[1, 2, 3, 2]; output_size=[4, 5]", "T[1, 1, 5, 4]; output_size=[2, 3], align_corners=true",
@@ -396,11 +397,15 @@ Expr divided(const Facts& facts, const Expr& size, int64_t factor) {
   return quotient;
 }
 
-std::vector<int64_t> order_of_last(int64_t rank, std::initializer_list<int64_t> last) {
-  const int64_t first = rank - std::ssize(last);
-  std::vector<int64_t> order = dims_between(0, first);
-  for (int64_t dim : last) order.push_back(first + dim);
-  return order;
+// [..., C, H, W] with the last three dimensions split into `parts`, in another order, and merged to `sizes`.
+Value regrouped(ExpandContext& e, const Shape& parts, const std::vector<int64_t>& order, const Shape& sizes) {
+  const Shape batch(e.in().shape().begin(), e.in().shape().end() - 3);
+  Shape split = batch, shape = batch;
+  split.insert(split.end(), parts.begin(), parts.end());
+  shape.insert(shape.end(), sizes.begin(), sizes.end());
+  std::vector<int64_t> dims = dims_between(0, std::ssize(batch));
+  for (int64_t dim : order) dims.push_back(std::ssize(batch) + dim);
+  return e.reshape(e.permute(e.reshape(e.in(), split), dims), shape);
 }
 
 const AttrDef kFactor = {"factor", AttrKind::kInt, "how many pixels a side"};
@@ -421,14 +426,10 @@ const OpDef kPixelShuffle{
       return {std::move(type)};
     },
     .semantics = composite([](ExpandContext& e) {
-      const int64_t r = checked_factor(e);
-      Shape split(e.in().shape().begin(), e.in().shape().end() - 3);
-      Shape shape = split;
+      const Expr r = checked_factor(e);
       const auto size = e.in().shape().end() - 3;
-      for (const Expr& part : {floordiv(size[0], r * r), Expr(r), Expr(r), size[1], size[2]}) split.push_back(part);
-      for (const Expr& part : {floordiv(size[0], r * r), size[1] * r, size[2] * r}) shape.push_back(part);
-      const Value parts = e.reshape(e.in(), split);
-      return e.reshape(e.permute(parts, order_of_last(parts.rank(), {0, 3, 1, 4, 2})), shape);
+      const Expr channels = floordiv(size[0], r * r);
+      return regrouped(e, {channels, r, r, size[1], size[2]}, {0, 3, 1, 4, 2}, {channels, size[1] * r, size[2] * r});
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.pixel_shuffle(x, factor)"),
@@ -451,16 +452,10 @@ const OpDef kPixelUnshuffle{
       return {std::move(type)};
     },
     .semantics = composite([](ExpandContext& e) {
-      const int64_t r = checked_factor(e);
-      Shape split(e.in().shape().begin(), e.in().shape().end() - 3);
-      Shape shape = split;
+      const Expr r = checked_factor(e);
       const auto size = e.in().shape().end() - 3;
-      const Expr height = floordiv(size[1], r);
-      const Expr width = floordiv(size[2], r);
-      for (const Expr& part : {size[0], height, Expr(r), width, Expr(r)}) split.push_back(part);
-      for (const Expr& part : {size[0] * r * r, height, width}) shape.push_back(part);
-      const Value parts = e.reshape(e.in(), split);
-      return e.reshape(e.permute(parts, order_of_last(parts.rank(), {0, 2, 4, 1, 3})), shape);
+      const Expr height = floordiv(size[1], r), width = floordiv(size[2], r);
+      return regrouped(e, {size[0], height, r, width, r}, {0, 2, 4, 1, 3}, {size[0] * r * r, height, width});
     }),
     .gradient = ByExpansion{},
     .peer = torch_is("F.pixel_unshuffle(x, factor)"),

@@ -57,19 +57,25 @@ LoopsFn scan_loops(std::string_view op) {
   };
 }
 
-const OpDef kCumsum{
-    .name = "cumsum",
-    .family = "scan",
-    .doc = "The sum of the elements up to each one, along a dimension. Integers and bool add up in i64.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kScanAttrs,
-    .infer = accumulated,
-    .semantics = accumulate(0.0, std::plus<double>(), 0, wrap_add),
-    .gradient = gradient([](GradContext& g) { return reverse_scan(g, "cumsum", g.dout()); }),
-    .loops = scan_loops("add"),
-    .peer = torch_is("torch.cumsum(x, dim)"),
-    .samples = kScanSamples,
-};
+OpDef scan_op(std::string_view name, std::string_view doc, DTypeSet dtypes, Semantics semantics, Gradient gradient,
+              std::string_view elementwise) {
+  return {.name = name,
+          .family = "scan",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x", dtypes}},
+          .attrs = kScanAttrs,
+          .infer = accumulated,
+          .semantics = std::move(semantics),
+          .gradient = std::move(gradient),
+          .loops = scan_loops(elementwise),
+          .peer = torch_is_text("torch.{}(x, dim)", name),
+          .samples = kScanSamples};
+}
+
+const OpDef kCumsum =
+    scan_op("cumsum", "The sum of the elements up to each one, along a dimension. Integers and bool add up in i64.",
+            kAny, accumulate(0.0, std::plus<double>(), 0, wrap_add),
+            gradient([](GradContext& g) { return reverse_scan(g, "cumsum", g.dout()); }), "add");
 
 // An element's derivative sums dout * product / element over the products that contain it. Before the first zero of its
 // line that is a division; every product from there on has that zero, so only the zero itself has another derivative:
@@ -89,46 +95,28 @@ Value cumprod_gradient(GradContext& g) {
   return g.where(before_first, at_others, g.where(is_first, at_first, zero));
 }
 
-const OpDef kCumprod{
-    .name = "cumprod",
-    .family = "scan",
-    .doc =
-        "The product of the elements up to each one, along a dimension. Integers and bool multiply in i64. The "
-        "gradient is right everywhere; the gradient of the gradient only along lines without a zero.",
-    .operands = std::vector<OperandDef>{{"x"}},
-    .attrs = kScanAttrs,
-    .infer = accumulated,
-    .semantics = accumulate(1.0, std::multiplies<double>(), 1, wrap_mul),
-    .gradient = gradient([](GradContext& g) { return cumprod_gradient(g); }),
-    .loops = scan_loops("mul"),
-    .peer = torch_is("torch.cumprod(x, dim)"),
-    .samples = kScanSamples,
-};
+const OpDef kCumprod =
+    scan_op("cumprod",
+            "The product of the elements up to each one, along a dimension. Integers and bool multiply in i64. The "
+            "gradient is right everywhere; the gradient of the gradient only along lines without a zero.",
+            kAny, accumulate(1.0, std::multiplies<double>(), 1, wrap_mul), gradient(cumprod_gradient), "mul");
 
-const OpDef kLogcumsumexp{
-    .name = "logcumsumexp",
-    .family = "scan",
-    .doc = "log(cumsum(exp(x))) along a dimension, without overflow.",
-    .operands = std::vector<OperandDef>{{"x", kFloats}},
-    .attrs = kScanAttrs,
-    .infer = accumulated,
-    .semantics = accumulate(-HUGE_VAL, log_add_exp, 0, [](int64_t a, int64_t) { return a; }),
-    // dx = exp(x) * (the sum from the end of dout / exp(out)), as logarithms: positive and negative dout apart.
-    .gradient = gradient([](GradContext& g) {
-      const Value x = widen(g, g.in());
-      const Value dout = widen(g, g.dout());
-      const Value log_size = g.log(g.abs(dout));
-      const Value nothing = g.scalar(-HUGE_VAL, x.dtype());
-      const auto part = [&](std::string_view sign) {
-        const Value logs = g.where(g.compare(sign, dout, 0.0), log_size, nothing);
-        return g.exp(reverse_scan(g, "logcumsumexp", logs - widen(g, g.out())) + x);
-      };
-      return part("gt") - part("lt");
-    }),
-    .loops = scan_loops("logaddexp"),
-    .peer = torch_is("torch.logcumsumexp(x, dim)"),
-    .samples = kScanSamples,
-};
+// dx = exp(x) * (the sum from the end of dout / exp(out)), as logarithms: positive and negative dout apart.
+Value logcumsumexp_gradient(GradContext& g) {
+  const Value x = widen(g, g.in());
+  const Value dout = widen(g, g.dout());
+  const Value log_size = g.log(g.abs(dout));
+  const Value nothing = g.scalar(-HUGE_VAL, x.dtype());
+  const auto part = [&](std::string_view sign) {
+    const Value logs = g.where(g.compare(sign, dout, 0.0), log_size, nothing);
+    return g.exp(reverse_scan(g, "logcumsumexp", logs - widen(g, g.out())) + x);
+  };
+  return part("gt") - part("lt");
+}
+
+const OpDef kLogcumsumexp = scan_op("logcumsumexp", "log(cumsum(exp(x))) along a dimension, without overflow.", kFloats,
+                                    accumulate(-HUGE_VAL, log_add_exp, 0, [](int64_t a, int64_t) { return a; }),
+                                    gradient(logcumsumexp_gradient), "logaddexp");
 
 // ---- running extremes -----------------------------------------------------------------------------------------------
 

@@ -149,36 +149,32 @@ Semantics write_along(std::string_view reduce) {
   });
 }
 
-const std::vector<OperandDef> kWriteAlong = {{"x"}, {"index", kIndices}, {"source"}};
+OpDef write_along_op(std::string_view name, std::string_view doc, std::string_view reduce, std::string_view torch,
+                     const Samples& samples) {
+  return {.name = name,
+          .family = "index",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x"}, {"index", kIndices}, {"source"}},
+          .attrs = {kDim},
+          .infer = written_along,
+          .semantics = write_along(reduce),
+          .gradient = ByExpansion{},
+          .peer = torch_is(torch),
+          .samples = samples};
+}
 
-const OpDef kIndexAdd{
-    .name = "index_add",
-    .family = "index",
-    .doc = "x with the entries of a source added along a dimension, where a vector of indices says.",
-    .operands = kWriteAlong,
-    .attrs = {kDim},
-    .infer = written_along,
-    .semantics = write_along("add"),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.index_add(x, dim, index, source)"),
-    .samples = Samples{"T[4, 3], i64[2] in 0..3, T[2, 3]", "T[2, 3], i32[4] in 0..2, T[2, 4]; dim=-1",
-                       "T[3], i64[0], T[0]", "T[3], i64[5] in 0..2, T[5]"},
-};
-
-const OpDef kIndexCopy{
-    .name = "index_copy",
-    .family = "index",
-    .doc =
+const OpDef kWritesAlong[] = {
+    write_along_op("index_add",
+                   "x with the entries of a source added along a dimension, where a vector of indices says.", "add",
+                   "torch.index_add(x, dim, index, source)",
+                   {"T[4, 3], i64[2] in 0..3, T[2, 3]", "T[2, 3], i32[4] in 0..2, T[2, 4]; dim=-1",
+                    "T[3], i64[0], T[0]", "T[3], i64[5] in 0..2, T[5]"}),
+    write_along_op(
+        "index_copy",
         "x with the entries of a source written along a dimension, where a vector of indices says. Where indices "
         "repeat, the last entry stays.",
-    .operands = kWriteAlong,
-    .attrs = {kDim},
-    .infer = written_along,
-    .semantics = write_along("set"),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.index_copy(x, dim, index.long(), source)"),
-    .samples =
-        Samples{"T[4, 3], i64[1] in 0..3, T[1, 3]", "T[2, 3], i32[1] in 0..2, T[2, 1]; dim=-1", "T[3], i64[0], T[0]"},
+        "set", "torch.index_copy(x, dim, index.long(), source)",
+        {"T[4, 3], i64[1] in 0..3, T[1, 3]", "T[2, 3], i32[1] in 0..2, T[2, 1]; dim=-1", "T[3], i64[0], T[0]"}),
 };
 
 const OpDef kIndexFill{
@@ -313,8 +309,7 @@ const OpDef kMaskedScatter{
 }  // namespace
 
 OpRefs scatter_ops() {
-  return {&kScatter,      &kIndexAdd,      &kIndexCopy,       &kIndexFill,
-          &kSliceScatter, &kSelectScatter, &kDiagonalScatter, &kMaskedScatter};
+  return records(kScatter, kWritesAlong, kIndexFill, kSliceScatter, kSelectScatter, kDiagonalScatter, kMaskedScatter);
 }
 
 }  // namespace tenon::ops

@@ -176,12 +176,14 @@ std::function<Value(AtenCall&, Value, Value)> table_op(std::string_view name) {
   };
 }
 
-Operator arithmetic(Expr (*exact)(const Expr&, const Expr&), double (*real)(double, double), std::string_view op) {
+template <class Exact, class Real>
+Operator arithmetic(Exact exact, Real real, std::string_view op) {
   return {[exact](const Expr& a, const Expr& b) { return std::optional<AtenArg>(exact(a, b)); },
           [real](double a, double b) { return AtenArg(real(a, b)); }, table_op(op)};
 }
 
-Operator comparison(Expr (*exact)(const Expr&, const Expr&), bool (*real)(double, double), std::string_view op) {
+template <class Real>
+Operator comparison(Expr (*exact)(const Expr&, const Expr&), Real real, std::string_view op) {
   return {[exact](const Expr& a, const Expr& b) { return std::optional(as_truth(exact(a, b))); },
           [real](double a, double b) { return AtenArg(real(a, b)); }, table_op(op)};
 }
@@ -231,27 +233,21 @@ void add_binary(AtenTable& table, std::string_view name, std::string_view of_arr
 
 void add_operators(AtenTable& table) {
   using namespace symbolic;
-  add_binary(
-      table, "add", "aten.add.Tensor",
-      arithmetic([](const Expr& a, const Expr& b) { return a + b; }, [](double a, double b) { return a + b; }, "add"));
-  add_binary(
-      table, "sub", "aten.sub.Tensor",
-      arithmetic([](const Expr& a, const Expr& b) { return a - b; }, [](double a, double b) { return a - b; }, "sub"));
-  add_binary(
-      table, "mul", "aten.mul.Tensor",
-      arithmetic([](const Expr& a, const Expr& b) { return a * b; }, [](double a, double b) { return a * b; }, "mul"));
+  add_binary(table, "add", "aten.add.Tensor", arithmetic(std::plus<>(), std::plus<>(), "add"));
+  add_binary(table, "sub", "aten.sub.Tensor", arithmetic(std::minus<>(), std::minus<>(), "sub"));
+  add_binary(table, "mul", "aten.mul.Tensor", arithmetic(std::multiplies<>(), std::multiplies<>(), "mul"));
   add_binary(table, "floordiv", "aten.floor_divide.default",
              arithmetic(floordiv, [](double a, double b) { return std::floor(a / b); }, "floor_div"));
   add_binary(table, "mod", "aten.remainder.Tensor", arithmetic(mod, floor_mod, "remainder"));
   add_binary(table, "pow", "aten.pow.Tensor_Tensor",
              {power, [](double a, double b) { return AtenArg(std::pow(a, b)); }, table_op("pow")});
   add_binary(table, "truediv", "aten.div.Tensor", true_division());
-  add_binary(table, "eq", "aten.eq.Tensor", comparison(eq, [](double a, double b) { return a == b; }, "eq"));
-  add_binary(table, "ne", "aten.ne.Tensor", comparison(ne, [](double a, double b) { return a != b; }, "ne"));
-  add_binary(table, "lt", "aten.lt.Tensor", comparison(lt, [](double a, double b) { return a < b; }, "lt"));
-  add_binary(table, "le", "aten.le.Tensor", comparison(le, [](double a, double b) { return a <= b; }, "le"));
-  add_binary(table, "gt", "aten.gt.Tensor", comparison(gt, [](double a, double b) { return a > b; }, "gt"));
-  add_binary(table, "ge", "aten.ge.Tensor", comparison(ge, [](double a, double b) { return a >= b; }, "ge"));
+  add_binary(table, "eq", "aten.eq.Tensor", comparison(eq, std::equal_to<>(), "eq"));
+  add_binary(table, "ne", "aten.ne.Tensor", comparison(ne, std::not_equal_to<>(), "ne"));
+  add_binary(table, "lt", "aten.lt.Tensor", comparison(lt, std::less<>(), "lt"));
+  add_binary(table, "le", "aten.le.Tensor", comparison(le, std::less_equal<>(), "le"));
+  add_binary(table, "gt", "aten.gt.Tensor", comparison(gt, std::greater<>(), "gt"));
+  add_binary(table, "ge", "aten.ge.Tensor", comparison(ge, std::greater_equal<>(), "ge"));
   add_binary(table, "and_", "aten.bitwise_and.Tensor",
              truth([](const Expr& a, const Expr& b) { return a * b; }, [](int64_t a, int64_t b) { return a & b; },
                    "bitwise_and"));
