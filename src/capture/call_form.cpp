@@ -107,7 +107,7 @@ class FormParser {
         cursor_.peek() == '"' ? cursor_.string("a parameter") : plain_name("a parameter"), {}, is_keyword};
     if (result.name == kUnnamed) result.name.clear();
     const bool is_new = result.name.empty() ? !is_keyword : names_.insert(result.name).second;
-    if (!is_new) cursor_.fail("'{}' cannot be a parameter here, or stands there twice", result.name);
+    if (!is_new) cursor_.fail("'{}' cannot be a parameter here, or appears twice", result.name);
     cursor_.expect("=");
     result.value = tree();
     return result;
@@ -115,7 +115,7 @@ class FormParser {
 
   std::string plain_name(std::string_view what) {
     std::string name(cursor_.identifier(what));
-    if (!is_plain_name(name)) cursor_.fail("'{}' is no name of {}", name, what);
+    if (!is_plain_name(name)) cursor_.fail("'{}' is not a name of {}", name, what);
     return name;
   }
 
@@ -168,10 +168,10 @@ class FormParser {
       CallTree::Key key = cursor_.peek() == '"' ? CallTree::Key(cursor_.string("a key"))
                                                 : CallTree::Key(cursor_.integer("a key, a text or an integer"));
       if (std::ranges::find(result.keys, key) != result.keys.end())
-        cursor_.fail("the key {} stands there twice", text_of(key));
+        cursor_.fail("the key {} appears twice", text_of(key));
       const auto* field = std::get_if<std::string>(&key);
       if (result.kind == Kind::kNamedTuple && (field == nullptr || !is_plain_name(*field)))
-        cursor_.fail("{} is no name of a field", text_of(key));
+        cursor_.fail("{} is not a name of a field", text_of(key));
       result.keys.push_back(std::move(key));
       cursor_.expect(":");
       result.children.push_back(tree());
@@ -219,7 +219,7 @@ class FormParser {
 
   size_t position() {
     const int64_t number = cursor_.integer("a number");
-    if (number < 0) cursor_.fail("{} before this is no position", number);
+    if (number < 0) cursor_.fail("{} before this is not a position", number);
     return static_cast<size_t>(number);
   }
 
@@ -250,13 +250,13 @@ void check_argument(const CallTree& leaf, std::vector<bool>& is_given) {
     case Kind::kConstant:
       return;
     default:
-      fail("'{}' can be no argument", text_of(leaf));
+      fail("'{}' cannot be an argument", text_of(leaf));
   }
 }
 
 void check_result(const CallTree& leaf, size_t outputs, size_t arguments) {
   if (leaf.kind == Kind::kConstant) return;
-  if (leaf.kind == Kind::kSize) fail("'{}' can be no result", text_of(leaf));
+  if (leaf.kind == Kind::kSize) fail("'{}' cannot be a result", text_of(leaf));
   const bool is_argument = leaf.kind == Kind::kArgument;
   if (leaf.position >= (is_argument ? arguments : outputs))
     fail("a result is {} {}, but there are {}", is_argument ? "argument" : "output", leaf.position,

@@ -37,7 +37,7 @@ CallConstant constant_of(const pt2::Argument& argument) {
   if (const auto* number = argument.get<pt2::SymInt>(); number != nullptr && number->value()) return *number->value();
   if (const auto* flag = argument.get<pt2::SymBool>(); flag != nullptr && flag->value()) return *flag->value();
   if (const auto* real = argument.get<pt2::SymFloat>(); real != nullptr && real->value()) return *real->value();
-  if (argument.get<None>() == nullptr) fail("{} is no value that a file can hold", to_string(argument));
+  if (argument.get<None>() == nullptr) fail("{} is not a value that a file can hold", to_string(argument));
   return None{};
 }
 

@@ -98,7 +98,7 @@ void check_table(const OpView& v) {
   const int64_t padding = v.integer("padding_idx");
   const Expr& rows = v.type(0).size(0);
   if (padding < -1 || (rows.is_constant() && padding >= rows.constant())) {
-    fail("padding_idx {} is no row of {}", padding, to_string(v.type(0)));
+    fail("padding_idx {} is not a row of {}", padding, to_string(v.type(0)));
   }
 }
 

@@ -206,7 +206,7 @@ Repetition repetition(const OpView& v) {
   Repetition result;
   for (size_t dim = 0; dim < repeats.size(); ++dim) {
     const Expr& repeat = repeats[dim];
-    if (repeat.is_constant() && repeat.constant() < 0) fail("repeats {} has a negative one", to_string(repeats));
+    if (repeat.is_constant() && repeat.constant() < 0) fail("repeats {} has a negative number", to_string(repeats));
     const Expr size = dim < added ? Expr(1) : shape[dim - added];
     result.seen.insert(result.seen.end(), {1, size});
     result.stretched.insert(result.stretched.end(), {repeat, size});
@@ -385,8 +385,8 @@ Shape strided_shape(const OpView& v, const Facts& facts) {
   if (size.size() != stride.size()) fail("size {} and stride {} differ in length", to_string(size), to_string(stride));
   Expr last = v.expr("offset");
   for (size_t dim = 0; dim < size.size(); ++dim) {
-    if (facts.less_equal(size[dim], -1)) fail("size {} has a negative one", to_string(size));
-    if (facts.less_equal(stride[dim], -1)) fail("stride {} has a negative one", to_string(stride));
+    if (facts.less_equal(size[dim], -1)) fail("size {} has a negative number", to_string(size));
+    if (facts.less_equal(stride[dim], -1)) fail("stride {} has a negative number", to_string(stride));
     last += (size[dim] - 1) * stride[dim];
   }
   const Expr count = element_count(v.type(0).shape);
@@ -461,7 +461,7 @@ const std::vector<AttrDef>& diagonal_attrs() {
 
 Diagonal diagonal_of(const OpView& v, const Facts& facts) {
   const TensorType& x = v.type(0);
-  if (x.rank() < 2) fail("{} has no two dimensions", to_string(x));
+  if (x.rank() < 2) fail("{} has fewer than two dimensions", to_string(x));
   const int64_t dim1 = v.dim("dim1");
   const int64_t dim2 = v.dim("dim2");
   if (dim1 == dim2) fail("dim1 and dim2 are the same dimension {}", dim1);

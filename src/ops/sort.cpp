@@ -241,7 +241,7 @@ const OpDef kSearchsorted{
       for (int64_t dim = 0; fits && dim + 1 < sequence.rank(); ++dim) {
         fits = c.facts().equal(sequence.size(dim), values.size(dim));
       }
-      if (!fits) fail("{} has not one line for each line of {}", to_string(sequence), to_string(values));
+      if (!fits) fail("{} does not have one line for each line of {}", to_string(sequence), to_string(values));
       return {{DType::kI64, values.shape}};
     },
     .semantics = reference(run_searchsorted),

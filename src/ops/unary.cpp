@@ -173,7 +173,7 @@ const OpDef kBitcast{
       const DType from = c.type(0).dtype;
       const DType to = c.dtype("dtype");
       if (size_of(from) != size_of(to)) fail("{} and {} differ in width", name_of(from), name_of(to));
-      if (to == DType::kBool && from != to) fail("the bits of {} may be no bool; use cast", name_of(from));
+      if (to == DType::kBool && from != to) fail("the bits of {} may not be a bool: use cast", name_of(from));
       return {{to, c.type(0).shape}};
     },
     .semantics = reference([](ReferenceContext& c) {

@@ -61,7 +61,7 @@ TEST(CallForm, ItMustFitItsProgram) {
   EXPECT_EQ(fits("(x=%0, y=%1) -> %0", 2, 1, 1), "input 1 is drawn at random, not given");
   EXPECT_EQ(fits("(x=%0) -> (%0, %1)", 1, 1, {}), "a result is output 1, but there are 1");
   EXPECT_EQ(fits("(x=%0) -> bool(%0)", 1, 1, {}), "");
-  EXPECT_EQ(fits("(x=bool(%0)) -> %0", 1, 1, {}), "'bool(%0)' can be no argument");
+  EXPECT_EQ(fits("(x=bool(%0)) -> %0", 1, 1, {}), "'bool(%0)' cannot be an argument");
 }
 
 TEST(CallForm, NotesOfEarlierFilesHavePyTorchsTreeSpecs) {

@@ -155,7 +155,7 @@ TEST(Elementwise, RefusesWithTheValues) {
       {"graph g(%x: i32[2]) { %y = round(%x) {decimals=1} return %y }",
        "integers (i32) round to 0 decimals only, got 1"},
       {"graph g(%x: f32[2]) { %y = bitcast(%x) {dtype=i64} return %y }", "f32 and i64 differ in width"},
-      {"graph g(%x: u8[2]) { %y = bitcast(%x) {dtype=bool} return %y }", "the bits of u8 may be no bool"},
+      {"graph g(%x: u8[2]) { %y = bitcast(%x) {dtype=bool} return %y }", "the bits of u8 may not be a bool"},
       {"graph g(%x: f32[2]) { %y = clamp(%x, none, none) return %y }", "one of 'lo' and 'hi' must be given"},
       {"graph g(%x: f32[2], %m: bool[2], %v: f32[2]) { %y = masked_fill(%x, %m, %v) return %y }", "rank 0, got f32[2]"},
       {"graph g(%x: f32[2]) { %y = hardtanh(%x) {min_val=2.0} return %y }", "min_val 2 is above max_val 1"},

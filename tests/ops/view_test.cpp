@@ -106,7 +106,7 @@ TEST(Select, ASymbolicIndexIsCheckedAtRunTime) {
 }
 
 TEST(Views, OtherDiagnostics) {
-  EXPECT_EQ(type_of_node("%x: f32[3]", "diagonal(%x)"), "diagonal: f32[3] has no two dimensions");
+  EXPECT_EQ(type_of_node("%x: f32[3]", "diagonal(%x)"), "diagonal: f32[3] has fewer than two dimensions");
   EXPECT_EQ(type_of_node("%x: f32[3, 3]", "diagonal(%x) {dim1=0, dim2=-2}"),
             "diagonal: dim1 and dim2 are the same dimension 0");
   EXPECT_EQ(type_of_node("%x: f32[N, M]", "diagonal(%x)"), "f32[min(M, N)]");
@@ -114,13 +114,13 @@ TEST(Views, OtherDiagnostics) {
   EXPECT_EQ(type_of_node("%x: f32[6]", "as_strided(%x) {size=[2, 3], stride=[4, 1]}"),
             "as_strided: size [2, 3] with stride [4, 1] and offset 0 reaches elements 0 to 6 of 6");
   EXPECT_EQ(type_of_node("%x: f32[6]", "as_strided(%x) {size=[2], stride=[-1], offset=3}"),
-            "as_strided: stride [-1] has a negative one");
+            "as_strided: stride [-1] has a negative number");
   EXPECT_EQ(type_of_node("%x: f32[6]", "roll(%x) {shifts=[1, 2], dims=[0]}"),
             "roll: 2 shifts are given for 1 dimensions");
   EXPECT_EQ(type_of_node("%x: f32[6]", "tril(%x)"), "tril: f32[6] is not a matrix");
   EXPECT_EQ(type_of_node("%x: f32[2, 3]", "repeat(%x) {repeats=[2]}"), "repeat: 1 repeats are given for f32[2, 3]");
   EXPECT_EQ(type_of_node("%x: f32[2, 3]", "repeat(%x) {repeats=[2, -1]}"),
-            "repeat: repeats [2, -1] has a negative one");
+            "repeat: repeats [2, -1] has a negative number");
   EXPECT_EQ(type_of_node("%x: f32[N, 3]", "repeat(%x) {repeats=[M, 2]}"), "f32[M*N, 6]");
   EXPECT_EQ(type_of_node("%x: f32[N, 1]", "squeeze(%x)"), "f32[N]");
   EXPECT_EQ(type_of_node("%x: f32[2, 6]", "unflatten(%x) {dim=1, sizes=[4, -1]}"),

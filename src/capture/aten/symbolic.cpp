@@ -289,7 +289,7 @@ AtenArg as_float(AtenCall& c) {
 // The element at a position of a list or tuple.
 AtenArg element(AtenCall& c) {
   const auto* list = c.argument("a").get<AtenArg::List>();
-  if (list == nullptr) c.decline("{} is no list", to_string(c.argument("a")));
+  if (list == nullptr) c.decline("{} is not a list", to_string(c.argument("a")));
   const auto count = static_cast<int64_t>(list->size());
   const int64_t index = c.integer("b");
   if (index < -count || index >= count) fail("index {} is out of range for {} elements", index, count);

@@ -78,7 +78,7 @@ std::optional<Json> Json::find(std::string_view key) const& {
   std::optional<Json> found;
   for_each_member([&](std::string_view name, const Json& value) {
     if (name != key) return;
-    if (found) fail("'{}' stands there twice", key);
+    if (found) fail("'{}' appears twice", key);
     found = value;
   });
   if (found && found->is_null()) return std::nullopt;

@@ -29,7 +29,7 @@ class Json {
   bool is_object() const { return value_.is_object(); }
   std::string text() const { return simdjson::minify(value_); }
 
-  // A member of an object, which must be there; or nothing where it is missing or null. A key that stands there twice
+  // A member of an object, which must be there; or nothing where it is missing or null. A key that appears twice
   // is an error.
   Json operator[](std::string_view key) const&;
   std::optional<Json> find(std::string_view key) const&;

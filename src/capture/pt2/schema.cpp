@@ -16,7 +16,7 @@ constexpr int64_t kLargestScalarType = 255;
 template <class Enum>
 Enum enumerator(const Json& json, Enum last, std::string_view what) {
   const int64_t number = json.integer();
-  if (number < 0 || number > static_cast<int64_t>(last)) json.fail("{} is the number of no {}", number, what);
+  if (number < 0 || number > static_cast<int64_t>(last)) json.fail("{} is not the number of a known {}", number, what);
   return static_cast<Enum>(number);
 }
 
@@ -118,7 +118,8 @@ void SchemaReader::read(const Json& json, OptionalTensor& value) {
 
 void SchemaReader::read(const Json& json, TorchDType& value) {
   value.number = json.integer();
-  if (value.number < 0 || value.number > kLargestScalarType) json.fail("{} is the number of no dtype", value.number);
+  if (value.number < 0 || value.number > kLargestScalarType)
+    json.fail("{} is not the number of a known dtype", value.number);
 }
 
 void SchemaReader::read(const Json& json, Layout& value) { value = enumerator(json, Layout::kStrided, "layout"); }
@@ -268,7 +269,7 @@ template <class Read>
 auto SchemaReader::dictionary(const Json& json, Read&& read) {
   Dictionary<decltype(read(json))> result;
   json.for_each_member([&](std::string_view name, const Json& value) {
-    if (!result.emplace(std::string(name), read(value)).second) json.fail("'{}' stands there twice", name);
+    if (!result.emplace(std::string(name), read(value)).second) json.fail("'{}' appears twice", name);
   });
   return result;
 }
@@ -373,11 +374,11 @@ symbolic::Interval interval(const Json& json) {
 void read_ranges(const Json& json, ExportedProgram& program) {
   json.for_each_member([&](std::string_view name, const Json& stored) {
     const Result<symbolic::Expr> expr = symbolic::parse(name);
-    if (!expr.ok()) stored.fail("'{}' is no expression of symbols: {}", name, expr.diagnostic().message);
+    if (!expr.ok()) stored.fail("'{}' is not an expression of symbols: {}", name, expr.diagnostic().message);
     if (expr->kind() != symbolic::Kind::kSymbol) {
       program.derived_ranges.emplace_back(*expr, interval(stored));
     } else if (!program.ranges.emplace(expr->symbol(), interval(stored)).second) {
-      json.fail("'{}' stands there twice", name);
+      json.fail("'{}' appears twice", name);
     }
   });
 }

@@ -195,7 +195,7 @@ class SignatureVerifier {
     const bool is_found = std::ranges::any_of(program_.inputs, [&](const InputSpec& input) {
       return input.kind == *kind && target_name(input) == spec.target;
     });
-    if (!is_found) fail("{}: {} of '{}', which is no such input", place, name_of(spec.kind), spec.target);
+    if (!is_found) fail("{}: {} of '{}', which is not such an input", place, name_of(spec.kind), spec.target);
   }
 
   static std::optional<InputKind> target_kind(OutputKind kind) {

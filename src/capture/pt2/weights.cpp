@@ -28,7 +28,7 @@ class Payloads {
     Dictionary<Weight> result;
     const Json entries = document->root()["config"];
     entries.for_each_member([&](std::string_view name, const Json& entry) {
-      if (!result.emplace(std::string(name), weight(entry)).second) entries.fail("'{}' stands there twice", name);
+      if (!result.emplace(std::string(name), weight(entry)).second) entries.fail("'{}' appears twice", name);
     });
     return result;
   }
