@@ -123,39 +123,32 @@ const OpDef kLerp{
     .samples = ternary_samples() + Samples{"T[5], T[5], T[]", "T[5], T[5], T[5] in 0..1"},
 };
 
-const std::vector<AttrDef> kValueAttr = {{"value", AttrKind::kReal, "the factor", Attr(1.0)}};
-const Samples kScaledSamples = ternary_samples() + Samples{"T[3, 4], T[4], T[3, 1]; value=-0.5",
-                                                           "f32[3], f32[3], f64[]; value=2", "f16[3], f32[3], f16[3]"};
+OpDef scaled_update(std::string_view name, std::string_view doc, Semantics semantics, Domain domain = {}) {
+  return {.name = name,
+          .family = "select",
+          .doc = doc,
+          .operands = std::vector<OperandDef>{{"x", kFloats}, {"tensor1", kFloats}, {"tensor2", kFloats}},
+          .attrs = {{"value", AttrKind::kReal, "the factor", Attr(1.0)}},
+          .infer = elementwise_type,
+          .semantics = std::move(semantics),
+          .gradient = ByExpansion{},
+          .peer = torch_is_text("torch.{}(x, tensor1, tensor2, value=value)", name),
+          .samples = ternary_samples() + Samples{"T[3, 4], T[4], T[3, 1]; value=-0.5", "f32[3], f32[3], f64[]; value=2",
+                                                 "f16[3], f32[3], f16[3]"},
+          .domain = domain};
+}
 
-const OpDef kAddcmul{
-    .name = "addcmul",
-    .family = "select",
-    .doc = "x + value * tensor1 * tensor2.",
-    .operands = std::vector<OperandDef>{{"x", kFloats}, {"tensor1", kFloats}, {"tensor2", kFloats}},
-    .attrs = kValueAttr,
-    .infer = elementwise_type,
-    .semantics = wide_ternary([](ExpandContext& e, Value x, Value a, Value b) { return x + e.real("value") * a * b; }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.addcmul(x, tensor1, tensor2, value=value)"),
-    .samples = kScaledSamples,
-};
-
-const OpDef kAddcdiv{
-    .name = "addcdiv",
-    .family = "select",
-    .doc = "x + value * tensor1 / tensor2.",
-    .operands = std::vector<OperandDef>{{"x", kFloats}, {"tensor1", kFloats}, {"tensor2", kFloats}},
-    .attrs = kValueAttr,
-    .infer = elementwise_type,
-    .semantics = wide_ternary([](ExpandContext& e, Value x, Value a, Value b) { return x + e.real("value") * a / b; }),
-    .gradient = ByExpansion{},
-    .peer = torch_is("torch.addcdiv(x, tensor1, tensor2, value=value)"),
-    .samples = kScaledSamples,
-    .domain = {0.5, 3},
+const OpDef kScaledUpdates[] = {
+    scaled_update(
+        "addcmul", "x + value * tensor1 * tensor2.",
+        wide_ternary([](ExpandContext& e, Value x, Value a, Value b) { return x + e.real("value") * a * b; })),
+    scaled_update("addcdiv", "x + value * tensor1 / tensor2.",
+                  wide_ternary([](ExpandContext& e, Value x, Value a, Value b) { return x + e.real("value") * a / b; }),
+                  {0.5, 3}),
 };
 
 }  // namespace
 
-OpRefs select_ops() { return {&kWhere, &kClamp, &kMaskedFill, &kLerp, &kAddcmul, &kAddcdiv}; }
+OpRefs select_ops() { return records(kWhere, kClamp, kMaskedFill, kLerp, kScaledUpdates); }
 
 }  // namespace tenon::ops

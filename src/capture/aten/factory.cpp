@@ -245,12 +245,7 @@ void add_copies(AtenTable& table) {
 }  // namespace
 
 void add_factory_entries(AtenTable& table) {
-  add_fills(table);
-  add_ranges(table);
-  add_matrices(table);
-  add_windows(table);
-  add_conversions(table);
-  add_copies(table);
+  for (const auto add : {add_fills, add_ranges, add_matrices, add_windows, add_conversions, add_copies}) add(table);
 }
 
 }  // namespace tenon::aten

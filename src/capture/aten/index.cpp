@@ -440,12 +440,9 @@ void add_embedding_entries(AtenTable& table) {
 }  // namespace
 
 void add_index_entries(AtenTable& table) {
-  add_mask_entries(table);
-  add_index_tensor_entries(table);
-  add_along_dim_entries(table);
-  add_embedding_entries(table);
-  add_order_entries(table);
-  add_group_entries(table);
+  for (const auto add : {add_mask_entries, add_index_tensor_entries, add_along_dim_entries, add_embedding_entries,
+                         add_order_entries, add_group_entries})
+    add(table);
 }
 
 }  // namespace tenon::aten

@@ -428,11 +428,9 @@ void add_spectrum_entries(AtenTable& table) {
 }  // namespace
 
 void add_linalg_entries(AtenTable& table) {
-  add_triangle_entries(table);
-  add_lu_entries(table);
-  add_solution_entries(table);
-  add_qr_entries(table);
-  add_spectrum_entries(table);
+  for (const auto add :
+       {add_triangle_entries, add_lu_entries, add_solution_entries, add_qr_entries, add_spectrum_entries})
+    add(table);
 }
 
 }  // namespace tenon::aten

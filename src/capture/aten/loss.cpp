@@ -361,13 +361,9 @@ void add_margins(AtenTable& table) {
 }  // namespace
 
 void add_loss_entries(AtenTable& table) {
-  add_elementwise(table);
-  add_elementwise_backward(table);
-  add_distances(table);
-  add_likelihoods(table);
-  add_cross_entropy(table);
-  add_chunked_losses(table);
-  add_margins(table);
+  for (const auto add : {add_elementwise, add_elementwise_backward, add_distances, add_likelihoods, add_cross_entropy,
+                         add_chunked_losses, add_margins})
+    add(table);
 }
 
 }  // namespace tenon::aten

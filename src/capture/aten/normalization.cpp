@@ -327,11 +327,9 @@ void add_weight_entries(AtenTable& table) {
 }  // namespace
 
 void add_normalization_entries(AtenTable& table) {
-  add_batch_norm_entries(table);
-  add_batch_norm_backward_entries(table);
-  add_layer_norm_entries(table);
-  add_group_norm_entries(table);
-  add_weight_entries(table);
+  for (const auto add : {add_batch_norm_entries, add_batch_norm_backward_entries, add_layer_norm_entries,
+                         add_group_norm_entries, add_weight_entries})
+    add(table);
 }
 
 }  // namespace tenon::aten

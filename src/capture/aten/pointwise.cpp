@@ -305,16 +305,9 @@ void add_selections(AtenTable& table) {
 }  // namespace
 
 void add_pointwise_entries(AtenTable& table) {
-  add_unary_ops(table);
-  add_unary_others(table);
-  add_float_cases(table);
-  add_arithmetic(table);
-  add_powers(table);
-  add_comparisons(table);
-  add_bits(table);
-  add_pairs(table);
-  add_closeness(table);
-  add_selections(table);
+  for (const auto add : {add_unary_ops, add_unary_others, add_float_cases, add_arithmetic, add_powers, add_comparisons,
+                         add_bits, add_pairs, add_closeness, add_selections})
+    add(table);
 }
 
 }  // namespace tenon::aten

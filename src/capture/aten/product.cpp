@@ -252,12 +252,9 @@ void add_distance_entries(AtenTable& table) {
 }  // namespace
 
 void add_product_entries(AtenTable& table) {
-  add_matrix_entries(table);
-  add_sum_entries(table);
-  add_distance_entries(table);
-  add_attention_entries(table);
-  add_recurrent_entries(table);
-  add_grouped_entries(table);
+  for (const auto add : {add_matrix_entries, add_sum_entries, add_distance_entries, add_attention_entries,
+                         add_recurrent_entries, add_grouped_entries})
+    add(table);
 }
 
 }  // namespace tenon::aten

@@ -286,11 +286,7 @@ void add_dropout(AtenTable& table) {
 }  // namespace
 
 void add_random_entries(AtenTable& table) {
-  add_new(table);
-  add_distributions(table);
-  add_normals(table);
-  add_bernoulli(table);
-  add_dropout(table);
+  for (const auto add : {add_new, add_distributions, add_normals, add_bernoulli, add_dropout}) add(table);
   table.add("aten.multinomial.default(self, num_samples, replacement=False, *, generator=None)", multinomial);
 }
 

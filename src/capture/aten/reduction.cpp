@@ -512,17 +512,9 @@ void add_differences(AtenTable& table) {
 }  // namespace
 
 void add_reduction_entries(AtenTable& table) {
-  add_sums(table);
-  add_truths(table);
-  add_extremes(table);
-  add_without_nan(table);
-  add_variances(table);
-  add_norms(table);
-  add_scans(table);
-  add_softmax(table);
-  add_medians(table);
-  add_quantiles(table);
-  add_differences(table);
+  for (const auto add : {add_sums, add_truths, add_extremes, add_without_nan, add_variances, add_norms, add_scans,
+                         add_softmax, add_medians, add_quantiles, add_differences})
+    add(table);
 }
 
 }  // namespace tenon::aten

@@ -276,12 +276,9 @@ void add_real_parts(AtenTable& table) {
 }  // namespace
 
 void add_special_entries(AtenTable& table) {
-  add_probabilities(table);
-  add_gamma_entries(table);
-  add_bessel_entries(table);
-  add_chebyshev(table);
-  add_exact(table);
-  add_real_parts(table);
+  for (const auto add :
+       {add_probabilities, add_gamma_entries, add_bessel_entries, add_chebyshev, add_exact, add_real_parts})
+    add(table);
 }
 
 }  // namespace tenon::aten

@@ -425,12 +425,8 @@ void add_unary(AtenTable& table) {
 }  // namespace
 
 void add_symbolic_entries(AtenTable& table) {
-  add_properties(table);
-  add_elements(table);
-  add_assertions(table);
-  add_operators(table);
-  add_unary(table);
-  add_functions(table);
+  for (const auto add : {add_properties, add_elements, add_assertions, add_operators, add_unary, add_functions})
+    add(table);
 }
 
 }  // namespace tenon::aten

@@ -371,11 +371,9 @@ void add_split_entries(AtenTable& table) {
 }  // namespace
 
 void add_view_entries(AtenTable& table) {
-  add_reshaping_entries(table);
-  add_permuting_entries(table);
-  add_part_entries(table);
-  add_other_entries(table);
-  add_split_entries(table);
+  for (const auto add :
+       {add_reshaping_entries, add_permuting_entries, add_part_entries, add_other_entries, add_split_entries})
+    add(table);
 }
 
 }  // namespace tenon::aten
