@@ -16,6 +16,7 @@
 #include "program/tables.h"
 #include "runtime/artifact.h"
 #include "runtime/checksum.h"
+#include "support/cursor.h"
 #include "support/digest.h"
 #include "support/runtime_call.h"
 
