@@ -1,7 +1,6 @@
 #include "capture/importer.h"
 
 #include "graph/dead_code.h"
-#include "support/cursor.h"
 
 namespace tenon {
 namespace {

@@ -5,11 +5,13 @@
 
 namespace tenon {
 
-// Nanoseconds of one thread of the default Machine, without reading operands from memory.
+// Nanoseconds of one thread of a usual machine, for operands that are there.
 double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& sizes);
-// The same for a group, with the time to move its inputs and outputs.
+// With what is moved between memory and the kernel.
 double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bindings& sizes);
 
+// A function of one element of each operand.
+bool is_pointwise(const Node& node);
 // Elements of its operand in other places, or a fill: nothing is computed.
 bool only_moves(const Node& node);
 

@@ -1,4 +1,4 @@
-// A condition that a model states about its data.
+// What a model promises of its data.
 #pragma once
 
 #include <optional>

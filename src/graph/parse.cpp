@@ -3,6 +3,7 @@
 
 #include "graph/graph.h"
 #include "graph/text.h"
+#include "support/checked.h"
 
 namespace tenon {
 namespace {

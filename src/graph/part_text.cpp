@@ -4,13 +4,14 @@
 
 #include "graph/text.h"
 #include "graph/value_names.h"
-#include "support/text.h"
 
 namespace tenon {
 namespace {
 
 std::string list(const std::vector<std::string>& names, const std::vector<ValueRef>& values) {
-  return join(values, ", ", [&](ValueRef value) { return names[value.id]; });
+  std::string text;
+  for (ValueRef value : values) text += (text.empty() ? "" : ", ") + names[value.id];
+  return text;
 }
 
 }  // namespace
@@ -19,11 +20,13 @@ std::string part_line(const Graph& graph, const std::vector<std::string>& names,
                       const GraphPart& part) {
   std::string text = fmt::format("{}({})", head, list(names, part.inputs));
   if (!part.outputs.empty()) text += " -> " + list(names, part.outputs);
-  const auto text_of = [&](NodeRef ref) {
+  std::string_view separator = ": ";
+  for (NodeRef ref : part.nodes) {
     const Node& node = graph.node(ref);
-    return fmt::format("{} {}", node.op->name.get(), names[node.results[0].id]);
-  };
-  return text + ": " + join(part.nodes, ", ", text_of) + "\n";
+    text += fmt::format("{}{} {}", separator, node.op->name.get(), names[node.results[0].id]);
+    separator = ", ";
+  }
+  return text + "\n";
 }
 
 PartParser::PartParser(const Graph& graph, std::string_view text, std::string file)

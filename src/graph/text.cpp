@@ -44,7 +44,8 @@ std::string element_to_string(const Tensor& tensor, int64_t offset) {
   if (dtype == DType::kF64 || std::isinf(value)) return real_to_string(value);
   char buffer[64];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value)).ptr;
-  return with_point(std::string(buffer, end));
+  std::string text(buffer, end);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
 void parse_element(Cursor& cursor, Tensor& tensor, int64_t offset) {

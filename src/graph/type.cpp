@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "support/text.h"
+#include "support/checked.h"
 
 namespace tenon {
 namespace {
@@ -19,7 +19,12 @@ std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> l
 }  // namespace
 
 std::string to_string(std::span<const Expr> shape) {
-  return "[" + join(shape, ", ", [](const Expr& size) { return to_string(size); }) + "]";
+  std::string text = "[";
+  for (size_t dim = 0; dim < shape.size(); ++dim) {
+    if (dim > 0) text += ", ";
+    text += to_string(shape[dim]);
+  }
+  return text + "]";
 }
 
 std::string to_string(const TensorType& type) { return std::string(name_of(type.dtype)) + to_string(type.shape); }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "support/is_in.h"
-
 namespace tenon::loops {
 namespace {
 
@@ -105,7 +103,8 @@ void LoopTree::check_repeats() const {
   for (NodeRef ref : ir.order()) {
     const std::vector<VarRef> own = ir.iteration_vars(ref);
     for (const LoopSpec& loop : ir.node(ref).loops) {
-      if (!is_in(own, loop.var) && bounds(ir.var(loop.var).size, ranges).low < 1) check_unneeded(ir, ref, loop.var);
+      const bool repeats = std::ranges::find(own, loop.var) == own.end();
+      if (repeats && bounds(ir.var(loop.var).size, ranges).low < 1) check_unneeded(ir, ref, loop.var);
     }
   }
 }

@@ -7,7 +7,6 @@
 #include "loops/kernel.h"
 #include "loops/schedule.h"
 #include "loops/unify.h"
-#include "support/cursor.h"
 
 namespace tenon {
 namespace {
@@ -41,10 +40,10 @@ class GraphLowering {
       if (is_number(leaf)) add_number(leaf);
     }
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
-      const Node& node = graph_.nodes()[i];
-      if (needed_nodes_[i]) located(node.location, [&] { lower_node(node); });
+      if (needed_nodes_[i]) lower_located(graph_.nodes()[i]);
     }
-    for (ValueRef kept : kept_values(graph_)) write(kept);
+    for (ValueRef output : graph_.outputs()) write(output);
+    for (const Update& update : graph_.updates()) write(update.value);
     return initial_schedule(unify(kernel_.ir));
   }
 
@@ -54,7 +53,8 @@ class GraphLowering {
     const auto need = [&](ValueRef value) {
       if (const NodeRef node = value ? graph_.producer(value) : NodeRef()) needed_nodes_[node.id] = true;
     };
-    std::ranges::for_each(kept_values(graph_), need);
+    std::ranges::for_each(graph_.outputs(), need);
+    for (const Update& update : graph_.updates()) need(update.value);
     for (size_t i = graph_.nodes().size(); i-- > 0;) {
       if (needed_nodes_[i]) std::ranges::for_each(graph_.nodes()[i].operands, need);
     }
@@ -87,6 +87,15 @@ class GraphLowering {
       if (!dims[dim]) dims[dim] = kernel_.add_var(graph_.type(value).shape[dim]);
     }
     kernel_.ir.add_write(values_[value.id].node, std::move(dims));
+  }
+
+  void lower_located(const Node& node) {
+    try {
+      lower_node(node);
+    } catch (const Error& error) {
+      const Diagnostic& inner = error.diagnostic();
+      throw Error({inner.message, inner.where.known() ? inner.where : node.location});
+    }
   }
 
   void lower_node(const Node& node) {

@@ -1,4 +1,4 @@
-// Inside of named: helpers that build terms.
+// What the parts of the front end share to build nodes.
 #pragma once
 
 #include "named/tensor.h"

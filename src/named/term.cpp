@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "named/sizes.h"
-#include "support/text.h"
 
 namespace tenon::named {
 namespace {
@@ -57,7 +56,9 @@ std::vector<const Term*> in_order(const Term& output) {
 }
 
 std::string list(const std::vector<Symbol>& dims) {
-  return "[" + join(dims, ", ", [](const Symbol& dim) { return dim.name(); }) + "]";
+  std::string text;
+  for (const Symbol& dim : dims) text += (text.empty() ? "" : ", ") + dim.name();
+  return "[" + text + "]";
 }
 
 std::string describe(const Term& node) { return fmt::format("{}{}", name_of(node.dtype), list(node.dims)); }

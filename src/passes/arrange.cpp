@@ -1,14 +1,12 @@
-// Moves views to places where they cost nothing.
+// Moves views to where they cost nothing.
 //
-// Layers of models work on [batch, length, features], and their products on [batch * length, features]. The reshapes
-// between them keep kernels apart. So:
-//   - A reshape of leading dimensions moves behind the elementwise nodes that read it.
-//   - A product whose result is only cut into parts (queries, keys, values) becomes one product for each part, with a
-//     part of the weights.
-//   - A convolution of few channels with one tap gets an image of one long row, because only pixels can fill vectors.
-//     That reshape moves on likewise.
-//   - A product that gives weights of a convolution as a matrix [channels, channels * taps], such as their gradient,
-//     keeps the matrix through the update of the weights. Then the update is part of the product's kernel.
+// Layers of models work on [batch, length, features] and are computed on [batch * length, features], with reshapes
+// between them that keep kernels apart. So a reshape of leading dimensions moves behind what is computed element by
+// element of it. Where a product is computed only to be cut into parts, such as queries, keys and values, each part
+// becomes a product of its own, with a part of the weights. And a convolution of few channels that looks at one pixel
+// at a time, so that only pixels can fill vectors, gets an image of one long row: that reshape moves on likewise. So
+// does the one of what a product gave as a matrix, such as a gradient, [channels, channels * taps], that updates the
+// weights of a convolution: the update becomes part of the product, and the gradient needs no memory.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -23,19 +21,33 @@ namespace {
 
 bool is(const Node& node, std::string_view op) { return node.op->name.get() == op; }
 
+bool is_elementwise(const Node& node) {
+  return std::holds_alternative<Elementwise>(node.op->semantics.get()) && node.results.size() == 1;
+}
+
 class Arranger {
  public:
-  explicit Arranger(const Graph& source) : source_(source), rewriter_(source), users_(users_of(source)) {
-    for (ValueRef kept : kept_values(source)) users_[kept.id].push_back(kOutside);
+  explicit Arranger(const Graph& source) : source_(source), rewriter_(source), users_(source.value_count()) {
+    for (uint32_t i = 0; i < source.nodes().size(); ++i) {
+      for (ValueRef operand : source.nodes()[i].operands) {
+        if (operand) users_[operand.id].push_back(i);
+      }
+    }
+    for (ValueRef output : source.outputs()) users_[output.id].push_back(kOutside);
+    for (const Update& update : source.updates()) users_[update.value.id].push_back(kOutside);
   }
 
   Graph run() {
     for (const Node& node : source_.nodes()) {
       Value result;
-      if (is_pointwise(node)) result = before_reshape(node);
+      if (is_elementwise(node)) result = before_reshape(node);
       if (is(node, "slice")) result = part_of(node);
       if (is(node, "conv")) result = in_one_row(node);
-      rewriter_.replace_or_copy(node, result);
+      if (result) {
+        rewriter_.replace(node, {result.ref()});
+      } else {
+        rewriter_.copy(node);
+      }
     }
     return rewriter_.finish();
   }
@@ -46,8 +58,8 @@ class Arranger {
   Graph& target() { return rewriter_.target(); }
   Value value(ValueRef ref) { return {target(), ref}; }
 
-  // The operand of the reshape that made `ref`, if the reshape changes only dimensions before the last, joins rows of
-  // pixels, or takes weights from a matrix. Else empty.
+  // What is reshaped, where only dimensions before the last change, or rows of pixels are one, or a product gave
+  // weights as a matrix; else nothing.
   Value before(ValueRef ref) {
     const NodeRef producer = ref ? target().producer(ref) : NodeRef();
     if (!producer || !is(target().node(producer), "reshape")) return {};
@@ -68,13 +80,13 @@ class Arranger {
   bool is_product_of(const Shape& shape, const Value& inner) {
     if (inner.shape() != matrix_of(shape) || inner.shape() == shape) return false;
     const NodeRef producer = target().producer(inner.ref());
-    return producer && (is(target().node(producer), "contract") || is_pointwise(target().node(producer)));
+    return producer && (is(target().node(producer), "contract") || is_elementwise(target().node(producer)));
   }
 
-  // An operand with the shape of weights, reshaped to their matrix: a leaf, a number, or an elementwise node of those.
+  // An operand of weights as one of their matrix: a leaf, a number, and what is computed of those alone.
   Value in_matrix(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
     const Shape& shape = target().type(operand).shape;
-    // A tensor of one element keeps one dimension: tensors of rank 0 promote differently.
+    // A tensor of one number is not a number: it counts for the dtype.
     if (std::ranges::all_of(shape, [](const Expr& size) { return size.is_constant(1); }))
       return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), Shape{1});
     if (shape != from) return {};
@@ -86,14 +98,15 @@ class Arranger {
     if (const Value inner = before(operand); inner && inner.shape() == to) return inner;
     if (target().leaf(operand) != nullptr) return b.reshape(value(operand), to);
     const Node node = target().node(target().producer(operand));
-    if (!is_pointwise(node)) return {};
+    if (!is_elementwise(node)) return {};
     std::vector<ValueRef> operands;
     for (ValueRef each : node.operands) {
       const Value moved = in_matrix(b, each, from, to);
       if (!moved) return {};
       operands.push_back(moved.ref());
     }
-    return b.repeat(node, std::move(operands));
+    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
+    return value(target().node(result).results[0]);
   }
 
   // ---- images in one row ----
@@ -126,7 +139,8 @@ class Arranger {
     const Value inner = before(operands[0]);
     const bool is_in_one_row = inner && inner.shape() == one_row_of(shape);
     operands[0] = is_in_one_row ? inner.ref() : b.reshape(value(operands[0]), one_row_of(shape)).ref();
-    return b.reshape(b.repeat(node, std::move(operands)), source_.type(node.results[0]).shape);
+    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
+    return b.reshape(value(target().node(result).results[0]), source_.type(node.results[0]).shape);
   }
 
   // ---- reshapes behind what is computed of them ----
@@ -142,15 +156,18 @@ class Arranger {
     const Shape& shape = source_.type(node.results[0]).shape;
     if (inner.rank() == std::ssize(shape) && inner.shape() != one_row_of(shape)) return {};
     Builder b(target(), node.location);
-    std::vector<ValueRef> moved;
+    std::vector<Value> moved;
     for (ValueRef operand : operands) {
-      moved.push_back(in_shape_of(b, operand, shape, inner.shape()).ref());
+      moved.push_back(in_shape_of(b, operand, source_.type(node.results[0]).shape, inner.shape()));
       if (!moved.back()) return {};
     }
-    return b.reshape(b.repeat(node, std::move(moved)), shape);
+    std::vector<ValueRef> refs;
+    for (const Value& each : moved) refs.push_back(each.ref());
+    const NodeRef result = target().add_node(*node.op, std::move(refs), node.attrs, node.location);
+    return b.reshape(value(target().node(result).results[0]), source_.type(node.results[0]).shape);
   }
 
-  // The operand of a node of shape `from`, for the same node in shape `to`. Empty if that takes more than a reshape.
+  // An operand of something of shape `from`, for the same thing in shape `to`; empty where that takes more than a name.
   Value in_shape_of(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
     if (to == matrix_of(from) && to.back() != from.back()) return in_matrix(b, operand, from, to);
     const Shape& shape = target().type(operand).shape;
@@ -165,7 +182,7 @@ class Arranger {
     return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), {shape.back()});
   }
 
-  // Whether the value is the same for all pixels.
+  // The same for all pixels.
   static bool is_per_channel(const Shape& shape, size_t rank) {
     const size_t pixels = std::min(rank - 2, shape.size());
     return std::all_of(shape.end() - static_cast<std::ptrdiff_t>(pixels), shape.end(),
@@ -179,7 +196,7 @@ class Arranger {
     Expr end;
   };
 
-  // Whether the node is a slice of the last dimension with step 1.
+  // A slice of all but the last dimension whole, with step 1.
   bool cuts_last(const Node& node) const {
     if (!is(node, "slice")) return false;
     const OpView view = view_of(source_, *node.op, node.operands, node.attrs);
@@ -211,13 +228,13 @@ class Arranger {
     return b.reshape(cut(b, whole, part), shape);
   }
 
-  // Whether a part of the value costs a part of the work: a product with weights, and elementwise nodes on it.
+  // Whether cutting it cuts the work: a product with weights, and what is computed element by element of it.
   bool can_cut(ValueRef ref) const {
     const NodeRef producer = source_.producer(ref);
     if (!producer) return false;
     const Node& node = source_.node(producer);
     if (is(node, "contract")) return cut_dim(node).has_value();
-    if (!is_pointwise(node)) return false;
+    if (!is_elementwise(node)) return false;
     bool any = false;
     for (ValueRef operand : node.operands) {
       if (!operand || !has_columns_of(operand, ref)) continue;
@@ -238,7 +255,7 @@ class Arranger {
     return leaf != nullptr && leaf->kind != LeafKind::kInput;
   }
 
-  // The dimension of the second operand that is the last dimension of the result.
+  // The dimension of the second operand that the last one of the result is.
   std::optional<int64_t> cut_dim(const Node& node) const {
     const std::string& spec = view_of(source_, *node.op, node.operands, node.attrs).string("spec");
     const size_t comma = spec.find(','), arrow = spec.find("->");
@@ -253,7 +270,9 @@ class Arranger {
     const Node& node = source_.node(source_.producer(ref));
     if (is(node, "contract")) {
       const Value weights = b.slice(value(rewriter_.map(node.operands[1])), *cut_dim(node), part.start, part.end);
-      return b.repeat(node, {rewriter_.map(node.operands[0]), weights.ref()});
+      const NodeRef result =
+          target().add_node(*node.op, {rewriter_.map(node.operands[0]), weights.ref()}, node.attrs, node.location);
+      return value(target().node(result).results[0]);
     }
     std::vector<ValueRef> operands;
     for (ValueRef operand : node.operands) {
@@ -265,7 +284,8 @@ class Arranger {
         operands.push_back(cut(b, operand, part).ref());
       }
     }
-    return b.repeat(node, std::move(operands));
+    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
+    return value(target().node(result).results[0]);
   }
 
   const Graph& source_;

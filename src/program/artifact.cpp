@@ -16,7 +16,6 @@
 #include "program/tables.h"
 #include "runtime/artifact.h"
 #include "runtime/checksum.h"
-#include "support/cursor.h"
 #include "support/digest.h"
 #include "support/runtime_call.h"
 

@@ -1,5 +1,5 @@
 // 64-bit integer arithmetic that fails with a Diagnostic instead of wrapping. Sizes, offsets and symbolic expressions
-// use only these functions.
+// are computed with these and nothing else.
 #pragma once
 
 #include <cstdint>

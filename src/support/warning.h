@@ -1,4 +1,4 @@
-// Warnings: a cache that is not used, a bug of Tenon that costs only time. The work goes on.
+// What a user should know although the work goes on: a cache that is not used, a mistake of ours that only cost time.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace tenon {
 
 struct Warning {
   std::string text;
-  int64_t count;  // how often it occurred
+  int64_t count;  // how often it was given
 };
 
-// Prints "tenon: warning: <text>" on standard error, once per process and text, and counts every call. Safe to call
-// from several threads.
+// Prints "tenon: warning: <text>" on standard error the first time that this process gives the text, and counts it each
+// time. Safe to call from several threads.
 void warn_once(std::string_view text);
 
-// The warnings of this process, by their first occurrence.
+// Those of this process, in the order in which they were first given.
 std::vector<Warning> warnings();
 
 }  // namespace tenon

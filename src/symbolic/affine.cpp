@@ -1,5 +1,5 @@
 // An expression as slope*symbol + offset.
-#include "symbolic/expr.h"
+#include "symbolic/canonical.h"
 
 namespace tenon::symbolic {
 namespace {

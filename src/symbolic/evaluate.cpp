@@ -1,4 +1,4 @@
-// Evaluation and substitution.
+// What replaces symbols: evaluation and substitution.
 #include <algorithm>
 #include <set>
 

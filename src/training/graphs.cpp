@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kKeyState = "random.key";
 constexpr const char* kTarget = "target";
-// Blocks of random numbers that are reserved for one step: more than any step uses.
+// Each step has its own stretch of the random numbers, of so many blocks: more than any step uses.
 constexpr int64_t kBlocksOfStep = int64_t{1} << 36;
 
 Tensor key_of_seed(int64_t seed) {
@@ -53,7 +53,7 @@ class GraphMaker {
     made_.states[kKeyState] = key_of_seed(options_.seed);
   }
 
-  // Copies the data: training must not change the model's memory. Leaves that share memory share a state.
+  // In memory of its own, which the model does not see. Names of one memory stay names of one.
   void add_state(const Leaf& leaf) {
     const auto given = model_.names.find(leaf.name);
     const std::string& state = given == model_.names.end() ? leaf.name : given->second;
@@ -61,7 +61,8 @@ class GraphMaker {
     if (!leaf.data.defined()) fail("{} '{}' has no data: bind it before training", name_of(leaf.kind), leaf.name);
     if (state != leaf.name) made_.tied[leaf.name] = state;
     for (const auto& [name, source] : sources_) {
-      if (!is_same_memory(source, leaf.data)) continue;
+      if (source.data() != leaf.data.data() || leaf.data.numel() == 0 || source.dtype() != leaf.data.dtype()) continue;
+      if (source.shape() != leaf.data.shape() || source.strides() != leaf.data.strides()) continue;
       made_.tied[leaf.name] = name;
       return;
     }
@@ -171,7 +172,7 @@ class GraphMaker {
     share_states(graph);
   }
 
-  // All graphs share the states that the optimizer added.
+  // What the optimizer added is one state for all graphs.
   void share_states(Graph& graph) {
     for (const Leaf& leaf : std::vector(graph.leaves())) {
       if (leaf.kind != LeafKind::kBuffer) continue;
@@ -194,7 +195,7 @@ class GraphMaker {
       const Tensor& parameter = made_.states.at(name);
       made_.states[gradient_name(name)] = Tensor::zeros(parameter.dtype(), parameter.shape());
     }
-    const std::vector<ValueRef> kept = kept_for(joint_, kept_values(joint_), gradients_);
+    const std::vector<ValueRef> kept = kept_for(joint_, forward_values(), gradients_);
     std::vector<ValueRef> outputs = joint_.outputs();
     outputs.insert(outputs.end(), kept.begin(), kept.end());
     made_.forward = part_of(joint_, {}, outputs, joint_.updates());
@@ -208,6 +209,12 @@ class GraphMaker {
     sum_gradients(made_.part, {made_.part.outputs().begin(), made_.part.outputs().end() - 1});
     made_.part.set_outputs({made_.part.outputs().back()});
     make_update();
+  }
+
+  std::vector<ValueRef> forward_values() const {
+    std::vector<ValueRef> values = joint_.outputs();
+    for (const Update& update : joint_.updates()) values.push_back(update.value);
+    return values;
   }
 
   void sum_gradients(Graph& graph, const std::vector<ValueRef>& gradients) {
@@ -237,7 +244,7 @@ class GraphMaker {
 
   // ---- the mode of inference ----
 
-  // These graphs update no state.
+  // Changes nothing.
   void make_evaluation() {
     made_.predict = prepared(model_.inference);
     made_.predict.clear_updates();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 
 #include "driver/pipeline.h"
 #include "program/run.h"
@@ -11,8 +12,15 @@
 namespace tenon {
 
 std::string_view name_of(Phase phase) {
-  constexpr std::string_view kNames[] = {"forward", "backward", "update"};  // by Phase
-  return kNames[static_cast<size_t>(phase)];
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kUpdate:
+      return "update";
+  }
+  return "";
 }
 
 namespace {

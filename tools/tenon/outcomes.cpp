@@ -5,7 +5,6 @@
 
 #include "json.h"
 #include "output_files.h"
-#include "support/cursor.h"
 #include "terminal.h"
 #include "values.h"
 

@@ -1,4 +1,4 @@
-#include "tests/codegen/support_math_kernel.h"
+#include "codegen/math_kernel.h"
 
 #include <vector>
 
