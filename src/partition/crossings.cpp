@@ -29,27 +29,19 @@ double Crossings::transfer(uint32_t claimant, double bytes) const {
   return claimants_[claimant].crossing_seconds + bytes / claimants_[claimant].bytes_per_second;
 }
 
-double Crossings::seconds(double bytes, std::span<const uint32_t> have, uint32_t to) const {
-  if (have.empty() || have[0] == kEverywhere || std::ranges::find(have, to) != have.end()) return 0;
-  const auto shares = [&](uint32_t other) { return share_memory(other, to); };
-  if (std::ranges::any_of(have, shares)) return kChange;
-  const bool is_on_host = std::ranges::any_of(have, [&](uint32_t other) { return is_host_[other]; });
-  const double to_host = is_on_host ? 0 : transfer(have[0], bytes);
+double Crossings::seconds(ValueRef value, const Brought& brought, uint32_t to) const {
+  if (brought.to[0] == kEverywhere || brought.has(to)) return 0;
+  if (std::ranges::any_of(brought.to, [&](uint32_t other) { return share_memory(other, to); })) return kChange;
+  const double bytes = flow_.bytes[value.id];
+  const bool is_on_host = std::ranges::any_of(brought.to, [&](uint32_t other) { return is_host_[other]; });
+  const double to_host = is_on_host ? 0 : transfer(brought.to[0], bytes);
   return kChange + bytes * kByte + to_host + transfer(to, bytes);
 }
 
-double Crossings::seconds(ValueRef value, const std::vector<uint32_t>& owners) const {
-  std::vector<uint32_t> have = {origin(value, owners)};
-  if (have[0] == kEverywhere) return 0;
-  double total = 0;
-  const auto bring = [&](uint32_t to) {
-    if (std::ranges::find(have, to) != have.end()) return;
-    total += seconds(flow_.bytes[value.id], have, to);
-    have.push_back(to);
-  };
-  if (flow_.is_kept[value.id]) bring(host());
-  for (uint32_t reader : flow_.readers[value.id]) bring(owners[reader]);
-  return total;
+void Crossings::bring(ValueRef value, uint32_t to, Brought& brought) const {
+  if (brought.has(to)) return;
+  brought.seconds += seconds(value, brought, to);
+  brought.to.push_back(to);
 }
 
 }  // namespace tenon

@@ -4,6 +4,7 @@
 // are brought once for all runs. Inputs of the graph lie in the memory of the host, and outputs are read there.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,13 @@
 #include "partition/partition.h"
 
 namespace tenon {
+
+// The claimants that have a value, first the one that it begins with, and what it cost to bring the value to them.
+struct Brought {
+  double seconds;
+  std::vector<uint32_t> to;
+  bool has(uint32_t claimant) const { return std::ranges::find(to, claimant) != to.end(); }
+};
 
 class Crossings {
  public:
@@ -21,10 +29,10 @@ class Crossings {
   uint32_t host() const { return static_cast<uint32_t>(claimants_.size() - 1); }
   // The claimant in whose memory a value begins.
   uint32_t origin(ValueRef value, const std::vector<uint32_t>& owners) const;
-  // Seconds until `to` has a value, where the claimants in `have` have it already. The first of them is its origin.
-  double seconds(double bytes, std::span<const uint32_t> have, uint32_t to) const;
-  // Seconds until all readers of a value have it.
-  double seconds(ValueRef value, const std::vector<uint32_t>& owners) const;
+  // Seconds until one more claimant has the value.
+  double seconds(ValueRef value, const Brought& brought, uint32_t to) const;
+  // Brings the value to one more claimant.
+  void bring(ValueRef value, uint32_t to, Brought& brought) const;
 
  private:
   bool share_memory(uint32_t a, uint32_t b) const { return a == b || (is_host_[a] && is_host_[b]); }

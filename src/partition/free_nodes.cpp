@@ -75,42 +75,31 @@ class FreeNodes {
     });
   }
 
-  struct Spread {
-    double seconds;
-    std::vector<uint32_t> have;  // the claimants that get the value
-  };
-
   // Which claimants get a value that `from` makes: those of other nodes that read it, and more where free nodes that
   // read it then cost less.
-  Spread spread(ValueRef value, uint32_t from) {
-    Spread result{0, {from}};
+  Brought spread(ValueRef value, uint32_t from) {
+    Brought result{0, {from}};
     std::vector<uint32_t> children;
     for (uint32_t reader : flow_.readers[value.id]) {
       if (is_child(reader, value)) {
         children.push_back(reader);
       } else {
-        bring(value, owners_[reader], result);
+        crossings_.bring(value, owners_[reader], result);
       }
     }
-    if (flow_.is_kept[value.id]) bring(value, crossings_.host(), result);
+    if (flow_.is_kept[value.id]) crossings_.bring(value, crossings_.host(), result);
     if (children.empty()) return result;
     std::vector<double> best(children.size(), kNever);
     const auto use = [&](uint32_t claimant) {
       for (size_t i = 0; i < best.size(); ++i) best[i] = std::min(best[i], seconds(children[i], claimant));
     };
-    std::ranges::for_each(result.have, use);
+    std::ranges::for_each(result.to, use);
     while (const std::optional<uint32_t> more = worth_having(value, result, children, best)) {
-      bring(value, *more, result);
+      crossings_.bring(value, *more, result);
       use(*more);
     }
     for (double child : best) result.seconds += child;
     return result;
-  }
-
-  void bring(ValueRef value, uint32_t to, Spread& to_all) const {
-    if (std::ranges::find(to_all.have, to) != to_all.have.end()) return;
-    to_all.seconds += crossings_.seconds(flow_.bytes[value.id], to_all.have, to);
-    to_all.have.push_back(to);
   }
 
   // What it saves if one more claimant gets a value: first free nodes that no other claimant accepts, then seconds.
@@ -122,9 +111,9 @@ class FreeNodes {
     }
   };
 
-  Saving saving(ValueRef value, uint32_t claimant, const Spread& now, const std::vector<uint32_t>& children,
+  Saving saving(ValueRef value, uint32_t claimant, const Brought& now, const std::vector<uint32_t>& children,
                 const std::vector<double>& best) {
-    Saving saving{0, -crossings_.seconds(flow_.bytes[value.id], now.have, claimant)};
+    Saving saving{0, -crossings_.seconds(value, now, claimant)};
     for (size_t i = 0; i < children.size(); ++i) {
       const double there = seconds(children[i], claimant);
       if (there >= best[i]) continue;
@@ -135,12 +124,12 @@ class FreeNodes {
   }
 
   // The claimant that saves most if it gets the value, too.
-  std::optional<uint32_t> worth_having(ValueRef value, const Spread& now, const std::vector<uint32_t>& children,
+  std::optional<uint32_t> worth_having(ValueRef value, const Brought& now, const std::vector<uint32_t>& children,
                                        const std::vector<double>& best) {
     std::optional<uint32_t> found;
     Saving most;
     for (uint32_t claimant = 0; claimant < claims_.claimant_count(); ++claimant) {
-      if (std::ranges::find(now.have, claimant) != now.have.end()) continue;
+      if (now.has(claimant)) continue;
       const Saving now_saved = saving(value, claimant, now, children, best);
       if (!now_saved.exceeds(most)) continue;
       most = now_saved;
@@ -153,7 +142,7 @@ class FreeNodes {
 
   void place_children(ValueRef value) {
     const NodeRef producer = graph_.producer(value);
-    std::optional<Spread> all;
+    std::optional<Brought> all;
     for (uint32_t reader : flow_.readers[value.id]) {
       if (!is_child(reader, value)) continue;
       const bool is_alone = producer ? is_preferred_[producer.id] : !touches_[reader];
@@ -162,7 +151,7 @@ class FreeNodes {
         continue;
       }
       if (!all) all = spread(value, crossings_.origin(value, owners_));
-      place(reader, all->have);
+      place(reader, all->to);
     }
   }
 

@@ -15,7 +15,15 @@ class Profit {
  public:
   Profit(const Graph& graph, const Flow& flow, ClaimTable& claims, const Crossings& crossings,
          std::vector<uint32_t>& owners, std::vector<uint32_t>& moved)
-      : graph_(graph), flow_(flow), claims_(claims), crossings_(crossings), owners_(owners), moved_(moved) {}
+      : graph_(graph),
+        flow_(flow),
+        claims_(claims),
+        crossings_(crossings),
+        owners_(owners),
+        moved_(moved),
+        reader_count_(graph.value_count() * claims.claimant_count()) {
+    for (uint32_t id = 0; id < owners.size(); ++id) count_reads(id, 1);
+  }
 
   bool run() {
     bool any = false;
@@ -87,7 +95,21 @@ class Profit {
   }
 
   void assign(const std::vector<uint32_t>& part, const std::vector<uint32_t>& owners) {
-    for (size_t i = 0; i < part.size(); ++i) owners_[part[i]] = owners[i];
+    for (size_t i = 0; i < part.size(); ++i) {
+      count_reads(part[i], ~0u);
+      owners_[part[i]] = owners[i];
+      count_reads(part[i], 1);
+    }
+  }
+
+  uint32_t& readers(ValueRef value, uint32_t claimant) {
+    return reader_count_[value.id * claims_.claimant_count() + claimant];
+  }
+
+  void count_reads(uint32_t id, uint32_t change) {
+    for (ValueRef operand : graph_.nodes()[id].operands) {
+      if (operand) readers(operand, owners_[id]) += change;
+    }
   }
 
   // Each node goes to the first claimant from this one on that accepts it. Nothing, where somebody states no seconds.
@@ -129,10 +151,20 @@ class Profit {
     return values;
   }
 
-  double seconds_of(const std::vector<ValueRef>& values) const {
+  double seconds_of(const std::vector<ValueRef>& values) {
     double seconds = 0;
-    for (ValueRef value : values) seconds += crossings_.seconds(value, owners_);
+    for (ValueRef value : values) seconds += seconds_of(value);
     return seconds;
+  }
+
+  // Until all readers of the value have it.
+  double seconds_of(ValueRef value) {
+    Brought brought{0, {crossings_.origin(value, owners_)}};
+    if (flow_.is_kept[value.id]) crossings_.bring(value, crossings_.host(), brought);
+    for (uint32_t claimant = 0; claimant < claims_.claimant_count(); ++claimant) {
+      if (readers(value, claimant) > 0) crossings_.bring(value, claimant, brought);
+    }
+    return brought.seconds;
   }
 
   const Graph& graph_;
@@ -141,7 +173,8 @@ class Profit {
   const Crossings& crossings_;
   std::vector<uint32_t>& owners_;
   std::vector<uint32_t>& moved_;
-  std::vector<uint32_t> parent_;  // by node: union-find
+  std::vector<uint32_t> reader_count_;  // by value and claimant
+  std::vector<uint32_t> parent_;        // by node: union-find
 };
 
 }  // namespace
