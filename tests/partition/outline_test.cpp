@@ -5,6 +5,7 @@
 
 #include "fusion/fuse.h"
 #include "fusion/groups_text.h"
+#include "graph/builder.h"
 #include "graph/dead_code.h"
 #include "graph/evaluate.h"
 #include "partition/segments_text.h"
@@ -98,19 +99,22 @@ TEST(Outline, SharesTheDataOfWeights) {
   EXPECT_EQ(inlined(result).leaf_named("w")->data.data(), data.data());
 }
 
-// A value wants the name of a weight that moves into the body.
+// An input is printed as a weight is called, and a value without a name gets the name of another weight.
 TEST(Outline, NamesInABodyAreUnique) {
   Graph graph("g");
   const ValueRef x = graph.add_input("x", {DType::kF32, {4}});
-  const NodeRef a = graph.add_node(op_named("exp"), {x}, {});
-  graph.set_value_name(graph.node(a).results[0], "weight");
-  const ValueRef w = graph.add_parameter("weight", {DType::kF32, {4}});
-  const NodeRef b = graph.add_node(op_named("mul"), {graph.node(a).results[0], w}, {});
-  graph.set_outputs({graph.node(b).results[0]});
+  graph.set_value_name(x, "w");
+  const ValueRef w = graph.add_parameter("w", {DType::kF32, {4}});
+  const ValueRef in0 = graph.add_parameter("in0", {DType::kF32, {4}});
+  const ValueRef sizes = graph.add_parameter("sizes", {DType::kF32, {4}});
+  Builder b(graph);
+  const Value y = b.exp(b.value(x));
+  graph.set_outputs({(y * b.value(w) * b.value(in0) * b.value(sizes) * b.value(x)).ref()});
   const Outlined result = outlined(graph, npu(), is_parameter);
   ASSERT_EQ(result.segments.size(), 1u);
-  EXPECT_TRUE(verify(result.segments[0].body).ok());
-  EXPECT_EQ(result.segments[0].body.leaf_named("weight")->kind, LeafKind::kParameter);
+  const Graph& body = result.segments[0].body;
+  EXPECT_TRUE(verify(body).ok());
+  for (const char* name : {"w", "in0", "sizes"}) EXPECT_EQ(body.leaf_named(name)->kind, LeafKind::kParameter);
 }
 
 TEST(Outline, LeavesOutWhatNobodyNeeds) {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <sstream>
 
 #include "graph/builder.h"
@@ -230,16 +230,17 @@ TEST(PartitionSeconds, ASegmentIsJudgedWithWhatHangsTogether) {
   %b: f32[64, 64] = tanh(%a)
   %c: f32[64, 64] = tanh(%b)
   %d: f32[64, 64] = tanh(%y)
-  %e: f32[64, 64] = exp(%c)
-  %f: f32[64, 64] = exp(%d)
-  return %e, %f
+  %e: f32[64, 64] = tanh(%d)
+  %f: f32[64, 64] = exp(%c)
+  %g: f32[64, 64] = exp(%e)
+  return %f, %g
 }
 )")
                           .value();
-  const std::vector<Claimant> claimants = timed(1e-6, 30e-6);  // three of them are worth two transfers, one is not
+  const std::vector<Claimant> claimants = timed(1e-6, 20e-6);  // three nodes are worth two transfers, two are not
   EXPECT_EQ(to_string(graph, partition(graph, claimants)),
             "npu(%x) -> %c: tanh %a, tanh %b, tanh %c\n"
-            "cpu(%y, %c) -> %e, %f: tanh %d, exp %e, exp %f\n");
+            "cpu(%y, %c) -> %f, %g: tanh %d, tanh %e, exp %f, exp %g\n");
 }
 
 // ---- large graphs ----
@@ -263,10 +264,9 @@ Graph layers(int nodes) {
 
 // Fails if time grows with the square of the size: 25,000 nodes take about 0.03 s on a quiet machine.
 void expect_fast(const Graph& graph, const std::vector<Claimant>& claimants) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: the machine may be busy
   const Partition result = partition(graph, claimants);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 1);
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC);
   EXPECT_TRUE(verify_partition(graph, result).ok());
   EXPECT_GT(result.segments.size(), 1000u);
 }
