@@ -235,7 +235,7 @@ const OpDef kRequireZero{
     .doc =
         "x unchanged if every number of `info` is 0; otherwise a run-time error that names the first nonzero number.",
     .operands = std::vector<OperandDef>{{"x"}, {"info", DType::kI32}},
-    .attrs = {{"message", AttrKind::kString, "what a nonzero number says of its matrix: \"is singular\""}},
+    .attrs = {{"message", AttrKind::kString, "what a nonzero number means: \"is singular\", said of its matrix"}},
     .infer = [](InferContext& c) -> Types { return {c.type(0)}; },
     .semantics = reference(run_library_function),
     .gradient = gradient([](GradContext& g) -> std::vector<Value> { return {g.dout(), {}}; }),
