@@ -9,6 +9,7 @@
 
 #include "bind.h"
 #include "capture/symbol_names.h"
+#include "capture/traced_memory.h"
 
 namespace tenon::python {
 namespace {
@@ -191,6 +192,25 @@ std::map<std::string, std::string> readable_names_of(const nb::list& inputs,
   return names;
 }
 
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+TracedTensor traced_from(nb::handle tensor) {
+  TracedTensor traced{.target = nb::cast<std::string>(tensor[0])};
+  for (nb::handle size : nb::cast<nb::list>(tensor[1])) traced.sizes.push_back(expr_from(size));
+  for (nb::handle stride : nb::cast<nb::list>(tensor[2])) traced.strides.push_back(expr_from(stride));
+  traced.offset = expr_from(tensor[3]);
+  return traced;
+}
+
+bool traced_in_order(nb::iterator tensors) {
+  return lies_in_order([&]() -> std::optional<TracedTensor> {
+    if (tensors == nb::iterator::sentinel()) return std::nullopt;
+    TracedTensor tensor = traced_from(*tensors);
+    ++tensors;
+    return tensor;
+  });
+}
+
 }  // namespace
 
 void bind_importer(nb::module_& module) {
@@ -297,6 +317,12 @@ void bind_importer(nb::module_& module) {
         return with_readable_names(std::move(message), symbols);
       },
       nb::arg("message"), nb::arg("names"), "A message of PyTorch with these names in place of its symbols.");
+  module.def(
+      "lies_in_order", traced_in_order, nb::arg("tensors"),
+      "Whether a tensor's elements lie in memory in its own order, from the start and without gaps. The iterator "
+      "gives (target, sizes, strides, offset) of the tensor, then of the first operand of the call that gave it, "
+      "and so on. A tensor without strides is not known.");
+  module.attr("OTHER_ORDER") = to_str(kOtherOrder);
   module.def("register_aten", register_aten, nb::arg("signature"), nb::arg("function"));
   module.def("unregister_aten", [](const std::string& name) { aten_table().remove(name); }, nb::arg("name"));
   module.def("aten_entries", aten_entries);

@@ -227,6 +227,14 @@ nb::dict sizes_of(const Imported& self) {
   return result;
 }
 
+nb::list whole_inputs_of(const Imported& self) {
+  nb::list result;
+  for (const ImportedInput& input : self.inputs) {
+    if (input.is_whole) result.append(to_str(input.name));
+  }
+  return result;
+}
+
 nb::list outputs_of(const Imported& self) {
   nb::list result;
   for (const ImportedOutput& output : self.outputs) {
@@ -273,6 +281,8 @@ void bind_imported(nb::module_& module) {
       .def_prop_ro("kept_outputs", kept_outputs_of,
                    "Of each result that Tenon cannot hold ('kept', key) or ('foreign', data); None of the others.")
       .def_prop_ro("sizes", sizes_of, "What each argument that is an integer equals.")
+      .def_prop_ro("whole_inputs", whole_inputs_of,
+                   "The arguments that must cover their memory, in order, because the model reads them by as_strided.")
       .def_prop_ro(
           "nesting", [](const Imported& self) { return to_python(nesting_of(self)); },
           "How arguments and results nest, as an artifact's `call_form`; leaf i is argument or result i.")

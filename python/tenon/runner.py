@@ -9,7 +9,7 @@ import torch
 
 from tenon import _tenon, modes
 from tenon._tenon import Expr
-from tenon.capture.captured import Captured, Input, Layout, Output, Window
+from tenon.capture.captured import Captured, DerivedSize, Input, Layout, Output, Window
 
 Run = Callable[[Sequence[Any]], list[Any]]
 
@@ -44,7 +44,7 @@ def _takes_the_inputs(captured: Captured) -> bool:
 
 def input_taker(captured: Captured) -> Run:
     """From the caller's values to the inputs of the graph, without the key."""
-    if not any(isinstance(source, Window) for source in captured.graph_inputs):
+    if all(isinstance(source, int) for source in captured.graph_inputs):
         takes = [(position, _conversion(captured.inputs[position])) for position in captured.graph_inputs]
         return lambda args: [
             args[position] if convert is None else convert(args[position]) for position, convert in takes
@@ -53,7 +53,9 @@ def input_taker(captured: Captured) -> Run:
     return lambda args: [take(args) for take in takers]
 
 
-def _taker(captured: Captured, source: int | Window) -> Callable[[Sequence[Any]], Any]:
+def _taker(captured: Captured, source: int | Window | DerivedSize) -> Callable[[Sequence[Any]], Any]:
+    if isinstance(source, DerivedSize):
+        return lambda args: _BYTE.expand(source.compute(*(_size_at(args, place) for place in source.places)))
     if isinstance(source, Window):
         position, view = source.position, _memory_view(source.layout)
         return lambda args: view(args[position], args, 0)
@@ -138,10 +140,7 @@ def _memory_view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any], int],
         return lambda base, args, start: base.as_strided(sizes, strides, start + offset)
 
     def view(base: torch.Tensor, args: Sequence[Any], start: int) -> torch.Tensor:
-        known = {
-            name: args[position] if dim is None else args[position].shape[dim]
-            for name, (position, dim) in layout.places.items()
-        }
+        known = {name: _size_at(args, place) for name, place in layout.places.items()}
 
         def number(size: int | Expr) -> int:
             return size if isinstance(size, int) else size.evaluate(known)
@@ -149,6 +148,11 @@ def _memory_view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any], int],
         return base.as_strided([*map(number, sizes)], [*map(number, strides)], start + number(offset))
 
     return view
+
+
+def _size_at(args: Sequence[Any], place: tuple[int, int | None]) -> int:
+    position, dim = place
+    return args[position] if dim is None else args[position].shape[dim]
 
 
 def _with_tokens(captured: Captured, run: Run, given: list[int]) -> Run:

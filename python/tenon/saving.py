@@ -9,7 +9,7 @@ import torch
 
 from tenon import _tenon
 from tenon._tenon import Graph
-from tenon.capture.captured import Captured, Input, Output, Window
+from tenon.capture.captured import Captured, DerivedSize, Input, Output, Window
 from tenon.signature import Signature
 from tenon.structure import Nesting, Tree, parameters_of
 
@@ -33,7 +33,7 @@ def saved_model(captured: Captured, signature: Signature, results: Nesting) -> S
     notes = {}
     if captured.has_key:
         notes["key_input"] = captured.graph.inputs[-1].name
-    if any(isinstance(source, Window) for source in captured.graph_inputs):
+    if any(isinstance(source, (Window, DerivedSize)) for source in captured.graph_inputs):
         # not expressible as a form: its inputs are passed in order
         return SavedModel(None, asserted_by(captured), notes)
     place = {position: number for number, position in enumerate(captured.graph_inputs)}

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "capture/symbol_names.h"
+#include "capture/traced_memory.h"
 
 namespace tenon {
 namespace {
@@ -97,6 +98,7 @@ class ProgramImporter {
 
  private:
   using Values = std::map<std::string, Bound, std::less<>>;
+  using Producers = std::map<std::string, const pt2::ExportedNode*, std::less<>>;
 
   // ---- sizes ----
 
@@ -351,6 +353,9 @@ class ProgramImporter {
     }
     if (const pt2::NamedArgument* body = inlined_graph(node, target)) return run_inline(node, *body);
     if (!bind_numbers(node)) call(node, target);
+    for (const Argument& output : node.outputs) {
+      if (const auto* tensor = output.get<TensorName>()) producers_[tensor->name] = &node;
+    }
   }
 
   // The call that the node runs in order with other effects, without the tokens that keep the order.
@@ -374,6 +379,7 @@ class ProgramImporter {
                         .returns_list = true,
                         .external_because = std::move(given.reading.problem)};
     if (request.external_because.empty()) request.external_because = foreign_result(node);
+    if (request.external_because.empty() && counts_places(target)) request.external_because = other_memory(node);
     const size_t external_before = importer_.external_count();
     const AtenArg result = importer_.call(request);
     if (importer_.external_count() > external_before) {
@@ -414,6 +420,51 @@ class ProgramImporter {
       });
     }
     return problem;
+  }
+
+  // ---- memory ----
+
+  // Why Tenon's memory has other elements than PyTorch's at the places that the call counts; empty where it has the
+  // same.
+  std::string other_memory(const pt2::ExportedNode& node) {
+    const auto* operand = node.inputs.empty() ? nullptr : node.inputs[0].value.get<TensorName>();
+    if (operand == nullptr) fail_at(node.location, "{} has no operand", node.target);
+    require_whole(node, *operand);
+    const TensorName* next = operand;
+    const bool is_in_order = lies_in_order([&]() -> std::optional<TracedTensor> {
+      if (next == nullptr) return std::nullopt;
+      const TensorName& tensor = *next;
+      const auto producer = producers_.find(tensor.name);
+      const pt2::ExportedNode* call = producer != producers_.end() ? producer->second : nullptr;
+      next = call != nullptr && !call->inputs.empty() ? call->inputs[0].value.get<TensorName>() : nullptr;
+      return traced(meta_of(tensor), call);
+    });
+    return is_in_order ? std::string() : std::string(kOtherOrder);
+  }
+
+  static TracedTensor traced(const pt2::TensorMeta& meta, const pt2::ExportedNode* call = nullptr) {
+    TracedTensor traced{.target = call != nullptr ? registry_name(call->target) : ""};
+    const auto is_known = [](const pt2::SymValue& value) { return value.problem.empty(); };
+    if (!std::ranges::all_of(meta.sizes, is_known) || !std::ranges::all_of(meta.strides, is_known)) return traced;
+    for (const pt2::SymValue& size : meta.sizes) traced.sizes.push_back(size.expr);
+    for (const pt2::SymValue& stride : meta.strides) traced.strides.push_back(stride.expr);
+    traced.offset = is_known(meta.storage_offset) ? meta.storage_offset.expr : Expr(-1);
+    return traced;
+  }
+
+  // as_strided counts from the start of memory, and a caller's tensor may begin anywhere in it.
+  void require_whole(const pt2::ExportedNode& node, const TensorName& operand) {
+    const auto* tensor = values_.find(operand.name)->second.value.get<AtenTensor>();
+    const auto leaf = tensor != nullptr ? leaf_names_.find(importer_.base_of(*tensor)) : leaf_names_.end();
+    const auto position = leaf != leaf_names_.end() ? input_positions_.find(leaf->second) : input_positions_.end();
+    if (position == input_positions_.end()) return;
+    if (!lies_in_order(traced(program_.graph.tensors.find(leaf->second)->second))) {
+      fail_at(node.location,
+              "{} looks at the memory of the argument {}, of which the example is a part: give a contiguous tensor of "
+              "its own as the example, or use torch.compile with backend='tenon'",
+              node.name, leaf->second);
+    }
+    result_.inputs[position->second].is_whole = true;
   }
 
   // Arithmetic on sizes needs no call: the file has the result.
@@ -564,8 +615,10 @@ class ProgramImporter {
   Values run_inner(const pt2::ExportedGraph& graph, Values inputs) {
     const pt2::ExportedGraph* outer = std::exchange(graph_, &graph);
     Values saved = std::exchange(values_, std::move(inputs));
+    Producers producers = std::exchange(producers_, {});
     for (const pt2::ExportedNode& node : graph.nodes) add_node(node);
     graph_ = outer;
+    producers_ = std::move(producers);
     return std::exchange(values_, std::move(saved));
   }
 
@@ -751,6 +804,7 @@ class ProgramImporter {
   Importer importer_;
   const pt2::ExportedGraph* graph_;  // that is being walked
   Values values_;                    // of its names
+  Producers producers_;              // of its tensors, but for those of lists
   SymbolNames names_;                // of the file's symbols, in the graph
   std::set<Symbol> carried_;         // those of the graph that the sizes of tensors give
   std::set<Symbol> known_;           // those of the file that tensors and integers give

@@ -22,6 +22,8 @@ struct ImportedInput {
   std::optional<size_t> input = {};
   // Of an integer: what it equals. One that is an input of the graph comes as the size of a tensor u8[size].
   std::optional<Expr> size = {};
+  // The tensor must cover its memory, in order, because the model reads it by as_strided.
+  bool is_whole = false;
 };
 
 // A result of the model, in the order of its call signature: one of these, or what `argument` says (a number, None).

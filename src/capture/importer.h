@@ -84,6 +84,9 @@ class Importer : private AtenImporter {
   // How the value that a tensor has now is called in the graph's text, unless it has a name.
   void set_name(const AtenArg& tensor, const std::string& name);
 
+  // The variable of the tensor that this one is a view of, through any number of views; its own where it is none.
+  uint32_t base_of(const AtenTensor& tensor) const { return root_of(shown(tensor.variable)); }
+
   // The value that a tensor has now. A number becomes a tensor of rank 0.
   Value value_of(const AtenArg& argument);
 

@@ -73,6 +73,65 @@ def test_a_branch_is_not_left_to_pytorch(tmp_path):
         tenon.compile(path, fallback=False)
 
 
+class Strided(torch.nn.Module):
+    """Reads the memory of tensors that PyTorch has in other orders."""
+
+    def forward(self, x):
+        in_order, transposed = x + 1, x.t() + 1  # PyTorch keeps the strides of an operand
+        part = (x * 2)[1:]
+        return (
+            in_order.as_strided((2, 3), (6, 2)),
+            in_order.view(2, 12).as_strided((2, 3), (6, 2)),
+            transposed.as_strided((3, 2), (1, 6)),
+            transposed.as_strided((2, 2), (1, 4), 3),
+            part.as_strided((2, 2), (6, 1), 7),
+            torch.as_strided_scatter(transposed, torch.zeros(3, 2), (3, 2), (1, 6)),
+        )
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_as_strided_reads_memory_as_pytorch_has_it(tmp_path, functional):
+    x = torch.arange(24.0).reshape(4, 6)
+    program = export(Strided(), (x,))
+    program = program.run_decompositions({}) if functional else program
+    of_file = tenon.compile(saved(tmp_path, program))
+    torch.testing.assert_close(of_file(x), Strided()(x))
+    torch.testing.assert_close(tenon.compile(program)(x), Strided()(x))
+    names = [name for name, _, _ in of_file.unsupported]
+    assert sorted(names) == ["aten.as_strided.default"] * 3 + ["aten.as_strided_scatter.default"]
+
+
+class Beside(torch.nn.Module):
+    def forward(self, x):
+        return (x + 1).t()[1:3].as_strided((3, 2), (6, 1), 0)
+
+
+class OfArgument(torch.nn.Module):
+    def forward(self, x):
+        return x.t().as_strided((2, 3), (6, 2), 0)
+
+
+def test_as_strided_beside_its_operand_is_refused(tmp_path):
+    program = export(Beside(), (torch.randn(4, 6),))
+    for model in (program, saved(tmp_path, program)):
+        with pytest.raises(tenon.Error, match="reads memory beside its operand"):
+            tenon.compile(model)
+
+
+def test_as_strided_of_an_argument_needs_all_of_its_memory(tmp_path):
+    x = torch.randn(4, 6)
+    program = export(OfArgument(), (x,))
+    for model in (program, saved(tmp_path, program)):
+        compiled = tenon.compile(model)
+        torch.testing.assert_close(compiled(x), OfArgument()(x))
+        with pytest.raises(tenon.Error, match="all of its memory in order"):
+            compiled(torch.randn(6, 4).t())
+    part = export(OfArgument(), (torch.randn(6, 4).t(),))
+    for model in (part, saved(tmp_path, part)):
+        with pytest.raises(tenon.Error, match="of which the example is a part"):
+            tenon.compile(model)
+
+
 class Nested(torch.nn.Module):
     """Takes and gives all that nests."""
 

@@ -393,9 +393,33 @@ def test_as_strided_scatter_writes_to_memory_as_pytorch_has_it():
     torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
 
 
+def test_as_strided_of_a_part_counts_from_the_start_of_memory():
+    def model(x):
+        return (x.t() + 1)[:, 1:].as_strided((3, 2), (1, 6), 6) * 2
+
+    x = torch.randn(4, 6)
+    torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
+
+
 def test_as_strided_beside_a_view_runs_in_pytorch():
     def model(x):
         return (x + 1).t()[1:3].as_strided((3, 2), (6, 1)) * 2
 
     x = torch.randn(4, 6)
     torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
+
+
+def square_grid(x):
+    side = int(x.shape[1] ** 0.5)
+    grid = x[:, : side * side].reshape(x.shape[0], side, side, -1).permute(0, 3, 1, 2)
+    return torch.nn.functional.avg_pool2d(grid, 2).flatten(2) * side + torch.zeros(side).sum()
+
+
+def test_a_size_may_be_a_square_root():
+    torch_backend.reports.clear()
+    compiled = torch.compile(square_grid, backend="tenon", dynamic=True)
+    for sizes in ((2, 16, 4), (3, 36, 4), (2, 26, 6), (5, 80, 3)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(compiled(x), square_grid(x))
+    assert torch_backend.reports
+    assert not any(report.failure for report in torch_backend.reports)

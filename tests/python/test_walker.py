@@ -10,12 +10,13 @@ import sympy
 import tenon
 import torch
 from small_models import Mlp
-from tenon.capture.fx import import_exported_program
+from tenon.capture.fx import import_exported_program, import_graph_module
 from tenon.capture.models import capture_exported_program, exported
 from tenon.capture.names import location_of
 from tenon.capture.sizes import _in_integers
 from torch import fx, nn
 from torch.export import Dim, export
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, FloorToInt, ToFloat, TruncToInt
 
 
@@ -287,3 +288,21 @@ def test_functional_updates_happen_at_once():
     torch.testing.assert_close(program(torch.zeros(2)), torch.ones(2))
     torch.testing.assert_close(model.a, torch.ones(2))
     torch.testing.assert_close(model.b, torch.zeros(2))
+
+
+def test_log_sums_of_attention_have_the_dtype_of_the_trace():
+    """PyTorch before 2.12 takes them for f32 where they are f64."""
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    operands = [torch.randn(2, 3, 5, 4, dtype=torch.float64) for _ in range(3)]
+    module = make_fx(lambda *given: attention(*given))(*operands)
+    for node in module.graph.nodes:
+        if node.target is attention:
+            node.meta["val"] = (node.meta["val"][0], node.meta["val"][1].float())
+        elif node.name == "getitem_1":
+            node.meta["val"] = node.meta["val"].float()
+    captured = import_graph_module(module)
+    assert captured.unsupported == []
+    result, sums = map(torch.from_dlpack, captured.graph.evaluate(*operands))
+    expected, expected_sums = attention(*operands)
+    torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(sums.transpose(1, 2), expected_sums.float())  # the graph gives it as it lies in memory

@@ -78,6 +78,17 @@ class Window:
     layout: Layout
 
 
+@dataclass(frozen=True)
+class DerivedSize:
+    """An input of the graph, u8[size], whose size no Expr says: int(n ** 0.5). A call computes it from sizes of the
+    caller's values, at `places` as in a Layout."""
+
+    name: str
+    expression: Any  # of sympy
+    places: list[tuple[int, int | None]]
+    compute: Callable[..., int]
+
+
 @dataclass
 class Assertion:
     """An assertion of the model: a result of the graph must not be zero, or a size must be true."""
@@ -106,7 +117,8 @@ class Captured:
     inputs: list[Input]
     outputs: list[Output]
     fallback: Fallback
-    graph_inputs: list[int | Window]  # the inputs of the graph, in order: positions of the caller's values, or windows
+    # The inputs of the graph, in order. A number is the position of a caller's value.
+    graph_inputs: list[int | Window | DerivedSize]
     has_key: bool  # the last input of the graph is the key of its random numbers
     assertions: list[Assertion] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)

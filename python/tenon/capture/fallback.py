@@ -65,11 +65,6 @@ class FallbackCall:
         return [_kept(value, result, tokens, borrowed) for value, result in zip(given, self.results, strict=True)]
 
 
-def call_on_memory(function: Callable[..., Any], strides: tuple[int, ...], operand: torch.Tensor, *args: Any) -> Any:
-    """Calls a function that reads the memory of its first operand, after copying the operand into these strides."""
-    return function(torch.empty_strided(operand.shape, strides, dtype=operand.dtype).copy_(operand), *args)
-
-
 class _Running(threading.local):
     """The tensors that the run of a thread keeps, by key."""
 

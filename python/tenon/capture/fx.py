@@ -16,16 +16,18 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
-from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, fail
+from tenon._tenon import OTHER_ORDER, Error, Expr, ImportedTensor, Importer, InternalError, fail, lies_in_order
 from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, listed, read_parts
 from tenon.capture.captured import (
     DTYPES,
     Assertion,
     Captured,
+    DerivedSize,
     Input,
     Layout,
     Output,
@@ -35,10 +37,10 @@ from tenon.capture.captured import (
     type_text,
 )
 from tenon.capture.decompose import decomposed, is_operand
-from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot, call_on_memory, leaves_of
-from tenon.capture.memory import base_of, dense_order, lies_in_order, order_in_memory, reads_only
+from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot, leaves_of
+from tenon.capture.memory import MEMORY_CALLS, Places, base_of, dense_order, on_memory, operands_of, order_in_memory
 from tenon.capture.names import location_of, target_name
-from tenon.capture.sizes import Sizes, free_symbols
+from tenon.capture.sizes import Sizes, computed, free_symbols
 
 # How a number that is only known at run time travels in a graph, and comes out of it.
 _NUMBERS = {
@@ -68,8 +70,9 @@ _RANGES = {  # and the least value that they allow where none is given
 }
 _FACTORIZED = "aten._linalg_check_errors.default"
 _MEMORY_VIEWS = {"aten.as_strided.default", "aten.as_strided_copy.default"}
-# Calls that count places in the memory of their first operand, and where they have sizes, strides and an offset.
-_MEMORY_CALLS = dict.fromkeys(_MEMORY_VIEWS, 1) | {"aten.as_strided_scatter.default": 2}
+# Results of a dtype that the trace may get wrong. PyTorch before 2.12 takes these sums for f32, whatever the dtype of
+# the attention. Tenon's gradient of attention does not read them.
+_WRONG_DTYPES = {"aten._scaled_dot_product_flash_attention_for_cpu.default": 1}
 _MOST_DEPTH = 8  # a decomposition may give calls that decompose again
 
 
@@ -161,11 +164,12 @@ class _Walker:
     def __init__(self, training: bool | None = None) -> None:
         self.importer = Importer(training=training)
         self.sizes = Sizes(self.importer)
+        self.sizes.derive = self._derived_size
         self.values: dict[fx.Node, Any] = {}
         self.leaves: dict[str, ImportedTensor] = {}  # by the name that mutations have for them
         self.fallback = Fallback()
         self.inputs: list[Input] = []
-        self.graph_inputs: list[int | Window] = []
+        self.graph_inputs: list[int | Window | DerivedSize] = []
         self.takes_windows = False  # of arguments: a caller's memory is there in every run
         self.position_of: dict[fx.Node, int] = {}  # among the caller's inputs
         self.weights: dict[fx.Node, torch.Tensor] = {}
@@ -257,6 +261,23 @@ class _Walker:
         if isinstance(size, Expr) and not set(size.symbols) <= self.carried:
             self.graph_inputs.append(position)
             self.importer.input(node.name, ("u8", [size]))
+
+    def _derived_size(self, expression: sympy.Expr) -> str | None:
+        """A size that no Expr says comes as the size of a tensor, too, where a call has all that it takes."""
+        symbols = sorted(expression.free_symbols, key=str)
+        places = dict(self._places())
+        names = [self.sizes.name_of(symbol) for symbol in symbols]
+        if not all(name in places for name in names):
+            return None
+        known = (source for source in self.graph_inputs if isinstance(source, DerivedSize))
+        found = next((source for source in known if source.expression == expression), None)
+        if found is None:
+            name = f"derived_size_{len(self.graph_inputs)}"
+            found = DerivedSize(name, expression, [places[name] for name in names], computed(expression, symbols))
+            self.importer.input(name, ("u8", [Expr(name)]))
+            self.graph_inputs.append(found)
+            self.sizes.bind(name, Expr(name))
+        return found.name
 
     def weight(self, node: fx.Node, data: torch.Tensor, add: Callable[..., ImportedTensor]) -> None:
         self.weights[node] = data
@@ -407,18 +428,28 @@ class _Walker:
     def _native_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done | None:
         """By the registry; None where it lacks the call, declines it, or gives another type than the trace has."""
         location = location_of(node)
-        if made.name in _MEMORY_CALLS and not lies_in_order(made.args[0]):
-            self.wrong_entries[node] = "PyTorch has its operand in memory in another order than Tenon"
+        if made.name in MEMORY_CALLS and not lies_in_order(map(self._places_of, operands_of(made.args[0]))):
+            self.wrong_entries[node] = OTHER_ORDER
             return None
         try:
             result = self.importer.call(made.name, *arguments, location=location, returns_list=True)
         except Error:
             return None
+        if made.name in _WRONG_DTYPES:
+            result = self._as_traced(result, made.value, _WRONG_DTYPES[made.name])
         if wrong := self._difference(result, read_parts(node, made.value)):
             self.wrong_entries[node] = f"its entry gives {wrong}"
             return None
         self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location))
         return _Done(result)
+
+    def _as_traced(self, results: Any, values: Any, position: int) -> Any:
+        """The results, that at `position` with the dtype that the trace has."""
+        dtype = DTYPES[values[position].dtype]
+        if results[position].dtype == dtype:
+            return results
+        cast = self.importer.call("aten._to_copy.default", (results[position],), {"dtype": values[position].dtype})
+        return (*results[:position], cast, *results[position + 1 :])
 
     def _decomposed_call(self, node: fx.Node, made: Call) -> _Done | None:
         """By the calls that PyTorch decomposes it into; None where there are none."""
@@ -496,7 +527,7 @@ class _Walker:
             results.append(Result(token, number))
             values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
-        target = self._on_traced_memory(node, made, arguments[0][0]) if made.name in _MEMORY_CALLS else made.target
+        target = self._on_traced_memory(node, made, arguments[0][0]) if made.name in MEMORY_CALLS else made.target
         self.fallback.calls[self.importer.external_count - 1] = FallbackCall(target, args, kwargs, results)
         return _rebuilt(made.value, iter(values))
 
@@ -543,14 +574,24 @@ class _Walker:
         """as_strided counts places in memory: the fallback copies the operand into the layout that the trace had."""
         if not isinstance(given, ImportedTensor):
             return made.target
-        first = _MEMORY_CALLS[made.name]
+        first = MEMORY_CALLS[made.name]
         operand, sizes, strides = self._traced((made.args[0], *made.args[first : first + 2]))
         offset = self._traced(made.given(first + 2, "storage_offset"))
-        numbers = [*operand.shape, *operand.stride(), operand.storage_offset(), *sizes, *strides, offset or 0]
-        is_fixed = all(isinstance(number, int) for number in numbers)
-        if not is_fixed or not reads_only(operand, sizes, strides, offset):
+        offset = operand.storage_offset() if offset is None else offset
+        function = on_memory(made.target, Places.of(operand), Places(sizes, strides, offset))
+        if function is None:
             fail(f"{node.name} reads memory beside its operand, and Tenon lays tensors out otherwise than PyTorch")
-        return functools.partial(call_on_memory, made.target, operand.stride())
+        return function
+
+    def _places_of(self, node: fx.Node) -> tuple[str, list[int | Expr], list[int | Expr], int | Expr]:
+        """What gave a traced tensor, and its sizes, strides and offset; no strides where Tenon cannot express them."""
+        value = node.meta.get("val")
+        target = target_name(node.target) if node.op == "call_function" else ""
+        try:
+            sizes, strides = ([self.sizes.expr(size) for size in given] for given in (value.shape, value.stride()))
+            return target, sizes, strides, self.sizes.expr(value.storage_offset())
+        except (Error, AttributeError):
+            return target, [], [], -1
 
     def _traced(self, arguments: Any) -> Any:
         """With what the trace had in place of each node."""

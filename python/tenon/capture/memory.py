@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-import sympy
 import torch
 from torch import fx
 
-from tenon.capture.names import target_name
-
-# Calls that give the elements of their first operand in the same order.
-_RESHAPES = {
-    "aten._unsafe_view.default",
-    "aten.alias.default",
-    "aten.detach.default",
-    "aten.flatten.using_ints",
-    "aten.reshape.default",
-    "aten.squeeze.default",
-    "aten.squeeze.dim",
-    "aten.squeeze.dims",
-    "aten.unflatten.int",
-    "aten.unsqueeze.default",
-    "aten.view.default",
+# Calls that count places in the memory of their first operand, and where they have sizes, strides and an offset.
+MEMORY_CALLS = {
+    "aten.as_strided.default": 1,
+    "aten.as_strided_copy.default": 1,
+    "aten.as_strided_scatter.default": 2,
 }
 
 
@@ -56,7 +49,10 @@ def order_in_memory(value: torch.Tensor) -> list[int] | None:
 
 def dense_order(value: torch.Tensor) -> list[int] | None:
     """The dimensions from the outermost to the innermost; None if elements overlap or have gaps."""
-    sizes, strides = [_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()]
+    return _dense_order([_hint(size) for size in value.shape], [_hint(stride) for stride in value.stride()])
+
+
+def _dense_order(sizes: list[int | None], strides: list[int | None]) -> list[int] | None:
     if None in sizes or None in strides or 0 in sizes:
         return None
     order = sorted(range(len(sizes)), key=lambda dim: (-strides[dim], dim))
@@ -68,30 +64,11 @@ def dense_order(value: torch.Tensor) -> list[int] | None:
     return order
 
 
-def lies_in_order(node: fx.Node) -> bool:
-    """Whether a tensor's elements lie in memory in the tensor's own order, from the start and without gaps, whatever
-    sizes its symbols have."""
-    while not _is_in_order(node.meta.get("val")):
-        source = _source_of(node)
-        if source is None or target_name(node.target) not in _RESHAPES or _memory_of(source) != _memory_of(node):
-            return False
-        node = source
-    return True
-
-
-def _is_in_order(value: Any) -> bool:
-    if not isinstance(value, torch.Tensor) or _expression(value.storage_offset()) != 0:
-        return False
-    expected = sympy.Integer(1)
-    for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
-        if _expression(size) != 1 and sympy.expand(_expression(stride) - expected) != 0:
-            return False
-        expected *= _expression(size)
-    return True
-
-
-def _expression(size: Any) -> sympy.Expr:
-    return sympy.Integer(size) if isinstance(size, int) else size.node.expr
+def operands_of(node: fx.Node) -> Iterator[fx.Node]:
+    """The tensor, then the first operand of the call that gave it, and so on."""
+    while node is not None:
+        yield node
+        node = _source_of(node)
 
 
 def _hint(size: Any) -> int | None:
@@ -99,8 +76,36 @@ def _hint(size: Any) -> int | None:
     return size if isinstance(size, int) else size.node.hint
 
 
-def reads_only(operand: torch.Tensor, sizes: list[int], strides: list[int], offset: int | None) -> bool:
-    """Whether as_strided reads only elements of its operand, whose memory has no gaps."""
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    starts_there = offset is None or offset == operand.storage_offset()
-    return starts_there and dense_order(operand) is not None and (extent <= operand.numel() or 0 in sizes)
+@dataclass(frozen=True)
+class Places:
+    """The places in memory that a tensor has."""
+
+    sizes: list[Any]
+    strides: list[Any]
+    offset: Any
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> Places:
+        return Places(list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
+
+
+def on_memory(function: Callable[..., Any], operand: Places, places: Places) -> Callable[..., Any] | None:
+    """A function that reads or writes these places of its first operand, for an operand in Tenon's memory. None where
+    some of the places are not the operand's: PyTorch has another tensor there."""
+    numbers = (*operand.sizes, *operand.strides, operand.offset, *places.sizes, *places.strides, places.offset)
+    if not all(isinstance(number, int) for number in numbers):
+        return None
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(places.sizes, places.strides, strict=True))
+    is_inside = 0 in places.sizes or (
+        places.offset >= operand.offset
+        and places.offset + extent <= operand.offset + math.prod(operand.sizes)
+        and _dense_order(operand.sizes, operand.strides) is not None
+    )
+    return functools.partial(_call_on_memory, function, operand) if is_inside else None
+
+
+def _call_on_memory(
+    function: Callable[..., Any], places: Places, operand: torch.Tensor, *args: Any, **given: Any
+) -> Any:
+    memory = torch.empty(places.offset + operand.numel(), dtype=operand.dtype)
+    return function(memory.as_strided(places.sizes, places.strides, places.offset).copy_(operand), *args, **given)

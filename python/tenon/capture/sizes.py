@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
 import sympy
 import torch
 from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, FloorToInt, IntTrueDiv, ToFloat, TruncToInt
+from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from tenon._tenon import Error, Expr, Importer, parse_srepr, readable_names, with_readable_names
 
@@ -29,6 +32,8 @@ class Sizes:
         self._declared: set[str] = set()
         self._of_sympy: dict[sympy.Expr, int | Expr] = {}
         self._measured: dict[sympy.Expr, Expr] = {}  # sizes that a run reads from a tensor
+        # Names a size that no Expr says, and that a call can compute; None where it cannot.
+        self.derive: Callable[[sympy.Expr], str | None] = lambda expression: None
 
     def name_symbols(self, inputs: dict[str, Any], taken: Iterable[str] = ()) -> None:
         """Names the symbols of the caller's values: by the user's names, or by position. `taken` are names of other
@@ -83,6 +88,10 @@ class Sizes:
             self._of_sympy[expression] = self._converted(expression)
         return self._of_sympy[expression]
 
+    def name_of(self, symbol: sympy.Symbol) -> str:
+        """The name of an input's symbol in the graph."""
+        return str(self._known.get(symbol.name, symbol.name))
+
     def bare_symbol(self, value: Any) -> str | None:
         """The name of a size that is a single symbol."""
         if isinstance(value, torch.SymInt) and isinstance(value.node.expr, sympy.Symbol):
@@ -103,12 +112,31 @@ class Sizes:
     def _converted(self, expression: sympy.Expr) -> int | Expr:
         if isinstance(expression, sympy.Symbol):
             return self._known.get(expression.name, Expr(expression.name))
-        expr = parse_srepr(sympy.srepr(_in_integers(expression)))
+        expression = _in_integers(expression).replace(_is_rounded_float, self._derived)
+        expr = parse_srepr(sympy.srepr(expression))
         if isinstance(expr, int):
             return expr
         renamed = {name: self._known[name] for name in expr.symbols if name in self._known}
         expr = expr.substitute(renamed)
         return int(expr) if expr.is_constant else expr
+
+    def _derived(self, expression: sympy.Expr) -> sympy.Expr:
+        name = self.derive(expression)
+        return expression if name is None else sympy.Symbol(name, integer=True)
+
+
+def computed(expression: sympy.Expr, symbols: list[sympy.Symbol]) -> Callable[..., int]:
+    """The value of a size, from those of its symbols, as PyTorch computes it."""
+
+    @functools.lru_cache(maxsize=64)
+    def compute(*values: int) -> int:
+        return int(sympy_interp(PythonReferenceAnalysis, dict(zip(symbols, values, strict=True)), expression))
+
+    return compute
+
+
+def _is_rounded_float(part: sympy.Expr) -> bool:
+    return isinstance(part, (CeilToInt, FloorToInt, TruncToInt)) and not isinstance(part.args[0], IntTrueDiv)
 
 
 def _in_integers(expression: sympy.Expr) -> sympy.Expr:
