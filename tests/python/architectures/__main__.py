@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import math
 import os
 import sys
-import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +19,8 @@ from pathlib import Path
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Before torch is imported. CUDA does not survive a fork: where PyTorch sees a GPU, a forked training is aborted.
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import torch
 import tqdm
@@ -37,7 +39,22 @@ BAD = ("fallback", "wrong", "exception", "crash", "timeout")
 def main() -> int:
     options = _options()
     options.records = options.records or RECORDS / f"{options.dtype}.jsonl"
-    names = _chosen(options)
+    if options.merge:
+        found = list(_merged_files(options.merge).values())
+    else:
+        names = _chosen(options)
+        records = _examined(names, options)
+        found = [records[name] for name in names if name in records]
+    if options.json:
+        options.json.write_text(json.dumps([asdict(record) for record in found], indent=1))
+    if options.markdown:
+        options.markdown.write_text(report.markdown(found, "make zoo", options.dtype))
+    print(report.summary(found))
+    return int(any(_is_bad(record) for record in found))
+
+
+def _examined(names: list[str], options: argparse.Namespace) -> dict[str, Record]:
+    """The records of earlier runs and of this one."""
     records = {} if options.fresh else _read(options.records)
     todo = {name: _missing(records.get(name), options) for name in names}
     todo = {name: modes for name, modes in todo.items() if modes}
@@ -46,20 +63,18 @@ def main() -> int:
     start = time.monotonic()
     with options.records.open("w" if options.fresh else "a") as file:
         examined = run_all(
-            list(todo), lambda name: examine(name, todo[name], options.dtype), options.jobs, options.seconds
+            list(todo),
+            lambda name: examine(name, todo[name], options.dtype),
+            options.jobs,
+            options.seconds,
+            start + 60 * options.minutes,
         )
         for number, (name, answer) in enumerate(examined, 1):
             record = _record(name, answer)
             _show(record, f"{number}/{len(todo)}, {time.monotonic() - start:.0f} s")
             records[name] = _merged(records.get(name), record)
             print(json.dumps(asdict(records[name])), file=file, flush=True)
-    found = [records[name] for name in names if name in records]
-    if options.json:
-        options.json.write_text(json.dumps([asdict(record) for record in found], indent=1))
-    if options.markdown:
-        options.markdown.write_text(report.markdown(found, "make zoo", options.dtype))
-    print(report.summary(found))
-    return int(any(_is_bad(record) for record in found))
+    return records
 
 
 def _import_all() -> None:
@@ -77,7 +92,7 @@ def _import_all() -> None:
     torch._dynamo.reset()
     gc.collect()
     gc.freeze()
-    assert threading.active_count() == 1
+    assert len(os.listdir("/proc/self/task")) == 1, "a process with threads must not fork"
 
 
 def _options() -> argparse.Namespace:
@@ -90,9 +105,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--shard", default="0/1", help="i/n: every n-th architecture, from the i-th on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=int, default=5 * MODE_SECONDS, help="CPU time of an architecture's making")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="after which no further architecture starts")
     parser.add_argument("--records", type=Path, help="where records are kept; build/zoo/DTYPE.jsonl")
     parser.add_argument("--fresh", action="store_true", help="forget the records of earlier runs")
     parser.add_argument("--again", action="store_true", help="also run again what failed in earlier runs")
+    parser.add_argument("--merge", type=Path, nargs="+", help="run nothing; report the records in these files")
     parser.add_argument("--json", type=Path, help="where to write the records as one JSON list")
     parser.add_argument("--markdown", type=Path, help="where to write the report")
     return parser.parse_args()
@@ -116,6 +133,16 @@ def _read(path: Path) -> dict[str, Record]:
         return {}
     records = (Record(**json.loads(line)) for line in path.read_text().splitlines())
     return {record.architecture: record for record in records}
+
+
+def _merged_files(paths: list[Path]) -> dict[str, Record]:
+    """Of a mode that several files have, the last one counts."""
+    records: dict[str, Record] = {}
+    for path in paths:
+        for name, record in _read(path).items():
+            is_better = name not in records or records[name].not_made or not record.not_made
+            records[name] = _merged(records.get(name), record) if is_better else records[name]
+    return records
 
 
 def _missing(record: Record | None, options: argparse.Namespace) -> tuple[str, ...]:

@@ -7,12 +7,14 @@ wall time. This process must have no threads when it forks.
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import select
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -94,17 +96,19 @@ def _serve(function: Callable[[], Any], seconds: int, pipe: int, errors: int) ->
 
 
 def run_all(
-    tasks: Sequence[str], function: Callable[[str], Any], jobs: int, seconds: int
+    tasks: Sequence[str], function: Callable[[str], Any], jobs: int, seconds: int, end: float = math.inf
 ) -> Iterator[tuple[str, Answer]]:
-    """The answer of each task, as they come."""
+    """The answer of each task, as they come. No task starts after `end`, a time of `time.monotonic`."""
     waiting = list(reversed(tasks))
     running: dict[int, tuple[str, Fork]] = {}
     while waiting or running:
+        if time.monotonic() > end:
+            waiting.clear()
         while waiting and len(running) < jobs:
             task = waiting.pop()
             fork = Fork(lambda task=task: function(task), seconds)
             running[fork.pipe] = (task, fork)
-        for pipe in select.select(list(running), [], [])[0]:
+        for pipe in select.select(list(running), [], [])[0] if running else ():
             task, fork = running[pipe]
             if not fork.reads_more():
                 del running[pipe]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 import warnings
 from collections import Counter
@@ -10,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+import transformers
 from tenon.graph_reports import GraphReport
 
 from .forks import Fork
@@ -18,6 +20,10 @@ from .making import Made, NotMadeError, first_line, make
 from .ways import MODES, Mode
 
 MODE_SECONDS = 300
+VERSIONS = (
+    f"transformers {transformers.__version__}, PyTorch {torch.__version__.split('+')[0]} and Python "
+    f"{platform.python_version()}"
+)
 WHOLE_GRAPH = "a whole graph"  # counted with all its calls
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -47,6 +53,7 @@ class Record:
     is_random: bool = False
     modes: dict[str, dict[str, Any]] = field(default_factory=dict)
     seconds: float = 0.0
+    versions: str = ""  # of what ran it
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -56,7 +63,7 @@ class Record:
 def examine(architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str = "f32") -> dict[str, Any]:
     """Makes the model, then runs each mode in a process of its own."""
     start = time.monotonic()
-    record = Record(architecture)
+    record = Record(architecture, versions=VERSIONS)
     _be_quiet()
     try:
         made = make(architecture)

@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 import torch
 
+from . import judging
 from .judging import DiffersError, in_dtype, judge
 from .making import Made
 from .ways import Trained, gradients
@@ -93,6 +94,56 @@ def test_rounding_at_a_kink_is_accepted():
 def test_a_wrong_gradient_is_reported(has_kink, factor):
     with pytest.raises(DiffersError, match="gradient of smooth"):
         judge(made(has_kink), other_way(factor), eager)
+
+
+class Kinks(torch.nn.Module):
+    """Relus of numbers, one of them so close to 0 that an error of 1e-6 has it on the other side."""
+
+    def __init__(self, activation):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.linspace(-2, 2, 8))
+        with torch.no_grad():
+            self.weight[3] = -5e-7
+        self.activation, self.shift, self.factor = activation, 0.0, 1.0
+
+    def forward(self, x):
+        shift = self.shift if self.weight.dtype == torch.float32 else 0.0  # rounding: doubles have none
+        return self.activation(Wrong.apply(self.weight, self.factor) + shift) * x + 1
+
+
+def beside_kinks(shift=1e-6, factor=1.0):
+    def way(found):
+        module = copy.deepcopy(found.module)
+        module.shift, module.factor = shift, factor
+        return gradients(module, module, found.inputs)
+
+    return way
+
+
+def of_kinks(activation):
+    return Made(Kinks(activation), lambda batch, length: {"x": torch.linspace(1, 2, 8)}, (2, 12), False)
+
+
+@pytest.mark.parametrize("name", ["relu", "relu6", "leaky_relu"])
+def test_a_kink_that_no_perturbation_of_weights_reaches_is_accepted(name, monkeypatch):
+    activation = lambda x: getattr(torch.nn.functional, name)(x)  # noqa: E731
+    judge(of_kinks(activation), beside_kinks(), eager)
+    monkeypatch.setattr(judging, "_NOISE", 0)
+    with pytest.raises(DiffersError, match="gradient of weight"):
+        judge(of_kinks(activation), beside_kinks(), eager)
+
+
+def test_an_error_beside_kinks_is_reported():
+    activation = lambda x: torch.nn.functional.relu(x)  # noqa: E731
+    for way in (beside_kinks(factor=1.001), beside_kinks(shift=1e-3)):
+        with pytest.raises(DiffersError, match=r"result 0|gradient of weight"):
+            judge(of_kinks(activation), way, eager)
+
+
+def test_a_model_without_kinks_has_no_such_excuse():
+    step = lambda x: torch.sigmoid(x * 1e7)  # noqa: E731
+    with pytest.raises(DiffersError, match="from double precision"):
+        judge(of_kinks(step), beside_kinks(), eager)
 
 
 def test_a_wrong_gradient_in_half_precision_is_reported():
