@@ -409,6 +409,14 @@ def test_as_strided_beside_a_view_runs_in_pytorch():
     torch.testing.assert_close(torch.compile(model, backend="tenon")(x), model(x))
 
 
+def wrapped(function):
+    class Wrapped(nn.Module):
+        def forward(self, x, y):
+            return function(x, y)
+
+    return Wrapped()
+
+
 def square_grid(x):
     side = int(x.shape[1] ** 0.5)
     grid = x[:, : side * side].reshape(x.shape[0], side, side, -1).permute(0, 3, 1, 2)
@@ -423,3 +431,28 @@ def test_a_size_may_be_a_square_root():
         torch.testing.assert_close(compiled(x), square_grid(x))
     assert torch_backend.reports
     assert not any(report.failure for report in torch_backend.reports)
+
+
+def test_a_write_that_pytorch_computes_reaches_the_argument():
+    """That both sides have equal sizes cannot be proved: the copy is left to PyTorch."""
+    dims = torch.export.Dim.DYNAMIC
+    program = torch.export.export(
+        wrapped(lambda x, y: (x * 2, y * 2)),
+        (torch.randn(6), torch.randn(2, 3)),
+        dynamic_shapes=({0: dims}, {0: dims, 1: dims}),
+    )
+    x_value, y_value = (node.meta["val"] for node in program.graph.find_nodes(op="placeholder"))
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    x.meta["val"], y.meta["val"] = x_value, y_value
+    flat = graph.call_function(torch.ops.aten.reshape.default, (y, [-1]))
+    flat.meta["val"] = y_value.reshape(-1)
+    copied = graph.call_function(torch.ops.aten.copy_.default, (x, flat))
+    result = graph.call_function(torch.ops.aten.neg.default, (flat,))
+    copied.meta["val"], result.meta["val"] = x_value, flat.meta["val"]
+    graph.output((result,))
+    run = torch_backend._compile("inference", torch.fx.GraphModule({}, graph), torch_backend.Options(), 0)
+    given, source = torch.randn(8), torch.randn(4, 2)
+    (result,) = run([given, source])
+    torch.testing.assert_close(result, -source.reshape(-1))
+    torch.testing.assert_close(given, source.reshape(-1))

@@ -3,6 +3,7 @@ with their ranges, and its lines."""
 
 import inspect
 import math
+import operator
 import re
 
 import pytest
@@ -17,6 +18,7 @@ from tenon.capture.sizes import _in_integers
 from torch import fx, nn
 from torch.export import Dim, export
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import cast_symbool_to_symint_guardless
 from torch.utils._sympy.functions import CeilToInt, FloatTrueDiv, FloorToInt, ToFloat, TruncToInt
 
 
@@ -306,3 +308,29 @@ def test_log_sums_of_attention_have_the_dtype_of_the_trace():
     expected, expected_sums = attention(*operands)
     torch.testing.assert_close(result, expected)
     torch.testing.assert_close(sums.transpose(1, 2), expected_sums.float())  # the graph gives it as it lies in memory
+
+
+def test_a_condition_as_an_integer_is_known_from_sizes():
+    """PyTorch 2.11 leaves the conversion in its traces."""
+    n = torch.export.export(
+        wrapped(lambda x: x * 2), (torch.randn(3, 4),), dynamic_shapes=({0: Dim("n")},)
+    ).graph.find_nodes(op="placeholder")[0]
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    x.meta["val"] = n.meta["val"]
+    size = graph.call_function(torch.ops.aten.sym_size.int, (x, 0))
+    size.meta["val"] = x.meta["val"].shape[0]
+    known = graph.call_function(cast_symbool_to_symint_guardless, (True,))
+    flag = graph.call_function(operator.eq, (size, 5))
+    flag.meta["val"] = torch.sym_not(size.meta["val"] != 5)
+    asked = graph.call_function(cast_symbool_to_symint_guardless, (flag,))
+    y = graph.call_function(torch.ops.aten.mul.Tensor, (x, asked))
+    z = graph.call_function(torch.ops.aten.add.Tensor, (y, known))
+    y.meta["val"] = z.meta["val"] = x.meta["val"]
+    graph.output((z,))
+    captured = import_graph_module(fx.GraphModule({}, graph))
+    assert captured.unsupported == []
+    for rows in (4, 5):
+        given = torch.randn(rows, 4)
+        (result,) = map(torch.from_dlpack, captured.graph.evaluate(given))
+        torch.testing.assert_close(result, given * (rows == 5) + 1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -22,7 +22,7 @@ from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from tenon._tenon import OTHER_ORDER, Error, Expr, ImportedTensor, Importer, InternalError, fail, lies_in_order
-from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, listed, read_parts
+from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, is_mutable, listed, read_parts
 from tenon.capture.captured import (
     DTYPES,
     Assertion,
@@ -52,6 +52,7 @@ _NUMBERS = {
     float: (torch.float64, float),
 }
 
+_BOOL_TO_INT = "torch.fx.experimental.symbolic_shapes.cast_symbool_to_symint_guardless"
 _HINTS = {"torch._C._set_grad_enabled"}  # it concerns only a trace
 _MUTATIONS = {OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION}
 # Calls that only check something. The functional ones give their last argument.
@@ -73,6 +74,7 @@ _MEMORY_VIEWS = {"aten.as_strided.default", "aten.as_strided_copy.default"}
 # Results of a dtype that the trace may get wrong. PyTorch before 2.12 takes these sums for f32, whatever the dtype of
 # the attention. Tenon's gradient of attention does not read them.
 _WRONG_DTYPES = {"aten._scaled_dot_product_flash_attention_for_cpu.default": 1}
+_WRITE = "aten.copy_.default"  # AOTAutograd's graphs have no other write: that of an argument
 _MOST_DEPTH = 8  # a decomposition may give calls that decompose again
 
 
@@ -326,6 +328,8 @@ class _Walker:
             self.values[node] = inlined
         elif name in _MEMORY_VIEWS and (argument := self._argument_behind(node)) is not None:
             self._window(node, argument)
+        elif name == _BOOL_TO_INT and isinstance(flag := self._argument(node.args[0]), (int, Expr)):
+            self.values[node] = int(flag) if isinstance(flag, int) else flag  # a comparison is 0 or 1
         elif self._is_known_number(node.meta.get("val")):
             self.values[node] = self.sizes.expr(node.meta["val"])
         else:
@@ -421,7 +425,7 @@ class _Walker:
         arguments = tuple(self._argument(argument) for argument in made.args), self._argument(made.kwargs)
         because = self._cannot_take(arguments) or self._cannot_give(made.value)
         done = None if because else self._native_call(node, made, arguments) or self._decomposed_call(node, made)
-        result = self._fallback_call(node, made, arguments, because) if done is None else done.result
+        result = self._left_to_pytorch(node, made, arguments, because) if done is None else done.result
         self.values[node] = (None, *listed(result)) if made.has_effects else result
         self._name(node)
 
@@ -468,6 +472,17 @@ class _Walker:
         self.depth -= 1
         self._difference(result, read_parts(node, made.value))  # learns the sizes that depend on data
         return _Done(result)
+
+    def _left_to_pytorch(self, node: fx.Node, made: Call, arguments: tuple[Any, Any], because: str) -> Any:
+        """A write by PyTorch would reach a copy: PyTorch computes what is written, and the importer writes it. A tensor
+        that the fallback holds is the caller's own."""
+        written = arguments[0][0] if arguments[0] else None
+        if not self.takes_windows or not is_mutable(made.target) or not isinstance(written, ImportedTensor):
+            return self._fallback_call(node, made, arguments, because)
+        if made.name != _WRITE:
+            fail(f"{made.name} writes to its arguments, which PyTorch cannot do for Tenon")
+        value = self._fallback_call(node, replace(made, target=torch.ops.aten.copy.default), arguments, because)
+        return self.importer.call(_WRITE, (written, value))
 
     def _fallback_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any], because: str) -> Any:
         """By PyTorch, in each run. `because` says why the registry was not asked."""
@@ -748,7 +763,7 @@ def _template(given: Any, value: Any, counter: Iterator[int]) -> Any:
         return [_template(item, part, counter) for item, part in zip(given, value, strict=True)]
     if isinstance(given, dict):
         return {key: _template(item, value[key], counter) for key, item in given.items()}
-    return given
+    return bool(given) if isinstance(value, torch.SymBool) else given  # what is known of it comes as 0 or 1
 
 
 def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
