@@ -8,6 +8,7 @@
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/context.h"
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "tenon/tenon.h"
 
@@ -427,13 +428,46 @@ tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_
     demand(context != nullptr && event != nullptr, "tenon_get_event needs a context and a place for the event");
     const auto events = context->context.events();
     demand_below(number, events.size(), "event");
-    static constexpr const char* kKinds[] = {"kernel", "library", "fallback"};
     const auto& from = events[number];
     const auto& task = context->owner->program->graph().tasks[from.task];
     *event = {
-        context->owner->tasks[from.task].c_str(),  kKinds[static_cast<int>(task.kind)],      from.start_ns, from.end_ns,
+        context->owner->tasks[from.task].c_str(),  tenon::runtime::name_of(task.kind),       from.start_ns, from.end_ns,
         context->context.bytes_of_task(from.task), context->context.flops_of_task(from.task)};
   });
+}
+
+// ---- devices ----
+
+tenon_status tenon_load_plugin(const char* path, const char** name) {
+  return guarded([&] {
+    demand(path != nullptr, "tenon_load_plugin needs a path");
+    const std::string_view loaded = tenon::runtime::load_plugin(path);
+    if (name != nullptr) *name = loaded.data();
+  });
+}
+
+tenon_status tenon_register_device(tenon_device_plugin plugin, const char** name) {
+  return guarded([&] {
+    demand(plugin != nullptr, "tenon_register_device needs a plug-in");
+    const std::string_view registered = tenon::runtime::register_plugin(plugin);
+    if (name != nullptr) *name = registered.data();
+  });
+}
+
+size_t tenon_device_count(void) {
+  size_t count = 0;
+  guarded([&] { count = tenon::runtime::device_names().size(); });
+  return count;
+}
+
+const char* tenon_device_name(size_t device) {
+  const char* name = "";
+  guarded([&] {
+    const std::vector<std::string_view> names = tenon::runtime::device_names();
+    demand_below(device, names.size(), "device");
+    name = names[device].data();
+  });
+  return name;
 }
 
 // ---- states ----

@@ -121,6 +121,7 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
       inputs_(graph_.inputs.size()),
       outputs_(graph_.outputs.size()),
       symbols_(graph_.symbols.size(), kUnknown),
+      device_arenas_(graph_.spaces.size()),
       states_(states ? std::move(states) : std::make_shared<States>(Programs{program_}, allocator_)),
       retriever_(graph_),
       late_sizes_(program_->total_sizes()),
@@ -150,7 +151,8 @@ Context::~Context() = default;
 // Consecutive kernels are launched together. Late tasks are launched alone.
 void Context::fuse() {
   for (uint32_t i = 0; i < graph_.tasks.size(); ++i) {
-    const bool is_plain = graph_.tasks[i].kind == TaskKind::Kernel && !graph_.tasks[i].is_late;
+    const TaskNode& task = graph_.tasks[i];
+    const bool is_plain = task.kind == TaskKind::Kernel && !task.is_late && task.wait_for == kNone;
     if (is_plain && !launches_.empty() && launches_.back().is_plain) {
       ++launches_.back().end;
     } else {
@@ -301,6 +303,7 @@ void Context::take_frame() {
   std::shared_ptr<const Frame> frame = program_->frame(std::span(symbols_).first(graph_.bindings.size()));
   if (frame == frame_) return;
   frame_ = nullptr;  // until all memory is placed
+  place_arenas(*frame);
   if (frame->arena_bytes > arena_.bytes() || is_much_smaller(frame->arena_bytes, arena_.bytes())) {
     arena_ = Block();
     Block block = new_block(frame->arena_bytes);
@@ -316,12 +319,16 @@ void Context::place_own() {
   for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
     const TensorSlot& slot = graph_.slots[id];
     if (slot.home != id) continue;
-    if (slot.kind == SlotKind::Constant)
+    if (slot.kind == SlotKind::Constant && slot.space != kHost) {
+      retriever_.place(id, program_->device_constant(id));
+    } else if (slot.kind == SlotKind::Constant) {
       retriever_.place(id, const_cast<std::byte*>(program_->constant(slot.position)));
+    }
     if (slot.kind == SlotKind::State) retriever_.place(id, states_->data(state_numbers_[slot.position]));
     if (slot.kind == SlotKind::Temporary) {
       const int64_t offset = frame_->offsets[id];
-      retriever_.place(id, offset < 0 ? nullptr : arena_.data() + offset);
+      std::byte* const arena = slot.space == kHost ? arena_.data() : device_arenas_[slot.space - 1].data();
+      retriever_.place(id, offset < 0 ? nullptr : arena + offset);
     }
   }
   retriever_.resolve(symbols_);
@@ -355,6 +362,10 @@ void Context::run() {
 }
 
 void Context::run_tasks() {
+  const struct Drain {
+    Context& context;
+    ~Drain() { context.drain(); }
+  } drain_at_end{*this};
   for (const Launch& launch : launches_) {
     if (options_.telemetry || !launch.is_plain) {
       for (uint32_t i = launch.first; i < launch.end; ++i) launch_noted(i);
@@ -362,6 +373,7 @@ void Context::run_tasks() {
       for (failed_task_ = launch.first; failed_task_ < launch.end; ++failed_task_) run_kernel(failed_task_);
     }
   }
+  if (!pending_.empty()) wait_for(kNone);
   failed_task_ = kNone;
 }
 
@@ -374,6 +386,8 @@ void Context::launch_noted(uint32_t i) {
 
 void Context::launch(uint32_t i) {
   const TaskNode& task = graph_.tasks[i];
+  if (task.wait_for != kNone) wait_for(task.wait_for);
+  if (is_device_task(task)) return run_device(i);
   if (task.is_late) return launch_late(i);
   if (task.kind == TaskKind::Kernel) return run_kernel(i);
   run_library(i);

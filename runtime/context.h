@@ -98,6 +98,11 @@ class Context {
     std::shared_ptr<void> owner = {};
     Block* block = nullptr;  // null: memory of the fallback
   };
+  // A launch or a copy of a device that is under way.
+  struct Pending {
+    uint32_t task;
+    Ticket ticket;
+  };
   // Consecutive kernels that run without checks in between, or one task that needs checks.
   struct Launch {
     uint32_t first;
@@ -131,6 +136,12 @@ class Context {
   void launch_late(uint32_t i);
   void run_fallback(uint32_t i);
   void run_library(uint32_t i);
+  void run_device(uint32_t i);
+  Ticket start_transfer(const TaskNode& task, uint32_t i);
+  Ticket start_launch(const TaskNode& task, uint32_t i);
+  void wait_for(uint32_t task);
+  void drain() noexcept;
+  void place_arenas(const Frame& frame);
   static TensorView make_output(void* self, size_t output, std::span<const int64_t> shape);
   void check_late(uint32_t i) const;
   void fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const;
@@ -163,6 +174,8 @@ class Context {
   std::vector<int64_t> symbols_;  // kUnknown if not known yet
   std::shared_ptr<const Frame> frame_;
   Block arena_;
+  std::vector<DeviceBlock> device_arenas_;  // of the spaces of devices
+  std::vector<Pending> pending_;            // in the order of tasks
   std::shared_ptr<States> states_;
   std::vector<size_t> state_numbers_;  // for each state of the program, its number in states_
   Retriever retriever_;

@@ -18,7 +18,11 @@ LoadedProgram::LoadedProgram(Parts parts) : parts_(std::move(parts)) {
   graph_ = read_task_graph(*format::GetProgram(parts_.tables.data()));
   first_size_.push_back(0);
   for (const TensorSlot& slot : graph_.slots) first_size_.push_back(first_size_.back() + slot.shape.size());
+  if (graph_.spaces.size() != parts_.devices.size())
+    fail(TENON_UNSUPPORTED, "program ", graph_.name, " needs ", graph_.spaces.size(), " devices, and has ",
+         parts_.devices.size());
   for (const TaskNode& task : graph_.tasks) check_task(task);
+  upload_constants();
   if (graph_.bindings.empty()) frame({});
 }
 
@@ -34,6 +38,11 @@ void LoadedProgram::check_task(const TaskNode& task) {
       fail(TENON_BAD_FILE, task.name, " does not call '", task.function, "' as it is called");
     }
   }
+  if (task.kind == TaskKind::Device) {
+    const DeviceProgram* const code = parts_.kernels[task.kernel].device.get();
+    if (code == nullptr || &code->device() != parts_.devices[task.space - 1].get())
+      fail(TENON_BAD_FILE, "task ", task.name, " has no code of its device");
+  }
   functions_.push_back(function);
   const PortableKernel* const kernel =
       task.kind == TaskKind::Kernel ? parts_.kernels[task.kernel].portable.get() : nullptr;
@@ -45,6 +54,21 @@ void LoadedProgram::check_task(const TaskNode& task) {
     fits = graph_.slots[slot].dtype == kernel->argument_dtype(i);
   }
   if (!fits) fail(TENON_BAD_FILE, "the slots of task ", task.name, " are not what its kernel takes");
+}
+
+// Constants go to a device once; all contexts read them there.
+void LoadedProgram::upload_constants() {
+  if (graph_.spaces.empty()) return;
+  uploads_.resize(graph_.slots.size());
+  for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
+    const TensorSlot& slot = graph_.slots[id];
+    if (slot.kind != SlotKind::Constant || slot.space == kHost || slot.root != id) continue;
+    auto bytes = static_cast<int64_t>(tenon_dtype_size(slot.dtype));
+    for (const Expr& size : slot.shape) bytes = checked_mul(bytes, evaluate(size, graph_.code, {}));
+    const std::shared_ptr<Device>& device = parts_.devices[slot.space - 1];
+    DeviceBlock& block = uploads_[id] = DeviceBlock(device, bytes);
+    device->wait(device->copy_in(block.data(), parts_.constants[slot.position], bytes));
+  }
 }
 
 void check_arguments(const TaskNode& task, const PortableKernel& kernel, const int64_t* sizes,
@@ -100,7 +124,9 @@ class FrameBuilder {
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) check_home(id);
     for (const auto& [target, value] : graph_.updates) check_update(target, value);
     for (const TaskNode& task : graph_.tasks) check_kernel(task);
-    plan();
+    frame_->scratch_offsets.assign(graph_.tasks.size(), -1);
+    plan(kHost);
+    for (uint32_t space = 1; space <= graph_.spaces.size(); ++space) plan(space);
     return frame_;
   }
 
@@ -135,6 +161,9 @@ class FrameBuilder {
   }
 
   void check_kernel(const TaskNode& task) {
+    if (task.kind == TaskKind::Transfer && !task.is_late &&
+        frame_->elements[task.inputs[0]] != frame_->elements[task.outputs[0]])
+      fail(TENON_BAD_FILE, "transfer ", task.name, " changes the size of its tensor");
     if (task.kind != TaskKind::Kernel || task.is_late || !program_.kernel(task.kernel).portable) return;
     sizes_.clear();
     for (uint32_t symbol : task.sizes) sizes_.push_back(frame_->symbols[symbol]);
@@ -144,19 +173,34 @@ class FrameBuilder {
     check_arguments(task, *program_.kernel(task.kernel).portable, sizes_.data(), elements_);
   }
 
-  void plan() {
-    std::vector<uint32_t> planned;
+  // The arena of a space: its temporaries, and the scratch of a device's tasks.
+  void plan(uint32_t space) {
+    std::vector<int64_t*> offsets;
     std::vector<Lifetime> lifetimes;
+    const int64_t alignment = space == kHost ? kAlignment : program_.device(space)->info().alignment;
+    const auto add = [&](int64_t bytes, int64_t first, int64_t last, int64_t& offset) {
+      lifetimes.push_back({checked_mul(checked_add(bytes, alignment - 1) / alignment, alignment), first, last});
+      offsets.push_back(&offset);
+    };
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
       const TensorSlot& slot = graph_.slots[id];
       if (slot.kind != SlotKind::Temporary || slot.home != id || slot.is_late || slot.source.task == kNone) continue;
-      planned.push_back(id);
-      lifetimes.push_back({bytes_of(id), slot.source.task, slot.last_task});
+      if (slot.space == space) add(bytes_of(id), slot.source.task, slot.last_task, frame_->offsets[id]);
+    }
+    for (uint32_t i = 0; space != kHost && i < graph_.tasks.size(); ++i) {
+      const TaskNode& task = graph_.tasks[i];
+      const bool is_own = task.kind == TaskKind::Device && task.space == space;
+      const int64_t bytes = is_own ? program_.kernel(task.kernel).device->scratch_bytes() : 0;
+      if (bytes > 0) add(bytes, i, i, frame_->scratch_offsets[i]);
     }
     const ArenaPlan plan = plan_arena(lifetimes);
-    for (size_t i = 0; i < planned.size(); ++i) frame_->offsets[planned[i]] = plan.offsets[i];
-    frame_->arena_bytes = plan.bytes;
-    frame_->least_bytes = least_arena(lifetimes);
+    for (size_t i = 0; i < offsets.size(); ++i) *offsets[i] = plan.offsets[i];
+    if (space != kHost) {
+      frame_->device_bytes.push_back(plan.bytes);
+    } else {
+      frame_->arena_bytes = plan.bytes;
+      frame_->least_bytes = least_arena(lifetimes);
+    }
   }
 
   int64_t bytes_of(uint32_t id) const {

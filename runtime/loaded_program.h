@@ -10,6 +10,7 @@
 #include <string>
 
 #include "runtime/container.h"
+#include "runtime/device.h"
 #include "runtime/kernel.h"
 #include "runtime/library.h"
 #include "runtime/portable_kernel.h"
@@ -37,6 +38,7 @@ struct KernelEntry {
   std::shared_ptr<const PortableKernel> portable = {};
   std::function<void(std::span<void* const> memory, std::span<const int64_t> sizes)> call = {};
   std::function<std::string(int64_t node)> node_name = {};  // for error messages; optional
+  std::shared_ptr<const DeviceProgram> device = {};         // code of a device, which none of the above is
 };
 
 // Everything that follows from one set of sizes: the size and the position of each slot.
@@ -46,7 +48,9 @@ struct Frame {
   std::vector<int64_t> elements;  // of each slot; -1 if it is late
   std::vector<int64_t> offsets;   // positions of homes in the arena; -1 for others
   int64_t arena_bytes = 0;
-  int64_t least_bytes = 0;  // the minimum over all possible plans
+  int64_t least_bytes = 0;               // the minimum over all possible plans
+  std::vector<int64_t> device_bytes;     // of the arena in each space of a device
+  std::vector<int64_t> scratch_offsets;  // of tasks of devices, in that arena; -1 for tasks without scratch
 };
 
 class LoadedProgram {
@@ -57,7 +61,8 @@ class LoadedProgram {
     std::vector<const std::byte*> states;
     std::vector<KernelEntry> kernels;
     FallbackCall fallback = {};
-    std::shared_ptr<const Container> container = {};  // owns that memory; null if the caller does
+    std::vector<std::shared_ptr<Device>> devices = {};  // of the program's spaces
+    std::shared_ptr<const Container> container = {};    // owns that memory; null if the caller does
   };
 
   // Throws a StatusError if the tables break a rule of the format.
@@ -70,7 +75,9 @@ class LoadedProgram {
   const std::byte* state(uint32_t i) const { return parts_.states[i]; }
   void forget_states() const;  // drops cached pages of initial values, if they come from a file
   const FallbackCall& fallback() const { return parts_.fallback; }
-  size_t first_size(uint32_t slot) const { return first_size_[slot]; }  // in Frame::sizes
+  const std::shared_ptr<Device>& device(uint32_t space) const { return parts_.devices[space - 1]; }
+  void* device_constant(uint32_t slot) const { return uploads_[slot].data(); }  // of a constant in a device's space
+  size_t first_size(uint32_t slot) const { return first_size_[slot]; }          // in Frame::sizes
   size_t total_sizes() const { return first_size_.back(); }
 
   // Returns a cached frame, or makes one. Throws a StatusError if the sizes contradict each other.
@@ -79,11 +86,13 @@ class LoadedProgram {
 
  private:
   void check_task(const TaskNode& task);
+  void upload_constants();
 
   Parts parts_;
   TaskGraph graph_;
   std::vector<size_t> first_size_;
   std::vector<const LibraryFunction*> functions_;  // by task; null for other kinds of tasks
+  std::vector<DeviceBlock> uploads_;               // constants in the memory of devices, by slot; none without devices
   mutable std::mutex mutex_;
   mutable std::list<std::shared_ptr<const Frame>> frames_;  // most recently used first
 };

@@ -34,6 +34,7 @@ class Reader {
       graph_.outputs.push_back({view(output->name()), output->slot(), output->is_copied()});
     }
     read_symbols();
+    read_spaces();
     for (const format::Slot* slot : *program_.slots()) read_slot(*slot);
     check_arguments();
     read_key();
@@ -50,6 +51,7 @@ class Reader {
       for (uint32_t slot : task.outputs) overlay(slot, task.kind);
     }
     for (TensorSlot& slot : graph_.slots) slot.home = graph_.root_of(slot.root).home;
+    add_waits();
     return std::move(graph_);
   }
 
@@ -62,6 +64,12 @@ class Reader {
     }
     graph_.bindings = span_of(program_.bindings());
     demand(graph_.bindings.size() <= graph_.symbols.size(), "there are more bindings than symbols");
+  }
+
+  void read_spaces() {
+    if (program_.spaces() == nullptr) return;
+    for (const format::Space* space : *program_.spaces())
+      graph_.spaces.push_back({view(space->device()), view(space->identity())});
   }
 
   // ---- slots ----
@@ -91,6 +99,7 @@ class Reader {
                     span_of(from.shape()),
                     from.over(),
                     id};
+    slot.space = from.space();
     demand(from.dtype() <= format::DType::MAX, "slot ", id, " has an unknown dtype ", static_cast<int>(from.dtype()));
     demand(from.kind() <= SlotKind::MAX, "slot ", id, " is of an unknown kind ", static_cast<int>(from.kind()));
     demand(slot.shape.size() <= kHighestRank, "slot ", id, " has ", slot.shape.size(), " dimensions");
@@ -104,14 +113,23 @@ class Reader {
     if (slot.root != id) check_alias(id, slot);
     demand(!slot.is_late || slot.kind == SlotKind::Temporary || slot.kind == SlotKind::Output, "the size of slot ", id,
            " is known too late");
+    if (slot.space != kHost) check_space(id, slot);
     graph_.slots.push_back(slot);
+  }
+
+  void check_space(uint32_t id, const TensorSlot& slot) const {
+    demand(slot.space <= graph_.spaces.size(), "slot ", id, " is in space ", slot.space, ", but there are ",
+           graph_.spaces.size());
+    demand(slot.kind == SlotKind::Constant || slot.kind == SlotKind::Temporary, "slot ", id,
+           " of a device is neither a constant nor a temporary");
+    demand(!slot.is_late, "the size of slot ", id, " of a device is known too late");
   }
 
   void check_alias(uint32_t id, const TensorSlot& slot) const {
     const TensorSlot& root = graph_.slots[slot.root];
-    demand(
-        root.root == slot.root && root.kind == slot.kind && root.position == slot.position && root.dtype == slot.dtype,
-        "slot ", id, " lies in slot ", slot.root, ", which is of another kind");
+    demand(root.root == slot.root && root.kind == slot.kind && root.position == slot.position &&
+               root.dtype == slot.dtype && root.space == slot.space,
+           "slot ", id, " lies in slot ", slot.root, ", which is of another kind");
   }
 
   // Each input refers to its slot, and no other slot claims the same input.
@@ -193,6 +211,7 @@ class Reader {
     }
     for (uint32_t i = 0; i < task.outputs.size(); ++i) write(task.outputs[i], {id, i}, task);
     read_arguments(from, task);
+    read_task_spaces(task);
     task.flops = optional_expr(from.flops());
     task.bytes = optional_expr(from.bytes());
     graph_.tasks.push_back(std::move(task));
@@ -208,7 +227,7 @@ class Reader {
     task.kernel = from.kernel();
     task.function = view(from.function());
     task.text = view(from.text());
-    if (task.kind == TaskKind::Kernel) {
+    if (task.kind == TaskKind::Kernel || task.kind == TaskKind::Device) {
       demand(task.kernel < program_.kernels()->size(), "task ", task.name, " runs kernel ", task.kernel,
              ", but there are ", program_.kernels()->size());
       task.sizes = span_of(from.sizes());
@@ -221,6 +240,76 @@ class Reader {
     for (const Expr& number : task.numbers) {
       verify(number, graph_.code, graph_.symbols.size());
       if (!graph_.is_bound(number)) task.is_late = true;
+    }
+  }
+
+  // ---- devices ----
+
+  void read_task_spaces(TaskNode& task) const {
+    for (const auto& slots : {task.inputs, task.outputs}) {
+      for (uint32_t slot : slots) task.space = std::max(task.space, graph_.slots[slot].space);
+    }
+    const auto is_in = [&](uint32_t space) {
+      return [this, space](uint32_t slot) { return graph_.slots[slot].space == space; };
+    };
+    if (task.kind == TaskKind::Transfer) return check_transfer(task);
+    const bool is_device = task.kind == TaskKind::Device;
+    demand(std::ranges::all_of(task.inputs, is_in(task.space)) &&
+               std::ranges::all_of(task.outputs, is_in(task.space)) && is_device == (task.space != kHost),
+           "task ", task.name, " reads or writes memory that is not its device's");
+    demand(!is_device || !task.is_late, "task ", task.name, " of a device has a size that is known too late");
+  }
+
+  void check_transfer(const TaskNode& task) const {
+    demand(task.inputs.size() == 1 && task.outputs.size() == 1, "transfer ", task.name, " is not of one tensor");
+    const TensorSlot &from = graph_.slots[task.inputs[0]], &to = graph_.slots[task.outputs[0]];
+    demand((from.space == kHost) != (to.space == kHost), "transfer ", task.name, " is not between host and device");
+    demand(from.dtype == to.dtype && !to.is_late, "transfer ", task.name, " changes the type of its tensor");
+  }
+
+  // Tasks of devices may return before they are done. A task of the host waits for transfers that write what it reads,
+  // and for transfers that read what it writes over. Memory of the host that a transfer uses is free when a later task
+  // has waited for it.
+  void add_waits() {
+    if (graph_.spaces.empty()) return;
+    std::vector<uint32_t> readers(graph_.slots.size(), kNone);  // of a home: the last transfer that reads it
+    std::vector<uint32_t> pending;
+    for (uint32_t i = 0; i < end(); ++i) {
+      TaskNode& task = graph_.tasks[i];
+      find_wait(task, readers);
+      const auto is_over = [&](uint32_t earlier) { return task.wait_for != kNone && earlier <= task.wait_for; };
+      for (uint32_t earlier : pending) {
+        if (is_over(earlier)) keep_until(earlier, i);
+      }
+      std::erase_if(pending, is_over);
+      if (!is_device_task(task)) continue;
+      pending.push_back(i);
+      if (task.kind == TaskKind::Transfer) readers[graph_.slots[task.inputs[0]].home] = i;
+    }
+    for (uint32_t earlier : pending) keep_until(earlier, end());
+  }
+
+  void find_wait(TaskNode& task, const std::vector<uint32_t>& readers) const {
+    const auto wait_for = [&](uint32_t earlier) {
+      if (task.wait_for == kNone || earlier > task.wait_for) task.wait_for = earlier;
+    };
+    for (uint32_t slot : task.inputs) {
+      const TensorSlot& root = graph_.root_of(slot);
+      const bool is_brought = root.source.task != kNone && graph_.tasks[root.source.task].kind == TaskKind::Transfer;
+      if (root.space == kHost && is_brought) wait_for(root.source.task);
+    }
+    for (uint32_t slot : task.outputs) {
+      const TensorSlot& home = graph_.slots[graph_.slots[slot].home];
+      const uint32_t reader = readers[graph_.slots[slot].home];
+      if (home.space == kHost && reader != kNone) wait_for(reader);
+    }
+  }
+
+  void keep_until(uint32_t task, uint32_t when) {
+    if (graph_.tasks[task].kind != TaskKind::Transfer) return;
+    for (uint32_t slot : {graph_.tasks[task].inputs[0], graph_.tasks[task].outputs[0]}) {
+      TensorSlot& home = graph_.slots[graph_.slots[slot].home];
+      if (home.space == kHost) home.last_task = std::max(home.last_task, when);
     }
   }
 
@@ -314,8 +403,8 @@ class Reader {
     const bool is_there = slot.over < graph_.slots.size() && slot.kind == SlotKind::Temporary && !slot.is_late;
     TensorSlot& under = graph_.slots[is_there ? slot.over : id];
     const bool is_read_by_writer = under.references > 0 && under.last_task == slot.source.task;
-    const bool is_free = under.root == slot.over && under.dtype == slot.dtype && !under.is_late &&
-                         !under.is_overwritten && under.last_task <= slot.source.task &&
+    const bool is_free = under.root == slot.over && under.dtype == slot.dtype && under.space == slot.space &&
+                         !under.is_late && !under.is_overwritten && under.last_task <= slot.source.task &&
                          (!is_read_by_writer || writer == TaskKind::Kernel);
     demand(is_there && is_free &&
                (is_changeable(slot.over) ? is_new_value(id, slot.over)
@@ -342,6 +431,11 @@ bool TaskGraph::is_bound(const Expr& expr) const {
 TaskGraph read_task_graph(const format::Program& program) { return Reader(program).run(); }
 
 // ---- text -----------------------------------------------------------------------------------------------------------
+
+const char* name_of(TaskKind kind) {
+  static constexpr const char* kNames[] = {"kernel", "library", "fallback", "device", "transfer"};
+  return kNames[static_cast<int>(kind)];
+}
 
 namespace {
 

@@ -22,6 +22,7 @@ using format::SlotKind;
 using format::TaskKind;
 
 inline constexpr uint32_t kNone = ~0u;
+inline constexpr uint32_t kHost = 0;  // the space of the CPU; space s > 0 is TaskGraph::spaces[s - 1]
 
 // A tensor that a task writes: output `slot` of task `task`; kNone if no task writes it.
 struct TaskSlot {
@@ -41,6 +42,7 @@ struct TensorSlot {
   uint32_t last_task = 0;   // of a root: who needs it last; the number of tasks where that is the caller. Of a home,
                             // also what lies in it
   uint32_t references = 0;  // of a root: the number of reads
+  uint32_t space = kHost;   // whose memory
   bool is_late = false;     // its size or its address is known only after its task ran
   bool is_overwritten = false;  // of an input or a state: its new value is computed in its memory
 };
@@ -58,8 +60,20 @@ struct TaskNode {
   std::span<const Expr> numbers;  // argument slots of a library task
   std::optional<Expr> flops;
   std::optional<Expr> bytes;
-  bool is_late = false;  // a size or an address of it is known only when it runs
+  bool is_late = false;       // a size or an address of it is known only when it runs
+  uint32_t space = kHost;     // of a device's task or a transfer: the device's
+  uint32_t wait_for = kNone;  // before it runs, tasks of devices up to this one must be done
 };
+
+// Memory of a device.
+struct Space {
+  std::string_view device;    // its spec (runtime/device.h)
+  std::string_view identity;  // of the device that its code is for
+};
+
+inline bool is_device_task(const TaskNode& task) {
+  return task.kind == TaskKind::Device || task.kind == TaskKind::Transfer;
+}
 
 struct SymbolInfo {
   std::string_view name;
@@ -103,6 +117,7 @@ struct TaskGraph {
   std::vector<StateTensor> states;
   std::span<const Blob> initial;  // of the states
   std::span<const Blob> constants;
+  std::vector<Space> spaces;  // of devices
   const format::Program* source = nullptr;
 
   bool is_bound(const Expr& expr) const;  // uses only symbols that inputs determine
@@ -111,6 +126,8 @@ struct TaskGraph {
 
 // Reads verified FlatBuffers, which must outlive the graph. Throws a StatusError if they break a rule of the format.
 TaskGraph read_task_graph(const format::Program& program);
+
+const char* name_of(TaskKind kind);  // "kernel"
 
 // A type as text: "f32[N, 4]".
 std::string type_text(const TaskGraph& graph, const TensorSlot& slot);

@@ -104,6 +104,27 @@ uint32_t ProgramTables::fallback(std::vector<uint32_t> inputs, std::vector<uint3
   return task(TaskKind::Fallback, std::move(inputs), std::move(outputs));
 }
 
+uint32_t ProgramTables::device(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs) {
+  const uint32_t id = kernel(std::move(inputs), std::move(outputs));
+  program.tasks[id]->kind = TaskKind::Device;
+  return id;
+}
+
+uint32_t ProgramTables::transfer(uint32_t from, uint32_t to) { return task(TaskKind::Transfer, {from}, {to}); }
+
+uint16_t ProgramTables::space(std::string device) {
+  auto space = std::make_unique<format::SpaceT>();
+  space->identity = device + " 1";
+  space->device = std::move(device);
+  program.spaces.push_back(std::move(space));
+  return static_cast<uint16_t>(program.spaces.size());
+}
+
+uint32_t ProgramTables::put(uint32_t slot, uint16_t space) {
+  program.slots[slot]->space = space;
+  return slot;
+}
+
 void ProgramTables::update(uint32_t target, uint32_t value) {
   auto update = std::make_unique<format::UpdateT>();
   update->target = target;

@@ -37,7 +37,13 @@ struct ProgramTables {
   uint32_t kernel(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<uint32_t> sizes = {});
   uint32_t library(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs, std::vector<Expr> numbers = {});
   uint32_t fallback(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
+  uint32_t device(std::vector<uint32_t> inputs, std::vector<uint32_t> outputs);
+  uint32_t transfer(uint32_t from, uint32_t to);
   void update(uint32_t target, uint32_t value);
+
+  // ---- devices ----
+  uint16_t space(std::string device);                // returns its number
+  uint32_t put(uint32_t slot, uint16_t space);  // moves the slot there; returns it
 
   // The tables must stay until the graph is not needed any more, and read() is not called again.
   TaskGraph read();

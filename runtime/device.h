@@ -1,0 +1,145 @@
+// Devices: memory and code beside the CPU, behind the table of functions of include/tenon/device.h.
+//
+// A Device is an open device of a plug-in. It gives null entries of the table their defaults, checks what the plug-in
+// returns, and throws a StatusError where the plug-in reports a failure. The CPU needs none of this: tasks of the CPU
+// run without a call to a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tenon/device.h"
+
+namespace tenon::runtime {
+
+// What describe() says, checked. The texts belong to the plug-in.
+struct DeviceInfo {
+  std::string name;
+  std::string version;
+  std::string doc;
+  uint64_t flags = 0;
+  std::span<const tenon_op_rule> rules = {};
+  int64_t memory = 0;  // bytes; 0: not known
+  int64_t alignment = 0;
+  double crossing_seconds = 0;
+  double bytes_per_second = 0;
+
+  // Code of one identity runs on a device of the same identity: "npu 1.2".
+  std::string identity() const { return name + " " + version; }
+};
+
+using Ticket = uint64_t;
+inline constexpr Ticket kDone = 0;
+
+class Device {
+ public:
+  // `options` is what the user wrote after the name. Throws a StatusError.
+  Device(const tenon_device_api& api, std::string options);
+  ~Device();
+  Device(const Device&) = delete;
+
+  static DeviceInfo described(const tenon_device_api& api, const std::string& options);
+  const DeviceInfo& info() const { return info_; }
+  bool has_claim() const { return api_.claim != nullptr; }
+
+  // ---- compilation ----
+  tenon_claim claim(const tenon_segment& segment);
+  struct Code {
+    std::vector<std::byte> bytes;
+    int64_t scratch_bytes = 0;
+  };
+  Code compile(const tenon_segment& segment);
+
+  // ---- memory ----
+  void* allocate(int64_t bytes);  // aligned as the device wants it
+  void free(void* memory);
+
+  // ---- the queue: launches and copies run in order. wait() must be called once for each ticket but kDone. ----
+  Ticket copy_in(void* to, const void* from, int64_t bytes);
+  Ticket copy_out(void* to, const void* from, int64_t bytes);
+  Ticket submit(tenon_device_program* program, const tenon_launch& launch);
+  void wait(Ticket ticket);
+
+ private:
+  friend class DeviceProgram;
+  Ticket copy(void* to, const void* from, int64_t bytes, bool to_device);
+
+  tenon_device_api api_ = {};
+  std::string options_;
+  DeviceInfo info_;
+  tenon_device* device_ = nullptr;
+  std::mutex mutex_;  // of calls but wait()
+};
+
+// Loaded code of a device.
+class DeviceProgram {
+ public:
+  // The program keeps the code and the device.
+  DeviceProgram(std::shared_ptr<Device> device, Device::Code code);
+  ~DeviceProgram();
+  DeviceProgram(const DeviceProgram&) = delete;
+
+  Device& device() const { return *device_; }
+  const std::shared_ptr<Device>& shared_device() const { return device_; }
+  tenon_device_program* get() const { return program_; }
+  int64_t scratch_bytes() const { return code_.scratch_bytes; }
+
+ private:
+  std::shared_ptr<Device> device_;
+  Device::Code code_;
+  tenon_device_program* program_ = nullptr;
+};
+
+// A block of a device's memory.
+class DeviceBlock {
+ public:
+  DeviceBlock() = default;
+  DeviceBlock(std::shared_ptr<Device> device, int64_t bytes);
+  DeviceBlock(DeviceBlock&& other) noexcept { swap(other); }
+  DeviceBlock& operator=(DeviceBlock&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~DeviceBlock();
+
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  void swap(DeviceBlock& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  std::shared_ptr<Device> device_;
+  std::byte* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// ---- plug-ins by name -----------------------------------------------------------------------------------------------
+
+// The first look-up loads the plug-ins that $TENON_PLUGINS names, separated by colons.
+
+// Each returns the device's name. Throws a StatusError if the plug-in is none, or if another one has the name.
+// Names live as long as the process, and end in zero.
+std::string_view load_plugin(const std::string& path);
+std::string_view register_plugin(tenon_device_plugin plugin);
+
+std::vector<std::string_view> device_names();  // without the CPU
+bool has_device(std::string_view name);
+
+// A spec is a name, or a name and options: "npu", "npu:rate=2". A device that is open by the same spec is shared.
+// Throws a StatusError for an unknown name, which lists the devices there are.
+std::shared_ptr<Device> open_device(std::string_view spec);
+std::string name_of_spec(std::string_view spec);
+
+const tenon_host& plugin_host();  // what plug-ins are given
+
+}  // namespace tenon::runtime
