@@ -38,7 +38,7 @@ nb::object plain(const pt2::OptionalTensor& tensor) { return tensor ? nb::cast(t
 nb::object plain(const pt2::TorchDType& dtype) { return nb::cast(dtype.name()); }
 nb::object plain(const pt2::Layout& layout) { return to_str(name_of(layout)); }
 nb::object plain(const pt2::MemoryFormat& format) { return to_str(name_of(format)); }
-nb::object plain(const pt2::Device& device) { return nb::make_tuple(device.type, device.index); }
+nb::object plain(const pt2::TorchDevice& device) { return nb::make_tuple(device.type, device.index); }
 nb::object plain(const pt2::GraphArgument& nested) { return nb::make_tuple(nested.name, Pt2Graph{nested.graph}); }
 nb::object plain(const pt2::CustomObject& object) { return nb::make_tuple(object.name, object.class_name); }
 nb::object plain(const pt2::Operator& op) { return nb::cast(op.target); }

@@ -302,7 +302,7 @@ class ProgramImporter {
     if (reading.problem.empty()) reading.problem = fmt::format("it takes the dtype {}", dtype.name());
     return AtenSetting{dtype.name()};
   }
-  AtenArg value(const pt2::Device& device, Reading&) const { return AtenSetting{to_string(Argument{device})}; }
+  AtenArg value(const pt2::TorchDevice& device, Reading&) const { return AtenSetting{to_string(Argument{device})}; }
   AtenArg value(const pt2::Layout& layout, Reading&) const { return AtenSetting{std::string(name_of(layout))}; }
   AtenArg value(const pt2::MemoryFormat& format, Reading&) const { return AtenSetting{std::string(name_of(format))}; }
   // A graph, an operator, a custom object, a complex number.

@@ -94,7 +94,7 @@ TEST(Pt2, TensorsHaveTypes) {
   EXPECT_EQ(weight.strides[0].expr, Expr(3));
   EXPECT_EQ(weight.storage_offset.expr, Expr(0));
   EXPECT_TRUE(weight.requires_grad);
-  EXPECT_EQ(weight.device, (pt2::Device{"cpu", std::nullopt}));
+  EXPECT_EQ(weight.device, (pt2::TorchDevice{"cpu", std::nullopt}));
   EXPECT_EQ(weight.layout, pt2::Layout::kStrided);
   EXPECT_FALSE(program.graph.tensors.at("relu").requires_grad);
 }
@@ -248,7 +248,7 @@ TEST(Pt2, ReadsArgumentsOfManyKinds) {
   EXPECT_EQ((*indices)[1]->name, "i");
   const pt2::ExportedNode& empty = node(graph, "empty");
   EXPECT_EQ(argument(empty, "dtype").get<pt2::TorchDType>()->require(), DType::kF16);
-  EXPECT_EQ(argument(empty, "device").get<pt2::Device>()->type, "cpu");
+  EXPECT_EQ(argument(empty, "device").get<pt2::TorchDevice>()->type, "cpu");
   EXPECT_EQ(*argument(empty, "memory_format").get<pt2::MemoryFormat>(), pt2::MemoryFormat::kContiguous);
   EXPECT_FALSE(*argument(empty, "pin_memory").get<bool>());
   EXPECT_EQ(empty.inputs.back().kind, ArgumentKind::kKeyword);

@@ -36,7 +36,7 @@ std::string text(const OptionalTensor& tensor) { return tensor ? text(*tensor) :
 std::string text(const TorchDType& dtype) { return dtype.name(); }
 std::string text(const Layout& layout) { return std::string(name_of(layout)); }
 std::string text(const MemoryFormat& format) { return std::string(name_of(format)); }
-std::string text(const Device& device) {
+std::string text(const TorchDevice& device) {
   return device.index ? fmt::format("{}:{}", device.type, *device.index) : device.type;
 }
 std::string text(const GraphArgument& nested) { return fmt::format("graph {}", nested.name); }

@@ -53,10 +53,10 @@ enum class MemoryFormat : uint8_t { kUnknown, kContiguous, kChannelsLast, kChann
 std::string_view name_of(Layout layout);        // "strided"
 std::string_view name_of(MemoryFormat format);  // "channels_last"
 
-struct Device {
+struct TorchDevice {
   std::string type;  // "cpu"
   std::optional<int64_t> index;
-  bool operator==(const Device&) const = default;
+  bool operator==(const TorchDevice&) const = default;
 };
 
 // An integer, or a bool as 0 or 1. `problem` says why the stored expression cannot be one; then `expr` is 0.
@@ -80,7 +80,7 @@ struct TensorMeta {
   std::vector<SymValue> strides;  // in elements
   SymValue storage_offset;
   bool requires_grad = false;
-  Device device;
+  TorchDevice device;
   Layout layout = Layout::kStrided;
 
   std::vector<symbolic::Expr> shape() const;  // throws an Error for a size that cannot be read
@@ -126,10 +126,10 @@ struct Argument {
   using Data =
       std::variant<None, TensorName, std::vector<TensorName>, int64_t, std::vector<int64_t>, double,
                    std::vector<double>, std::string, std::vector<std::string>, SymInt, std::vector<SymInt>, TorchDType,
-                   MemoryFormat, Layout, Device, bool, std::vector<bool>, SymBool, std::vector<SymBool>, GraphArgument,
-                   std::vector<OptionalTensor>, CustomObject, Operator, SymFloat, std::vector<SymFloat>, OptionalTensor,
-                   std::complex<double>, std::vector<std::vector<TensorName>>, std::vector<std::vector<int64_t>>,
-                   std::vector<NamedValue>, std::vector<std::vector<double>>>;
+                   MemoryFormat, Layout, TorchDevice, bool, std::vector<bool>, SymBool, std::vector<SymBool>,
+                   GraphArgument, std::vector<OptionalTensor>, CustomObject, Operator, SymFloat, std::vector<SymFloat>,
+                   OptionalTensor, std::complex<double>, std::vector<std::vector<TensorName>>,
+                   std::vector<std::vector<int64_t>>, std::vector<NamedValue>, std::vector<std::vector<double>>>;
   Data data;
 
   std::string_view tag() const;

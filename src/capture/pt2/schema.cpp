@@ -128,7 +128,7 @@ void SchemaReader::read(const Json& json, MemoryFormat& value) {
   value = enumerator(json, MemoryFormat::kPreserve, "memory format");
 }
 
-void SchemaReader::read(const Json& json, Device& value) {
+void SchemaReader::read(const Json& json, TorchDevice& value) {
   read(json["type"], value.type);
   if (const auto index = json.find("index")) value.index = index->integer();
 }

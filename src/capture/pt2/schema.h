@@ -32,7 +32,7 @@ class SchemaReader {
   void read(const Json& json, TorchDType& value);
   void read(const Json& json, Layout& value);
   void read(const Json& json, MemoryFormat& value);
-  void read(const Json& json, Device& value);
+  void read(const Json& json, TorchDevice& value);
   void read(const Json& json, GraphArgument& value);
   void read(const Json& json, CustomObject& value);
   void read(const Json& json, Operator& value) { value.target = json.string(); }
