@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "backends/plugin/plugin.h"
 #include "loops/schedule.h"
 #include "support/text.h"
 
@@ -36,7 +37,6 @@ std::string hardware_names(int bits) {
     if ((bits & bit) != 0) names += (names.empty() ? "" : " and ") + std::string(name);
   };
   add(kCuda, "a CUDA device");
-  add(kPlugin, "the plug-in's device");
   return names.empty() ? fmt::format("hardware {:#x}", bits) : names;
 }
 
@@ -65,14 +65,23 @@ Result<std::unique_ptr<Compiled>> Backend::compile(const loops::LoopTree& tree) 
 Result<std::vector<std::unique_ptr<Compiled>>> Backend::compile_all(
     std::span<const loops::LoopTree* const> trees) const {
   return attempt([&] {
-    const int missing = hardware_requirement() & ~available_hardware();
-    if (missing != 0) fail("backend {} needs {}, which this machine lacks", name_, hardware_names(missing));
+    check_hardware();
     std::vector<std::unique_ptr<Compiled>> kernels = compile_all_impl(trees);
     for (size_t i = 0; i < trees.size(); ++i) {
       if (!kernels[i]) fail("backend {} returned no kernel for {}", name_, trees[i]->ir.name());
     }
     return kernels;
   });
+}
+
+std::string Backend::missing_hardware() const {
+  const int missing = hardware_requirement() & ~available_hardware();
+  return missing == 0 ? "" : hardware_names(missing);
+}
+
+void Backend::check_hardware() const {
+  const std::string missing = missing_hardware();
+  if (!missing.empty()) fail("backend {} needs {}, which this machine lacks", name_, missing);
 }
 
 std::vector<std::unique_ptr<Compiled>> Backend::compile_all_impl(std::span<const loops::LoopTree* const> trees) const {
@@ -115,6 +124,8 @@ Result<std::shared_ptr<const Backend>> find_backend(std::string_view name) {
       names.push_back(backend->name());
       list += (list.empty() ? "" : ", ") + backend->name();
     }
+    if (const auto plugin = plugin_backend(name)) return plugin;
+    for (std::string_view device : runtime::device_names()) list += ", " + std::string(device);
     fail("there is no backend '{}'{} (there are: {})", name, did_you_mean(name, names), list);
   });
 }

@@ -18,12 +18,13 @@
 
 #include "graph/tensor.h"
 #include "loops/loop_tree.h"
+#include "runtime/device.h"
 #include "runtime/kernel.h"
 
 namespace tenon {
 
 // What a backend needs. 0 is any CPU; the others are bits of what this machine has.
-enum Hardware : int { kCpu = 0, kCuda = 1 << 0, kPlugin = 1 << 1 };
+enum Hardware : int { kCpu = 0, kCuda = 1 << 0 };
 int available_hardware();
 
 // A kernel that can run. Safe to run from several threads at once, with different memory.
@@ -39,6 +40,10 @@ class Compiled {
   virtual std::string dump() const { return ""; }  // its code, for people
   // The function itself, where there is one: whoever runs many kernels calls it without the checks of `run`.
   virtual tenon_kernel native() const { return nullptr; }
+  // The code of a device, where it is one's: a program launches it in the device's memory.
+  virtual std::shared_ptr<const runtime::DeviceProgram> device_program() const { return nullptr; }
+  // The sizes that a launch of such code is given.
+  virtual std::vector<Expr> launch_sizes() const { return {}; }
 };
 
 // For those who implement `run`: checks that there are as many arrays and sizes as the kernel takes.
@@ -54,7 +59,7 @@ class Backend {
   Result<std::unique_ptr<Compiled>> compile(const loops::LoopTree& tree) const;
   // Many at once, which a backend may do on all threads, and once for those that are the same.
   Result<std::vector<std::unique_ptr<Compiled>>> compile_all(std::span<const loops::LoopTree* const> trees) const;
-  bool is_available() const { return (hardware_requirement() & ~available_hardware()) == 0; }
+  bool is_available() const { return missing_hardware().empty(); }
 
   virtual std::string doc() const { return ""; }
   // A schedule that suits the backend's machine, without a search. Here, the one that suits any.
@@ -67,8 +72,12 @@ class Backend {
   virtual std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const = 0;  // throws an Error
   virtual std::vector<std::unique_ptr<Compiled>> compile_all_impl(std::span<const loops::LoopTree* const> trees) const;
   virtual int hardware_requirement() const = 0;
+  // What this machine lacks, in the backend's own words: "an FPGA on port 3". Empty: nothing.
+  virtual std::string missing_hardware() const;
 
  private:
+  void check_hardware() const;
+
   std::string name_;
 };
 
@@ -81,7 +90,8 @@ struct RegisterBackend {
 };
 
 std::vector<std::shared_ptr<const Backend>> backends();  // sorted by name
-// An unknown name is an error that lists those there are.
+// A plug-in's device is a backend by its name, or by its name and options: "npu:rate=2". An unknown name is an error
+// that lists those there are.
 Result<std::shared_ptr<const Backend>> find_backend(std::string_view name);
 
 // Throws an Error for a size that the kernel does not leave open.

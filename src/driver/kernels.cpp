@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "backends/device_backend.h"
 #include "driver/constant_budget.h"
 #include "graph/library_call.h"
 #include "graph/node_symbols.h"
@@ -64,6 +65,7 @@ class Lowering {
       body.graph = std::make_shared<const Graph>(graph_of(group, body.name));
       body.inputs = read_by(group);
     }
+    if (body.kind == TaskKind::kDevice) body.inputs = last.operands;
     if (body.kind == TaskKind::kExternal) {
       body.name = view_of(graph_, *last.op, last.operands, last.attrs).string("target");
       body.inputs = last.operands;  // the fallback gets every operand, in order
@@ -80,6 +82,7 @@ class Lowering {
   static TaskKind kind_of(const FusedGroup& group, const Node& last) {
     if (group.kind == GroupKind::kKernel) return TaskKind::kKernel;
     if (group.kind == GroupKind::kExternal) return TaskKind::kExternal;
+    if (group.kind == GroupKind::kSegment) return TaskKind::kDevice;
     return has_library_function(*last.op) ? TaskKind::kLibrary : TaskKind::kReference;
   }
 
@@ -149,7 +152,7 @@ class Lowering {
   }
 
   bool needs_only_constants(const GroupBody& body, const FusedGroup& group) const {
-    if (body.kind == TaskKind::kExternal) return false;
+    if (body.kind == TaskKind::kExternal || body.kind == TaskKind::kDevice) return false;
     return std::ranges::all_of(body.inputs, [&](ValueRef input) { return is_known_[input.id]; }) &&
            std::ranges::all_of(group.nodes,
                                [&](NodeRef node) { return tenon::symbols_of(graph_, graph_.node(node)).empty(); });
@@ -205,6 +208,10 @@ void compile_kernels(Module& module, const BuildTarget& target, const ProgramOpt
   const ThreadCount all(0);
   compile_with(*target.backend, module, false);
   compile_with(*target.here, module, true);
+  for (ModuleSegment& segment : module.segments) {
+    if (const DeviceBackend* backend = graph_compiler(*segment.backend))
+      segment.code = backend->compile_graph(segment.module->graph);
+  }
 }
 
 }  // namespace tenon

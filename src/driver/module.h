@@ -43,9 +43,20 @@ struct GroupBody {
   bool runs_once = false;               // while the module is compiled: all inputs are known
 };
 
+struct Module;
+
+// A part of the model that another backend than the target's runs. A node `segment` stands for it in the graph, by its
+// number.
+struct ModuleSegment {
+  std::shared_ptr<const Backend> backend;
+  std::shared_ptr<Module> module;             // its nodes
+  std::shared_ptr<const Compiled> code = {};  // of a backend that compiles graphs
+};
+
 struct Module {
   std::shared_ptr<const Graph> source;                // as given, but for norms that were folded into weights
   Graph graph;                                        // as the last pass left it
+  std::vector<ModuleSegment> segments = {};           // that nodes of the graph stand for
   std::vector<FusedGroup> groups = {};                // which nodes run together
   std::vector<std::optional<GroupBody>> bodies = {};  // of each group
   std::vector<GroupKernel> kernels = {};

@@ -5,10 +5,12 @@
 #include <cstdlib>
 
 #include "backends/cpu/cpu.h"
+#include "backends/device_backend.h"
 #include "driver/budget.h"
 #include "driver/fold_ahead.h"
 #include "driver/kernels.h"
 #include "driver/program_cache.h"
+#include "driver/segments.h"
 #include "driver/tasks.h"
 #include "driver/verify.h"
 #include "graph/rewrite.h"
@@ -45,22 +47,25 @@ void group_nodes(Module& module, const BuildTarget&, const ProgramOptions&) { mo
 void plan_memory(Module& module, const BuildTarget&, const ProgramOptions&) { compute_in_place(module.program); }
 
 constexpr auto kGraph = StageForm::kGraph;
+constexpr bool kInSegments = true;
 
 constexpr Stage kPipeline[] = {
     {"norms", "fold batch norms into the weights of the convolutions before them", kGraph, fold_norms_of},
     {"canonicalize", "simplify nodes and fold constants", kGraph, over_graph<canonicalize>},
+    {"partition", "give each node to a device that claims it, in segments", kGraph, partition_module},
     {"convolutions", "turn convolutions whose weights change into products of matrices", kGraph,
-     rewrite_convolutions_of},
-    {"expand", "expand the composite ops that fusion sees through", kGraph, over_graph<expand_for_fusion>},
-    {"canonicalize-expanded", "simplify what the expansion left", kGraph, over_graph<canonicalize>},
-    {"cse", "compute equal expressions once", kGraph, over_graph<eliminate_common_subexpressions>},
-    {"arrange", "move reshapes and slices to where they cost nothing", kGraph, over_graph<arrange_views>},
-    {"canonicalize-arranged", "simplify what the arrangement left", kGraph, over_graph<canonicalize>},
-    {"dce", "drop nodes that no output or update needs", kGraph, over_graph<eliminate_dead_code>},
-    {"groups", "decide which nodes run together as one kernel", StageForm::kGroups, group_nodes},
-    {"loops", "lower each group to loops", StageForm::kLoops, lower_groups},
-    {"schedules", "order, tile and vectorize the loops for the target", StageForm::kSchedules, schedule_kernels},
-    {"code", "compile the scheduled loops to machine code", StageForm::kCode, compile_kernels},
+     rewrite_convolutions_of, kInSegments},
+    {"expand", "expand the composite ops that fusion sees through", kGraph, over_graph<expand_for_fusion>, kInSegments},
+    {"canonicalize-expanded", "simplify what the expansion left", kGraph, over_graph<canonicalize>, kInSegments},
+    {"cse", "compute equal expressions once", kGraph, over_graph<eliminate_common_subexpressions>, kInSegments},
+    {"arrange", "move reshapes and slices to where they cost nothing", kGraph, over_graph<arrange_views>, kInSegments},
+    {"canonicalize-arranged", "simplify what the arrangement left", kGraph, over_graph<canonicalize>, kInSegments},
+    {"dce", "drop nodes that no output or update needs", kGraph, over_graph<eliminate_dead_code>, kInSegments},
+    {"groups", "decide which nodes run together as one kernel", StageForm::kGroups, group_nodes, kInSegments},
+    {"loops", "lower each group to loops", StageForm::kLoops, lower_groups, kInSegments},
+    {"schedules", "order, tile and vectorize the loops for the target", StageForm::kSchedules, schedule_kernels,
+     kInSegments},
+    {"code", "compile the scheduled loops to machine code", StageForm::kCode, compile_kernels, kInSegments},
     {"tasks", "make tasks over slots, and compute what depends on constants alone", StageForm::kProgram, make_tasks},
     {"memory", "order the tasks, and let results take the memory of dead values", StageForm::kProgram, plan_memory},
 };
@@ -141,7 +146,7 @@ Program compile_groups(Module module, const BuildTarget& target, const ProgramOp
   if (options.budget) {
     MemoryReport report;
     const auto build = [&](const std::vector<FusedGroup>& groups) {
-      Module built{.source = module.source, .graph = module.graph, .groups = groups};
+      Module built{.source = module.source, .graph = module.graph, .segments = module.segments, .groups = groups};
       finish(built);
       return built;
     };
@@ -167,6 +172,14 @@ RunOptions default_run_options() {
   return {.verify = verify != nullptr && std::string_view(verify) == "1"};
 }
 
+void run_stage(Module& module, const Stage& stage, const BuildTarget& target, const ProgramOptions& options) {
+  stage.run(module, target, options);
+  for (ModuleSegment& segment : module.segments) {
+    if (stage.in_segments && graph_compiler(*segment.backend) == nullptr)
+      stage.run(*segment.module, {segment.backend, target.here}, options);
+  }
+}
+
 void run_stages(Module& module, std::span<const Stage> stages, const BuildTarget& target, const ProgramOptions& options,
                 const RunOptions& run) {
   for (const Stage& stage : stages) {
@@ -177,7 +190,7 @@ void run_stages(Module& module, std::span<const Stage> stages, const BuildTarget
       const std::optional<Graph> before =
           run.compare && stage.form == kGraph ? std::optional(module.graph) : std::nullopt;
       const auto start = std::chrono::steady_clock::now();
-      stage.run(module, target, options);
+      run_stage(module, stage, target, options);
       it.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
       it.changed = before && !(module.graph == *before);
       if (run.verify) verify_stage(module, stage);

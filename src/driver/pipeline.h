@@ -31,6 +31,7 @@ struct Stage {
   std::string_view doc;
   StageForm form;
   void (*run)(Module&, const BuildTarget&, const ProgramOptions&);
+  bool in_segments = false;  // It also runs on the module of each segment whose backend compiles loops.
 };
 
 // The stages that compile a model, in order.

@@ -134,7 +134,7 @@ void report_mistake(std::string_view what, std::string_view why) {
 ProgramCache::ProgramCache(const Graph& graph, const ProgramOptions& options, const Backend& backend) {
   const auto is_plain = [](const Leaf& leaf) { return leaf.kind == LeafKind::kInput || has_plain_data(leaf); };
   std::optional<codegen::ObjectCache> cache = codegen::ObjectCache::from_environment();
-  if (!cache || !std::ranges::all_of(graph.leaves(), is_plain)) return;
+  if (!cache || !options.devices.empty() || !std::ranges::all_of(graph.leaves(), is_plain)) return;
   const std::optional<std::string> identity = identity_of(backend, options.backend);
   if (!identity) return;
   cache_ = std::move(cache);

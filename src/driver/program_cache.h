@@ -6,7 +6,7 @@
 // compiler, the machine, and the schedules that were tuned. External calls are by number, so a program with such
 // calls is kept as well, and runs them with the fallback of the process that loads it.
 //
-// Not kept: programs of other backends than `cpu`, which may be anything.
+// Not kept: programs of other backends than `cpu`, which may be anything, and programs with segments for devices.
 #pragma once
 
 #include <optional>

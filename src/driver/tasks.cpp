@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/bound.h"
+#include "backends/device_backend.h"
 #include "driver/kernels.h"
 #include "program/tables.h"
 #include "runtime/thread_pool.h"
@@ -19,7 +20,7 @@ class TaskMaker {
         graph_(module.graph),
         options_(options),
         program_(new_program(module.source, module.graph, options)),
-        slot_of_(graph_.value_count()),
+        main_{module, kHost, std::vector<uint32_t>(graph_.value_count())},
         preparer_(*target.here) {}
 
   // A value that several groups compute has a slot of each: groups that follow read the last.
@@ -27,7 +28,7 @@ class TaskMaker {
     const ThreadCount all(0);
     add_symbols();
     add_leaves();
-    for (uint32_t i = 0; i < module_.groups.size(); ++i) add_group(i);
+    for (uint32_t i = 0; i < module_.groups.size(); ++i) add_group(main_, i);
     add_results();
     drop_unused_slots();
     program_.inputs = graph_.inputs();
@@ -36,6 +37,15 @@ class TaskMaker {
   }
 
  private:
+  static constexpr uint32_t kHost = 0;
+
+  // A module whose groups become tasks: the model, or a segment of it.
+  struct Scope {
+    const Module& module;
+    uint32_t space;                 // where its kernels run
+    std::vector<uint32_t> slot_of;  // of each value that is in memory
+  };
+
   std::vector<Slot>& slots() { return program_.slots; }
 
   // ---- symbols and leaves ----
@@ -76,63 +86,166 @@ class TaskMaker {
     for (const Leaf& leaf : graph_.leaves()) {
       const TensorType& type = graph_.type(leaf.value);
       if (leaf.kind == LeafKind::kInput) {
-        slot_of_[leaf.value.id] = add_slot(type, SlotKind::kInput, leaf.ordinal);
+        main_.slot_of[leaf.value.id] = add_slot(type, SlotKind::kInput, leaf.ordinal);
       } else if (is_frozen(graph_, leaf, options_)) {
-        slot_of_[leaf.value.id] = add_frozen(leaf);
+        main_.slot_of[leaf.value.id] = add_frozen(leaf);
       } else {
         program_.leaves.push_back(leaf.data);
         program_.leaf_names.push_back(leaf.name);
-        slot_of_[leaf.value.id] = add_slot(type, SlotKind::kLeaf, program_.leaves.size() - 1);
+        main_.slot_of[leaf.value.id] = add_slot(type, SlotKind::kLeaf, program_.leaves.size() - 1);
       }
     }
   }
 
   // ---- tasks ----
 
-  void add_group(uint32_t number) {
-    const FusedGroup& group = module_.groups[number];
-    if (group.kind == GroupKind::kAlias) return add_alias(group);
-    const GroupBody& body = *module_.bodies[number];
+  void add_group(Scope& scope, uint32_t number) {
+    const Graph& graph = scope.module.graph;
+    const FusedGroup& group = scope.module.groups[number];
+    if (group.kind == GroupKind::kAlias) return add_alias(scope, group);
+    if (group.kind == GroupKind::kSegment) return add_segment(scope, graph.node(group.nodes[0]), number);
+    const GroupBody& body = *scope.module.bodies[number];
     Task task{.kind = body.kind, .name = body.name, .group = number};
-    for (NodeRef node : group.nodes) {
-      task.ops.emplace_back(graph_.node(node).op->name.get());
-      if (!task.location.known()) task.location = graph_.node(node).location;
+    describe(task, graph, group.nodes);
+    const uint32_t space = body.kernel && !body.runs_once ? scope.space : kHost;
+    for (ValueRef input : body.inputs) task.inputs.push_back(scope.slot_of[input.id]);
+    for (ValueRef output : body.outputs) {
+      const uint32_t slot = add_output(graph.type(output), body.runs_once);
+      slots()[slot].space = space;
+      task.outputs.push_back(scope.slot_of[output.id] = slot);
     }
-    for (ValueRef input : body.inputs) task.inputs.push_back(slot_of_[input.id]);
-    for (ValueRef output : body.outputs) task.outputs.push_back(add_output(output, body.runs_once));
     if (body.kind == TaskKind::kExternal) {
-      const Node& node = graph_.node(group.nodes.back());
-      task.call = view_of(graph_, *node.op, node.operands, node.attrs).integer("call");
+      const Node& node = graph.node(group.nodes.back());
+      task.call = view_of(graph, *node.op, node.operands, node.attrs).integer("call");
     }
     if (body.kernel) {
-      set_kernel(task, module_.kernels[*body.kernel]);
+      set_kernel(task, scope.module.kernels[*body.kernel]);
     } else {
       task.body = body.graph;
     }
-    if (body.runs_once) {
-      run_once(std::move(task));
-    } else {
-      program_.tasks.push_back(std::move(task));
+    if (body.runs_once) return run_once(std::move(task));
+    for (uint32_t& input : task.inputs) input = in_space(input, space);
+    program_.tasks.push_back(std::move(task));
+  }
+
+  static void describe(Task& task, const Graph& graph, std::span<const NodeRef> nodes) {
+    for (NodeRef node : nodes) {
+      task.ops.emplace_back(graph.node(node).op->name.get());
+      if (!task.location.known()) task.location = graph.node(node).location;
     }
   }
 
-  void add_alias(const FusedGroup& group) {
-    const Node& node = graph_.node(group.nodes[0]);
-    const uint32_t operand = slot_of_[node.operands[0].id];
-    const uint32_t id = add_slot(graph_.type(node.results[0]), slots()[operand].kind, slots()[operand].position);
-    slots()[id].root = slots()[operand].root;
-    slot_of_[node.results[0].id] = id;
+  void add_alias(Scope& scope, const FusedGroup& group) {
+    const Node& node = scope.module.graph.node(group.nodes[0]);
+    const uint32_t operand = scope.slot_of[node.operands[0].id];
+    scope.slot_of[node.results[0].id] = alias_of(operand, scope.module.graph.type(node.results[0]));
   }
 
-  uint32_t add_output(ValueRef output, bool is_constant) {
-    const uint32_t slot = is_constant ? add_slot(graph_.type(output), SlotKind::kConstant, new_constant())
-                                      : add_slot(graph_.type(output), SlotKind::kTemporary);
-    return slot_of_[output.id] = slot;
+  uint32_t alias_of(uint32_t operand, TensorType type) {
+    const uint32_t id = add_slot(std::move(type), slots()[operand].kind, slots()[operand].position);
+    slots()[id].root = slots()[operand].root;
+    slots()[id].space = slots()[operand].space;
+    return id;
+  }
+
+  uint32_t add_output(const TensorType& type, bool is_constant) {
+    return is_constant ? add_slot(type, SlotKind::kConstant, new_constant()) : add_slot(type, SlotKind::kTemporary);
+  }
+
+  // ---- devices ----
+
+  // The tasks of a segment, between those of the model.
+  void add_segment(Scope& scope, const Node& node, uint32_t number) {
+    const OpView view = view_of(scope.module.graph, *node.op, node.operands, node.attrs);
+    const ModuleSegment& segment = scope.module.segments[static_cast<size_t>(view.integer("number"))];
+    const Graph& graph = segment.module->graph;
+    Scope inner{*segment.module, space_of(*segment.backend), std::vector<uint32_t>(graph.value_count())};
+    for (const Leaf& leaf : graph.leaves()) {
+      const bool is_given = leaf.kind == LeafKind::kInput;
+      inner.slot_of[leaf.value.id] = is_given ? scope.slot_of[node.operands[leaf.ordinal].id]
+                                              : add_constant(graph.type(leaf.value), leaf.data.contiguous());
+    }
+    if (segment.code) {
+      add_whole(inner, segment, number);
+    } else {
+      for (uint32_t i = 0; i < segment.module->groups.size(); ++i) add_group(inner, i);
+    }
+    for (size_t i = 0; i < node.results.size(); ++i)
+      scope.slot_of[node.results[i].id] = inner.slot_of[graph.outputs()[i].id];
+  }
+
+  // A segment that its backend compiled as a graph: one task, whose slots are its values that are not temporaries.
+  void add_whole(Scope& inner, const ModuleSegment& segment, uint32_t number) {
+    const Graph& graph = segment.module->graph;
+    Task task{.kind = TaskKind::kDevice, .name = graph.name(), .group = number};
+    std::vector<NodeRef> nodes;
+    for (uint32_t id = 0; id < graph.nodes().size(); ++id) nodes.push_back({id});
+    describe(task, graph, nodes);
+    for (uint32_t id = 0; id < graph.value_count(); ++id) {
+      if (graph.leaf({id}) != nullptr) task.inputs.push_back(in_space(inner.slot_of[id], inner.space));
+      if (graph.leaf({id}) != nullptr || !is_output(graph, {id})) continue;
+      inner.slot_of[id] = add_output(graph.type({id}), false);
+      slots()[inner.slot_of[id]].space = inner.space;
+      task.outputs.push_back(inner.slot_of[id]);
+    }
+    task.kernel = segment.code;
+    task.launch_sizes = segment.code->launch_sizes();
+    program_.tasks.push_back(std::move(task));
+  }
+
+  static bool is_output(const Graph& graph, ValueRef value) {
+    return std::ranges::find(graph.outputs(), value) != graph.outputs().end();
+  }
+
+  uint32_t space_of(const Backend& backend) {
+    const std::shared_ptr<runtime::Device> device = device_of(backend);
+    if (!device) return kHost;
+    const auto found = std::ranges::find(program_.spaces, device, &ProgramSpace::handle);
+    const auto number = static_cast<uint32_t>(found - program_.spaces.begin());
+    if (found == program_.spaces.end()) program_.spaces.push_back({backend.name(), device});
+    return number + 1;
+  }
+
+  // The tensor of a slot in another space: brought there once, however many tasks read it there.
+  uint32_t in_space(uint32_t slot, uint32_t space) {
+    const Slot from = slots()[slot];
+    if (from.space == space) return slot;
+    const auto known = moved_.find({slot, space});
+    if (known != moved_.end()) return known->second;
+    uint32_t moved = 0;
+    if (from.root != slot) {
+      moved = alias_of(in_space(from.root, space), from.type);
+    } else if (from.kind == SlotKind::kConstant) {
+      moved = add_constant(from.type, program_.constants[from.position]);
+      slots()[moved].space = space;
+    } else if (from.space != kHost && space != kHost) {
+      moved = in_space(in_space(slot, kHost), space);
+    } else {
+      moved = add_slot(from.type, SlotKind::kTemporary);
+      slots()[moved].space = space;
+      const std::string& device = program_.spaces[std::max(from.space, space) - 1].device;
+      program_.tasks.push_back({.kind = TaskKind::kTransfer,
+                                .name = (space == kHost ? "from " : "to ") + device,
+                                .inputs = {slot},
+                                .outputs = {moved}});
+    }
+    return moved_[{slot, space}] = moved;
+  }
+
+  uint32_t add_constant(const TensorType& type, Tensor data) {
+    const uint32_t constant = new_constant();
+    program_.constants[constant] = std::move(data);
+    return add_slot(type, SlotKind::kConstant, constant);
   }
 
   void set_kernel(Task& task, const GroupKernel& kernel) {
     for (Symbol symbol : kernel.loops.size_symbols()) task.sizes.push_back(symbol_index_.at(symbol));
     task.kernel = kernel.code;
+    if (kernel.code->device_program()) {
+      task.kind = TaskKind::kDevice;
+      task.launch_sizes = kernel.code->launch_sizes();
+      task.sizes.clear();
+    }
     // The module keeps its kernels as long as the tasks are made; a task needs the tree alone, as long as it lives.
     task.tree = tree_of(kernel);
     prepare_inputs(task, *kernel.schedule);
@@ -195,7 +308,7 @@ class TaskMaker {
 
   void add_results() {
     for (ValueRef output : graph_.outputs()) {
-      const uint32_t slot = slot_of_[output.id];
+      const uint32_t slot = in_space(main_.slot_of[output.id], kHost);
       Slot& root = slots()[slots()[slot].root];
       const bool is_copied = root.kind != SlotKind::kTemporary;  // taken, or somebody else's
       if (!is_copied) {
@@ -205,7 +318,7 @@ class TaskMaker {
       program_.outputs.push_back({slot, is_copied});
     }
     for (const Update& update : graph_.updates()) {
-      program_.updates.push_back({slot_of_[update.target.id], slot_of_[update.value.id]});
+      program_.updates.push_back({main_.slot_of[update.target.id], in_space(main_.slot_of[update.value.id], kHost)});
     }
   }
 
@@ -255,7 +368,8 @@ class TaskMaker {
   const ProgramOptions& options_;
   Program program_;
   ConstantHistory history_;
-  std::vector<uint32_t> slot_of_;  // of each value that is in memory
+  Scope main_;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> moved_;  // (slot, space) to the slot there
   std::map<Symbol, uint32_t> symbol_index_;
   std::map<const GroupKernel*, std::shared_ptr<const loops::LoopTree>> trees_;
   std::map<std::pair<std::string, std::vector<const void*>>, uint32_t> prepared_;

@@ -1,5 +1,6 @@
 #include "driver/verify.h"
 
+#include "backends/device_backend.h"
 #include "fusion/groups_text.h"
 #include "program/run.h"
 
@@ -42,6 +43,9 @@ Status verify_module(const Module& module, StageForm form) {
 }  // namespace
 
 void verify_stage(const Module& module, const Stage& stage) {
+  for (const ModuleSegment& segment : module.segments) {
+    if (stage.in_segments && graph_compiler(*segment.backend) == nullptr) verify_stage(*segment.module, stage);
+  }
   const Status status = verify_module(module, stage.form);
   check(status.ok(), "stage {} left an invalid module: {}", stage.name, status.ok() ? "" : status.diagnostic().text());
 }

@@ -16,6 +16,7 @@
 #include "program/tables.h"
 #include "runtime/artifact.h"
 #include "runtime/checksum.h"
+#include "support/cursor.h"
 #include "support/digest.h"
 #include "support/runtime_call.h"
 
@@ -153,6 +154,11 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
 // ---- a variant ------------------------------------------------------------------------------------------------------
 
 void check_portable(const Program& program) {
+  if (!program.spaces.empty()) {
+    fail("program {} cannot be saved: it has code for device {}, and a file holds code for CPUs. Compile it without "
+         "devices to save it",
+         program.graph.name(), program.spaces[0].device);
+  }
   std::string tasks;
   for (const Task& task : program.tasks) {
     if (task.kind == TaskKind::kKernel || task.kind == TaskKind::kLibrary) continue;

@@ -189,7 +189,7 @@ class InPlacePlanner {
       if (root_of(tasks()[task].inputs[i]) == root) reads.push_back(static_cast<int64_t>(i));
     }
     if (reads.empty()) return true;
-    if (reads.size() > 1 || !tasks()[task].tree) return false;
+    if (reads.size() > 1 || tasks()[task].kind != TaskKind::kKernel) return false;
     const loops::InPlacePair wanted{reads[0], static_cast<int64_t>(output)};
     return std::ranges::find(pairs_of(task), wanted) != pairs_of(task).end();
   }
@@ -306,7 +306,7 @@ class InPlacePlanner {
     const int64_t apart = arena_bytes(order);
     std::vector<uint32_t> overlaid;
     for (uint32_t task : order) {
-      if (tasks()[task].tree) overlay_outputs(task, overlaid);
+      if (tasks()[task].kind == TaskKind::kKernel) overlay_outputs(task, overlaid);
     }
     if (arena_bytes(order) <= apart) return;
     for (uint32_t id : overlaid) slot(id).over = kNoSlot;
@@ -336,7 +336,7 @@ class InPlacePlanner {
     std::map<uint32_t, size_t> homes;  // the lifetime that a root is part of
     for (uint32_t task : order) {
       for (uint32_t output : tasks()[task].outputs) {
-        if (slot(output).kind != SlotKind::kTemporary) continue;
+        if (slot(output).kind != SlotKind::kTemporary || slot(output).space != 0) continue;
         if (slot(output).over != kNoSlot && !homes.contains(slot(output).over)) continue;
         if (slot(output).over == kNoSlot) lifetimes.push_back({nominal_bytes(output), position[task], position[task]});
         const size_t home = slot(output).over == kNoSlot ? lifetimes.size() - 1 : homes.at(slot(output).over);

@@ -37,6 +37,8 @@ using FallbackFn = std::function<std::vector<Tensor>(int64_t call, std::span<con
 
 struct ProgramOptions {
   std::string backend = "cpu";
+  // Other backends that take the nodes they claim, in order of preference; `backend` runs the rest.
+  std::vector<std::string> devices = {};
   std::string cpu = "native";                      // of the cpu backend: what it compiles for (codegen/target.h)
   bool freeze = true;                              // parameters keep the values that they have now
   std::set<std::string, std::less<>> states = {};  // but not these leaves, which others change
@@ -54,6 +56,8 @@ enum class TaskKind : uint8_t {
   kLibrary,    // a function of the runtime
   kReference,  // the reference backend, for what loops cannot say
   kExternal,   // a call that PyTorch runs
+  kDevice,     // code of a device, over the device's memory
+  kTransfer,   // copies its input to its output, between the host and a device
 };
 std::string_view name_of(TaskKind kind);
 
@@ -65,11 +69,18 @@ struct Task {
   std::vector<uint32_t> inputs = {};  // slots
   std::vector<uint32_t> outputs = {};
   uint32_t group = 0;                                // that it runs, of the list that was compiled
-  std::shared_ptr<const Compiled> kernel = {};       // of a kernel
+  std::shared_ptr<const Compiled> kernel = {};       // of a kernel, or of a device
   std::vector<uint32_t> sizes = {};                  // of a kernel: which symbols its size arguments are
   std::shared_ptr<const loops::LoopTree> tree = {};  // of a kernel: what was compiled
   std::shared_ptr<const Graph> body = {};            // of all others: the node, with its inputs
   int64_t call = 0;                                  // of an external call
+  std::vector<Expr> launch_sizes = {};               // of a device: the sizes that a launch is given
+};
+
+// The memory of a device.
+struct ProgramSpace {
+  std::string device;                       // its spec: "npu", "npu:rate=2"
+  std::shared_ptr<runtime::Device> handle;  // open
 };
 
 // How the size of an input's dimension tells a symbol: it is factor * symbol + rest, of symbols before it.
@@ -128,6 +139,7 @@ struct Program {
   std::vector<Assertion> assertions = {};
 
   std::vector<Symbol> symbols = {};
+  std::vector<ProgramSpace> spaces = {};     // of devices
   std::vector<SymbolBinding> bindings = {};  // of the first symbols; tasks find out the others
   std::vector<Slot> slots = {};
   std::vector<Task> tasks = {};

@@ -210,6 +210,7 @@ class FallbackTasks {
 
 runtime::KernelEntry entry_of(const Task& task) {
   const std::shared_ptr<const Compiled>& kernel = task.kernel;
+  if (task.kind == TaskKind::kDevice) return {.device = kernel->device_program()};
   if (tenon_kernel native = kernel->native()) {
     return {.native = native,
             .node_name = [tree = task.tree](int64_t node) { return tree->ir.nodes()[static_cast<size_t>(node)].name; }};
@@ -224,8 +225,9 @@ ProgramRunner::ProgramRunner(const Program& program) : tables_(program_tables(pr
   runtime::LoadedProgram::Parts parts{.tables = std::as_bytes(std::span(tables_))};
   for (const Tensor& constant : program.constants) parts.constants.push_back(constant.data());
   for (const Task& task : program.tasks) {
-    if (task.kind == TaskKind::kKernel) parts.kernels.push_back(entry_of(task));
+    if (task.kernel) parts.kernels.push_back(entry_of(task));
   }
+  for (const ProgramSpace& space : program.spaces) parts.devices.push_back(space.handle);
   parts.fallback = FallbackTasks(program.tasks, program.symbols, program.fallback);
   program_ = call_runtime([&] { return std::make_shared<const runtime::LoadedProgram>(std::move(parts)); });
 }
@@ -363,6 +365,10 @@ std::string_view name_of(TaskKind kind) {
       return "reference";
     case TaskKind::kExternal:
       return "external";
+    case TaskKind::kDevice:
+      return "device";
+    case TaskKind::kTransfer:
+      return "transfer";
   }
   return "";
 }

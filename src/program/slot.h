@@ -25,6 +25,7 @@ struct Slot {
   uint32_t position = 0;  // among the inputs, leaves, constants or outputs
   // Of a temporary that is a root: whose place it takes when its task runs (program/in_place.h).
   uint32_t over = kNoSlot;
+  uint32_t space = 0;  // whose memory: 0 is the host's, s > 0 is Program::spaces[s - 1]
 };
 
 }  // namespace tenon

@@ -175,11 +175,14 @@ class TableWriter {
     const auto states = blob_table(file_ ? &file_->leaves : nullptr);
     const auto constants = blob_table(file_ ? &file_->constants : nullptr, program_.constants.size());
     const auto state_names = b_.CreateVectorOfStrings(file_ ? program_.leaf_names : std::vector<std::string>());
+    const auto spaces = table<format::Space>(program_.spaces, [&](const ProgramSpace& space) {
+      return format::CreateSpace(b_, text(space.device), text(space.handle->info().identity()));
+    });
     const auto code = b_.CreateVectorOfStructs(exprs_.code());
     format::FinishProgramBuffer(
         b_, format::CreateProgram(b_, text(program_.graph.name()), code, symbols, bindings, slots, tasks, kernels,
                                   inputs, states, constants, outputs, updates, state_names, checks,
-                                  file_ && file_->key ? *file_->key : kNoSlot));
+                                  file_ && file_->key ? *file_->key : kNoSlot, spaces));
     return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
   }
 
@@ -229,13 +232,27 @@ class TableWriter {
                                   : is_checked ? format::SlotKind::Temporary
                                                : kKinds[static_cast<int>(root.kind)];
     return format::CreateSlot(b_, static_cast<format::DType>(slot.type.dtype), kind, slot.root, position,
-                              exprs(slot.type.shape), slot.over);
+                              exprs(slot.type.shape), slot.over, static_cast<uint16_t>(slot.space));
   }
 
   static format::TaskKind kind_of(TaskKind kind) {
-    if (kind == TaskKind::kKernel) return format::TaskKind::Kernel;
-    return kind == TaskKind::kLibrary ? format::TaskKind::Library : format::TaskKind::Fallback;
+    switch (kind) {
+      case TaskKind::kKernel:
+        return format::TaskKind::Kernel;
+      case TaskKind::kLibrary:
+        return format::TaskKind::Library;
+      case TaskKind::kDevice:
+        return format::TaskKind::Device;
+      case TaskKind::kTransfer:
+        return format::TaskKind::Transfer;
+      case TaskKind::kReference:
+      case TaskKind::kExternal:
+        break;
+    }
+    return format::TaskKind::Fallback;
   }
+
+  static bool has_code(const Task& task) { return task.kind == TaskKind::kKernel || task.kind == TaskKind::kDevice; }
 
   Offset<format::Task> task_of(const Task& task, uint32_t& kernel) {
     const auto name = text(task.name), file = text(task.location.file);
@@ -244,7 +261,7 @@ class TableWriter {
     const auto ops = b_.CreateVectorOfStrings(task.ops);
     const Node* const node = task.kind == TaskKind::kLibrary ? &task.body->nodes()[0] : nullptr;
     const auto function = text(node ? node->op->name.get() : "");
-    const auto numbers = exprs(node ? library_numbers(*node->op, node->attrs) : std::vector<Expr>());
+    const auto numbers = exprs(node ? library_numbers(*node->op, node->attrs) : task.launch_sizes);
     const auto argument = text(node ? library_text(*node->op, node->attrs) : "");
     const auto flops = task.tree ? exprs_.add(loops::flops(*task.tree)) : format::Expr();
     const auto bytes = task.tree ? exprs_.add(loops::bytes(*task.tree)) : format::Expr();
@@ -253,7 +270,7 @@ class TableWriter {
     builder.add_name(name);
     builder.add_inputs(inputs);
     builder.add_outputs(outputs);
-    if (task.kind == TaskKind::kKernel) builder.add_kernel(kernel++);
+    if (has_code(task)) builder.add_kernel(kernel++);
     builder.add_sizes(sizes);
     builder.add_function(function);
     builder.add_numbers(numbers);
@@ -269,7 +286,7 @@ class TableWriter {
   Table<format::KernelCode> kernel_table() {
     std::vector<Offset<format::KernelCode>> kernels;
     for (size_t i = 0; i < program_.tasks.size(); ++i) {
-      if (program_.tasks[i].kind != TaskKind::kKernel) continue;
+      if (!has_code(program_.tasks[i])) continue;
       if (!file_) {
         kernels.push_back(format::CreateKernelCode(b_));
         continue;

@@ -14,7 +14,7 @@ namespace tenon {
 namespace {
 
 constexpr std::string_view kSlotKinds[] = {"input", "leaf", "constant", "temporary", "output"};
-constexpr std::string_view kTaskKinds[] = {"kernel", "library", "reference", "external"};
+constexpr std::string_view kTaskKinds[] = {"kernel", "library", "reference", "external", "device", "transfer"};
 
 // ---- printing -------------------------------------------------------------------------------------------------------
 

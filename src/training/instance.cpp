@@ -28,11 +28,12 @@ namespace {
 // A program that is compiled when it first runs, and the context that it always runs in.
 class Part {
  public:
-  explicit Part(const Graph& graph) : graph_(graph) {}
+  Part(const Graph& graph, const std::vector<std::string>& devices) : graph_(graph), devices_(devices) {}
 
   const Program& program(std::optional<int64_t> budget = {}) {
     if (!program_) {
-      program_ = std::make_unique<Program>(compile_program(graph_, {.freeze = false, .budget = budget}).value());
+      program_ = std::make_unique<Program>(
+          compile_program(graph_, {.devices = devices_, .freeze = false, .budget = budget}).value());
     }
     return *program_;
   }
@@ -55,6 +56,7 @@ class Part {
 
  private:
   const Graph& graph_;
+  const std::vector<std::string>& devices_;
   std::unique_ptr<Program> program_;
   std::unique_ptr<runtime::Context> context_;
   Settings settings_;
@@ -64,8 +66,11 @@ class Part {
 
 class LocalTrainingInstance::State {
  public:
-  State(const TrainingModel& model, TrainingOptions given, int64_t thread_count)
-      : options(std::move(given)), threads(thread_count), graphs(training_graphs(model, options)) {
+  State(const TrainingModel& model, TrainingOptions given, int64_t thread_count, std::vector<std::string> names)
+      : options(std::move(given)),
+        threads(thread_count),
+        devices(std::move(names)),
+        graphs(training_graphs(model, options)) {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   }
 
@@ -127,9 +132,11 @@ class LocalTrainingInstance::State {
 
   TrainingOptions options;
   int64_t threads;
+  std::vector<std::string> devices;
   TrainingGraphs graphs;
-  Part step{graphs.step}, forward{graphs.forward}, backward{graphs.backward}, part{graphs.part}, update{graphs.update},
-      evaluate{graphs.evaluate}, predict{graphs.predict};
+  Part step{graphs.step, devices}, forward{graphs.forward, devices}, backward{graphs.backward, devices},
+      part{graphs.part, devices}, update{graphs.update, devices}, evaluate{graphs.evaluate, devices},
+      predict{graphs.predict, devices};
   Part::Settings settings;
   bool is_initialized = false;
   std::atomic<bool> training = true;
@@ -141,8 +148,9 @@ class LocalTrainingInstance::State {
   Exclusive exclusive;
 };
 
-LocalTrainingInstance::LocalTrainingInstance(const TrainingModel& model, TrainingOptions options, int64_t threads)
-    : state_(std::make_unique<State>(model, std::move(options), threads)) {}
+LocalTrainingInstance::LocalTrainingInstance(const TrainingModel& model, TrainingOptions options, int64_t threads,
+                                             std::vector<std::string> devices)
+    : state_(std::make_unique<State>(model, std::move(options), threads, std::move(devices))) {}
 
 LocalTrainingInstance::~LocalTrainingInstance() = default;
 

@@ -40,7 +40,8 @@ struct ProfiledTask {
 class LocalTrainingInstance {
  public:
   // Throws an Error for what cannot be trained.
-  LocalTrainingInstance(const TrainingModel& model, TrainingOptions options, int64_t threads = 0);
+  LocalTrainingInstance(const TrainingModel& model, TrainingOptions options, int64_t threads = 0,
+                        std::vector<std::string> devices = {});  // as ProgramOptions::devices
   ~LocalTrainingInstance();
 
   // Compiles the step. The budget bounds what a call needs besides states, inputs and results, in bytes: below what a

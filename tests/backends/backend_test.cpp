@@ -57,12 +57,20 @@ TEST(Backends, ANameIsTakenOnce) {
   EXPECT_THROW(unregister_backend("yours"), Error);
 }
 
-TEST(Backends, MissingHardwareIsAnErrorThatNamesIt) {
-  const Named elsewhere("elsewhere", kPlugin);
+struct OnAFarBoard : Named {
+  using Named::Named;
+  std::string missing_hardware() const override { return "a board on port 3"; }
+};
+
+TEST(Backends, MissingHardwareIsAnErrorThatNamesItInTheBackendsWords) {
+  const OnAFarBoard elsewhere("elsewhere");
   EXPECT_FALSE(elsewhere.is_available());
   const auto compiled = elsewhere.compile(LoopTree(negate(3)));
   ASSERT_FALSE(compiled.ok());
-  EXPECT_EQ(compiled.diagnostic().message, "backend elsewhere needs the plug-in's device, which this machine lacks");
+  EXPECT_EQ(compiled.diagnostic().message, "backend elsewhere needs a board on port 3, which this machine lacks");
+  const auto unknown = Named("unknown", 1 << 10).compile(LoopTree(negate(3)));
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.diagnostic().message, "backend unknown needs hardware 0x400, which this machine lacks");
 }
 
 TEST(Backends, CompilingToNothingIsAnError) {

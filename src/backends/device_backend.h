@@ -1,0 +1,32 @@
+// Backends that share a model: each node goes to the first that claims it (partition/partition.h).
+//
+// Every backend can take part. A Backend claims all nodes that are lowered to loops, and its kernels run in the host's
+// memory. A DeviceBackend says more: which nodes it takes, whose memory its kernels run in, and whether it compiles
+// whole segments.
+#pragma once
+
+#include "backends/backend.h"
+#include "graph/graph.h"
+#include "partition/partition.h"
+
+namespace tenon {
+
+class DeviceBackend : public Backend {
+ public:
+  using Backend::Backend;
+
+  virtual Claim claim(const Graph& graph, NodeRef node) const = 0;
+  // Null: the host's memory.
+  virtual std::shared_ptr<runtime::Device> device() const { return nullptr; }
+  // Whether it compiles segments as graphs, with compile_graph, instead of kernels as loops.
+  virtual bool compiles_graphs() const { return false; }
+  virtual std::unique_ptr<Compiled> compile_graph(const Graph& segment) const;  // throws an Error
+};
+
+Claim claim_of(const Backend& backend, const Graph& graph, NodeRef node);
+Claim claim_of_loops(const Graph& graph, NodeRef node);  // of a backend that takes whatever is lowered to loops
+std::shared_ptr<runtime::Device> device_of(const Backend& backend);  // null: the host's memory
+// The same backend if it compiles graphs, else null.
+const DeviceBackend* graph_compiler(const Backend& backend);
+
+}  // namespace tenon

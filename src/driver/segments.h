@@ -1,0 +1,12 @@
+// The stage that splits a model between backends: each node goes to the first of ProgramOptions::devices that claims
+// it, and the rest to the target (partition/partition.h).
+#pragma once
+
+#include "driver/module.h"
+
+namespace tenon {
+
+// Sets Module::segments. Without devices it changes nothing.
+void partition_module(Module& module, const BuildTarget& target, const ProgramOptions& options);
+
+}  // namespace tenon
