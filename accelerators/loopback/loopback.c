@@ -1,0 +1,299 @@
+/* loopback: a device that is this machine behind a plug-in's interface, to test everything between a model and a
+ * device.
+ *
+ * Its memory is the host's at other addresses: a host that reads or writes there crashes. A thread runs launches and
+ * copies in order, later than they were submitted. It runs the kernels that the CPU would run, so results are the same.
+ *
+ *     tenon run model.tenon --plugin loopback.so --device loopback:delay=50,seed=3
+ *
+ * Options: claim=P takes a node with probability P (1), ops=a+b takes these ops only, delay=N waits up to N
+ * microseconds before each launch and copy (0), fail=P lets each one fail with probability P (0), seed=N is for all of
+ * them (0). */
+#define _DEFAULT_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tenon/device.h"
+
+/* Added to every address: no pointer of a process lies there. */
+#define OFFSET ((uintptr_t)1 << 60)
+
+static const tenon_host* the_host;
+
+struct tenon_device_program {
+  tenon_host_kernel* kernel;
+};
+
+typedef struct command {
+  struct command* next;
+  uint64_t ticket;
+  const tenon_host_kernel* kernel; /* null: a copy */
+  void* to;
+  const void* from;
+  uint64_t bytes;
+  void** buffers;
+  int64_t* sizes;
+} command;
+
+typedef struct failure {
+  struct failure* next;
+  uint64_t ticket;
+  char text[200];
+} failure;
+
+struct tenon_device {
+  pthread_t thread;
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  command *first, **end;
+  failure* failures; /* that nobody has waited for */
+  uint64_t submitted, done;
+  int stops;
+  double claim, fail;
+  unsigned delay;
+  uint64_t seed, random;
+  char ops[256]; /* "+relu+matmul+"; empty: all */
+};
+
+static void* real(const void* address) { return (void*)((uintptr_t)address - OFFSET); }
+
+static uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+static double drawn(uint64_t* state) { return (double)(mixed(*state += 0x9e3779b97f4a7c15u) >> 11) * 0x1p-53; }
+
+static uint64_t hashed(uint64_t seed, const char* text) {
+  for (; *text != 0; ++text) seed = mixed(seed + (unsigned char)*text + 0x9e3779b97f4a7c15u);
+  return seed;
+}
+
+/* ---- the thread ---- */
+
+static void run(tenon_device* device, const command* it) {
+  char text[200] = "";
+  tenon_text error = {text, sizeof text};
+  if (device->delay > 0) usleep((useconds_t)(drawn(&device->random) * device->delay));
+  if (device->fail > 0 && drawn(&device->random) < device->fail) {
+    snprintf(text, sizeof text, "injected failure of ticket %llu", (unsigned long long)it->ticket);
+  } else if (it->kernel == NULL) {
+    memcpy(it->to, it->from, it->bytes);
+  } else if (the_host->run_kernel(it->kernel, it->buffers, it->sizes, &error) != TENON_OK && text[0] == 0) {
+    snprintf(text, sizeof text, "a kernel failed");
+  }
+  if (text[0] == 0) return;
+  failure* const failed = calloc(1, sizeof *failed);
+  if (failed == NULL) abort(); /* a failure must not get lost */
+  failed->ticket = it->ticket;
+  memcpy(failed->text, text, sizeof text);
+  pthread_mutex_lock(&device->mutex);
+  failed->next = device->failures;
+  device->failures = failed;
+  pthread_mutex_unlock(&device->mutex);
+}
+
+static void* work(void* argument) {
+  tenon_device* const device = argument;
+  pthread_mutex_lock(&device->mutex);
+  for (;;) {
+    while (device->first == NULL && !device->stops) pthread_cond_wait(&device->changed, &device->mutex);
+    command* const it = device->first;
+    if (it == NULL) break;
+    device->first = it->next;
+    if (device->first == NULL) device->end = &device->first;
+    pthread_mutex_unlock(&device->mutex);
+    run(device, it);
+    pthread_mutex_lock(&device->mutex);
+    device->done = it->ticket;
+    pthread_cond_broadcast(&device->changed);
+    free(it->buffers);
+    free(it->sizes);
+    free(it);
+  }
+  pthread_mutex_unlock(&device->mutex);
+  return NULL;
+}
+
+static tenon_status enqueue(tenon_device* device, command it, uint64_t* ticket, tenon_text* error) {
+  command* const queued = malloc(sizeof *queued);
+  if (queued == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for a command");
+  pthread_mutex_lock(&device->mutex);
+  it.next = NULL;
+  it.ticket = *ticket = ++device->submitted;
+  *queued = it;
+  *device->end = queued;
+  device->end = &queued->next;
+  pthread_cond_broadcast(&device->changed);
+  pthread_mutex_unlock(&device->mutex);
+  return TENON_OK;
+}
+
+/* ---- the interface ---- */
+
+static tenon_status describe(const char* options, tenon_device_info* info, tenon_text* error) {
+  (void)options, (void)error;
+  info->name = "loopback";
+  info->version = "1";
+  info->doc = "this machine behind a plug-in's interface, with memory and a queue of its own, for tests";
+  info->flags = TENON_DEVICE_KERNELS | TENON_DEVICE_HOST_CODE;
+  return TENON_OK;
+}
+
+static tenon_status read_options(tenon_device* device, const char* options, tenon_text* error) {
+  char name[16], value[200], ops[sizeof device->ops - 2];
+  int length = 0;
+  for (; *options != 0; options += length + (options[length] == ',')) {
+    if (sscanf(options, "%15[a-z]=%199[^,]%n", name, value, &length) != 2)
+      return tenon_write_text(error, TENON_INVALID_ARGUMENT, "options are name=value, separated by commas");
+    if (strcmp(name, "claim") == 0) {
+      device->claim = atof(value);
+    } else if (strcmp(name, "ops") == 0) {
+      snprintf(ops, sizeof ops, "%s", value);
+      snprintf(device->ops, sizeof device->ops, "+%s+", ops);
+    } else if (strcmp(name, "delay") == 0) {
+      device->delay = (unsigned)atoi(value);
+    } else if (strcmp(name, "fail") == 0) {
+      device->fail = atof(value);
+    } else if (strcmp(name, "seed") == 0) {
+      device->seed = device->random = mixed(strtoull(value, NULL, 10));
+    } else {
+      return tenon_write_text(error, TENON_INVALID_ARGUMENT, "the options are claim, ops, delay, fail and seed");
+    }
+  }
+  return TENON_OK;
+}
+
+static tenon_status open_device(const char* options, tenon_device** opened, tenon_text* error) {
+  tenon_device* const device = calloc(1, sizeof *device);
+  if (device == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for the device");
+  device->claim = 1;
+  device->end = &device->first;
+  pthread_mutex_init(&device->mutex, NULL);
+  pthread_cond_init(&device->changed, NULL);
+  tenon_status status = read_options(device, options, error);
+  if (status == TENON_OK && pthread_create(&device->thread, NULL, work, device) != 0)
+    status = tenon_write_text(error, TENON_OUT_OF_MEMORY, "no thread for the device");
+  status == TENON_OK ? (void)(*opened = device) : free(device);
+  return status;
+}
+
+static void release(tenon_device* device, tenon_device_program* program) {
+  if (program != NULL) {
+    the_host->free_kernel(program->kernel);
+    free(program);
+    return;
+  }
+  pthread_mutex_lock(&device->mutex);
+  device->stops = 1;
+  pthread_cond_broadcast(&device->changed);
+  pthread_mutex_unlock(&device->mutex);
+  pthread_join(device->thread, NULL);
+  for (failure *it = device->failures, *next; it != NULL; it = next) {
+    next = it->next;
+    free(it);
+  }
+  pthread_mutex_destroy(&device->mutex);
+  pthread_cond_destroy(&device->changed);
+  free(device);
+}
+
+static tenon_status claim(tenon_device* device, const tenon_segment* segment, tenon_claim* claim, tenon_text* error) {
+  (void)error;
+  char op[64];
+  snprintf(op, sizeof op, "+%s+", segment->nodes[0].op);
+  uint64_t state = hashed(device->seed, segment->text);
+  claim->accepted = device->ops[0] == 0 ? drawn(&state) < device->claim : strstr(device->ops, op) != NULL;
+  if (!claim->accepted) claim->reason = device->ops[0] == 0 ? "it drew a number against it" : "the option ops lacks it";
+  return TENON_OK;
+}
+
+/* Code: the size of the kernel, the kernel, the object. */
+static tenon_status compile(tenon_device* device, const tenon_segment* segment, tenon_sink* sink, tenon_text* error) {
+  (void)device, (void)error;
+  tenon_status status = sink->write(sink->self, &segment->kernel_bytes, sizeof segment->kernel_bytes);
+  if (status == TENON_OK) status = sink->write(sink->self, segment->kernel, segment->kernel_bytes);
+  if (status == TENON_OK) status = sink->write(sink->self, segment->object, segment->object_bytes);
+  return status;
+}
+
+static tenon_status load(tenon_device* device, const void* code, size_t bytes, tenon_device_program** loaded,
+                         tenon_text* error) {
+  (void)device;
+  uint64_t kernel_bytes = 0;
+  if (bytes >= sizeof kernel_bytes) memcpy(&kernel_bytes, code, sizeof kernel_bytes);
+  if (bytes < sizeof kernel_bytes || kernel_bytes > bytes - sizeof kernel_bytes)
+    return tenon_write_text(error, TENON_BAD_FILE, "the code of a kernel is cut off");
+  tenon_device_program* const program = calloc(1, sizeof *program);
+  if (program == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for a program");
+  const char* const kernel = (const char*)code + sizeof kernel_bytes;
+  const tenon_status status = the_host->load_kernel(
+      kernel, kernel_bytes, kernel + kernel_bytes, bytes - sizeof kernel_bytes - kernel_bytes, &program->kernel, error);
+  status == TENON_OK ? (void)(*loaded = program) : free(program);
+  return status;
+}
+
+static tenon_status allocate(tenon_device* device, uint64_t bytes, uint64_t alignment, void** memory,
+                             tenon_text* error) {
+  (void)device;
+  void* const found = aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
+  if (found == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory of the device is left");
+  *memory = (void*)((uintptr_t)found + OFFSET);
+  return TENON_OK;
+}
+
+static void free_memory(tenon_device* device, void* memory) {
+  (void)device;
+  free(real(memory));
+}
+
+static tenon_status copy(tenon_device* device, void* to, const void* from, uint64_t bytes, int to_device,
+                         uint64_t* ticket, tenon_text* error) {
+  const command it = {.to = to_device ? real(to) : to, .from = to_device ? from : real(from), .bytes = bytes};
+  return enqueue(device, it, ticket, error);
+}
+
+static tenon_status submit(tenon_device* device, tenon_device_program* program, const tenon_launch* launch,
+                           uint64_t* ticket, tenon_text* error) {
+  command it = {.kernel = program->kernel};
+  it.buffers = calloc(launch->buffer_count + 1, sizeof *it.buffers);
+  it.sizes = calloc(launch->size_count + 1, sizeof *it.sizes);
+  if (it.buffers == NULL || it.sizes == NULL) {
+    free(it.buffers);
+    free(it.sizes);
+    return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for a launch");
+  }
+  for (uint64_t i = 0; i < launch->buffer_count; ++i) it.buffers[i] = real(launch->buffers[i]);
+  memcpy(it.sizes, launch->sizes, launch->size_count * sizeof *it.sizes);
+  return enqueue(device, it, ticket, error);
+}
+
+static tenon_status wait_for(tenon_device* device, uint64_t ticket, tenon_text* error) {
+  tenon_status status = TENON_OK;
+  pthread_mutex_lock(&device->mutex);
+  while (device->done < ticket) pthread_cond_wait(&device->changed, &device->mutex);
+  for (failure** place = &device->failures; *place != NULL; place = &(*place)->next) {
+    failure* const failed = *place;
+    if (failed->ticket != ticket) continue;
+    status = tenon_write_text(error, TENON_RUN_FAILED, failed->text);
+    *place = failed->next;
+    free(failed);
+    break;
+  }
+  pthread_mutex_unlock(&device->mutex);
+  return status;
+}
+
+static const tenon_device_api api = {
+    .size = sizeof(tenon_device_api), .describe = describe, .open = open_device, .release = release, .claim = claim,
+    .compile = compile, .load = load, .allocate = allocate, .free = free_memory, .copy = copy, .submit = submit,
+    .wait = wait_for};
+
+const tenon_device_api* tenon_device_plugin_v1(const tenon_host* host) {
+  the_host = host;
+  return &api;
+}
