@@ -13,7 +13,9 @@
 #include "program/artifact.h"
 #include "program/donate.h"
 #include "program/report.h"
+#include "runtime/device.h"
 #include "runtime/thread_pool.h"
+#include "support/runtime_call.h"
 
 namespace tenon::python {
 namespace {
@@ -68,9 +70,11 @@ FallbackFn fallback_from(nb::object function) {
 }
 
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallback, std::optional<int64_t> wanted,
-                                          bool freeze, const std::string& backend, nb::handle assertions,
+                                          bool freeze, const std::string& backend,
+                                          const std::vector<std::string>& devices, nb::handle assertions,
                                           const std::set<uint32_t>& donated, bool shared) {
   const ProgramOptions options{.backend = backend,
+                               .devices = devices,
                                .freeze = freeze,
                                .fallback = fallback_from(std::move(fallback)),
                                .assertions = assertions_from(assertions)};
@@ -198,10 +202,25 @@ void bind_program(nb::module_& module) {
       .def_prop_ro("arena_bytes", [](const Executable& self) { return self.program.arena_bytes(); });
   module.attr("MOST_THREADS") = kMostThreads;
   module.def(
+      "load_plugin",
+      [](const std::string& path) { return to_str(call_runtime([&] { return runtime::load_plugin(path); })); },
+      nb::arg("path"),
+      "Loads the plug-in of a device (docs/add-a-device.md), and returns the device's name. Its code runs in this "
+      "process: load only what you trust.");
+  module.def(
+      "devices",
+      [] {
+        const auto names = call_runtime([] { return runtime::device_names(); });
+        return std::vector<std::string>(names.begin(), names.end());
+      },
+      "The names of the devices besides the CPU.");
+  module.def(
       "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("fallback") = nb::none(),
       nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
-      nb::arg("assertions") = nb::tuple(), nb::arg("donated") = std::set<uint32_t>(), nb::arg("shared") = false,
-      "Compiles a graph. `fallback(call, operands)` runs its external calls. `assertions` are what a saved file "
+      nb::arg("devices") = std::vector<std::string>(), nb::arg("assertions") = nb::tuple(),
+      nb::arg("donated") = std::set<uint32_t>(), nb::arg("shared") = false,
+      "Compiles a graph. `fallback(call, operands)` runs its external calls. `devices` take the nodes that they claim, "
+      "in this order, and `backend` runs the rest. `assertions` are what a saved file "
       "checks: a message, its (file, line), and the output of the graph or the expression of its sizes that must "
       "not be zero. Results may be computed in the memory of the inputs that are `donated`, by number: they are those "
       "arrays then. Where nobody writes to them, equal results may be `shared`.");

@@ -130,10 +130,11 @@ void bind_memory_report(nb::module_& module) {
 
 void make(Trainer* self, const Graph& training, const Graph& inference, size_t outputs, const std::string& key_input,
           const std::map<std::string, std::string>& names, const Loss& loss, const Optimizer& optimizer,
-          const std::vector<std::string>& frozen, bool bf16, int64_t accumulate, int64_t threads, int64_t seed) {
+          const std::vector<std::string>& frozen, bool bf16, int64_t accumulate, int64_t threads, int64_t seed,
+          std::vector<std::string> devices) {
   const TrainingModel model{training, inference, outputs, key_input, names};
   TrainingOptions options{loss, optimizer, frozen, bf16 ? Precision::kBf16 : Precision::kAsModel, accumulate, seed};
-  new (self) Trainer(model, std::move(options), threads);
+  new (self) Trainer(model, std::move(options), threads, std::move(devices));
 }
 
 }  // namespace
@@ -144,7 +145,7 @@ void bind_training(nb::module_& module) {
   nb::class_<Trainer>(module, "Trainer", "What tenon.LocalTrainingInstance is made of.")
       .def("__init__", make, nb::arg("training"), nb::arg("inference"), nb::kw_only(), nb::arg("outputs"),
            nb::arg("key_input"), nb::arg("names"), nb::arg("loss"), nb::arg("optimizer"), nb::arg("frozen"),
-           nb::arg("bf16"), nb::arg("accumulate"), nb::arg("threads"), nb::arg("seed"))
+           nb::arg("bf16"), nb::arg("accumulate"), nb::arg("threads"), nb::arg("seed"), nb::arg("devices"))
       .def("initialize", &Trainer::initialize, nb::arg("budget") = nb::none(), unlocked)
       .def("forward", forward, nb::arg("inputs"), nb::arg("target") = nb::none())
       .def("backward", backward)

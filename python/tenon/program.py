@@ -15,6 +15,7 @@ from tenon._tenon import Error, Executable, Graph, compile_graph, fail
 from tenon.capture.captured import NO_FALLBACK, Captured, Row
 from tenon.capture.file import FileModel
 from tenon.capture.models import capture_exported_program, exported, require_alone
+from tenon.device_names import Devices, devices_from
 from tenon.report import report
 from tenon.runner import make_runner
 from tenon.saving import SavedModel, asserted_by, saved_model
@@ -135,6 +136,7 @@ def compile(
     threads: int = ...,
     fallback: bool = ...,
     freeze: bool = ...,
+    device: Devices = ...,
     train: None = ...,
 ) -> Program: ...
 @overload
@@ -145,6 +147,7 @@ def compile(
     *,
     dynamic_shapes: Any = ...,
     threads: int = ...,
+    device: Devices = ...,
     train: Training,
 ) -> LocalTrainingInstance: ...
 def compile(
@@ -156,6 +159,7 @@ def compile(
     threads: int = 0,
     fallback: bool = True,
     freeze: bool = True,
+    device: Devices = (),
     train: Training | None = None,
 ) -> Program | LocalTrainingInstance:
     """Compiles a model: an ExportedProgram, a .pt2 file, or a module, an FX graph module or a function with example
@@ -165,45 +169,63 @@ def compile(
     runs calls that Tenon lacks; with fallback=False, an error lists all of them with their source lines. A frozen
     program keeps the current parameters, packed for its kernels; with freeze=False each call reads them.
 
+    `device` is the name of a device, or names in order of preference: each node runs on the first that claims it, and
+    the CPU runs the rest. A backend of tenon.loops.register_backend is a device too.
+
     With `train`, a tenon.Training, it returns a tenon.LocalTrainingInstance instead of a Program: its `save` writes a
     training file.
     """
     if train is not None:
-        return _training_of(train, model, args, kwargs, dynamic_shapes, threads)
+        return _training_of(train, model, args, kwargs, dynamic_shapes, threads, device)
     if isinstance(model, (str, os.PathLike)):
         require_alone(args, kwargs, dynamic_shapes)
-        return _compiled_file(model, threads, fallback, freeze)
-    return _compiled(exported(model, args, kwargs, dynamic_shapes), threads, fallback, freeze)
+        return _compiled_file(model, threads, fallback, freeze, devices_from(device))
+    return _compiled(exported(model, args, kwargs, dynamic_shapes), threads, fallback, freeze, devices_from(device))
 
 
 @modes.run_outside
-def _compiled_file(path: str | os.PathLike[str], threads: int, fallback: bool, freeze: bool) -> Program:
+def _compiled_file(
+    path: str | os.PathLike[str], threads: int, fallback: bool, freeze: bool, devices: list[str]
+) -> Program:
     file = FileModel(path)
     captured = file.captured(fallback=fallback)
     signature = Signature(captured, file.arguments, file.argument_names)
-    return _program_of(captured, signature, file.results, threads, freeze)
+    return _program_of(captured, signature, file.results, threads, freeze, devices)
 
 
 @modes.run_outside
-def _compiled(program: ExportedProgram, threads: int, fallback: bool, freeze: bool) -> Program:
+def _compiled(program: ExportedProgram, threads: int, fallback: bool, freeze: bool, devices: list[str]) -> Program:
     traced, captured = capture_exported_program(program)
     if not fallback:
         captured.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
     signature = Signature(captured, Nesting.of_spec(program.call_spec.in_spec), names)
-    return _program_of(captured, signature, Nesting.of_spec(traced.call_spec.out_spec), threads, freeze)
+    return _program_of(captured, signature, Nesting.of_spec(traced.call_spec.out_spec), threads, freeze, devices)
 
 
-def _program_of(captured: Captured, signature: Signature, results: Nesting, threads: int, freeze: bool) -> Program:
+def _program_of(
+    captured: Captured, signature: Signature, results: Nesting, threads: int, freeze: bool, devices: list[str]
+) -> Program:
     asserted = asserted_by(captured)
     executable = compile_graph(
-        captured.graph, fallback=captured.fallback, threads=threads, freeze=freeze, assertions=asserted
+        captured.graph,
+        fallback=captured.fallback,
+        threads=threads,
+        freeze=freeze,
+        devices=devices,
+        assertions=asserted,
     )
     return Program(captured, executable, signature, results, freeze)
 
 
 def _training_of(
-    train: Training, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any, threads: int
+    train: Training,
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    threads: int,
+    device: Devices,
 ) -> LocalTrainingInstance:
     from tenon.training import LocalTrainingInstance  # imported here, because it imports this module
 
@@ -214,6 +236,7 @@ def _training_of(
         example_kwargs=kwargs,
         dynamic_shapes=dynamic_shapes,
         threads=threads,
+        device=device,
     )
 
 

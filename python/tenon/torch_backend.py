@@ -32,6 +32,7 @@ from tenon.capture.captured import NO_FALLBACK, Captured
 from tenon.capture.decompose import traced_decompositions
 from tenon.capture.fx import import_graph_module
 from tenon.capture.grouped import with_traceable_gradients
+from tenon.device_names import Devices, devices_from
 from tenon.graph_reports import GraphReport, report, reports
 from tenon.runner import Run, make_runner
 
@@ -42,6 +43,7 @@ __all__ = ["MODES", "OPTIONS", "Backend", "Options", "backend", "report", "repor
 class Options:
     threads: int = 0  # per call; 0: all
     fallback: bool = True  # PyTorch runs the calls that Tenon lacks; off: such a call is an error
+    device: Devices = ()  # takes the nodes that it claims, or several in order of preference; the CPU runs the rest
 
 
 OPTIONS = tuple(field.name for field in fields(Options))
@@ -161,7 +163,10 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
     if found.calls and not found.native_calls:
         run = _in_pytorch(module)
     else:
-        executable = compile_program(captured.graph, fallback=captured.fallback, threads=options.threads)
+        devices = devices_from(options.device)
+        executable = compile_program(
+            captured.graph, fallback=captured.fallback, threads=options.threads, devices=devices
+        )
         run = _runnable(module, captured, executable)
     reports.add(found)
     return run

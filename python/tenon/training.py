@@ -16,6 +16,7 @@ from tenon._tenon import Graph, Loss, MemoryReport, Optimizer, Trainer, fail
 from tenon.capture.captured import Captured
 from tenon.capture.file import FileModel
 from tenon.capture.models import capture_exported_program, exported, require_alone
+from tenon.device_names import Devices, devices_from
 from tenon.optim import from_torch, loss_from_torch
 from tenon.runner import input_taker, result_giver
 from tenon.signature import Signature
@@ -71,6 +72,7 @@ class LocalTrainingInstance:
         accumulate: int = 1,
         threads: int = 0,
         seed: int = 0,
+        device: Devices = (),
     ) -> None:
         if precision not in _PRECISIONS:
             fail(f"precision must be 'f32' or 'bf16', got {precision!r}")
@@ -88,6 +90,7 @@ class LocalTrainingInstance:
             accumulate=accumulate,
             threads=threads,
             seed=seed,
+            devices=devices_from(device),
         )
 
     def initialize(self, budget: int | None = None) -> None:

@@ -154,12 +154,16 @@ class Bench {
 };
 
 Runnable load(const Options& options) {
-  if (is_artifact(options.model.path)) return Runnable::load(options.model.path, !options.no_native);
+  if (is_artifact(options.model.path)) {
+    require_compiled_now(options.model);
+    return Runnable::load(options.model.path, !options.no_native);
+  }
   ModelOptions reading = options.model;
   if (!is_pt2(reading.path) && !reading.seed) reading.seed = 0;  // the values change no time
   const Model model = read_model(reading);
   require_supported(model);
-  return Runnable::compile(model.graph, {.backend = options.no_native ? "interpreter" : "cpu"});
+  return Runnable::compile(model.graph,
+                           {.backend = options.no_native ? "interpreter" : "cpu", .devices = options.model.devices});
 }
 
 void bench(const Options& options) {
@@ -189,6 +193,7 @@ Command bench_command(CLI::App& tenon) {
       ->check(integer_from(1, kMostRounds));
   app->add_flag("--no-native", options->no_native, "Run no machine code of the model's, but its portable kernels");
   app->add_flag("--json", options->json, "Print it as JSON");
+  add_device_option(*app, options->model);
   app->footer(kFooter);
   return {app, [options] { bench(*options); }};
 }

@@ -45,7 +45,7 @@ Examples:
   tenon compile bert.pt2 --emit graph -o bert.tg      the captured graph
   tenon compile bert.pt2 --emit groups                which nodes run as one kernel
   tenon compile bert.pt2 --emit all -o stages/        every stage, a file each
-  tenon compile bert.pt2 --from stages/10-groups.txt -o bert.tenon
+  tenon compile bert.pt2 --from stages/11-groups.txt -o bert.tenon
   tenon compile bert.pt2 --stop-after schedules       how long each stage took, so far
 The stages: )--";
 
@@ -119,7 +119,7 @@ void show_compilation(const Captured& captured, const Options& options) {
   const Model& model = captured.model;
   require_supported(model);
   Clock clock;
-  const Program program = compile_program(model.graph, {.cpu = options.cpus}).value();
+  const Program program = compile_program(model.graph, {.devices = options.model.devices, .cpu = options.cpus}).value();
   const double compile_ms = clock.milliseconds();
   const int64_t weights = std::max<int64_t>(weight_bytes(model.graph), 1);
   print(describe(program));
@@ -156,7 +156,7 @@ void write_captured_graph(const Graph& graph, const std::string& folder) {
 }
 
 void show_stages(const Graph& graph, const Options& options) {
-  const ProgramOptions program_options{.cpu = options.cpus};
+  const ProgramOptions program_options{.devices = options.model.devices, .cpu = options.cpus};
   const bool emits_all = options.emit == "all";
   if (emits_all) write_captured_graph(graph, options.output);
   Stages stages = begin_stages(graph, program_options, options);
@@ -268,6 +268,7 @@ void check_options(const Options& options) {
     fail("-o {}: a compiled model is called NAME.tenon; to write a stage, say which with --emit", options.output);
   }
   if (options.json && !writes) fail("--json tells about the file that -o NAME.tenon writes");
+  if (writes && !options.model.devices.empty()) fail("--device: a .tenon file holds code for CPUs only, so far");
   if (options.training.train && !writes) fail("--train writes a file: say which with -o NAME.tenon");
   if (options.emit != "all") require_writable_file(options.output);
   if (is_artifact(options.model.path)) fail_at({options.model.path}, "is compiled already: `tenon run` runs it");
@@ -302,6 +303,7 @@ Command compile_command(CLI::App& tenon) {
       ->type_name("SEED")
       ->check(any_integer());
   app->add_option("--cpu", options->cpus, "What to compile for; more than one go into one file")->type_name("CPU,...");
+  add_device_option(*app, options->model);
   app->add_option("-t,--threads", options->threads, "How many threads compile (0: as many as there are CPUs)")
       ->type_name("N")
       ->check(integer_from(0, kMostThreads));

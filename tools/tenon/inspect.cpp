@@ -135,9 +135,9 @@ std::string segment_json(const TaskStretch& segment) {
 }
 
 // Nothing is run, so a fallback that is never called is enough.
-Runnable compile_to_look_at(const Model& model) {
+Runnable compile_to_look_at(const Model& model, const std::vector<std::string>& devices) {
   const FallbackFn fallback = [](int64_t, std::span<const Tensor>) { return std::vector<Tensor>(); };
-  return Runnable::compile(model.graph, {.fallback = fallback});
+  return Runnable::compile(model.graph, {.devices = devices, .fallback = fallback});
 }
 
 void inspect_model(const Options& options) {
@@ -147,7 +147,7 @@ void inspect_model(const Options& options) {
   ModelOptions reading = options.model;
   if (!exported && !reading.seed) reading.seed = 0;  // of a text, what matters is the shape of things
   const Model model = read_model(reading);
-  const Runnable runnable = compile_to_look_at(model);
+  const Runnable runnable = compile_to_look_at(model, options.model.devices);
   const Program& program = *runnable.compiled();
   const symbolic::Bindings sizes = parse_sizes(options.sizes);
   const std::optional<PlanInfo> plan = plan_of(runnable, sizes);
@@ -210,6 +210,7 @@ std::string artifact_text(const std::string& path, const Runnable& runnable, con
 }
 
 void inspect_artifact(const Options& options) {
+  require_compiled_now(options.model);
   const symbolic::Bindings sizes = parse_sizes(options.sizes);
   // A report runs the model, so it takes what this machine can run; to look at a file, none of its code is needed.
   const Runnable runnable = Runnable::load(options.model.path, !options.html.empty(), options.entry);
@@ -269,6 +270,7 @@ Command inspect_command(CLI::App& tenon) {
   app->add_option("--html", options->html, "Write a page with pictures of the graph, the memory and the time")
       ->type_name("FILE");
   app->add_flag("--json", options->json, "Print it as JSON");
+  add_device_option(*app, options->model);
   app->footer(kFooter);
   return {app, [options] { inspect(*options); }};
 }

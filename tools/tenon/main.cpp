@@ -8,6 +8,8 @@
 #include "command.h"
 #include "interrupt.h"
 #include "output_files.h"
+#include "runtime/device.h"
+#include "support/runtime_call.h"
 #include "support/text.h"
 #include "terminal.h"
 
@@ -63,13 +65,17 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "tenon " TENON_VERSION, "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this text and exit");
   app.require_subcommand(1);
+  std::vector<std::string> plugins;
+  app.add_option("--plugin", plugins, "Load the plug-in of a device; may be repeated. See also $TENON_PLUGINS")
+      ->type_name("FILE.so")
+      ->allow_extra_args(false);
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(kFooter);
   const Command commands[] = {compile_command(app), train_command(app), run_command(app),     inspect_command(app),
                               verify_command(app),  bench_command(app), ops_command(app),     opt_command(app),
                               eval_command(app),    tune_command(app),  backends_command(app)};
-  for (const Command& command : commands) command.app->group("Commands");
+  for (const Command& command : commands) command.app->group("Commands")->fallthrough();
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
@@ -77,6 +83,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);
   }
+  for (const std::string& plugin : plugins) call_runtime([&] { runtime::load_plugin(plugin); });
   for (const Command& command : commands) {
     if (command.app->parsed()) command.run();
   }

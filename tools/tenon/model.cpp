@@ -8,6 +8,13 @@
 
 namespace tenon::cli {
 
+void add_device_option(CLI::App& app, ModelOptions& options) {
+  app.add_option("--device", options.devices,
+                 "Run what this device claims on it, and the rest on the CPU; may be repeated, in order of preference")
+      ->type_name("NAME[:OPTIONS]")
+      ->allow_extra_args(false);
+}
+
 bool is_pt2(const std::string& path) { return path.ends_with(".pt2"); }
 
 Model read_model(const ModelOptions& options) {

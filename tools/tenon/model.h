@@ -1,6 +1,7 @@
 // Models as the command line takes them: a .pt2 file, or a graph's text.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +16,11 @@ struct ModelOptions {
   std::string path;
   std::vector<std::string> parameters = {};  // for a graph's text: see bind.h
   std::optional<int64_t> seed = {};
+  std::vector<std::string> devices = {};  // in order of preference; the CPU runs the rest
 };
+
+// --device, of a command that compiles a model.
+void add_device_option(CLI::App& app, ModelOptions& options);
 
 using Model = Imported;  // a graph's text is only a graph
 

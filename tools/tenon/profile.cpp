@@ -49,10 +49,7 @@ std::string event(const TaskTime& time, int64_t origin_ns) {
 double TaskTime::gigabytes_per_second() const { return rate(bytes, duration_ns()); }
 double TaskTime::gigaflops() const { return rate(flops, duration_ns()); }
 
-std::string kind_text(runtime::TaskKind kind) {
-  if (kind == runtime::TaskKind::Kernel) return "kernel";
-  return kind == runtime::TaskKind::Library ? "library" : "fallback";
-}
+std::string kind_text(runtime::TaskKind kind) { return runtime::name_of(kind); }
 
 std::vector<TaskTime> times_of(const runtime::Context& context, const runtime::TaskGraph& graph) {
   std::vector<TaskTime> times;

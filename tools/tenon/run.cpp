@@ -94,7 +94,8 @@ std::vector<Outcome> run_model(const Options& options, Outputs& outputs) {
   require_supported(model);
   const std::vector<Tensor> inputs = inputs_for(model, options.inputs, options.seed);
   check_sizes(model, inputs);
-  const Runnable runnable = Runnable::compile(model.graph, {.backend = options.no_native ? "interpreter" : "cpu"});
+  const Runnable runnable = Runnable::compile(
+      model.graph, {.backend = options.no_native ? "interpreter" : "cpu", .devices = options.model.devices});
   const std::vector<Tensor> results = checked_results(model, run_once(options, runnable, inputs, outputs));
   return outcomes_of(model.graph, inputs, results_of(model, inputs, results));
 }
@@ -103,6 +104,7 @@ std::vector<Outcome> run_artifact(const Options& options, Outputs& outputs) {
   if (!options.model.parameters.empty() || options.model.seed) {
     fail_at({options.model.path}, "a .tenon file has its own parameters");
   }
+  require_compiled_now(options.model);
   if (!options.states.empty() && !options.states.ends_with(".npz"))
     fail("--states writes an .npz file, got '{}'", options.states);
   const Runnable runnable = Runnable::load(options.model.path, !options.no_native, options.entry);
@@ -150,6 +152,7 @@ Command run_command(CLI::App& tenon) {
   app->add_option("-t,--threads", options->threads, "How many threads (0: as many as there are CPUs)")
       ->type_name("N")
       ->check(integer_from(0, kMostThreads));
+  add_device_option(*app, options->model);
   app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
   app->add_flag("--no-native", options->no_native, "Run no machine code of the model's, but its portable kernels");
   app->add_option("--profile", options->profile, "Write when each task ran, as a trace")->type_name("TRACE.json");

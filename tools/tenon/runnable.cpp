@@ -41,6 +41,11 @@ Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Con
   return std::move(read).value();
 }
 
+void require_compiled_now(const ModelOptions& options) {
+  if (!options.devices.empty())
+    fail_at({options.path}, "--device is for models that are compiled now: the file has code for CPUs only");
+}
+
 // Of its file, or where that has no code for this CPU, of one that is compiled anew.
 template <class Load>
 auto Runnable::load_or_recompile(const std::string& path, bool native, Load load) {

@@ -8,6 +8,7 @@
 
 #include "bind.h"
 #include "graph/tensor.h"
+#include "model.h"
 #include "program/program.h"
 #include "runtime/container.h"
 #include "runtime/context.h"
@@ -23,6 +24,9 @@ std::shared_ptr<const runtime::Container> open_artifact(const std::string& path)
 // The graph of an entry, or of the first. Throws an Error.
 Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container,
                std::string_view entry = {});
+
+// Throws an Error where --device is given for a file that is compiled already.
+void require_compiled_now(const ModelOptions& options);
 
 class Runnable {
  public:

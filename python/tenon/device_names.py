@@ -1,0 +1,17 @@
+"""Devices by name, as every front door takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenon._tenon import fail
+
+# "npu", or names in order of preference. The CPU runs what no device claims.
+Devices = str | Sequence[str]
+
+
+def devices_from(device: Devices) -> list[str]:
+    names = [device] if isinstance(device, str) else list(device) if isinstance(device, Sequence) else [device]
+    if not all(isinstance(name, str) and name for name in names):
+        fail(f"a device is a name, or a list of names, got {device!r}")
+    return names
