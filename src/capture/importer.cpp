@@ -254,9 +254,10 @@ AtenArg Importer::external(const AtenRequest& request, std::string reason) {
   const bool is_effect = types.empty();
   if (is_effect) types.push_back(kToken);
 
-  const std::vector<Value> results = builder.results(
-      "external", operands,
-      {{"target", request.target}, {"call", static_cast<int64_t>(unsupported_.size())}, {"types", types_to_string(types)}});
+  const std::vector<Value> results = builder.results("external", operands,
+                                                     {{"target", request.target},
+                                                      {"call", static_cast<int64_t>(unsupported_.size())},
+                                                      {"types", types_to_string(types)}});
   unsupported_.push_back({request.target, std::move(reason), request.location});
   if (is_effect) {
     effects_.push_back(results[0].ref());

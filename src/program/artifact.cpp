@@ -155,9 +155,10 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
 
 void check_portable(const Program& program) {
   if (!program.spaces.empty()) {
-    fail("program {} cannot be saved: it has code for device {}, and a file holds code for CPUs. Compile it without "
-         "devices to save it",
-         program.graph.name(), program.spaces[0].device);
+    fail(
+        "program {} cannot be saved: it has code for device {}, and a file holds code for CPUs. Compile it without "
+        "devices to save it",
+        program.graph.name(), program.spaces[0].device);
   }
   std::string tasks;
   for (const Task& task : program.tasks) {

@@ -51,8 +51,8 @@ def exported():
     return {line.split()[-1] for line in lines}
 
 
-def test_it_exports_what_the_header_declares_and_nothing_else():
-    header = (ROOT / "include/tenon/tenon.h").read_text()
+def test_it_exports_what_the_headers_declare_and_nothing_else():
+    header = "".join((ROOT / f"include/tenon/{name}.h").read_text() for name in ("tenon", "device"))
     declared = set(re.findall(r"^TENON_API [^;]*?\b(tenon_\w+)\(", header, re.MULTILINE))
     assert len(declared) > 20
     assert exported() == declared
@@ -81,8 +81,9 @@ def installed_library_folder(prefix):
 def test_only_the_runtime_is_installed(prefix):
     names = {path.name for path in prefix.rglob("*") if path.is_file()}
     assert names == {
-        "tenon.h", "tenon.hpp", "tenon.pc", "TenonConfig.cmake", "TenonConfigVersion.cmake", "TenonTargets.cmake",
-        "TenonTargets-release.cmake", *(path.name for path in prefix.rglob("libtenon_runtime.so*")),
+        "tenon.h", "tenon.hpp", "device.h", "tenon.pc", "TenonConfig.cmake", "TenonConfigVersion.cmake",
+        "TenonTargets.cmake", "TenonTargets-release.cmake",
+        *(path.name for path in prefix.rglob("libtenon_runtime.so*")),
     }  # fmt: skip
 
 

@@ -42,7 +42,7 @@ struct ProgramTables {
   void update(uint32_t target, uint32_t value);
 
   // ---- devices ----
-  uint16_t space(std::string device);                // returns its number
+  uint16_t space(std::string device);           // returns its number
   uint32_t put(uint32_t slot, uint16_t space);  // moves the slot there; returns it
 
   // The tables must stay until the graph is not needed any more, and read() is not called again.
