@@ -3,7 +3,12 @@ include(CheckLinkerFlag)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  # Objects without debug information have no paths in them: clones and worktrees share them.
+  set(ccache_env "")
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    set(ccache_env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true)
+  endif()
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env ${ccache_env} "${CCACHE_PROGRAM}")
 endif()
 
 check_linker_flag(CXX -fuse-ld=lld TENON_HAS_LLD)
