@@ -7,7 +7,6 @@
 #include "graph/node_symbols.h"
 #include "loops/in_place.h"
 #include "runtime/arena_plan.h"
-#include "support/checked.h"
 #include "support/runtime_call.h"
 #include "symbolic/typical_size.h"
 
@@ -72,6 +71,8 @@ class Precedence {
 
   Edges before_, after_;
 };
+
+constexpr double kMostNominalBytes = int64_t{1} << 50;  // Of one tensor. Sums of it do not overflow.
 
 bool is_fallback(const Task& task) { return task.kind == TaskKind::kExternal || task.kind == TaskKind::kReference; }
 
@@ -359,9 +360,11 @@ class InPlacePlanner {
       for (const auto& [symbol, range] : program_.graph.ranges())
         nominal_[symbol] = std::clamp(symbolic::kTypicalBatch, range.low, range.high);
     }
-    int64_t bytes = size_of(slot(id).type.dtype);
-    for (int64_t size : evaluate(slot(id).type.shape, nominal_)) bytes = checked_mul(bytes, std::max<int64_t>(size, 0));
-    return bytes;
+    auto bytes = static_cast<double>(size_of(slot(id).type.dtype));
+    for (const Expr& size : slot(id).type.shape) {
+      bytes *= static_cast<double>(std::max<int64_t>(estimate(size, nominal_), 0));
+    }
+    return static_cast<int64_t>(std::min(bytes, kMostNominalBytes));
   }
 
   Program& program_;

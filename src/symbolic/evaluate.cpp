@@ -9,6 +9,10 @@ namespace {
 
 [[noreturn]] void fail_overflow(const Expr& expr) { fail("integer overflow: the value of {} does not fit", expr); }
 
+enum class IfUndefined : uint8_t { kFail, kGuess };
+
+constexpr Wide kGuessedMost = kInt64Max;  // of what does not fit: a sum of many such still fits into 128 bits
+
 // The divisor is neither 0 nor -1.
 Wide floor_quotient(Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
 Wide floor_remainder(Wide a, Wide b) { return a % b + (a % b != 0 && (a < 0) != (b < 0) ? b : 0); }
@@ -17,7 +21,8 @@ Wide floor_remainder(Wide a, Wide b) { return a % b + (a % b != 0 && (a < 0) != 
 // x*(y - z) is x*y - x*z.
 class Evaluator {
  public:
-  explicit Evaluator(const Bindings& bindings) : bindings_(bindings) {}
+  explicit Evaluator(const Bindings& bindings, IfUndefined if_undefined = IfUndefined::kFail)
+      : bindings_(bindings), if_undefined_(if_undefined) {}
 
   Wide value(const Expr& expr) const {
     switch (expr.kind()) {
@@ -48,7 +53,7 @@ class Evaluator {
   Wide sum(const Expr& expr) const {
     Wide total = 0;
     for (const Expr& term : expr.operands()) {
-      if (__builtin_add_overflow(total, value(term), &total)) fail_overflow(expr);
+      if (__builtin_add_overflow(total, value(term), &total)) return too_large(expr);
     }
     return total;
   }
@@ -62,7 +67,7 @@ class Evaluator {
       is_zero = is_zero || next == 0;
       overflows = __builtin_mul_overflow(total, next, &total) || overflows;
     }
-    if (overflows && !is_zero) fail_overflow(expr);
+    if (overflows && !is_zero) return too_large(expr);
     return is_zero ? 0 : total;
   }
 
@@ -73,7 +78,12 @@ class Evaluator {
     return best;
   }
 
-  static Wide binary(const Expr& expr, Wide a, Wide b) {
+  Wide too_large(const Expr& expr) const {
+    if (if_undefined_ == IfUndefined::kFail) fail_overflow(expr);
+    return kGuessedMost;
+  }
+
+  Wide binary(const Expr& expr, Wide a, Wide b) const {
     switch (expr.kind()) {
       case Kind::kFloorDiv:
       case Kind::kMod:
@@ -92,16 +102,18 @@ class Evaluator {
     }
   }
 
-  static Wide divide(const Expr& expr, Wide a, Wide b) {
+  Wide divide(const Expr& expr, Wide a, Wide b) const {
+    if (b == 0 && if_undefined_ == IfUndefined::kGuess) return 0;
     if (b == 0) fail("division by zero: {} is 0 in {}", expr.operands()[1], expr);
     const bool is_quotient = expr.kind() == Kind::kFloorDiv;
     if (b != -1) return is_quotient ? floor_quotient(a, b) : floor_remainder(a, b);
     Wide negated;
-    if (__builtin_sub_overflow(Wide{0}, a, &negated)) fail_overflow(expr);
+    if (__builtin_sub_overflow(Wide{0}, a, &negated)) return too_large(expr);
     return is_quotient ? negated : 0;
   }
 
   const Bindings& bindings_;
+  IfUndefined if_undefined_;
 };
 
 void collect_symbols(const Expr& expr, std::set<Symbol>& symbols) {
@@ -115,6 +127,11 @@ int64_t evaluate(const Expr& expr, const Bindings& bindings) {
   const Wide value = Evaluator(bindings).value(expr);
   if (value < kInt64Min || value > kInt64Max) fail_overflow(expr);
   return static_cast<int64_t>(value);
+}
+
+int64_t estimate(const Expr& expr, const Bindings& assumed) {
+  const Wide value = Evaluator(assumed, IfUndefined::kGuess).value(expr);
+  return static_cast<int64_t>(std::clamp<Wide>(value, kInt64Min, kInt64Max));
 }
 
 Expr substitute(const Expr& expr, const Substitution& replacements) {

@@ -132,6 +132,9 @@ Result<Expr> parse_srepr(std::string_view text, Location start = {"", 1, 1});
 using Bindings = std::map<Symbol, int64_t>;
 int64_t evaluate(const Expr& expr,
                  const Bindings& bindings);  // throws for an unbound symbol, overflow, division by zero
+// The value at sizes that a decision assumes, and that no run may have: 16 // (16 // n) is right for the divisors of 16
+// alone. A division by zero gives 0, an overflow the nearest number. Throws for an unbound symbol.
+int64_t estimate(const Expr& expr, const Bindings& assumed);
 
 using Substitution = std::map<Symbol, Expr>;
 Expr substitute(const Expr& expr, const Substitution& replacements);  // simultaneous

@@ -469,6 +469,18 @@ TEST(InPlace, CallsOfTheFallbackStayInOrder) {
 
 // ---- tables ---------------------------------------------------------------------------------------------------------
 
+// A plan assumes 16 for n, where 64 // (8 // n) divides by zero. Runs have the divisors of 8.
+TEST(InPlace, SizesMayBeImpossibleWhereAPlanAssumesThem) {
+  Model m;
+  const Symbol n("n");
+  const Value x = m.input("x", {n, 4}), total = m.buffer("total", {});
+  const Value places = m.b.iota(symbolic::floordiv(64, symbolic::floordiv(8, n)), DType::kF32);
+  const Value y = m.b.sum(m.b.op("cumsum", {places}, {{"dim", 0}}));
+  m.update(total, total + y);
+  m.outputs({m.b.tanh(x) * y});
+  expect_agreement(m.graph, {m.numbers({4, 4})});
+}
+
 class BadTables : public testing::Test {
  protected:
   BadTables() {

@@ -46,6 +46,18 @@ TEST(SymbolicEvaluate, DivisionByZeroIsAnError) {
 }
 TEST(SymbolicEvaluate, UnboundSymbolIsAnError) { EXPECT_EQ(message("x + y", {{x, 1}}), "symbol y has no value"); }
 
+TEST(SymbolicEstimate, IsTheValueWhereThereIsOne) {
+  EXPECT_EQ(estimate(parse("16 // (16 // x)").value(), {{x, 4}}), 4);
+  EXPECT_EQ(estimate(parse("(x - 9) // y").value(), {{x, 2}, {y, -1}}), 7);
+}
+TEST(SymbolicEstimate, IsANumberWhereSizesAreImpossible) {
+  EXPECT_EQ(estimate(parse("16 // (16 // x)").value(), {{x, 17}}), 0);
+  EXPECT_EQ(estimate(parse("3 + x % (16 // x)").value(), {{x, 17}}), 3);
+  EXPECT_EQ(estimate(parse("x*x*x*x").value(), {{x, int64_t{1} << 40}}), kInt64Max);
+  EXPECT_EQ(estimate(parse("-x*x").value(), {{x, int64_t{1} << 40}}), kInt64Min);
+  EXPECT_THROW(estimate(x, {}), Error);
+}
+
 TEST(SymbolicSubstitute, IsSimultaneous) { EXPECT_EQ(substitute(x - 2 * Expr(y), {{x, y}, {y, x}}), y - 2 * Expr(x)); }
 TEST(SymbolicSubstitute, SimplifiesWhatItMakes) {
   EXPECT_EQ(to_string(substitute(parse("(x + y) // 4").value(), {{x, 4 * Expr(z)}})), "z + y // 4");
