@@ -290,16 +290,21 @@ def shorter(text):
     return mantissa.rstrip("0").rstrip(".") + "p" + exponent.replace("+", "")
 
 
+printed = {}  # names of tables, by their coefficients
+
+
 def print_table(name, what, variants):
     print(f"// {what}.")
+    names = {}
     for dtype, (function, low, high, degree, weight) in variants.items():
         coefficients, error = minimax(function, low, high, degree, weight, dtype)
-        print(f"inline constexpr double k{name}{dtype.upper()}[] = {{  // off by 2^{float(mp.log(error, 2)):.1f}")
-        for c in coefficients:
-            print(f"    {shorter(float(c).hex())},")
-        print("};")
+        values = ", ".join(shorter(float(c).hex()) for c in coefficients)
+        names[dtype] = printed.setdefault(values, f"k{name}{dtype.upper()}")
+        if names[dtype] == f"k{name}{dtype.upper()}":
+            bits = float(mp.log(error, 2))
+            print(f"inline constexpr double {names[dtype]}[] = {{{values}}};  // off by 2^{bits:.1f}")
     if "f32" in variants:
-        print(f"inline constexpr Polynomial k{name} = {{k{name}F32, k{name}F64}};")
+        print(f"inline constexpr Polynomial k{name} = {{{names['f32']}, {names['f64']}}};")
     print(flush=True)
 
 

@@ -6,6 +6,7 @@
 
 #include "bind.h"
 #include "graph/evaluate.h"
+#include "support/cursor.h"
 #include "views.h"
 
 namespace tenon::python {

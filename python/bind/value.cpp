@@ -5,6 +5,7 @@
 #include "bind.h"
 #include "operators.h"
 #include "position_error.h"
+#include "support/cursor.h"
 
 namespace tenon::python {
 namespace {

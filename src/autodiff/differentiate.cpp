@@ -22,7 +22,7 @@ class Differentiator {
 
   void start_at(ValueRef value, Value cotangent) { accumulate(value, cotangent); }
 
-  // Empty where what it started at does not depend on the value.
+  // A ref is empty if the start values do not depend on that value.
   std::vector<ValueRef> run() {
     for (size_t id = graph_.nodes().size(); id-- > 0;) differentiate_node(NodeRef{static_cast<uint32_t>(id)});
     std::vector<ValueRef> found;
@@ -94,7 +94,7 @@ class Differentiator {
   std::vector<bool> needed_;
 };
 
-// A graph of gradients has inputs of that name already.
+// A graph of gradients already has inputs named grad_0, ...
 std::string cotangent_name(const Graph& graph, size_t output) {
   std::string name = fmt::format("grad_{}", output);
   while (graph.leaf_named(name) != nullptr) name.insert(0, "grad_");

@@ -15,12 +15,12 @@ namespace tenon {
 // no gradient is an error that names the op.
 Result<Graph> differentiate(const Graph& graph, std::span<const ValueRef> wrt);
 
-// For graphs that keep what they compute beside the gradients (training):
+// For training, whose graphs compute gradients beside other values:
 //
-// The composites whose gradient is that of their expansion, expanded.
+// Expands the composites whose gradient is that of their expansion.
 Graph expand_for_gradients(const Graph& graph, RewriteMap* moved = nullptr);
-// Adds to such a graph the gradients of one number with respect to `wrt`, in their order; an empty ref where it does
-// not depend on a value. Throws an Error as `differentiate` does.
+// Adds to an expanded graph the gradients of one scalar with respect to `wrt`, in their order. An empty ref: the scalar
+// does not depend on that value. Throws an Error as `differentiate` does.
 std::vector<ValueRef> add_gradients(Graph& graph, ValueRef scalar, std::span<const ValueRef> wrt);
 
 }  // namespace tenon

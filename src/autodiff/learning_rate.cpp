@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <numbers>
 
@@ -80,43 +81,39 @@ RatePiece parse_piece(const settings::SettingCall& call) {
   RatePiece piece = piece_named(call);
   const std::vector<Field> fields = fields_of(piece);
   settings::read(fields, call);
-  located(call.where, [&] { settings::check_bounds(fields); });  // also of what must be given and is not
+  located(call.where, [&] { settings::check_bounds(fields); });  // also of required settings that are missing
   return piece;
 }
 
-// The settings that have no default, by position; then what differs from the defaults.
+// The setting that has no default, by position; then the settings that differ from the defaults.
 std::string print(const RatePiece& piece) {
   RatePiece printed = piece;
   RatePiece usual = all_pieces()[piece.index()];
-  const std::vector<Field> usual_fields = fields_of(usual);
-  const settings::Texts texts = settings::print(fields_of(printed));
-  const settings::Texts usual_texts = settings::print(usual_fields);
-  const bool first_is_required = !std::holds_alternative<ConstantRate>(piece);
+  const std::vector<Field> fields = fields_of(printed), usual_fields = fields_of(usual);
+  const size_t required = std::holds_alternative<ConstantRate>(piece) ? 0 : 1;
   std::vector<std::string> arguments;
-  if (first_is_required) arguments.push_back(texts[0].second);
-  for (size_t i = first_is_required ? 1 : 0; i < texts.size(); ++i) {
-    if (texts[i] != usual_texts[i]) arguments.push_back(settings::to_text(texts[i]));
-  }
+  if (required == 1) arguments.push_back(settings::text_of(fields[0]));
+  std::ranges::move(settings::differing(std::span(fields).subspan(required), std::span(usual_fields).subspan(required)),
+                    std::back_inserter(arguments));
   return settings::to_text(name_of(piece), arguments);
 }
 
-// How many updates a piece takes where another one follows.
-struct Length {
-  std::optional<int64_t> operator()(const ConstantRate& p) const { return p.steps; }
-  std::optional<int64_t> operator()(const Warmup& p) const { return p.steps; }
-  std::optional<int64_t> operator()(const LinearRate& p) const { return p.steps; }
-  std::optional<int64_t> operator()(const StepRate&) const { return std::nullopt; }
-  std::optional<int64_t> operator()(const ExponentialRate&) const { return std::nullopt; }
-  std::optional<int64_t> operator()(const CosineRate& p) const { return p.steps; }
-  std::optional<int64_t> operator()(const OneCycle& p) const { return p.steps; }
-};
+// How many updates a piece takes before the next piece begins. Empty for a piece without an end.
+std::optional<int64_t> length_of(const RatePiece& piece) {
+  return std::visit(
+      [](const auto& p) -> std::optional<int64_t> {
+        if constexpr (requires { p.steps; }) return p.steps;
+        return std::nullopt;
+      },
+      piece);
+}
 
 // ---- the rate, as f64 scalars ---------------------------------------------------------------------------------------
 
 struct Rate {
   Builder& b;
   Value base;
-  Value t;  // counted from where the piece begins
+  Value t;  // updates since the piece began
 
   Value number(double x) { return b.scalar(x, DType::kF64); }
   Value fraction_of(double steps) { return b.minimum(t / steps, number(1)); }
@@ -183,7 +180,7 @@ void validate(const RateSchedule& schedule) {
     RatePiece piece = schedule.pieces[i];
     settings::check_bounds(fields_of(piece));
     const bool is_last = i + 1 == schedule.pieces.size();
-    if (!is_last && !std::visit(Length(), piece)) {
+    if (!is_last && !length_of(piece)) {
       fail("'{}' has no end, and nothing can follow it: {}", name_of(piece), to_string(schedule));
     }
   }
@@ -206,7 +203,7 @@ Value rate_at(Builder& b, const RateSchedule& schedule, Value base, Value step) 
   Value rate;
   std::vector<double> begins = {0};
   for (const RatePiece& piece : schedule.pieces) {
-    begins.push_back(begins.back() + static_cast<double>(std::visit(Length(), piece).value_or(0)));
+    begins.push_back(begins.back() + static_cast<double>(length_of(piece).value_or(0)));
   }
   for (size_t i = schedule.pieces.size(); i-- > 0;) {
     const Value t = begins[i] == 0 ? step : step - begins[i];

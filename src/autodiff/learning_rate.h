@@ -1,9 +1,9 @@
-// Learning-rate schedules: the rate as a function of the number of updates done, t, and of the rate that the optimizer
-// was given, its base. The pieces are those of torch.optim.lr_scheduler, stepped after every update.
+// Learning-rate schedules: the rate as a function of t, the number of updates done, and of the base rate, the
+// optimizer's lr. The pieces are those of torch.optim.lr_scheduler, stepped after every update.
 //
 //     schedule=warmup(100) + cosine(1000)
 //
-// Pieces follow each other, and each counts t from where it begins, as PyTorch's SequentialLR does.
+// Pieces follow each other. Each piece counts t from its own beginning, as PyTorch's SequentialLR does.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct ExponentialRate {
   bool operator==(const ExponentialRate&) const = default;
 };
 
-// Half a cosine from base to eta_min: CosineAnnealingLR. Where it goes on past `steps` the rate rises again.
+// Half a cosine from base to eta_min: CosineAnnealingLR. Past `steps` the rate rises again.
 struct CosineRate {
   int64_t steps = 0;
   double eta_min = 0;
@@ -61,8 +61,8 @@ struct CosineRate {
 
 enum class Anneal : uint8_t { kCos, kLinear };
 
-// Up from base / div_factor to base, then down to base / div_factor / final_div_factor, where it stays: OneCycleLR,
-// with the base as its max_lr. It changes the rate only, as with cycle_momentum=False.
+// Up from base / div_factor to base, then down to base / div_factor / final_div_factor, and then constant: OneCycleLR
+// with the base as max_lr and cycle_momentum=False.
 struct OneCycle {
   int64_t steps = 0;
   double pct_start = 0.3;
@@ -80,7 +80,7 @@ struct RateSchedule {
   bool operator==(const RateSchedule&) const = default;
 };
 
-// Fails where a setting is out of bounds, or another piece follows one without an end.
+// Fails if a setting is out of bounds, or if a piece follows a piece without an end.
 void validate(const RateSchedule& schedule);
 
 std::string to_string(const RateSchedule& schedule);  // "warmup(100) + cosine(1000)"

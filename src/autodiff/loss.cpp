@@ -6,7 +6,6 @@
 #include <array>
 
 #include "autodiff/settings.h"
-#include "graph/text.h"
 #include "support/text.h"
 
 namespace tenon {
@@ -142,11 +141,7 @@ bool takes_target(const Loss& loss) { return loss.kind != LossKind::kOutput; }
 std::string to_string(const Loss& loss) {
   Loss printed = loss;
   Loss usual = of_kind(loss.kind);
-  std::vector<std::string> arguments;
-  for (const auto& setting :
-       settings::differing(settings::print(fields_of(printed)), settings::print(fields_of(usual)))) {
-    arguments.push_back(settings::to_text(setting));
-  }
+  const std::vector<std::string> arguments = settings::differing(fields_of(printed), fields_of(usual));
   if (arguments.empty()) return std::string(name_of(loss.kind));
   return settings::to_text(name_of(loss.kind), arguments);
 }
@@ -180,9 +175,9 @@ Value add_loss(Builder& b, const Loss& loss, Value output, Value target) {
     fail("the loss '{}' takes {}", name_of(loss.kind), takes_target(loss) ? "a target" : "no target");
   }
   if (target) check_target(loss, output.type(), target.type(), Facts(b.graph().symbols()));
-  const DType wide = output.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
-  const Value y = target && !takes_classes(loss) ? b.cast(target, wide) : target;
-  return b.cast(loss_of(b, loss, b.cast(output, wide), y), output.dtype());
+  const DType compute = wide(output.dtype());
+  const Value y = target && !takes_classes(loss) ? b.cast(target, compute) : target;
+  return b.cast(loss_of(b, loss, b.cast(output, compute), y), output.dtype());
 }
 
 }  // namespace tenon

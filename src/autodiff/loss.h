@@ -1,4 +1,4 @@
-// Losses to train with: what is computed of a model's output and a target.
+// Losses to train with: functions of a model's output and a target.
 //
 //     Loss loss = parse_loss("cross_entropy(label_smoothing=0.1)").value();
 //     Value target = b.value(graph.add_input("target", target_type(loss, output.type())));
@@ -40,20 +40,20 @@ struct Loss {
 };
 
 std::string_view name_of(LossKind kind);  // "cross_entropy"
-// Whether it compares the output with a target. Without one, `add_loss` takes an empty Value.
+// Whether the loss compares the output with a target. If not, `add_loss` takes an empty Value.
 bool takes_target(const Loss& loss);
 
-// "cross_entropy(label_smoothing=0.1)": settings that have their default are left out, and are not needed. The names
+// "cross_entropy(label_smoothing=0.1)". Settings with their default value are not printed, and are optional. The names
 // are output, mse, l1, cross_entropy, nll and bce_with_logits. parse_loss(to_string(loss)) == loss.
 std::string to_string(const Loss& loss);
 Result<Loss> parse_loss(std::string_view text);
 
-// The type of the target that belongs to an output: i64 classes of the output's other dimensions, or the output's own
-// type. Fails where the loss is not for such outputs.
+// The type of the target for an output: i64 classes over the output's other dimensions, or the output's own type. Fails
+// for an output that the loss does not take.
 TensorType target_type(const Loss& loss, const TensorType& output);
 
-// The loss as a value, a scalar unless the reduction is none. The target has the shape that `target_type` says, and may
-// have another dtype: any integers for classes, any numbers for errors. Fails when the types do not fit each other.
+// The loss as a value, a scalar unless the reduction is none. The target has the shape of `target_type`, and any
+// integer dtype for classes, any dtype for errors. Fails if the types do not fit each other.
 Value add_loss(Builder& b, const Loss& loss, Value output, Value target);
 
 }  // namespace tenon

@@ -42,15 +42,8 @@ Value smooth_loss(Builder& b, const Classes& k, Reduction reduction) {
 }  // namespace
 
 Value reduced(Builder& b, Value losses, Reduction reduction) {
-  switch (reduction) {
-    case Reduction::kNone:
-      return losses;
-    case Reduction::kMean:
-      return b.mean(losses);
-    case Reduction::kSum:
-      return b.sum(losses);
-  }
-  return losses;
+  if (reduction == Reduction::kNone) return losses;
+  return reduction == Reduction::kMean ? b.mean(losses) : b.sum(losses);
 }
 
 Value zero_unless(Builder& b, Value condition, Value x) { return b.where(condition, x, b.scalar(0, x.dtype())); }

@@ -1,7 +1,7 @@
-// The formulas of losses as PyTorch defines them, in nodes. `loss.h` describes a loss to train with; the aten registry
-// has PyTorch's own calls. Both are written with these.
+// The formulas of losses as PyTorch defines them, in nodes. The losses to train with (loss.h) and the aten registry use
+// them.
 //
-// Everything floating is in one dtype, f32 or f64: a caller with f16 or bf16 widens before, and rounds the loss.
+// All floating values have one dtype, f32 or f64. A caller with f16 or bf16 widens its values and rounds the loss.
 #pragma once
 
 #include "graph/builder.h"
@@ -18,7 +18,7 @@ Value number_of(Builder& b, const Expr& count, DType dtype);  // a size as data
 
 Value squared_error(Builder& b, Value x, Value y);
 Value absolute_error(Builder& b, Value x, Value y);
-// Of logits. The weights are optional, and broadcast: `positive_weight` counts for targets of 1, `weight` for all.
+// x are logits. The weights are optional, and broadcast: `positive_weight` is for targets of 1, `weight` for all.
 Value binary_cross_entropy(Builder& b, Value x, Value y, Value positive_weight, Value weight);
 
 // ---- of classes -----------------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ struct Classes {
 
 Classes classes_of(Builder& b, Value scores, Value target, Value weight_by_class, int64_t ignore_index);
 
-// The loss -scores[target], and the weights that its mean divides by (0 without a reduction).
+// The loss -scores[target], and the sum of weights that its mean divides by (0 without a reduction).
 std::pair<Value, Value> negative_likelihood(Builder& b, const Classes& classes, Reduction reduction);
 
 struct CrossEntropy {
@@ -48,7 +48,7 @@ struct CrossEntropy {
   double label_smoothing = 0;
 };
 
-// Of logits x. An integer target names classes; a floating one has the shape of x and holds probabilities.
+// x are logits. An integer target names classes; a floating target has the shape of x and holds probabilities.
 Value cross_entropy(Builder& b, Value x, Value target, const CrossEntropy& options);
 
 }  // namespace tenon::losses

@@ -1,8 +1,9 @@
-// The text form of optimizers, and what is checked of them. optimizer_update.cpp has the arithmetic.
+// The text form and the checks of optimizers. optimizer_update.cpp has the arithmetic.
 #include "autodiff/optimizer.h"
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "graph/attr.h"
@@ -130,7 +131,7 @@ ParameterGroup parse_group(settings::SettingCall call, const UpdateRule& base) {
   return group;
 }
 
-// Groups come last: they start from the optimizer's settings, wherever those stand.
+// Groups are read last: they start from the optimizer's settings, wherever those stand in the text.
 Optimizer optimizer_of(settings::SettingCall call) {
   Optimizer optimizer{.rule = rule_named(call)};
   settings::SettingCalls groups;
@@ -152,10 +153,7 @@ std::string print_group(const ParameterGroup& group, const UpdateRule& base) {
   UpdateRule usual = base;
   std::vector<std::string> arguments;
   for (const std::string& pattern : group.patterns) arguments.push_back(quote(pattern));
-  for (const auto& setting :
-       settings::differing(settings::print(fields_of(printed)), settings::print(fields_of(usual)))) {
-    arguments.push_back(settings::to_text(setting));
-  }
+  std::ranges::move(settings::differing(fields_of(printed), fields_of(usual)), std::back_inserter(arguments));
   return settings::to_text("group", arguments);
 }
 
@@ -177,12 +175,7 @@ void validate(const Optimizer& optimizer) {
 std::string to_string(const Optimizer& optimizer) {
   Optimizer printed = optimizer;
   Optimizer usual{.rule = all_rules()[optimizer.rule.index()]};
-  const settings::Texts texts = settings::print(fields_of(printed));
-  const settings::Texts usual_texts = settings::print(fields_of(usual));
-  std::vector<std::string> arguments;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    if (texts[i].first == "lr" || texts[i] != usual_texts[i]) arguments.push_back(settings::to_text(texts[i]));
-  }
+  std::vector<std::string> arguments = settings::differing(fields_of(printed), fields_of(usual), "lr");
   if (!optimizer.schedule.pieces.empty()) arguments.push_back("schedule=" + to_string(optimizer.schedule));
   for (const ParameterGroup& group : optimizer.groups) arguments.push_back(print_group(group, optimizer.rule));
   return settings::to_text(name_of(optimizer.rule), arguments);

@@ -3,8 +3,8 @@
 //     Optimizer optimizer = parse_optimizer("adamw(lr=0.001, group(\"*.bias\", weight_decay=0))").value();
 //     add_optimizer(graph, optimizer, parameters);
 //
-// Every number that a rule computes of the step and the learning rate (bias corrections, the schedule) is one f64
-// scalar of the graph. What remains for a parameter is one chain of elementwise nodes, in the order of PyTorch's
+// Numbers that depend on the step and the learning rate (bias corrections, the schedule) are f64 scalars of the graph,
+// computed once. The rest of an update is one chain of elementwise nodes for each parameter, in the order of PyTorch's
 // arithmetic, so that results agree to the last bits.
 #pragma once
 
@@ -44,7 +44,7 @@ struct Adam {
   bool operator==(const Adam&) const = default;
 };
 
-// Adam that decays the weights themselves, not by way of the gradients.
+// Adam that decays the weights directly instead of adding the decay to the gradients.
 struct AdamW {
   double lr = 1e-3;
   Betas betas = {0.9, 0.999};
@@ -89,7 +89,7 @@ using UpdateRule = std::variant<Sgd, Adam, AdamW, Adagrad, RmsProp, Lion>;
 
 // ---- the optimizer --------------------------------------------------------------------------------------------------
 
-// Parameters whose names one of the patterns matches (* is any text, ? any character), with settings of their own.
+// The parameters whose names match one of the patterns (* is any text, ? any character), with their own settings.
 struct ParameterGroup {
   std::vector<std::string> patterns;
   UpdateRule rule;  // complete; of the optimizer's kind
@@ -106,12 +106,13 @@ struct Optimizer {
 };
 
 // "adamw(lr=0.001, betas=(0.9, 0.95), clip_norm=1, schedule=warmup(100) + cosine(1000), group("*.bias", "norm.*",
-// weight_decay=0))". The names are sgd, adam, adamw, adagrad, rmsprop and lion. Besides lr, only what differs from the
-// defaults is printed, in a group what differs from the optimizer. parse_optimizer(to_string(o)) == o.
+// weight_decay=0))". The names are sgd, adam, adamw, adagrad, rmsprop and lion. lr is always printed, other settings if
+// they differ from the defaults, settings of a group if they differ from the optimizer. parse_optimizer(to_string(o))
+// == o.
 std::string to_string(const Optimizer& optimizer);
 Result<Optimizer> parse_optimizer(std::string_view text);
 
-// Fails where PyTorch would: a negative rate, a beta of 1, Nesterov without momentum.
+// Fails as PyTorch does: for a negative rate, a beta of 1, Nesterov without momentum.
 void validate(const Optimizer& optimizer);
 
 // ---- in a graph -----------------------------------------------------------------------------------------------------
@@ -122,8 +123,8 @@ struct TrainedParameter {
   Value gradient;      // of the parameter's type
 };
 
-// What a caller may want to see or return. Group 0 is of the parameters that no pattern matches; the others follow in
-// the order of the optimizer's groups.
+// Values that a caller may return. Group 0 has the parameters that no pattern matches; group i + 1 is the optimizer's
+// group i.
 struct OptimizerStep {
   Value step;                         // i64[]: the number of updates before this one
   std::vector<Value> learning_rates;  // f64[]: by group, after the schedule; empty for a group 0 without parameters
@@ -132,10 +133,10 @@ struct OptimizerStep {
 
 // Adds the states that the optimizer keeps, and the updates of parameters and states. The states are buffers with data:
 //   "optimizer.step"                 i64[], the number of updates done
-//   "optimizer.lr.<group>"           f64[], the base rate of a group: whoever writes it needs no new graph
+//   "optimizer.lr.<group>"           f64[], the base rate of a group. A caller may write it between steps.
 //   "optimizer.<state>.<parameter>"  of the parameter's type, under PyTorch's name for it (exp_avg, momentum_buffer)
-// Fails, and leaves the graph as it was, when the optimizer or a parameter is not valid, a pattern matches no name, or
-// a group gets no parameter.
+// Fails, and leaves the graph unchanged, if the optimizer or a parameter is not valid, a pattern matches no name, or a
+// group gets no parameter.
 OptimizerStep add_optimizer(Graph& graph, const Optimizer& optimizer, std::span<const TrainedParameter> parameters);
 
 }  // namespace tenon

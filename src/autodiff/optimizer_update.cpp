@@ -12,11 +12,9 @@
 namespace tenon {
 namespace {
 
-DType wide(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
-
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
-// Scalars in the dtypes where they meet tensors: one node for each.
+// Scalars, cast to the dtypes of tensors: one node for each scalar and dtype.
 class Numbers {
  public:
   explicit Numbers(Builder& b) : b_(b) {}
@@ -134,8 +132,7 @@ Value decayed_gradient(Chain& c, bool maximize, double weight_decay) {
   return weight_decay == 0 ? g : c.add(g, c.parameter(), weight_decay);
 }
 
-// The first momentum is the gradient itself, without dampening. The buffer begins as zeros, so that a share of 1 makes
-// it that.
+// The first momentum is the gradient without dampening. The buffer starts as zeros, so the first share is 1.
 ChainFn chain_of(const Sgd& r, const StepScalars& s) {
   const auto f64 = [&](double x) { return s.b.scalar(x, DType::kF64); };
   Value share;
@@ -315,7 +312,7 @@ class OptimizerBuilder {
 
   Value learning_rate(size_t group) {
     const Value base = state(fmt::format("optimizer.lr.{}", group), Tensor::scalar(DType::kF64, lr_of(rule(group))));
-    b_.graph().add_update(base.ref(), base.ref());  // what is updated is read in each run: nobody takes it as constant
+    b_.graph().add_update(base.ref(), base.ref());  // An update keeps passes from folding the rate as a constant.
     return rate_at(b_, optimizer_.schedule, base, done_);
   }
 

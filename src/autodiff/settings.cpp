@@ -7,15 +7,11 @@
 
 #include "graph/text.h"
 #include "support/cursor.h"
+#include "support/overloaded.h"
 #include "support/text.h"
 
 namespace tenon::settings {
 namespace {
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
 
 // ---- parsing --------------------------------------------------------------------------------------------------------
 
@@ -30,7 +26,7 @@ class Parser {
   }
 
  private:
-  static constexpr int kDeepest = 8;  // calls within calls: a text that nobody trusts must not use up the stack
+  static constexpr int kDeepest = 8;  // Calls within calls. A hostile text must not overflow the stack.
 
   SettingCall parse_call(std::string_view what, int depth) {
     if (depth > kDeepest) cursor_.fail("more than {} names within each other", kDeepest);
@@ -85,8 +81,6 @@ class Parser {
     Cursor ahead = cursor_;
     return ahead.accept_word("inf") || ahead.accept_word("nan");
   }
-
-  static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 
   Cursor cursor_;
 };
@@ -191,9 +185,10 @@ const Field& field_named(std::span<const Field> fields, const SettingCall& call,
   fail_at(argument.where, "{} has no setting '{}'{}", call.name, argument.key, did_you_mean(argument.key, names));
 }
 
+}  // namespace
+
 // ---- printing -------------------------------------------------------------------------------------------------------
 
-// Empty where there is nothing to say.
 std::string text_of(const Field& field) {
   return std::visit(
       Overloaded{[](const double* member) { return fmt::format("{}", *member); },
@@ -208,8 +203,6 @@ std::string text_of(const Field& field) {
                  [](const Choice& member) { return std::string(member.names[member.now]); }},
       field.member);
 }
-
-}  // namespace
 
 std::string Bounds::text() const {
   if (std::isinf(high)) return fmt::format("{} {}", above_low ? "above" : "at least", low);
@@ -260,27 +253,20 @@ void check_bounds(std::span<const Field> fields) {
   for (const Field& field : fields) check_bounds(field);
 }
 
-Texts print(std::span<const Field> fields) {
-  Texts texts;
-  for (const Field& field : fields) texts.emplace_back(field.name, text_of(field));
-  return texts;
-}
-
-Texts differing(const Texts& texts, const Texts& base) {
-  check(texts.size() == base.size(), "settings of {} are compared with {}", texts.size(), base.size());
-  Texts differing;
-  for (size_t i = 0; i < texts.size(); ++i) {
-    if (texts[i] != base[i]) differing.push_back(texts[i]);
+std::vector<std::string> differing(std::span<const Field> fields, std::span<const Field> usual,
+                                   std::string_view always) {
+  check(fields.size() == usual.size(), "settings of {} are compared with {}", fields.size(), usual.size());
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const std::string text = text_of(fields[i]);
+    if (fields[i].name == always || text != text_of(usual[i]))
+      texts.push_back(fmt::format("{}={}", fields[i].name, text));
   }
-  return differing;
+  return texts;
 }
 
 std::string to_text(std::string_view name, std::span<const std::string> arguments) {
   return fmt::format("{}({})", name, fmt::join(arguments, ", "));
-}
-
-std::string to_text(const std::pair<std::string, std::string>& setting) {
-  return fmt::format("{}={}", setting.first, setting.second);
 }
 
 }  // namespace tenon::settings

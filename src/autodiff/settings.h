@@ -2,9 +2,9 @@
 //
 //     adamw(lr=0.001, betas=(0.9, 0.95), schedule=warmup(100) + cosine(1000), group("*.bias", weight_decay=0))
 //
-// A setting is given by its key or by its position, as an argument of a Python function. `parse_call` reads such a
-// text. What a name's settings are, a list of Fields says, which points at the members of a struct: one list serves to
-// read them, to check them and to print them.
+// A setting is given by its key or by its position, like an argument of a Python function. `parse_call` reads such a
+// text. A list of Fields describes the settings of a name. A Field points at a member of a struct: one list serves to
+// read, check and print the settings.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ using Numbers = std::vector<Number>;            // "(0.9, 0.95)" or "[0.9, 0.95]
 using SettingCalls = std::vector<SettingCall>;  // "warmup(100) + cosine(1000)"; a word is a call without arguments
 
 struct SettingArgument {
-  std::string key;  // empty when it is given by its position
+  std::string key;  // empty: given by position
   std::variant<Number, Quoted, Numbers, SettingCalls> value;
   Location where;
 };
@@ -45,11 +45,11 @@ struct SettingCall {
   std::vector<SettingArgument> arguments;
   Location where;
 
-  // Moves the argument of that key out, if there is one. A key that is given twice is an error.
+  // Removes and returns the argument with that key. Fails if the key is given twice.
   std::optional<SettingArgument> take(std::string_view key);
 };
 
-SettingCall parse_call(std::string_view text, std::string_view what);  // `what` is meant: "a loss"
+SettingCall parse_call(std::string_view text, std::string_view what);  // `what`, for messages: "a loss"
 const SettingCalls& calls_of(const SettingArgument& argument);         // or fails: "expected a name"
 
 // ---- the struct -----------------------------------------------------------------------------------------------------
@@ -91,17 +91,15 @@ struct Field {
   Bounds bounds = kAnyNumber;
 };
 
-// Sets the members that the call gives. Fails for an unknown key, a wrong kind of value or one out of bounds, at its
-// place.
+// Sets the members that the call gives. Fails for an unknown key, a value of a wrong kind, and a value out of bounds.
 void read(std::span<const Field> fields, const SettingCall& call);
-// Fails where a number is out of bounds or not finite.
+// Fails if a number is out of bounds or not finite.
 void check_bounds(std::span<const Field> fields);
 
-using Texts = std::vector<std::pair<std::string, std::string>>;  // key and value
-Texts print(std::span<const Field> fields);
-// Those whose text differs in `base`, which has the same fields.
-Texts differing(const Texts& texts, const Texts& base);
-std::string to_text(std::string_view name, std::span<const std::string> arguments);
-std::string to_text(const std::pair<std::string, std::string>& setting);  // "lr=0.1"
+// "lr=0.1", for each field whose text differs from that in `usual`, which has the same fields; and for `always`.
+std::vector<std::string> differing(std::span<const Field> fields, std::span<const Field> usual,
+                                   std::string_view always = {});
+std::string text_of(const Field& field);  // empty for an optional number that is not set, and for an empty list
+std::string to_text(std::string_view name, std::span<const std::string> arguments);  // "adam(lr=0.1, amsgrad=true)"
 
 }  // namespace tenon::settings

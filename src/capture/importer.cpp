@@ -1,6 +1,7 @@
 #include "capture/importer.h"
 
 #include "graph/dead_code.h"
+#include "support/cursor.h"
 
 namespace tenon {
 namespace {

@@ -7,12 +7,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 #include <ctime>
 #include <span>
 #include <vector>
 
 #include "support/diagnostic.h"
+#include "support/text.h"
 #include "support/warning.h"
 
 namespace tenon::codegen {
@@ -83,19 +83,14 @@ auto if_private(Body&& body) -> decltype(body()) {
   return {};
 }
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value ? value : "";
-}
-
 std::string default_folder() {
-  if (const std::string folder = variable("XDG_CACHE_HOME"); !folder.empty()) return folder + "/tenon";
-  if (const std::string folder = variable("HOME"); !folder.empty()) return folder + "/.cache/tenon";
+  if (const std::string folder = environment("XDG_CACHE_HOME"); !folder.empty()) return folder + "/tenon";
+  if (const std::string folder = environment("HOME"); !folder.empty()) return folder + "/.cache/tenon";
   return "";
 }
 
 int64_t limit_from_environment() {
-  const std::string text = variable("TENON_CACHE_SIZE");
+  const std::string text = environment("TENON_CACHE_SIZE");
   if (text.empty()) return kDefaultBytes;
   int64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
@@ -149,7 +144,7 @@ std::pair<time_t, long> last_use(const PrivateFolder::Entry& entry) {
 }  // namespace
 
 std::optional<ObjectCache> ObjectCache::from_environment() {
-  std::string folder = variable("TENON_CACHE");
+  std::string folder = environment("TENON_CACHE");
   if (folder == "off") return {};
   if (folder.empty()) folder = default_folder();
   if (folder.empty()) return {};

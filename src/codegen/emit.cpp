@@ -404,11 +404,10 @@ bool Emitter::keeps_pace(const Expr& expr, TreeRef outer, TreeRef inner) const {
 
 void Emitter::run(const std::vector<TreeRef>& loops) {
   const TreeRef last = loops.back();
-  const Compiler::Scope* const around = scope_;
-  Compiler::Scope scope = *around;
+  Compiler::Scope scope = *scope_;
   Expr count = 1;
   for (TreeRef ref : loops) count *= at_least_zero(tree_.loop(ref).size);
-  if (bounds(count, around->box.ranges()).high <= 0) return;
+  if (bounds(count, scope_->box.ranges()).high <= 0) return;
   for (TreeRef ref : loops) {
     scope.extents.insert_or_assign(tree_.loop(ref).var, 1);
     if (ref == last) continue;
@@ -416,21 +415,17 @@ void Emitter::run(const std::vector<TreeRef>& loops) {
     literals_.emplace(compiler_.counter(ref), Literal{0, false});
   }
   scope.box.add(compiler_.counter(last), 0, count - 1);
-  scope_ = &scope;
   is_last_part_ = true;
-  const int64_t around_number = std::exchange(scope_number_, ++scopes_);
-  f_->indices.set_ranges(scope.box.ranges());
   const bool is_parallel = tree_.loop(loops[0]).annotation.mark == Mark::kParallel && target_.has_threads;
   const bool is_vector = tree_.loop(last).annotation.mark == Mark::kVectorize;
-  if (is_parallel) {
-    is_vector ? parallel_vectors(last, count) : parallel(last, 0, count);
-  } else {
-    is_vector ? vectors(last, 0, count) : serial(last, index(0), index(count));
-  }
+  in_scope(scope, [&] {
+    if (is_parallel) {
+      is_vector ? parallel_vectors(last, count) : parallel(last, 0, count);
+    } else {
+      is_vector ? vectors(last, 0, count) : serial(last, index(0), index(count));
+    }
+  });
   for (TreeRef ref : loops) literals_.erase(compiler_.counter(ref));
-  scope_ = around;
-  scope_number_ = around_number;
-  f_->indices.set_ranges(around->box.ranges());
 }
 
 }  // namespace tenon::codegen

@@ -146,6 +146,8 @@ class Emitter {
   bool is_register(NodeRef ref) const;     // the value of the node needs no memory
   void declare_in(TreeRef loop);
   Value* declare(NodeRef ref, const Compiler::Allocation& memory);
+  // The address of an element; in `array`, or in the memory's own array.
+  Value* address_in(const Compiler::Allocation& memory, const Expr& position, Value* array = nullptr);
 
   // ---- elements (nodes.cpp) ----
   std::vector<Which> elements_of(TreeRef leaf) const;
@@ -260,8 +262,6 @@ class Emitter {
   void fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_t sums, const std::vector<NodeRef>& folded);
   void fold_lanes(NodeRef ref, int64_t sums);
   Value* lane_sum(NodeRef ref, int64_t position);
-  void lanes_body(TreeRef ref) { body(ref, tree_.children(ref)); }
-  void at_literal_lanes(Symbol counter, Literal literal, TreeRef ref);
 
   // ---- tiles (tiles.cpp) ----
   bool tile(TreeRef ref, const Expr& begin, const Expr& end);

@@ -156,8 +156,7 @@ void Emitter::finish_grid(NodeRef sum) {
   const Compiler::Allocation& memory = compiler_.allocations.at(sum);
   int64_t position = 0;
   for (Value* variable : grid_sums_.at(sum)) {
-    Value* const address =
-        f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position * kElements);
+    Value* const address = address_in(memory, position * kElements);
     b_.CreateIntrinsic(
         llvm::Intrinsic::x86_tilestored64_internal, {},
         {b_.getInt16(kSide), b_.getInt16(kRowBytes), address, b_.getInt64(kRowBytes), tile_in(variable)});
@@ -174,7 +173,7 @@ Value* Emitter::load_tile(const Element& element, Value* stride) {
   tiles_in_ = b_.GetInsertBlock();
   Value*& tile = loaded_tiles_[memory.mem_idx].try_emplace(at, nullptr).first->second;
   if (tile) return tile;
-  Value* const address = f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), at);
+  Value* const address = address_in(memory, at);
   tile = b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64_internal, {},
                             {b_.getInt16(kSide), b_.getInt16(kRowBytes), address, stride});
   return tile;

@@ -60,36 +60,22 @@ Value* Indices::sum(const Expr& expr) {
 }
 
 Value* Indices::compute(const Expr& expr, llvm::ArrayRef<Value*> operands) {
+  using P = llvm::CmpInst::Predicate;
+  constexpr P kComparisons[] = {P::ICMP_EQ, P::ICMP_NE, P::ICMP_SLT, P::ICMP_SLE};  // by Kind, from kEq on
+  const Kind kind = expr.kind();
   Value* result = operands[0];
-  const auto flag = [&](Value* condition) { return b_.CreateZExt(condition, result->getType()); };
-  switch (expr.kind()) {
-    case Kind::kAdd:
-      for (Value* term : operands.drop_front()) result = b_.CreateAdd(result, term);
-      return result;
-    case Kind::kMul:
-      for (Value* factor : operands.drop_front()) result = b_.CreateMul(result, factor);
-      return result;
-    case Kind::kMin:
-      for (Value* other : operands.drop_front()) {
-        result = b_.CreateSelect(b_.CreateICmpSLT(other, result), other, result);
-      }
-      return result;
-    case Kind::kMax:
-      for (Value* other : operands.drop_front()) {
-        result = b_.CreateSelect(b_.CreateICmpSGT(other, result), other, result);
-      }
-      return result;
-    case Kind::kEq:
-      return flag(b_.CreateICmpEQ(operands[0], operands[1]));
-    case Kind::kNe:
-      return flag(b_.CreateICmpNE(operands[0], operands[1]));
-    case Kind::kLt:
-      return flag(b_.CreateICmpSLT(operands[0], operands[1]));
-    case Kind::kLe:
-      return flag(b_.CreateICmpSLE(operands[0], operands[1]));
-    default:
-      return divide(expr, operands[0], operands[1]);
+  if (kind >= Kind::kEq) {
+    const P predicate = kComparisons[static_cast<size_t>(kind) - static_cast<size_t>(Kind::kEq)];
+    return b_.CreateZExt(b_.CreateICmp(predicate, operands[0], operands[1]), result->getType());
   }
+  if (kind == Kind::kFloorDiv || kind == Kind::kMod) return divide(expr, operands[0], operands[1]);
+  for (Value* next : operands.drop_front()) {
+    if (kind == Kind::kAdd) result = b_.CreateAdd(result, next);
+    if (kind == Kind::kMul) result = b_.CreateMul(result, next);
+    if (kind == Kind::kMin) result = b_.CreateSelect(b_.CreateICmpSLT(next, result), next, result);
+    if (kind == Kind::kMax) result = b_.CreateSelect(b_.CreateICmpSGT(next, result), next, result);
+  }
+  return result;
 }
 
 // Floor division and modulo. They may be computed outside of a loop that has no iterations, and then the divisor may be

@@ -86,11 +86,12 @@ void Emitter::vectors(TreeRef ref, const Expr& begin, const Expr& end) {
 // Scalar code for a vectorized loop. Short bodies are unrolled.
 void Emitter::one_by_one(TreeRef ref, const Expr& begin, const Expr& end) {
   const Symbol counter = compiler_.counter(ref);
+  const auto lanes = [&] { body(ref, tree_.children(ref)); };
   const bool is_short = tree_.children(ref).size() <= kMostMoves;
   const Expr past = is_short ? begin + max(floordiv(end - begin, kInARow), 0) * kInARow : begin;
   if (is_short) {
     f_->loop(counter, index(begin), index(past), kInARow, [&] {
-      for (int64_t i = 0; i < kInARow; ++i) at_literal_lanes(counter, {i, true}, ref);
+      for (int64_t i = 0; i < kInARow; ++i) at_literal(counter, {i, true}, lanes);
     });
   }
   serial(ref, index(past), index(end));
@@ -98,6 +99,7 @@ void Emitter::one_by_one(TreeRef ref, const Expr& begin, const Expr& end) {
 
 void Emitter::vector_stretch(TreeRef ref, const Expr& begin, const Expr& end) {
   const Symbol counter = compiler_.counter(ref);
+  const auto lanes = [&] { body(ref, tree_.children(ref)); };
   const std::optional<int64_t> count = number_of(end - begin);
   const int64_t most = bounds(end - begin, scope_->box.ranges()).high;
   if (count && *count <= kMostVectors * lanes_) {
@@ -105,7 +107,7 @@ void Emitter::vector_stretch(TreeRef ref, const Expr& begin, const Expr& end) {
     const auto all = [&] {
       for (int64_t at = 0; at < whole; at += lanes_) {
         const Literal literal{begin.is_constant() ? begin.constant() + at : at, !begin.is_constant()};
-        at_literal_lanes(counter, literal, ref);
+        at_literal(counter, literal, lanes);
       }
     };
     begin.is_constant() ? all() : f_->with(counter, index(begin), all);
@@ -114,14 +116,8 @@ void Emitter::vector_stretch(TreeRef ref, const Expr& begin, const Expr& end) {
   }
   if (most < lanes_ || (most == lanes_ && target_.has_masks)) return rest(ref, begin, end);
   const Expr past = scope_->box.simplify(begin + max(floordiv(end - begin, lanes_), 0) * lanes_);
-  f_->loop(counter, index(begin), index(past), lanes_, [&] { lanes_body(ref); });
+  f_->loop(counter, index(begin), index(past), lanes_, lanes);
   if (past != end) rest(ref, past, end);
-}
-
-void Emitter::at_literal_lanes(Symbol counter, Literal literal, TreeRef ref) {
-  literals_.emplace(counter, literal);
-  lanes_body(ref);
-  literals_.erase(counter);
 }
 
 // A mask of the first `count` lanes, 1 <= count <= lanes_.
@@ -145,13 +141,14 @@ void Emitter::rest(TreeRef ref, const Expr& begin, const Expr& end) {
     lanes_ = lanes;
     return;
   }
+  const auto lanes = [&] { body(ref, tree_.children(ref)); };
   const auto masked = [&] {
     tail_ = first_lanes(index(end - begin));
     tail_count_ = number_of(end - begin).value_or(0);
     if (begin.is_constant()) {
-      at_literal_lanes(counter, {begin.constant(), false}, ref);
+      at_literal(counter, {begin.constant(), false}, lanes);
     } else {
-      f_->with(counter, index(begin), [&] { lanes_body(ref); });
+      f_->with(counter, index(begin), lanes);
     }
     tail_ = nullptr;
     tail_count_ = 0;
@@ -189,6 +186,7 @@ void Emitter::folding(TreeRef ref, const Expr& begin, const Expr& end, const std
 void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_t sums,
                          const std::vector<NodeRef>& folded) {
   const Symbol counter = compiler_.counter(ref);
+  const auto lanes = [&] { body(ref, tree_.children(ref)); };
   for (NodeRef node : folded) {
     const DType dtype = ir_.node(node).dtype;
     for (int64_t i = 0; i < sums; ++i) {
@@ -198,7 +196,7 @@ void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_
   const auto past_all = [&](int64_t step) { return begin + max(floordiv(end - begin, step), 0) * step; };
   const Expr many = past_all(sums * lanes_), whole = past_all(lanes_);
   const auto once = [&](int64_t first, bool is_offset) {
-    for (sum_ = 0; sum_ < sums; ++sum_) at_literal_lanes(counter, {first + sum_ * lanes_, is_offset}, ref);
+    for (sum_ = 0; sum_ < sums; ++sum_) at_literal(counter, {first + sum_ * lanes_, is_offset}, lanes);
     sum_ = 0;
   };
   // A single iteration reads at constant positions, so that its inputs can stay in registers.
@@ -208,7 +206,7 @@ void Emitter::fold_block(TreeRef ref, const Expr& begin, const Expr& end, int64_
   } else if (many != begin) {
     f_->loop(counter, index(begin), index(many), sums * lanes_, [&] { once(0, true); });
   }
-  if (sums > 1 && many != whole) f_->loop(counter, index(many), index(whole), lanes_, [&] { lanes_body(ref); });
+  if (sums > 1 && many != whole) f_->loop(counter, index(many), index(whole), lanes_, lanes);
   const bool rest_is_masked = target_.has_masks;
   if (whole != end && rest_is_masked) rest(ref, whole, end);
   for (NodeRef node : folded) fold_lanes(node, sums);

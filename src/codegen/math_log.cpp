@@ -1,6 +1,4 @@
 // Logarithms, and what is made of them. All take x apart as 2^e (1 + f).
-#include <numbers>
-
 #include "codegen/math_functions.h"
 #include "codegen/math_tables.h"
 

@@ -71,6 +71,11 @@ Value* Emitter::declare(NodeRef ref, const Compiler::Allocation& memory) {
                      [&] { return failed(kTenonOutOfMemory, ref, b_.getInt64(0), b_.getInt64(0)); });
 }
 
+Value* Emitter::address_in(const Compiler::Allocation& memory, const Expr& position, Value* array) {
+  if (!array) array = arrays_.at(memory.mem_idx);
+  return f_->indices.address(array, values_.memory_type(memory.dtype), position);
+}
+
 // ---- where elements are ---------------------------------------------------------------------------------------------
 
 Compiler::Access Emitter::access(TreeRef at, Which which) const {
@@ -209,12 +214,12 @@ Value* Emitter::read(TreeRef at, Which which) {
   if (Value* const known = transposed_read(at, which)) return values_.from_memory(known, node.dtype);
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
-  Value* const address = stride ? f_->indices.address(array, type, position(here)) : nullptr;
+  Value* const address = stride ? address_in(memory, position(here)) : nullptr;
   const std::optional<Expr> ahead = stride && stride->is_constant(1) ? ahead_of(here, at) : std::nullopt;
   if (ahead) {
-    Value* const next = f_->indices.address(array, type, position(here) + *ahead);
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                       {next, b_.getInt32(0), b_.getInt32(kToSecondCache), b_.getInt32(1)});
+    b_.CreateIntrinsic(
+        llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+        {address_in(memory, position(here) + *ahead), b_.getInt32(0), b_.getInt32(kToSecondCache), b_.getInt32(1)});
   }
   Value* const addresses = stride ? nullptr : b_.CreateGEP(type, array, irregular(here.position));
   Value* const value = values_.from_memory(load(here, address, stride, addresses), memory.dtype);
@@ -224,8 +229,7 @@ Value* Emitter::read(TreeRef at, Which which) {
 bool Emitter::is_plain_sum(TreeRef pass) const {
   const std::vector<TreeRef>& children = tree_.children(pass);
   const NodeRef only = children.size() == 1 ? tree_.node(children[0]) : NodeRef();
-  const auto* reduce = only ? ir_.node(only).as<Reduce>() : nullptr;
-  return reduce && reduce->op->name.get() == "add" && ir_.folds(only, tree_.loop(pass).var);
+  return only && ir_.node(only).sums() && ir_.folds(only, tree_.loop(pass).var);
 }
 
 // The distance in elements at which a read of a large array prefetches. Empty: no prefetch. Two cases: (1) A row that
@@ -307,9 +311,7 @@ void Emitter::write(TreeRef at, Value* value) {
     return;
   }
   const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(here);
-  Value* const address =
-      f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position(here));
-  store(here, address, stride, values_.to_memory(value, memory.dtype));
+  store(here, address_in(memory, position(here)), stride, values_.to_memory(value, memory.dtype));
 }
 
 // An array larger than the caches is evicted before it is read again. So stores to it bypass the caches.
@@ -455,8 +457,7 @@ Value* Emitter::pieces(const View& view, TreeRef ref, size_t first) {
 // registers.
 bool Emitter::is_always_there(const Spot& spot) const {
   if (!spot.access.memory || !spot.access.memory->scratch) return false;
-  const auto is_own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
-  return std::ranges::equal(ir_.node(spot.access.node).vars, spot.access.index, is_own);
+  return spot.access.index == ir_.own_index(spot.access.node);
 }
 
 Value* Emitter::either(Value* condition, const std::function<Value*()>& yes, const std::function<Value*()>& no) {
@@ -549,8 +550,7 @@ void Emitter::emit(const Scan& scan, TreeRef ref) {
   Spot& carry = spot(ref, {Which::kCarry});
   const DType wide = carry.access.memory->dtype;
   const Expr stride = lanes_ == 1 ? Expr(0) : *lane_stride(carry);
-  Value* const array = arrays_.at(carry.access.memory->mem_idx);
-  Value* const at = f_->indices.address(array, values_.memory_type(wide), position(carry));
+  Value* const at = address_in(*carry.access.memory, position(carry));
   Value* const before = values_.from_memory(load(carry, at, stride, nullptr), wide);
   Value* const x = values_.splat(inputs_of(ref)[0], lanes_of(before));
   Value* const next = added(*scan.op, before, wide, x, dtype);

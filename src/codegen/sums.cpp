@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/emitter.h"
+#include "support/is_in.h"
 
 namespace tenon::codegen {
 
@@ -42,8 +43,7 @@ void Emitter::start(const Compiler::Fill& fill) {
 void Emitter::start_element(const Compiler::Fill& fill) {
   const auto put = [&] {
     Value* const value = values_.to_memory(first_value(fill), fill.memory->dtype);
-    llvm::Type* const type = values_.memory_type(fill.memory->dtype);
-    b_.CreateStore(value, f_->indices.address(arrays_.at(fill.memory->mem_idx), type, substituted(fill.offset)));
+    b_.CreateStore(value, address_in(*fill.memory, substituted(fill.offset)));
   };
   Value* const inside = holds(fill.where);
   inside ? f_->when(inside, put) : put();
@@ -188,14 +188,13 @@ void Emitter::holding(const std::vector<NodeRef>& sums, bool anew, const Functio
 }
 
 Value* Emitter::load_at(const Compiler::Allocation& memory, Value* array, const Expr& position, int64_t lanes) {
-  Value* const at = f_->indices.address(array, values_.memory_type(memory.dtype), position);
   const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
-  return b_.CreateAlignedLoad(values_.memory_type(memory.dtype, lanes), at, align);
+  return b_.CreateAlignedLoad(values_.memory_type(memory.dtype, lanes), address_in(memory, position, array), align);
 }
 
 void Emitter::store_at(const Compiler::Allocation& memory, Value* array, const Expr& position, Value* value) {
-  Value* const at = f_->indices.address(array, values_.memory_type(memory.dtype), position);
-  b_.CreateAlignedStore(value, at, llvm::Align(static_cast<uint64_t>(size_of(memory.dtype))));
+  const llvm::Align align(static_cast<uint64_t>(size_of(memory.dtype)));
+  b_.CreateAlignedStore(value, address_in(memory, position, array), align);
 }
 
 // Folds a value, or a vector, into the memory of a sum, in the dtype of that memory.
@@ -268,7 +267,7 @@ int64_t Emitter::iterations_of_block(NodeRef sum, TreeRef loop, const Expr& coun
 Emitter::SumBlocks Emitter::sum_blocks(TreeRef loop) {
   SumBlocks blocks{.held = sums_to_hold(loop)};
   for (NodeRef ref : tree_.nodes_below(loop)) {
-    const bool is_held = held_.contains(ref) || std::ranges::find(blocks.held, ref) != blocks.held.end();
+    const bool is_held = held_.contains(ref) || is_in(blocks.held, ref);
     if (!is_held && adds_in_parts(ref, loop)) blocks.in_memory.push_back(ref);
   }
   if (blocks.held.empty() && blocks.in_memory.empty()) return blocks;

@@ -17,16 +17,6 @@ constexpr int64_t kGroupBytes = 4;  // steps of k in one lane take so many bytes
 constexpr std::string_view kDotBF16 = "dpbf16", kDotI8 = "dpbusd", kInterleave = "interleave";
 constexpr std::string_view kGridBF16 = "amx-bf16", kGridI8 = "amx-int8";
 
-bool is_op(const Node& node, std::string_view name) {
-  const auto* compute = node.as<loops::Compute>();
-  return compute && compute->op->name.get() == name;
-}
-
-bool is_sum(const Node& node) {
-  const auto* reduce = node.as<Reduce>();
-  return reduce && reduce->op->name.get() == "add";
-}
-
 }  // namespace
 
 std::vector<TileIntrinsic> tiles_of(const Target& target) {
@@ -66,7 +56,7 @@ std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, 
   const TreeRef maker = tree_.find(input);
   if (!maker || tree_.parent(maker) != inner) return Element{leaf, {Which::kInput, 0}};
   const auto* view = ir_.node(input).as<View>();
-  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
+  if (!view || !view->only_piece()) return {};
   seen.insert(input);
   return Element{maker, {Which::kPiece, 0}};
 }
@@ -75,12 +65,12 @@ std::optional<Emitter::Element> Emitter::source_of(TreeRef leaf, TreeRef inner, 
 std::optional<Emitter::TileProduct> Emitter::product_below(TreeRef inner) {
   const std::vector<TreeRef>& leaves = tree_.children(inner);
   const auto is_leaf = [&](TreeRef ref) { return tree_.kind(ref) == LoopTree::NODE; };
-  if (!std::ranges::all_of(leaves, is_leaf) || !is_sum(ir_.node(tree_.node(leaves.back())))) return {};
+  if (!std::ranges::all_of(leaves, is_leaf) || !ir_.node(tree_.node(leaves.back())).sums()) return {};
   TileProduct result{.sum = leaves.back()};
   std::set<NodeRef> seen = {tree_.node(result.sum)};
   const auto below = [&](NodeRef ref, std::string_view op) {
     seen.insert(ref);
-    return tree_.find(ref) && tree_.parent(tree_.find(ref)) == inner && is_op(ir_.node(ref), op);
+    return tree_.find(ref) && tree_.parent(tree_.find(ref)) == inner && ir_.node(ref).computes(op);
   };
   const NodeRef product = ir_.node(tree_.node(result.sum)).inputs[0];
   if (!below(product, "mul")) return {};
@@ -275,7 +265,7 @@ Emitter::Instruction Emitter::interleave(const DotTile& tile) {
   if (leaves.size() != 1 || tree_.kind(leaves[0]) == LoopTree::LOOP) return {};
   const Node& node = ir_.node(tree_.node(leaves[0]));
   const auto* view = node.as<View>();
-  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
+  if (!view || !view->only_piece()) return {};
   const int64_t steps = kGroupBytes / size_of(node.dtype);
   const Element to{leaves[0], {Which::kSelf}}, from{leaves[0], {Which::kPiece, 0}};
   if (steps < tile.depths.high || layout_of(to, tile, steps) != DotTile::kPacked) return {};
@@ -290,11 +280,9 @@ Emitter::Instruction Emitter::interleave(const DotTile& tile) {
 
 Value* Emitter::group_address(const Element& element, const DotTile& tile, int64_t step) {
   Spot& here = spot(element.leaf, element.which);
-  const Compiler::Allocation& memory = *here.access.memory;
   Value* address = nullptr;
-  at_literal(compiler_.counter(tile.steps), {step, false}, [&] {
-    address = f_->indices.address(arrays_.at(memory.mem_idx), values_.memory_type(memory.dtype), position(here));
-  });
+  at_literal(compiler_.counter(tile.steps), {step, false},
+             [&] { address = address_in(*here.access.memory, position(here)); });
   return address;
 }
 

@@ -1,7 +1,5 @@
 #include "codegen/values.h"
 
-#include <llvm/IR/IntrinsicInst.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -11,28 +9,29 @@ namespace tenon::codegen {
 namespace {
 
 using llvm::Value;
-using llvm::Intrinsic::ID;
 
-bool is_narrow(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
 bool is_unsigned(DType dtype) { return dtype == DType::kU8 || dtype == DType::kBool; }
 
-ID intrinsic_of(Primitive primitive) {
-  switch (primitive) {
-    case Primitive::kAbs:
-      return llvm::Intrinsic::fabs;
-    case Primitive::kSqrt:
-      return llvm::Intrinsic::sqrt;
-    case Primitive::kFloor:
-      return llvm::Intrinsic::floor;
-    case Primitive::kCeil:
-      return llvm::Intrinsic::ceil;
-    case Primitive::kTrunc:
-      return llvm::Intrinsic::trunc;
-    case Primitive::kRint:
-      return llvm::Intrinsic::nearbyint;
-    default:
-      return llvm::Intrinsic::not_intrinsic;
-  }
+// The instruction that a primitive is, for floats and for integers; 0: it is none.
+struct Instruction {
+  Primitive primitive;
+  unsigned real;
+  unsigned integer;
+};
+using Binary = llvm::Instruction::BinaryOps;
+constexpr Instruction kBinary[] = {
+    {Primitive::kAdd, Binary::FAdd, Binary::Add}, {Primitive::kSub, Binary::FSub, Binary::Sub},
+    {Primitive::kMul, Binary::FMul, Binary::Mul}, {Primitive::kDiv, Binary::FDiv, 0},
+    {Primitive::kFmod, Binary::FRem, 0},          {Primitive::kBitwiseAnd, 0, Binary::And},
+    {Primitive::kBitwiseOr, 0, Binary::Or},       {Primitive::kBitwiseXor, 0, Binary::Xor}};
+constexpr Instruction kIntrinsics[] = {
+    {Primitive::kAbs, llvm::Intrinsic::fabs, 0},    {Primitive::kSqrt, llvm::Intrinsic::sqrt, 0},
+    {Primitive::kFloor, llvm::Intrinsic::floor, 0}, {Primitive::kCeil, llvm::Intrinsic::ceil, 0},
+    {Primitive::kTrunc, llvm::Intrinsic::trunc, 0}, {Primitive::kRint, llvm::Intrinsic::nearbyint, 0}};
+
+const Instruction* find(std::span<const Instruction> table, Primitive primitive) {
+  const auto found = std::ranges::find(table, primitive, &Instruction::primitive);
+  return found == table.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -67,7 +66,7 @@ Value* Values::to_memory(Value* value, DType dtype) {
 Value* Values::literal(DType dtype, const loops::Scalar& value, int64_t lanes) const {
   if (is_integral(dtype)) return number(type(dtype, lanes), wrap_to(dtype, std::get<int64_t>(value)));
   const double real = std::get<double>(value);
-  if (!is_narrow(dtype)) return number(type(dtype, lanes), round_to(dtype, real));
+  if (!is_narrow_float(dtype)) return number(type(dtype, lanes), round_to(dtype, real));
   std::byte bits[2];
   store_real(dtype, bits, real);
   return number(type(dtype, lanes), load_integer(DType::kI16, bits));
@@ -138,17 +137,10 @@ Value* Values::extreme(Value* takes_second, Value* x, Value* y) {
 }
 
 Value* Values::real(Primitive primitive, Operands x) {
+  const Instruction* const binary = find(kBinary, primitive);
+  if (binary && binary->real) return b_.CreateBinOp(static_cast<Binary>(binary->real), x[0], x[1]);
+  if (const Instruction* const intrinsic = find(kIntrinsics, primitive)) return unary(intrinsic->real, x[0]);
   switch (primitive) {
-    case Primitive::kAdd:
-      return b_.CreateFAdd(x[0], x[1]);
-    case Primitive::kSub:
-      return b_.CreateFSub(x[0], x[1]);
-    case Primitive::kMul:
-      return b_.CreateFMul(x[0], x[1]);
-    case Primitive::kDiv:
-      return b_.CreateFDiv(x[0], x[1]);
-    case Primitive::kFmod:
-      return b_.CreateFRem(x[0], x[1]);
     case Primitive::kNeg:
       return b_.CreateFNeg(x[0]);
     case Primitive::kMaximum:
@@ -158,35 +150,22 @@ Value* Values::real(Primitive primitive, Operands x) {
     case Primitive::kCopysign:
       return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x[0], x[1]);
     default:
-      const ID intrinsic = intrinsic_of(primitive);
-      return intrinsic != llvm::Intrinsic::not_intrinsic ? unary(intrinsic, x[0])
-                                                         : emit_math(b_, primitive, x, target_);
+      return emit_math(b_, primitive, x, target_);
   }
 }
 
 Value* Values::integer(Primitive primitive, DType dtype, Operands x) {
-  using P = llvm::CmpInst::Predicate;
+  const Instruction* const binary = find(kBinary, primitive);
+  if (binary && binary->integer) return b_.CreateBinOp(static_cast<Binary>(binary->integer), x[0], x[1]);
   switch (primitive) {
-    case Primitive::kAdd:
-      return b_.CreateAdd(x[0], x[1]);
-    case Primitive::kSub:
-      return b_.CreateSub(x[0], x[1]);
-    case Primitive::kMul:
-      return b_.CreateMul(x[0], x[1]);
     case Primitive::kNeg:
       return b_.CreateNeg(x[0]);
     case Primitive::kAbs:
       return is_unsigned(dtype) ? x[0] : b_.CreateSelect(b_.CreateIsNeg(x[0]), b_.CreateNeg(x[0]), x[0]);
     case Primitive::kMaximum:
-      return b_.CreateSelect(b_.CreateICmp(is_unsigned(dtype) ? P::ICMP_UGE : P::ICMP_SGE, x[0], x[1]), x[0], x[1]);
+      return b_.CreateSelect(compare(Primitive::kGe, dtype, x), x[0], x[1]);
     case Primitive::kMinimum:
-      return b_.CreateSelect(b_.CreateICmp(is_unsigned(dtype) ? P::ICMP_ULE : P::ICMP_SLE, x[0], x[1]), x[0], x[1]);
-    case Primitive::kBitwiseAnd:
-      return b_.CreateAnd(x[0], x[1]);
-    case Primitive::kBitwiseOr:
-      return b_.CreateOr(x[0], x[1]);
-    case Primitive::kBitwiseXor:
-      return b_.CreateXor(x[0], x[1]);
+      return b_.CreateSelect(compare(Primitive::kLe, dtype, x), x[0], x[1]);
     case Primitive::kShiftLeft:
     case Primitive::kShiftRight:
       return shift(primitive, dtype, x[0], x[1]);
@@ -282,9 +261,9 @@ Value* Values::bits_as(Value* x, DType from, DType to) {
 
 Value* Values::cast(Value* x, DType from, DType to) {
   if (from == to) return x;
-  if (is_narrow(from)) return cast(to_float(x, from), DType::kF32, to);
+  if (is_narrow_float(from)) return cast(to_float(x, from), DType::kF32, to);
   llvm::Type* const result = type(to, lanes_of(x));
-  if (is_narrow(to)) return to_narrow(is_float(from) ? x : cast(x, from, DType::kF64), to);
+  if (is_narrow_float(to)) return to_narrow(is_float(from) ? x : cast(x, from, DType::kF64), to);
   if (to == DType::kBool) {
     return is_float(from) ? b_.CreateFCmpUNE(x, number(x->getType(), 0.0)) : b_.CreateIsNotNull(x);
   }

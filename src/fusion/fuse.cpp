@@ -12,7 +12,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMostNodes = kMostNodesOfGroup;
-constexpr size_t kMostAgain = 16;    // of them that are computed in place of one that is read
+constexpr size_t kMostAgain = 16;    // nodes that are computed again in place of one value that is read
 constexpr size_t kMostInlined = 32;  // views one after the other: each group that reads the last has all of them
 constexpr size_t kMostJoined = 64;   // operands of a concat that one kernel joins
 
@@ -63,16 +63,10 @@ class Fuser {
   // ---- what is inlined ----
 
   void find_users() {
-    users_.resize(graph_.value_count());
-    for (uint32_t i = 0; i < graph_.nodes().size(); ++i) {
-      for (ValueRef operand : node(i).operands) {
-        if (operand) users_[operand.id].push_back(i);
-      }
-    }
+    users_ = users_of(graph_);
     is_kept_.resize(graph_.value_count());
     is_read_again_.resize(graph_.value_count());
-    for (ValueRef output : graph_.outputs()) is_kept_[output.id] = true;
-    for (const Update& update : graph_.updates()) is_kept_[update.value.id] = true;
+    for (ValueRef kept : kept_values(graph_)) is_kept_[kept.id] = true;
   }
 
   bool is_trivial_reshape(uint32_t id) const {
@@ -143,7 +137,7 @@ class Fuser {
     }
   }
 
-  // Whether a size that somebody needs comes from this result.
+  // Whether the node of this result defines one of its sizes.
   bool defines_size(ValueRef value) const {
     return std::ranges::any_of(graph_.type(value).shape, [&](const Expr& size) {
       if (size.kind() != symbolic::Kind::kSymbol) return false;
@@ -343,8 +337,8 @@ class Fuser {
     }
   }
 
-  // What a contraction would write besides the value that it is computed of (x and x * x) is cheaper to compute where
-  // it is needed, of the value that is there anyway.
+  // A contraction would write a value (x * x) beside the value that it follows from (x). Its user computes it instead:
+  // x is in memory anyway.
   void leave_to_user(uint32_t id) {
     Group& group = groups_[group_of_[id]];
     const ValueRef result = node(id).results[0];
@@ -379,8 +373,8 @@ class Fuser {
     std::set<ValueRef> anchors;
   };
 
-  // Several values that a group reads may follow from fewer: what a backward pass reads of a GELU follows from its
-  // argument. Then they are cheaper to compute where they are needed than to write and to read.
+  // Several values that a group reads may follow from fewer values: what a backward pass reads of a GELU follows from
+  // the GELU's argument. Then the group computes them again, which is cheaper than writing and reading them.
   void compute_again(uint32_t into) {
     Group& group = groups_[into];
     if (group.kind != GroupKind::kKernel || !group.takes_pointwise) return;
@@ -433,7 +427,7 @@ class Fuser {
     });
   }
 
-  // What must be in memory for it: of what is inlined, its operands.
+  // Adds the values that must be in memory: the value, or the operands of an inlined node.
   void add_anchors(ValueRef value, Derivation& found) const {
     const NodeRef producer = graph_.producer(value);
     if (!producer || !inlined_[producer.id]) {
@@ -467,8 +461,7 @@ class Fuser {
 
   // ---- the result ----
 
-  // The first group that is ready, of the side that ran last where there is one: so that PyTorch and we take turns as
-  // seldom as possible.
+  // Takes the first ready group of the side that ran last, so that Tenon and PyTorch take turns as seldom as possible.
   std::vector<FusedGroup> in_order() {
     std::vector<std::vector<uint32_t>> needed_by(groups_.size());
     std::vector<size_t> missing(groups_.size());
@@ -558,16 +551,15 @@ class Fuser {
 
 bool is_wide_join(const Node& node) { return node.op->name.get() == "concat" && node.operands.size() > kMostJoined; }
 
-// Joins neighbours first, then what they give: a kernel that looks through thousands of operands takes minutes to
-// compile, and long to run.
+// Joins neighbours first, then their results: a kernel with thousands of operands takes minutes to compile, and runs
+// slowly.
 std::vector<ValueRef> joined_in_steps(Graph& graph, const Node& node, std::vector<ValueRef> parts) {
   while (true) {
     std::vector<ValueRef> joined;
     for (size_t first = 0; first < parts.size(); first += kMostJoined) {
       const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first);
       const auto count = static_cast<std::ptrdiff_t>(std::min(kMostJoined, parts.size() - first));
-      const NodeRef part = graph.add_node(*node.op, {begin, begin + count}, node.attrs, node.location);
-      joined.push_back(graph.node(part).results[0]);
+      joined.push_back(Builder(graph).repeat(node, {begin, begin + count}).ref());
     }
     if (joined.size() == 1) return joined;
     parts = std::move(joined);

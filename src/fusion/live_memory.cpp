@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <set>
 
-#include "fusion/work.h"
 #include "runtime/allocator.h"
 #include "support/checked.h"
+#include "support/is_in.h"
 
 namespace tenon {
 
@@ -17,8 +17,7 @@ int64_t bytes_of(const TensorType& type, const symbolic::Bindings& sizes) {
 
 LiveMemory::LiveMemory(const Graph& graph, const GroupList& groups, const MemoryModel& model)
     : graph_(graph), model_(model), names_(graph.value_count()), is_kept_(graph.value_count()) {
-  for (ValueRef output : graph.outputs()) is_kept_[output.id] = true;
-  for (const Update& update : graph.updates()) is_kept_[update.value.id] = true;
+  for (ValueRef kept : kept_values(graph)) is_kept_[kept.id] = true;
   for (uint32_t i = 0; i < groups.size(); ++i) add(*groups[i], i);
   for (Instance& instance : instances_) {
     if (instance.is_kept) instance.last = static_cast<uint32_t>(groups.size());
@@ -57,7 +56,7 @@ void LiveMemory::write(ValueRef value, uint32_t place) {
 bool LiveMemory::is_read_elementwise(const FusedGroup& group, ValueRef value) const {
   return std::ranges::all_of(group.nodes, [&](NodeRef ref) {
     const Node& node = graph_.node(ref);
-    return std::ranges::find(node.operands, value) == node.operands.end() || is_pointwise(node);
+    return !is_in(node.operands, value) || is_pointwise(node);
   });
 }
 

@@ -1,7 +1,7 @@
-// Inside of passes: the memory that groups need over time, when they run in the order of a list.
+// The memory that groups need over time, if they run in the order of a list.
 //
-// A value may be computed by several groups of a list: whoever needs it reads what the last one before it has written.
-// What was written at once is an instance; a reshape is another name for it.
+// Several groups of a list may compute one value. A reader reads the result of the last of them before it. Each result
+// is an instance; a reshape is another name for an instance.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@ namespace tenon {
 // Cheap to copy, as a planner tries many of them.
 using GroupList = std::vector<std::shared_ptr<const FusedGroup>>;
 
-// What there is to know of a graph besides its groups.
+// Facts about a graph besides its groups.
 struct MemoryModel {
   symbolic::Bindings sizes;     // of each symbol that occurs
-  std::vector<bool> elsewhere;  // by value: takes none of this memory. States in place, results, what is known before
+  std::vector<bool> elsewhere;  // by value: not in this memory. States in place, results, values known before the run
 };
 
 class LiveMemory {
@@ -37,7 +37,7 @@ class LiveMemory {
   LiveMemory(const Graph& graph, const GroupList& groups, const MemoryModel& model);
 
   const std::vector<Instance>& instances() const { return instances_; }
-  // That a group would read, were it at that place of the list.
+  // The instance that a group at that place of the list would read.
   std::optional<uint32_t> instance_of(ValueRef value, uint32_t place) const;
   int64_t peak() const { return live_[peak_group_]; }
   uint32_t peak_group() const { return peak_group_; }

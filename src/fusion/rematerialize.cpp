@@ -5,13 +5,14 @@
 #include <set>
 
 #include "fusion/work.h"
+#include "support/is_in.h"
 
 namespace tenon {
 namespace {
 
 constexpr size_t kMostRecomputed = 512;  // nodes, for one value
 constexpr uint32_t kNoGroup = ~0u;
-constexpr int64_t kSmallState = 4096;  // bytes that may as well be copied when all is over
+constexpr int64_t kSmallState = 4096;  // Bytes of a state that is cheap to copy at the end.
 constexpr int64_t kMuch = 8;           // times as large
 constexpr double kNearPeak = 0.98;
 
@@ -43,7 +44,7 @@ FusedGroup part_of(const Graph& graph, const FusedGroup& group, const std::vecto
   return group_of(graph, group.kind, nodes, outputs);
 }
 
-// A call that happens once: what it costs is not known, nor what else it does. Random numbers are known.
+// A call that must happen once: its cost and its effects are unknown. Calls for random numbers may be repeated.
 bool is_call(const Graph& graph, const FusedGroup& group) {
   const bool is_random = graph.node(group.nodes.back()).op->family.get() == "random";
   return group.kind == GroupKind::kExternal || group.kind == GroupKind::kSegment ||
@@ -53,8 +54,7 @@ bool is_call(const Graph& graph, const FusedGroup& group) {
 // Without what nobody reads.
 GroupList without_unused(const Graph& graph, const GroupList& groups) {
   std::vector<bool> needed(graph.value_count());
-  for (ValueRef output : graph.outputs()) needed[output.id] = true;
-  for (const Update& update : graph.updates()) needed[update.value.id] = true;
+  for (ValueRef kept : kept_values(graph)) needed[kept.id] = true;
   GroupList kept;
   for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
     std::vector<ValueRef> outputs;
@@ -94,7 +94,7 @@ struct Origin {
   }
 };
 
-// What to compute again, so that values are there at a place of the list without some instances.
+// The groups to compute again, so that values are available at a place of the list without some instances.
 class Recipe {
  public:
   struct Without {
@@ -111,7 +111,7 @@ class Recipe {
     const uint32_t home = origin_.home[value.id];
     if (home == kNoGroup || is_call(origin_.graph, origin_.groups[home]) || is_known_before(value)) return false;
     Part& part = parts_[home];
-    if (std::ranges::find(part.outputs, value) != part.outputs.end()) return true;
+    if (is_in(part.outputs, value)) return true;
     part.outputs.push_back(value);
     return add_node(home, origin_.graph.producer(value));
   }
@@ -212,14 +212,14 @@ class Rematerializer {
     std::unique_ptr<LiveMemory> memory;
   };
 
-  // An instance that is computed again, for who needs it after the peak; or at the peak, as a part of who needs it.
+  // An instance that is computed again for its readers after the peak, or as a part of its readers at the peak.
   struct Piece {
     uint32_t instance;
     std::vector<FusedGroup> again;  // listed before the first of the readers, or part of each
     std::vector<uint32_t> readers;
     bool is_part_of_readers;
   };
-  // What is done at once. Values that one group computes may all be computed again of one that it keeps instead.
+  // One step of the search. All values of one group may be computed again from a value that the group keeps instead.
   struct Candidate {
     std::vector<Piece> pieces;
     uint32_t writer;
@@ -322,7 +322,7 @@ class Rematerializer {
     for (NodeRef ref : group.nodes) {
       const Node& node = graph_.node(ref);
       if (is_pointwise(node) || only_moves(node) || node.results.size() != 1) continue;
-      if (std::ranges::find(group.outputs, node.results[0]) == group.outputs.end()) values.push_back(node.results[0]);
+      if (!is_in(group.outputs, node.results[0])) values.push_back(node.results[0]);
     }
     return values;
   }
@@ -394,10 +394,7 @@ class Rematerializer {
       const Node& node = graph_.node(ref);
       return is_pointwise(node) && core_of(graph_.type(node.results[0]).shape) == core;
     };
-    const auto reads = [&](NodeRef ref) {
-      const std::vector<ValueRef>& operands = graph_.node(ref).operands;
-      return std::ranges::find(operands, value) != operands.end();
-    };
+    const auto reads = [&](NodeRef ref) { return is_in(graph_.node(ref).operands, value); };
     const auto fits = [&](NodeRef ref) { return only_moves(graph_.node(ref)) || is_of_shape(ref); };
     return std::ranges::all_of(again.nodes, fits) && is_of_shape(graph_.producer(value)) &&
            std::ranges::all_of(reader.nodes, [&](NodeRef ref) { return !reads(ref) || is_of_shape(ref); });

@@ -1,13 +1,13 @@
 // Rematerialization: less memory, for work that is done twice.
 //
-// Most of what a step of training needs are values of forward that wait for backward. Instead of waiting, a value can
-// be computed again where it is needed: of values that are there at that time anyway, of leaves, and of others that are
-// computed again as well. Random numbers are functions of a key, so they are the same again.
+// Most of the memory of a training step holds values of forward that wait for backward. Instead of waiting, a value can
+// be computed again before its reader: from values that are in memory at that time, from leaves, and from other values
+// that are computed again. Random numbers are functions of a key, so they are the same again.
 //
-// The groups of a graph (fusion/fuse.h) are listed in the order in which they run. What is computed again is a part of
-// a group that is listed once more, right before who needs it; where it is element by element, and so are those who
-// need it, it is computed inside of them and takes no memory at all. So the list may compute a value several times: a
-// group reads what the last one before it has written.
+// The groups of a graph (fusion/fuse.h) are listed in the order in which they run. To compute a value again, a part of
+// its group is listed once more, right before the reader. If the part and all its readers are elementwise, the readers
+// compute the value themselves, and it takes no memory. So the list may compute a value several times: a group reads
+// the last result before it.
 #pragma once
 
 #include "fusion/fuse.h"
@@ -19,7 +19,7 @@ struct Recomputation {
   std::vector<std::string> ops;
   Location location;  // of the value
   TensorType type;
-  int64_t bytes;  // that do not wait any more
+  int64_t bytes;  // of memory that is saved
   double share;   // of the work of the whole list, as an estimate
 };
 
@@ -30,8 +30,8 @@ struct Rematerialized {
   double work = 1;    // of the work of the list as it was, as an estimate
 };
 
-// Computes values again, those first that cost least for each byte, until the list needs no more than `most` bytes at a
-// time; as little as it can, where that is not enough.
+// Computes values again, the cheapest per saved byte first, until the list needs at most `most` bytes at a time. If
+// that is impossible, the list needs as little as possible.
 Rematerialized rematerialize(const Graph& graph, const std::vector<FusedGroup>& groups, const MemoryModel& model,
                              int64_t most);
 

@@ -3,17 +3,12 @@
 #include <algorithm>
 
 #include "fusion/live_memory.h"
+#include "machine/machine.h"
 
 namespace tenon {
 namespace {
 
-// Of one thread, in nanoseconds. Only how they compare matters.
-constexpr double kFlop = 1.0 / 60;
-constexpr double kByte = 1.0 / 12;
-constexpr double kLaunch = 1000;
-constexpr double kOperation = 1.0 / 16;  // of an element: plus, minus, times, compare, select
-constexpr double kFunction = 0.5;        // exp, tanh, ...
-constexpr double kRandom = 1.5;
+const Machine kMachine;  // its times
 
 double count(const Graph& graph, ValueRef value, const symbolic::Bindings& sizes) {
   const TensorType& type = graph.type(value);
@@ -33,33 +28,24 @@ double flops_of(const Graph& graph, const Node& node, const symbolic::Bindings& 
   return node.op->flops(OpView(*node.op, present, node.attrs), evaluated(graph.type(node.results[0]), sizes));
 }
 
-double cost_of_element(const OpDef& op) {
-  switch (cost_of(op)) {
-    case Cost::kOperation:
-      return kOperation;
-    case Cost::kRandom:
-      return kRandom;
-    default:
-      return kFunction;
-  }
+double time_of_element(const OpDef& op) {
+  const Cost cost = cost_of(op);
+  if (cost == Cost::kOperation) return kMachine.operation_time;
+  return cost == Cost::kRandom ? kMachine.random_time : kMachine.function_time;
 }
 
 }  // namespace
 
-bool is_pointwise(const Node& node) {
-  return std::holds_alternative<Elementwise>(node.op->semantics.get()) && node.results.size() == 1;
-}
-
 bool only_moves(const Node& node) { return cost_of(*node.op) == Cost::kFree; }
 
 double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& sizes) {
-  if (node.op->flops != nullptr) return kFlop * flops_of(graph, node, sizes);
+  if (node.op->flops != nullptr) return kMachine.flop_time * flops_of(graph, node, sizes);
   if (only_moves(node)) return 0;
   double elements = count(graph, node.results[0], sizes);
   if (!is_pointwise(node) && !node.operands.empty()) {
     elements = std::max(elements, count(graph, node.operands[0], sizes));
   }
-  return elements * cost_of_element(*node.op);
+  return elements * time_of_element(*node.op);
 }
 
 double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bindings& sizes) {
@@ -70,7 +56,7 @@ double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bind
   for (const auto* values : {&group.inputs, &group.outputs}) {
     for (ValueRef value : *values) bytes += static_cast<double>(bytes_of(graph.type(value), sizes));
   }
-  return kLaunch + std::max(work, kByte * bytes);
+  return kMachine.launch_time + std::max(work, kMachine.byte_time * bytes);
 }
 
 }  // namespace tenon

@@ -5,13 +5,11 @@
 
 namespace tenon {
 
-// Nanoseconds of one thread of a usual machine, for operands that are there.
+// Nanoseconds of one thread of the default Machine, without reading operands from memory.
 double work_of(const Graph& graph, const Node& node, const symbolic::Bindings& sizes);
-// With what is moved between memory and the kernel.
+// The same for a group, with the time to move its inputs and outputs.
 double work_of(const Graph& graph, const FusedGroup& group, const symbolic::Bindings& sizes);
 
-// A function of one element of each operand.
-bool is_pointwise(const Node& node);
 // Elements of its operand in other places, or a fill: nothing is computed.
 bool only_moves(const Node& node);
 

@@ -1,4 +1,4 @@
-// What a model promises of its data.
+// A condition that a model states about its data.
 #pragma once
 
 #include <optional>

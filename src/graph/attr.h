@@ -1,6 +1,7 @@
-// Attributes: the compile-time arguments of a node. Which ones a node has, and of what kind, its op's record says.
+// Attributes: the compile-time arguments of a node. The op's record lists their names and kinds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,7 +21,7 @@ enum class AttrKind : uint8_t {
   kString,  // "mean"
   kDType,   // f32
   kExpr,    // 2*N + 1
-  kSymbol,  // K: a size that the op itself finds out and thereby defines (or a number, where it is known)
+  kSymbol,  // K: a size that the op computes from data and thereby defines; or a number
   kScalar,  // an Expr or a real: the value that `full` fills with
   kInts,    // [0, -1]
   kReals,   // [0.5, 2.0]
@@ -39,7 +40,7 @@ struct AttrDef {
   std::string_view name;
   AttrKind kind;
   std::string_view doc;
-  // Used when the node does not say. An attribute without one is required: leave it out of the initializer.
+  // The value of an attribute that a node does not give. An attribute without a default is required.
   struct Default {
     bool required = true;
     Attr value;
@@ -54,8 +55,16 @@ bool has_kind(const Attr& attr, AttrKind kind);
 bool equal(const Attr& a, const Attr& b);  // NaN equals NaN, and -0 differs from 0
 size_t hash_of(const Attr& attr);
 
-std::string real_to_string(double value);  // "0.5", "1.0", "nan", "-inf": always distinguishable from an integer
-std::string quote(std::string_view text);  // with \" \\ \n \t and \xHH escapes
+std::string real_to_string(double value);    // "0.5", "1.0", "nan", "-inf": always distinguishable from an integer
+std::string with_point(std::string digits);  // the digits of a real, with ".0" where they read as an integer
+std::string quote(std::string_view text);    // with \" \\ \n \t and \xHH escapes
+
+// Calls visit(expr) for each expression of an attribute, which may be const.
+template <class AnyAttr, class Visit>
+void for_each_expr(AnyAttr& attr, const Visit& visit) {
+  if (auto* expr = std::get_if<symbolic::Expr>(&attr)) visit(*expr);
+  if (auto* exprs = std::get_if<std::vector<symbolic::Expr>>(&attr)) std::ranges::for_each(*exprs, visit);
+}
 
 // What a caller writes: {{"dims", ints({0})}, {"keepdim", true}}. Order is free, defaults may be left out.
 using NamedAttrs = std::vector<std::pair<std::string, Attr>>;

@@ -157,7 +157,7 @@ NodeContext::NodeContext(Graph& graph, const Node& node, std::vector<Value> oper
 
 Value ExpandContext::in_wide(size_t operand) {
   const Value x = in(operand);
-  return x && is_float(x.dtype()) && size_of(x.dtype()) == 2 ? cast(x, DType::kF32) : x;
+  return x ? cast(x, wide(x.dtype())) : x;
 }
 
 Value GradContext::dout(size_t result) {
@@ -165,11 +165,18 @@ Value GradContext::dout(size_t result) {
   return full_like(results_[result], 0);
 }
 
-std::vector<Value> expand(Graph& graph, const Node& node, std::vector<Value> operands) {
+std::vector<ValueRef> expand(Graph& body, const Node& node, std::span<const TensorType* const> operands) {
   const auto* expansion = std::get_if<Expansion>(&node.op->semantics.get());
   check(expansion != nullptr, "{} is not composite", node.op->name.get());
-  ExpandContext context(graph, node, std::move(operands), node.location);
-  return expansion->run(context);
+  std::vector<Value> formal;
+  for (const TensorType* type : operands) {
+    const std::string name = fmt::format("in{}", formal.size());
+    formal.push_back(type ? Value(body, body.add_input(name, *type)) : Value());
+  }
+  ExpandContext context(body, node, std::move(formal), node.location);
+  std::vector<ValueRef> results;
+  for (const Value& value : expansion->run(context)) results.push_back(value.ref());
+  return results;
 }
 
 }  // namespace tenon

@@ -62,6 +62,11 @@ class Builder {
   Value op(std::string_view name, const std::vector<Value>& operands, NamedAttrs attrs = {});
   std::vector<Value> results(std::string_view name, const std::vector<Value>& operands, NamedAttrs attrs = {});
 
+  // The op of a node, with its attributes and location, over other operands. For nodes with one result.
+  Value repeat(const Node& node, std::vector<ValueRef> operands) {
+    return value(graph_->node(graph_->add_node(*node.op, std::move(operands), node.attrs, node.location)).results[0]);
+  }
+
   // Leaves and fills.
   Value constant(Tensor data) { return value(graph_->add_constant(std::move(data))); }
   Value scalar(double number, DType dtype);
@@ -163,7 +168,8 @@ class GradContext : public NodeContext {
   std::vector<Value> cotangents_;
 };
 
-// Expands a composite node into `graph`, where `operands` stand for the node's operands.
-std::vector<Value> expand(Graph& graph, const Node& node, std::vector<Value> operands);
+// Expands a composite node into `body`, an empty graph whose inputs in0, in1, ... are the operands. A null type is an
+// absent operand, which has no input.
+std::vector<ValueRef> expand(Graph& body, const Node& node, std::span<const TensorType* const> operands);
 
 }  // namespace tenon

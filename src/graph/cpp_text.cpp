@@ -75,8 +75,6 @@ std::string lambda(DType operands, DType result, size_t arity, std::string_view 
   return fmt::format("[]({}) -> {} {{ {} }}", fmt::join(parameters, ", "), to_string(Type{result}), body);
 }
 
-bool is_narrow(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
-
 std::string cast_number(DType from, DType to, const std::string& x) {
   const std::string type = to_string(Type{to});
   if (from == to) return x;
@@ -123,7 +121,7 @@ std::string apply(const OpDef& op, DType operands, Type result, const std::vecto
 
 std::string cast(DType from, Type to, const std::string& x) {
   if (to.lanes == 1) return cast_number(from, to.dtype, x);
-  const bool is_plain = !is_narrow(from) && !is_narrow(to.dtype) && to.dtype != DType::kBool;
+  const bool is_plain = !is_narrow_float(from) && !is_narrow_float(to.dtype) && to.dtype != DType::kBool;
   if (is_plain && (is_integral(from) || is_float(to.dtype))) {
     return fmt::format("__builtin_convertvector({}, {})", x, to_string(to));
   }
@@ -139,7 +137,7 @@ std::string literal(Type type, const std::variant<double, int64_t>& value) {
     return integer == kInt64Min ? "INT64_MIN" : fmt::format("{}({})", name, integer);
   }
   const double real = std::get<double>(value);
-  if (is_narrow(type.dtype)) {
+  if (is_narrow_float(type.dtype)) {
     std::byte bits[2];
     store_real(type.dtype, bits, real);
     return fmt::format("{}({:#x})", name, load_integer(DType::kI16, bits) & 0xffff);

@@ -27,12 +27,7 @@ class Liveness {
   void need(ValueRef value) {
     if (live_[value.id]) return;
     live_[value.id] = true;
-    for (const Expr& size : graph_.type(value).shape) need(size);
-  }
-
-  void need(const Expr& expr) {
-    if (expr.is_constant()) return;
-    for (const Symbol& symbol : symbols_of(expr)) symbols_.insert(symbol);
+    add_symbols(graph_.type(value), symbols_);
   }
 
   bool defines_needed_symbol(NodeRef node) const {
@@ -47,12 +42,7 @@ class Liveness {
     for (ValueRef operand : node.operands) {
       if (operand) need(operand);
     }
-    for (const Attr& attr : node.attrs) {
-      if (const auto* expr = std::get_if<Expr>(&attr)) need(*expr);
-      if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
-        for (const Expr& expr : *exprs) need(expr);
-      }
-    }
+    for (const Attr& attr : node.attrs) add_symbols(attr, symbols_);
   }
 
   const Graph& graph_;

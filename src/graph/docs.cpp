@@ -2,45 +2,20 @@
 
 #include <algorithm>
 
+#include "support/text.h"
+
 namespace tenon {
 namespace {
 
 // ---- describing -----------------------------------------------------------------------------------------------------
 
-std::string dtypes_text(DTypeSet set) {
-  if (set == kAny) return "any";
-  std::string text;
-  for (DType dtype : kAllDTypes) {
-    if (set.contains(dtype)) text += (text.empty() ? "" : " ") + std::string(name_of(dtype));
-  }
-  return text;
-}
+std::string dtypes_text(DTypeSet set) { return set == kAny ? "any" : to_string(set, " "); }
 
-std::string arity_text(Arity arity) {
-  switch (arity) {
-    case Arity::kOne:
-      return "";
-    case Arity::kOptional:
-      return "optional";
-    case Arity::kVariadic:
-      return "any number";
-    case Arity::kVariadicOptional:
-      return "any number, each optional";
-  }
-  return "?";
-}
-
-template <class Items, class Print>
-std::string join(const Items& items, std::string_view separator, Print print) {
-  std::string text;
-  for (size_t i = 0; i < items.size(); ++i) text += (i > 0 ? std::string(separator) : "") + print(items[i]);
-  return text;
-}
+constexpr std::string_view kArities[] = {"", "optional", "any number", "any number, each optional"};  // by Arity
 
 std::string operand_in_signature(const OperandDef& operand) {
-  const bool variadic = operand.arity == Arity::kVariadic || operand.arity == Arity::kVariadicOptional;
-  const bool optional = operand.arity == Arity::kOptional || operand.arity == Arity::kVariadicOptional;
-  return std::string(operand.name) + (optional ? "?" : "") + (variadic ? "..." : "");
+  const bool is_optional = may_be_none(operand.arity);
+  return std::string(operand.name) + (is_optional ? "?" : "") + (is_variadic(operand.arity) ? "..." : "");
 }
 
 std::string attr_in_signature(const AttrDef& attr) {
@@ -51,7 +26,7 @@ std::string attr_in_signature(const AttrDef& attr) {
 std::string signature(const OpDef& op) {
   std::string text = std::string(op.name.get()) + "(" + join(op.operands.get(), ", ", operand_in_signature) + ")";
   if (!op.attrs.empty()) text += " {" + join(op.attrs, ", ", attr_in_signature) + "}";
-  return text + " -> " + join(op.results, ", ", [](std::string_view name) { return std::string(name); });
+  return text + fmt::format(" -> {}", fmt::join(op.results, ", "));
 }
 
 // A full stop that a blank or the end follows, but not that of "e.g." or "...".
@@ -127,8 +102,7 @@ std::string contents_markdown(const std::vector<OpDoc>& docs) {
     for (const OpDoc& doc : docs) {
       if (doc.family == family) links.push_back(fmt::format("[{}](#{})", doc.name, doc.name));
     }
-    text += fmt::format("| [{}](#{}-ops) | {} |\n", family, family,
-                        join(links, " ", [](const std::string& link) { return link; }));
+    text += fmt::format("| [{}](#{}-ops) | {} |\n", family, family, fmt::join(links, " "));
   }
   return text + "\n";
 }
@@ -161,7 +135,8 @@ OpDoc document(const OpDef& op) {
             .torch = std::string(op.peer.get().torch),
             .no_torch = std::string(op.peer.get().why_none)};
   for (const OperandDef& operand : op.operands.get()) {
-    doc.operands.push_back({std::string(operand.name), dtypes_text(operand.dtypes), arity_text(operand.arity)});
+    doc.operands.push_back({std::string(operand.name), dtypes_text(operand.dtypes),
+                            std::string(kArities[static_cast<size_t>(operand.arity)])});
   }
   for (const AttrDef& attr : op.attrs) {
     doc.attrs.push_back({std::string(attr.name), std::string(name_of(attr.kind)),

@@ -1,4 +1,4 @@
-// The op table as documentation. One description of a record, from which the command line and docs/ops.md are rendered.
+// The op table as documentation: the description of a record that the command line and docs/ops.md render.
 #pragma once
 
 #include <span>

@@ -1,5 +1,6 @@
 #include "graph/dtype.h"
 
+#include "graph/runtime_dtype.h"
 #include "runtime/elements.h"
 #include "runtime/scalar_functions.h"
 #include "support/diagnostic.h"
@@ -25,10 +26,6 @@ constexpr std::array<Info, 10> kInfo = {{{"f64", 8},
 
 const Info& info(DType dtype) { return kInfo[static_cast<size_t>(dtype)]; }
 
-// Both are numbered in the same order.
-tenon_dtype stored(DType dtype) { return static_cast<tenon_dtype>(dtype); }
-static_assert(static_cast<int>(DType::kF64) == TENON_F64 && static_cast<int>(DType::kBool) == TENON_BOOL);
-
 }  // namespace
 
 std::string_view name_of(DType dtype) { return info(dtype).name; }
@@ -39,6 +36,14 @@ std::optional<DType> dtype_named(std::string_view name) {
     if (name_of(dtype) == name) return dtype;
   }
   return std::nullopt;
+}
+
+std::string to_string(DTypeSet set, std::string_view separator) {
+  std::string text;
+  for (DType dtype : kAllDTypes) {
+    if (set.contains(dtype)) text.append(text.empty() ? "" : separator).append(name_of(dtype));
+  }
+  return text;
 }
 
 DType promote(DType a, DType b) {
@@ -54,21 +59,21 @@ DType promote(DType a, DType b) {
   return mixed_bytes ? DType::kI16 : std::min(a, b);
 }
 
-double load_real(DType dtype, const std::byte* element) { return runtime::load_real(stored(dtype), element); }
+double load_real(DType dtype, const std::byte* element) { return runtime::load_real(code_of(dtype), element); }
 
-int64_t load_integer(DType dtype, const std::byte* element) { return runtime::load_integer(stored(dtype), element); }
+int64_t load_integer(DType dtype, const std::byte* element) { return runtime::load_integer(code_of(dtype), element); }
 
-void store_real(DType dtype, std::byte* element, double value) { runtime::store_real(stored(dtype), element, value); }
+void store_real(DType dtype, std::byte* element, double value) { runtime::store_real(code_of(dtype), element, value); }
 
 void store_integer(DType dtype, std::byte* element, int64_t value) {
-  runtime::store_integer(stored(dtype), element, value);
+  runtime::store_integer(code_of(dtype), element, value);
 }
 
 int64_t truncate_to_integer(double value) { return to_integer(value); }
 
 double round_to(DType dtype, double value) {
   check(is_float(dtype), "round_to({}): not a floating dtype", name_of(dtype));
-  return runtime::round_to(stored(dtype), value);
+  return runtime::round_to(code_of(dtype), value);
 }
 
 int64_t wrap_to(DType dtype, int64_t value) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace tenon {
@@ -21,6 +22,9 @@ int64_t size_of(DType dtype);                             // in bytes
 
 constexpr bool is_float(DType dtype) { return dtype <= DType::kBF16; }
 constexpr bool is_integral(DType dtype) { return !is_float(dtype); }  // bool included
+constexpr bool is_narrow_float(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
+// f32 for f16 and bf16, whose arithmetic is done in f32; other dtypes as they are.
+constexpr DType wide(DType dtype) { return is_narrow_float(dtype) ? DType::kF32 : dtype; }
 
 // A set of dtypes, as the op table uses it.
 class DTypeSet {
@@ -45,6 +49,8 @@ inline constexpr DTypeSet kIndices = DType::kI64 | DType::kI32;
 inline constexpr DTypeSet kNumbers = kFloats | kInts;
 inline constexpr DTypeSet kIntegers = kInts | kBools;
 inline constexpr DTypeSet kAny = kNumbers | kBools;
+
+std::string to_string(DTypeSet set, std::string_view separator);  // "f32, f16"
 
 // The smallest dtype that PyTorch promotes both to (u8 with i8 is i16, f16 with bf16 is f32, i64 with f16 is f16).
 DType promote(DType a, DType b);

@@ -21,7 +21,7 @@ class Evaluator {
     bind_leaves(inputs);
     for (const Node& node : graph_.nodes()) {
       check_interrupt();
-      run_located(node);
+      located(node.location, [&] { run_node(node); });
     }
     std::vector<Tensor> outputs = take_outputs();
     apply_updates();
@@ -84,15 +84,6 @@ class Evaluator {
     }
   }
 
-  void run_located(const Node& node) {
-    try {
-      run_node(node);
-    } catch (const Error& error) {
-      const Diagnostic& inner = error.diagnostic();
-      throw Error({inner.message, inner.where.known() ? inner.where : node.location});
-    }
-  }
-
   void run_node(const Node& node) {
     std::vector<Tensor> operands;
     std::vector<TensorType> types;
@@ -129,10 +120,7 @@ class Evaluator {
 
   std::vector<Attr> concrete_attrs(const Node& node) const {
     std::vector<Attr> attrs = node.attrs;
-    for (Attr& attr : attrs) {
-      if (auto* expr = std::get_if<Expr>(&attr)) *expr = concrete(*expr);
-      if (auto* exprs = std::get_if<std::vector<Expr>>(&attr)) *exprs = concrete(*exprs);
-    }
+    for (Attr& attr : attrs) for_each_expr(attr, [&](Expr& expr) { expr = concrete(expr); });
     return attrs;
   }
 
@@ -143,9 +131,7 @@ class Evaluator {
       fail("{}: no input binds the symbol {}", node.op->name.get(), symbols_of(expr)[0].name());
     };
     for (size_t i = 0; i < attrs.size(); ++i) {
-      if (node.op->attrs[i].kind == AttrKind::kSymbol) continue;
-      if (const auto* expr = std::get_if<Expr>(&attrs[i])) require(*expr);
-      if (const auto* exprs = std::get_if<std::vector<Expr>>(&attrs[i])) std::ranges::for_each(*exprs, require);
+      if (node.op->attrs[i].kind != AttrKind::kSymbol) for_each_expr(attrs[i], require);
     }
   }
 
@@ -180,19 +166,9 @@ class Evaluator {
     Graph body;
     Node concrete_node = node;
     concrete_node.attrs = attrs;
-    std::vector<Value> formal;
+    body.set_outputs(expand(body, concrete_node, types));
     std::vector<Tensor> actual;
-    for (size_t i = 0; i < operands.size(); ++i) {
-      if (!types[i]) {
-        formal.emplace_back();
-        continue;
-      }
-      formal.emplace_back(body, body.add_input(fmt::format("in{}", i), *types[i]));
-      actual.push_back(operands[i]);
-    }
-    std::vector<ValueRef> outputs;
-    for (const Value& value : expand(body, concrete_node, std::move(formal))) outputs.push_back(value.ref());
-    body.set_outputs(std::move(outputs));
+    std::ranges::copy_if(operands, std::back_inserter(actual), [](const Tensor& tensor) { return tensor.defined(); });
     Evaluator inner(body, elements_left_);
     std::vector<Tensor> results = inner.run(actual);
     elements_left_ = inner.elements_left_;
@@ -205,28 +181,22 @@ class Evaluator {
     std::vector<Tensor> results = allocate_results(node);
     Tensor& out = results[0];
     const std::vector<Tensor> aligned = broadcast_all(operands, out.shape());
+    const ScalarFn& fn = scalar_fn(*node.op, compute);
     const size_t first = elementwise.compute == Compute::kSelect ? 1 : 0;
-    if (is_float(compute)) {
-      const ScalarFn& fn = scalar_fn(*node.op, compute);
-      std::vector<double> x(operands.size());
-      for_each_element(out.shape(), [&](const Sizes& index) {
-        for (size_t i = 0; i < x.size(); ++i) {
-          x[i] = aligned[i].real(aligned[i].offset(index));
-          if (i >= first) x[i] = round_to(compute, x[i]);
+    std::vector<double> reals(operands.size());
+    std::vector<int64_t> integers(operands.size());
+    for_each_element(out.shape(), [&](const Sizes& index) {
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const int64_t at = aligned[i].offset(index);
+        if (is_float(compute)) {
+          reals[i] = i < first ? aligned[i].real(at) : round_to(compute, aligned[i].real(at));
+        } else {
+          integers[i] = i < first ? aligned[i].integer(at) : wrap_to(compute, aligned[i].integer(at));
         }
-        out.set_real(out.offset(index), fn(x.data()));
-      });
-    } else {
-      const ScalarFn& fn = scalar_fn(*node.op, compute);
-      std::vector<int64_t> x(operands.size());
-      for_each_element(out.shape(), [&](const Sizes& index) {
-        for (size_t i = 0; i < x.size(); ++i) {
-          x[i] = aligned[i].integer(aligned[i].offset(index));
-          if (i >= first) x[i] = wrap_to(compute, x[i]);
-        }
-        out.set_integer(out.offset(index), fn(x.data(), compute));
-      });
-    }
+      }
+      const int64_t to = out.offset(index);
+      is_float(compute) ? out.set_real(to, fn(reals.data())) : out.set_integer(to, fn(integers.data(), compute));
+    });
     return results;
   }
 
@@ -274,7 +244,7 @@ class Evaluator {
     if (!equations.empty()) bindings_.merge(solve(equations, graph_.ranges()).value());
   }
 
-  // A result that is a leaf, or that two outputs name, is copied: the caller may write into what he gets.
+  // Copies a result that is a leaf or that two outputs name: the caller may write into the outputs.
   std::vector<Tensor> take_outputs() const {
     std::set<const void*> taken;
     for (const Leaf& leaf : graph_.leaves()) taken.insert(values_[leaf.value.id].owner().get());

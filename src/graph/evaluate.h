@@ -10,11 +10,10 @@
 
 namespace tenon {
 
-// The graph's outputs for these inputs, in the graph's input order. Sizes bind the symbols of the input types, and a
-// conflict is an error. The graph's updates are then written into the memory of the buffers and inputs they name; when
-// anything fails before that, no memory has changed. What is updated must be writable, and share no memory with what
-// else is updated. An output shares memory with nothing else.
-// `most_elements` limits what nodes compute, those inside of composites among them: more of it is an Error.
+// The graph's outputs for these inputs, in the graph's input order. Sizes bind the symbols of the input types; a
+// conflict is an error. At the end the graph's updates are written into the memory of buffers and inputs; a failure
+// before that changes no memory. The targets of updates must be writable and must not share memory with each other.
+// Outputs share memory with nothing. `most_elements` limits the elements that nodes compute, also inside of composites.
 Result<std::vector<Tensor>> evaluate(const Graph& graph, std::span<const Tensor> inputs,
                                      int64_t most_elements = kInt64Max);
 

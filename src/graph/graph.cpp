@@ -4,7 +4,8 @@
 #include <set>
 
 #include "graph/limits.h"
-#include "support/checked.h"
+#include "graph/node_symbols.h"
+#include "support/cursor.h"
 #include "support/interrupt.h"
 
 namespace tenon {
@@ -13,18 +14,6 @@ namespace {
 void check_data(const TensorType& type, const Tensor& data, std::string_view what, std::string_view name) {
   if (!data.defined() || data_fits(type, data)) return;
   fail("{} '{}' is {}, but its data is {}", what, name, to_string(type), to_string(type_of(data)));
-}
-
-void collect_symbols(const Expr& expr, std::set<Symbol>& symbols) {
-  if (expr.is_constant()) return;
-  for (const Symbol& symbol : symbols_of(expr)) symbols.insert(symbol);
-}
-
-void collect_symbols(const Attr& attr, std::set<Symbol>& symbols) {
-  if (const auto* expr = std::get_if<Expr>(&attr)) collect_symbols(*expr, symbols);
-  if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
-    for (const Expr& expr : *exprs) collect_symbols(expr, symbols);
-  }
 }
 
 // Inputs first, as the text form has them.
@@ -41,17 +30,8 @@ std::vector<const Leaf*> ordered_leaves(const Graph& graph) {
 }  // namespace
 
 std::string_view name_of(LeafKind kind) {
-  switch (kind) {
-    case LeafKind::kInput:
-      return "input";
-    case LeafKind::kParameter:
-      return "parameter";
-    case LeafKind::kBuffer:
-      return "buffer";
-    case LeafKind::kConstant:
-      return "constant";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"input", "parameter", "buffer", "constant"};  // by LeafKind
+  return kNames[static_cast<size_t>(kind)];
 }
 
 bool is_updated(const Graph& graph, const Leaf& leaf) {
@@ -61,10 +41,24 @@ bool is_updated(const Graph& graph, const Leaf& leaf) {
   });
 }
 
-bool is_identifier(std::string_view text) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; };
-  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, is_part);
+bool is_pointwise(const Node& node) {
+  return std::holds_alternative<Elementwise>(node.op->semantics.get()) && node.results.size() == 1;
+}
+
+std::vector<ValueRef> kept_values(const Graph& graph) {
+  std::vector<ValueRef> values = graph.outputs();
+  for (const Update& update : graph.updates()) values.push_back(update.value);
+  return values;
+}
+
+std::vector<std::vector<uint32_t>> users_of(const Graph& graph) {
+  std::vector<std::vector<uint32_t>> users(graph.value_count());
+  for (uint32_t id = 0; id < graph.nodes().size(); ++id) {
+    for (ValueRef operand : graph.nodes()[id].operands) {
+      if (operand) users[operand.id].push_back(id);
+    }
+  }
+  return users;
 }
 
 ValueRef Graph::add_value(TensorType type, NodeRef node, uint32_t position) {
@@ -170,11 +164,9 @@ std::vector<ValueRef> Graph::inputs() const {
 
 symbolic::Ranges Graph::ranges() const {
   std::set<Symbol> symbols;
-  for (const ValueInfo& value : values_) {
-    for (const Expr& size : value.type.shape) collect_symbols(size, symbols);
-  }
+  for (const ValueInfo& value : values_) add_symbols(value.type, symbols);
   for (const Node& node : nodes_) {
-    for (const Attr& attr : node.attrs) collect_symbols(attr, symbols);
+    for (const Attr& attr : node.attrs) add_symbols(attr, symbols);
   }
   symbolic::Ranges ranges = symbols_;
   for (const Symbol& symbol : symbols) ranges.emplace(symbol, symbolic::Interval::at_least(0));

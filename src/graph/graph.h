@@ -13,8 +13,8 @@
 //       return %z
 //     }
 //
-// Weights are held by reference: a leaf's Tensor shares its memory with whoever owns it, and copying a graph copies no
-// element. A leaf may also have no data yet (a parsed text has none): bind it before evaluation.
+// Weights are held by reference: a leaf's Tensor shares its memory with the owner, and copying a graph copies no
+// elements. A leaf of a parsed text has no data: bind it before evaluation.
 //
 // An update says that a buffer or an input holds a new value after the run. All updates happen at the end, after every
 // read, so the graph itself stays free of side effects.
@@ -31,22 +31,12 @@
 #include "graph/op.h"
 #include "graph/type.h"
 #include "support/diagnostic.h"
+#include "support/ref.h"
 
 namespace tenon {
 
-// Refs are positions in their graph; a default one refers to nothing.
-struct ValueRef {
-  static constexpr uint32_t kNone = ~0u;
-  uint32_t id = kNone;
-  explicit operator bool() const { return id != kNone; }
-  auto operator<=>(const ValueRef&) const = default;
-};
-struct NodeRef {
-  static constexpr uint32_t kNone = ~0u;
-  uint32_t id = kNone;
-  explicit operator bool() const { return id != kNone; }
-  auto operator<=>(const NodeRef&) const = default;
-};
+using ValueRef = Ref<struct ValueTag>;
+using NodeRef = Ref<struct GraphNodeTag>;
 
 enum class LeafKind : uint8_t { kInput, kParameter, kBuffer, kConstant };
 std::string_view name_of(LeafKind kind);
@@ -87,12 +77,12 @@ class Graph {
   void add_update(ValueRef target, ValueRef value);
   void clear_updates() { updates_.clear(); }
   void set_outputs(std::vector<ValueRef> outputs);
-  // What is known of a symbol; one that is not declared is at least 0, as a size is. Declared before the first
-  // node: the types of nodes may follow from it.
+  // Sets the range of a symbol. A symbol that is not declared is at least 0, as a size is. Declare symbols before the
+  // first node: the types of nodes may depend on them.
   void declare_symbol(Symbol symbol, symbolic::Interval range);
   // Gives a parameter or buffer its data. The type must match.
   void bind(std::string_view name, Tensor data);
-  // A name to print; a wish, not an identity.
+  // A name for printing. If it is taken, the printed name gets a suffix.
   void set_value_name(ValueRef value, std::string name) { values_[value.id].name = std::move(name); }
 
   // ---- reading ----
@@ -144,12 +134,19 @@ class Graph {
   std::map<std::string, uint32_t, std::less<>> leaves_by_name_;
 };
 
-// The text form (above). print(parse(text)) is canonical, and parse(print(graph)) == graph.
-// Whether running the graph changes its data, also under another name: leaves may share memory.
+// Whether running the graph changes the leaf's data, directly or through a leaf that shares its memory.
 bool is_updated(const Graph& graph, const Leaf& leaf);
 
+// Whether the node is a function of one element of each operand, with one result.
+bool is_pointwise(const Node& node);
+// The values that a run leaves: outputs, and new values of updates.
+std::vector<ValueRef> kept_values(const Graph& graph);
+// The nodes that read each value, by value. A node is listed once for each of its operands.
+std::vector<std::vector<uint32_t>> users_of(const Graph& graph);
+
+// The text form (above). print(parse(text)) is canonical, and parse(print(graph)) == graph. `file` names the text in
+// diagnostics, which carry line and column.
 std::string to_string(const Graph& graph);
-// `file` names the text in diagnostics, which carry line and column.
 Result<Graph> parse_graph(std::string_view text, std::string file = {});
 // Parts of it: "f32[N, 784]", and what stands between a node's braces: "dim=0, keepdim=true".
 Result<TensorType> parse_type(std::string_view text);
@@ -164,10 +161,7 @@ std::string describe(const Graph& graph, NodeRef node);
 // Checks every invariant above anew, including each node's types. Passes are verified with it.
 Status verify(const Graph& graph);
 
-// The op's view of a node, or of one to be. The graph and the attributes must outlive it.
+// The op's view of a node, or of a node that is being made. The graph and the attributes must outlive it.
 OpView view_of(const Graph& graph, const OpDef& op, std::span<const ValueRef> operands, std::span<const Attr> attrs);
-
-// Names must match [A-Za-z_][A-Za-z0-9_.]*: graph names and value names.
-bool is_identifier(std::string_view text);
 
 }  // namespace tenon

@@ -19,8 +19,8 @@ std::string library_text(const OpDef& op, std::span<const Attr> attrs);
 // payloads and for sums of products, which are rounded in another order.
 bool has_library_function(const OpDef& op);
 
-// Runs the function that has the op's name, on the runtime's threads: what a record's reference function does. Throws
-// an Error for a run-time error.
+// Runs the function of the op's name on the runtime's threads. Record references call it. Throws an Error for a
+// run-time error.
 void run_library_function(ReferenceContext& context);
 
 }  // namespace tenon

@@ -34,10 +34,7 @@ void add_symbols(const TensorType& type, std::set<Symbol>& symbols) {
 }
 
 void add_symbols(const Attr& attr, std::set<Symbol>& symbols) {
-  if (const auto* expr = std::get_if<Expr>(&attr)) add_symbols(*expr, symbols);
-  if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) {
-    for (const Expr& expr : *exprs) add_symbols(expr, symbols);
-  }
+  for_each_expr(attr, [&](const Expr& expr) { add_symbols(expr, symbols); });
 }
 
 std::set<Symbol> symbols_of(const Graph& graph, const Node& node) {

@@ -1,4 +1,4 @@
-// Inside of passes: sizes that depend on data. A node finds such a size out, and whoever mentions it comes after that
+// Sizes that depend on data. One node defines such a size. A node that mentions the size must come after the defining
 // node, even if it reads none of its results.
 #pragma once
 
@@ -9,18 +9,18 @@
 
 namespace tenon {
 
-// The symbols that its results and attributes mention.
+// The symbols in the types of a node's results and in its attributes.
 std::set<Symbol> symbols_of(const Graph& graph, const Node& node);
 
-// The symbols that a type or an attribute mentions are added.
+// Adds the symbols of a type or an attribute.
 void add_symbols(const TensorType& type, std::set<Symbol>& symbols);
 void add_symbols(const Attr& attr, std::set<Symbol>& symbols);
 
-// Declares the symbols in a new graph as `from` does. A graph of a few nodes declares only what they mention: models
-// have thousands of symbols, and thousands of such graphs are made of them.
+// Declares the symbols in a new graph with their ranges in `from`. A graph of a few nodes declares only the symbols of
+// these nodes: a model may have thousands of symbols, and thousands of such graphs.
 void declare_symbols(Graph& graph, const Graph& from, const std::set<Symbol>& symbols);
 
-// The symbols that nodes find out, each with the first node that does: nonzero has them as an attribute, an external
+// The symbols that nodes define, each with its first definer: nonzero has an attribute for its symbol, and an external
 // call or a device's segment has results of sizes that no input has.
 std::map<Symbol, NodeRef> definers_of(const Graph& graph);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 #include <set>
 
 #include "support/checked.h"
@@ -87,8 +86,7 @@ class HeaderParser {
     if (known == kCodes.end() || std::string_view("<>|=").find(descr[0]) == std::string_view::npos) {
       fail(
           "dtype '{}' is not supported; cast the array to float64, float32, float16, bfloat16 (of ml_dtypes), int64, "
-          "int32, "
-          "int16, int8, uint8 or bool",
+          "int32, int16, int8, uint8 or bool",
           descr);
     }
     header_.dtype = known->dtype;

@@ -1,8 +1,7 @@
 // NumPy's files: .npy holds one array, .npz a zip archive of them.
 //
-// The dtypes are NumPy's of the same name. NumPy has no bf16: it is stored as two-byte void ("<V2"), which is how
-// ml_dtypes stores it, so that np.load(path).view(ml_dtypes.bfloat16) reads it, and what such an array saves is read
-// here.
+// The dtypes are NumPy's of the same name. NumPy has no bf16: it is stored as two-byte void ("<V2"), as ml_dtypes
+// stores it. np.load(path).view(ml_dtypes.bfloat16) reads such a file.
 //
 // Files are not trusted. A malformed one is an error that names the file, and reading takes no more memory than the
 // file is large. An aligned array of this machine's byte order is used in place, in a private mapping of the file.
@@ -28,7 +27,7 @@ Result<Tensor> parse_npy(const FileContent& file);
 Status write_npy(const std::string& path, const Tensor& tensor);
 Status write_npz(const std::string& path, const NamedTensors& tensors);
 
-// By name, without ".npy". np.savez writes such an archive; what np.savez_compressed writes is an error that says so.
+// The arrays by name, without ".npy". np.savez writes such an archive. An archive of np.savez_compressed is an error.
 Result<NamedTensors> read_npz(const std::string& path);
 
 }  // namespace tenon

@@ -18,14 +18,6 @@ void check_operand_count(const OpDef& op, size_t count) {
        count);
 }
 
-std::string dtype_list(DTypeSet set) {
-  std::string text;
-  for (DType dtype : kAllDTypes) {
-    if (set.contains(dtype)) text += (text.empty() ? "" : ", ") + std::string(name_of(dtype));
-  }
-  return text;
-}
-
 void check_operands(const OpDef& op, const std::vector<const TensorType*>& types) {
   check_operand_count(op, types.size());
   const auto& operands = op.operands.get();
@@ -37,7 +29,7 @@ void check_operands(const OpDef& op, const std::vector<const TensorType*>& types
     }
     if (!def.dtypes.contains(types[i]->dtype)) {
       fail("{}: operand '{}' has dtype {}, which is not one of {}", op.name.get(), def.name, name_of(types[i]->dtype),
-           dtype_list(def.dtypes));
+           to_string(def.dtypes, ", "));
     }
   }
 }

@@ -5,13 +5,12 @@
 //   - Operands of different dtypes are promoted and shapes broadcast as PyTorch does, where the record says so.
 //   - Integer arithmetic wraps in two's complement. Integer division and remainder by zero are run-time errors; the
 //     smallest integer divided by -1 wraps.
-//   - Floating arithmetic is IEEE-754 with round to nearest. An op on f16 or bf16 computes in at least f32 and rounds
+//   - Floating arithmetic is IEEE-754 with round to nearest. f16 and bf16 are computed in at least f32 and rounded
 //   once.
 //   - NaN propagates through arithmetic, minimum/maximum and reductions. Comparisons with NaN are false, `ne` is true.
 //   - A float that is NaN or outside int64 casts to the smallest int64, which then wraps to the narrower integer.
 //   - A reduction may add in any order; a backend states its own. The reference adds in double.
-//   - Random numbers are a pure function of the key operand (Philox 4x32-10): the same key gives the same numbers
-//   everywhere.
+//   - Random numbers are a pure function of the key operand (Philox 4x32-10), the same on every machine.
 //   - An index out of range is a run-time error, never a wild read.
 //   - Effects exist only as a graph's updates, which happen after everything else. A run-time error is not an effect: a
 //     pass may delete a failing node whose result is unused.
@@ -201,11 +200,11 @@ struct OpDef {
   const AttrDef* attr_named(std::string_view name) const;
 };
 
-// What the record says, or what follows: an elementwise op is pointwise, an op that the runtime has a function for is a
-// library call, and other loops stand alone.
+// The record's role. By default an elementwise op is pointwise, an op with a function of the runtime is a library call,
+// and other ops stand alone.
 Role role_of(const OpDef& op);
-// What the record says, or what follows: views and fills are free, an op with `flops` is a product, an elementwise op
-// costs as much as its dearest primitive, and others are functions.
+// The record's cost. By default views and fills are free, an op with `flops` is a product, an elementwise op costs as
+// much as its dearest primitive, and other ops are functions.
 Cost cost_of(const OpDef& op);
 
 // All ops, grouped by family. Names are unique.

@@ -3,7 +3,6 @@
 
 #include "graph/graph.h"
 #include "graph/text.h"
-#include "support/checked.h"
 
 namespace tenon {
 namespace {

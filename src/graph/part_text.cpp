@@ -4,14 +4,13 @@
 
 #include "graph/text.h"
 #include "graph/value_names.h"
+#include "support/text.h"
 
 namespace tenon {
 namespace {
 
 std::string list(const std::vector<std::string>& names, const std::vector<ValueRef>& values) {
-  std::string text;
-  for (ValueRef value : values) text += (text.empty() ? "" : ", ") + names[value.id];
-  return text;
+  return join(values, ", ", [&](ValueRef value) { return names[value.id]; });
 }
 
 }  // namespace
@@ -20,13 +19,11 @@ std::string part_line(const Graph& graph, const std::vector<std::string>& names,
                       const GraphPart& part) {
   std::string text = fmt::format("{}({})", head, list(names, part.inputs));
   if (!part.outputs.empty()) text += " -> " + list(names, part.outputs);
-  std::string_view separator = ": ";
-  for (NodeRef ref : part.nodes) {
+  const auto text_of = [&](NodeRef ref) {
     const Node& node = graph.node(ref);
-    text += fmt::format("{}{} {}", separator, node.op->name.get(), names[node.results[0].id]);
-    separator = ", ";
-  }
-  return text + "\n";
+    return fmt::format("{} {}", node.op->name.get(), names[node.results[0].id]);
+  };
+  return text + ": " + join(part.nodes, ", ", text_of) + "\n";
 }
 
 PartParser::PartParser(const Graph& graph, std::string_view text, std::string file)

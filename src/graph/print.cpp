@@ -4,6 +4,8 @@
 #include "graph/graph.h"
 #include "graph/text.h"
 #include "graph/value_names.h"
+#include "support/cursor.h"
+#include "support/text.h"
 
 namespace tenon {
 namespace {
@@ -48,7 +50,7 @@ class Printer {
   explicit Printer(const Graph& graph) : graph_(graph), names_(value_names(graph)) {}
 
   std::string graph() {
-    std::string text = "graph " + graph_.name() + "(" + inputs() + ") {\n";
+    std::string text = "graph " + graph_.name() + "(" + typed(graph_.inputs()) + ") {\n";
     for (const auto& [symbol, range] : graph_.symbols()) text += "  " + symbol_line(symbol, range) + "\n";
     for (const Leaf& leaf : graph_.leaves()) {
       if (leaf.kind != LeafKind::kInput) text += "  " + this->leaf(leaf) + "\n";
@@ -60,9 +62,8 @@ class Printer {
   }
 
   std::string node(const Node& node) const {
-    std::string text;
-    for (ValueRef result : node.results) text += (text.empty() ? "" : ", ") + typed(result);
-    text += " = " + std::string(node.op->name.get()) + "(" + list(node.operands) + ")" + attrs(node);
+    std::string text =
+        typed(node.results) + " = " + std::string(node.op->name.get()) + "(" + list(node.operands) + ")" + attrs(node);
     if (node.location.known()) text += " @ " + location(node.location);
     return text;
   }
@@ -71,16 +72,11 @@ class Printer {
   std::string name(ValueRef value) const { return value ? names_[value.id] : "none"; }
   std::string typed(ValueRef value) const { return name(value) + ": " + to_string(graph_.type(value)); }
 
-  std::string list(const std::vector<ValueRef>& values) const {
-    std::string text;
-    for (size_t i = 0; i < values.size(); ++i) text += (i > 0 ? ", " : "") + name(values[i]);
-    return text;
+  std::string typed(const std::vector<ValueRef>& values) const {
+    return join(values, ", ", [&](ValueRef value) { return typed(value); });
   }
-
-  std::string inputs() const {
-    std::string text;
-    for (ValueRef input : graph_.inputs()) text += (text.empty() ? "" : ", ") + typed(input);
-    return text;
+  std::string list(const std::vector<ValueRef>& values) const {
+    return join(values, ", ", [&](ValueRef value) { return name(value); });
   }
 
   std::string leaf(const Leaf& leaf) const {

@@ -1,4 +1,4 @@
-// What a record's reference function sees: concrete tensors and concrete attributes.
+// The arguments of a record's reference function: concrete tensors and concrete attributes.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,7 @@
 #include "graph/rewrite.h"
 
+#include <algorithm>
+
 #include "graph/node_symbols.h"
 
 namespace tenon {
@@ -49,6 +51,8 @@ void Rewriter::replace(const Node& node, const std::vector<ValueRef>& results) {
   for (size_t i = 0; i < results.size(); ++i) replace(node.results[i], results[i]);
 }
 
+void Rewriter::replace_or_copy(const Node& node, Value result) { result ? replace(node, {result.ref()}) : copy(node); }
+
 Graph Rewriter::finish() {
   target_.set_outputs(map(source_->outputs()));
   for (const Update& update : source_->updates()) target_.add_update(map(update.target), map(update.value));
@@ -74,20 +78,16 @@ class Expander {
       if (operand) add_symbols(graph_.type(operand), symbols);
     }
     declare_symbols(body, graph_, symbols);
-    std::vector<Value> formal;
+    const OpView view = view_of(graph_, *node.op, operands, node.attrs);
+    const std::vector<ValueRef> results = expand(body, node, view.types());
     std::vector<ValueRef> actual;
-    for (ValueRef operand : operands) {
-      formal.push_back(operand ? Value(body, body.add_input(fmt::format("in{}", formal.size()), graph_.type(operand)))
-                               : Value());
-      if (operand) actual.push_back(operand);
-    }
-    const std::vector<Value> results = expand(body, node, std::move(formal));
+    std::ranges::copy_if(operands, std::back_inserter(actual), [](ValueRef operand) { return !!operand; });
     return inline_body(body, actual, results);
   }
 
  private:
   std::vector<ValueRef> inline_body(const Graph& body, const std::vector<ValueRef>& actual,
-                                    const std::vector<Value>& results) {
+                                    const std::vector<ValueRef>& results) {
     std::vector<ValueRef> map(body.value_count());
     const std::vector<ValueRef> formal = body.inputs();
     for (size_t i = 0; i < formal.size(); ++i) map[formal[i].id] = actual[i];
@@ -101,7 +101,7 @@ class Expander {
       for (size_t i = 0; i < added.size(); ++i) map[node.results[i].id] = added[i];
     }
     std::vector<ValueRef> mapped;
-    for (const Value& result : results) mapped.push_back(map[result.ref().id]);
+    for (ValueRef result : results) mapped.push_back(map[result.id]);
     return mapped;
   }
 

@@ -26,6 +26,7 @@ class Rewriter {
   void copy(const Node& node);                                           // same op, mapped operands
   void replace(const Node& node, const std::vector<ValueRef>& results);  // results of the new graph, of the same types
   void replace(ValueRef old, ValueRef replacement);
+  void replace_or_copy(const Node& node, Value result);  // Copies the node if the result is empty.
 
   // Maps outputs and updates, and returns the new graph. The rewriter is spent.
   Graph finish();

@@ -1,4 +1,4 @@
-// What an elementwise op computes: an expression over one element of each operand, made of primitives.
+// The computation of an elementwise op: an expression over one element of each operand, made of primitives.
 //
 //     .semantics = real_elementwise([](ScalarTerm x) { return 1 / sqrt(x); })
 //
@@ -116,7 +116,7 @@ class ScalarFn {
   std::vector<ScalarStep> steps_;
 };
 
-// A second operand: what the first computes with may be a plain number.
+// A second operand: a term, or a plain number that takes the type of the first operand.
 struct ScalarOperand {
   ScalarOperand(ScalarTerm x) : term(x) {}        // NOLINT(google-explicit-constructor)
   ScalarOperand(double x) : term{}, number(x) {}  // NOLINT(google-explicit-constructor)

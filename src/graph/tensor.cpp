@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "support/checked.h"
 
@@ -30,6 +29,30 @@ std::shared_ptr<void> allocate_zeroed(int64_t bytes) {
   if (!memory) fail("out of memory: a tensor needs {} bytes", bytes);
   void* first = memory.get();
   return {memory, std::align(kAlignment, rounded, first, space)};
+}
+
+// `count` elements of a fixed size, which the compiler turns into moves.
+template <size_t kSize>
+void copy_line(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * to_stride * static_cast<int64_t>(kSize), from + i * from_stride * static_cast<int64_t>(kSize),
+                kSize);
+  }
+}
+
+using CopyLine = void (*)(std::byte*, int64_t, const std::byte*, int64_t, int64_t);
+
+CopyLine copy_line_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1:
+      return copy_line<1>;
+    case 2:
+      return copy_line<2>;
+    case 4:
+      return copy_line<4>;
+    default:
+      return copy_line<8>;
+  }
 }
 
 }  // namespace
@@ -145,34 +168,6 @@ int64_t Tensor::offset(int64_t position) const {
   return offset;
 }
 
-namespace {
-
-// `count` elements of a fixed size, which the compiler turns into moves.
-template <size_t kSize>
-void copy_line(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * to_stride * static_cast<int64_t>(kSize), from + i * from_stride * static_cast<int64_t>(kSize),
-                kSize);
-  }
-}
-
-using CopyLine = void (*)(std::byte*, int64_t, const std::byte*, int64_t, int64_t);
-
-CopyLine copy_line_of(DType dtype) {
-  switch (size_of(dtype)) {
-    case 1:
-      return copy_line<1>;
-    case 2:
-      return copy_line<2>;
-    case 4:
-      return copy_line<4>;
-    default:
-      return copy_line<8>;
-  }
-}
-
-}  // namespace
-
 // Bit for bit: a NaN keeps its payload.
 void Tensor::copy_bits_from(const Tensor& source) {
   if (numel_ == 0) return;
@@ -212,6 +207,11 @@ Tensor Tensor::copy() const {
   Tensor result = zeros(dtype_, shape_);
   result.copy_from(*this);
   return result;
+}
+
+bool is_same_memory(const Tensor& a, const Tensor& b) {
+  return a.numel() > 0 && a.data() == b.data() && a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         a.strides() == b.strides();
 }
 
 bool identical(const Tensor& a, const Tensor& b) {

@@ -77,6 +77,9 @@ class Tensor {
 // Same dtype, shape and bits of every element (so NaN equals the same NaN, and -0 differs from 0).
 bool identical(const Tensor& a, const Tensor& b);
 
+// The same elements of the same memory.
+bool is_same_memory(const Tensor& a, const Tensor& b);
+
 // Calls body(index) for each index of a shape, in row-major order; once for rank 0, never when a size is 0.
 template <class Body>
 void for_each_index(std::span<const int64_t> shape, Body&& body) {

@@ -44,8 +44,7 @@ std::string element_to_string(const Tensor& tensor, int64_t offset) {
   if (dtype == DType::kF64 || std::isinf(value)) return real_to_string(value);
   char buffer[64];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(value)).ptr;
-  std::string text(buffer, end);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+  return with_point(std::string(buffer, end));
 }
 
 void parse_element(Cursor& cursor, Tensor& tensor, int64_t offset) {

@@ -1,5 +1,5 @@
-// What the text forms of graphs and of loops share: elements, dtypes, ranges of symbols and lists. Every parsing
-// function throws an Error with its place.
+// Parts of the text forms of graphs and of loops: elements, dtypes, ranges of symbols and lists. Every parsing function
+// throws an Error with its place.
 #pragma once
 
 #include <charconv>
@@ -12,16 +12,6 @@
 #include "symbolic/expr.h"
 
 namespace tenon {
-
-// What is wrong inside `body` is reported at `where`.
-template <class Body>
-decltype(auto) located(const Location& where, Body&& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    throw Error({error.diagnostic().message, where});
-  }
-}
 
 template <class T>
 T parse_number(std::string_view text, const Location& where) {
@@ -60,7 +50,7 @@ std::vector<T> parse_list(Cursor& cursor, Item item) {
   return items;
 }
 
-// did_you_mean for names that the user chose. Every other short name is near, so those suggest nothing.
+// did_you_mean for names that the user chose. Short names suggest nothing: all other short names are near.
 std::string did_you_mean_name(std::string_view wrong, const std::vector<std::string_view>& names);
 
 void expect_end(Cursor& cursor, std::string_view what);  // "text after the end of {what}"

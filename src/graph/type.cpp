@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "support/checked.h"
+#include "support/text.h"
 
 namespace tenon {
 namespace {
@@ -19,12 +19,7 @@ std::optional<DType> combine(std::optional<DType> higher, std::optional<DType> l
 }  // namespace
 
 std::string to_string(std::span<const Expr> shape) {
-  std::string text = "[";
-  for (size_t dim = 0; dim < shape.size(); ++dim) {
-    if (dim > 0) text += ", ";
-    text += to_string(shape[dim]);
-  }
-  return text + "]";
+  return "[" + join(shape, ", ", [](const Expr& size) { return to_string(size); }) + "]";
 }
 
 std::string to_string(const TensorType& type) { return std::string(name_of(type.dtype)) + to_string(type.shape); }

@@ -29,15 +29,15 @@ inline std::string to_string(const Shape& shape) { return to_string(std::span<co
 std::string to_string(const TensorType& type);  // "f32[N, 784]"
 
 TensorType type_of(const Tensor& tensor);
-// The same dtype and rank, and equal sizes where they are constants. What symbols stand for is for the solver to say.
+// Whether dtype, rank and constant sizes are equal. Symbolic sizes fit any size.
 bool data_fits(const TensorType& type, const Tensor& data);
 Shape to_shape(std::span<const int64_t> sizes);
 Expr element_count(std::span<const Expr> shape);
 bool is_static(std::span<const Expr> shape);
 Sizes evaluate(std::span<const Expr> shape, const symbolic::Bindings& bindings);
 
-// What is known of sizes: the declared ranges of a graph's symbols; any other symbol is at least 0, as a size is. Shape
-// rules decide with it, and simplify no further than they must, so that a size keeps its form from node to node.
+// Facts about sizes: the declared ranges of a graph's symbols. Any other symbol is at least 0, as a size is. Shape
+// rules decide with them and simplify only if they must, so that a size keeps its form from node to node.
 class Facts {
  public:
   Facts() = default;
@@ -48,7 +48,7 @@ class Facts {
   bool equal(std::span<const Expr> a, std::span<const Expr> b) const;  // and of the same rank
   bool less_equal(const Expr& a, const Expr& b) const;
 
-  // Without what is proven not to matter.
+  // Without an operand that provably does not matter.
   Expr min(const Expr& a, const Expr& b) const;
   Expr max(const Expr& a, const Expr& b) const;
 

@@ -4,6 +4,7 @@
 #include "graph/graph.h"
 #include "graph/limits.h"
 #include "graph/node_symbols.h"
+#include "support/cursor.h"
 
 namespace tenon {
 namespace {

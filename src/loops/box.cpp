@@ -1,7 +1,5 @@
 #include "loops/box.h"
 
-#include <algorithm>
-
 namespace tenon::loops {
 namespace {
 
@@ -101,5 +99,11 @@ bool Box::contains(const Constraint& constraint) const {
 }
 
 Expr Box::simplify(const Expr& expr) const { return symbolic::simplify(expr, ranges_); }
+
+Box box_of(const IR& ir) {
+  Box box(ir.ranges());
+  for (const Var& var : ir.vars()) box.add(var.symbol(), 0, var.size - 1);
+  return box;
+}
 
 }  // namespace tenon::loops

@@ -37,4 +37,6 @@ class Box {
   symbolic::Ranges ranges_;
 };
 
+Box box_of(const IR& ir);  // of all variables
+
 }  // namespace tenon::loops

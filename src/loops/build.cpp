@@ -2,14 +2,13 @@
 #include <algorithm>
 #include <set>
 
-#include "loops/box.h"
 #include "loops/ir.h"
 #include "support/cursor.h"
+#include "support/is_in.h"
+#include "support/text.h"
 
 namespace tenon::loops {
 namespace {
-
-bool is_narrow_float(DType dtype) { return is_float(dtype) && size_of(dtype) == 2; }
 
 bool is_cast(const OpDef& op) { return op.name.get() == "cast" || op.name.get() == "bitcast"; }
 
@@ -44,9 +43,7 @@ void require_foldable(const OpDef& op, DType dtype) {
 }
 
 std::string list(const IR& ir, std::span<const VarRef> vars) {
-  std::string text = "[";
-  for (VarRef var : vars) text += (text.size() > 1 ? ", " : "") + ir.var(var).name;
-  return text + "]";
+  return "[" + join(vars, ", ", [&](VarRef var) { return ir.var(var).name; }) + "]";
 }
 
 }  // namespace
@@ -58,8 +55,7 @@ VarRef IR::add_var(std::string name, Expr size) {
   if (name == "new") fail("'new' cannot name a variable: it is a word of the text form");
   if (var_named(name)) fail("variable {} is defined twice", name);
   if (size.is_constant() && size.constant() < 0) fail("variable {} has the negative size {}", name, size);
-  const std::vector<Symbol> sizes = size_symbols();
-  if (std::ranges::find(sizes, symbol) != sizes.end()) fail("{} is the name of a size, not of a variable", name);
+  if (is_in(size_symbols(), symbol)) fail("{} is the name of a size, not of a variable", name);
   for (Symbol part : symbols_of(size)) {
     if (part == symbol || var_named(part.name()))
       fail("variable {}: its size {} contains the variable {}", name, size, part.name());
@@ -122,31 +118,23 @@ NodeRef IR::add_scan(const OpDef& op, NodeRef input, VarRef along, std::vector<V
 NodeRef IR::add_view(View view, std::vector<VarRef> vars, std::string name) {
   if (view.pieces.empty()) fail("a view reads at least one input");
   std::vector<NodeRef> inputs;
-  const auto read = [&](NodeRef input) {
-    if (std::ranges::find(inputs, input) == inputs.end()) inputs.push_back(input);
-  };
-  for (const Piece& piece : view.pieces) read(piece.input);
-  for (const Lookup& lookup : view.lookups) read(lookup.indices);
+  for (const Piece& piece : view.pieces) inputs.push_back(piece.input);
+  for (const Lookup& lookup : view.lookups) inputs.push_back(lookup.indices);
   const DType dtype = node(inputs[0]).dtype;
-  return add({std::move(name), dtype, std::move(vars), std::move(view), std::move(inputs), {}});
+  return add_node({std::move(name), dtype, std::move(vars), std::move(view), std::move(inputs), {}});
 }
 
 NodeRef IR::add_copy(NodeRef input, std::vector<VarRef> vars, std::string name) {
-  Piece piece{input, {}, {}};
-  for (VarRef var : node(input).vars) piece.index.emplace_back(this->var(var).symbol());
-  const Scalar fill = is_float(node(input).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
-  return add_view({{std::move(piece)}, fill, {}}, std::move(vars), std::move(name));
+  View view{{{input, own_index(input), {}}}, zero_of(node(input).dtype), {}};
+  return add_view(std::move(view), std::move(vars), std::move(name));
 }
 
 NodeRef IR::add_scatter(Scatter scatter, NodeRef initial, NodeRef values, std::vector<VarRef> vars, std::string name) {
   const DType dtype = node(initial).dtype;
   if (scatter.op) require_foldable(*scatter.op, dtype);
   std::vector<NodeRef> inputs = {initial, values};
-  for (const Lookup& lookup : scatter.lookups) {
-    if (std::ranges::find(inputs.begin() + 1, inputs.end(), lookup.indices) == inputs.end())
-      inputs.push_back(lookup.indices);
-  }
-  return add({std::move(name), dtype, std::move(vars), std::move(scatter), std::move(inputs), {}});
+  for (const Lookup& lookup : scatter.lookups) inputs.push_back(lookup.indices);
+  return add_node({std::move(name), dtype, std::move(vars), std::move(scatter), std::move(inputs), {}});
 }
 
 NodeRef IR::add_write(NodeRef input, std::vector<VarRef> vars, std::string name) {
@@ -183,12 +171,7 @@ NodeRef IR::add(Node node) {
 std::vector<LoopSpec> IR::default_loops(const Node& node) const {
   std::vector<LoopSpec> loops;
   if (node.is_leaf()) return loops;
-  for (size_t i = 0; i < node.vars.size(); ++i) {
-    const auto* scatter = node.as<Scatter>();
-    const bool loops_over = !scatter || scatter->index[i] == Expr(var(node.vars[i]).symbol());
-    if (loops_over) loops.push_back({.var = node.vars[i]});
-  }
-  for (VarRef folded : folded_vars(node)) loops.push_back({.var = folded});
+  for (VarRef var : iteration_vars(node)) loops.push_back({.var = var});
   return loops;
 }
 
@@ -321,9 +304,8 @@ class NodeCheck {
         fail("%{}: the name {} of a lookup is taken", node_.name, lookup.symbol.name());
       }
       for (VarRef var : indices.vars) {
-        if (std::ranges::find(allowed, var) == allowed.end()) {
-          fail("%{} lacks {}, a variable of its indices %{}", node_.name, ir_.var(var).name, indices.name);
-        }
+        if (is_in(allowed, var)) continue;
+        fail("%{} lacks {}, a variable of its indices %{}", node_.name, ir_.var(var).name, indices.name);
       }
       check_sizes_only(lookup.bound);
     }
@@ -341,25 +323,14 @@ class NodeCheck {
     for (size_t i = 0; i < index.size(); ++i) {
       check_symbols(index[i], lookups);
       const Constraint needed{index[i], ir_.var(of.vars[i]).size};
-      if (std::ranges::find(where, needed) != where.end() || is_within(needed, lookups)) continue;
+      if (std::ranges::find(where, needed) != where.end() || provably_within(needed.expr, needed.bound, ir_, lookups))
+        continue;
       fail("%{} {} at {}, which may be outside of {}: add `where {} in {}`", node_.name,
            node_.as<Scatter>() ? "writes" : "reads %" + of.name, index[i], needed.bound, index[i], needed.bound);
     }
   }
 
-  bool is_within(const Constraint& needed, const std::vector<Lookup>& lookups) const {
-    Box box(ir_.ranges());
-    for (const Var& var : ir_.vars()) {
-      if (depends_on(needed.expr, var.symbol())) box.add(var.symbol(), 0, var.size - 1);
-    }
-    for (const Lookup& lookup : lookups) box.add(lookup.symbol, 0, lookup.bound - 1);
-    return box.contains(needed);
-  }
-
-  bool is_size(Symbol symbol) const {
-    const std::vector<Symbol> sizes = ir_.size_symbols();
-    return std::ranges::find(sizes, symbol) != sizes.end();
-  }
+  bool is_size(Symbol symbol) const { return is_in(ir_.size_symbols(), symbol); }
 
   void check_symbols(const Expr& expr, const std::vector<Lookup>& lookups) const {
     for (Symbol symbol : symbols_of(expr)) {
@@ -399,7 +370,6 @@ class LoopsCheck {
   }
 
  private:
-  static bool is_in(const std::vector<VarRef>& vars, VarRef var) { return std::ranges::find(vars, var) != vars.end(); }
   const std::string& name_of(VarRef var) const { return ir_.var(var).name; }
 
   void check_loop(const LoopSpec& loop) {

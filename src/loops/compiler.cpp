@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "support/is_in.h"
+
 namespace tenon::loops {
 namespace {
 
@@ -10,10 +12,6 @@ constexpr int kMostCopies = 27;
 // The most terms of a sum or of a sum of products whose total is f32. PyTorch's products are less exact than its sums.
 constexpr int64_t kMostNarrowTerms = 1 << 11;
 constexpr int64_t kMostNarrowProducts = 1 << 14;
-
-bool contains(const std::vector<Constraint>& constraints, const Constraint& constraint) {
-  return std::ranges::find(constraints, constraint) != constraints.end();
-}
 
 void set_strides(std::vector<Compiler::Dim>& dims) {
   Expr stride = 1;
@@ -92,17 +90,17 @@ Expr Compiler::over_counters(const Expr& over_vars, TreeRef at) const {
   return substitution.empty() ? over_vars : substitute(over_vars, substitution);
 }
 
+void Compiler::add_lookups(Box& box, TreeRef leaf) const {
+  for (const Lookup& lookup : tree_.ir.node(tree_.node(leaf)).lookups()) box.add(lookup.symbol, 0, lookup.bound - 1);
+}
+
 // The bounds of the counters of the loops around a point, ignoring tails.
 Box Compiler::box_at(TreeRef at) const {
   Box box(tree_.ir.ranges());
   for (TreeRef ref : tree_.path(at)) {
-    const LoopTree::Loop& loop = tree_.loop(ref);
-    const Expr last = loop.tail.is_constant(0) ? loop.size - 1 : loop.size + min(loop.tail, 1) - 1;
-    box.add(counter(ref), 0, last);
+    box.add(counter(ref), 0, tree_.loop(ref).iterations() - 1);
   }
-  if (at && tree_.kind(at) == LoopTree::NODE) {
-    for (const Lookup& lookup : tree_.ir.node(tree_.node(at)).lookups()) box.add(lookup.symbol, 0, lookup.bound - 1);
-  }
+  if (at && tree_.kind(at) == LoopTree::NODE) add_lookups(box, at);
   return box;
 }
 
@@ -126,8 +124,7 @@ std::vector<Compiler::Dim> Compiler::layout(NodeRef ref, TreeRef around, VarRef 
     if (!node.has(loop.var) || loop.var == without) continue;
     looped.insert(loop.var);
     if (tree_.contains(loop_ref, around) && around) continue;
-    const Expr extent = loop.tail.is_constant(0) ? loop.size : loop.size + min(loop.tail, 1);
-    dims.push_back({loop.var, loop.step, extent, 0, loop_ref});
+    dims.push_back({loop.var, loop.step, loop.iterations(), 0, loop_ref});
   }
   for (VarRef var : node.vars) {
     if (!looped.contains(var) && var != without) dims.push_back({var, 1, tree_.ir.var(var).size, 0, {}});
@@ -168,11 +165,9 @@ bool rounds(const OpDef& op, DType dtype) {
 
 bool Compiler::is_fused(NodeRef product) const {
   const Node& node = tree_.ir.node(product);
-  const auto* compute = node.as<Compute>();
-  if (!compute || compute->op->name.get() != "mul" || !is_float(node.dtype)) return false;
+  if (!node.computes("mul") || !is_float(node.dtype)) return false;
   const std::vector<NodeRef> readers = tree_.ir.consumers(product);
-  const auto* reduce = readers.size() == 1 ? tree_.ir.node(readers[0]).as<Reduce>() : nullptr;
-  return reduce && reduce->op->name.get() == "add" &&
+  return readers.size() == 1 && tree_.ir.node(readers[0]).sums() &&
          tree_.parent(tree_.find(product)) == tree_.parent(tree_.find(readers[0]));
 }
 
@@ -184,8 +179,7 @@ Expr Compiler::terms_of(NodeRef reduction) const {
 
 bool Compiler::needs_wide_total(NodeRef ref) const {
   const Node& node = tree_.ir.node(ref);
-  const auto* reduce = node.as<Reduce>();
-  if (!reduce || reduce->op->name.get() != "add" || node.dtype != DType::kF32) return false;
+  if (!node.sums() || node.dtype != DType::kF32) return false;
   const auto is_tile = [&](TreeRef loop) { return tree_.loop(loop).annotation.mark == Mark::kTile; };
   if (std::ranges::any_of(tree_.path(tree_.find(ref)), is_tile)) return false;
   const Expr terms = terms_of(ref);
@@ -210,17 +204,11 @@ const Compiler::Allocation* Compiler::memory_of(NodeRef node) const {
   return found == allocations.end() ? nullptr : &found->second;
 }
 
-std::vector<Expr> Compiler::own_index(NodeRef node) const {
-  std::vector<Expr> index;
-  for (VarRef var : tree_.ir.node(node).vars) index.emplace_back(tree_.ir.var(var).symbol());
-  return index;
-}
-
 Compiler::Access Compiler::gen_access(NodeRef node, TreeRef ref) const {
   const Node& here = tree_.ir.node(tree_.node(ref));
   if (tree_.node(ref) == node) {
     const auto* scatter = here.as<Scatter>();
-    if (!scatter) return {node, ref, own_index(node), {}, memory_of(node)};
+    if (!scatter) return {node, ref, tree_.ir.own_index(node), {}, memory_of(node)};
     return {node, ref, scatter->index, scatter->where, memory_of(node)};
   }
   check(std::ranges::find(here.inputs, node) != here.inputs.end(), "%{} does not read %{}", here.name,
@@ -229,7 +217,7 @@ Compiler::Access Compiler::gen_access(NodeRef node, TreeRef ref) const {
     const auto piece = std::ranges::find(view->pieces, node, &Piece::input);
     if (piece != view->pieces.end()) return gen_access(*piece, ref);
   }
-  return {node, ref, own_index(node), {}, memory_of(node)};
+  return {node, ref, tree_.ir.own_index(node), {}, memory_of(node)};
 }
 
 Compiler::Access Compiler::gen_access(const Piece& piece, TreeRef ref) const {
@@ -237,11 +225,11 @@ Compiler::Access Compiler::gen_access(const Piece& piece, TreeRef ref) const {
 }
 
 Compiler::Access Compiler::gen_lookup(const Lookup& lookup, TreeRef ref) const {
-  return {lookup.indices, ref, own_index(lookup.indices), {}, memory_of(lookup.indices)};
+  return {lookup.indices, ref, tree_.ir.own_index(lookup.indices), {}, memory_of(lookup.indices)};
 }
 
 Compiler::Access Compiler::gen_carry(TreeRef ref) const {
-  return {tree_.node(ref), ref, own_index(tree_.node(ref)), {}, &carries.at(tree_.node(ref))};
+  return {tree_.node(ref), ref, tree_.ir.own_index(tree_.node(ref)), {}, &carries.at(tree_.node(ref))};
 }
 
 // `coordinates`: the index along each of the node's variables, over counters.
@@ -302,11 +290,9 @@ Compiler::Scope Compiler::root() const { return {{}, Box(tree_.ir.ranges()), {},
 std::vector<Constraint> Compiler::get_constraints(const Access& access, const Scope& scope) const {
   std::vector<Constraint> result = over_counters(access);
   Box box = scope.box;
-  for (const Lookup& lookup : tree_.ir.node(tree_.node(access.at)).lookups()) {
-    box.add(lookup.symbol, 0, lookup.bound - 1);
-  }
+  add_lookups(box, access.at);
   std::erase_if(result, [&](const Constraint& constraint) {
-    return contains(scope.proven, constraint) || box.contains(constraint);
+    return is_in(scope.proven, constraint) || box.contains(constraint);
   });
   return result;
 }
@@ -372,17 +358,15 @@ std::optional<Expr> Compiler::past_needed(TreeRef loop, const Scope& scope) cons
 std::optional<Expr> Compiler::past_read(NodeRef reader, NodeRef input, TreeRef loop, const Scope& scope) const {
   const auto* view = tree_.ir.node(reader).as<View>();
   const Symbol index = tree_.ir.var(tree_.loop(loop).var).symbol();
-  if (!view || view->pieces.size() != 1 || !view->lookups.empty()) return {};
-  const Piece& piece = view->pieces[0];
-  if (piece.input != input || piece.index != own_index(input)) return {};
+  const Piece* const piece = view ? view->only_piece() : nullptr;
+  if (!piece || piece->input != input || piece->index != tree_.ir.own_index(input)) return {};
   const TreeRef leaf = tree_.find(reader);
   Box elsewhere(scope.box.ranges());
   for (TreeRef ref : tree_.path(leaf)) {
-    if (tree_.contains(ref, loop)) continue;
-    elsewhere.add(counter(ref), 0, tree_.loop(ref).size + min(tree_.loop(ref).tail, 1) - 1);
+    if (!tree_.contains(ref, loop)) elsewhere.add(counter(ref), 0, tree_.loop(ref).iterations() - 1);
   }
   std::optional<Expr> result;
-  for (const Constraint& constraint : piece.where) {
+  for (const Constraint& constraint : piece->where) {
     const Result<Expr> slope = differentiate(constraint.expr, index);
     if (!slope || !slope->is_constant() || slope->constant() >= 0) continue;
     const std::optional<Expr> most = elsewhere.highest(over_counters(*intercept(constraint.expr, index), leaf));
@@ -406,8 +390,8 @@ std::vector<Compiler::Guard> Compiler::guards_below(TreeRef loop, const Scope& s
     }
     for (const Access& access : accesses) {
       for (const Constraint& constraint : over_counters(access)) {
-        const bool is_open = depends_on(constraint.expr, counter(loop)) && !contains(scope.proven, constraint) &&
-                             !contains(scope.guarded, constraint);
+        const bool is_open = depends_on(constraint.expr, counter(loop)) && !is_in(scope.proven, constraint) &&
+                             !is_in(scope.guarded, constraint);
         if (is_open) guards.push_back({constraint, leaf});
       }
     }
@@ -418,13 +402,9 @@ std::vector<Compiler::Guard> Compiler::guards_below(TreeRef loop, const Scope& s
 // The values of the counter for which a constraint holds for all counters of inner loops and all lookups.
 std::optional<std::pair<Expr, Expr>> Compiler::interior(TreeRef loop, const Guard& guard, const Scope& scope) const {
   Box inner(scope.box.ranges());
-  for (const Lookup& lookup : tree_.ir.node(tree_.node(guard.leaf)).lookups()) {
-    inner.add(lookup.symbol, 0, lookup.bound - 1);
-  }
+  add_lookups(inner, guard.leaf);
   for (TreeRef ref : tree_.path(guard.leaf)) {
-    if (tree_.depth(ref) <= tree_.depth(loop)) continue;
-    const LoopTree::Loop& below = tree_.loop(ref);
-    inner.add(counter(ref), 0, below.size + min(below.tail, 1) - 1);
+    if (tree_.depth(ref) > tree_.depth(loop)) inner.add(counter(ref), 0, tree_.loop(ref).iterations() - 1);
   }
   const Result<Expr> slope = differentiate(guard.constraint.expr, counter(loop));
   if (!slope || !slope->is_constant()) return {};
@@ -451,7 +431,7 @@ std::vector<Compiler::Stretch> Compiler::peeled(TreeRef ref, Stretch whole, cons
     if (bounds(past - first, whole.scope.box.ranges()).high <= std::max<int64_t>(all, 0) / 4) continue;
     begin = first;
     end = past;
-    if (!contains(held, guard.constraint)) held.push_back(guard.constraint);
+    if (!is_in(held, guard.constraint)) held.push_back(guard.constraint);
   }
   if (held.empty()) return {std::move(whole)};
   return around_interior(ref, whole, around, begin, end, held);

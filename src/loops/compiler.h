@@ -144,6 +144,7 @@ class Compiler {
 
   void name_counters();
   Symbol unused_symbol(std::string name) const;  // named `name`, or similarly if that is taken
+  void add_lookups(Box& box, TreeRef leaf) const;
   Box box_at(TreeRef at) const;
   Allocation whole_array(NodeRef ref);
   Allocation scratch(NodeRef ref);
@@ -152,7 +153,6 @@ class Compiler {
   // The loop right before which the accumulator of a node starts. A scatter that folds nothing: its leaf. Else empty.
   TreeRef outermost_fold(NodeRef ref) const;
   const Allocation* memory_of(NodeRef node) const;
-  std::vector<Expr> own_index(NodeRef node) const;
   Expr offset_in(const Allocation& memory, NodeRef node, const std::vector<Expr>& coordinates) const;
   std::vector<Constraint> over_counters(const Access& access) const;
 

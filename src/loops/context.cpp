@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "loops/kernel.h"
+#include "support/is_in.h"
 
 namespace tenon {
 
@@ -11,15 +12,11 @@ using loops::VarRef;
 
 namespace {
 
-Scalar zero_of(DType dtype) { return is_float(dtype) ? Scalar(0.0) : Scalar(int64_t{0}); }
-
 LoopDims present(const LoopDims& dims) {
   LoopDims vars;
   std::ranges::copy_if(dims, std::back_inserter(vars), [](VarRef var) { return static_cast<bool>(var); });
   return vars;
 }
-
-bool contains(const LoopDims& dims, VarRef var) { return std::ranges::find(dims, var) != dims.end(); }
 
 size_t position_of(const LoopDims& dims, VarRef var) {
   return static_cast<size_t>(std::ranges::find(dims, var) - dims.begin());
@@ -31,6 +28,40 @@ VarRef dim_from_right(const LoopDims& dims, size_t from_right) {
   return from_right < dims.size() ? dims[dims.size() - 1 - from_right] : VarRef();
 }
 
+std::set<Symbol> symbols_in(const loops::IR& ir, const loops::View& view) {
+  std::set<Symbol> used;
+  const auto use = [&](const Expr& expr) {
+    for (Symbol symbol : symbols_of(expr)) used.insert(symbol);
+  };
+  for (const loops::Piece& piece : view.pieces) {
+    std::ranges::for_each(piece.index, use);
+    for (const loops::Constraint& constraint : piece.where) use(constraint.expr);
+  }
+  for (const loops::Lookup& lookup : view.lookups) {
+    for (VarRef var : ir.node(lookup.indices).vars) used.insert(ir.var(var).symbol());
+  }
+  return used;
+}
+
+// The piece over the node's variables. Each index that is not proven to be in range gets a constraint.
+loops::Piece placed(LoopKernel& kernel, const LoopPiece& piece, std::span<const loops::Lookup> lookups) {
+  loops::Piece result{piece.value.node, {}, {}};
+  for (size_t dim = 0; dim < piece.index.size(); ++dim) {
+    loops::Constraint inside{piece.index[dim], piece.shape[dim]};
+    if (!kernel.is_inside(inside, lookups)) result.where.push_back(std::move(inside));
+  }
+  result.where.insert(result.where.end(), piece.where.begin(), piece.where.end());
+  for (VarRef var : kernel.ir.node(piece.value.node).vars) {
+    result.index.push_back(piece.index[position_of(piece.value.dims, var)]);
+  }
+  for (const Expr& index : result.index) kernel.require_sizes(index);
+  for (const loops::Constraint& constraint : result.where) {
+    kernel.require_sizes(constraint.expr);
+    kernel.require_sizes(constraint.bound);
+  }
+  return result;
+}
+
 }  // namespace
 
 // ---- the kernel -----------------------------------------------------------------------------------------------------
@@ -39,15 +70,6 @@ LoopKernel::LoopKernel(const Graph& graph) : ir(graph.name()) {
   for (const auto& [symbol, range] : graph.symbols()) ir.declare_symbol(symbol, range);
   const symbolic::Ranges ranges = graph.ranges();
   for (const auto& [symbol, range] : ranges) symbols_.insert(symbol);
-  const auto collect = [&](const Expr& expr) {
-    for (Symbol symbol : symbols_of(expr)) symbols_.insert(symbol);
-  };
-  for (const Node& node : graph.nodes()) {
-    for (const Attr& attr : node.attrs) {
-      if (const auto* expr = std::get_if<Expr>(&attr)) collect(*expr);
-      if (const auto* exprs = std::get_if<std::vector<Expr>>(&attr)) std::ranges::for_each(*exprs, collect);
-    }
-  }
   box = loops::Box(ranges);
 }
 
@@ -116,7 +138,7 @@ LoopDims LoopBuilder::common_dims(const std::vector<LoopDims>& operands, const L
       const VarRef own = dim_from_right(dims, rank - 1 - dim);
       if (!own || result[dim]) continue;
       models[dim] = own;
-      if (!contains(taken, own) && !contains(result, own)) result[dim] = own;
+      if (!is_in(taken, own) && !is_in(result, own)) result[dim] = own;
     }
   }
   for (size_t dim = 0; dim < rank; ++dim) {
@@ -181,10 +203,7 @@ LoopValue LoopBuilder::bitcast(const LoopValue& x, DType to) {
   return {kernel_->ir.add_compute(op_named("bitcast"), {x.node}, present(x.dims), to), x.dims};
 }
 
-LoopValue LoopBuilder::wide(const LoopValue& x) {
-  const bool narrow = is_float(dtype(x)) && size_of(dtype(x)) == 2;
-  return narrow ? cast(x, DType::kF32) : x;
-}
+LoopValue LoopBuilder::wide(const LoopValue& x) { return cast(x, tenon::wide(dtype(x))); }
 
 LoopValue LoopBuilder::equals_or_is_nan(const LoopValue& x, const LoopValue& y) {
   const LoopValue equal = compute("eq", {x, y});
@@ -224,53 +243,8 @@ LoopValue LoopBuilder::scan(std::string_view op, const LoopValue& x, const Shape
 
 // ---- indexing -------------------------------------------------------------------------------------------------------
 
-namespace {
-
-bool is_same_element(const loops::IR& ir, const loops::View& view) {
-  if (view.pieces.size() != 1 || !view.pieces[0].where.empty() || !view.lookups.empty()) return false;
-  const loops::Piece& piece = view.pieces[0];
-  const auto own_index = [&](VarRef var, const Expr& index) { return index == Expr(ir.var(var).symbol()); };
-  return std::ranges::equal(ir.node(piece.input).vars, piece.index, own_index);
-}
-
-std::set<Symbol> symbols_in(const loops::IR& ir, const loops::View& view) {
-  std::set<Symbol> used;
-  const auto use = [&](const Expr& expr) {
-    for (Symbol symbol : symbols_of(expr)) used.insert(symbol);
-  };
-  for (const loops::Piece& piece : view.pieces) {
-    std::ranges::for_each(piece.index, use);
-    for (const loops::Constraint& constraint : piece.where) use(constraint.expr);
-  }
-  for (const loops::Lookup& lookup : view.lookups) {
-    for (VarRef var : ir.node(lookup.indices).vars) used.insert(ir.var(var).symbol());
-  }
-  return used;
-}
-
-// The piece over the node's variables. Each index that is not proven to be in range gets a constraint.
-loops::Piece placed(LoopKernel& kernel, const LoopPiece& piece, std::span<const loops::Lookup> lookups) {
-  loops::Piece result{piece.value.node, {}, {}};
-  for (size_t dim = 0; dim < piece.index.size(); ++dim) {
-    loops::Constraint inside{piece.index[dim], piece.shape[dim]};
-    if (!kernel.is_inside(inside, lookups)) result.where.push_back(std::move(inside));
-  }
-  result.where.insert(result.where.end(), piece.where.begin(), piece.where.end());
-  for (VarRef var : kernel.ir.node(piece.value.node).vars) {
-    result.index.push_back(piece.index[position_of(piece.value.dims, var)]);
-  }
-  for (const Expr& index : result.index) kernel.require_sizes(index);
-  for (const loops::Constraint& constraint : result.where) {
-    kernel.require_sizes(constraint.expr);
-    kernel.require_sizes(constraint.bound);
-  }
-  return result;
-}
-
-}  // namespace
-
 LoopValue LoopBuilder::view(const LoopView& view) {
-  loops::View action{{}, view.fill.value_or(zero_of(dtype(view.pieces[0].value))), view.lookups};
+  loops::View action{{}, view.fill.value_or(loops::zero_of(dtype(view.pieces[0].value))), view.lookups};
   for (const LoopPiece& piece : view.pieces) action.pieces.push_back(placed(*kernel_, piece, view.lookups));
   LoopValue result{{}, view.dims};
   const std::set<Symbol> used = symbols_in(kernel_->ir, action);
@@ -281,8 +255,10 @@ LoopValue LoopBuilder::view(const LoopView& view) {
   for (VarRef& dim : result.dims) {
     if (dim && !is_needed(kernel_->ir.var(dim))) dim = {};
   }
-  result.node = is_same_element(kernel_->ir, action) ? action.pieces[0].input
-                                                     : kernel_->ir.add_view(std::move(action), present(result.dims));
+  const loops::NodeRef first = action.pieces[0].input;
+  result.node = reads_own_index(kernel_->ir, action, kernel_->ir.node(first).vars)
+                    ? first
+                    : kernel_->ir.add_view(std::move(action), present(result.dims));
   return result;
 }
 
@@ -317,7 +293,7 @@ LoopValue LoopBuilder::scatter(const OpDef* op, const LoopValue& x, const std::v
   loops::NodeRef source = aligned(values, dims);
   LoopDims iterated = present(dims);
   // The array is initialized with x before the folded loops, so there must be one.
-  const auto is_folded = [&](VarRef var) { return !contains(vars, var); };
+  const auto is_folded = [&](VarRef var) { return !is_in(vars, var); };
   if (std::ranges::none_of(iterated, is_folded)) iterated.push_back(kernel_->add_var(1));
   if (kernel_->ir.node(source).vars != iterated) source = kernel_->ir.add_copy(source, iterated);
   return {kernel_->ir.add_scatter(std::move(action), x.node, source, vars), x.dims};

@@ -7,36 +7,23 @@
 namespace tenon::loops {
 namespace {
 
-Expr element_count(const IR& ir, NodeRef array) {
-  Expr count = 1;
-  for (VarRef var : ir.node(array).vars) count *= ir.var(var).size;
-  return count;
-}
-
 class InPlace {
  public:
-  explicit InPlace(const LoopTree& tree) : tree_(tree), ir_(tree.ir), box_(tree.ir.ranges()), times_(tree.size()) {
-    for (const Var& var : ir_.vars()) box_.add(var.symbol(), 0, var.size - 1);
+  explicit InPlace(const LoopTree& tree) : tree_(tree), ir_(tree.ir), box_(box_of(tree.ir)), times_(tree.size()) {
     size_t time = 0;
     tree_.walk([&](TreeRef ref, int) { times_[ref.id] = time++; });
   }
 
   bool may_overlay(NodeRef write, NodeRef read) const {
-    if (ir_.node(write).dtype != ir_.node(read).dtype) return false;
-    if (element_count(ir_, write) != element_count(ir_, read)) return false;
-    const Expr position = position_in(write, own_index(write));
+    const TensorType written = ir_.type(write), type = ir_.type(read);
+    if (written.dtype != type.dtype || element_count(written.shape) != element_count(type.shape)) return false;
+    const Expr position = position_in(write, ir_.own_index(write));
     return std::ranges::all_of(ir_.consumers(read), [&](NodeRef reader) {
       return comes_before(reader, write) && reads_at(position, reader, read);
     });
   }
 
  private:
-  std::vector<Expr> own_index(NodeRef array) const {
-    std::vector<Expr> index;
-    for (VarRef var : ir_.node(array).vars) index.emplace_back(ir_.var(var).symbol());
-    return index;
-  }
-
   // The position in the memory of a whole array, over variables.
   Expr position_in(NodeRef array, const std::vector<Expr>& index) const {
     std::vector<Expr> terms;
@@ -54,7 +41,7 @@ class InPlace {
     if (node.as<Scatter>()) return false;
     if (std::ranges::any_of(node.lookups(), [&](const Lookup& lookup) { return lookup.indices == read; })) return false;
     const auto* view = node.as<View>();
-    if (!view) return position_in(read, own_index(read)) == position;
+    if (!view) return position_in(read, ir_.own_index(read)) == position;
     return std::ranges::all_of(view->pieces, [&](const Piece& piece) {
       return piece.input != read || position_in(read, piece.index) == position;
     });

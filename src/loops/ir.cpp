@@ -30,10 +30,6 @@ Scalar largest(DType dtype) {
   return -(std::get<int64_t>(smallest(dtype)) + 1);
 }
 
-Scalar number(DType dtype, int64_t value) {
-  return is_float(dtype) ? Scalar(static_cast<double>(value)) : Scalar(value);
-}
-
 template <class T>
 void add_unique(std::vector<T>& items, const T& item) {
   if (std::ranges::find(items, item) == items.end()) items.push_back(item);
@@ -94,11 +90,17 @@ NodeRef IR::add_node(Node node) {
   return ref;
 }
 
+Scalar scalar_of(DType dtype, int64_t value) {
+  return is_float(dtype) ? Scalar(static_cast<double>(value)) : Scalar(value);
+}
+
 bool Constant::operator==(const Constant& other) const { return same_scalar(value, other.value); }
 
 bool View::operator==(const View& other) const {
   return pieces == other.pieces && same_scalar(fill, other.fill) && lookups == other.lookups;
 }
+
+const Piece* View::only_piece() const { return pieces.size() == 1 && lookups.empty() ? &pieces[0] : nullptr; }
 
 std::span<const Lookup> Node::lookups() const {
   if (const auto* view = as<View>()) return view->lookups;
@@ -108,6 +110,16 @@ std::span<const Lookup> Node::lookups() const {
 
 bool Node::has(VarRef var) const { return std::ranges::find(vars, var) != vars.end(); }
 
+bool Node::computes(std::string_view op) const {
+  const auto* compute = as<Compute>();
+  return compute && compute->op->name.get() == op;
+}
+
+bool Node::sums() const {
+  const auto* reduce = as<Reduce>();
+  return reduce && reduce->op->name.get() == "add";
+}
+
 std::optional<Scalar> identity_of(const OpDef& op, DType dtype) {
   const auto* const elementwise = std::get_if<Elementwise>(&op.semantics.get());
   if (!elementwise) return {};
@@ -115,9 +127,9 @@ std::optional<Scalar> identity_of(const OpDef& op, DType dtype) {
   switch (fn.primitive().value_or(Primitive::kOperand)) {
     case Primitive::kAdd:
     case Primitive::kBitwiseOr:
-      return number(dtype, 0);
+      return zero_of(dtype);
     case Primitive::kMul:
-      return number(dtype, 1);
+      return scalar_of(dtype, 1);
     case Primitive::kMaximum:
     case Primitive::kLogaddexp:
       return smallest(dtype);
@@ -187,8 +199,9 @@ std::vector<VarRef> IR::folded_vars(const Node& node) const {
   return folded;
 }
 
-std::vector<VarRef> IR::iteration_vars(NodeRef ref) const {
-  const Node& node = this->node(ref);
+std::vector<VarRef> IR::iteration_vars(NodeRef ref) const { return iteration_vars(node(ref)); }
+
+std::vector<VarRef> IR::iteration_vars(const Node& node) const {
   std::vector<VarRef> vars = node.vars;
   if (const auto* scatter = node.as<Scatter>()) {
     vars.clear();
@@ -236,6 +249,17 @@ TensorType IR::type(NodeRef ref) const {
   TensorType type{node(ref).dtype, {}};
   for (VarRef var : node(ref).vars) type.shape.push_back(this->var(var).size);
   return type;
+}
+
+std::vector<Expr> IR::own_index(NodeRef ref) const {
+  std::vector<Expr> index;
+  for (VarRef var : node(ref).vars) index.emplace_back(this->var(var).symbol());
+  return index;
+}
+
+std::string IR::unused_node_name(std::string name) const {
+  while (node_named(name)) name += "_";
+  return name;
 }
 
 bool IR::operator==(const IR& other) const {
@@ -287,11 +311,10 @@ void IR::set_input(NodeRef ref, NodeRef from, NodeRef to) {
   }
   Node changed = node(ref);
   std::ranges::replace(changed.inputs, from, to);
-  const auto replace = [&](Lookup& lookup) {
+  for_each_lookup(changed, [&](Lookup& lookup) {
     if (lookup.indices == from) lookup.indices = to;
-  };
+  });
   if (auto* view = std::get_if<View>(&changed.action)) {
-    std::ranges::for_each(view->lookups, replace);
     for (Piece& piece : view->pieces) {
       if (piece.input != from) continue;
       std::vector<Expr> index;
@@ -302,7 +325,6 @@ void IR::set_input(NodeRef ref, NodeRef from, NodeRef to) {
       piece = {to, std::move(index), piece.where};
     }
   }
-  if (auto* scatter = std::get_if<Scatter>(&changed.action)) std::ranges::for_each(scatter->lookups, replace);
   remove_repeated_inputs(changed);
   check_node(changed);
   nodes_[ref.id] = std::move(changed);
@@ -326,12 +348,19 @@ IR IR::without(NodeRef ref) const {
   return result;
 }
 
-bool provably_within(const Expr& expr, const Expr& bound, const IR& ir) {
+bool provably_within(const Expr& expr, const Expr& bound, const IR& ir, std::span<const Lookup> lookups) {
   Box box(ir.ranges());
   for (const Var& var : ir.vars()) {
     if (depends_on(expr, var.symbol())) box.add(var.symbol(), 0, var.size - 1);
   }
+  for (const Lookup& lookup : lookups) box.add(lookup.symbol, 0, lookup.bound - 1);
   return box.contains({expr, bound});
+}
+
+bool reads_own_index(const IR& ir, const View& view, std::span<const VarRef> vars) {
+  const Piece* const piece = view.only_piece();
+  const auto is_own = [&](VarRef var, const Expr& index) { return index == Expr(ir.var(var).symbol()); };
+  return piece && piece->where.empty() && std::ranges::equal(vars, piece->index, is_own);
 }
 
 }  // namespace tenon::loops

@@ -43,6 +43,7 @@
 #include <vector>
 
 #include "graph/op.h"
+#include "support/ref.h"
 #include "symbolic/expr.h"
 
 namespace tenon {
@@ -54,14 +55,6 @@ namespace tenon::loops {
 using symbolic::Expr;
 using symbolic::Symbol;
 
-// Refs are positions in their IR; a default one refers to nothing.
-template <class Tag>
-struct Ref {
-  static constexpr uint32_t kNone = ~0u;
-  uint32_t id = kNone;
-  explicit operator bool() const { return id != kNone; }
-  auto operator<=>(const Ref&) const = default;
-};
 using VarRef = Ref<struct VarTag>;
 using NodeRef = Ref<struct NodeTag>;
 
@@ -101,6 +94,8 @@ struct LoopSpec {
 // ---- nodes ----------------------------------------------------------------------------------------------------------
 
 using Scalar = std::variant<double, int64_t>;  // of a floating and of an integral dtype
+Scalar scalar_of(DType dtype, int64_t value);
+inline Scalar zero_of(DType dtype) { return scalar_of(dtype, 0); }
 
 // Holds where 0 <= expr < bound.
 struct Constraint {
@@ -156,6 +151,7 @@ struct View {  // the first piece whose constraints hold, else `fill`. A copy is
   Scalar fill;
   std::vector<Lookup> lookups;
   bool operator==(const View&) const;
+  const Piece* only_piece() const;  // null for a view of several pieces or with lookups
 };
 // Input 0 with elements replaced: for every iteration in order where the constraints hold, the element at `index` is
 // combined with input 1's value by `op`, or overwritten by it where there is none.
@@ -188,6 +184,8 @@ struct Node {
   }
   bool is_leaf() const { return as<Read>() || as<Constant>() || as<Index>(); }  // has no loops
   bool has(VarRef var) const;                                                   // among `vars`
+  bool computes(std::string_view op) const;                                     // is a Compute of that op
+  bool sums() const;                                                            // is a Reduce by add
   std::span<const Lookup> lookups() const;                                      // of a view or scatter
 };
 
@@ -255,7 +253,9 @@ class IR {
   std::vector<Symbol> size_symbols() const;
   // What is known of the symbols of sizes.
   symbolic::Ranges ranges() const;
-  TensorType type(NodeRef ref) const;  // of a node's whole array
+  TensorType type(NodeRef ref) const;                    // of a node's whole array
+  std::vector<Expr> own_index(NodeRef ref) const;        // the symbols of the node's variables
+  std::string unused_node_name(std::string name) const;  // `name`, or a similar name that no node has
 
   bool operator==(const IR& other) const;  // everything but the kernel's name and the numbers of nodes
 
@@ -265,6 +265,7 @@ class IR {
   void check_loops(const Node& node, std::span<const LoopSpec> loops) const;
   std::vector<LoopSpec> default_loops(const Node& node) const;
   std::vector<VarRef> folded_vars(const Node& node) const;
+  std::vector<VarRef> iteration_vars(const Node& node) const;
 
   std::string name_;
   std::vector<Var> vars_;
@@ -308,12 +309,10 @@ Result<IR> parse(std::string_view text, std::string file = "");
 std::vector<LoopSpec> parse_loops(Cursor& cursor, const IR& ir);  // what follows `for`; throws an Error
 Annotation parse_annotation(Cursor& cursor);                      // none where no mark follows; throws an Error
 
-// True when `expr` is within [0, bound) for every index of the variables, as far as it can be proven.
-bool provably_within(const Expr& expr, const Expr& bound, const IR& ir);
+// True if it is proven that `expr` is within [0, bound) for every index of the variables and every lookup.
+bool provably_within(const Expr& expr, const Expr& bound, const IR& ir, std::span<const Lookup> lookups = {});
+
+// Whether the view reads one input, whose variables are `vars`, at its own index.
+bool reads_own_index(const IR& ir, const View& view, std::span<const VarRef> vars);
 
 }  // namespace tenon::loops
-
-template <class Tag>
-struct std::hash<tenon::loops::Ref<Tag>> {
-  size_t operator()(const tenon::loops::Ref<Tag>& ref) const { return ref.id; }
-};

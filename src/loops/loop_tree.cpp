@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "support/is_in.h"
+
 namespace tenon::loops {
 namespace {
 
@@ -103,8 +105,7 @@ void LoopTree::check_repeats() const {
   for (NodeRef ref : ir.order()) {
     const std::vector<VarRef> own = ir.iteration_vars(ref);
     for (const LoopSpec& loop : ir.node(ref).loops) {
-      const bool repeats = std::ranges::find(own, loop.var) == own.end();
-      if (repeats && bounds(ir.var(loop.var).size, ranges).low < 1) check_unneeded(ir, ref, loop.var);
+      if (!is_in(own, loop.var) && bounds(ir.var(loop.var).size, ranges).low < 1) check_unneeded(ir, ref, loop.var);
     }
   }
 }

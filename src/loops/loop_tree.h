@@ -37,6 +37,7 @@ class LoopTree {
     Expr tail;
     int64_t step;
     Annotation annotation;
+    Expr iterations() const { return size + min(tail, 1); }  // with the tail
   };
 
   // Throws an Error where an annotation is not possible (a parallel reduction), and where a node is needed that a loop

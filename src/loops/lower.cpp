@@ -7,6 +7,7 @@
 #include "loops/kernel.h"
 #include "loops/schedule.h"
 #include "loops/unify.h"
+#include "support/cursor.h"
 
 namespace tenon {
 namespace {
@@ -40,10 +41,10 @@ class GraphLowering {
       if (is_number(leaf)) add_number(leaf);
     }
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
-      if (needed_nodes_[i]) lower_located(graph_.nodes()[i]);
+      const Node& node = graph_.nodes()[i];
+      if (needed_nodes_[i]) located(node.location, [&] { lower_node(node); });
     }
-    for (ValueRef output : graph_.outputs()) write(output);
-    for (const Update& update : graph_.updates()) write(update.value);
+    for (ValueRef kept : kept_values(graph_)) write(kept);
     return initial_schedule(unify(kernel_.ir));
   }
 
@@ -53,8 +54,7 @@ class GraphLowering {
     const auto need = [&](ValueRef value) {
       if (const NodeRef node = value ? graph_.producer(value) : NodeRef()) needed_nodes_[node.id] = true;
     };
-    std::ranges::for_each(graph_.outputs(), need);
-    for (const Update& update : graph_.updates()) need(update.value);
+    std::ranges::for_each(kept_values(graph_), need);
     for (size_t i = graph_.nodes().size(); i-- > 0;) {
       if (needed_nodes_[i]) std::ranges::for_each(graph_.nodes()[i].operands, need);
     }
@@ -87,15 +87,6 @@ class GraphLowering {
       if (!dims[dim]) dims[dim] = kernel_.add_var(graph_.type(value).shape[dim]);
     }
     kernel_.ir.add_write(values_[value.id].node, std::move(dims));
-  }
-
-  void lower_located(const Node& node) {
-    try {
-      lower_node(node);
-    } catch (const Error& error) {
-      const Diagnostic& inner = error.diagnostic();
-      throw Error({inner.message, inner.where.known() ? inner.where : node.location});
-    }
   }
 
   void lower_node(const Node& node) {

@@ -141,29 +141,30 @@ class IrParser {
     return target;
   }
 
+  // An Error of the IR gets the place of the action.
   NodeRef parse_action(const Target& target) {
     exprs_.clear();
-    const Location where = line_.here();
-    if (line_.accept_word("read")) return parse_read(target, where);
-    if (line_.accept_word("constant")) return parse_constant(target);
-    if (line_.accept_word("index")) return parse_index(target, where);
-    if (line_.accept_word("reduce")) return parse_reduce(target, where);
-    if (line_.accept_word("scan")) return parse_scan(target, where);
-    if (line_.accept_word("view")) return parse_view(target, where);
-    if (line_.accept_word("scatter")) return parse_scatter(target, where);
-    if (line_.accept_word("write")) return parse_write(target, where);
-    return parse_compute(target, where);
+    return located(line_.here(), [&] {
+      if (line_.accept_word("read")) return parse_read(target);
+      if (line_.accept_word("constant")) return parse_constant(target);
+      if (line_.accept_word("index")) return parse_index(target);
+      if (line_.accept_word("reduce")) return parse_reduce(target);
+      if (line_.accept_word("scan")) return parse_scan(target);
+      if (line_.accept_word("view")) return parse_view(target);
+      if (line_.accept_word("scatter")) return parse_scatter(target);
+      if (line_.accept_word("write")) return parse_write(target);
+      return parse_compute(target);
+    });
   }
 
-  NodeRef parse_read(const Target& target, const Location& where) {
+  NodeRef parse_read(const Target& target) {
     parse_slot("read", ir_.reads().size());
-    return located(where, [&] { return ir_.add_read(target.dtype, target.vars, target.name); });
+    return ir_.add_read(target.dtype, target.vars, target.name);
   }
 
-  NodeRef parse_write(const Target& target, const Location& where) {
+  NodeRef parse_write(const Target& target) {
     parse_slot("write", ir_.writes().size());
-    const NodeRef input = enclosed_node();
-    return located(where, [&] { return ir_.add_write(input, target.vars, target.name); });
+    return ir_.add_write(enclosed_node(), target.vars, target.name);
   }
 
   void parse_slot(std::string_view what, size_t next) {
@@ -177,13 +178,13 @@ class IrParser {
     return ir_.add_constant(target.dtype, parse_scalar(target.dtype), target.name);
   }
 
-  NodeRef parse_index(const Target& target, const Location& where) {
+  NodeRef parse_index(const Target& target) {
     const Expr value = expr();
     check_symbols({});
-    return located(where, [&] { return ir_.add_index(value, target.vars, target.name); });
+    return ir_.add_index(value, target.vars, target.name);
   }
 
-  NodeRef parse_compute(const Target& target, const Location& where) {
+  NodeRef parse_compute(const Target& target) {
     const OpDef& op = parse_op("an op");
     std::vector<NodeRef> inputs;
     line_.expect("(");
@@ -192,33 +193,32 @@ class IrParser {
     line_.expect(")");
     const bool chooses = op.attr_named("dtype") != nullptr;
     const std::optional<DType> dtype = chooses ? std::optional(target.dtype) : std::nullopt;
-    return located(where, [&] { return ir_.add_compute(op, std::move(inputs), target.vars, dtype, target.name); });
+    return ir_.add_compute(op, std::move(inputs), target.vars, dtype, target.name);
   }
 
-  NodeRef parse_reduce(const Target& target, const Location& where) {
+  NodeRef parse_reduce(const Target& target) {
     const OpDef& op = parse_op("the op of the reduction");
-    const NodeRef input = enclosed_node();
-    return located(where, [&] { return ir_.add_reduce(op, input, target.vars, target.name); });
+    return ir_.add_reduce(op, enclosed_node(), target.vars, target.name);
   }
 
-  NodeRef parse_scan(const Target& target, const Location& where) {
+  NodeRef parse_scan(const Target& target) {
     const OpDef& op = parse_op("the op of the scan");
     const NodeRef input = enclosed_node();
     if (!line_.accept_word("along")) line_.expected("'along'");
     const VarRef along = var_use();
-    return located(where, [&] { return ir_.add_scan(op, input, along, target.vars, target.name); });
+    return ir_.add_scan(op, input, along, target.vars, target.name);
   }
 
-  NodeRef parse_view(const Target& target, const Location& where) {
+  NodeRef parse_view(const Target& target) {
     View view;
     do view.pieces.push_back(parse_piece());
     while (line_.accept("|"));
     const DType dtype = ir_.node(view.pieces[0].input).dtype;
-    view.fill = is_float(dtype) ? Scalar(0.0) : Scalar(int64_t{0});
+    view.fill = zero_of(dtype);
     if (line_.accept_word("else")) view.fill = parse_scalar(dtype);
     view.lookups = parse_lookups();
     check_symbols(view.lookups);
-    return located(where, [&] { return ir_.add_view(std::move(view), target.vars, target.name); });
+    return ir_.add_view(std::move(view), target.vars, target.name);
   }
 
   Piece parse_piece() {
@@ -227,7 +227,7 @@ class IrParser {
     return {input, std::move(index), parse_where()};
   }
 
-  NodeRef parse_scatter(const Target& target, const Location& where) {
+  NodeRef parse_scatter(const Target& target) {
     Scatter scatter{nullptr, {}, {}, {}};
     if (!line_.accept_word("set")) scatter.op = &parse_op("the op of the scatter or 'set'");
     line_.expect("(");
@@ -240,8 +240,7 @@ class IrParser {
     scatter.where = parse_where();
     scatter.lookups = parse_lookups();
     check_symbols(scatter.lookups);
-    return located(where,
-                   [&] { return ir_.add_scatter(std::move(scatter), initial, values, target.vars, target.name); });
+    return ir_.add_scatter(std::move(scatter), initial, values, target.vars, target.name);
   }
 
   std::vector<Constraint> parse_where() {

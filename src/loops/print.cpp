@@ -4,19 +4,10 @@
 #include "graph/text.h"
 #include "loops/ir.h"
 #include "loops/key.h"
+#include "support/text.h"
 
 namespace tenon::loops {
 namespace {
-
-template <class Items, class Text>
-std::string joined(const Items& items, std::string_view separator, const Text& text_of) {
-  std::string text;
-  for (const auto& item : items) {
-    if (&item != &*items.begin()) text += separator;
-    text += text_of(item);
-  }
-  return text;
-}
 
 std::string scalar_to_string(const Scalar& scalar, DType dtype) {
   if (const auto* real = std::get_if<double>(&scalar)) return element_to_string(Tensor::scalar(DType::kF64, *real), 0);
@@ -53,19 +44,26 @@ std::vector<NodeRef> definition_order(const IR& ir) {
 
 class IrPrinter {
  public:
-  enum Names { kOwn, kNumbers };  // names of nodes and sizes
+  enum Names { kOwn, kKey, kStructure };  // names of nodes, sizes, variables and lookups
   explicit IrPrinter(const IR& ir, Names names = kOwn) : ir_(ir), names_(names) {
-    if (names == kNumbers) number_sizes();
+    if (names == kKey) number_sizes();
+    if (names == kStructure) number_all();
   }
 
-  std::string kernel() const {
+  std::string kernel() {
     return "tenon loops 1\nkernel " + (is_identifier(ir_.name()) ? ir_.name() : quote(ir_.name())) + " " + body();
   }
 
-  std::string body() const {
+  std::string body() {
     std::string text = "{\n";
-    for (const auto& [symbol, range] : ir_.symbols()) text += "  " + symbol_line(name(symbol), range) + "\n";
-    for (const Var& var : ir_.vars()) text += fmt::format("  var {} = {}\n", var.name, expr(var.size));
+    symbolic::Ranges declared;
+    for (const auto& [symbol, range] : ir_.symbols()) {
+      if (names_ != kStructure || symbols_.contains(symbol)) declared.emplace(name(symbol), range);
+    }
+    for (const auto& [symbol, range] : declared) text += "  " + symbol_line(symbol, range) + "\n";
+    for (uint32_t id = 0; id < ir_.vars().size(); ++id) {
+      text += fmt::format("  var {} = {}\n", name(VarRef{id}), expr(ir_.vars()[id].size));
+    }
     std::vector<NodeRef> nodes = definition_order(ir_);
     for (NodeRef ref : nodes) text += "  " + node(ref) + loops(ir_.node(ref)) + "\n";
     std::erase_if(nodes, [&](NodeRef ref) { return ir_.node(ref).is_leaf(); });
@@ -73,39 +71,61 @@ class IrPrinter {
     return text + "}\n";
   }
 
-  std::string node(NodeRef ref) const {
+  std::string node(NodeRef ref) {
     const Node& node = ir_.node(ref);
-    const std::string vars = joined(node.vars, ", ", [&](VarRef var) { return ir_.var(var).name; });
+    if (names_ == kStructure) number_lookups(node);
+    const std::string vars = join(node.vars, ", ", [&](VarRef var) { return name(var); });
     const std::string action = std::visit([&](const auto& action) { return this->action(node, action); }, node.action);
     return fmt::format("{}: {}[{}] = {}", name(ref), name_of(node.dtype), vars, action);
   }
 
  private:
   std::string name(NodeRef ref) const {
-    return "%" + (names_ == kNumbers ? std::to_string(ref.id) : ir_.node(ref).name);
+    if (names_ == kOwn) return "%" + ir_.node(ref).name;
+    return fmt::format("%{}", names_ == kKey ? ref.id : numbers_[ref.id]);
+  }
+
+  std::string name(VarRef var) const { return names_ == kStructure ? fmt::format("v{}", var.id) : ir_.var(var).name; }
+
+  Symbol name(Symbol symbol) const {
+    const auto found = symbols_.find(symbol);
+    return found == symbols_.end() ? symbol : found->second.symbol();
   }
 
   // The k-th size argument gets the k-th name. Both are sorted by name.
   void number_sizes() {
     const std::vector<Symbol> sizes = ir_.size_symbols();
-    for (size_t i = 0; i < sizes.size(); ++i) sizes_.emplace(sizes[i], Symbol(fmt::format("_size.{:06}", i)));
+    for (size_t i = 0; i < sizes.size(); ++i) symbols_.emplace(sizes[i], Symbol(fmt::format("_size.{:06}", i)));
   }
 
-  Symbol name(Symbol symbol) const {
-    const auto found = sizes_.find(symbol);
-    return found == sizes_.end() ? symbol : found->second.symbol();
+  void number_all() {
+    for (uint32_t id = 0; id < ir_.vars().size(); ++id)
+      symbols_.emplace(ir_.vars()[id].symbol(), Symbol(name(VarRef{id})));
+    for (const Var& var : ir_.vars()) {
+      for (Symbol symbol : symbols_of(var.size)) symbols_.emplace(symbol, Symbol(fmt::format("s{}", symbols_.size())));
+    }
+    numbers_.resize(ir_.nodes().size());
+    uint32_t number = 0;
+    for (NodeRef ref : definition_order(ir_)) numbers_[ref.id] = number++;
+  }
+
+  // Two nodes may have lookups of one name.
+  void number_lookups(const Node& node) {
+    for (size_t i = 0; i < node.lookups().size(); ++i) {
+      symbols_.insert_or_assign(node.lookups()[i].symbol, Symbol(fmt::format("l{}", i)));
+    }
   }
 
   std::string expr(const Expr& expr) const {
-    return to_string(sizes_.empty() || expr.is_constant() ? expr : substitute(expr, sizes_));
+    return to_string(symbols_.empty() || expr.is_constant() ? expr : substitute(expr, symbols_));
   }
 
   std::string names(const std::vector<NodeRef>& refs) const {
-    return joined(refs, ", ", [&](NodeRef ref) { return name(ref); });
+    return join(refs, ", ", [&](NodeRef ref) { return name(ref); });
   }
 
   std::string index(const std::vector<Expr>& index) const {
-    return "[" + joined(index, ", ", [&](const Expr& each) { return expr(each); }) + "]";
+    return "[" + join(index, ", ", [&](const Expr& each) { return expr(each); }) + "]";
   }
 
   std::string action(const Node&, const Read& read) const { return fmt::format("read {}", read.slot); }
@@ -120,15 +140,15 @@ class IrPrinter {
     return fmt::format("reduce {}({})", reduce.op->name.get(), names(node.inputs));
   }
   std::string action(const Node& node, const Scan& scan) const {
-    return fmt::format("scan {}({}) along {}", scan.op->name.get(), names(node.inputs), ir_.var(scan.along).name);
+    return fmt::format("scan {}({}) along {}", scan.op->name.get(), names(node.inputs), name(scan.along));
   }
 
   std::string action(const Node& node, const View& view) const {
-    std::string text = "view " + joined(view.pieces, " | ", [&](const Piece& piece) {
+    std::string text = "view " + join(view.pieces, " | ", [&](const Piece& piece) {
                          return name(piece.input) + index(piece.index) + where(piece.where);
                        });
-    const Scalar zero = is_float(node.dtype) ? Scalar(0.0) : Scalar(int64_t{0});
-    if (Constant{view.fill} != Constant{zero}) text += " else " + scalar_to_string(view.fill, node.dtype);
+    if (Constant{view.fill} != Constant{zero_of(node.dtype)})
+      text += " else " + scalar_to_string(view.fill, node.dtype);
     return text + lookups(view.lookups);
   }
 
@@ -144,22 +164,22 @@ class IrPrinter {
 
   std::string where(const std::vector<Constraint>& constraints) const {
     if (constraints.empty()) return "";
-    return " where " + joined(constraints, " and ", [&](const Constraint& constraint) {
+    return " where " + join(constraints, " and ", [&](const Constraint& constraint) {
              return fmt::format("{} in {}", expr(constraint.expr), expr(constraint.bound));
            });
   }
 
   std::string lookups(const std::vector<Lookup>& lookups) const {
     if (lookups.empty()) return "";
-    return " with " + joined(lookups, ", ", [&](const Lookup& lookup) {
-             return fmt::format("{} = {} in {}", lookup.symbol.name(), name(lookup.indices), expr(lookup.bound));
+    return " with " + join(lookups, ", ", [&](const Lookup& lookup) {
+             return fmt::format("{} = {} in {}", name(lookup.symbol).name(), name(lookup.indices), expr(lookup.bound));
            });
   }
 
   std::string loops(const Node& node) const {
     if (node.loops.empty()) return "";
-    return " for " + joined(node.loops, ", ", [&](const LoopSpec& loop) {
-             std::string text = (loop.fresh ? "new " : "") + ir_.var(loop.var).name;
+    return " for " + join(node.loops, ", ", [&](const LoopSpec& loop) {
+             std::string text = (loop.fresh ? "new " : "") + name(loop.var);
              if (loop.step != 1) text += fmt::format(" by {}", loop.step);
              const std::string annotation = to_string(loop.annotation);
              return annotation.empty() ? text : text + " " + annotation;
@@ -168,31 +188,24 @@ class IrPrinter {
 
   const IR& ir_;
   const Names names_;
-  symbolic::Substitution sizes_;  // names of sizes in a key
+  symbolic::Substitution symbols_;  // names of symbols in a key
+  std::vector<uint32_t> numbers_;   // by node, in a structural key
 };
 
 }  // namespace
 
 std::string to_string(const Annotation& annotation) {
-  switch (annotation.mark) {
-    case Mark::kNone:
-      return "";
-    case Mark::kParallel:
-      return "parallel";
-    case Mark::kVectorize:
-      return "vectorize";
-    case Mark::kUnroll:
-      return "unroll";
-    case Mark::kTile:
-      return "tile " + quote(annotation.tile);
-  }
-  return "";
+  constexpr std::string_view kMarks[] = {"", "parallel", "vectorize", "unroll", "tile "};  // by Mark
+  const std::string mark(kMarks[static_cast<size_t>(annotation.mark)]);
+  return annotation.mark == Mark::kTile ? mark + quote(annotation.tile) : mark;
 }
 
 std::string to_string(const IR& ir) { return IrPrinter(ir).kernel(); }
 
 std::string to_string(const IR& ir, NodeRef node) { return IrPrinter(ir).node(node); }
 
-std::string key_of(const IR& ir) { return IrPrinter(ir, IrPrinter::kNumbers).body(); }
+std::string key_of(const IR& ir) { return IrPrinter(ir, IrPrinter::kKey).body(); }
+
+std::string structural_key_of(const IR& ir) { return IrPrinter(ir, IrPrinter::kStructure).body(); }
 
 }  // namespace tenon::loops

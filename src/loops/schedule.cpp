@@ -5,6 +5,7 @@
 #include <set>
 
 #include "support/checked.h"
+#include "support/is_in.h"
 
 namespace tenon::loops {
 namespace {
@@ -57,7 +58,7 @@ Result<LoopTree> split(const LoopTree& tree, TreeRef loop, int64_t size) {
     const LoopTree::Loop& old = tree.loop(loop);
     if (size < 2)
       fail("the loop over {} cannot be split by {}: the size must be at least 2", var_name(tree, loop), size);
-    const Expr iterations = old.size + min(old.tail, 1);
+    const Expr iterations = old.iterations();
     if (iterations.is_constant() && iterations.constant() < size) {
       fail("the loop over {} has {} iterations: it cannot be split by {}", var_name(tree, loop), iterations, size);
     }
@@ -155,8 +156,7 @@ Result<LoopTree> unfuse(const LoopTree& tree, TreeRef loop, TreeRef child) {
   return edited(tree, [&](IR& ir) {
     require_loop(tree, loop);
     const std::vector<TreeRef>& children = tree.children(loop);
-    if (std::ranges::find(children, child) == children.end())
-      fail("the ref {} is not in the loop over {}", child.id, var_name(tree, loop));
+    if (!is_in(children, child)) fail("the ref {} is not in the loop over {}", child.id, var_name(tree, loop));
     if (child == children.front()) fail("the loop over {} cannot be cut before its first child", var_name(tree, loop));
     const NodeRef first = tree.nodes_below(child).front();
     change_loops(ir, {first}, [&](std::vector<LoopSpec>& loops) { loops[position_of(tree, loop)].fresh = true; });
@@ -196,15 +196,9 @@ Result<LoopTree> swap_nodes(const LoopTree& tree, NodeRef a, NodeRef b) {
 
 namespace {
 
-std::string unused_node_name(const IR& ir, std::string name) {
-  while (ir.node_named(name)) name += "_";
-  return name;
-}
-
 std::string unused_var_name(const IR& ir, std::string name) {
   const std::vector<Symbol> sizes = ir.size_symbols();
-  const auto is_size = [&] { return std::ranges::find(sizes, Symbol(name)) != sizes.end(); };
-  while (ir.var_named(name) || is_size()) name += "_";
+  while (ir.var_named(name) || is_in(sizes, Symbol(name))) name += "_";
   return name;
 }
 
@@ -216,17 +210,11 @@ void run_before(IR& ir, NodeRef place, size_t added) {
   ir.set_order(std::move(order));
 }
 
-bool reads(const Node& node, NodeRef input) { return std::ranges::find(node.inputs, input) != node.inputs.end(); }
-
 bool is_copy(const IR& ir, NodeRef ref) {
-  const auto* view = ir.node(ref).as<View>();
-  if (!view || view->pieces.size() != 1 || !view->lookups.empty() || !view->pieces[0].where.empty()) return false;
-  const Node& input = ir.node(view->pieces[0].input);
-  if (input.vars.size() != ir.node(ref).vars.size()) return false;
-  for (size_t i = 0; i < input.vars.size(); ++i) {
-    if (view->pieces[0].index[i] != Expr(ir.var(input.vars[i]).symbol())) return false;
-  }
-  return true;
+  const Node& node = ir.node(ref);
+  const auto* view = node.as<View>();
+  return view && reads_own_index(ir, *view, ir.node(node.inputs[0]).vars) &&
+         ir.node(node.inputs[0]).vars.size() == node.vars.size();
 }
 
 // The loops around the node up to `inside`, then loops over the input's variables.
@@ -275,7 +263,7 @@ Result<LoopTree> copy_input(const LoopTree& tree, NodeRef node, NodeRef input, T
   return attempt([&] {
     require_node(tree, node);
     const Node& reader = tree.ir.node(node);
-    if (!reads(reader, input)) fail("the ref {} is not an input of %{}", input.id, reader.name);
+    if (!is_in(reader.inputs, input)) fail("the ref {} is not an input of %{}", input.id, reader.name);
     const Node& source = tree.ir.node(input);
     if (source.as<Constant>() || source.as<Index>()) fail("%{} has no memory that could be copied", source.name);
     if (inside) require_loop(tree, inside);
@@ -283,7 +271,7 @@ Result<LoopTree> copy_input(const LoopTree& tree, NodeRef node, NodeRef input, T
       fail("%{} is not in the loop over {}", reader.name, var_name(tree, inside));
     }
     IR ir = tree.ir;
-    const NodeRef copy = ir.add_copy(input, source.vars, unused_node_name(ir, source.name + "_copy"));
+    const NodeRef copy = ir.add_copy(input, source.vars, ir.unused_node_name(source.name + "_copy"));
     ir.set_loops(copy, loops_of_copy(tree, node, input, inside));
     ir.set_input(node, input, copy);
     place_copy(ir, tree, node, input, inside);
@@ -303,7 +291,7 @@ Result<LoopTree> delete_copy(const LoopTree& tree, NodeRef copy) {
     IR ir = tree.ir;
     const NodeRef source = ir.node(copy).inputs[0];
     for (NodeRef reader : tree.ir.consumers(copy)) {
-      if (reads(ir.node(reader), source))
+      if (is_in(ir.node(reader).inputs, source))
         fail("%{} reads %{} and its copy", ir.node(reader).name, ir.node(source).name);
       ir.set_input(reader, copy, source);
     }
@@ -339,9 +327,9 @@ class NodeSplitter {
     const NodeRef input = has_tail_ ? viewed(old.inputs[0], *identity_of(op, old.dtype)) : rewritten(old.inputs[0]);
     std::vector<VarRef> vars = old.vars;
     vars.push_back(part_);
-    const NodeRef partial = ir_.add_reduce(op, input, vars, unused_node_name(ir_, old.name + "_part"));
+    const NodeRef partial = ir_.add_reduce(op, input, vars, ir_.unused_node_name(old.name + "_part"));
     ir_.set_loops(partial, replaced(loops_));
-    const NodeRef total = ir_.add_reduce(op, partial, old.vars, unused_node_name(ir_, old.name + "_total"));
+    const NodeRef total = ir_.add_reduce(op, partial, old.vars, ir_.unused_node_name(old.name + "_total"));
     run_before(ir_, node_, ir_.order().size() - before);
     for (NodeRef reader : ir_.consumers(node_)) ir_.set_input(reader, node_, total);
     return without_unread(ir_.without(node_));
@@ -388,7 +376,7 @@ class NodeSplitter {
   NodeRef rewrite(NodeRef ref) {
     const Node source = ir_.node(ref);
     const auto* compute = source.as<Compute>();
-    if (!compute) return viewed(ref, is_float(source.dtype) ? Scalar(0.0) : Scalar(int64_t{0}));
+    if (!compute) return viewed(ref, zero_of(source.dtype));
     std::vector<NodeRef> inputs;
     for (NodeRef input : source.inputs) inputs.push_back(rewritten(input));
     const bool is_cast = compute->op->attr_named("dtype") != nullptr;
@@ -437,8 +425,7 @@ Result<LoopTree> split_node(const LoopTree& tree, NodeRef node, TreeRef loop) {
     const std::string &name = tree.ir.node(node).name, &var = var_name(tree, loop);
     if (!tree.ir.node(node).as<Reduce>()) fail("%{} is not a reduction", name);
     if (!tree.contains(loop, tree.find(node))) fail("%{} is not in the loop over {}", name, var);
-    const std::vector<VarRef> folded = tree.ir.folded_vars(node);
-    if (std::ranges::find(folded, tree.loop(loop).var) == folded.end()) fail("%{} does not fold {}", name, var);
+    if (!tree.ir.folds(node, tree.loop(loop).var)) fail("%{} does not fold {}", name, var);
     if (tree.loop(loop).step == 1) fail("the loop over {} covers one element per iteration: split it first", var);
     for (const LoopSpec& around : tree.ir.node(node).loops) {
       if (around.var != tree.loop(loop).var || around.step % tree.loop(loop).step == 0) continue;
@@ -497,9 +484,6 @@ void follow_consumer(IR& ir, NodeRef ref, std::span<const NodeRef> readers) {
   if (joins_loops_of(ir, ref, readers)) return ir.set_loops(ref, ir.node(readers[0]).loops);
   const std::vector<VarRef> own = ir.iteration_vars(ref);
   const std::vector<VarRef> folded = ir.folded_vars(ref);
-  const auto is_in = [](const std::vector<VarRef>& vars, VarRef var) {
-    return std::ranges::find(vars, var) != vars.end();
-  };
   std::vector<LoopSpec> loops;
   std::set<VarRef> placed;
   const auto place = [&](VarRef var) {
@@ -525,10 +509,9 @@ class NodeOrder {
  public:
   NodeOrder(const IR& ir, const Readers& readers) : ir_(ir), readers_(readers), missing_(ir.nodes().size()) {
     for (NodeRef ref : ir.order()) {
-      const std::set<NodeRef> inputs(ir.node(ref).inputs.begin(), ir.node(ref).inputs.end());
-      for (NodeRef input : inputs) missing_[ref.id] += ir.node(input).is_leaf() ? 0 : 1;
-      if (missing_[ref.id] == 0) ready_.push_back(ref);
+      for (NodeRef reader : readers[ref.id]) ++missing_[reader.id];
     }
+    std::ranges::copy_if(ir.order(), std::back_inserter(ready_), [&](NodeRef ref) { return missing_[ref.id] == 0; });
   }
 
   std::vector<NodeRef> run() {

@@ -8,19 +8,13 @@
 namespace tenon::loops {
 namespace {
 
-bool is_plain(const Piece& piece) { return piece.where.empty(); }
-
-bool reads_one_place(const View& view) {
-  return view.pieces.size() == 1 && is_plain(view.pieces[0]) && view.lookups.empty();
-}
+bool reads_one_place(const View& view) { return view.only_piece() && view.only_piece()->where.empty(); }
 
 // ---- views of views -------------------------------------------------------------------------------------------------
 
 class Composer {
  public:
-  Composer(const IR& ir, std::vector<Node>& nodes) : ir_(ir), nodes_(nodes), box_(ir.ranges()) {
-    for (const Var& var : ir.vars()) box_.add(var.symbol(), 0, var.size - 1);
-  }
+  Composer(const IR& ir, std::vector<Node>& nodes) : ir_(ir), nodes_(nodes), box_(box_of(ir)) {}
 
   void run() {
     for (NodeRef ref : ir_.order()) {
@@ -202,13 +196,9 @@ class Unifier {
   // Replaces the inputs of a node by the nodes that replaced them.
   void redirect(Node& node) {
     const auto follow = [&](NodeRef& ref) { ref = aliases_[ref.id]; };
-    if (auto* view = std::get_if<View>(&node.action)) {
-      for (Piece& piece : view->pieces) redirect(piece);
-      for (Lookup& lookup : view->lookups) follow(lookup.indices);
-    }
-    if (auto* scatter = std::get_if<Scatter>(&node.action)) {
-      for (Lookup& lookup : scatter->lookups) follow(lookup.indices);
-    }
+    const auto redirect_piece = [&](Piece& piece) { redirect(piece); };
+    if (auto* view = std::get_if<View>(&node.action)) std::ranges::for_each(view->pieces, redirect_piece);
+    for_each_lookup(node, [&](Lookup& lookup) { follow(lookup.indices); });
     std::ranges::for_each(node.inputs, follow);
   }
 
@@ -224,12 +214,8 @@ class Unifier {
   }
 
   bool is_identity(NodeRef ref, const View& view) const {
-    if (!reads_one_place(view)) return false;
-    const Node& node = nodes_[ref.id];
-    const Node& input = nodes_[view.pieces[0].input.id];
-    const auto own = [&](VarRef var, const Expr& index) { return index == Expr(ir_.var(var).symbol()); };
-    if (node.vars.size() != input.vars.size() || !std::ranges::equal(input.vars, view.pieces[0].index, own))
-      return false;
+    const Node &node = nodes_[ref.id], &input = nodes_[view.pieces[0].input.id];
+    if (node.vars.size() != input.vars.size() || !reads_own_index(ir_, view, input.vars)) return false;
     // A scatter writes in the order of the variables of its values.
     return node.vars == input.vars || !ordered_.contains(ref);
   }

@@ -1,4 +1,4 @@
-// What the parts of the front end share to build nodes.
+// Inside of named: helpers that build terms.
 #pragma once
 
 #include "named/tensor.h"

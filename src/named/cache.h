@@ -1,4 +1,4 @@
-// Compiled kernels, found by full equality of what was compiled.
+// Compiled kernels, found by the structure of their loops.
 #pragma once
 
 #include "backends/backend.h"
@@ -6,18 +6,15 @@
 namespace tenon::named {
 
 struct Kernel {
-  loops::LoopTree tree;  // as it was compiled: of the first that asked, so names may be another's
+  loops::LoopTree tree;  // as it was compiled. Its names are those of the first expression with this structure.
   std::unique_ptr<Compiled> compiled;
 };
 
-// The same kernel under names that say nothing: variables, sizes, lookups and nodes are numbered in order.
-loops::IR canonical(const loops::IR& ir);
-
-// Which loops a kernel runs by: those of its IR, or those that the backend finds best for it.
+// The loops of a kernel: those of its IR, or the backend's default schedule.
 enum class Loops : uint8_t { kAsGiven, kOfBackend };
 
-// The kernel of an IR, compiled when there is none that equals it. Safe from several threads; each kernel is compiled
-// once. Throws an Error where the backend cannot.
+// The kernel of an IR. Compiles it if no kernel has the same structure. Safe to call from several threads: each kernel
+// is compiled once. Throws an Error if the backend cannot compile it.
 std::shared_ptr<const Kernel> kernel_for(const loops::IR& ir, const std::shared_ptr<const Backend>& backend,
                                          Loops loops);
 

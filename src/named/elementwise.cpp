@@ -5,11 +5,10 @@
 #include "named/build.h"
 #include "named/tensor.h"
 #include "passes/passes.h"
+#include "support/is_in.h"
 
 namespace tenon::named {
 namespace {
-
-DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::kF32 : dtype; }
 
 // The dtype of a number beside tensors of `dtype`.
 DType dtype_beside(const Operand& number, DType dtype) {
@@ -39,7 +38,7 @@ std::vector<Symbol> union_of(const std::vector<TermPtr>& nodes) {
   std::vector<Symbol> dims;
   for (const TermPtr& node : nodes) {
     for (const Symbol& dim : node->dims) {
-      if (std::ranges::find(dims, dim) == dims.end()) dims.push_back(dim);
+      if (!is_in(dims, dim)) dims.push_back(dim);
     }
   }
   return dims;
@@ -128,6 +127,18 @@ class Applier {
   std::map<ValueRef, TermPtr> values_;
 };
 
+Tensor reduce(const TermPtr& node, const Symbols& folded, std::string_view op, bool widens) {
+  for (const Symbol& symbol : folded) require_dim(*node, symbol);
+  std::vector<Symbol> kept;
+  for (const Symbol& dim : node->dims) {
+    if (!folded.empty() && !is_in(folded, dim)) kept.push_back(dim);
+  }
+  const DType result = widens && is_integral(node->dtype) ? DType::kI64 : node->dtype;
+  const TermPtr input = cast_to(node, wide(result));
+  if (kept.size() == node->dims.size()) return Tensor(cast_to(input, result));
+  return Tensor(cast_to(make_term({input->dtype, std::move(kept), ReduceTerm{&op_named(op)}, {input}}), result));
+}
+
 }  // namespace
 
 // The op's own rules say what it is: a graph of it, over tensors of any size, is expanded and applied node by node.
@@ -177,22 +188,6 @@ Tensor tanh(const Operand& x) { return apply("tanh", {x}); }
 Tensor Tensor::cast(DType dtype) const { return Tensor(cast_to(node_, dtype)); }
 
 // ---- reductions -----------------------------------------------------------------------------------------------------
-
-namespace {
-
-Tensor reduce(const TermPtr& node, const Symbols& folded, std::string_view op, bool widens) {
-  for (const Symbol& symbol : folded) require_dim(*node, symbol);
-  std::vector<Symbol> kept;
-  for (const Symbol& dim : node->dims) {
-    if (!folded.empty() && std::ranges::find(folded, dim) == folded.end()) kept.push_back(dim);
-  }
-  const DType result = widens && is_integral(node->dtype) ? DType::kI64 : node->dtype;
-  const TermPtr input = cast_to(node, wide(result));
-  if (kept.size() == node->dims.size()) return Tensor(cast_to(input, result));
-  return Tensor(cast_to(make_term({input->dtype, std::move(kept), ReduceTerm{&op_named(op)}, {input}}), result));
-}
-
-}  // namespace
 
 Tensor Tensor::sum(const Symbols& dims) const { return reduce(node_, dims, "add", true); }
 Tensor Tensor::prod(const Symbols& dims) const { return reduce(node_, dims, "mul", true); }

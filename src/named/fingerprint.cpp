@@ -18,7 +18,7 @@ std::string to_text(const loops::Scalar& value) {
   return fmt::format("i{}", std::get<int64_t>(value));
 }
 
-// One line for each node, over numbers in order of appearance; then what is said about sizes.
+// One line for each node, with numbers in order of appearance; then the facts about sizes.
 class Description {
  public:
   explicit Description(const Term& output) : output_(output) {}
@@ -99,7 +99,7 @@ class Description {
     return text;
   }
 
-  // Sorted: in which order they were said does not matter.
+  // Sorted: their order does not matter.
   std::vector<std::string> facts() {
     std::vector<std::string> facts;
     for (const Term* source : output_.sources) {

@@ -10,10 +10,10 @@ namespace tenon::named {
 struct LoweredTensor {
   loops::IR ir;
   std::vector<std::shared_ptr<Storage>> inputs;  // by slot
-  std::vector<Condition> conditions;             // over the IR's size symbols: what a run must check
+  std::vector<Condition> conditions;             // checked in every run; over the IR's size symbols
 };
 
-// Inputs without data, and those in `open`, have the sizes that the data of a run will have.
+// The sizes of inputs without data, and of inputs in `open`, come from the data of a run.
 LoweredTensor lower(const TermPtr& output, const std::set<const Storage*>& open);
 
 }  // namespace tenon::named

@@ -76,7 +76,7 @@ class SizeSolver {
     return bind_quotient(known, unknown[0]);
   }
 
-  // slope*symbol == offset, where only the data can say whether that is so for an integer.
+  // slope*symbol == offset: a condition checks that the data gives an integer.
   bool bind_quotient(const SymbolicEquation& equation, SizeSymbol symbol) {
     const Expr difference = equation.right - equation.left;
     const Result<Expr> slope = differentiate(difference, symbol);
@@ -116,7 +116,7 @@ class SizeSolver {
 
   // ---- indices ----
 
-  // What is known of a cover: its index with sizes replaced, and the dimensions in it that have none yet.
+  // A cover with known sizes replaced, and the dimensions of its index whose size is unknown.
   struct Known {
     Expr index;
     std::vector<Symbol> unsized;
@@ -147,7 +147,7 @@ class SizeSolver {
     return ranges;
   }
 
-  // Infers one size: the largest with which an index stays inside, or of what is indexed the smallest that is enough.
+  // Infers one size: the largest size of an index that stays inside, or the smallest size of an indexed dimension.
   bool settle_covers() {
     for (const Cover& cover : covers_) {
       const Known here = known(cover);
@@ -232,10 +232,9 @@ class SizeSolver {
          shown(cover.index), cover.dim.name(), shown(reached), shown(bound), where);
   }
 
-  // ---- what only data can say ----
+  // ---- sizes that come from the data ----
 
-  // One size more is left to the data: rather that of a part than of what it is part of, rather an input's than
-  // another.
+  // Leaves one more size to the data: preferably the size of a part instead of the whole, and of an input.
   bool free_one() {
     return free_first(inputs_, false) || free_first(parts_, false) || free_first(inputs_, true) ||
            free_first(fed_, true) || free_first(parts_, true) || free_first(wholes_, true) || free_index();

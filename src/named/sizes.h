@@ -1,4 +1,4 @@
-// Sizes of dimensions, from the data that is bound, what was said of them, and the expressions that index them.
+// Sizes of dimensions, from bound data, from equations, and from the expressions that index them.
 #pragma once
 
 #include <set>
@@ -15,17 +15,15 @@ struct Condition {
 };
 
 struct Sizes {
-  // By size symbol: a number, or an expression over the sizes that only data can say.
-  symbolic::Substitution values;
-  // What must hold once those are known.
-  std::vector<Condition> conditions;
+  symbolic::Substitution values;      // By size symbol: a number, or an expression over sizes that come from the data.
+  std::vector<Condition> conditions;  // They must hold for the data.
 
   Expr of(const Symbol& symbol) const;
   Expr substituted(const Expr& expr) const { return substitute(expr, values); }
 };
 
-// Throws an Error for sizes that contradict each other, and for an index that is out of range. The data of storages in
-// `open` is not used: their sizes are what the data of a run will say.
+// Throws an Error for sizes that contradict each other, and for an index out of range. Ignores the data of storages in
+// `open`: their sizes come from the data of a run.
 Sizes solve_sizes(const Term& node, const std::set<const Storage*>& open = {});
 
 }  // namespace tenon::named

@@ -40,13 +40,13 @@ class Symbol {
   symbolic::Symbol size_;
 };
 
-// The Symbol whose index or size `part` of an expression is; nothing where it is neither.
+// The Symbol whose index or size is `part`. Empty if there is none.
 std::optional<Symbol> symbol_in(symbolic::Symbol part);
 
-// Those whose index an expression depends on, in the order of creation. Throws an Error for a part that is none.
+// The Symbols whose indices an expression depends on, by creation. Throws an Error for any other symbol.
 std::vector<Symbol> dims_of(const Expr& index);
 
-// The expression as its writer knows it: by the names of the Symbols.
+// The expression with the names of the Symbols, for messages.
 std::string shown(const Expr& expr);
 
 using symbolic::operator+;

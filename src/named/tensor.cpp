@@ -200,6 +200,16 @@ void require_sizes(const LoweredTensor& program) {
   }
 }
 
+std::vector<tenon::Tensor> data_of(const std::vector<std::shared_ptr<Storage>>& inputs) {
+  std::vector<tenon::Tensor> data;
+  for (const auto& storage : inputs) data.push_back(storage->data());
+  return data;
+}
+
+tenon::Tensor run_kernel(const Kernel& kernel, const std::vector<tenon::Tensor>& inputs) {
+  return run(*kernel.compiled, kernel.tree.ir, inputs).value()[0];
+}
+
 }  // namespace
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
@@ -232,20 +242,6 @@ Shape Tensor::shape() const {
 Expr Tensor::size(const Symbol& symbol) const { return solve_sizes(*node_).of(symbol); }
 
 // ---- compiling and running ------------------------------------------------------------------------------------------
-
-namespace {
-
-std::vector<tenon::Tensor> data_of(const std::vector<std::shared_ptr<Storage>>& inputs) {
-  std::vector<tenon::Tensor> data;
-  for (const auto& storage : inputs) data.push_back(storage->data());
-  return data;
-}
-
-tenon::Tensor run_kernel(const Kernel& kernel, const std::vector<tenon::Tensor>& inputs) {
-  return run(*kernel.compiled, kernel.tree.ir, inputs).value()[0];
-}
-
-}  // namespace
 
 tenon::Tensor Tensor::data() const {
   const RunSettings::Choice choice = settings_->get();

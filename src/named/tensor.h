@@ -10,17 +10,17 @@
 // Dimensions are matched by Symbol, not by position: arithmetic is over the union of the operands' Symbols, the first
 // operand's first.
 //
-// Sizes come from the data. What is not bound is inferred: of X[{2 * o + k}] the size of o from those of X and k, or
-// that of X from those of o and k. An index that can be outside is an error; at() and pad() say what is there. Sizes
-// that nothing says stay symbols, and come with the data at the run: see data(feeds).
+// Sizes come from the data. Other sizes are inferred: in X[{2 * o + k}] the size of o follows from the sizes of X and
+// k, or the size of X from those of o and k. An index that can be outside of the tensor is an error; at() and pad()
+// take a value for outside. Sizes that do not follow stay symbols, and come with the data of a run: see data(feeds).
 //
 // Dtypes promote as in PyTorch. f16 and bf16 compute in f32, and are rounded after each operation.
 //
-// Tensors are handles of immutable expressions, but for three things that copies share: the data of an input, and the
-// schedule and backend of an expression. All functions may be called by several threads: a run takes the data, the
-// schedule and the backend that are there when it begins, and arrays must not change while it reads them.
+// Tensors are handles of immutable expressions. Copies share the data of an input, and the schedule and backend of an
+// expression. Several threads may call all functions: a run uses the data, schedule and backend at its start, and
+// arrays must not change during the run.
 //
-// Every function throws a tenon::Error for a user's mistake, at the call where it is made if that can be known there.
+// Every function throws a tenon::Error for a user's mistake, as early as possible.
 #pragma once
 
 #include <initializer_list>
@@ -102,11 +102,11 @@ class Tensor {
   // any size of them.
   tenon::Tensor data(const std::vector<std::pair<Tensor, tenon::Tensor>>& feeds) const;
   std::string code() const;  // the kernel's, for people
-  // The loops that were set; else plain ones to start from, where what runs is the backend's own schedule of them.
+  // The loops that were set; else plain loops to start from (a run uses the backend's own schedule then).
   loops::IR ir() const;
   loops::LoopTree loop_tree() const;
-  // How this expression is run: a tree or IR that was made from ir() or loop_tree(), in this process or another. A
-  // kernel's name stands for what it computes, and edits and the text form keep it: another name is an error.
+  // Sets the loops: a tree or IR made from ir() or loop_tree(), in this process or another. The kernel's name is a hash
+  // of its computation, and edits and the text form keep it: another name is an error.
   const Tensor& set(const loops::LoopTree& schedule) const;
   const Tensor& set(loops::IR schedule) const;
   const Tensor& reset_schedule() const;           // to the backend's own

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "named/sizes.h"
+#include "support/text.h"
 
 namespace tenon::named {
 namespace {
@@ -56,9 +57,7 @@ std::vector<const Term*> in_order(const Term& output) {
 }
 
 std::string list(const std::vector<Symbol>& dims) {
-  std::string text;
-  for (const Symbol& dim : dims) text += (text.empty() ? "" : ", ") + dim.name();
-  return "[" + text + "]";
+  return "[" + join(dims, ", ", [](const Symbol& dim) { return dim.name(); }) + "]";
 }
 
 std::string describe(const Term& node) { return fmt::format("{}{}", name_of(node.dtype), list(node.dims)); }

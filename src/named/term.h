@@ -1,5 +1,5 @@
-// Terms: the expression behind a named tensor. Terms are immutable and shared; facts about sizes are kept beside
-// what a term computes, and solved over a whole graph (sizes.h).
+// Terms: the expression behind a named tensor. Terms are immutable and shared. A term also has facts about sizes, which
+// are solved over a whole graph (sizes.h).
 #pragma once
 
 #include <memory>
@@ -16,8 +16,7 @@ namespace tenon::named {
 struct Term;
 using TermPtr = std::shared_ptr<const Term>;
 
-// The data of an input, under all names of its dimensions. A run takes what is there; another thread may bind
-// meanwhile.
+// The data of an input, shared by all names of its dimensions. Another thread may bind new data during a run.
 class Storage {
  public:
   explicit Storage(tenon::Tensor data) : data_(std::move(data)) {}
@@ -26,8 +25,7 @@ class Storage {
     const std::lock_guard lock(mutex_);
     return data_;
   }
-  // `data` becomes what was there before. It is the caller's to free, outside of the lock: an array of Python's waits
-  // for the interpreter.
+  // Swaps. The caller frees the old data outside of the lock: freeing an array of Python waits for the interpreter.
   void exchange(tenon::Tensor& data) {
     const std::lock_guard lock(mutex_);
     std::swap(data_, data);
@@ -71,8 +69,7 @@ struct ViewTerm {
 struct AliasTerm {};  // of its input, with another order of dimensions, or with something said about sizes
 using TermAction = std::variant<InputTerm, ConstantTerm, IndexTerm, ComputeTerm, ReduceTerm, ViewTerm, AliasTerm>;
 
-// A dimension that is read at an expression, never outside. Of the sizes of both, the solver infers the last from the
-// others.
+// A dimension that is read at an index, never outside. The solver infers an unknown size of the two from the other.
 struct Cover {
   Symbol dim;
   Expr index;
@@ -95,10 +92,10 @@ struct Term {
   }
 };
 
-// Adds what is known only then: the sources. Throws an Error when sizes contradict each other.
+// Adds the number and the sources. Throws an Error if sizes contradict each other.
 TermPtr make_term(Term node);
 
-std::vector<const Term*> in_order(const Term& output);  // it and what it is computed from, inputs first
+std::vector<const Term*> in_order(const Term& output);  // all terms that it depends on and itself, inputs first
 
 std::string list(const std::vector<Symbol>& dims);  // "[m, k]"
 std::string describe(const Term& node);             // "f32[m, k]"

@@ -3,15 +3,10 @@
 
 #include "named/build.h"
 #include "named/tensor.h"
+#include "support/is_in.h"
 
 namespace tenon::named {
 namespace {
-
-bool has(const std::vector<Symbol>& dims, const Symbol& symbol) {
-  return std::ranges::find(dims, symbol) != dims.end();
-}
-
-loops::Scalar zero_of(DType dtype) { return is_float(dtype) ? loops::Scalar(0.0) : loops::Scalar(int64_t{0}); }
 
 std::vector<Expr> own_index(const Term& node) { return {node.dims.begin(), node.dims.end()}; }
 
@@ -91,6 +86,13 @@ class Composition {
 
 TermPtr make_view(Term node) { return make_term(Composition(std::move(node)).run()); }
 
+// A view of one tensor, with an equation between sizes.
+Tensor view_of(const TermPtr& node, std::vector<Symbol> dims, ViewPiece piece, loops::Scalar fill,
+               symbolic::SymbolicEquation sizes) {
+  ViewTerm view{{std::move(piece)}, fill, {}};
+  return Tensor(make_view({node->dtype, std::move(dims), std::move(view), {node}, {std::move(sizes)}}));
+}
+
 // A view under construction: reads of one tensor at some coordinates.
 class Reader {
  public:
@@ -107,7 +109,7 @@ class Reader {
     for (size_t i = 0; i < piece_.index.size(); ++i) {
       if (!is_lookup(piece_.index[i])) covers.push_back({node_->dims[i], piece_.index[i]});
     }
-    return make(zero_of(node_->dtype), std::move(covers));
+    return make(loops::zero_of(node_->dtype), std::move(covers));
   }
 
   TermPtr filled(loops::Scalar fill) {
@@ -136,7 +138,7 @@ class Reader {
 
   void add_dims(const std::vector<Symbol>& dims) {
     for (const Symbol& dim : dims) {
-      if (!has(dims_, dim)) dims_.push_back(dim);
+      if (!is_in(dims_, dim)) dims_.push_back(dim);
     }
   }
 
@@ -159,15 +161,13 @@ class Reader {
 }  // namespace
 
 void require_dim(const Term& node, const Symbol& symbol) {
-  if (!has(node.dims, symbol)) fail("{} has no dimension {}", describe(node), symbol.name());
+  if (!is_in(node.dims, symbol)) fail("{} has no dimension {}", describe(node), symbol.name());
 }
 
 void require_distinct(const std::vector<Symbol>& dims) {
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (std::find(dims.begin(), dims.begin() + static_cast<ptrdiff_t>(i), dims[i]) !=
-        dims.begin() + static_cast<ptrdiff_t>(i)) {
-      fail("{} is there twice in {}: each dimension needs a Symbol of its own", dims[i].name(), list(dims));
-    }
+    if (!is_in(std::span(dims).first(i), dims[i])) continue;
+    fail("{} is there twice in {}: each dimension needs a Symbol of its own", dims[i].name(), list(dims));
   }
 }
 
@@ -200,7 +200,7 @@ Tensor Tensor::to(const Symbols& dims) const {
   for (size_t i = 0; i < dims.size(); ++i) {
     equations.push_back({dims[i].size(), node_->dims[i].size(), fmt::format("{} as {}", describe(*node_), list(dims))});
   }
-  ViewTerm view{{{0, {dims.begin(), dims.end()}, {}}}, zero_of(dtype()), {}};
+  ViewTerm view{{{0, {dims.begin(), dims.end()}, {}}}, loops::zero_of(dtype()), {}};
   return Tensor(make_view({dtype(), dims, std::move(view), {node_}, std::move(equations)}));
 }
 
@@ -235,15 +235,11 @@ Tensor Tensor::flatten(const Symbols& dims, const Symbol& flat) const {
   ViewPiece piece{0, own_index(*node_), {}};
   for (Expr& expr : piece.index) expr = substitute(expr, index);
   std::vector<Symbol> kept = replaced(
-      node_->dims, *std::ranges::find_if(node_->dims, [&](const Symbol& dim) { return has(dims, dim); }), flat);
-  std::erase_if(kept, [&](const Symbol& dim) { return dim != flat && has(dims, dim); });
+      node_->dims, *std::ranges::find_if(node_->dims, [&](const Symbol& dim) { return is_in(dims, dim); }), flat);
+  std::erase_if(kept, [&](const Symbol& dim) { return dim != flat && is_in(dims, dim); });
   require_distinct(kept);
   const std::string origin = fmt::format("{} of {} flattened to {}", list(dims), describe(*node_), flat.name());
-  return Tensor(make_view({dtype(),
-                           kept,
-                           ViewTerm{{piece}, zero_of(dtype()), {}},
-                           {node_},
-                           {{flat.size(), product_of_sizes(dims), origin}}}));
+  return view_of(node_, kept, piece, loops::zero_of(dtype()), {flat.size(), product_of_sizes(dims), origin});
 }
 
 Tensor Tensor::split(const Symbol& flat, const Symbols& parts) const {
@@ -263,11 +259,7 @@ Tensor Tensor::split(const Symbol& flat, const Symbols& parts) const {
   }
   require_distinct(dims);
   const std::string origin = fmt::format("{} of {} split into {}", flat.name(), describe(*node_), list(parts));
-  return Tensor(make_view({dtype(),
-                           dims,
-                           ViewTerm{{piece}, zero_of(dtype()), {}},
-                           {node_},
-                           {{flat.size(), product_of_sizes(parts), origin}}}));
+  return view_of(node_, dims, piece, loops::zero_of(dtype()), {flat.size(), product_of_sizes(parts), origin});
 }
 
 Tensor Tensor::split(const Symbol& flat, const Symbols& parts, int64_t innermost) const {
@@ -291,8 +283,7 @@ Tensor Tensor::pad(const Symbol& dim, int64_t low, int64_t high, const Operand& 
   std::ranges::replace(piece.index, Expr(dim), position);
   const std::string origin = fmt::format("{} of {} padded by {} and {}", dim.name(), describe(*node_), low, high);
   const Expr size = dim.size() + low + high;
-  return Tensor(make_view(
-      {dtype(), dims, ViewTerm{{piece}, number_as(fill, dtype()), {}}, {node_}, {{padded.size(), size, origin}}}));
+  return view_of(node_, dims, piece, number_as(fill, dtype()), {padded.size(), size, origin});
 }
 
 Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol& whole) {
@@ -302,7 +293,7 @@ Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol&
   const DType dtype = promoted_dtype(nodes);
   std::vector<TermPtr> inputs;
   std::vector<Symbol> dims;
-  ViewTerm view{{}, zero_of(dtype), {}};
+  ViewTerm view{{}, loops::zero_of(dtype), {}};
   Expr begin = 0;
   for (const auto& [tensor, dim] : parts) {
     require_dim(*tensor.node(), dim);
@@ -314,7 +305,7 @@ Tensor concat(const std::vector<std::pair<Tensor, Symbol>>& parts, const Symbol&
     const std::vector<Symbol> own_dims = replaced(tensor.dims(), dim, whole);
     require_distinct(own_dims);
     for (const Symbol& own : own_dims) {
-      if (!has(dims, own)) dims.push_back(own);
+      if (!is_in(dims, own)) dims.push_back(own);
     }
     begin += dim.size();
   }

@@ -91,7 +91,6 @@ std::vector<int64_t> dims_between(int64_t first, int64_t end);
 Value along(Builder& b, Value vector, int64_t dim, int64_t rank);
 
 // f16 and bf16 compute in f32.
-inline DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::kF32 : dtype; }
 inline Value widen(Builder& b, Value x) { return b.cast(x, wide(x.dtype())); }
 
 // ---- the records of a file ------------------------------------------------------------------------------------------

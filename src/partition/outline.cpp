@@ -7,6 +7,7 @@
 #include "graph/node_symbols.h"
 #include "graph/rewrite.h"
 #include "graph/value_names.h"
+#include "support/cursor.h"
 
 namespace tenon {
 namespace {

@@ -1,12 +1,14 @@
-// Moves views to where they cost nothing.
+// Moves views to places where they cost nothing.
 //
-// Layers of models work on [batch, length, features] and are computed on [batch * length, features], with reshapes
-// between them that keep kernels apart. So a reshape of leading dimensions moves behind what is computed element by
-// element of it. Where a product is computed only to be cut into parts, such as queries, keys and values, each part
-// becomes a product of its own, with a part of the weights. And a convolution of few channels that looks at one pixel
-// at a time, so that only pixels can fill vectors, gets an image of one long row: that reshape moves on likewise. So
-// does the one of what a product gave as a matrix, such as a gradient, [channels, channels * taps], that updates the
-// weights of a convolution: the update becomes part of the product, and the gradient needs no memory.
+// Layers of models work on [batch, length, features], and their products on [batch * length, features]. The reshapes
+// between them keep kernels apart. So:
+//   - A reshape of leading dimensions moves behind the elementwise nodes that read it.
+//   - A product whose result is only cut into parts (queries, keys, values) becomes one product for each part, with a
+//     part of the weights.
+//   - A convolution of few channels with one tap gets an image of one long row, because only pixels can fill vectors.
+//     That reshape moves on likewise.
+//   - A product that gives weights of a convolution as a matrix [channels, channels * taps], such as their gradient,
+//     keeps the matrix through the update of the weights. Then the update is part of the product's kernel.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -21,33 +23,19 @@ namespace {
 
 bool is(const Node& node, std::string_view op) { return node.op->name.get() == op; }
 
-bool is_elementwise(const Node& node) {
-  return std::holds_alternative<Elementwise>(node.op->semantics.get()) && node.results.size() == 1;
-}
-
 class Arranger {
  public:
-  explicit Arranger(const Graph& source) : source_(source), rewriter_(source), users_(source.value_count()) {
-    for (uint32_t i = 0; i < source.nodes().size(); ++i) {
-      for (ValueRef operand : source.nodes()[i].operands) {
-        if (operand) users_[operand.id].push_back(i);
-      }
-    }
-    for (ValueRef output : source.outputs()) users_[output.id].push_back(kOutside);
-    for (const Update& update : source.updates()) users_[update.value.id].push_back(kOutside);
+  explicit Arranger(const Graph& source) : source_(source), rewriter_(source), users_(users_of(source)) {
+    for (ValueRef kept : kept_values(source)) users_[kept.id].push_back(kOutside);
   }
 
   Graph run() {
     for (const Node& node : source_.nodes()) {
       Value result;
-      if (is_elementwise(node)) result = before_reshape(node);
+      if (is_pointwise(node)) result = before_reshape(node);
       if (is(node, "slice")) result = part_of(node);
       if (is(node, "conv")) result = in_one_row(node);
-      if (result) {
-        rewriter_.replace(node, {result.ref()});
-      } else {
-        rewriter_.copy(node);
-      }
+      rewriter_.replace_or_copy(node, result);
     }
     return rewriter_.finish();
   }
@@ -58,8 +46,8 @@ class Arranger {
   Graph& target() { return rewriter_.target(); }
   Value value(ValueRef ref) { return {target(), ref}; }
 
-  // What is reshaped, where only dimensions before the last change, or rows of pixels are one, or a product gave
-  // weights as a matrix; else nothing.
+  // The operand of the reshape that made `ref`, if the reshape changes only dimensions before the last, joins rows of
+  // pixels, or takes weights from a matrix. Else empty.
   Value before(ValueRef ref) {
     const NodeRef producer = ref ? target().producer(ref) : NodeRef();
     if (!producer || !is(target().node(producer), "reshape")) return {};
@@ -80,13 +68,13 @@ class Arranger {
   bool is_product_of(const Shape& shape, const Value& inner) {
     if (inner.shape() != matrix_of(shape) || inner.shape() == shape) return false;
     const NodeRef producer = target().producer(inner.ref());
-    return producer && (is(target().node(producer), "contract") || is_elementwise(target().node(producer)));
+    return producer && (is(target().node(producer), "contract") || is_pointwise(target().node(producer)));
   }
 
-  // An operand of weights as one of their matrix: a leaf, a number, and what is computed of those alone.
+  // An operand with the shape of weights, reshaped to their matrix: a leaf, a number, or an elementwise node of those.
   Value in_matrix(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
     const Shape& shape = target().type(operand).shape;
-    // A tensor of one number is not a number: it counts for the dtype.
+    // A tensor of one element keeps one dimension: tensors of rank 0 promote differently.
     if (std::ranges::all_of(shape, [](const Expr& size) { return size.is_constant(1); }))
       return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), Shape{1});
     if (shape != from) return {};
@@ -98,15 +86,14 @@ class Arranger {
     if (const Value inner = before(operand); inner && inner.shape() == to) return inner;
     if (target().leaf(operand) != nullptr) return b.reshape(value(operand), to);
     const Node node = target().node(target().producer(operand));
-    if (!is_elementwise(node)) return {};
+    if (!is_pointwise(node)) return {};
     std::vector<ValueRef> operands;
     for (ValueRef each : node.operands) {
       const Value moved = in_matrix(b, each, from, to);
       if (!moved) return {};
       operands.push_back(moved.ref());
     }
-    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
-    return value(target().node(result).results[0]);
+    return b.repeat(node, std::move(operands));
   }
 
   // ---- images in one row ----
@@ -139,8 +126,7 @@ class Arranger {
     const Value inner = before(operands[0]);
     const bool is_in_one_row = inner && inner.shape() == one_row_of(shape);
     operands[0] = is_in_one_row ? inner.ref() : b.reshape(value(operands[0]), one_row_of(shape)).ref();
-    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
-    return b.reshape(value(target().node(result).results[0]), source_.type(node.results[0]).shape);
+    return b.reshape(b.repeat(node, std::move(operands)), source_.type(node.results[0]).shape);
   }
 
   // ---- reshapes behind what is computed of them ----
@@ -156,18 +142,15 @@ class Arranger {
     const Shape& shape = source_.type(node.results[0]).shape;
     if (inner.rank() == std::ssize(shape) && inner.shape() != one_row_of(shape)) return {};
     Builder b(target(), node.location);
-    std::vector<Value> moved;
+    std::vector<ValueRef> moved;
     for (ValueRef operand : operands) {
-      moved.push_back(in_shape_of(b, operand, source_.type(node.results[0]).shape, inner.shape()));
+      moved.push_back(in_shape_of(b, operand, shape, inner.shape()).ref());
       if (!moved.back()) return {};
     }
-    std::vector<ValueRef> refs;
-    for (const Value& each : moved) refs.push_back(each.ref());
-    const NodeRef result = target().add_node(*node.op, std::move(refs), node.attrs, node.location);
-    return b.reshape(value(target().node(result).results[0]), source_.type(node.results[0]).shape);
+    return b.reshape(b.repeat(node, std::move(moved)), shape);
   }
 
-  // An operand of something of shape `from`, for the same thing in shape `to`; empty where that takes more than a name.
+  // The operand of a node of shape `from`, for the same node in shape `to`. Empty if that takes more than a reshape.
   Value in_shape_of(Builder& b, ValueRef operand, const Shape& from, const Shape& to) {
     if (to == matrix_of(from) && to.back() != from.back()) return in_matrix(b, operand, from, to);
     const Shape& shape = target().type(operand).shape;
@@ -182,7 +165,7 @@ class Arranger {
     return shape.size() <= 1 ? value(operand) : b.reshape(value(operand), {shape.back()});
   }
 
-  // The same for all pixels.
+  // Whether the value is the same for all pixels.
   static bool is_per_channel(const Shape& shape, size_t rank) {
     const size_t pixels = std::min(rank - 2, shape.size());
     return std::all_of(shape.end() - static_cast<std::ptrdiff_t>(pixels), shape.end(),
@@ -196,7 +179,7 @@ class Arranger {
     Expr end;
   };
 
-  // A slice of all but the last dimension whole, with step 1.
+  // Whether the node is a slice of the last dimension with step 1.
   bool cuts_last(const Node& node) const {
     if (!is(node, "slice")) return false;
     const OpView view = view_of(source_, *node.op, node.operands, node.attrs);
@@ -228,13 +211,13 @@ class Arranger {
     return b.reshape(cut(b, whole, part), shape);
   }
 
-  // Whether cutting it cuts the work: a product with weights, and what is computed element by element of it.
+  // Whether a part of the value costs a part of the work: a product with weights, and elementwise nodes on it.
   bool can_cut(ValueRef ref) const {
     const NodeRef producer = source_.producer(ref);
     if (!producer) return false;
     const Node& node = source_.node(producer);
     if (is(node, "contract")) return cut_dim(node).has_value();
-    if (!is_elementwise(node)) return false;
+    if (!is_pointwise(node)) return false;
     bool any = false;
     for (ValueRef operand : node.operands) {
       if (!operand || !has_columns_of(operand, ref)) continue;
@@ -255,7 +238,7 @@ class Arranger {
     return leaf != nullptr && leaf->kind != LeafKind::kInput;
   }
 
-  // The dimension of the second operand that the last one of the result is.
+  // The dimension of the second operand that is the last dimension of the result.
   std::optional<int64_t> cut_dim(const Node& node) const {
     const std::string& spec = view_of(source_, *node.op, node.operands, node.attrs).string("spec");
     const size_t comma = spec.find(','), arrow = spec.find("->");
@@ -270,9 +253,7 @@ class Arranger {
     const Node& node = source_.node(source_.producer(ref));
     if (is(node, "contract")) {
       const Value weights = b.slice(value(rewriter_.map(node.operands[1])), *cut_dim(node), part.start, part.end);
-      const NodeRef result =
-          target().add_node(*node.op, {rewriter_.map(node.operands[0]), weights.ref()}, node.attrs, node.location);
-      return value(target().node(result).results[0]);
+      return b.repeat(node, {rewriter_.map(node.operands[0]), weights.ref()});
     }
     std::vector<ValueRef> operands;
     for (ValueRef operand : node.operands) {
@@ -284,8 +265,7 @@ class Arranger {
         operands.push_back(cut(b, operand, part).ref());
       }
     }
-    const NodeRef result = target().add_node(*node.op, std::move(operands), node.attrs, node.location);
-    return value(target().node(result).results[0]);
+    return b.repeat(node, std::move(operands));
   }
 
   const Graph& source_;

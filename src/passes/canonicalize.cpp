@@ -1,5 +1,5 @@
-// Each node is simplified as it is copied, when its operands are simple already, so one walk is enough. Every rule is
-// exact: it keeps each bit of the result, signed zeros included; NaN stays NaN, its payload is free.
+// Simplifies each node as it is copied. Its operands are simple by then, so one walk is enough. Every rule is exact: it
+// keeps each bit of the result, signed zeros included. NaN stays NaN; its payload is free.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -17,7 +17,7 @@ constexpr int64_t kLargestFolded = 4096;     // elements of a result
 constexpr int64_t kLargestOperands = 65536;  // elements of all operands
 constexpr int64_t kMostComputed = 1 << 20;   // elements of all that a composite is made of
 
-// A node of the new graph to be: its op, its simplified operands and its attributes.
+// A node before it is added to the new graph: its op, its simplified operands and its attributes.
 class Candidate {
  public:
   Candidate(Graph& graph, const Node& node, std::vector<ValueRef> operands, const TensorType& type)
@@ -31,7 +31,7 @@ class Candidate {
   const TensorType& in_type(size_t i) const { return graph_.type(in(i)); }
   OpView view() const { return view_of(graph_, *node_.op, operands_, node_.attrs); }
 
-  // The operand, if it already is what the node gives.
+  // The operand, if it has the type of the result.
   ValueRef pass_through(size_t i) const { return in_type(i) == type_ ? in(i) : ValueRef(); }
 
   // The node that makes operand i, when it is this op.
@@ -184,9 +184,9 @@ const std::unordered_map<std::string_view, Rule>& rules() {
 }
 
 bool is_symbolic(const Attr& attr) {
-  if (const auto* expr = std::get_if<Expr>(&attr)) return !expr->is_constant();
-  const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
-  return exprs && !is_static(*exprs);
+  bool symbolic = false;
+  for_each_expr(attr, [&](const Expr& expr) { symbolic = symbolic || !expr.is_constant(); });
+  return symbolic;
 }
 
 bool all_constant(const Graph& graph, const std::vector<ValueRef>& operands) {
@@ -200,8 +200,8 @@ bool all_constant(const Graph& graph, const std::vector<ValueRef>& operands) {
   return !operands.empty() && elements <= kLargestOperands;  // without operands it is a fill: it stays small
 }
 
-// The results of a node whose operands are all constants. Nothing where they are large, or where evaluation fails: then
-// the error stays at run time.
+// The results of a node whose operands are all constants. Empty if they are large, or if evaluation fails: then the run
+// fails.
 std::optional<std::vector<Tensor>> fold(const Graph& graph, const Node& node, const std::vector<ValueRef>& operands) {
   if (!all_constant(graph, operands) || std::ranges::any_of(node.attrs, is_symbolic)) return std::nullopt;
   Graph single;

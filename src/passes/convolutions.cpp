@@ -1,12 +1,12 @@
-// Convolutions in other words, where those are faster: for weights that change from run to run, as in training.
+// Rewrites convolutions whose weights change on every run (training), where another form is faster.
 //
-// The loops of a convolution have output channels as lanes, and pack the weights of a block of them. That pays where
-// each weight meets many pixels. Where images are small (the last layers of a network) and in the gradients of large
-// weights, it is cheaper to lay out the windows of all images side by side: then a convolution is one product of
-// matrices, which reads the weights, or writes their gradient, as they are.
+// The loops of a convolution have output channels as lanes, and pack the weights of a block of channels. That pays if
+// each weight meets many pixels. For small images (the last layers of a network) and for gradients of large weights it
+// is cheaper to lay out the windows of all images side by side. Then a convolution is one matrix product, which reads
+// the weights, or writes their gradient, in place.
 //
-// A transposed convolution with a stride has zeros between the elements that it spreads. Written out, they make it one
-// without a stride, whose loops have no conditions.
+// A transposed convolution with a stride has zeros between the elements that it spreads. With these zeros written out
+// it is a convolution without a stride, whose loops have no conditions.
 #include <algorithm>
 #include <numeric>
 
@@ -24,9 +24,9 @@ int64_t about(std::span<const Expr> sizes) {
   return product;
 }
 
-class Rewording {
+class ConvolutionRewrite {
  public:
-  Rewording(Rewriter& rewriter, const Node& node)
+  ConvolutionRewrite(Rewriter& rewriter, const Node& node)
       : b_(rewriter.target(), node.location),
         view_(view_of(rewriter.source(), *node.op, node.operands, node.attrs)),
         x_(b_.value(rewriter.map(node.operands[0]))),
@@ -40,7 +40,7 @@ class Rewording {
     is_transposed_ = view_.flag("transposed");
   }
 
-  // Empty where it is good as it is.
+  // Empty if the convolution stays as it is.
   Value run() {
     const bool was_spread = spread();
     if (is_small()) return with_bias(as_product());
@@ -61,7 +61,7 @@ class Rewording {
     return true;
   }
 
-  // Zeros after each element but the last, and `more` after that.
+  // Adds stride - 1 zeros after each element but the last, and `more` zeros at the end.
   Value with_zeros(Value x, int64_t dim, int64_t stride, const Expr& more) {
     const auto at = static_cast<size_t>(dim);
     const Expr length = (x.size(dim) - 1) * stride + 1 + more;
@@ -89,7 +89,7 @@ class Rewording {
 
   Shape spatial(const Shape& shape) const { return {shape.begin() + 2, shape.end()}; }
 
-  // Whether the windows take no more memory than what they are multiplied with, or give.
+  // Whether the windows take no more memory than the weights or the result.
   bool is_small() const {
     const Shape taps = spatial(weight_.shape());
     const bool is_plain = view_.integer("groups") == 1 && is_float(x_.dtype()) &&
@@ -120,7 +120,7 @@ class Rewording {
     Value x = x_;
     std::vector<int64_t> padding = padding_;
     if (is_transposed_) {
-      // Each place is reached by what lies before it: windows of the padded image, with their elements in reverse.
+      // An element spreads to the places behind it: so each place reads a window before it, in reverse order.
       std::vector<Expr> around(x.shape().size(), 0);
       for (size_t i = 0; i < n_; ++i) around[i + 2] = dilation_[i] * (kernel[i] - 1) - padding_[i];
       x = b_.pad(x, around, around);
@@ -160,7 +160,8 @@ class Rewording {
   bool is_transposed_ = false;
 };
 
-// Which values may differ from run to run: what depends on inputs, on what is updated and on what is not frozen.
+// The values that may differ from run to run: they depend on inputs, on updated leaves or on leaves that are not
+// frozen.
 std::vector<bool> changing_values(const Graph& graph, bool freeze) {
   std::vector<bool> changes(graph.value_count());
   for (const Leaf& leaf : graph.leaves()) {
@@ -181,12 +182,7 @@ Graph rewrite_convolutions(const Graph& graph, bool freeze) {
   const std::vector<bool> changes = changing_values(graph, freeze);
   for (const Node& node : graph.nodes()) {
     const bool is_conv = node.op->name.get() == "conv" && changes[node.operands[1].id];
-    const Value other = is_conv ? Rewording(rewriter, node).run() : Value();
-    if (other) {
-      rewriter.replace(node, {other.ref()});
-    } else {
-      rewriter.copy(node);
-    }
+    rewriter.replace_or_copy(node, is_conv ? ConvolutionRewrite(rewriter, node).run() : Value());
   }
   return rewriter.finish();
 }

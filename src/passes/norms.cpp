@@ -1,35 +1,22 @@
 // Puts batch norms into the weights of the convolutions before them.
 //
-// With statistics that are given, a norm multiplies each channel by a number and adds another. A convolution whose
-// weights and bias were scaled and shifted in advance computes the same, but for rounding, and the norm is gone.
-#include <algorithm>
-
+// A norm with given statistics multiplies each channel by one number and adds another. A convolution with scaled
+// weights and a shifted bias computes the same, except for rounding.
 #include "graph/rewrite.h"
 #include "passes/passes.h"
+#include "support/is_in.h"
 
 namespace tenon {
 namespace {
 
 class NormFolder {
  public:
-  explicit NormFolder(const Graph& source) : source_(source), rewriter_(source), uses_(source.value_count()) {
-    for (const Node& node : source.nodes()) {
-      for (ValueRef operand : node.operands) {
-        if (operand) ++uses_[operand.id];
-      }
-    }
-    for (ValueRef output : source.outputs()) ++uses_[output.id];
-    for (const Update& update : source.updates()) ++uses_[update.value.id];
-  }
+  explicit NormFolder(const Graph& source) : source_(source), rewriter_(source), users_(users_of(source)) {}
 
   Graph run() {
     for (const Node& node : source_.nodes()) {
       const Node* conv = folded_into(node);
-      if (conv) {
-        rewriter_.replace(node, {scaled(*conv, node).ref()});
-      } else {
-        rewriter_.copy(node);
-      }
+      rewriter_.replace_or_copy(node, conv ? scaled(*conv, node) : Value());
     }
     return eliminate_dead_code(rewriter_.finish());
   }
@@ -42,7 +29,7 @@ class NormFolder {
     if (norm.op->name.get() != "batch_norm_inference") return nullptr;
     const ValueRef x = norm.operands[kX];
     const NodeRef producer = source_.producer(x);
-    if (!producer || uses_[x.id] != 1) return nullptr;
+    if (!producer || users_[x.id].size() != 1 || is_in(kept_values(source_), x)) return nullptr;
     const Node& conv = source_.node(producer);
     if (conv.op->name.get() != "conv") return nullptr;
     const bool is_transposed = view_of(source_, *conv.op, conv.operands, conv.attrs).flag("transposed");
@@ -78,14 +65,12 @@ class NormFolder {
     Shape per_channel(static_cast<size_t>(weight.rank()), 1);
     per_channel[0] = weight.size(0);
     const Value weights = weight * b.reshape(scale, per_channel);
-    const NodeRef result = rewriter_.target().add_node(*conv.op, {of(conv, kX).ref(), weights.ref(), shift.ref()},
-                                                       conv.attrs, conv.location);
-    return {rewriter_.target(), rewriter_.target().node(result).results[0]};
+    return b.repeat(conv, {of(conv, kX).ref(), weights.ref(), shift.ref()});
   }
 
   const Graph& source_;
   Rewriter rewriter_;
-  std::vector<size_t> uses_;  // of each value of the source
+  std::vector<std::vector<uint32_t>> users_;  // of each value of the source
 };
 
 }  // namespace

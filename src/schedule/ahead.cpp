@@ -202,8 +202,7 @@ class Splitter {
       piece.index.push_back(index);
       if (!provably_within(index, ir_.var(var).size, result.kernel)) piece.where.push_back({index, ir_.var(var).size});
     }
-    const Scalar zero = is_float(ir_.node(ref).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
-    const NodeRef packed = result.kernel.add_view({{piece}, zero, {}}, layout.vars);
+    const NodeRef packed = result.kernel.add_view({{piece}, zero_of(ir_.node(ref).dtype), {}}, layout.vars);
     result.kernel.add_write(packed, layout.vars);
     return result;
   }
@@ -226,8 +225,8 @@ class Splitter {
 
   NodeRef add_view(NodeRef ref) {
     const auto& [read, positions] = packed_.at(ref);
-    const Scalar zero = is_float(ir_.node(ref).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
-    return out_.add_view({{{read, positions, {}}}, zero, {}}, ir_.node(ref).vars, ir_.node(ref).name);
+    const Node& node = ir_.node(ref);
+    return out_.add_view({{{read, positions, {}}}, zero_of(node.dtype), {}}, node.vars, node.name);
   }
 
   // The view of a packed array runs in the loops of its reader.

@@ -506,12 +506,9 @@ class AttentionScheduler {
   // Adds a node that copies the sums of a tile from registers to memory.
   void keep(Stage stage, NodeRef sum) {
     const std::vector<NodeRef> readers = ir_.consumers(sum);
-    const auto is_in_stage = [&](NodeRef reader) {
-      return std::ranges::find(a_.stages, std::pair(reader, stage)) != a_.stages.end();
-    };
+    const auto is_in_stage = [&](NodeRef reader) { return is_in(a_.stages, std::pair(reader, stage)); };
     if (std::ranges::all_of(readers, is_in_stage)) return;
-    const std::string name = unused_node_name(ir_, ir_.node(sum).name + "_kept");
-    const NodeRef kept = ir_.add_copy(sum, ir_.node(sum).vars, name);
+    const NodeRef kept = add_named_copy(ir_, sum, "_kept");
     for (NodeRef reader : readers) ir_.set_input(reader, sum, kept);
     a_.stages.emplace_back(kept, stage);
   }

@@ -21,11 +21,9 @@ class Border {
 
   std::optional<IR> run() {
     const auto* view = node_.as<View>();
-    if (!view || view->pieces.size() != 1 || !view->lookups.empty() || view->pieces[0].where.empty()) return {};
+    if (!view || !view->only_piece() || view->pieces[0].where.empty()) return {};
     const Piece& piece = view->pieces[0];
-    const auto is_along_one = [&](const Constraint& guard) {
-      return std::ranges::find(piece.index, guard.expr) != piece.index.end();
-    };
+    const auto is_along_one = [&](const Constraint& guard) { return is_in(piece.index, guard.expr); };
     if (!std::ranges::all_of(piece.where, is_along_one)) return {};
     for (const Expr& index : piece.index) {
       if (!add_dimension(index)) return {};
@@ -86,9 +84,9 @@ class Border {
 
   IR rewritten(const View& view, const Piece& piece) {
     border_.input = piece.input;
-    window_.input = ir_.add_view({{border_}, view.fill, {}}, vars_, unused_node_name(ir_, node_.name + "_border"));
+    window_.input = ir_.add_view({{border_}, view.fill, {}}, vars_, ir_.unused_node_name(node_.name + "_border"));
     const NodeRef window =
-        ir_.add_view({{window_}, view.fill, {}}, node_.vars, unused_node_name(ir_, node_.name + "_window"));
+        ir_.add_view({{window_}, view.fill, {}}, node_.vars, ir_.unused_node_name(node_.name + "_window"));
     std::vector<NodeRef> order = ir_.order();
     order.resize(order.size() - 2);
     order.insert(std::ranges::find(order, ref_), {window_.input, window});

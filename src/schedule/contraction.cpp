@@ -11,16 +11,10 @@ using namespace loops;
 
 // ---- what is what ---------------------------------------------------------------------------------------------------
 
-bool is_op(const Node& node, std::string_view name) {
-  const auto* compute = node.as<loops::Compute>();
-  return compute && compute->op->name.get() == name;
-}
-
 bool is_sum_of_products(const IR& ir, NodeRef ref) {
-  const auto* reduce = ir.node(ref).as<Reduce>();
-  if (!reduce || reduce->op->name.get() != "add" || ir.node(ref).dtype == DType::kBool) return false;
+  if (!ir.node(ref).sums() || ir.node(ref).dtype == DType::kBool) return false;
   const NodeRef product = ir.node(ref).inputs[0];
-  return is_op(ir.node(product), "mul") && ir.consumers(product).size() == 1;
+  return ir.node(product).computes("mul") && ir.consumers(product).size() == 1;
 }
 
 VarRef contiguous_of(const IR& ir, const Vars& vars) {
@@ -50,7 +44,7 @@ std::vector<NodeRef> epilogue_of(const IR& ir, NodeRef sum) {
                                 std::ranges::all_of(ir.node(sum).vars, keeps) &&
                                 node.vars.size() >= ir.node(sum).vars.size();
     const auto is_inside = [&](NodeRef input) {
-      return !depends.contains(input) || input == sum || std::ranges::find(result, input) != result.end();
+      return !depends.contains(input) || input == sum || is_in(result, input);
     };
     if (is_elementwise && std::ranges::all_of(node.inputs, is_inside)) result.push_back(ref);
   }
@@ -63,10 +57,25 @@ namespace {
 bool serves(const IR& ir, NodeRef ref, NodeRef sum, const std::set<NodeRef>& readers) {
   const Node& node = ir.node(ref);
   const auto* view = node.as<View>();
-  if (!node.as<loops::Compute>() && !(view && view->pieces.size() == 1 && view->lookups.empty())) return false;
+  if (!node.as<loops::Compute>() && !(view && view->only_piece())) return false;
   const auto keeps = [&](VarRef var) { return node.has(var); };
   return node.vars.size() == ir.node(sum).vars.size() && std::ranges::all_of(ir.node(sum).vars, keeps) &&
          std::ranges::all_of(ir.consumers(ref), [&](NodeRef reader) { return readers.contains(reader); });
+}
+
+constexpr int64_t kMostAbout = 1 << 29;  // The product of two such numbers, in bytes, fits 64 bits.
+constexpr double kBusyEnough = 0.85;     // The share of time that threads work, from which an inner loop is no better.
+
+// Sorts variables in the order of the operand's dimensions. The last is contiguous.
+void sort_by_layout(const IR& ir, NodeRef operand, Vars& vars) {
+  const Vars& layout = ir.node(operand).vars;
+  const auto position = [&](VarRef var) { return std::ranges::find(layout, var) - layout.begin(); };
+  std::ranges::stable_sort(vars, {}, position);
+}
+
+void move_to_end(Vars& vars, VarRef var) {
+  std::erase(vars, var);
+  vars.push_back(var);
 }
 
 }  // namespace
@@ -87,22 +96,6 @@ VarRef column_of(const IR& ir, NodeRef sum, const std::vector<NodeRef>& epilogue
   }
   return contiguous_of(ir, ir.node(sum).vars);
 }
-
-namespace {
-
-// Sorts variables in the order of the operand's dimensions. The last is contiguous.
-void sort_by_layout(const IR& ir, NodeRef operand, Vars& vars) {
-  const Vars& layout = ir.node(operand).vars;
-  const auto position = [&](VarRef var) { return std::ranges::find(layout, var) - layout.begin(); };
-  std::ranges::stable_sort(vars, {}, position);
-}
-
-void move_to_end(Vars& vars, VarRef var) {
-  std::erase(vars, var);
-  vars.push_back(var);
-}
-
-}  // namespace
 
 std::optional<Contraction> find_contraction(const IR& ir) {
   std::vector<NodeRef> sums;
@@ -132,9 +125,8 @@ std::optional<Contraction> find_contraction(const IR& ir) {
 
 // ---- names and loops ------------------------------------------------------------------------------------------------
 
-std::string unused_node_name(const IR& ir, std::string name) {
-  while (ir.node_named(name)) name += "_";
-  return name;
+NodeRef add_named_copy(IR& ir, NodeRef of, std::string_view suffix) {
+  return ir.add_copy(of, ir.node(of).vars, ir.unused_node_name(ir.node(of).name + std::string(suffix)));
 }
 
 std::string unused_var_name(const IR& ir, const std::string& name) {
@@ -155,13 +147,6 @@ LoopSpecs loops_over(const Vars& vars) {
 }
 
 // ---- sizes ----------------------------------------------------------------------------------------------------------
-
-namespace {
-
-constexpr int64_t kMostAbout = 1 << 29;  // The product of two such numbers, in bytes, fits 64 bits.
-constexpr double kBusyEnough = 0.85;     // The share of time that threads work, from which an inner loop is no better.
-
-}  // namespace
 
 int64_t about(const Expr& size) {
   return size.is_constant() ? std::min(size.constant(), kMostAbout) : symbolic::kTypicalSize;

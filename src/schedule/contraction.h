@@ -9,6 +9,7 @@
 
 #include "loops/ir.h"
 #include "machine/machine.h"
+#include "support/is_in.h"
 
 namespace tenon {
 
@@ -28,12 +29,6 @@ struct Contraction {
   std::vector<loops::NodeRef> epilogue = {};  // elementwise nodes on the sum and their own operands, in order
 };
 
-template <class Ref>
-bool is_in(const std::vector<Ref>& refs, Ref ref) {
-  return std::ranges::find(refs, ref) != refs.end();
-}
-
-bool is_op(const loops::Node& node, std::string_view name);        // whether the node computes that op
 bool is_sum_of_products(const loops::IR& ir, loops::NodeRef ref);  // and nothing else reads the product
 // The last variable of more than one element. An array over these variables is contiguous along it.
 loops::VarRef contiguous_of(const loops::IR& ir, const Vars& vars);
@@ -53,8 +48,9 @@ loops::VarRef column_of(const loops::IR& ir, loops::NodeRef fold, const std::vec
 
 inline int64_t divided_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
-// `name`, or a similar name that no node (no variable) of the kernel has.
-std::string unused_node_name(const loops::IR& ir, std::string name);
+// A copy of the node, with its variables and a name that ends with the suffix.
+loops::NodeRef add_named_copy(loops::IR& ir, loops::NodeRef of, std::string_view suffix);
+// `name`, or a similar name that no variable of the kernel has.
 std::string unused_var_name(const loops::IR& ir, const std::string& name);
 
 // The first loops around the second.

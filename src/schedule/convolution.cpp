@@ -33,7 +33,7 @@ constexpr double kRest = 1.06;
 // Whether the node is a view of one array.
 bool is_image(const IR& ir, NodeRef ref) {
   const auto* view = ir.node(ref).as<View>();
-  return view && view->pieces.size() == 1 && view->lookups.empty();
+  return view && view->only_piece();
 }
 
 class ConvolutionScheduler {
@@ -191,8 +191,7 @@ class ConvolutionScheduler {
   }
 
   void pack_weights() {
-    const std::string name = unused_node_name(ir_, ir_.node(c_.a).name + "_packed");
-    const NodeRef packed = ir_.add_copy(c_.a, ir_.node(c_.a).vars, name);
+    const NodeRef packed = add_named_copy(ir_, c_.a, "_packed");
     ir_.set_input(c_.product, c_.a, packed);
     c_.a = packed;
     c_.makes_a = {packed};

@@ -71,7 +71,7 @@ class ContractionScheduler {
   // inputs.
   void take_intrinsic() {
     const auto is_own_cast = [&](NodeRef ref) {
-      return is_op(ir_.node(ref), "cast") && ir_.consumers(ref).size() == 1;
+      return ir_.node(ref).computes("cast") && ir_.consumers(ref).size() == 1;
     };
     if (!is_own_cast(c_.a) || !is_own_cast(c_.b)) return;
     const NodeRef a = ir_.node(c_.a).inputs[0], b = ir_.node(c_.b).inputs[0];
@@ -208,8 +208,7 @@ class ContractionScheduler {
   // copy need not.
   void copy_sums(const LoopSpecs& around) {
     const std::vector<NodeRef> readers = ir_.consumers(c_.sum);
-    const NodeRef copy =
-        ir_.add_copy(c_.sum, ir_.node(c_.sum).vars, unused_node_name(ir_, ir_.node(c_.sum).name + "_block"));
+    const NodeRef copy = add_named_copy(ir_, c_.sum, "_block");
     for (NodeRef reader : readers) ir_.set_input(reader, c_.sum, copy);
     ir_.set_loops(copy, joined(around, block_of(around, ir_.node(copy))));
     after_sum_ = copy;
@@ -217,7 +216,7 @@ class ContractionScheduler {
 
   // Whether the epilogue is too long to unroll over rows. Rounding to a narrow dtype takes several instructions.
   bool is_much(const std::vector<NodeRef>& nodes) const {
-    const auto rounds = [&](NodeRef ref) { return is_float(ir_.node(ref).dtype) && size_of(ir_.node(ref).dtype) == 2; };
+    const auto rounds = [&](NodeRef ref) { return is_narrow_float(ir_.node(ref).dtype); };
     return nodes.size() > kMostCopied || (intrinsic_ && std::ranges::any_of(nodes, rounds));
   }
 
@@ -273,11 +272,7 @@ class ContractionScheduler {
   void pad_a() {
     const Expr size = row_size();
     if (!c_.makes_a.empty() || (size.is_constant() && size.constant() % intrinsic_->m == 0)) return;
-    const NodeRef padded =
-        ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_node_name(ir_, ir_.node(c_.a).name + "_padded"));
-    ir_.set_input(before_product_[0], c_.a, padded);
-    c_.a = padded;
-    c_.makes_a = {padded};
+    copy_a("_padded", before_product_[0]);
   }
 
   // If `a` is contiguous along rows, each step of the sum reads another cache line and uses a part of it, again for
@@ -290,17 +285,19 @@ class ContractionScheduler {
   }
 
   void pack_a() {
-    const NodeRef packed =
-        ir_.add_copy(c_.a, ir_.node(c_.a).vars, unused_node_name(ir_, ir_.node(c_.a).name + "_packed"));
-    ir_.set_input(c_.product, c_.a, packed);
-    c_.a = packed;
-    c_.makes_a = {packed};
+    copy_a("_packed", c_.product);
     has_packed_rows_ = true;
   }
 
+  void copy_a(std::string_view suffix, NodeRef reader) {
+    const NodeRef copy = add_named_copy(ir_, c_.a, suffix);
+    ir_.set_input(reader, c_.a, copy);
+    c_.a = copy;
+    c_.makes_a = {copy};
+  }
+
   void pack_b() {
-    const NodeRef packed =
-        ir_.add_copy(c_.b, ir_.node(c_.b).vars, unused_node_name(ir_, ir_.node(c_.b).name + "_packed"));
+    const NodeRef packed = add_named_copy(ir_, c_.b, "_packed");
     ir_.set_input(intrinsic_ ? before_product_[1] : c_.product, c_.b, packed);
     c_.b = packed;
     c_.makes_b.insert(packed);
@@ -477,8 +474,7 @@ class ContractionScheduler {
 
   // Reads an operand over the variables of the cut, and casts it if an instruction does so. Adds the nodes to `reads`.
   NodeRef read_cut(NodeRef operand, const LaneCut& cut, std::vector<NodeRef>& reads) {
-    const Scalar zero = is_float(ir_.node(operand).dtype) ? Scalar(0.0) : Scalar(int64_t{0});
-    View view{{{operand, {}, {}}}, zero, {}};
+    View view{{{operand, {}, {}}}, zero_of(ir_.node(operand).dtype), {}};
     Vars vars;
     for (VarRef var : ir_.node(operand).vars) {
       const bool is_cut = var == c_.folded.back();

@@ -9,7 +9,6 @@
 //   - Innermost loops are vectorized.
 //   - An outer loop becomes parallel. If it is short or folded, blocks of the innermost loop do.
 #include <algorithm>
-#include <map>
 #include <ranges>
 
 #include "loops/limits.h"

@@ -42,7 +42,7 @@ struct Window {
 
 bool is_window(const IR& ir, NodeRef ref) {
   const auto* view = ir.node(ref).as<View>();
-  return view && view->pieces.size() == 1 && view->lookups.empty() && ir.consumers(ref).size() == 1;
+  return view && view->only_piece() && ir.consumers(ref).size() == 1;
 }
 
 // The window that a fold reads: `ref`, or an operand of `ref` if that is an elementwise node with no other reader.

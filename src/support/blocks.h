@@ -1,5 +1,5 @@
-// Texts in blocks: a statement is a line, and the lines under it that are indented by two blanks are its body, a text
-// of its own. Blank lines and # comments between statements are skipped.
+// Texts in blocks: a statement is a line, and its body is the lines under it that are indented by two blanks. Blank
+// lines and # comments between statements are skipped.
 //
 //     kernel 0 object 2
 //       loops {
@@ -24,6 +24,6 @@ struct TextBlock {
 
 std::vector<TextBlock> parse_blocks(std::string_view text, const Location& start = {"", 1, 1});
 
-std::string indented(std::string_view text);  // every line by two blanks, with a newline at the end
+std::string indented(std::string_view text);  // Indents every line by two blanks, and ends with a newline.
 
 }  // namespace tenon

@@ -1,5 +1,5 @@
 // 64-bit integer arithmetic that fails with a Diagnostic instead of wrapping. Sizes, offsets and symbolic expressions
-// are computed with these and nothing else.
+// use only these functions.
 #pragma once
 
 #include <cstdint>

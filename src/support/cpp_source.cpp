@@ -7,7 +7,7 @@
 namespace tenon {
 namespace {
 
-// Of C++20, and the macros of C's headers that have small letters.
+// The keywords of C++20, and macros of C's headers in small letters.
 constexpr std::string_view kWords =
     " alignas alignof and and_eq asm assert auto bitand bitor bool break case catch char char8_t char16_t char32_t "
     "class "
@@ -16,16 +16,14 @@ constexpr std::string_view kWords =
     "delete do double dynamic_cast else enum errno explicit export extern false float for friend goto if inline int "
     "isfinite isinf isnan isnormal linux long main mutable namespace new noexcept not not_eq nullptr operator or or_eq "
     "private protected public register reinterpret_cast requires return short signbit signed sizeof static "
-    "static_assert "
-    "static_cast std struct switch template this thread_local throw true try typedef typeid typename union unix "
-    "unsigned "
-    "using virtual void volatile wchar_t while xor xor_eq ";
+    "static_assert static_cast std struct switch template this thread_local throw true try typedef typeid typename "
+    "union unix unsigned using virtual void volatile wchar_t while xor xor_eq ";
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 bool is_word_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 bool is_small(char c) { return std::islower(static_cast<unsigned char>(c)) != 0; }
 
-// The word before the first parenthesis after the comment; nothing for other paragraphs.
+// The name of the function that a paragraph defines: the word before the first parenthesis after the comment.
 std::string_view defined_by(std::string_view paragraph) {
   while (paragraph.starts_with("//")) paragraph.remove_prefix(std::min(paragraph.find('\n'), paragraph.size() - 1) + 1);
   const size_t end = paragraph.find('(');

@@ -9,11 +9,11 @@
 
 namespace tenon {
 
-// Whether a word can be the name of something: an identifier, no keyword, and no macro of the standard headers (any
-// word of capitals might be one).
+// Whether a word can name a variable or function: an identifier, no keyword, and no macro of the standard headers (a
+// word of capitals may be a macro).
 bool is_cpp_name(std::string_view word);
 
-// Gives each key a name of its own, as close to the wanted one as possible.
+// Gives each key a unique name, as close to the wanted name as possible.
 class CppNames {
  public:
   explicit CppNames(std::set<std::string, std::less<>> taken) : taken_(std::move(taken)) {}
@@ -24,12 +24,11 @@ class CppNames {
   std::set<std::string, std::less<>> taken_;
 };
 
-// The functions of a C++ text: its paragraphs that define one (or a class, or a macro with parameters), with the
-// comment before it.
+// The functions, classes and macros with parameters that a C++ text defines: one paragraph each, with its comment.
 class CppFunctions {
  public:
-  CppFunctions(std::initializer_list<std::string_view> texts);  // which must outlive it
-  // Those that `text` mentions, and those before them that they mention, each with an empty line after it.
+  CppFunctions(std::initializer_list<std::string_view> texts);  // The texts must outlive it.
+  // The functions that `text` needs, directly or through other functions, each with an empty line after it.
   std::string used_by(std::string_view text) const;
   std::set<std::string, std::less<>> names() const;
 

@@ -6,13 +6,10 @@
 namespace tenon {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_name_part(char c) { return is_letter(c) || is_digit(c) || c == '.'; }
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 int hex_digit(char c) {
-  if (is_digit(c)) return c - '0';
+  if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
@@ -118,6 +115,8 @@ std::string_view Cursor::name(std::string_view what) {
 }
 
 bool is_name(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_name_part); }
+
+bool is_identifier(std::string_view text) { return is_name(text) && is_letter(text[0]); }
 
 Cursor Cursor::line() {
   skip_blank();

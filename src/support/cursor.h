@@ -1,5 +1,4 @@
-// A position in a text that is being parsed, with the line and column for its diagnostics. The parsers of Tenon's text
-// forms are written on top of it.
+// A position in a text that is parsed, with line and column for diagnostics. The parsers of Tenon's text forms use it.
 #pragma once
 
 #include <string>
@@ -61,6 +60,10 @@ class Cursor {
   std::string_view end_ = "the end of the text";  // for messages
 };
 
-bool is_name(std::string_view text);  // one that Cursor::name reads
+// The characters and names that Cursor reads.
+constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+constexpr bool is_name_part(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; }
+bool is_name(std::string_view text);        // [A-Za-z0-9_.]+
+bool is_identifier(std::string_view text);  // [A-Za-z_][A-Za-z0-9_.]*
 
 }  // namespace tenon

@@ -1,10 +1,10 @@
 // Failure has two words in Tenon.
 //
 // A Diagnostic is the user's mistake: a malformed text, a shape that does not fit, an index out of range. It says what
-// went wrong, where, with the values, and what to do. Inside the compiler `fail(...)` throws it as an `Error`; at the
-// public face of each folder it comes back as a `Result<T>`. `Result::value()` throws it again, so the two compose.
+// went wrong, where, with the values, and what to do. Inside the compiler `fail(...)` throws a Diagnostic as an
+// `Error`. The functions that a folder offers return it in a `Result<T>`, and `Result::value()` throws it again.
 //
-// A failed `check(...)` is our bug. It throws an `InternalError`, which nobody converts into a Diagnostic.
+// A failed `check(...)` is a bug of Tenon. It throws an `InternalError`, which never becomes a Diagnostic.
 #pragma once
 
 #include <fmt/format.h>
@@ -68,6 +68,17 @@ template <class... Args>
 template <class... Args>
 void check(bool holds, fmt::format_string<Args...> format, Args&&... args) {
   if (!holds) throw InternalError("internal error: " + fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Runs `body`. An Error that it throws without a place gets the place `where`.
+template <class Body>
+decltype(auto) located(const Location& where, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.diagnostic().where.known()) throw;
+    throw Error({error.diagnostic().message, where});
+  }
 }
 
 // A value, or the Diagnostic that says why there is none.

@@ -9,9 +9,9 @@ namespace tenon {
 namespace {
 
 constexpr uint64_t kOdd0 = 0x9e3779b97f4a7c15,
-                   kOdd1 = 0xd1b54a32d192ed03;  // of the golden ratios in 1 and 2 dimensions
+                   kOdd1 = 0xd1b54a32d192ed03;  // from the golden ratios in 1 and 2 dimensions
 
-// Every step can be undone, so that none loses what came before.
+// Every step is invertible, so no step loses information.
 void mix(Digest& state, uint64_t first, uint64_t second) {
   state.high = std::rotl(state.high ^ (first * kOdd0), 29) * kOdd1 + state.low;
   state.low = std::rotl(state.low ^ (second * kOdd1), 33) * kOdd0 + state.high;
@@ -22,7 +22,7 @@ uint64_t spread(uint64_t value) {
   return value ^ (value >> 32);
 }
 
-// Of the first 8 bytes; those that are not there are 0.
+// The first 8 bytes as a number. Missing bytes are 0.
 uint64_t word(std::string_view bytes) {
   uint64_t value = 0;
   bytes.copy(reinterpret_cast<char*>(&value), sizeof value);

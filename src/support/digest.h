@@ -1,5 +1,5 @@
-// A number that stands for a text: 128 bits, the same on every machine. Good enough that two texts of a lifetime do not
-// meet by chance; no defence against someone who wants them to.
+// A hash of a text: 128 bits, the same on every machine. Two texts do not collide by chance; an attacker can make them
+// collide.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Objects that one thread at a time may use. Whoever comes meanwhile is told so, and does not wait.
+// Objects that one thread at a time may use. A second thread gets an Error; it does not wait.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@ namespace tenon {
 
 class Exclusive {
  public:
-  // While it lives, no other thread can make one. A thread may hold several, one inside of the other. Throws an Error
-  // where another thread holds one; `what` is the name of the object in its message.
+  // While a Use lives, no other thread can make one: its constructor throws an Error that calls the object `what`. A
+  // thread may hold several, one inside of the other.
   class Use {
    public:
     Use(Exclusive& of, std::string_view what) : of_(of) {
@@ -34,7 +34,7 @@ class Exclusive {
 
  private:
   std::atomic<std::thread::id> user_ = {};
-  int depth_ = 0;  // of the thread that uses it
+  int depth_ = 0;  // how many Uses the thread holds
 };
 
 }  // namespace tenon

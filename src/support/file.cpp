@@ -7,30 +7,17 @@
 
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "runtime/error.h"
 #include "runtime/replace_file.h"
+#include "runtime/system.h"
 
 namespace tenon {
 namespace {
 
-constexpr size_t kLargestStream = size_t{1} << 30;  // what does not tell its size could have no end
+using runtime::Descriptor;
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const { return number_; }
-  int close() { return ::close(std::exchange(number_, -1)); }
-
- private:
-  int number_;
-};
+constexpr size_t kLargestStream = size_t{1} << 30;  // A stream does not tell its size, and may have no end.
 
 [[noreturn]] void fail_with_errno(const std::string& path, std::string_view what) {
   fail_at({path}, "cannot {}: {}", what, std::generic_category().message(errno));
@@ -57,26 +44,29 @@ FileContent read_to_end(int descriptor, const std::string& path) {
   return {Bytes(buffer->data(), size), buffer};
 }
 
-void write_all(int descriptor, std::span<const std::byte> bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_with_errno(path, "write");
-    bytes = bytes.subspan(static_cast<size_t>(count));
-  }
-}
-
 using Pieces = std::span<const std::span<const std::byte>>;
 
-// To what is there, and no regular file: a terminal, a pipe.
-void write_to(const std::string& path, Pieces pieces) {
+// Writes to a terminal or a pipe, which cannot be replaced.
+void write_in_place(const std::string& path, Pieces pieces) {
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (file.number() < 0) fail_with_errno(path, "write");
-  for (const auto& piece : pieces) write_all(file.number(), piece, path);
+  for (const auto& piece : pieces) {
+    if (!write_all(file.number(), piece)) fail_with_errno(path, "write");
+  }
   if (file.close() != 0) fail_with_errno(path, "write");
 }
 
 }  // namespace
+
+bool write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = runtime::system().write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+  return true;
+}
 
 Result<FileContent> read_descriptor(int descriptor, const std::string& name) {
   return attempt([&] {
@@ -100,7 +90,7 @@ Status write_file(const std::string& path, Pieces pieces) {
   return attempt([&] {
     struct stat info = {};
     const bool special = ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
-    if (special) return write_to(path, pieces);
+    if (special) return write_in_place(path, pieces);
     try {
       runtime::replace_file(path, pieces, false);
     } catch (const runtime::StatusError& error) {

@@ -1,4 +1,4 @@
-// Files, read and written whole. A failure is a Diagnostic that names the file and says what the system said.
+// Files, read and written whole. A failure is a Diagnostic with the name of the file and the message of the system.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,10 @@ struct FileContent {
 Result<FileContent> read_file(const std::string& path);
 Result<FileContent> read_descriptor(int descriptor, const std::string& name);
 
-// Writes the pieces one after the other. A regular file is replaced in one step: whoever reads it sees the old content
-// or the new one, and a failure leaves the old one.
+// Writes the pieces one after the other. A regular file is replaced in one step: a reader sees the old content or the
+// new content, and a failure leaves the old content.
 Status write_file(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 Status write_file(const std::string& path, std::string_view text);
+bool write_all(int descriptor, std::span<const std::byte> bytes);  // False: errno has the reason.
 
 }  // namespace tenon

@@ -1,8 +1,8 @@
 // Lets a user end long work with Ctrl-C.
 //
-// Whoever runs the process installs a check: in Python it asks the interpreter for signals and throws what their
-// handlers raise. The command line needs none: its signal handler ends the process. Loops whose length a model's file
-// decides (nodes of a graph, elements that are computed at compile time, kernels) call `check_interrupt` as they go.
+// The Python module installs a check, which asks the interpreter for signals and throws the exception of a signal's
+// handler. The command line installs none: a signal ends its process. Loops whose length depends on a model's file
+// (nodes of a graph, elements that are computed at compile time, kernels) call `check_interrupt`.
 #pragma once
 
 #include <exception>
@@ -15,9 +15,9 @@ using InterruptCheck = void (*)();
 // For the process; null removes it. Returns the check that was installed before.
 InterruptCheck set_interrupt_check(InterruptCheck check) noexcept;
 
-// What `check_interrupt` throws. It is no std::exception: nobody on the way takes it for a failure.
+// `check_interrupt` throws this. It is no std::exception, so that no handler takes it for a failure.
 struct InterruptedWork {
-  std::exception_ptr cause;  // what the installed check threw
+  std::exception_ptr cause;  // the exception of the installed check
 };
 
 // Calls the installed check, at most 20 times a second in each thread: cheap enough for each node of a graph, not for

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "support/diagnostic.h"
+#include "support/file.h"
 
 namespace tenon {
 namespace {
@@ -40,7 +41,7 @@ void require_private(const struct stat& info, const std::string& path) {
   }
 }
 
-// Makes folders like `mkdir -p`, for this user alone. What fails shows when the folder is opened.
+// Makes folders like `mkdir -p`, for this user alone. A failure shows when the folder is opened.
 void make_folders(const std::string& path) {
   for (size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
     ::mkdir(path.substr(0, end).c_str(), 0700);
@@ -48,8 +49,7 @@ void make_folders(const std::string& path) {
   ::mkdir(path.c_str(), 0700);
 }
 
-// Makes a write that goes beyond the process's limit on file sizes fail with EFBIG: the signal that comes with it would
-// end the process.
+// A write beyond the limit on file sizes fails with EFBIG, without the signal that would end the process.
 class WithoutFileSizeSignal {
  public:
   WithoutFileSizeSignal() {
@@ -73,16 +73,6 @@ class WithoutFileSizeSignal {
 struct CloseList {
   void operator()(DIR* list) const { ::closedir(list); }
 };
-
-bool write_all(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = runtime::system().write(file, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return false;
-    bytes = bytes.subspan(static_cast<size_t>(count));
-  }
-  return true;
-}
 
 }  // namespace
 

@@ -6,8 +6,8 @@
 
 namespace tenon {
 
-// Runs `body`, which calls the runtime: a runtime::StatusError leaves as an Error with the same text, or as an
-// InternalError where it is our bug.
+// Runs `body`, which calls the runtime. Throws an Error in place of a runtime::StatusError, or an InternalError if it
+// is a bug of Tenon.
 template <class Body>
 auto call_runtime(Body&& body) -> decltype(body()) {
   try {

@@ -5,21 +5,17 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
+#include "support/blocks.h"
 #include "support/diagnostic.h"
 #include "support/file.h"
+#include "support/text.h"
 
 namespace tenon {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 std::string quoted(const std::string& text) {
   std::string result = "'";
@@ -27,7 +23,7 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-// Of a command, which may have arguments.
+// `command` may have arguments.
 bool can_run(const std::string& command) {
   const std::string program = command.substr(0, command.find(' '));
   if (program.empty()) return false;
@@ -53,7 +49,7 @@ std::string find_compiler() {
   fail("there is no C++ compiler (c++, g++ or clang++): install one, or name one in TENON_CXX");
 }
 
-// A folder of our own, removed with all that is in it.
+// A new folder. The destructor removes it with its files.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -75,20 +71,13 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-// On lines of their own, each of them indented.
-std::string indented(std::string_view lines) {
-  std::string text = "\n  ";
-  for (char c : lines) text += c == '\n' ? "\n  " : std::string(1, c);
-  return text;
-}
-
 void run_compiler(const std::string& command) {
   FILE* output = popen((command + " 2>&1").c_str(), "r");
   if (!output) fail("cannot run {}: {}", command, std::strerror(errno));
   std::string said;
   std::array<char, 4096> buffer;
   while (const size_t count = std::fread(buffer.data(), 1, buffer.size(), output)) said.append(buffer.data(), count);
-  if (pclose(output) != 0) fail("the C++ compiler failed:{}", indented(command + "\n" + said));
+  if (pclose(output) != 0) fail("the C++ compiler failed:\n{}", indented(command + "\n" + said));
 }
 
 }  // namespace
@@ -101,7 +90,7 @@ std::shared_ptr<const SharedLibrary> SharedLibrary::compile(std::string_view sou
   write_file(text, source).value();
   for (const std::string& flag : flags) command += " " + quoted(flag);
   run_compiler(fmt::format("{} -shared -fPIC -o {} {}", command, quoted(library), quoted(text)));
-  // Once it is mapped, the file may go.
+  // The folder may be removed: a mapped file stays readable.
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fail("cannot load what the C++ compiler made: {}", dlerror());
   return std::shared_ptr<const SharedLibrary>(new SharedLibrary(handle));

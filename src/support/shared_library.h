@@ -12,9 +12,8 @@ namespace tenon {
 class SharedLibrary {
  public:
   // Compiles `source` with $TENON_CXX (a program, or a command with arguments), or else the first of $CXX, c++, g++,
-  // clang++ and clang++-19 that there is.
-  // Throws an Error with the compiler's own words when it fails. Safe to call from several threads. Leaves no files
-  // behind.
+  // clang++ and clang++-19 that exists. Throws an Error with the compiler's messages. Safe to call from several
+  // threads. Leaves no files behind.
   static std::shared_ptr<const SharedLibrary> compile(std::string_view source, std::span<const std::string> flags);
 
   ~SharedLibrary();

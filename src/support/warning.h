@@ -1,4 +1,4 @@
-// What a user should know although the work goes on: a cache that is not used, a mistake of ours that only cost time.
+// Warnings: a cache that is not used, a bug of Tenon that costs only time. The work goes on.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace tenon {
 
 struct Warning {
   std::string text;
-  int64_t count;  // how often it was given
+  int64_t count;  // how often it occurred
 };
 
-// Prints "tenon: warning: <text>" on standard error the first time that this process gives the text, and counts it each
-// time. Safe to call from several threads.
+// Prints "tenon: warning: <text>" on standard error, once per process and text, and counts every call. Safe to call
+// from several threads.
 void warn_once(std::string_view text);
 
-// Those of this process, in the order in which they were first given.
+// The warnings of this process, by their first occurrence.
 std::vector<Warning> warnings();
 
 }  // namespace tenon

@@ -81,7 +81,7 @@ struct Record {
   size_t record_size;  // in the directory
 };
 
-// Sizes that do not fit 32 bits are in an extra field, in this order, and only those.
+// The sizes and offsets that do not fit 32 bits are in an extra field, in this order.
 void read_zip64(Bytes extra, Record& record) {
   for (uint64_t at = 0; at + 4 <= extra.size();) {
     const auto id = little_endian<uint16_t>(extra, at);
@@ -118,8 +118,7 @@ Record read_record(Bytes archive, uint64_t at) {
   return record;
 }
 
-// Whoever unpacks an archive must end up below its own folder, and two entries of one name would be read differently by
-// different programs.
+// A name must not lead outside of the folder that an archive is unpacked to.
 void check_name(const std::string& name) {
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (name.empty()) fail("an entry of the zip archive has no name");
@@ -221,7 +220,7 @@ std::string little_endian_fields(Fields... fields) {
   return text;
 }
 
-// The sizes always have 64 bits, in the extra field: one form for small and large.
+// Sizes always have 64 bits, in the extra field: one form for small and large archives.
 std::string local_header(const std::string& name, uint64_t size, uint32_t crc32) {
   return little_endian_fields(kLocalHeader, kFirstZip64Version, kUtf8Name, uint16_t{0}, uint16_t{0}, kDosEpoch, crc32,
                               kIn64, kIn64, static_cast<uint16_t>(name.size()), uint16_t{20}) +

@@ -13,12 +13,11 @@ namespace tenon {
 struct ZipEntry {
   std::string name;
   Bytes data;          // in the archive
-  uint32_t crc32 = 0;  // what the archive says it is: see check_crc
+  uint32_t crc32 = 0;  // as the archive states it: see check_crc
 };
 
-// The entries, in the order of the directory. Directories are left out. The archive is not trusted: a malformed one,
-// one with a compressed entry, with entries that overlap or have one name, and one with an absolute name or with ".."
-// in a name are errors. ZIP64 is understood.
+// The entries in the order of the archive's directory, without folders. The archive is not trusted. Errors: a malformed
+// archive, a compressed entry, entries that overlap or share a name, an absolute name, ".." in a name. Reads ZIP64.
 Result<std::vector<ZipEntry>> read_zip(Bytes archive);
 
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t crc = 0);  // `crc` continues an earlier one

@@ -1,5 +1,5 @@
 // An expression as slope*symbol + offset.
-#include "symbolic/canonical.h"
+#include "symbolic/expr.h"
 
 namespace tenon::symbolic {
 namespace {

@@ -71,8 +71,8 @@ class Bounder {
     return result;
   }
 
-  // Sums are taken term by term, and lose what one term says of another: x - x // 2 is not negative when x is not.
-  // Opening a term lets its parts cancel against the rest.
+  // The bounds of a sum, term by term, ignore that terms share symbols: x - x // 2 is not negative if x is not. Opening
+  // a term lets its parts cancel against the rest.
   Interval of_opened(const Expr& sum, const Expr& term) {
     try {
       const Expr& factor = factors(term)[0];
@@ -108,7 +108,7 @@ class Bounder {
     return of_extremum(is_min ? Kind::kMin : Kind::kMax, sums);
   }
 
-  // As they are, or once terms of `rest` are opened.
+  // Whether `rest` shares a term with `part`, directly or inside of an operand of one of its terms.
   static bool shares_terms(const Expr& rest, const Expr& part) {
     const auto is_in_part = [&](const Expr& term) {
       const auto is_alike = [&](const Expr& other) { return compare_monomials(term, other) == 0; };

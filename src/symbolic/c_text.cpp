@@ -1,5 +1,7 @@
 #include "symbolic/c_text.h"
 
+#include "symbolic/canonical.h"
+
 namespace tenon::symbolic {
 namespace {
 
@@ -19,24 +21,16 @@ class Printer {
       case Kind::kMul:
         return product(expr);
       case Kind::kFloorDiv:
-        return division(expr, " / ", "floordiv");
+        return division(expr, "/", "floordiv");
       case Kind::kMod:
-        return division(expr, " % ", "floormod");
+        return division(expr, "%", "floormod");
       case Kind::kMin:
         return call("least", expr.operands());
       case Kind::kMax:
         return call("most", expr.operands());
-      case Kind::kEq:
-        return infix(expr, " == ");
-      case Kind::kNe:
-        return infix(expr, " != ");
-      case Kind::kLt:
-        return infix(expr, " < ");
-      case Kind::kLe:
-        return infix(expr, " <= ");
+      default:
+        return infix(expr, sign_of(expr.kind()));
     }
-    check(false, "not an expression");
-    return "";
   }
 
  private:
@@ -59,7 +53,7 @@ class Printer {
     return text;
   }
 
-  // The constant, which is last, comes first.
+  // The constant is the last operand, and the first factor of the text.
   std::string product(const Expr& expr) const {
     std::string text;
     for (const Expr& factor : expr.operands()) {
@@ -74,7 +68,7 @@ class Printer {
     return text;
   }
 
-  // C rounds towards zero.
+  // C rounds towards zero: only operands that are never negative can use its operators.
   std::string division(const Expr& expr, std::string_view sign, std::string_view function) const {
     for (const Expr& part : expr.operands()) {
       if (bounds(part, ranges_).low < 0) return call(function, expr.operands());
@@ -83,7 +77,7 @@ class Printer {
   }
 
   std::string infix(const Expr& expr, std::string_view sign) const {
-    return fmt::format("{}{}{}", operand(expr.operands()[0]), sign, operand(expr.operands()[1]));
+    return fmt::format("{} {} {}", operand(expr.operands()[0]), sign, operand(expr.operands()[1]));
   }
 
   std::string call(std::string_view function, std::span<const Expr> operands) const {

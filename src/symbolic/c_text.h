@@ -5,8 +5,7 @@
 
 namespace tenon::symbolic {
 
-// Over 64-bit integers. `name_of` gives a symbol's C name, `ranges` says what is known of it. The text may call the
-// functions below.
+// The text computes with 64-bit integers and may call the functions below. `name_of` gives a symbol's C name.
 std::string to_c(const Expr& expr, const Ranges& ranges, const std::function<std::string(Symbol)>& name_of);
 
 inline constexpr std::string_view kCFunctions =

@@ -1,4 +1,4 @@
-// What the sources of this folder share: the limits, and an expression seen as a polynomial. Nobody else includes it.
+// Inside of symbolic: limits, and the view of an expression as a polynomial.
 //
 // An expression is a sum of terms; a term is a coefficient times factors. A factor is anything but a constant or a
 // product, and a sum only where distributing it would give too many terms.
@@ -62,6 +62,7 @@ Expr common_divisor(const Expr& a, const Expr& b);
 // Each term of the expression divided by one that divides them all.
 Expr divide_terms(const Expr& expr, const Expr& by);
 
+std::string_view sign_of(Kind kind);  // "//", "==", "min"; empty for constants and symbols
 bool is_comparison(Kind kind);
 bool is_boolean(const Expr& expr);  // provably 0 or 1
 

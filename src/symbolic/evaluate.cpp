@@ -1,4 +1,4 @@
-// What replaces symbols: evaluation and substitution.
+// Evaluation and substitution.
 #include <algorithm>
 #include <set>
 

@@ -4,18 +4,12 @@
 #include <mutex>
 #include <unordered_set>
 
+#include "support/cursor.h"
 #include "support/hash.h"
 #include "symbolic/canonical.h"
 
 namespace tenon::symbolic {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
-bool is_symbol_name(std::string_view name) {
-  const auto is_part = [](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; };
-  return !name.empty() && is_letter(name.front()) && std::ranges::all_of(name, is_part);
-}
 
 const std::string* intern(std::string_view name) {
   // Never destroyed: symbols in static objects outlive every other static.
@@ -25,10 +19,17 @@ const std::string* intern(std::string_view name) {
   return &*names.emplace(name).first;
 }
 
+std::strong_ordering compare_factors(const Expr& a, const Expr& b) {
+  if (a.kind() != b.kind()) return a.kind() <=> b.kind();
+  if (a.kind() == Kind::kSymbol) return a.symbol() <=> b.symbol();
+  const auto left = a.operands(), right = b.operands();
+  return std::lexicographical_compare_three_way(left.begin(), left.end(), right.begin(), right.end());
+}
+
 }  // namespace
 
 Symbol::Symbol(std::string_view name) {
-  if (!is_symbol_name(name)) fail("'{}' is not a symbol name: it has to match [A-Za-z_][A-Za-z0-9_.]*", name);
+  if (!is_identifier(name)) fail("'{}' is not a symbol name: it has to match [A-Za-z_][A-Za-z0-9_.]*", name);
   if (name == "nan" || name == "inf" || name == "none") fail("'{}' cannot name a symbol: it is a value", name);
   name_ = intern(name);
 }
@@ -97,17 +98,6 @@ bool Expr::operator==(const Expr& other) const {
 
 // ---- order ----------------------------------------------------------------------------------------------------------
 
-namespace {
-
-std::strong_ordering compare_factors(const Expr& a, const Expr& b) {
-  if (a.kind() != b.kind()) return a.kind() <=> b.kind();
-  if (a.kind() == Kind::kSymbol) return a.symbol() <=> b.symbol();
-  const auto left = a.operands(), right = b.operands();
-  return std::lexicographical_compare_three_way(left.begin(), left.end(), right.begin(), right.end());
-}
-
-}  // namespace
-
 std::strong_ordering compare_monomials(const Expr& a, const Expr& b) {
   const auto left = factors(a), right = factors(b);
   // Degree first: this order is kept by multiplication, which polynomial division relies on.
@@ -155,32 +145,13 @@ bool is_boolean(const Expr& expr) {
 }
 
 Expr rebuild(Kind kind, const std::vector<Expr>& operands) {
-  switch (kind) {
-    case Kind::kConstant:
-    case Kind::kSymbol:
-      break;
-    case Kind::kAdd:
-      return sum(operands);
-    case Kind::kMul:
-      return product(operands);
-    case Kind::kFloorDiv:
-      return floordiv(operands[0], operands[1]);
-    case Kind::kMod:
-      return mod(operands[0], operands[1]);
-    case Kind::kMin:
-    case Kind::kMax:
-      return extremum(kind, operands);
-    case Kind::kEq:
-      return eq(operands[0], operands[1]);
-    case Kind::kNe:
-      return ne(operands[0], operands[1]);
-    case Kind::kLt:
-      return lt(operands[0], operands[1]);
-    case Kind::kLe:
-      return le(operands[0], operands[1]);
-  }
-  check(false, "constants and symbols are not rebuilt");
-  return {};
+  check(kind > Kind::kSymbol, "constants and symbols are not rebuilt");
+  if (kind == Kind::kAdd) return sum(operands);
+  if (kind == Kind::kMul) return product(operands);
+  if (kind == Kind::kMin || kind == Kind::kMax) return extremum(kind, operands);
+  using Binary = Expr (*)(const Expr&, const Expr&);
+  constexpr Binary kBinary[] = {floordiv, mod, nullptr, nullptr, eq, ne, lt, le};  // by Kind, from kFloorDiv on
+  return kBinary[static_cast<size_t>(kind) - static_cast<size_t>(Kind::kFloorDiv)](operands[0], operands[1]);
 }
 
 }  // namespace tenon::symbolic

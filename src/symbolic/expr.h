@@ -1,5 +1,5 @@
-// Exact 64-bit integer expressions over named symbols. They are the sizes of dynamic shapes, the indices of loops and
-// the offsets of the memory plan.
+// Exact 64-bit integer expressions over named symbols: the sizes of dynamic shapes, the indices of loops, and the
+// offsets of the memory plan.
 //
 // An Expr denotes one integer for each binding of its symbols. Every operator returns the canonical form, so two
 // expressions that the rules can prove equal are structurally equal (and have equal hashes):
@@ -130,10 +130,10 @@ Expr parse(Cursor& cursor);  // as far as the expression goes, in a longer text;
 Result<Expr> parse_srepr(std::string_view text, Location start = {"", 1, 1});
 
 using Bindings = std::map<Symbol, int64_t>;
-int64_t evaluate(const Expr& expr,
-                 const Bindings& bindings);  // throws for an unbound symbol, overflow, division by zero
+// Throws an Error for an unbound symbol, an overflow, and a division by zero.
+int64_t evaluate(const Expr& expr, const Bindings& bindings);
 // The value at sizes that a decision assumes, and that no run may have: 16 // (16 // n) is right for the divisors of 16
-// alone. A division by zero gives 0, an overflow the nearest number. Throws for an unbound symbol.
+// alone. A division by zero gives 0, an overflow the nearest number. Throws an Error for an unbound symbol.
 int64_t estimate(const Expr& expr, const Bindings& assumed);
 
 using Substitution = std::map<Symbol, Expr>;
@@ -157,17 +157,17 @@ struct Interval {
 };
 std::string to_string(const Interval& interval);  // "[2, inf]"
 
-// What is known of each symbol; one that is not listed can be any integer.
+// The range of each symbol. A symbol that is not listed can be any integer.
 using Ranges = std::map<Symbol, Interval>;
 
-// Contains every value that the expression can take over `ranges` (saturating, never failing).
+// An interval that contains every value of the expression over `ranges`. It saturates and never fails.
 Interval bounds(const Expr& expr, const Ranges& ranges);
 
-// Simplifies further with what is known of the symbols: (16*i + j) // 16 is i when 0 <= j < 16. The result has the same
-// value wherever the symbols keep to their ranges. Returns `expr` as it is where a rewritten constant would overflow.
+// Simplifies further with the ranges of symbols: (16*i + j) // 16 is i if 0 <= j < 16. The result has the same value
+// for all symbols within their ranges. Returns `expr` unchanged if a rewritten constant would overflow.
 Expr simplify(const Expr& expr, const Ranges& ranges);
 
-// True when the ranges prove it; false is "unknown".
+// True if the ranges prove it. False means "unknown".
 bool provably_equal(const Expr& a, const Expr& b, const Ranges& ranges = {});
 bool provably_less_equal(const Expr& a, const Expr& b, const Ranges& ranges = {});
 

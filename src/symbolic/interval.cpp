@@ -48,6 +48,14 @@ Interval for_each_sign(Interval b, const Positive& positive, const Negative& neg
   return hull(positive(Interval{1, b.high}), negative(mirrored));
 }
 
+// True when every value of `a` is below every one of `b`.
+bool always_less(Interval a, Interval b) { return a.high < b.low; }
+bool always_less_equal(Interval a, Interval b) {
+  return a.high < b.low || (a.high == b.low && has_high(a) && has_low(b));
+}
+
+Interval truth(bool is_always, bool is_never) { return {is_always ? 1 : 0, is_never ? 0 : 1}; }
+
 }  // namespace
 
 std::string to_string(const Interval& interval) {
@@ -94,18 +102,6 @@ Interval mod(Interval a, Interval b) {
 
 Interval min(Interval a, Interval b) { return {std::min(a.low, b.low), std::min(a.high, b.high)}; }
 Interval max(Interval a, Interval b) { return {std::max(a.low, b.low), std::max(a.high, b.high)}; }
-
-namespace {
-
-// True when every value of `a` is below every one of `b`.
-bool always_less(Interval a, Interval b) { return a.high < b.low; }
-bool always_less_equal(Interval a, Interval b) {
-  return a.high < b.low || (a.high == b.low && has_high(a) && has_low(b));
-}
-
-Interval truth(bool is_always, bool is_never) { return {is_always ? 1 : 0, is_never ? 0 : 1}; }
-
-}  // namespace
 
 Interval compare(Kind kind, Interval a, Interval b) {
   const bool differ = always_less(a, b) || always_less(b, a);

@@ -1,5 +1,5 @@
-// Arithmetic of intervals, which contain every result of their operands' values. It saturates: an end that does not fit
-// 64 bits is unbounded. Nobody outside this folder includes it.
+// Inside of symbolic: arithmetic of intervals. A result contains every result of the operands' values. It saturates: an
+// end that does not fit 64 bits is unbounded.
 #pragma once
 
 #include "symbolic/expr.h"

@@ -1,4 +1,4 @@
-// What the two parsers share. Nobody else includes it.
+// Inside of symbolic: what the two parsers share.
 #pragma once
 
 #include "support/cursor.h"
@@ -21,21 +21,8 @@ class Nesting {
   uint32_t& depth_;
 };
 
-// Runs what builds an expression; an Error that it throws (an overflow, a division by zero) gets a place.
-template <class Build>
-Expr located(const Location& where, const Build& build) {
-  try {
-    return build();
-  } catch (const Error& error) {
-    if (error.diagnostic().where.known()) throw;
-    fail_at(where, "{}", error.diagnostic().message);
-  }
-}
-
 inline void expect_end(Cursor& cursor) {
-  if (cursor.at_end()) return;
-  const char next = cursor.peek();
-  cursor.fail("expected the end of the expression, got '{}'", next > ' ' && next <= '~' ? next : '?');
+  if (!cursor.at_end()) cursor.expected("the end of the expression");
 }
 
 }  // namespace tenon::symbolic

@@ -1,4 +1,4 @@
-// Simplification with what is known of the symbols.
+// Simplification with the ranges of symbols.
 #include <algorithm>
 #include <numeric>
 
@@ -7,7 +7,7 @@
 namespace tenon::symbolic {
 namespace {
 
-// A rewritten expression is simplified again, in the rare case that the rules don't settle, this often.
+// The rounds of simplification, in the rare case that the rules do not settle.
 constexpr int kMaxRounds = 8;
 // Operands of a minimum are compared pairwise up to this number.
 constexpr size_t kMaxPairwise = 32;

@@ -1,22 +1,18 @@
-// Binds symbols from equations. One engine serves both questions: it keeps `difference == 0` for each equation, and
-// binds an unknown whenever it is the only one left of an equation.
-#include <algorithm>
+// Binds symbols from equations. The Solver keeps `difference == 0` for each equation, and binds the last open unknown
+// of an equation.
 #include <map>
 #include <set>
 #include <utility>
 
-#include "symbolic/canonical.h"
+#include "support/text.h"
+#include "symbolic/expr.h"
 
 namespace tenon::symbolic {
 namespace {
 
-struct Constraint {
-  Expr left;
-  Expr right;
-  std::string origin;
+using Constraint = SymbolicEquation;
 
-  std::string text() const { return fmt::format("{} == {}", left, right); }
-};
+std::string text_of(const Constraint& constraint) { return fmt::format("{} == {}", constraint.left, constraint.right); }
 
 class Solver {
  public:
@@ -25,7 +21,8 @@ class Solver {
     for (size_t i = 0; i < constraints_.size(); ++i) ready_.insert(ready_.end(), i);
   }
 
-  // Round after round, in order. A constraint that waits is looked at again when one of its unknowns is bound.
+  // Takes constraints in order, round after round. A waiting constraint is ready again when one of its unknowns is
+  // bound.
   Substitution solve() {
     std::set<size_t> waiting;
     for (size_t from = 0; !ready_.empty();) {
@@ -49,7 +46,7 @@ class Solver {
   }
 
  private:
-  // Uses the constraint to bind an unknown, or checks it when there is none. False when it has to wait for others.
+  // Uses the constraint to bind an unknown, or checks it if there is none. False if several unknowns are open.
   bool settle(const Constraint& constraint) {
     const Expr difference = located(constraint, [&] { return difference_of(constraint); });
     const std::vector<Symbol> open = open_unknowns(difference);
@@ -80,12 +77,12 @@ class Solver {
   void bind(const Constraint& constraint, Symbol symbol, const Expr& slope, const Expr& offset) {
     const Expr quotient = located(constraint, [&] { return floordiv(-offset, slope); });
     if (quotient * slope != -offset) {
-      fail("{}: {} has no integer solution for {}{}", constraint.origin, constraint.text(), symbol.name(),
+      fail("{}: {} has no integer solution for {}{}", constraint.origin, text_of(constraint), symbol.name(),
            values_of(constraint));
     }
     const auto range = ranges_.find(symbol);
     if (range != ranges_.end() && quotient.is_constant() && !range->second.contains(quotient.constant())) {
-      fail("{}: {} gives {} = {}, which is outside its range {}", constraint.origin, constraint.text(), symbol.name(),
+      fail("{}: {} gives {} = {}, which is outside its range {}", constraint.origin, text_of(constraint), symbol.name(),
            quotient, to_string(range->second));
     }
     unknowns_.erase(symbol);
@@ -97,7 +94,7 @@ class Solver {
   void require_zero(const Constraint& constraint, const Expr& difference) const {
     if (difference.is_constant(0)) return;
     const bool is_false = difference.is_constant();
-    fail("{}: {} {}{}", constraint.origin, constraint.text(), is_false ? "is false" : "does not follow",
+    fail("{}: {} {}{}", constraint.origin, text_of(constraint), is_false ? "is false" : "does not follow",
          values_of(constraint));
   }
 
@@ -113,17 +110,15 @@ class Solver {
   }
 
   [[noreturn]] void fail_undetermined(const Constraint& constraint) const {
-    std::string names;
-    for (const Symbol symbol : open_unknowns(difference_of(constraint))) {
-      names += (names.empty() ? "" : ", ") + symbol.name();
-    }
-    fail("{}: {} does not determine {}{}", constraint.origin, constraint.text(), names, values_of(constraint));
+    const std::vector<Symbol> open = open_unknowns(difference_of(constraint));
+    const std::string names = join(open, ", ", [](Symbol symbol) { return symbol.name(); });
+    fail("{}: {} does not determine {}{}", constraint.origin, text_of(constraint), names, values_of(constraint));
   }
 
   template <class Build>
   static Expr located(const Constraint& constraint, const Build& build) {
     const Result<Expr> result = attempt(build);
-    if (!result) fail("{}: {}: {}", constraint.origin, constraint.text(), result.diagnostic().message);
+    if (!result) fail("{}: {}: {}", constraint.origin, text_of(constraint), result.diagnostic().message);
     return *result;
   }
 
@@ -156,10 +151,9 @@ Result<Bindings> solve(std::span<const Equation> equations, const Ranges& ranges
 
 Result<Substitution> solve_for(std::span<const SymbolicEquation> equations, std::span<const Symbol> unknowns) {
   return attempt([&] {
-    std::vector<Constraint> constraints;
-    for (const auto& [left, right, origin] : equations) constraints.push_back({left, right, origin});
     const Ranges ranges;
-    Substitution solution = Solver(std::move(constraints), {unknowns.begin(), unknowns.end()}, ranges).solve();
+    Solver solver({equations.begin(), equations.end()}, {unknowns.begin(), unknowns.end()}, ranges);
+    Substitution solution = solver.solve();
     for (const Symbol symbol : unknowns) {
       if (!solution.contains(symbol)) fail("no equation determines {}", symbol.name());
     }

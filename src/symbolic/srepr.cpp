@@ -83,7 +83,7 @@ constexpr std::array kConstants = {Constant{"true", 1},        Constant{"false",
                                    Constant{"False", 0},       Constant{"Zero", 0},  Constant{"One", 1},
                                    Constant{"NegativeOne", -1}};
 
-// What is understood, and cannot be an integer.
+// A function of sympy that is no integer expression.
 struct Refusal {
   std::string_view name;
   std::string_view reason;

@@ -8,56 +8,25 @@ namespace {
 
 // ---- printing -------------------------------------------------------------------------------------------------------
 
-// What binds tighter is larger. A quotient is above a product, though Python parses them alike: 2*(x // y) keeps its
+// How tightly an operator binds. A quotient is above a product, though Python parses them alike: 2*(x // y) keeps its
 // parentheses, and 2*x // y needs none.
-enum class Level { kComparison, kSum, kQuotient, kProduct, kAtom };
+enum class Level : uint8_t { kComparison, kSum, kQuotient, kProduct, kAtom };
 
-Level level_of(const Expr& expr) {
-  switch (expr.kind()) {
-    case Kind::kConstant:
-    case Kind::kSymbol:
-    case Kind::kMin:
-    case Kind::kMax:
-      return Level::kAtom;
-    case Kind::kAdd:
-      return Level::kSum;
-    case Kind::kMul:
-      return Level::kProduct;
-    case Kind::kFloorDiv:
-    case Kind::kMod:
-      return Level::kQuotient;
-    default:
-      return Level::kComparison;
-  }
-}
+struct Form {
+  Level level;
+  std::string_view sign;
+};
 
-std::string_view operator_text(Kind kind) {
-  switch (kind) {
-    case Kind::kFloorDiv:
-      return "//";
-    case Kind::kMod:
-      return "%";
-    case Kind::kMin:
-      return "min";
-    case Kind::kMax:
-      return "max";
-    case Kind::kEq:
-      return "==";
-    case Kind::kNe:
-      return "!=";
-    case Kind::kLt:
-      return "<";
-    case Kind::kLe:
-      return "<=";
-    default:
-      check(false, "no operator text for kind {}", static_cast<int>(kind));
-      return {};
-  }
-}
+constexpr Form kForms[] = {  // by Kind
+    {Level::kAtom, ""},         {Level::kAtom, ""},         {Level::kSum, "+"},        {Level::kProduct, "*"},
+    {Level::kQuotient, "//"},   {Level::kQuotient, "%"},    {Level::kAtom, "min"},     {Level::kAtom, "max"},
+    {Level::kComparison, "=="}, {Level::kComparison, "!="}, {Level::kComparison, "<"}, {Level::kComparison, "<="}};
+
+Level level_of(const Expr& expr) { return kForms[static_cast<size_t>(expr.kind())].level; }
 
 class Printer {
  public:
-  // Encloses what binds less tightly than `least`.
+  // Encloses an expression that binds less tightly than `least`.
   void print(const Expr& expr, Level least) {
     if (level_of(expr) >= least) return print(expr);
     text_ += '(';
@@ -90,7 +59,7 @@ class Printer {
     }
   }
 
-  // The digits of the smallest integer are no integer of 64 bits before the sign is applied.
+  // A parser reads the digits before the sign, and those of the smallest integer do not fit 64 bits.
   void print_constant(int64_t value) {
     text_ += value == kInt64Min ? "(-9223372036854775807 - 1)" : std::to_string(value);
   }
@@ -125,17 +94,15 @@ class Printer {
 
   void print_binary(const Expr& expr, Level left, Level right) {
     print(expr.operands()[0], left);
-    text_ += fmt::format(" {} ", operator_text(expr.kind()));
+    text_ += fmt::format(" {} ", sign_of(expr.kind()));
     print(expr.operands()[1], right);
   }
 
   void print_call(const Expr& expr) {
-    text_ += operator_text(expr.kind());
-    const char* before = "(";
+    text_ += sign_of(expr.kind());
     for (const Expr& operand : expr.operands()) {
-      text_ += before;
+      text_ += &operand == &expr.operands()[0] ? "(" : ", ";
       print(operand);
-      before = ", ";
     }
     text_ += ')';
   }
@@ -232,7 +199,7 @@ class Parser {
     return located(where, [&] { return extremum(name == "min" ? Kind::kMin : Kind::kMax, arguments); });
   }
 
-  // Everything that recurses passes here.
+  // Every recursion passes through here.
   std::vector<Expr> enclosed(std::string_view separator = {}) {
     const Nesting nesting(cursor_, depth_);
     std::vector<Expr> parts = {comparison()};
@@ -253,6 +220,8 @@ class Parser {
 };
 
 }  // namespace
+
+std::string_view sign_of(Kind kind) { return kForms[static_cast<size_t>(kind)].sign; }
 
 std::string to_string(const Expr& expr) {
   Printer printer;

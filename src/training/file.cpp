@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-// The update, and the gradients are zero after it: a caller of the file has no other way to begin anew.
+// The update, which also clears the gradients: a caller of the file has no other way to clear them.
 Graph clearing_update(const LocalTrainingInstance& trainer) {
   Graph graph = trainer.graphs().update;
   Builder builder(graph);

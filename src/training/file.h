@@ -1,12 +1,12 @@
-// A training as a file (.tenon): whoever has the runtime, and no compiler, goes on with it.
+// A training as a file (.tenon): the runtime continues the training without a compiler.
 //
-// Its entries share the states, which are in the file as the instance has them now:
+// The entries share the states, and the file has the current values of the states:
 //   step      inputs, target -> loss; updates everything
 //   evaluate  inputs, target -> outputs, loss; in the mode of inference
 //   predict   inputs -> outputs; likewise
-// Of a training in parts (accumulate=N), in place of the step:
+// A training in parts (accumulate=N) has these entries in place of the step:
 //   part      inputs, target -> loss; adds to the gradients
-//   update    changes the parameters by the gradients, and makes these zero: to be run after every N parts
+//   update    changes the parameters by the gradients and clears the gradients. Run it after every N parts.
 //
 // The first entry has notes: "loss" and "optimizer" as text, and "accumulate".
 #pragma once
@@ -24,10 +24,10 @@ struct TrainingFile {
     std::vector<const Program*> variants;  // for each CPU
   };
   std::vector<Entry> entries;
-  std::vector<std::unique_ptr<Program>> compiled;  // those that the instance does not have
+  std::vector<std::unique_ptr<Program>> compiled;  // programs that the instance does not have
 };
 
-// Compiles what the instance has not compiled. Throws an Error.
+// Compiles the programs that the instance has not compiled. Throws an Error.
 TrainingFile training_file(LocalTrainingInstance& trainer, const std::vector<std::string>& cpus = {"native"});
 // Replaces a file in one step.
 Status write_training(const std::string& path, LocalTrainingInstance& trainer,

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kKeyState = "random.key";
 constexpr const char* kTarget = "target";
-// Each step has its own stretch of the random numbers, of so many blocks: more than any step uses.
+// Blocks of random numbers that are reserved for one step: more than any step uses.
 constexpr int64_t kBlocksOfStep = int64_t{1} << 36;
 
 Tensor key_of_seed(int64_t seed) {
@@ -53,7 +53,7 @@ class GraphMaker {
     made_.states[kKeyState] = key_of_seed(options_.seed);
   }
 
-  // In memory of its own, which the model does not see. Names of one memory stay names of one.
+  // Copies the data: training must not change the model's memory. Leaves that share memory share a state.
   void add_state(const Leaf& leaf) {
     const auto given = model_.names.find(leaf.name);
     const std::string& state = given == model_.names.end() ? leaf.name : given->second;
@@ -61,8 +61,7 @@ class GraphMaker {
     if (!leaf.data.defined()) fail("{} '{}' has no data: bind it before training", name_of(leaf.kind), leaf.name);
     if (state != leaf.name) made_.tied[leaf.name] = state;
     for (const auto& [name, source] : sources_) {
-      if (source.data() != leaf.data.data() || leaf.data.numel() == 0 || source.dtype() != leaf.data.dtype()) continue;
-      if (source.shape() != leaf.data.shape() || source.strides() != leaf.data.strides()) continue;
+      if (!is_same_memory(source, leaf.data)) continue;
       made_.tied[leaf.name] = name;
       return;
     }
@@ -172,7 +171,7 @@ class GraphMaker {
     share_states(graph);
   }
 
-  // What the optimizer added is one state for all graphs.
+  // All graphs share the states that the optimizer added.
   void share_states(Graph& graph) {
     for (const Leaf& leaf : std::vector(graph.leaves())) {
       if (leaf.kind != LeafKind::kBuffer) continue;
@@ -195,7 +194,7 @@ class GraphMaker {
       const Tensor& parameter = made_.states.at(name);
       made_.states[gradient_name(name)] = Tensor::zeros(parameter.dtype(), parameter.shape());
     }
-    const std::vector<ValueRef> kept = kept_for(joint_, forward_values(), gradients_);
+    const std::vector<ValueRef> kept = kept_for(joint_, kept_values(joint_), gradients_);
     std::vector<ValueRef> outputs = joint_.outputs();
     outputs.insert(outputs.end(), kept.begin(), kept.end());
     made_.forward = part_of(joint_, {}, outputs, joint_.updates());
@@ -209,12 +208,6 @@ class GraphMaker {
     sum_gradients(made_.part, {made_.part.outputs().begin(), made_.part.outputs().end() - 1});
     made_.part.set_outputs({made_.part.outputs().back()});
     make_update();
-  }
-
-  std::vector<ValueRef> forward_values() const {
-    std::vector<ValueRef> values = joint_.outputs();
-    for (const Update& update : joint_.updates()) values.push_back(update.value);
-    return values;
   }
 
   void sum_gradients(Graph& graph, const std::vector<ValueRef>& gradients) {
@@ -244,7 +237,7 @@ class GraphMaker {
 
   // ---- the mode of inference ----
 
-  // Changes nothing.
+  // These graphs update no state.
   void make_evaluation() {
     made_.predict = prepared(model_.inference);
     made_.predict.clear_updates();

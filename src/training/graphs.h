@@ -1,8 +1,8 @@
 // The graphs of a training: a step of it, and the parts that a step is made of.
 //
-// What stays from step to step are states: buffers that all these graphs share, by name and by memory. They are the
-// parameters and buffers of the model, what the optimizer keeps ("optimizer.step"), the gradients of steps that are
-// taken apart ("gradient.fc.weight") and the key that random numbers come from ("random.key").
+// States stay from step to step. They are buffers that all these graphs share, by name and by memory: the parameters
+// and buffers of the model, the states of the optimizer ("optimizer.step"), the gradients of steps in parts
+// ("gradient.fc.weight") and the key of random numbers ("random.key").
 #pragma once
 
 #include <map>
@@ -19,9 +19,10 @@ namespace tenon {
 struct TrainingModel {
   Graph training;
   Graph inference;
-  size_t outputs = 1;          // how many of the graphs' outputs are the model's; others are checks
-  std::string key_input = {};  // of random numbers, where there are any; it has the same name in both
-  std::map<std::string, std::string> names = {};  // of states, for leaves that are called otherwise in the graphs
+  size_t outputs = 1;  // The first outputs are the model's. Others are checks.
+  std::string key_input =
+      {};  // The input with the key of random numbers, if there is one. The same name in both graphs.
+  std::map<std::string, std::string> names = {};  // By leaf: the name of its state, if it differs.
 };
 
 enum class Precision : uint8_t {
@@ -32,9 +33,9 @@ enum class Precision : uint8_t {
 struct TrainingOptions {
   Loss loss;
   Optimizer optimizer;
-  std::vector<std::string> frozen = {};  // patterns of the names of parameters that stay as they are: "encoder.*"
+  std::vector<std::string> frozen = {};  // patterns of names of parameters that are not trained: "encoder.*"
   Precision precision = Precision::kAsModel;
-  int64_t accumulate = 1;  // a step in so many parts: gradients are means over them
+  int64_t accumulate = 1;  // Parts of a step. Gradients are means over the parts.
   int64_t seed = 0;        // of dropout
 };
 
@@ -42,9 +43,9 @@ using States = std::map<std::string, Tensor>;
 
 struct TrainingGraphs {
   Graph step;      // inputs, target -> loss; updates everything
-  Graph forward;   // inputs, target -> outputs, loss, and what backward needs; updates the model's buffers
-  Graph backward;  // what forward kept -> nothing; adds to the gradients
-  Graph part;      // forward and backward in one, of a step in parts: inputs, target -> loss
+  Graph forward;   // inputs, target -> outputs, loss, values for backward; updates the model's buffers
+  Graph backward;  // values of forward -> nothing; adds to the gradients
+  Graph part;      // inputs, target -> loss; forward and backward of one part of a step
   Graph update;    // updates parameters by the gradients
   Graph evaluate;  // inputs, target -> outputs, loss; in the mode of inference
   Graph predict;   // inputs -> outputs; likewise
@@ -54,8 +55,8 @@ struct TrainingGraphs {
   std::map<std::string, std::string> tied;  // names of the model's leaves that are states under another name
 };
 
-// Throws an Error: for a loss that does not fit the model, a parameter that no gradient can reach, a pattern that
-// matches nothing.
+// Throws an Error for a loss that does not fit the model, a loss that depends on no trained parameter, and a pattern
+// that matches no name.
 TrainingGraphs training_graphs(const TrainingModel& model, const TrainingOptions& options);
 
 inline std::string gradient_name(const std::string& parameter) { return "gradient." + parameter; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <set>
 
 #include "driver/pipeline.h"
 #include "program/run.h"
@@ -12,15 +11,8 @@
 namespace tenon {
 
 std::string_view name_of(Phase phase) {
-  switch (phase) {
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kUpdate:
-      return "update";
-  }
-  return "";
+  constexpr std::string_view kNames[] = {"forward", "backward", "update"};  // by Phase
+  return kNames[static_cast<size_t>(phase)];
 }
 
 namespace {

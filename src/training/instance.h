@@ -4,15 +4,15 @@
 //                                           .optimizer = parse_optimizer("adamw(lr=3e-4)").value()});
 //     for (const Batch& batch : batches) loss = trainer.step(batch.inputs, batch.target);
 //
-// A step is forward, backward and update, compiled as one program. The three can also be called one after the other:
-// then outputs and gradients can be looked at in between, and backward() of several forward() adds up, until an
-// update(). What is called out of order is an Error that says what is missing.
+// A step is forward, backward and update, compiled as one program. A caller can also call the three one after the other
+// and read outputs and gradients in between. The gradients of several backward() add up until update(). A call out of
+// order is an Error that names the missing call.
 //
-// The instance has its own copy of the model's parameters; states() has all that a training is: two instances of one
-// model with equal states do equal steps, to the last bit, given the same number of threads.
+// The instance has its own copy of the model's parameters. states() is the whole state of a training: two instances of
+// one model with equal states and the same number of threads do equal steps, to the last bit.
 //
-// One call uses an instance at a time. A call from another thread meanwhile is an Error, and changes nothing. What is
-// written to states() directly is the writer's to keep apart from calls.
+// One thread at a time may use an instance. A call from a second thread is an Error, and changes nothing. A caller that
+// writes to states() directly must not do so during a call.
 #pragma once
 
 #include <memory>
@@ -28,13 +28,13 @@ namespace tenon {
 enum class Phase : uint8_t { kForward, kBackward, kUpdate };
 std::string_view name_of(Phase phase);
 
-// What a task took in the last call, of each program that ran.
+// The time of a task in the last call.
 struct ProfiledTask {
   Phase phase;
   std::string name;
   Location location;
   double microseconds;
-  int64_t bytes;  // that it reads and writes; -1 where that is not known
+  int64_t bytes;  // read and written; -1 if unknown
 };
 
 class LocalTrainingInstance {
@@ -44,11 +44,10 @@ class LocalTrainingInstance {
                         std::vector<std::string> devices = {});  // as ProgramOptions::devices
   ~LocalTrainingInstance();
 
-  // Compiles the step. The budget bounds what a call needs besides states, inputs and results, in bytes: below what a
-  // step needs by nature, values of forward are computed again in backward instead of kept. Too little is an Error that
-  // names the least. Sizes that are not fixed are taken at the upper end of their range. forward() and backward() on
-  // their own compute nothing twice. Without this call the first step compiles, with no budget. Must come before the
-  // first of the calls below.
+  // Compiles the step. The budget bounds the memory of a call besides states, inputs and results, in bytes. If a step
+  // needs more, backward computes values of forward again instead of keeping them. Too small a budget is an Error that
+  // names the minimum. Symbolic sizes count with the upper end of their range. The budget does not apply to forward()
+  // and backward(). Without this call the first step compiles, with no budget. Call it before the functions below.
   void initialize(std::optional<int64_t> budget = {});
   void initialize_backend(int64_t mem_size) { initialize(mem_size); }  // FlexFlow's name for it
 
@@ -56,10 +55,10 @@ class LocalTrainingInstance {
     std::vector<Tensor> outputs;
     Tensor loss;  // undefined where there is no target
   };
-  // In the mode of eval() the target may be left out: then there is no loss.
+  // After eval() the target is optional. Without a target there is no loss.
   Forward forward(std::span<const Tensor> inputs, const Tensor& target = {});
-  // The gradients by parameter: their sum, if several backward() came since the last update() or zero_grad(). They
-  // change with the next call.
+  // The gradients by parameter: their sum over all backward() since the last update() or zero_grad(). The next call
+  // changes them.
   States backward();
   void update();
   // The loss.
@@ -70,30 +69,30 @@ class LocalTrainingInstance {
   void eval();   // forward() as in inference; step(), backward() and update() are errors
   bool is_training() const;
 
-  // Held over several calls: no other thread comes in between.
+  // Keeps other threads out over several calls.
   Exclusive::Use use() const;
 
-  // Everything that stays from step to step, by name; shared, so what is written to it is used.
+  // The states by name. The tensors share memory with the instance: the next call uses values that a caller writes.
   const States& states() const;
   const std::map<std::string, std::string>& tied() const;  // further names of states
   const std::vector<std::string>& trained() const;
   const TrainingOptions& options() const;
   const TrainingGraphs& graphs() const;
   States copy_states(std::span<const std::string> names) const;  // as they are now
-  // Copies; the given tensors may be parts of states() themselves, with any strides. Other states stay as they are. A
-  // name or a type that does not fit is an Error, and nothing changes then.
+  // Copies the given tensors, which may be parts of states() with any strides. Other states do not change. An unknown
+  // name or a wrong type is an Error, and changes nothing.
   void load_states(const States& states);
 
   void enable_profiling(bool on = true);
   std::vector<ProfiledTask> profile() const;
 
-  // The programs of a file (training/file.h): what was compiled, or is now.
+  // The programs of a file (training/file.h). Compiles a program on its first use.
   const Program& step_program();
   const Program& part_program();
   const Program& evaluate_program();
   const Program& predict_program();
   int64_t peak_bytes() const;  // of the last call, besides states, inputs and results
-  // Of a step, or of its parts where there are several; null without a budget.
+  // The report on a step, or on a part of it. Null without a budget.
   const MemoryReport* memory_report() const;
 
  private:

@@ -19,12 +19,7 @@ size_t result_count(const Imported& imported) {
   return count;
 }
 
-bool is_same_memory(const Tensor& a, const Tensor& b) {
-  return a.numel() > 0 && a.data() == b.data() && a.dtype() == b.dtype() && a.shape() == b.shape() &&
-         a.strides() == b.strides();
-}
-
-// Of tied weights, in the order of the model: the first name of each counts.
+// The further names of tied weights, each with the first name in the order of the model.
 std::map<std::string, std::string> further_names(const pt2::ExportedProgram& program) {
   std::vector<std::pair<std::string, Tensor>> first;
   std::map<std::string, std::string> names;

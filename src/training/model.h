@@ -15,8 +15,8 @@ struct ExportedModel {
   std::vector<Assertion> assertions;
 };
 
-// A .pt2 file in both modes, whichever it was exported in. Throws an Error, also for calls that Tenon lacks: it lists
-// them all.
+// Reads a .pt2 file in both modes, whatever mode it was exported in. Throws an Error, which lists all calls that Tenon
+// lacks.
 ExportedModel read_exported_model(const std::string& path);
 
 }  // namespace tenon

@@ -7,14 +7,14 @@
 
 namespace tenon {
 
-// The part of a graph that computes `outputs` and `updates`. Values that are `given` become its last inputs, in order,
-// and so what only they need is left out. It has those inputs of the graph that it needs, if something is given, else
-// all.
+// The part of a graph that computes `outputs` and `updates`. The values in `given` become its last inputs, in order,
+// and are not computed. If `given` is not empty, the part has only the inputs of the graph that it needs, else all
+// inputs.
 Graph part_of(const Graph& graph, const std::vector<ValueRef>& given, const std::vector<ValueRef>& outputs,
               const std::vector<Update>& updates);
 
-// What must be kept of a run that computed `first`, so that `later` can be computed without the graph's inputs. Fills
-// and views are not kept: they are computed again, of what they are made of.
+// The values to keep from a run that computed `first`, so that `later` can be computed without the graph's inputs.
+// Fills and views are computed again instead of kept.
 std::vector<ValueRef> kept_for(const Graph& graph, const std::vector<ValueRef>& first,
                                const std::vector<ValueRef>& later);
 

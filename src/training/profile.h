@@ -1,4 +1,4 @@
-// Inside of training: what the tasks of a program took, and which part of a step they are.
+// Inside of training: the times of a program's tasks, by phase.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace tenon {
 
-// Of the last run. Where the program is no single phase: forward is what the first output, the loss, is computed of; an
-// update is what gives a state its value, and the rest is backward. A kernel that computes a gradient and updates with
-// it counts as update.
+// The tasks of the last run. For a program of several phases: the tasks that the first output, the loss, depends on are
+// forward, tasks that write a state are update, all others are backward. A kernel that computes a gradient and updates
+// a state with it is update.
 std::vector<ProfiledTask> profile_of(const Program& program, const runtime::Context& context,
                                      std::optional<Phase> phase);
 

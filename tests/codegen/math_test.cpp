@@ -8,7 +8,7 @@
 #include <fstream>
 #include <numbers>
 
-#include "codegen/math_kernel.h"
+#include "tests/codegen/support_math_kernel.h"
 #include "tests/codegen/support_ulp.h"
 
 namespace tenon::codegen {

@@ -14,6 +14,7 @@
 #include "graph/op.h"
 #include "graph/sample.h"
 #include "passes/passes.h"
+#include "support/cursor.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {

@@ -5,6 +5,7 @@
 
 #include "json.h"
 #include "output_files.h"
+#include "support/cursor.h"
 #include "terminal.h"
 #include "values.h"
 

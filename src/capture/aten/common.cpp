@@ -113,8 +113,6 @@ Value cast(AtenCall& c, Value x, std::optional<DType> dtype) { return dtype ? c.
 
 Value nothing(AtenCall& c, DType dtype) { return c.full(Expr(0), {0}, dtype); }
 
-DType wide(DType dtype) { return is_float(dtype) && size_of(dtype) == 2 ? DType::kF32 : dtype; }
-
 Value times(AtenCall& c, Value x, std::string_view number) {
   if (is_one(c.argument(number))) return x;
   return c.op("mul", {x, c.cast(c.operand(number, x.dtype()), x.dtype())});

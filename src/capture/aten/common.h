@@ -54,7 +54,6 @@ int64_t dim_of(const AtenCall& c, std::string_view name, Value x);
 
 Value cast(AtenCall& c, Value x, std::optional<DType> dtype);  // as it is without one
 Value nothing(AtenCall& c, DType dtype);                       // a result that the overload leaves empty
-DType wide(DType dtype);                                       // f32 for f16 and bf16: what sums are computed in
 Value flat(Builder& b, Value x);                               // as a vector
 // With new dimensions of size 1 in front; a matrix as a volume has it behind.
 Value at_least_1d(Builder& b, Value x);

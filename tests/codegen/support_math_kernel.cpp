@@ -1,4 +1,4 @@
-#include "codegen/math_kernel.h"
+#include "tests/codegen/support_math_kernel.h"
 
 #include <vector>
 
