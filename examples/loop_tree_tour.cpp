@@ -1,4 +1,6 @@
 // A tour of what a backend sees: the snippets of docs/add-a-backend.md, in one program that checks itself.
+#include <fmt/format.h>
+
 #include <cstdio>
 
 #include "backends/backend.h"

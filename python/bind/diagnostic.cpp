@@ -1,5 +1,6 @@
 #include "support/diagnostic.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

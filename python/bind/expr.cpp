@@ -1,5 +1,6 @@
 #include "symbolic/expr.h"
 
+#include <fmt/format.h>
 #include <nanobind/operators.h>
 #include <nanobind/stl/string.h>
 

@@ -1,11 +1,13 @@
 #include "loops/loop_tree.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/function.h>
 
 #include "loops.h"
 #include "loops/schedule.h"
 #include "loops/work.h"
 #include "position_error.h"
+#include "symbolic/format.h"
 
 namespace tenon::python {
 

@@ -1,5 +1,7 @@
 #include "loops.h"
 
+#include <fmt/format.h>
+
 #include "loops/schedule.h"
 
 namespace tenon::python {

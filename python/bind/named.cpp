@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <nanobind/operators.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 

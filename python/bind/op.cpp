@@ -1,5 +1,6 @@
 #include "graph/op.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 

@@ -1,8 +1,6 @@
 // A position that is not there. Python sees tenon.PositionError, which is a tenon.Error and an IndexError.
 #pragma once
 
-#include <utility>
-
 #include "support/diagnostic.h"
 
 namespace tenon::python {
@@ -13,8 +11,8 @@ class PositionError : public Error {
 };
 
 template <class... Args>
-[[noreturn]] void fail_position(fmt::format_string<Args...> format, Args&&... args) {
-  throw PositionError({fmt::format(format, std::forward<Args>(args)...), {}});
+[[noreturn]] void fail_position(MessageFor<Args...> format, const Args&... args) {
+  throw PositionError({fill_in(format, args...), {}});
 }
 
 }  // namespace tenon::python

@@ -1,5 +1,6 @@
 #include "capture/pt2/pt2.h"
 
+#include <fmt/format.h>
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

@@ -1,5 +1,6 @@
 #include "graph/tensor.h"
 
+#include <fmt/format.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 

@@ -1,5 +1,7 @@
 #include "autodiff/differentiate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/builder.h"

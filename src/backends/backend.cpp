@@ -1,6 +1,7 @@
 #include "backends/backend.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <functional>

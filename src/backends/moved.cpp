@@ -1,6 +1,7 @@
 #include "backends/moved.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <new>
 

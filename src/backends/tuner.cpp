@@ -1,5 +1,7 @@
 #include "backends/tuner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>

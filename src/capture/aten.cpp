@@ -1,5 +1,7 @@
 #include "capture/aten.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "capture/aten/common.h"

@@ -216,8 +216,8 @@ class AtenCall : public Builder {
 
   // For a case that the ops of the table cannot express.
   template <class... Args>
-  [[noreturn]] void decline(fmt::format_string<Args...> format, Args&&... args) const {
-    throw Declined({fmt::format(format, std::forward<Args>(args)...), {}});
+  [[noreturn]] void decline(MessageFor<Args...> format, const Args&... args) const {
+    throw Declined({fill_in(format, args...), {}});
   }
 
  private:

@@ -1,5 +1,7 @@
 #include "capture/call_form.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <set>

@@ -1,5 +1,7 @@
 #include "capture/import_pt2.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>

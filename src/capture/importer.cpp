@@ -1,5 +1,7 @@
 #include "capture/importer.h"
 
+#include <fmt/format.h>
+
 #include "graph/dead_code.h"
 #include "support/cursor.h"
 

@@ -1,5 +1,6 @@
 #include "codegen/cache.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,5 +1,7 @@
 #include "codegen/objects.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <exception>
 #include <optional>

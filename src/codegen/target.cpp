@@ -1,5 +1,6 @@
 #include "codegen/target.h"
 
+#include <fmt/format.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/X86TargetParser.h>

@@ -1,5 +1,7 @@
 #include "driver/budget.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>

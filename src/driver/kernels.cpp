@@ -1,5 +1,7 @@
 #include "driver/kernels.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>

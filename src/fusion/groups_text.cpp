@@ -1,5 +1,7 @@
 #include "fusion/groups_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/part_text.h"

@@ -26,8 +26,8 @@ class Verifier {
 
  private:
   template <class... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    tenon::fail("group {} {}", number_, fmt::format(format, std::forward<Args>(args)...));
+  [[noreturn]] void fail(MessageFor<Args...> format, const Args&... args) const {
+    tenon::fail("group {} {}", number_, fill_in(format, args...));
   }
 
   const std::string& name(ValueRef value) const { return names_[value.id]; }

@@ -1,5 +1,7 @@
 #include "graph/attr.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>

@@ -1,5 +1,7 @@
 #include "graph/cpp_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>

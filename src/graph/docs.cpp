@@ -1,5 +1,7 @@
 #include "graph/docs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "support/text.h"

@@ -1,5 +1,7 @@
 #include "graph/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 

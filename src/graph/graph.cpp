@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 

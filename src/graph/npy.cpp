@@ -1,5 +1,7 @@
 #include "graph/npy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>

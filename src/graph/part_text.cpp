@@ -1,5 +1,7 @@
 #include "graph/part_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/text.h"

@@ -1,5 +1,7 @@
 #include "graph/rewrite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/node_symbols.h"

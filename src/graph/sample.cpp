@@ -1,5 +1,7 @@
 #include "graph/sample.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "graph/builder.h"

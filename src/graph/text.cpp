@@ -1,5 +1,7 @@
 #include "graph/text.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 

@@ -1,5 +1,7 @@
 #include "loops/compiler.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "support/is_in.h"

@@ -1,8 +1,11 @@
 #include "loops/loop_tree.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "support/is_in.h"
+#include "symbolic/format.h"
 
 namespace tenon::loops {
 namespace {

@@ -1,5 +1,7 @@
 #include "named/cache.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <mutex>
 #include <tuple>

@@ -1,4 +1,6 @@
 // Arithmetic and reductions: dtypes, and the casts between them.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/graph.h"

@@ -1,5 +1,7 @@
 #include "named/fingerprint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 

@@ -1,5 +1,7 @@
 #include "named/lower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "loops/schedule.h"

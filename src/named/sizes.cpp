@@ -1,5 +1,7 @@
 #include "named/sizes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "graph/type.h"

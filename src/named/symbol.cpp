@@ -1,5 +1,7 @@
 #include "named/symbol.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <charconv>

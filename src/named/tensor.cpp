@@ -1,5 +1,7 @@
 #include "named/tensor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <mutex>
 

@@ -1,5 +1,7 @@
 #include "named/term.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <unordered_set>

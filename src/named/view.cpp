@@ -1,4 +1,6 @@
 // Views: tensors that are read elsewhere than at their own index.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "named/build.h"

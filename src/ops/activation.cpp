@@ -1,5 +1,7 @@
 // Activation functions: composites, most with a gradient of their own. The branch that is not taken stays finite,
 // because zero times infinity would be NaN in a second derivative.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 

@@ -53,8 +53,8 @@ Gradient gradient(Fn fn) {
 // The peer that a text with "{}" gives. Records live as long as the program, and so does the text.
 std::string_view kept_text(std::string text);
 template <class... Args>
-Peer torch_is_text(fmt::format_string<Args...> format, Args&&... args) {
-  return torch_is(kept_text(fmt::format(format, std::forward<Args>(args)...)));
+Peer torch_is_text(MessageFor<Args...> format, const Args&... args) {
+  return torch_is(kept_text(fill_in(format, args...)));
 }
 
 // How many elements a tensor has, whose sizes are all known.

@@ -1,4 +1,6 @@
 // Contractions.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 

@@ -1,4 +1,6 @@
 // Writes that `index_put` expresses, and writes through a view.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,6 @@
 // Elementwise functions of one operand, and casts.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,5 +1,7 @@
 #include "partition/outline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>

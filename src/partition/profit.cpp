@@ -1,5 +1,7 @@
 #include "partition/profit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -34,8 +36,8 @@ class Verifier {
   static constexpr uint32_t kNone = ~0u;
 
   template <class... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    tenon::fail("segment {} {}", number_ + 1, fmt::format(format, std::forward<Args>(args)...));
+  [[noreturn]] void fail(MessageFor<Args...> format, const Args&... args) const {
+    tenon::fail("segment {} {}", number_ + 1, fill_in(format, args...));
   }
 
   const Segment& segment() const { return partition_.segments[number_]; }

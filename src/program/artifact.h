@@ -14,10 +14,13 @@
 
 #include "capture/call_form.h"
 #include "program/program.h"
-#include "runtime/container.h"
-#include "runtime/task_graph.h"
 
 namespace tenon {
+
+namespace runtime {
+class Container;
+struct TaskGraph;
+}  // namespace runtime
 
 // For one CPU level or several; the runtime takes the best that its machine is. Throws no Error: a program that calls
 // PyTorch, or the reference backend, is a Diagnostic that lists those tasks with their places in the model.

@@ -1,5 +1,7 @@
 #include "program/run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 

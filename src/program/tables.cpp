@@ -1,5 +1,7 @@
 #include "program/tables.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,5 +1,7 @@
 #include "schedule/contraction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 

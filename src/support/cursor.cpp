@@ -1,5 +1,7 @@
 #include "support/cursor.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 

@@ -40,8 +40,8 @@ class Cursor {
   // Both fail at the next token; at the end of the text, right after the last one.
   [[noreturn]] void expected(std::string_view what);  // "expected {what}, got 'x'"
   template <class... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-    throw Error({fmt::format(format, std::forward<Args>(args)...), next_place()});
+  [[noreturn]] void fail(MessageFor<Args...> format, const Args&... args) {
+    throw Error({fill_in(format, args...), next_place()});
   }
 
  private:

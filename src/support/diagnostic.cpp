@@ -1,5 +1,7 @@
 #include "support/diagnostic.h"
 
+#include <fmt/format.h>
+
 namespace tenon {
 
 std::string to_string(const Location& location) {

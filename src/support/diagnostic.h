@@ -7,12 +7,12 @@
 // A failed `check(...)` is a bug of Tenon. It throws an `InternalError`, which never becomes a Diagnostic.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <exception>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "support/message.h"
 
 namespace tenon {
 
@@ -56,18 +56,18 @@ class InternalError : public std::exception {
 };
 
 template <class... Args>
-[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw Error({fmt::format(format, std::forward<Args>(args)...), {}});
+[[noreturn]] void fail(MessageFor<Args...> format, const Args&... args) {
+  throw Error({fill_in(format, args...), {}});
 }
 
 template <class... Args>
-[[noreturn]] void fail_at(Location where, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error({fmt::format(format, std::forward<Args>(args)...), std::move(where)});
+[[noreturn]] void fail_at(Location where, MessageFor<Args...> format, const Args&... args) {
+  throw Error({fill_in(format, args...), std::move(where)});
 }
 
 template <class... Args>
-void check(bool holds, fmt::format_string<Args...> format, Args&&... args) {
-  if (!holds) throw InternalError("internal error: " + fmt::format(format, std::forward<Args>(args)...));
+void check(bool holds, MessageFor<Args...> format, const Args&... args) {
+  if (!holds) throw InternalError("internal error: " + fill_in(format, args...));
 }
 
 // Runs `body`. An Error that it throws without a place gets the place `where`.

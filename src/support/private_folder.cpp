@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -36,8 +37,8 @@ void require_private(const struct stat& info, const std::string& path) {
     fail("{} belongs to {}, and this process runs as {}", path, user_text(info.st_uid), user_text(::geteuid()));
   }
   if ((info.st_mode & kWritableByOthers) != 0) {
-    fail("other users can write to {} (its mode is {:04o}): `chmod go-w {}` forbids it", path, info.st_mode & 07777,
-         path);
+    const std::string mode = fmt::format("{:04o}", info.st_mode & 07777);
+    fail("other users can write to {} (its mode is {}): `chmod go-w {}` forbids it", path, mode, path);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "support/shared_library.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>

@@ -1,5 +1,7 @@
 #include "symbolic/c_text.h"
 
+#include <fmt/format.h>
+
 #include "symbolic/canonical.h"
 
 namespace tenon::symbolic {

@@ -205,12 +205,3 @@ template <>
 struct std::hash<tenon::symbolic::Symbol> {
   size_t operator()(const tenon::symbolic::Symbol& symbol) const { return std::hash<const void*>()(&symbol.name()); }
 };
-
-// Expressions print themselves in messages: fail("size {} is negative", expr).
-template <>
-struct fmt::formatter<tenon::symbolic::Expr> : fmt::formatter<std::string> {
-  template <class Context>
-  auto format(const tenon::symbolic::Expr& expr, Context& context) const {
-    return fmt::formatter<std::string>::format(to_string(expr), context);
-  }
-};

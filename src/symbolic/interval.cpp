@@ -1,5 +1,7 @@
 #include "symbolic/interval.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "symbolic/canonical.h"

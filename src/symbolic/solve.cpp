@@ -1,11 +1,13 @@
 // Binds symbols from equations. The Solver keeps `difference == 0` for each equation, and binds the last open unknown
 // of an equation.
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
 #include <utility>
 
 #include "support/text.h"
-#include "symbolic/expr.h"
+#include "symbolic/format.h"
 
 namespace tenon::symbolic {
 namespace {

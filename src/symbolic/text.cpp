@@ -1,4 +1,6 @@
 // The text form: printing and parsing.
+#include <fmt/format.h>
+
 #include <array>
 
 #include "symbolic/parsing.h"

@@ -1,5 +1,6 @@
 #include "autodiff/optimizer.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>

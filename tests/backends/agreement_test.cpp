@@ -1,4 +1,5 @@
 // Random graphs under random schedules: the reference, the interpreter, the C++ and the CPU backend agree.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

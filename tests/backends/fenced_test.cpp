@@ -1,4 +1,5 @@
 // Kernels whose accesses are close to the ends of their arrays, between fences: see support_fenced.h.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 

@@ -1,5 +1,6 @@
 // Every elementwise op, cast and bitcast of the op table in C++ and in machine code, one number at a time and in
 // vectors, against the interpreter, which computes as the records say.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>

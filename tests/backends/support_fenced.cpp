@@ -1,5 +1,6 @@
 #include "tests/backends/support_fenced.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
 #include "capture/call_form.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

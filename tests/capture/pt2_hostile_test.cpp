@@ -1,4 +1,5 @@
 // Files that are damaged or made to do harm: each is a clean error that says what is wrong, and nothing else happens.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

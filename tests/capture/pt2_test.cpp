@@ -1,6 +1,7 @@
 // Reads the files that data/make.py made, and compares them with what that script says.
 #include "capture/pt2/pt2.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

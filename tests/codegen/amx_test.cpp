@@ -1,4 +1,5 @@
 // AMX on machines that have none: the instructions are calls of functions that do the same.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
 #include "codegen/cache.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 // Code for machines that are not this one: their own tools must take it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 

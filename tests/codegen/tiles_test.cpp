@@ -1,5 +1,6 @@
 #include "codegen/tiles.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "backends/cpu/cpu.h"

@@ -1,4 +1,5 @@
 // Malformed graph texts: tests/graph/malformed/*.tg.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,7 @@
 #include "tests/graph/support_random_graph.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "graph/builder.h"

@@ -1,5 +1,7 @@
 #include "tests/graph/support_values.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <map>
 

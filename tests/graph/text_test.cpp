@@ -1,4 +1,5 @@
 // The text form: print and parse are inverse.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"

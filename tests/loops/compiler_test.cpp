@@ -1,5 +1,6 @@
 #include "loops/compiler.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/loops/support_kernels.h"

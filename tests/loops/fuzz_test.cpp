@@ -1,4 +1,5 @@
 // Random kernels under random schedules: a legal edit never changes a result, an illegal one is refused with a reason.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

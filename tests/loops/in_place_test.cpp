@@ -1,5 +1,6 @@
 #include "loops/in_place.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

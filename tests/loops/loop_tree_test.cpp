@@ -1,5 +1,6 @@
 #include "loops/loop_tree.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

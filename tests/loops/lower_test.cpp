@@ -1,6 +1,7 @@
 // Every op of the table, lowered to loops and interpreted, against the reference.
 #include "loops/lower.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

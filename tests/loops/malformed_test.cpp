@@ -1,4 +1,5 @@
 // Malformed texts of kernels: tests/loops/malformed/*.txt.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

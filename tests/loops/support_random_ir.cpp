@@ -1,5 +1,7 @@
 #include "tests/loops/support_random_ir.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tenon::test {

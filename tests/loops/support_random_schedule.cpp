@@ -1,5 +1,7 @@
 #include "tests/loops/support_random_schedule.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tenon::loops::testing {

@@ -1,5 +1,6 @@
 #include "named/tensor.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

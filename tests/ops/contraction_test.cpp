@@ -1,4 +1,5 @@
 // What PyTorch cannot judge of contractions, convolution and attention: NaN and infinities, symbolic types, refusals.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

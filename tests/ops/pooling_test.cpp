@@ -1,4 +1,5 @@
 // What PyTorch cannot judge of windows, pooling and resampling: sharp cases, symbolic types, refusals.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // The random ops have no PyTorch peer: the generator is held to its published answers, what is made of it to
 // statistics. All draws are fixed by their keys, so nothing here fails by chance.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // What the op table's samples do not reach: errors, empty sizes that only the run reveals, and sharp cases of
 // gradients.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,7 @@
 #include "tests/partition/support_claims.h"
 
+#include <fmt/format.h>
+
 namespace tenon::test {
 
 Claimant claimant_of(std::string name, std::set<std::string, std::less<>> ops) {

@@ -1,5 +1,6 @@
 #include "program/in_place.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

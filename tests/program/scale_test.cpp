@@ -1,5 +1,6 @@
 // Large graphs compile in time that grows with their size. The limits are several times what they take, and a small
 // part of what they took when the work grew with the square.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

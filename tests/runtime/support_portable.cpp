@@ -1,5 +1,6 @@
 #include "tests/runtime/support_portable.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

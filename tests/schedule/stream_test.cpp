@@ -1,4 +1,5 @@
 // Kernels that are no contractions, under their default schedule.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "tests/schedule/support_schedule.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "backends/bound.h"

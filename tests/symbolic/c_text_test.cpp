@@ -1,5 +1,6 @@
 #include "symbolic/c_text.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "support/shared_library.h"

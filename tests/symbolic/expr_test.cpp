@@ -1,5 +1,6 @@
 #include "symbolic/expr.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

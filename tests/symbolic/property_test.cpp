@@ -1,4 +1,5 @@
 // What has to hold of every expression, checked on random ones.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/symbolic/support_random_expr.h"

@@ -1,5 +1,7 @@
 #include "tests/symbolic/support_random_expr.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace tenon::symbolic::testing {

@@ -1,5 +1,7 @@
 #include "artifact_info.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "format/native_generated.h"

@@ -1,4 +1,6 @@
 // tenon backends: what kernels can be compiled for.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "backends/backend.h"

@@ -1,4 +1,6 @@
 // tenon bench: how fast a model loads and runs.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>

@@ -1,5 +1,7 @@
 #include "bind.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <random>

@@ -1,5 +1,7 @@
 #include "checkpoints.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>

@@ -1,4 +1,5 @@
 // tenon compile: makes a file of a model that runs without a compiler, or shows a stage on the way there.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>

@@ -1,4 +1,6 @@
 // tenon inspect: what a model is made of, and what becomes of it.
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "artifact_info.h"

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include <csignal>
 #include <cstdio>

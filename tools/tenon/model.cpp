@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "bind.h"

@@ -1,4 +1,6 @@
 // tenon ops: the op table.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -1,4 +1,6 @@
 // tenon opt: runs passes over a graph's text.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 

@@ -1,5 +1,7 @@
 #include "outcomes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 

@@ -1,5 +1,7 @@
 #include "profile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <numeric>

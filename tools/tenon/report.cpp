@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "artifact_info.h"

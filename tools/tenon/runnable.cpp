@@ -1,5 +1,7 @@
 #include "runnable.h"
 
+#include <fmt/format.h>
+
 #include "driver/pipeline.h"
 #include "driver/recompile.h"
 #include "model.h"

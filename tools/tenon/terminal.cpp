@@ -1,5 +1,6 @@
 #include "terminal.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 // tenon train: trains a model that `tenon compile --train` made a file of. Nothing is compiled, and no Python is
 // needed.
+#include <fmt/format.h>
+
 #include <charconv>
 #include <chrono>
 #include <cmath>

@@ -1,4 +1,5 @@
 // tenon tune: shows a kernel's loop tree with its speed, takes edits, and searches for better ones.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <charconv>

@@ -1,5 +1,7 @@
 #include "units.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <utility>

@@ -1,5 +1,7 @@
 #include "values.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,6 @@
 // tenon verify: whether an artifact is whole, and what is in it.
+#include <fmt/format.h>
+
 #include <memory>
 #include <set>
 

@@ -1,4 +1,6 @@
 // The walk over a LoopTree that prints C++.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -10,6 +12,7 @@
 #include "machine/machine.h"
 #include "support/cpp_source.h"
 #include "symbolic/c_text.h"
+#include "symbolic/format.h"
 
 namespace tenon {
 namespace {

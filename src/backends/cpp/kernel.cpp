@@ -1,4 +1,6 @@
 // The backend: compiles the text, loads and runs it.
+#include <fmt/format.h>
+
 #include "backends/cpp/cpp.h"
 #include "backends/native_kernel.h"
 #include "support/shared_library.h"

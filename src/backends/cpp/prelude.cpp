@@ -1,4 +1,6 @@
 // The text before the functions of a file.
+#include <fmt/format.h>
+
 #include "backends/cpp/cpp.h"
 #include "embedded/kCppFunctions.h"
 #include "embedded/kKernelAbi.h"

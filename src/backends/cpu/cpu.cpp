@@ -1,5 +1,6 @@
 #include "backends/cpu/cpu.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "backends/interpreter/scalar_table.h"
 
+#include <fmt/format.h>
+
 #include "graph/cpp_text.h"
 #include "loops/ir.h"
 

@@ -1,4 +1,6 @@
 // Activations, and their backward overloads as AOTAutograd leaves them.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <numbers>

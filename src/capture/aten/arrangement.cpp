@@ -1,4 +1,6 @@
 // Elements in other places: joined, padded, repeated, rolled, put into a larger tensor. Nothing here shares memory.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "capture/aten/common.h"

@@ -1,4 +1,6 @@
 // Bessel and Airy functions, in f64: power series near zero, asymptotic series far out, and between them an integral.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 

@@ -1,5 +1,7 @@
 #include "capture/aten/common.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 

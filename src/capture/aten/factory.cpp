@@ -1,5 +1,7 @@
 // Tensors from nothing, and copies of a whole tensor. Layout, device, strides and memory format say nothing about a
 // Value: it is as if contiguous.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numbers>
 

@@ -1,4 +1,6 @@
 // Elements that belong together: equal ones, segments, the bins of histograms.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,6 @@
 // Reading and writing at computed places, and masks.
+#include <fmt/format.h>
+
 #include "capture/aten/common.h"
 
 namespace tenon::aten {

@@ -1,4 +1,6 @@
 // Losses, with PyTorch's three reductions, and their backward overloads.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 

@@ -1,4 +1,6 @@
 // Batch, layer, group, instance and RMS norm, and norms of weights.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 

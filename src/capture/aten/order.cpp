@@ -1,4 +1,6 @@
 // Sorting and searching.
+#include <fmt/format.h>
+
 #include "capture/aten/common.h"
 
 namespace tenon::aten {

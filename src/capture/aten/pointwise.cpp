@@ -1,4 +1,6 @@
 // Element by element.
+#include <fmt/format.h>
+
 #include <cfloat>
 #include <cmath>
 #include <limits>

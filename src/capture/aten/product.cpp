@@ -1,4 +1,6 @@
 // Products of matrices and vectors, and distances. Attention and recurrent networks have files of their own.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "capture/aten/common.h"

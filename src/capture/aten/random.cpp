@@ -1,5 +1,7 @@
 // Random numbers. Each call draws from a key of its own: the graph's last input, and how many words the calls before it
 // took (see src/ops/random.cpp).
+#include <fmt/format.h>
+
 #include <cmath>
 #include <numbers>
 

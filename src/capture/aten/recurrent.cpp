@@ -1,4 +1,6 @@
 // Recurrent networks: cells, and layers of them with the steps written out.
+#include <fmt/format.h>
+
 #include <functional>
 
 #include "capture/aten/common.h"

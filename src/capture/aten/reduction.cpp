@@ -1,4 +1,6 @@
 // Folds, scans, softmax, statistics.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,6 @@
 // Resizing images, and reading them at places of a grid.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

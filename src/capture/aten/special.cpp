@@ -1,4 +1,6 @@
 // Special functions of mathematics, as formulas. Where they need it, they compute in f64.
+#include <fmt/format.h>
+
 #include <array>
 #include <cmath>
 #include <limits>

@@ -2,6 +2,8 @@
 //
 // An integer that follows from sizes is an Expr. A real that does, and any number that is read from a tensor, is only
 // known at run time (see AtenArg).
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "capture/aten/common.h"

@@ -1,4 +1,6 @@
 // Views: overloads whose result shares memory with the first argument in PyTorch.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 

@@ -1,4 +1,6 @@
 // Convolution and pooling. Resampling has a file of its own.
+#include <fmt/format.h>
+
 #include "capture/aten/common.h"
 
 namespace tenon::aten {

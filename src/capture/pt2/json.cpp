@@ -1,5 +1,7 @@
 #include "capture/pt2/json.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 
 namespace tenon::pt2 {

@@ -49,8 +49,8 @@ class Json {
 
   // "models/model.json: graph.nodes[3].target: message"
   template <class... Args>
-  [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    tenon::fail("{}{}", prefix(), fmt::format(format, std::forward<Args>(args)...));
+  [[noreturn]] void fail(MessageFor<Args...> format, const Args&... args) const {
+    tenon::fail("{}{}", prefix(), fill_in(format, args...));
   }
   // Runs the body; an Error that it throws without a place gets this one.
   template <class Body>

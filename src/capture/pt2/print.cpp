@@ -5,6 +5,7 @@
 
 #include "capture/pt2/pt2.h"
 #include "graph/type.h"
+#include "symbolic/format.h"
 
 namespace tenon::pt2 {
 namespace {

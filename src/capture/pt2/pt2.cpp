@@ -1,5 +1,7 @@
 #include "capture/pt2/pt2.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 

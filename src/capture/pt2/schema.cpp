@@ -1,5 +1,7 @@
 #include "capture/pt2/schema.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -114,8 +114,8 @@ class GraphVerifier {
   }
 
   template <class... Args>
-  [[noreturn]] void fail_at(const std::string& place, fmt::format_string<Args...> format, Args&&... args) const {
-    fail("{}.{}: {}", path_, place, fmt::format(format, std::forward<Args>(args)...));
+  [[noreturn]] void fail_at(const std::string& place, MessageFor<Args...> format, const Args&... args) const {
+    fail("{}.{}: {}", path_, place, fill_in(format, args...));
   }
 
   const ExportedGraph& graph_;

@@ -1,5 +1,7 @@
 #include "capture/pt2/weights.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "capture/pt2/schema.h"
