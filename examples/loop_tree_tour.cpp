@@ -1,6 +1,4 @@
 // A tour of what a backend sees: the snippets of docs/add-a-backend.md, in one program that checks itself.
-#include <fmt/format.h>
-
 #include <cstdio>
 
 #include "backends/backend.h"
@@ -44,11 +42,11 @@ class Listing {
  private:
   void visit(TreeRef ref, const Compiler::Scope& scope, int depth) {
     for (const Compiler::Fill& fill : compiler_.fills(ref)) {  // accumulators start right before their fold
-      line(depth, fmt::format("start %{}", tree_.ir.node(fill.node).name));
+      line(depth, "start %" + tree_.ir.node(fill.node).name);
     }
     if (tree_.kind(ref) == LoopTree::NODE) return visit_node(ref, scope, depth);
     for (const Compiler::Stretch& part : compiler_.stretches(ref, scope)) {  // without guards, with guards, the tail
-      line(depth, fmt::format("{} from {} to {}", compiler_.counter(ref).name(), part.begin, part.end));
+      line(depth, fill_in("{} from {} to {}", compiler_.counter(ref).name(), part.begin, part.end));
       for (TreeRef child : tree_.children(ref)) visit(child, part.scope, depth + 1);
     }
   }
@@ -57,14 +55,14 @@ class Listing {
     const NodeRef node = tree_.node(ref);
     for (NodeRef input : tree_.ir.node(node).inputs) {
       const Compiler::Access access = compiler_.gen_access(input, ref);
-      std::string text = fmt::format("load %{}[{}]", tree_.ir.node(input).name, compiler_.get_scoped_expr(access));
+      std::string text = fill_in("load %{}[{}]", tree_.ir.node(input).name, compiler_.get_scoped_expr(access));
       for (const Constraint& guard : compiler_.get_constraints(access, scope)) {
-        text += fmt::format(" if 0 <= {} < {}", guard.expr, guard.bound);
+        text += fill_in(" if 0 <= {} < {}", guard.expr, guard.bound);
       }
       line(depth, text);
     }
     const Compiler::Access out = compiler_.gen_access(node, ref);
-    line(depth, fmt::format("store %{}[{}]", tree_.ir.node(node).name, compiler_.get_scoped_expr(out)));
+    line(depth, fill_in("store %{}[{}]", tree_.ir.node(node).name, compiler_.get_scoped_expr(out)));
   }
 
   void line(int depth, const std::string& text) {

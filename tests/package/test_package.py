@@ -1,4 +1,4 @@
-"""libtenon_runtime as others get it: what is in it, and that programs build with it outside of this tree."""
+"""The libraries as others get them: what is in them, and that programs build with them outside of this tree."""
 
 import os
 import re
@@ -209,3 +209,46 @@ def test_programs_tell_what_is_wrong(by_pkg_config, program, tmp_path):
         )
         assert done.returncode == 1
         assert message in done.stderr
+
+
+# ---- programs that compile ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compiler_prefix(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compiler")
+    output("cmake", "--install", BUILD, "--component", "compiler", "--prefix", folder)
+    return folder
+
+
+def test_headers_of_the_compiler_need_no_other_library(compiler_prefix):
+    headers = [path for path in compiler_prefix.rglob("*") if path.suffix in (".h", ".inc")]
+    included = {name for path in headers for name in re.findall(r"^#include <([^>]+)>", path.read_text(), re.MULTILINE)}
+    assert len(headers) > 40
+    assert not [name for name in included if "/" in name or name == "dlfcn.h"], included
+
+
+def build_example(compiler_prefix, folder):
+    arguments = [f"-DCMAKE_PREFIX_PATH={compiler_prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"]
+    output("cmake", "-S", ROOT / "examples/compiler_project", "-B", folder, *arguments)
+    output("cmake", "--build", folder)
+    return folder / "classifier"
+
+
+def test_a_project_outside_of_the_tree_compiles_models(compiler_prefix, tmp_path):
+    classifier = build_example(compiler_prefix, tmp_path / "build")
+    told = output(classifier, tmp_path / "classifier.tenon")
+    assert "64 of 64 points are right" in told
+    assert re.search(r"input +x +f32\[N, 2\]", output(BUILD / "bin/tenon", "inspect", tmp_path / "classifier.tenon"))
+
+
+def test_a_component_that_is_not_installed_is_named(prefix, tmp_path):
+    done = subprocess.run(
+        ["cmake", "-S", ROOT / "examples/compiler_project", "-B", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "compiler is not installed" in " ".join(done.stderr.split())

@@ -7,6 +7,8 @@
 #include <thread>
 #include <unordered_set>
 
+#include "symbolic/format.h"
+
 namespace tenon::symbolic {
 namespace {
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "symbolic/format.h"
 #include "tests/symbolic/support_random_expr.h"
 
 namespace tenon::symbolic {
