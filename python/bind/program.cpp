@@ -105,16 +105,37 @@ nb::list run(const Executable& self, nb::handle arrays) {
   return to_list(self, outputs, arrays, kind);
 }
 
-// ("cpu", ops) or ("fallback", targets) of each.
+// ("cpu", ops), (device, ops) or ("fallback", targets) of each.
 nb::list segments(const Executable& self) {
   nb::list result;
   for (const TaskStretch& segment : segments_of(self.program)) {
     nb::list names;
     for (const Task* task : segment.tasks) {
-      if (segment.is_fallback) names.append(task->name);
-      for (const std::string& op : segment.is_fallback ? std::vector<std::string>() : task->ops) names.append(op);
+      if (task->kind == TaskKind::kExternal) {
+        names.append(task->name);
+        continue;
+      }
+      for (const std::string& op : task->ops) names.append(op);
     }
-    result.append(nb::make_tuple(segment.is_fallback ? "fallback" : "cpu", names));
+    result.append(nb::make_tuple(segment.side, names));
+  }
+  return result;
+}
+
+// Who runs each node; empty without devices.
+nb::list placement(const Executable& self) {
+  nb::list result;
+  if (!self.program.placement) return result;
+  for (const PlacedNode& node : placed_nodes(*self.program.placement)) {
+    nb::dict declined, entry;
+    for (const auto& [device, reason] : node.declined) declined[to_str(device)] = to_str(reason);
+    entry["name"] = node.name;
+    entry["op"] = to_str(node.op);
+    entry["device"] = to_str(node.device);
+    entry["segment"] = node.segment;
+    entry["declined"] = declined;
+    entry["location"] = nb::cast(node.location);
+    result.append(entry);
   }
   return result;
 }
@@ -179,7 +200,14 @@ void bind_program(nb::module_& module) {
           nb::arg("inputs"), nb::sig("def __call__(self, *inputs: ArrayLike) -> list[Any]"))
       .def_prop_ro(
           "graph", [](const Executable& self) { return Graph(self.program.graph); }, "As it was fused.")
-      .def_prop_ro("segments", segments, "Runs of tasks: ('cpu' or 'fallback', names of ops).")
+      .def_prop_ro("segments", segments, "Runs of tasks: ('cpu', 'fallback' or a device, names of ops).")
+      .def_prop_ro(
+          "placement", placement,
+          "With devices, who runs each node: name, op, device, segment, location, and why devices declined it.")
+      .def_prop_ro(
+          "placement_summary",
+          [](const Executable& self) { return self.program.placement ? summary_of(*self.program.placement) : ""; },
+          "With devices, how many nodes each runs, and why devices declined others.")
       .def_prop_ro("kernels", kernels, "Each task: kind, name, ops, inputs, outputs, location.")
       .def(
           "save",

@@ -82,8 +82,13 @@ class Program:
 
     @property
     def segments(self) -> list[tuple[str, list[str]]]:
-        """The segments, in order: ("cpu" or "fallback", the names of the ops)."""
+        """The segments, in order: ("cpu", "fallback" or a device, the names of the ops)."""
         return self._executable.segments
+
+    @property
+    def placement(self) -> list[dict[str, Any]]:
+        """With devices, of each node: name, op, the device and segment that run it, and why devices declined it."""
+        return self._executable.placement
 
     @property
     def kernels(self) -> Any:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 
 def explain(program: Program) -> str:
-    """The nodes of the model, with the calls that PyTorch runs and why; the segments; the kernels; the bytes."""
+    """The nodes of the model, with the calls that PyTorch runs and why; the segments; the kernels; the bytes.
+    With devices, how many nodes each runs, and why devices declined others."""
     from tenon.program import Program
 
     if not isinstance(program, Program):
@@ -22,7 +23,8 @@ def explain(program: Program) -> str:
 
 
 def report(program: Program) -> str:
-    parts = [_nodes(program), segments_text(program.segments), _unsupported(program), _totals(program)]
+    placement = program._executable.placement_summary.rstrip("\n")
+    parts = [_nodes(program), segments_text(program.segments), placement, _unsupported(program), _totals(program)]
     return "\n\n".join(part for part in parts if part)
 
 

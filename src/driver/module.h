@@ -11,6 +11,7 @@
 #include "backends/backend.h"
 #include "fusion/fuse.h"
 #include "graph/graph.h"
+#include "partition/placement.h"
 #include "program/history.h"
 #include "program/program.h"
 #include "schedule/ahead.h"
@@ -57,6 +58,7 @@ struct Module {
   std::shared_ptr<const Graph> source;                // as given, but for norms that were folded into weights
   Graph graph;                                        // as the last pass left it
   std::vector<ModuleSegment> segments = {};           // that nodes of the graph stand for
+  std::shared_ptr<const Placement> placement = {};    // who runs which node; null without devices
   std::vector<FusedGroup> groups = {};                // which nodes run together
   std::vector<std::optional<GroupBody>> bodies = {};  // of each group
   std::vector<GroupKernel> kernels = {};

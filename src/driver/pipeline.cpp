@@ -146,7 +146,11 @@ Program compile_groups(Module module, const BuildTarget& target, const ProgramOp
   if (options.budget) {
     MemoryReport report;
     const auto build = [&](const std::vector<FusedGroup>& groups) {
-      Module built{.source = module.source, .graph = module.graph, .segments = module.segments, .groups = groups};
+      Module built{.source = module.source,
+                   .graph = module.graph,
+                   .segments = module.segments,
+                   .placement = module.placement,
+                   .groups = groups};
       finish(built);
       return built;
     };

@@ -60,10 +60,11 @@ void partition_module(Module& module, const BuildTarget& target, const ProgramOp
   claimants.push_back(pytorch_claimant());
   claimants.push_back(cpu_claimant());
   claimants.back().name = target.backend->name();
-  const Partition parts = partition(module.graph, claimants);
+  Partition parts = partition(module.graph, claimants);
   Outlined outlined = outline(
       module.graph, parts, [&](uint32_t claimant) { return claimant < backends.size(); },
       [&](const Leaf& leaf) { return is_frozen(module.graph, leaf, options); });
+  module.placement = std::make_shared<const Placement>(std::move(module.graph), std::move(parts));
   module.graph = std::move(outlined.graph);
   for (OutlinedSegment& segment : outlined.segments) {
     const auto backend = std::ranges::find(backends, segment.claimant, [](const auto& each) { return each->name(); });

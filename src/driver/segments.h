@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-// Sets Module::segments. Without devices it changes nothing.
+// Sets Module::segments and Module::placement. Without devices it changes nothing.
 void partition_module(Module& module, const BuildTarget& target, const ProgramOptions& options);
 
 }  // namespace tenon

@@ -26,6 +26,7 @@
 #include "backends/backend.h"
 #include "graph/assertion.h"
 #include "graph/graph.h"
+#include "partition/placement.h"
 #include "program/memory_report.h"
 #include "program/slot.h"
 
@@ -66,6 +67,7 @@ struct Task {
   std::string name;
   std::vector<std::string> ops = {};  // what it computes
   Location location = {};             // of its first op that has one
+  std::string device = {};            // that runs it, or that a transfer leads to or from; empty: the host
   std::vector<uint32_t> inputs = {};  // slots
   std::vector<uint32_t> outputs = {};
   uint32_t group = 0;                                // that it runs, of the list that was compiled
@@ -75,6 +77,7 @@ struct Task {
   std::shared_ptr<const Graph> body = {};            // of all others: the node, with its inputs
   int64_t call = 0;                                  // of an external call
   std::vector<Expr> launch_sizes = {};               // of a device: the sizes that a launch is given
+  std::optional<uint32_t> segment = {};              // of a device that compiles graphs: the segment's number
 };
 
 // The memory of a device.
@@ -151,6 +154,7 @@ struct Program {
   std::vector<Tensor> leaves = {};
   std::vector<std::string> leaf_names = {};
 
+  std::shared_ptr<const Placement> placement = {};         // who runs which node; null without devices
   std::shared_ptr<const MemoryReport> memory_report = {};  // null without a budget
   std::vector<StageTime> stage_times = {};
   bool is_from_cache = false;  // another process had compiled the same program (driver/program_cache.h)

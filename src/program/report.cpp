@@ -12,6 +12,11 @@ std::string task_line(const Program& program, const Task& task) {
   return fmt::format("  {:<10} {:<40} {}{}\n", name_of(task.kind), task.name, fmt::join(results, ", "), where);
 }
 
+std::string side_of(const Task& task) {
+  if (!task.device.empty()) return task.device;
+  return task.kind == TaskKind::kExternal ? "fallback" : "cpu";
+}
+
 }  // namespace
 
 size_t TaskStretch::op_count() const {
@@ -23,8 +28,8 @@ size_t TaskStretch::op_count() const {
 std::vector<TaskStretch> segments_of(const Program& program) {
   std::vector<TaskStretch> segments;
   for (const Task& task : program.tasks) {
-    const bool is_fallback = task.kind == TaskKind::kExternal;
-    if (segments.empty() || segments.back().is_fallback != is_fallback) segments.push_back({is_fallback, {}});
+    std::string side = side_of(task);
+    if (segments.empty() || segments.back().side != side) segments.push_back({std::move(side), {}});
     segments.back().tasks.push_back(&task);
   }
   return segments;
@@ -35,11 +40,10 @@ std::string describe(const Program& program) {
   const std::vector<TaskStretch> segments = segments_of(program);
   for (size_t i = 0; i < segments.size(); ++i) {
     const size_t count = segments[i].op_count();
-    text += fmt::format("Segment {}: {} ({} op{})\n", i, segments[i].is_fallback ? "fallback" : "cpu", count,
-                        count == 1 ? "" : "s");
+    text += fmt::format("Segment {}: {} ({} op{})\n", i, segments[i].side, count, count == 1 ? "" : "s");
     for (const Task* task : segments[i].tasks) text += task_line(program, *task);
   }
-  return text;
+  return program.placement ? text + summary_of(*program.placement) : text;
 }
 
 }  // namespace tenon

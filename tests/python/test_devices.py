@@ -95,6 +95,24 @@ def test_one_op_in_the_middle_costs_two_transfers():
     assert kinds(program).count("transfer") == 2
 
 
+def test_explain_says_who_runs_what_and_why():
+    program = tenon.compile(mlp(), (torch.randn(4, 16),), device="loopback:ops=relu")
+    device = "loopback:ops=relu"
+    assert [(node["op"], node["device"]) for node in program.placement] == [
+        ("linear", "cpu"),
+        ("relu", device),
+        ("linear", "cpu"),
+        ("softmax", "cpu"),
+    ]
+    assert program.placement[0]["declined"] == {device: "the option ops lacks it"}
+    assert program.placement[1]["declined"] == {}
+    assert [side for side, _ in program.segments] == ["cpu", device, "cpu"]
+    text = tenon.explain(program)
+    assert f"{device} runs 1 of 4 nodes, in 1 segment\n" in text
+    assert f"{device} declined 3 nodes\n  3 the option ops lacks it: linear %" in text
+    assert tenon.compile(mlp(), (torch.randn(4, 16),)).placement == []
+
+
 def test_calls_that_pytorch_runs_stay_with_pytorch():
     def model(x):
         return torch.special.zeta(torch.relu(x) + 2, torch.relu(x) + 1) * 2

@@ -28,6 +28,7 @@ Command compile_command(CLI::App& tenon);
 Command run_command(CLI::App& tenon);
 Command train_command(CLI::App& tenon);
 Command inspect_command(CLI::App& tenon);
+Command explain_command(CLI::App& tenon);
 Command verify_command(CLI::App& tenon);
 Command bench_command(CLI::App& tenon);
 Command eval_command(CLI::App& tenon);

@@ -9,6 +9,7 @@
 #include "json.h"
 #include "model.h"
 #include "output_files.h"
+#include "placement.h"
 #include "program/program.h"
 #include "program/report.h"
 #include "report.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Of a .pt2 file or a graph's text: the nodes (placeholder, call_function, output), which of them Tenon supports, and the
-segments: ops that run together, in compiled code or in PyTorch (the fallback). Of a .tenon file: inputs,
+segments: ops that run together, in compiled code, on a device or in PyTorch (the fallback). Of a .tenon file: inputs,
 outputs, states, sizes, tasks, weights and CPU levels; where it has several programs, of the first or of --entry. Of
 both, how much memory temporaries take, as planned and at least; for a model with symbolic sizes that needs --size.
 --html runs the model as well, with random inputs, and draws it all. Of a checkpoint: names and types of its states, and
@@ -109,7 +110,14 @@ std::string table_of(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string json_of(const std::vector<Row>& rows, const Model& model, const std::string& segments,
+std::string segment_json(const TaskStretch& segment) {
+  return json::object(
+      {{"side", json::string(segment.side)},
+       {"ops", std::to_string(segment.op_count())},
+       {"tasks", json::array_of(segment.tasks, [](const Task* task) { return json::string(task->name); })}});
+}
+
+std::string json_of(const std::vector<Row>& rows, const Model& model, const Program& program,
                     const std::optional<PlanInfo>& plan) {
   const auto row_json = [](const Row& row) {
     return json::object({{"opcode", json::string(row.kind)},
@@ -124,16 +132,10 @@ std::string json_of(const std::vector<Row>& rows, const Model& model, const std:
   };
   return json::object({{"nodes", json::array_of(rows, row_json)},
                        {"unsupported", json::array_of(model.unsupported, call_json)},
-                       {"segments", segments},
+                       {"segments", json::array_of(segments_of(program), segment_json)},
+                       {"placement", placement_json(program.placement.get())},
                        {"plan", cli::json_of(plan)}}) +
          "\n";
-}
-
-std::string segment_json(const TaskStretch& segment) {
-  return json::object(
-      {{"side", json::string(segment.is_fallback ? "fallback" : "cpu")},
-       {"ops", std::to_string(segment.op_count())},
-       {"tasks", json::array_of(segment.tasks, [](const Task* task) { return json::string(task->name); })}});
 }
 
 // Nothing is run, so a fallback that is never called is enough.
@@ -157,9 +159,7 @@ void inspect_model(const Options& options) {
     require_supported(model);
     return write_report(options.html, options.model.path, runnable, sizes);
   }
-  if (options.json) {
-    return print(json_of(rows, model, json::array_of(segments_of(program), segment_json), plan));
-  }
+  if (options.json) return print(json_of(rows, model, program, plan));
   std::string text = table_of(rows) + "\n";
   if (!model.unsupported.empty()) text += "not supported\n" + to_string(model.unsupported) + "\n\n";
   text += describe(program);

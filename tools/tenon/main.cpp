@@ -23,6 +23,7 @@ constexpr const char* kFooter = R"(Examples:
   tenon run model.tenon --input x.npy --profile t.json  run that, and see where the time goes
   tenon train model.tenon --data train.npz            train a file of `tenon compile --train`
   tenon inspect model.pt2                             what it is made of, and what becomes of it
+  tenon explain model.pt2 --device npu                which device runs each node, and why others do not
   tenon verify model.tenon                            whether a file is whole, and what is in it
   tenon bench model.tenon --threads 1,2               how fast it is
   tenon ops softmax                                   what an op does
@@ -73,9 +74,9 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(kFooter);
-  const Command commands[] = {compile_command(app), train_command(app), run_command(app),     inspect_command(app),
-                              verify_command(app),  bench_command(app), ops_command(app),     opt_command(app),
-                              eval_command(app),    tune_command(app),  backends_command(app)};
+  const Command commands[] = {compile_command(app), train_command(app),  run_command(app),   inspect_command(app),
+                              explain_command(app), verify_command(app), bench_command(app), ops_command(app),
+                              opt_command(app),     eval_command(app),   tune_command(app),  backends_command(app)};
   for (const Command& command : commands) command.app->group("Commands")->fallthrough();
   try {
     app.parse(argc, argv);

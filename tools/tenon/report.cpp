@@ -166,14 +166,18 @@ class Report {
     std::string items;
     for (size_t first = 0; first < graph_.tasks.size();) {
       size_t end = first;
-      while (end < graph_.tasks.size() && is_fallback(end) == is_fallback(first)) ++end;
-      items += fmt::format("<li>{}: tasks {} to {}</li>", is_fallback(first) ? "this process" : "cpu", first, end - 1);
+      while (end < graph_.tasks.size() && side_of(end) == side_of(first)) ++end;
+      items += fmt::format("<li>{}: tasks {} to {}</li>", escaped(side_of(first)), first, end - 1);
       first = end;
     }
     return "<h2>Segments</h2><ol id=\"segments\" start=\"0\">" + items + "</ol>";
   }
 
-  bool is_fallback(size_t task) const { return graph_.tasks[task].kind == runtime::TaskKind::Fallback; }
+  std::string_view side_of(size_t number) const {
+    const runtime::TaskNode& task = graph_.tasks[number];
+    if (is_device_task(task)) return graph_.spaces[task.space - 1].device;
+    return task.kind == runtime::TaskKind::Fallback ? "this process" : "cpu";
+  }
 
   std::string memory_section() const {
     return "<h2>Memory over time</h2><p class=\"soft\">Each block is a temporary: from the task that writes it to the "

@@ -1,0 +1,54 @@
+"""The command line with devices: accelerators/loopback."""
+
+import json
+
+import pytest
+import torch
+from cli_binary import LOOPBACK
+from torch import nn
+from torch.export import export, save
+
+RELU = ("--plugin", LOOPBACK, "--device", "loopback:ops=relu")
+
+
+@pytest.fixture
+def mlp(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8), nn.ReLU(), nn.Softmax(-1))
+    save(export(model.eval(), (torch.randn(4, 16),)), tmp_path / "mlp.pt2")
+    return "mlp.pt2"
+
+
+def test_explain_says_who_runs_each_node(tenon, mlp):
+    done = tenon("explain", mlp, *RELU)
+    assert done.code == 0, done.err
+    rows = [line.split()[:3] for line in done.out.split("\n\n")[0].splitlines()[1:]]
+    assert rows == [
+        ["0", "cpu", "linear"],
+        ["1", "loopback:ops=relu", "relu"],
+        ["2", "cpu", "linear"],
+        ["3", "loopback:ops=relu", "relu"],
+        ["4", "cpu", "softmax"],
+    ]
+    assert "loopback:ops=relu declined 3 nodes\n  3 the option ops lacks it: linear %" in done.out
+
+
+def test_explain_as_json_has_the_reasons_of_each_node(tenon, mlp):
+    nodes = json.loads(tenon("explain", mlp, *RELU, "--json").out)["nodes"]
+    assert [node["device"] for node in nodes] == ["cpu", RELU[3], "cpu", RELU[3], "cpu"]
+    assert nodes[0]["declined"] == [{"device": RELU[3], "reason": "the option ops lacks it"}]
+    assert nodes[1]["declined"] == []
+    assert json.loads(tenon("inspect", mlp, *RELU, "--json").out)["placement"] == nodes
+
+
+def test_inspect_shows_segments_and_reasons(tenon, mlp):
+    done = tenon("inspect", mlp, *RELU)
+    assert "Segment 1: loopback:ops=relu (1 op)" in done.out, done.err
+    assert "loopback:ops=relu runs 2 of 5 nodes, in 2 segments" in done.out
+    assert "3 the option ops lacks it" in done.out
+
+
+def test_explain_needs_a_device(tenon, mlp):
+    assert "--device is required" in tenon("explain", mlp).err
+    assert "the CPU runs every node" in tenon("explain", mlp, "--device", "cpu").err
+    assert "there is no backend 'npu'" in tenon("explain", mlp, "--device", "npu").err
