@@ -8,7 +8,15 @@
 //       kernel(%x, %w) -> %y: contract %y
 //
 // `loops` and `schedules` add a block for each kernel, `code` its assembly. `tasks` and `memory` have the program
-// (program/text.h).
+// (program/text.h). After `partition`, each segment of a device follows as a block with the same parts inside:
+//
+//     segment "npu:rate=2"
+//       graph
+//         ...
+//       groups
+//         ...
+//
+// A device that compiles graphs has no parts but the graph. Code of devices has no text: it is compiled again.
 #pragma once
 
 #include "driver/pipeline.h"

@@ -20,7 +20,7 @@ class TaskMaker {
         graph_(module.graph),
         options_(options),
         program_(new_program(module.source, module.graph, options)),
-        main_{module, kHost, std::vector<uint32_t>(graph_.value_count())},
+        main_{module, {}, kHost, std::vector<uint32_t>(graph_.value_count())},
         preparer_(*target.here) {}
 
   // A value that several groups compute has a slot of each: groups that follow read the last.
@@ -32,6 +32,7 @@ class TaskMaker {
     add_results();
     drop_unused_slots();
     program_.inputs = graph_.inputs();
+    program_.placement = module_.placement;
     module_.program = std::move(program_);
     module_.history = std::move(history_);
   }
@@ -42,6 +43,7 @@ class TaskMaker {
   // A module whose groups become tasks: the model, or a segment of it.
   struct Scope {
     const Module& module;
+    std::string device;             // of a segment
     uint32_t space;                 // where its kernels run
     std::vector<uint32_t> slot_of;  // of each value that is in memory
   };
@@ -75,11 +77,16 @@ class TaskMaker {
     return static_cast<uint32_t>(program_.constants.size() - 1);
   }
 
-  uint32_t add_frozen(const Leaf& leaf) {
+  // Segments share weights: data that is there already is not added, so that a device gets it once.
+  uint32_t add_frozen(const Graph& graph, const Leaf& leaf, std::optional<uint32_t> segment = {}) {
+    Tensor data = leaf.data.contiguous();
+    const TensorType& type = graph.type(leaf.value);
+    const auto [known, is_new] = frozen_.try_emplace({data.data(), to_string(type)});
+    if (!is_new) return known->second;
     const uint32_t constant = new_constant();
-    program_.constants[constant] = leaf.data.contiguous();
-    history_.leaves.push_back({constant, static_cast<uint32_t>(&leaf - graph_.leaves().data())});
-    return add_slot(graph_.type(leaf.value), SlotKind::kConstant, constant);
+    program_.constants[constant] = std::move(data);
+    history_.leaves.push_back({constant, static_cast<uint32_t>(&leaf - graph.leaves().data()), segment});
+    return known->second = add_slot(type, SlotKind::kConstant, constant);
   }
 
   void add_leaves() {
@@ -88,7 +95,7 @@ class TaskMaker {
       if (leaf.kind == LeafKind::kInput) {
         main_.slot_of[leaf.value.id] = add_slot(type, SlotKind::kInput, leaf.ordinal);
       } else if (is_frozen(graph_, leaf, options_)) {
-        main_.slot_of[leaf.value.id] = add_frozen(leaf);
+        main_.slot_of[leaf.value.id] = add_frozen(graph_, leaf);
       } else {
         program_.leaves.push_back(leaf.data);
         program_.leaf_names.push_back(leaf.name);
@@ -119,6 +126,7 @@ class TaskMaker {
       task.call = view_of(graph, *node.op, node.operands, node.attrs).integer("call");
     }
     if (body.kernel) {
+      if (!body.runs_once) task.device = scope.device;
       set_kernel(task, scope.module.kernels[*body.kernel]);
     } else {
       task.body = body.graph;
@@ -159,14 +167,16 @@ class TaskMaker {
     const OpView view = view_of(scope.module.graph, *node.op, node.operands, node.attrs);
     const ModuleSegment& segment = scope.module.segments[static_cast<size_t>(view.integer("number"))];
     const Graph& graph = segment.module->graph;
-    Scope inner{*segment.module, space_of(*segment.backend), std::vector<uint32_t>(graph.value_count())};
+    Scope inner{*segment.module, segment.backend->name(), space_of(*segment.backend),
+                std::vector<uint32_t>(graph.value_count())};
+    const auto which = static_cast<uint32_t>(&segment - scope.module.segments.data());
     for (const Leaf& leaf : graph.leaves()) {
       const bool is_given = leaf.kind == LeafKind::kInput;
-      inner.slot_of[leaf.value.id] = is_given ? scope.slot_of[node.operands[leaf.ordinal].id]
-                                              : add_constant(graph.type(leaf.value), leaf.data.contiguous());
+      inner.slot_of[leaf.value.id] =
+          is_given ? scope.slot_of[node.operands[leaf.ordinal].id] : add_frozen(graph, leaf, which);
     }
     if (segment.code) {
-      add_whole(inner, segment, number);
+      add_whole(inner, segment, number, which);
     } else {
       for (uint32_t i = 0; i < segment.module->groups.size(); ++i) add_group(inner, i);
     }
@@ -175,9 +185,9 @@ class TaskMaker {
   }
 
   // A segment that its backend compiled as a graph: one task, whose slots are its values that are not temporaries.
-  void add_whole(Scope& inner, const ModuleSegment& segment, uint32_t number) {
+  void add_whole(Scope& inner, const ModuleSegment& segment, uint32_t number, uint32_t which) {
     const Graph& graph = segment.module->graph;
-    Task task{.kind = TaskKind::kDevice, .name = graph.name(), .group = number};
+    Task task{.kind = TaskKind::kDevice, .name = graph.name(), .device = inner.device, .group = number};
     std::vector<NodeRef> nodes;
     for (uint32_t id = 0; id < graph.nodes().size(); ++id) nodes.push_back({id});
     describe(task, graph, nodes);
@@ -190,6 +200,7 @@ class TaskMaker {
     }
     task.kernel = segment.code;
     task.launch_sizes = segment.code->launch_sizes();
+    task.segment = which;
     program_.tasks.push_back(std::move(task));
   }
 
@@ -216,7 +227,7 @@ class TaskMaker {
     if (from.root != slot) {
       moved = alias_of(in_space(from.root, space), from.type);
     } else if (from.kind == SlotKind::kConstant) {
-      moved = add_constant(from.type, program_.constants[from.position]);
+      moved = add_slot(from.type, SlotKind::kConstant, from.position);
       slots()[moved].space = space;
     } else if (from.space != kHost && space != kHost) {
       moved = in_space(in_space(slot, kHost), space);
@@ -226,16 +237,11 @@ class TaskMaker {
       const std::string& device = program_.spaces[std::max(from.space, space) - 1].device;
       program_.tasks.push_back({.kind = TaskKind::kTransfer,
                                 .name = (space == kHost ? "from " : "to ") + device,
+                                .device = device,
                                 .inputs = {slot},
                                 .outputs = {moved}});
     }
     return moved_[{slot, space}] = moved;
-  }
-
-  uint32_t add_constant(const TensorType& type, Tensor data) {
-    const uint32_t constant = new_constant();
-    program_.constants[constant] = std::move(data);
-    return add_slot(type, SlotKind::kConstant, constant);
   }
 
   void set_kernel(Task& task, const GroupKernel& kernel) {
@@ -371,6 +377,7 @@ class TaskMaker {
   Scope main_;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> moved_;  // (slot, space) to the slot there
   std::map<Symbol, uint32_t> symbol_index_;
+  std::map<std::pair<const void*, std::string>, uint32_t> frozen_;  // (data, type) to its slot
   std::map<const GroupKernel*, std::shared_ptr<const loops::LoopTree>> trees_;
   std::map<std::pair<std::string, std::vector<const void*>>, uint32_t> prepared_;
   Preparer preparer_;

@@ -26,7 +26,8 @@ struct ConstantStep {
 struct ConstantHistory {
   struct FromLeaf {
     uint32_t constant;
-    uint32_t leaf;  // of the graph as it was fused
+    uint32_t leaf;                         // of the graph as it was fused
+    std::optional<uint32_t> segment = {};  // or of the graph of this segment
   };
   std::vector<FromLeaf> leaves;
   std::vector<ConstantStep> steps;  // in order

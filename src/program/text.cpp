@@ -5,6 +5,7 @@
 #include <map>
 
 #include "backends/cpu/cpu.h"
+#include "backends/device_backend.h"
 #include "graph/text.h"
 #include "program/run.h"
 #include "program/tables.h"
@@ -29,6 +30,7 @@ class Printer {
 
   ProgramText run() {
     for (Symbol symbol : program_.symbols) add("symbol {}\n", symbol.name());
+    for (const ProgramSpace& space : program_.spaces) add("space {}\n", quote(space.device));
     for (const Slot& slot : program_.slots) add_slot(slot);
     for (const Task& task : program_.tasks) tasks_ += task_text(task, false);
     add_constants();
@@ -54,13 +56,16 @@ class Printer {
     add("slot {} {} {}", to_string(slot.type), kSlotKinds[static_cast<size_t>(slot.kind)], slot.position);
     if (slot.root != number) add(" root {}", slot.root);
     if (slot.over != kNoSlot) add(" over {}", slot.over);
+    if (slot.space != 0) add(" space {}", slot.space);
     text_ += "\n";
   }
 
   std::string task_text(const Task& task, bool runs_once) {
     std::string text =
         fmt::format("task {} {} group {}", kTaskKinds[static_cast<size_t>(task.kind)], quote(task.name), task.group);
-    if (task.kind == TaskKind::kKernel) text += fmt::format(" kernel {}", kernel_of(task, runs_once));
+    if (!task.tree) text += on(task);
+    if (task.tree) text += fmt::format(" kernel {}", kernel_of(task, runs_once));
+    if (task.segment) text += fmt::format(" segment {}", *task.segment);
     if (task.kind == TaskKind::kExternal) text += fmt::format(" call {}", task.call);
     text += fmt::format(" ops {} in {} out {}", fmt::join(task.ops, " "), fmt::join(task.inputs, " "),
                         fmt::join(task.outputs, " "));
@@ -69,12 +74,15 @@ class Printer {
     return text + (task.body ? indented(to_string(*task.body)) : "");
   }
 
+  static std::string on(const Task& task) { return task.device.empty() ? "" : " on " + quote(task.device); }
+
   uint32_t kernel_of(const Task& task, bool runs_once) {
     const std::string loops = to_string(task.tree->ir);
     const uint32_t object = number_of(object_of(*task.kernel));
     const auto next = static_cast<uint32_t>(kernel_numbers_.size());
-    const auto [found, is_new] = kernel_numbers_.try_emplace({loops, object, runs_once}, next);
-    if (is_new) kernels_ += fmt::format("kernel object {}{}\n", object, runs_once ? " once" : "") + indented(loops);
+    const std::string kind = (runs_once ? " once" : "") + on(task);
+    const auto [found, is_new] = kernel_numbers_.try_emplace({loops, object, kind}, next);
+    if (is_new) kernels_ += fmt::format("kernel object {}{}\n", object, kind) + indented(loops);
     return found->second;
   }
 
@@ -93,7 +101,8 @@ class Printer {
 
   void add_constants() {
     add("constants {}\n", history_.constants);
-    for (const auto& [constant, leaf] : history_.leaves) add("leaf {} of {}\n", constant, leaf);
+    for (const auto& [constant, leaf, segment] : history_.leaves)
+      add("leaf {} of {}{}\n", constant, leaf, segment ? fmt::format(" in {}", *segment) : "");
     for (const ConstantStep& step : history_.steps) {
       add("step in{} out{}\n", uses_text(step.inputs), uses_text(step.outputs));
       text_ += indented(step.preparation ? "prepare\n" + indented(to_string(*step.preparation))
@@ -117,7 +126,7 @@ class Printer {
   std::string kernels_, text_, tasks_;  // in this order
   ProgramText result_;
   std::map<std::string_view, uint32_t> object_numbers_;
-  std::map<std::tuple<std::string, uint32_t, bool>, uint32_t> kernel_numbers_;
+  std::map<std::tuple<std::string, uint32_t, std::string>, uint32_t> kernel_numbers_;
 };
 
 // ---- parsing --------------------------------------------------------------------------------------------------------
@@ -168,9 +177,10 @@ std::vector<std::string> parse_ops(Cursor& cursor) {
 class Parser {
  public:
   Parser(const ProgramText& text, std::shared_ptr<const Graph> source, const Graph& ready,
-         const ProgramOptions& options)
+         const ProgramOptions& options, std::span<const std::shared_ptr<const Graph>> segments)
       : text_(text),
         options_(options),
+        segments_(segments.begin(), segments.end()),
         here_(find_backend(options.backend).value()),
         program_(new_program(std::move(source), ready, options)),
         preparer_(*here_) {}
@@ -200,13 +210,18 @@ class Parser {
     return list[number];
   }
 
-  const Leaf& leaf_of(Cursor& line) const { return at(graph().leaves(), parse_id(line, "a leaf")); }
+  static const Leaf& leaf_of(const Graph& graph, uint32_t number) { return at(graph.leaves(), number); }
+
+  static std::string parse_device(Cursor& line) {
+    return line.accept_word("on") ? line.string("the name of a device") : std::string();
+  }
 
   // ---- kernels ----
 
   struct ParsedKernel {
     uint32_t object;
     bool runs_once;
+    std::string device;
     std::shared_ptr<const loops::LoopTree> tree;
     std::shared_ptr<const Compiled> code = {};
   };
@@ -217,7 +232,9 @@ class Parser {
     line.expect("object");
     const uint32_t object = parse_id(line, "an object");
     const bool runs_once = line.accept_word("once");
-    kernels_.push_back({object, runs_once, std::make_shared<const loops::LoopTree>(loops::parse(block.body).value())});
+    std::string device = parse_device(line);
+    kernels_.push_back({object, runs_once, std::move(device),
+                        std::make_shared<const loops::LoopTree>(loops::parse(block.body).value())});
   }
 
   void load_kernels() {
@@ -241,10 +258,13 @@ class Parser {
 
   void compile_kernels() {
     for (ParsedKernel& kernel : kernels_) {
-      const bool is_foreign = options_.cpu != "native" && !kernel.runs_once;
-      const std::shared_ptr<const Backend> backend = is_foreign ? cpu_backend(options_.cpu) : here_;
-      kernel.code = backend->compile(*kernel.tree).value();
+      kernel.code = backend_of(kernel)->compile(*kernel.tree).value();
     }
+  }
+
+  std::shared_ptr<const Backend> backend_of(const ParsedKernel& kernel) const {
+    if (!kernel.device.empty()) return find_backend(kernel.device).value();
+    return options_.cpu != "native" && !kernel.runs_once ? cpu_backend(options_.cpu) : here_;
   }
 
   // ---- statements ----
@@ -254,13 +274,14 @@ class Parser {
     const std::string_view word = line.identifier("a statement");
     if (word == "kernel") return;
     if (word == "symbol") return program_.symbols.emplace_back(std::string(line.until("\n"))), void();
+    if (word == "space") return add_space(line);
     if (word == "slot") return add_slot(line);
     if (word == "constants") return constants_.resize(parse_id(line, "a count"));
     if (word == "leaf") return add_leaf(line);
     if (word == "step") return add_step(line, block);
     if (word == "kept") return kept_ = parse_ids(line, "a constant"), void();
     if (word == "packing") return add_packing(parse_id(line, "a slot"));
-    if (word == "state") return add_state(leaf_of(line));
+    if (word == "state") return add_state(leaf_of(graph(), parse_id(line, "a leaf")));
     if (word == "task") return program_.tasks.push_back(task_of(line, block)), void();
     if (word == "output") return add_output(line);
     if (word == "update") return add_update(line);
@@ -270,12 +291,21 @@ class Parser {
     fail_at(block.where, "a program's text has no statement '{}'", word);
   }
 
+  void add_space(Cursor& line) {
+    const std::string spec = line.string("the name of a device");
+    const std::shared_ptr<runtime::Device> device = device_of(*find_backend(spec).value());
+    if (!device) line.fail("backend {} has no memory of its own", spec);
+    program_.spaces.push_back({spec, device});
+  }
+
   void add_slot(Cursor& line) {
     Slot slot{.type = parse_type_in(line)};
     slot.kind = static_cast<SlotKind>(parse_word(line, kSlotKinds, "the kind of a slot"));
     slot.position = parse_id(line, "a position");
     slot.root = line.accept_word("root") ? parse_id(line, "a slot") : static_cast<uint32_t>(program_.slots.size());
     if (line.accept_word("over")) slot.over = parse_id(line, "a slot");
+    if (line.accept_word("space")) slot.space = parse_id(line, "a space");
+    if (slot.space > program_.spaces.size()) line.fail("there is no space {}", slot.space);
     program_.slots.push_back(std::move(slot));
   }
 
@@ -284,13 +314,19 @@ class Parser {
               .name = line.string("a name")};
     line.expect("group");
     task.group = parse_id(line, "a group");
+    task.device = parse_device(line);
     if (line.accept_word("kernel")) {
       const ParsedKernel& kernel = at(kernels_, parse_id(line, "a kernel"));
+      task.device = kernel.device;
       task.kernel = kernel.code;
       task.tree = kernel.tree;
-    } else {
+    } else if (line.accept_word("segment")) {
+      task.segment = parse_id(line, "a segment");
+      task.kernel = compiled_segment(task);
+    } else if (task.kind != TaskKind::kTransfer) {
       task.body = std::make_shared<const Graph>(parse_graph(block.body).value());
     }
+    if (task.kind == TaskKind::kDevice && task.kernel) task.launch_sizes = task.kernel->launch_sizes();
     if (line.accept_word("call")) task.call = line.integer("a call");
     task.ops = parse_ops(line);
     task.inputs = parse_ids(line, "a slot");
@@ -299,6 +335,13 @@ class Parser {
     if (line.accept_word("sizes")) task.sizes = parse_ids(line, "a symbol");
     task.location = parse_place(line);
     return task;
+  }
+
+  std::shared_ptr<const Compiled> compiled_segment(const Task& task) const {
+    const std::shared_ptr<const Backend> backend = find_backend(task.device).value();
+    const DeviceBackend* const compiler = graph_compiler(*backend);
+    if (compiler == nullptr) fail("backend {} does not compile graphs", task.device);
+    return compiler->compile_graph(*at(segments_, *task.segment));
   }
 
   void add_output(Cursor& line) {
@@ -316,7 +359,9 @@ class Parser {
   void add_leaf(Cursor& line) {
     const uint32_t constant = parse_id(line, "a constant");
     line.expect("of");
-    at(constants_, constant) = leaf_of(line).data.contiguous();
+    const uint32_t number = parse_id(line, "a leaf");
+    const Graph& of = line.accept_word("in") ? *at(segments_, parse_id(line, "a segment")) : graph();
+    at(constants_, constant) = leaf_of(of, number).data.contiguous();
   }
 
   static std::vector<ConstantUse> parse_uses(Cursor& line) {
@@ -396,6 +441,7 @@ class Parser {
 
   const ProgramText& text_;
   const ProgramOptions& options_;
+  std::vector<std::shared_ptr<const Graph>> segments_;
   std::shared_ptr<const Backend> here_;
   Program program_;
   Preparer preparer_;
@@ -412,8 +458,8 @@ class Parser {
 ProgramText text_of(const Program& program, const ConstantHistory& history) { return Printer(program, history).run(); }
 
 Program parse_program(const ProgramText& text, std::shared_ptr<const Graph> source, const Graph& ready,
-                      const ProgramOptions& options) {
-  return Parser(text, std::move(source), ready, options).run();
+                      const ProgramOptions& options, std::span<const std::shared_ptr<const Graph>> segments) {
+  return Parser(text, std::move(source), ready, options, segments).run();
 }
 
 }  // namespace tenon

@@ -1,7 +1,10 @@
 """tenon compile stage by stage: every stage is written, parses back, and gives the same program."""
 
+import subprocess
+
 import pytest
 import torch
+from cli_binary import LOOPBACK, ROOT
 from torch import nn
 from torch.export import Dim, export, save
 
@@ -45,21 +48,43 @@ def model(request, tmp_path):
     return "model.pt2"
 
 
-def emit_all(tenon, tmp_path, model, folder):
-    done = tenon("compile", model, "--emit", "all", "-o", folder)
+@pytest.fixture(scope="module")
+def hello(tmp_path_factory):
+    library = tmp_path_factory.mktemp("hello") / "hello.so"
+    source = ROOT / "examples/devices/hello.c"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{ROOT / 'include'}", "-o", library, source, "-lm"], check=True)
+    return library
+
+
+@pytest.fixture(params=["cpu", "loopback", "loopback:claim=0.6,seed=1", "hello", "interpreter"])
+def device(request, hello):
+    return "--plugin", LOOPBACK, "--plugin", hello, "--device", request.param
+
+
+def emit_all(tenon, tmp_path, model, folder, *options):
+    done = tenon("compile", model, "--emit", "all", "-o", folder, *options)
     assert done.code == 0, done.err
     return sorted(path.name for path in (tmp_path / folder).iterdir())
 
 
-def test_every_stage_compiles_to_the_same_program(tenon, tmp_path, model):
-    files = emit_all(tenon, tmp_path, model, "stages")
+def test_every_stage_compiles_to_the_same_program(tenon, tmp_path, model, device):
+    files = emit_all(tenon, tmp_path, model, "stages", *device)
     assert files[0] == "00-graph.tg"
     assert files[-1] == "16-memory.txt"
     last = (tmp_path / "stages" / files[-1]).read_text()
     for file in files[1:-2]:
-        done = tenon("compile", model, "--from", f"stages/{file}", "--emit", "memory")
+        done = tenon("compile", model, "--from", f"stages/{file}", "--emit", "memory", *device)
         assert done.code == 0, (file, done.err)
         assert done.out.rstrip("\n") == last.rstrip("\n"), file
+
+
+def test_a_stage_shows_the_segments_of_devices(tenon, model):
+    device = ("--plugin", LOOPBACK, "--device", "loopback:ops=softmax+relu")
+    groups = tenon("compile", model, "--emit", "groups", *device).out
+    assert '\nsegment "loopback:ops=softmax+relu"\n  graph\n    graph segment0(' in groups
+    assert "\n  groups\n    kernel(" in groups
+    done = tenon("compile", model, "--stop-after", "partition", *device)
+    assert done.out.splitlines()[-1].split()[0] == "partition"
 
 
 def test_a_file_can_be_made_from_any_stage(tenon, tmp_path, model):

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "driver/pipeline.h"
+#include "driver/stage_text.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "tests/driver/support_loopback.h"
@@ -91,6 +92,46 @@ TEST_F(Devices, ConstantsAreUploadedAndNotTransferred) {
     if (task.kind != TaskKind::kTransfer) continue;
     EXPECT_NE(program.slots[task.inputs[0]].kind, SlotKind::kConstant);
   }
+}
+
+TEST_F(Devices, EveryStageParsesBackToAProgramThatGivesTheSame) {
+  const Graph graph = small_model();
+  const ProgramOptions options{.devices = {"loopback:ops=relu+tanh"}};
+  Random random(1);
+  const std::vector<Tensor> inputs = random_inputs(graph, 1, random);
+  const std::vector<Tensor> expected = compile_program(graph, options).value().run(inputs);
+  std::vector<std::string> texts;
+  RunOptions run{.verify = true};
+  run.after = [&](const Stage& stage, const StageRun&, const Module& module) {
+    texts.push_back(stage_text(module, stage, options));
+  };
+  finish_program(new_module(graph), nullptr, options, run).value();
+  for (const std::string& text : texts) {
+    SCOPED_TRACE(text.substr(0, text.find('\n')));
+    ParsedStage parsed = parse_stage(text, graph, options).value();
+    const Program program = finish_program(std::move(parsed.module), parsed.stage, options).value();
+    EXPECT_EQ(count_of(program, TaskKind::kTransfer), 4U);
+    const std::vector<Tensor> actual = program.run(inputs);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same_bits(actual[i], expected[i])) << i;
+  }
+}
+
+// Two segments read one weight.
+TEST_F(Devices, SegmentsShareWeights) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[4]) {
+    %w: f32[4] = parameter "w"
+    %a = mul(%x, %w)
+    %b = tanh(%a)
+    %c = mul(%b, %w)
+    return %c
+  })")
+                          .value();
+  Graph bound = graph;
+  Random random(1);
+  bound.bind("w", test::random_tensor(parse_type("f32[4]").value(), {}, {-1, 1}, random));
+  const Program program = compiled(bound, "loopback:ops=mul");
+  EXPECT_EQ(count_of(program, TaskKind::kDevice), 2U);
+  EXPECT_EQ(std::ranges::count(program.slots, SlotKind::kConstant, &Slot::kind), 1);
 }
 
 TEST_F(Devices, UnknownDevicesAndBadOptionsAreErrors) {
