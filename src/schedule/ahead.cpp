@@ -86,15 +86,23 @@ class Splitter {
     return elements;
   }
 
-  // True for nodes of constant size that read only constants.
+  // True for nodes of constant size that read only constants, and whose values depend on no symbolic size.
   bool depends_on_constants(NodeRef ref, const std::set<int64_t>& constants) const {
     const Node& node = ir_.node(ref);
     if (const auto* read = node.as<Read>()) return constants.contains(read->slot);
-    if (node.as<Write>()) return false;
+    if (node.as<Write>() || mentions_size(node)) return false;
     if (node.is_leaf()) return true;
     const bool has_fixed_size =
         std::ranges::all_of(node.vars, [&](VarRef var) { return ir_.var(var).size.is_constant(); });
     return has_fixed_size && std::ranges::all_of(node.inputs, [&](NodeRef input) { return is_constant_[input.id]; });
+  }
+
+  bool mentions_size(Node node) const {
+    bool found = false;
+    loops::for_each_expr(node, [&](const Expr& expr) {
+      found = found || std::ranges::any_of(sizes_, [&](Symbol size) { return depends_on(expr, size); });
+    });
+    return found;
   }
 
   // A small file can describe huge arrays (linspace): an array much larger than its inputs is computed in every run.
@@ -249,6 +257,7 @@ class Splitter {
   }
 
   const IR& ir_;
+  std::vector<Symbol> sizes_ = ir_.size_symbols();
   std::vector<bool> is_constant_;
   std::vector<double> elements_read_;  // elements of the largest constant that the node depends on; 0 if none
   std::set<NodeRef> prepared_;

@@ -29,5 +29,25 @@ kernel pick {
   EXPECT_EQ(split.preparations.size(), 1);
 }
 
+// A constant times a number that a size tells: only the run knows it.
+TEST(SplitAhead, LeavesNumbersThatDependOnSizes) {
+  const loops::IR ir = loops::parse(R"(tenon loops 1
+kernel scale {
+  var i = 8
+  var j = N
+  %in0: i64[i] = read 0
+  %in1: i64[j] = read 1
+  %2: i64[] = index (N + 31) // 32
+  %3: i64[i] = mul(%in0, %2) for i
+  %4: i64[j, i] = mul(%in1, %3) for j, i
+  %5: i64[j, i] = write 0 (%4) for j, i
+  order %3, %4, %5
+}
+)")
+                           .value();
+  const AheadOfTime split = split_ahead(loops::LoopTree(ir), {0});
+  EXPECT_TRUE(split.preparations.empty());
+}
+
 }  // namespace
 }  // namespace tenon
