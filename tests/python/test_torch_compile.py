@@ -189,6 +189,21 @@ def test_sizes_that_are_rounded_floats(size):
     assert {report.failure for report in torch_backend.reports} == {""}  # no whole graph runs in PyTorch
 
 
+def test_sizes_of_which_tensors_tell_only_the_product():
+    """The backward graph has tensors of h*w rows, and h and w as numbers."""
+
+    def model(weight, h, w):
+        x = (torch.ones(h * w, 3) * weight).tanh()
+        return x * h + x.sin() * w
+
+    compiled = torch.compile(model, backend="tenon", dynamic=True, options={"fallback": False})
+    for h, w in ((3, 4), (5, 7)):
+        weight = torch.randn(3, requires_grad=True)
+        found, expected = compiled(weight, h, w), model(weight, h, w)
+        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(*(torch.autograd.grad(result.sum(), weight)[0] for result in (found, expected)))
+
+
 def test_sizes_as_values(compiled_graphs):
     def model(x, n):
         return x.reshape(-1) * n + x.shape[0], x.shape[0] * n

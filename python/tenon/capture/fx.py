@@ -201,11 +201,10 @@ class _Walker:
                     self.sizes.declare(symbol, size.node.shape_env.bound_sympy(symbol))
 
     def find_carried(self, placeholders: Iterable[fx.Node]) -> None:
-        """The symbols that the shapes of the caller's tensors tell."""
+        """The symbols that are sizes of the caller's tensors. A size `a*b` tells neither of its symbols."""
         for node in placeholders:
             if self._is_plain_tensor(node.meta.get("val")):
-                shape = map(self.sizes.expr, node.meta["val"].shape)
-                self.carried |= {symbol for size in shape if isinstance(size, Expr) for symbol in size.symbols}
+                self.carried |= {str(size) for size in map(self.sizes.expr, node.meta["val"].shape) if _is_symbol(size)}
 
     def exported_placeholder(self, node: fx.Node, spec: InputSpec, program: torch.export.ExportedProgram) -> None:
         if _is_user_input(spec):
@@ -263,6 +262,7 @@ class _Walker:
         if isinstance(size, Expr) and not set(size.symbols) <= self.carried:
             self.graph_inputs.append(position)
             self.importer.input(node.name, ("u8", [size]))
+            self.carried |= {str(size)} if _is_symbol(size) else set()
 
     def _derived_size(self, expression: sympy.Expr) -> str | None:
         """A size that no Expr says comes as the size of a tensor, too, where a call has all that it takes."""
@@ -722,7 +722,7 @@ class _Walker:
         for position, given in enumerate(self.inputs):
             dims = enumerate(given.shape) if given.kind == "tensor" else [(None, given.size)]
             for dim, size in dims:
-                if isinstance(size, Expr) and size.symbols == (str(size),):
+                if _is_symbol(size):
                     yield str(size), (position, dim)
 
     def _returned(self, value: ImportedTensor | Expr) -> int:
@@ -732,6 +732,10 @@ class _Walker:
 
 
 # ---- arguments ------------------------------------------------------------------------------------------------------
+
+
+def _is_symbol(size: Any) -> bool:
+    return isinstance(size, Expr) and size.symbols == (str(size),)
 
 
 def _all_leaves(arguments: Any) -> Iterator[Any]:
