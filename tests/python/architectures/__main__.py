@@ -78,7 +78,7 @@ def _examined(names: list[str], options: argparse.Namespace) -> dict[str, Record
 
 
 def _import_all() -> None:
-    """What every architecture imports: processes that are forked find it imported. It should start no threads."""
+    """What every architecture imports: processes that are forked find it imported."""
     torch.set_num_threads(1)
     tqdm.tqdm.monitor_interval = 0  # else its first bar starts a thread
     config = transformers.LlamaConfig(
@@ -92,8 +92,6 @@ def _import_all() -> None:
     torch._dynamo.reset()
     gc.collect()
     gc.freeze()
-    if len(os.listdir("/proc/self/task")) > 1:  # a driver of a GPU has threads that fork does not copy
-        print("this process has threads: trainings in processes forked from it may crash", file=sys.stderr)
 
 
 def _options() -> argparse.Namespace:

@@ -1,7 +1,10 @@
 """Runs functions in forked processes: each finds imported what this process has imported, and dies alone.
 
 A process has its limits: seconds of CPU time, so that a busy machine does not matter, and as a last resort seconds of
-wall time. This process must have no threads when it forks.
+wall time.
+
+A fork copies no threads. Those of a GPU's driver do no harm as long as the fork does not use it; PyTorch's own pool of
+threads must be made anew, and by one thread: see `_serve`.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 MOST_BYTES = 12 << 30
 _OUT_OF_TIME = (signal.SIGXCPU, signal.SIGALRM)
@@ -84,6 +89,9 @@ def _serve(function: Callable[[], Any], seconds: int, pipe: int, errors: int) ->
         resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.alarm(5 * seconds)
+        # The first call after a fork makes PyTorch's pool of threads anew. The threads of a backward pass (a build for
+        # GPUs has several) call it at once otherwise, and one of them finds no pool: PyTorch aborts the process.
+        torch.set_num_threads(1)
         text = json.dumps(function()).encode()
         while text:
             text = text[os.write(pipe, text) :]

@@ -64,7 +64,7 @@ def examine(architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str
     """Makes the model, then runs each mode in a process of its own."""
     start = time.monotonic()
     record = Record(architecture, versions=VERSIONS)
-    _be_quiet()
+    warnings.filterwarnings("ignore")
     try:
         made = make(architecture)
     except NotMadeError as error:
@@ -79,11 +79,6 @@ def examine(architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str
             record.modes[mode] = asdict(_forked(made, mode))
     record.seconds = round(time.monotonic() - start, 1)
     return asdict(record)
-
-
-def _be_quiet() -> None:
-    warnings.filterwarnings("ignore")
-    torch.set_num_threads(1)
 
 
 def _forked(made: Made, mode: str) -> Outcome:

@@ -7,8 +7,10 @@ import sys
 import time
 from dataclasses import asdict
 
+import torch
+
 from . import __main__ as zoo
-from .forks import run_all
+from .forks import Fork, run_all
 from .modes import Record
 
 
@@ -67,6 +69,16 @@ def test_no_task_starts_after_the_end():
     now = time.monotonic()
     assert list(run_all(["a", "b"], str, jobs=1, seconds=5, end=now - 1)) == []
     assert [task for task, _ in run_all(["a", "b"], str, jobs=1, seconds=5, end=now + 60)] == ["a", "b"]
+
+
+def test_a_fork_makes_its_pool_of_threads_first():
+    """Later, threads of a backward pass race for it, and PyTorch aborts."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert Fork(torch.get_num_threads, seconds=60).answer().value == 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_pytorch_sees_no_gpu():
