@@ -71,6 +71,17 @@ void check_padding(const std::vector<Sliding>& sliding) {
   }
 }
 
+// Without the elements that lie past the end of x in every window: some models pool what is left of an image with a
+// kernel of a thousand rows.
+std::vector<Sliding> trimmed(std::vector<Sliding> sliding) {
+  for (Sliding& s : sliding) {
+    if (!s.length.is_constant()) continue;
+    const Expr reached = ceildiv(s.length + s.padding, s.dilation);
+    s.kernel = std::clamp<int64_t>(reached.constant(), 1, s.kernel);
+  }
+  return sliding;
+}
+
 std::vector<Sliding> max_pool_windows(const OpView& c) {
   return slide(c.type(0).shape, c.ints("kernel"), c.ints("stride"), c.ints("padding"), c.ints("dilation"),
                c.flag("ceil_mode"));
@@ -99,14 +110,14 @@ const OpDef kMaxPool{
       return {{c.type(0).dtype, shape}, {DType::kI64, shape}};
     },
     .semantics = composite([](ExpandContext& e) -> std::vector<Value> {
-      const std::vector<Sliding> sliding = max_pool_windows(e);
+      const std::vector<Sliding> sliding = trimmed(max_pool_windows(e));
       const Value elements = unfold_spatial(e, e.in(), sliding, lowest(e.in().dtype()));
       const Value indices = window_indices(e, e.in().shape(), sliding);
       return max_and_index(e, elements, indices, spatial_count(e.in().shape(), sliding.size()), sliding.size());
     }),
     // The element of each window whose index won gets the gradient; no scatter is needed.
     .gradient = gradient([](GradContext& g) {
-      const std::vector<Sliding> sliding = max_pool_windows(g);
+      const std::vector<Sliding> sliding = trimmed(max_pool_windows(g));
       const Shape aligned = with_ones(g.dout().shape(), sliding.size());
       const Value indices = window_indices(g, g.in().shape(), sliding);
       const Value won = g.compare("eq", indices, g.cast(g.reshape(g.out(1), aligned), indices.dtype()));
@@ -124,7 +135,9 @@ const OpDef kMaxPool{
                 "T[1, 5, 4]; kernel=[3, 2], stride=[2, 3], padding=[1, 0], ceil_mode=true",
                 "T[1, 1, 5, 5]; kernel=[2, 2], dilation=[2, 3], stride=[1, 1], padding=[1, 1]",
                 "T[1, 1, 2, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1]", "f32[1, 5] in 1..1; kernel=[3], stride=[1]",
-                "f32[1, 4, 4] in 0..1; kernel=[3, 3], stride=[1]"},
+                "f32[1, 4, 4] in 0..1; kernel=[3, 3], stride=[1]",
+                "T[2, 2, 3]; kernel=[9, 7], padding=[2, 3], ceil_mode=true",
+                "T[1, 4]; kernel=[6], dilation=[2], padding=[3], stride=[5], ceil_mode=true"},
 };
 
 // ---- averages -------------------------------------------------------------------------------------------------------
@@ -177,7 +190,7 @@ const OpDef kAvgPool{
     },
     .semantics = composite([](ExpandContext& e) {
       const std::vector<Sliding> sliding = avg_pool_windows(e);
-      const Value sums = e.sum(unfold_spatial(e, e.in_wide(), sliding, 0.0), last_dims(sliding.size()));
+      const Value sums = e.sum(unfold_spatial(e, e.in_wide(), trimmed(sliding), 0.0), last_dims(sliding.size()));
       const std::string_view divide = is_float(sums.dtype()) ? "div" : "trunc_div";
       return e.cast(e.op(divide, {sums, divisors(e, sliding, sums.dtype())}), e.in().dtype());
     }),
@@ -193,7 +206,9 @@ const OpDef kAvgPool{
                 "T[1, 2, 4, 3]; kernel=[2, 2], stride=[1], padding=[1], divisor_override=3",
                 "T[1, 5, 4]; kernel=[3, 2], stride=[2, 3], padding=[1, 0], ceil_mode=true, count_include_pad=false",
                 "T[1, 5, 4]; kernel=[3, 2], stride=[2, 3], padding=[1, 1], ceil_mode=true",
-                "T[1, 1, 3, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1], padding=[1]"},
+                "T[1, 1, 3, 4, 3]; kernel=[2, 2, 2], stride=[1, 2, 1], padding=[1]",
+                "T[2, 2, 3]; kernel=[9, 7], padding=[2, 3], ceil_mode=true",
+                "T[2, 3]; kernel=[7], ceil_mode=true, count_include_pad=false"},
 };
 
 // ---- adaptive pools -------------------------------------------------------------------------------------------------

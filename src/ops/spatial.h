@@ -42,9 +42,10 @@ struct Sliding {
   int64_t dilation;
   Expr length;     // of x
   Expr count = 0;  // of windows
-  Expr high = 0;   // padding after x such that exactly `count` windows fit; negative where they leave elements out
 
   Expr span() const { return span_of(kernel, dilation); }
+  // The padding after x such that exactly `count` windows fit; negative where they leave elements out.
+  Expr high() const { return (count - 1) * stride + span() - length - padding; }
 };
 
 using Ints = std::span<const int64_t>;

@@ -180,7 +180,7 @@ Value pad_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding, int6
   std::vector<Expr> high(x.shape().size(), 0);
   for (const Sliding& s : sliding) {
     low[static_cast<size_t>(s.dim)] = sign * Expr(s.padding);
-    high[static_cast<size_t>(s.dim)] = sign * s.high;
+    high[static_cast<size_t>(s.dim)] = sign * s.high();
   }
   return b.op("pad", {x}, {{"low", low}, {"high", high}, {"value", std::move(fill)}});
 }
@@ -205,7 +205,6 @@ std::vector<Sliding> slide(std::span<const Expr> shape, Ints kernel, Ints stride
       fail("dimension {} of size {} with padding {} is too small for a window that spans {}", dim, s.length, s.padding,
            s.span());
     }
-    s.high = (s.count - 1) * s.stride + s.span() - s.length - s.padding;
     result.push_back(std::move(s));
   }
   return result;
@@ -239,7 +238,7 @@ Value unfold_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding, A
 Value fold_spatial(Builder& b, Value x, const std::vector<Sliding>& sliding) {
   for (size_t i = sliding.size(); i-- > 0;) {
     const Sliding& s = sliding[i];
-    x = fold(b, x, s.dim, s.padding + s.length + s.high, s.stride, s.dilation);
+    x = fold(b, x, s.dim, s.padding + s.length + s.high(), s.stride, s.dilation);
   }
   return pad_spatial(b, x, sliding, -1, Expr(0));
 }

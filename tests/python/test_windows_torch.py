@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tenon import torch_backend
 
 FEW = st.integers(1, 3)
 
@@ -149,3 +150,20 @@ def test_im2col(data):
     expected = F.fold(y, sizes, kernel, dilation, padding, stride)
     graph = graph_of("col2im", [y], check_col2im, {0: "N"})
     compare(graph.evaluate(y.detach()), [expected])
+
+
+def test_a_huge_window_over_a_small_image_takes_little_memory(monkeypatch):
+    programs = []
+    compile_graph = torch_backend.compile_program
+    monkeypatch.setattr(
+        torch_backend,
+        "compile_program",
+        lambda *args, **named: programs.append(compile_graph(*args, **named)) or programs[-1],
+    )
+    x = torch.randn(2, 4, 2, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    compiled = torch.compile(lambda x: F.avg_pool2d(x, 1280, ceil_mode=True).tanh(), backend="tenon")
+    found, expected = compiled(x), F.avg_pool2d(x, 1280, ceil_mode=True).tanh()
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(result.sum(), x)[0] for result in (found, expected)))
+    assert len(programs) == 2
+    assert all(program.arena_bytes < 1 << 16 for program in programs)
