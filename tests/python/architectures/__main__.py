@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # a download fails at once
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Before torch is imported. CUDA does not survive a fork: where PyTorch sees a GPU, a forked training is aborted.
