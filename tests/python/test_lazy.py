@@ -371,3 +371,39 @@ def test_a_step_that_fails_raises_an_error_once(device):
     assert good.cpu().tolist() == [2, 2]
     with pytest.raises(RuntimeError, match="7"):
         bad.cpu()
+
+
+# ---- devices --------------------------------------------------------------------------------------------------------
+
+
+def test_ordinals_are_devices():
+    in_a_process("""
+        lazy_device.start()
+        assert tenon.lazy.devices() == ["cpu"] and tenon.lazy.device_count() == 1
+        assert tenon.load_plugin("build/accelerators/loopback.so") == "loopback"
+        assert tenon.lazy.devices() == ["cpu", "loopback"]
+        x = torch.randn(4, 8)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU())
+        expected = model(x)
+        expected.sum().backward()
+        gradient = model[0].weight.grad.clone()
+        for ordinal, device in enumerate(tenon.lazy.devices()):
+            model.zero_grad()
+            moved = model.to(f"lazy:{ordinal}")
+            result = moved(x.to(f"lazy:{ordinal}"))
+            assert result.device == torch.device("lazy", ordinal)
+            result.sum().backward()
+            tenon.lazy.mark_step(wait=True)
+            assert f": {device} (" in tenon.lazy.explain(), tenon.lazy.explain()
+            assert ordinal == 1 or "loopback" not in tenon.lazy.explain()
+            torch.testing.assert_close(result.cpu(), expected)
+            torch.testing.assert_close(moved[0].weight.grad.cpu(), gradient)
+            torch.testing.assert_close((torch.ones(1, device=result.device) * 3).cpu(), torch.tensor([3.0]))
+        assert tenon.lazy.metrics()["torchscript_runs"] == 0
+        try:
+            (x.to("lazy:2") * 2).cpu()
+        except RuntimeError as error:
+            assert "there is no device lazy:2" in str(error), error
+        else:
+            raise AssertionError("there are two devices")
+    """)

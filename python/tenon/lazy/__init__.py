@@ -30,6 +30,7 @@ __all__ = [
     "Metrics",
     "current_device",
     "device_count",
+    "devices",
     "explain",
     "init",
     "is_available",
@@ -68,7 +69,13 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    return 1
+    return _programs.device_count()
+
+
+def devices() -> list[str]:
+    """The names of the devices "lazy:0", "lazy:1", ...: the CPU, then those of tenon.devices(). Tensors are in
+    the memory of the CPU between runs. The CPU runs what a device does not claim."""
+    return _programs.devices()
 
 
 def current_device() -> int:
@@ -93,7 +100,8 @@ def mark_step(wait: bool = False) -> None:
     """Ends a step: compiles everything recorded so far, unless an equal graph was compiled before, and runs it. If that
     fails, it raises RuntimeError; reading one of its results later raises it, too."""
     _check_initialized()
-    torch._lazy.mark_step(wait=wait)
+    for ordinal in range(device_count()):
+        torch._lazy.mark_step(f"lazy:{ordinal}", wait)
     if failure := _extension.take_failure():
         raise RuntimeError(failure)
 

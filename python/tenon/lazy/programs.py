@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from tenon import modes
-from tenon._tenon import Error, Executable, compile_graph
+from tenon._tenon import Error, Executable, compile_graph, devices
 from tenon.capture.captured import Captured, Output
 from tenon.lazy.metrics import EagerCalls, Metrics
 from tenon.lazy.translate import translate
@@ -82,17 +82,23 @@ class Programs:
                 copied_bytes=counts["copied_bytes"],
             )
 
+    def devices(self) -> list[str]:
+        return ["cpu", *devices()]
+
+    def device_count(self) -> int:
+        return len(self.devices())
+
     def report(self) -> str:
         return f"Tenon:\n{self.metrics()}\n"
 
     def compile(
-        self, graph: torch._C.Graph, inputs: list[Type], sources: list[int], dying: list[int]
+        self, graph: torch._C.Graph, inputs: list[Type], sources: list[int], dying: list[int], ordinal: int
     ) -> Program | None:
         """`sources` says which of the inputs each input of the graph is; `dying` are the inputs that are unused after a
-        run. None if Tenon cannot run the graph."""
+        run; `ordinal` is the number of the device. None if Tenon cannot run the graph."""
         start = time.perf_counter()
         try:
-            program = self._compiled(translate(graph, inputs, sources), dying)
+            program = self._compiled(translate(graph, inputs, sources), dying, self.devices()[ordinal])
         except Error as error:
             with self._lock:
                 self._refused[str(error)] += 1
@@ -128,14 +134,14 @@ class Programs:
     @modes.run_outside
     def text(self, graph: torch._C.Graph, inputs: list[Type]) -> str:
         """Of a graph that may never run."""
-        return str(self._compiled(translate(graph, inputs), []))
+        return str(self._compiled(translate(graph, inputs), [], "cpu"))
 
-    def _compiled(self, captured: Captured, dying: list[int]) -> Program:
+    def _compiled(self, captured: Captured, dying: list[int], device: str) -> Program:
         kept = {output.index for output in captured.outputs if output.kind in ("input", "view of input")}
         places = {position: place for place, position in enumerate(captured.graph_inputs)}
         donated = [places[position] for position in dying if position in places and position not in kept]
         fallback = _counting(captured, self._fallbacks)
-        executable = compile_graph(captured.graph, fallback=fallback, donated=donated, shared=True)
+        executable = compile_graph(captured.graph, fallback=fallback, devices=[device], donated=donated, shared=True)
         return Program(captured, executable)
 
 

@@ -111,6 +111,17 @@ class OutsideModes {
   PythonObject context_;
 };
 
+// The CPU is number 0; the devices of plug-ins follow (tenon.lazy.devices).
+int64_t device_count() {
+  return with_python([] { return hooks().call("device_count").cast<int64_t>(); });
+}
+
+void check_device(int64_t ordinal) {
+  if (ordinal <= 0) return;
+  const int64_t count = device_count();
+  TORCH_CHECK(ordinal < count, "there is no device lazy:", ordinal, ": tenon.lazy.devices() lists ", count);
+}
+
 py::list types_of(const std::vector<ParameterType>& parameters) {
   py::list types;
   for (const ParameterType& type : parameters) {
@@ -173,7 +184,7 @@ void give_back_memory() {
 #endif
 }
 
-void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const Inputs& inputs) {
+void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, const Inputs& inputs, int64_t ordinal) {
   computation.types.clear();
   for (const BackendDataPtr& argument : arguments) computation.types.push_back(parameter_type(argument));
   computation.sources = inputs.sources;
@@ -184,7 +195,7 @@ void compile(Computation& computation, c10::ArrayRef<BackendDataPtr> arguments, 
     if (inputs.dying[i]) dying.append(i);
   }
   const py::object program =
-      hooks().call("compile", computation.graph(), types_of(types), py::cast(inputs.sources), dying);
+      hooks().call("compile", computation.graph(), types_of(types), py::cast(inputs.sources), dying, ordinal);
   computation.run = PythonObject(program.is_none() ? program : program.attr("run"));
   computation.overwritten.clear();
   if (program.is_none()) return;
@@ -269,7 +280,9 @@ class Backend : public torch::lazy::BackendImplInterface {
 
   BackendDataPtr MakeComputationDataFromTensor(const at::Tensor& tensor, const Shape& shape,
                                                const BackendDevice& device) const override {
-    return torchscript_->MakeComputationDataFromTensor(tensor, shape, device);
+    check_device(device.ordinal());
+    if (device.ordinal() <= 0) return torchscript_->MakeComputationDataFromTensor(tensor, shape, device);
+    return std::make_shared<Data>(tensor.to(at::kCPU, tensor.scalar_type(), false, /*copy=*/true), shape, device);
   }
   BackendDataPtr MakeComputationDataFromScalar(const at::Scalar& scalar, const BackendDevice& device) const override {
     return torchscript_->MakeComputationDataFromScalar(scalar, device);
@@ -334,7 +347,7 @@ class Backend : public torch::lazy::BackendImplInterface {
     return with_python([] { return hooks().call("report").cast<std::string>(); });
   }
 
-  // ---- devices: there is one, the CPU ----
+  // ---- devices: tensors are in the CPU's memory; a graph runs on the device that its tensors name ----
 
   std::shared_ptr<torch::lazy::BackendDeviceType> GetDefaultDeviceType() const override {
     return std::make_shared<DeviceType>();
@@ -343,14 +356,19 @@ class Backend : public torch::lazy::BackendImplInterface {
     TORCH_CHECK(type == static_cast<int8_t>(at::kCPU), "tenon's lazy device runs on the CPU, not on ",
                 c10::DeviceTypeName(static_cast<at::DeviceType>(type)));
   }
-  int64_t GetDefaultDeviceOrdinal() const override { return 0; }
+  int64_t GetDefaultDeviceOrdinal() const override { return default_ordinal_; }
   void SetDefaultDeviceOrdinal(int64_t ordinal) override {
-    TORCH_CHECK(ordinal == 0, "tenon has one lazy device, number 0: there is no number ", ordinal);
+    check_device(ordinal);
+    default_ordinal_ = ordinal;
   }
   at::DeviceType EagerFallbackDeviceType() const override { return at::kCPU; }
-  std::vector<BackendDevice> GetBackendDevices() const override { return {BackendDevice()}; }
+  std::vector<BackendDevice> GetBackendDevices() const override {
+    std::vector<BackendDevice> devices;
+    for (int64_t i = 0; i < device_count(); ++i) devices.emplace_back(GetDefaultDeviceType(), i);
+    return devices;
+  }
   BackendDevice GetBackendDevice(c10::Device device) const override {
-    return BackendDevice(GetDefaultDeviceType(), device.has_index() ? device.index() : 0);
+    return BackendDevice(GetDefaultDeviceType(), device.has_index() ? device.index() : GetDefaultDeviceOrdinal());
   }
 
  private:
@@ -366,7 +384,7 @@ class Backend : public torch::lazy::BackendImplInterface {
       if (is_compiled) {
         ++counters().hits;
       } else {
-        compile(*computation, arguments, inputs);
+        compile(*computation, arguments, inputs, device.ordinal() < 0 ? GetDefaultDeviceOrdinal() : device.ordinal());
       }
       return !computation->run.get().is_none();
     });
@@ -404,6 +422,7 @@ class Backend : public torch::lazy::BackendImplInterface {
   }
 
   const BackendImplInterface* torchscript_;
+  std::atomic<int64_t> default_ordinal_ = 0;
 };
 
 // ---- the module -----------------------------------------------------------------------------------------------------

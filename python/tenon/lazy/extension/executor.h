@@ -6,7 +6,7 @@
 //
 // PyTorch finds the compiled form of a graph by a hash that takes all inputs of a type for one: after a graph of `a +
 // b` and `a - b`, one of `a + b` and `b - a` is the same to it, and gives the results of the first. Here the hash also
-// has which node each node reads, and which each result is.
+// has which node each node reads, which each result is, and the device.
 #pragma once
 
 #include <torch/csrc/lazy/core/internal_ops/ltc_ops.h>
@@ -83,6 +83,7 @@ class Executor : public torch::lazy::LazyGraphExecutor {
       places.emplace(node, places.size() + 1);
     }
     for (const torch::lazy::Value& root : roots) add(root.node.get(), root.index);
+    data.parameter_sequence.push_back(static_cast<size_t>(tensors->device.ordinal()));
     return data;
   }
 

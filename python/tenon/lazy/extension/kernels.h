@@ -94,6 +94,28 @@ inline void copy_anywhere(const c10::OperatorHandle& op, c10::DispatchKeySet key
   torch::jit::drop(*stack, 2);
 }
 
+// ---- from one lazy device to another
+// ---------------------------------------------------------------------------------
+
+inline const c10::SafeKernelFunction& recorded_to_copy() {
+  static const c10::SafeKernelFunction kernel = c10::Dispatcher::singleton()
+                                                    .findSchemaOrThrow("aten::_to_copy", "")
+                                                    .getComputedKernelForDispatchKey(c10::DispatchKey::Lazy);
+  return kernel;
+}
+
+// PyTorch takes the number of a lazy device for that of a CPU. All of them have the CPU's memory.
+inline void to_copy(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  constexpr size_t kArguments = 7;
+  c10::IValue& self = torch::jit::peek(*stack, 0, kArguments);
+  const c10::IValue& device = torch::jit::peek(*stack, 3, kArguments);
+  const bool is_between = self.toTensor().is_lazy() && device.isDevice() && device.toDevice().is_lazy();
+  const bool is_moved = is_between && device.toDevice().has_index() && device.toDevice() != self.toTensor().device();
+  if (!is_moved) return recorded_to_copy().callBoxed(op, keys, stack);
+  self = self.toTensor().cpu();
+  op.callBoxed(stack);
+}
+
 // ---- new tensors ----------------------------------------------------------------------------------------------------
 
 // Outside of a kernel, a new tensor of the lazy device is one that knows its views.
@@ -124,6 +146,8 @@ inline torch::Library library_of_kernels() {
   library.impl("arange.start_out", &arange);
   library.impl("empty.memory_format", &empty);
   library.impl("copy", &copy);
+  recorded_to_copy();
+  library.impl("_to_copy", torch::CppFunction::makeFromBoxedFunction<&to_copy>());
   return library;
 }
 
