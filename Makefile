@@ -203,6 +203,10 @@ bench-artifact: build ## Measure files: launching tasks, planned memory of the z
 bench-training: build ## Training steps of GPT-2 and ResNet-18 beside eager and Inductor; ARGS="--model gpt2 --budget" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.training $(if $(JSON),--json "$(JSON)") $(ARGS)
 
+.PHONY: bench-training-budget
+bench-training-budget: build ## Whether trainings stay within their budget: what processes hold; ARGS="--model gpt2 --part 0.7"
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.training_budget $(ARGS)
+
 .PHONY: bench-lazy
 bench-lazy: build ## Training on device "lazy" beside PyTorch's TorchScript backend and eager; ARGS="--width 128 --rounds 5"
 	@PYTHONPATH=build/python .venv/bin/python -W ignore bench/lazy.py $(ARGS)

@@ -78,9 +78,10 @@ def tenon_stepper(model, x, y, threads, budget: float | None = None) -> Callable
     instance = trainer()
     if budget is not None:
         instance.step(x, target=y)
-        natural = instance.peak_bytes
+        states = sum(data.nbytes for name, data in instance.states.items() if not name.startswith("gradient."))
+        natural = instance.peak_bytes - states
         instance = trainer()
-        instance.initialize(int(natural * budget))
+        instance.initialize(states + int(natural * budget))
     return lambda: instance.step(x, target=y).item()
 
 

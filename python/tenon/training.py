@@ -94,9 +94,10 @@ class LocalTrainingInstance:
         )
 
     def initialize(self, budget: int | None = None) -> None:
-        """Compiles the step. `budget` bounds the bytes of a step besides states, inputs and results. If a step needs
-        more, activations are computed again instead of kept; `memory_report` lists them. If the budget is too small,
-        the error names the minimum."""
+        """Compiles the step. `budget` bounds the bytes of every call: states, results, values that forward() keeps
+        for backward(), temporaries and scratch. If a call needs more, activations are computed again instead of kept;
+        `memory_report` lists those of a step. If the budget is too small, the error names the minimum and the largest
+        tensors."""
         self._trainer.initialize(budget)
 
     def initialize_backend(self, mem_size: int) -> None:
@@ -193,7 +194,7 @@ class LocalTrainingInstance:
 
     @property
     def peak_bytes(self) -> int:
-        """The bytes that the last call needed besides states, inputs and results."""
+        """The bytes that the last call needed: all that a budget covers."""
         return self._trainer.peak_bytes
 
     @property

@@ -14,13 +14,6 @@ constexpr int64_t kBlock = 64;
 // How much memory it takes to select k of a line: room for twice as many, so that choosing among them is rare.
 int64_t room_for(int64_t k, int64_t length) { return std::min(length, 2 * k + kBlock) + kBlock; }
 
-template <class Element>
-bool any_below(const Line<Element>& line, typename Element::Key limit, int64_t begin, int64_t end) {
-  bool any = false;
-  for (int64_t i = begin; i < end; ++i) any |= line.key(i) < limit;
-  return any;
-}
-
 // Leaves the k smallest of [0, count) first, in any order but with the largest of them last, and returns how many.
 template <class Entry>
 [[gnu::noinline]] int64_t keep_first(Entry* entries, int64_t count, int64_t k) {
@@ -30,52 +23,72 @@ template <class Entry>
 }
 
 // The first k > 0 of a part of a line, or all of it, into memory of room_for(k, end - begin). Returns how many.
-template <class Element, class Entry>
-[[gnu::always_inline]] inline int64_t select_here(const LinePlace& place, int64_t begin, int64_t end, int64_t k,
-                                                  Entry* kept) {
-  using Key = typename Element::Key;
-  const Line<Element> line(place);
+// `read_block` takes a block, without what is not below the limit, if there is one: later elements with this key come
+// after those that are kept.
+template <class Entry, class ReadBlock>
+[[gnu::always_inline]] inline int64_t select_by(ReadBlock read_block, int64_t begin, int64_t end, int64_t k,
+                                                Entry* kept) {
   const int64_t room = room_for(k, end - begin);
   int64_t count = 0;
-  bool limited = false;
-  Key limit = 0;  // later elements with this key come after those that are kept
+  const Entry* limit = nullptr;
   for (int64_t at = begin; at < end; at += kBlock) {
-    const int64_t block_end = std::min(at + kBlock, end);
-    if (limited && !any_below(line, limit, at, block_end)) continue;
-    for (int64_t i = at; i < block_end; ++i) {
-      const Key key = line.key(i);
-      if (!limited || key < limit) kept[count++] = Entry::make(key, i);
-    }
+    count = read_block(at, std::min(at + kBlock, end), limit, count);
     if (count + kBlock <= room) continue;
     count = keep_first(kept, count, k);
-    limit = static_cast<Key>(kept[k - 1].key());
-    limited = true;
+    limit = kept + k - 1;
   }
   return keep_first(kept, count, k);
 }
 
 template <class Element, class Entry>
-int64_t select(const LinePlace& line, int64_t begin, int64_t end, int64_t k, Entry* kept) {
-  return select_here<Element>(line, begin, end, k, kept);
+int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, Entry* kept) {
+  using Key = typename Element::Key;
+  const Line<Element> line(place);
+  const auto read_block = [&](int64_t at, int64_t block_end, const Entry* last, int64_t count) {
+    const Key limit = last ? static_cast<Key>(last->key()) : Key{0};
+    bool any = last == nullptr;
+    for (int64_t i = at; i < block_end; ++i) any |= line.key(i) < limit;
+    for (int64_t i = at; any && i < block_end; ++i) {
+      const Key key = line.key(i);
+      if (!last || key < limit) kept[count++] = Entry::make(key, i);
+    }
+    return count;
+  };
+  return select_by(read_block, begin, end, k, kept);
 }
 
-// For lines that are too long for narrow entries although their keys are not: rare, so compiled for size.
-template <class Element>
-[[gnu::cold]] int64_t select_of_long_line(const LinePlace& line, int64_t begin, int64_t end, int64_t k,
-                                          WideEntry* kept) {
-  return select_here<Element>(line, begin, end, k, kept);
+// For lines that are too long for narrow entries although their keys are not: rare, so it is the same code for all.
+int64_t select_of_long_line(const LineFunctions<WideEntry>& functions, const LinePlace& line, int64_t begin,
+                            int64_t end, int64_t k, WideEntry* kept) {
+  const auto read_block = [&](int64_t at, int64_t block_end, const WideEntry* last, int64_t count) {
+    functions.load(line, at, block_end, kept + count);
+    WideEntry* const loaded = kept + count;
+    WideEntry* const loaded_end = loaded + (block_end - at);
+    if (!last) return count + (block_end - at);
+    const auto is_late = [limit = last->key()](const WideEntry& entry) { return entry.key() >= limit; };
+    return count + (std::remove_if(loaded, loaded_end, is_late) - loaded);
+  };
+  return select_by(read_block, begin, end, k, kept);
 }
 
 template <class Entry>
 struct Functions {
   const LineFunctions<Entry>& line;
-  int64_t (*select)(const LinePlace& line, int64_t begin, int64_t end, int64_t k, Entry* kept);
+  int64_t (*select_of)(const LinePlace& line, int64_t begin, int64_t end, int64_t k, Entry* kept);
+
+  int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, Entry* kept) const {
+    if constexpr (std::is_same_v<Entry, WideEntry>) {
+      if (!select_of) return select_of_long_line(line, place, begin, end, k, kept);
+    }
+    return select_of(place, begin, end, k, kept);
+  }
 };
 
 template <class Element, class Entry>
 Functions<Entry> functions_of() {
-  if constexpr (std::is_same_v<Entry, WideEntry> && kHoldsKey<NarrowEntry, Element>)
-    return {kLineFunctions<Element, Entry>, select_of_long_line<Element>};
+  constexpr bool kIsLongLine = std::is_same_v<Entry, WideEntry> && kHoldsKey<NarrowEntry, Element>;
+  if constexpr (kIsLongLine)
+    return {kLineFunctions<Element, Entry>, nullptr};
   else
     return {kLineFunctions<Element, Entry>, select<Element, Entry>};
 }

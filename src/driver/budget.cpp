@@ -10,6 +10,7 @@
 #include "loops/compiler.h"
 #include "loops/limits.h"
 #include "program/run.h"
+#include "program/tables.h"
 #include "runtime/thread_pool.h"
 #include "support/checked.h"
 
@@ -21,19 +22,8 @@ constexpr int64_t kLeastStep = 32;  // part of the estimate that a further attem
 
 // ---- what a program needs ----
 
-// The largest that there are.
-symbolic::Bindings largest_sizes(const Program& program) {
-  std::set<Symbol> bound;
-  for (const SymbolBinding& binding : program.bindings) bound.insert(binding.symbol);
-  symbolic::Bindings sizes;
-  for (const auto& [symbol, range] : program.graph.ranges()) {
-    if (bound.contains(symbol) && range.high == kInt64Max) {
-      fail("size {} of graph {} has no upper end, and a budget must hold for all sizes: say how large it can be",
-           symbol.name(), program.graph.name());
-    }
-    sizes[symbol] = bound.contains(symbol) ? range.high : range.low;
-  }
-  return sizes;
+int64_t bytes_at(const TensorType& type, const symbolic::Bindings& sizes) {
+  return checked_mul(element_count(evaluate(type.shape, sizes)), size_of(type.dtype));
 }
 
 int64_t scratch_of(const loops::LoopTree& tree, const symbolic::Bindings& sizes) {
@@ -130,19 +120,46 @@ MemoryModel model_of(const Program& program, const std::vector<FusedGroup>& grou
   return model;
 }
 
+// ---- what takes the memory ----
+
+// "f32[16, 64] of relu 4096, ...": the largest temporaries.
+std::string largest_temporaries(const Program& program, const symbolic::Bindings& sizes) {
+  std::vector<KeptMemory> found;
+  for (const Task& task : program.tasks) {
+    for (uint32_t output : task.outputs) {
+      const Slot& slot = program.slots[output];
+      if (slot.kind != SlotKind::kTemporary || slot.over != kNoSlot) continue;
+      found.push_back({fmt::format("{} of {}", to_string(slot.type), task.name), bytes_at(slot.type, sizes)});
+    }
+  }
+  return list_largest(std::move(found));
+}
+
+std::string list_kept(std::span<const KeptMemory> kept) {
+  std::string text;
+  for (const KeptMemory& each : kept) text += fmt::format(", {} bytes of {}", each.bytes, each.what);
+  return text;
+}
+
 // ---- the search ----
 
 class Search {
  public:
-  Search(int64_t budget, const std::vector<FusedGroup>& groups, const BuildFn& build, MemoryReport& report)
-      : budget_(budget), groups_(groups), build_(build), report_(report) {}
+  Search(const ProgramOptions& options, const std::vector<FusedGroup>& groups, const BuildFn& build,
+         MemoryReport& report)
+      : options_(options),
+        budget_(*options.budget),
+        kept_(bytes_of(options.kept)),
+        groups_(groups),
+        build_(build),
+        report_(report) {}
 
   Module run() {
     Module natural = build_(groups_);
-    report_ = {.budget = budget_, .sizes = largest_sizes(natural.program)};
+    report_ = {.budget = budget_, .sizes = largest_sizes(natural.program.graph)};
     const Need need = need_of(natural.program, report_.sizes);
-    report_.natural_bytes = report_.bytes = need.total();
-    if (need.total() <= budget_) return natural;
+    report_.natural_bytes = report_.bytes = with_kept(need);
+    if (report_.bytes <= budget_) return natural;
     list_ = Lister(natural.program, groups_).run();
     model_ = model_of(natural.program, groups_, report_.sizes);
     if (std::optional<Module> found = tighten(natural.graph, need)) return std::move(*found);
@@ -150,15 +167,18 @@ class Search {
   }
 
  private:
+  int64_t with_kept(const Need& need) const { return checked_add(need.total(), kept_); }
+  int64_t needed_by(const Module& module) const { return with_kept(need_of(module.program, model_.sizes)); }
+
   // The estimate leaves out the gaps between temporaries, and scratch.
   std::optional<Module> tighten(const Graph& graph, const Need& natural) {
     const int64_t estimate = rematerialize(graph, list_, model_, INT64_MAX).bytes;
-    int64_t most = budget_ - natural.scratch - std::max<int64_t>(natural.arena - estimate, 0);
+    int64_t most = budget_ - kept_ - natural.scratch - std::max<int64_t>(natural.arena - estimate, 0);
     for (int attempt = 0; attempt < kMostAttempts && most > 0; ++attempt) {
       const Rematerialized lists = rematerialize(graph, list_, model_, most);
       if (lists.bytes > most) return {};
       Module module = build_(lists.groups);
-      const int64_t needed = need_of(module.program, model_.sizes).total();
+      const int64_t needed = needed_by(module);
       if (needed <= budget_) return noted(std::move(module), lists, needed);
       most -= std::max(needed - budget_, most / kLeastStep);
     }
@@ -169,10 +189,14 @@ class Search {
   Module smallest(const Graph& graph) {
     const Rematerialized lists = rematerialize(graph, list_, model_, 0);
     Module module = build_(lists.groups);
-    const int64_t needed = need_of(module.program, model_.sizes).total();
+    const int64_t needed = needed_by(module);
     if (needed <= budget_) return noted(std::move(module), lists, needed);
-    fail("program {} needs {} bytes, and still {} when it computes values twice; its budget is {}: the least is {}",
-         graph.name(), report_.natural_bytes, needed, budget_, std::min(needed, report_.natural_bytes));
+    fail(
+        "program {} needs {} bytes, and still {} when it computes values twice: {} bytes of temporaries and scratch "
+        "({})"
+        "{}; its budget is {}: the least is {}",
+        graph.name(), report_.natural_bytes, needed, needed - kept_, largest_temporaries(module.program, model_.sizes),
+        list_kept(options_.kept), budget_, std::min(needed, report_.natural_bytes));
   }
 
   Module noted(Module module, const Rematerialized& lists, int64_t needed) {
@@ -182,7 +206,9 @@ class Search {
     return module;
   }
 
+  const ProgramOptions& options_;
   int64_t budget_;
+  int64_t kept_;
   const std::vector<FusedGroup>& groups_;
   const BuildFn& build_;
   MemoryReport& report_;
@@ -192,8 +218,30 @@ class Search {
 
 }  // namespace
 
-Module build_within(int64_t budget, const std::vector<FusedGroup>& groups, const BuildFn& build, MemoryReport& report) {
-  return Search(budget, groups, build, report).run();
+Module build_within(const ProgramOptions& options, const std::vector<FusedGroup>& groups, const BuildFn& build,
+                    MemoryReport& report) {
+  return Search(options, groups, build, report).run();
+}
+
+symbolic::Bindings largest_sizes(const Graph& graph) {
+  std::set<Symbol> bound;
+  for (const SymbolBinding& binding : bind_symbols(graph)) bound.insert(binding.symbol);
+  symbolic::Bindings sizes;
+  for (const auto& [symbol, range] : graph.ranges()) {
+    if (bound.contains(symbol) && range.high == kInt64Max) {
+      fail("size {} of graph {} has no upper end, and a budget must hold for all sizes: say how large it can be",
+           symbol.name(), graph.name());
+    }
+    sizes[symbol] = bound.contains(symbol) ? range.high : range.low;
+  }
+  return sizes;
+}
+
+int64_t largest_bytes(const Graph& graph, std::span<const ValueRef> values) {
+  const symbolic::Bindings sizes = largest_sizes(graph);
+  int64_t total = 0;
+  for (ValueRef value : values) total = checked_add(total, bytes_at(graph.type(value), sizes));
+  return total;
 }
 
 // ---- the report ----

@@ -154,7 +154,7 @@ Program compile_groups(Module module, const BuildTarget& target, const ProgramOp
       finish(built);
       return built;
     };
-    module = build_within(*options.budget, module.groups, build, report);
+    module = build_within(options, module.groups, build, report);
     module.program.memory_report = std::make_shared<const MemoryReport>(std::move(report));
   } else {
     finish(module);

@@ -33,8 +33,9 @@ std::optional<std::string> identity_of(const Backend& backend, const std::string
 std::string text_of(const ProgramOptions& options) {
   std::string states;
   for (const std::string& name : options.states) states += " " + quote(name);
-  return fmt::format("freeze {} states{} fallback {} budget {}", options.freeze, states, options.fallback != nullptr,
-                     options.budget ? std::to_string(*options.budget) : "none");
+  return fmt::format("freeze {} states{} fallback {} budget {} kept {}", options.freeze, states,
+                     options.fallback != nullptr, options.budget ? std::to_string(*options.budget) : "none",
+                     bytes_of(options.kept));
 }
 
 bool is_large(const Leaf& leaf) { return leaf.kind == LeafKind::kConstant && leaf.data.numel() > kMostPrinted; }

@@ -44,9 +44,11 @@ struct ProgramOptions {
   bool freeze = true;                              // parameters keep the values that they have now
   std::set<std::string, std::less<>> states = {};  // but not these leaves, which others change
   FallbackFn fallback = {};                        // empty: a graph with external calls is an error that lists them
-  // Bytes that a run may take besides inputs, states and results. Values are computed twice where that needs less; too
-  // little is an error that names the least. It holds for the largest sizes that there are.
+  // Bytes that a run may take for temporaries and scratch, together with what is `kept` meanwhile. Values are computed
+  // twice where that needs less; too little is an error that names the least. It holds for the largest sizes that there
+  // are.
   std::optional<int64_t> budget = {};
+  std::vector<KeptMemory> kept = {};
   // What a file of the program checks. The outputs that they name are no results of the file; a run in this process
   // gives them as any other, and whoever runs it looks at them.
   std::vector<Assertion> assertions = {};

@@ -8,7 +8,6 @@
 #include "graph/rewrite.h"
 #include "passes/passes.h"
 #include "support/pattern.h"
-#include "training/part.h"
 #include "training/precision.h"
 
 namespace tenon {
@@ -23,6 +22,19 @@ Tensor key_of_seed(int64_t seed) {
   Tensor key = Tensor::zeros(DType::kI64, {2});
   key.set_integer(0, seed);
   return key;
+}
+
+// Adds gradients to the states that sum them up.
+void sum_gradients(Graph& graph, const std::vector<ValueRef>& gradients, const TrainingGraphs& made,
+                   const TrainingOptions& options) {
+  Builder builder(graph);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const std::string name = gradient_name(made.trained[i]);
+    const ValueRef sum = graph.add_buffer(name, graph.type(gradients[i]), made.states.at(name));
+    Value gradient = builder.value(gradients[i]);
+    if (options.accumulate > 1) gradient = gradient / static_cast<double>(options.accumulate);
+    graph.add_update(sum, (builder.value(sum) + gradient).ref());
+  }
 }
 
 class GraphMaker {
@@ -140,19 +152,19 @@ class GraphMaker {
   }
 
   void add_gradients_of_loss() {
-    joint_ = expand_for_gradients(with_loss(prepared(model_.training)));
+    made_.joint = expand_for_gradients(with_loss(prepared(model_.training)));
     std::vector<ValueRef> parameters;
-    for (const std::string& name : made_.trained) parameters.push_back(joint_.leaf_named(name)->value);
-    const std::vector<ValueRef> gradients = add_gradients(joint_, joint_.outputs().back(), parameters);
+    for (const std::string& name : made_.trained) parameters.push_back(made_.joint.leaf_named(name)->value);
+    const std::vector<ValueRef> gradients = add_gradients(made_.joint, made_.joint.outputs().back(), parameters);
     std::vector<std::string> reached;
     for (size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i]) continue;  // as in PyTorch, a parameter that has no gradient stays as it is
       reached.push_back(made_.trained[i]);
-      gradients_.push_back(gradients[i]);
+      made_.gradients.push_back(gradients[i]);
     }
     if (reached.empty()) fail("the loss depends on no parameter that is to be trained");
     made_.trained = std::move(reached);
-    if (const Leaf* key = joint_.leaf_named(kKeyState)) advance(joint_, key->value);
+    if (const Leaf* key = made_.joint.leaf_named(kKeyState)) advance(made_.joint, key->value);
   }
 
   static void advance(Graph& graph, ValueRef key) {
@@ -181,9 +193,9 @@ class GraphMaker {
   }
 
   void make_step() {
-    made_.step = joint_;
-    optimize(made_.step, gradients_);
-    made_.step.set_outputs({joint_.outputs().back()});
+    made_.step = made_.joint;
+    optimize(made_.step, made_.gradients);
+    made_.step.set_outputs({made_.joint.outputs().back()});
     made_.step = eliminate_dead_code(made_.step);
   }
 
@@ -194,31 +206,13 @@ class GraphMaker {
       const Tensor& parameter = made_.states.at(name);
       made_.states[gradient_name(name)] = Tensor::zeros(parameter.dtype(), parameter.shape());
     }
-    const std::vector<ValueRef> kept = kept_for(joint_, kept_values(joint_), gradients_);
-    std::vector<ValueRef> outputs = joint_.outputs();
-    outputs.insert(outputs.end(), kept.begin(), kept.end());
-    made_.forward = part_of(joint_, {}, outputs, joint_.updates());
-    made_.backward = part_of(joint_, kept, gradients_, {});
-    sum_gradients(made_.backward, made_.backward.outputs());
-    made_.backward.set_outputs({});
-
-    std::vector<ValueRef> results = gradients_;
-    results.push_back(joint_.outputs().back());
-    made_.part = part_of(joint_, {}, results, joint_.updates());
-    sum_gradients(made_.part, {made_.part.outputs().begin(), made_.part.outputs().end() - 1});
+    cut_in_two(made_, options_, Keep::kAll);
+    std::vector<ValueRef> results = made_.gradients;
+    results.push_back(made_.joint.outputs().back());
+    made_.part = part_of(made_.joint, {}, results, made_.joint.updates());
+    sum_gradients(made_.part, {made_.part.outputs().begin(), made_.part.outputs().end() - 1}, made_, options_);
     made_.part.set_outputs({made_.part.outputs().back()});
     make_update();
-  }
-
-  void sum_gradients(Graph& graph, const std::vector<ValueRef>& gradients) {
-    Builder builder(graph);
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      const std::string name = gradient_name(made_.trained[i]);
-      const ValueRef sum = graph.add_buffer(name, graph.type(gradients[i]), made_.states.at(name));
-      Value gradient = builder.value(gradients[i]);
-      if (options_.accumulate > 1) gradient = gradient / static_cast<double>(options_.accumulate);
-      graph.add_update(sum, (builder.value(sum) + gradient).ref());
-    }
   }
 
   void make_update() {
@@ -249,11 +243,20 @@ class GraphMaker {
   const TrainingOptions& options_;
   TrainingGraphs made_;
   std::vector<std::pair<std::string, Tensor>> sources_;  // the model's own memory of each state
-  Graph joint_;                                          // forward and backward
-  std::vector<ValueRef> gradients_;                      // of it, for each trained parameter
 };
 
 }  // namespace
+
+void cut_in_two(TrainingGraphs& graphs, const TrainingOptions& options, Keep keep) {
+  const Graph& joint = graphs.joint;
+  const std::vector<ValueRef> kept = kept_for(joint, kept_values(joint), graphs.gradients, keep);
+  std::vector<ValueRef> outputs = joint.outputs();
+  outputs.insert(outputs.end(), kept.begin(), kept.end());
+  graphs.forward = part_of(joint, {}, outputs, joint.updates());
+  graphs.backward = part_of(joint, kept, graphs.gradients, {});
+  sum_gradients(graphs.backward, graphs.backward.outputs(), graphs, options);
+  graphs.backward.set_outputs({});
+}
 
 TrainingGraphs training_graphs(const TrainingModel& model, const TrainingOptions& options) {
   return GraphMaker(model, options).run();

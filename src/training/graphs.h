@@ -12,6 +12,7 @@
 #include "autodiff/loss.h"
 #include "autodiff/optimizer.h"
 #include "graph/graph.h"
+#include "training/part.h"
 
 namespace tenon {
 
@@ -42,6 +43,9 @@ struct TrainingOptions {
 using States = std::map<std::string, Tensor>;
 
 struct TrainingGraphs {
+  Graph joint;                           // inputs, target -> outputs, loss; also computes `gradients`
+  std::vector<ValueRef> gradients = {};  // of `joint`, by `trained`
+
   Graph step;      // inputs, target -> loss; updates everything
   Graph forward;   // inputs, target -> outputs, loss, values for backward; updates the model's buffers
   Graph backward;  // values of forward -> nothing; adds to the gradients
@@ -58,6 +62,9 @@ struct TrainingGraphs {
 // Throws an Error for a loss that does not fit the model, a loss that depends on no trained parameter, and a pattern
 // that matches no name.
 TrainingGraphs training_graphs(const TrainingModel& model, const TrainingOptions& options);
+
+// Makes `forward` and `backward` anew: backward computes more of forward again, if forward keeps less for it.
+void cut_in_two(TrainingGraphs& graphs, const TrainingOptions& options, Keep keep);
 
 inline std::string gradient_name(const std::string& parameter) { return "gradient." + parameter; }
 

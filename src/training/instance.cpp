@@ -1,8 +1,12 @@
 #include "training/instance.h"
 
+#include <malloc.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 
+#include "driver/budget.h"
 #include "driver/pipeline.h"
 #include "program/run.h"
 #include "runtime/thread_pool.h"
@@ -17,41 +21,58 @@ std::string_view name_of(Phase phase) {
 
 namespace {
 
+int64_t bytes_of(std::span<const Tensor> tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.numel() * size_of(tensor.dtype());
+  return bytes;
+}
+
 // A program that is compiled when it first runs, and the context that it always runs in.
 class Part {
  public:
   Part(const Graph& graph, const std::vector<std::string>& devices) : graph_(graph), devices_(devices) {}
 
-  const Program& program(std::optional<int64_t> budget = {}) {
-    if (!program_) {
-      program_ = std::make_unique<Program>(
-          compile_program(graph_, {.devices = devices_, .freeze = false, .budget = budget}).value());
-    }
+  // Before it is compiled. The budget covers results, and what others keep meanwhile.
+  void set_budget(int64_t budget, std::vector<KeptMemory> kept) {
+    budget_ = budget;
+    kept_ = std::move(kept);
+    kept_.push_back({"results", largest_bytes(graph_, graph_.outputs())});
+  }
+
+  Status compile() {
+    Result<Program> compiled =
+        compile_program(graph_, {.devices = devices_, .freeze = false, .budget = budget_, .kept = kept_});
+    if (!compiled.ok()) return compiled.diagnostic();
+    program_ = std::make_unique<Program>(std::move(compiled).value());
+    return Unit{};
+  }
+
+  bool is_compiled() const { return program_ != nullptr; }
+  const Program& program() {
+    if (!program_) compile().value();
     return *program_;
   }
 
-  struct Settings {
-    int64_t budget = runtime::kNoBudget;
-    bool profiles = false;
-    bool operator==(const Settings&) const = default;
-  };
-
-  std::vector<Tensor> run(std::span<const Tensor> inputs, const Settings& settings) {
-    if (!context_ || settings != settings_) {
-      context_ = program().runner->make_context({.budget = settings.budget, .telemetry = settings.profiles});
-      settings_ = settings;
+  std::vector<Tensor> run(std::span<const Tensor> inputs, bool profiles) {
+    if (!context_ || profiles != profiles_) {
+      const int64_t budget = budget_ ? *budget_ - tenon::bytes_of(kept_) : runtime::kNoBudget;
+      context_ = program().runner->make_context({.budget = budget, .telemetry = profiles});
+      profiles_ = profiles;
     }
     return ProgramRunner::run_in(*context_, program(), inputs);
   }
 
   const runtime::Context& context() const { return *context_; }
+  void free_memory() { context_.reset(); }  // that it keeps for its next run
 
  private:
   const Graph& graph_;
   const std::vector<std::string>& devices_;
+  std::optional<int64_t> budget_;
+  std::vector<KeptMemory> kept_;
   std::unique_ptr<Program> program_;
   std::unique_ptr<runtime::Context> context_;
-  Settings settings_;
+  bool profiles_ = false;
 };
 
 }  // namespace
@@ -66,15 +87,63 @@ class LocalTrainingInstance::State {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   }
 
+  void compile(Part& called) {
+    if (called.is_compiled()) return;
+    if (budget && (&called == &forward || &called == &backward)) return compile_in_two();
+    if (budget) called.set_budget(*budget, {kept_states(&called != &step)});
+    called.compile().value();
+  }
+
   std::vector<Tensor> run(Part& called, std::span<const Tensor> inputs) {
     const ThreadCount count(threads);
-    std::vector<Tensor> results = called.run(inputs, settings);
-    peak_bytes = called.context().allocator().peak();
-    if (settings.profiles) {
+    compile(called);
+    if (budget) make_room_for(called);
+    std::vector<Tensor> results = called.run(inputs, profiles);
+    uses_gradients |= &called == &backward || &called == &part;
+    peak_bytes =
+        called.context().allocator().peak() + bytes_of(results) + bytes_of(kept) + kept_states(uses_gradients).bytes;
+    if (profiles) {
       const std::vector<ProfiledTask> found = profile_of(called.program(), called.context(), phase_of(called));
       profile.insert(profile.end(), found.begin(), found.end());
     }
     return results;
+  }
+
+  // Other parts keep no memory meanwhile, and neither does the C library of what was freed.
+  void make_room_for(const Part& called) {
+    for (Part* other : parts) {
+      if (other != &called) other->free_memory();
+    }
+#ifdef __GLIBC__
+    ::malloc_trim(0);
+#endif
+  }
+
+  // What every call finds in memory. Without a step in parts, nobody touches gradients.
+  KeptMemory kept_states(bool with_gradients) const {
+    std::vector<KeptMemory> found;
+    for (const auto& [name, data] : graphs.states) {
+      if (!with_gradients && name.starts_with(gradient_name(""))) continue;
+      found.push_back({name, bytes_of({&data, 1})});
+    }
+    const int64_t bytes = tenon::bytes_of(found);
+    return {fill_in("states ({})", list_largest(std::move(found))), bytes};
+  }
+
+  // Compiles forward and backward so that the values between them fit the budget, too.
+  void compile_in_two() {
+    Status last = Unit{};
+    for (Keep keep : {Keep::kAll, Keep::kCostly, Keep::kInputs}) {
+      if (keep != Keep::kAll) cut_in_two(graphs, options, keep);
+      const int64_t between = largest_bytes(graphs.backward, graphs.backward.inputs());
+      const int64_t results = largest_bytes(graphs.forward, graphs.forward.outputs()) - between;
+      forward.set_budget(*budget, {kept_states(true)});
+      backward.set_budget(*budget, {kept_states(true), {"values for backward", between}, {"results", results}});
+      last = forward.compile();
+      if (last.ok()) last = backward.compile();
+      if (last.ok()) return;
+    }
+    last.value();
   }
 
   std::optional<Phase> phase_of(const Part& called) const {
@@ -103,6 +172,8 @@ class LocalTrainingInstance::State {
 
   const Program& program_of(Part& called) {
     const auto held = use();
+    const ThreadCount count(threads);
+    compile(called);
     return called.program();
   }
 
@@ -129,7 +200,10 @@ class LocalTrainingInstance::State {
   Part step{graphs.step, devices}, forward{graphs.forward, devices}, backward{graphs.backward, devices},
       part{graphs.part, devices}, update{graphs.update, devices}, evaluate{graphs.evaluate, devices},
       predict{graphs.predict, devices};
-  Part::Settings settings;
+  const std::array<Part*, 7> parts = {&step, &forward, &backward, &part, &update, &evaluate, &predict};
+  std::optional<int64_t> budget;
+  bool profiles = false;
+  bool uses_gradients = false;
   bool is_initialized = false;
   std::atomic<bool> training = true;
   std::vector<Tensor> kept;  // of the last forward(), for backward(); empty after it
@@ -153,13 +227,13 @@ void LocalTrainingInstance::initialize(std::optional<int64_t> budget) {
   State& s = *state_;
   if (s.is_initialized) fail("initialize() comes first, and once");
   const ThreadCount count(s.threads);
+  s.budget = budget;
   if (s.options.accumulate > 1) {
-    s.part.program(budget);
-    s.update.program(budget);
+    s.compile(s.part);
+    s.compile(s.update);
   } else {
-    s.step.program(budget);
+    s.compile(s.step);
   }
-  s.settings.budget = budget.value_or(runtime::kNoBudget);
   s.is_initialized = true;
 }
 
@@ -169,6 +243,7 @@ LocalTrainingInstance::Forward LocalTrainingInstance::forward(std::span<const Te
   s.is_initialized = true;
   s.profile.clear();
   if (!s.training && !target.defined() && takes_target(s.options.loss)) return {s.run(s.predict, inputs), {}};
+  if (s.budget) s.kept.clear(), s.has_forward = false;  // they would count twice
   std::vector<Tensor> results = s.run(s.training ? s.forward : s.evaluate, s.with_target(inputs, target));
   const size_t outputs = s.graphs.evaluate.outputs().size() - 1;
   Forward given{{results.begin(), results.begin() + static_cast<std::ptrdiff_t>(outputs)}, results[outputs]};
@@ -270,7 +345,7 @@ void LocalTrainingInstance::load_states(const States& states) {
 
 void LocalTrainingInstance::enable_profiling(bool on) {
   const auto held = use();
-  state_->settings.profiles = on;
+  state_->profiles = on;
 }
 
 std::vector<ProfiledTask> LocalTrainingInstance::profile() const {
@@ -288,7 +363,7 @@ const MemoryReport* LocalTrainingInstance::memory_report() const {
   const auto held = use();
   State& s = *state_;
   Part& called = s.options.accumulate > 1 ? s.part : s.step;
-  return s.settings.budget == runtime::kNoBudget ? nullptr : called.program().memory_report.get();
+  return s.budget ? called.program().memory_report.get() : nullptr;
 }
 
 }  // namespace tenon

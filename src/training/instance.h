@@ -44,10 +44,11 @@ class LocalTrainingInstance {
                         std::vector<std::string> devices = {});  // as ProgramOptions::devices
   ~LocalTrainingInstance();
 
-  // Compiles the step. The budget bounds the memory of a call besides states, inputs and results, in bytes. If a step
-  // needs more, backward computes values of forward again instead of keeping them. Too small a budget is an Error that
-  // names the minimum. Symbolic sizes count with the upper end of their range. The budget does not apply to forward()
-  // and backward(). Without this call the first step compiles, with no budget. Call it before the functions below.
+  // Compiles the step. The budget bounds the memory of every call, in bytes: states, results, values that forward()
+  // keeps for backward(), temporaries and scratch. If a call needs more, backward computes values of forward again
+  // instead of keeping them. Too small a budget is an Error that names the minimum and what takes the memory. Symbolic
+  // sizes count with the upper end of their range. Without this call the first step compiles, with no budget. Call it
+  // before the functions below.
   void initialize(std::optional<int64_t> budget = {});
   void initialize_backend(int64_t mem_size) { initialize(mem_size); }  // FlexFlow's name for it
 
@@ -91,7 +92,7 @@ class LocalTrainingInstance {
   const Program& part_program();
   const Program& evaluate_program();
   const Program& predict_program();
-  int64_t peak_bytes() const;  // of the last call, besides states, inputs and results
+  int64_t peak_bytes() const;  // of the last call: all that the budget covers
   // The report on a step, or on a part of it. Null without a budget.
   const MemoryReport* memory_report() const;
 

@@ -26,7 +26,8 @@ std::vector<bool> needed_nodes(const Graph& graph, std::vector<ValueRef> open, c
 // Finds what a second run reads of a first one.
 class Keeper {
  public:
-  Keeper(const Graph& graph, std::vector<bool> first) : graph_(graph), first_(std::move(first)) {
+  Keeper(const Graph& graph, std::vector<bool> first, Keep keep)
+      : graph_(graph), first_(std::move(first)), keep_(keep) {
     for (const Update& update : graph.updates()) updated_.insert(update.target);
   }
 
@@ -35,7 +36,7 @@ class Keeper {
     const NodeRef producer = graph_.producer(value);
     if (!producer) return visit_leaf(value);
     const Node& node = graph_.node(producer);
-    if (first_[producer.id] && cost_of(*node.op) != Cost::kFree) {
+    if (first_[producer.id] && is_kept(cost_of(*node.op))) {
       kept_.push_back(value);
       return;
     }
@@ -50,6 +51,11 @@ class Keeper {
   }
 
  private:
+  bool is_kept(Cost cost) const {
+    if (keep_ == Keep::kAll) return cost != Cost::kFree;
+    return keep_ == Keep::kCostly && (cost == Cost::kProduct || cost == Cost::kExpensive);
+  }
+
   // A state that the first run changes is kept as it was.
   void visit_leaf(ValueRef value) {
     if (graph_.leaf(value)->kind == LeafKind::kInput || updated_.contains(value)) kept_.push_back(value);
@@ -57,6 +63,7 @@ class Keeper {
 
   const Graph& graph_;
   std::vector<bool> first_;
+  Keep keep_;
   std::set<ValueRef> updated_;
   std::set<ValueRef> seen_;
   std::vector<ValueRef> kept_;
@@ -94,8 +101,8 @@ Graph part_of(const Graph& graph, const std::vector<ValueRef>& given, const std:
 }
 
 std::vector<ValueRef> kept_for(const Graph& graph, const std::vector<ValueRef>& first,
-                               const std::vector<ValueRef>& later) {
-  Keeper keeper(graph, needed_nodes(graph, first, {}));
+                               const std::vector<ValueRef>& later, Keep keep) {
+  Keeper keeper(graph, needed_nodes(graph, first, {}), keep);
   for (ValueRef value : later) keeper.visit(value);
   return std::move(keeper).kept();
 }

@@ -103,7 +103,7 @@ void add_training_options(CLI::App& app, TrainingRequest& request) {
       ->type_name("SEED")
       ->check(any_integer())
       ->group(kGroup);
-  app.add_option("--budget", request.budget, "The most memory of a step, besides states, inputs and results")
+  app.add_option("--budget", request.budget, "The most memory of a step, states and results included")
       ->type_name("64MiB")
       ->group(kGroup);
 }
