@@ -154,12 +154,36 @@ TEST(PartOf, KeepsWhatTheSecondPartNeedsAndNoViews) {
 )")
                           .value();
   const std::vector<ValueRef> first = {graph.outputs()[0]}, later = {graph.outputs()[1]};
-  const std::vector<ValueRef> kept = kept_for(graph, first, later);
+  const std::vector<ValueRef> kept = kept_for(graph, first, later, Keep::kAll);
   ASSERT_EQ(kept.size(), 1);
   EXPECT_EQ(graph.node(graph.producer(kept[0])).op->name.get(), "exp");
   const Graph second = part_of(graph, kept, later, {});
   EXPECT_EQ(second.inputs().size(), 1);
   EXPECT_EQ(second.nodes().size(), 2);
+}
+
+TEST(PartOf, ComputesAgainWhatIsNotKept) {
+  const Graph graph = parse_graph(R"(graph g(%x: f64[3, 3]) {
+  %a: f64[3, 3] = exp(%x)
+  %p: f64[3, 3] = matmul(%a, %a)
+  %s: f64[3, 3] = exp(%p)
+  %d: f64[3, 3] = mul(%s, %a)
+  return %s, %d
+}
+)")
+                          .value();
+  const std::vector<ValueRef> first = {graph.outputs()[0]}, later = {graph.outputs()[1]};
+  const auto ops_of = [&](Keep keep) {
+    std::vector<std::string> ops;
+    for (ValueRef value : kept_for(graph, first, later, keep)) {
+      ops.push_back(graph.leaf(value) ? graph.leaf(value)->name
+                                      : std::string(graph.node(graph.producer(value)).op->name));
+    }
+    return ops;
+  };
+  EXPECT_THAT(ops_of(Keep::kAll), ::testing::ElementsAre("exp", "exp"));
+  EXPECT_THAT(ops_of(Keep::kCostly), ::testing::ElementsAre("x", "matmul"));
+  EXPECT_THAT(ops_of(Keep::kInputs), ::testing::ElementsAre("x"));
 }
 
 // ---- threads --------------------------------------------------------------------------------------------------------
