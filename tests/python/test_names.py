@@ -14,7 +14,10 @@ ROOT = Path(__file__).parents[2]
 SHARED = {
     "Compute": {"tenon", "tenon::loops"},  # the dtype that an elementwise op computes in, and a node of loops
     "Node": {"tenon", "tenon::loops"},  # of a Graph, and loop_tool's IR::Node
+    "Retriever": {"tenon::runtime", "tenon::tasks"},  # of compiled programs, and of tasks that are put together by hand
     "Symbol": {"tenon::symbolic", "tenon::named"},  # of an expression, and the name of a dimension
+    "TaskGraph": {"tenon::runtime", "tenon::tasks"},  # likewise
+    "TaskNode": {"tenon::runtime", "tenon::tasks"},  # likewise
     "Tensor": {"tenon", "tenon::named"},
 }
 
