@@ -367,7 +367,7 @@ void Context::run_tasks() {
     ~Drain() { context.drain(); }
   } drain_at_end{*this};
   for (const Launch& launch : launches_) {
-    if (options_.telemetry || !launch.is_plain) {
+    if (options_.telemetry || options_.after_task || !launch.is_plain) {
       for (uint32_t i = launch.first; i < launch.end; ++i) launch_noted(i);
     } else {
       for (failed_task_ = launch.first; failed_task_ < launch.end; ++failed_task_) run_kernel(failed_task_);
@@ -382,6 +382,7 @@ void Context::launch_noted(uint32_t i) {
   const int64_t start = options_.telemetry ? now_ns() : 0;
   launch(i);
   if (options_.telemetry) events_.push_back({i, start, now_ns()});
+  if (options_.after_task && !is_device_task(graph_.tasks[i])) options_.after_task(options_.observer, *this, i);
 }
 
 void Context::launch(uint32_t i) {

@@ -495,3 +495,28 @@ def test_an_entry_is_taken_by_its_name(tenon, tmp_path):
     done = tenon("run", TRAINING, "--entry", "x", "-i", "in.npz")
     assert done.code == 1
     assert "its entries are step, eval" in done.err
+
+
+# ---- what tasks write -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["model.pt2", "model.tenon"])
+def test_every_tensor_on_the_way_can_be_dumped(tenon, files, model):
+    """Also those whose memory later tasks use again."""
+    assert tenon("run", model, *GIVEN, "--dump", "all", "--output", "dumped.npz").code == 0
+    dumped = np.load(files / "dumped.npz")
+    names = [name for name in dumped.files if name.startswith("task")]
+    assert len(names) >= 2
+    assert names == sorted(names, key=lambda name: int(name.split(".")[0][4:]))
+    results = [dumped[name] for name in dumped.files if name not in names]
+    assert len(results) == 2
+    assert any(np.array_equal(dumped[name], results[0]) for name in names)
+    hidden = next(dumped[name] for name in names if dumped[name].shape[-1] == Classifier().hidden.out_features)
+    assert (hidden >= 0).all()
+    assert (hidden > 0).any()
+    one = names[0].split(".")[1]
+    assert tenon("run", model, *GIVEN, "--dump", one, "--output", "one.npz").code == 0
+    assert np.array_equal(np.load(files / "one.npz")[names[0]], dumped[names[0]])
+    done = tenon("run", model, *GIVEN, "--dump", "nobody*")
+    assert done.code == 1
+    assert "--dump: no task is called 'nobody*'" in done.err

@@ -1,4 +1,5 @@
 // tenon run: runs a model, compiled before or now.
+#include <algorithm>
 #include <memory>
 
 #include "checkpoints.h"
@@ -11,6 +12,7 @@
 #include "runnable.h"
 #include "runtime/thread_pool.h"
 #include "support/file.h"
+#include "support/pattern.h"
 #include "terminal.h"
 #include "units.h"
 
@@ -40,6 +42,7 @@ struct Options {
   std::string checkpoint;
   std::string budget;
   std::string profile;
+  std::vector<std::string> dump;
   int64_t threads = 0;
   int64_t seed = 0;
   bool no_native = false;
@@ -71,18 +74,73 @@ std::shared_ptr<runtime::States> saved_states(const Options& options) {
   return states;
 }
 
-std::vector<Tensor> run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs,
-                             Outputs& outputs) {
-  const std::unique_ptr<runtime::Context> context =
-      runnable.make_context(context_options(options), saved_states(options));
-  std::vector<Tensor> results = runnable.run(*context, inputs);
+// Copies what tasks write, as they write it: later tasks use the memory again.
+class Dump {
+ public:
+  Dump(const std::vector<std::string>& patterns, const runtime::TaskGraph& graph) : patterns_(patterns), graph_(graph) {
+    for (const std::string& pattern : patterns) {
+      if (pattern != "all" &&
+          std::ranges::none_of(graph.tasks, [&](const auto& task) { return name_matches(pattern, task.name); }))
+        fail("--dump: no task is called '{}'; `tenon inspect` lists the tasks", pattern);
+    }
+  }
+
+  void observe(runtime::ContextOptions& options) {
+    if (patterns_.empty()) return;
+    options.observer = this;
+    options.after_task = [](void* self, const runtime::Context& context, uint32_t task) {
+      static_cast<Dump*>(self)->add(context, task);
+    };
+  }
+
+  std::vector<Outcome> take() { return std::move(outcomes_); }
+
+ private:
+  void add(const runtime::Context& context, uint32_t number) {
+    const runtime::TaskNode& task = graph_.tasks[number];
+    const bool is_wanted = std::ranges::any_of(
+        patterns_, [&](const std::string& pattern) { return pattern == "all" || name_matches(pattern, task.name); });
+    for (size_t i = 0; is_wanted && i < task.outputs.size(); ++i) {
+      const runtime::TensorView view = context.tensor(number, i);
+      const Sizes shape(view.shape.begin(), view.shape.end());
+      const Tensor tensor =
+          Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data, nullptr);
+      const std::string suffix = task.outputs.size() == 1 ? "" : fill_in(".{}", i);
+      std::string name = fill_in("task{}.{}{}", number, task.name, suffix);
+      std::ranges::replace(name, '/', '_');  // it may become a file's
+      outcomes_.push_back({std::move(name), tensor.copy()});
+    }
+  }
+
+  const std::vector<std::string>& patterns_;
+  const runtime::TaskGraph& graph_;
+  std::vector<Outcome> outcomes_;
+};
+
+struct Ran {
+  std::vector<Tensor> results;
+  std::vector<Outcome> dumped;
+};
+
+// What tasks wrote, then the results.
+std::vector<Outcome> joined(std::vector<Outcome> dumped, const std::vector<Outcome>& results) {
+  dumped.insert(dumped.end(), results.begin(), results.end());
+  return dumped;
+}
+
+Ran run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs, Outputs& outputs) {
+  Dump dump(options.dump, runnable.graph());
+  runtime::ContextOptions settings = context_options(options);
+  dump.observe(settings);
+  const std::unique_ptr<runtime::Context> context = runnable.make_context(settings, saved_states(options));
+  Ran ran{runnable.run(*context, inputs), dump.take()};
   if (!options.states.empty()) outputs.attempt([&] { write_states(options.states, *context->states()); });
-  if (options.profile.empty()) return results;
+  if (options.profile.empty()) return ran;
   const std::vector<TaskTime> times = times_of(*context, runnable.graph());
   const std::string trace = trace_json(std::string(runnable.graph().name), times);
   outputs.attempt([&] { write_file(options.profile, trace).value(); });
   print_error(slowest_tasks(times, kShownTasks));
-  return results;
+  return ran;
 }
 
 std::vector<Outcome> run_model(const Options& options, Outputs& outputs) {
@@ -96,8 +154,9 @@ std::vector<Outcome> run_model(const Options& options, Outputs& outputs) {
   check_sizes(model, inputs);
   const Runnable runnable = Runnable::compile(
       model.graph, {.backend = options.no_native ? "interpreter" : "cpu", .devices = options.model.devices});
-  const std::vector<Tensor> results = checked_results(model, run_once(options, runnable, inputs, outputs));
-  return outcomes_of(model.graph, inputs, results_of(model, inputs, results));
+  Ran ran = run_once(options, runnable, inputs, outputs);
+  const std::vector<Tensor> results = checked_results(model, ran.results);
+  return joined(std::move(ran.dumped), outcomes_of(model.graph, inputs, results_of(model, inputs, results)));
 }
 
 std::vector<Outcome> run_artifact(const Options& options, Outputs& outputs) {
@@ -109,7 +168,8 @@ std::vector<Outcome> run_artifact(const Options& options, Outputs& outputs) {
     fail("--states writes an .npz file, got '{}'", options.states);
   const Runnable runnable = Runnable::load(options.model.path, !options.no_native, options.entry);
   const std::vector<Tensor> inputs = runnable.load_inputs(options.inputs, options.seed);
-  return outcomes_of(runnable.graph(), inputs, run_once(options, runnable, inputs, outputs));
+  Ran ran = run_once(options, runnable, inputs, outputs);
+  return joined(std::move(ran.dumped), outcomes_of(runnable.graph(), inputs, ran.results));
 }
 
 void check_outputs(const Options& options) {
@@ -156,6 +216,9 @@ Command run_command(CLI::App& tenon) {
   app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
   app->add_flag("--no-native", options->no_native, "Run no machine code of the model's, but its portable kernels");
   app->add_option("--profile", options->profile, "Write when each task ran, as a trace")->type_name("TRACE.json");
+  app->add_option("--dump", options->dump, "Also give what these tasks write; may be repeated")
+      ->type_name("all|PATTERN")
+      ->allow_extra_args(false);
   app->add_option("--seed", options->seed, "What the model's random numbers are drawn from")
       ->type_name("SEED")
       ->check(any_integer());
