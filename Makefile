@@ -219,6 +219,10 @@ gradients: build ## Gradients of 2,000 random graphs against torch.autograd
 random-programs: build ## 2,000 random PyTorch functions by torch.compile against eager: views, writes, complex, constants, random, empty
 	@TENON_RANDOM_PROGRAMS=2000 .venv/bin/python -m pytest -q -n $(JOBS) tests/python/test_random_programs.py
 
+.PHONY: random-devices
+random-devices: build ## 2,000 random graphs with random claims on a device beside the CPU, and 500 with failures of the device
+	@TENON_RANDOM_DEVICES=2000 build/bin/tenon_tests --gtest_filter='RandomDevices.*'
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

@@ -11,9 +11,11 @@
  * them (0). */
 #define _DEFAULT_SOURCE
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tenon/device.h"
@@ -21,11 +23,10 @@
 /* Added to every address: no pointer of a process lies there. */
 #define OFFSET ((uintptr_t)1 << 60)
 
-static const tenon_host* the_host;
+#define EVENTS 4096 /* that are kept for events() */
 
-struct tenon_device_program {
-  tenon_host_kernel* kernel;
-};
+static const tenon_host* the_host;
+atomic_long loopback_live; /* blocks of memory, programs and devices that are not freed: tests look for leaks here */
 
 typedef struct command {
   struct command* next;
@@ -34,23 +35,20 @@ typedef struct command {
   void* to;
   const void* from;
   uint64_t bytes;
-  void** buffers;
+  void** buffers; /* both behind the command */
   int64_t* sizes;
+  char text[200]; /* why it failed */
 } command;
-
-typedef struct failure {
-  struct failure* next;
-  uint64_t ticket;
-  char text[200];
-} failure;
 
 struct tenon_device {
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t changed;
   command *first, **end;
-  failure* failures; /* that nobody has waited for */
+  command* failed; /* that nobody has waited for */
   uint64_t submitted, done;
+  tenon_device_event events[EVENTS]; /* the last ones, around */
+  uint64_t event_count, events_given;
   int stops;
   double claim, fail;
   unsigned delay;
@@ -75,26 +73,22 @@ static uint64_t hashed(uint64_t seed, const char* text) {
 
 /* ---- the thread ---- */
 
-static void run(tenon_device* device, const command* it) {
-  char text[200] = "";
-  tenon_text error = {text, sizeof text};
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void run(tenon_device* device, command* it) {
+  tenon_text error = {it->text, sizeof it->text};
   if (device->delay > 0) usleep((useconds_t)(drawn(&device->random) * device->delay));
   if (device->fail > 0 && drawn(&device->random) < device->fail) {
-    snprintf(text, sizeof text, "injected failure of ticket %llu", (unsigned long long)it->ticket);
+    snprintf(it->text, sizeof it->text, "injected failure of ticket %llu", (unsigned long long)it->ticket);
   } else if (it->kernel == NULL) {
     memcpy(it->to, it->from, it->bytes);
-  } else if (the_host->run_kernel(it->kernel, it->buffers, it->sizes, &error) != TENON_OK && text[0] == 0) {
-    snprintf(text, sizeof text, "a kernel failed");
+  } else if (the_host->run_kernel(it->kernel, it->buffers, it->sizes, &error) != TENON_OK && it->text[0] == 0) {
+    snprintf(it->text, sizeof it->text, "a kernel failed");
   }
-  if (text[0] == 0) return;
-  failure* const failed = calloc(1, sizeof *failed);
-  if (failed == NULL) abort(); /* a failure must not get lost */
-  failed->ticket = it->ticket;
-  memcpy(failed->text, text, sizeof text);
-  pthread_mutex_lock(&device->mutex);
-  failed->next = device->failures;
-  device->failures = failed;
-  pthread_mutex_unlock(&device->mutex);
 }
 
 static void* work(void* argument) {
@@ -107,27 +101,25 @@ static void* work(void* argument) {
     device->first = it->next;
     if (device->first == NULL) device->end = &device->first;
     pthread_mutex_unlock(&device->mutex);
+    const uint64_t begin = now_ns();
     run(device, it);
     pthread_mutex_lock(&device->mutex);
+    device->events[device->event_count++ % EVENTS] = (tenon_device_event){it->ticket, begin, now_ns()};
     device->done = it->ticket;
     pthread_cond_broadcast(&device->changed);
-    free(it->buffers);
-    free(it->sizes);
-    free(it);
+    it->next = device->failed;
+    it->text[0] != 0 ? (void)(device->failed = it) : free(it);
   }
   pthread_mutex_unlock(&device->mutex);
   return NULL;
 }
 
-static tenon_status enqueue(tenon_device* device, command it, uint64_t* ticket, tenon_text* error) {
-  command* const queued = malloc(sizeof *queued);
-  if (queued == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for a command");
+static tenon_status enqueue(tenon_device* device, command* it, uint64_t* ticket, tenon_text* error) {
+  if (it == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for a command");
   pthread_mutex_lock(&device->mutex);
-  it.next = NULL;
-  it.ticket = *ticket = ++device->submitted;
-  *queued = it;
-  *device->end = queued;
-  device->end = &queued->next;
+  it->ticket = *ticket = ++device->submitted;
+  *device->end = it;
+  device->end = &it->next;
   pthread_cond_broadcast(&device->changed);
   pthread_mutex_unlock(&device->mutex);
   return TENON_OK;
@@ -145,26 +137,18 @@ static tenon_status describe(const char* options, tenon_device_info* info, tenon
 }
 
 static tenon_status read_options(tenon_device* device, const char* options, tenon_text* error) {
-  char name[16], value[200], ops[sizeof device->ops - 2];
-  int length = 0;
-  for (; *options != 0; options += length + (options[length] == ',')) {
-    if (sscanf(options, "%15[a-z]=%199[^,]%n", name, value, &length) != 2)
-      return tenon_write_text(error, TENON_INVALID_ARGUMENT, "options are name=value, separated by commas");
-    if (strcmp(name, "claim") == 0) {
-      device->claim = atof(value);
-    } else if (strcmp(name, "ops") == 0) {
-      snprintf(ops, sizeof ops, "%s", value);
-      snprintf(device->ops, sizeof device->ops, "+%s+", ops);
-    } else if (strcmp(name, "delay") == 0) {
-      device->delay = (unsigned)atoi(value);
-    } else if (strcmp(name, "fail") == 0) {
-      device->fail = atof(value);
-    } else if (strcmp(name, "seed") == 0) {
-      device->seed = device->random = mixed(strtoull(value, NULL, 10));
-    } else {
+  unsigned long long seed = 0;
+  char ops[sizeof device->ops - 2] = "";
+  for (int length = 0; *options != 0; options += length + (options[length] == ',')) {
+    if (sscanf(options, "claim=%lf%n", &device->claim, &length) != 1 &&
+        sscanf(options, "ops=%253[^,]%n", ops, &length) != 1 &&
+        sscanf(options, "delay=%u%n", &device->delay, &length) != 1 &&
+        sscanf(options, "fail=%lf%n", &device->fail, &length) != 1 &&
+        sscanf(options, "seed=%llu%n", &seed, &length) != 1)
       return tenon_write_text(error, TENON_INVALID_ARGUMENT, "the options are claim, ops, delay, fail and seed");
-    }
   }
+  device->seed = device->random = mixed(seed);
+  if (ops[0] != 0) snprintf(device->ops, sizeof device->ops, "+%s+", ops);
   return TENON_OK;
 }
 
@@ -178,14 +162,14 @@ static tenon_status open_device(const char* options, tenon_device** opened, teno
   tenon_status status = read_options(device, options, error);
   if (status == TENON_OK && pthread_create(&device->thread, NULL, work, device) != 0)
     status = tenon_write_text(error, TENON_OUT_OF_MEMORY, "no thread for the device");
-  status == TENON_OK ? (void)(*opened = device) : free(device);
+  status == TENON_OK ? (void)(*opened = device, ++loopback_live) : free(device);
   return status;
 }
 
 static void release(tenon_device* device, tenon_device_program* program) {
+  --loopback_live;
   if (program != NULL) {
-    the_host->free_kernel(program->kernel);
-    free(program);
+    the_host->free_kernel((tenon_host_kernel*)program);
     return;
   }
   pthread_mutex_lock(&device->mutex);
@@ -193,10 +177,7 @@ static void release(tenon_device* device, tenon_device_program* program) {
   pthread_cond_broadcast(&device->changed);
   pthread_mutex_unlock(&device->mutex);
   pthread_join(device->thread, NULL);
-  for (failure *it = device->failures, *next; it != NULL; it = next) {
-    next = it->next;
-    free(it);
-  }
+  for (command* it; (it = device->failed) != NULL; free(it)) device->failed = it->next;
   pthread_mutex_destroy(&device->mutex);
   pthread_cond_destroy(&device->changed);
   free(device);
@@ -221,6 +202,7 @@ static tenon_status compile(tenon_device* device, const tenon_segment* segment, 
   return status;
 }
 
+/* A program is the host's kernel. */
 static tenon_status load(tenon_device* device, const void* code, size_t bytes, tenon_device_program** loaded,
                          tenon_text* error) {
   (void)device;
@@ -228,12 +210,13 @@ static tenon_status load(tenon_device* device, const void* code, size_t bytes, t
   if (bytes >= sizeof kernel_bytes) memcpy(&kernel_bytes, code, sizeof kernel_bytes);
   if (bytes < sizeof kernel_bytes || kernel_bytes > bytes - sizeof kernel_bytes)
     return tenon_write_text(error, TENON_BAD_FILE, "the code of a kernel is cut off");
-  tenon_device_program* const program = calloc(1, sizeof *program);
-  if (program == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for a program");
   const char* const kernel = (const char*)code + sizeof kernel_bytes;
-  const tenon_status status = the_host->load_kernel(
-      kernel, kernel_bytes, kernel + kernel_bytes, bytes - sizeof kernel_bytes - kernel_bytes, &program->kernel, error);
-  status == TENON_OK ? (void)(*loaded = program) : free(program);
+  const uint64_t object_bytes = bytes - sizeof kernel_bytes - kernel_bytes;
+  tenon_host_kernel* program = NULL;
+  const tenon_status status =
+      the_host->load_kernel(kernel, kernel_bytes, kernel + kernel_bytes, object_bytes, &program, error);
+  *loaded = (tenon_device_program*)program;
+  loopback_live += status == TENON_OK;
   return status;
 }
 
@@ -243,32 +226,37 @@ static tenon_status allocate(tenon_device* device, uint64_t bytes, uint64_t alig
   void* const found = aligned_alloc(alignment, (bytes / alignment + 1) * alignment);
   if (found == NULL) return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory of the device is left");
   *memory = (void*)((uintptr_t)found + OFFSET);
+  ++loopback_live;
   return TENON_OK;
 }
 
 static void free_memory(tenon_device* device, void* memory) {
   (void)device;
   free(real(memory));
+  --loopback_live;
 }
 
 static tenon_status copy(tenon_device* device, void* to, const void* from, uint64_t bytes, int to_device,
                          uint64_t* ticket, tenon_text* error) {
-  const command it = {.to = to_device ? real(to) : to, .from = to_device ? from : real(from), .bytes = bytes};
+  command* const it = calloc(1, sizeof *it);
+  if (it != NULL) {
+    it->to = to_device ? real(to) : to;
+    it->from = to_device ? from : real(from);
+    it->bytes = bytes;
+  }
   return enqueue(device, it, ticket, error);
 }
 
 static tenon_status submit(tenon_device* device, tenon_device_program* program, const tenon_launch* launch,
                            uint64_t* ticket, tenon_text* error) {
-  command it = {.kernel = program->kernel};
-  it.buffers = calloc(launch->buffer_count + 1, sizeof *it.buffers);
-  it.sizes = calloc(launch->size_count + 1, sizeof *it.sizes);
-  if (it.buffers == NULL || it.sizes == NULL) {
-    free(it.buffers);
-    free(it.sizes);
-    return tenon_write_text(error, TENON_OUT_OF_MEMORY, "no memory for a launch");
+  command* const it = calloc(1, sizeof *it + (launch->buffer_count + launch->size_count) * sizeof(uint64_t));
+  if (it != NULL) {
+    it->kernel = (tenon_host_kernel*)program;
+    it->buffers = (void**)(it + 1);
+    it->sizes = (int64_t*)(it->buffers + launch->buffer_count);
+    for (uint64_t i = 0; i < launch->buffer_count; ++i) it->buffers[i] = real(launch->buffers[i]);
+    if (launch->size_count > 0) memcpy(it->sizes, launch->sizes, launch->size_count * sizeof *it->sizes);
   }
-  for (uint64_t i = 0; i < launch->buffer_count; ++i) it.buffers[i] = real(launch->buffers[i]);
-  memcpy(it.sizes, launch->sizes, launch->size_count * sizeof *it.sizes);
   return enqueue(device, it, ticket, error);
 }
 
@@ -276,22 +264,33 @@ static tenon_status wait_for(tenon_device* device, uint64_t ticket, tenon_text* 
   tenon_status status = TENON_OK;
   pthread_mutex_lock(&device->mutex);
   while (device->done < ticket) pthread_cond_wait(&device->changed, &device->mutex);
-  for (failure** place = &device->failures; *place != NULL; place = &(*place)->next) {
-    failure* const failed = *place;
-    if (failed->ticket != ticket) continue;
+  command** place = &device->failed;
+  while (*place != NULL && (*place)->ticket != ticket) place = &(*place)->next;
+  command* const failed = *place;
+  if (failed != NULL) {
     status = tenon_write_text(error, TENON_RUN_FAILED, failed->text);
     *place = failed->next;
     free(failed);
-    break;
   }
   pthread_mutex_unlock(&device->mutex);
   return status;
 }
 
+static tenon_status events(tenon_device* device, tenon_device_event* to, uint64_t capacity, uint64_t* count,
+                           tenon_text* error) {
+  (void)error;
+  pthread_mutex_lock(&device->mutex);
+  if (device->event_count > device->events_given + EVENTS) device->events_given = device->event_count - EVENTS;
+  for (*count = 0; *count < capacity && device->events_given < device->event_count; ++*count)
+    to[*count] = device->events[device->events_given++ % EVENTS];
+  pthread_mutex_unlock(&device->mutex);
+  return TENON_OK;
+}
+
 static const tenon_device_api api = {
     .size = sizeof(tenon_device_api), .describe = describe, .open = open_device, .release = release, .claim = claim,
     .compile = compile, .load = load, .allocate = allocate, .free = free_memory, .copy = copy, .submit = submit,
-    .wait = wait_for};
+    .wait = wait_for, .events = events};
 
 const tenon_device_api* tenon_device_plugin_v1(const tenon_host* host) {
   the_host = host;

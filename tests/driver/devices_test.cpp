@@ -1,19 +1,22 @@
 // Models that are split between the CPU and a device with memory and a queue of its own (accelerators/loopback).
-#include <cstring>
+#include <set>
 
+#include "backends/device_backend.h"
 #include "driver/pipeline.h"
 #include "driver/stage_text.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "tests/driver/support_loopback.h"
 #include "tests/graph/support_values.h"
-#include "tests/program/support_random_model.h"
 
 namespace tenon {
 namespace {
 
 using test::close;
+using test::count_of;
 using test::Random;
+using test::random_inputs;
+using test::same_bits;
 using testing::HasSubstr;
 
 class Devices : public testing::Test {
@@ -21,28 +24,8 @@ class Devices : public testing::Test {
   static void SetUpTestSuite() { test::load_loopback(); }
 };
 
-std::vector<Tensor> random_inputs(const Graph& graph, int64_t n, Random& random) {
-  std::vector<Tensor> inputs;
-  for (ValueRef input : graph.inputs()) {
-    const TensorType& type = graph.type(input);
-    const Sizes sizes = evaluate(type.shape, {{Symbol("N"), n}});
-    inputs.push_back(test::random_tensor({type.dtype, to_shape(sizes)}, {}, {-2, 2}, random));
-  }
-  return inputs;
-}
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  const auto bytes = static_cast<size_t>(x.numel() * size_of(x.dtype()));
-  return x.shape() == y.shape() && x.dtype() == y.dtype() && std::memcmp(x.data(), y.data(), bytes) == 0;
-}
-
 Program compiled(const Graph& graph, const std::string& device) {
   return compile_program(graph, {.devices = {device}}).value();
-}
-
-size_t count_of(const Program& program, TaskKind kind) {
-  return static_cast<size_t>(std::ranges::count(program.tasks, kind, &Task::kind));
 }
 
 // relu(x @ w) + x, and tanh of it
@@ -142,54 +125,105 @@ TEST_F(Devices, UnknownDevicesAndBadOptionsAreErrors) {
               HasSubstr("the options are claim, ops, delay, fail and seed"));
 }
 
-class RandomClaims : public testing::TestWithParam<int> {
- protected:
-  static void SetUpTestSuite() { test::load_loopback(); }
+// ---- BERT with every second layer on a device -----------------------------------------------------------------------
+
+// The device of loopback, which gets layers of an odd number: nodes whose results are called layer1_q and so on.
+class OddLayers : public DeviceBackend {
+ public:
+  OddLayers() : DeviceBackend("odd_layers"), on_(find_backend("loopback").value()) {}
+
+  Claim claim(const Graph& graph, NodeRef node) const override {
+    const std::string& name = graph.value_name(graph.node(node).results[0]);
+    const bool is_odd = name.starts_with("layer") && (name[5] - '0') % 2 == 1;
+    return is_odd ? claim_of(*on_, graph, node) : Claim{.reason = "of another layer"};
+  }
+  std::shared_ptr<runtime::Device> device() const override { return device_of(*on_); }
+  loops::LoopTree schedule(const loops::IR& kernel) const override { return on_->schedule(kernel); }
+  std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override { return on_->compile_impl(tree); }
+  int hardware_requirement() const override { return kCpu; }
+
+ private:
+  std::shared_ptr<const Backend> on_;
 };
 
-TEST_P(RandomClaims, AgreeWithTheReference) {
-  Random random(static_cast<uint64_t>(GetParam()) + 500);
-  for (int i = 0; i < 6; ++i) {
-    const bool symbolic = i % 2 == 1;
-    const Graph graph = test::random_model(random, 4 + i * 3, symbolic);
-    const Program program = compiled(graph, fmt::format("loopback:claim=0.5,delay=20,seed={}", GetParam() * 6 + i));
-    for (int64_t n : {7, 1, 16}) {
-      const std::vector<Tensor> inputs = random_inputs(graph, n, random);
-      const std::vector<Tensor> expected = evaluate(graph, inputs).value(), actual = program.run(inputs);
-      ASSERT_EQ(actual.size(), expected.size());
-      for (size_t k = 0; k < actual.size(); ++k) EXPECT_TRUE(close(actual[k], expected[k])) << to_string(graph);
-      if (!symbolic) break;
-    }
-  }
+// A layer of BERT with two heads, whose values are called LAYER_NAME. All layers read the mask.
+std::string bert_layer(int number, const std::string& in) {
+  return fmt::format(R"(
+  %{0}_wq: f32[16, 16] = parameter "{0}.q"
+  %{0}_wk: f32[16, 16] = parameter "{0}.k"
+  %{0}_wv: f32[16, 16] = parameter "{0}.v"
+  %{0}_wo: f32[16, 16] = parameter "{0}.o"
+  %{0}_wup: f32[32, 16] = parameter "{0}.up"
+  %{0}_wdown: f32[16, 32] = parameter "{0}.down"
+  %{0}_q = linear(%{1}, %{0}_wq, none)
+  %{0}_k = linear(%{1}, %{0}_wk, none)
+  %{0}_v = linear(%{1}, %{0}_wv, none)
+  %{0}_qs = reshape(%{0}_q) {{shape=[3, 6, 2, 8]}}
+  %{0}_ks = reshape(%{0}_k) {{shape=[3, 6, 2, 8]}}
+  %{0}_vs = reshape(%{0}_v) {{shape=[3, 6, 2, 8]}}
+  %{0}_qh = permute(%{0}_qs) {{dims=[0, 2, 1, 3]}}
+  %{0}_kh = permute(%{0}_ks) {{dims=[0, 2, 3, 1]}}
+  %{0}_vh = permute(%{0}_vs) {{dims=[0, 2, 1, 3]}}
+  %{0}_scores = matmul(%{0}_qh, %{0}_kh)
+  %{0}_masked = add(%{0}_scores, %mask)
+  %{0}_probabilities = softmax(%{0}_masked) {{dim=-1}}
+  %{0}_heads = matmul(%{0}_probabilities, %{0}_vh)
+  %{0}_mixed = permute(%{0}_heads) {{dims=[0, 2, 1, 3]}}
+  %{0}_flat = reshape(%{0}_mixed) {{shape=[3, 6, 16]}}
+  %{0}_attended = linear(%{0}_flat, %{0}_wo, none)
+  %{0}_sum = add(%{0}_attended, %{1})
+  %{0}_norm, %{0}_m, %{0}_r = layer_norm(%{0}_sum, none, none) {{normalized_rank=1}}
+  %{0}_up = linear(%{0}_norm, %{0}_wup, none)
+  %{0}_act = gelu(%{0}_up)
+  %{0}_down = linear(%{0}_act, %{0}_wdown, none)
+  %{0}_residual = add(%{0}_down, %{0}_norm)
+  %{0}_out, %{0}_m2, %{0}_r2 = layer_norm(%{0}_residual, none, none) {{normalized_rank=1}})",
+                     fmt::format("layer{}", number), in);
 }
 
-TEST_P(RandomClaims, FailuresAreErrorsAndTheNextRunIsRight) {
-  Random random(static_cast<uint64_t>(GetParam()) + 900);
-  const Graph graph = test::random_model(random, 12, false);
-  const std::string claims = fmt::format("claim=0.6,seed={}", GetParam());
-  const ProgramOptions options{.devices = {"loopback:fail=0.2,delay=20," + claims}};
-  const auto failing = compile_program(graph, options);
-  if (!failing.ok()) {  // while a constant was uploaded
-    EXPECT_THAT(failing.diagnostic().message, HasSubstr("injected failure"));
-    return;
+Graph bert(int layers) {
+  std::string text = R"(graph bert(%tokens: i64[3, 6], %mask: f32[3, 1, 1, 6]) {
+  %table: f32[11, 16] = parameter "table"
+  %embedded = embedding(%table, %tokens))";
+  std::string in = "embedded";
+  for (int i = 0; i < layers; ++i) {
+    text += bert_layer(i, in);
+    in = fmt::format("layer{}_out", i);
   }
-  const Program& program = *failing;
-  const std::vector<Tensor> inputs = random_inputs(graph, 1, random);
-  const std::vector<Tensor> expected = compiled(graph, "loopback:" + claims).run(inputs);
-  int failed = 0;
-  for (int run = 0; run < 12; ++run) {
-    const auto results = attempt([&] { return program.run(inputs); });
-    if (!results.ok()) {
-      ++failed;
-      EXPECT_THAT(results.diagnostic().message, HasSubstr("injected failure"));
-      continue;
-    }
-    for (size_t k = 0; k < expected.size(); ++k) EXPECT_TRUE(same_bits((*results)[k], expected[k]));
+  Graph graph = parse_graph(text + "\n  %logits = linear(%" + in + ", %table, none)\n  return %logits\n}").value();
+  Random random(5);
+  for (const Leaf& leaf : std::vector<Leaf>(graph.leaves())) {
+    if (leaf.kind == LeafKind::kInput) continue;
+    graph.bind(leaf.name, test::random_tensor(graph.type(leaf.value), {}, {-0.3, 0.3}, random));
   }
-  if (count_of(program, TaskKind::kDevice) > 0) EXPECT_GT(failed, 0);
+  return graph;
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomClaims, testing::Range(0, 12));
+TEST_F(Devices, EverySecondLayerOfBertCrossesOncePerSide) {
+  register_backend(std::make_shared<OddLayers>());
+  const Graph graph = bert(6);
+  const Program program = compiled(graph, "odd_layers");
+  unregister_backend("odd_layers");
+  ASSERT_EQ(program.placement->parts.segments.size(), 7U);  // CPU, layer 1, CPU, layer 3, CPU, layer 5, CPU
+  // A hidden state there and one back for each of the three layers; and the mask, once.
+  EXPECT_EQ(count_of(program, TaskKind::kTransfer), 7U);
+  std::set<uint32_t> moved;
+  for (const Task& task : program.tasks) {
+    if (task.kind != TaskKind::kTransfer) continue;
+    EXPECT_TRUE(moved.insert(task.inputs[0]).second) << "moved twice";
+    EXPECT_NE(program.slots[task.inputs[0]].kind, SlotKind::kConstant);
+  }
+  std::set<const void*> constants;
+  for (const Slot& slot : program.slots) {
+    if (slot.space == 0 || slot.kind != SlotKind::kConstant) continue;
+    EXPECT_TRUE(constants.insert(program.constants[slot.position].data()).second) << "two copies on the device";
+  }
+  EXPECT_GE(constants.size(), 18U);  // six weights of each layer
+  Random random(1);
+  std::vector<Tensor> inputs = random_inputs(graph, 1, random);
+  for (int64_t i = 0; i < inputs[0].numel(); ++i) inputs[0].set_integer(i, i % 11);
+  EXPECT_TRUE(close(program.run(inputs)[0], compile_program(graph).value().run(inputs)[0]));
+}
 
 }  // namespace
 }  // namespace tenon
