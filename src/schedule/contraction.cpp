@@ -217,6 +217,7 @@ LoopSpecs loops_it_has(const IR& ir, NodeRef ref, LoopSpecs loops) {
   std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
   for (VarRef var : own) {
     if (std::ranges::none_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) {
+      if (!loops.empty() && loops.back().annotation.mark == Mark::kVectorize) loops.back().annotation = {};
       loops.push_back({.var = var});
     }
   }

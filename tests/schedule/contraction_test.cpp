@@ -174,6 +174,14 @@ TEST(ContractionSchedule, AgreesWhereOperandsAreComputed) {
   return %h
 }
 )");
+  // One array is both operands: what computes the rows has the variable of the columns.
+  expect_schedule_agrees(R"(graph g(%w: f32[6, 6], %r: f32[6, 1]) {
+  %s: f32[6, 6] = sigmoid(%w)
+  %a: f32[6, 6] = mul(%s, %r)
+  %h: f32[6, 6] = contract(%a, %w) {spec="aK,CK->aC"}
+  return %h
+}
+)");
 }
 
 TEST(AheadOfTime, LaysWeightsOutAsTheyAreRead) {
