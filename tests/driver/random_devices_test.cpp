@@ -43,7 +43,9 @@ class OnTheHost : public DeviceBackend {
 };
 
 Program compiled(const Graph& graph, const std::string& device) {
-  return compile_program(graph, {.devices = {device}}).value();
+  Result<Program> program = compile_program(graph, {.devices = {device}});
+  EXPECT_TRUE(program.ok()) << device << ": " << program.diagnostic().text();
+  return std::move(program).value();
 }
 
 Program compiled_on_host(const Graph& graph, const std::string& device) {

@@ -1,5 +1,7 @@
 #include "backends/plugin/plugin.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
