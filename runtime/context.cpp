@@ -354,6 +354,7 @@ void Context::run() {
   prepare();
   place_callers();
   events_.clear();
+  timed_.clear();
   run_tasks();
   check_conditions();
   copy_outputs();
@@ -374,6 +375,7 @@ void Context::run_tasks() {
     }
   }
   if (!pending_.empty()) wait_for(kNone);
+  if (!timed_.empty()) take_device_times(now_ns());
   failed_task_ = kNone;
 }
 

@@ -144,6 +144,8 @@ class Context {
   void run_fallback(uint32_t i);
   void run_library(uint32_t i);
   void run_device(uint32_t i);
+  void time_device(uint32_t i, Ticket ticket);
+  void take_device_times(int64_t now_ns);
   Ticket start_transfer(const TaskNode& task, uint32_t i);
   Ticket start_launch(const TaskNode& task, uint32_t i);
   void wait_for(uint32_t task);
@@ -183,6 +185,7 @@ class Context {
   Block arena_;
   std::vector<DeviceBlock> device_arenas_;  // of the spaces of devices
   std::vector<Pending> pending_;            // in the order of tasks
+  std::vector<Pending> timed_;              // of this run: the device tells when they ran
   std::shared_ptr<States> states_;
   std::vector<size_t> state_numbers_;  // for each state of the program, its number in states_
   Retriever retriever_;

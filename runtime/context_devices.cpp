@@ -23,10 +23,29 @@ void Context::run_device(uint32_t i) {
   }
   const Ticket ticket = task.kind == TaskKind::Transfer ? start_transfer(task, i) : start_launch(task, i);
   if (ticket != kDone) pending_.push_back({i, ticket});
-  if (options_.telemetry) wait_for(i);  // so that the time of a task is its own
+  if (options_.telemetry) time_device(i, ticket);
   if (!task.is_late) return;
   wait_for(i);  // what the fallback gave is freed after its last reader
   cleanup(i);
+}
+
+// The device tells when the task ran. One that does not is waited for, so that the time of a task is its own.
+void Context::time_device(uint32_t i, Ticket ticket) {
+  if (!program_->device(graph_.tasks[i].space)->has_events()) return wait_for(i);
+  if (ticket != kDone) timed_.push_back({i, ticket});
+}
+
+// Times of the host's clock are taken as they are. Of another clock, only how long a task took: it starts when it was
+// submitted.
+void Context::take_device_times(int64_t now_ns) {
+  for (const Pending& each : timed_) {
+    const tenon_device_event when = program_->device(graph_.tasks[each.task].space)->event_of(each.ticket);
+    if (when.end_ns <= when.begin_ns) continue;
+    Event& event = events_[each.task];
+    const auto begin = static_cast<int64_t>(when.begin_ns), end = static_cast<int64_t>(when.end_ns);
+    if (begin >= event.start_ns && end <= now_ns) event.start_ns = begin;
+    event.end_ns = event.start_ns + (end - begin);
+  }
 }
 
 Ticket Context::start_transfer(const TaskNode& task, uint32_t i) {

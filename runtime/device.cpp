@@ -162,6 +162,24 @@ void Device::wait(Ticket ticket) {
   if (ticket != kDone) call(info_.name, api_.wait, device_, ticket);
 }
 
+tenon_device_event Device::event_of(Ticket ticket) {
+  constexpr uint64_t kMost = 256;
+  constexpr size_t kKept = 1 << 16;  // of runs that are not profiled
+  const std::lock_guard lock(mutex_);
+  for (uint64_t count = kMost; count >= kMost;) {
+    const size_t known = events_.size() < kKept ? events_.size() : 0;
+    events_.resize(known + kMost);
+    count = 0;
+    call(info_.name, api_.events, device_, events_.data() + known, kMost, &count);
+    events_.resize(known + std::min(count, kMost));
+  }
+  const auto found = std::ranges::find(events_, ticket, &tenon_device_event::ticket);
+  if (found == events_.end()) return {};
+  const tenon_device_event event = *found;
+  events_.erase(found);
+  return event;
+}
+
 // ---- programs and memory --------------------------------------------------------------------------------------------
 
 DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, Device::Code code)

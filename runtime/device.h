@@ -66,6 +66,12 @@ class Device {
   Ticket submit(tenon_device_program* program, const tenon_launch& launch);
   void wait(Ticket ticket);
 
+  // ---- times ----
+  bool has_events() const { return api_.events != nullptr; }
+  // When a launch or copy ran, after it was waited for. Each is given once; all 0 where the device does not know any
+  // more.
+  tenon_device_event event_of(Ticket ticket);
+
  private:
   friend class DeviceProgram;
   Ticket copy(void* to, const void* from, int64_t bytes, bool to_device);
@@ -74,7 +80,8 @@ class Device {
   std::string options_;
   DeviceInfo info_;
   tenon_device* device_ = nullptr;
-  std::mutex mutex_;  // of calls but wait()
+  std::mutex mutex_;                        // of calls but wait()
+  std::vector<tenon_device_event> events_;  // that nobody asked for yet
 };
 
 // Loaded code of a device.

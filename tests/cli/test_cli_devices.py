@@ -1,7 +1,9 @@
 """The command line with devices: accelerators/loopback."""
 
+import itertools
 import json
 
+import numpy as np
 import pytest
 import torch
 from cli_binary import LOOPBACK
@@ -52,3 +54,28 @@ def test_explain_needs_a_device(tenon, mlp):
     assert "--device is required" in tenon("explain", mlp).err
     assert "the CPU runs every node" in tenon("explain", mlp, "--device", "cpu").err
     assert "there is no backend 'npu'" in tenon("explain", mlp, "--device", "npu").err
+
+
+TWO_BRANCHES = """graph branches(%x: f32[64]) {
+  %a = tanh(%x)
+  %b = exp(%x)
+  return %a, %b
+}"""
+
+
+def test_a_profile_has_the_times_of_the_device(tenon, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones(64, np.float32))
+    device = ("--plugin", LOOPBACK, "--device", "loopback:ops=tanh,delay=40000,seed=1")
+    done = tenon("run", "g.tg", "--input", "x.npy", "--profile", "t.json", *device, files={"g.tg": TWO_BRANCHES})
+    assert done.code == 0, done.err
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert sorted(tracks.values()) == [device[3], "tasks"]
+    tasks = [event for event in events if event["ph"] == "X"]
+    on_device = [task for task in tasks if tracks[task["tid"]] == device[3]]
+    assert [task["cat"] for task in on_device] == ["transfer", "device", "transfer"]
+    for before, after in itertools.pairwise(on_device):  # one after the other
+        assert before["ts"] + before["dur"] <= after["ts"] + 1
+    launch, kernel = on_device[1], next(task for task in tasks if task["cat"] == "kernel")
+    assert launch["dur"] > 1000
+    assert kernel["ts"] + kernel["dur"] < launch["ts"] + launch["dur"]  # nobody waited for the device

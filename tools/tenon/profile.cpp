@@ -17,15 +17,15 @@ double rate(int64_t count, int64_t nanoseconds) {
   return count < 0 || nanoseconds <= 0 ? 0 : static_cast<double>(count) / static_cast<double>(nanoseconds);
 }
 
-std::string metadata(std::string_view what, std::string_view name) {
+std::string metadata(std::string_view what, std::string_view name, size_t track = 1) {
   return json::object({{"name", json::string(what)},
                        {"ph", json::string("M")},
                        {"pid", "1"},
-                       {"tid", "1"},
+                       {"tid", std::to_string(track)},
                        {"args", json::object({{"name", json::string(name)}})}});
 }
 
-std::string event(const TaskTime& time, int64_t origin_ns) {
+std::string event(const TaskTime& time, int64_t origin_ns, size_t track) {
   std::vector<std::pair<std::string_view, std::string>> args = {{"task", std::to_string(time.task)},
                                                                 {"kind", json::string(time.kind)}};
   if (time.bytes >= 0) {
@@ -42,7 +42,7 @@ std::string event(const TaskTime& time, int64_t origin_ns) {
                        {"ts", fmt::format("{:.3f}", static_cast<double>(time.start_ns - origin_ns) / 1e3)},
                        {"dur", fmt::format("{:.3f}", static_cast<double>(time.duration_ns()) / 1e3)},
                        {"pid", "1"},
-                       {"tid", "1"},
+                       {"tid", std::to_string(track)},
                        {"args", json::object(args)}});
 }
 
@@ -58,7 +58,8 @@ std::vector<TaskTime> times_of(const runtime::Context& context, const runtime::T
   for (const runtime::Event& event : context.events()) {
     const runtime::TaskNode& task = graph.tasks[event.task];
     times.push_back({event.task, std::string(task.name), kind_text(task.kind), event.start_ns, event.end_ns,
-                     context.bytes_of_task(event.task), context.flops_of_task(event.task)});
+                     context.bytes_of_task(event.task), context.flops_of_task(event.task),
+                     is_device_task(task) ? graph.spaces[task.space - 1].device : ""});
   }
   return times;
 }
@@ -106,8 +107,16 @@ Profile profile(const runtime::TaskGraph& graph, runtime::Context& context, cons
 }
 
 std::string trace_json(const std::string& model, std::span<const TaskTime> times) {
-  std::vector<std::string> events = {metadata("process_name", "tenon " + model), metadata("thread_name", "tasks")};
-  for (const TaskTime& time : times) events.push_back(event(time, times.front().start_ns));
+  std::vector<std::string> events = {metadata("process_name", "tenon " + model)};
+  std::vector<std::string_view> tracks;
+  for (const TaskTime& time : times) {
+    const auto track = static_cast<size_t>(std::ranges::find(tracks, time.device) - tracks.begin()) + 1;
+    if (track > tracks.size()) {
+      tracks.push_back(time.device);
+      events.push_back(metadata("thread_name", time.device.empty() ? "tasks" : time.device, track));
+    }
+    events.push_back(event(time, times.front().start_ns, track));
+  }
   return fmt::format("{{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n{}\n]}}\n", fmt::join(events, ",\n"));
 }
 

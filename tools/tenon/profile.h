@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/context.h"
@@ -16,8 +17,9 @@ struct TaskTime {
   std::string kind;  // "kernel", "library" or "fallback"
   int64_t start_ns;
   int64_t end_ns;
-  int64_t bytes;  // -1: known too late
-  int64_t flops;  // -1: not known
+  int64_t bytes;                 // -1: known too late
+  int64_t flops;                 // -1: not known
+  std::string_view device = {};  // of a device's task: its name, which lives as long as the graph
 
   int64_t duration_ns() const { return end_ns - start_ns; }
   double gigabytes_per_second() const;  // 0 where it is not known
@@ -40,7 +42,7 @@ struct Profile {
 Profile profile(const runtime::TaskGraph& graph, runtime::Context& context, const std::function<void()>& run);
 
 // As Chrome and Perfetto read it: https://ui.perfetto.dev opens the file. Tasks run one after the other on the thread
-// that runs the model, and share their work with the others: there is one track.
+// that runs the model, and share their work with the others: there is one track of them, and one for each device.
 std::string trace_json(const std::string& model, std::span<const TaskTime> times);
 
 // The tasks that took longest, as a table.
