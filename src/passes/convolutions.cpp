@@ -64,7 +64,6 @@ class ConvolutionRewrite {
   // Adds stride - 1 zeros after each element but the last, and `more` zeros at the end.
   Value with_zeros(Value x, int64_t dim, int64_t stride, const Expr& more) {
     const auto at = static_cast<size_t>(dim);
-    const Expr length = (x.size(dim) - 1) * stride + 1 + more;
     Shape shape = x.shape();
     shape.insert(shape.begin() + dim + 1, 1);
     std::vector<Expr> none(shape.size(), 0), after(shape.size(), 0);
@@ -72,7 +71,12 @@ class ConvolutionRewrite {
     const Value apart = b_.pad(b_.reshape(x, shape), none, after);
     shape = x.shape();
     shape[at] = shape[at] * stride;
-    return b_.slice(b_.reshape(apart, shape), dim, 0, length);
+    const Expr length = shape[at] - (stride - 1) + more;
+    if (length.is_constant()) return b_.slice(b_.reshape(apart, shape), dim, 0, length);
+    none.pop_back();
+    std::vector<Expr> rest = none;  // not a slice: the size of one from an empty x is no polynomial
+    rest[at] = length - shape[at];
+    return b_.pad(b_.reshape(apart, shape), none, rest);
   }
 
   Value as_convolution() {
