@@ -216,10 +216,10 @@ LoopSpecs loops_it_has(const IR& ir, NodeRef ref, LoopSpecs loops) {
   const Vars own = ir.iteration_vars(ref);
   std::erase_if(loops, [&](const LoopSpec& loop) { return !is_in(own, loop.var); });
   for (VarRef var : own) {
-    if (std::ranges::none_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) {
-      if (!loops.empty() && loops.back().annotation.mark == Mark::kVectorize) loops.back().annotation = {};
-      loops.push_back({.var = var});
-    }
+    if (std::ranges::any_of(loops, [&](const LoopSpec& loop) { return loop.var == var && loop.step == 1; })) continue;
+    const auto lanes =
+        std::ranges::find(loops, Mark::kVectorize, [](const LoopSpec& loop) { return loop.annotation.mark; });
+    loops.insert(lanes, {.var = var});  // a loop over lanes stays the innermost
   }
   return loops;
 }

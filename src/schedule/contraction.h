@@ -78,7 +78,7 @@ RegisterTile pick_tile(int64_t rows, int64_t columns, int64_t lanes, const Machi
 // Makes the first loop that keeps all threads busy the outermost one, and parallel.
 LoopSpecs with_threads(const loops::IR& ir, LoopSpecs loops, const Machine& machine);
 
-// The `loops` over variables of the node, then loops over its other variables.
+// The `loops` over variables of the node, and loops over its other variables: around those over lanes, else inside.
 LoopSpecs loops_it_has(const loops::IR& ir, loops::NodeRef ref, LoopSpecs loops);
 
 // All nodes that the core depends on, without the core, in order.

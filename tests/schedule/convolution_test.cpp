@@ -213,6 +213,22 @@ TEST(ConvolutionSchedule, AgreesOnSizesThatAreKnownLater) {
   }
 }
 
+// Windows move along rows alone: pixels of a row are lanes, and the image has rows that the result lacks.
+TEST(ConvolutionSchedule, AgreesOnWindowsOfAColumnOfAComputedImage) {
+  for (int64_t n : {1, 6, 15, 31}) {
+    expect_schedule_agrees(R"(graph g(%x: f32[8, 2, N, N]) {
+  symbol N in [1, 64]
+  %w: f32[8, 8, 3, 1] = parameter "w"
+  %p: f32[2, 8, N, N] = permute(%x) {dims=[1, 0, 2, 3]}
+  %a: f32[2, 8, N, N] = relu(%p)
+  %out: f32[2, 8, N, N] = conv(%a, %w, none) {padding=[1, 0]}
+  return %out
+}
+)",
+                           n);
+  }
+}
+
 TEST(ConvolutionSchedule, AgreesOnTransposedOnes) {
   for (int64_t stride : {1, 2}) {
     const int64_t size = 6 * stride + 3 - 2 - stride + (stride - 1);
