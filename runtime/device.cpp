@@ -120,6 +120,9 @@ Device::Code Device::compile(const tenon_segment& segment) {
 
 void* Device::allocate(int64_t bytes) {
   const std::lock_guard lock(mutex_);
+  if (info_.memory > 0 && bytes > info_.memory - used())
+    fail(TENON_OUT_OF_MEMORY, "device ", info_.name, " has ", info_.memory, " bytes, and ", used(),
+         " are in use: there is no room for ", bytes, " more");
   void* memory = nullptr;
   const auto alignment = static_cast<size_t>(info_.alignment);
   if (api_.allocate == nullptr) {
@@ -128,11 +131,13 @@ void* Device::allocate(int64_t bytes) {
     call(info_.name, api_.allocate, device_, static_cast<uint64_t>(bytes), static_cast<uint64_t>(alignment), &memory);
   }
   if (memory == nullptr) fail(TENON_OUT_OF_MEMORY, "device ", info_.name, " has no memory for ", bytes, " bytes");
+  used_ += bytes;
   return memory;
 }
 
-void Device::free(void* memory) {
+void Device::free(void* memory, int64_t bytes) {
   const std::lock_guard lock(mutex_);
+  used_ -= bytes;
   api_.free == nullptr ? std::free(memory) : api_.free(device_, memory);
 }
 
@@ -198,7 +203,7 @@ DeviceBlock::DeviceBlock(std::shared_ptr<Device> device, int64_t bytes)
     : device_(std::move(device)), data_(static_cast<std::byte*>(device_->allocate(bytes))), bytes_(bytes) {}
 
 DeviceBlock::~DeviceBlock() {
-  if (data_ != nullptr) device_->free(data_);
+  if (data_ != nullptr) device_->free(data_, bytes_);
 }
 
 }  // namespace tenon::runtime

@@ -5,6 +5,7 @@
 // run without a call to a device.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,8 +58,10 @@ class Device {
   Code compile(const tenon_segment& segment);
 
   // ---- memory ----
-  void* allocate(int64_t bytes);  // aligned as the device wants it
-  void free(void* memory);
+  // Aligned as the device wants it. What all programs and contexts hold may not exceed the memory that the device has.
+  void* allocate(int64_t bytes);
+  void free(void* memory, int64_t bytes);
+  int64_t used() const { return used_.load(std::memory_order_relaxed); }
 
   // ---- the queue: launches and copies run in order. wait() must be called once for each ticket but kDone. ----
   Ticket copy_in(void* to, const void* from, int64_t bytes);
@@ -80,6 +83,7 @@ class Device {
   std::string options_;
   DeviceInfo info_;
   tenon_device* device_ = nullptr;
+  std::atomic<int64_t> used_ = 0;
   std::mutex mutex_;                        // of calls but wait()
   std::vector<tenon_device_event> events_;  // that nobody asked for yet
 };

@@ -1,0 +1,55 @@
+#include "runtime/device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/error.h"
+
+namespace tenon::runtime {
+namespace {
+
+using testing::HasSubstr;
+
+// A device of 1000 bytes, whose memory is the host's.
+tenon_device_api small_device() {
+  tenon_device_api api{.size = sizeof(tenon_device_api)};
+  api.describe = [](const char*, tenon_device_info* info, tenon_text*) {
+    info->name = "small";
+    info->version = "1";
+    info->doc = "a device for a test";
+    info->memory = 1000;
+    return TENON_OK;
+  };
+  api.open = [](const char*, tenon_device** device, tenon_text*) {
+    static char place;
+    *device = reinterpret_cast<tenon_device*>(&place);
+    return TENON_OK;
+  };
+  api.compile = [](tenon_device*, const tenon_segment*, tenon_sink*, tenon_text*) { return TENON_OK; };
+  api.load = [](tenon_device*, const void*, size_t, tenon_device_program**, tenon_text*) { return TENON_OK; };
+  api.submit = [](tenon_device*, tenon_device_program*, const tenon_launch*, uint64_t*, tenon_text*) {
+    return TENON_OK;
+  };
+  return api;
+}
+
+TEST(Device, HoldsNoMoreThanItHas) {
+  const auto device = std::make_shared<Device>(small_device(), "");
+  const DeviceBlock first(device, 600);
+  EXPECT_EQ(device->used(), 600);
+  try {
+    const DeviceBlock second(device, 401);
+    FAIL() << "there is no room for it";
+  } catch (const StatusError& error) {
+    EXPECT_EQ(error.status(), TENON_OUT_OF_MEMORY);
+    EXPECT_THAT(error.what(), HasSubstr("device small has 1000 bytes, and 600 are in use: there is no room for 401"));
+  }
+  {
+    const DeviceBlock exactly(device, 400);
+    EXPECT_EQ(device->used(), 1000);
+  }
+  EXPECT_EQ(device->used(), 600);
+}
+
+}  // namespace
+}  // namespace tenon::runtime
