@@ -1,5 +1,6 @@
 // Models that are split between the CPU and a device with memory and a queue of its own (accelerators/loopback).
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 
 #include <set>
 

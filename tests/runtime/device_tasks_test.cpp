@@ -1,4 +1,7 @@
 // Which tasks of the host wait for tasks of devices, and what the format forbids them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include "runtime/task_graph.h"
 #include "tests/runtime/support_program.h"
 

@@ -175,9 +175,12 @@ TEST(ContractionSchedule, AgreesWhereOperandsAreComputed) {
 }
 )");
   // One array is both operands: what computes the rows has the variable of the columns.
-  expect_schedule_agrees(R"(graph g(%w: f32[6, 6], %r: f32[6, 1]) {
+  expect_schedule_agrees(R"(graph g(%i: f32[6], %w: f32[6, 6]) {
   %s: f32[6, 6] = sigmoid(%w)
-  %a: f32[6, 6] = mul(%s, %r)
+  %q: f32[6, 1] = reshape(%i) {shape=[6, 1]}
+  %e: f32[6, 6] = expand(%q) {shape=[6, 6]}
+  %c: f32[6, 6] = cos(%e)
+  %a: f32[6, 6] = mul(%c, %s)
   %h: f32[6, 6] = contract(%a, %w) {spec="aK,CK->aC"}
   return %h
 }
