@@ -13,7 +13,7 @@ inline constexpr unsigned char kMagic[8] = {0x89, 'T', 'N', 'N', '\r', '\n', 0x1
 
 // A reader refuses another major version, and reads any minor one: it skips what it does not know.
 inline constexpr uint32_t kMajor = 1;
-inline constexpr uint32_t kMinor = 1;
+inline constexpr uint32_t kMinor = 2;
 
 inline constexpr uint32_t kMostSections = 4096;
 inline constexpr uint64_t kSectionAlignment = 64;
@@ -38,9 +38,13 @@ enum class SectionKind : uint32_t {
   kNative = 4,      // machine code for the CPU level that the section's name says
   kEntries = 5,     // from 1.1: the names of a file's programs, where it has several
   kCheckpoint = 6,  // from 1.1: the values of states; a file of its own
+  // from 1.2: a program with tasks of devices, and machine code for its tasks of the CPU
+  kDeviceProgram = 7,
+  kDeviceNative = 8,
 };
 
-// A section of one of several programs: "step:x86-64-v4". Of a file with one program, just the level.
+// A section of one of several programs: "step:x86-64-v4". Of a file with one program, just the level. Programs with
+// devices have numbers for levels, in the order of preference: "step:0".
 inline constexpr char kEntrySeparator = ':';
 inline constexpr size_t kLongestEntry = 15;
 

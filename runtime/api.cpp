@@ -196,7 +196,8 @@ void give_info(const std::vector<Description>& from, size_t number, const char* 
 
 void load(const std::shared_ptr<const Container>& container, const tenon_load_options& options,
           tenon_program** program) {
-  const tenon::runtime::LoadOptions load_options{.native = options.no_native == 0};
+  const tenon::runtime::LoadOptions load_options{.native = options.no_native == 0,
+                                                 .device = options.device == nullptr ? "" : options.device};
   auto entries = std::make_shared<Entries>();
   for (auto& [name, entry] : load_entries(container, load_options)) entries->push_back(named(name, std::move(entry)));
   *program = new tenon_program{entries, entries->front()};
@@ -436,7 +437,14 @@ tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_
   });
 }
 
-// ---- devices ----
+// ---- calls and devices ----
+
+tenon_status tenon_register_call(const char* name, tenon_call_function function, void* user_data) {
+  return guarded([&] {
+    demand(name != nullptr && *name != 0, "tenon_register_call needs a name");
+    tenon::runtime::register_call(name, {function, user_data});
+  });
+}
 
 tenon_status tenon_load_plugin(const char* path, const char** name) {
   return guarded([&] {

@@ -8,6 +8,7 @@
 #include "runtime/checked.h"
 #include "runtime/checksum.h"
 #include "runtime/cpu_features.h"
+#include "runtime/device_variant.h"
 #include "runtime/loader.h"
 #include "runtime/states.h"
 #include "runtime/structs.h"
@@ -18,17 +19,6 @@ namespace {
 using format::SectionKind;
 
 constexpr const char* kFunction = "tenon_kernel";
-
-const format::Native& native_of(const Container::Section& section) {
-  verify_tables(section.bytes, "native section", [](auto& verifier) { return format::VerifyNativeBuffer(verifier); });
-  return *format::GetNative(section.bytes.data());
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 const format::Entries* entries_of(const Container& container) {
   const Container::Section* const section = container.find(SectionKind::kEntries);
@@ -62,79 +52,91 @@ const Container::Section* choose_native(const Container& container, std::string_
   return best;
 }
 
+// The prefix of the names of an entry's sections.
+std::string prefix_of(const Container& container, std::string_view entry) {
+  const std::vector<std::string> names = entry_names(container);
+  const auto found = entry.empty() ? names.begin() : std::ranges::find(names, entry);
+  if (found == names.end())
+    fail(TENON_INVALID_ARGUMENT, "the file has no entry '", entry, "'; its entries are ", joined(names));
+  return entries_of(container) == nullptr ? "" : *found + format::kEntrySeparator;
+}
+
+const Container::Section& first_program(const Container& container, std::string_view prefix) {
+  for (const Container::Section& section : container.sections()) {
+    if (section.kind == SectionKind::kProgram && section.name.starts_with(prefix)) return section;
+  }
+  if (container.find(SectionKind::kCheckpoint) != nullptr)
+    fail(TENON_BAD_FILE, "this is a checkpoint of states, not a model");
+  fail(TENON_BAD_FILE, "the file has no program", prefix.empty() ? "" : " ", prefix);
+}
+
+ProgramSections choose_sections(const Container& container, const LoadOptions& options) {
+  const std::string prefix = prefix_of(container, options.entry);
+  if (!options.native) {
+    if (!options.device.empty() && options.device != "cpu")
+      fail(TENON_INVALID_ARGUMENT, "device ", options.device, " runs code of the file, which is off");
+    return {&first_program(container, prefix)};
+  }
+  DeviceVariant variant = choose_variant(container, prefix, options.device);
+  if (variant.section != nullptr)
+    return {variant.section, container.find(SectionKind::kDeviceNative, variant.section->name),
+            std::move(variant.devices)};
+  const Container::Section* const native = choose_native(container, prefix);
+  if (native == nullptr) return {&first_program(container, prefix)};
+  return {container.find(SectionKind::kProgram, native->name), native};
+}
+
 class ProgramLoader {
  public:
-  ProgramLoader(std::shared_ptr<const Container> container, const LoadOptions& options)
-      : container_(std::move(container)), options_(options), prefix_(prefix_of(*container_, options.entry)) {}
+  ProgramLoader(std::shared_ptr<const Container> container, const ProgramSections& sections)
+      : container_(std::move(container)), native_(sections.native), devices_(sections.devices) {}
 
-  std::shared_ptr<const LoadedProgram> run() {
-    if (options_.native) native_ = options_.level.empty() ? choose_native(*container_, prefix_) : native_of_level();
-    const Container::Section& section = program_section();
-    verify_tables(section.bytes, "program", [](auto& verifier) { return format::VerifyProgramBuffer(verifier); });
-    const format::Program& tables = *format::GetProgram(section.bytes.data());
+  std::shared_ptr<const LoadedProgram> run(const Container::Section& section, const CallFinder& calls) {
+    const format::Program& tables = program_of(section);
     if (const Container::Section* weights = container_->find(SectionKind::kWeights)) weights_ = weights->bytes;
-    LoadedProgram::Parts parts{.tables = section.bytes, .container = container_};
+    LoadedProgram::Parts parts{.tables = section.bytes, .calls = calls, .devices = devices_, .container = container_};
     for (const format::Blob& blob : span_of(tables.constants())) parts.constants.push_back(place_of(blob, weights_));
     for (const format::Blob& blob : span_of(tables.states())) parts.states.push_back(place_of(blob, weights_));
-    for (const format::KernelCode* kernel : *tables.kernels()) parts.kernels.push_back(portable(*kernel));
+    for (const format::KernelCode* kernel : *tables.kernels()) parts.kernels.push_back(entry_of(*kernel));
     if (native_ != nullptr) add_native(parts.kernels, tables);
-    auto program = std::make_shared<const LoadedProgram>(std::move(parts));
-    check_weights(program->graph());
-    return program;
+    return std::make_shared<const LoadedProgram>(std::move(parts));
   }
 
  private:
-  // The prefix of the names of its sections.
-  static std::string prefix_of(const Container& container, std::string_view entry) {
-    const std::vector<std::string> names = entry_names(container);
-    const auto found = entry.empty() ? names.begin() : std::ranges::find(names, entry);
-    if (found == names.end()) {
-      fail(TENON_INVALID_ARGUMENT, "the file has no entry '", entry, "'; its entries are ", joined(names));
-    }
-    return entries_of(container) == nullptr ? "" : *found + format::kEntrySeparator;
-  }
-
-  const Container::Section* native_of_level() const {
-    const Container::Section* section = container_->find(SectionKind::kNative, text_of(prefix_, options_.level));
-    if (section == nullptr) fail(TENON_INVALID_ARGUMENT, "the file has no code for ", prefix_, options_.level);
-    native_of(*section);
-    return section;
-  }
-
-  const Container::Section& program_section() const {
-    if (native_ != nullptr) {
-      const Container::Section* section = container_->find(SectionKind::kProgram, native_->name);
-      if (section == nullptr) fail(TENON_BAD_FILE, "there is no program for the code of ", native_->name);
-      return *section;
-    }
-    const auto sections = container_->sections();
-    const auto first = std::ranges::find_if(sections, [&](const Container::Section& section) {
-      return section.kind == SectionKind::kProgram && section.name.starts_with(prefix_) &&
-             (options_.level.empty() || section.name.substr(prefix_.size()) == options_.level);
-    });
-    if (first != sections.end()) return *first;
-    if (container_->find(SectionKind::kCheckpoint) != nullptr)
-      fail(TENON_BAD_FILE, "this is a checkpoint of states, not a model");
-    fail(TENON_BAD_FILE, "the file has no program", prefix_.empty() ? "" : " ", prefix_, options_.level);
-  }
-
-  static KernelEntry portable(const format::KernelCode& kernel) {
+  KernelEntry entry_of(const format::KernelCode& kernel) const {
+    if (kernel.device() != nullptr) return device_code(kernel);
     if (kernel.portable() == nullptr) fail(TENON_BAD_FILE, "a kernel has no portable form");
     const auto* const bytes = reinterpret_cast<const std::byte*>(kernel.portable()->data());
     return {.portable =
                 std::make_shared<const PortableKernel>(PortableKernel::load({bytes, kernel.portable()->size()}))};
   }
 
+  KernelEntry device_code(const format::KernelCode& kernel) const {
+    if (kernel.space() == kHost || kernel.space() > devices_.size())
+      fail(TENON_BAD_FILE, "there is code of a device for space ", kernel.space(), ", but there are ", devices_.size());
+    KernelEntry entry{.space = kernel.space()};
+    const std::shared_ptr<Device>& device = devices_[kernel.space() - 1];
+    const std::span bytes = std::as_bytes(std::span(kernel.device()->data(), kernel.device()->size()));
+    if (device) {
+      entry.device = std::make_shared<const DeviceProgram>(
+          device, Device::Code{{bytes.begin(), bytes.end()}, static_cast<uint64_t>(kernel.scratch())});
+    }
+    return entry;
+  }
+
   // Code refers to its kernel by the checksum of the portable form, which says how large the arguments are.
   void add_native(std::vector<KernelEntry>& kernels, const format::Program& tables) const {
-    const format::Native& native = *format::GetNative(native_->bytes.data());
+    const format::Native& native = native_of(*native_);
     const std::span<const format::NativeKernel> natives = span_of(native.kernels());
-    if (natives.size() != kernels.size()) {
-      fail(TENON_BAD_FILE, "there is code for ", natives.size(), " kernels, and there are ", kernels.size());
-    }
+    const auto count = static_cast<size_t>(
+        std::ranges::count_if(kernels, [](const KernelEntry& entry) { return entry.portable != nullptr; }));
+    if (natives.size() != count)
+      fail(TENON_BAD_FILE, "there is code for ", natives.size(), " kernels, and there are ", count);
     std::vector<std::shared_ptr<const LoadedCode>> loaded(native.objects()->size());
+    size_t next = 0;
     for (flatbuffers::uoffset_t i = 0; i < kernels.size(); ++i) {
-      const format::NativeKernel& kernel = natives[i];
+      if (!kernels[i].portable) continue;
+      const format::NativeKernel& kernel = natives[next++];
       const auto* const portable = tables.kernels()->Get(i)->portable();
       const std::span bytes(reinterpret_cast<const std::byte*>(portable->data()), portable->size());
       if (kernel.object() >= loaded.size()) fail(TENON_BAD_FILE, "kernel ", i, " has no code");
@@ -150,33 +152,9 @@ class ProgramLoader {
     return LoadedCode::load({reinterpret_cast<const char*>(object.bytes()->data()), object.bytes()->size()});
   }
 
-  // A constant has as many bytes as its slot, whose shape has no symbols.
-  static void check_weights(const TaskGraph& graph) {
-    for (uint32_t id = 0; id < graph.slots.size(); ++id) {
-      const TensorSlot& slot = graph.slots[id];
-      const bool is_stored = slot.kind == SlotKind::Constant || slot.kind == SlotKind::State;
-      if (slot.root != id || !is_stored) continue;
-      int64_t bytes = static_cast<int64_t>(tenon_dtype_size(slot.dtype));
-      for (const Expr& size : slot.shape) bytes = checked_mul(bytes, constant_size(graph, size));
-      const Blob& blob =
-          slot.kind == SlotKind::Constant ? graph.constants[slot.position] : graph.initial[slot.position];
-      if (static_cast<uint64_t>(bytes) != blob.size()) {
-        fail(TENON_BAD_FILE, "slot ", id, " needs ", bytes, " bytes of the weights, and has ", blob.size());
-      }
-    }
-  }
-
-  static int64_t constant_size(const TaskGraph& graph, const Expr& size) {
-    verify(size, graph.code, 0);
-    const int64_t value = evaluate(size, graph.code, {});
-    if (value < 0) fail(TENON_BAD_FILE, "a constant has a size of ", value);
-    return value;
-  }
-
   std::shared_ptr<const Container> container_;
-  LoadOptions options_;
-  std::string prefix_;
-  const Container::Section* native_ = nullptr;
+  const Container::Section* native_;
+  const std::vector<std::shared_ptr<Device>>& devices_;
   std::span<const std::byte> weights_;
 };
 
@@ -209,14 +187,23 @@ std::vector<std::string> entry_names(const Container& container) {
 
 std::shared_ptr<const LoadedProgram> load_program(std::shared_ptr<const Container> container,
                                                   const LoadOptions& options) {
-  return ProgramLoader(std::move(container), options).run();
+  const ProgramSections sections = choose_sections(*container, options);
+  return load_sections(std::move(container), sections, options.calls);
+}
+
+std::shared_ptr<const LoadedProgram> load_sections(std::shared_ptr<const Container> container,
+                                                   const ProgramSections& sections, const CallFinder& calls) {
+  if (sections.program == nullptr) fail(TENON_BAD_FILE, "there is no program for the code of ", sections.native->name);
+  return ProgramLoader(std::move(container), sections).run(*sections.program, calls);
 }
 
 std::vector<Entry> load_entries(const std::shared_ptr<const Container>& container, const LoadOptions& options) {
   std::vector<Entry> entries;
   std::vector<std::shared_ptr<const LoadedProgram>> programs;
   for (const std::string& name : entry_names(*container)) {
-    entries.push_back({name, load_program(container, {options.native, options.level, name})});
+    LoadOptions own = options;
+    own.entry = name;
+    entries.push_back({name, load_program(container, own)});
     programs.push_back(entries.back().program);
   }
   states_of(programs);

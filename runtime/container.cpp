@@ -78,7 +78,8 @@ std::vector<format::Section> read_table(Bytes bytes) {
 // ---- sections -------------------------------------------------------------------------------------------------------
 
 bool is_known(uint32_t kind) {
-  return kind >= static_cast<uint32_t>(SectionKind::kGraph) && kind <= static_cast<uint32_t>(SectionKind::kCheckpoint);
+  return kind >= static_cast<uint32_t>(SectionKind::kGraph) &&
+         kind <= static_cast<uint32_t>(SectionKind::kDeviceNative);
 }
 
 std::string_view name_of(const format::Section& section) {
@@ -158,7 +159,8 @@ bool is_aligned(const void* memory) { return reinterpret_cast<uintptr_t>(memory)
 
 // Verifies the structure that the rest of the runtime reads by offsets.
 bool must_stay(uint32_t kind) {
-  return kind != static_cast<uint32_t>(SectionKind::kWeights) && kind != static_cast<uint32_t>(SectionKind::kNative);
+  const auto known = static_cast<SectionKind>(kind);
+  return known != SectionKind::kWeights && known != SectionKind::kNative && known != SectionKind::kDeviceNative;
 }
 
 Mapping map_file(const char* path) {

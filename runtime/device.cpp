@@ -15,17 +15,10 @@ constexpr uint64_t kMostRules = 4096;
 constexpr int64_t kMostAlignment = 1 << 20;
 constexpr uint64_t kMostScratch = uint64_t{1} << 48;
 
-// Calls a function of a plug-in. Its failure is thrown with its text.
 template <class... Args, class... Given>
 void call(std::string_view device, tenon_status (*function)(Args...), Given... given) {
-  char text[512] = {};
-  tenon_text error{text, sizeof(text)};
-  const tenon_status status = function(given..., &error);
-  if (status == TENON_OK) return;
-  text[sizeof(text) - 1] = 0;
-  const bool is_known = status >= TENON_INVALID_ARGUMENT && status <= TENON_INTERNAL;
-  fail(is_known ? status : TENON_RUN_FAILED, "device ", device, ": ",
-       text[0] != 0 ? std::string_view(text) : "it failed without a reason");
+  HostFailure failure;
+  failure.check(function(given..., failure.place()), "device ", device);
 }
 
 bool is_name(std::string_view name) {
@@ -112,9 +105,7 @@ Device::Code Device::compile(const tenon_segment& segment) {
     return TENON_OK;
   };
   call(info_.name, api_.compile, device_, &segment, &sink);
-  if (sink.scratch_bytes > kMostScratch)
-    fail(TENON_RUN_FAILED, "device ", info_.name, " wants ", sink.scratch_bytes, " bytes of scratch");
-  code.scratch_bytes = static_cast<int64_t>(sink.scratch_bytes);
+  code.scratch_bytes = sink.scratch_bytes;
   return code;
 }
 
@@ -189,6 +180,8 @@ tenon_device_event Device::event_of(Ticket ticket) {
 
 DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, Device::Code code)
     : device_(std::move(device)), code_(std::move(code)) {
+  if (code_.scratch_bytes > kMostScratch)
+    fail(TENON_RUN_FAILED, "device ", device_->info_.name, " wants ", code_.scratch_bytes, " bytes of scratch");
   const std::lock_guard lock(device_->mutex_);
   call(device_->info_.name, device_->api_.load, device_->device_, static_cast<const void*>(code_.bytes.data()),
        code_.bytes.size(), &program_);

@@ -53,7 +53,7 @@ class Device {
   tenon_claim claim(const tenon_segment& segment);
   struct Code {
     std::vector<std::byte> bytes;
-    int64_t scratch_bytes = 0;
+    uint64_t scratch_bytes = 0;
   };
   Code compile(const tenon_segment& segment);
 
@@ -91,7 +91,7 @@ class Device {
 // Loaded code of a device.
 class DeviceProgram {
  public:
-  // The program keeps the code and the device.
+  // The program keeps the code and the device. Throws a StatusError.
   DeviceProgram(std::shared_ptr<Device> device, Device::Code code);
   ~DeviceProgram();
   DeviceProgram(const DeviceProgram&) = delete;
@@ -99,7 +99,8 @@ class DeviceProgram {
   Device& device() const { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
   tenon_device_program* get() const { return program_; }
-  int64_t scratch_bytes() const { return code_.scratch_bytes; }
+  std::span<const std::byte> code() const { return code_.bytes; }
+  int64_t scratch_bytes() const { return static_cast<int64_t>(code_.scratch_bytes); }
 
  private:
   std::shared_ptr<Device> device_;
@@ -149,7 +150,7 @@ bool has_device(std::string_view name);
 // A spec is a name, or a name and options: "npu", "npu:rate=2". A device that is open by the same spec is shared.
 // Throws a StatusError for an unknown name, which lists the devices there are.
 std::shared_ptr<Device> open_device(std::string_view spec);
-std::string name_of_spec(std::string_view spec);
+std::string_view name_of_spec(std::string_view spec);
 
 const tenon_host& plugin_host();  // what plug-ins are given
 

@@ -39,6 +39,12 @@ std::string join(std::initializer_list<TextPart> parts) {
   return text;
 }
 
+void HostFailure::throw_it(tenon_status status, const char* kind, std::string_view name) {
+  text_[sizeof text_ - 1] = 0;
+  const bool is_known = status >= TENON_INVALID_ARGUMENT && status <= TENON_INTERNAL;
+  fail(is_known ? status : TENON_RUN_FAILED, kind, name, ": ", text_[0] == 0 ? "it failed without a reason" : text_);
+}
+
 void fail_with(tenon_status status, std::initializer_list<TextPart> parts) { throw StatusError(status, join(parts)); }
 
 }  // namespace tenon::runtime

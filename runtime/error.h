@@ -80,6 +80,24 @@ template <class... Parts>
   fail_passed(status, passed(parts)...);
 }
 
+// Where a function of the host or of a plug-in writes the text of its failure.
+//
+//     HostFailure failure;
+//     failure.check(function(user_data, failure.place()), "call ", name);
+class HostFailure {
+ public:
+  tenon_text* place() { return &place_; }
+  void check(tenon_status status, const char* kind, std::string_view name) {  // throws unless it is TENON_OK
+    if (status != TENON_OK) throw_it(status, kind, name);
+  }
+
+ private:
+  [[noreturn]] void throw_it(tenon_status status, const char* kind, std::string_view name);
+
+  char text_[512];
+  tenon_text place_{(text_[0] = 0, text_), sizeof text_};
+};
+
 // Runs `body`. Its errors get `path` as a prefix.
 template <class Body>
 auto with_path(const std::string& path, Body body) {

@@ -12,6 +12,13 @@ namespace {
 constexpr size_t kMostFrames = 8;
 constexpr size_t kNamedTensors = 5;
 
+int64_t constant_size(const TaskGraph& graph, const Expr& size) {
+  verify(size, graph.code, 0);
+  const int64_t value = evaluate(size, graph.code, {});
+  if (value < 0) fail(TENON_BAD_FILE, "a constant has a size of ", value);
+  return value;
+}
+
 }  // namespace
 
 LoadedProgram::LoadedProgram(Parts parts) : parts_(std::move(parts)) {
@@ -19,8 +26,10 @@ LoadedProgram::LoadedProgram(Parts parts) : parts_(std::move(parts)) {
   first_size_.push_back(0);
   for (const TensorSlot& slot : graph_.slots) first_size_.push_back(first_size_.back() + slot.shape.size());
   if (graph_.spaces.size() != parts_.devices.size())
-    fail(TENON_UNSUPPORTED, "program ", graph_.name, " needs ", graph_.spaces.size(), " devices, and has ",
+    fail(TENON_BAD_FILE, "program ", graph_.name, " needs ", graph_.spaces.size(), " devices, and has ",
          parts_.devices.size());
+  if (parts_.container) check_weights();
+  if (!parts_.fallback) calls_ = find_calls(graph_, parts_.calls);
   for (const TaskNode& task : graph_.tasks) check_task(task);
   upload_constants();
   if (graph_.bindings.empty()) frame({});
@@ -28,8 +37,6 @@ LoadedProgram::LoadedProgram(Parts parts) : parts_(std::move(parts)) {
 
 void LoadedProgram::check_task(const TaskNode& task) {
   const LibraryFunction* function = nullptr;
-  if (task.kind == TaskKind::Fallback && !parts_.fallback)
-    fail(TENON_UNSUPPORTED, task.name, " needs a fallback that runs it");
   if (task.kind == TaskKind::Library) {
     function = find_library_function(task.function);
     if (function == nullptr) fail(TENON_UNSUPPORTED, task.name, ": this release has no function '", task.function, "'");
@@ -38,11 +45,10 @@ void LoadedProgram::check_task(const TaskNode& task) {
       fail(TENON_BAD_FILE, task.name, " does not call '", task.function, "' as it is called");
     }
   }
-  if (task.kind == TaskKind::Device) {
-    const DeviceProgram* const code = parts_.kernels[task.kernel].device.get();
-    if (code == nullptr || &code->device() != parts_.devices[task.space - 1].get())
-      fail(TENON_BAD_FILE, "task ", task.name, " has no code of its device");
-  }
+  const bool has_code = task.kind == TaskKind::Kernel || task.kind == TaskKind::Device;
+  if (has_code && parts_.kernels[task.kernel].space != task.space)
+    fail(TENON_BAD_FILE, "the code of task ", task.name, " is for space ", parts_.kernels[task.kernel].space,
+         ", and its slots are in ", task.space);
   functions_.push_back(function);
   const PortableKernel* const kernel =
       task.kind == TaskKind::Kernel ? parts_.kernels[task.kernel].portable.get() : nullptr;
@@ -56,6 +62,22 @@ void LoadedProgram::check_task(const TaskNode& task) {
   if (!fits) fail(TENON_BAD_FILE, "the slots of task ", task.name, " are not what its kernel takes");
 }
 
+// A constant of a file has as many bytes as its slot, whose shape has no symbols.
+void LoadedProgram::check_weights() const {
+  for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
+    const TensorSlot& slot = graph_.slots[id];
+    const bool is_stored = slot.kind == SlotKind::Constant || slot.kind == SlotKind::State;
+    if (slot.root != id || !is_stored) continue;
+    int64_t bytes = static_cast<int64_t>(tenon_dtype_size(slot.dtype));
+    for (const Expr& size : slot.shape) bytes = checked_mul(bytes, constant_size(graph_, size));
+    const Blob& blob =
+        slot.kind == SlotKind::Constant ? graph_.constants[slot.position] : graph_.initial[slot.position];
+    if (static_cast<uint64_t>(bytes) != blob.size()) {
+      fail(TENON_BAD_FILE, "slot ", id, " needs ", bytes, " bytes of the weights, and has ", blob.size());
+    }
+  }
+}
+
 // Constants go to a device once; all contexts read them there.
 void LoadedProgram::upload_constants() {
   if (graph_.spaces.empty()) return;
@@ -66,6 +88,7 @@ void LoadedProgram::upload_constants() {
     auto bytes = static_cast<int64_t>(tenon_dtype_size(slot.dtype));
     for (const Expr& size : slot.shape) bytes = checked_mul(bytes, evaluate(size, graph_.code, {}));
     const std::shared_ptr<Device>& device = parts_.devices[slot.space - 1];
+    if (!device) continue;
     DeviceBlock& block = uploads_[id] = DeviceBlock(device, bytes);
     device->wait(device->copy_in(block.data(), parts_.constants[slot.position], bytes));
   }
@@ -177,7 +200,8 @@ class FrameBuilder {
   void plan(uint32_t space) {
     std::vector<int64_t*> offsets;
     std::vector<Lifetime> lifetimes;
-    const int64_t alignment = space == kHost ? kAlignment : program_.device(space)->info().alignment;
+    const Device* const device = space == kHost ? nullptr : program_.device(space).get();
+    const int64_t alignment = device == nullptr ? kAlignment : device->info().alignment;
     const auto add = [&](int64_t bytes, int64_t first, int64_t last, int64_t& offset) {
       lifetimes.push_back({checked_mul(checked_add(bytes, alignment - 1) / alignment, alignment), first, last});
       offsets.push_back(&offset);
@@ -187,7 +211,7 @@ class FrameBuilder {
       if (slot.kind != SlotKind::Temporary || slot.home != id || slot.is_late || slot.source.task == kNone) continue;
       if (slot.space == space) add(bytes_of(id), slot.source.task, slot.last_task, frame_->offsets[id]);
     }
-    for (uint32_t i = 0; space != kHost && i < graph_.tasks.size(); ++i) {
+    for (uint32_t i = 0; device != nullptr && i < graph_.tasks.size(); ++i) {
       const TaskNode& task = graph_.tasks[i];
       const bool is_own = task.kind == TaskKind::Device && task.space == space;
       const int64_t bytes = is_own ? program_.kernel(task.kernel).device->scratch_bytes() : 0;

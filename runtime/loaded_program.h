@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "runtime/calls.h"
 #include "runtime/container.h"
 #include "runtime/device.h"
 #include "runtime/kernel.h"
@@ -19,13 +20,8 @@
 
 namespace tenon::runtime {
 
-// A result of a fallback call: row-major memory of the promised dtype, kept alive by `owner`.
-struct FallbackResult {
-  std::vector<int64_t> shape;
-  void* data;
-  std::shared_ptr<void> owner;
-};
-// `symbols` are the values of the size symbols; kUnknown for a size that a task has yet to compute.
+// Runs calls of a program that was made in this process. `symbols` are the values of the size symbols; kUnknown for a
+// size that a task has yet to compute.
 using FallbackCall = std::function<std::vector<FallbackResult>(uint32_t task, std::span<const TensorView> operands,
                                                                std::span<const int64_t> symbols)>;
 inline constexpr int64_t kUnknown = INT64_MIN;
@@ -39,6 +35,7 @@ struct KernelEntry {
   std::function<void(std::span<void* const> memory, std::span<const int64_t> sizes)> call = {};
   std::function<std::string(int64_t node)> node_name = {};  // for error messages; optional
   std::shared_ptr<const DeviceProgram> device = {};         // code of a device, which none of the above is
+  uint32_t space = kHost;                                   // of that device
 };
 
 // Everything that follows from one set of sizes: the size and the position of each slot.
@@ -61,8 +58,10 @@ class LoadedProgram {
     std::vector<const std::byte*> states;
     std::vector<KernelEntry> kernels;
     FallbackCall fallback = {};
-    std::vector<std::shared_ptr<Device>> devices = {};  // of the program's spaces
-    std::shared_ptr<const Container> container = {};    // owns that memory; null if the caller does
+    CallFinder calls = {};  // of a program without a fallback
+    std::vector<std::shared_ptr<Device>> devices =
+        {};                                           // of the program's spaces; null: it cannot run, only be verified
+    std::shared_ptr<const Container> container = {};  // owns that memory; null if the caller does
   };
 
   // Throws a StatusError if the tables break a rule of the format.
@@ -74,7 +73,8 @@ class LoadedProgram {
   const std::byte* constant(uint32_t i) const { return parts_.constants[i]; }
   const std::byte* state(uint32_t i) const { return parts_.states[i]; }
   void forget_states() const;  // drops cached pages of initial values, if they come from a file
-  const FallbackCall& fallback() const { return parts_.fallback; }
+  const FallbackCall& fallback() const { return parts_.fallback; }  // empty: calls are of the host
+  const HostCall& host_call(uint32_t task) const { return calls_[task]; }
   const std::shared_ptr<Device>& device(uint32_t space) const { return parts_.devices[space - 1]; }
   void* device_constant(uint32_t slot) const { return uploads_[slot].data(); }  // of a constant in a device's space
   size_t first_size(uint32_t slot) const { return first_size_[slot]; }          // in Frame::sizes
@@ -85,6 +85,7 @@ class LoadedProgram {
   std::shared_ptr<const Frame> last_frame() const;  // null before the first run
 
  private:
+  void check_weights() const;
   void check_task(const TaskNode& task);
   void upload_constants();
 
@@ -92,6 +93,7 @@ class LoadedProgram {
   TaskGraph graph_;
   std::vector<size_t> first_size_;
   std::vector<const LibraryFunction*> functions_;  // by task; null for other kinds of tasks
+  std::vector<HostCall> calls_;                    // by task; none with a fallback
   std::vector<DeviceBlock> uploads_;               // constants in the memory of devices, by slot; none without devices
   mutable std::mutex mutex_;
   mutable std::list<std::shared_ptr<const Frame>> frames_;  // most recently used first

@@ -189,7 +189,7 @@ std::string_view register_plugin(tenon_device_plugin plugin) { return Registry::
 std::vector<std::string_view> device_names() { return Registry::get().names(); }
 std::shared_ptr<Device> open_device(std::string_view spec) { return Registry::get().open(spec); }
 
-std::string name_of_spec(std::string_view spec) { return std::string(spec.substr(0, spec.find(':'))); }
+std::string_view name_of_spec(std::string_view spec) { return spec.substr(0, spec.find(':')); }
 
 bool has_device(std::string_view name) {
   const std::vector<std::string_view> names = device_names();

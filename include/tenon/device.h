@@ -18,20 +18,6 @@
 extern "C" {
 #endif
 
-/* Where a failure's text goes: memory of the caller. tenon_write_text ends it with a zero and cuts what is too long. */
-typedef struct tenon_text {
-  char* data;
-  size_t capacity;
-} tenon_text;
-
-static inline tenon_status tenon_write_text(tenon_text* error, tenon_status status, const char* text) {
-  size_t i = 0;
-  if (error == NULL || error->capacity == 0) return status;
-  for (; i + 1 < error->capacity && text[i] != 0; ++i) error->data[i] = text[i];
-  error->data[i] = 0;
-  return status;
-}
-
 /* ---- what a device is ---- */
 
 /* Ops that the device runs. A node matches a rule if its op has this name, every tensor has one of these dtypes (bit

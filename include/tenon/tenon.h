@@ -61,6 +61,21 @@ typedef enum tenon_status {
 /* What went wrong in the calling thread's last call that failed; valid until its next call that fails. Never null. */
 TENON_API const char* tenon_error(void);
 
+/* Where a function of the caller puts the text of its failure: memory of the library. tenon_write_text ends it with a
+ * zero and cuts what is too long. */
+typedef struct tenon_text {
+  char* data;
+  size_t capacity;
+} tenon_text;
+
+static inline tenon_status tenon_write_text(tenon_text* error, tenon_status status, const char* text) {
+  size_t i = 0;
+  if (error == NULL || error->capacity == 0) return status;
+  for (; i + 1 < error->capacity && text[i] != 0; ++i) error->data[i] = text[i];
+  error->data[i] = 0;
+  return status;
+}
+
 TENON_API const char* tenon_version(void); /* "0.1.0" */
 
 /* ---- tensors ---- */
@@ -92,6 +107,29 @@ typedef struct tenon_tensor {
   const int64_t* strides; /* in elements; null: row-major */
 } tenon_tensor;
 
+/* ---- calls ---- */
+
+/* A model may have calls that Tenon lacks: its file names functions that the host must have. Register them before the
+ * file is loaded; a missing one is an error that lists all. */
+typedef struct tenon_call {
+  size_t size;
+  const char* name; /* "aten.frobnicate.default" */
+  const char* text; /* how it is called: "(self=%0, dim=-1) -> %0", where %0 is inputs[0], and a result outputs[0] */
+  const tenon_tensor* inputs; /* row-major memory of the program: to read, until the function returns */
+  uint64_t input_count;
+  const tenon_tensor* outputs; /* dtype and sizes, -1 for one that only the call knows; without data */
+  uint64_t output_count;
+  /* Memory for a result of these sizes, row-major. Each result must be made. Null: no memory, or sizes that are none.
+   */
+  void* (*make_output)(struct tenon_call* call, uint64_t output, const int64_t* shape);
+} tenon_call;
+
+/* Runs on the thread that runs the program; threads may run it at once. A failure ends the run. */
+typedef tenon_status (*tenon_call_function)(void* user_data, tenon_call* call, tenon_text* error);
+
+/* Replaces a function of the same name. Null removes it. Programs that are loaded keep theirs. */
+TENON_API tenon_status tenon_register_call(const char* name, tenon_call_function function, void* user_data);
+
 /* ---- programs ---- */
 
 typedef struct tenon_program tenon_program;
@@ -99,6 +137,9 @@ typedef struct tenon_program tenon_program;
 typedef struct tenon_load_options {
   size_t size TENON_SIZE_OF(tenon_load_options);
   int64_t no_native; /* not 0: makes no code of the file executable; it runs on the portable interpreter, slowly */
+  /* Of a file with code for devices: "npu", the device that it must run on, or with options "npu:rate=2"; "cpu": none
+   * of them. Null: the first in the file whose devices this process has loaded (tenon/device.h), else the CPU. */
+  const char* device;
 } tenon_load_options;
 
 /* Everything in the file is verified. `options` may be null. The file is mapped and must not be changed in place;

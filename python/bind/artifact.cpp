@@ -10,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 #include "bind.h"
@@ -32,9 +33,9 @@ tenon_tensor described(const Tensor& tensor) {
           tensor.shape().data(), tensor.strides().data()};
 }
 
-Tensor copied(tenon_dtype dtype, std::span<const int64_t> sizes, void* data) {
-  const Sizes shape(sizes.begin(), sizes.end());
-  return Tensor::borrow(static_cast<DType>(dtype), shape, contiguous_strides(shape), data, nullptr).copy();
+Tensor borrowed(const runtime::TensorView& view) {
+  const Sizes shape(view.shape.begin(), view.shape.end());
+  return Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data, nullptr);
 }
 
 // A file: its programs, and the states that they share. One call at a time.
@@ -42,6 +43,8 @@ struct ArtifactFile {
   std::string path;
   std::shared_ptr<const Container> container;
   std::shared_ptr<const std::vector<std::byte>> recompiled;
+  nb::object find_call;  // find_call(name, text, inputs, outputs) gives a Python function, or None; may be empty
+  nb::list functions;    // that programs call
   std::vector<runtime::Entry> entries;
   std::shared_ptr<runtime::States> states;
   std::mutex mutex;
@@ -51,28 +54,73 @@ std::shared_ptr<const Container> contained(const std::vector<std::byte>& bytes) 
   return std::make_shared<const Container>(Container::of_memory(bytes));
 }
 
+// ---- calls of the host: Python functions from operands to results ----
+
+Tensor tensor_of(const tenon_tensor& from) {
+  return borrowed({from.dtype, {from.shape, static_cast<size_t>(from.rank)}, from.data});
+}
+
+void give(tenon_call& call, size_t output, const Tensor& result) {
+  const tenon_tensor& promised = call.outputs[output];
+  if (result.dtype() != static_cast<DType>(promised.dtype) || result.rank() != promised.rank)
+    fail("a result must be {} of rank {}, got {}", tenon_dtype_name(promised.dtype), promised.rank,
+         to_string(type_of(result)));
+  const Tensor whole = result.contiguous();
+  void* const memory = call.make_output(&call, output, whole.shape().data());
+  if (memory == nullptr) fail("there is no memory for a result of {}", call.name);
+  std::memcpy(memory, whole.data(), static_cast<size_t>(whole.numel() * size_of(whole.dtype())));
+}
+
+// What Python raises goes through the runtime as it is.
+tenon_status run_python(void* function, tenon_call* call, tenon_text*) {
+  const nb::gil_scoped_acquire lock;
+  nb::list operands;
+  for (uint64_t i = 0; i < call->input_count; ++i)
+    operands.append(to_python(tensor_of(call->inputs[i]), ArrayKind::kTorch));
+  const nb::object results = nb::handle(static_cast<PyObject*>(function))(operands);
+  if (nb::len(results) != call->output_count)
+    fail("a call gave {} results, where {} were promised", nb::len(results), call->output_count);
+  size_t output = 0;
+  for (nb::handle result : results) give(*call, output++, tensor_from(result, "a result"));
+  return TENON_OK;
+}
+
+// Functions that are registered from C come first.
+runtime::HostCall find_python(void* self, const runtime::TaskNode& task) {
+  ArtifactFile& file = *static_cast<ArtifactFile*>(self);
+  const runtime::HostCall registered = runtime::registered_call(nullptr, task);
+  if (registered.function != nullptr || !file.find_call.is_valid()) return registered;
+  nb::object function =
+      file.find_call(std::string(task.function), std::string(task.text), task.inputs.size(), task.outputs.size());
+  if (function.is_none()) return {};
+  file.functions.append(function);
+  return {run_python, function.ptr()};
+}
+
 // Without code for this CPU, the graphs are compiled anew.
-std::vector<runtime::Entry> load_entries(ArtifactFile& file, bool native) {
+std::vector<runtime::Entry> load_entries(ArtifactFile& file, const runtime::LoadOptions& options) {
   try {
-    return runtime::load_entries(file.container, {.native = native});
+    return runtime::load_entries(file.container, options);
   } catch (const runtime::StatusError& error) {
-    if (error.status() != TENON_UNSUPPORTED || !native) fail("{}", error.message());
+    if (error.status() != TENON_UNSUPPORTED || !options.native) fail("{}", error.message());
   }
   file.recompiled = std::make_shared<const std::vector<std::byte>>(recompiled_artifact(file.container).value());
-  return call_runtime([&] { return runtime::load_entries(contained(*file.recompiled), {}); });
+  return call_runtime([&] { return runtime::load_entries(contained(*file.recompiled), {.calls = options.calls}); });
 }
 
 // An entry of a file, and its context. What the model updates lives as long as the file has one.
 class Artifact {
  public:
-  Artifact(const std::string& path, bool native, int64_t threads, std::optional<int64_t> budget)
+  Artifact(const std::string& path, bool native, int64_t threads, std::optional<int64_t> budget,
+           const std::string& device, nb::object find_call)
       : file_(std::make_shared<ArtifactFile>()) {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
     if (budget && *budget < 0) fail("a budget must not be negative, got {}", *budget);
     options_ = {.budget = budget.value_or(runtime::kNoBudget), .threads = threads};
     file_->path = path;
+    if (!find_call.is_none()) file_->find_call = std::move(find_call);
     file_->container = call_runtime([&] { return std::make_shared<const Container>(Container::open(path)); });
-    file_->entries = load_entries(*file_, native);
+    file_->entries = load_entries(*file_, {.native = native, .device = device, .calls = {find_python, file_.get()}});
     call_runtime([&] { make_states(); });
     open(file_->entries[0]);
   }
@@ -164,9 +212,10 @@ class Artifact {
 nb::object get_state(Artifact& self, const std::string& name) {
   const size_t number = self.find_state(name);
   const runtime::StateInfo& info = self.states()[number];
-  return to_python(
-      self.with_states([&](runtime::States& states) { return copied(info.dtype, info.shape, states.data(number)); }),
-      ArrayKind::kTorch);
+  return to_python(self.with_states([&](runtime::States& states) {
+    return borrowed({info.dtype, info.shape, states.data(number)}).copy();
+  }),
+                   ArrayKind::kTorch);
 }
 
 void set_state(Artifact& self, const std::string& name, nb::handle array) {
@@ -205,6 +254,12 @@ nb::list run(Artifact& self, nb::handle arrays) {
   return list;
 }
 
+std::vector<std::string> devices(const Artifact& self) {
+  std::vector<std::string> names;
+  for (const runtime::Space& space : self.graph().spaces) names.emplace_back(space.device);
+  return names;
+}
+
 nb::list described(const runtime::TaskGraph& graph, const std::vector<runtime::TensorInfo>& tensors) {
   nb::list list;
   for (const runtime::TensorInfo& info : tensors) {
@@ -217,13 +272,15 @@ nb::list described(const runtime::TaskGraph& graph, const std::vector<runtime::T
 
 void bind_artifact(nb::module_& module) {
   nb::class_<Artifact>(module, "Artifact", "A program of a loaded file. What the file's programs update lives in it.")
-      .def(nb::init<const std::string&, bool, int64_t, std::optional<int64_t>>(), nb::arg("path"), nb::kw_only(),
-           nb::arg("native") = true, nb::arg("threads") = 0, nb::arg("budget") = nb::none())
+      .def(nb::init<const std::string&, bool, int64_t, std::optional<int64_t>, const std::string&, nb::object>(),
+           nb::arg("path"), nb::kw_only(), nb::arg("native") = true, nb::arg("threads") = 0,
+           nb::arg("budget") = nb::none(), nb::arg("device") = "", nb::arg("find_call") = nb::none())
       .def("run", run, nb::arg("inputs"), "The outputs for these inputs, in order.")
       .def(
           "entry", [](const Artifact& self, const std::string& name) { return std::make_unique<Artifact>(self, name); },
           nb::arg("name"), "Another program of the same file, over the same states.")
       .def_prop_ro("entries", &Artifact::entries)
+      .def_prop_ro("devices", devices, "The devices that it uses, besides the CPU.")
       .def_prop_ro("state_names", state_names)
       .def("get_state", get_state, nb::arg("name"), "A copy of its value.")
       .def("set_state", set_state, nb::arg("name"), nb::arg("value"))

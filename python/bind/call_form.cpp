@@ -152,6 +152,9 @@ void bind_call_form(nb::module_& module) {
       },
       nb::arg("parameters"), nb::arg("results"), "How a model is called, as an artifact notes it.");
   module.def(
+      "parse_call_form", [](const std::string& text) { return to_python(parse_call_form(text).value()); },
+      nb::arg("text"), "The parameters, each (name, is_keyword, tree), and the tree of the results.");
+  module.def(
       "whole_model",
       [](const Graph& graph, nb::handle results, nb::handle assertions) {
         std::vector<ModelResult> wanted;

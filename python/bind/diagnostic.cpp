@@ -54,12 +54,13 @@ void translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
-// Code between the user's and ours: Tenon's own Python, and PyTorch's where it calls Tenon.
+// Code between the user's and ours: Tenon's own Python, what it calls itself through, and PyTorch's where it calls
+// Tenon.
 bool is_between(PyFrameObject* frame) {
   const auto globals = nb::steal<nb::dict>(PyFrame_GetGlobals(frame));
   const nb::object name = globals.attr("get")("__name__", "");
   const auto module = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : std::string();
-  return std::ranges::any_of(std::array{"tenon", "torch"}, [&](const std::string& package) {
+  return std::ranges::any_of(std::array{"tenon", "torch", "functools"}, [&](const std::string& package) {
     return module == package || module.starts_with(package + ".");
   });
 }

@@ -25,7 +25,19 @@ struct Executable {
   Program program;
   int64_t threads;
   std::vector<ResultPlace> results;
+  ProgramOptions options;
 };
+
+// What a file has: the program, and if it uses devices, the same model for the CPU alone.
+template <class Body>
+auto with_variants(const Executable& self, Body body) {
+  using Variants = std::vector<const Program*>;
+  if (!self.program.uses_devices()) return body(Variants{&self.program});
+  ProgramOptions options = self.options;
+  options.devices.clear();
+  const Program plain = compile_program(*self.program.source, options).value();
+  return body(Variants{&plain, &self.program});
+}
 
 // A result that lies in an input is the array that the caller gave.
 nb::object result_at(const ResultPlace& place, const std::vector<nb::object>& outputs, nb::handle inputs) {
@@ -84,7 +96,7 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallbac
   const nb::gil_scoped_release unlocked;
   const ThreadCount count(threads);
   Program program = compile_program(donation.graph, options).value();
-  return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.results)});
+  return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.results), options});
 }
 
 nb::list run(const Executable& self, nb::handle arrays) {
@@ -168,7 +180,7 @@ std::string loop_tree(const Executable& self, size_t task) {
 nb::dict artifact_bytes_of(const Executable& self, const Notes& notes) {
   const ArtifactSize size = [&] {
     const nb::gil_scoped_release unlocked;
-    return artifact_size({&self.program}, notes).value();
+    return with_variants(self, [&](const auto& variants) { return artifact_size(variants, notes).value(); });
   }();
   nb::dict entry;
   entry["weights"] = size.weights;
@@ -213,7 +225,7 @@ void bind_program(nb::module_& module) {
           "save",
           [](const Executable& self, const std::string& path, const Notes& notes) {
             const nb::gil_scoped_release unlocked;
-            write_artifact(path, {&self.program}, notes).value();
+            with_variants(self, [&](const auto& variants) { write_artifact(path, variants, notes).value(); });
           },
           nb::arg("path"), nb::arg("notes") = Notes(), "Writes an artifact.")
       .def("artifact_bytes", artifact_bytes_of, nb::arg("notes") = Notes(),

@@ -11,6 +11,7 @@ import torch
 
 from tenon import _tenon, modes
 from tenon._tenon import fail
+from tenon.capture.host_calls import find_call
 from tenon.runner import random_key
 from tenon.structure import Tree, arguments_tree
 
@@ -101,6 +102,11 @@ class LoadedProgram:
         return LoadedProgram(self._artifact.entry(name))
 
     @property
+    def devices(self) -> list[str]:
+        """The devices that it uses, besides the CPU."""
+        return self._artifact.devices
+
+    @property
     def states(self) -> States:
         return States(self._artifact)
 
@@ -174,15 +180,37 @@ class LoadedProgram:
 
 
 def load(
-    path: str | os.PathLike[str], *, native: bool = True, threads: int = 0, budget: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    native: bool = True,
+    threads: int = 0,
+    budget: int | None = None,
+    device: str = "",
+    fallback: bool | None = None,
 ) -> LoadedProgram:
     """Loads a file that Program.save or `tenon compile` wrote, and verifies all of it.
 
     With native=False, no code of the file is made executable: it runs on an interpreter, slowly, and cannot touch
     foreign memory. `budget` bounds the bytes of temporaries, scratch and results. A file without code for this CPU is
     compiled again.
+
+    A file may have programs with devices. The first whose devices this process has loaded is taken, else the CPU's.
+    `device` chooses: "npu" takes a program with this device, or fails; "cpu" takes none of them.
+
+    A file may need calls that Tenon lacks: PyTorch runs them, by the names of its operators. With fallback=False that
+    is an error; native=False has it too, unless fallback=True. What a C extension registers (tenon_register_call) is
+    there in any case.
     """
-    return LoadedProgram(_tenon.Artifact(os.fspath(path), native=native, threads=threads, budget=budget))
+    return LoadedProgram(
+        _tenon.Artifact(
+            os.fspath(path),
+            native=native,
+            threads=threads,
+            budget=budget,
+            device=device,
+            find_call=find_call if fallback or (fallback is None and native) else None,
+        )
+    )
 
 
 # ---- arguments and results ------------------------------------------------------------------------------------------

@@ -42,13 +42,20 @@ class Program:
     """
 
     def __init__(
-        self, captured: Captured, executable: Executable, signature: Signature, results: Nesting, freeze: bool
+        self,
+        captured: Captured,
+        executable: Executable,
+        signature: Signature,
+        results: Nesting,
+        freeze: bool,
+        devices: list[str],
     ) -> None:
         self._captured = captured
         self._executable = executable
         self._signature = signature
         self._results = results
         self._freeze = freeze
+        self._devices = devices
         self._run = make_runner(captured, executable.run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -102,18 +109,18 @@ class Program:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one file (.tenon) that tenon.load, `tenon run` and the C runtime run, without PyTorch. The file checks
         the model's assertions, and is called like the model; result classes that a file cannot name become dictionaries
-        or tuples. A program with external calls cannot be saved."""
+        or tuples. A file with code for devices also has the program for the CPU. The file names the external calls
+        that it needs from its host: PyTorch in Python, functions of tenon_register_call in C."""
         self._whole.save(os.fspath(path), self._saved.notes)
 
     def artifact_bytes(self) -> dict[str, int]:
-        """The size of the file that `save` would write: its "weights", its "code", and the whole "file". Writes no file
-        and compiles nothing. Arguments that the model returns, which a file copies, do not count."""
+        """The size of the file that `save` would write: its "weights", its "code", and the whole "file". Writes no
+        file. Compiles nothing, unless the program has devices: its file has a program for the CPU, too. Arguments that
+        the model returns, which a file copies, do not count."""
         return self._executable.artifact_bytes(self._saved.notes)
 
     @functools.cached_property
     def _saved(self) -> SavedModel:
-        if self._captured.unsupported:
-            return SavedModel(None, [], {})
         return saved_model(self._captured, self._signature, self._results)
 
     @functools.cached_property
@@ -122,7 +129,13 @@ class Program:
         saved = self._saved
         if saved.graph is None:
             return self._executable
-        return compile_graph(saved.graph, freeze=self._freeze, assertions=saved.assertions)
+        return compile_graph(
+            saved.graph,
+            fallback=self._captured.fallback,
+            freeze=self._freeze,
+            devices=self._devices,
+            assertions=saved.assertions,
+        )
 
     def __str__(self) -> str:
         return report(self)
@@ -220,7 +233,7 @@ def _program_of(
         devices=devices,
         assertions=asserted,
     )
-    return Program(captured, executable, signature, results, freeze)
+    return Program(captured, executable, signature, results, freeze, devices)
 
 
 def _training_of(

@@ -67,18 +67,16 @@ def _totals(program: Program) -> str:
         program_length,
         f"compiled: {origin}",
         f"weights: {counted(weights, 'byte')}",
-        _artifact(program, fallbacks),
+        _artifact(program),
     ]
     lines += [f"warning in this process ({counted(count, 'time')}): {text}" for text, count in warnings()]
     return "\n".join(lines)
 
 
-def _artifact(program: Program, fallbacks: int) -> str:
-    if fallbacks > 0:
-        return "artifact: none, for what runs in PyTorch cannot be saved"
+def _artifact(program: Program) -> str:
     try:
         size = program.artifact_bytes()
-    except Error as error:  # its arguments or results nest in a class that no file can hold
+    except Error as error:  # its arguments, results or external calls have something that no file can hold
         return f"artifact: none, for {error.message}"
     parts = {
         "weights": size["weights"],

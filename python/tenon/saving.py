@@ -10,6 +10,7 @@ import torch
 from tenon import _tenon
 from tenon._tenon import Graph
 from tenon.capture.captured import Captured, DerivedSize, Input, Output, Window
+from tenon.capture.host_calls import call_notes
 from tenon.signature import Signature
 from tenon.structure import Nesting, Tree, parameters_of
 
@@ -29,8 +30,7 @@ def asserted_by(captured: Captured) -> list[tuple[Any, ...]]:
 
 
 def saved_model(captured: Captured, signature: Signature, results: Nesting) -> SavedModel:
-    """For a model without external calls."""
-    notes = {}
+    notes = call_notes(captured.graph, captured.fallback.calls)
     if captured.has_key:
         notes["key_input"] = captured.graph.inputs[-1].name
     if any(isinstance(source, (Window, DerivedSize)) for source in captured.graph_inputs):

@@ -44,6 +44,9 @@ std::vector<std::shared_ptr<const Backend>> backends_of(const ProgramOptions& op
     backends.push_back(find_backend(name).value());
     const std::string missing = backends.back()->missing_hardware();
     if (!missing.empty()) fail("device {} needs {}, which this machine lacks", name, missing);
+    const std::shared_ptr<runtime::Device> device = device_of(*backends.back());
+    if (device && (device->info().flags & TENON_DEVICE_HOST_CODE) != 0 && options.cpu != "native")
+      fail("device {} runs code for this CPU: nothing can be compiled for {} with it", name, options.cpu);
   }
   return backends;
 }

@@ -155,16 +155,13 @@ std::string graph_section(const Program& program, const Notes& notes, WeightTabl
 
 // ---- a variant ------------------------------------------------------------------------------------------------------
 
-void check_portable(const Program& program) {
-  if (!program.spaces.empty()) {
-    fail(
-        "program {} cannot be saved: it has code for device {}, and a file holds code for CPUs. Compile it without "
-        "devices to save it",
-        program.graph.name(), program.spaces[0].device);
-  }
+std::string external_note(int64_t call) { return fmt::format("external.{}", call); }
+
+void check_portable(const Program& program, const Notes& notes) {
   std::string tasks;
   for (const Task& task : program.tasks) {
-    if (task.kind == TaskKind::kKernel || task.kind == TaskKind::kLibrary) continue;
+    const bool lacks_text = task.kind == TaskKind::kExternal && !notes.contains(external_note(task.call));
+    if (task.kind != TaskKind::kReference && !lacks_text) continue;
     const std::string where = task.location.known() ? to_string(task.location) + ": " : "";
     tasks += fmt::format("\n  {}{}", where, task.name);
   }
@@ -182,6 +179,29 @@ std::optional<uint32_t> key_of(const Program& program, const Notes& notes) {
   fail("random numbers come from '{}', which is no input", name->second);
 }
 
+// Results of a call by their place among those that the program needs; others become None.
+void renumber(CallTree& tree, const std::map<size_t, size_t>& places) {
+  for (CallTree& child : tree.children) renumber(child, places);
+  if (!tree.is_leaf() || tree.kind == CallTree::Kind::kConstant) return;
+  const auto place = places.find(tree.position);
+  if (place == places.end())
+    tree = {.kind = CallTree::Kind::kConstant};
+  else
+    tree.position = place->second;
+}
+
+std::string call_text(const Task& task, const std::string& note) {
+  CallForm form = parse_call_form(note).value();
+  const std::vector<ValueRef>& results = task.body->nodes().back().results;
+  std::map<size_t, size_t> places;
+  for (size_t i = 0; i < task.body->outputs().size(); ++i) {
+    const auto result = std::ranges::find(results, task.body->outputs()[i]) - results.begin();
+    places.emplace(static_cast<size_t>(result), i);
+  }
+  renumber(form.results, places);
+  return to_string(form);
+}
+
 std::string tables_of(const Program& program, const Notes& notes, WeightTable& weights,
                       const std::vector<std::string>& kernels) {
   FileTables file;
@@ -189,7 +209,19 @@ std::string tables_of(const Program& program, const Notes& notes, WeightTable& w
   for (const Tensor& constant : program.constants) file.constants.push_back(weights.add(constant));
   for (const Tensor& leaf : program.leaves) file.leaves.push_back(weights.add(leaf));
   file.kernels = kernels;
+  for (const Task& task : program.tasks) {
+    file.calls.push_back(task.kind == TaskKind::kExternal ? call_text(task, notes.at(external_note(task.call))) : "");
+  }
   return program_tables(program, &file);
+}
+
+[[noreturn]] void fail_without_code(const Program& program, const Task& task) {
+  if (task.device.empty())
+    fail("program {} was not compiled by the cpu backend: it has no code to save", program.graph.name());
+  fail_at(task.location,
+          "program {} cannot be saved: backend {} compiled {} and has no code for a file. A device can store its code "
+          "(tenon/device.h)",
+          program.graph.name(), task.device, task.name);
 }
 
 std::string native_section(const Program& program, const std::vector<std::string>& kernels) {
@@ -202,8 +234,7 @@ std::string native_section(const Program& program, const std::vector<std::string
     const Task& task = program.tasks[i];
     if (task.kind != TaskKind::kKernel) continue;
     const std::string_view object = object_of(*task.kernel);
-    if (object.empty())
-      fail("program {} was not compiled by the cpu backend: it has no code to save", program.graph.name());
+    if (object.empty()) fail_without_code(program, task);
     const auto [found, is_new] = numbers.try_emplace(object, static_cast<uint32_t>(objects.size()));
     if (is_new) {
       b.ForceVectorAlignment(object.size(), 1, 16);
@@ -230,7 +261,9 @@ std::string entry_section(std::span<const ProgramEntry> entries) {
 
 std::vector<std::string> levels_of(const ProgramEntry& entry) {
   std::vector<std::string> levels;
-  for (const Program* program : entry.variants) levels.push_back(codegen::find_target(program->cpu).cpu);
+  for (const Program* program : entry.variants) {
+    if (!program->uses_devices()) levels.push_back(codegen::find_target(program->cpu).cpu);
+  }
   return levels;
 }
 
@@ -296,21 +329,39 @@ class Artifact {
 
  private:
   void add_entry(const ProgramEntry& entry, const std::string& name) {
-    check(!entry.variants.empty(), "an artifact of no program");
-    for (const Program* program : entry.variants) {
-      states_.add(*program, entry.name);
-      add_variant(*program, entry.notes, name.empty() ? "" : name + format::kEntrySeparator);
+    const std::string prefix = name.empty() ? "" : name + format::kEntrySeparator;
+    std::vector<const Program*> plain, with_devices;
+    std::ranges::partition_copy(entry.variants, std::back_inserter(with_devices), std::back_inserter(plain),
+                                &Program::uses_devices);
+    check(!plain.empty(), "an artifact of no program for the CPU");
+    for (const Program* program : plain) {
+      const std::string level = codegen::find_target(program->cpu).cpu;
+      add_variant(*program, entry, SectionKind::kProgram, SectionKind::kNative, prefix + level);
     }
-    add(SectionKind::kGraph, name, graph_section(*entry.variants[0], entry.notes, weights_));
+    // A reader takes the first that it can run: of the same devices, the one for the best CPU.
+    std::ranges::stable_sort(with_devices, std::greater(), feature_count);
+    for (size_t i = 0; i < with_devices.size(); ++i) {
+      add_variant(*with_devices[i], entry, SectionKind::kDeviceProgram, SectionKind::kDeviceNative,
+                  prefix + std::to_string(i));
+    }
+    add(SectionKind::kGraph, name, graph_section(*plain[0], entry.notes, weights_));
   }
 
-  void add_variant(const Program& program, const Notes& notes, const std::string& prefix) {
-    check_portable(program);
+  static size_t feature_count(const Program* program) {
+    const std::string features = codegen::needed_features(codegen::find_target(program->cpu));
+    return static_cast<size_t>(std::ranges::count(features, ','));
+  }
+
+  void add_variant(const Program& program, const ProgramEntry& entry, SectionKind kind, SectionKind native,
+                   const std::string& name) {
+    check_portable(program, entry.notes);
+    states_.add(program, entry.name);
     std::vector<std::string> kernels;
-    for (const Task& task : program.tasks) kernels.push_back(task.tree ? portable_kernel(*task.tree) : "");
-    const std::string name = prefix + codegen::find_target(program.cpu).cpu;
-    add(SectionKind::kProgram, name, tables_of(program, notes, weights_, kernels));
-    add(SectionKind::kNative, name, native_section(program, kernels));
+    for (const Task& task : program.tasks) {
+      kernels.push_back(task.kind == TaskKind::kKernel ? portable_kernel(*task.tree) : "");
+    }
+    add(kind, name, tables_of(program, entry.notes, weights_, kernels));
+    add(native, name, native_section(program, kernels));
   }
 
   void add(SectionKind kind, std::string name, std::string content) {
@@ -348,7 +399,8 @@ Result<ArtifactSize> artifact_size(const std::vector<const Program*>& variants, 
     ArtifactSize size{.file = runtime::container_size(artifact.sections())};
     for (const SectionContent& section : artifact.sections()) {
       if (section.kind == SectionKind::kWeights) size.weights += size_of(section);
-      if (section.kind == SectionKind::kNative) size.code += size_of(section);
+      const bool is_code = section.kind == SectionKind::kNative || section.kind == SectionKind::kDeviceNative;
+      if (is_code) size.code += size_of(section);
     }
     return size;
   });

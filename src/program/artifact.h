@@ -22,8 +22,10 @@ class Container;
 struct TaskGraph;
 }  // namespace runtime
 
-// For one CPU level or several; the runtime takes the best that its machine is. Throws no Error: a program that calls
-// PyTorch, or the reference backend, is a Diagnostic that lists those tasks with their places in the model.
+// For one CPU level or several; the runtime takes the best that its machine is. Variants with devices come in order of
+// preference: the runtime takes the first whose devices it has. At least one variant has no devices. Throws no Error: a
+// program with external calls that the notes do not describe, or that needs the reference backend, is a Diagnostic that
+// lists those tasks with their places in the model.
 using Notes = std::map<std::string, std::string>;  // of a front end, to itself
 Result<std::vector<std::byte>> artifact_bytes(const std::vector<const Program*>& variants, const Notes& notes = {});
 // Replaces a file in one step.
@@ -31,7 +33,7 @@ Status write_artifact(const std::string& path, const std::vector<const Program*>
 
 struct ProgramEntry {
   std::string name;                      // an identifier of at most 15 characters, no other's
-  std::vector<const Program*> variants;  // for the same CPU levels as those of the other entries
+  std::vector<const Program*> variants;  // without devices: for the same CPU levels as those of the other entries
   Notes notes = {};
 };
 Result<std::vector<std::byte>> artifact_bytes(std::span<const ProgramEntry> entries);
@@ -51,7 +53,8 @@ Result<Graph> read_artifact_graph(const std::shared_ptr<const runtime::Container
                                   std::string_view entry = {});
 Result<Notes> read_notes(const runtime::Container& container, std::string_view entry = {});
 
-// Notes that Tenon itself writes: which input random numbers come from, and kCallNote of capture/call_form.h.
+// Notes that Tenon itself writes: which input random numbers come from, and kCallNote of capture/call_form.h. For a
+// program with external calls, "external.3" is the CallForm of call 3: how the host's function is called.
 inline const std::string kKeyNote = "key_input";
 
 // How an entry is called, as its notes say, checked against its program.

@@ -132,6 +132,7 @@ struct Program {
   // (an index out of range, a division by zero) unless waiting for them needs more memory.
   std::vector<Tensor> run(std::span<const Tensor> arguments) const;
 
+  bool uses_devices() const;                      // whether ProgramOptions::devices run some of it
   std::vector<std::string> output_names() const;  // of values in the source, or "out0"; unique
   size_t constant_bytes() const;                  // of prepared weights and other constants
   int64_t arena_bytes() const;                    // for the sizes of the last run

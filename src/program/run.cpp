@@ -210,9 +210,10 @@ class FallbackTasks {
   FallbackFn fallback_;
 };
 
-runtime::KernelEntry entry_of(const Task& task) {
+runtime::KernelEntry entry_of(const Program& program, const Task& task) {
   const std::shared_ptr<const Compiled>& kernel = task.kernel;
-  if (task.kind == TaskKind::kDevice) return {.device = kernel->device_program()};
+  if (task.kind == TaskKind::kDevice)
+    return {.device = kernel->device_program(), .space = program.slots[task.outputs[0]].space};
   if (tenon_kernel native = kernel->native()) {
     return {.native = native,
             .node_name = [tree = task.tree](int64_t node) { return tree->ir.nodes()[static_cast<size_t>(node)].name; }};
@@ -227,7 +228,7 @@ ProgramRunner::ProgramRunner(const Program& program) : tables_(program_tables(pr
   runtime::LoadedProgram::Parts parts{.tables = std::as_bytes(std::span(tables_))};
   for (const Tensor& constant : program.constants) parts.constants.push_back(constant.data());
   for (const Task& task : program.tasks) {
-    if (task.kernel) parts.kernels.push_back(entry_of(task));
+    if (task.kernel) parts.kernels.push_back(entry_of(program, task));
   }
   for (const ProgramSpace& space : program.spaces) parts.devices.push_back(space.handle);
   parts.fallback = FallbackTasks(program.tasks, program.symbols, program.fallback);
@@ -384,6 +385,11 @@ Program new_program(std::shared_ptr<const Graph> source, Graph graph, const Prog
 }
 
 std::vector<Tensor> Program::run(std::span<const Tensor> arguments) const { return runner->run(*this, arguments); }
+
+bool Program::uses_devices() const {
+  const auto is_foreign = [](const Task& task) { return !task.device.empty(); };
+  return std::ranges::any_of(tasks, is_foreign);
+}
 
 size_t Program::constant_bytes() const {
   size_t bytes = 0;

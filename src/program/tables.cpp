@@ -261,10 +261,13 @@ class TableWriter {
     const auto inputs = b_.CreateVector(task.inputs), outputs = b_.CreateVector(task.outputs),
                sizes = b_.CreateVector(task.sizes);
     const auto ops = b_.CreateVectorOfStrings(task.ops);
+    const bool is_call = file_ && task.kind == TaskKind::kExternal;
     const Node* const node = task.kind == TaskKind::kLibrary ? &task.body->nodes()[0] : nullptr;
-    const auto function = text(node ? node->op->name.get() : "");
+    const auto function = text(node ? node->op->name.get() : is_call ? std::string_view(task.name) : "");
     const auto numbers = exprs(node ? library_numbers(*node->op, node->attrs) : task.launch_sizes);
-    const auto argument = text(node ? library_text(*node->op, node->attrs) : "");
+    const auto argument = text(node      ? library_text(*node->op, node->attrs)
+                               : is_call ? file_->calls[static_cast<size_t>(&task - program_.tasks.data())]
+                                         : "");
     const auto flops = task.tree ? exprs_.add(loops::flops(*task.tree)) : format::Expr();
     const auto bytes = task.tree ? exprs_.add(loops::bytes(*task.tree)) : format::Expr();
     format::TaskBuilder builder(b_);
@@ -289,16 +292,22 @@ class TableWriter {
     std::vector<Offset<format::KernelCode>> kernels;
     for (size_t i = 0; i < program_.tasks.size(); ++i) {
       if (!has_code(program_.tasks[i])) continue;
-      if (!file_) {
-        kernels.push_back(format::CreateKernelCode(b_));
-        continue;
-      }
-      b_.ForceVectorAlignment(file_->kernels[i].size(), 1, 16);
-      const auto bytes =
-          b_.CreateVector(reinterpret_cast<const uint8_t*>(file_->kernels[i].data()), file_->kernels[i].size());
-      kernels.push_back(format::CreateKernelCode(b_, bytes));
+      kernels.push_back(!file_ ? format::CreateKernelCode(b_) : code_of(program_.tasks[i], file_->kernels[i]));
     }
     return b_.CreateVector(kernels);
+  }
+
+  Offset<format::KernelCode> code_of(const Task& task, std::string_view portable) {
+    if (task.kind != TaskKind::kDevice) return format::CreateKernelCode(b_, aligned(portable));
+    const runtime::DeviceProgram& code = *task.kernel->device_program();
+    const auto bytes = aligned({reinterpret_cast<const char*>(code.code().data()), code.code().size()});
+    const auto space = static_cast<uint16_t>(program_.slots[task.outputs[0]].space);
+    return format::CreateKernelCode(b_, 0, bytes, code.scratch_bytes(), space);
+  }
+
+  Offset<flatbuffers::Vector<uint8_t>> aligned(std::string_view bytes) {
+    b_.ForceVectorAlignment(bytes.size(), 1, 16);
+    return b_.CreateVector(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
   }
 
   Table<format::Argument> input_table() {

@@ -17,9 +17,10 @@ struct ByteRange {  // of the weights section
 // What tables for a file say more than those for this process.
 struct FileTables {
   std::vector<ByteRange> constants;
-  std::vector<ByteRange> leaves;     // become the states of contexts; in this process they are further inputs
-  std::vector<std::string> kernels;  // portable, by task
-  std::optional<uint32_t> key = {};  // the input that random numbers come from
+  std::vector<ByteRange> leaves;        // become the states of contexts; in this process they are further inputs
+  std::vector<std::string> kernels;     // portable, by task
+  std::optional<uint32_t> key = {};     // the input that random numbers come from
+  std::vector<std::string> calls = {};  // the arguments of external calls as text, by task
 };
 
 // Bytes of FlatBuffers. The same program gives the same bytes.

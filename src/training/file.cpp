@@ -40,9 +40,11 @@ class FileMaker {
   void add(std::string name, const Program& program) {
     TrainingFile::Entry entry{std::move(name), {}};
     for (const std::string& cpu : cpus_) {
-      const bool is_there = codegen::find_target(cpu).cpu == codegen::find_target(program.cpu).cpu;
+      const bool is_there =
+          !program.uses_devices() && codegen::find_target(cpu).cpu == codegen::find_target(program.cpu).cpu;
       entry.variants.push_back(is_there ? &program : &keep(*program.source, cpu));
     }
+    if (program.uses_devices()) entry.variants.push_back(&program);
     file_.entries.push_back(std::move(entry));
   }
 

@@ -21,7 +21,7 @@ namespace tenon {
 struct TrainingFile {
   struct Entry {
     std::string name;
-    std::vector<const Program*> variants;  // for each CPU
+    std::vector<const Program*> variants;  // for each CPU; with the instance's devices, one more
   };
   std::vector<Entry> entries;
   std::vector<std::unique_ptr<Program>> compiled;  // programs that the instance does not have

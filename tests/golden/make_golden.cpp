@@ -21,6 +21,8 @@
 #include "runtime/container.h"
 #include "support/file.h"
 
+extern "C" const tenon_device_api* tenon_device_plugin_v1(const tenon_host* host);  // examples/devices/hello.c
+
 namespace tenon {
 namespace {
 
@@ -112,6 +114,31 @@ Model make_checked() {
   return m;
 }
 
+// What `hello` of examples/devices runs, but for tanh.
+Model make_devices() {
+  Model m("devices");
+  const Value x = m.input("x", {DType::kF32, {2, 16}});
+  const Value hidden = m.builder.op("relu", {m.builder.op("matmul", {x, m.parameter("w1", wave({16, 8}, 1))})});
+  const Value mixed = m.builder.op("tanh", {hidden});
+  const Value scores = m.builder.op("matmul", {mixed, m.parameter("w2", wave({8, 4}, 2))});
+  m.give({m.builder.op("softmax", {scores}, {{"dim", int64_t{1}}})});
+  m.runs = {{wave({2, 16}, 3)}, {wave({2, 16}, 4)}};
+  return m;
+}
+
+// A call of the host, golden.scale, whose second result is not needed.
+Model make_calls() {
+  Model m("calls");
+  const Value x = m.input("x", {DType::kF32, {Symbol("N"), 4}});
+  const std::vector<Value> scaled = m.builder.results("external", {m.builder.op("relu", {x})},
+                                                      {{"target", std::string("golden.scale.default")},
+                                                       {"call", int64_t{0}},
+                                                       {"types", std::string("f32[N, 4]; f32[2]")}});
+  m.give({scaled[0] + 1.0});
+  for (int64_t size : {3, 1}) m.runs.push_back({wave({size, 4}, 2)});
+  return m;
+}
+
 // ---- a file with two entries ----
 
 // What both see of a line through points: the error of each.
@@ -178,12 +205,24 @@ std::string graph_name(const runtime::Container::Section& section) {
   return format::GetProgram(section.bytes.data())->name()->str();
 }
 
+// For a device that runs nothing: fuzzers have this one.
+void write_device_seed(const std::string& seeds, const runtime::Container::Section& section) {
+  const std::unique_ptr<format::ProgramT> program(format::UnPackProgram(section.bytes.data()));
+  program->spaces[0]->device = "null";
+  program->spaces[0]->identity = "null 1";
+  flatbuffers::FlatBufferBuilder builder;
+  format::FinishProgramBuffer(builder, format::CreateProgram(builder, program.get()));
+  const auto bytes = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+  write_file(seeds + "/program/" + program->name + "_null", {&bytes, 1}).value();
+}
+
 void write_seeds(const std::string& seeds, const std::string& artifact, const std::string& name) {
   const auto container = runtime::Container::open(artifact);
   for (const auto& section : container.sections()) {
     if (section.kind == format::SectionKind::kProgram) {
       write_file(seeds + "/program/" + graph_name(section), {&section.bytes, 1}).value();
     }
+    if (section.kind == format::SectionKind::kDeviceProgram) write_device_seed(seeds, section);
     if (section.kind == format::SectionKind::kNative) {
       const auto* const object = format::GetNative(section.bytes.data())->objects()->Get(0)->bytes();
       const std::span<const std::byte> bytes = std::as_bytes(std::span(object->data(), object->size()));
@@ -192,10 +231,31 @@ void write_seeds(const std::string& seeds, const std::string& artifact, const st
   }
 }
 
-void write(const std::string& folder, const std::string& seeds, const Model& model) {
+void write_calls(const std::string& folder, const std::string& seeds) {
+  const Model model = make_calls();
+  const FallbackFn scale = [](int64_t, std::span<const Tensor> operands) {
+    Tensor result = operands[0].copy();
+    for (int64_t i = 0; i < result.numel(); ++i) result.set_real(i, result.real(i) * 3);
+    return std::vector<Tensor>{result, Tensor::zeros(DType::kF32, {2})};
+  };
+  const Program program = compile_program(model.graph, {.cpu = "x86-64-v2", .fallback = scale}).value();
+  const Notes notes = {{"external.0", "(x=%0, *, factor=3) -> [%0, %1]"}};
+  write_artifact(folder + "/calls.tenon", {&program}, notes).value();
+  write_seeds(seeds, folder + "/calls.tenon", "calls");
+  const Program reference = compile_program(model.graph, {.backend = "interpreter", .fallback = scale}).value();
+  write_file(folder + "/calls.txt", cases_of(model, reference)).value();
+}
+
+void write(const std::string& folder, const std::string& seeds, const Model& model,
+           const std::vector<std::string>& devices = {}) {
   const std::string path = folder + "/" + model.graph.name();
-  const Program program = compile_program(model.graph, {.cpu = "x86-64-v2", .assertions = model.assertions}).value();
-  write_artifact(path + ".tenon", {&program}).value();
+  ProgramOptions options{.cpu = "x86-64-v2", .assertions = model.assertions};
+  const Program program = compile_program(model.graph, options).value();
+  options.devices = devices;
+  const Program with_devices = compile_program(model.graph, options).value();
+  std::vector<const Program*> variants = {&program};
+  if (!devices.empty()) variants.push_back(&with_devices);
+  write_artifact(path + ".tenon", variants).value();
   write_seeds(seeds, path + ".tenon", model.graph.name());
   const Program reference = compile_program(model.graph, {.backend = "interpreter"}).value();
   write_file(path + ".txt", cases_of(model, reference)).value();
@@ -232,6 +292,9 @@ int main(int argc, char** argv) {
   }
   for (const auto make : {tenon::make_mlp, tenon::make_symbolic, tenon::make_library, tenon::make_checked})
     tenon::write(argv[1], argv[2], make());
+  tenon::runtime::register_plugin(tenon_device_plugin_v1);
+  tenon::write(argv[1], argv[2], tenon::make_devices(), {"hello"});
+  tenon::write_calls(argv[1], argv[2]);
   tenon::write_training(argv[1], argv[2]);
   return 0;
 }

@@ -203,15 +203,16 @@ TEST(Artifact, NamesResultsAsTheGraphDoes) {
   }
 }
 
-TEST(Artifact, ALevelIsLoadedByItsNameToVerifyIt) {
+TEST(Artifact, ALevelIsLoadedByItsSectionsToVerifyIt) {
   Model m;
   const Value x = m.input("x", {DType::kF32, {2}});
   const Program program = m.compile({m.builder.op("relu", {x})}, {.cpu = "sapphirerapids"});
   const std::vector<std::byte> bytes = saved(program);
   const auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(bytes));
-  const auto loaded = runtime::load_program(container, {.level = "sapphirerapids"});
-  EXPECT_NE(loaded->kernel(0).native, nullptr);
-  EXPECT_THROW(runtime::load_program(container, {.level = "x86-64-v3"}), runtime::StatusError);
+  const auto* const native = container->find(format::SectionKind::kNative, "sapphirerapids");
+  const runtime::ProgramSections sections{container->find(format::SectionKind::kProgram, "sapphirerapids"), native};
+  EXPECT_NE(runtime::load_sections(container, sections, {})->kernel(0).native, nullptr);
+  EXPECT_THROW(runtime::load_sections(container, {.native = native}, {}), runtime::StatusError);
 }
 
 TEST(Artifact, MemoryOfTheCallerMayHaveAnyStrides) {

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import tenon
 import torch
+from tenon.capture import host_calls
 from torch.export import Dim
 
 from tests.python import zoo
@@ -164,14 +165,108 @@ def test_a_budget_that_is_too_small_names_what_is_needed(tmp_path):
         tenon.load(path, threads=1, budget=free.peak_bytes - 1)(torch.ones(64, 4))
 
 
-def test_calls_of_pytorch_are_not_saved(tmp_path):
+# ---- calls that PyTorch runs
+
+
+@torch.library.custom_op("tenon_artifact::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x[x > 0]
+
+
+@positive.register_fake
+def _(x):
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size())
+
+
+_library = torch.library.Library("tenon_artifact", "FRAGMENT")
+
+
+def call_model(tmp_path, model=None, arguments=None):
+    model, arguments = model or HermiteModel(), arguments or (torch.randn(4, 4),)
+    return model, arguments, saved(tmp_path, tenon.compile(model, arguments))
+
+
+class HermiteModel(torch.nn.Module):
+    def forward(self, x):
+        y = torch.special.hermite_polynomial_h(torch.relu(x), 3) + 1
+        factors, _, _ = torch.ops.aten.linalg_ldl_factor_ex.default(y @ y.T, hermitian=False)
+        return factors * 2, torch.ops.tenon_artifact.positive(x) * 2
+
+
+def test_calls_of_pytorch_are_saved(tmp_path):
+    model, arguments, path = call_model(tmp_path)
+    for program in (tenon.load(path), tenon.load(path, native=False, fallback=True)):
+        for _ in range(2):
+            torch.testing.assert_close(program(*arguments), model(*arguments))
+
+
+def test_calls_with_every_kind_of_argument(tmp_path):
+    class Cast(torch.nn.Module):
+        def forward(self, x):
+            return torch.ops.tenon_artifact.cast(x, [2, 8], 0.5, dtype=torch.float64, flag=True) + 1
+
+    torch.library.define(
+        "tenon_artifact::cast",
+        "(Tensor x, int[] sizes, float scale, *, ScalarType dtype, bool flag, Tensor? other=None) -> Tensor",
+        lib=_library,
+    )
+
+    def cast(x, sizes, scale, *, dtype, flag, other=None):
+        assert (flag, other) == (True, None)
+        return (x.reshape(sizes) * scale).to(dtype)
+
+    _library.impl("cast", cast, "CompositeExplicitAutograd")
+    model, arguments, path = call_model(tmp_path, Cast())
+    torch.testing.assert_close(tenon.load(path)(*arguments), model(*arguments))
+
+
+def test_calls_that_this_process_lacks_are_listed(tmp_path):
+    _, _, path = call_model(tmp_path)
+    names = "aten.special_hermite_polynomial_h.n_scalar", "tenon_artifact.positive.default"
+    wanted = "calls that this process does not have .*" + "".join(f"\n  {name}" for name in names)
+    for options in ({"native": False}, {"fallback": False}):
+        with pytest.raises(tenon.Error, match=wanted):
+            tenon.load(path, **options)
+    code = f"import tenon; tenon.load({str(path)!r})"  # PyTorch's operators are there, the others are not
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.stderr.endswith("(tenon_register_call):\n  tenon_artifact.positive.default\n")
+
+
+def test_calls_with_tensors_that_tenon_lacks_are_not_saved(tmp_path):
     class Model(torch.nn.Module):
         def forward(self, x):
             return torch.linalg.eigvals(x).abs() + 1
 
-    with pytest.raises(tenon.Error, match=r"cannot be saved: these run only in the process that has PyTorch:\n .*eig"):
+    with pytest.raises(tenon.Error, match=r"run only in the process that traced them:\n .*eig.*: it gives a tensor of"):
         tenon.compile(Model(), (torch.eye(3),)).save(tmp_path / "model.tenon")
     assert not (tmp_path / "model.tenon").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["aten.from_file.default", "os.system", "builtins.eval.default", "aten.add_.Tensor", "torch.load", "nothing"],
+)
+def test_files_call_no_other_functions(name):
+    assert host_calls.find_call(name, "(self=%0) -> [%0]", 1, 1) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "(self=%0)",
+        "(self=%3) -> [%0]",
+        "(self=%0) -> [%1]",
+        "(self=%0) -> [None]",
+        "(self=argument 0) -> [%0]",
+        '(self={"torch": "load"}) -> [%0]',
+        '(self={"torch": 3}) -> [%0]',
+        '(self={"os": "system"}) -> [%0]',
+    ],
+)
+def test_forms_of_calls_that_are_none(text):
+    with pytest.raises(tenon.Error):
+        host_calls.find_call("aten.relu.default", text, 1, 1)
 
 
 def test_damaged_and_missing_files(tmp_path):

@@ -165,10 +165,125 @@ def test_a_python_backend_is_a_device():
         tenon.loops.unregister_backend("counting")
 
 
-def test_a_program_with_code_of_a_device_cannot_be_saved(tmp_path):
-    program = tenon.compile(mlp(), (torch.randn(4, 16),), device="loopback")
-    with pytest.raises(tenon.Error, match="it has code for device loopback"):
-        program.save(tmp_path / "mlp.tenon")
+# ---- files
+
+
+def saved(path, device="loopback", model=None, **options):
+    model = model or mlp()
+    tenon.compile(model, (torch.randn(4, 16),), device=device, **options).save(path)
+    return model
+
+
+def other_process(code, plugins=""):
+    environment = {"PYTHONPATH": ":".join(sys.path), "TENON_PLUGINS": str(plugins)}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    return result.stdout + result.stderr
+
+
+def test_a_file_runs_on_the_device_or_on_the_cpu(tmp_path):
+    model, x = saved(tmp_path / "mlp.tenon"), torch.randn(4, 16)
+    chosen = {device: tenon.load(tmp_path / "mlp.tenon", device=device) for device in ("", "loopback", "cpu")}
+    assert [program.devices for program in chosen.values()] == [["loopback"], ["loopback"], []]
+    assert tenon.load(tmp_path / "mlp.tenon", native=False).devices == []
+    for program in chosen.values():
+        torch.testing.assert_close(program(x), model(x))
+
+
+def test_a_file_runs_where_the_device_is_not_loaded(tmp_path):
+    saved(tmp_path / "mlp.tenon")
+    code = (
+        f"import tenon, torch; p = tenon.load({str(tmp_path / 'mlp.tenon')!r}); p(torch.ones(4, 16)); print(p.devices)"
+    )
+    assert other_process(code) == "[]\n"
+    assert other_process(code, LOOPBACK) == "['loopback']\n"
+    wanted = code.replace("tenon')", "tenon', device='loopback')")
+    assert "for loopback 1: device loopback is not loaded: load its plug-in first" in other_process(wanted)
+
+
+@pytest.mark.parametrize("device", ["npu", "loopback:volts=9"])
+def test_a_device_that_does_not_fit_is_an_error(tmp_path, device):
+    saved(tmp_path / "mlp.tenon")
+    with pytest.raises(tenon.Error, match=r"no program of the file runs on .* here:\n  for loopback 1: "):
+        tenon.load(tmp_path / "mlp.tenon", device=device)
+
+
+def test_a_file_of_a_model_that_returns_its_argument(tmp_path):
+    class Both(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x), x
+
+    model = saved(tmp_path / "both.tenon", model=Both())
+    program, x = tenon.load(tmp_path / "both.tenon"), torch.randn(4, 16)
+    assert program.devices == ["loopback"]
+    torch.testing.assert_close(program(x), model(x))
+
+
+def test_files_of_a_device_that_takes_graphs(tmp_path, hello):
+    tenon.load_plugin(hello)
+    model, x = saved(tmp_path / "mlp.tenon", "hello"), torch.randn(4, 16)
+    program = tenon.load(tmp_path / "mlp.tenon")
+    assert program.devices == ["hello"]
+    torch.testing.assert_close(program(x), model(x))
+
+
+def test_a_backend_without_code_for_a_file_is_named(tmp_path):
+    class Plain(tenon.loops.Backend):
+        name = "plain"
+
+        def compile(self, tree):
+            kernel = tenon.loops.compile(tree, "cpu")
+            return types.SimpleNamespace(run=kernel.run)
+
+    tenon.loops.register_backend(Plain())
+    try:
+        with pytest.raises(tenon.Error, match="cannot be saved: backend plain compiled"):
+            saved(tmp_path / "mlp.tenon", "plain")
+    finally:
+        tenon.loops.unregister_backend("plain")
+
+
+def test_a_saved_training_goes_on_with_its_device(tmp_path):
+    def trainer():
+        return tenon.LocalTrainingInstance(
+            mlp()[:3],
+            loss="mse",
+            optimizer="sgd(lr=0.1)",
+            example_inputs=(torch.ones(4, 16),),
+            device="loopback:claim=0.7",
+        )
+
+    x, y = torch.randn(4, 16), torch.randn(4, 8)
+    first = trainer()
+    first.save(tmp_path / "training.tenon")
+    expected = [float(first.step(x, target=y)) for _ in range(3)]
+    for device in ("", "cpu"):
+        step = tenon.load(tmp_path / "training.tenon", device=device)
+        assert bool(step.devices) == (device == "")
+        torch.testing.assert_close([float(step(x, y)[0]) for _ in range(3)], expected)
+
+
+def test_files_on_the_command_line(tmp_path):
+    def run(*arguments, plugin=True):
+        command = [ROOT / "build/bin/tenon", *(["--plugin", LOOPBACK] if plugin else []), *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        return result.stdout + result.stderr
+
+    file, inputs = tmp_path / "mlp.tenon", ["--input", ROOT / "examples/x.npy", "--json"]
+    made = run("compile", ROOT / "examples/mlp.tg", "--random-params", "1", "--device", "loopback", "-o", file)
+    assert "loopback and " in made
+    plain = run("run", file, *inputs, plugin=False)
+    assert '"outputs"' in plain
+    for device in ([], ["--device", "loopback"], ["--device", "cpu"]):
+        assert run("run", file, *inputs, *device) == plain
+    assert "device loopback is not loaded" in run("run", file, *inputs, "--device", "loopback", plugin=False)
+    assert "which is off" in run("run", file, *inputs, "--device", "loopback", "--no-native")
+    assert "code for loopback 1 and " in run("inspect", file)
+    assert "; taken here" in run("inspect", file)
+    assert "not here: device loopback is not loaded" in run("inspect", file, plugin=False)
+    assert '"taken": true' in run("inspect", file, "--json").replace('":true', '": true')
+    verified = run("verify", file, plugin=False)
+    assert "program for 0 loopback 1: " in verified
+    assert verified.endswith(": ok\n")
 
 
 # ---- the other doors

@@ -45,7 +45,8 @@ def test_segments_and_totals():
     assert "Segment 1: fallback (1 op)" in text
     assert "not in the registry" in text
     assert "program length: 3 calls" in text
-    assert "artifact: none, for what runs in PyTorch cannot be saved" in text
+    assert "artifact: " in text
+    assert "artifact: none" not in text
 
 
 def test_all_is_compiled():

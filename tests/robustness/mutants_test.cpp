@@ -70,11 +70,12 @@ class Mutator {
   void collect(ProgramT& p) {
     structs(p.code), structs(p.bindings), structs(p.states), structs(p.constants);
     list(p.state_names), list(p.symbols), list(p.slots), list(p.tasks), list(p.kernels), list(p.inputs),
-        list(p.outputs), list(p.updates), list(p.checks);
+        list(p.outputs), list(p.updates), list(p.checks), list(p.spaces);
+    for (auto& kernel : p.kernels) number(kernel->scratch), number(kernel->space);
     for (auto& symbol : p.symbols) number(symbol->low), number(symbol->high);
     for (auto& slot : p.slots) {
       number(slot->dtype), number(slot->kind), number(slot->root), number(slot->position), structs(slot->shape);
-      number(slot->over);
+      number(slot->over), number(slot->space);
     }
     for (auto& task : p.tasks) collect(*task);
     for (auto& input : p.inputs) number(input->slot);
@@ -190,8 +191,10 @@ void change_kernel(format::KernelCodeT& code, Mutator& mutator) {
 std::vector<std::byte> mutant(const ProgramT& original, Mutator& mutator) {
   ProgramT program(original);
   do {
-    if (!program.kernels.empty() && mutator.one_in(4))
-      change_kernel(*program.kernels[mutator.below(program.kernels.size())], mutator);
+    format::KernelCodeT* const kernel =
+        program.kernels.empty() ? nullptr : program.kernels[mutator.below(program.kernels.size())].get();
+    if (kernel != nullptr && !kernel->portable.empty() && mutator.one_in(4))
+      change_kernel(*kernel, mutator);
     else
       mutator.change(program);
   } while (mutator.one_in(3));
@@ -201,23 +204,56 @@ std::vector<std::byte> mutant(const ProgramT& original, Mutator& mutator) {
 
 class Mutants : public testing::TestWithParam<std::string> {};
 
-TEST_P(Mutants, RunInMemoryOfTheirOwn) {
-  std::vector<Piece> pieces = pieces_of(read(GetParam()).bytes);
-  const auto piece = std::ranges::find_if(pieces, [](const Piece& each) {
-    return each.section.kind == static_cast<uint32_t>(format::SectionKind::kProgram);
-  });
-  const std::unique_ptr<ProgramT> program(format::UnPackProgram(piece->bytes.data()));
-  Mutator mutator(GetParam().size());
+Piece& piece_of(std::vector<Piece>& pieces, format::SectionKind kind) {
+  const auto found =
+      std::ranges::find(pieces, static_cast<uint32_t>(kind), [](const Piece& each) { return each.section.kind; });
+  EXPECT_NE(found, pieces.end());
+  return *found;
+}
+
+// `piece` is the section of the program.
+void try_mutants(std::vector<Piece>& pieces, Piece& piece, const ProgramT& program, uint64_t seed,
+                 Outcome (*try_one)(std::span<const std::byte>)) {
+  Mutator mutator(seed);
   int tried = 0, accepted = 0, ran = 0;
   const int wanted = kMutants / static_cast<int>(names().size()) + 1;
   for (; accepted < wanted; ++tried) {
-    piece->bytes = mutant(*program, mutator);
-    const Outcome outcome = try_file(joined(pieces));
+    piece.bytes = mutant(program, mutator);
+    const Outcome outcome = try_one(joined(pieces));
     accepted += outcome.is_accepted, ran += outcome.has_run;
   }
   std::printf("%d mutants, of which %d are accepted and %d run to the end\n", tried, accepted, ran);
   EXPECT_GT(ran, accepted / 10) << "the runs are not tested";
   EXPECT_LT(accepted, tried) << "nothing is refused";
+}
+
+TEST_P(Mutants, RunInMemoryOfTheirOwn) {
+  std::vector<Piece> pieces = pieces_of(read(GetParam()).bytes);
+  Piece& piece = piece_of(pieces, format::SectionKind::kProgram);
+  const std::unique_ptr<ProgramT> program(format::UnPackProgram(piece.bytes.data()));
+  try_mutants(pieces, piece, *program, GetParam().size(), try_file);
+}
+
+TEST(CallMutants, RunInMemoryOfTheirOwn) {
+  load_scale_call();
+  std::vector<Piece> pieces = pieces_of(read("1.2/calls").bytes);
+  Piece& piece = piece_of(pieces, format::SectionKind::kProgram);
+  const std::unique_ptr<ProgramT> program(format::UnPackProgram(piece.bytes.data()));
+  try_mutants(pieces, piece, *program, 2, try_file);
+}
+
+TEST(DeviceMutants, RunInMemoryOfTheirOwn) {
+  load_null_device();
+  std::vector<Piece> pieces = pieces_of(read("1.2/devices").bytes);
+  std::erase_if(pieces, [](const Piece& each) {  // only the program with devices, without machine code
+    const auto kind = static_cast<format::SectionKind>(each.section.kind);
+    return kind != format::SectionKind::kDeviceProgram && kind != format::SectionKind::kWeights;
+  });
+  Piece& piece = piece_of(pieces, format::SectionKind::kDeviceProgram);
+  const std::unique_ptr<ProgramT> program(format::UnPackProgram(piece.bytes.data()));
+  program->spaces[0]->device = "null";
+  program->spaces[0]->identity = "null 1";
+  try_mutants(pieces, piece, *program, 1, try_devices);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(names()), [](const auto& name) { return label(name.param); });

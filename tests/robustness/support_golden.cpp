@@ -97,7 +97,7 @@ bool identical(const std::vector<Array>& a, const std::vector<Array>& b) { retur
 bool close(const std::vector<Array>& a, const std::vector<Array>& b) { return std::ranges::equal(a, b, near); }
 
 std::vector<std::string> names() {
-  return {"1.0/mlp", "1.0/symbolic", "1.0/library", "1.1/library", "1.1/training", "1.1/checked"};
+  return {"1.0/mlp", "1.0/symbolic", "1.0/library", "1.1/library", "1.1/training", "1.1/checked", "1.2/devices"};
 }
 
 std::string label(const std::string& name) {
@@ -128,8 +128,8 @@ tenon_status Session::load(std::span<const std::byte> bytes, bool native) {
   return tenon_load_memory(bytes.data(), bytes.size(), &options, &program);
 }
 
-tenon_status Session::load_file(const std::string& path, bool native) {
-  const tenon_load_options options{.no_native = !native};
+tenon_status Session::load_file(const std::string& path, bool native, const char* device) {
+  const tenon_load_options options{.no_native = !native, .device = device};
   return tenon_load_file(path.c_str(), &options, &program);
 }
 

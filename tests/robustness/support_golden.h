@@ -48,7 +48,7 @@ class Session {
   ~Session() { close(); }
 
   tenon_status load(std::span<const std::byte> bytes, bool native);
-  tenon_status load_file(const std::string& path, bool native);
+  tenon_status load_file(const std::string& path, bool native, const char* device = nullptr);
   tenon_status create(const tenon_context_options& options = {});
   // Outputs only where all went well. The inputs must stay until the next run.
   tenon_status run(std::vector<Array>& inputs, std::vector<Array>* outputs);

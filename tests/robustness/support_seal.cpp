@@ -1,6 +1,7 @@
 #include "tests/robustness/support_seal.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -9,6 +10,7 @@
 #include "runtime/checksum.h"
 #include "runtime/context.h"
 #include "runtime/error.h"
+#include "tenon/device.h"
 
 namespace tenon::golden {
 namespace {
@@ -126,11 +128,13 @@ std::vector<std::byte> joined(const std::vector<Piece>& pieces) {
   return file;
 }
 
-Outcome try_file(std::span<const std::byte> file) {
+namespace {
+
+Outcome try_with(std::span<const std::byte> file, const runtime::LoadOptions& options) {
   Outcome outcome;
   try {
     auto container = std::make_shared<const runtime::Container>(runtime::Container::of_memory(file));
-    const std::vector<runtime::Entry> entries = load_entries(container, {.native = false});
+    const std::vector<runtime::Entry> entries = load_entries(container, options);
     outcome.is_accepted = true;
     runtime::Programs programs;
     for (const runtime::Entry& entry : entries) programs.push_back(entry.program);
@@ -141,6 +145,74 @@ Outcome try_file(std::span<const std::byte> file) {
   } catch (const std::bad_alloc&) {
   }
   return outcome;
+}
+
+}  // namespace
+
+Outcome try_file(std::span<const std::byte> file) { return try_with(file, {.native = false}); }
+Outcome try_devices(std::span<const std::byte> file) { return try_with(file, {.native = true}); }
+
+namespace {
+
+size_t elements_of(const tenon_tensor& tensor) {
+  size_t count = 1;
+  for (int32_t dim = 0; dim < tensor.rank; ++dim) count *= static_cast<size_t>(tensor.shape[dim]);
+  return count;
+}
+
+tenon_status scale(void*, tenon_call* call, tenon_text*) {
+  for (uint64_t output = 0; output < call->output_count; ++output) {
+    tenon_tensor result = call->outputs[output];
+    std::vector<int64_t> shape(result.shape, result.shape + result.rank);
+    const tenon_tensor* const input = call->input_count > 0 ? &call->inputs[0] : nullptr;
+    const bool is_scaled = input != nullptr && input->rank == result.rank && input->dtype == TENON_F32;
+    for (size_t dim = 0; dim < shape.size(); ++dim) {
+      if (shape[dim] < 0) shape[dim] = is_scaled ? input->shape[dim] : 1;
+    }
+    result.shape = shape.data();
+    auto* const to = static_cast<float*>(call->make_output(call, output, shape.data()));
+    if (to == nullptr) return TENON_OUT_OF_MEMORY;
+    const size_t bytes = elements_of(result) * tenon_dtype_size(result.dtype);
+    std::memset(to, 0, bytes);
+    const size_t count =
+        is_scaled && result.dtype == TENON_F32 ? std::min(elements_of(result), elements_of(*input)) : 0;
+    for (size_t i = 0; i < count; ++i) to[i] = static_cast<const float*>(input->data)[i] * 3;
+  }
+  return TENON_OK;
+}
+
+}  // namespace
+
+void load_scale_call() { tenon_register_call("golden.scale.default", scale, nullptr); }
+
+void load_null_device() {
+  static const tenon_device_api api{
+      .size = sizeof(tenon_device_api),
+      .describe =
+          [](const char*, tenon_device_info* info, tenon_text*) {
+            info->name = "null";
+            info->version = "1";
+            return TENON_OK;
+          },
+      .open = [](const char*, tenon_device**, tenon_text*) { return TENON_OK; },
+      .compile = [](tenon_device*, const tenon_segment*, tenon_sink*, tenon_text*) { return TENON_OK; },
+      .load = [](tenon_device*, const void*, size_t, tenon_device_program**, tenon_text*) { return TENON_OK; },
+      // Memory that a run may ask for is limited, here as in the host's budget.
+      .allocate =
+          [](tenon_device*, uint64_t bytes, uint64_t alignment, void** memory, tenon_text*) {
+            const bool fits = bytes <= kMostBytes;
+            *memory = fits ? std::aligned_alloc(alignment, (bytes / alignment + 1) * alignment) : nullptr;
+            return fits ? TENON_OK : TENON_OUT_OF_MEMORY;
+          },
+      .free = [](tenon_device*, void* memory) { std::free(memory); },
+      .copy =
+          [](tenon_device*, void* to, const void* from, uint64_t bytes, int, uint64_t*, tenon_text*) {
+            std::memcpy(to, from, bytes);
+            return TENON_OK;
+          },
+      .submit = [](tenon_device*, tenon_device_program*, const tenon_launch*, uint64_t*,
+                   tenon_text*) { return TENON_OK; }};
+  tenon_register_device([](const tenon_host*) { return &api; }, nullptr);
 }
 
 }  // namespace tenon::golden

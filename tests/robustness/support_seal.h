@@ -26,5 +26,14 @@ struct Outcome {
   bool has_run = false;      // to its end
 };
 Outcome try_file(std::span<const std::byte> file);
+// The same with its programs for devices. The file must have no machine code: it would run.
+Outcome try_devices(std::span<const std::byte> file);
+
+// A device "null", version 1, that runs nothing: launches leave memory as it is. Devices trust their code, as CPUs do;
+// all around it must hold.
+void load_null_device();
+
+// The call golden.scale: three times its input. Inputs and results of other sizes, as mutants ask for, are zeros.
+void load_scale_call();
 
 }  // namespace tenon::golden

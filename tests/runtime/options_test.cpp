@@ -63,7 +63,7 @@ tenon_status create_with(const Program& program, const Options& options, size_t*
 }
 
 TEST(Options, HaveNoPadding) {
-  EXPECT_EQ(sizeof(tenon_load_options), 2 * sizeof(int64_t));
+  EXPECT_EQ(sizeof(tenon_load_options), 3 * sizeof(int64_t));
   EXPECT_EQ(sizeof(tenon_states_options), 2 * sizeof(int64_t));
   EXPECT_EQ(sizeof(tenon_context_options), 4 * sizeof(int64_t));
 }

@@ -9,6 +9,7 @@
 #include "profile.h"
 #include "program/artifact.h"
 #include "runtime/cpu_features.h"
+#include "runtime/device_variant.h"
 #include "support/runtime_call.h"
 #include "units.h"
 
@@ -62,6 +63,10 @@ std::string kind_text(format::SectionKind kind) {
       return "entries";
     case format::SectionKind::kCheckpoint:
       return "states";
+    case format::SectionKind::kDeviceProgram:
+      return "device";
+    case format::SectionKind::kDeviceNative:
+      return "devcode";
   }
   return "unknown";
 }
@@ -81,6 +86,52 @@ std::vector<LevelInfo> levels_of(const runtime::Container& container, const std:
       levels.push_back(level_of(section));
   }
   return levels;
+}
+
+namespace {
+
+std::vector<runtime::DeviceVariant> device_variants_of(const runtime::Container& container, const std::string& entry) {
+  const bool is_named = container.find(format::SectionKind::kEntries) != nullptr;
+  const std::string prefix = is_named ? entry + format::kEntrySeparator : "";
+  std::vector<runtime::DeviceVariant> variants;
+  for (const auto& section : container.sections()) {
+    if (section.kind != format::SectionKind::kDeviceProgram || !section.name.starts_with(prefix)) continue;
+    variants.push_back(call_runtime([&] { return runtime::find_devices(container, section); }));
+  }
+  return variants;
+}
+
+std::string cpu_of(const runtime::Container& container, const runtime::DeviceVariant& variant) {
+  const auto* const native = container.find(format::SectionKind::kDeviceNative, variant.section->name);
+  return native == nullptr ? "any CPU" : level_of(*native).cpu;
+}
+
+bool runs_here(const runtime::DeviceVariant& variant) { return variant.problem.empty(); }
+
+}  // namespace
+
+std::string devices_text(const runtime::Container& container, const std::string& entry) {
+  const std::vector<runtime::DeviceVariant> variants = device_variants_of(container, entry);
+  const auto taken = std::ranges::find_if(variants, runs_here);
+  std::string text;
+  for (auto it = variants.begin(); it != variants.end(); ++it) {
+    const std::string here = it == taken ? "taken here" : runs_here(*it) ? "runs here" : "not here: " + it->problem;
+    text += fmt::format("code for {} and {}: {}; {}\n", it->needs, cpu_of(container, *it),
+                        bytes_text(static_cast<int64_t>(it->section->bytes.size())), here);
+  }
+  return text;
+}
+
+std::string devices_json(const runtime::Container& container, const std::string& entry) {
+  const std::vector<runtime::DeviceVariant> variants = device_variants_of(container, entry);
+  const auto taken = std::ranges::find_if(variants, runs_here);
+  return json::array_of(variants, [&](const runtime::DeviceVariant& variant) {
+    return json::object({{"devices", json::string(variant.needs)},
+                         {"cpu", json::string(cpu_of(container, variant))},
+                         {"bytes", std::to_string(variant.section->bytes.size())},
+                         {"taken", json::boolean(taken != variants.end() && &variant == &*taken)},
+                         {"problem", json::string(variant.problem)}});
+  });
 }
 
 std::optional<PlanInfo> plan_of(const Runnable& runnable, const symbolic::Bindings& sizes) {

@@ -18,6 +18,10 @@ struct LevelInfo {
 };
 std::vector<LevelInfo> levels_of(const runtime::Container& container, const std::string& entry);
 
+// The programs of an entry with devices, and which of them this process takes, or why not.
+std::string devices_text(const runtime::Container& container, const std::string& entry);
+std::string devices_json(const runtime::Container& container, const std::string& entry);
+
 std::string kind_text(format::SectionKind kind);  // "graph"
 int64_t file_bytes(const std::string& path);
 

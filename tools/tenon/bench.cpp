@@ -157,8 +157,7 @@ class Bench {
 
 Runnable load(const Options& options) {
   if (is_artifact(options.model.path)) {
-    require_compiled_now(options.model);
-    return Runnable::load(options.model.path, !options.no_native);
+    return Runnable::load(options.model.path, {.native = !options.no_native, .device = device_of_file(options.model)});
   }
   ModelOptions reading = options.model;
   if (!is_pt2(reading.path) && !reading.seed) reading.seed = 0;  // the values change no time

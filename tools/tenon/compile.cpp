@@ -185,6 +185,12 @@ struct Level {
   std::string cpu;
   Program program;
   double compile_ms;
+
+  std::vector<std::string> devices() const {
+    std::vector<std::string> names;
+    for (const ProgramSpace& space : program.spaces) names.push_back(space.device);
+    return names;
+  }
 };
 
 std::vector<std::string> requested_levels(const Options& options) {
@@ -202,6 +208,7 @@ std::vector<std::string> requested_levels(const Options& options) {
 
 std::string json_of(const Level& level) {
   return json::object({{"cpu", json::string(level.cpu)},
+                       {"devices", json::array_of(level.devices(), json::string)},
                        {"tasks", std::to_string(level.program.tasks.size())},
                        {"weight_bytes", std::to_string(level.program.constant_bytes())},
                        {"from_cache", json::boolean(level.program.is_from_cache)},
@@ -220,7 +227,9 @@ void report(const std::vector<Level>& levels, const Captured& captured, const Op
                  "\n");
   }
   for (const Level& level : levels) {
-    print(fmt::format("{}: {} tasks, {} in {:.1f} ms\n", level.cpu, level.program.tasks.size(),
+    const std::string devices =
+        level.program.spaces.empty() ? "" : fmt::format("{} and ", fmt::join(level.devices(), ", "));
+    print(fmt::format("{}{}: {} tasks, {} in {:.1f} ms\n", devices, level.cpu, level.program.tasks.size(),
                       level.program.is_from_cache ? "from the cache" : "compiled", level.compile_ms));
   }
   print(fmt::format("{}: {}; the weights of the model are {}\n", options.output, bytes_text(bytes),
@@ -233,18 +242,32 @@ Program compiled(const Graph& graph, const ProgramOptions& program_options, cons
   return finish_program(std::move(stages.module), stages.done, program_options).value();
 }
 
+// For each CPU, and then for each with the devices.
+std::vector<ProgramOptions> variants_of(const Options& options, const std::vector<Assertion>& assertions) {
+  std::vector<ProgramOptions> variants;
+  std::vector<std::vector<std::string>> lists = {{}};
+  if (!options.model.devices.empty()) lists.push_back(options.model.devices);
+  for (const std::vector<std::string>& devices : lists) {
+    for (const std::string& cpu : requested_levels(options))
+      variants.push_back({.devices = devices, .cpu = cpu, .assertions = assertions});
+  }
+  return variants;
+}
+
 void write_file_of(const Captured& captured, const Options& options) {
-  const std::vector<std::string> names = requested_levels(options);
   require_supported(captured.model);
   const auto [whole, form] = saved_model(captured.model);
+  const std::vector<ProgramOptions> variants = variants_of(options, whole.assertions);
   std::vector<Level> levels;
   Clock clock;
   {
-    Progress progress(names.size() + 1);
-    for (const std::string& name : names) {
-      progress.begin("compiling for " + name);
-      Program program = compiled(whole.graph, {.cpu = name, .assertions = whole.assertions}, options);
-      levels.push_back({codegen::find_target(name).cpu, std::move(program), clock.milliseconds()});
+    Progress progress(variants.size() + 1);
+    for (const ProgramOptions& variant : variants) {
+      progress.begin("compiling for " + (variant.devices.empty() ? variant.cpu : variant.devices[0]));
+      Program program = compiled(whole.graph, variant, options);
+      const bool has_nothing_for_devices = !variant.devices.empty() && !program.uses_devices();
+      if (has_nothing_for_devices) continue;
+      levels.push_back({codegen::find_target(variant.cpu).cpu, std::move(program), clock.milliseconds()});
     }
     progress.begin("writing " + options.output);
     std::vector<const Program*> programs;
@@ -269,7 +292,8 @@ void check_options(const Options& options) {
     fail("-o {}: a compiled model is called NAME.tenon; to write a stage, say which with --emit", options.output);
   }
   if (options.json && !writes) fail("--json tells about the file that -o NAME.tenon writes");
-  if (writes && !options.model.devices.empty()) fail("--device: a .tenon file holds code for CPUs only, so far");
+  if (writes && !options.model.devices.empty() && !options.from.empty())
+    fail("--from goes on from one program, and a file with --device has one for the CPU, too");
   if (options.training.train && !writes) fail("--train writes a file: say which with -o NAME.tenon");
   if (options.emit != "all") require_writable_file(options.output);
   if (is_artifact(options.model.path)) fail_at({options.model.path}, "is compiled already: `tenon run` runs it");

@@ -127,7 +127,7 @@ void write_training_file(const ModelOptions& model, const TrainingRequest& reque
   ExportedModel exported = read_both_modes(model);
   note_assertions(exported.assertions, output);
   progress->begin("compiling a step");
-  LocalTrainingInstance trainer(exported.model, options_of(request, std::move(exported.frozen)));
+  LocalTrainingInstance trainer(exported.model, options_of(request, std::move(exported.frozen)), 0, model.devices);
   trainer.initialize(request.budget.empty() ? std::optional<int64_t>() : parse_bytes(request.budget));
   const TrainingFile file = training_file(trainer, cpus);
   progress->begin("writing " + output);

@@ -25,8 +25,9 @@ namespace {
 constexpr const char* kFooter =
     R"(Of a .pt2 file or a graph's text: the nodes (placeholder, call_function, output), which of them Tenon supports, and the
 segments: ops that run together, in compiled code, on a device or in PyTorch (the fallback). Of a .tenon file: inputs,
-outputs, states, sizes, tasks, weights and CPU levels; where it has several programs, of the first or of --entry. Of
-both, how much memory temporaries take, as planned and at least; for a model with symbolic sizes that needs --size.
+outputs, states, sizes, tasks, weights, CPU levels and devices; where it has several programs, of the first or of
+--entry. Of both, how much memory temporaries take, as planned and at least; for a model with symbolic sizes that needs
+--size.
 --html runs the model as well, with random inputs, and draws it all. Of a checkpoint: names and types of its states, and
 its notes: which step it is of.
 
@@ -185,7 +186,8 @@ std::string artifact_json(const std::string& path, const Runnable& runnable, con
                        {"plan", json_of(plan)},
                        {"weight_bytes", std::to_string(weights ? weights->bytes.size() : 0)},
                        {"file_bytes", std::to_string(file_bytes(path))},
-                       {"levels", levels_json(container, runnable.entry())}}) +
+                       {"levels", levels_json(container, runnable.entry())},
+                       {"devices", devices_json(container, runnable.entry())}}) +
          "\n";
 }
 
@@ -206,16 +208,19 @@ std::string artifact_text(const std::string& path, const Runnable& runnable, con
   text += tensors_text(runnable);
   text += fmt::format("Segment 0: cpu ({} tasks)\n{}", graph.tasks.size(), tasks_text(graph));
   for (const LevelInfo& level : levels_of(container, runnable.entry())) text += level_text(level);
+  text += devices_text(container, runnable.entry());
   text += text_of(plan);
   text += fmt::format("weights: {} bytes; the file: {} bytes\n", weights ? weights->bytes.size() : 0, file_bytes(path));
   return text;
 }
 
 void inspect_artifact(const Options& options) {
-  require_compiled_now(options.model);
   const symbolic::Bindings sizes = parse_sizes(options.sizes);
   // A report runs the model, so it takes what this machine can run; to look at a file, none of its code is needed.
-  const Runnable runnable = Runnable::load(options.model.path, !options.html.empty(), options.entry);
+  const std::string device = device_of_file(options.model);
+  const bool runs = !options.html.empty() || !device.empty();
+  const Runnable runnable = Runnable::load(
+      options.model.path, {.native = runs, .entry = options.entry, .runs = !options.html.empty(), .device = device});
   if (!options.html.empty()) return write_report(options.html, options.model.path, runnable, sizes);
   const std::optional<PlanInfo> plan = plan_of(runnable, sizes);
   print(options.json ? artifact_json(options.model.path, runnable, plan)

@@ -55,6 +55,10 @@ runtime::ContextOptions context_options(const Options& options) {
   return result;
 }
 
+FileOptions file_options(const Options& options) {
+  return {.native = !options.no_native, .entry = options.entry, .device = device_of_file(options.model)};
+}
+
 // What the model keeps for its next run, under its own names.
 void write_states(const std::string& path, const runtime::States& states) {
   NamedTensors tensors;
@@ -69,7 +73,8 @@ void write_states(const std::string& path, const runtime::States& states) {
 // As they were saved, of all programs of the file; none where no checkpoint is given.
 std::shared_ptr<runtime::States> saved_states(const Options& options) {
   if (options.checkpoint.empty()) return {};
-  std::shared_ptr<runtime::States> states = make_states(Runnable::load_entries(options.model.path, !options.no_native));
+  std::shared_ptr<runtime::States> states =
+      make_states(Runnable::load_entries(options.model.path, file_options(options)));
   load_checkpoint(*states, newest_checkpoint(options.checkpoint));
   return states;
 }
@@ -163,10 +168,9 @@ std::vector<Outcome> run_artifact(const Options& options, Outputs& outputs) {
   if (!options.model.parameters.empty() || options.model.seed) {
     fail_at({options.model.path}, "a .tenon file has its own parameters");
   }
-  require_compiled_now(options.model);
   if (!options.states.empty() && !options.states.ends_with(".npz"))
     fail("--states writes an .npz file, got '{}'", options.states);
-  const Runnable runnable = Runnable::load(options.model.path, !options.no_native, options.entry);
+  const Runnable runnable = Runnable::load(options.model.path, file_options(options));
   const std::vector<Tensor> inputs = runnable.load_inputs(options.inputs, options.seed);
   Ran ran = run_once(options, runnable, inputs, outputs);
   return joined(std::move(ran.dumped), outcomes_of(runnable.graph(), inputs, ran.results));

@@ -43,16 +43,18 @@ Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Con
   return std::move(read).value();
 }
 
-void require_compiled_now(const ModelOptions& options) {
-  if (!options.devices.empty())
-    fail_at({options.path}, "--device is for models that are compiled now: the file has code for CPUs only");
+std::string device_of_file(const ModelOptions& options) {
+  if (options.devices.size() > 1) fail_at({options.path}, "is compiled already: --device chooses one program of it");
+  return options.devices.empty() ? "" : options.devices[0];
 }
 
 // Of its file, or where that has no code for this CPU, of one that is compiled anew.
 template <class Load>
-auto Runnable::load_or_recompile(const std::string& path, bool native, Load load) {
+auto Runnable::load_or_recompile(const std::string& path, const FileOptions& options, Load load) {
   try {
-    return load(container_, native);
+    runtime::LoadOptions how{.native = options.native, .device = options.device};
+    if (!options.runs) how.calls = {runtime::absent_call};
+    return load(container_, how);
   } catch (const runtime::StatusError& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     if (error.status() != TENON_UNSUPPORTED) fail_at({path}, "{}", error.message());
@@ -61,25 +63,27 @@ auto Runnable::load_or_recompile(const std::string& path, bool native, Load load
   print_error(fmt::format("{}: compiling its graph for this CPU\n", path));
   recompiled_ = std::make_shared<const std::vector<std::byte>>(recompiled_artifact(container_).value());
   return call_runtime([&] {
-    return load(std::make_shared<const runtime::Container>(runtime::Container::of_memory(*recompiled_)), true);
+    return load(std::make_shared<const runtime::Container>(runtime::Container::of_memory(*recompiled_)),
+                runtime::LoadOptions());
   });
 }
 
-Runnable Runnable::load(const std::string& path, bool native, const std::string& entry) {
+Runnable Runnable::load(const std::string& path, const FileOptions& options) {
   Runnable result;
   result.container_ = open_artifact(path);
-  result.loaded_ = result.load_or_recompile(path, native, [&](const auto& container, bool is_native) {
-    result.entry_ = entry.empty() ? runtime::entry_names(*container)[0] : entry;
-    return runtime::load_program(container, {.native = is_native, .entry = entry});
+  result.loaded_ = result.load_or_recompile(path, options, [&](const auto& container, runtime::LoadOptions how) {
+    result.entry_ = options.entry.empty() ? runtime::entry_names(*container)[0] : options.entry;
+    how.entry = options.entry;
+    return runtime::load_program(container, how);
   });
   return result;
 }
 
-std::vector<Runnable> Runnable::load_entries(const std::string& path, bool native) {
+std::vector<Runnable> Runnable::load_entries(const std::string& path, const FileOptions& options) {
   Runnable file;
   file.container_ = open_artifact(path);
-  const auto loaded = file.load_or_recompile(path, native, [&](const auto& container, bool is_native) {
-    return runtime::load_entries(container, {.native = is_native});
+  const auto loaded = file.load_or_recompile(path, options, [](const auto& container, const runtime::LoadOptions& how) {
+    return runtime::load_entries(container, how);
   });
   std::vector<Runnable> entries(loaded.size(), file);
   for (size_t i = 0; i < loaded.size(); ++i) {

@@ -25,16 +25,22 @@ std::shared_ptr<const runtime::Container> open_artifact(const std::string& path)
 Graph graph_of(const std::string& path, const std::shared_ptr<const runtime::Container>& container,
                std::string_view entry = {});
 
-// Throws an Error where --device is given for a file that is compiled already.
-void require_compiled_now(const ModelOptions& options);
+// How a file is loaded.
+struct FileOptions {
+  bool native = true;       // false: nothing of the file is made executable
+  std::string entry = {};   // empty: the first
+  bool runs = true;         // false: to look at it; calls of the host may be absent
+  std::string device = {};  // runtime::LoadOptions::device
+};
+// The device of --device, for a file. Throws an Error where there are more.
+std::string device_of_file(const ModelOptions& options);
 
 class Runnable {
  public:
-  // One of its entries, or the first. Where the file has no code for this CPU, says so on standard error and compiles
-  // its graphs. With `native` off, nothing of the file is made executable.
-  static Runnable load(const std::string& path, bool native, const std::string& entry = {});
+  // One of its entries. Where the file has no code for this CPU, says so on standard error and compiles its graphs.
+  static Runnable load(const std::string& path, const FileOptions& options);
   // All of them, in the order of the file.
-  static std::vector<Runnable> load_entries(const std::string& path, bool native);
+  static std::vector<Runnable> load_entries(const std::string& path, const FileOptions& options);
   static Runnable compile(const Graph& graph, const ProgramOptions& options = {});
 
   const runtime::TaskGraph& graph() const { return program().graph(); }
@@ -60,7 +66,7 @@ class Runnable {
 
  private:
   template <class Load>
-  auto load_or_recompile(const std::string& path, bool native, Load load);
+  auto load_or_recompile(const std::string& path, const FileOptions& options, Load load);
   size_t input_count() const;
 
   std::shared_ptr<const runtime::Container> container_;

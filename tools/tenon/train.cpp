@@ -62,6 +62,7 @@ struct Options {
   std::string metrics;
   std::string plot;
   std::string exported;
+  std::string device;
   bool json = false;
 };
 
@@ -86,7 +87,9 @@ int64_t integer_in(const std::string& path, std::string_view key, std::string_vi
 class Programs {
  public:
   explicit Programs(const Options& options)
-      : path_(options.model), entries_(Runnable::load_entries(path_, true)), states_(make_states(entries_)) {
+      : path_(options.model),
+        entries_(Runnable::load_entries(path_, {.device = options.device})),
+        states_(make_states(entries_)) {
     check_entries();
     read_recipe();
     runtime::ContextOptions settings{.threads = options.threads};
@@ -534,6 +537,7 @@ Command train_command(CLI::App& tenon) {
   app->add_option("-t,--threads", options->threads, "How many threads (0: as many as there are CPUs)")
       ->type_name("N")
       ->check(integer_from(0, kMostThreads));
+  app->add_option("--device", options->device, "Which device of the file; cpu: none of them")->type_name("NAME");
   app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
   app->add_option("--metrics", options->metrics, "Write the loss of each step and epoch")->type_name("FILE.csv");
   app->add_option("--plot", options->plot, "Draw the loss over the steps")->type_name("FILE.svg");

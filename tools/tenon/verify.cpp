@@ -1,8 +1,8 @@
 // tenon verify: whether an artifact is whole, and what is in it.
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
-#include <set>
 
 #include "artifact_info.h"
 #include "checkpoints.h"
@@ -12,6 +12,7 @@
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checksum.h"
+#include "runtime/device_variant.h"
 #include "support/runtime_call.h"
 #include "terminal.h"
 #include "units.h"
@@ -43,43 +44,52 @@ struct LoadedLevel {
 
 using SharedContainer = std::shared_ptr<const runtime::Container>;
 
-LoadedLevel load_level(const SharedContainer& container, std::string_view section, std::string_view entry) {
-  const bool has_code = container->find(format::SectionKind::kNative, section) != nullptr;
-  const bool is_named = container->find(format::SectionKind::kEntries) != nullptr;
-  const std::string_view level = is_named ? section.substr(entry.size() + 1) : section;
-  const auto program = runtime::load_program(container, {.native = has_code, .level = level, .entry = entry});
-  read_entry_call(*container, entry, program->graph()).value();
-  const auto& tasks = program->graph().tasks;
-  const auto is_kernel = [](const runtime::TaskNode& task) { return task.kind == runtime::TaskKind::Kernel; };
-  return {std::string(section), tasks.size(), static_cast<size_t>(std::ranges::count_if(tasks, is_kernel))};
-}
-
-// That entries agree about their states, for each level.
-void check_entries(const SharedContainer& container) {
-  std::set<std::string_view> levels;
-  for (const auto& section : container->sections()) {
-    if (section.kind != format::SectionKind::kProgram) continue;
-    levels.insert(section.name.substr(section.name.find(format::kEntrySeparator) + 1));
+// The program of a section, with its code, and without devices. Code alone is loaded too: it is an error.
+std::shared_ptr<const runtime::LoadedProgram> load_section(const SharedContainer& container,
+                                                           const runtime::Container::Section& section) {
+  using format::SectionKind;
+  const bool has_devices = section.kind == SectionKind::kDeviceProgram || section.kind == SectionKind::kDeviceNative;
+  const bool is_program = section.kind == SectionKind::kProgram || section.kind == SectionKind::kDeviceProgram;
+  if (!is_program && !has_devices && section.kind != SectionKind::kNative) return nullptr;
+  runtime::ProgramSections sections{
+      container->find(has_devices ? SectionKind::kDeviceProgram : SectionKind::kProgram, section.name),
+      container->find(has_devices ? SectionKind::kDeviceNative : SectionKind::kNative, section.name)};
+  if (!is_program && sections.program != nullptr) return nullptr;  // loaded with its program
+  if (has_devices && sections.program != nullptr) {
+    const auto* const spaces = runtime::program_of(*sections.program).spaces();
+    sections.devices.resize(spaces == nullptr ? 0 : spaces->size());
   }
-  if (levels.empty()) levels.insert("");
-  for (const std::string_view level : levels) runtime::load_entries(container, {.native = false, .level = level});
+  return runtime::load_sections(container, sections, {runtime::absent_call});
 }
 
-// The levels of each entry, and code without a program.
+LoadedLevel described(std::string name, const runtime::TaskGraph& graph) {
+  const auto is_kernel = [](const runtime::TaskNode& task) {
+    return task.kind == runtime::TaskKind::Kernel || task.kind == runtime::TaskKind::Device;
+  };
+  for (const runtime::Space& space : graph.spaces) name += fmt::format(" {}", space.identity);
+  return {std::move(name), graph.tasks.size(), static_cast<size_t>(std::ranges::count_if(graph.tasks, is_kernel))};
+}
+
+// The programs of each entry. Those of one level must agree about their states.
 std::vector<LoadedLevel> load_all(const SharedContainer& container) {
   std::vector<LoadedLevel> levels;
+  std::map<std::string_view, runtime::Programs> programs;  // of each level
   const bool is_named = container->find(format::SectionKind::kEntries) != nullptr;
   for (const std::string& entry : runtime::entry_names(*container)) {
     const std::string prefix = is_named ? entry + format::kEntrySeparator : "";
+    size_t found = 0;
     for (const auto& section : container->sections()) {
-      const bool is_program = section.kind == format::SectionKind::kProgram;
-      const bool lacks_program = section.kind == format::SectionKind::kNative &&
-                                 container->find(format::SectionKind::kProgram, section.name) == nullptr;
-      if (section.name.starts_with(prefix) && (is_program || lacks_program))
-        levels.push_back(load_level(container, section.name, entry));
+      if (!section.name.starts_with(prefix)) continue;
+      const auto program = load_section(container, section);
+      if (!program) continue;
+      found += section.kind == format::SectionKind::kProgram;
+      read_entry_call(*container, entry, program->graph()).value();
+      levels.push_back(described(std::string(section.name), program->graph()));
+      programs[section.name.substr(prefix.size())].push_back(program);
     }
+    if (found == 0) runtime::load_program(container, {.native = false, .entry = entry});  // the error of loading
   }
-  check_entries(container);
+  for (const auto& [level, of_entries] : programs) runtime::states_of(of_entries);
   return levels;
 }
 
