@@ -13,17 +13,9 @@
 #include "runtime/elements.h"
 #include "runtime/scratch.h"
 #include "runtime/services.h"
-#include "runtime/thread_pool.h"
 
 namespace tenon::runtime {
 namespace {
-
-constexpr size_t kMostLibraryArguments = 16;
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 bool is_much_smaller(int64_t bytes, int64_t than) { return bytes < than / 2; }
 
@@ -118,6 +110,7 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
       options_(options),
       allocator_(std::make_shared<Allocator>(options.budget)),
       services_(std::make_unique<Services>(*allocator_)),
+      kernel_services_(services_.get()),
       inputs_(graph_.inputs.size()),
       outputs_(graph_.outputs.size()),
       symbols_(graph_.symbols.size(), kUnknown),
@@ -338,78 +331,9 @@ int64_t Context::bytes_of(uint32_t slot) const {
   return frame_->elements[slot] * static_cast<int64_t>(tenon_dtype_size(graph_.slots[slot].dtype));
 }
 
-// ---- a run ----------------------------------------------------------------------------------------------------------
-
 void Context::prepare() {
   failed_task_ = kNone;
   bind();
-}
-
-void Context::run() {
-  std::optional<ThreadCount> threads;
-  if (options_.threads > 0) threads.emplace(options_.threads);
-  std::optional<States::Use> use;
-  if (!state_numbers_.empty()) use.emplace(*states_);
-  has_run_ = false;
-  prepare();
-  place_callers();
-  events_.clear();
-  timed_.clear();
-  run_tasks();
-  check_conditions();
-  copy_outputs();
-  apply_updates();
-  has_run_ = true;
-}
-
-void Context::run_tasks() {
-  const struct Drain {
-    Context& context;
-    ~Drain() { context.drain(); }
-  } drain_at_end{*this};
-  for (const Launch& launch : launches_) {
-    if (options_.telemetry || options_.after_task || !launch.is_plain) {
-      for (uint32_t i = launch.first; i < launch.end; ++i) launch_noted(i);
-    } else {
-      for (failed_task_ = launch.first; failed_task_ < launch.end; ++failed_task_) run_kernel(failed_task_);
-    }
-  }
-  if (!pending_.empty()) wait_for(kNone);
-  if (!timed_.empty()) take_device_times(now_ns());
-  failed_task_ = kNone;
-}
-
-void Context::launch_noted(uint32_t i) {
-  failed_task_ = i;
-  const int64_t start = options_.telemetry ? now_ns() : 0;
-  launch(i);
-  if (options_.telemetry) events_.push_back({i, start, now_ns()});
-  if (options_.after_task && !is_device_task(graph_.tasks[i])) options_.after_task(options_.observer, *this, i);
-}
-
-void Context::launch(uint32_t i) {
-  const TaskNode& task = graph_.tasks[i];
-  if (task.wait_for != kNone) wait_for(task.wait_for);
-  if (is_device_task(task)) return run_device(i);
-  if (task.is_late) return launch_late(i);
-  if (task.kind == TaskKind::Kernel) return run_kernel(i);
-  run_library(i);
-}
-
-void Context::run_kernel(uint32_t i) {
-  const TaskNode& task = graph_.tasks[i];
-  const KernelEntry& kernel = program_->kernel(task.kernel);
-  void* const* const memory = retriever_.tensors(i);
-  const int64_t* const sizes = retriever_.args(i);
-  int64_t error[4] = {};
-  if (kernel.native != nullptr) [[likely]] {
-    if (kernel.native(memory, sizes, error, services_.get()) != 0) [[unlikely]]
-      fail_kernel(task, error);
-  } else if (kernel.portable) {
-    if (kernel.portable->run(memory, sizes, error, services_.get(), options_.step_limit) != 0) fail_kernel(task, error);
-  } else {
-    kernel.call({memory, task.inputs.size() + task.outputs.size()}, {sizes, task.sizes.size()});
-  }
 }
 
 void Context::fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const {
@@ -423,45 +347,6 @@ void Context::fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const
     fail(TENON_RUN_FAILED, name, ": index ", value, " is out of range for a size of ", bound);
   }
   fail(TENON_INTERNAL, name, " fails with ", kind, ", which is not a kind of error");
-}
-
-TensorView Context::view_of(uint32_t slot) const {
-  const std::vector<int64_t>& sizes = frame_->elements[slot] < 0 ? late_sizes_ : frame_->sizes;
-  return {graph_.slots[slot].dtype,
-          {sizes.data() + program_->first_size(slot), graph_.slots[slot].shape.size()},
-          retriever_.place_of(slot)};
-}
-
-// The views, numbers and results of a call, on the stack.
-void Context::run_library(uint32_t i) {
-  const TaskNode& task = graph_.tasks[i];
-  const LibraryFunction& function = program_->function(i);
-  TensorView views[kMostLibraryArguments];
-  int64_t numbers[kMostLibraryArguments];
-  size_t count = 0;
-  for (uint32_t slot : task.inputs) views[count++] = view_of(slot);
-  for (uint32_t slot : task.outputs) {
-    if (!function.makes_output) place_late(slot);
-    views[count++] = view_of(slot);
-  }
-  for (size_t k = 0; k < task.numbers.size(); ++k) numbers[k] = known_value(task.numbers[k]);
-  std::pair<Context*, const TaskNode*> self(this, &task);
-  LibraryCall call{{views, task.inputs.size()},
-                   {views + task.inputs.size(), task.outputs.size()},
-                   {numbers, task.numbers.size()},
-                   task.text,
-                   services_.get(),
-                   make_output,
-                   &self};
-  runtime::run(function, call);
-}
-
-TensorView Context::make_output(void* self, size_t output, std::span<const int64_t> shape) {
-  const auto& [context, task] = *static_cast<std::pair<Context*, const TaskNode*>*>(self);
-  const uint32_t slot = task->outputs[output];
-  context->bind_late(slot, shape);
-  context->place_late(slot);
-  return context->view_of(slot);
 }
 
 }  // namespace tenon::runtime

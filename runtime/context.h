@@ -175,6 +175,7 @@ class Context {
   ContextOptions options_;
   std::shared_ptr<Allocator> allocator_;
   std::unique_ptr<Services> services_;
+  const tenon_services* kernel_services_;  // the same
   std::vector<Argument> inputs_;
   std::vector<Argument> outputs_;
   std::optional<uint64_t> seed_;  // the seed of the next run
