@@ -1,5 +1,7 @@
 #include "graph/builder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
