@@ -28,6 +28,11 @@ Tensor new_tensor(DType dtype, Sizes shape) {
   return Tensor::borrow(dtype, std::move(shape), std::move(strides), memory, std::shared_ptr<void>(memory, std::free));
 }
 
+tenon_tensor described(const Tensor& tensor) {
+  return {tensor.data(), static_cast<tenon_dtype>(tensor.dtype()), static_cast<int32_t>(tensor.rank()),
+          tensor.shape().data(), tensor.strides().data()};
+}
+
 // ---- whole nodes ----------------------------------------------------------------------------------------------------
 
 namespace {
@@ -140,11 +145,6 @@ std::vector<Tensor> run_task_once(const Task& task, const std::vector<TensorType
 namespace {
 
 constexpr size_t kMostFreeContexts = 4;
-
-tenon_tensor described(const Tensor& tensor) {
-  return {tensor.data(), static_cast<tenon_dtype>(tensor.dtype()), static_cast<int32_t>(tensor.rank()),
-          tensor.shape().data(), tensor.strides().data()};
-}
 
 // Tasks that the runtime cannot run by itself.
 class FallbackTasks {

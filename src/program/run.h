@@ -46,6 +46,8 @@ std::vector<Tensor> run_task_once(const Task& task, const std::vector<TensorType
 std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGraph& graph,
                                 std::span<const Tensor> inputs, std::span<const Tensor> leaves = {});
 
+tenon_tensor described(const Tensor& tensor);  // for the runtime; points into the tensor
+
 // A tensor that is not zeroed.
 Tensor new_tensor(DType dtype, Sizes shape);
 

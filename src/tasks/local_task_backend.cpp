@@ -199,6 +199,8 @@ void LocalTaskBackend::set_tensor(SlotRef slot, const Tensor& tensor) {
     fail("tensor '{}' of {} is {}, got {}", name, describe(slot.task), to_string(type_of(retriever_.get_tensor(slot))),
          to_string(type_of(tensor)));
   }
+  if (signature(slot.task).tensors[slot.slot].is_written && tensor.access() == Access::kReadOnly)
+    fail("{} writes its tensor '{}', and the memory that it is given is read-only", describe(slot.task), name);
   retriever_.set_tensor(slot, tensor);
 }
 
@@ -233,29 +235,20 @@ void LocalTaskBackend::launch(TaskId id) {
   for (TaskId member : task.members) task_at(member).is_launched = true;
 }
 
-namespace {
-
-void require_launched(bool is_written, bool is_launched, const std::string& reader, const std::string& source) {
-  if (is_written && !is_launched) fail("{} reads what {} writes, which was not launched", reader, source);
+void LocalTaskBackend::require_launched(TaskId reader, SlotRef source) const {
+  const auto owner = tasks_.find(source.task);  // gone, if it was cleaned up after its launch
+  if (source.task == reader || owner == tasks_.end() || owner->second->is_launched) return;
+  if (!owner->second->def.signature.tensors[source.slot].is_written) return;
+  fail("{} reads what {} writes, which was not launched", describe(reader), describe(source.task));
 }
-
-tenon_tensor described(const Tensor& tensor) {
-  return {tensor.data(), static_cast<tenon_dtype>(tensor.dtype()), static_cast<int32_t>(tensor.rank()),
-          tensor.shape().data(), tensor.strides().data()};
-}
-
-}  // namespace
 
 void LocalTaskBackend::launch_program(TaskId id) {
   Inserted& task = task_at(id);
-  for (SlotRef read : task.reads) {
-    const auto owner = tasks_.find(read.task);  // gone, if it was cleaned up after its launch
-    if (owner == tasks_.end()) continue;
-    require_launched(signature(read.task).tensors[read.slot].is_written, owner->second->is_launched, describe(id),
-                     describe(read.task));
+  for (SlotRef read : task.reads) require_launched(id, read);
+  if (!task.context) {  // Memory of the caller may overlap.
+    const int64_t left = allocator_->budget() - allocator_->used();
+    task.context = task.program->runner->make_context({.budget = left, .checks_memory = true});
   }
-  if (!task.context)
-    task.context = task.program->runner->make_context({.budget = allocator_->budget() - allocator_->used()});
   call_runtime([&] {
     for (size_t i = 0; i < task.reads.size(); ++i)
       task.context->set_input(i, described(retriever_.get_tensor(task.reads[i])));
@@ -275,10 +268,7 @@ void LocalTaskBackend::launch_function(TaskId id) {
     const SlotRef source = retriever_.source_of({id, slot});
     const bool is_absent = signature_of.tensors[slot].is_optional && !retriever_.has_tensor(source);
     tensors.push_back(is_absent ? Tensor() : retriever_.get_tensor(source));
-    const auto owner = tasks_.find(source.task);
-    if (source.task == id || owner == tasks_.end()) continue;
-    require_launched(signature(source.task).tensors[source.slot].is_written, owner->second->is_launched, describe(id),
-                     describe(source.task));
+    require_launched(id, source);
   }
   std::vector<Attr> args;
   for (SlotId slot = 0; slot < signature_of.args.size(); ++slot) {

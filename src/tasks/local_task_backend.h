@@ -71,6 +71,7 @@ class LocalTaskBackend {
   void make_body(TaskId task);  // of an op
   void compile(Inserted& task) const;
   Tensor allocate(TaskId task, const std::string& slot, const TensorType& type);
+  void require_launched(TaskId reader, SlotRef source) const;
   void launch_program(TaskId task);
   void launch_function(TaskId task);
   Graph join(std::span<const TaskId> members, Inserted& fused) const;

@@ -100,8 +100,7 @@ class LocalTrainingInstance::State {
     if (budget) make_room_for(called);
     std::vector<Tensor> results = called.run(inputs, profiles);
     uses_gradients |= &called == &backward || &called == &part;
-    peak_bytes =
-        called.context().allocator().peak() + bytes_of(results) + bytes_of(kept) + kept_states(uses_gradients).bytes;
+    peak_bytes = called.context().allocator().peak() + bytes_of(results) + bytes_of(kept) + state_bytes[uses_gradients];
     if (profiles) {
       const std::vector<ProfiledTask> found = profile_of(called.program(), called.context(), phase_of(called));
       profile.insert(profile.end(), found.begin(), found.end());
@@ -201,6 +200,7 @@ class LocalTrainingInstance::State {
       part{graphs.part, devices}, update{graphs.update, devices}, evaluate{graphs.evaluate, devices},
       predict{graphs.predict, devices};
   const std::array<Part*, 7> parts = {&step, &forward, &backward, &part, &update, &evaluate, &predict};
+  const std::array<int64_t, 2> state_bytes = {kept_states(false).bytes, kept_states(true).bytes};  // with gradients
   std::optional<int64_t> budget;
   bool profiles = false;
   bool uses_gradients = false;

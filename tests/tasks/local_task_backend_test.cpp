@@ -96,6 +96,22 @@ TEST(LocalTaskBackend, TakesTensorsOfTheCaller) {
   EXPECT_THAT(message_of([&] { backend.set_tensor({ids[1], 0}, x); }), HasSubstr("depends on another task"));
 }
 
+TEST(LocalTaskBackend, RefusesMemoryThatItCannotWrite) {
+  LocalTaskBackend backend;
+  const TaskId relu = backend.insert_task({.task = "relu", .tensor_slots = {{0, type("f32[4]")}}});
+  const Tensor x = backend.get_tensor({relu, 0});
+  const Tensor fixed = Tensor::borrow(DType::kF32, {4}, {1}, x.data(), nullptr, Access::kReadOnly);
+  EXPECT_THAT(message_of([&] { backend.set_tensor({relu, 1}, fixed); }), HasSubstr("is read-only"));
+  const Tensor memory = Tensor::zeros(DType::kF32, {5});
+  const auto part = [&](int64_t first) {
+    return Tensor::borrow(DType::kF32, {4}, {1}, memory.data() + first * 4, memory.owner());
+  };
+  fill(memory, {1, 2, 3, 4, 5});
+  backend.set_tensor({relu, 0}, part(0));
+  backend.set_tensor({relu, 1}, part(1));
+  EXPECT_THAT(message_of([&] { backend.launch(); }), HasSubstr("overlap"));
+}
+
 TEST(LocalTaskBackend, PassesArgumentsOn) {
   const ScaleTask registered;
   LocalTaskBackend backend;
