@@ -185,7 +185,7 @@ def load(
     native: bool = True,
     threads: int = 0,
     budget: int | None = None,
-    device: str = "",
+    device: str | None = None,
     fallback: bool | None = None,
 ) -> LoadedProgram:
     """Loads a file that Program.save or `tenon compile` wrote, and verifies all of it.
@@ -207,7 +207,7 @@ def load(
             native=native,
             threads=threads,
             budget=budget,
-            device=device,
+            device=device or "",
             find_call=find_call if fallback or (fallback is None and native) else None,
         )
     )

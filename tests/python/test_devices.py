@@ -185,6 +185,7 @@ def test_a_file_runs_on_the_device_or_on_the_cpu(tmp_path):
     chosen = {device: tenon.load(tmp_path / "mlp.tenon", device=device) for device in ("", "loopback", "cpu")}
     assert [program.devices for program in chosen.values()] == [["loopback"], ["loopback"], []]
     assert tenon.load(tmp_path / "mlp.tenon", native=False).devices == []
+    assert tenon.load(tmp_path / "mlp.tenon", device=None).devices == ["loopback"]
     for program in chosen.values():
         torch.testing.assert_close(program(x), model(x))
 
