@@ -18,7 +18,7 @@ PYTHON_IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 VENV_STAMP := .venv/.installed
 BENCH_STAMP := .venv-bench/.installed
-SOURCE_DIRS := $(wildcard include src runtime tools python tests bench examples)
+SOURCE_DIRS := $(wildcard include src runtime accelerators tools python tests bench examples)
 CPP_FILES = $(shell find $(SOURCE_DIRS) -name '*.h' -o -name '*.hpp' -o -name '*.cpp')
 TIDY_FILES = $(shell find src runtime tools -name '*.cpp')
 
@@ -80,6 +80,16 @@ build: $(VENV_STAMP) | deps ## Build the library, the command line, the Python m
 	@cmake --preset release --log-level=WARNING >/dev/null
 	@cmake --build --preset release --parallel $(JOBS)
 	@ln -sfn ../../build/bin/tenon .venv/bin/tenon
+
+.PHONY: rtl
+rtl: | deps ## Install verilator if it is missing, and build Atalla with its RTL; ARGS="rtl" measures layers on that body
+	@command -v verilator >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "rtl: installing verilator"; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 verilator >/dev/null; }
+	@cmake --preset release --log-level=WARNING >/dev/null
+	@cmake --build --preset release --parallel $(JOBS) --target atalla_tests atalla_layers
+	@build/bin/atalla_layers $(or $(ARGS),cycles rtl)
 
 .PHONY: debug
 debug: $(VENV_STAMP) | deps ## Build without optimisation, with full debug information, into build-debug
