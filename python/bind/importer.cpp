@@ -76,16 +76,20 @@ Location location_from(nb::handle place) {
   return {nb::cast<std::string>(place[0]), nb::cast<int>(place[1]), 0};
 }
 
-nb::object call(Importer& self, const std::string& target, nb::handle args, const nb::dict& kwargs, nb::handle location,
-                nb::handle results, bool returns_list, const std::string& external_because) {
-  AtenRequest request{.target = target,
-                      .location = location_from(location),
-                      .returns_list = returns_list,
-                      .external_because = external_because};
+AtenRequest request_from(const std::string& target, nb::handle args, const nb::dict& kwargs, nb::handle location) {
+  AtenRequest request{.target = target, .location = location_from(location)};
   for (nb::handle argument : args) request.positional.push_back(argument_from(argument));
   for (const auto& [name, argument] : kwargs) {
     request.named.emplace_back(nb::cast<std::string>(name), argument_from(argument));
   }
+  return request;
+}
+
+nb::object call(Importer& self, const std::string& target, nb::handle args, const nb::dict& kwargs, nb::handle location,
+                nb::handle results, bool returns_list, const std::string& external_because) {
+  AtenRequest request = request_from(target, args, kwargs, location);
+  request.returns_list = returns_list;
+  request.external_because = external_because;
   if (!results.is_none()) {
     request.results.emplace();
     for (nb::handle type : results) {
@@ -93,6 +97,25 @@ nb::object call(Importer& self, const std::string& target, nb::handle args, cons
     }
   }
   return from_argument(self.call(request));
+}
+
+TracedTensor traced_from(nb::handle tensor) {
+  TracedTensor traced{.tensor = argument_from(tensor[0]), .target = nb::cast<std::string>(tensor[1])};
+  for (nb::handle size : nb::cast<nb::list>(tensor[2])) traced.sizes.push_back(expr_from(size));
+  for (nb::handle stride : nb::cast<nb::list>(tensor[3])) traced.strides.push_back(expr_from(stride));
+  traced.offset = expr_from(tensor[4]);
+  return traced;
+}
+
+nb::object memory_call(Importer& self, const std::string& target, nb::handle args, const nb::dict& kwargs,
+                       nb::iterator operands, nb::handle location) {
+  const auto next = [&]() -> std::optional<TracedTensor> {
+    if (operands == nb::iterator::sentinel()) return std::nullopt;
+    TracedTensor tensor = traced_from(*operands);
+    ++operands;
+    return tensor;
+  };
+  return from_argument(call_on_memory(self, request_from(target, args, kwargs, location), next));
 }
 
 nb::list unsupported(const Importer& self) {
@@ -192,25 +215,6 @@ std::map<std::string, std::string> readable_names_of(const nb::list& inputs,
   return names;
 }
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
-
-TracedTensor traced_from(nb::handle tensor) {
-  TracedTensor traced{.target = nb::cast<std::string>(tensor[0])};
-  for (nb::handle size : nb::cast<nb::list>(tensor[1])) traced.sizes.push_back(expr_from(size));
-  for (nb::handle stride : nb::cast<nb::list>(tensor[2])) traced.strides.push_back(expr_from(stride));
-  traced.offset = expr_from(tensor[3]);
-  return traced;
-}
-
-bool traced_in_order(nb::iterator tensors) {
-  return lies_in_order([&]() -> std::optional<TracedTensor> {
-    if (tensors == nb::iterator::sentinel()) return std::nullopt;
-    TracedTensor tensor = traced_from(*tensors);
-    ++tensors;
-    return tensor;
-  });
-}
-
 }  // namespace
 
 void bind_importer(nb::module_& module) {
@@ -277,6 +281,13 @@ void bind_importer(nb::module_& module) {
            "Adds an ATen call, and gives its result. `location` is (file, line); `results` are the types of the "
            "results, None for one that Tenon has no dtype for: without them a call that Tenon does not support is an "
            "error. `external_because` is why a call is external even if the registry has it.")
+      .def("call_on_memory", memory_call, nb::arg("target"), nb::arg("args"), nb::arg("kwargs"), nb::arg("operands"),
+           nb::kw_only(), nb::arg("location") = nb::none(),
+           "Adds a call that counts places in memory (as_strided and its kin), and gives its result. `operands` is an "
+           "iterator over the call's first operand, then the first operand of the call that gave that, and so on: the "
+           "tensor, the target that gave it, and its sizes, strides and offset in PyTorch's trace. A tensor with "
+           "another "
+           "number of strides than sizes is not known.")
       .def(
           "set_name",
           [](Importer& self, nb::handle tensor, const std::string& name) {
@@ -317,12 +328,6 @@ void bind_importer(nb::module_& module) {
         return with_readable_names(std::move(message), symbols);
       },
       nb::arg("message"), nb::arg("names"), "A message of PyTorch with these names in place of its symbols.");
-  module.def(
-      "lies_in_order", traced_in_order, nb::arg("tensors"),
-      "Whether a tensor's elements lie in memory in its own order, from the start and without gaps. The iterator "
-      "gives (target, sizes, strides, offset) of the tensor, then of the first operand of the call that gave it, "
-      "and so on. A tensor without strides is not known.");
-  module.attr("OTHER_ORDER") = to_str(kOtherOrder);
   module.def("register_aten", register_aten, nb::arg("signature"), nb::arg("function"));
   module.def("unregister_aten", [](const std::string& name) { aten_table().remove(name); }, nb::arg("name"));
   module.def("aten_entries", aten_entries);

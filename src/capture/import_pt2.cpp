@@ -381,9 +381,9 @@ class ProgramImporter {
                         .returns_list = true,
                         .external_because = std::move(given.reading.problem)};
     if (request.external_because.empty()) request.external_because = foreign_result(node);
-    if (request.external_because.empty() && counts_places(target)) request.external_because = other_memory(node);
     const size_t external_before = importer_.external_count();
-    const AtenArg result = importer_.call(request);
+    const bool is_on_memory = request.external_because.empty() && counts_places(target);
+    const AtenArg result = is_on_memory ? memory_call(node, std::move(request)) : importer_.call(request);
     if (importer_.external_count() > external_before) {
       result_.external.push_back({node, external_arguments(given.reading.names)});
       return bind_external(node, *result.get<AtenArg::List>());
@@ -426,32 +426,35 @@ class ProgramImporter {
 
   // ---- memory ----
 
-  // Why Tenon's memory has other elements than PyTorch's at the places that the call counts; empty where it has the
-  // same.
-  std::string other_memory(const pt2::ExportedNode& node) {
-    const auto* operand = node.inputs.empty() ? nullptr : node.inputs[0].value.get<TensorName>();
-    if (operand == nullptr) fail_at(node.location, "{} has no operand", node.target);
-    require_whole(node, *operand);
-    const TensorName* next = operand;
-    const bool is_in_order = lies_in_order([&]() -> std::optional<TracedTensor> {
-      if (next == nullptr) return std::nullopt;
-      const TensorName& tensor = *next;
-      const auto producer = producers_.find(tensor.name);
+  AtenArg memory_call(const pt2::ExportedNode& node, AtenRequest request) {
+    const auto* next = node.inputs.empty() ? nullptr : node.inputs[0].value.get<TensorName>();
+    if (next == nullptr) fail_at(node.location, "{} has no operand", node.target);
+    require_whole(node, *next);
+    return call_on_memory(importer_, std::move(request), [&, next]() mutable -> std::optional<TracedTensor> {
+      const auto value = next != nullptr ? values_.find(next->name) : values_.end();
+      if (value == values_.end()) return std::nullopt;
+      TracedTensor tensor = traced(meta_of(*next));
+      tensor.tensor = value->second.value;
+      const auto producer = producers_.find(next->name);
       const pt2::ExportedNode* call = producer != producers_.end() ? producer->second : nullptr;
+      if (call != nullptr) tensor.target = registry_name(call->target);
       next = call != nullptr && !call->inputs.empty() ? call->inputs[0].value.get<TensorName>() : nullptr;
-      return traced(meta_of(tensor), call);
+      return tensor;
     });
-    return is_in_order ? std::string() : std::string(kOtherOrder);
   }
 
-  static TracedTensor traced(const pt2::TensorMeta& meta, const pt2::ExportedNode* call = nullptr) {
-    TracedTensor traced{.target = call != nullptr ? registry_name(call->target) : ""};
-    const auto is_known = [](const pt2::SymValue& value) { return value.problem.empty(); };
-    if (!std::ranges::all_of(meta.sizes, is_known) || !std::ranges::all_of(meta.strides, is_known)) return traced;
-    for (const pt2::SymValue& size : meta.sizes) traced.sizes.push_back(size.expr);
-    for (const pt2::SymValue& stride : meta.strides) traced.strides.push_back(stride.expr);
-    traced.offset = is_known(meta.storage_offset) ? meta.storage_offset.expr : Expr(-1);
-    return traced;
+  TracedTensor traced(const pt2::TensorMeta& meta) const {
+    const auto is_readable = [](const pt2::SymValue& value) { return value.problem.empty(); };
+    const bool is_known = is_readable(meta.storage_offset) && std::ranges::all_of(meta.sizes, is_readable) &&
+                          std::ranges::all_of(meta.strides, is_readable);
+    TracedTensor tensor{.sizes = Shape(1)};  // without strides: not known
+    if (!is_known) return tensor;
+    const auto exprs = [&](std::span<const pt2::SymValue> values) {
+      std::vector<Expr> result;
+      for (const pt2::SymValue& value : values) result.push_back(expr_of(value));
+      return result;
+    };
+    return {.sizes = exprs(meta.sizes), .strides = exprs(meta.strides), .offset = expr_of(meta.storage_offset)};
   }
 
   // as_strided counts from the start of memory, and a caller's tensor may begin anywhere in it.

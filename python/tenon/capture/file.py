@@ -17,7 +17,6 @@ from tenon import _tenon
 from tenon._tenon import Expr, Imported, Location, Pt2Graph, Pt2Node, fail
 from tenon.capture.captured import NO_FALLBACK, Assertion, Captured, Input, Output, Row, counted, type_text
 from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot
-from tenon.capture.memory import MEMORY_CALLS, Places, on_memory
 from tenon.capture.operators import find_operator, may_share_memory, writes_arguments
 from tenon.structure import Nesting, Tree, arguments_tree
 
@@ -205,8 +204,6 @@ class _FallbackCallMaker:
             self._fail(f"it writes its arguments in place, which PyTorch cannot do here: {_SAVE_ANEW}")
         if program_writes and may_share_memory(target):
             self._fail(f"it may give a view of its argument, and the model writes in place: {_SAVE_ANEW}")
-        if target in MEMORY_CALLS:
-            operator = self._on_memory(operator, MEMORY_CALLS[target])
         named = [(name, kind != "positional" and name != "", value) for name, kind, value in self._node.inputs]
         args = [self._argument(*value) for _, is_named, value in named if not is_named]
         kwargs = {name: self._argument(*value) for name, is_named, value in named if is_named}
@@ -215,16 +212,6 @@ class _FallbackCallMaker:
             for kind, key in zip(_result_kinds(self._node), self._kept, strict=True)
         ]
         return FallbackCall(operator, args, kwargs, results)
-
-    def _on_memory(self, operator: Callable[..., Any], first: int) -> Callable[..., Any]:
-        """as_strided counts places in memory: the operand is copied into the layout that the file says."""
-        given = [value for _, _, (_, value) in self._node.inputs]
-        meta = self._metas.get(given[0], {"sizes": [None], "strides": [None], "storage_offset": None})
-        operand = Places(meta["sizes"], meta["strides"], meta["storage_offset"])
-        offset = given[first + 2] if len(given) > first + 2 else None
-        places = Places(given[first], given[first + 1], operand.offset if offset is None else offset)
-        function = on_memory(operator, operand, places)
-        return function or self._fail("it reads memory beside its operand, and Tenon lays tensors out otherwise")
 
     def _argument(self, kind: str, value: Any) -> Any:
         if kind in ("as_tensor", "as_optional_tensor"):

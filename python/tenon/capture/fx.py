@@ -21,7 +21,7 @@ import torch
 from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
-from tenon._tenon import OTHER_ORDER, Error, Expr, ImportedTensor, Importer, InternalError, fail, lies_in_order
+from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, fail
 from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, is_mutable, listed, read_parts
 from tenon.capture.captured import (
     DTYPES,
@@ -38,7 +38,7 @@ from tenon.capture.captured import (
 )
 from tenon.capture.decompose import decomposed, is_operand
 from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot, leaves_of
-from tenon.capture.memory import MEMORY_CALLS, Places, base_of, dense_order, on_memory, operands_of, order_in_memory
+from tenon.capture.memory import MEMORY_CALLS, base_of, dense_order, giver_of, operands_of, order_in_memory
 from tenon.capture.names import location_of, target_name
 from tenon.capture.sizes import Sizes, computed, free_symbols
 
@@ -424,7 +424,10 @@ class _Walker:
     def _aten_call(self, node: fx.Node, made: Call) -> None:
         arguments = tuple(self._argument(argument) for argument in made.args), self._argument(made.kwargs)
         because = self._cannot_take(arguments) or self._cannot_give(made.value)
-        done = None if because else self._native_call(node, made, arguments) or self._decomposed_call(node, made)
+        if made.name in MEMORY_CALLS and not because:
+            done = self._memory_call(node, made, arguments)
+        else:
+            done = None if because else self._native_call(node, made, arguments) or self._decomposed_call(node, made)
         result = self._left_to_pytorch(node, made, arguments, because) if done is None else done.result
         self.values[node] = (None, *listed(result)) if made.has_effects else result
         self._name(node)
@@ -432,9 +435,6 @@ class _Walker:
     def _native_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done | None:
         """By the registry; None where it lacks the call, declines it, or gives another type than the trace has."""
         location = location_of(node)
-        if made.name in MEMORY_CALLS and not lies_in_order(map(self._places_of, operands_of(made.args[0]))):
-            self.wrong_entries[node] = OTHER_ORDER
-            return None
         try:
             result = self.importer.call(made.name, *arguments, location=location, returns_list=True)
         except Error:
@@ -446,6 +446,25 @@ class _Walker:
             return None
         self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location))
         return _Done(result)
+
+    def _memory_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done:
+        """as_strided counts places in memory. PyTorch cannot run it: what Tenon gives it lies in other memory."""
+        location = location_of(node)
+        operands = map(self._traced_operand, operands_of(made.args[0]))
+        result = self.importer.call_on_memory(made.name, *arguments, operands, location=location)
+        self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location))
+        return _Done(result)
+
+    def _traced_operand(self, node: fx.Node) -> tuple[Any, str, list[int | Expr], list[int | Expr], int | Expr]:
+        """A tensor, the target of the call that gave it, and its sizes, strides and offset in the trace."""
+        value, tensor = node.meta.get("val"), self.values[node]
+        made = giver_of(node)
+        target = target_name(made.target) if made.op == "call_function" else ""
+        try:
+            sizes, strides = ([self.sizes.expr(size) for size in given] for given in (value.shape, value.stride()))
+            return tensor, target, sizes, strides, self.sizes.expr(value.storage_offset())
+        except (Error, AttributeError):  # no tensor, or sizes that Tenon cannot express: its layout is not known
+            return None, target, [0], [], 0
 
     def _as_traced(self, results: Any, values: Any, position: int) -> Any:
         """The results, that at `position` with the dtype that the trace has."""
@@ -542,8 +561,7 @@ class _Walker:
             results.append(Result(token, number))
             values.append(_Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
-        target = self._on_traced_memory(node, made, arguments[0][0]) if made.name in MEMORY_CALLS else made.target
-        self.fallback.calls[self.importer.external_count - 1] = FallbackCall(target, args, kwargs, results)
+        self.fallback.calls[self.importer.external_count - 1] = FallbackCall(made.target, args, kwargs, results)
         return _rebuilt(made.value, iter(values))
 
     # -- what PyTorch says of results --
@@ -584,29 +602,6 @@ class _Walker:
             name = self.sizes.bare_symbol(theirs)
             if name is not None and not self.sizes.knows(theirs):
                 self.sizes.bind(name, ours)
-
-    def _on_traced_memory(self, node: fx.Node, made: Call, given: Any) -> Callable[..., Any]:
-        """as_strided counts places in memory: the fallback copies the operand into the layout that the trace had."""
-        if not isinstance(given, ImportedTensor):
-            return made.target
-        first = MEMORY_CALLS[made.name]
-        operand, sizes, strides = self._traced((made.args[0], *made.args[first : first + 2]))
-        offset = self._traced(made.given(first + 2, "storage_offset"))
-        offset = operand.storage_offset() if offset is None else offset
-        function = on_memory(made.target, Places.of(operand), Places(sizes, strides, offset))
-        if function is None:
-            fail(f"{node.name} reads memory beside its operand, and Tenon lays tensors out otherwise than PyTorch")
-        return function
-
-    def _places_of(self, node: fx.Node) -> tuple[str, list[int | Expr], list[int | Expr], int | Expr]:
-        """What gave a traced tensor, and its sizes, strides and offset; no strides where Tenon cannot express them."""
-        value = node.meta.get("val")
-        target = target_name(node.target) if node.op == "call_function" else ""
-        try:
-            sizes, strides = ([self.sizes.expr(size) for size in given] for given in (value.shape, value.stride()))
-            return target, sizes, strides, self.sizes.expr(value.storage_offset())
-        except (Error, AttributeError):
-            return target, [], [], -1
 
     def _traced(self, arguments: Any) -> Any:
         """With what the trace had in place of each node."""

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import fx
 
-# Calls that count places in the memory of their first operand, and where they have sizes, strides and an offset.
-MEMORY_CALLS = {
-    "aten.as_strided.default": 1,
-    "aten.as_strided_copy.default": 1,
-    "aten.as_strided_scatter.default": 2,
-}
+# Calls that count places in the memory of their first operand.
+MEMORY_CALLS = {"aten.as_strided.default", "aten.as_strided_copy.default", "aten.as_strided_scatter.default"}
 
 
 def base_of(node: fx.Node) -> fx.Node:
@@ -27,9 +20,18 @@ def base_of(node: fx.Node) -> fx.Node:
     return node
 
 
+def giver_of(node: fx.Node) -> fx.Node:
+    """The call that gave a tensor: itself, or that whose results it is one of."""
+    source = _first_operand(node)
+    return source if source is not None and isinstance(source.meta.get("val"), (tuple, list)) else node
+
+
 def _source_of(node: fx.Node) -> fx.Node | None:
-    source = node.args[0] if node.args and isinstance(node.args[0], fx.Node) else None
-    return _source_of(source) if source is not None and isinstance(source.meta.get("val"), (tuple, list)) else source
+    return _first_operand(giver_of(node))
+
+
+def _first_operand(node: fx.Node) -> fx.Node | None:
+    return node.args[0] if node.args and isinstance(node.args[0], fx.Node) else None
 
 
 def _memory_of(node: fx.Node) -> tuple[int, torch.dtype] | None:
@@ -74,38 +76,3 @@ def operands_of(node: fx.Node) -> Iterator[fx.Node]:
 def _hint(size: Any) -> int | None:
     """The size in the trace."""
     return size if isinstance(size, int) else size.node.hint
-
-
-@dataclass(frozen=True)
-class Places:
-    """The places in memory that a tensor has."""
-
-    sizes: list[Any]
-    strides: list[Any]
-    offset: Any
-
-    @staticmethod
-    def of(tensor: torch.Tensor) -> Places:
-        return Places(list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
-
-
-def on_memory(function: Callable[..., Any], operand: Places, places: Places) -> Callable[..., Any] | None:
-    """A function that reads or writes these places of its first operand, for an operand in Tenon's memory. None where
-    some of the places are not the operand's: PyTorch has another tensor there."""
-    numbers = (*operand.sizes, *operand.strides, operand.offset, *places.sizes, *places.strides, places.offset)
-    if not all(isinstance(number, int) for number in numbers):
-        return None
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(places.sizes, places.strides, strict=True))
-    is_inside = 0 in places.sizes or (
-        places.offset >= operand.offset
-        and places.offset + extent <= operand.offset + math.prod(operand.sizes)
-        and _dense_order(operand.sizes, operand.strides) is not None
-    )
-    return functools.partial(_call_on_memory, function, operand) if is_inside else None
-
-
-def _call_on_memory(
-    function: Callable[..., Any], places: Places, operand: torch.Tensor, *args: Any, **given: Any
-) -> Any:
-    memory = torch.empty(places.offset + operand.numel(), dtype=operand.dtype)
-    return function(memory.as_strided(places.sizes, places.strides, places.offset).copy_(operand), *args, **given)

@@ -154,18 +154,6 @@ bool is_contiguous(Value x) {
   return true;
 }
 
-bool is_whole(Value x) {
-  while (true) {
-    const NodeRef producer = x.graph().producer(x.ref());
-    if (!producer) return true;
-    const Node& node = x.graph().node(producer);
-    const auto rule = rules().find(node.op->name.get());
-    if (rule == rules().end()) return true;
-    if (rule->second != of_reshape) return false;
-    x = Value(x.graph(), node.operands[0]);
-  }
-}
-
 bool can_view_as(Value x, const Shape& shape) {
   return is_contiguous(x) || reshaped(x.shape(), strides_of(x), shape).has_value();
 }

@@ -12,7 +12,6 @@ namespace tenon::aten {
 std::vector<Expr> contiguous_strides(const Shape& shape);
 std::vector<Expr> strides_of(Value x);
 bool is_contiguous(Value x);
-bool is_whole(Value x);  // all elements of its memory, in their order
 // Whether x can have another shape where it is: what PyTorch's `reshape` gives a view for.
 bool can_view_as(Value x, const Shape& shape);
 

@@ -207,13 +207,11 @@ AtenArg windows(AtenCall& c) {
               {{"dim", dim_of(c, "dimension", x)}, {"size", c.integer("size")}, {"step", c.integer("step")}});
 }
 
-// Strides refer to PyTorch's memory: they are known for a whole tensor only.
+// Counts in the order of the elements. Where PyTorch has them in another order, call_on_memory permutes them first.
 AtenArg strided(AtenCall& c) {
-  const Value x = c.tensor();
-  if (!is_whole(x)) c.decline("the strides are those of a tensor that is itself a view");
   NamedAttrs attrs = {{"size", c.sizes("size")}, {"stride", c.sizes("stride")}};
   if (c.given("storage_offset")) attrs.emplace_back("offset", c.size("storage_offset"));
-  return c.op("as_strided", {x}, std::move(attrs));
+  return c.op("as_strided", {c.tensor()}, std::move(attrs));
 }
 
 void add_part_entries(AtenTable& table) {
