@@ -422,3 +422,24 @@ def test_a_graph_that_pytorch_cannot_trace_is_broken_in_two(no_reports):
     check(lambda x: torch.sin(untraceable(torch.cos(x) * 2)) + 1, tensor(4))
     assert not [report for report in no_reports if report.failure]
     assert sum(report.native_calls for report in no_reports) >= 4
+
+
+# ---- nested tensors -------------------------------------------------------------------------------------------------
+
+
+def attention_of_rows(x):
+    heads = x.unflatten(-1, [2, 4]).transpose(1, 2)
+    return nn.functional.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(-2)
+
+
+@pytest.mark.parametrize("function", [lambda x: x * 2 + 1, nn.Linear(8, 3), attention_of_rows])
+def test_a_nested_tensor_has_a_ragged_size(function):
+    compiled = torch.compile(function, backend="tenon", options={"fallback": False})
+    for lengths in ((2, 4), (3, 1, 5)):
+        rows = [tensor(length, 8, seed=length) for length in lengths]
+        given, expected = (torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=True) for _ in range(2))
+        results = compiled(given), function(expected)
+        torch.testing.assert_close(results[0].values(), results[1].values())
+        for result in results:
+            result.values().square().sum().backward()
+        torch.testing.assert_close(given.grad.values(), expected.grad.values())

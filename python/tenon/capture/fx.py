@@ -40,7 +40,7 @@ from tenon.capture.decompose import decomposed, is_operand
 from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot, leaves_of
 from tenon.capture.memory import MEMORY_CALLS, base_of, dense_order, giver_of, operands_of, order_in_memory
 from tenon.capture.names import location_of, target_name
-from tenon.capture.sizes import Sizes, computed, free_symbols
+from tenon.capture.sizes import Sizes, computed, free_symbols, is_ragged
 
 # How a number that is only known at run time travels in a graph, and comes out of it.
 _NUMBERS = {
@@ -197,7 +197,7 @@ class _Walker:
         for value in values:
             sizes = value.shape if isinstance(value, torch.Tensor) else [value]
             for size in sizes:
-                for symbol in free_symbols(size):
+                for symbol in () if is_ragged(size) else free_symbols(size):
                     self.sizes.declare(symbol, size.node.shape_env.bound_sympy(symbol))
 
     def find_carried(self, placeholders: Iterable[fx.Node]) -> None:
@@ -251,6 +251,10 @@ class _Walker:
         self.placeholders[self.values[node].variable] = node
 
     def _number_input(self, node: fx.Node, value: Any, position: int) -> None:
+        if is_ragged(value):  # only PyTorch can compute with it
+            self.inputs.append(Input(node.name, "token"))
+            self.values[node] = _Token(self._stand_in(), node.name, "a ragged size")
+            return
         if isinstance(value, torch.SymFloat):
             self.inputs.append(Input(node.name, "number"))
             self.graph_inputs.append(position)

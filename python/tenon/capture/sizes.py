@@ -179,6 +179,11 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
     return value.node.expr.free_symbols if isinstance(value, (torch.SymInt, torch.SymBool)) else set()
 
 
+def is_ragged(size: Any) -> bool:
+    """Whether a size stands for the lengths of a nested tensor's rows. It is no integer."""
+    return isinstance(size, torch.SymInt) and isinstance(size.node.hint, torch.SymInt)
+
+
 def _dim_names(values: Iterable[Any]) -> dict[str, str]:
     """The user's names of symbols: those of the Dims. The tracer stores them by position; the root of derived Dims by
     itself. A program from a file has none."""
