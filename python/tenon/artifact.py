@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -73,10 +74,14 @@ class LoadedProgram:
     """A program from a file. If the file says how the model is called, you call it the same way; otherwise with its
     inputs in order or by name, and it returns a tuple of its outputs. States live in this object, and start with the
     saved values. Each call draws a key of random numbers from PyTorch's generator.
+
+    Pickling and copy.deepcopy take the file and the states along: the copy has states of its own.
     """
 
-    def __init__(self, artifact: _tenon.Artifact) -> None:
+    def __init__(self, artifact: _tenon.Artifact, source: _Source, entry: str | None = None) -> None:
         self._artifact = artifact
+        self._source = source
+        self._entry = entry  # None: the first
         self._types = artifact.inputs
         self._key = artifact.key_input
         parameters, results = artifact.call_form or self._plain_form()
@@ -99,7 +104,7 @@ class LoadedProgram:
 
     def entry(self, name: str) -> LoadedProgram:
         """Another program of the same file, over the same states."""
-        return LoadedProgram(self._artifact.entry(name))
+        return LoadedProgram(self._artifact.entry(name), self._source, name)
 
     @property
     def devices(self) -> list[str]:
@@ -123,6 +128,9 @@ class LoadedProgram:
     def peak_bytes(self) -> int:
         """The peak memory of all calls so far: temporaries, scratch and results."""
         return self._artifact.peak_bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_bytes, (self._source.read(), self._source.options, self._entry, dict(self.states))
 
     def _plain_form(self) -> tuple[list[tuple[str, bool, Any]], Any]:
         """Takes inputs by name, and returns a tuple of the outputs."""
@@ -201,16 +209,60 @@ def load(
     is an error; native=False has it too, unless fallback=True. What a C extension registers (tenon_register_call) is
     there in any case.
     """
-    return LoadedProgram(
-        _tenon.Artifact(
-            os.fspath(path),
-            native=native,
-            threads=threads,
-            budget=budget,
-            device=device or "",
-            find_call=find_call if fallback or (fallback is None and native) else None,
-        )
+    options = {"native": native, "threads": threads, "budget": budget, "device": device, "fallback": fallback}
+    artifact = _tenon.Artifact(
+        os.fspath(path),
+        native=native,
+        threads=threads,
+        budget=budget,
+        device=device or "",
+        find_call=find_call if fallback or (fallback is None and native) else None,
     )
+    return LoadedProgram(artifact, _Source(os.fspath(path), options))
+
+
+# ---- pickling -------------------------------------------------------------------------------------------------------
+
+
+class _Source:
+    """The file of a loaded program, and the options of `load`."""
+
+    def __init__(self, path: str, options: dict[str, Any], file: bytes | None = None) -> None:
+        self.options = options
+        self._path = path
+        self._file = file  # None: it is at the path
+        self._status = self._found() if file is None else None
+
+    def read(self) -> bytes:
+        if self._file is not None:
+            return self._file
+        if self._found() != self._status:
+            fail(f"{self._path} is another file than the one that was loaded: a copy of the program needs that one")
+        with open(self._path, "rb") as file:
+            return file.read()
+
+    def _found(self) -> tuple[int, ...] | None:
+        try:
+            status = os.stat(self._path)
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def load_bytes(
+    file: bytes, options: dict[str, Any], entry: str | None = None, states: Mapping[str, torch.Tensor] | None = None
+) -> LoadedProgram:
+    """Loads what a file contains. `options` are those of `load`; `entry` is a program of the file, by default the
+    first; `states` are values for its states."""
+    with tempfile.NamedTemporaryFile(suffix=".tenon") as copy:
+        copy.write(file)
+        copy.flush()
+        program = load(copy.name, **options)
+    program._source = _Source(copy.name, options, file)
+    program = program if entry is None else program.entry(entry)
+    for name, value in (states or {}).items():
+        program.states[name] = value
+    return program
 
 
 # ---- arguments and results ------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import tempfile
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -12,6 +13,7 @@ from torch.export import ExportedProgram
 
 from tenon import modes
 from tenon._tenon import Error, Executable, Graph, compile_graph, fail
+from tenon.artifact import load_bytes
 from tenon.capture.captured import NO_FALLBACK, Captured, Row
 from tenon.capture.file import FileModel
 from tenon.capture.models import capture_exported_program, exported, require_alone
@@ -39,6 +41,8 @@ class Program:
 
     Each call draws a key of random numbers from PyTorch's generator: torch.manual_seed makes them repeatable, but they
     differ from PyTorch's.
+
+    A pickle of it is the file that `save` writes; unpickling gives a tenon.LoadedProgram, and so does copy.deepcopy.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Program:
         results: Nesting,
         freeze: bool,
         devices: list[str],
+        threads: int = 0,
     ) -> None:
         self._captured = captured
         self._executable = executable
@@ -56,6 +61,7 @@ class Program:
         self._results = results
         self._freeze = freeze
         self._devices = devices
+        self._threads = threads
         self._run = make_runner(captured, executable.run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -112,6 +118,17 @@ class Program:
         or tuples. A file with code for devices also has the program for the CPU. The file names the external calls
         that it needs from its host: PyTorch in Python, functions of tenon_register_call in C."""
         self._whole.save(os.fspath(path), self._saved.notes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.tenon")
+            self.save(path)
+            with open(path, "rb") as file:
+                return load_bytes, (file.read(), {"threads": self._threads})
+
+    def __copy__(self) -> Program:
+        """Shares all with this one."""
+        return self
 
     def artifact_bytes(self) -> dict[str, int]:
         """The size of the file that `save` would write: its "weights", its "code", and the whole "file". Writes no
@@ -233,7 +250,7 @@ def _program_of(
         devices=devices,
         assertions=asserted,
     )
-    return Program(captured, executable, signature, results, freeze, devices)
+    return Program(captured, executable, signature, results, freeze, devices, threads)
 
 
 def _training_of(

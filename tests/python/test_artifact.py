@@ -1,6 +1,8 @@
 """Programs in files: what is saved runs as the model does, in this process and in others."""
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -373,3 +375,34 @@ def test_a_model_that_counts_has_a_state(tmp_path):
     torch.testing.assert_close(loaded.states[name], torch.ones(2))
     loaded.states.reset()
     torch.testing.assert_close(loaded(torch.zeros(2)), torch.ones(2))
+
+
+# ---- copies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda program: pickle.loads(pickle.dumps(program))])
+def test_a_copy_runs_as_the_program_does(tmp_path, copied):
+    model, x = Mlp().eval(), torch.randn(3, 4)
+    program = tenon.compile(model, (x,), dynamic_shapes=({0: Dim("batch", min=1, max=64)},), threads=1)
+    loaded = tenon.load(saved(tmp_path, program), threads=1)
+    for given in (program, loaded, copied(program)):
+        twin = copied(given)
+        for x in (torch.randn(3, 4), torch.randn(7, 4)):
+            torch.testing.assert_close(twin(x), model(x))
+
+
+def test_a_copy_has_states_of_its_own(points):
+    evaluate = tenon.load(TRAINING, native=False).entry("eval")
+    evaluate.states["line.weight"] = torch.full((4,), 2.0)
+    twin, loss = pickle.loads(pickle.dumps(evaluate)), evaluate(*points)
+    evaluate.states["line.weight"] = torch.full((4,), 3.0)
+    torch.testing.assert_close(twin(*points), loss)
+    assert evaluate(*points)[0] != loss[0]
+
+
+def test_a_copy_of_a_file_that_changed_is_refused(tmp_path):
+    path = saved(tmp_path, tenon.compile(Mlp().eval(), (torch.randn(3, 4),)))
+    loaded = tenon.load(path)
+    saved(tmp_path, tenon.compile(Mlp().eval(), (torch.randn(2, 4),)))
+    with pytest.raises(tenon.Error, match=r"model\.tenon is another file than the one that was loaded"):
+        pickle.dumps(loaded)
