@@ -44,23 +44,33 @@ Order in_order(const TracedTensor& tensor) {
   return order;
 }
 
+// Whether this is the stride of the next dimension outwards, after one of this size and stride. PyTorch computes
+// strides with max(1, size); that differs where a size is 0, and no element has a place.
+bool is_next_stride(const Expr& next, const Expr& stride, const Expr& size, const Facts& facts) {
+  return facts.equal(next, stride * size) || facts.equal(next, stride * facts.max(1, size));
+}
+
 // The order in which the elements fill memory; none if they have gaps or overlap, or might for some sizes.
 std::optional<Order> memory_order(const TracedTensor& tensor, const Facts& facts) {
   if (tensor.sizes.size() != tensor.strides.size()) return std::nullopt;
-  Order order, left;
-  for (int64_t dim : in_order(tensor))
-    (tensor.sizes[static_cast<size_t>(dim)].is_constant(1) ? order : left).push_back(dim);
-  const auto first_moved = std::ssize(order);
-  for (Expr expected = 1; !left.empty();) {
-    const auto found = std::ranges::find_if(left.rbegin(), left.rend(), [&](int64_t dim) {
-      return facts.equal(tensor.strides[static_cast<size_t>(dim)], expected);
+  const auto size = [&](int64_t dim) -> const Expr& { return tensor.sizes[static_cast<size_t>(dim)]; };
+  const auto stride = [&](int64_t dim) -> const Expr& { return tensor.strides[static_cast<size_t>(dim)]; };
+  const Order dims = in_order(tensor);
+  const auto is_one = [&](int64_t dim) { return size(dim).is_constant(1); };
+  Order order;  // first the dimensions of size 1: their place does not matter
+  std::ranges::copy_if(dims, std::back_inserter(order), is_one);
+  const auto ones = std::ssize(order);
+  std::ranges::copy_if(dims, std::back_inserter(order), std::not_fn(is_one));
+  const std::ranges::subrange moved(order.begin() + ones, order.end());
+  for (auto end = moved.end(); end != moved.begin(); --end) {
+    const bool is_innermost = end == moved.end();
+    const auto found = std::find_if(std::reverse_iterator(end), std::reverse_iterator(moved.begin()), [&](int64_t dim) {
+      return is_innermost ? facts.equal(stride(dim), 1) : is_next_stride(stride(dim), stride(*end), size(*end), facts);
     });
-    if (found == left.rend()) return std::nullopt;
-    expected *= tensor.sizes[static_cast<size_t>(*found)];
-    order.insert(order.begin() + first_moved, *found);
-    left.erase(std::next(found).base());
+    if (found.base() == moved.begin()) return std::nullopt;
+    std::rotate(std::prev(found.base()), found.base(), end);
   }
-  return std::is_sorted(order.begin() + first_moved, order.end()) ? in_order(tensor) : order;
+  return std::ranges::is_sorted(moved) ? dims : order;
 }
 
 // The places that a call reads or writes.

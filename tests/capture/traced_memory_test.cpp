@@ -24,6 +24,9 @@ TEST(TracedMemory, LiesInOrder) {
   EXPECT_TRUE(lies_in_order({4, 1, 6}, {6, 99, 1}, 0));
   EXPECT_TRUE(lies_in_order({n, m, 2}, {2 * m, 2, 1}, 0));
   EXPECT_TRUE(lies_in_order({}, {}, 0));
+  const Expr some = floordiv(n, 4);  // perhaps 0
+  EXPECT_TRUE(lies_in_order({n, some, m}, {max(1, some) * m, m, 1}, 0));
+  EXPECT_TRUE(lies_in_order({n, some, some}, {max(1, some) * max(1, some), max(1, some), 1}, 0));
 }
 
 TEST(TracedMemory, LiesInAnotherOrder) {

@@ -5,6 +5,7 @@ import warnings
 import pytest
 import tenon
 import torch
+import transformers
 from tenon import torch_backend
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -443,3 +444,18 @@ def test_a_nested_tensor_has_a_ragged_size(function):
         for result in results:
             result.values().square().sum().backward()
         torch.testing.assert_close(given.grad.values(), expected.grad.values())
+
+
+# ---- sizes ----------------------------------------------------------------------------------------------------------
+
+
+def test_sizes_that_only_a_decomposition_proves_equal():
+    """Keys and values of a growing cache are equally long. PyTorch has a symbol for each, and its trace needs no more:
+    a guard of the decomposed attention says so."""
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 32}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**heads, **sizes)).eval()
+    tokens = torch.arange(10).reshape(2, 5)
+    expected = model.generate(tokens, max_new_tokens=5, do_sample=False)
+    model.forward = torch.compile(model.forward, backend="tenon", options={"fallback": False})
+    torch.testing.assert_close(model.generate(tokens, max_new_tokens=5, do_sample=False), expected)

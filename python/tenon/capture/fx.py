@@ -40,7 +40,7 @@ from tenon.capture.decompose import decomposed, is_operand
 from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot, leaves_of
 from tenon.capture.memory import MEMORY_CALLS, base_of, dense_order, giver_of, operands_of, order_in_memory
 from tenon.capture.names import location_of, target_name
-from tenon.capture.sizes import Sizes, computed, free_symbols, is_ragged
+from tenon.capture.sizes import Sizes, computed, free_symbols, guard_count, is_ragged
 
 # How a number that is only known at run time travels in a graph, and comes out of it.
 _NUMBERS = {
@@ -115,6 +115,14 @@ def import_graph_module(module: fx.GraphModule, shown: int = 0) -> Captured:
     of the caller, the output is a tuple or a list. Results have the strides that PyTorch gives them: later graphs may
     rely on them. The first `shown` results are for the user, who may write to them, and for AOTAutograd, which makes
     views of his arguments of their strides and offsets: what is a view in PyTorch is one here."""
+    values = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
+    guards = guard_count(values)
+    captured = _captured(module, shown)
+    # Decompositions are traced during the import. Where their guards say more of the sizes, more calls may be native.
+    return _captured(module, shown) if captured.unsupported and guard_count(values) > guards else captured
+
+
+def _captured(module: fx.GraphModule, shown: int) -> Captured:
     walker = _Walker()
     walker.takes_windows = True
     placeholders = module.graph.find_nodes(op="placeholder")

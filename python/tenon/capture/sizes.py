@@ -179,6 +179,18 @@ def free_symbols(value: Any) -> set[sympy.Symbol]:
     return value.node.expr.free_symbols if isinstance(value, (torch.SymInt, torch.SymBool)) else set()
 
 
+def guard_count(values: Iterable[Any]) -> int:
+    """How many assumptions on the sizes of these values the trace has made so far. torch.compile checks them in each
+    call."""
+    env = next((size.node.shape_env for size in _symbolic_sizes(values)), None)
+    return len(getattr(env, "guards", ()))
+
+
+def _symbolic_sizes(values: Iterable[Any]) -> Iterable[torch.SymInt]:
+    sizes = (size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else [value]))
+    return (size for size in sizes if isinstance(size, torch.SymInt))
+
+
 def is_ragged(size: Any) -> bool:
     """Whether a size stands for the lengths of a nested tensor's rows. It is no integer."""
     return isinstance(size, torch.SymInt) and isinstance(size.node.hint, torch.SymInt)
@@ -187,8 +199,7 @@ def is_ragged(size: Any) -> bool:
 def _dim_names(values: Iterable[Any]) -> dict[str, str]:
     """The user's names of symbols: those of the Dims. The tracer stores them by position; the root of derived Dims by
     itself. A program from a file has none."""
-    sizes = (size for value in values for size in (value.shape if isinstance(value, torch.Tensor) else [value]))
-    env = next((size.node.shape_env for size in sizes if isinstance(size, torch.SymInt)), None)
+    env = next((size.node.shape_env for size in _symbolic_sizes(values)), None)
     named = getattr(env, "source_name_to_debug_name", {})
     names: dict[str, str] = {}
     for source, symbol in getattr(env, "source_to_var", {}).items():
