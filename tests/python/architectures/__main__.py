@@ -65,7 +65,7 @@ def _examined(names: list[str], options: argparse.Namespace) -> dict[str, Record
     with options.records.open("w" if options.fresh else "a") as file:
         examined = run_all(
             list(todo),
-            lambda name: examine(name, todo[name], options.dtype),
+            lambda name: examine(name, todo[name], options.dtype, options.mode_seconds),
             options.jobs,
             options.seconds,
             start + 60 * options.minutes,
@@ -105,6 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--shard", default="0/1", help="i/n: every n-th architecture, from the i-th on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=int, default=5 * MODE_SECONDS, help="CPU time of an architecture's making")
+    parser.add_argument("--mode-seconds", type=int, default=MODE_SECONDS, help="CPU time of a mode")
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which no further architecture starts")
     parser.add_argument("--records", type=Path, help="where records are kept; build/zoo/DTYPE.jsonl")
     parser.add_argument("--fresh", action="store_true", help="forget the records of earlier runs")

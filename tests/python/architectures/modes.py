@@ -60,8 +60,10 @@ class Record:
         return {mode: Outcome(**outcome) for mode, outcome in self.modes.items()}
 
 
-def examine(architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str = "f32") -> dict[str, Any]:
-    """Makes the model, then runs each mode in a process of its own."""
+def examine(
+    architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str = "f32", seconds: int = MODE_SECONDS
+) -> dict[str, Any]:
+    """Makes the model, then runs each mode in a process of its own, which may take so many seconds of CPU time."""
     start = time.monotonic()
     record = Record(architecture, versions=VERSIONS)
     warnings.filterwarnings("ignore")
@@ -76,30 +78,30 @@ def examine(architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str
         record.is_random = made.is_random
         made = made if dtype == "f32" else in_dtype(made, DTYPES[dtype])
         for mode in modes:
-            record.modes[mode] = asdict(_forked(made, mode))
+            record.modes[mode] = asdict(_forked(made, mode, seconds))
     record.seconds = round(time.monotonic() - start, 1)
     return asdict(record)
 
 
-def _forked(made: Made, mode: str) -> Outcome:
+def _forked(made: Made, mode: str, seconds: int) -> Outcome:
     start = time.monotonic()
-    answer = Fork(lambda: asdict(run_mode(made, mode)), MODE_SECONDS).answer()
+    answer = Fork(lambda: asdict(run_mode(made, mode)), seconds).answer()
     if answer.failure == "timeout":
-        outcome = _out_of_time(made, mode)
+        outcome = _out_of_time(made, mode, seconds)
     else:
         outcome = Outcome(answer.failure, answer.why) if answer.failure else Outcome(**answer.value)
     outcome.seconds = round(time.monotonic() - start, 1)
     return outcome
 
 
-def _out_of_time(made: Made, mode: str) -> Outcome:
+def _out_of_time(made: Made, mode: str, seconds: int) -> Outcome:
     """Whose failure is it? PyTorch alone gets the same time."""
-    alone = Fork(lambda: pytorch_seconds(made, mode), MODE_SECONDS).answer()
+    alone = Fork(lambda: pytorch_seconds(made, mode), seconds).answer()
     if alone.failure == "timeout":
-        return Outcome("PyTorch", f"PyTorch alone takes more than {MODE_SECONDS} s")
+        return Outcome("PyTorch", f"PyTorch alone takes more than {seconds} s")
     if alone.failure:
         return Outcome("PyTorch", f"{alone.failure}: {alone.why}")
-    return Outcome("timeout", f"more than {MODE_SECONDS} s of CPU time; PyTorch alone takes {alone.value:.0f} s")
+    return Outcome("timeout", f"more than {seconds} s of CPU time; PyTorch alone takes {alone.value:.0f} s")
 
 
 def pytorch_seconds(made: Made, mode: str) -> float:

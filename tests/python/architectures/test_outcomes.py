@@ -58,8 +58,7 @@ def is_slow():
     ],
 )
 def test_outcome(monkeypatch, tenon, pytorch, kind, why):
-    monkeypatch.setattr(modes, "MODE_SECONDS", 1)
     monkeypatch.setitem(modes.MODES, "fake", Fake(tenon, pytorch))
     made = Made(torch.nn.Identity(), lambda batch, length: {"x": torch.ones(3)}, SIZES, False)
-    outcome = modes._forked(made, "fake") if tenon is is_slow else modes.run_mode(made, "fake")
+    outcome = modes._forked(made, "fake", seconds=1) if tenon is is_slow else modes.run_mode(made, "fake")
     assert (outcome.kind, outcome.why) == (kind, why)
