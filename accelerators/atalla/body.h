@@ -80,8 +80,11 @@ class Body {
   virtual RunResult submit(std::span<const Command> commands, const RunOptions& options = {}) = 0;
 };
 
+inline constexpr int kRtlBugs = 30;
+
 struct BodyOptions {
   uint64_t memory_bytes = 64 << 20;
+  int rtl_bug = 0;  // of `rtl`: a mistake of rtl/bugs.svh, 1 to kRtlBugs; 0: none
 };
 
 // "model", "cycles" or "rtl". Null, and the reason in `error`, for a body that is not there or a machine that it cannot

@@ -35,6 +35,9 @@ class RtlBody : public Body {
   RtlBody(const Machine& machine, const BodyOptions& options)
       : machine_(machine), memory_(options.memory_bytes), checker_(machine, options.memory_bytes) {
     context_.traceEverOn(true);
+    const std::string bug = "+bug=" + std::to_string(options.rtl_bug);
+    std::array<const char*, 2> arguments = {"atalla", bug.c_str()};
+    context_.commandArgs(static_cast<int>(arguments.size()), arguments.data());
     top_ = std::make_unique<Vatalla>(&context_, "atalla");
     top_->eval();  // an edge needs a level before it
   }
@@ -255,6 +258,10 @@ std::unique_ptr<Body> make_rtl_body(const Machine& machine, const BodyOptions& o
     error =
         "the RTL is built as another machine: build it with -DATALLA_SIZE=... and the other ATALLA_ variables of "
         "CMakeLists.txt; only dma_bytes and dma_latency may differ";
+    return nullptr;
+  }
+  if (options.rtl_bug < 0 || options.rtl_bug > kRtlBugs) {
+    error = "rtl_bug is " + std::to_string(options.rtl_bug) + "; it must be from 0 to " + std::to_string(kRtlBugs);
     return nullptr;
   }
   return std::make_unique<RtlBody>(machine, options);

@@ -13,8 +13,9 @@ module atalla_accumulators import atalla_pkg::*; #(parameter N = 16, ROWS = 2048
   assign store_grant = !(read && read_row[W-1:0] >> SHIFT == store_row[W-1:0] >> SHIFT);
 
   /* verilator lint_off BLKSEQ */
-  logic [31:0] old [N], store_out [N];
+  logic [31:0] old [N], early [N], store_out [N];
   always_ff @(posedge clk) begin
+    if (read && `BUG(26)) for (int c = 0; c < N; c++) early[c] = mem[read_row[W-1:0]][c];
     if (write)
       if (!write_add)
         if (write_float) for (int c = 0; c < N; c++) mem[write_row[W-1:0]][c] = fadd(32'b0, write_data[c]);
@@ -22,6 +23,7 @@ module atalla_accumulators import atalla_pkg::*; #(parameter N = 16, ROWS = 2048
       else if (write_float) for (int c = 0; c < N; c++) mem[write_row[W-1:0]][c] = fadd(old[c], write_data[c]);
       else for (int c = 0; c < N; c++) mem[write_row[W-1:0]][c] = old[c] + write_data[c];
     if (read) for (int c = 0; c < N; c++) old[c] = mem[read_row[W-1:0]][c];
+    if (read && `BUG(26)) for (int c = 0; c < N; c++) old[c] = early[c];
     if (store_read && store_grant) for (int c = 0; c < N; c++) store_out[c] = mem[store_row[W-1:0]][c];
     store_data <= store_out;
   end

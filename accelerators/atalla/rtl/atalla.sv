@@ -17,8 +17,13 @@ module atalla import atalla_pkg::*; #(
   output logic [63:0] count_rows, output logic [63:0] count_waits [3], output logic [63:0] count_weight_stalls,
   output logic [63:0] count_bank_stalls, output logic [63:0] count_read_stalls, output logic [63:0] count_write_stalls);
 
+`ifdef ATALLA_BUGS
+  initial if (!$value$plusargs("bug=%d", bug)) bug = 0;
+`endif
+
   // Dispatch.
-  logic [2:0] push, busy, take, finish, has_tokens;
+  logic [2:0] push, busy, take, finish, give, has_tokens;
+  assign give[2:1] = finish[2:1];
   logic [2:0] needs [3], gives [3];
   wire known = command[7:0] >= 8'(LOAD) && command[7:0] <= 8'(STORE);
   always_comb begin
@@ -38,7 +43,7 @@ module atalla import atalla_pkg::*; #(
                   && !(needs[to][2] && tokens[2][to] == 0);
   for (genvar from = 0; from < 3; from++) for (genvar to = 0; to < 3; to++)
     always_ff @(posedge clk)
-      tokens[from][to] <= rst ? 10'd0 : tokens[from][to] + 10'(finish[from] && gives[from][to])
+      tokens[from][to] <= rst ? 10'd0 : tokens[from][to] + 10'(give[from] && gives[from][to] && !(`BUG(8) && take[to] && needs[to][from]))
                                                          - 10'(take[to] && needs[to][from]);
 
   // Memories.
@@ -62,7 +67,7 @@ module atalla import atalla_pkg::*; #(
   logic starved, row_enters;
   atalla_load #(.N(N), .DEPTH(QUEUE_DEPTH)) load(.clk, .rst,
     .push(push[0]), .command, .ready(command_ready[0]), .busy(busy[0]),
-    .needs(needs[0]), .has_tokens(has_tokens[0]), .take(take[0]), .done(finish[0]), .gives(gives[0]),
+    .needs(needs[0]), .has_tokens(has_tokens[0]), .take(take[0]), .done(finish[0]), .gives_now(give[0]), .gives(gives[0]),
     .read, .read_address, .read_bytes, .read_ready, .data_valid, .data, .data_ready,
     .line(load_line), .line_data(load_data), .grant(load_grant));
   atalla_compute #(.N(N), .DEPTH(QUEUE_DEPTH)) compute(.clk, .rst,

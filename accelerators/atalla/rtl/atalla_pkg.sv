@@ -1,5 +1,9 @@
 // Command layouts (README.md, "Commands") and arithmetic (README.md, "Numbers").
+`include "bugs.svh"
 package atalla_pkg;
+`ifdef ATALLA_BUGS
+  logic [7:0] bug;  // bugs.svh; 0: none
+`endif
   typedef enum logic [7:0] {LOAD = 1, MATMUL = 2, EPILOGUE = 3, STORE = 4} opcode_t;
 
   // Fields from the last byte of a command to its first.
@@ -81,7 +85,7 @@ package atalla_pkg;
     sum = sum[27] ? sum : sum << 1;
     exponent = {2'b0, x[30:23]} + 10'd1 - {5'b0, shift};
     // Bits 27:4 are the significand now, 3:0 decide. A carry out of the fraction goes into the exponent, as it should.
-    up = {1'b0, exponent[7:0], sum[26:4]} + {31'b0, sum[3] & (sum[4] | sum[2:0] != 0)};
+    up = {1'b0, exponent[7:0], sum[26:4]} + {31'b0, sum[3] & (sum[4] | sum[2:0] != 0 | `BUG(20))};
     invalid = x[22:0] != 0 || (y[30:23] == 8'hff && (subtract || y[22:0] != 0));
     result = exponent >= 10'd255 || up[30:23] == 8'hff ? {x[31], 8'hff, 23'b0} : {x[31], up[30:0]};
     result = exponent[9] || exponent == 0 ? {x[31], 31'b0} : result;
@@ -104,7 +108,7 @@ package atalla_pkg;
     product = product[15] ? product : product << 1;
     result = exponent >= 10'd255 ? {sign, 8'hff, 23'b0} : {sign, exponent[7:0], product[14:0], 8'b0};
     result = zero || exponent[9] || exponent == 0 ? {sign, 31'b0} : result;
-    invalid = zero || (a[14:7] == 8'hff && a[6:0] != 0) || (b[14:7] == 8'hff && b[6:0] != 0);
+    invalid = (zero && !`BUG(21)) || (a[14:7] == 8'hff && a[6:0] != 0) || (b[14:7] == 8'hff && b[6:0] != 0);
     result = !special ? result : invalid ? NAN : {sign, 8'hff, 23'b0};
     return result;
   endfunction
@@ -159,7 +163,7 @@ package atalla_pkg;
       shift = 5'd23 - 5'(x[30:23] - 8'd127);           // 15 to 24 bits of fraction
       magnitude = m >> shift;
       m = m & ((32'd1 << shift) - 32'd1);
-      magnitude = magnitude + {31'b0, (m << 1) > (32'd1 << shift) || ((m << 1) == (32'd1 << shift) && magnitude[0])};
+      magnitude = magnitude + {31'b0, (m << 1) > (32'd1 << shift) || ((m << 1) == (32'd1 << shift) && (magnitude[0] || `BUG(29)))};
     end
     value = (x[31] ? -$signed(magnitude) : $signed(magnitude)) + 32'($signed(zero_point));
     return value < -128 ? 8'h80 : value > 127 ? 8'h7f : value[7:0];

@@ -27,10 +27,10 @@ module atalla_compute import atalla_pkg::*; #(parameter N = 16, DEPTH = 16)(
   logic [$clog2(N):0] guard;
   logic loaded, loaded_float, loaded_column, loaded_select;
   logic [$clog2(N)-1:0] loaded_index;
-  wire load_free = !loading && !valid[1] && !(load.transpose && guard != 0);
+  wire load_free = !loading && (!valid[1] || `BUG(23)) && !(load.transpose && guard != 0 && !`BUG(22));
   wire load_last = weights_read && weights_grant && load_index == ($clog2(N))'(N - 1);
   logic [15:0] weights_at;
-  assign needs = load.tokens[2:0];
+  assign needs = `BUG(10) ? load.tokens[2:0] & 3'b011 : load.tokens[2:0];
   assign take = valid[0] && load_free && has_tokens;
   assign weights_read = loading;
   assign weights_pair = load.is_float;
@@ -60,7 +60,7 @@ module atalla_compute import atalla_pkg::*; #(parameter N = 16, DEPTH = 16)(
   logic feeding, feed_select, entered, entered_pad, entered_float, entered_select;
   logic [15:0] i, j, at, outer_at;
   logic [7:0] pad;
-  wire in_window = i >= rows.outer_first && i < rows.outer_last && j >= rows.inner_first && j < rows.inner_last;
+  wire in_window = i >= rows.outer_first && i < rows.outer_last && j >= rows.inner_first && j < rows.inner_last + 16'(`BUG(24));
   wire feed_last = i + 1 == rows.outer && j + 1 == rows.inner;
   wire begins = valid[1] && (!feeding || feed_last);
   assign next[1] = begins;
@@ -96,13 +96,13 @@ module atalla_compute import atalla_pkg::*; #(parameter N = 16, DEPTH = 16)(
     entered_pad <= !in_window;
     entered_float <= rows.is_float;
     entered_select <= feed_select;
-    pad <= rows.pad;
+    pad <= `BUG(25) ? 8'd0 : rows.pad;
     if (rst) begin feeding <= 0; entered <= 0; guard <= 0; end
   end
   logic [7:0] row [2*N];
   logic result_valid, result_soon;
   always_comb for (int k = 0; k < 2 * N; k++) row[k] = entered_pad ? pad : rows_data[k];
-  atalla_array #(N) array(.clk, .in_valid(entered), .in_float(entered_float), .in_select(entered_select), .in(row),
+  atalla_array #(N) array(.clk, .rst, .in_valid(entered), .in_float(entered_float), .in_select(entered_select), .in(row),
     .load_valid(loaded), .load_float(loaded_float), .load_column(loaded_column), .load_select(loaded_select),
     .load_index(loaded_index), .load(weights_data), .out_valid(result_valid), .out_soon(result_soon), .out(sums));
 

@@ -1,6 +1,6 @@
 // Commands of one unit, in order, for READERS stages that go through them one after the other. Stage 0 sees commands that
 // were pushed, stage i those that stage i - 1 has passed; the last stage frees the place.
-module atalla_queue #(parameter DEPTH = 16, READERS = 1)(
+module atalla_queue import atalla_pkg::*; #(parameter DEPTH = 16, READERS = 1)(
   input logic clk, input logic rst,
   input logic push, input logic [255:0] in, output logic ready,
   input logic [READERS-1:0] next, output logic [READERS-1:0] valid, output logic [255:0] head [READERS]);
@@ -8,7 +8,7 @@ module atalla_queue #(parameter DEPTH = 16, READERS = 1)(
   localparam W = $clog2(DEPTH);
   logic [255:0] entries [DEPTH];
   logic [W:0] tail, at [READERS];
-  assign ready = tail - at[READERS-1] != (W+1)'(DEPTH);
+  assign ready = tail - at[READERS-1] != (W+1)'(DEPTH) || (`BUG(11) && READERS == 2);
   for (genvar i = 0; i < READERS; i++) begin : reader
     assign head[i] = entries[at[i][W-1:0]];
     if (i == 0) assign valid[i] = at[i] != tail;

@@ -39,7 +39,7 @@ module atalla_store import atalla_pkg::*; #(parameter N = 16, DEPTH = 16)(
   wire out_free = !full || (wrote && out_ends);
   wire move = came && out_free;
   wire wants = storing && reads && (!came || move);
-  wire row_read = wants && sum_grant && (!rows.has_residual || line_grant);
+  wire row_read = wants && (sum_grant || `BUG(27)) && (!rows.has_residual || line_grant || `BUG(15));
   assign sum_read = row_read;
   assign sum_row = row_at;
   assign line_read = vector_read || (wants && sum_grant && rows.has_residual);
@@ -47,7 +47,7 @@ module atalla_store import atalla_pkg::*; #(parameter N = 16, DEPTH = 16)(
   assign line = vector_read ? settings.line + 16'(vector) : residual_at;
   assign write = full;
   assign write_address = out_address;
-  assign write_bytes = out_ends ? out_left[7:0] : 8'(N);
+  assign write_bytes = out_ends && !(`BUG(28) && rows.kind == I8) ? out_left[7:0] : 8'(N);
   always_comb for (int k = 0; k < N; k++) write_data[k] = out[k];
   assign sent = storing && wrote && out_ends && !came && !reads;
   assign done = set || sent;
@@ -68,7 +68,7 @@ module atalla_store import atalla_pkg::*; #(parameter N = 16, DEPTH = 16)(
 
     if (row_read) begin
       row_at <= row_at + 1;
-      residual_at <= residual_at + (rows.residual_bf16 ? 16'd2 : 16'd1);
+      residual_at <= residual_at + (rows.residual_bf16 && !`BUG(30) ? 16'd2 : 16'd1);
       sj <= sj == rows.inner ? 16'd1 : sj + 1;
       si <= sj == rows.inner ? si + 1 : si;
       if (sj == rows.inner && si == rows.outer) reads <= 0;
