@@ -136,6 +136,11 @@ opinfo: build ## Compare PyTorch's own samples of all its operators, and write d
 zoo: build ## Every architecture of transformers, small, against PyTorch, and write docs/models.md; ARGS="--only bert --dtype bf16" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m tests.python.architectures --jobs $(JOBS) $(or $(ARGS),--markdown docs/models.md)
 
+.PHONY: zoo-devices
+zoo-devices: build ## The same, where a device (loopback) runs half of the nodes, chosen at random; ARGS="--only bert" selects
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m tests.python.architectures --jobs $(JOBS) \
+	  --plugin build/accelerators/loopback.so --device loopback:claim=0.5,seed=1 $(ARGS)
+
 .PHONY: asan tsan
 asan: | deps ## Build with AddressSanitizer and UBSan into build-asan, run the C++ tests
 tsan: | deps ## Build with ThreadSanitizer into build-tsan, run the C++ tests

@@ -9,6 +9,7 @@
 #include "call_form.h"
 #include "driver/pipeline.h"
 #include "exchange.h"
+#include "fallback.h"
 #include "position_error.h"
 #include "program/artifact.h"
 #include "program/donate.h"
@@ -61,24 +62,6 @@ nb::list places(const Executable& self) {
     list.append(nb::cast(place.order.empty() ? place.input : std::nullopt));
   }
   return list;
-}
-
-// The fallback's Python function is called and freed with the interpreter's lock held.
-FallbackFn fallback_from(nb::object function) {
-  if (function.is_none()) return {};
-  const std::shared_ptr<nb::object> held(new nb::object(std::move(function)), [](nb::object* object) {
-    if (!nb::is_alive()) return;  // the interpreter ended first
-    const nb::gil_scoped_acquire lock;
-    delete object;
-  });
-  return [held](int64_t call, std::span<const Tensor> operands) {
-    const nb::gil_scoped_acquire lock;
-    nb::list arguments;
-    for (const Tensor& operand : operands) arguments.append(to_python(operand, ArrayKind::kTorch));
-    std::vector<Tensor> results;
-    for (nb::handle result : nb::object((*held)(call, arguments))) results.push_back(argument_from(result, "a result"));
-    return results;
-  };
 }
 
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallback, std::optional<int64_t> wanted,

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "fallback.h"
 #include "training/file.h"
 
 namespace tenon::python {
@@ -131,8 +132,14 @@ void bind_memory_report(nb::module_& module) {
 void make(Trainer* self, const Graph& training, const Graph& inference, size_t outputs, const std::string& key_input,
           const std::map<std::string, std::string>& names, const Loss& loss, const Optimizer& optimizer,
           const std::vector<std::string>& frozen, bool bf16, int64_t accumulate, int64_t threads, int64_t seed,
-          std::vector<std::string> devices) {
-  const TrainingModel model{training, inference, outputs, key_input, names};
+          std::vector<std::string> devices, nb::object training_fallback, nb::object inference_fallback) {
+  const TrainingModel model{training,
+                            inference,
+                            outputs,
+                            key_input,
+                            names,
+                            fallback_from(std::move(training_fallback)),
+                            fallback_from(std::move(inference_fallback))};
   TrainingOptions options{loss, optimizer, frozen, bf16 ? Precision::kBf16 : Precision::kAsModel, accumulate, seed};
   new (self) Trainer(model, std::move(options), threads, std::move(devices));
 }
@@ -145,7 +152,8 @@ void bind_training(nb::module_& module) {
   nb::class_<Trainer>(module, "Trainer", "What tenon.LocalTrainingInstance is made of.")
       .def("__init__", make, nb::arg("training"), nb::arg("inference"), nb::kw_only(), nb::arg("outputs"),
            nb::arg("key_input"), nb::arg("names"), nb::arg("loss"), nb::arg("optimizer"), nb::arg("frozen"),
-           nb::arg("bf16"), nb::arg("accumulate"), nb::arg("threads"), nb::arg("seed"), nb::arg("devices"))
+           nb::arg("bf16"), nb::arg("accumulate"), nb::arg("threads"), nb::arg("seed"), nb::arg("devices"),
+           nb::arg("training_fallback") = nb::none(), nb::arg("inference_fallback") = nb::none())
       .def("initialize", &Trainer::initialize, nb::arg("budget") = nb::none(), unlocked)
       .def("forward", forward, nb::arg("inputs"), nb::arg("target") = nb::none())
       .def("backward", backward)
@@ -162,10 +170,13 @@ void bind_training(nb::module_& module) {
       .def("load_states", load_states, nb::arg("states"))
       .def(
           "save",
-          [](Trainer& self, const std::string& path, const std::vector<std::string>& cpus) {
-            write_training(path, self, cpus).value();
+          [](Trainer& self, const std::string& path, const std::vector<std::string>& cpus, const Notes& training_calls,
+             const Notes& inference_calls) {
+            write_training(path, self, cpus, {training_calls, inference_calls}).value();
           },
-          nb::arg("path"), nb::arg("cpus"), unlocked)
+          nb::arg("path"), nb::arg("cpus"), nb::arg("training_calls"), nb::arg("inference_calls"), unlocked)
+      .def_prop_ro("step_graph", [](const Trainer& self) { return self.graphs().step; })
+      .def_prop_ro("predict_graph", [](const Trainer& self) { return self.graphs().predict; })
       .def("enable_profiling", &Trainer::enable_profiling, nb::arg("on") = true)
       .def_prop_ro("profile", profile)
       .def_prop_ro("peak_bytes", &Trainer::peak_bytes)

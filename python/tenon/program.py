@@ -182,6 +182,7 @@ def compile(
     *,
     dynamic_shapes: Any = ...,
     threads: int = ...,
+    fallback: bool = ...,
     device: Devices = ...,
     train: Training,
 ) -> LocalTrainingInstance: ...
@@ -211,7 +212,7 @@ def compile(
     training file.
     """
     if train is not None:
-        return _training_of(train, model, args, kwargs, dynamic_shapes, threads, device)
+        return _training_of(train, model, args, kwargs, dynamic_shapes, threads, device, fallback)
     if isinstance(model, (str, os.PathLike)):
         require_alone(args, kwargs, dynamic_shapes)
         return _compiled_file(model, threads, fallback, freeze, devices_from(device))
@@ -261,6 +262,7 @@ def _training_of(
     dynamic_shapes: Any,
     threads: int,
     device: Devices,
+    fallback: bool,
 ) -> LocalTrainingInstance:
     from tenon.training import LocalTrainingInstance  # imported here, because it imports this module
 
@@ -272,6 +274,7 @@ def _training_of(
         dynamic_shapes=dynamic_shapes,
         threads=threads,
         device=device,
+        fallback=fallback,
     )
 
 

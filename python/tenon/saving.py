@@ -30,7 +30,7 @@ def asserted_by(captured: Captured) -> list[tuple[Any, ...]]:
 
 
 def saved_model(captured: Captured, signature: Signature, results: Nesting) -> SavedModel:
-    notes = call_notes(captured.graph, captured.fallback.calls)
+    notes = call_notes(captured.graph, captured.fallback)
     if captured.has_key:
         notes["key_input"] = captured.graph.inputs[-1].name
     if any(isinstance(source, (Window, DerivedSize)) for source in captured.graph_inputs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -13,8 +13,10 @@ from torch.export import ExportedProgram
 
 from tenon import modes
 from tenon._tenon import Graph, Loss, MemoryReport, Optimizer, Trainer, fail
-from tenon.capture.captured import Captured
+from tenon.capture.captured import NO_FALLBACK, Captured
+from tenon.capture.fallback import Fallback, check_trainable
 from tenon.capture.file import FileModel
+from tenon.capture.host_calls import call_notes
 from tenon.capture.models import capture_exported_program, exported, require_alone
 from tenon.device_names import Devices, devices_from
 from tenon.optim import from_torch, loss_from_torch
@@ -22,7 +24,6 @@ from tenon.runner import input_taker, result_giver
 from tenon.signature import Signature
 from tenon.structure import Nesting
 
-_NO_FALLBACK = "a training leaves nothing to PyTorch"
 _PRECISIONS = {None: False, "f32": False, "bf16": True}
 
 
@@ -55,6 +56,9 @@ class LocalTrainingInstance:
     gradient, and those that match a pattern in `frozen`, stay fixed. With precision="bf16", products are computed in
     bf16, from parameters in f32. With accumulate=4, an update uses the mean gradient of four steps.
 
+    PyTorch runs calls that Tenon lacks, and computes their gradients by running them again under autograd. With
+    fallback=False, an error lists all of them.
+
     One thread may use an instance at a time: a concurrent call is a tenon.Error, and changes nothing.
     """
 
@@ -73,10 +77,11 @@ class LocalTrainingInstance:
         threads: int = 0,
         seed: int = 0,
         device: Devices = (),
+        fallback: bool = True,
     ) -> None:
         if precision not in _PRECISIONS:
             fail(f"precision must be 'f32' or 'bf16', got {precision!r}")
-        self._source = _source_of(model, example_inputs, example_kwargs, dynamic_shapes)
+        self._source = _source_of(model, example_inputs, example_kwargs, dynamic_shapes, fallback)
         self._trainer = Trainer(
             self._source.training,
             self._source.inference,
@@ -91,7 +96,11 @@ class LocalTrainingInstance:
             threads=threads,
             seed=seed,
             devices=devices_from(device),
+            training_fallback=self._source.training_calls or None,
+            inference_fallback=self._source.inference_calls or None,
         )
+        if self._source.training_calls:
+            self._source.training_calls.add_gradients(self._trainer.step_graph)
 
     def initialize(self, budget: int | None = None) -> None:
         """Compiles the step. `budget` bounds the bytes of every call: states, results, values that forward() keeps
@@ -178,8 +187,14 @@ class LocalTrainingInstance:
     def save(self, path: str | os.PathLike[str], cpus: Sequence[str] = ("native",)) -> None:
         """Writes one file (.tenon) with the current states, which `tenon train` and the C runtime continue to train
         without PyTorch and without a compiler. Its programs are `step`, `evaluate` and `predict`: tenon.load returns
-        them. With accumulate=N it has `part` and `update` instead of `step`."""
-        self._trainer.save(os.fspath(path), list(cpus))
+        them. With accumulate=N it has `part` and `update` instead of `step`. The file names the calls that Tenon lacks,
+        and their gradients: tenon.load runs them with PyTorch, a C program with functions of its own."""
+        self._trainer.save(
+            os.fspath(path),
+            list(cpus),
+            training_calls=call_notes(self._trainer.step_graph, self._source.training_calls),
+            inference_calls=call_notes(self._trainer.predict_graph, self._source.inference_calls),
+        )
 
     def enable_profiling(self, on: bool = True) -> None:
         """Times each task of each call from now on. Results stay the same, to the last bit."""
@@ -243,23 +258,28 @@ class _Source:
     names: dict[str, str]  # of leaves with another name in the graphs
     take: Callable[[tuple[Any, ...], dict[str, Any]], list[Any]]  # from arguments to inputs of the graphs
     give: Callable[[list[Any], tuple[Any, ...]], Any]  # from outputs of the graphs to results
+    training_calls: Fallback = field(default_factory=Fallback)  # the calls that PyTorch runs, of each graph
+    inference_calls: Fallback = field(default_factory=Fallback)
 
 
-def _source_of(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> _Source:
+def _source_of(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any, fallback: bool
+) -> _Source:
     if isinstance(model, Graph):
         return _of_graph(model)
     if isinstance(model, (str, os.PathLike)):
         require_alone(args, kwargs, dynamic_shapes)
-        return _of_file(FileModel(model))
-    return _of_program(_exported_in_training(model, args, kwargs, dynamic_shapes))
+        return _of_file(FileModel(model), fallback)
+    return _of_program(_exported_in_training(model, args, kwargs, dynamic_shapes), fallback)
 
 
 @modes.run_outside
-def _of_program(program: ExportedProgram) -> _Source:
+def _of_program(program: ExportedProgram, fallback: bool) -> _Source:
     traced, captured = capture_exported_program(program, training=True)
-    captured.check_supported(_NO_FALLBACK)
     _, inference = capture_exported_program(program, training=False)
-    inference.check_supported(_NO_FALLBACK)
+    if not fallback:
+        captured.check_supported(NO_FALLBACK)
+        inference.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
     in_spec, out_spec = program.call_spec.in_spec, traced.call_spec.out_spec
     signature = Signature(captured, Nesting.of_spec(in_spec), names)
@@ -269,8 +289,8 @@ def _of_program(program: ExportedProgram) -> _Source:
 
 
 @modes.run_outside
-def _of_file(file: FileModel) -> _Source:
-    modes = [file.captured(training, fallback=False, why=_NO_FALLBACK) for training in (True, False)]
+def _of_file(file: FileModel, fallback: bool) -> _Source:
+    modes = [file.captured(training, fallback=fallback) for training in (True, False)]
     signature = Signature(modes[0], file.arguments, file.argument_names)
     weights = file.program.weights
     unreadable = [text for text in weights.values() if isinstance(text, str)]
@@ -288,6 +308,7 @@ def _of_captured(
     state: dict[str, torch.Tensor],
     frozen: list[str],
 ) -> _Source:
+    check_trainable(captured.graph, captured.fallback)
     take, give = input_taker(captured), result_giver(captured.outputs)
     owners = _owners(state)
     return _Source(
@@ -301,6 +322,8 @@ def _of_captured(
         names={name: owner for name, owner in owners.items() if name != owner},
         take=lambda inputs, keywords: take(signature.flatten(inputs, keywords)),
         give=lambda outputs, inputs: results.unflatten(give(outputs, pytree.tree_leaves(inputs))),
+        training_calls=captured.fallback,
+        inference_calls=inference.fallback,
     )
 
 

@@ -42,14 +42,14 @@ class FileMaker {
     for (const std::string& cpu : cpus_) {
       const bool is_there =
           !program.uses_devices() && codegen::find_target(cpu).cpu == codegen::find_target(program.cpu).cpu;
-      entry.variants.push_back(is_there ? &program : &keep(*program.source, cpu));
+      entry.variants.push_back(is_there ? &program : &keep(*program.source, cpu, program.fallback));
     }
     if (program.uses_devices()) entry.variants.push_back(&program);
     file_.entries.push_back(std::move(entry));
   }
 
-  const Program& keep(const Graph& graph, const std::string& cpu) {
-    Program program = compile_program(graph, {.cpu = cpu, .freeze = false}).value();
+  const Program& keep(const Graph& graph, const std::string& cpu, const FallbackFn& fallback = {}) {
+    Program program = compile_program(graph, {.cpu = cpu, .freeze = false, .fallback = fallback}).value();
     file_.compiled.push_back(std::make_unique<Program>(std::move(program)));
     return *file_.compiled.back();
   }
@@ -73,20 +73,25 @@ TrainingFile training_file(LocalTrainingInstance& trainer, const std::vector<std
   return FileMaker(trainer, cpus).run();
 }
 
-Status write_training(const std::string& path, const LocalTrainingInstance& trainer, const TrainingFile& file) {
+Status write_training(const std::string& path, const LocalTrainingInstance& trainer, const TrainingFile& file,
+                      const CallNotes& calls) {
   return attempt([&] {
     const auto held = trainer.use();
     std::vector<ProgramEntry> entries;
-    for (const TrainingFile::Entry& entry : file.entries) entries.push_back({entry.name, entry.variants});
-    entries[0].notes = notes_of(trainer.options());
+    for (const TrainingFile::Entry& entry : file.entries) {
+      const bool is_inference = entry.name == "evaluate" || entry.name == "predict";
+      entries.push_back({entry.name, entry.variants, is_inference ? calls.inference : calls.training});
+    }
+    entries[0].notes.merge(notes_of(trainer.options()));
     write_artifact(path, entries).value();
   });
 }
 
-Status write_training(const std::string& path, LocalTrainingInstance& trainer, const std::vector<std::string>& cpus) {
+Status write_training(const std::string& path, LocalTrainingInstance& trainer, const std::vector<std::string>& cpus,
+                      const CallNotes& calls) {
   return attempt([&] {
     const auto held = trainer.use();
-    write_training(path, trainer, training_file(trainer, cpus)).value();
+    write_training(path, trainer, training_file(trainer, cpus), calls).value();
   });
 }
 

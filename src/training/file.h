@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "program/artifact.h"
 #include "training/instance.h"
 
 namespace tenon {
@@ -27,11 +28,19 @@ struct TrainingFile {
   std::vector<std::unique_ptr<Program>> compiled;  // programs that the instance does not have
 };
 
+// How the external calls of the graphs are called, as notes "external.N" (program/artifact.h). The notes of a call's
+// gradient are those of call -1 - N.
+struct CallNotes {
+  Notes training;   // of the step
+  Notes inference;  // of evaluate and predict
+};
+
 // Compiles the programs that the instance has not compiled. Throws an Error.
 TrainingFile training_file(LocalTrainingInstance& trainer, const std::vector<std::string>& cpus = {"native"});
 // Replaces a file in one step.
 Status write_training(const std::string& path, LocalTrainingInstance& trainer,
-                      const std::vector<std::string>& cpus = {"native"});
-Status write_training(const std::string& path, const LocalTrainingInstance& trainer, const TrainingFile& file);
+                      const std::vector<std::string>& cpus = {"native"}, const CallNotes& calls = {});
+Status write_training(const std::string& path, const LocalTrainingInstance& trainer, const TrainingFile& file,
+                      const CallNotes& calls = {});
 
 }  // namespace tenon

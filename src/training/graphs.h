@@ -12,6 +12,7 @@
 #include "autodiff/loss.h"
 #include "autodiff/optimizer.h"
 #include "graph/graph.h"
+#include "program/program.h"
 #include "training/part.h"
 
 namespace tenon {
@@ -24,6 +25,9 @@ struct TrainingModel {
   std::string key_input =
       {};  // The input with the key of random numbers, if there is one. The same name in both graphs.
   std::map<std::string, std::string> names = {};  // By leaf: the name of its state, if it differs.
+  // Run the external calls of each graph. The gradient of call N of `training` is call -1 - N.
+  FallbackFn training_fallback = {};
+  FallbackFn inference_fallback = {};
 };
 
 enum class Precision : uint8_t {

@@ -30,7 +30,8 @@ int64_t bytes_of(std::span<const Tensor> tensors) {
 // A program that is compiled when it first runs, and the context that it always runs in.
 class Part {
  public:
-  Part(const Graph& graph, const std::vector<std::string>& devices) : graph_(graph), devices_(devices) {}
+  Part(const Graph& graph, const std::vector<std::string>& devices, const FallbackFn& fallback)
+      : graph_(graph), devices_(devices), fallback_(fallback) {}
 
   // Before it is compiled. The budget covers results, and what others keep meanwhile.
   void set_budget(int64_t budget, std::vector<KeptMemory> kept) {
@@ -40,8 +41,8 @@ class Part {
   }
 
   Status compile() {
-    Result<Program> compiled =
-        compile_program(graph_, {.devices = devices_, .freeze = false, .budget = budget_, .kept = kept_});
+    Result<Program> compiled = compile_program(
+        graph_, {.devices = devices_, .freeze = false, .fallback = fallback_, .budget = budget_, .kept = kept_});
     if (!compiled.ok()) return compiled.diagnostic();
     program_ = std::make_unique<Program>(std::move(compiled).value());
     return Unit{};
@@ -68,6 +69,7 @@ class Part {
  private:
   const Graph& graph_;
   const std::vector<std::string>& devices_;
+  const FallbackFn& fallback_;
   std::optional<int64_t> budget_;
   std::vector<KeptMemory> kept_;
   std::unique_ptr<Program> program_;
@@ -83,6 +85,8 @@ class LocalTrainingInstance::State {
       : options(std::move(given)),
         threads(thread_count),
         devices(std::move(names)),
+        training_fallback(model.training_fallback),
+        inference_fallback(model.inference_fallback),
         graphs(training_graphs(model, options)) {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   }
@@ -195,10 +199,12 @@ class LocalTrainingInstance::State {
   TrainingOptions options;
   int64_t threads;
   std::vector<std::string> devices;
+  FallbackFn training_fallback, inference_fallback;
   TrainingGraphs graphs;
-  Part step{graphs.step, devices}, forward{graphs.forward, devices}, backward{graphs.backward, devices},
-      part{graphs.part, devices}, update{graphs.update, devices}, evaluate{graphs.evaluate, devices},
-      predict{graphs.predict, devices};
+  Part step{graphs.step, devices, training_fallback}, forward{graphs.forward, devices, training_fallback},
+      backward{graphs.backward, devices, training_fallback}, part{graphs.part, devices, training_fallback},
+      update{graphs.update, devices, training_fallback}, evaluate{graphs.evaluate, devices, inference_fallback},
+      predict{graphs.predict, devices, inference_fallback};
   const std::array<Part*, 7> parts = {&step, &forward, &backward, &part, &update, &evaluate, &predict};
   const std::array<int64_t, 2> state_bytes = {kept_states(false).bytes, kept_states(true).bytes};  // with gradients
   std::optional<int64_t> budget;
@@ -354,7 +360,11 @@ std::vector<ProfiledTask> LocalTrainingInstance::profile() const {
 }
 
 const Program& LocalTrainingInstance::step_program() { return state_->program_of(state_->step); }
-const Program& LocalTrainingInstance::part_program() { return state_->program_of(state_->part); }
+const Program& LocalTrainingInstance::part_program() {
+  const auto held = use();
+  if (state_->summed == 0) state_->clear_gradients();
+  return state_->program_of(state_->part);
+}
 const Program& LocalTrainingInstance::evaluate_program() { return state_->program_of(state_->evaluate); }
 const Program& LocalTrainingInstance::predict_program() { return state_->program_of(state_->predict); }
 int64_t LocalTrainingInstance::peak_bytes() const { return state_->peak_bytes; }

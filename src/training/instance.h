@@ -87,7 +87,8 @@ class LocalTrainingInstance {
   void enable_profiling(bool on = true);
   std::vector<ProfiledTask> profile() const;
 
-  // The programs of a file (training/file.h). Compiles a program on its first use.
+  // The programs of a file (training/file.h). Compiles a program on its first use. The gradients that an update has
+  // used are zero then: part_program() adds to them.
   const Program& step_program();
   const Program& part_program();
   const Program& evaluate_program();

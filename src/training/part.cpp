@@ -36,7 +36,7 @@ class Keeper {
     const NodeRef producer = graph_.producer(value);
     if (!producer) return visit_leaf(value);
     const Node& node = graph_.node(producer);
-    if (first_[producer.id] && is_kept(cost_of(*node.op))) {
+    if (first_[producer.id] && is_kept(*node.op)) {
       kept_.push_back(value);
       return;
     }
@@ -51,7 +51,10 @@ class Keeper {
   }
 
  private:
-  bool is_kept(Cost cost) const {
+  // A call of the host may give something else when it runs again.
+  bool is_kept(const OpDef& op) const {
+    if (role_of(op) == Role::kExternal) return true;
+    const Cost cost = cost_of(op);
     if (keep_ == Keep::kAll) return cost != Cost::kFree;
     return keep_ == Keep::kCostly && (cost == Cost::kProduct || cost == Cost::kExpensive);
   }

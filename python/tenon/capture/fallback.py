@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from tenon import modes
+from tenon import _tenon, modes
 
 with modes.outside():
     _TOKEN = torch.empty(0, dtype=torch.uint8)
@@ -53,16 +53,65 @@ class FallbackCall:
             return any(value.alias_info is not None for value in (*schema.arguments, *schema.returns))
         return any(result.number is None for result in self.results)
 
-    def run(self, operands: list[torch.Tensor], tokens: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    @property
+    def tensor_operands(self) -> set[int]:
+        """The operands that are passed as tensors; the others are passed as numbers."""
+        slots = _slots_of([self.args, list(self.kwargs.values())])
+        return {slot.operand for slot in slots if slot.convert is None}
+
+    def results_of(self, operands: list[torch.Tensor], tokens: dict[str, torch.Tensor]) -> list[Any]:
         args = _filled(self.args, operands, tokens)
         kwargs = _filled(self.kwargs, operands, tokens)
         given = list(leaves_of(self.function(*args, **kwargs)))
         if len(given) != len(self.results):
             raise RuntimeError(f"{self.function} gave {len(given)} results, while tracing it gave {len(self.results)}")
+        return given
+
+    def run(self, operands: list[torch.Tensor], tokens: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        given = self.results_of(operands, tokens)
         if not given:
             return [_TOKEN]  # the call is made for its effect; the program sees it as a token
         borrowed = {operand.untyped_storage().data_ptr() for operand in operands}
         return [_kept(value, result, tokens, borrowed) for value, result in zip(given, self.results, strict=True)]
+
+
+@dataclass(frozen=True)
+class GradientCall:
+    """The gradient of a call. Its operands are those of the call, then the gradients of floating results. It runs the
+    call again, under autograd: the call must give the same results."""
+
+    name: str
+    call: FallbackCall
+    operands: int  # of the call
+    result_gradients: list[int | None]  # for each result of the call, the operand that is its gradient
+    wanted: list[int | None]  # the operand that each gradient is of; None: nothing needs this gradient
+
+    def run(self, operands: list[torch.Tensor], tokens: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+        found: dict[int, torch.Tensor | None] = {}
+        tensors = self.call.tensor_operands
+        leaves = {i: operands[i].detach().requires_grad_() for i in self.wanted if i in tensors}
+        if leaves:
+            with torch.enable_grad():
+                given = [leaves.get(i, operand) for i, operand in enumerate(operands)]
+                found = dict(zip(leaves, self._gradients(list(leaves.values()), given, tokens), strict=True))
+        return [_TOKEN if i is None else _or_zeros(found.get(i), operands[i]) for i in self.wanted]
+
+    def _gradients(
+        self, leaves: list[torch.Tensor], operands: list[torch.Tensor], tokens: dict[str, torch.Tensor]
+    ) -> Sequence[torch.Tensor | None]:
+        random_state = torch.get_rng_state()
+        results = self.call.results_of(operands, tokens)
+        if not torch.equal(random_state, torch.get_rng_state()):
+            raise RuntimeError(f"{self.name} draws random numbers: its gradient would be that of other numbers")
+        pairs = [
+            (result, operands[gradient])
+            for result, gradient in zip(results, self.result_gradients, strict=True)
+            if gradient is not None and isinstance(result, torch.Tensor) and result.requires_grad
+        ]
+        if not pairs:
+            raise RuntimeError(f"PyTorch has no gradient of {self.name}")
+        outputs, gradients = zip(*pairs, strict=True)
+        return torch.autograd.grad(outputs, leaves, gradients, allow_unused=True)
 
 
 class _Running(threading.local):
@@ -77,12 +126,29 @@ class Fallback:
 
     def __init__(self) -> None:
         self.calls: dict[int, FallbackCall] = {}
+        self.gradients: dict[int, GradientCall] = {}  # of the calls with these numbers
         self._running = _Running()
+
+    def __bool__(self) -> bool:
+        return bool(self.calls)
 
     @modes.run_outside
     def __call__(self, call: int, operands: list[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad(), torch._C._DisableAutocast():  # the trace already has autocast's casts
-            return self.calls[call].run(operands, self._running.tokens)
+            return self.call_of(call).run(operands, self._running.tokens)
+
+    def call_of(self, number: int) -> FallbackCall | GradientCall:
+        """What an external node calls, by its attribute `call`: the gradient of call n is -1 - n."""
+        return self.calls[number] if number >= 0 else self.gradients[-1 - number]
+
+    def add_gradients(self, step: _tenon.Graph) -> None:
+        """Adds the gradients that the step of a training calls."""
+        operands = [operand for node in step.nodes for operand in node.operands]
+        used = {value.id for value in (*operands, *(value for _, value in step.updates)) if value is not None}
+        nodes = {node.attrs["call"]: node for node in external_nodes(step)}
+        for number, call in self.calls.items():
+            if -1 - number in nodes:
+                self.gradients[number] = _gradient_call(nodes[number], nodes[-1 - number], call, used)
 
     def run(
         self,
@@ -110,6 +176,18 @@ def leaves_of(value: Any) -> Iterator[Any]:
         yield value
 
 
+def _or_zeros(gradient: torch.Tensor | None, like: torch.Tensor) -> torch.Tensor:
+    return torch.zeros_like(like) if gradient is None else gradient
+
+
+def _slots_of(template: Any) -> Iterator[Slot]:
+    if isinstance(template, Slot):
+        yield template
+    elif isinstance(template, (tuple, list)):
+        for item in template:
+            yield from _slots_of(item)
+
+
 def _filled(template: Any, operands: list[torch.Tensor], tokens: dict[str, torch.Tensor]) -> Any:
     if isinstance(template, Slot):
         operand = operands[template.operand]
@@ -132,3 +210,45 @@ def _kept(value: Any, result: Result, tokens: dict[str, torch.Tensor], borrowed:
     if result.number is not None:
         return torch.tensor(value, dtype=result.number)
     return value.detach().resolve_conj().resolve_neg()
+
+
+# ---- training -------------------------------------------------------------------------------------------------------
+
+
+def check_trainable(graph: _tenon.Graph, fallback: Fallback) -> None:
+    """Raises a tenon.Error that lists the calls of a model that a training cannot leave to PyTorch."""
+    problems = []
+    for node in external_nodes(graph):
+        call = fallback.calls[node.attrs["call"]]
+        problem = ""
+        if not call.results:
+            problem = "it has no results, and a training makes no call for its effect alone"
+        elif any(result.token for result in call.results):
+            problem = "it gives a tensor of a dtype that Tenon lacks, whose gradient would be lost"
+        if problem:
+            where = f"{node.location}: " if node.location.line else ""
+            problems.append(f"\n  {where}{node.attrs['target']}: {problem}")
+    if problems:
+        _tenon.fail(f"the model cannot be trained:{''.join(problems)}")
+
+
+def external_nodes(graph: _tenon.Graph) -> Iterator[_tenon.Node]:
+    return (node for node in graph.nodes if node.op.name == "external")
+
+
+def _gradient_call(node: _tenon.Node, gradient: _tenon.Node, call: FallbackCall, used: set[int]) -> GradientCall:
+    """Of a node and of the node that is its gradient; `used` are the values that something needs."""
+    count = len(node.operands)
+    given = iter(range(count, len(gradient.operands)))
+    floating = [i for i, operand in enumerate(node.operands) if _is_float(operand)]
+    return GradientCall(
+        node.attrs["target"],
+        call,
+        count,
+        [next(given) if _is_float(result) else None for result in node.results],
+        [i if found.id in used else None for i, found in zip(floating, gradient.results, strict=True)],
+    )
+
+
+def _is_float(value: _tenon.Value) -> bool:
+    return "f" in value.dtype

@@ -10,12 +10,14 @@ import torch
 
 from tenon import _tenon, modes
 from tenon._tenon import fail
-from tenon.capture.fallback import FallbackCall, Result, Slot, TokenSlot
+from tenon.capture.fallback import Fallback, FallbackCall, GradientCall, Result, Slot, TokenSlot, external_nodes
 from tenon.capture.operators import find_operator, writes_arguments
 from tenon.structure import Tree, arguments_tree, parameters_of
 
 _NUMBERS = {"int": torch.int64, "float": torch.float64, "bool": torch.bool}
 _CONVERSIONS = {"int": int, "float": float, "bool": bool}
+_GRADIENT = "gradient."  # before the name of a call: its gradient
+_GRADIENTS = "gradients"  # the argument of a gradient that has the gradients of the call's results
 # What PyTorch has names for, written {"torch": "float32"}. A file can mean nothing else.
 _NAMED = {
     str(value).removeprefix("torch."): value
@@ -28,16 +30,14 @@ class _CallError(Exception):
     """Why a call cannot be in a file."""
 
 
-def call_notes(graph: _tenon.Graph, calls: dict[int, FallbackCall]) -> dict[str, str]:
+def call_notes(graph: _tenon.Graph, fallback: Fallback) -> dict[str, str]:
     """The notes that describe the external calls of a graph. Raises a tenon.Error that lists those that no file can
     describe."""
     notes, problems = {}, []
-    for node in graph.nodes:
-        if node.op.name != "external":
-            continue
+    for node in external_nodes(graph):
         target, number = node.attrs["target"], node.attrs["call"]
         try:
-            notes[f"external.{number}"] = _text_of(target, calls[number])
+            notes[f"external.{number}"] = _text_of(target, fallback.call_of(number))
         except _CallError as problem:
             where = f"{node.location}: " if node.location.line else ""
             problems.append(f"\n  {where}{target}: {problem}")
@@ -49,7 +49,25 @@ def call_notes(graph: _tenon.Graph, calls: dict[int, FallbackCall]) -> dict[str,
 # ---- writing --------------------------------------------------------------------------------------------------------
 
 
-def _text_of(target: str, call: FallbackCall) -> str:
+def _text_of(target: str, call: FallbackCall | GradientCall) -> str:
+    if isinstance(call, GradientCall):
+        parameters = _parameters_of(target.removeprefix(_GRADIENT), call.call)
+        if _GRADIENTS in call.call.kwargs:
+            raise _CallError(f"it has an argument '{_GRADIENTS}'")
+        given = [Tree("constant") if i is None else Tree("tensor", i) for i in call.result_gradients]
+        parameters.append((_GRADIENTS, True, Tree("list", None, tuple(given)).plain()))
+        results = [Tree("constant")] * call.operands
+        for place, operand in enumerate(call.wanted):
+            if operand is not None:
+                results[operand] = Tree("tensor", place)
+    else:
+        parameters = _parameters_of(target, call)
+        kinds = {dtype: kind for kind, dtype in _NUMBERS.items()}
+        results = [Tree(kinds.get(result.number, "tensor"), i) for i, result in enumerate(call.results)]
+    return _tenon.call_form_text(parameters, Tree("list", None, tuple(results)).plain())
+
+
+def _parameters_of(target: str, call: FallbackCall) -> list[tuple[str, bool, Any]]:
     operator = find_operator(target)
     if operator is None or operator is not call.function:
         raise _CallError("it is not an operator that a file may call")
@@ -63,10 +81,7 @@ def _text_of(target: str, call: FallbackCall) -> str:
     names = [argument.name for argument in schema.arguments] if schema else []
     positional = Tree("tuple", None, tuple(map(_tree_of, call.args)))
     keywords = Tree("dict", list(call.kwargs), tuple(map(_tree_of, call.kwargs.values())))
-    kinds = {dtype: kind for kind, dtype in _NUMBERS.items()}
-    results = [Tree(kinds.get(result.number, "tensor"), i) for i, result in enumerate(call.results)]
-    parameters = parameters_of(Tree("tuple", None, (positional, keywords)), names)
-    return _tenon.call_form_text(parameters, Tree("list", None, tuple(results)).plain())
+    return parameters_of(Tree("tuple", None, (positional, keywords)), names)
 
 
 def _tree_of(value: Any) -> Tree:
@@ -89,15 +104,41 @@ def _tree_of(value: Any) -> Tree:
 def find_call(name: str, text: str, inputs: int, outputs: int) -> Callable[[list[Any]], list[Any]] | None:
     """The function from operands to results; None if this process has no such operator, or none that a file may
     call."""
-    operator = find_operator(name)
-    if operator is None or writes_arguments(name):
+    target = name.removeprefix(_GRADIENT) if name.count(".") == 3 else name
+    operator = find_operator(target)
+    if operator is None or writes_arguments(target):
         return None
     parameters, results = _tenon.parse_call_form(text)
-    positional, keywords = arguments_tree(parameters)[0].children or ()
     leaves = list(Tree.of(results).leaves())
     places = {leaf.data: i for i, leaf in enumerate(leaves) if leaf.kind != "constant"}
     if sorted(places) != list(range(outputs)):
         fail(f"the file calls {name} for {outputs} results, with the form {text}")
+    args, kwargs = _arguments(parameters, inputs, lambda: _fail_form(name, text))
+    wanted = [places[i] for i in range(outputs)]
+    call: FallbackCall | GradientCall
+    if target == name:
+        call = FallbackCall(operator, args, kwargs, [Result(None, _NUMBERS.get(leaf.kind)) for leaf in leaves])
+    else:
+        gradients = kwargs.pop(_GRADIENTS, None)
+        slots = [slot and slot.operand for slot in gradients] if _are_slots(gradients) else _fail_form(name, text)
+        if any(operand >= inputs for operand in wanted):
+            _fail_form(name, text)
+        forward = FallbackCall(operator, args, kwargs, [Result()] * len(slots))
+        call, wanted = GradientCall(target, forward, len(leaves), slots, wanted), list(range(outputs))
+
+    @modes.run_outside
+    def run(operands: list[Any]) -> list[Any]:
+        with torch.no_grad(), torch._C._DisableAutocast():
+            given = call.run(operands, {})
+        return [given[place] for place in wanted]
+
+    return run
+
+
+def _arguments(
+    parameters: list[tuple[str, bool, Any]], inputs: int, fail_form: Callable[[], NoReturn]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a form, with slots in the places of operands."""
 
     def value_of(tree: Tree) -> Any:
         if tree.kind == "list":
@@ -108,22 +149,15 @@ def find_call(name: str, text: str, inputs: int, outputs: int) -> Callable[[list
             return Slot(tree.data, _CONVERSIONS.get(tree.kind))
         if tree.kind == "dict" and tree.data == ["torch"]:
             return _named(tree.children[0].data) if tree.children else None
-        return _fail_form(name, text)
+        return fail_form()
 
-    call = FallbackCall(
-        operator,
-        [value_of(tree) for tree in positional.children or ()],
-        {key: value_of(tree) for key, tree in zip(keywords.data, keywords.children or (), strict=True)},
-        [Result(None, _NUMBERS.get(leaf.kind)) for leaf in leaves],
-    )
+    positional, keywords = arguments_tree(parameters)[0].children or ()
+    args = [value_of(tree) for tree in positional.children or ()]
+    return args, {key: value_of(tree) for key, tree in zip(keywords.data, keywords.children or (), strict=True)}
 
-    @modes.run_outside
-    def run(operands: list[Any]) -> list[Any]:
-        with torch.no_grad(), torch._C._DisableAutocast():
-            given = call.run(operands, {})
-        return [given[places[i]] for i in range(outputs)]
 
-    return run
+def _are_slots(values: Any) -> bool:
+    return isinstance(values, list) and all(value is None or isinstance(value, Slot) for value in values)
 
 
 def _named(name: Any) -> Any:

@@ -23,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Before torch is imported. CUDA does not survive a fork: where PyTorch sees a GPU, a forked training is aborted.
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
+import tenon
 import torch
 import tqdm
 import transformers
@@ -39,7 +40,10 @@ BAD = ("fallback", "wrong", "exception", "crash", "timeout")
 
 def main() -> int:
     options = _options()
-    options.records = options.records or RECORDS / f"{options.dtype}.jsonl"
+    where = f"-{options.device.partition(':')[0]}" if options.device else ""
+    options.records = options.records or RECORDS / f"{options.dtype}{where}.jsonl"
+    if options.plugin:
+        tenon.load_plugin(str(options.plugin))  # forks inherit it, and open the device themselves
     if options.merge:
         found = list(_merged_files(options.merge).values())
     else:
@@ -65,7 +69,7 @@ def _examined(names: list[str], options: argparse.Namespace) -> dict[str, Record
     with options.records.open("w" if options.fresh else "a") as file:
         examined = run_all(
             list(todo),
-            lambda name: examine(name, todo[name], options.dtype, options.mode_seconds),
+            lambda name: examine(name, todo[name], options.dtype, options.mode_seconds, options.device),
             options.jobs,
             options.seconds,
             start + 60 * options.minutes,
@@ -102,12 +106,16 @@ def _options() -> argparse.Namespace:
         "--modes", type=lambda text: tuple(text.split(",")), default=tuple(MODES), help=", ".join(MODES)
     )
     parser.add_argument("--dtype", choices=DTYPES, default="f32", help="of weights and of inputs that are floats")
+    parser.add_argument("--device", default="", help="runs what it claims: loopback:claim=0.5,seed=1; the CPU the rest")
+    parser.add_argument("--plugin", type=Path, help="of the device: build/accelerators/loopback.so")
     parser.add_argument("--shard", default="0/1", help="i/n: every n-th architecture, from the i-th on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=int, default=5 * MODE_SECONDS, help="CPU time of an architecture's making")
     parser.add_argument("--mode-seconds", type=int, default=MODE_SECONDS, help="CPU time of a mode")
     parser.add_argument("--minutes", type=float, default=math.inf, help="after which no further architecture starts")
-    parser.add_argument("--records", type=Path, help="where records are kept; build/zoo/DTYPE.jsonl")
+    parser.add_argument(
+        "--records", type=Path, help="where records are kept; build/zoo/DTYPE.jsonl or DTYPE-DEVICE.jsonl"
+    )
     parser.add_argument("--fresh", action="store_true", help="forget the records of earlier runs")
     parser.add_argument("--again", action="store_true", help="also run again what failed in earlier runs")
     parser.add_argument("--merge", type=Path, nargs="+", help="run nothing; report the records in these files")

@@ -17,7 +17,7 @@ from tenon.graph_reports import GraphReport
 from .forks import Fork
 from .judging import DiffersError, Results, in_dtype, judge
 from .making import Made, NotMadeError, first_line, make
-from .ways import MODES, Mode
+from .ways import MODES, Mode, modes_on
 
 MODE_SECONDS = 300
 VERSIONS = (
@@ -61,7 +61,11 @@ class Record:
 
 
 def examine(
-    architecture: str, modes: tuple[str, ...] = tuple(MODES), dtype: str = "f32", seconds: int = MODE_SECONDS
+    architecture: str,
+    modes: tuple[str, ...] = tuple(MODES),
+    dtype: str = "f32",
+    seconds: int = MODE_SECONDS,
+    device: str = "",
 ) -> dict[str, Any]:
     """Makes the model, then runs each mode in a process of its own, which may take so many seconds of CPU time."""
     start = time.monotonic()
@@ -78,12 +82,12 @@ def examine(
         record.is_random = made.is_random
         made = made if dtype == "f32" else in_dtype(made, DTYPES[dtype])
         for mode in modes:
-            record.modes[mode] = asdict(_forked(made, mode, seconds))
+            record.modes[mode] = asdict(_forked(made, modes_on(device)[mode], seconds))
     record.seconds = round(time.monotonic() - start, 1)
     return asdict(record)
 
 
-def _forked(made: Made, mode: str, seconds: int) -> Outcome:
+def _forked(made: Made, mode: Mode, seconds: int) -> Outcome:
     start = time.monotonic()
     answer = Fork(lambda: asdict(run_mode(made, mode)), seconds).answer()
     if answer.failure == "timeout":
@@ -94,7 +98,7 @@ def _forked(made: Made, mode: str, seconds: int) -> Outcome:
     return outcome
 
 
-def _out_of_time(made: Made, mode: str, seconds: int) -> Outcome:
+def _out_of_time(made: Made, mode: Mode, seconds: int) -> Outcome:
     """Whose failure is it? PyTorch alone gets the same time."""
     alone = Fork(lambda: pytorch_seconds(made, mode), seconds).answer()
     if alone.failure == "timeout":
@@ -104,18 +108,18 @@ def _out_of_time(made: Made, mode: str, seconds: int) -> Outcome:
     return Outcome("timeout", f"more than {seconds} s of CPU time; PyTorch alone takes {alone.value:.0f} s")
 
 
-def pytorch_seconds(made: Made, mode: str) -> float:
+def pytorch_seconds(made: Made, mode: Mode) -> float:
     """The CPU time of PyTorch's own compiler, and of a run of what it made."""
-    MODES[mode].prepare(made)
+    mode.prepare(made)
     start = time.process_time()
-    MODES[mode].pytorch(made)
+    mode.pytorch(made)
     return time.process_time() - start
 
 
-def run_mode(made: Made, mode: str) -> Outcome:
+def run_mode(made: Made, mode: Mode) -> Outcome:
     outcome = Outcome()
     try:
-        _run(made, MODES[mode], outcome)
+        _run(made, mode, outcome)
     except _PyTorchFails as error:
         outcome.kind, outcome.why = "PyTorch", str(error)
     except DiffersError as error:

@@ -57,8 +57,8 @@ def is_slow():
         (is_slow, is_slow, "PyTorch", "PyTorch alone takes more than 1 s"),
     ],
 )
-def test_outcome(monkeypatch, tenon, pytorch, kind, why):
-    monkeypatch.setitem(modes.MODES, "fake", Fake(tenon, pytorch))
+def test_outcome(tenon, pytorch, kind, why):
     made = Made(torch.nn.Identity(), lambda batch, length: {"x": torch.ones(3)}, SIZES, False)
-    outcome = modes._forked(made, "fake", seconds=1) if tenon is is_slow else modes.run_mode(made, "fake")
+    mode = Fake(tenon, pytorch)
+    outcome = modes._forked(made, mode, seconds=1) if tenon is is_slow else modes.run_mode(made, mode)
     assert (outcome.kind, outcome.why) == (kind, why)

@@ -27,6 +27,7 @@ class Exported:
     """`tenon.compile` of what `torch.export` gives."""
 
     is_dynamic: bool = False
+    device: str = ""
 
     def prepare(self, made: Made) -> None:
         pass
@@ -38,7 +39,7 @@ class Exported:
         return _results(self._export(made).module(), made, self.is_dynamic)
 
     def tenon(self, made: Made) -> tuple[Results, list[GraphReport]]:
-        program = tenon.compile(self._export(made), threads=1)
+        program = tenon.compile(self._export(made), threads=1, device=self.device or ())
         report = GraphReport.of("exported", program._captured)
         return _results(program, made, self.is_dynamic), [report]
 
@@ -52,6 +53,7 @@ class Compiled:
     """`torch.compile`."""
 
     is_dynamic: bool = False
+    device: str = ""
 
     def prepare(self, made: Made) -> None:
         pass
@@ -64,7 +66,7 @@ class Compiled:
 
     def tenon(self, made: Made) -> tuple[Results, list[GraphReport]]:
         reports.clear()
-        return self._compile(made, backend="tenon", options={"threads": 1}), list(reports)
+        return self._compile(made, backend="tenon", options=_backend_options(self.device)), list(reports)
 
     def _compile(self, made: Made, **options: Any) -> Results:
         torch._dynamo.reset()
@@ -72,8 +74,11 @@ class Compiled:
         return _results(function, made, self.is_dynamic)
 
 
+@dataclass
 class Trained:
     """A step of training by `torch.compile`: results, gradients and buffers."""
+
+    device: str = ""
 
     def prepare(self, made: Made) -> None:
         made.module.train()
@@ -91,7 +96,7 @@ class Trained:
 
     def tenon(self, made: Made) -> tuple[Results, list[GraphReport]]:
         reports.clear()
-        return self._compile(made, backend="tenon", options={"threads": 1}), list(reports)
+        return self._compile(made, backend="tenon", options=_backend_options(self.device)), list(reports)
 
     def _compile(self, made: Made, **options: Any) -> Results:
         torch._dynamo.reset()
@@ -103,13 +108,22 @@ class Trained:
         return any(not torch.equal(second[name].nan_to_num(), value.nan_to_num()) for name, value in first.items())
 
 
-MODES: dict[str, Mode] = {
-    "export": Exported(),
-    "export dynamic": Exported(is_dynamic=True),
-    "compile": Compiled(),
-    "compile dynamic": Compiled(is_dynamic=True),
-    "training": Trained(),
-}
+def modes_on(device: str) -> dict[str, Mode]:
+    """By name. The device runs the nodes that it claims, the CPU the rest; "" is the CPU alone."""
+    return {
+        "export": Exported(device=device),
+        "export dynamic": Exported(is_dynamic=True, device=device),
+        "compile": Compiled(device=device),
+        "compile dynamic": Compiled(is_dynamic=True, device=device),
+        "training": Trained(device=device),
+    }
+
+
+MODES = modes_on("")
+
+
+def _backend_options(device: str) -> dict[str, Any]:
+    return {"threads": 1, "device": device} if device else {"threads": 1}
 
 
 def gradients(module: torch.nn.Module, function: Any, inputs: Inputs, seed: int = 0) -> Results:
