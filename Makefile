@@ -222,6 +222,10 @@ bench-training: build ## Training steps of GPT-2 and ResNet-18 beside eager and 
 bench-training-budget: build ## Whether trainings stay within their budget: what processes hold; ARGS="--model gpt2 --part 0.7"
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.training_budget $(ARGS)
 
+.PHONY: bench-zoo-budget
+bench-zoo-budget: build ## The same for the architectures of the zoo; ARGS="--only bert,vit" or "--shard 0/8 --minutes 30" selects
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.zoo_budget --jobs $(JOBS) $(ARGS)
+
 .PHONY: bench-lazy
 bench-lazy: build ## Training on device "lazy" beside PyTorch's TorchScript backend and eager; ARGS="--width 128 --rounds 5"
 	@PYTHONPATH=build/python .venv/bin/python -W ignore bench/lazy.py $(ARGS)
@@ -235,8 +239,8 @@ random-programs: build ## 2,000 random PyTorch functions by torch.compile agains
 	@TENON_RANDOM_PROGRAMS=2000 .venv/bin/python -m pytest -q -n $(JOBS) tests/python/test_random_programs.py
 
 .PHONY: random-devices
-random-devices: build ## 2,000 random graphs with random claims on a device beside the CPU, and 500 with failures of the device
-	@TENON_RANDOM_DEVICES=2000 build/bin/tenon_tests --gtest_filter='RandomDevices.*'
+random-devices: build ## 2,000 random graphs with random claims on a device beside the CPU, 500 with failures, and every op in every dtype
+	@TENON_RANDOM_DEVICES=2000 build/bin/tenon_tests --gtest_filter='RandomDevices.*:*OpsOnADevice*'
 
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch

@@ -3,8 +3,8 @@
     make bench-training-budget ARGS="--model gpt2"
 
 Each model trains by forward, backward and update with several budgets: all states, and a part of what the calls need
-besides by nature. A process of its own compiles the programs, runs them, and then counts the memory that it takes when it
-runs them again. A budget that cannot be kept must be an error that says so.
+besides by nature. A process of its own compiles the programs, runs them, and then counts the memory that it takes when
+it runs them again. A budget that cannot be kept must be an error that says so. bench/zoo_budget.py has more models.
 """
 
 import argparse

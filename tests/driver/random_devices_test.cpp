@@ -1,8 +1,10 @@
 // Random graphs with random claims on a device, failures of the device, and every op of the table there.
-// TENON_RANDOM_DEVICES=2000 (make random-devices) is so many graphs, and a quarter of it with failures.
+// TENON_RANDOM_DEVICES=2000 (make random-devices) is so many graphs, a quarter of it with failures, and the ops in
+// every dtype, with their gradients.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "autodiff/differentiate.h"
 #include "backends/cpu/cpu.h"
 #include "backends/device_backend.h"
 #include "driver/pipeline.h"
@@ -20,10 +22,8 @@ using test::random_inputs;
 using test::same_bits;
 using testing::HasSubstr;
 
-int graph_count() {
-  const std::string count = environment("TENON_RANDOM_DEVICES");
-  return count.empty() ? 48 : std::stoi(count);
-}
+bool tests_all() { return !environment("TENON_RANDOM_DEVICES").empty(); }
+int graph_count() { return tests_all() ? std::stoi(environment("TENON_RANDOM_DEVICES")) : 48; }
 
 // Claims what a device claims, and runs it with the same kernels as the device, in the host's memory.
 class OnTheHost : public DeviceBackend {
@@ -143,16 +143,42 @@ class OpsOnADevice : public testing::TestWithParam<const OpDef*> {
   static void SetUpTestSuite() { test::load_loopback(); }
 };
 
+void expect_same(const Graph& graph, const std::string& device, const std::vector<Tensor>& inputs, auto are_equal) {
+  const Program cpu = compile_program(graph).value(), other = compiled(graph, device);
+  const auto expected = attempt([&] { return cpu.run(inputs); }), actual = attempt([&] { return other.run(inputs); });
+  ASSERT_EQ(actual.ok(), expected.ok()) << device;
+  if (actual.ok()) expect_all(*actual, *expected, are_equal);
+}
+
 TEST_P(OpsOnADevice, GiveWhatTheCpuGives) {
   for (const Sample& sample : samples_of(*GetParam())) {
-    if (sample.dtype && *sample.dtype != DType::kF32) continue;
+    if (!tests_all() && sample.dtype && *sample.dtype != DType::kF32) continue;
     SCOPED_TRACE(sample.name());
     const std::vector<Tensor> inputs = test::inputs_for(sample);
-    const Program cpu = compile_program(sample.graph).value(), device = compiled(sample.graph, "loopback");
-    const auto expected = attempt([&] { return cpu.run(inputs); }),
-               actual = attempt([&] { return device.run(inputs); });
-    ASSERT_EQ(actual.ok(), expected.ok());
-    if (actual.ok()) expect_all(*actual, *expected, test::same_bits_or_nan);
+    expect_same(sample.graph, "loopback", inputs, test::same_bits_or_nan);
+    if (tests_all()) expect_same(sample.graph, "loopback:claim=0.5,seed=7", inputs, close);
+  }
+}
+
+TEST_P(OpsOnADevice, GradientsAreThoseOfTheCpu) {
+  const OpDef& op = *GetParam();
+  if (!tests_all() || std::holds_alternative<NotDifferentiable>(op.gradient.get())) return;
+  for (const Sample& sample : samples_of(op)) {
+    SCOPED_TRACE(sample.name());
+    std::vector<ValueRef> wrt;
+    for (ValueRef input : sample.graph.inputs()) {
+      if (is_float(sample.graph.type(input).dtype)) wrt.push_back(input);
+    }
+    if (wrt.empty()) continue;
+    const Graph gradients = differentiate(sample.graph, wrt).value();
+    std::vector<Tensor> inputs = test::inputs_for(sample);
+    Random random(11);
+    for (size_t i = inputs.size(); i < gradients.inputs().size(); ++i) {
+      const TensorType& type = gradients.type(gradients.inputs()[i]);
+      inputs.push_back(test::random_tensor(type, {}, {-1, 1}, random));
+    }
+    expect_same(gradients, "loopback", inputs, test::same_bits_or_nan);
+    expect_same(gradients, "loopback:claim=0.5,seed=7", inputs, close);
   }
 }
 
