@@ -242,6 +242,10 @@ random-programs: build ## 2,000 random PyTorch functions by torch.compile agains
 random-devices: build ## 2,000 random graphs with random claims on a device beside the CPU, 500 with failures, and every op in every dtype
 	@TENON_RANDOM_DEVICES=2000 build/bin/tenon_tests --gtest_filter='RandomDevices.*:*OpsOnADevice*'
 
+.PHONY: bench-device-layers
+bench-device-layers: build ## BERT-base with every second layer on a device (loopback): crossings and transfers; ARGS="--small"
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.device_layers $(ARGS)
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

@@ -39,7 +39,7 @@ class Context::Services : public tenon_services {
     while (Header* const block = kept_) {
       kept_ = block->next;
       allocator_.release(block->bytes);
-      free_uncached_scratch(block);
+      free_uncached_scratch(block, whole_size(block->bytes));
     }
     return true;
   }
@@ -49,6 +49,7 @@ class Context::Services : public tenon_services {
     int64_t bytes;
     Header* next;
   };
+  static int64_t whole_size(int64_t bytes) { return bytes + static_cast<int64_t>(sizeof(Header)); }
 
   static Services& of(const tenon_services* services) {
     return *const_cast<Services*>(static_cast<const Services*>(services));
@@ -74,7 +75,7 @@ class Context::Services : public tenon_services {
 
   Header* new_block(int64_t bytes) {
     if (!allocator_.reserve(bytes) && !(drop_kept() && allocator_.reserve(bytes))) return nullptr;
-    const int64_t whole = bytes + static_cast<int64_t>(sizeof(Header));
+    const int64_t whole = whole_size(bytes);
     void* const memory = keeps() ? allocate_uncached_scratch(whole) : allocate_scratch(whole);
     if (memory == nullptr) {
       allocator_.release(bytes);

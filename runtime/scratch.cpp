@@ -103,18 +103,22 @@ thread_local Cache cache;
 
 }  // namespace
 
-void* allocate_uncached_scratch(int64_t bytes) noexcept {
-  return bytes < 0 ? nullptr : from_system(static_cast<size_t>(bytes));
-}
-void free_uncached_scratch(void* memory) noexcept { std::free(memory); }
-
 #ifdef TENON_ADDRESS_SANITIZER
 
+void* allocate_uncached_scratch(int64_t bytes) noexcept { return from_system(static_cast<size_t>(bytes)); }
+void free_uncached_scratch(void* memory, int64_t) noexcept { std::free(memory); }
 void* allocate_scratch(int64_t bytes) noexcept { return bytes < 0 ? nullptr : from_system(static_cast<size_t>(bytes)); }
 void release_scratch(void* memory) noexcept { std::free(memory); }
 int64_t scratch_kept() { return 0; }
 
 #else
+
+void* allocate_uncached_scratch(int64_t bytes) noexcept {
+  void* const memory =
+      mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+void free_uncached_scratch(void* memory, int64_t bytes) noexcept { munmap(memory, static_cast<size_t>(bytes)); }
 
 void* allocate_scratch(int64_t bytes) noexcept {
   if (bytes < 0) return nullptr;

@@ -20,8 +20,9 @@ void release_scratch(void* memory) noexcept;
 
 int64_t scratch_kept();  // bytes kept by the calling thread
 
-// Allocates from the system, without keeping blocks. Any thread may free the memory.
+// Whole pages of the system, which has them back at once: the C library would keep freed blocks, and a budget could not
+// count them. `bytes` is positive. Any thread may free the memory, with the same size.
 void* allocate_uncached_scratch(int64_t bytes) noexcept;
-void free_uncached_scratch(void* memory) noexcept;
+void free_uncached_scratch(void* memory, int64_t bytes) noexcept;
 
 }  // namespace tenon

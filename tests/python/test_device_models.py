@@ -1,5 +1,6 @@
 """Models of the zoo, and trainings, split at random between the CPU and accelerators/loopback."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import tenon
 import torch
 from training_models import gpt2, lenet
 from zoo import ZOO
+
+from bench import device_layers
 
 LOOPBACK = Path(__file__).parents[2] / "build/accelerators/loopback.so"
 HALF = "loopback:claim=0.5,seed=1"
@@ -51,3 +54,12 @@ def test_trainings_go_as_on_the_cpu(name):
         return [float(trainer.step(x, target=y)) for x, y in batches]
 
     torch.testing.assert_close(losses(device=HALF), losses(), rtol=1e-4, atol=1e-5)
+
+
+def test_every_second_layer_of_bert(tmp_path):
+    """At most two transfers a crossing, and no constant moved twice; `make bench-device-layers` has BERT-base."""
+    found = device_layers.measured(True, tmp_path)
+    assert found.returncode == 0, found.stdout + found.stderr
+    crossings, transfers = map(int, re.match(r"(\d+) crossings, (\d+) transfers", found.stdout).groups())
+    assert crossings == 2  # into layer 1, and out of it
+    assert transfers == 4  # the hidden state and the mask in; the hidden state, and what the pooler reads of it, out

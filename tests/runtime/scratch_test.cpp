@@ -1,9 +1,11 @@
 #include "runtime/scratch.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <vector>
@@ -121,6 +123,29 @@ TEST(Scratch, KeepsNoMoreThanItMay) {
     release_scratch(allocate_scratch(kLargestScratchKept + 1));
     EXPECT_EQ(scratch_kept(), 60 << 20);
   });
+}
+
+// Bytes that the process has in memory.
+int64_t resident() {
+  int64_t size = 0, pages = 0;
+  std::ifstream("/proc/self/statm") >> size >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST(Scratch, UncachedBlocksGoBackToTheSystem) {
+  constexpr int64_t kPin = 64 << 10;
+  const int64_t before = resident();
+  std::vector<void*> pins;  // after each block: the C library cannot shrink its heap
+  for (int64_t megabytes : {8, 7, 6, 5, 4, 3, 8, 9}) {
+    const int64_t bytes = megabytes << 20;
+    void* const block = allocate_uncached_scratch(bytes);
+    ASSERT_TRUE(block != nullptr && is_aligned(block));
+    std::memset(block, 1, static_cast<size_t>(bytes));
+    pins.push_back(allocate_uncached_scratch(kPin));
+    free_uncached_scratch(block, bytes);
+  }
+  EXPECT_LT(resident() - before, 2 << 20);
+  for (void* pin : pins) free_uncached_scratch(pin, kPin);
 }
 
 #endif
