@@ -24,4 +24,5 @@
 #include "program/artifact.h"          // files
 #include "program/report.h"            // what a program does, as text
 #include "tasks/local_task_backend.h"  // graphs of tasks, made by hand
+#include "tenon/aten_compiler.h"       // ATen calls, for programs that record them
 #include "training/instance.h"         // forward, backward, update

@@ -10,6 +10,7 @@
 #include "bind.h"
 #include "capture/symbol_names.h"
 #include "capture/traced_memory.h"
+#include "tenon/aten_compiler.h"
 
 namespace tenon::python {
 namespace {
@@ -328,6 +329,7 @@ void bind_importer(nb::module_& module) {
         return with_readable_names(std::move(message), symbols);
       },
       nb::arg("message"), nb::arg("names"), "A message of PyTorch with these names in place of its symbols.");
+  module.attr("aten_compiler") = nb::capsule(tenon_aten_compiler_v1(), TENON_ATEN_COMPILER);
   module.def("register_aten", register_aten, nb::arg("signature"), nb::arg("function"));
   module.def("unregister_aten", [](const std::string& name) { aten_table().remove(name); }, nb::arg("name"));
   module.def("aten_entries", aten_entries);
