@@ -32,3 +32,18 @@ foreach(header IN LISTS headers)
   install(FILES "${folder}/${name}" DESTINATION "$<IF:${is_public},${CMAKE_INSTALL_INCLUDEDIR},${headers_dir}>/${place}"
     COMPONENT compiler EXCLUDE_FROM_ALL)
 endforeach()
+
+# Tenon::lazy is built by the project that uses it (cmake/TenonLazy.cmake.in): its sources are installed, in
+# `cmake --install build --component lazy`.
+set(lazy_sources_dir "${CMAKE_INSTALL_DATADIR}/tenon/lazy")
+set(cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Tenon")
+file(RELATIVE_PATH lazy_path "/${cmake_dir}" "/${lazy_sources_dir}")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/TenonLazy.cmake.in" TenonLazy.cmake @ONLY)
+set(extension_dir "${PROJECT_SOURCE_DIR}/python/tenon/lazy/extension")
+file(GLOB lazy_headers CONFIGURE_DEPENDS "${extension_dir}/*.h")
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/TenonLazy.cmake" DESTINATION "${cmake_dir}"
+  COMPONENT lazy EXCLUDE_FROM_ALL)
+install(FILES "${extension_dir}/lazy.cpp" ${lazy_headers} DESTINATION "${lazy_sources_dir}"
+  COMPONENT lazy EXCLUDE_FROM_ALL)
+install(FILES "${extension_dir}/tenon/lazy.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/tenon"
+  COMPONENT lazy EXCLUDE_FROM_ALL)

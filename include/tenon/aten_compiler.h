@@ -15,9 +15,9 @@
  *     compiler->program_run(program, inputs, 1, results, 1, &error);
  *
  * Functions that can fail return a status, and on failure write a text into the caller's `error`: TENON_UNSUPPORTED for
- * calls that Tenon does not compile, TENON_RUN_FAILED for a failing run, TENON_INTERNAL for a mistake of Tenon's.
- * Nothing here throws or ends the process. An import belongs to one thread at a time; many threads may run one program.
- * Structs begin with their size, so that a later version can add members at the end. */
+ * calls that Tenon does not compile, TENON_RUN_FAILED for a failing run and for Ctrl-C, TENON_INTERNAL for a mistake of
+ * Tenon's. Nothing here throws or ends the process. An import belongs to one thread at a time; many threads may run one
+ * program. Structs begin with their size, so that a later version can add members at the end. */
 #ifndef TENON_ATEN_COMPILER_H
 #define TENON_ATEN_COMPILER_H
 

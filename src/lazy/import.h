@@ -50,7 +50,7 @@ tenon_status guarded(tenon_text* error, tenon_status failure, Body body) {
   } catch (const std::exception& thrown) {
     return tenon_write_text(error, TENON_INTERNAL, thrown.what());
   } catch (...) {  // InterruptedWork
-    return tenon_write_text(error, failure, "interrupted");
+    return tenon_write_text(error, TENON_RUN_FAILED, "interrupted");
   }
 }
 

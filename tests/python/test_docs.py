@@ -49,7 +49,7 @@ def test_shell_snippet_runs(body, tmp_path):
 
 @pytest.mark.parametrize("body", list(snippets("cpp")))
 def test_cpp_snippet_is_part_of_an_example_or_a_source(body):
-    examples = [textwrap.dedent(part) for file in (ROOT / "examples").glob("*.cpp") for part in parts(file)]
+    examples = [textwrap.dedent(part) for file in (ROOT / "examples").rglob("*.cpp") for part in parts(file)]
     sources = [file.read_text() for file in (ROOT / "src").rglob("*.cpp")]
     assert any(body.strip() in text for text in examples + sources)
 

@@ -373,6 +373,36 @@ def test_a_step_that_fails_raises_an_error_once(device):
         bad.cpu()
 
 
+def test_a_mistake_of_tenons_is_told_once():
+    in_a_process("""
+        import warnings
+        def fails(x):
+            raise ZeroDivisionError("by a mistake")
+        tenon.aten.register("aten.erf.default(self)", fails)
+        lazy_device.start()
+        for size, told in ((3, 1), (4, 0)):
+            with warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                torch.testing.assert_close(torch.ones(size).to("lazy").erf().cpu(), torch.ones(size).erf())
+            assert len(heard) == told, heard
+        (reason,) = tenon.lazy.metrics()["internal_errors"]
+        assert "the entry of aten.erf.default raised ZeroDivisionError: by a mistake" in reason
+        metrics = tenon.lazy.metrics()
+        assert metrics["internal_errors"][reason] == 2
+        assert metrics["refused"] == {} and metrics["torchscript_runs"] == 2
+    """)
+
+
+def test_an_entry_that_gives_another_dtype_is_left_to_pytorch():
+    in_a_process("""
+        tenon.aten.register("aten.erf.default(self)", lambda x: tenon.ops.cast(x, dtype="f64"))
+        lazy_device.start()
+        torch.testing.assert_close((torch.ones(3).to("lazy").erf() * 2).cpu(), torch.ones(3).erf() * 2)
+        assert tenon.lazy.metrics()["fallbacks"] == {"aten::erf": 1}
+        assert "its entry gives torch.float64, where PyTorch has torch.float32" in tenon.lazy.explain()
+    """)
+
+
 # ---- devices --------------------------------------------------------------------------------------------------------
 
 
@@ -400,6 +430,8 @@ def test_ordinals_are_devices():
             torch.testing.assert_close(moved[0].weight.grad.cpu(), gradient)
             torch.testing.assert_close((torch.ones(1, device=result.device) * 3).cpu(), torch.tensor([3.0]))
         assert tenon.lazy.metrics()["torchscript_runs"] == 0
+        assert tenon.lazy.memory_info("lazy:1")["programs"] > 0
+        assert tenon.lazy.memory_info(torch.device("lazy", 1))["tensors"] >= 4 * 8 * 4
         try:
             (x.to("lazy:2") * 2).cpu()
         except RuntimeError as error:

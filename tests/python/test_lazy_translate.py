@@ -1,17 +1,32 @@
 """TorchScript graphs as the lazy device makes them, translated, compiled, and compared with PyTorch."""
 
 import math
+import re
 from dataclasses import dataclass
 
 import pytest
-import tenon
+import tenon.lazy
 import torch
-from tenon._tenon import compile_graph
-from tenon.lazy.translate import translate
-from tenon.runner import make_runner
+
+from tests.python import lazy_device
 
 inf = math.inf
 aten = torch.ops.aten
+
+
+@pytest.fixture(autouse=True)
+def lazy_device_of_tenon():
+    lazy_device.start()
+
+
+def compiled(graph, types):
+    return tenon.lazy._extension.compile(graph, types)
+
+
+def left_to_pytorch(program):
+    """The calls that PyTorch runs, each with the reason."""
+    _, _, calls = str(program).partition("PyTorch runs:\n")
+    return [line.strip() for line in calls.partition("\n\n")[0].splitlines()]
 
 
 @dataclass
@@ -69,17 +84,11 @@ def type_of(value):
     return tensor.dtype, tuple(tensor.shape)
 
 
-def runner_of(captured):
-    return make_runner(captured, compile_graph(captured.graph, fallback=captured.fallback).run)
-
-
 def check(op, *arguments, natively=True):
     """The same as PyTorch with every value of its numbers, from one translation."""
     operands = list(flat(arguments))
-    captured = translate(graph_of(op, *arguments), [type_of(operand) for operand in operands])
-    if natively:
-        assert captured.unsupported == []
-    run = runner_of(captured)
+    program = compiled(graph_of(op, *arguments), [type_of(operand) for operand in operands])
+    assert (left_to_pytorch(program) == []) == natively
     count = max((len(operand.values) for operand in operands if isinstance(operand, Number)), default=1)
 
     def chosen(argument, number):
@@ -88,9 +97,9 @@ def check(op, *arguments, natively=True):
     for number in range(count):
         given = [as_tensor(chosen(operand, number)).clone() for operand in operands]
         expected = call(op, [chosen(argument, number) for argument in arguments])
-        results = run(given)
+        results = program.run(given)
         torch.testing.assert_close(results, expected, equal_nan=True)
-    return captured
+    return program
 
 
 def call(op, arguments):
@@ -179,8 +188,8 @@ def test_numbers_are_values_of_a_run(name):
 
 
 def test_a_call_that_must_know_its_number_is_left_to_pytorch():
-    captured = check(aten.renorm.default, f32, Number(2.0, 1.0), 0, Number(1.0, 0.5), natively=False)
-    assert [reason for _, reason, _ in captured.unsupported] == ["argument 'p' is only known at run time"]
+    program = check(aten.renorm.default, f32, Number(2.0, 1.0), 0, Number(1.0, 0.5), natively=False)
+    assert left_to_pytorch(program) == ["aten.renorm.default: argument 'p' is only known at run time"]
 
 
 # ---- structure -------------------------------------------------------------------------------------------------------
@@ -191,12 +200,12 @@ def parsed(text):
 
 
 def check_text(text, function, *tensors):
-    captured = translate(parsed(text), [type_of(tensor) for tensor in tensors])
-    assert captured.unsupported == []
-    results = runner_of(captured)([as_tensor(tensor) for tensor in tensors])
+    program = compiled(parsed(text), [type_of(tensor) for tensor in tensors])
+    assert left_to_pytorch(program) == []
+    results = program.run([as_tensor(tensor) for tensor in tensors])
     expected = function(*tensors)
     torch.testing.assert_close(results, list(expected) if isinstance(expected, tuple) else [expected])
-    return captured
+    return results
 
 
 def test_lists_and_none():
@@ -299,14 +308,14 @@ def test_a_constant_tensor_as_a_number_is_known():
     )
     graph.eraseInput(3)
     tensors = [square, square + 1, square - 1]
-    captured = translate(graph, [type_of(tensor) for tensor in tensors])
-    assert [node.op.name for node in captured.graph.nodes] == ["addmm"]
-    torch.testing.assert_close(runner_of(captured)(tensors), [torch.addmm(*tensors)])
+    program = compiled(graph, [type_of(tensor) for tensor in tensors])
+    assert re.findall(r"= (\w+)\(", str(program).partition("}")[0]) == ["addmm"]
+    torch.testing.assert_close(program.run(tensors), [torch.addmm(*tensors)])
 
 
 def test_a_result_that_is_an_input():
-    captured = check_text("graph(%x : Tensor, %y : Tensor):\n  return (%y, %x)", lambda x, y: (y, x), f32, i64)
-    assert [(output.kind, output.index) for output in captured.outputs] == [("input", 1), ("input", 0)]
+    results = check_text("graph(%x : Tensor, %y : Tensor):\n  return (%y, %x)", lambda x, y: (y, x), f32, i64)
+    assert [result.data_ptr() for result in results] == [i64.data_ptr(), f32.data_ptr()]
 
 
 def test_in_place_calls_are_values_here():
@@ -332,65 +341,48 @@ def test_the_declared_dtype_tells_numbers_from_tensors():
     for tensor in (i64, i64[0, 0].clone(), zero_dim):
         graph = graph_of(aten.mul.Tensor, tensor, number)
         next(graph.outputs()).inferTypeFrom(tensor * 2.5)
-        captured = translate(graph, [type_of(tensor), type_of(number)])
-        torch.testing.assert_close(runner_of(captured)([tensor, number]), [tensor * 2.5])
+        program = compiled(graph, [type_of(tensor), type_of(number)])
+        torch.testing.assert_close(program.run([tensor, number]), [tensor * 2.5])
         check(aten.mul.Tensor, tensor, number)
 
 
 # ---- what the registry lacks -----------------------------------------------------------------------------------------
 
 
-def test_a_call_that_pytorch_can_decompose(monkeypatch):
-    without = ("aten.addcmul.default",)
-    monkeypatch.setattr("tenon.lazy.translate.Importer", importer_without(*without))
-    monkeypatch.setattr("tenon.capture.decompose.has_aten", lambda name: name not in without and tenon.aten.has(name))
-    check(aten.addcmul.default, f32, f32 + 1, f32 - 1, 1)
+def test_a_call_that_only_pytorch_can_run():
+    program = check(aten._linalg_slogdet.default, square, natively=False)
+    assert left_to_pytorch(program) == ["aten._linalg_slogdet.default: not in the registry"]
+    assert tenon.lazy.metrics()["fallbacks"] == {"aten::_linalg_slogdet": 1}
 
 
-def test_a_call_that_only_pytorch_can_run(monkeypatch):
-    monkeypatch.setattr("tenon.lazy.translate.Importer", importer_without("aten.sort.default"))
-    captured = check(aten.sort.default, f32, 1, False, natively=False)
-    assert [target for target, _, _ in captured.unsupported] == ["aten.sort.default"]
-    assert [row.target for row in captured.rows if row.reason] == ["aten.sort.default"]
+def test_the_fallback_gets_lists_of_tensors():
+    """And where PyTorch does not say what a call gives without its data, the graph's own types count."""
+    op, dense, offsets = aten._padded_dense_to_jagged_forward.default, torch.rand(2, 2, 3), torch.tensor([0, 2, 3])
+    graph, types = graph_of(op, dense, [offsets], 3), [type_of(dense), type_of(offsets)]
+    with pytest.raises(RuntimeError, match="PyTorch does not say what it gives"):
+        compiled(graph, types)
+    expected = op(dense, [offsets], 3)
+    next(graph.outputs()).inferTypeFrom(expected)
+    torch.testing.assert_close(compiled(graph, types).run([dense, offsets]), [expected])
 
 
-def test_the_fallback_gets_numbers(monkeypatch):
-    monkeypatch.setattr("tenon.lazy.translate.Importer", importer_without("aten.mul.Scalar"))
-    check(aten.mul.Scalar, i64, reals, natively=False)
-    check(aten.mul.Scalar, i64, wholes, natively=False)
+def test_the_fallback_gets_numbers():
+    check(aten._addmm_activation.default, square, square, square, reals, wholes, False, natively=False)
+    check(aten.special_hermite_polynomial_h.n_scalar, f32, Number(2, 3), natively=False)
 
 
-def importer_without(*names):
-    class Importer(tenon._tenon.Importer):
-        def call(self, name, args=(), kwargs=None, **options):
-            options["external_because"] = "the test says so" if name in names else ""
-            return super().call(name, args, kwargs or {}, **options)
-
-    return Importer
-
-
-def test_an_entry_that_gives_another_dtype_is_left_to_pytorch(monkeypatch):
-    class Importer(tenon._tenon.Importer):
-        def call(self, name, args=(), kwargs=None, **options):
-            result = super().call(name, args, kwargs or {}, **options)
-            is_entry = name == "aten.relu.default" and not options.get("external_because")
-            return super().call("aten._to_copy.default", [result], {"dtype": torch.float64}) if is_entry else result
-
-    monkeypatch.setattr("tenon.lazy.translate.Importer", Importer)
-    graph = graph_of(aten.relu.default, f32)
-    next(graph.outputs()).inferTypeFrom(f32)
-    captured = translate(graph, [type_of(f32)])
-    reasons = [reason for _, reason, _ in captured.unsupported]
-    assert reasons == ["its entry gives f64[2, 3], where PyTorch has [torch.float32]"]
-    torch.testing.assert_close(runner_of(captured)([f32]), [f32.relu()])
+def test_a_failing_call_says_why():
+    program = compiled(graph_of(aten._linalg_solve_ex.default, square, square, True, True), [type_of(square)] * 2)
+    with pytest.raises(RuntimeError, match="singular"):
+        program.run([torch.zeros(2, 2), square])
 
 
 # ---- what cannot be translated ---------------------------------------------------------------------------------------
 
 
 def test_complex_tensors_are_refused():
-    with pytest.raises(tenon.Error, match=r"has no dtype torch.complex64: input 0"):
-        translate(parsed("graph(%x : Tensor):\n  return (%x)"), [(torch.complex64, (2,))])
+    with pytest.raises(RuntimeError, match=r"has no dtype torch.complex64: input 0"):
+        compiled(parsed("graph(%x : Tensor):\n  return (%x)"), [(torch.complex64, (2,))])
 
 
 def test_control_flow_is_refused():
@@ -404,5 +396,5 @@ def test_control_flow_is_refused():
               -> (%y)
           return (%z)"""
     )
-    with pytest.raises(tenon.Error, match=r"prim::If is not translated: a graph of the lazy device has ATen calls"):
-        translate(graph, [type_of(f32), type_of(f32), (torch.bool, ())])
+    with pytest.raises(RuntimeError, match=r"prim::If is not translated: a graph of the lazy device has ATen calls"):
+        compiled(graph, [type_of(f32), type_of(f32), (torch.bool, ())])

@@ -9,7 +9,7 @@ compiled and run as one graph.
         optimizer.step()
         tenon.lazy.mark_step()     # here the step runs
 
-docs/lazy.md is the guide.
+All of it is C++ (extension/), which C++ programs call without Python. docs/lazy.md is the guide.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from typing import Any
 
 import torch
 import torch._lazy
+import torch._lazy.metrics
 import torch._lazy.ts_backend
 
-from tenon._tenon import fail
-from tenon.lazy import build, patches, recorded
-from tenon.lazy.metrics import Metrics
-from tenon.lazy.programs import Programs
+from tenon._tenon import aten_compiler, fail
+from tenon.lazy import build, patches
 
 __all__ = [
     "Metrics",
@@ -36,12 +35,12 @@ __all__ = [
     "is_available",
     "is_initialized",
     "mark_step",
+    "memory_info",
     "metrics",
     "reset_metrics",
     "sync",
 ]
 
-_programs = Programs()
 _extension: Any = None
 
 
@@ -49,15 +48,13 @@ def init() -> None:
     """Makes Tenon the backend of device "lazy", whether the TorchScript backend is initialized before or after. The
     first call on a machine builds an extension, which takes about a minute and is kept."""
     global _extension
-    if _extension is not None:
-        _extension.init(_programs)
-        return
-    _extension = _programs.extension = build.load()
-    _extension.init(_programs)
-    _extension.record_calls_of(recorded.overloads())
-    recorded.decompose_composites()
-    patches.apply(_programs)
-    atexit.register(_forget)
+    is_new = _extension is None
+    if is_new:
+        _extension = build.load()
+    _extension.init(aten_compiler)
+    if is_new:
+        patches.apply(_extension)
+        atexit.register(_extension.forget_graphs)  # the devices of its programs end with the process
 
 
 def is_initialized() -> bool:
@@ -68,29 +65,33 @@ def is_available() -> bool:
     return is_initialized()
 
 
+def _loaded() -> Any:
+    if _extension is None:
+        fail("the lazy device is not there yet: call tenon.lazy.init() first")
+    return _extension
+
+
+# ---- devices --------------------------------------------------------------------------------------------------------
+
+
 def device_count() -> int:
-    return _programs.device_count()
+    return len(devices())
 
 
 def devices() -> list[str]:
     """The names of the devices "lazy:0", "lazy:1", ...: the CPU, then those of tenon.devices(). Tensors are in
     the memory of the CPU between runs. The CPU runs what a device does not claim."""
-    return _programs.devices()
+    return _loaded().devices()
 
 
 def current_device() -> int:
     return 0
 
 
-def _forget() -> None:
-    """Programs are Python objects: they must be freed before the interpreter ends."""
-    _programs.last = None
-    _extension.forget_graphs()
-
-
-def _check_initialized() -> None:
-    if _extension is None:
-        fail("the lazy device is not there yet: call tenon.lazy.init() first")
+def memory_info(device: str | torch.device = "lazy:0") -> dict[str, int]:
+    """Bytes of a device: total and free (0 if the device does not tell), those of tensors on this lazy device, which
+    are in the CPU's memory between runs, and those that programs hold on a device of a plug-in."""
+    return _loaded().memory_info(str(device))
 
 
 # ---- steps ----------------------------------------------------------------------------------------------------------
@@ -99,7 +100,6 @@ def _check_initialized() -> None:
 def mark_step(wait: bool = False) -> None:
     """Ends a step: compiles everything recorded so far, unless an equal graph was compiled before, and runs it. If that
     fails, it raises RuntimeError; reading one of its results later raises it, too."""
-    _check_initialized()
     for ordinal in range(device_count()):
         torch._lazy.mark_step(f"lazy:{ordinal}", wait)
     if failure := _extension.take_failure():
@@ -115,6 +115,17 @@ def sync() -> None:
 # ---- what happened --------------------------------------------------------------------------------------------------
 
 
+class Metrics(dict[str, Any]):
+    """A dict that prints as a table."""
+
+    def __init__(self, counts: dict[str, Any], table: str) -> None:
+        super().__init__(counts)
+        self._table = table
+
+    def __str__(self) -> str:
+        return self._table
+
+
 def metrics() -> Metrics:
     """The counts since init, or since reset_metrics:
 
@@ -124,18 +135,16 @@ def metrics() -> Metrics:
     bugs in Tenon. reused_bytes: results that were computed in the memory of an unused argument; copied_bytes: arguments
     that were copied because they were still in use.
     """
-    _check_initialized()
-    return _programs.metrics()
+    return Metrics(*_loaded().metrics())
 
 
 def reset_metrics() -> None:
-    _check_initialized()
-    _programs.reset()
+    _loaded().reset_metrics()
 
 
 def explain() -> str:
     """The last compiled graph, its segments, and the loops of its kernels."""
-    _check_initialized()
-    if _programs.last is None:
+    text = _loaded().last_graph()
+    if not text:
         fail("no graph was compiled yet: do something with a tensor on device 'lazy', then call tenon.lazy.mark_step()")
-    return str(_programs.last)
+    return text

@@ -76,7 +76,7 @@ def _digest() -> str:
         sysconfig.get_platform(),
     ]
     digest = hashlib.sha256("\n".join(made_of).encode())
-    for source in [Path(__file__), *sorted(_SOURCES.iterdir())]:
+    for source in [Path(__file__), *sorted(_SOURCES.rglob("*.*"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -132,7 +132,7 @@ def _build(library: Path) -> None:
     print(f"tenon: building the lazy device for PyTorch {torch.__version__}, once ...", file=sys.stderr, flush=True)
     start = time.perf_counter()
     unfinished = library.with_suffix(f".{os.getpid()}")
-    command = [*_compiler(), *_flags(), str(_SOURCES / "backend.cpp"), *_libraries(), "-o", str(unfinished)]
+    command = [*_compiler(), *_flags(), str(_SOURCES / "module.cpp"), *_libraries(), "-o", str(unfinished)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         fail(f"the lazy device could not be built: {shlex.join(command)}\n{_first_errors(done.stderr)}")
@@ -161,12 +161,13 @@ def _flags() -> list[str]:
     ]
     return [
         "-std=c++20",
-        "-O1",  # a few hundred lines: a short build matters more than fast code
+        "-O1",  # a short build matters more than fast code
         "-shared",
         "-fPIC",
         "-fvisibility=hidden",
         f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
         f"-DTENON_LAZY_MODULE={_MODULE}",
+        f"-I{_SOURCES}",
         *(f"-isystem{path}" for path in includes),
     ]
 

@@ -10,15 +10,13 @@ from typing import Any
 import torch
 import torch._lazy.ts_backend
 
-from tenon.lazy.programs import Programs
-
 _reduce = torch.Tensor._reduce_ex_internal
 
 
-def apply(programs: Programs) -> None:
+def apply(extension: Any) -> None:
     torch._C._lazy_ts_backend._init = _leave_as_it_is
-    torch._C._lazy._reset_metrics = functools.partial(_reset_metrics, programs, torch._C._lazy._reset_metrics)
-    torch._C._lazy._get_graph_hash = programs.extension.graph_hash
+    torch._C._lazy._reset_metrics = functools.partial(_reset_metrics, extension, torch._C._lazy._reset_metrics)
+    torch._C._lazy._get_graph_hash = extension.graph_hash
     torch.Tensor._reduce_ex_internal = _reduce_lazy
     if not hasattr(torch, "lazy"):  # torch.utils.checkpoint needs a module for each device
         torch._register_device_module("lazy", sys.modules["tenon.lazy"])
@@ -28,8 +26,8 @@ def _leave_as_it_is() -> None:
     """Replaces the initialization of the TorchScript backend: Tenon contains it, and stays in charge."""
 
 
-def _reset_metrics(programs: Programs, reset: Callable[[], None]) -> None:
-    programs.eager_calls.keep()
+def _reset_metrics(extension: Any, reset: Callable[[], None]) -> None:
+    extension.keep_eager_calls()
     reset()
 
 

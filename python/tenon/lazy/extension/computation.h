@@ -5,47 +5,78 @@
 
 #include <torch/csrc/lazy/ts_backend/ts_backend_impl.h>
 #include <torch/csrc/lazy/ts_backend/ts_lowering_context.h>
-#include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
+#include <map>
+#include <mutex>
 #include <set>
+#include <unordered_set>
+
+#include "compiled_graph.h"
 
 namespace tenon::lazy_device {
 
-namespace py = pybind11;
 using torch::lazy::BackendDataPtr;
 
-// A Python object that any thread may drop. One that outlives the interpreter is left alone.
-class PythonObject {
+// Bytes of tensors on each lazy device.
+class HeldBytes {
  public:
-  PythonObject() = default;
-  explicit PythonObject(py::object object) : object_(object.release().ptr()) {}
-  PythonObject(PythonObject&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  PythonObject& operator=(PythonObject&& other) noexcept {
-    std::swap(object_, other.object_);
+  HeldBytes() = default;
+  HeldBytes(int64_t ordinal, const at::Tensor& tensor)
+      : ordinal_(ordinal), bytes_(tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0) {
+    add(bytes_);
+  }
+  HeldBytes(HeldBytes&& other) noexcept { swap(other); }
+  HeldBytes& operator=(HeldBytes&& other) noexcept {
+    swap(other);
     return *this;
   }
-  ~PythonObject() {
-    if (object_ == nullptr || Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire lock;
-    Py_DECREF(object_);
+  ~HeldBytes() { add(-bytes_); }
+
+  static int64_t of(int64_t ordinal) {
+    const std::lock_guard lock(mutex());
+    return all()[ordinal];
   }
 
-  py::handle get() const { return object_; }
-  explicit operator bool() const { return object_ != nullptr; }
-
  private:
-  PyObject* object_ = nullptr;
+  void swap(HeldBytes& other) noexcept {
+    std::swap(ordinal_, other.ordinal_);
+    std::swap(bytes_, other.bytes_);
+  }
+  void add(int64_t bytes) const {
+    if (bytes == 0) return;
+    const std::lock_guard lock(mutex());
+    all()[ordinal_] += bytes;
+  }
+  static std::mutex& mutex() {
+    static auto* const mutex = new std::mutex;
+    return *mutex;
+  }
+  static std::map<int64_t, int64_t>& all() {
+    static auto* const all = new std::map<int64_t, int64_t>;
+    return *all;
+  }
+
+  int64_t ordinal_ = 0;
+  int64_t bytes_ = 0;
 };
 
 // The data of a tensor. What a failed run should have given holds the reason: whoever asks for it is told, and nobody
 // else. (If the run itself raised an error, PyTorch would raise it once more at the next step, and lose that step.)
 class Data : public torch::lazy::TSData {
  public:
-  using TSData::TSData;
+  using Shape = torch::lazy::Shape;
+  using BackendDevice = torch::lazy::BackendDevice;
+
+  Data(const Shape& shape, const BackendDevice& device) : TSData(shape, device) {}
+  Data(const at::Tensor& tensor, const Shape& shape, const BackendDevice& device) : TSData(tensor, shape, device) {
+    held_ = HeldBytes(device.ordinal(), tensor);
+  }
 
   void Assign(const torch::lazy::BackendData& other) override {
     TSData::Assign(other);
     failure = failure_of(other);
+    held_ = HeldBytes(device().ordinal(), data());
   }
 
   bool HasValue() const override { return TSData::HasValue() || !failure.empty(); }
@@ -56,11 +87,9 @@ class Data : public torch::lazy::TSData {
   }
 
   std::string failure;  // empty if there is none
-};
 
-struct ParameterType {
-  at::ScalarType dtype;
-  std::vector<int64_t> shape;
+ private:
+  HeldBytes held_;
 };
 
 // A number travels as a tensor of rank 0: what the value is has no part in the program.
@@ -70,35 +99,49 @@ inline at::ScalarType number_type(const at::Scalar& number) {
 }
 
 // What was recorded of a result may differ from what it turned out to be.
-inline ParameterType parameter_type(const BackendDataPtr& data) {
+inline TensorTypeOf parameter_type(const BackendDataPtr& data) {
   auto& value = static_cast<torch::lazy::TSData&>(*data);
   if (value.scalar) return {number_type(*value.scalar), {}};
   if (value.HasValue()) return {value.data().scalar_type(), value.data().sizes().vec()};
   return {value.shape().scalar_type(), value.shape().sizes().vec()};
 }
 
-inline bool has_type(const BackendDataPtr& data, const ParameterType& type) {
+inline bool has_type(const BackendDataPtr& data, const TensorTypeOf& type) {
   auto& value = static_cast<torch::lazy::TSData&>(*data);
   if (value.scalar) return type.dtype == number_type(*value.scalar) && type.shape.empty();
   return type.dtype == value.data().scalar_type() && value.data().sizes() == c10::IntArrayRef(type.shape);
 }
 
+// What a run makes of a graph, for arguments of certain types.
+struct GraphForm {
+  std::vector<TensorTypeOf> types;             // of the arguments, as they are: PyTorch may have recorded others
+  std::vector<size_t> sources;                 // which of the program's inputs each of them is
+  std::shared_ptr<const CompiledGraph> graph;  // null where only TorchScript can run the graph
+  std::set<size_t> overwritten;                // the inputs in whose memory results are
+
+  bool takes(c10::ArrayRef<BackendDataPtr> arguments, const std::vector<size_t>& others) const {
+    return others == sources && std::ranges::equal(arguments, types, has_type);
+  }
+};
+using GraphFormPtr = std::shared_ptr<const GraphForm>;
+
 class Computation : public torch::lazy::TSComputation {
  public:
-  Computation(const std::shared_ptr<torch::jit::Graph>& graph, std::vector<ParameterType> parameters,
+  Computation(const std::shared_ptr<torch::jit::Graph>& graph, std::vector<TensorTypeOf> parameters,
               std::vector<torch::lazy::Shape> results)
       : TSComputation(graph), parameters(std::move(parameters)), results(std::move(results)) {}
 
-  const std::vector<ParameterType> parameters;
+  const std::vector<TensorTypeOf> parameters;
   const std::vector<torch::lazy::Shape> results;
 
-  // Set by the first run, and by one whose arguments have other types than were recorded.
-  std::vector<ParameterType> types;  // of the arguments
-  std::vector<size_t> sources;       // which of the program's inputs each of them is
-  PythonObject run;                  // None where only TorchScript can run the graph
-  std::vector<int64_t> places;       // of each result: the input that it is computed in, or -1
-  std::set<size_t> overwritten;      // those inputs
-  PythonObject free_memory;          // what a run keeps for the next one
+  // Whether the last form takes these arguments.
+  bool has_form(c10::ArrayRef<BackendDataPtr> arguments, const std::vector<size_t>& sources) {
+    const std::lock_guard lock(mutex);
+    return form && form->takes(arguments, sources);
+  }
+
+  std::mutex mutex;   // of `form`: held while the graph is compiled
+  GraphFormPtr form;  // of the last run; null before the first
   int64_t last_run = 0;
 };
 
@@ -119,12 +162,15 @@ class Lowering : public torch::lazy::TSLoweringContext {
   }
 
   torch::lazy::ComputationPtr Build() override {
+    std::unordered_set<const torch::jit::Value*> typed;  // many nodes may be one value, which a number often is
     for (const torch::lazy::Node* node : nodes_) {
-      for (size_t i = 0; i < node->shapes().size(); ++i)
-        set_type(*GetOutputOp(torch::lazy::Output(node, i)), node->shape(i));
+      for (size_t i = 0; i < node->shapes().size(); ++i) {
+        torch::jit::Value* value = GetOutputOp(torch::lazy::Output(node, i));
+        if (typed.insert(value).second) set_type(*value, node->shape(i));
+      }
     }
     const torch::lazy::ComputationPtr built = TSLoweringContext::Build();
-    std::vector<ParameterType> types;
+    std::vector<TensorTypeOf> types;
     for (const BackendDataPtr& parameter : parameters_) types.push_back(parameter_type(parameter));
     return std::make_shared<Computation>(static_cast<torch::lazy::TSComputation&>(*built).graph(), std::move(types),
                                          std::move(results_));

@@ -22,11 +22,13 @@ using torch::lazy::BackendData;
 using torch::lazy::BackendDataPtr;
 using DataSet = std::unordered_set<const BackendData*>;
 
-inline DataSet held_by_live_tensors() {
+using LiveTensors = std::vector<torch::lazy::LazyTensorPtr>;
+
+inline DataSet held_by(const LiveTensors& tensors) {
   DataSet held;
   std::vector<torch::lazy::Value> recorded;  // keeps the nodes alive
   std::vector<const torch::lazy::Node*> roots;
-  for (const torch::lazy::LazyTensorPtr& tensor : torch::lazy::LazyGraphExecutor::Get()->GetLiveTensors(nullptr)) {
+  for (const torch::lazy::LazyTensorPtr& tensor : tensors) {
     if (const BackendDataPtr data = tensor->CurrentDataHandle()) held.insert(data.get());
     if (const torch::lazy::Value value = tensor->CurrentIrValue()) {
       recorded.push_back(value);
@@ -48,11 +50,13 @@ inline bool is_read_only(const BackendData& data) {
 }
 
 // No live tensor needs it. Nothing is known where others record while a graph runs: with torch's thread pool, and with
-// several threads.
+// several threads. (Tensors have owners before they are live: where nobody else has one now, all that were found are
+// this thread's.)
 inline std::vector<bool> dying_among(c10::ArrayRef<BackendDataPtr> arguments) {
   std::vector<bool> dying(arguments.size(), false);
-  if (FLAGS_torch_lazy_use_thread_pool || Recorders::get().has_others()) return dying;
-  const DataSet held = held_by_live_tensors();
+  const LiveTensors tensors = torch::lazy::LazyGraphExecutor::Get()->GetLiveTensors(nullptr);
+  if (FLAGS_torch_lazy_use_thread_pool || TensorOwners::get().has_others()) return dying;
+  const DataSet held = held_by(tensors);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& data = static_cast<const torch::lazy::TSData&>(*arguments[i]);
     dying[i] =

@@ -48,13 +48,13 @@ class Groups {
 class Executor : public torch::lazy::LazyGraphExecutor {
  public:
   void RegisterTensor(std::shared_ptr<torch::lazy::LazyTensor::Data> data) override {
-    if (data->ir_value) Recorders::get().add(data->unique_id);
+    TensorOwners::get().add(data->unique_id);  // before others can see it
     LazyGraphExecutor::RegisterTensor(std::move(data));
   }
 
   void UnregisterTensor(torch::lazy::LazyTensor::Data* data) override {
-    Recorders::get().remove(data->unique_id);
     LazyGraphExecutor::UnregisterTensor(data);
+    TensorOwners::get().remove(data->unique_id);
   }
 
   void SyncLiveTensorsGraph(const torch::lazy::BackendDevice* device, c10::ArrayRef<std::string> devices,
@@ -120,7 +120,7 @@ class Executor : public torch::lazy::LazyGraphExecutor {
 
   std::vector<LazyTensorPtr> live_tensors(const torch::lazy::BackendDevice* device) const {
     std::vector<LazyTensorPtr> tensors = Get()->GetLiveTensors(device);
-    std::erase_if(tensors, [](const auto& tensor) { return Recorders::get().is_of_another(tensor->GetUniqueId()); });
+    std::erase_if(tensors, [](const auto& tensor) { return TensorOwners::get().is_of_another(tensor->GetUniqueId()); });
     return tensors;
   }
 

@@ -3,7 +3,8 @@
 //
 // A call of any overload that is functional becomes one node, which is lowered to the same call. Tensors and numbers
 // are its operands, so that a new number is no new graph; everything else is part of the node. The types of the results
-// are those that PyTorch's meta device gives. Where it gives none, for they depend on data, the call runs on the CPU.
+// are those that PyTorch's meta device gives, or Tenon's registry. Where neither knows, for they depend on data, the
+// call runs on the CPU.
 //
 // A call that draws random numbers has one more operand: a key, drawn when the call is recorded, from the generator
 // that the call names or from PyTorch's own. The node is a function of its operands then, however often and whenever it
@@ -27,6 +28,8 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+
+#include "graph_import.h"
 
 namespace tenon::lazy_device {
 
@@ -154,7 +157,7 @@ class Reader {
 
 inline bool is_random(const c10::OperatorHandle& op) { return op.hasTag(at::Tag::nondeterministic_seeded); }
 
-// (seed, 0), as tenon.runner.random_key makes it.
+// (seed, 0): a seed that the generator gives.
 inline at::Tensor draw_key(const std::optional<at::Generator>& source) {
   auto* generator = at::get_generator_or_default<at::CPUGeneratorImpl>(source, at::detail::getDefaultCPUGenerator());
   const std::lock_guard lock(generator->mutex_);
@@ -186,7 +189,7 @@ class RecordedCall : public torch::lazy::TsNode {
     std::vector<torch::jit::Value*> inputs;
     for (const RecordedArgument& argument : arguments_) inputs.push_back(lowered(argument, graph, *context));
     torch::jit::Node* call = graph.insertNode(graph.create(op().op, inputs, gives_list_ ? 1 : num_outputs()));
-    if (key_) {  // TorchScript has no argument for it: tenon.lazy.translate reads the attribute
+    if (key_) {  // TorchScript has no argument for it: translate.h reads the attribute
       const torch::jit::Value* key = context->GetOutputOp(operand(*key_));
       call->i_(c10::Symbol::attr("key"), static_cast<int64_t>(key->unique()));
     }
@@ -245,12 +248,50 @@ inline IValue on_meta(const IValue& value) {
   return value;
 }
 
-// Nothing where PyTorch cannot say it without the data.
+// An argument of a call whose tensors have types, and no data.
+inline GraphItem typed_item(GraphImport& import, const IValue& value) {
+  if (value.isGenerator()) return IValue();
+  if (value.isTensorList() || value.isOptionalTensorList()) {
+    GraphItem::List items;
+    for (const IValue& item : value.toListRef()) items.push_back(typed_item(import, item));
+    return items;
+  }
+  if (!value.isTensor()) return value;
+  const at::Tensor& tensor = value.toTensor();
+  if (!tensor.defined()) return IValue();
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return IValue(tensor.item());
+  if (!dtype_in_tenon(tensor.scalar_type())) throw Refused("Tenon has no dtype " + name_of(tensor.scalar_type()));
+  return import.input(tensor.scalar_type(), tensor.sizes().vec(), /*is_number=*/false);
+}
+
+// What Tenon's registry gives: a quarter of PyTorch's own rules are written in Python, which may not be there.
+inline std::optional<std::vector<Shape>> shapes_by_registry(const c10::OperatorHandle& op,
+                                                            c10::ArrayRef<IValue> values) {
+  try {
+    GraphImport import;
+    std::vector<GraphItem> items;
+    for (const IValue& value : values) items.push_back(typed_item(import, value));
+    const GraphItem result = import.call(op, items);
+    std::vector<Shape> shapes;
+    for (const GraphItem& each : result.list() != nullptr ? *result.list() : GraphItem::List{result}) {
+      const auto* tensor = each.tensor();
+      if (tensor == nullptr || std::ranges::find(tensor->shape, -1) != tensor->shape.end()) return std::nullopt;
+      shapes.emplace_back(tensor->dtype, tensor->shape);
+    }
+    return shapes;
+  } catch (const Refused&) {
+    return std::nullopt;
+  }
+}
+
+// Nothing where neither PyTorch nor Tenon can say it without the data.
 inline std::optional<std::vector<Shape>> result_shapes(const c10::OperatorHandle& op, c10::ArrayRef<IValue> values) {
   Stack stack;
   for (const IValue& value : values) stack.push_back(on_meta(value));
   try {
     op.callBoxed(stack);
+  } catch (const c10::NotImplementedError&) {
+    return shapes_by_registry(op, values);
   } catch (const std::exception&) {
     return std::nullopt;
   }
@@ -338,11 +379,11 @@ inline void record(const c10::OperatorHandle& op, Stack* stack) {
   for (at::Tensor& result : results) torch::jit::push(*stack, std::move(result));
 }
 
-// From now on, calls of these overloads ("where.self") on the lazy device are recorded.
-inline void record_calls_of(const std::vector<std::string>& overloads) {
+// From now on, calls of these operators on the lazy device are recorded.
+inline void record_calls_of(const std::vector<c10::OperatorHandle>& operators) {
   static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::Lazy, __FILE__, __LINE__);
-  for (const std::string& overload : overloads) {
-    library.impl(overload.c_str(), torch::CppFunction::makeFromBoxedFunction<&record>());
+  for (const c10::OperatorHandle& op : operators) {
+    library.impl(c10::toString(op.operator_name()).c_str(), torch::CppFunction::makeFromBoxedFunction<&record>());
   }
 }
 

@@ -1,5 +1,5 @@
-// Which thread recorded which tensors. A thread must leave alone what another one is recording: PyTorch guards none of
-// it. What a thread recorded that has ended since belongs to everybody.
+// Which thread made which tensors. A thread must leave alone the tensors of another one: PyTorch guards none of what it
+// keeps of them. The tensors of a thread that has ended belong to everybody.
 #pragma once
 
 #include <torch/csrc/lazy/core/tensor.h>
@@ -27,41 +27,42 @@ inline const ThreadPtr& this_thread() {
   return self.thread;
 }
 
-class Recorders {
+class TensorOwners {
  public:
-  // Of all that is recorded in this process. It outlives every thread.
-  static Recorders& get() {
-    static Recorders* const all = new Recorders;
+  // Of all tensors of this process. It outlives every thread.
+  static TensorOwners& get() {
+    static TensorOwners* const all = new TensorOwners;
     return *all;
   }
 
   void add(int64_t tensor) {
     const std::lock_guard lock(mutex_);
-    recorders_.emplace(tensor, this_thread());
+    owners_.emplace(tensor, this_thread());
   }
 
   void remove(int64_t tensor) {
     const std::lock_guard lock(mutex_);
-    recorders_.erase(tensor);
+    owners_.erase(tensor);
   }
 
   // Tensors that another thread may use at this moment.
   bool is_of_another(int64_t tensor) const {
     const std::lock_guard lock(mutex_);
-    const auto found = recorders_.find(tensor);
-    return found != recorders_.end() && is_another(*found->second);
+    const auto found = owners_.find(tensor);
+    return found != owners_.end() && is_another(*found->second);
   }
 
+  // Whether another thread has tensors.
   bool has_others() const {
     const std::lock_guard lock(mutex_);
-    return std::ranges::any_of(recorders_, [](const auto& entry) { return is_another(*entry.second); });
+    return std::ranges::any_of(owners_, [](const auto& entry) { return is_another(*entry.second); });
   }
 
  private:
   static bool is_another(const Thread& thread) { return &thread != this_thread().get() && !thread.has_ended; }
 
   mutable std::mutex mutex_;
-  std::unordered_map<int64_t, ThreadPtr> recorders_;  // by the id of a tensor with recorded calls
+  std::unordered_map<int64_t, ThreadPtr> owners_;  // by the id of a tensor
 };
 
 }  // namespace tenon::lazy_device
