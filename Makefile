@@ -5,6 +5,7 @@ JOBS ?= $(shell nproc)
 PYTEST_ARGS ?=
 ARGS ?=
 JSON ?=
+BASE ?=
 SVG ?=
 CTEST_ARGS ?=
 
@@ -225,6 +226,10 @@ bench-training-budget: build ## Whether trainings stay within their budget: what
 .PHONY: bench-zoo-budget
 bench-zoo-budget: build ## The same for the architectures of the zoo; ARGS="--only bert,vit" or "--shard 0/8 --minutes 30" selects
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.zoo_budget --jobs $(JOBS) $(ARGS)
+
+.PHONY: bench-trees
+bench-trees: build ## Whether a change made anything slower: this build beside another one, BASE=../before/build/python; ARGS="--part models"
+	@.venv/bin/python -W ignore -m bench.trees --base "$(BASE)" $(ARGS)
 
 .PHONY: bench-lazy
 bench-lazy: build ## Training on device "lazy" beside PyTorch's TorchScript backend and eager; ARGS="--width 128 --rounds 5"
