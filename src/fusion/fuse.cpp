@@ -73,11 +73,22 @@ class Fuser {
     return role(id) == Role::kReshape && core_of(graph_.type(node(id).operands[0]).shape) == core_of(shape_of(id));
   }
 
-  bool is_inlinable_view(uint32_t id) const { return is_view(role(id)) || is_trivial_reshape(id); }
+  // A cast that gives each element more bits (bf16 to f32). Every reader repeats it while it loads the element: so only
+  // the narrow tensor is in memory, and a contraction sees the dtype that the instructions for narrow products take.
+  bool is_widening(uint32_t id) const {
+    if (node(id).op->name.get() != "cast") return false;
+    const DType from = graph_.type(node(id).operands[0]).dtype;
+    return (from == DType::kBF16 || from == DType::kF16) && graph_.type(node(id).results[0]).dtype == DType::kF32;
+  }
 
-  // Whether the view only gives other strides to the dimensions of its operand.
+  bool is_inlinable_view(uint32_t id) const {
+    return is_view(role(id)) || is_trivial_reshape(id) || is_widening(id);
+  }
+
+  // Whether the view only gives other strides to the dimensions of its operand, or more bits to its elements.
   bool is_strided(uint32_t view) const {
-    return role(view) == Role::kPermutation || role(view) == Role::kBroadcast || is_trivial_reshape(view);
+    return role(view) == Role::kPermutation || role(view) == Role::kBroadcast || is_trivial_reshape(view) ||
+           is_widening(view);
   }
 
   // Whether `user` can read its operand through the view.
