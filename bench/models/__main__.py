@@ -1,18 +1,20 @@
-"""make bench ARGS="--model bert --engine eager --threads 1 --rounds 7 --quick" JSON=out.json SVG=out.svg"""
+"""make bench ARGS="--model bert --dtype bf16 --batch 8 --engine eager --threads 1 --quick" JSON=out.json SVG=out.svg"""
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from bench.models import picture, report
-from bench.models.cases import CASES
+from bench.models.cases import CASES, DTYPES
 from bench.models.engines import ENGINES, TENON
-from bench.models.worker import Cost, Latency
+from bench.models.worker import Cost, Latency, Work
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 1800  # of one process
@@ -24,6 +26,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", action="append", choices=CASES, help="only this model; may be given several times")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this peer; may be given several times")
     parser.add_argument("--threads", type=int, action="append", help="1 and 2 unless given")
+    parser.add_argument("--dtype", action="append", choices=DTYPES, help="f32 and bf16 unless given")
+    parser.add_argument("--batch", type=int, action="append", help="1 unless given; times the model's own")
     parser.add_argument("--rounds", type=int, help="7 unless given; 3 with --quick")
     parser.add_argument("--quick", action="store_true", help="few and short rounds, for development")
     parser.add_argument("--small", action="store_true", help="small configurations of the models")
@@ -63,8 +67,8 @@ def ask(question: dict, folder: Path, cache: Path) -> list[dict]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def measured_cost(model: str, engine: str, options: argparse.Namespace, folder: Path) -> Cost:
-    question = {"model": model, "engine": engine, "threads": min(options.threads), "small": options.small}
+def measured_cost(work: Work, engine: str, folder: Path) -> Cost:
+    question = {"work": asdict(work), "engine": engine}
     cache = folder / f"{engine}-cache"
     try:
         row = Cost(**ask({"what": "cost", **question}, folder, cache)[0])
@@ -73,49 +77,51 @@ def measured_cost(model: str, engine: str, options: argparse.Namespace, folder: 
             row.load_s, row.load_peak_bytes = loaded.load_s, loaded.load_peak_bytes
         return row
     except WorkerError as error:
-        return Cost(model, engine, error=str(error))
+        return Cost(work.model, engine, work.dtype, work.batch, error=str(error))
 
 
-def measured_latency(model: str, threads: int, options: argparse.Namespace, folder: Path) -> list[Latency]:
-    question = {"model": model, "engines": options.engines, "threads": threads, "small": options.small}
+def measured_latency(work: Work, options: argparse.Namespace, folder: Path) -> list[Latency]:
+    question = {"work": asdict(work), "engines": options.engines}
     effort = {"rounds": options.rounds, "block_s": 0.05 if options.quick else 0.2}
     cache = folder / "inductor-cache"
     try:
         return [Latency(**row) for row in ask({"what": "latency", **question, **effort}, folder, cache)]
     except WorkerError as error:
-        return [Latency(model, engine, threads, error=str(error)) for engine in options.engines]
+        names = (work.threads, work.dtype, work.batch)
+        return [Latency(work.model, engine, *names, error=str(error)) for engine in options.engines]
 
 
 def run(options: argparse.Namespace) -> tuple[list[Latency], list[Cost]]:
     latencies: list[Latency] = []
     costs: list[Cost] = []
-    for model in options.models:
+    for model, dtype, batch in itertools.product(options.models, options.dtypes, options.batches):
+        works = [Work(model, threads, options.small, dtype, batch) for threads in options.threads]
         with tempfile.TemporaryDirectory(prefix="tenon-bench-") as temporary:
-            if options.only != "latency":
-                costs += costs_of(model, options, Path(temporary))
+            if options.only != "latency" and batch == options.batches[0]:
+                costs += costs_of(works[0], options, Path(temporary))
             if options.only != "cost":
-                latencies += latencies_of(model, options, Path(temporary))
+                latencies += latencies_of(works, options, Path(temporary))
     progress("")
     return latencies, costs
 
 
-def costs_of(model: str, options: argparse.Namespace, folder: Path) -> list[Cost]:
+def costs_of(work: Work, options: argparse.Namespace, folder: Path) -> list[Cost]:
     costs = []
     for engine in options.engines:
-        progress(f"{model}: {ENGINES[engine].title}: compile")
-        costs.append(measured_cost(model, engine, options, folder))
+        progress(f"{work.model}: {ENGINES[engine].title}: compile")
+        costs.append(measured_cost(work, engine, folder))
     progress("")
-    print(report.cost_table(CASES[model].title, costs), flush=True)
+    print(report.cost_table(report.title_of(work), costs), flush=True)
     return costs
 
 
-def latencies_of(model: str, options: argparse.Namespace, folder: Path) -> list[Latency]:
+def latencies_of(works: list[Work], options: argparse.Namespace, folder: Path) -> list[Latency]:
     latencies = []
-    for threads in options.threads:
-        progress(f"{model}: {threads} threads")
-        latencies += measured_latency(model, threads, options, folder)
+    for work in works:
+        progress(f"{work.model}: {work.threads} threads")
+        latencies += measured_latency(work, options, folder)
     progress("")
-    print(report.latency_table(CASES[model].title, latencies), flush=True)
+    print(report.latency_table(report.title_of(works[0]), latencies), flush=True)
     return latencies
 
 
@@ -126,7 +132,9 @@ def complete(options: argparse.Namespace) -> argparse.Namespace:
     options.models = options.model or list(CASES)
     peers = options.engine or [name for name in ENGINES if name != TENON.name]
     options.engines = [name for name in ENGINES if name == TENON.name or name in peers]
-    options.threads = options.threads or [1, 2]
+    options.threads = sorted(options.threads or [1, 2])
+    options.dtypes = options.dtype or ["f32", "bf16"]
+    options.batches = options.batch or [1]
     options.rounds = options.rounds or (3 if options.quick else 7)
     return options
 
@@ -139,7 +147,7 @@ def read(path: Path) -> tuple[list[Latency], list[Cost]]:
 
 def write(latencies: list[Latency], costs: list[Cost], options: argparse.Namespace, seconds: float) -> None:
     if options.json:
-        names = ("models", "engines", "threads", "rounds", "quick", "small")
+        names = ("models", "engines", "threads", "dtypes", "batches", "rounds", "quick", "small")
         found = report.as_json(latencies, costs, {name: getattr(options, name) for name in names}, seconds)
         options.json.write_text(json.dumps(found, indent=1) + "\n")
     if options.svg:

@@ -1,4 +1,4 @@
-"""The models of the bench: those of the zoo in their real sizes, batch 1, and two small ones."""
+"""The models of the bench: those of the zoo in their real sizes, and two small ones; in any dtype and batch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from torch import nn
 from tests.python import zoo
 
 TOKENS = 128  # of a text
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,13 @@ class Case:
     name: str
     title: str
     make: Callable[[bool], tuple[nn.Module, tuple]]  # of whether it shall be small: the module, and its arguments
+
+    def make_as(self, small: bool, dtype: str, batch: int) -> tuple[nn.Module, tuple]:
+        """With weights and arguments of this dtype, and so many times the batch."""
+        module, args = self.make(small)
+        args = [arg.repeat(batch, *[1] * (arg.dim() - 1)) for arg in args]
+        to = DTYPES[dtype]
+        return module.to(to), tuple(arg.to(to) if arg.is_floating_point() else arg for arg in args)
 
 
 class ReluMatmulSoftmax(nn.Module):

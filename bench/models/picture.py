@@ -1,5 +1,5 @@
-"""The latencies as a picture: one SVG that needs nothing else. A panel for each number of threads, a group of bars for
-each model: the speed of each engine, eager's being 1."""
+"""The latencies as a picture: one SVG that needs nothing else. A panel for each dtype, batch and number of
+threads, a group of bars for each model: the speed of each engine, eager's being 1."""
 
 from xml.sax.saxutils import escape
 
@@ -22,23 +22,28 @@ MOST = 5.0  # a longer bar ends here, with its number
 
 
 def draw(latencies: list[Latency]) -> str:
-    counts = list(dict.fromkeys(row.threads for row in latencies))
+    ways = list(dict.fromkeys(map(way_of, latencies)))
     models = [name for name in CASES if any(row.model == name for row in latencies)]
     engines = [name for name in ENGINES if any(row.engine == name for row in latencies)]
     group = len(engines) * BAR + GAP
-    width = LABELS_X + PANEL * len(counts)
+    width = LABELS_X + PANEL * len(ways)
     height = TOP + group * len(models) + 24
     box = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {box} font-family="system-ui, sans-serif">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        text(LABELS_X, 24, "Speed on whole models in f32, PyTorch eager being 1", size=14, bold=True),
+        text(LABELS_X, 24, "Speed on whole models, PyTorch eager being 1", size=14, bold=True),
         *legend(engines),
     ]
-    for place, threads in enumerate(counts):
-        mine = [row for row in latencies if row.threads == threads]
-        parts += panel(place * PANEL, threads, models, engines, mine, group)
+    for place, way in enumerate(ways):
+        mine = [row for row in latencies if way_of(row) == way]
+        parts += panel(place * PANEL, way, models, engines, mine, group)
     return "\n".join((*parts, "</svg>")) + "\n"
+
+
+def way_of(row: Latency) -> str:
+    batch = f", batch x{row.batch}" if row.batch > 1 else ""
+    return f"{row.dtype}{batch}, {row.threads} thread{'s' if row.threads > 1 else ''}"
 
 
 def text(x: float, y: float, words: str, size: int = 11, bold: bool = False, anchor: str = "start") -> str:
@@ -57,9 +62,9 @@ def legend(engines: list[str]) -> list[str]:
     return parts
 
 
-def panel(x: float, threads: int, models: list[str], engines: list[str], rows: list[Latency], group: int) -> list[str]:
+def panel(x: float, way: str, models: list[str], engines: list[str], rows: list[Latency], group: int) -> list[str]:
     bottom = TOP + group * len(models)
-    parts = [text(x + PLOT_X, TOP - 10, f"{threads} thread{'s' if threads > 1 else ''}", bold=True)]
+    parts = [text(x + PLOT_X, TOP - 10, way, bold=True)]
     for mark in range(int(MOST) + 1):
         at = x + PLOT_X + PLOT_WIDTH * mark / MOST
         color = "#868e96" if mark == 1 else "#e9ecef"

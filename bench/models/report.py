@@ -9,7 +9,7 @@ from dataclasses import asdict
 from bench.kernels.report import duration, git_revision, machine
 from bench.models.cases import CASES
 from bench.models.engines import ENGINES, TENON
-from bench.models.worker import Cost, Latency
+from bench.models.worker import Cost, Latency, Work
 
 LEAST = 1.0  # of Tenon's speed, on every model: the better of eager and Inductor is 1
 GEOMEAN = 1.1
@@ -18,6 +18,12 @@ PACKAGES = ("tenon", "torch", "transformers", "onnxruntime", "openvino", "onnx")
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def title_of(row: Latency | Cost | Work) -> str:
+    """The model with what is unusual about the way it is run."""
+    parts = [CASES[row.model].title, *([row.dtype] if row.dtype != "f32" else [])]
+    return ", ".join([*parts, *([f"batch x{row.batch}"] if row.batch != 1 else [])])
 
 
 def latency_table(title: str, rows: list[Latency]) -> str:
@@ -73,16 +79,20 @@ def best_peer(rows: list[Latency], only_torch: bool) -> Latency | None:
     return min(fitting, key=lambda row: row.ratio, default=None)
 
 
+def key_of(row: Latency) -> tuple[str, str, int, int]:
+    return row.model, row.dtype, row.batch, row.threads
+
+
 def standings(latencies: list[Latency]) -> list[dict]:
     """Tenon's speed per model and number of threads: the best peer's time over its own, and whose that is."""
     found = []
-    for model, threads in dict.fromkeys((row.model, row.threads) for row in latencies):
-        rows = [row for row in latencies if (row.model, row.threads) == (model, threads)]
+    for key in dict.fromkeys(map(key_of, latencies)):
+        rows = [row for row in latencies if key_of(row) == key]
         torch, best = best_peer(rows, only_torch=True), best_peer(rows, only_torch=False)
         found.append(
             {
-                "model": model,
-                "threads": threads,
+                **dict(zip(("model", "dtype", "batch", "threads"), key, strict=True)),
+                "title": title_of(rows[0]),
                 "to_torch": torch and torch.ratio,
                 "torch": torch and torch.engine,
                 "to_best": best and best.ratio,
@@ -94,10 +104,10 @@ def standings(latencies: list[Latency]) -> list[dict]:
 
 
 def judge_latency(latencies: list[Latency]) -> list[dict]:
-    """A verdict per number of threads."""
+    """A verdict per dtype, batch and number of threads."""
     verdicts = []
-    for threads in dict.fromkeys(row.threads for row in latencies):
-        mine = [each for each in standings(latencies) if each["threads"] == threads]
+    for way in dict.fromkeys(key_of(row)[1:] for row in latencies):
+        mine = [each for each in standings(latencies) if (each["dtype"], each["batch"], each["threads"]) == way]
         ratios = {each["model"]: each["to_torch"] for each in mine if each["to_torch"] is not None}
         if not ratios:
             continue
@@ -105,7 +115,7 @@ def judge_latency(latencies: list[Latency]) -> list[dict]:
         is_met = len(ratios) == len(mine) and ratios[slowest] >= LEAST and geomean(ratios.values()) >= GEOMEAN
         verdicts.append(
             {
-                "threads": threads,
+                **dict(zip(("dtype", "batch", "threads"), way, strict=True)),
                 "geomean": geomean(ratios.values()),
                 "minimum": ratios[slowest],
                 "slowest": slowest,
@@ -118,32 +128,33 @@ def judge_latency(latencies: list[Latency]) -> list[dict]:
 def judge_compile(costs: list[Cost]) -> list[dict]:
     """A verdict per model that both compiled."""
     verdicts = []
-    for model in dict.fromkeys(row.model for row in costs):
-        rows = {row.engine: row for row in costs if row.model == model and row.compile_s is not None}
+    for model, dtype in dict.fromkeys((row.model, row.dtype) for row in costs):
+        mine = [row for row in costs if (row.model, row.dtype) == (model, dtype) and row.compile_s is not None]
+        rows = {row.engine: row for row in mine}
         if TENON.name not in rows or "inductor" not in rows:
             continue
         ours, theirs = rows[TENON.name], rows["inductor"]
         ratio, cpu_ratio = theirs.compile_s / ours.compile_s, theirs.compile_cpu_s / ours.compile_cpu_s
         result = "PASS" if ratio >= COMPILE else "MISS"
-        verdicts.append({"model": model, "ratio": ratio, "cpu_ratio": cpu_ratio, "result": result})
+        verdicts.append({"model": model, "dtype": dtype, "ratio": ratio, "cpu_ratio": cpu_ratio, "result": result})
     return verdicts
 
 
 def summary(latencies: list[Latency], costs: list[Cost]) -> str:
     lines = ["\nTenon's speed: the fastest peer's time / Tenon's"]
-    lines.append(f"  {'model':<30} {'thr':>3}  {'of PyTorch':<28} {'of all':<28}")
+    lines.append(f"  {'model':<44} {'thr':>3}  {'of PyTorch':<28} {'of all':<28}")
     lines += [standing_line(each) for each in standings(latencies)]
     lines.append("\nbars")
     for each in judge_latency(latencies):
-        name = f"eager and Inductor, {each['threads']} thr"
+        name = f"eager, Inductor: {each['dtype']} x{each['batch']}, {each['threads']} thr"
         bar = f"at least {LEAST} on each, {GEOMEAN} in geomean"
         found = f"geomean {each['geomean']:.2f}x, lowest {each['minimum']:.2f}x ({each['slowest']})"
-        lines.append(f"  {name:<28} {bar:<38} {found:<48} {each['result']}")
+        lines.append(f"  {name:<36} {bar:<38} {found:<48} {each['result']}")
     for each in judge_compile(costs):
-        name = f"compile {each['model']}"
+        name = f"compile {each['model']}, {each['dtype']}"
         bar = f"at most 1/{COMPILE:.0f} of Inductor's"
         found = f"1/{each['ratio']:.1f}, in CPU time 1/{each['cpu_ratio']:.1f}"
-        lines.append(f"  {name:<28} {bar:<38} {found:<48} {each['result']}")
+        lines.append(f"  {name:<36} {bar:<38} {found:<48} {each['result']}")
     return "\n".join(lines)
 
 
@@ -153,7 +164,7 @@ def standing_line(each: dict) -> str:
             return "-"
         return f"{each['to_' + which]:.2f}{'~' if each['is_disturbed'] else 'x'} {ENGINES[each[which]].title}"
 
-    return f"  {CASES[each['model']].title:<30} {each['threads']:>3}  {peer('torch'):<28} {peer('best')}"
+    return f"  {each['title']:<44} {each['threads']:>3}  {peer('torch'):<28} {peer('best')}"
 
 
 # ---- for machines ---------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from bench.models.cases import CASES
 from bench.models.engines import ENGINES, TENON, Call, Engine, Job, results_of
 from bench.models.rounds import Effort, compare, time_in_turns, typical
 
-TOLERANCE = 1e-3  # of the largest value
+TOLERANCES = {"f32": 1e-3, "bf16": 5e-2, "f16": 1e-2}  # of the largest value
 
 
 @dataclass
@@ -33,6 +33,8 @@ class Latency:
     model: str
     engine: str
     threads: int
+    dtype: str = "f32"
+    batch: int = 1
     error: str = ""  # why there are no numbers
     seconds: float | None = None
     ratio: float | None = None
@@ -48,6 +50,8 @@ class Cost:
 
     model: str
     engine: str
+    dtype: str = "f32"
+    batch: int = 1
     error: str = ""
     compile_s: float | None = None  # from the module to the first results but for a call, with no cache on the disk
     compile_cpu_s: float | None = None  # the same in CPU time, of all processes that took part
@@ -61,10 +65,20 @@ class WrongResultError(Exception):
     """Results that are not those of PyTorch eager."""
 
 
-def job_of(model: str, threads: int, small: bool, folder: str) -> Job:
-    torch.set_num_threads(threads)
-    module, args = CASES[model].make(small)
-    return Job(module, args, threads, Path(folder))
+@dataclass(frozen=True)
+class Work:
+    """What is measured: a model, as it is run."""
+
+    model: str
+    threads: int
+    small: bool
+    dtype: str = "f32"
+    batch: int = 1
+
+    def job(self, folder: str) -> Job:
+        torch.set_num_threads(self.threads)
+        module, args = CASES[self.model].make_as(self.small, self.dtype, self.batch)
+        return Job(module, args, self.threads, Path(folder), self.dtype)
 
 
 def job_for(engine: str, job: Job) -> Job:
@@ -74,37 +88,41 @@ def job_for(engine: str, job: Job) -> Job:
     return replace(job, folder=own)
 
 
-def check(results: Sequence[Any], expected: Sequence[torch.Tensor]) -> None:
+def check(results: Sequence[Any], expected: Sequence[torch.Tensor], dtype: str) -> None:
     if len(results) != len(expected):
         raise WrongResultError(f"{len(results)} results where eager has {len(expected)}")
     for mine, theirs in zip(results, expected, strict=True):
-        difference = float((torch.as_tensor(mine) - theirs).abs().max() / theirs.abs().max())
-        if not difference <= TOLERANCE:
+        difference = float((torch.as_tensor(mine).float() - theirs).abs().max() / theirs.abs().max())
+        if not difference <= TOLERANCES[dtype]:
             raise WrongResultError(f"a result differs from eager's by {difference:.2g} of the largest value")
 
 
 def made(engine: Engine, job: Job, expected: Sequence[torch.Tensor]) -> Call:
     call = engine.make(job)
-    check(results_of(call()), expected)
+    check(results_of(call()), expected, job.dtype)
     return call
+
+
+def expected_of(job: Job) -> list[torch.Tensor]:
+    """What eager computes in f32 of the same weights and arguments."""
+    exact = job.in_f32()
+    return [result.clone() for result in results_of(exact.module(*exact.args))]
 
 
 # ---- what is asked for ----------------------------------------------------------------------------------------------
 
 
-def latency(
-    model: str, engines: list[str], threads: int, small: bool, folder: str, rounds: int, block_s: float
-) -> list[Latency]:
-    job = job_of(model, threads, small, folder)
-    rows = {name: Latency(model, name, threads) for name in engines}
-    expected = [result.clone() for result in results_of(job.module(*job.args))]
+def latency(work: Work, engines: list[str], folder: str, rounds: int, block_s: float) -> list[Latency]:
+    job = work.job(folder)
+    rows = {name: Latency(work.model, name, work.threads, work.dtype, work.batch) for name in engines}
+    expected = expected_of(job)
     calls = {}
     for name in engines:
         try:
             calls[name] = made(ENGINES[name], job_for(name, job), expected)
         except Exception as error:
             rows[name].error = f"{type(error).__name__}: {first_line(error)}"
-    blocks = time_in_turns(calls, threads, Effort(rounds, block_s))
+    blocks = time_in_turns(calls, work.threads, Effort(rounds, block_s))
     for name, own in blocks.items():
         rows[name].seconds = typical(own)
         if TENON.name in blocks:
@@ -113,18 +131,18 @@ def latency(
     return list(rows.values())
 
 
-def cost(model: str, engine: str, threads: int, small: bool, folder: str) -> Cost:
-    job = job_for(engine, job_of(model, threads, small, folder))
-    expected = [result.clone() for result in results_of(job.module(*job.args))]
+def cost(work: Work, engine: str, folder: str) -> Cost:
+    job = job_for(engine, work.job(folder))
+    expected = expected_of(job)
     warm_up(engine, job)
     before = start_of_peak()
     start, cpu_start = time.perf_counter(), cpu_seconds()
     call = ENGINES[engine].make(job)
     results = results_of(call())
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu_start
-    row = Cost(model, engine, peak_bytes=resident("VmHWM") - before)
+    row = Cost(work.model, engine, work.dtype, work.batch, peak_bytes=resident("VmHWM") - before)
     row.compile_s, row.compile_cpu_s = without_a_call(seconds, call), without_a_call(cpu, call, time.process_time)
-    check(results, expected)
+    check(results, expected, job.dtype)
     if ENGINES[engine].save:
         ENGINES[engine].save(job)
     files = [path for path in job.folder.iterdir() if path.name.endswith(ENGINES[engine].suffixes or ("/",))]
@@ -132,9 +150,8 @@ def cost(model: str, engine: str, threads: int, small: bool, folder: str) -> Cos
     return row
 
 
-def load(model: str, engine: str, threads: int, small: bool, folder: str) -> Cost:
-    _, args = CASES[model].make(small)
-    job = job_for(engine, Job(torch.nn.Module(), args, threads, Path(folder)))
+def load(work: Work, engine: str, folder: str) -> Cost:
+    job = job_for(engine, replace(work.job(folder), module=torch.nn.Module()))
     warm_up(engine, job)
     before = start_of_peak()
     start = time.perf_counter()
@@ -142,7 +159,7 @@ def load(model: str, engine: str, threads: int, small: bool, folder: str) -> Cos
     call()
     seconds = time.perf_counter() - start
     peak = resident("VmHWM") - before
-    return Cost(model, engine, load_s=without_a_call(seconds, call), load_peak_bytes=peak)
+    return Cost(work.model, engine, work.dtype, work.batch, load_s=without_a_call(seconds, call), load_peak_bytes=peak)
 
 
 def without_a_call(seconds: float, call: Call, clock: Callable[[], float] = time.perf_counter) -> float:
@@ -198,7 +215,7 @@ def start_of_peak() -> int:
 def answer(question: dict) -> list[dict]:
     asked = {"latency": latency, "cost": cost, "load": load}[question.pop("what")]
     with torch.no_grad():
-        found = asked(**question)
+        found = asked(Work(**question.pop("work")), **question)
     return [asdict(row) for row in (found if isinstance(found, list) else [found])]
 
 

@@ -1,5 +1,6 @@
 """The bench of whole models, on small ones and without the peers that need installing."""
 
+import copy
 import json
 import math
 import subprocess
@@ -12,7 +13,7 @@ import torch
 
 from bench.kernels.harness import Block
 from bench.models import __main__ as command
-from bench.models import engines, picture, report, rounds, worker
+from bench.models import cases, engines, picture, report, rounds, worker
 from bench.models.cases import CASES
 from bench.models.worker import Cost, Latency
 
@@ -30,6 +31,10 @@ def blocks(*seconds, quiet=True):
 
 def a_latency(engine, ratio, model="mlp", threads=1, **changes):
     return Latency(model, engine, threads, seconds=ratio, ratio=ratio, low=ratio, high=ratio, rounds=3, **changes)
+
+
+def work(**changes):
+    return {"model": "mlp", "threads": 1, "small": True, **changes}
 
 
 # ---- rounds ---------------------------------------------------------------------------------------------------------
@@ -70,7 +75,7 @@ def test_a_model_of_the_bench_has_arguments_that_fit(name):
 
 
 def test_latency_has_a_row_for_each_engine(tmp_path):
-    question = {"model": "mlp", "engines": ["tenon", "eager"], "threads": 1, "small": True, "folder": str(tmp_path)}
+    question = {"work": work(), "engines": ["tenon", "eager"], "folder": str(tmp_path)}
     found = worker.answer({"what": "latency", **question, "rounds": 3, "block_s": 0.002})
     assert [(row["engine"], row["error"], row["rounds"]) for row in found] == [("tenon", "", 3), ("eager", "", 3)]
     assert found[0]["ratio"] == found[0]["low"] == found[0]["high"] == 1
@@ -78,9 +83,32 @@ def test_latency_has_a_row_for_each_engine(tmp_path):
     assert math.isclose(found[1]["seconds"] / found[0]["seconds"], found[1]["ratio"], rel_tol=1)
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_a_model_is_measured_in_other_dtypes_and_batches(tmp_path, dtype):
+    module, args = CASES["mlp"].make_as(True, dtype, 3)
+    assert args[0].shape == (3 * 64, 784)
+    assert {tensor.dtype for tensor in (*args, *module.parameters())} == {cases.DTYPES[dtype]}
+    question = {"work": work(dtype=dtype, batch=3), "engines": ["tenon", "eager"], "folder": str(tmp_path)}
+    found = worker.answer({"what": "latency", **question, "rounds": 1, "block_s": 0.002})
+    assert [(row["error"], row["dtype"], row["batch"]) for row in found] == [("", dtype, 3)] * 2
+    assert report.title_of(Latency(**found[0])) == f"{CASES['mlp'].title}, {dtype}, batch x3"
+
+
+def test_each_way_to_run_a_model_has_its_own_verdict():
+    ways = [{"dtype": "f32"}, {"dtype": "bf16"}, {"dtype": "bf16", "batch": 8}]
+    rows = [
+        a_latency(engine, ratio, **way)
+        for way, ratios in zip(ways, (1.2, 0.9, 1.5), strict=True)
+        for engine, ratio in (("tenon", 1.0), ("eager", ratios))
+    ]
+    assert [each["result"] for each in report.judge_latency(rows)] == ["PASS", "MISS", "PASS"]
+    assert [each["to_torch"] for each in report.standings(rows)] == [1.2, 0.9, 1.5]
+    assert picture.draw(rows).count("thread<") == 3
+
+
 def test_cost_is_the_time_and_the_memory_of_a_first_result(tmp_path):
-    asked = {"model": "mlp", "engine": "tenon", "threads": 1, "small": True, "folder": str(tmp_path)}
-    (found,) = worker.answer({"what": "cost", **asked})
+    asked = {"work": work(), "engine": "tenon", "folder": str(tmp_path)}
+    (found,) = worker.answer({"what": "cost", **copy.deepcopy(asked)})
     assert found["error"] == ""
     assert 0 < found["compile_s"] < 60
     assert 0 < found["compile_cpu_s"] < 60
@@ -102,7 +130,7 @@ def test_cpu_time_is_that_of_child_processes_too():
 def test_an_engine_with_other_results_is_no_rival(tmp_path, monkeypatch):
     wrong = replace(engines.ENGINES["eager"], make=lambda job: lambda: job.module(*job.args) * 1.01)
     monkeypatch.setitem(engines.ENGINES, "eager", wrong)
-    asked = {"model": "mlp", "engines": ["tenon", "eager"], "threads": 1, "small": True, "folder": str(tmp_path)}
+    asked = {"work": work(), "engines": ["tenon", "eager"], "folder": str(tmp_path)}
     found = worker.answer({"what": "latency", **asked, "rounds": 1, "block_s": 0.001})
     assert "differs from eager's by 0.01" in found[1]["error"]
     assert found[1]["ratio"] is None
@@ -110,9 +138,7 @@ def test_an_engine_with_other_results_is_no_rival(tmp_path, monkeypatch):
 
 
 def test_a_process_that_fails_is_a_row(tmp_path):
-    options = command.complete(command.arguments([]))
-    options.threads, options.small = [1], True
-    row = command.measured_cost("no such model", "eager", options, tmp_path)
+    row = command.measured_cost(worker.Work("no such model", 1, small=True), "eager", tmp_path)
     assert "no such model" in row.error
     assert row.compile_s is None
 
