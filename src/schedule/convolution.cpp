@@ -13,13 +13,18 @@
 //           for x unroll, m by 16 unroll, m vectorize
 //         for m by 16 unroll, m unroll, x vectorize     bias, activation, ..., write
 //
-// If pixels fill vectors better than channels do, matmul.cpp schedules the convolution.
+// A narrow image (bf16) is widened once, before the blocks; narrow weights are packed as they are, and each step widens
+// the vectors that it loads.
+//
+// If pixels fill vectors better than channels do, or if an instruction for narrow products gains more, matmul.cpp
+// schedules the convolution.
 #include <algorithm>
 
 #include "loops/schedule.h"
 #include "schedule/border.h"
 #include "schedule/contraction.h"
 #include "schedule/default_schedule.h"
+#include "schedule/wide_image.h"
 
 namespace tenon {
 
@@ -46,14 +51,15 @@ class ConvolutionScheduler {
     tile_ = pick_tile(lanes_, machine, [&](const RegisterTile& tile) { return cost_across(tile); });
   }
 
-  bool is_better_across() const { return cost_across(tile_) < cost_along(); }
+  // `gain` is how many products of the other schedule take the time of one of these.
+  bool is_better_across(double gain) const { return cost_across(tile_) < cost_along() / gain; }
 
   LoopTree run() {
     const LoopSpecs around = with_threads(ir_, outer(), machine_);
     make_image(around);
     make_weights(around);
     const LoopSpecs inner = joined(around, joined(folded(), block()));
-    for (NodeRef ref : {c_.b, c_.product, c_.sum}) ir_.set_loops(ref, inner);
+    for (NodeRef ref : core()) ir_.set_loops(ref, inner);
     for (NodeRef ref : c_.epilogue) ir_.set_loops(ref, joined(around, written(around)));
     set_order(around);
     return LoopTree(std::move(ir_));
@@ -173,6 +179,7 @@ class ConvolutionScheduler {
   // Packs weights block by block of channels, in the order in which they are read. The weights of the model are
   // contiguous along the last folded variable.
   void make_weights(const LoopSpecs& around) {
+    if (is_narrow(c_.a)) take_narrow_weights();
     if (c_.makes_a.empty()) pack_weights();
     LoopSpecs loops = loops_over(c_.batch);
     loops = joined(std::move(loops), loops_over({c_.rows.begin(), c_.rows.end() - 1}));
@@ -190,14 +197,32 @@ class ConvolutionScheduler {
     for (NodeRef ref : c_.makes_a) ir_.set_loops(ref, loops_it_has(ir_, ref, loops));
   }
 
+  bool is_narrow(NodeRef weights) const {
+    const Node& node = ir_.node(weights);
+    return node.computes("cast") && is_narrow_float(ir_.node(node.inputs[0]).dtype);
+  }
+
+  void take_narrow_weights() {
+    widened_ = {c_.a};
+    c_.a = ir_.node(c_.a).inputs[0];
+    c_.makes_a.erase(widened_[0]);
+  }
+
   void pack_weights() {
     const NodeRef packed = add_named_copy(ir_, c_.a, "_packed");
-    ir_.set_input(c_.product, c_.a, packed);
+    ir_.set_input(widened_.empty() ? c_.product : widened_[0], c_.a, packed);
     c_.a = packed;
     c_.makes_a = {packed};
   }
 
   // ---- the order ----
+
+  // The nodes of the innermost loops.
+  std::vector<NodeRef> core() const {
+    std::vector<NodeRef> nodes = widened_;
+    nodes.insert(nodes.end(), {c_.b, c_.product, c_.sum});
+    return nodes;
+  }
 
   void set_order(const LoopSpecs& around) {
     std::vector<NodeRef> core;
@@ -208,7 +233,7 @@ class ConvolutionScheduler {
     const bool is_by_channel = around[0].var == channel_ || is_in(c_.rows, around[0].var);
     is_by_channel ? add(is_image) : add(is_weight);
     is_by_channel ? add(is_weight) : add(is_image);
-    for (NodeRef ref : {c_.b, c_.product, c_.sum}) core.push_back(ref);
+    for (NodeRef ref : this->core()) core.push_back(ref);
     core.insert(core.end(), c_.epilogue.begin(), c_.epilogue.end());
     for (NodeRef ref : needed_by(ir_, core)) ir_.set_loops(ref, loops_it_has(ir_, ref, ir_.node(ref).loops));
     order_around(ir_, core);
@@ -217,6 +242,7 @@ class ConvolutionScheduler {
   IR ir_;
   Contraction c_;
   const Machine& machine_;
+  std::vector<NodeRef> widened_ = {};  // the cast of narrow weights, if they are narrow
   VarRef channel_;
   VarRef pixel_;
   int64_t lanes_ = 1;
@@ -234,6 +260,23 @@ bool has_pixels(const IR& ir, const Contraction& c) {
          });
 }
 
+// How many products an instruction for the dtype of the operands computes in the time of one product in f32: the sum is
+// along the last folded variable, which may fill only a part of the instruction.
+double gain_of_narrow_products(const IR& ir, const Machine& machine) {
+  const std::optional<Contraction> c = find_contraction(ir);
+  if (!c || !ir.node(c->a).computes("cast") || !ir.node(c->b).computes("cast")) return 1;
+  const DType dtype = ir.node(ir.node(c->a).inputs[0]).dtype;
+  const int64_t depth = about(ir.var(c->folded.back()).size);
+  double gain = 1;
+  for (const TileIntrinsic& tile : machine.tiles) {
+    const bool is_whole = tile.m == 1 || depth % tile.k == 0;
+    if (tile.a != dtype || tile.b != dtype || !is_whole) continue;
+    const double used = static_cast<double>(depth) / static_cast<double>(divided_up(depth, tile.k) * tile.k);
+    gain = std::max(gain, used * static_cast<double>(tile.m == 1 ? tile.k : tile.m));
+  }
+  return gain;
+}
+
 std::optional<Contraction> find_convolution(const IR& ir) {
   std::optional<Contraction> found = find_contraction(ir);
   if (!found || found->rows.empty() || !is_image(ir, found->b) || !has_pixels(ir, *found)) return {};
@@ -244,8 +287,10 @@ std::optional<Contraction> find_convolution(const IR& ir) {
 
 std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& machine) {
   IR ir = initial_schedule(kernel);
+  const double gain = gain_of_narrow_products(ir, machine);
+  if (std::optional<IR> wide = with_wide_image(ir)) ir = initial_schedule(*std::move(wide));
   std::optional<Contraction> found = find_convolution(ir);
-  if (!found || !ConvolutionScheduler(ir, *found, machine).is_better_across()) return {};
+  if (!found || !ConvolutionScheduler(ir, *found, machine).is_better_across(gain)) return {};
   if (std::optional<IR> bordered = with_border(ir, found->b)) {
     ir = initial_schedule(*std::move(bordered));
     found = find_convolution(ir);

@@ -17,6 +17,7 @@
 #include "schedule/border.h"
 #include "schedule/contraction.h"
 #include "schedule/default_schedule.h"
+#include "schedule/wide_image.h"
 
 namespace tenon {
 
@@ -214,6 +215,7 @@ class WindowScheduler {
 
 std::optional<LoopTree> schedule_window(const IR& kernel, const Machine& machine) {
   IR ir = initial_schedule(kernel);
+  if (std::optional<IR> wide = with_wide_image(ir)) ir = initial_schedule(*std::move(wide));
   std::optional<Window> found = find_window(ir);
   if (!found) return {};
   if (std::optional<IR> bordered = with_border(ir, found->view)) {

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "loops/compiler.h"
@@ -255,7 +256,23 @@ TEST(ConvolutionSchedule, AgreesWhereTheOutermostLoopIsABlockOfPixels) {
 }
 
 TEST(ConvolutionSchedule, AgreesOnOtherDtypes) {
-  for (const char* dtype : {"f64", "bf16", "f16"}) expect_schedule_agrees(text_of({.has_bias = true, .dtype = dtype}));
+  for (const std::string dtype : {"f64", "bf16", "f16"}) {
+    for (const int64_t padding : {0, 1}) {
+      expect_schedule_agrees(text_of({.padding = padding, .has_bias = true, .dtype = dtype}));
+      expect_schedule_agrees(text_of({.batch = "3", .image = {7, 7}, .stride = 2, .padding = padding, .dtype = dtype}));
+      expect_schedule_agrees(text_of({.image = {14, 14}, .kernel = 1, .padding = 0, .dtype = dtype}));
+    }
+    expect_schedule_agrees(text_of({.groups = 2, .dtype = dtype}));
+    expect_schedule_agrees(text_of({.image = {17}, .kernel = 5, .padding = 2, .dtype = dtype}));
+  }
+}
+
+// No instruction multiplies f16: so channels are lanes, as in f32.
+TEST(ConvolutionSchedule, WidensANarrowImageOnceAndNarrowWeightsInEachStep) {
+  const LoopTree tree = scheduled(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}, .dtype = "f16"}));
+  const std::string text = tree.dump();
+  EXPECT_THAT(text, testing::HasSubstr("_wide: f32[j, p, p1] = cast(%4_border)"));
+  EXPECT_THAT(text, testing::HasSubstr("%w_packed: f16[k1, j, m1, n1] = view %w[k1, j, m1, n1]"));
 }
 
 // ---- windows --------------------------------------------------------------------------------------------------------
@@ -306,6 +323,29 @@ TEST(WindowSchedule, AgreesOnDepthwiseConvolutions) {
   for (int64_t n : {0, 1, 4}) {
     expect_schedule_agrees(text_of({.batch = "N", .channels = 4, .out_channels = 4, .groups = 4, .has_bias = true}), n);
   }
+}
+
+TEST(WindowSchedule, AgreesOnOtherDtypes) {
+  for (const std::string dtype : {"f64", "bf16", "f16"}) {
+    for (const int64_t stride : {1, 2}) {
+      for (const int64_t padding : {0, 1}) {
+        expect_schedule_agrees(text_of({.channels = 4,
+                                        .out_channels = 4,
+                                        .image = {9, 33},
+                                        .stride = stride,
+                                        .padding = padding,
+                                        .groups = 4,
+                                        .has_bias = true,
+                                        .dtype = dtype}));
+      }
+    }
+  }
+}
+
+TEST(WindowSchedule, WidensANarrowImageOnce) {
+  const std::string text =
+      scheduled(text_of({.channels = 32, .out_channels = 32, .image = {28, 28}, .groups = 32, .dtype = "bf16"})).dump();
+  EXPECT_THAT(text, testing::HasSubstr("_wide: f32[j, p, p1] = cast(%4_border)"));
 }
 
 TEST(WindowSchedule, AgreesOnSeveralResultsOfAChannel) {

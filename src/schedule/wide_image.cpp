@@ -1,0 +1,62 @@
+#include "schedule/wide_image.h"
+
+#include <algorithm>
+
+#include "schedule/border.h"
+
+namespace tenon {
+
+using namespace loops;
+
+namespace {
+
+bool is_wide_window(const IR& ir, NodeRef ref) {
+  const Node& cast = ir.node(ref);
+  if (!cast.computes("cast") || cast.dtype != DType::kF32 || ir.consumers(ref).size() != 1) return false;
+  const Node& input = ir.node(cast.inputs[0]);
+  const auto* view = input.as<View>();
+  return view && view->only_piece() && is_narrow_float(input.dtype) && ir.consumers(cast.inputs[0]).size() == 1;
+}
+
+// The cast that the fold reads, or its product: of two, the one with more variables is of the image.
+std::optional<NodeRef> wide_window(const IR& ir) {
+  std::vector<NodeRef> folds;
+  std::ranges::copy_if(ir.order(), std::back_inserter(folds), [&](NodeRef ref) { return ir.node(ref).as<Reduce>(); });
+  if (folds.size() != 1) return {};
+  const NodeRef folded = ir.node(folds[0]).inputs[0];
+  if (is_wide_window(ir, folded)) return folded;
+  if (!ir.node(folded).computes("mul")) return {};
+  const auto count = [&](NodeRef ref) { return ir.node(ref).vars.size(); };
+  const NodeRef image = std::ranges::max(ir.node(folded).inputs, {}, count);
+  return is_wide_window(ir, image) ? std::optional(image) : std::nullopt;
+}
+
+IR with_cast_before_view(IR ir, NodeRef cast) {
+  const NodeRef view = ir.node(cast).inputs[0];
+  Piece piece = ir.node(view).as<View>()->pieces[0];
+  const std::string name = ir.node(view).name;
+  piece.input = ir.add_compute(op_named("cast"), {piece.input}, ir.node(piece.input).vars, DType::kF32,
+                               ir.unused_node_name(name + "_wide"));
+  const NodeRef window =
+      ir.add_view({{piece}, Scalar(0.0), {}}, ir.node(cast).vars, ir.unused_node_name(name + "_window"));
+  std::vector<NodeRef> order = ir.order();
+  order.resize(order.size() - 2);
+  order.insert(std::ranges::find(order, view), {piece.input, window});
+  ir.set_order(std::move(order));
+  for (NodeRef reader : ir.consumers(cast)) ir.set_input(reader, cast, window);
+  ir = ir.without(cast);
+  return ir.without(*ir.node_named(name));
+}
+
+}  // namespace
+
+std::optional<IR> with_wide_image(const IR& ir) {
+  const std::optional<NodeRef> cast = wide_window(ir);
+  if (!cast) return {};
+  const NodeRef view = ir.node(*cast).inputs[0];
+  if (ir.node(view).as<View>()->pieces[0].where.empty()) return with_cast_before_view(ir, *cast);
+  const std::optional<IR> bordered = with_border(ir, view);
+  return bordered ? std::optional(with_cast_before_view(*bordered, *wide_window(*bordered))) : std::nullopt;
+}
+
+}  // namespace tenon

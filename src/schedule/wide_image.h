@@ -1,0 +1,24 @@
+// Inside of schedule: widens a narrow image once, before windows are read from it.
+#pragma once
+
+#include <optional>
+
+#include "loops/ir.h"
+
+namespace tenon {
+
+// Moves a cast from the elements of a fold's windows to the image, which has fewer elements:
+//
+//     %v: bf16[y, x, i] = view %a[y + i - 1, x] where y + i - 1 in 56
+//     %w: f32[y, x, i] = cast(%v)
+//
+// becomes, with p = 58,
+//
+//     %v_border: bf16[p, x] = view %a[p - 1, x] where p - 1 in 56
+//     %v_wide: f32[p, x] = cast(%v_border)
+//     %w_window: f32[y, x, i] = view %v_wide[y + i, x]
+//
+// Empty if the only fold of the kernel reads no such windows.
+std::optional<loops::IR> with_wide_image(const loops::IR& ir);
+
+}  // namespace tenon
