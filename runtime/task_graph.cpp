@@ -134,14 +134,14 @@ class Reader {
 
   // Each input refers to its slot, and no other slot claims the same input.
   void check_arguments() const {
-    std::vector<bool> seen[5];
+    std::vector<uint8_t> seen[5];
     for (const SlotKind kind : format::EnumValuesSlotKind()) seen[static_cast<int>(kind)].resize(count_of(kind));
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
       const TensorSlot& slot = graph_.slots[id];
       if (slot.root != id || slot.kind == SlotKind::Temporary) continue;
-      std::vector<bool>& own = seen[static_cast<int>(slot.kind)];
-      demand(!own[slot.position], "two slots have position ", slot.position);
-      own[slot.position] = true;
+      std::vector<uint8_t>& own = seen[static_cast<int>(slot.kind)];
+      demand(own[slot.position] == 0, "two slots have position ", slot.position);
+      own[slot.position] = 1;
       if (slot.kind == SlotKind::Input) {
         demand(graph_.inputs[slot.position].slot == id, "input ", slot.position, " is not slot ", id);
       }

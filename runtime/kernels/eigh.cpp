@@ -26,6 +26,7 @@ class SymmetricSolver {
 
   double* matrix() const { return a_.data; }  // of which the lower triangle is read
   double value(int64_t i) const { return diagonal_[i]; }
+  const double* values() const { return diagonal_; }
   const double* vector(int64_t i) const { return vectors_[i]; }
 
   // False where it is not finite, or does not converge.
@@ -165,7 +166,7 @@ int64_t tenon_eigh(const tenon_services* services, tenon_dtype dtype, int64_t ba
     double* const sorted_vectors = scratch + Solver::scratch_size(size);
     double* const sorted = sorted_vectors + matrix.size();
     auto* const order = reinterpret_cast<int64_t*>(sorted + size);
-    tenon::sort_positions(order, size, [&](int64_t a, int64_t b) { return solver.value(a) < solver.value(b); });
+    tenon::sort_positions(order, solver.values(), size, tenon::SortOrder::kAscending);
     for (int64_t i = 0; i < size; ++i) {
       sorted[i] = solver.value(order[i]);
       const double* const vector = solver.vector(order[i]);

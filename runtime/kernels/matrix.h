@@ -113,11 +113,16 @@ inline double sign_of_largest(const double* x, int64_t size) {
   return size > 0 && *largest < 0 ? -1 : 1;
 }
 
-// The positions of `size` elements in sorted order. Stable.
-template <class Before>
-void sort_positions(int64_t* order, int64_t size, Before before) {
-  std::iota(order, order + size, int64_t{0});
-  std::sort(order, order + size, [&](int64_t a, int64_t b) { return before(a, b) || (!before(b, a) && a < b); });
+enum class SortOrder { kAscending, kDescending };
+
+// The positions of `size` numbers in sorted order. Stable.
+inline void sort_positions(int64_t* positions, const double* numbers, int64_t size, SortOrder order) {
+  const double sign = order == SortOrder::kAscending ? 1 : -1;
+  std::iota(positions, positions + size, int64_t{0});
+  std::sort(positions, positions + size, [&](int64_t a, int64_t b) {
+    const double of_a = sign * numbers[a], of_b = sign * numbers[b];
+    return of_a < of_b || (!(of_b < of_a) && a < b);
+  });
 }
 
 }  // namespace tenon

@@ -11,31 +11,36 @@ namespace {
 
 constexpr int64_t kBlock = 256;
 
-// Calls body with a pointer to the elements as bits, and with those of the bits that make one differ from zero: not the
-// sign of a float.
+// The bits that make an element differ from zero: not the sign of a float.
+uint64_t mask_of(tenon_dtype dtype) {
+  switch (dtype) {
+    case TENON_F64:
+      return ~uint64_t{0} >> 1;
+    case TENON_F32:
+      return ~uint32_t{0} >> 1;
+    case TENON_F16:
+    case TENON_BF16:
+      return 0x7FFF;
+    default:
+      return ~uint64_t{0};
+  }
+}
+
+// Calls body with a pointer to the elements as bits, and with those of the bits that count.
 template <class Body>
 auto with_bits(tenon_dtype dtype, const void* x, Body body) {
   const auto call = [&]<class Bits>(Bits mask) { return body(static_cast<const Bits*>(x), mask); };
-  switch (dtype) {
-    case TENON_F64:
-      return call(~uint64_t{0} >> 1);
-    case TENON_F32:
-      return call(~uint32_t{0} >> 1);
-    case TENON_F16:
-    case TENON_BF16:
-      return call(uint16_t{0x7FFF});
-    case TENON_I64:
-      return call(~uint64_t{0});
-    case TENON_I32:
-      return call(~uint32_t{0});
-    case TENON_I16:
-      return call(uint16_t{0xFFFF});
-    case TENON_I8:
-    case TENON_U8:
-    case TENON_BOOL:
-      break;
+  const uint64_t mask = mask_of(dtype);
+  switch (tenon_dtype_size(dtype)) {
+    case 8:
+      return call(mask);
+    case 4:
+      return call(static_cast<uint32_t>(mask));
+    case 2:
+      return call(static_cast<uint16_t>(mask));
+    default:
+      return call(static_cast<uint8_t>(mask));
   }
-  return call(uint8_t{0xFF});
 }
 
 // Parts have the same size, which grows with the array's.
@@ -99,17 +104,26 @@ class Coordinates {
   int64_t row_end_ = 0;
 };
 
+using Found = std::array<uint32_t, kBlock>;
+
+// Which of a block's elements are not zero. Without branches: which are zero is anyone's guess.
 template <class Bits>
-void write(const Bits* x, Bits mask, int64_t begin, int64_t end, Coordinates to) {
-  std::array<uint32_t, kBlock> found;
+size_t find(const Bits* x, Bits mask, uint32_t size, Found& found) {
+  size_t count = 0;
+  for (uint32_t i = 0; i < size; ++i) {
+    found[count] = i;
+    count += (x[i] & mask) != 0;
+  }
+  return count;
+}
+
+void write(tenon_dtype dtype, const void* x, int64_t begin, int64_t end, Coordinates to) {
+  Found found;
   for (int64_t at = begin; at < end; at += kBlock) {
-    size_t found_count = 0;  // without branches: which are zero is anyone's guess
     const auto size = static_cast<uint32_t>(std::min(kBlock, end - at));
-    for (uint32_t i = 0; i < size; ++i) {
-      found[found_count] = i;
-      found_count += (x[at + i] & mask) != 0;
-    }
-    for (size_t i = 0; i < found_count; ++i) to.write(at + found[i]);
+    const size_t count =
+        with_bits(dtype, x, [&](const auto* bits, auto mask) { return find(bits + at, mask, size, found); });
+    for (size_t i = 0; i < count; ++i) to.write(at + found[i]);
   }
 }
 
@@ -133,7 +147,6 @@ void tenon_nonzero_write(const tenon_services* services, tenon_dtype dtype, cons
   int64_t size = 1;
   for (int64_t dim = 0; dim < rank; ++dim) size *= shape[dim];
   tenon::for_each_part(services, size, [&](int64_t part, int64_t begin, int64_t end) {
-    const tenon::Coordinates to(shape, rank, indices + starts[part] * rank);
-    tenon::with_bits(dtype, x, [&](const auto* bits, auto mask) { tenon::write(bits, mask, begin, end, to); });
+    tenon::write(dtype, x, begin, end, {shape, rank, indices + starts[part] * rank});
   });
 }

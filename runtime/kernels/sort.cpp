@@ -93,14 +93,7 @@ bool place(std::span<Part> parts, int64_t length) {
 
 // ---- keys of which an entry holds some bits -------------------------------------------------------------------------
 
-// For elements of 64 bits in narrow entries.
-struct LongKeyFunctions {
-  // The bits in which keys of a line differ.
-  uint64_t (*different)(const LinePlace& line, int64_t length);
-  // Orders neighbours with the same key by all bits of it. False when there are too many.
-  bool (*settle)(const LinePlace& line, NarrowEntry* begin, NarrowEntry* end);
-};
-
+// The bits in which keys of a line differ.
 template <class Element>
 uint64_t different_bits(const LinePlace& place, int64_t length) {
   const Line<Element> line(place);
@@ -109,24 +102,34 @@ uint64_t different_bits(const LinePlace& place, int64_t length) {
   return different;
 }
 
+// For elements of 64 bits in narrow entries.
+struct LongKeyFunctions {
+  uint64_t (*different)(const LinePlace& line, int64_t length);
+  const LineFunctions<WideEntry>& whole;  // entries with all bits of a key
+};
+
 template <class Element>
-bool settle_runs(const LinePlace& place, NarrowEntry* begin, NarrowEntry* end) {
-  const Line<Element> line(place);
-  const auto is_before = [&](const NarrowEntry& a, const NarrowEntry& b) {
-    const auto key_a = line.key(a.position()), key_b = line.key(b.position());
-    return key_a < key_b || (key_a == key_b && a.position() < b.position());
-  };
+inline constexpr LongKeyFunctions kLongKeyFunctions = {different_bits<Element>, kLineFunctions<Element, WideEntry>};
+
+// Orders neighbours with the same key by all bits of it. False when there are too many.
+bool settle_runs(const LongKeyFunctions& keys, LinePlace line, NarrowEntry* begin, NarrowEntry* end) {
+  line.shift = 0;
+  WideEntry whole[kLongRun];
   for (NarrowEntry* run = begin; run < end;) {
     NarrowEntry* const from = run++;
     while (run < end && run->key() == from->key()) ++run;
-    if (run - from > kLongRun) return false;
-    if (run - from > 1) std::sort(from, run, is_before);
+    const int64_t count = run - from;
+    if (count > kLongRun) return false;
+    if (count == 1) continue;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t position = from[i].position();
+      keys.whole.load(line, position, position + 1, whole + i);
+    }
+    std::sort(whole, whole + count);
+    for (int64_t i = 0; i < count; ++i) from[i] = NarrowEntry::make(from[i].key(), whole[i].position());
   }
   return true;
 }
-
-template <class Element>
-inline constexpr LongKeyFunctions kLongKeyFunctions = {different_bits<Element>, settle_runs<Element>};
 
 // ---- one line -------------------------------------------------------------------------------------------------------
 
@@ -209,7 +212,7 @@ class LineSorter {
     end_parts();
     std::atomic<bool> settled = true;
     for_each_part([&](Part& part) {
-      if (!keys.settle(line_, entries + part.begin, entries + part.end)) settled = false;
+      if (!settle_runs(keys, line_, entries + part.begin, entries + part.end)) settled = false;
     });
     return settled;
   }

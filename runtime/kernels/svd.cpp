@@ -42,7 +42,7 @@ class SingularSolver {
     copy_triangle();
     if (!rotate_all()) return false;
     normalize();
-    sort_positions(order_, columns_, [&](int64_t a, int64_t b) { return squares_[a] > squares_[b]; });
+    sort_positions(order_, squares_, columns_, SortOrder::kDescending);
     return true;
   }
 

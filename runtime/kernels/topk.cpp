@@ -22,65 +22,59 @@ template <class Entry>
   return k;
 }
 
-// The first k > 0 of a part of a line, or all of it, into memory of room_for(k, end - begin). Returns how many.
-// `read_block` takes a block, without what is not below the limit, if there is one: later elements with this key come
-// after those that are kept.
-template <class Entry, class ReadBlock>
-[[gnu::always_inline]] inline int64_t select_by(ReadBlock read_block, int64_t begin, int64_t end, int64_t k,
-                                                Entry* kept) {
-  const int64_t room = room_for(k, end - begin);
-  int64_t count = 0;
-  const Entry* limit = nullptr;
-  for (int64_t at = begin; at < end; at += kBlock) {
-    count = read_block(at, std::min(at + kBlock, end), limit, count);
-    if (count + kBlock <= room) continue;
-    count = keep_first(kept, count, k);
-    limit = kept + k - 1;
-  }
-  return keep_first(kept, count, k);
-}
-
+// Appends the elements of a block to the `count` entries that are kept, and returns how many there are then. With a
+// `last` entry, appends only what comes before it: of elements with the same key, those that are kept come first.
 template <class Element, class Entry>
-int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, Entry* kept) {
+int64_t read_block(const LinePlace& place, int64_t at, int64_t end, const Entry* last, Entry* kept, int64_t count) {
   using Key = typename Element::Key;
   const Line<Element> line(place);
-  const auto read_block = [&](int64_t at, int64_t block_end, const Entry* last, int64_t count) {
-    const Key limit = last ? static_cast<Key>(last->key()) : Key{0};
-    bool any = last == nullptr;
-    for (int64_t i = at; i < block_end; ++i) any |= line.key(i) < limit;
-    for (int64_t i = at; any && i < block_end; ++i) {
-      const Key key = line.key(i);
-      if (!last || key < limit) kept[count++] = Entry::make(key, i);
-    }
-    return count;
-  };
-  return select_by(read_block, begin, end, k, kept);
+  const Key limit = last ? static_cast<Key>(last->key()) : Key{0};
+  bool any = last == nullptr;
+  for (int64_t i = at; i < end; ++i) any |= line.key(i) < limit;
+  for (int64_t i = at; any && i < end; ++i) {
+    const Key key = line.key(i);
+    if (!last || key < limit) kept[count++] = Entry::make(key, i);
+  }
+  return count;
 }
 
 // For lines that are too long for narrow entries although their keys are not: rare, so it is the same code for all.
-int64_t select_of_long_line(const LineFunctions<WideEntry>& functions, const LinePlace& line, int64_t begin,
-                            int64_t end, int64_t k, WideEntry* kept) {
-  const auto read_block = [&](int64_t at, int64_t block_end, const WideEntry* last, int64_t count) {
-    functions.load(line, at, block_end, kept + count);
-    WideEntry* const loaded = kept + count;
-    WideEntry* const loaded_end = loaded + (block_end - at);
-    if (!last) return count + (block_end - at);
-    const auto is_late = [limit = last->key()](const WideEntry& entry) { return entry.key() >= limit; };
-    return count + (std::remove_if(loaded, loaded_end, is_late) - loaded);
-  };
-  return select_by(read_block, begin, end, k, kept);
+int64_t read_block_of_long_line(const LineFunctions<WideEntry>& functions, const LinePlace& line, int64_t at,
+                                int64_t end, const WideEntry* last, WideEntry* kept, int64_t count) {
+  WideEntry* const loaded = kept + count;
+  WideEntry* const loaded_end = loaded + (end - at);
+  functions.load(line, at, end, loaded);
+  if (!last) return count + (end - at);
+  const auto is_late = [limit = last->key()](const WideEntry& entry) { return entry.key() >= limit; };
+  return count + (std::remove_if(loaded, loaded_end, is_late) - loaded);
 }
 
 template <class Entry>
 struct Functions {
   const LineFunctions<Entry>& line;
-  int64_t (*select_of)(const LinePlace& line, int64_t begin, int64_t end, int64_t k, Entry* kept);
+  int64_t (*read_block_of)(const LinePlace& line, int64_t at, int64_t end, const Entry* last, Entry* kept,
+                           int64_t count);  // null: of a long line
 
-  int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, Entry* kept) const {
+  int64_t read_block(const LinePlace& place, int64_t at, int64_t end, const Entry* last, Entry* kept,
+                     int64_t count) const {
     if constexpr (std::is_same_v<Entry, WideEntry>) {
-      if (!select_of) return select_of_long_line(line, place, begin, end, k, kept);
+      if (!read_block_of) return read_block_of_long_line(line, place, at, end, last, kept, count);
     }
-    return select_of(place, begin, end, k, kept);
+    return read_block_of(place, at, end, last, kept, count);
+  }
+
+  // The first k > 0 of a part of a line, or all of it, into memory of room_for(k, end - begin). Returns how many.
+  int64_t select(const LinePlace& place, int64_t begin, int64_t end, int64_t k, Entry* kept) const {
+    const int64_t room = room_for(k, end - begin);
+    int64_t count = 0;
+    const Entry* last = nullptr;
+    for (int64_t at = begin; at < end; at += kBlock) {
+      count = read_block(place, at, std::min(at + kBlock, end), last, kept, count);
+      if (count + kBlock <= room) continue;
+      count = keep_first(kept, count, k);
+      last = kept + k - 1;
+    }
+    return keep_first(kept, count, k);
   }
 };
 
@@ -90,7 +84,7 @@ Functions<Entry> functions_of() {
   if constexpr (kIsLongLine)
     return {kLineFunctions<Element, Entry>, nullptr};
   else
-    return {kLineFunctions<Element, Entry>, select<Element, Entry>};
+    return {kLineFunctions<Element, Entry>, read_block<Element, Entry>};
 }
 
 // What is asked: the entries [first, k) of each sorted line.

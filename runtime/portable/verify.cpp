@@ -247,7 +247,7 @@ class Verifier {
   }
 
   const Tables& tables_;
-  std::vector<bool> known_;  // by symbol
+  std::vector<uint8_t> known_;  // by symbol: 1 if it is known
   uint64_t instructions_ = 0;
 };
 
