@@ -1,5 +1,7 @@
 #include "backends/device_backend.h"
 
+#include "runtime/device.h"
+
 namespace tenon {
 namespace {
 
@@ -9,6 +11,34 @@ const DeviceBackend* as_device(const Backend& backend) { return dynamic_cast<con
 
 std::unique_ptr<Compiled> DeviceBackend::compile_graph(const Graph&) const {
   fail("backend {} compiles loops only", name());
+}
+
+std::unique_ptr<Compiled> DeviceBackend::load(const loops::LoopTree&, std::string_view) const {
+  fail("backend {} keeps no code", name());
+}
+
+std::unique_ptr<Compiled> DeviceBackend::load_graph(const Graph&, std::string_view) const {
+  fail("backend {} keeps no code", name());
+}
+
+std::string identity_of(const Backend& backend) {
+  const DeviceBackend* const device = as_device(backend);
+  return device ? device->identity() : "";
+}
+
+// The bytes of scratch, then the code.
+std::string code_of(const Compiled& kernel) {
+  const std::shared_ptr<const runtime::DeviceProgram> program = kernel.device_program();
+  if (!program) return "";
+  const int64_t scratch = program->scratch_bytes();
+  std::string code(reinterpret_cast<const char*>(&scratch), sizeof scratch);
+  return code.append(reinterpret_cast<const char*>(program->code().data()), program->code().size());
+}
+
+const DeviceBackend& device_backend(const Backend& backend) {
+  const DeviceBackend* const device = as_device(backend);
+  if (device == nullptr) fail("backend {} is not a device", backend.name());
+  return *device;
 }
 
 Claim claim_of_loops(const Graph& graph, NodeRef node) {

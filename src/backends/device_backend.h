@@ -21,7 +21,17 @@ class DeviceBackend : public Backend {
   // Whether it compiles segments as graphs, with compile_graph, instead of kernels as loops.
   virtual bool compiles_graphs() const { return false; }
   virtual std::unique_ptr<Compiled> compile_graph(const Graph& segment) const;  // throws an Error
+
+  // What its code depends on, for caches: name, version and options. Empty: its code cannot be kept.
+  virtual std::string identity() const { return ""; }
+  // Code that code_of returned, in this process or another. Each throws an Error.
+  virtual std::unique_ptr<Compiled> load(const loops::LoopTree& tree, std::string_view code) const;
+  virtual std::unique_ptr<Compiled> load_graph(const Graph& segment, std::string_view code) const;
 };
+
+std::string identity_of(const Backend& backend);              // empty if it is not a DeviceBackend
+std::string code_of(const Compiled& kernel);                  // of a device, to keep it; empty if it is not one's
+const DeviceBackend& device_backend(const Backend& backend);  // throws an Error if it is none
 
 Claim claim_of(const Backend& backend, const Graph& graph, NodeRef node);
 Claim claim_of_loops(const Graph& graph, NodeRef node);  // of a backend that takes whatever is lowered to loops

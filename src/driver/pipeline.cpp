@@ -220,7 +220,7 @@ Result<Program> compile_program(const Graph& graph, const ProgramOptions& option
     const RunOptions run = timed(default_run_options(), times);
     Module module = new_module(graph);
     run_stages(module, pipeline().first(kGraphStages), target, options, run);
-    std::optional<Program> program = cache.find(module.source, module.graph, options);
+    std::optional<Program> program = cache.find(module, options);
     if (!program) {
       if (!options.fallback) check_fallback(module.graph);
       check_data(module.graph);

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "backends/cpu/cpu.h"
+#include "backends/device_backend.h"
 #include "codegen/version.h"
 #include "program/portable.h"
 #include "program/run.h"
@@ -135,20 +136,27 @@ void report_mistake(std::string_view what, std::string_view why) {
 ProgramCache::ProgramCache(const Graph& graph, const ProgramOptions& options, const Backend& backend) {
   const auto is_plain = [](const Leaf& leaf) { return leaf.kind == LeafKind::kInput || has_plain_data(leaf); };
   std::optional<codegen::ObjectCache> cache = codegen::ObjectCache::from_environment();
-  if (!cache || !options.devices.empty() || !std::ranges::all_of(graph.leaves(), is_plain)) return;
-  const std::optional<std::string> identity = identity_of(backend, options.backend);
+  if (!cache || !std::ranges::all_of(graph.leaves(), is_plain)) return;
+  std::optional<std::string> identity = identity_of(backend, options.backend);
+  for (const std::string& device : options.devices) {
+    const std::string own = tenon::identity_of(*find_backend(device).value());
+    if (own.empty()) return;
+    if (identity) *identity += "\ndevice " + own;
+  }
   if (!identity) return;
   cache_ = std::move(cache);
   key_ = fmt::format("program\n{}\n{}\n{}\n", codegen::compiler_version(), *identity, text_of(options));
   key_ += text_of_sharing(graph) + text_of(graph);
 }
 
-std::optional<Program> ProgramCache::find(std::shared_ptr<const Graph> source, const Graph& ready,
-                                          const ProgramOptions& options) const {
+std::optional<Program> ProgramCache::find(const Module& module, const ProgramOptions& options) const {
   const std::optional<std::string> entry = cache_ ? cache_->find(key_) : std::nullopt;
   if (!entry) return {};
   try {
-    Program program = parse_program(unpacked(*entry), std::move(source), ready, options);
+    std::vector<std::shared_ptr<const Graph>> segments;
+    for (const ModuleSegment& segment : module.segments) segments.emplace_back(segment.module, &segment.module->graph);
+    Program program = parse_program(unpacked(*entry), module.source, module.graph, options, segments);
+    program.placement = module.placement;
     program.is_from_cache = true;
     program.runner = std::make_shared<const ProgramRunner>(program);
     return program;

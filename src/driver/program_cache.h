@@ -6,13 +6,16 @@
 // compiler, the machine, and the schedules that were tuned. External calls are by number, so a program with such
 // calls is kept as well, and runs them with the fallback of the process that loads it.
 //
-// Not kept: programs of other backends than `cpu`, which may be anything, and programs with segments for devices.
+// A program with devices is kept with their code, by their names, options and versions. Claims are asked anew.
+//
+// Not kept: programs of other backends than `cpu` and plug-in devices, which may be anything.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "codegen/cache.h"
+#include "driver/module.h"
 #include "program/history.h"
 #include "program/program.h"
 
@@ -23,10 +26,9 @@ class ProgramCache {
   // `backend` is what the graph would be compiled by.
   ProgramCache(const Graph& graph, const ProgramOptions& options, const Backend& backend);
 
-  // `source` and `ready` are what the compiler made of the graph. What is damaged is as good as nothing. So is an entry
-  // that a bug of ours makes unusable, and a program that one keeps from being stored; then there is a warning.
-  std::optional<Program> find(std::shared_ptr<const Graph> source, const Graph& ready,
-                              const ProgramOptions& options) const;
+  // `module` is what the graph's stages made of it, with its segments. What is damaged is as good as nothing. So is an
+  // entry that a bug of ours makes unusable, and a program that one keeps from being stored; then there is a warning.
+  std::optional<Program> find(const Module& module, const ProgramOptions& options) const;
   void store(const Program& program, const ConstantHistory& history) const;
 
  private:

@@ -65,7 +65,7 @@ class Printer {
         fmt::format("task {} {} group {}", kTaskKinds[static_cast<size_t>(task.kind)], quote(task.name), task.group);
     if (!task.tree) text += on(task);
     if (task.tree) text += fmt::format(" kernel {}", kernel_of(task, runs_once));
-    if (task.segment) text += fmt::format(" segment {}", *task.segment);
+    if (task.segment) text += fmt::format(" segment {} object {}", *task.segment, number_of(code_of(*task.kernel)));
     if (task.kind == TaskKind::kExternal) text += fmt::format(" call {}", task.call);
     text += fmt::format(" ops {} in {} out {}", fmt::join(task.ops, " "), fmt::join(task.inputs, " "),
                         fmt::join(task.outputs, " "));
@@ -78,7 +78,8 @@ class Printer {
 
   uint32_t kernel_of(const Task& task, bool runs_once) {
     const std::string loops = to_string(task.tree->ir);
-    const uint32_t object = number_of(object_of(*task.kernel));
+    const uint32_t object =
+        number_of(task.device.empty() ? std::string(object_of(*task.kernel)) : code_of(*task.kernel));
     const auto next = static_cast<uint32_t>(kernel_numbers_.size());
     const std::string kind = (runs_once ? " once" : "") + on(task);
     const auto [found, is_new] = kernel_numbers_.try_emplace({loops, object, kind}, next);
@@ -86,10 +87,10 @@ class Printer {
     return found->second;
   }
 
-  uint32_t number_of(std::string_view object) {
+  uint32_t number_of(std::string object) {
     const auto next = static_cast<uint32_t>(result_.objects.size());
     const auto [found, is_new] = object_numbers_.try_emplace(object, next);
-    if (is_new) result_.objects.emplace_back(object);
+    if (is_new) result_.objects.push_back(std::move(object));
     return found->second;
   }
 
@@ -125,7 +126,7 @@ class Printer {
   const ConstantHistory& history_;
   std::string kernels_, text_, tasks_;  // in this order
   ProgramText result_;
-  std::map<std::string_view, uint32_t> object_numbers_;
+  std::map<std::string, uint32_t> object_numbers_;
   std::map<std::tuple<std::string, uint32_t, std::string>, uint32_t> kernel_numbers_;
 };
 
@@ -242,13 +243,18 @@ class Parser {
     for (const std::string& object : text_.objects) objects_.push_back(std::make_shared<const std::string>(object));
     load_kernels(options_.cpu, false);
     load_kernels("native", true);
+    for (ParsedKernel& kernel : kernels_) {
+      if (kernel.device.empty()) continue;
+      const std::shared_ptr<const Backend> backend = find_backend(kernel.device).value();
+      kernel.code = device_backend(*backend).load(*kernel.tree, *at(objects_, kernel.object));
+    }
   }
 
   void load_kernels(const std::string& cpu, bool run_once) {
     std::vector<KernelObject> wanted;
     std::vector<ParsedKernel*> kernels;
     for (ParsedKernel& kernel : kernels_) {
-      if (kernel.runs_once != run_once) continue;
+      if (kernel.runs_once != run_once || !kernel.device.empty()) continue;
       wanted.push_back({kernel.tree.get(), at(objects_, kernel.object)});
       kernels.push_back(&kernel);
     }
@@ -322,7 +328,8 @@ class Parser {
       task.tree = kernel.tree;
     } else if (line.accept_word("segment")) {
       task.segment = parse_id(line, "a segment");
-      task.kernel = compiled_segment(task);
+      line.expect("object");
+      task.kernel = segment_code(task, parse_id(line, "an object"));
     } else if (task.kind != TaskKind::kTransfer) {
       task.body = std::make_shared<const Graph>(parse_graph(block.body).value());
     }
@@ -337,11 +344,13 @@ class Parser {
     return task;
   }
 
-  std::shared_ptr<const Compiled> compiled_segment(const Task& task) const {
+  std::shared_ptr<const Compiled> segment_code(const Task& task, uint32_t object) const {
     const std::shared_ptr<const Backend> backend = find_backend(task.device).value();
     const DeviceBackend* const compiler = graph_compiler(*backend);
     if (compiler == nullptr) fail("backend {} does not compile graphs", task.device);
-    return compiler->compile_graph(*at(segments_, *task.segment));
+    const Graph& segment = *at(segments_, *task.segment);
+    if (objects_.empty()) return compiler->compile_graph(segment);
+    return compiler->load_graph(segment, *at(objects_, object));
   }
 
   void add_output(Cursor& line) {

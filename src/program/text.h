@@ -11,7 +11,7 @@
 //     space "npu"                              the memory of a device: slots of it say `space 1`
 //     kernel object 0 on "npu"                 a kernel that a device runs
 //     leaf 0 of 2 in 1                         constant 0 is leaf 2 of the graph of segment 1
-//     task device "segment1" group 0 on "npu" segment 1 ops relu in 0 out 3
+//     task device "segment1" group 0 on "npu" segment 1 object 2 ops relu in 0 out 3
 //     output 2
 //
 // The cache on disk keeps programs in this form (driver/program_cache.h); so does `tenon compile --emit tasks`.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -162,6 +163,16 @@ class PluginBackend : public DeviceBackend {
     return compiled(SegmentForm(segment), {});
   }
 
+  std::string identity() const override { return name() + "\n" + device_->info().identity(); }
+
+  std::unique_ptr<Compiled> load(const loops::LoopTree& tree, std::string_view code) const override {
+    return kernel_of(SegmentForm(tree, {}), tree.ir, code_from(code));
+  }
+
+  std::unique_ptr<Compiled> load_graph(const Graph& segment, std::string_view code) const override {
+    return kernel_of(SegmentForm(segment), {}, code_from(code));
+  }
+
  private:
   bool runs_host_code() const { return (device_->info().flags & TENON_DEVICE_HOST_CODE) != 0; }
 
@@ -187,10 +198,23 @@ class PluginBackend : public DeviceBackend {
   }
 
   std::unique_ptr<Compiled> compiled(const SegmentForm& form, std::optional<loops::IR> ir) const {
+    return kernel_of(form, std::move(ir), call_runtime([&] { return device_->compile(form.get()); }));
+  }
+
+  std::unique_ptr<Compiled> kernel_of(const SegmentForm& form, std::optional<loops::IR> ir, Device::Code code) const {
     return call_runtime([&] {
-      auto program = std::make_shared<const DeviceProgram>(device_, device_->compile(form.get()));
+      auto program = std::make_shared<const DeviceProgram>(device_, std::move(code));
       return std::make_unique<DeviceKernel>(std::move(program), form.launch_sizes(), form.get().text, std::move(ir));
     });
+  }
+
+  static Device::Code code_from(std::string_view kept) {
+    Device::Code code;
+    if (kept.size() < sizeof code.scratch_bytes) fail("the code of a device is cut off");
+    std::memcpy(&code.scratch_bytes, kept.data(), sizeof code.scratch_bytes);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(kept.substr(sizeof code.scratch_bytes)));
+    code.bytes.assign(bytes.begin(), bytes.end());
+    return code;
   }
 
   std::shared_ptr<Device> device_;
