@@ -1,4 +1,6 @@
 // The C interface. Nothing is thrown past it: each function that can fail is a body inside of `guarded`.
+#include "runtime/api.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -7,15 +9,19 @@
 
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
-#include "runtime/context.h"
-#include "runtime/device.h"
 #include "runtime/error.h"
 #include "tenon/tenon.h"
 
+using tenon::runtime::check_tensor;
 using tenon::runtime::Container;
 using tenon::runtime::Context;
+using tenon::runtime::demand;
+using tenon::runtime::demand_below;
+using tenon::runtime::Description;
 using tenon::runtime::fail;
+using tenon::runtime::guarded;
 using tenon::runtime::LoadedProgram;
+using tenon::runtime::NamedProgram;
 using tenon::runtime::StateInfo;
 using tenon::runtime::States;
 using tenon::runtime::StatusError;
@@ -23,32 +29,6 @@ using tenon::runtime::TensorInfo;
 using tenon::runtime::with_path;
 
 // ---- objects --------------------------------------------------------------------------------------------------------
-
-namespace tenon::runtime {
-
-// What tenon_tensor_info points to.
-struct Description {
-  std::string name;
-  std::vector<std::string> texts;
-  std::vector<tenon_dim> dims;
-  tenon_dtype dtype;
-};
-
-// A program with names that end in zero. Its contexts keep it.
-struct NamedProgram {
-  std::shared_ptr<const LoadedProgram> program;
-  std::string entry;
-  std::string name;
-  std::vector<Description> inputs;
-  std::vector<Description> outputs;
-  std::vector<std::string> symbols;
-  std::vector<std::string> tasks;
-};
-
-}  // namespace tenon::runtime
-
-using tenon::runtime::Description;
-using tenon::runtime::NamedProgram;
 
 using Entries = std::vector<std::shared_ptr<const NamedProgram>>;
 
@@ -60,11 +40,6 @@ struct tenon_program {
 struct tenon_states {
   std::shared_ptr<States> states;
   std::vector<Description> infos;
-};
-
-struct tenon_context {
-  std::shared_ptr<const NamedProgram> owner;
-  Context context;
 };
 
 namespace {
@@ -94,6 +69,10 @@ tenon_status failed(tenon_status status, const char* text) noexcept {
   return status;
 }
 
+}  // namespace
+
+namespace tenon::runtime {
+
 // One for all bodies: where they are caught is code too.
 tenon_status guarded_call(void (*call)(const void* body), const void* body) noexcept {
   try {
@@ -108,11 +87,6 @@ tenon_status guarded_call(void (*call)(const void* body), const void* body) noex
   }
 }
 
-template <class Body>
-tenon_status guarded(const Body& body) noexcept {
-  return guarded_call([](const void* self) { (*static_cast<const Body*>(self))(); }, &body);
-}
-
 void demand(bool condition, const char* what) {
   if (!condition) fail(TENON_INVALID_ARGUMENT, what);
 }
@@ -120,6 +94,42 @@ void demand(bool condition, const char* what) {
 void demand_below(size_t number, size_t count, const char* what) {
   if (number >= count) fail(TENON_INVALID_ARGUMENT, "there is no ", what, " ", number, ": there are ", count);
 }
+
+namespace {
+
+// Offsets in bytes fit 64 bits with room to spare.
+void check_reach(const tenon_tensor& tensor) {
+  int64_t reach = 0;
+  for (int32_t i = 0; tensor.strides != nullptr && i < tensor.rank; ++i) {
+    const int64_t stride = tensor.strides[i];
+    int64_t part = 0;
+    const bool fits = stride != INT64_MIN && !__builtin_mul_overflow(tensor.shape[i] - 1, std::abs(stride), &part) &&
+                      !__builtin_add_overflow(reach, part, &reach) && reach < INT64_MAX / 64;
+    demand(fits, "the tensor's strides are too large");
+  }
+}
+
+}  // namespace
+
+void check_tensor(const tenon_tensor& tensor) {
+  demand(tenon_dtype_size(tensor.dtype) != 0, "the tensor has an unknown dtype");
+  demand(tensor.rank >= 0, "the tensor has a negative rank");
+  demand(tensor.rank == 0 || tensor.shape != nullptr, "the tensor has no shape");
+  int64_t elements = 1;
+  for (int32_t i = 0; i < tensor.rank; ++i) {
+    demand(tensor.shape[i] >= 0, "the tensor has a negative size");
+    demand(!__builtin_mul_overflow(elements, tensor.shape[i], &elements), "the tensor is too large");
+  }
+  if (elements == 0) return;
+  demand(tensor.data != nullptr, "the tensor has no data");
+  demand(reinterpret_cast<uintptr_t>(tensor.data) % tenon_dtype_size(tensor.dtype) == 0,
+         "the tensor's data is not aligned to its elements");
+  check_reach(tensor);
+}
+
+}  // namespace tenon::runtime
+
+namespace {
 
 // ---- options --------------------------------------------------------------------------------------------------------
 
@@ -235,35 +245,13 @@ void create_context(const tenon_program* program, const tenon_context_options* o
   tenon::runtime::ContextOptions own{
       .threads = given.threads, .telemetry = given.telemetry != 0, .checks_memory = true};
   if (given.budget > 0) own.budget = given.budget;
+  demand(given.device_budgets != nullptr || given.device_budget_count == 0, "the budgets of devices are null");
+  for (uint64_t i = 0; i < given.device_budget_count; ++i) {
+    const tenon_device_budget& each = given.device_budgets[i];
+    demand(each.device != nullptr && each.bytes >= 0, "a budget needs a device, and must not be negative");
+    own.device_budgets.emplace_back(each.device, each.bytes);
+  }
   *context = new tenon_context{program->shared, Context(program->shared->program, own, std::move(states))};
-}
-
-// Offsets in bytes fit 64 bits with room to spare.
-void check_reach(const tenon_tensor& tensor) {
-  int64_t reach = 0;
-  for (int32_t i = 0; tensor.strides != nullptr && i < tensor.rank; ++i) {
-    const int64_t stride = tensor.strides[i];
-    int64_t part = 0;
-    const bool fits = stride != INT64_MIN && !__builtin_mul_overflow(tensor.shape[i] - 1, std::abs(stride), &part) &&
-                      !__builtin_add_overflow(reach, part, &reach) && reach < INT64_MAX / 64;
-    demand(fits, "the tensor's strides are too large");
-  }
-}
-
-void check_tensor(const tenon_tensor& tensor) {
-  demand(tenon_dtype_size(tensor.dtype) != 0, "the tensor has an unknown dtype");
-  demand(tensor.rank >= 0, "the tensor has a negative rank");
-  demand(tensor.rank == 0 || tensor.shape != nullptr, "the tensor has no shape");
-  int64_t elements = 1;
-  for (int32_t i = 0; i < tensor.rank; ++i) {
-    demand(tensor.shape[i] >= 0, "the tensor has a negative size");
-    demand(!__builtin_mul_overflow(elements, tensor.shape[i], &elements), "the tensor is too large");
-  }
-  if (elements == 0) return;
-  demand(tensor.data != nullptr, "the tensor has no data");
-  demand(reinterpret_cast<uintptr_t>(tensor.data) % tenon_dtype_size(tensor.dtype) == 0,
-         "the tensor's data is not aligned to its elements");
-  check_reach(tensor);
 }
 
 }  // namespace
@@ -407,6 +395,7 @@ tenon_status tenon_get_output(const tenon_context* context, size_t output, tenon
     demand(context != nullptr && tensor != nullptr, "tenon_get_output needs a context and a place for the tensor");
     demand_below(output, context->owner->outputs.size(), "output");
     demand(context->context.has_run(), "there is no result: the context has not run");
+    demand(!context->context.is_on_device(output), "the result is on a device: read it by tenon_device_tensor_read");
     *tensor = context->context.output_tensor(output);
   });
 }
@@ -437,45 +426,13 @@ tenon_status tenon_get_event(const tenon_context* context, size_t number, tenon_
   });
 }
 
-// ---- calls and devices ----
+// ---- calls ----
 
 tenon_status tenon_register_call(const char* name, tenon_call_function function, void* user_data) {
   return guarded([&] {
     demand(name != nullptr && *name != 0, "tenon_register_call needs a name");
     tenon::runtime::register_call(name, {function, user_data});
   });
-}
-
-tenon_status tenon_load_plugin(const char* path, const char** name) {
-  return guarded([&] {
-    demand(path != nullptr, "tenon_load_plugin needs a path");
-    const std::string_view loaded = tenon::runtime::load_plugin(path);
-    if (name != nullptr) *name = loaded.data();
-  });
-}
-
-tenon_status tenon_register_device(tenon_device_plugin plugin, const char** name) {
-  return guarded([&] {
-    demand(plugin != nullptr, "tenon_register_device needs a plug-in");
-    const std::string_view registered = tenon::runtime::register_plugin(plugin);
-    if (name != nullptr) *name = registered.data();
-  });
-}
-
-size_t tenon_device_count(void) {
-  size_t count = 0;
-  guarded([&] { count = tenon::runtime::device_names().size(); });
-  return count;
-}
-
-const char* tenon_device_name(size_t device) {
-  const char* name = "";
-  guarded([&] {
-    const std::vector<std::string_view> names = tenon::runtime::device_names();
-    demand_below(device, names.size(), "device");
-    name = names[device].data();
-  });
-  return name;
 }
 
 // ---- states ----
@@ -525,7 +482,7 @@ tenon_status tenon_get_state(tenon_states* states, size_t state, tenon_tensor* t
     demand(tensor != nullptr, "the place for the tensor is null");
     demand_below(state, own.all().size(), "state");
     const StateInfo& info = own.all()[state];
-    *tensor = {own.data(state), info.dtype, static_cast<int32_t>(info.shape.size()), info.shape.data(), nullptr};
+    *tensor = {own.read(state), info.dtype, static_cast<int32_t>(info.shape.size()), info.shape.data(), nullptr};
   });
 }
 

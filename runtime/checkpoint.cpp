@@ -19,7 +19,7 @@ using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 using format::SectionKind;
 
-Bytes bytes_of(const States& states, size_t i) { return {states.data(i), static_cast<size_t>(states.all()[i].bytes)}; }
+Bytes bytes_of(States& states, size_t i) { return {states.read(i), static_cast<size_t>(states.all()[i].bytes)}; }
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
@@ -89,8 +89,8 @@ void take(States& states, const Container& file) {
   Checkpoint from = read_checkpoint(file);
   const std::vector<const std::byte*> values = match(states, from);
   for (size_t i = 0; i < values.size(); ++i) {
-    const Bytes to = bytes_of(states, i);
-    if (!to.empty()) std::memcpy(states.data(i), values[i], to.size());
+    const auto bytes = static_cast<size_t>(states.all()[i].bytes);
+    if (bytes > 0) std::memcpy(states.write(i), values[i], bytes);
   }
   states.notes().swap(from.notes);
 }

@@ -13,6 +13,7 @@
 #include "runtime/elements.h"
 #include "runtime/scratch.h"
 #include "runtime/services.h"
+#include "runtime/thread_pool.h"
 
 namespace tenon::runtime {
 namespace {
@@ -116,10 +117,12 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
       outputs_(graph_.outputs.size()),
       symbols_(graph_.symbols.size(), kUnknown),
       device_arenas_(graph_.spaces.size()),
+      skips_(graph_.spaces.empty() ? 0 : graph_.tasks.size()),
       states_(states ? std::move(states) : std::make_shared<States>(Programs{program_}, allocator_)),
       retriever_(graph_),
       late_sizes_(program_->total_sizes()),
-      held_(graph_.slots.size()) {
+      held_(graph_.slots.size()),
+      has_moves_(!graph_.spaces.empty()) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     inputs_[i].shape.resize(graph_.slots[graph_.inputs[i].slot].shape.size(), -1);
     inputs_[i].strides = inputs_[i].shape;
@@ -129,6 +132,11 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
     outputs_[i].strides = outputs_[i].shape;
   }
   if (options_.telemetry) events_.reserve(graph_.tasks.size());
+  for (const auto& [device, bytes] : options_.device_budgets) {
+    if (!has_device(name_of_spec(device)))
+      fail(TENON_INVALID_ARGUMENT, "there is a budget of ", bytes, " bytes for '", device,
+           "', which is no device here");
+  }
   find_states();
   fuse();
 }
@@ -173,7 +181,7 @@ void Context::fail_memory(std::string_view what, int64_t bytes, const Frame* fra
   allocator_->forget_refusal();
   fail(TENON_OVER_BUDGET, "program ", graph_.name, " needs at least ", needed, " bytes with ", what,
        ", and its budget is ", allocator_->budget(),
-       ". Its largest tensors are:", frame ? largest_tensors(graph_, *frame) : "");
+       ". Its largest tensors are:", frame ? largest_tensors(graph_, *frame, kHost) : "");
 }
 
 // ---- inputs ---------------------------------------------------------------------------------------------------------
@@ -318,14 +326,16 @@ void Context::place_own() {
     } else if (slot.kind == SlotKind::Constant) {
       retriever_.place(id, const_cast<std::byte*>(program_->constant(slot.position)));
     }
-    if (slot.kind == SlotKind::State) retriever_.place(id, states_->data(state_numbers_[slot.position]));
-    if (slot.kind == SlotKind::Temporary) {
-      const int64_t offset = frame_->offsets[id];
-      std::byte* const arena = slot.space == kHost ? arena_.data() : device_arenas_[slot.space - 1].data();
-      retriever_.place(id, offset < 0 ? nullptr : arena + offset);
-    }
+    if (slot.kind == SlotKind::State) retriever_.place(id, states_->memory(state_numbers_[slot.position]));
+    if (slot.kind == SlotKind::Temporary) retriever_.place(id, arena_place(id));
   }
   retriever_.resolve(symbols_);
+}
+
+std::byte* Context::arena_place(uint32_t slot) const {
+  const uint32_t space = graph_.slots[slot].space;
+  const int64_t offset = frame_->offsets[slot];
+  return offset < 0 ? nullptr : (space == kHost ? arena_.data() : device_arenas_[space - 1].data()) + offset;
 }
 
 int64_t Context::bytes_of(uint32_t slot) const {
@@ -335,6 +345,25 @@ int64_t Context::bytes_of(uint32_t slot) const {
 void Context::prepare() {
   failed_task_ = kNone;
   bind();
+}
+
+void Context::run() {
+  std::optional<ThreadCount> threads;
+  if (options_.threads > 0) threads.emplace(options_.threads);
+  std::optional<States::Use> use;
+  if (!state_numbers_.empty()) use.emplace(*states_);
+  has_run_ = false;
+  prepare();
+  if (has_moves_) place_moves();
+  place_callers();
+  events_.clear();
+  timed_.clear();
+  run_tasks();
+  check_conditions();
+  copy_outputs();
+  apply_updates();
+  if (has_moves_) finish_moves();
+  has_run_ = true;
 }
 
 void Context::fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const {

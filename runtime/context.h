@@ -23,6 +23,9 @@ class Context;
 struct ContextOptions {
   // Bytes of the arena, of scratch, of results outside the caller's memory, and of the context's own states.
   int64_t budget = kNoBudget;
+  // Bytes of a device's memory, by its name or spec: of its arena, constants, states, and scratch. Others have no
+  // limit.
+  DeviceBudgets device_budgets = {};
   int64_t threads = 0;  // 0: the setting of the calling thread
   bool telemetry = false;
   bool checks_memory = false;  // Reject or copy tensors of the caller that overlap. Off: the caller guarantees that
@@ -59,6 +62,10 @@ class Context {
   // Sets the memory of a result. This call checks the address only; the run checks the size. An empty tensor (null
   // data, rank 0) makes the context allocate the result again.
   void set_output(size_t i, const tenon_tensor& tensor);
+  // Likewise, of a tensor in a device's memory; `tensor` tells its type, and its data is not read. The run copies only
+  // what its tasks do not find, or leave, in that memory. The context keeps the tensor until another is set.
+  void set_input(size_t i, const tenon_tensor& tensor, std::shared_ptr<DeviceTensor> on_device);
+  void set_output(size_t i, const tenon_tensor& tensor, std::shared_ptr<DeviceTensor> on_device);
   // Seeds the random numbers. Each run then draws new numbers that follow from the seed. Without a seed, each run draws
   // its own. An input that is set as the key of random numbers takes precedence.
   void set_seed(int64_t seed);
@@ -77,6 +84,7 @@ class Context {
 
   std::span<const int64_t> shape_of_output(size_t i) const;  // after prepare(); empty if a task computes the size
   bool is_late(size_t output) const;
+  bool is_on_device(size_t output) const { return outputs_[output].on_device != nullptr; }
   uint32_t failed_task() const { return failed_task_; }  // of the last run; kNone if no task failed
   const Allocator& allocator() const { return *allocator_; }
   const std::shared_ptr<States>& states() const { return states_; }
@@ -97,8 +105,13 @@ class Context {
     bool is_set = false;
     bool is_row_major = true;
     Block copy = {};  // of an input that is not row-major, or of a result outside the caller's memory
+    std::shared_ptr<DeviceTensor> on_device = {};
+    bool is_left = false;  // of a result on a device: its task writes it there
 
-    Extent extent() const { return extent_of(tensor.data, tenon_dtype_size(tensor.dtype), shape, strides); }
+    Extent extent() const {
+      if (tensor.data == nullptr) return {};
+      return extent_of(tensor.data, tenon_dtype_size(tensor.dtype), shape, strides);
+    }
   };
   // The memory of a late root (its size is known during the run): a block of the context, or a result of the fallback.
   struct Held {
@@ -135,6 +148,7 @@ class Context {
   bool lies_in_states(const Extent& memory) const;
   bool overwrites_another() const;
   void stage(Argument& input);
+  void set_output_type(size_t i, const tenon_tensor* given);
   void place_output(size_t i);
   void run_tasks();
   void launch_noted(uint32_t i);
@@ -151,6 +165,18 @@ class Context {
   void wait_for(uint32_t task);
   void drain() noexcept;
   void place_arenas(const Frame& frame);
+  std::byte* arena_place(uint32_t slot) const;
+  // Transfers of this run that have nothing to do, and where states and the caller's tensors lie on devices.
+  void place_moves();
+  void place_arrival(const Arrival& arrival);
+  void place_departure(const Departure& departure);
+  void bring_to_host();
+  void check_device_memory() const;
+  bool is_updated(uint32_t slot) const;
+  void finish_moves();
+  void finish_output(size_t i);
+  DeviceTensor* tensor_of(uint32_t slot) const;  // of an input or a state; null: it lies in the host's memory only
+  bool is_skipped(uint32_t task) const { return !skips_.empty() && skips_[task] != 0; }
   static TensorView make_output(void* self, size_t output, std::span<const int64_t> shape);
   void check_late(uint32_t i) const;
   void fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const;
@@ -187,6 +213,7 @@ class Context {
   std::vector<DeviceBlock> device_arenas_;  // of the spaces of devices
   std::vector<Pending> pending_;            // in the order of tasks
   std::vector<Pending> timed_;              // of this run: the device tells when they ran
+  std::vector<uint8_t> skips_;              // by task: 1 for transfers that this run skips; empty without devices
   std::shared_ptr<States> states_;
   std::vector<size_t> state_numbers_;  // for each state of the program, its number in states_
   Retriever retriever_;
@@ -196,6 +223,7 @@ class Context {
   std::vector<Event> events_;
   uint32_t failed_task_ = kNone;
   bool has_run_ = false;
+  bool has_moves_;  // tensors may lie in the memory of devices
 };
 
 }  // namespace tenon::runtime

@@ -21,7 +21,7 @@ bool Context::lies_in_results(const Extent& memory) const {
 
 bool Context::lies_in_states(const Extent& memory) const {
   for (size_t i = 0; i < states_->all().size(); ++i) {
-    if (meet(memory, {states_->data(i), states_->data(i) + states_->all()[i].bytes})) return true;
+    if (meet(memory, {states_->memory(i), states_->memory(i) + states_->all()[i].bytes})) return true;
   }
   return false;
 }

@@ -2,7 +2,6 @@
 #include <chrono>
 
 #include "runtime/context.h"
-#include "runtime/thread_pool.h"
 
 namespace tenon::runtime {
 namespace {
@@ -16,24 +15,8 @@ int64_t now_ns() {
 
 }  // namespace
 
-void Context::run() {
-  std::optional<ThreadCount> threads;
-  if (options_.threads > 0) threads.emplace(options_.threads);
-  std::optional<States::Use> use;
-  if (!state_numbers_.empty()) use.emplace(*states_);
-  has_run_ = false;
-  prepare();
-  place_callers();
-  events_.clear();
-  timed_.clear();
-  run_tasks();
-  check_conditions();
-  copy_outputs();
-  apply_updates();
-  has_run_ = true;
-}
-
-void Context::run_tasks() {
+// Not part of run(), which is compiled for size.
+[[gnu::noinline]] void Context::run_tasks() {
   const struct Drain {
     Context& context;
     ~Drain() { context.drain(); }
@@ -51,6 +34,7 @@ void Context::run_tasks() {
 }
 
 void Context::launch_noted(uint32_t i) {
+  if (is_skipped(i)) return;
   failed_task_ = i;
   const int64_t start = options_.telemetry ? now_ns() : 0;
   launch(i);

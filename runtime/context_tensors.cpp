@@ -26,6 +26,7 @@ void Context::set_input(size_t i, const tenon_tensor& tensor) {
     fail_type(i, tensor.dtype, shape);
   }
   input.tensor = tensor;
+  input.on_device = nullptr;
   input.is_set = true;
   if (!std::ranges::equal(input.shape, shape)) {
     std::ranges::copy(shape, input.shape.begin());
@@ -34,6 +35,26 @@ void Context::set_input(size_t i, const tenon_tensor& tensor) {
   row_major_strides(input.shape, input.strides);
   input.is_row_major = tensor.strides == nullptr || is_row_major(shape, {tensor.strides, shape.size()});
   if (!input.is_row_major) std::copy_n(tensor.strides, shape.size(), input.strides.begin());
+}
+
+namespace {
+
+void check_device_tensor(std::string_view kind, std::string_view name, const tenon_tensor& tensor,
+                         const DeviceTensor& on_device) {
+  int64_t bytes = size_of(tensor.dtype);
+  for (int32_t i = 0; i < tensor.rank; ++i) bytes = checked_mul(bytes, tensor.shape[i]);
+  if (bytes == on_device.bytes()) return;
+  fail(TENON_INVALID_ARGUMENT, kind, " '", name, "' has ", bytes, " bytes, and the tensor on ",
+       on_device.device()->info().name, " has ", on_device.bytes());
+}
+
+}  // namespace
+
+void Context::set_input(size_t i, const tenon_tensor& tensor, std::shared_ptr<DeviceTensor> on_device) {
+  check_device_tensor("input", graph_.inputs[i].name, tensor, *on_device);
+  set_input(i, {nullptr, tensor.dtype, tensor.rank, tensor.shape, nullptr});
+  inputs_[i].on_device = std::move(on_device);
+  has_moves_ = true;
 }
 
 void Context::stage(Argument& input) {
@@ -54,13 +75,28 @@ void Context::stage(Argument& input) {
 // ---- results --------------------------------------------------------------------------------------------------------
 
 void Context::set_output(size_t i, const tenon_tensor& tensor) {
+  set_output_type(i, tensor.data != nullptr ? &tensor : nullptr);
+  outputs_[i].is_set = tensor.data != nullptr;
+}
+
+// The run writes it to the context's memory, unless its task leaves it on the device.
+void Context::set_output(size_t i, const tenon_tensor& tensor, std::shared_ptr<DeviceTensor> on_device) {
+  check_device_tensor("output", graph_.outputs[i].name, tensor, *on_device);
+  const tenon_tensor type{nullptr, tensor.dtype, tensor.rank, tensor.shape, nullptr};
+  set_output_type(i, &type);
+  outputs_[i].on_device = std::move(on_device);
+  has_moves_ = true;
+}
+
+void Context::set_output_type(size_t i, const tenon_tensor* given) {
   Argument& output = outputs_[i];
-  output.is_set = tensor.data != nullptr;
-  output.tensor = tensor;
-  if (!output.is_set) return;
+  output.is_set = output.is_left = false;
+  output.on_device = nullptr;
+  output.tensor = given != nullptr ? *given : tenon_tensor{};
+  if (given == nullptr) return;
+  const tenon_tensor& tensor = *given;
   const TensorSlot& slot = graph_.slots[graph_.outputs[i].slot];
   if (tensor.dtype != slot.dtype || tensor.rank != static_cast<int32_t>(slot.shape.size())) {
-    output.is_set = false;
     fail(TENON_INVALID_ARGUMENT, "output '", graph_.outputs[i].name, "' is ", type_text(graph_, slot),
          ", got memory for ", tenon_dtype_name(tensor.dtype),
          shape_text({tensor.shape, static_cast<size_t>(std::max(tensor.rank, 0))}));
@@ -86,10 +122,13 @@ void Context::place_output(size_t i) {
   const TensorInfo& info = graph_.outputs[i];
   if (is_late(i) && !info.is_copied) return;
   if (frame_->elements[info.slot] < 0) return;
-  if (output.is_set && !std::ranges::equal(output.shape, shape_of_output(i))) {
+  const bool has_type = output.is_set || output.on_device;
+  if (has_type && !std::ranges::equal(output.shape, shape_of_output(i))) {
     fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(shape_of_output(i)),
          ", got memory for ", shape_text(output.shape));
   }
+  const uint32_t source = graph_.root_of(info.slot).source.task;
+  if (output.is_left && is_skipped(source)) return;
   const bool is_direct = output.is_set && output.is_row_major;
   const int64_t bytes = bytes_of(info.slot);
   if (!is_direct && (output.copy.data() == nullptr || output.copy.bytes() != bytes)) {
@@ -144,13 +183,13 @@ void Context::copy_outputs() {
     const TensorInfo& info = graph_.outputs[i];
     size_late(info.slot);
     const TensorView from = view_of(info.slot);
-    const bool is_ours = !info.is_copied && !output.is_set;
-    const bool is_there = !info.is_copied && output.is_set && output.is_row_major && !is_late(i);
-    if (is_ours || is_there) continue;
-    if (output.is_set && !std::ranges::equal(output.shape, from.shape)) {
+    if ((output.is_set || output.on_device) && !std::ranges::equal(output.shape, from.shape)) {
       fail(TENON_INVALID_ARGUMENT, "output '", info.name, "' has the shape ", shape_text(from.shape),
            ", got memory for ", shape_text(output.shape));
     }
+    const bool is_ours = !info.is_copied && !output.is_set;
+    const bool is_there = !info.is_copied && output.is_set && output.is_row_major && !is_late(i);
+    if (is_ours || is_there) continue;
     int64_t strides[64];
     const std::span<int64_t> row_major(strides, from.shape.size());
     row_major_strides(from.shape, row_major);
@@ -167,7 +206,9 @@ void Context::copy_outputs() {
 
 void Context::forget_results() {
   std::ranges::fill(held_, Held());
-  for (size_t i = 0; i < outputs_.size(); ++i) outputs_[i].is_set = false;
+  for (Argument& input : inputs_) input.on_device = nullptr;
+  for (size_t i = 0; i < outputs_.size(); ++i) set_output_type(i, nullptr);
+  has_moves_ = !graph_.spaces.empty();
 }
 
 Output Context::output(size_t i) const {
@@ -210,7 +251,9 @@ void Context::apply_updates() {
     if (!std::ranges::equal(view.shape, view_of(target).shape)) {
       fail(TENON_RUN_FAILED, "the new value of slot ", target, " has the shape ", shape_text(view.shape));
     }
-    values.push_back(view.data);
+    const bool stays = root.source.task != kNone && is_skipped(root.source.task);  // in a device's memory
+    values.push_back(stays ? nullptr : view.data);
+    if (stays) continue;
     if ((root.kind != SlotKind::Input && root.kind != SlotKind::State) || graph_.slots[value].root == target) continue;
     copies.push_back(allocate(bytes_of(value), "an update"));
     std::memcpy(copies.back().data(), view.data, static_cast<size_t>(bytes_of(value)));
@@ -224,7 +267,7 @@ void Context::apply_updates() {
     row_major_strides(view.shape, row_major);
     const bool is_input = target.kind == SlotKind::Input;
     void* const to = is_input ? inputs_[target.position].tensor.data : view.data;
-    if (to == values[i]) continue;
+    if (to == values[i] || values[i] == nullptr) continue;
     copy_strided(view.shape, tenon_dtype_size(target.dtype), to,
                  is_input ? std::span<const int64_t>(inputs_[target.position].strides) : row_major, values[i],
                  row_major);

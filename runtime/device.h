@@ -113,6 +113,8 @@ class DeviceBlock {
  public:
   DeviceBlock() = default;
   DeviceBlock(std::shared_ptr<Device> device, int64_t bytes);
+  // Memory of somebody else, which `owner` keeps.
+  DeviceBlock(std::shared_ptr<Device> device, void* data, int64_t bytes, std::shared_ptr<void> owner);
   DeviceBlock(DeviceBlock&& other) noexcept { swap(other); }
   DeviceBlock& operator=(DeviceBlock&& other) noexcept {
     swap(other);
@@ -122,15 +124,18 @@ class DeviceBlock {
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
+  const std::shared_ptr<Device>& device() const { return device_; }
 
  private:
   void swap(DeviceBlock& other) noexcept {
     std::swap(device_, other.device_);
+    std::swap(owner_, other.owner_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
   }
 
   std::shared_ptr<Device> device_;
+  std::shared_ptr<void> owner_;  // null: the block frees its memory
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
 };

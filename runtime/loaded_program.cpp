@@ -206,10 +206,15 @@ class FrameBuilder {
       lifetimes.push_back({checked_mul(checked_add(bytes, alignment - 1) / alignment, alignment), first, last});
       offsets.push_back(&offset);
     };
+    int64_t kept = 0;
     for (uint32_t id = 0; id < graph_.slots.size(); ++id) {
       const TensorSlot& slot = graph_.slots[id];
-      if (slot.kind != SlotKind::Temporary || slot.home != id || slot.is_late || slot.source.task == kNone) continue;
-      if (slot.space == space) add(bytes_of(id), slot.source.task, slot.last_task, frame_->offsets[id]);
+      if (slot.space != space || slot.home != id || slot.is_late) continue;
+      if (slot.stays || (slot.kind == SlotKind::Constant && space != kHost)) {
+        kept = checked_add(kept, bytes_of(id));
+      } else if (slot.kind == SlotKind::Temporary && slot.source.task != kNone) {
+        add(bytes_of(id), slot.source.task, slot.last_task, frame_->offsets[id]);
+      }
     }
     for (uint32_t i = 0; device != nullptr && i < graph_.tasks.size(); ++i) {
       const TaskNode& task = graph_.tasks[i];
@@ -221,6 +226,7 @@ class FrameBuilder {
     for (size_t i = 0; i < offsets.size(); ++i) *offsets[i] = plan.offsets[i];
     if (space != kHost) {
       frame_->device_bytes.push_back(plan.bytes);
+      frame_->kept_bytes.push_back(kept);
     } else {
       frame_->arena_bytes = plan.bytes;
       frame_->least_bytes = least_arena(lifetimes);
@@ -243,20 +249,35 @@ std::shared_ptr<const Frame> make_frame(const LoadedProgram& program, std::span<
   return FrameBuilder(program, symbols).run();
 }
 
-std::string largest_tensors(const TaskGraph& graph, const Frame& frame) {
-  std::vector<std::pair<int64_t, uint32_t>> tensors;
+void check_device_budgets(const TaskGraph& graph, const Frame& frame, const DeviceBudgets& budgets) {
+  for (const auto& [device, budget] : budgets) {
+    for (size_t i = 0; i < graph.spaces.size(); ++i) {
+      const std::string_view spec = graph.spaces[i].device;
+      const int64_t arena = frame.device_bytes[i], kept = frame.kept_bytes[i];
+      if ((device != spec && device != name_of_spec(spec)) || arena <= budget - kept) continue;
+      fail(TENON_OVER_BUDGET, "program ", graph.name, " needs ", checked_add(arena, kept), " bytes of the memory of ",
+           spec, ", ", kept, " of them for constants and states, and the budget is ", budget,
+           ". Its largest tensors there are:", largest_tensors(graph, frame, static_cast<uint32_t>(i + 1)));
+    }
+  }
+}
+
+std::string largest_tensors(const TaskGraph& graph, const Frame& frame, uint32_t space) {
+  std::vector<std::pair<int64_t, int64_t>> tensors;
   for (uint32_t id = 0; id < graph.slots.size(); ++id) {
     const TensorSlot& slot = graph.slots[id];
-    if (slot.home != id || slot.source.task == kNone || frame.elements[id] < 0) continue;
+    const bool is_kept = slot.kind == SlotKind::Constant && space != kHost;
+    if (slot.home != id || slot.space != space || frame.elements[id] < 0) continue;
+    if (slot.source.task == kNone && !is_kept) continue;
     tensors.emplace_back(frame.elements[id] * static_cast<int64_t>(tenon_dtype_size(slot.dtype)), id);
   }
-  const size_t count = std::min(kNamedTensors, tensors.size());
-  std::ranges::partial_sort(tensors, tensors.begin() + static_cast<std::ptrdiff_t>(count), std::greater());
+  std::ranges::sort(tensors, std::greater());
   std::string text;
-  for (size_t i = 0; i < count; ++i) {
-    const auto& [bytes, id] = tensors[i];
-    text += text_of("\n  ", bytes, " bytes: ", type_text(graph, graph.slots[id]), " of ",
-                    graph.tasks[graph.slots[id].source.task].name);
+  for (size_t i = 0; i < std::min(kNamedTensors, tensors.size()); ++i) {
+    const TensorSlot& slot = graph.slots[static_cast<size_t>(tensors[i].second)];
+    const bool is_made = slot.source.task != kNone;
+    text += text_of("\n  ", tensors[i].first, " bytes: ", type_text(graph, slot), " of ",
+                    is_made ? graph.tasks[slot.source.task].name : std::string_view("the weights"));
   }
   return text;
 }

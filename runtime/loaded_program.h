@@ -47,6 +47,7 @@ struct Frame {
   int64_t arena_bytes = 0;
   int64_t least_bytes = 0;               // the minimum over all possible plans
   std::vector<int64_t> device_bytes;     // of the arena in each space of a device
+  std::vector<int64_t> kept_bytes;       // of constants and states there
   std::vector<int64_t> scratch_offsets;  // of tasks of devices, in that arena; -1 for tasks without scratch
 };
 
@@ -106,7 +107,13 @@ void check_arguments(const TaskNode& task, const PortableKernel& kernel, const i
 
 std::shared_ptr<const Frame> make_frame(const LoadedProgram& program, std::span<const int64_t> symbols);
 
-// "needs 12,345 bytes; the largest: ...": the budget that a frame needs, and its largest tensors.
-std::string largest_tensors(const TaskGraph& graph, const Frame& frame);
+// Bytes of the memory of devices, by name or spec: of the arena with its scratch, of constants and of states.
+using DeviceBudgets = std::vector<std::pair<std::string, int64_t>>;
+
+// Throws a StatusError if a program needs more. It names the largest tensors.
+void check_device_budgets(const TaskGraph& graph, const Frame& frame, const DeviceBudgets& budgets);
+
+// The largest tensors of a space, a line each.
+std::string largest_tensors(const TaskGraph& graph, const Frame& frame, uint32_t space);
 
 }  // namespace tenon::runtime

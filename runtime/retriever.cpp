@@ -13,7 +13,7 @@ void Retriever::insert_task(const TaskNode& task) {
       const uint32_t home = graph_.slots[slot].home;
       const TensorSlot& root = graph_.slots[home];
       const bool is_callers = root.kind == SlotKind::Input || root.kind == SlotKind::Output;
-      if (is_callers && !root.is_late) callers_.push_back({tensors_.size(), home});
+      if ((is_callers && !root.is_late) || root.is_movable) callers_.push_back({tensors_.size(), home});
       tensors_.push_back(nullptr);
     }
   }

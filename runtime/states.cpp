@@ -51,6 +51,7 @@ States::States(Programs programs, std::shared_ptr<Allocator> allocator)
     : programs_(std::move(programs)), all_(states_of(programs_)), allocator_(std::move(allocator)) {
   for (const StateInfo& info : all_) {
     blocks_.emplace_back(allocator_, info.bytes);
+    tensors_.push_back(std::make_unique<DeviceTensor>(blocks_.back().data(), info.bytes));
     if (blocks_.back().data() != nullptr) continue;
     const int64_t needed = allocator_->would_need();
     if (needed == 0)
@@ -61,9 +62,19 @@ States::States(Programs programs, std::shared_ptr<Allocator> allocator)
   reset();
 }
 
+States::States(std::vector<StateInfo> infos) : all_(std::move(infos)), allocator_(std::make_shared<Allocator>()) {
+  for (const StateInfo& info : all_)
+    tensors_.push_back(std::make_unique<DeviceTensor>(const_cast<std::byte*>(info.initial), info.bytes));
+}
+
+std::byte* States::write(size_t i) {
+  tensors_[i]->written_on_host();
+  return memory(i);
+}
+
 void States::reset() {
   for (size_t i = 0; i < all_.size(); ++i) {
-    if (all_[i].bytes > 0) std::memcpy(data(i), all_[i].initial, static_cast<size_t>(all_[i].bytes));
+    if (all_[i].bytes > 0) std::memcpy(write(i), all_[i].initial, static_cast<size_t>(all_[i].bytes));
   }
   // Drop cached pages only after every state is reset: reading one state can page in its neighbours.
   for (const auto& program : programs_) program->forget_states();
@@ -90,16 +101,16 @@ void States::set(size_t i, const tenon_tensor& tensor) {
   row_major_strides(shape, row_major);
   const std::span<const int64_t> strides = tensor.strides ? std::span(tensor.strides, shape.size()) : row_major;
   const size_t element = tenon_dtype_size(info.dtype);
-  const Extent own{data(i), data(i) + info.bytes};
+  const Extent own{memory(i), memory(i) + info.bytes};
   if (!meet(own, extent_of(tensor.data, element, shape, strides)))
-    return copy_strided(shape, element, data(i), row_major, tensor.data, strides);
+    return copy_strided(shape, element, write(i), row_major, tensor.data, strides);
   const Block copy(allocator_, info.bytes);
   if (copy.data() == nullptr) {
     fail(allocator_->would_need() == 0 ? TENON_OUT_OF_MEMORY : TENON_OVER_BUDGET, "the new value of state '", info.name,
          "' lies in the state itself, and there is no memory for a copy of ", info.bytes, " bytes");
   }
   copy_strided(shape, element, copy.data(), row_major, tensor.data, strides);
-  std::memcpy(data(i), copy.data(), static_cast<size_t>(info.bytes));
+  std::memcpy(write(i), copy.data(), static_cast<size_t>(info.bytes));
 }
 
 States::Use::Use(States& states) : states_(states) {

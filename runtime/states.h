@@ -1,6 +1,9 @@
 // States: the named tensors that programs keep from run to run. They start with the values in the file. Programs share
 // states of the same name: a training step and the evaluation after it.
 //
+// Programs with devices keep states in the memory of devices: a value is moved when a program or a caller needs it
+// elsewhere (device_tensor.h). The host always has room for all of them.
+//
 // One run, or one call below, may use the states at a time. A concurrent use is an error, and changes nothing.
 #pragma once
 
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "runtime/allocator.h"
+#include "runtime/device_tensor.h"
 #include "runtime/loaded_program.h"
 
 namespace tenon::runtime {
@@ -36,14 +40,19 @@ class States {
  public:
   // The memory counts for the allocator's budget. The programs own the initial values.
   States(Programs programs, std::shared_ptr<Allocator> allocator);
+  // States in memory of the caller, at `StateInfo::initial`, which they change.
+  explicit States(std::vector<StateInfo> infos);
   States(const States&) = delete;
 
   const std::vector<StateInfo>& all() const { return all_; }
   size_t find(std::string_view name) const;  // size() if there is no state of that name
   // Throws a StatusError (TENON_INVALID_ARGUMENT) if `i` is out of range, or if the types differ.
   void check_type(size_t i, const StateInfo& wanted) const;
-  std::byte* data(size_t i) const { return blocks_[i].data(); }
-  const Allocator& allocator() const { return *allocator_; }
+  DeviceTensor& tensor(size_t i) { return *tensors_[i]; }
+  std::byte* memory(size_t i) const { return tensors_[i]->host(); }  // of the host; current or not
+  std::byte* read(size_t i) { return tensors_[i]->on_host(); }
+  // To write all of it: its value in a device's memory is lost.
+  std::byte* write(size_t i);
 
   // The tensor may overlap the state itself. Throws a StatusError with the state's name if the types differ.
   void set(size_t i, const tenon_tensor& tensor);
@@ -66,6 +75,7 @@ class States {
   std::vector<StateInfo> all_;
   std::shared_ptr<Allocator> allocator_;
   std::vector<Block> blocks_;
+  std::vector<std::unique_ptr<DeviceTensor>> tensors_;  // in the memory of the blocks
   Notes notes_;
   std::atomic<bool> is_used_ = false;
 };

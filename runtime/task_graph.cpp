@@ -52,6 +52,10 @@ class Reader {
     }
     for (TensorSlot& slot : graph_.slots) slot.home = graph_.root_of(slot.root).home;
     add_waits();
+    for (uint32_t i = 0; i < end(); ++i) {
+      if (graph_.tasks[i].kind == TaskKind::Transfer && !graph_.tasks[i].is_late) add_move(i);
+    }
+    for (StateTensor& state : graph_.states) place_state(state);
     return std::move(graph_);
   }
 
@@ -311,6 +315,53 @@ class Reader {
       TensorSlot& home = graph_.slots[graph_.slots[slot].home];
       if (home.space == kHost) home.last_task = std::max(home.last_task, when);
     }
+  }
+
+  // ---- what need not be transferred in every run ----
+
+  void add_move(uint32_t task) {
+    const uint32_t from = graph_.slots[graph_.tasks[task].inputs[0]].root, to = graph_.tasks[task].outputs[0];
+    const SlotKind kind = graph_.slots[from].kind;
+    if (graph_.slots[from].space != kHost) return add_departure({task, from}, to);
+    const bool is_callers = kind == SlotKind::Input || kind == SlotKind::State;
+    if (!is_callers || graph_.slots[to].is_overwritten) return;
+    graph_.arrivals.push_back({task, from, to});
+    make_movable(to, kind == SlotKind::State);
+  }
+
+  void add_departure(Departure departure, uint32_t to) {
+    const TensorSlot &from = graph_.slots[departure.from], &result = graph_.slots[to];
+    const bool has_own_memory =
+        from.kind == SlotKind::Temporary && from.home == departure.from && !from.is_overwritten && !from.is_movable;
+    if (!has_own_memory) return;
+    for (const auto& [target, value] : graph_.updates) {
+      const TensorSlot& changed = graph_.slots[target];
+      if (graph_.slots[value].root == to && changed.kind == SlotKind::State && departure.state == kNone)
+        departure.state = changed.position;
+    }
+    if (departure.state == kNone && result.kind == SlotKind::Output) departure.output = result.position;
+    if (departure.state == kNone && departure.output == kNone) return;
+    departure.is_read_on_host = result.references > 1;
+    graph_.departures.push_back(departure);
+    make_movable(departure.from, departure.state != kNone);
+  }
+
+  void make_movable(uint32_t slot, bool stays) {
+    graph_.slots[slot].is_movable = true;
+    graph_.slots[slot].stays = stays;
+  }
+
+  void place_state(StateTensor& state) const {
+    const TensorSlot& slot = graph_.slots[state.slot];
+    const auto is_of_state = [&](const Departure& each) { return each.state == slot.position; };
+    const auto arrivals = std::ranges::count(graph_.arrivals, state.slot, &Arrival::from);
+    const auto departure = std::ranges::find_if(graph_.departures, is_of_state);
+    const bool stays_away = departure != graph_.departures.end() && !departure->is_read_on_host;
+    state.is_renewed = std::ranges::any_of(graph_.updates, [&](const auto& each) {
+      return each.first == state.slot && graph_.slots[each.second].root != state.slot;  // not by itself
+    });
+    state.changes_on_host = state.is_renewed && !stays_away;
+    state.is_on_host = slot.references > static_cast<uint32_t>(arrivals) || state.changes_on_host;
   }
 
   // A task cannot read a slot that nothing has written.

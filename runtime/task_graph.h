@@ -45,6 +45,8 @@ struct TensorSlot {
   uint32_t space = kHost;   // whose memory
   bool is_late = false;     // its size or its address is known only after its task ran
   bool is_overwritten = false;  // of an input or a state: its new value is computed in its memory
+  bool is_movable = false;      // of a device's memory: each run may place it anew (TaskGraph::arrivals, departures)
+  bool stays = false;           // of a device's memory: a state or its next value, which have memory of their own
 };
 
 struct TaskNode {
@@ -100,6 +102,26 @@ struct Check {
 struct StateTensor {
   std::string name;
   uint32_t slot;
+  bool is_on_host = true;       // tasks of the host, or results, read it or make its next value
+  bool is_renewed = false;      // the program changes it,
+  bool changes_on_host = true;  // in the host's memory
+};
+
+// A transfer that brings an input or a state to a device. There is nothing to do if the device has its value already.
+struct Arrival {
+  uint32_t task;
+  uint32_t from;  // root
+  uint32_t to;    // root
+};
+
+// A transfer that brings a result, or the next value of a state, back to the host. If nobody reads it there, the value
+// may stay on the device.
+struct Departure {
+  uint32_t task;
+  uint32_t from;            // root
+  uint32_t state = kNone;   // whose next value it is,
+  uint32_t output = kNone;  // or which result
+  bool is_read_on_host = false;
 };
 
 struct TaskGraph {
@@ -118,6 +140,8 @@ struct TaskGraph {
   std::span<const Blob> initial;  // of the states
   std::span<const Blob> constants;
   std::vector<Space> spaces;  // of devices
+  std::vector<Arrival> arrivals;
+  std::vector<Departure> departures;
   const format::Program* source = nullptr;
 
   bool is_bound(const Expr& expr) const;  // uses only symbols that inputs determine

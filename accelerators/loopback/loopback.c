@@ -27,6 +27,7 @@
 
 static const tenon_host* the_host;
 atomic_long loopback_live; /* blocks of memory, programs and devices that are not freed: tests look for leaks here */
+atomic_long loopback_copies; /* that were submitted: tests count transfers here */
 
 typedef struct command {
   struct command* next;
@@ -239,6 +240,7 @@ static void free_memory(tenon_device* device, void* memory) {
 static tenon_status copy(tenon_device* device, void* to, const void* from, uint64_t bytes, int to_device,
                          uint64_t* ticket, tenon_text* error) {
   command* const it = calloc(1, sizeof *it);
+  ++loopback_copies;
   if (it != NULL) {
     it->to = to_device ? real(to) : to;
     it->from = to_device ? from : real(from);

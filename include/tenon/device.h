@@ -204,6 +204,40 @@ TENON_API tenon_status tenon_register_device(tenon_device_plugin plugin, const c
 TENON_API size_t tenon_device_count(void); /* besides the CPU */
 TENON_API const char* tenon_device_name(size_t device);
 
+/* ---- tensors in the memory of devices ---- */
+
+/* A tensor in the memory of a device, row-major. As an input it is read where it is, if the program runs there; as an
+ * output it is written there. Another program, or a task of the CPU, gets a copy. A tensor that programs only read may
+ * be an input of several at the same time.
+ *
+ *     tenon_device_tensor_create("npu", &image, &x);
+ *     tenon_device_tensor_create("npu", &scores_type, &y);
+ *     tenon_set_input_on_device(context, 0, x);
+ *     tenon_set_output_on_device(context, 0, y);
+ *     tenon_run(context);                          // transfers neither x nor y
+ *     tenon_device_tensor_read(y, &scores);        // transfers y
+ */
+typedef struct tenon_device_tensor tenon_device_tensor;
+
+/* `device` is a name or a spec: "npu", "npu:rate=2". The tensor has a copy of the data, which may have any strides;
+ * null data: the memory is not written. */
+TENON_API tenon_status tenon_device_tensor_create(const char* device, const tenon_tensor* tensor,
+                                                  tenon_device_tensor** made);
+/* Memory of the caller: the data is an address of the device, aligned as the device wants it (tenon_device_info), and
+ * row-major. It must be there until release(owner) is called, by whoever uses the tensor last. */
+TENON_API tenon_status tenon_device_tensor_wrap(const char* device, const tenon_tensor* tensor,
+                                                void (*release)(void* owner), void* owner, tenon_device_tensor** made);
+TENON_API void tenon_device_tensor_free(tenon_device_tensor* tensor); /* null is nothing; contexts go on */
+/* Its type, with an address of the device as data; valid as long as the tensor. `device` may be null. */
+TENON_API tenon_status tenon_device_tensor_info(tenon_device_tensor* tensor, const char** device, tenon_tensor* info);
+/* Copies the value to memory of the host that has the tensor's dtype and shape, with any strides. */
+TENON_API tenon_status tenon_device_tensor_read(tenon_device_tensor* tensor, const tenon_tensor* to);
+
+/* As tenon_set_input and tenon_set_output. The context keeps the tensor until it is given another. A result in a
+ * device's memory must overlap no input and no other result there. */
+TENON_API tenon_status tenon_set_input_on_device(tenon_context* context, size_t input, tenon_device_tensor* tensor);
+TENON_API tenon_status tenon_set_output_on_device(tenon_context* context, size_t output, tenon_device_tensor* tensor);
+
 #ifdef __cplusplus
 }
 #endif

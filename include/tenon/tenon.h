@@ -244,12 +244,21 @@ TENON_API tenon_status tenon_states_export(tenon_states* states, const char* pat
 
 typedef struct tenon_context tenon_context;
 
+/* Bytes of the memory of a device, "npu": for temporaries, scratch, constants and states. */
+typedef struct tenon_device_budget {
+  const char* device;
+  int64_t bytes;
+} tenon_device_budget;
+
 typedef struct tenon_context_options {
   size_t size TENON_SIZE_OF(tenon_context_options);
   int64_t threads; /* 0: as many as the process has CPUs, or $TENON_THREADS */
   int64_t budget; /* bytes for temporaries, scratch, results that are not in the caller's memory, and states of its own;
                      0: no limit */
   int64_t telemetry; /* not 0: notes when each task starts and ends */
+  /* Of the memory of devices; those that it does not name have no limit but the memory that they say they have. */
+  const tenon_device_budget* device_budgets;
+  uint64_t device_budget_count;
 } tenon_context_options;
 
 TENON_API tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,

@@ -4,6 +4,7 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/set.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -15,6 +16,7 @@
 
 #include "bind.h"
 #include "call_form.h"
+#include "device_tensor.h"
 #include "driver/recompile.h"
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
@@ -27,11 +29,6 @@ namespace {
 
 using runtime::Container;
 using runtime::Context;
-
-tenon_tensor described(const Tensor& tensor) {
-  return {tensor.data(), static_cast<tenon_dtype>(tensor.dtype()), static_cast<int32_t>(tensor.rank()),
-          tensor.shape().data(), tensor.strides().data()};
-}
 
 Tensor borrowed(const runtime::TensorView& view) {
   const Sizes shape(view.shape.begin(), view.shape.end());
@@ -112,11 +109,11 @@ std::vector<runtime::Entry> load_entries(ArtifactFile& file, const runtime::Load
 class Artifact {
  public:
   Artifact(const std::string& path, bool native, int64_t threads, std::optional<int64_t> budget,
-           const std::string& device, nb::object find_call)
+           const runtime::DeviceBudgets& device_budgets, const std::string& device, nb::object find_call)
       : file_(std::make_shared<ArtifactFile>()) {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
     if (budget && *budget < 0) fail("a budget must not be negative, got {}", *budget);
-    options_ = {.budget = budget.value_or(runtime::kNoBudget), .threads = threads};
+    options_ = {.budget = budget.value_or(runtime::kNoBudget), .device_budgets = device_budgets, .threads = threads};
     file_->path = path;
     if (!find_call.is_none()) file_->find_call = std::move(find_call);
     file_->container = call_runtime([&] { return std::make_shared<const Container>(Container::open(path)); });
@@ -132,12 +129,12 @@ class Artifact {
     open(*found);
   }
 
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> run(RunArguments& run) {
     const std::lock_guard lock(file_->mutex);
-    if (inputs.size() != graph().inputs.size()) {
-      fail("program {} takes {} inputs, got {}", graph().name, graph().inputs.size(), inputs.size());
+    if (run.inputs.size() != graph().inputs.size()) {
+      fail("program {} takes {} inputs, got {}", graph().name, graph().inputs.size(), run.inputs.size());
     }
-    return call_runtime([&] { return run_in_context(inputs); });
+    return call_runtime([&] { return run_in_context(run); });
   }
 
   std::vector<std::string> entries() const {
@@ -187,15 +184,20 @@ class Artifact {
     if (!file_->states) file_->states = context_->states();
   }
 
-  std::vector<Tensor> run_in_context(const std::vector<Tensor>& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) context_->set_input(i, described(inputs[i]));
+  std::vector<Tensor> run_in_context(RunArguments& run) {
+    context_->forget_results();
+    set_inputs(*context_, run.inputs, run.places);
+    context_->prepare();
+    keep_outputs(*context_, graph(), run.places);
     context_->run();
-    std::vector<Tensor> outputs;
-    for (size_t i = 0; i < graph().outputs.size(); ++i) {
+    std::vector<Tensor> outputs(graph().outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (run.places.outputs.contains(i)) continue;
       const runtime::TensorView view = context_->output(i).view;
       const Sizes shape(view.shape.begin(), view.shape.end());
-      outputs.push_back(Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data,
-                                       context_->take_output(i)));
+      outputs[i] = Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data,
+                                  context_->take_output(i));
+      if (run.places.kept.contains(i)) run.places.outputs.emplace(i, to_device(outputs[i], run.places.device));
     }
     return outputs;
   }
@@ -213,7 +215,7 @@ nb::object get_state(Artifact& self, const std::string& name) {
   const size_t number = self.find_state(name);
   const runtime::StateInfo& info = self.states()[number];
   return to_python(self.with_states([&](runtime::States& states) {
-    return borrowed({info.dtype, info.shape, states.data(number)}).copy();
+    return borrowed({info.dtype, info.shape, states.read(number)}).copy();
   }),
                    ArrayKind::kTorch);
 }
@@ -237,20 +239,15 @@ void save_states(Artifact& self, const std::string& path, const Notes& notes) {
   });
 }
 
-nb::list run(Artifact& self, nb::handle arrays) {
-  std::vector<Tensor> inputs;
-  ArrayKind kind = ArrayKind::kTorch;
-  for (nb::handle array : arrays) {
-    if (inputs.empty()) kind = kind_of(array);
-    inputs.push_back(tensor_from(array, "an input"));
-  }
+nb::list run(Artifact& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
+  RunArguments run = arguments_from(arrays, device, kept);
   std::vector<Tensor> outputs;
   {
     const nb::gil_scoped_release unlocked;
-    outputs = self.run(inputs);
+    outputs = self.run(run);
   }
   nb::list list;
-  for (const Tensor& output : outputs) list.append(to_python(output, kind));
+  for (size_t i = 0; i < outputs.size(); ++i) list.append(result_of(run, outputs, i));
   return list;
 }
 
@@ -272,10 +269,13 @@ nb::list described(const runtime::TaskGraph& graph, const std::vector<runtime::T
 
 void bind_artifact(nb::module_& module) {
   nb::class_<Artifact>(module, "Artifact", "A program of a loaded file. What the file's programs update lives in it.")
-      .def(nb::init<const std::string&, bool, int64_t, std::optional<int64_t>, const std::string&, nb::object>(),
+      .def(nb::init<const std::string&, bool, int64_t, std::optional<int64_t>, const runtime::DeviceBudgets&,
+                    const std::string&, nb::object>(),
            nb::arg("path"), nb::kw_only(), nb::arg("native") = true, nb::arg("threads") = 0,
-           nb::arg("budget") = nb::none(), nb::arg("device") = "", nb::arg("find_call") = nb::none())
-      .def("run", run, nb::arg("inputs"), "The outputs for these inputs, in order.")
+           nb::arg("budget") = nb::none(), nb::arg("device_budgets") = runtime::DeviceBudgets(), nb::arg("device") = "",
+           nb::arg("find_call") = nb::none())
+      .def("run", run, nb::arg("inputs"), nb::arg("device") = "", nb::arg("kept") = std::set<size_t>(),
+           "The outputs for these inputs, in order. Outputs with these numbers stay on the device.")
       .def(
           "entry", [](const Artifact& self, const std::string& name) { return std::make_unique<Artifact>(self, name); },
           nb::arg("name"), "Another program of the same file, over the same states.")

@@ -37,6 +37,7 @@ void bind_pt2(nb::module_& module);
 void bind_importer(nb::module_& module);
 void bind_program(nb::module_& module);
 void bind_artifact(nb::module_& module);
+void bind_device_tensor(nb::module_& module);
 
 // ---- text, places ---------------------------------------------------------------------------------------------------
 

@@ -54,6 +54,7 @@ NB_MODULE(_tenon, module) {
   bind_pt2(module);
   bind_importer(module);
   bind_program(module);
+  bind_device_tensor(module);
   bind_artifact(module);
   bind_call_form(module);
 }

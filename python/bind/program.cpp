@@ -1,5 +1,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -7,6 +8,7 @@
 
 #include "bind.h"
 #include "call_form.h"
+#include "device_tensor.h"
 #include "driver/pipeline.h"
 #include "exchange.h"
 #include "fallback.h"
@@ -47,9 +49,10 @@ nb::object result_at(const ResultPlace& place, const std::vector<nb::object>& ou
   return there.attr("permute")(*nb::tuple(nb::cast(place.order)));
 }
 
-nb::list to_list(const Executable& self, const std::vector<Tensor>& tensors, nb::handle inputs, ArrayKind kind) {
+nb::list to_list(const Executable& self, const RunArguments& run, const std::vector<Tensor>& tensors,
+                 nb::handle inputs) {
   std::vector<nb::object> outputs;
-  for (const Tensor& tensor : tensors) outputs.push_back(to_python(tensor, kind));
+  for (size_t i = 0; i < tensors.size(); ++i) outputs.push_back(result_of(run, tensors, i));
   nb::list list;
   for (const ResultPlace& place : self.results) list.append(result_at(place, outputs, inputs));
   return list;
@@ -67,11 +70,14 @@ nb::list places(const Executable& self) {
 std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallback, std::optional<int64_t> wanted,
                                           bool freeze, const std::string& backend,
                                           const std::vector<std::string>& devices, nb::handle assertions,
-                                          const std::set<uint32_t>& donated, bool shared) {
+                                          const std::set<uint32_t>& donated, bool shared, std::optional<int64_t> budget,
+                                          const DeviceBudgets& device_budgets) {
   const ProgramOptions options{.backend = backend,
                                .devices = devices,
                                .freeze = freeze,
                                .fallback = fallback_from(std::move(fallback)),
+                               .budget = budget,
+                               .device_budgets = device_budgets,
                                .assertions = assertions_from(assertions)};
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
@@ -82,22 +88,16 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallbac
   return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.results), options});
 }
 
-nb::list run(const Executable& self, nb::handle arrays) {
+nb::list run(const Executable& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
   check_no_tangents(arrays);
-  std::vector<Tensor> inputs;
-  inputs.reserve(nb::len(arrays));
-  ArrayKind kind = ArrayKind::kTorch;
-  for (nb::handle array : arrays) {
-    if (inputs.empty()) kind = kind_of(array);
-    inputs.push_back(argument_from(array, "an input"));
-  }
+  RunArguments run = arguments_from(arrays, device, kept);
   std::vector<Tensor> outputs;
   {
     const nb::gil_scoped_release unlocked;
     const ThreadCount count(self.threads);
-    outputs = self.program.run(inputs);
+    outputs = self.program.runner->run(self.program, run.inputs, &run.places);
   }
-  return to_list(self, outputs, arrays, kind);
+  return to_list(self, run, outputs, arrays);
 }
 
 // ("cpu", ops), (device, ops) or ("fallback", targets) of each.
@@ -189,9 +189,10 @@ std::vector<Assertion> assertions_from(nb::handle list) {
 
 void bind_program(nb::module_& module) {
   nb::class_<Executable>(module, "Executable", "A compiled graph.")
-      .def("run", run, nb::arg("inputs"), "The outputs for these inputs, in the graph's order.")
+      .def("run", run, nb::arg("inputs"), nb::arg("device") = "", nb::arg("kept") = std::set<size_t>(),
+           "The outputs for these inputs, in the graph's order. Outputs with these numbers stay on the device.")
       .def(
-          "__call__", [](const Executable& self, const nb::args& inputs) { return run(self, inputs); },
+          "__call__", [](const Executable& self, const nb::args& inputs) { return run(self, inputs, "", {}); },
           nb::arg("inputs"), nb::sig("def __call__(self, *inputs: ArrayLike) -> list[Any]"))
       .def_prop_ro(
           "graph", [](const Executable& self) { return Graph(self.program.graph); }, "As it was fused.")
@@ -241,7 +242,8 @@ void bind_program(nb::module_& module) {
       "compile_graph", compile_graph, nb::arg("graph"), nb::kw_only(), nb::arg("fallback") = nb::none(),
       nb::arg("threads") = nb::none(), nb::arg("freeze") = true, nb::arg("backend") = "cpu",
       nb::arg("devices") = std::vector<std::string>(), nb::arg("assertions") = nb::tuple(),
-      nb::arg("donated") = std::set<uint32_t>(), nb::arg("shared") = false,
+      nb::arg("donated") = std::set<uint32_t>(), nb::arg("shared") = false, nb::arg("budget") = nb::none(),
+      nb::arg("device_budgets") = DeviceBudgets(),
       "Compiles a graph. `fallback(call, operands)` runs its external calls. `devices` take the nodes that they claim, "
       "in this order, and `backend` runs the rest. `assertions` are what a saved file "
       "checks: a message, its (file, line), and the output of the graph or the expression of its sizes that must "

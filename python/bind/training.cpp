@@ -1,5 +1,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -154,7 +155,8 @@ void bind_training(nb::module_& module) {
            nb::arg("key_input"), nb::arg("names"), nb::arg("loss"), nb::arg("optimizer"), nb::arg("frozen"),
            nb::arg("bf16"), nb::arg("accumulate"), nb::arg("threads"), nb::arg("seed"), nb::arg("devices"),
            nb::arg("training_fallback") = nb::none(), nb::arg("inference_fallback") = nb::none())
-      .def("initialize", &Trainer::initialize, nb::arg("budget") = nb::none(), unlocked)
+      .def("initialize", &Trainer::initialize, nb::arg("budget") = nb::none(),
+           nb::arg("device_budgets") = DeviceBudgets(), unlocked)
       .def("forward", forward, nb::arg("inputs"), nb::arg("target") = nb::none())
       .def("backward", backward)
       .def("update", &Trainer::update, unlocked)
@@ -163,6 +165,12 @@ void bind_training(nb::module_& module) {
       .def("train", &Trainer::train)
       .def("eval", &Trainer::eval)
       .def_prop_ro("training", &Trainer::is_training)
+      .def_prop_ro("state_names",
+                   [](const Trainer& self) {
+                     std::vector<std::string> names;
+                     for (const auto& [name, data] : self.graphs().states) names.push_back(name);
+                     return names;
+                   })
       .def_prop_ro("states", [](const Trainer& self) { return to_dict(self.states()); })
       .def_prop_ro("tied", [](const Trainer& self) { return self.tied(); })
       .def_prop_ro("trained", [](const Trainer& self) { return self.trained(); })

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tenon import _tenon, aten, ops, schedules
 from tenon._tenon import (
     AttrDef,
+    DeviceTensor,
     Error,
     Expr,
     Graph,
@@ -38,6 +39,7 @@ from tenon._tenon import (
     add_optimizer,
     devices,
     differentiate,
+    from_dlpack,
     import_pt2,
     load_plugin,
     op,
@@ -47,6 +49,7 @@ from tenon._tenon import (
     passes,
     read_pt2,
     run_passes,
+    to_device,
 )
 from tenon.optim import (
     L1,
@@ -80,6 +83,7 @@ __all__ = [
     "AttrDef",
     "BCEWithLogits",
     "CrossEntropy",
+    "DeviceTensor",
     "Error",
     "Expr",
     "Graph",
@@ -115,6 +119,7 @@ __all__ = [
     "devices",
     "differentiate",
     "explain",
+    "from_dlpack",
     "import_pt2",
     "load",
     "load_plugin",
@@ -127,6 +132,7 @@ __all__ = [
     "read_pt2",
     "run_passes",
     "schedules",
+    "to_device",
 ]
 
 # Names that need PyTorch, which is imported on their first use.

@@ -12,6 +12,7 @@ import torch
 
 from tenon import _tenon, modes
 from tenon._tenon import fail
+from tenon.budgets import Budget, budgets_from
 from tenon.capture.host_calls import find_call
 from tenon.runner import random_key
 from tenon.structure import Tree, arguments_tree
@@ -96,6 +97,21 @@ class LoadedProgram:
         values = self._flatten(args, kwargs)
         outputs = self._artifact.run(self._inputs_of(values))
         return self._results.unflatten(give(outputs, values) for give in self._givers)
+
+    def results_on(self, device: str) -> Callable[..., Any]:
+        """A function that is called like the program, and leaves tensors that it returns in the memory of a device, as
+        tenon.DeviceTensor: another program that runs there takes them without a transfer."""
+        leaves = list(self._results.leaves())
+        others = {leaf.data for leaf in leaves if leaf.kind in ("int", "float", "bool")}
+        kept = {leaf.data for leaf in leaves if leaf.kind == "tensor"} - others
+
+        @modes.run_outside
+        def call(*args: Any, **kwargs: Any) -> Any:
+            values = self._flatten(args, kwargs)
+            outputs = self._artifact.run(self._inputs_of(values), device, kept)
+            return self._results.unflatten(give(outputs, values) for give in self._givers)
+
+        return call
 
     @property
     def entries(self) -> list[str]:
@@ -192,14 +208,15 @@ def load(
     *,
     native: bool = True,
     threads: int = 0,
-    budget: int | None = None,
+    budget: Budget | None = None,
     device: str | None = None,
     fallback: bool | None = None,
 ) -> LoadedProgram:
     """Loads a file that Program.save or `tenon compile` wrote, and verifies all of it.
 
     With native=False, no code of the file is made executable: it runs on an interpreter, slowly, and cannot touch
-    foreign memory. `budget` bounds the bytes of temporaries, scratch and results. A file without code for this CPU is
+    foreign memory. `budget` bounds the bytes of temporaries, scratch and results; {"npu": "64MiB"}
+    bounds the memory of a device, constants and states included. A file without code for this CPU is
     compiled again.
 
     A file may have programs with devices. The first whose devices this process has loaded is taken, else the CPU's.
@@ -210,11 +227,13 @@ def load(
     there in any case.
     """
     options = {"native": native, "threads": threads, "budget": budget, "device": device, "fallback": fallback}
+    host, of_devices = budgets_from(budget)
     artifact = _tenon.Artifact(
         os.fspath(path),
         native=native,
         threads=threads,
-        budget=budget,
+        budget=host,
+        device_budgets=of_devices,
         device=device or "",
         find_call=find_call if fallback or (fallback is None and native) else None,
     )

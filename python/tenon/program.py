@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -14,6 +15,7 @@ from torch.export import ExportedProgram
 from tenon import modes
 from tenon._tenon import Error, Executable, Graph, compile_graph, fail
 from tenon.artifact import load_bytes
+from tenon.budgets import Budget, budgets_from
 from tenon.capture.captured import NO_FALLBACK, Captured, Row
 from tenon.capture.file import FileModel
 from tenon.capture.models import capture_exported_program, exported, require_alone
@@ -51,17 +53,13 @@ class Program:
         executable: Executable,
         signature: Signature,
         results: Nesting,
-        freeze: bool,
-        devices: list[str],
-        threads: int = 0,
+        options: dict[str, Any],
     ) -> None:
         self._captured = captured
         self._executable = executable
         self._signature = signature
         self._results = results
-        self._freeze = freeze
-        self._devices = devices
-        self._threads = threads
+        self._options = options  # of compile_graph
         self._run = make_runner(captured, executable.run)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -72,6 +70,21 @@ class Program:
             _check_untransformed(values)
             raise
         return self._results.unflatten(results)
+
+    def results_on(self, device: str) -> Callable[..., Any]:
+        """A function that is called like the program, and leaves tensors that it returns in the memory of a device, as
+        tenon.DeviceTensor: another program that runs there takes them without a transfer. Results that are views or
+        arguments stay what they are."""
+        outputs = self._captured.outputs
+        others = {output.index for output in outputs if output.kind in ("permuted", "view", "number")}
+        others |= {assertion.index for assertion in self._captured.assertions if assertion.index is not None}
+        kept = {output.index for output in outputs if output.kind == "result"} - others
+        run = make_runner(self._captured, lambda inputs: self._executable.run(inputs, device, kept))
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._results.unflatten(run(self._signature.flatten(args, kwargs)))
+
+        return call
 
     @property
     def graph(self) -> Graph:
@@ -124,7 +137,7 @@ class Program:
             path = os.path.join(folder, "program.tenon")
             self.save(path)
             with open(path, "rb") as file:
-                return load_bytes, (file.read(), {"threads": self._threads})
+                return load_bytes, (file.read(), {"threads": self._options["threads"]})
 
     def __copy__(self) -> Program:
         """Shares all with this one."""
@@ -149,9 +162,8 @@ class Program:
         return compile_graph(
             saved.graph,
             fallback=self._captured.fallback,
-            freeze=self._freeze,
-            devices=self._devices,
             assertions=saved.assertions,
+            **self._options,
         )
 
     def __str__(self) -> str:
@@ -172,6 +184,7 @@ def compile(
     fallback: bool = ...,
     freeze: bool = ...,
     device: Devices = ...,
+    budget: Budget | None = ...,
     train: None = ...,
 ) -> Program: ...
 @overload
@@ -184,6 +197,7 @@ def compile(
     threads: int = ...,
     fallback: bool = ...,
     device: Devices = ...,
+    budget: Budget | None = ...,
     train: Training,
 ) -> LocalTrainingInstance: ...
 def compile(
@@ -196,6 +210,7 @@ def compile(
     fallback: bool = True,
     freeze: bool = True,
     device: Devices = (),
+    budget: Budget | None = None,
     train: Training | None = None,
 ) -> Program | LocalTrainingInstance:
     """Compiles a model: an ExportedProgram, a .pt2 file, or a module, an FX graph module or a function with example
@@ -208,50 +223,48 @@ def compile(
     `device` is the name of a device, or names in order of preference: each node runs on the first that claims it, and
     the CPU runs the rest. A backend of tenon.loops.register_backend is a device too.
 
+    `budget` bounds the bytes of a call's temporaries and scratch; values are computed twice to fit. {"npu": "64MiB"}
+    bounds the memory of a device: temporaries, scratch, constants and states. Too small a budget is an error that names
+    what is needed.
+
     With `train`, a tenon.Training, it returns a tenon.LocalTrainingInstance instead of a Program: its `save` writes a
     training file.
     """
     if train is not None:
-        return _training_of(train, model, args, kwargs, dynamic_shapes, threads, device, fallback)
+        trainer = _training_of(train, model, args, kwargs, dynamic_shapes, threads, device, fallback)
+        if budget is not None:
+            trainer.initialize(budget)
+        return trainer
+    host, of_devices = budgets_from(budget)
+    options = {"threads": threads, "freeze": freeze, "devices": devices_from(device)}
+    options |= {"budget": host, "device_budgets": of_devices}
     if isinstance(model, (str, os.PathLike)):
         require_alone(args, kwargs, dynamic_shapes)
-        return _compiled_file(model, threads, fallback, freeze, devices_from(device))
-    return _compiled(exported(model, args, kwargs, dynamic_shapes), threads, fallback, freeze, devices_from(device))
+        return _compiled_file(model, fallback, options)
+    return _compiled(exported(model, args, kwargs, dynamic_shapes), fallback, options)
 
 
 @modes.run_outside
-def _compiled_file(
-    path: str | os.PathLike[str], threads: int, fallback: bool, freeze: bool, devices: list[str]
-) -> Program:
+def _compiled_file(path: str | os.PathLike[str], fallback: bool, options: dict[str, Any]) -> Program:
     file = FileModel(path)
     captured = file.captured(fallback=fallback)
     signature = Signature(captured, file.arguments, file.argument_names)
-    return _program_of(captured, signature, file.results, threads, freeze, devices)
+    return _program_of(captured, signature, file.results, options)
 
 
 @modes.run_outside
-def _compiled(program: ExportedProgram, threads: int, fallback: bool, freeze: bool, devices: list[str]) -> Program:
+def _compiled(program: ExportedProgram, fallback: bool, options: dict[str, Any]) -> Program:
     traced, captured = capture_exported_program(program)
     if not fallback:
         captured.check_supported(NO_FALLBACK)
     names = program.module_call_graph[0].signature.forward_arg_names
     signature = Signature(captured, Nesting.of_spec(program.call_spec.in_spec), names)
-    return _program_of(captured, signature, Nesting.of_spec(traced.call_spec.out_spec), threads, freeze, devices)
+    return _program_of(captured, signature, Nesting.of_spec(traced.call_spec.out_spec), options)
 
 
-def _program_of(
-    captured: Captured, signature: Signature, results: Nesting, threads: int, freeze: bool, devices: list[str]
-) -> Program:
-    asserted = asserted_by(captured)
-    executable = compile_graph(
-        captured.graph,
-        fallback=captured.fallback,
-        threads=threads,
-        freeze=freeze,
-        devices=devices,
-        assertions=asserted,
-    )
-    return Program(captured, executable, signature, results, freeze, devices, threads)
+def _program_of(captured: Captured, signature: Signature, results: Nesting, options: dict[str, Any]) -> Program:
+    executable = compile_graph(captured.graph, fallback=captured.fallback, assertions=asserted_by(captured), **options)
+    return Program(captured, executable, signature, results, options)
 
 
 def _training_of(

@@ -130,7 +130,13 @@ def _giver(output: Output) -> Callable[[list[Any], list[Any]], Any]:
 
 def _view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any]], torch.Tensor]:
     view = _memory_view(layout)
-    return lambda base, args: view(base, args, base.storage_offset())
+
+    def of(base: torch.Tensor, args: Sequence[Any]) -> torch.Tensor:
+        if isinstance(base, _tenon.DeviceTensor):
+            _tenon.fail(f"a result is a view of an argument that lies on {base.device}: give a tensor of the CPU")
+        return view(base, args, base.storage_offset())
+
+    return of
 
 
 def _memory_view(layout: Layout) -> Callable[[torch.Tensor, Sequence[Any], int], torch.Tensor]:

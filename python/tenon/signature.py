@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from tenon._tenon import Error, Expr, fail
-from tenon.capture.captured import Captured, Input, counted, type_text
+from tenon._tenon import DeviceTensor, Error, Expr, fail
+from tenon.capture.captured import DTYPES, Captured, Input, counted, type_text
 from tenon.structure import Nesting
 
 
@@ -88,9 +88,12 @@ class Signature:
 
     def _check_tensor(self, position: int, given: Input, value: Any, sizes: dict[str, int]) -> bool:
         """Whether sizes are left to infer from others."""
-        if not isinstance(value, torch.Tensor):
-            self._mismatch(position, value)
-        if value.dtype is not given.dtype or len(value.shape) != len(given.shape) or value.device != given.device:
+        if isinstance(value, torch.Tensor):
+            fits = value.dtype is given.dtype and value.device == given.device
+        else:
+            is_plain = given.kind == "tensor" and not given.is_whole
+            fits = is_plain and isinstance(value, DeviceTensor) and value.dtype == DTYPES[given.dtype]
+        if not fits or len(value.shape) != len(given.shape):
             self._mismatch(position, value)
         if given.is_whole and (value.storage_offset() != 0 or not value.is_contiguous()):
             fail(
@@ -196,6 +199,8 @@ class Signature:
 def _value_text(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return type_text(value.dtype, value.shape)
+    if isinstance(value, DeviceTensor):
+        return f"{value.dtype}[{', '.join(map(str, value.shape))}] on {value.device}"
     return repr(value) if isinstance(value, (int, float, str, type(None))) else f"a {type(value).__qualname__}"
 
 

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from tenon import modes
 from tenon._tenon import Graph, Loss, MemoryReport, Optimizer, Trainer, fail
+from tenon.budgets import Budget, budgets_from
 from tenon.capture.captured import NO_FALLBACK, Captured
 from tenon.capture.fallback import Fallback, check_trainable
 from tenon.capture.file import FileModel
@@ -102,12 +103,13 @@ class LocalTrainingInstance:
         if self._source.training_calls:
             self._source.training_calls.add_gradients(self._trainer.step_graph)
 
-    def initialize(self, budget: int | None = None) -> None:
+    def initialize(self, budget: Budget | None = None) -> None:
         """Compiles the step. `budget` bounds the bytes of every call: states, results, values that forward() keeps
         for backward(), temporaries and scratch. If a call needs more, activations are computed again instead of kept;
         `memory_report` lists those of a step. If the budget is too small, the error names the minimum and the largest
-        tensors."""
-        self._trainer.initialize(budget)
+        tensors. {"npu": "64MiB"} bounds the memory of a device: temporaries, scratch, constants and states; "cpu" is
+        the host."""
+        self._trainer.initialize(*budgets_from(budget))
 
     def initialize_backend(self, mem_size: int) -> None:
         """FlexFlow's name for `initialize`."""
@@ -153,7 +155,7 @@ class LocalTrainingInstance:
     def state_dict(self) -> dict[str, torch.Tensor]:
         """Copies of the parameters and buffers, by the module's names."""
         state, owners = self._source.state, self._source.owners
-        known = self.states.keys()
+        known = set(self._trainer.state_names)
         copies = self._trainer.copy_states(sorted({owners[name] for name in state} & known))
         return {name: copies[owners[name]] if owners[name] in known else value.clone() for name, value in state.items()}
 
@@ -165,14 +167,16 @@ class LocalTrainingInstance:
         if missing or unknown:
             which = f"lacks '{min(missing)}'" if missing else f"has '{min(unknown)}', which the model has not"
             fail(f"the state_dict does not fit: it {which}")
-        known = self.states.keys()
+        known = set(self._trainer.state_names)
         self.load_states({name: value for name, value in state_dict.items() if name in known})
 
     @property
     @modes.run_outside
     def states(self) -> dict[str, torch.Tensor]:
         """All states: parameters, buffers, "optimizer.…", "random.key". They share memory with the instance: writing to
-        them changes the training."""
+        them changes the training. With devices, which keep states in their own memory, this copies all of them to the
+        host, and the next step copies them back: read it again for newer values, and prefer `state_dict` and
+        `load_states`, which move only what they name."""
         return self._trainer.states
 
     @modes.run_outside

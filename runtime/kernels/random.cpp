@@ -1,5 +1,6 @@
 // Philox, sixteen blocks at a time: their lanes are 64 bits wide, for the products of words of 32.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -54,9 +55,16 @@ struct Key {
 
 using MakeWords = void(uint64_t seed, uint64_t block, uint32_t* words);
 
-void make_words_anywhere(uint64_t seed, uint64_t block, uint32_t* words) { make_words(seed, block, words); }
-
 #ifdef __x86_64__
+// Without lanes of 64 bits that are worth it.
+void make_words_anywhere(uint64_t seed, uint64_t block, uint32_t* words) {
+  const auto halves = [](uint64_t x) { return std::array{static_cast<uint32_t>(x), static_cast<uint32_t>(x >> 32)}; };
+  for (uint32_t* const end = words + kBatch; words != end; words += kWordsPerBlock, ++block) {
+    const PhiloxKey counter = halves(block);
+    std::ranges::copy(philox({counter[0], counter[1], 0, 0}, halves(seed)), words);
+  }
+}
+
 [[gnu::target("arch=x86-64-v3")]] void make_words_v3(uint64_t seed, uint64_t block, uint32_t* words) {
   make_words(seed, block, words);
 }
@@ -70,12 +78,13 @@ MakeWords* fastest() {
   return runtime::has_level(3) ? make_words_v3 : make_words_anywhere;
 }
 #else
-MakeWords* fastest() { return make_words_anywhere; }
+MakeWords* fastest() { return make_words; }
 #endif
 
-// Calls body(words, position, count): `count` elements from `position` on have these words, `words_each` for each.
-template <class Body>
-void for_each_batch(const tenon_services* services, const Key& key, int64_t size, int64_t words_each, Body body) {
+using UseWords = void(const void* self, const uint32_t* words, int64_t position, int64_t count);
+
+void run_batches(const tenon_services* services, const Key& key, int64_t size, int64_t words_each, UseWords* body,
+                 const void* self) {
   const int64_t in_batch = kBatch / words_each;
   const int64_t batches = (size + in_batch - 1) / in_batch;
   static MakeWords* const make = fastest();
@@ -83,10 +92,20 @@ void for_each_batch(const tenon_services* services, const Key& key, int64_t size
     alignas(64) uint32_t words[kBatch];
     for (int64_t batch = begin; batch < end; ++batch) {
       make(key.seed, key.offset + static_cast<uint64_t>(batch * (kBatch / kWordsPerBlock)), words);
-      body(static_cast<const uint32_t*>(words), batch * in_batch, std::min(in_batch, size - batch * in_batch));
+      body(self, words, batch * in_batch, std::min(in_batch, size - batch * in_batch));
     }
     return 0;
   });
+}
+
+// Calls body(words, position, count): `count` elements from `position` on have these words, `words_each` for each.
+template <class Body>
+void for_each_batch(const tenon_services* services, const Key& key, int64_t size, int64_t words_each,
+                    const Body& body) {
+  const auto call = [](const void* self, const uint32_t* words, int64_t position, int64_t count) {
+    (*static_cast<const Body*>(self))(words, position, count);
+  };
+  run_batches(services, key, size, words_each, call, &body);
 }
 
 // ---- from words to numbers: as the records say ----------------------------------------------------------------------

@@ -1,7 +1,8 @@
 // Inside of partition: what it costs that values pass from claimant to claimant.
 //
 // A value is brought to each memory once, however many nodes read it there. Weights and constants are everywhere: they
-// are brought once for all runs. Inputs of the graph lie in the memory of the host, and outputs are read there.
+// are brought once for all runs, and a state stays where its next value is computed. Inputs of the graph lie in the
+// memory of the host, and outputs are read there.
 #pragma once
 
 #include <algorithm>

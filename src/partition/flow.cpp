@@ -82,14 +82,20 @@ NumberLists::NumberLists(size_t count, const std::vector<Entry>& entries)
 }
 
 Flow::Flow(const Graph& graph)
-    : readers(graph.value_count(), reads(graph)), is_kept(graph.value_count()), defines_size(graph.value_count()) {
+    : readers(graph.value_count(), reads(graph)),
+      is_kept(graph.value_count()),
+      is_on_host(graph.value_count()),
+      defines_size(graph.value_count()) {
   const std::map<Symbol, NodeRef> definers = definers_of(graph);
   std::vector<NumberLists::Entry> pairs = dependencies(graph, definers);
   needs = NumberLists(graph.nodes().size(), pairs);
   for (NumberLists::Entry& pair : pairs) std::swap(pair.owner, pair.number);
   users = NumberLists(graph.nodes().size(), pairs);
-  for (ValueRef output : graph.outputs()) is_kept[output.id] = true;
-  for (const Update& update : graph.updates()) is_kept[update.value.id] = true;
+  for (ValueRef output : graph.outputs()) is_kept[output.id] = is_on_host[output.id] = true;
+  for (const Update& update : graph.updates()) {
+    is_kept[update.value.id] = true;
+    if (graph.leaf(update.target)->kind == LeafKind::kInput) is_on_host[update.value.id] = true;
+  }
   const symbolic::Bindings sizes = typical_sizes(graph);
   bytes.reserve(graph.value_count());
   for (uint32_t id = 0; id < graph.value_count(); ++id) {

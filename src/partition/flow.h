@@ -35,6 +35,7 @@ struct Flow {
   NumberLists users;               // Of each node: nodes that need it.
   NumberLists readers;             // Of each value: nodes with this operand.
   std::vector<bool> is_kept;       // By value: an output of the graph, or the value of an update.
+  std::vector<bool> is_on_host;    // Likewise, but not the next value of a state, which stays where it is computed.
   std::vector<bool> defines_size;  // By value: a result whose type shows a size that its node finds out.
   std::vector<double> bytes;       // By value. Sizes that are not known have a typical value.
 };

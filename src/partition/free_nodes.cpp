@@ -87,7 +87,7 @@ class FreeNodes {
         crossings_.bring(value, owners_[reader], result);
       }
     }
-    if (flow_.is_kept[value.id]) crossings_.bring(value, crossings_.host(), result);
+    if (flow_.is_on_host[value.id]) crossings_.bring(value, crossings_.host(), result);
     if (children.empty()) return result;
     std::vector<double> best(children.size(), kNever);
     const auto use = [&](uint32_t claimant) {

@@ -162,7 +162,7 @@ class Profit {
   // Until all readers of the value have it.
   double seconds_of(ValueRef value) {
     Brought brought{0, {crossings_.origin(value, owners_)}};
-    if (flow_.is_kept[value.id]) crossings_.bring(value, crossings_.host(), brought);
+    if (flow_.is_on_host[value.id]) crossings_.bring(value, crossings_.host(), brought);
     for (uint32_t claimant = 0; claimant < claims_.claimant_count(); ++claimant) {
       if (readers(value, claimant) > 0) crossings_.bring(value, claimant, brought);
     }

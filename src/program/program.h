@@ -36,6 +36,8 @@ namespace tenon {
 // Its results are the program's from then on.
 using FallbackFn = std::function<std::vector<Tensor>(int64_t call, std::span<const Tensor> operands)>;
 
+using DeviceBudgets = std::vector<std::pair<std::string, int64_t>>;
+
 struct ProgramOptions {
   std::string backend = "cpu";
   // Other backends that take the nodes they claim, in order of preference; `backend` runs the rest.
@@ -49,6 +51,11 @@ struct ProgramOptions {
   // are.
   std::optional<int64_t> budget = {};
   std::vector<KeptMemory> kept = {};
+  // Bytes of the memory of a device, by its name or spec, that a run may take with the program's constants and states.
+  DeviceBudgets device_budgets = {};
+  // Whether leaves are states of the runtime (runtime/states.h), which devices keep from run to run. Whoever reads or
+  // writes their memory does so through those. Off: their memory has their values before and after each run.
+  bool keeps_states = false;
   // What a file of the program checks. The outputs that they name are no results of the file; a run in this process
   // gives them as any other, and whoever runs it looks at them.
   std::vector<Assertion> assertions = {};
@@ -143,6 +150,8 @@ struct Program {
   std::string cpu = {};
   FallbackFn fallback = {};
   std::vector<Assertion> assertions = {};
+  DeviceBudgets device_budgets = {};
+  bool keeps_states = false;
 
   std::vector<Symbol> symbols = {};
   std::vector<ProgramSpace> spaces = {};     // of devices

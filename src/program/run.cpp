@@ -224,15 +224,23 @@ runtime::KernelEntry entry_of(const Program& program, const Task& task) {
 
 }  // namespace
 
-ProgramRunner::ProgramRunner(const Program& program) : tables_(program_tables(program)) {
+ProgramRunner::ProgramRunner(const Program& program)
+    : tables_(program_tables(program)), device_budgets_(program.device_budgets) {
   runtime::LoadedProgram::Parts parts{.tables = std::as_bytes(std::span(tables_))};
   for (const Tensor& constant : program.constants) parts.constants.push_back(constant.data());
+  for (const Tensor& leaf : program.leaves) {
+    if (program.keeps_states) parts.states.push_back(leaf.data());
+  }
   for (const Task& task : program.tasks) {
     if (task.kernel) parts.kernels.push_back(entry_of(program, task));
   }
   for (const ProgramSpace& space : program.spaces) parts.devices.push_back(space.handle);
   parts.fallback = FallbackTasks(program.tasks, program.symbols, program.fallback);
   program_ = call_runtime([&] { return std::make_shared<const runtime::LoadedProgram>(std::move(parts)); });
+  if (const std::shared_ptr<const runtime::Frame> frame = program_->last_frame()) {  // of static sizes
+    call_runtime([&] { runtime::check_device_budgets(program_->graph(), *frame, device_budgets_); });
+  }
+  if (program.keeps_states) states_ = std::make_shared<runtime::States>(runtime::states_of({program_}));
 }
 
 std::unique_ptr<runtime::Context> ProgramRunner::take() const {
@@ -244,11 +252,13 @@ std::unique_ptr<runtime::Context> ProgramRunner::take() const {
       return context;
     }
   }
-  return make_context({});
+  return make_context({.device_budgets = device_budgets_});
 }
 
-std::unique_ptr<runtime::Context> ProgramRunner::make_context(const runtime::ContextOptions& options) const {
-  return std::make_unique<runtime::Context>(program_, options);
+std::unique_ptr<runtime::Context> ProgramRunner::make_context(const runtime::ContextOptions& options,
+                                                              std::shared_ptr<runtime::States> states) const {
+  return call_runtime(
+      [&] { return std::make_unique<runtime::Context>(program_, options, states ? std::move(states) : states_); });
 }
 
 void ProgramRunner::give_back(std::unique_ptr<runtime::Context> context) const {
@@ -262,18 +272,22 @@ void ProgramRunner::free_memory() const {
   free_.clear();
 }
 
-std::vector<Tensor> ProgramRunner::run(const Program& program, std::span<const Tensor> inputs) const {
+std::vector<Tensor> ProgramRunner::run(const Program& program, std::span<const Tensor> inputs,
+                                       DevicePlaces* places) const {
   std::unique_ptr<runtime::Context> context = take();
-  std::vector<Tensor> outputs = run_in(*context, program, inputs);
+  std::vector<Tensor> outputs = run_in(*context, program, inputs, places);
   give_back(std::move(context));
   return outputs;
 }
 
 std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Program& program,
-                                          std::span<const Tensor> inputs) {
-  check_inputs(program, inputs);
+                                          std::span<const Tensor> inputs, DevicePlaces* places) {
+  DevicePlaces nowhere;
+  if (places == nullptr) places = &nowhere;
+  check_inputs(program, inputs, *places);
   try {
-    return run_context(context, program.runner->program_->graph(), inputs, program.leaves);
+    const std::span<const Tensor> leaves = program.keeps_states ? std::span<const Tensor>() : program.leaves;
+    return run_context(context, program.runner->program_->graph(), inputs, leaves, *places);
   } catch (const runtime::StatusError& error) {
     throw located(program, context.failed_task(), error.message(), {});
   } catch (const Error& error) {
@@ -287,14 +301,74 @@ Error ProgramRunner::located(const Program& program, uint32_t task, const std::s
   return Error({fmt::format("{}: {}", failed.name, message), where.known() ? where : failed.location});
 }
 
+// ---- tensors on devices ----
+
+namespace {
+
+tenon_tensor type_of(const TensorOnDevice& tensor) {
+  return {nullptr, static_cast<tenon_dtype>(tensor.dtype), static_cast<int32_t>(tensor.shape.size()),
+          tensor.shape.data(), nullptr};
+}
+
+TensorOnDevice new_on_device(DType dtype, Sizes shape, const std::shared_ptr<runtime::Device>& device) {
+  const int64_t bytes = checked_mul(element_count(shape), size_of(dtype));
+  return {dtype, std::move(shape), std::make_shared<runtime::DeviceTensor>(runtime::DeviceBlock(device, bytes))};
+}
+
+}  // namespace
+
+TensorOnDevice to_device(const Tensor& tensor, const std::shared_ptr<runtime::Device>& device) {
+  TensorOnDevice made = new_on_device(tensor.dtype(), tensor.shape(), device);
+  const Tensor whole = tensor.contiguous();
+  device->wait(device->copy_in(made.memory->memory_on(device), whole.data(), made.memory->bytes()));
+  return made;
+}
+
+Tensor to_host(const TensorOnDevice& tensor) {
+  Sizes strides = contiguous_strides(tensor.shape);
+  return Tensor::borrow(tensor.dtype, tensor.shape, std::move(strides), tensor.memory->on_host(), nullptr).copy();
+}
+
+void set_inputs(runtime::Context& context, std::span<const Tensor> inputs, const DevicePlaces& places) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto there = places.inputs.find(i);
+    if (there == places.inputs.end()) {
+      context.set_input(i, described(inputs[i]));
+    } else {
+      context.set_input(i, type_of(there->second), there->second.memory);
+    }
+  }
+}
+
+// A size that a task computes is known after the run only: such a result is moved then.
+void keep_outputs(runtime::Context& context, const runtime::TaskGraph& graph, DevicePlaces& places) {
+  for (size_t i : places.kept) {
+    if (context.is_late(i)) continue;
+    const std::span<const int64_t> shape = context.shape_of_output(i);
+    const auto dtype = static_cast<DType>(graph.slots[graph.outputs[i].slot].dtype);
+    TensorOnDevice tensor = new_on_device(dtype, {shape.begin(), shape.end()}, places.device);
+    context.set_output(i, type_of(tensor), tensor.memory);
+    places.outputs.emplace(i, std::move(tensor));
+  }
+}
+
+// ---- a run ----
+
 std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGraph& graph,
                                 std::span<const Tensor> inputs, std::span<const Tensor> leaves) {
-  for (size_t i = 0; i < inputs.size(); ++i) context.set_input(i, described(inputs[i]));
+  DevicePlaces nowhere;
+  return run_context(context, graph, inputs, leaves, nowhere);
+}
+
+std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGraph& graph,
+                                std::span<const Tensor> inputs, std::span<const Tensor> leaves, DevicePlaces& places) {
+  set_inputs(context, inputs, places);
   for (size_t i = 0; i < leaves.size(); ++i) context.set_input(inputs.size() + i, described(leaves[i]));
   context.prepare();
+  keep_outputs(context, graph, places);
   std::vector<Tensor> outputs(graph.outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (context.is_late(i)) continue;
+    if (context.is_late(i) || places.kept.contains(i)) continue;
     const std::span<const int64_t> shape = context.shape_of_output(i);
     const auto dtype = static_cast<DType>(graph.slots[graph.outputs[i].slot].dtype);
     outputs[i] = new_tensor(dtype, {shape.begin(), shape.end()});
@@ -302,31 +376,36 @@ std::vector<Tensor> run_context(runtime::Context& context, const runtime::TaskGr
   }
   context.run();
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].defined()) continue;
+    if (outputs[i].defined() || places.outputs.contains(i)) continue;
     const runtime::Output late = context.output(i);
     Sizes shape(late.view.shape.begin(), late.view.shape.end());
     Sizes strides = contiguous_strides(shape);
     const Tensor result = Tensor::borrow(static_cast<DType>(late.view.dtype), std::move(shape), std::move(strides),
                                          late.view.data, late.owner);
     outputs[i] = late.owner ? result : result.copy();
+    if (!places.kept.contains(i)) continue;
+    places.outputs.emplace(i, to_device(outputs[i], places.device));
+    outputs[i] = {};
   }
   return outputs;
 }
 
 // ---- what the runtime does not look at ----
 
-void ProgramRunner::check_inputs(const Program& program, std::span<const Tensor> inputs) {
+void ProgramRunner::check_inputs(const Program& program, std::span<const Tensor> inputs, const DevicePlaces& places) {
   const Graph& graph = program.graph;
   if (inputs.size() != program.inputs.size()) {
     fail("program {} takes {} inputs, got {}", graph.name(), program.inputs.size(), inputs.size());
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].defined()) continue;
+    if (inputs[i].defined() || places.inputs.contains(i)) continue;
     fail("input '{}' must be {}, got nothing", graph.leaf(program.inputs[i])->name,
          to_string(graph.type(program.inputs[i])));
   }
   const ProgramRunner& runner = *program.runner;
   for (size_t i = 0; i < program.updates.size(); ++i) {
+    const Slot& target = program.slots[program.updates[i].target];
+    if (target.kind == SlotKind::kInput && places.inputs.contains(target.position)) continue;  // has memory of its own
     check_update(program, inputs, i, runner.leaves_are_checked_);
   }
   runner.leaves_are_checked_ = true;
@@ -348,7 +427,7 @@ void ProgramRunner::check_update(const Program& program, std::span<const Tensor>
     fail("'{}' is updated, but its elements share memory: give a copy", name_of_target(number));
   const size_t others = leaves_are_checked ? program.updates.size() : number;
   for (size_t j = 0; j < others; ++j) {
-    if (j == number || !target.shares_memory_with(target_of(j))) continue;
+    if (j == number || !target_of(j).defined() || !target.shares_memory_with(target_of(j))) continue;
     fail("'{}' and '{}' are both updated, but share memory: give copies", name_of_target(number), name_of_target(j));
   }
 }
@@ -381,7 +460,9 @@ Program new_program(std::shared_ptr<const Graph> source, Graph graph, const Prog
           .graph = std::move(graph),
           .cpu = options.cpu,
           .fallback = options.fallback,
-          .assertions = options.assertions};
+          .assertions = options.assertions,
+          .device_budgets = options.device_budgets,
+          .keeps_states = options.keeps_states};
 }
 
 std::vector<Tensor> Program::run(std::span<const Tensor> arguments) const { return runner->run(*this, arguments); }

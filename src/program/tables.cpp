@@ -174,9 +174,9 @@ class TableWriter {
     const auto checks = check_table();
     const auto updates = table<format::Update>(
         program_.updates, [&](const auto& update) { return format::CreateUpdate(b_, update.target, update.value); });
-    const auto states = blob_table(file_ ? &file_->leaves : nullptr);
+    const auto states = file_ ? blob_table(&file_->leaves) : leaf_table();
     const auto constants = blob_table(file_ ? &file_->constants : nullptr, program_.constants.size());
-    const auto state_names = b_.CreateVectorOfStrings(file_ ? program_.leaf_names : std::vector<std::string>());
+    const auto state_names = b_.CreateVectorOfStrings(has_states() ? program_.leaf_names : std::vector<std::string>());
     const auto spaces = table<format::Space>(program_.spaces, [&](const ProgramSpace& space) {
       return format::CreateSpace(b_, text(space.device), text(space.handle->info().identity()));
     });
@@ -189,6 +189,8 @@ class TableWriter {
   }
 
  private:
+  bool has_states() const { return file_ != nullptr || program_.keeps_states; }
+
   Offset<flatbuffers::String> text(std::string_view from) { return b_.CreateString(from.data(), from.size()); }
 
   template <class T, class From, class Make>
@@ -226,7 +228,7 @@ class TableWriter {
                                                   format::SlotKind::Constant, format::SlotKind::Temporary,
                                                   format::SlotKind::Output};
     const Slot& root = program_.slots[slot.root];
-    const bool is_input = root.kind == SlotKind::kLeaf && !file_;  // after the graph's own
+    const bool is_input = root.kind == SlotKind::kLeaf && !has_states();  // after the graph's own
     const bool is_checked = root.kind == SlotKind::kOutput && result_of_[root.position] == kNoSlot;
     auto position = root.position + static_cast<uint32_t>(is_input ? program_.inputs.size() : 0);
     if (root.kind == SlotKind::kOutput) position = is_checked ? 0 : result_of_[root.position];
@@ -311,7 +313,7 @@ class TableWriter {
   }
 
   Table<format::Argument> input_table() {
-    std::vector<Offset<format::Argument>> inputs(program_.inputs.size() + (file_ ? 0 : program_.leaves.size()));
+    std::vector<Offset<format::Argument>> inputs(program_.inputs.size() + (has_states() ? 0 : program_.leaves.size()));
     for (uint32_t i = 0; i < program_.slots.size(); ++i) {
       const Slot& slot = program_.slots[i];
       if (slot.root != i) continue;
@@ -319,7 +321,7 @@ class TableWriter {
         const std::string& name = program_.graph.leaf(program_.inputs[slot.position])->name;
         inputs[slot.position] = format::CreateArgument(b_, text(name), i);
       }
-      if (slot.kind == SlotKind::kLeaf && !file_) {
+      if (slot.kind == SlotKind::kLeaf && !has_states()) {
         inputs[program_.inputs.size() + slot.position] =
             format::CreateArgument(b_, text(program_.leaf_names[slot.position]), i);
       }
@@ -352,6 +354,15 @@ class TableWriter {
     std::vector<format::Blob> blobs(ranges ? ranges->size() : otherwise, format::Blob(0, 0));
     for (size_t i = 0; ranges && i < blobs.size(); ++i) {
       blobs[i] = format::Blob((*ranges)[i].offset, (*ranges)[i].size);
+    }
+    return b_.CreateVectorOfStructs(blobs);
+  }
+
+  // Leaves that are states, in memory of this process.
+  Structs<format::Blob> leaf_table() {
+    std::vector<format::Blob> blobs;
+    for (const Tensor& leaf : program_.leaves) {
+      if (program_.keeps_states) blobs.emplace_back(0, static_cast<uint64_t>(leaf.numel() * size_of(leaf.dtype())));
     }
     return b_.CreateVectorOfStructs(blobs);
   }

@@ -77,6 +77,7 @@ Status write_training(const std::string& path, const LocalTrainingInstance& trai
                       const CallNotes& calls) {
   return attempt([&] {
     const auto held = trainer.use();
+    trainer.states();  // the file has the values that devices hold
     std::vector<ProgramEntry> entries;
     for (const TrainingFile::Entry& entry : file.entries) {
       const bool is_inference = entry.name == "evaluate" || entry.name == "predict";

@@ -10,6 +10,7 @@
 #include "driver/pipeline.h"
 #include "program/run.h"
 #include "runtime/thread_pool.h"
+#include "support/runtime_call.h"
 #include "training/profile.h"
 
 namespace tenon {
@@ -41,8 +42,12 @@ class Part {
   }
 
   Status compile() {
-    Result<Program> compiled = compile_program(
-        graph_, {.devices = devices_, .freeze = false, .fallback = fallback_, .budget = budget_, .kept = kept_});
+    Result<Program> compiled = compile_program(graph_, {.devices = devices_,
+                                                        .freeze = false,
+                                                        .fallback = fallback_,
+                                                        .budget = budget_,
+                                                        .kept = kept_,
+                                                        .keeps_states = !devices_.empty()});
     if (!compiled.ok()) return compiled.diagnostic();
     program_ = std::make_unique<Program>(std::move(compiled).value());
     return Unit{};
@@ -54,10 +59,12 @@ class Part {
     return *program_;
   }
 
-  std::vector<Tensor> run(std::span<const Tensor> inputs, bool profiles) {
+  std::vector<Tensor> run(std::span<const Tensor> inputs, bool profiles, const DeviceBudgets& device_budgets,
+                          const std::shared_ptr<runtime::States>& states) {
     if (!context_ || profiles != profiles_) {
       const int64_t budget = budget_ ? *budget_ - tenon::bytes_of(kept_) : runtime::kNoBudget;
-      context_ = program().runner->make_context({.budget = budget, .telemetry = profiles});
+      context_ = program().runner->make_context(
+          {.budget = budget, .device_budgets = device_budgets, .telemetry = profiles}, states);
       profiles_ = profiles;
     }
     return ProgramRunner::run_in(*context_, program(), inputs);
@@ -89,6 +96,24 @@ class LocalTrainingInstance::State {
         inference_fallback(model.inference_fallback),
         graphs(training_graphs(model, options)) {
     if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
+    if (!devices.empty()) on_devices = std::make_shared<runtime::States>(state_infos());
+  }
+
+  std::vector<runtime::StateInfo> state_infos() const {
+    std::vector<runtime::StateInfo> infos;
+    for (const auto& [name, data] : graphs.states)
+      infos.push_back({name, static_cast<tenon_dtype>(data.dtype()), data.shape(), bytes_of({&data, 1}), data.data()});
+    return infos;
+  }
+
+  // Before a state's memory is read.
+  void read(const std::string& name) const {
+    if (on_devices) call_runtime([&] { return on_devices->read(on_devices->find(name)); });
+  }
+
+  // Before all of a state's memory is written.
+  void write(const std::string& name) const {
+    if (on_devices) on_devices->write(on_devices->find(name));
   }
 
   void compile(Part& called) {
@@ -102,7 +127,7 @@ class LocalTrainingInstance::State {
     const ThreadCount count(threads);
     compile(called);
     if (budget) make_room_for(called);
-    std::vector<Tensor> results = called.run(inputs, profiles);
+    std::vector<Tensor> results = called.run(inputs, profiles, device_budgets, on_devices);
     uses_gradients |= &called == &backward || &called == &part;
     peak_bytes = called.context().allocator().peak() + bytes_of(results) + bytes_of(kept) + state_bytes[uses_gradients];
     if (profiles) {
@@ -181,16 +206,17 @@ class LocalTrainingInstance::State {
   }
 
   // Also under its further names.
-  const Tensor& state_named(const std::string& name) const {
+  const States::value_type& state_named(const std::string& name) const {
     const auto tied = graphs.tied.find(name);
     const auto found = graphs.states.find(tied == graphs.tied.end() ? name : tied->second);
     if (found == graphs.states.end()) fail("there is no state '{}'", name);
-    return found->second;
+    return *found;
   }
 
   void clear_gradients() {
     for (const std::string& name : graphs.trained) {
       const Tensor& gradient = graphs.states.at(gradient_name(name));
+      write(gradient_name(name));
       std::fill_n(gradient.data(), gradient.numel() * size_of(gradient.dtype()), std::byte{0});
     }
     summed = 0;
@@ -207,7 +233,9 @@ class LocalTrainingInstance::State {
       predict{graphs.predict, devices, inference_fallback};
   const std::array<Part*, 7> parts = {&step, &forward, &backward, &part, &update, &evaluate, &predict};
   const std::array<int64_t, 2> state_bytes = {kept_states(false).bytes, kept_states(true).bytes};  // with gradients
+  std::shared_ptr<runtime::States> on_devices;  // the same states, where devices keep them; null without devices
   std::optional<int64_t> budget;
+  DeviceBudgets device_budgets;
   bool profiles = false;
   bool uses_gradients = false;
   bool is_initialized = false;
@@ -228,12 +256,13 @@ LocalTrainingInstance::~LocalTrainingInstance() = default;
 
 Exclusive::Use LocalTrainingInstance::use() const { return state_->use(); }
 
-void LocalTrainingInstance::initialize(std::optional<int64_t> budget) {
+void LocalTrainingInstance::initialize(std::optional<int64_t> budget, DeviceBudgets device_budgets) {
   const auto held = use();
   State& s = *state_;
   if (s.is_initialized) fail("initialize() comes first, and once");
   const ThreadCount count(s.threads);
   s.budget = budget;
+  s.device_budgets = std::move(device_budgets);
   if (s.options.accumulate > 1) {
     s.compile(s.part);
     s.compile(s.update);
@@ -271,7 +300,10 @@ States LocalTrainingInstance::backward() {
   s.has_forward = false;
   ++s.summed;
   States gradients;
-  for (const std::string& name : s.graphs.trained) gradients[name] = s.graphs.states.at(gradient_name(name));
+  for (const std::string& name : s.graphs.trained) {
+    s.read(gradient_name(name));
+    gradients[name] = s.graphs.states.at(gradient_name(name));
+  }
   return gradients;
 }
 
@@ -317,7 +349,16 @@ void LocalTrainingInstance::eval() {
 
 bool LocalTrainingInstance::is_training() const { return state_->training; }
 
-const States& LocalTrainingInstance::states() const { return state_->graphs.states; }
+const States& LocalTrainingInstance::states() const {
+  if (!state_->on_devices) return state_->graphs.states;
+  const auto held = use();
+  for (const auto& [name, data] : state_->graphs.states) {
+    state_->read(name);
+    state_->write(name);
+  }
+  return state_->graphs.states;
+}
+
 const std::map<std::string, std::string>& LocalTrainingInstance::tied() const { return state_->graphs.tied; }
 const std::vector<std::string>& LocalTrainingInstance::trained() const { return state_->graphs.trained; }
 const TrainingOptions& LocalTrainingInstance::options() const { return state_->options; }
@@ -326,18 +367,24 @@ const TrainingGraphs& LocalTrainingInstance::graphs() const { return state_->gra
 States LocalTrainingInstance::copy_states(std::span<const std::string> names) const {
   const auto held = use();
   States copies;
-  for (const std::string& name : names) copies[name] = state_->state_named(name).copy();
+  for (const std::string& given : names) {
+    const auto& [name, data] = state_->state_named(given);
+    state_->read(name);
+    copies[given] = data.copy();
+  }
   return copies;
 }
 
 void LocalTrainingInstance::load_states(const States& states) {
   const auto held = use();
   std::vector<std::pair<Tensor, Tensor>> copies;
+  std::vector<std::string> written;
   for (const auto& [name, data] : states) {
-    const Tensor& state = state_->state_named(name);
+    const auto& [own_name, state] = state_->state_named(name);
     if (type_of(data) != type_of(state))
       fail("state '{}' is {}, got {}", name, to_string(type_of(state)), to_string(type_of(data)));
     copies.emplace_back(state, data);
+    written.push_back(own_name);
   }
   // What lies in a state is copied before any of them changes.
   const auto is_written = [&](const Tensor& data) {
@@ -346,6 +393,7 @@ void LocalTrainingInstance::load_states(const States& states) {
   for (auto& [state, data] : copies) {
     if (is_written(data)) data = data.copy();
   }
+  for (const std::string& name : written) state_->write(name);
   for (auto& [state, data] : copies) state.copy_from(data);
 }
 

@@ -49,7 +49,8 @@ class LocalTrainingInstance {
   // instead of keeping them. Too small a budget is an Error that names the minimum and what takes the memory. Symbolic
   // sizes count with the upper end of their range. Without this call the first step compiles, with no budget. Call it
   // before the functions below.
-  void initialize(std::optional<int64_t> budget = {});
+  // `device_budgets` bound the memory of devices, as in ProgramOptions; the first call that needs more is an Error.
+  void initialize(std::optional<int64_t> budget = {}, DeviceBudgets device_budgets = {});
   void initialize_backend(int64_t mem_size) { initialize(mem_size); }  // FlexFlow's name for it
 
   struct Forward {
@@ -74,6 +75,8 @@ class LocalTrainingInstance {
   Exclusive::Use use() const;
 
   // The states by name. The tensors share memory with the instance: the next call uses values that a caller writes.
+  // Devices keep states in their own memory: this call copies all of them to the host, and the next call copies them
+  // back. So call it again to see, or to change, what is there then. copy_states and load_states move what they name.
   const States& states() const;
   const std::map<std::string, std::string>& tied() const;  // further names of states
   const std::vector<std::string>& trained() const;

@@ -80,7 +80,7 @@ std::vector<Tensor> results(const std::shared_ptr<const runtime::LoadedProgram>&
     for (const Tensor& output : run_context(context, program->graph(), inputs)) all.push_back(output.copy());
   }
   Tensor sum = Tensor::zeros(DType::kF32, {8});
-  std::memcpy(sum.data(), context.states()->data(0), 8 * sizeof(float));
+  std::memcpy(sum.data(), context.states()->read(0), 8 * sizeof(float));
   all.push_back(sum);
   return all;
 }

@@ -18,12 +18,19 @@ std::string loopback_path() {
 
 void load_loopback() { runtime::load_plugin(loopback_path()); }
 
-long loopback_live() {
+namespace {
+
+long counter(const char* name) {
   void* const library = ::dlopen(loopback_path().c_str(), RTLD_NOW | RTLD_NOLOAD);
-  const auto* const live = static_cast<const std::atomic<long>*>(::dlsym(library, "loopback_live"));
+  const auto* const count = static_cast<const std::atomic<long>*>(::dlsym(library, name));
   ::dlclose(library);
-  return live->load();
+  return count->load();
 }
+
+}  // namespace
+
+long loopback_live() { return counter("loopback_live"); }
+long loopback_copies() { return counter("loopback_copies"); }
 
 std::vector<Tensor> random_inputs(const Graph& graph, int64_t n, Random& random) {
   std::vector<Tensor> inputs;

@@ -9,8 +9,9 @@
 namespace tenon::test {
 
 std::string loopback_path();
-void load_loopback();  // once or more
-long loopback_live();  // blocks of memory, programs and devices that are not freed
+void load_loopback();    // once or more
+long loopback_live();    // blocks of memory, programs and devices that are not freed
+long loopback_copies();  // that were submitted, between host and device
 
 std::vector<Tensor> random_inputs(const Graph& graph, int64_t n, Random& random);  // with n for the symbol N
 bool same_bits(const Tensor& a, const Tensor& b);

@@ -88,7 +88,7 @@ struct Loaded {
     return *static_cast<const float*>(contexts[entry]->output(0).view.data);
   }
   double value(const std::string& name) const {
-    return *reinterpret_cast<const float*>(states->data(states->find(name)));
+    return *reinterpret_cast<const float*>(states->read(states->find(name)));
   }
 
   std::vector<std::byte> bytes;
@@ -190,10 +190,11 @@ TEST(States, OfAContextCountForItsBudget) {
             "the states up to 'steps' need at least 4104 bytes, and the budget is 4096");
   const Context context(program, {.budget = 4104});
   EXPECT_EQ(context.allocator().used(), 4104);
-  const auto shared = std::make_shared<States>(runtime::Programs{program}, std::make_shared<runtime::Allocator>(4104));
+  const auto allocator = std::make_shared<runtime::Allocator>(4104);
+  const auto shared = std::make_shared<States>(runtime::Programs{program}, allocator);
   const Context other(program, {.budget = 1}, shared);
   EXPECT_EQ(other.allocator().used(), 0);
-  EXPECT_EQ(shared->allocator().used(), 4104);
+  EXPECT_EQ(allocator->used(), 4104);
 }
 
 TEST(States, OfAnotherTypeDoNotFit) {
@@ -233,7 +234,7 @@ class Checkpoint : public testing::Test {
     runtime::load_states(states, path_);
     const int64_t step = std::stoll(states.notes().at("step"));
     for (size_t i = 0; i < states.all().size(); ++i) {
-      const auto* const values = reinterpret_cast<const float*>(states.data(i));
+      const auto* const values = reinterpret_cast<const float*>(states.read(i));
       const auto count = static_cast<size_t>(states.all()[i].bytes) / sizeof(float);
       const bool is_whole = std::all_of(values, values + count, [&](float v) { return v == static_cast<float>(step); });
       EXPECT_TRUE(is_whole) << states.all()[i].name;

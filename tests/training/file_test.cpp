@@ -80,7 +80,7 @@ class TrainingFileTest : public testing::Test {
   Tensor state(const std::string& name) const {
     const size_t i = states_->find(name);
     const runtime::StateInfo& info = states_->all().at(i);
-    return Tensor::borrow(static_cast<DType>(info.dtype), info.shape, contiguous_strides(info.shape), states_->data(i),
+    return Tensor::borrow(static_cast<DType>(info.dtype), info.shape, contiguous_strides(info.shape), states_->read(i),
                           nullptr);
   }
 
@@ -162,7 +162,7 @@ TEST_F(TrainingFileTest, HowStatesStartIsNotKeptInMemoryBesideThem) {
   ASSERT_GE(std::ssize(weights), 2 * parameter);  // and zeros, with which two states of the optimizer start
   EXPECT_LT(runtime::testing::resident(weights), parameter / 4);
   EXPECT_TRUE(identical(state("weight"), trainer.states().at("weight")));
-  std::fill_n(states_->data(states_->find("weight")), parameter, std::byte{7});
+  std::fill_n(states_->write(states_->find("weight")), parameter, std::byte{7});
   states_->reset();
   EXPECT_TRUE(identical(state("weight"), trainer.states().at("weight")));
   EXPECT_LT(runtime::testing::resident(weights), parameter / 4);

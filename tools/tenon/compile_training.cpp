@@ -103,8 +103,9 @@ void add_training_options(CLI::App& app, TrainingRequest& request) {
       ->type_name("SEED")
       ->check(any_integer())
       ->group(kGroup);
-  app.add_option("--budget", request.budget, "The most memory of a step, states and results included")
+  app.add_option("--budget", request.budgets, "The most memory of a step, states and results included")
       ->type_name("64MiB")
+      ->allow_extra_args(false)
       ->group(kGroup);
 }
 
@@ -128,7 +129,8 @@ void write_training_file(const ModelOptions& model, const TrainingRequest& reque
   note_assertions(exported.assertions, output);
   progress->begin("compiling a step");
   LocalTrainingInstance trainer(exported.model, options_of(request, std::move(exported.frozen)), 0, model.devices);
-  trainer.initialize(request.budget.empty() ? std::optional<int64_t>() : parse_bytes(request.budget));
+  const Budgets budgets = parse_budgets(request.budgets);
+  trainer.initialize(budgets.host, budgets.devices);
   const TrainingFile file = training_file(trainer, cpus);
   progress->begin("writing " + output);
   write_training(output, trainer, file).value();

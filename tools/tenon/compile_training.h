@@ -17,7 +17,7 @@ struct TrainingRequest {
   std::string precision = "f32";
   int64_t accumulate = 1;
   int64_t seed = 0;
-  std::string budget;
+  std::vector<std::string> budgets;
 };
 
 void add_training_options(CLI::App& app, TrainingRequest& request);

@@ -40,7 +40,7 @@ struct Options {
   std::string entry;
   std::string states;
   std::string checkpoint;
-  std::string budget;
+  std::vector<std::string> budgets;
   std::string profile;
   std::vector<std::string> dump;
   int64_t threads = 0;
@@ -51,7 +51,9 @@ struct Options {
 
 runtime::ContextOptions context_options(const Options& options) {
   runtime::ContextOptions result{.threads = options.threads, .telemetry = !options.profile.empty()};
-  if (!options.budget.empty()) result.budget = parse_bytes(options.budget);
+  const Budgets budgets = parse_budgets(options.budgets);
+  if (budgets.host) result.budget = *budgets.host;
+  result.device_budgets = budgets.devices;
   return result;
 }
 
@@ -60,12 +62,12 @@ FileOptions file_options(const Options& options) {
 }
 
 // What the model keeps for its next run, under its own names.
-void write_states(const std::string& path, const runtime::States& states) {
+void write_states(const std::string& path, runtime::States& states) {
   NamedTensors tensors;
   for (size_t i = 0; i < states.all().size(); ++i) {
     const runtime::StateInfo& info = states.all()[i];
     tensors.emplace_back(info.name, Tensor::borrow(static_cast<DType>(info.dtype), info.shape,
-                                                   contiguous_strides(info.shape), states.data(i), nullptr));
+                                                   contiguous_strides(info.shape), states.read(i), nullptr));
   }
   write_npz(path, tensors).value();
 }
@@ -217,7 +219,10 @@ Command run_command(CLI::App& tenon) {
       ->type_name("N")
       ->check(integer_from(0, kMostThreads));
   add_device_option(*app, options->model);
-  app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
+  app->add_option("--budget", options->budgets,
+                  "The most memory for temporaries and scratch; npu=64MiB: of a device, with constants and states")
+      ->type_name("64MiB")
+      ->allow_extra_args(false);
   app->add_flag("--no-native", options->no_native, "Run no machine code of the model's, but its portable kernels");
   app->add_option("--profile", options->profile, "Write when each task ran, as a trace")->type_name("TRACE.json");
   app->add_option("--dump", options->dump, "Also give what these tasks write; may be repeated")

@@ -58,7 +58,7 @@ struct Options {
   bool resume = false;
   int64_t seed = 0;
   int64_t threads = 0;
-  std::string budget;
+  std::vector<std::string> budgets;
   std::string metrics;
   std::string plot;
   std::string exported;
@@ -93,7 +93,9 @@ class Programs {
     check_entries();
     read_recipe();
     runtime::ContextOptions settings{.threads = options.threads};
-    if (!options.budget.empty()) settings.budget = parse_bytes(options.budget);
+    const Budgets budgets = parse_budgets(options.budgets);
+    if (budgets.host) settings.budget = *budgets.host;
+    settings.device_budgets = budgets.devices;
     for (const Runnable& entry : entries_) contexts_.push_back(entry.make_context(settings, states_));
   }
 
@@ -538,7 +540,10 @@ Command train_command(CLI::App& tenon) {
       ->type_name("N")
       ->check(integer_from(0, kMostThreads));
   app->add_option("--device", options->device, "Which device of the file; cpu: none of them")->type_name("NAME");
-  app->add_option("--budget", options->budget, "The most memory for temporaries and scratch")->type_name("64MiB");
+  app->add_option("--budget", options->budgets,
+                  "The most memory for temporaries and scratch; npu=64MiB: of a device, with constants and states")
+      ->type_name("64MiB")
+      ->allow_extra_args(false);
   app->add_option("--metrics", options->metrics, "Write the loss of each step and epoch")->type_name("FILE.csv");
   app->add_option("--plot", options->plot, "Draw the loss over the steps")->type_name("FILE.svg");
   app->add_option("--export", options->exported, "Write the states at the end, for others")

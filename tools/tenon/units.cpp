@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -46,6 +47,25 @@ int64_t parse_bytes(std::string_view text) {
     return static_cast<int64_t>(bytes);
   }
   fail("--budget: '{}' is no number of bytes from 1 to 2^62: say it as 64MiB, 1.5GB or 1000000", text);
+}
+
+Budgets parse_budgets(const std::vector<std::string>& arguments) {
+  Budgets budgets;
+  for (const std::string& argument : arguments) {
+    const size_t equals = argument.rfind('=');
+    const std::string device = equals == std::string::npos ? "" : argument.substr(0, equals);
+    const int64_t bytes = parse_bytes(equals == std::string::npos ? argument : argument.substr(equals + 1));
+    const bool is_host = device.empty() || device == "cpu";
+    const bool is_known =
+        is_host ? budgets.host.has_value()
+                : std::ranges::count(budgets.devices, device, &std::pair<std::string, int64_t>::first) > 0;
+    if (is_known) fail("--budget {}: there is a budget for {} already", argument, is_host ? "the host" : device);
+    if (is_host)
+      budgets.host = bytes;
+    else
+      budgets.devices.emplace_back(device, bytes);
+  }
+  return budgets;
 }
 
 std::vector<std::string> split_commas(const std::string& text) {

@@ -1,0 +1,23 @@
+// Arguments and results of a run, in the host's memory or a device's.
+#pragma once
+
+#include <vector>
+
+#include "bind.h"
+#include "program/run.h"
+
+namespace tenon::python {
+
+struct RunArguments {
+  std::vector<Tensor> inputs;  // undefined for those that lie on devices
+  DevicePlaces places;
+  ArrayKind kind = ArrayKind::kTorch;  // of the first array
+};
+
+// `kept` results stay on `device`, which is empty if there are none.
+RunArguments arguments_from(nb::handle arrays, const std::string& device, const std::set<size_t>& kept);
+
+// Result number `i`, where it is.
+nb::object result_of(const RunArguments& run, const std::vector<Tensor>& outputs, size_t i);
+
+}  // namespace tenon::python
