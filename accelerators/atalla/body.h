@@ -91,6 +91,8 @@ struct BodyOptions {
 // be. Defined in bodies.cpp, which the RTL is linked to where it is built.
 std::unique_ptr<Body> make_body(std::string_view name, const Machine& machine, const BodyOptions& options,
                                 std::string& error);
-bool has_rtl();
+// The machine that the RTL was built as; none: there is no RTL.
+std::optional<Machine> rtl_machine();
+inline bool has_rtl() { return rtl_machine().has_value(); }
 
 }  // namespace atalla

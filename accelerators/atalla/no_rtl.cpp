@@ -2,7 +2,7 @@
 
 namespace atalla {
 
-bool has_rtl() { return false; }
+std::optional<Machine> rtl_machine() { return std::nullopt; }
 
 std::unique_ptr<Body> make_rtl_body(const Machine& /*machine*/, const BodyOptions& /*options*/, std::string& error) {
   error = "the body rtl is not built: verilator was missing; `make rtl` installs it and builds the body";

@@ -248,7 +248,7 @@ RunResult RtlBody::submit(std::span<const Command> commands, const RunOptions& o
 
 }  // namespace
 
-bool has_rtl() { return true; }
+std::optional<Machine> rtl_machine() { return built(); }
 
 std::unique_ptr<Body> make_rtl_body(const Machine& machine, const BodyOptions& options, std::string& error) {
   Machine wanted = machine;

@@ -1,5 +1,6 @@
 // Random streams on all bodies: the same writes of every command, the same memory, and, with time, the same cycles.
 #include <algorithm>
+#include <cstdlib>
 
 #include "random_streams.h"
 #include "support.h"
@@ -39,11 +40,17 @@ void compare(const std::string& a_name, const std::string& b_name, uint32_t stre
   }
 }
 
-TEST(Agreement, ModelAndCycles) { compare("model", "cycles", 20, false); }
+// ATALLA_STREAMS=2000 compares more of them.
+uint32_t stream_count(uint32_t otherwise) {
+  const char* text = std::getenv("ATALLA_STREAMS");
+  return text ? static_cast<uint32_t>(std::stoul(text)) : otherwise;
+}
+
+TEST(Agreement, ModelAndCycles) { compare("model", "cycles", stream_count(20), false); }
 
 TEST(Agreement, CyclesAndRtl) {
   ATALLA_NEEDS_RTL();
-  compare("cycles", "rtl", 100, true);
+  compare("cycles", "rtl", stream_count(100), true);
 }
 
 TEST(Agreement, RandomStreamsHaveEveryKindOfStall) {

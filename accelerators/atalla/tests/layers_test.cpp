@@ -99,7 +99,7 @@ TEST_P(Layers, Model) { expect_result("model"); }
 TEST_P(Layers, Cycles) { expect_result("cycles"); }
 TEST_P(Layers, Rtl) {
   ATALLA_NEEDS_RTL();
-  expect_result("rtl");
+  expect_result("rtl", *rtl_machine());
 }
 TEST_P(Layers, OtherMachines) {
   for (const uint32_t size : {4U, 8U, 32U, 64U})
