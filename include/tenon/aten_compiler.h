@@ -137,6 +137,8 @@ typedef struct tenon_aten_compiler {
   void (*each_overload)(void* user_data, void (*take)(void* user_data, const char* overload));
   /* Device 0 is the CPU, plug-ins follow in the order in which they were loaded. */
   uint64_t (*device_count)(void);
+  const char* (*device_name)(uint64_t device); /* null if there is no such device; lives as long as the process */
+  /* Opens the device, to ask it. */
   tenon_status (*device_facts)(uint64_t device, tenon_device_facts* facts, tenon_text* error);
 
   tenon_status (*import_new)(tenon_import** import, tenon_text* error);

@@ -175,6 +175,16 @@ uint64_t device_count() {
   return count;
 }
 
+const char* device_name(uint64_t device) {
+  if (device == 0) return "cpu";
+  const char* name = nullptr;
+  guarded(nullptr, TENON_INTERNAL, [&] {
+    const auto names = plugins();
+    if (device <= names.size()) name = names[device - 1].data();
+  });
+  return name;
+}
+
 int64_t pages_to_bytes(int name) {
   const int64_t pages = ::sysconf(name);
   return pages < 0 ? 0 : pages * ::sysconf(_SC_PAGESIZE);
@@ -226,6 +236,7 @@ const tenon_aten_compiler* tenon_aten_compiler_v1() {
       .size = sizeof(tenon_aten_compiler),
       .each_overload = tenon::each_overload,
       .device_count = tenon::device_count,
+      .device_name = tenon::device_name,
       .device_facts = tenon::device_facts,
       .import_new = tenon::import_new,
       .import_free = tenon::import_free,

@@ -173,6 +173,8 @@ TEST(AtenCompiler, TheCpuIsDeviceZero) {
   tenon_text error = {text, sizeof(text)};
   tenon_device_facts facts = {sizeof(tenon_device_facts), nullptr, 0, 0, 0};
   ASSERT_EQ(table().device_facts(0, &facts, &error), TENON_OK);
+  EXPECT_STREQ(table().device_name(0), "cpu");
+  EXPECT_EQ(table().device_name(table().device_count()), nullptr);
   EXPECT_STREQ(facts.name, "cpu");
   EXPECT_GT(facts.total_memory, facts.free_memory);
   EXPECT_EQ(table().device_facts(table().device_count(), &facts, &error), TENON_INVALID_ARGUMENT);

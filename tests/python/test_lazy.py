@@ -12,7 +12,7 @@ import tenon.lazy
 import torch
 from tenon.lazy import build
 
-from tests.python import lazy_device
+from tests.python import lazy_device, test_devices
 
 ROOT = Path(__file__).parents[2]
 
@@ -404,6 +404,28 @@ def test_an_entry_that_gives_another_dtype_is_left_to_pytorch():
 
 
 # ---- devices --------------------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_cannot_be_opened_disturbs_no_other(tmp_path):
+    source = test_devices.FAULTY.format(
+        **test_devices.GOOD | {"open": 'return tenon_write_text(e, TENON_IO, "the cable is out");'}
+    )
+    (tmp_path / "broken.c").write_text(source.replace("NAME", "broken"))
+    plugin = test_devices.build(tmp_path / "broken.c", tmp_path)
+    in_a_process(f"""
+        lazy_device.start()
+        assert tenon.load_plugin({plugin!r}) == "broken"
+        assert tenon.lazy.devices() == ["cpu", "broken"]
+        x = torch.ones(3).to("lazy") * 2
+        tenon.lazy.mark_step()
+        torch.testing.assert_close(x.cpu(), torch.full((3,), 2.0))
+        try:
+            tenon.lazy.memory_info("lazy:1")
+        except RuntimeError as error:
+            assert "the cable is out" in str(error), error
+        else:
+            raise AssertionError("nobody knows the memory of a device that cannot be opened")
+    """)
 
 
 def test_ordinals_are_devices():

@@ -9,6 +9,12 @@ namespace tenon::lazy_device {
 
 inline int64_t device_count() { return static_cast<int64_t>(compiler().device_count()); }
 
+// Empty if there is no such device. Opens none: one that cannot be opened disturbs no other.
+inline std::string device_name(int64_t ordinal) {
+  const char* const name = compiler().device_name(static_cast<uint64_t>(ordinal));
+  return name == nullptr ? "" : name;
+}
+
 inline tenon_device_facts device_facts(int64_t ordinal) {
   tenon_device_facts facts = {sizeof(tenon_device_facts), nullptr, 0, 0, 0};
   checked([&](tenon_text* error) { return compiler().device_facts(static_cast<uint64_t>(ordinal), &facts, error); });
@@ -17,7 +23,7 @@ inline tenon_device_facts device_facts(int64_t ordinal) {
 
 inline std::vector<std::string> device_names() {
   std::vector<std::string> names;
-  for (int64_t i = 0; i < device_count(); ++i) names.emplace_back(device_facts(i).name);
+  for (int64_t i = 0; i < device_count(); ++i) names.push_back(device_name(i));
   return names;
 }
 
@@ -32,8 +38,8 @@ class DeviceType : public torch::lazy::BackendDeviceType {
  public:
   explicit DeviceType(int64_t ordinal) : BackendDeviceType(static_cast<int8_t>(at::kCPU)), ordinal_(ordinal) {}
   std::string toString() const override {
-    const bool is_there = 0 <= ordinal_ && ordinal_ < device_count();
-    return is_there ? std::string("Tenon:") + device_facts(ordinal_).name + ":" : "Tenon:";
+    const std::string name = device_name(ordinal_);
+    return name.empty() ? "Tenon:" : "Tenon:" + name + ":";
   }
 
  private:

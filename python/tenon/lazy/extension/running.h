@@ -173,7 +173,7 @@ inline GraphFormPtr form_of(Computation& computation, c10::ArrayRef<BackendDataP
   form->sources = inputs.sources;
   std::vector<TensorTypeOf> types(inputs.tensors.size());
   for (size_t i = 0; i < arguments.size(); ++i) types[inputs.sources[i]] = form->types[i];
-  form->graph = compiled(*computation.graph(), types, inputs, device_facts(device).name);
+  form->graph = compiled(*computation.graph(), types, inputs, device_name(device).c_str());
   for (size_t i = 0; form->graph && i < form->graph->result_count(); ++i) {
     if (const auto place = form->graph->place_of(i)) form->overwritten.insert(*place);
   }
