@@ -70,11 +70,11 @@ def trainer(name: str) -> tuple[tenon.LocalTrainingInstance, torch.Tensor, torch
     )
 
 
-def run(instance: tenon.LocalTrainingInstance, x: torch.Tensor, y: torch.Tensor) -> int:
-    """Three steps. The most that a call says it needs."""
+def three_steps(instance: tenon.LocalTrainingInstance, *args: torch.Tensor, **inputs: torch.Tensor) -> int:
+    """The most that a call of three steps says it needs."""
     peak = 0
     for _ in range(3):
-        outputs = instance.forward(x, target=y)
+        outputs = instance.forward(*args, **inputs)
         peak = max(peak, instance.peak_bytes)
         instance.backward()
         peak = max(peak, instance.peak_bytes)
@@ -86,20 +86,23 @@ def run(instance: tenon.LocalTrainingInstance, x: torch.Tensor, y: torch.Tensor)
 
 def need(name: str) -> dict[str, int]:
     instance, x, y = trainer(name)
-    return {"peak": run(instance, x, y), "states": sum(state.nbytes for state in instance.states.values())}
+    return {
+        "peak": three_steps(instance, x, target=y),
+        "states": sum(state.nbytes for state in instance.states.values()),
+    }
 
 
 def held(name: str, budget: int) -> dict[str, int | str]:
     instance, x, y = trainer(name)
     try:
         instance.initialize(budget)
-        peak = run(instance, x, y)  # compiles; all states are in memory then
+        peak = three_steps(instance, x, target=y)  # compiles; all states are in memory then
     except tenon.Error as error:
         return {"error": str(error)}
     ctypes.CDLL(None).malloc_trim(0)
     before = resident("VmRSS") - sum(state.nbytes for state in instance.states.values())
     forget_peak()
-    run(instance, x, y)
+    three_steps(instance, x, target=y)
     return {"peak": peak, "held": resident("VmHWM") - before}
 
 

@@ -31,7 +31,7 @@ import tenon
 import torch
 
 from bench.memory import forget_peak, resident
-from bench.training_budget import MOST
+from bench.training_budget import MOST, three_steps
 from tests.python.architectures.forks import Answer, Fork, run_all
 from tests.python.architectures.making import FIRST, Made, NotMadeError, architectures, first_line, make, tensors_of
 
@@ -95,37 +95,24 @@ def _forked(function: Any) -> dict[str, Any]:
     return {"failure": f"{answer.failure}: {answer.why}"} if answer.failure else answer.value
 
 
-def _run(instance: tenon.LocalTrainingInstance, inputs: dict[str, torch.Tensor]) -> int:
-    """Three steps. The most that a call says it needs."""
-    peak = 0
-    for _ in range(3):
-        instance.forward(**inputs)
-        peak = max(peak, instance.peak_bytes)
-        instance.backward()
-        peak = max(peak, instance.peak_bytes)
-        instance.update()
-        peak = max(peak, instance.peak_bytes)
-    return peak
-
-
 def _state_bytes(instance: tenon.LocalTrainingInstance) -> int:
     return sum(state.nbytes for state in instance.states.values())
 
 
 def _need(instance: tenon.LocalTrainingInstance, inputs: dict[str, torch.Tensor]) -> dict[str, Any]:
-    return {"peak": _run(instance, inputs), "states": _state_bytes(instance)}
+    return {"peak": three_steps(instance, **inputs), "states": _state_bytes(instance)}
 
 
 def _held(instance: tenon.LocalTrainingInstance, inputs: dict[str, torch.Tensor], budget: int) -> dict[str, Any]:
     try:
         instance.initialize(budget)
-        peak = _run(instance, inputs)  # compiles; all states are in memory then
+        peak = three_steps(instance, **inputs)  # compiles; all states are in memory then
     except tenon.Error as error:
         return {"budget": budget, "error": str(error)}
     ctypes.CDLL(None).malloc_trim(0)
     before = resident("VmRSS") - _state_bytes(instance)
     forget_peak()
-    _run(instance, inputs)
+    three_steps(instance, **inputs)
     return {"budget": budget, "peak": peak, "held": resident("VmHWM") - before}
 
 
