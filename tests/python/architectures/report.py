@@ -66,7 +66,8 @@ def markdown(records: list[Record], command: str, dtype: str = "f32") -> str:
         "Where `torch.testing.assert_close` says no, both are compared with eager PyTorch in double precision: the "
         "error may be twice that of eager. Some models amplify rounding: a relu whose argument is within rounding of "
         "0 has gradient 0 or 1 by luck. A larger error is accepted only if eager's own error is as large after every "
-        "weight and input changed by one rounding error, and if Tenon's results in double precision are right.",
+        "weight and input changed by one rounding error, and if Tenon's results in double precision are right. "
+        "Models in bf16 and f16 that cannot run in double precision are judged by the same weights in f32.",
         "",
         "*fallback* means that the results are right, but a whole graph runs in PyTorch. *PyTorch* means that "
         "PyTorch's own tools cannot do it either: `torch.export` fails, or `torch.compile` with the backend "

@@ -187,6 +187,81 @@ def test_a_model_without_double_precision_is_reported():
         judge(made(), lambda found: no_double(found) | other_way()(found), eager)
 
 
+class Routed(torch.nn.Module):
+    """Two experts, and a router whose scores differ by 1e-5: in bf16 they are equal, and any choice is right."""
+
+    def __init__(self):
+        super().__init__()
+        self.scores = torch.nn.Parameter(torch.tensor([[0.5, 0.5], [1e-3, 1.01e-3]]))
+        self.experts = torch.nn.Parameter(torch.stack([torch.linspace(-1, 1, 16), torch.linspace(1, -1, 16)]))
+        self.choose, self.factor, self.has_double = last_of_equals, 1.0, True
+
+    def forward(self, x):
+        if self.scores.dtype == torch.float64 and not self.has_double:
+            raise RuntimeError("no doubles")
+        scores = self.scores[0] + self.scores[1]
+        return torch.tanh(x * self.factor * self.experts[self.choose(scores)])
+
+
+def routed(dtype):
+    model = Made(Routed(), lambda batch, length: {"x": torch.linspace(1, 2, 16)}, (2, 12), False)
+    return model if dtype == torch.float32 else in_dtype(model, dtype)
+
+
+def run_routed(choose=None, factor=1.0, has_double=True):
+    def way(found):
+        module = copy.deepcopy(found.module)
+        module.choose, module.factor, module.has_double = choose or module.choose, factor, has_double
+        return {"result 0": module(**found.inputs).detach()}
+
+    return way
+
+
+def first_of_equals(scores):
+    return int(scores[1] > scores[0])
+
+
+def last_of_equals(scores):
+    return int(scores[1] >= scores[0])
+
+
+@pytest.mark.parametrize("has_double", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_choice_between_equal_scores_is_luck(dtype, has_double):
+    """f32 proves what double precision cannot."""
+    plain, other = run_routed(), run_routed(first_of_equals, has_double=has_double)
+    assert not torch.allclose(other(routed(dtype))["result 0"], plain(routed(dtype))["result 0"], atol=0.5)
+    judge(routed(dtype), other, plain)
+    judge(routed(dtype), other, run_routed(has_double=has_double))
+
+
+@pytest.mark.parametrize("has_double", [True, False])
+def test_an_error_beside_a_choice_is_reported(has_double):
+    ways = [run_routed(first_of_equals, 1.01, has_double), run_routed(lambda scores: 0, 1.0, has_double)]
+    for way in ways:
+        with pytest.raises(DiffersError, match=r"in (f32|double precision) differs from eager"):
+            judge(routed(torch.bfloat16), way, run_routed())
+    with pytest.raises(DiffersError, match=r"result 0: is 1\.9 from double precision, eager is"):
+        judge(routed(torch.float32), run_routed(lambda scores: 0), run_routed())
+
+
+def test_double_precision_that_is_not_finite_is_no_judge():
+    """The same weights in f32 are, for a model in bf16; nothing is for a model in f32."""
+
+    def nan_in_double(way):
+        return lambda found: {
+            name: value * torch.nan if found.module.scores.dtype == torch.float64 else value
+            for name, value in way(found).items()
+        }
+
+    eager = nan_in_double(run_routed())
+    judge(routed(torch.bfloat16), nan_in_double(run_routed(first_of_equals)), eager)
+    with pytest.raises(DiffersError, match="in f32 differs from eager"):
+        judge(routed(torch.bfloat16), nan_in_double(run_routed(first_of_equals, 1.01)), eager)
+    with pytest.raises(DiffersError, match="no double precision: result 0 of eager is not finite"):
+        judge(routed(torch.float32), nan_in_double(run_routed(factor=1.01)), eager)
+
+
 def test_other_types_and_other_results_are_reported():
     found = made(has_kink=False)
     with pytest.raises(DiffersError, match=r"result 0: torch.float64\[16\], eager torch.float32\[16\]"):
