@@ -296,7 +296,8 @@ constexpr void (*kFamilies[])(AtenTable&) = {
     aten::add_activation_entries, aten::add_reduction_entries, aten::add_product_entries,
     aten::add_linalg_entries,     aten::add_view_entries,      aten::add_arrangement_entries,
     aten::add_index_entries,      aten::add_window_entries,    aten::add_normalization_entries,
-    aten::add_loss_entries,       aten::add_random_entries,    aten::add_symbolic_entries};
+    aten::add_loss_entries,       aten::add_random_entries,    aten::add_quantization_entries,
+    aten::add_symbolic_entries};
 
 AtenTable& aten_table() {
   static AtenTable table = [] {

@@ -275,12 +275,20 @@ Value* Values::cast(Value* x, DType from, DType to) {
 
 // NaN and what does not fit 64 bits give the smallest int64, which then wraps.
 Value* Values::to_integer(Value* x, DType to) {
+  if (size_of(to) == 1 && x->getType()->getScalarType()->isFloatTy()) return to_byte(x, to);
   llvm::Type* const wide = like(x, b_.getInt64Ty());
   Value* const fits = b_.CreateAnd(b_.CreateFCmpOGE(x, number(x->getType(), -0x1p63)),
                                    b_.CreateFCmpOLT(x, number(x->getType(), 0x1p63)));
   Value* const inside = b_.CreateSelect(fits, x, number(x->getType(), 0.0));
   Value* const whole = b_.CreateSelect(fits, b_.CreateFPToSI(inside, wide), number(wide, kInt64Min));
   return cast(whole, DType::kI64, to);
+}
+
+// 32 bits are enough for the lowest 8: a float of 2^31 or more is a multiple of 256, and gives 0 like NaN.
+Value* Values::to_byte(Value* x, DType to) {
+  Value* const fits = b_.CreateFCmpOLT(unary(llvm::Intrinsic::fabs, x), number(x->getType(), 0x1p31));
+  Value* const inside = b_.CreateSelect(fits, x, number(x->getType(), 0.0));
+  return cast(b_.CreateFPToSI(inside, like(x, b_.getInt32Ty())), DType::kI32, to);
 }
 
 Value* Values::to_float(Value* x, DType from) {

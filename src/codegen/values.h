@@ -53,6 +53,7 @@ class Values {
   llvm::Value* float_from_half(llvm::Value* x);
   llvm::Value* brain_from_float(llvm::Value* x);
   llvm::Value* to_integer(llvm::Value* x, DType to);
+  llvm::Value* to_byte(llvm::Value* x, DType to);
 
   llvm::Value* number(llvm::Type* type, double value) const { return llvm::ConstantFP::get(type, value); }
   llvm::Value* number(llvm::Type* type, int64_t value) const {

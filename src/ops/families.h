@@ -40,6 +40,7 @@ OpRefs lookup_ops();
 OpRefs scatter_ops();
 OpRefs sort_ops();
 OpRefs random_ops();
+OpRefs quantization_ops();
 OpRefs external_ops();
 
 }  // namespace ops

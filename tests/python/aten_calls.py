@@ -24,7 +24,7 @@ OPERATORS = (tenon.capture.grouped, transformers.integrations.moe)  # what else 
 def overload_named(name):
     """The overload, or the Python function, of that name."""
     namespace, _, rest = name.partition(".")
-    is_overload = namespace in ("aten", "prims", "torch_nn", "tenon", "transformers")
+    is_overload = namespace in ("aten", "prims", "torch_nn", "tenon", "transformers", "quantized_decomposed")
     found = getattr(torch.ops, namespace) if is_overload else importlib.import_module(namespace)
     for part in rest.split("."):
         found = getattr(found, part)

@@ -29,7 +29,8 @@ void add_window_entries(AtenTable& table);         // convolution, pooling, resa
 void add_normalization_entries(AtenTable& table);  // batch, layer, group norm
 void add_loss_entries(AtenTable& table);
 void add_random_entries(AtenTable& table);
-void add_symbolic_entries(AtenTable& table);  // sizes and numbers: sym_size, _operator.mul, assertions
+void add_quantization_entries(AtenTable& table);  // PT2E: quantize, dequantize, choose_qparams
+void add_symbolic_entries(AtenTable& table);      // sizes and numbers: sym_size, _operator.mul, assertions
 
 }  // namespace aten
 }  // namespace tenon
