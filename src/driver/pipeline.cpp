@@ -42,6 +42,12 @@ void rewrite_convolutions_of(Module& module, const BuildTarget&, const ProgramOp
   module.graph = rewrite_convolutions(module.graph, options.freeze);
 }
 
+void multiply_in_integers_of(Module& module, const BuildTarget&, const ProgramOptions& options) {
+  const auto is_quantized = [](const Node& node) { return node.op->name.get() == "dequantize"; };
+  if (std::ranges::none_of(module.graph.nodes(), is_quantized)) return;
+  module.graph = canonicalize(multiply_in_integers(module.graph, options.freeze));
+}
+
 void group_nodes(Module& module, const BuildTarget&, const ProgramOptions&) { module.groups = fuse(module.graph); }
 
 void plan_memory(Module& module, const BuildTarget&, const ProgramOptions&) { compute_in_place(module.program); }
@@ -52,6 +58,7 @@ constexpr bool kInSegments = true;
 constexpr Stage kPipeline[] = {
     {"norms", "fold batch norms into the weights of the convolutions before them", kGraph, fold_norms_of},
     {"canonicalize", "simplify nodes and fold constants", kGraph, over_graph<canonicalize>},
+    {"quantized", "multiply quantized tensors as integers", kGraph, multiply_in_integers_of},
     {"partition", "give each node to a device that claims it, in segments", kGraph, partition_module},
     {"convolutions", "turn convolutions whose weights change into products of matrices", kGraph,
      rewrite_convolutions_of, kInSegments},
@@ -83,6 +90,7 @@ constexpr Stage kPasses[] = {
     {"convolutions", "turn convolutions whose weights change into products of matrices", kGraph,
      rewrite_convolutions_of},
     {"norms", "fold batch norms into the weights of the convolutions before them", kGraph, over_graph<fold_norms>},
+    {"quantized", "multiply quantized tensors as integers", kGraph, multiply_in_integers_of},
 };
 
 const Stage& named(std::span<const Stage> stages, std::string_view name, std::string_view what) {

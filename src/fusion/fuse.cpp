@@ -73,17 +73,18 @@ class Fuser {
     return role(id) == Role::kReshape && core_of(graph_.type(node(id).operands[0]).shape) == core_of(shape_of(id));
   }
 
-  // A cast that gives each element more bits (bf16 to f32). Every reader repeats it while it loads the element: so only
-  // the narrow tensor is in memory, and a contraction sees the dtype that the instructions for narrow products take.
+  // A cast that gives each element more bits (bf16 to f32, u8 to i32). Every reader repeats it while it loads the
+  // element: so only the narrow tensor is in memory, and a contraction sees the dtype that the instructions for narrow
+  // products take.
   bool is_widening(uint32_t id) const {
     if (node(id).op->name.get() != "cast") return false;
     const DType from = graph_.type(node(id).operands[0]).dtype;
-    return (from == DType::kBF16 || from == DType::kF16) && graph_.type(node(id).results[0]).dtype == DType::kF32;
+    const DType to = graph_.type(node(id).results[0]).dtype;
+    if (is_narrow_float(from)) return to == DType::kF32;
+    return (from == DType::kI8 || from == DType::kU8) && (to == DType::kF32 || to == DType::kI32);
   }
 
-  bool is_inlinable_view(uint32_t id) const {
-    return is_view(role(id)) || is_trivial_reshape(id) || is_widening(id);
-  }
+  bool is_inlinable_view(uint32_t id) const { return is_view(role(id)) || is_trivial_reshape(id) || is_widening(id); }
 
   // Whether the view only gives other strides to the dimensions of its operand, or more bits to its elements.
   bool is_strided(uint32_t view) const {
@@ -110,6 +111,10 @@ class Fuser {
   }
 
   bool takes_border(uint32_t border, uint32_t user) const {
+    if (is_widening(user)) {
+      return inlined_[user] && std::ranges::all_of(users_[node(user).results[0].id],
+                                                   [&](uint32_t reader) { return takes_border(user, reader); });
+    }
     const auto& operands = node(user).operands;
     const ValueRef result = node(border).results[0];
     return node(user).op->takes_border && operands[0] == result && std::ranges::count(operands, result) == 1 &&
