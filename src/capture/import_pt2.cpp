@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <set>
 
-#include "capture/symbol_names.h"
+#include "capture/exported_assertions.h"
+#include "capture/exported_sizes.h"
+#include "capture/exported_values.h"
 #include "capture/traced_memory.h"
 
 namespace tenon {
@@ -20,77 +20,20 @@ using pt2::OutputKind;
 using pt2::OutputSpec;
 using pt2::TensorName;
 
-constexpr std::array<std::string_view, 1> kHints = {"torch._C._set_grad_enabled"};  // it concerns only a trace
-
-// Calls that only check something. The functional ones give their last argument.
-constexpr std::array<std::string_view, 5> kAssertions = {
-    "aten._assert_async.default", "aten._assert_async.msg", "aten._assert_scalar.default",
-    "aten._functional_assert_async.msg", "aten._functional_assert_scalar.default"};
-constexpr std::array<std::string_view, 4> kRanges = {
-    "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default",
-    "aten._functional_sym_constrain_range.default", "aten._functional_sym_constrain_range_for_size.default"};
-constexpr std::string_view kFactorized = "aten._linalg_check_errors.default";
-
-bool contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-const std::string* number_name(const Argument& argument) {
-  if (const auto* number = argument.get<pt2::SymInt>()) return number->name();
-  if (const auto* number = argument.get<pt2::SymBool>()) return number->name();
-  if (const auto* number = argument.get<pt2::SymFloat>()) return number->name();
-  return nullptr;
-}
-
-const std::string* name_in(const Argument& argument) {
-  const auto* tensor = argument.get<TensorName>();
-  return tensor != nullptr ? &tensor->name : number_name(argument);
-}
-
-// Calls the body with each tensor and number of a result, in order. Skips None.
-template <class Body>
-void for_each_result(const Argument& output, Body&& body) {
-  const auto* tensors = output.get<std::vector<TensorName>>();
-  if (tensors == nullptr) {
-    if (output.get<None>() == nullptr) body(output);
-    return;
-  }
-  for (const TensorName& tensor : *tensors) body(Argument{tensor});
-}
-
-// The value of a name. `problem` says why no entry of the registry can take it; empty if entries can.
-struct Bound {
-  AtenArg value;
-  std::string problem = {};
-  std::string kept = {};  // of a tensor that only the fallback can hold: see ExternalArgument
-  std::shared_ptr<const pt2::ForeignData> foreign = {};
-};
-
-// Findings while arguments are read.
-struct Reading {
-  std::string problem = {};             // why no entry can take them
-  std::vector<std::string> names = {};  // that they have, in order
-};
-
-// The arguments of a call as the importer takes them.
-struct Arguments {
-  std::vector<AtenArg> positional = {};
-  std::vector<std::pair<std::string, AtenArg>> named = {};
-  Reading reading = {};  // its names are in the order of the importer's operands
-};
+constexpr std::string_view kHint = "torch._C._set_grad_enabled";  // it concerns only a trace
 
 class ProgramImporter {
  public:
   ProgramImporter(const pt2::ExportedProgram& program, ModelMode mode)
-      : program_(program), importer_("main", mode), graph_(&program.graph) {}
+      : program_(program), importer_("main", mode), sizes_(program), graph_(&program.graph) {}
 
   Imported run() {
-    declare_symbols();
+    sizes_.declare_in(importer_.graph());
     for (const InputSpec& input : program_.inputs) add_input(input);
     note_leaves();
     for (const pt2::ExportedNode& node : graph_->nodes) add_node(node);
     add_outputs();
-    for (const auto& [condition, assertion] : assertions_) add_assertion(condition, assertion);
+    for (const auto& [condition, assertion] : assertions_.all()) add_assertion(condition, assertion);
     result_.graph = importer_.finish(outputs_);
     result_.signature = program_.signature;
     result_.unsupported = importer_.unsupported();
@@ -99,92 +42,15 @@ class ProgramImporter {
   }
 
  private:
-  using Values = std::map<std::string, Bound, std::less<>>;
   using Producers = std::map<std::string, const pt2::ExportedNode*, std::less<>>;
-
-  // ---- sizes ----
-
-  // Symbols of inputs are known; others only exist once the model runs.
-  void declare_symbols() {
-    std::set<Symbol> carried;
-    for (const InputSpec& input : program_.inputs) {
-      if (input.kind != InputKind::kUserInput) continue;
-      if (const auto* tensor = input.argument.get<TensorName>(); tensor != nullptr && is_plain(meta_of(*tensor))) {
-        for (const Expr& size : meta_of(*tensor).shape()) {
-          for (const Symbol& symbol : symbolic::symbols_of(size)) carried.insert(symbol);
-        }
-      }
-      if (const auto* number = input.argument.get<pt2::SymInt>(); number != nullptr && number->name() != nullptr) {
-        for (const Symbol& symbol : symbolic::symbols_of(stored_number(*number->name()))) known_.insert(symbol);
-      }
-    }
-    known_.insert(carried.begin(), carried.end());
-    name_symbols();
-    for (Symbol symbol : carried) carried_.insert(names_.at(symbol));
-    for (const auto& [symbol, range] : program_.ranges) {
-      if (known_.contains(symbol)) importer_.graph().declare_symbol(names_.at(symbol), range);
-    }
-  }
-
-  void name_symbols() {
-    const std::vector<SizedInput> inputs = sized_inputs();
-    std::set<Symbol> taken;
-    for (const auto& [symbol, range] : program_.ranges) taken.insert(symbol);
-    for (const SizedInput& input : inputs) {
-      for (const Expr& size : input.sizes) {
-        for (Symbol symbol : symbolic::symbols_of(size)) taken.erase(symbol);
-      }
-    }
-    names_ = readable_names(inputs, {}, taken);
-    for (Symbol symbol : known_) learned_.emplace(symbol, names_.at(symbol));
-  }
-
-  std::vector<SizedInput> sized_inputs() const {
-    std::vector<SizedInput> inputs;
-    for (const InputSpec& input : program_.inputs) {
-      if (input.kind != InputKind::kUserInput) continue;
-      if (const auto* tensor = input.argument.get<TensorName>()) {
-        SizedInput& sized = inputs.emplace_back(SizedInput{tensor->name, {}});
-        for (const pt2::SymValue& size : meta_of(*tensor).sizes) sized.sizes.push_back(size.expr);
-      } else if (const auto* number = input.argument.get<pt2::SymInt>(); number != nullptr && number->name()) {
-        inputs.push_back({*number->name(), {stored_number(*number->name())}, true});
-      }
-    }
-    return inputs;
-  }
-
-  const Expr& stored_number(const std::string& name) const { return graph_->sym_ints.find(name)->second.require(); }
-
-  // With Tenon's symbols for sizes that depend on data: PyTorch has symbols of its own for them.
-  Expr expr_of(const pt2::SymValue& value) const { return symbolic::substitute(value.require(), learned_); }
-
-  bool is_known(const pt2::SymValue& value) const {
-    return value.problem.empty() && std::ranges::all_of(symbolic::symbols_of(value.expr), [&](Symbol symbol) {
-             return known_.contains(symbol) || learned_.contains(symbol);
-           });
-  }
-
-  void learn_sizes(const pt2::TensorMeta& meta, const Value& result) {
-    if (meta.sizes.size() != result.shape().size()) return;
-    for (size_t dim = 0; dim < meta.sizes.size(); ++dim) {
-      const pt2::SymValue& size = meta.sizes[dim];
-      if (size.expr.kind() == symbolic::Kind::kSymbol && !is_known(size)) {
-        learned_.emplace(size.expr.symbol(), result.shape()[dim]);
-      }
-    }
-  }
 
   // ---- types ----
 
   const pt2::TensorMeta& meta_of(const TensorName& tensor) const { return graph_->tensors.find(tensor.name)->second; }
 
-  static bool is_plain(const pt2::TensorMeta& meta) {
-    return meta.dtype.dtype() && meta.layout == pt2::Layout::kStrided && meta.device.type == "cpu";
-  }
-
   TensorType type_of(const pt2::TensorMeta& meta) const {
     TensorType type{*meta.dtype.dtype(), {}};
-    for (const pt2::SymValue& size : meta.sizes) type.shape.push_back(expr_of(size));
+    for (const pt2::SymValue& size : meta.sizes) type.shape.push_back(sizes_.expr_of(size));
     return type;
   }
 
@@ -195,7 +61,7 @@ class ProgramImporter {
   }
   static std::string problem_of(const pt2::TensorMeta& meta) { return "it takes " + shown(meta); }
 
-  Bound stand_in(std::string problem) {
+  ExportedValue stand_in(std::string problem) {
     return {importer_.constant(Tensor::zeros(DType::kU8, {0})), std::move(problem)};
   }
 
@@ -227,10 +93,10 @@ class ProgramImporter {
     values_[*name] = tensor != nullptr ? tensor_input(*tensor) : number_input(*name);
   }
 
-  Bound tensor_input(const TensorName& tensor) {
+  ExportedValue tensor_input(const TensorName& tensor) {
     const pt2::TensorMeta& meta = meta_of(tensor);
     if (!is_plain(meta)) {
-      Bound bound = stand_in(problem_of(meta));
+      ExportedValue bound = stand_in(problem_of(meta));
       bound.kept = tensor.name;
       return bound;
     }
@@ -238,12 +104,10 @@ class ProgramImporter {
   }
 
   // A size that no tensor argument has comes as the size of a u8 tensor, whose elements are not read.
-  Bound number_input(const std::string& name) {
-    const Expr size = symbolic::substitute(stored_number(name), learned_);
+  ExportedValue number_input(const std::string& name) {
+    const Expr size = sizes_.number(name);
     result_.inputs.back().size = size;
-    const bool is_carried =
-        std::ranges::all_of(symbolic::symbols_of(size), [&](Symbol symbol) { return carried_.contains(symbol); });
-    if (!is_carried) graph_input(name, {DType::kU8, {size}});
+    if (!sizes_.is_carried(size)) graph_input(name, {DType::kU8, {size}});
     return {size};
   }
 
@@ -256,7 +120,7 @@ class ProgramImporter {
     const auto& name = *input.argument.get<TensorName>();
     const pt2::TensorMeta& meta = meta_of(name);
     const pt2::Weight& weight = *program_.find_data(input);
-    Bound& bound = values_[name.name];
+    ExportedValue& bound = values_[name.name];
     weights_[name.name] = weight.tensor;
     if (!weight.tensor.defined()) {
       bound = {AtenSetting{weight.dtype.name()}, problem_of(meta), {}, weight.foreign};
@@ -269,90 +133,13 @@ class ProgramImporter {
     }
   }
 
-  // ---- arguments ----
-
-  AtenArg value(const std::string& name, Reading& reading) const {
-    const Bound& bound = values_.find(name)->second;
-    if (reading.problem.empty()) reading.problem = bound.problem;
-    reading.names.push_back(name);
-    return bound.value;
-  }
-  AtenArg value(const None&, Reading&) const { return None{}; }
-  AtenArg value(bool flag, Reading&) const { return flag; }
-  AtenArg value(int64_t number, Reading&) const { return number; }
-  AtenArg value(double number, Reading&) const { return number; }
-  AtenArg value(const TensorName& tensor, Reading& reading) const { return value(tensor.name, reading); }
-  AtenArg value(const pt2::OptionalTensor& tensor, Reading& reading) const {
-    return tensor ? value(tensor->name, reading) : AtenArg();
-  }
-  template <class T>
-  AtenArg value(const pt2::Sym<T>& number, Reading& reading) const {
-    return number.name() != nullptr ? value(*number.name(), reading) : AtenArg(*number.value());
-  }
-  template <class T>
-  AtenArg value(const std::vector<T>& values, Reading& reading) const {
-    AtenArg::List list;
-    for (const auto& item : values) list.push_back(value(item, reading));
-    return list;
-  }
-  AtenArg value(const std::vector<std::string>& texts, Reading&) const {
-    return AtenArg::List(texts.begin(), texts.end());
-  }
-  AtenArg value(const pt2::NamedValue& entry, Reading& reading) const { return argument(entry.value, reading); }
-  AtenArg value(const pt2::TorchDType& dtype, Reading& reading) const {
-    if (const auto known = dtype.dtype()) return *known;
-    if (reading.problem.empty()) reading.problem = fmt::format("it takes the dtype {}", dtype.name());
-    return AtenSetting{dtype.name()};
-  }
-  AtenArg value(const pt2::TorchDevice& device, Reading&) const { return AtenSetting{to_string(Argument{device})}; }
-  AtenArg value(const pt2::Layout& layout, Reading&) const { return AtenSetting{std::string(name_of(layout))}; }
-  AtenArg value(const pt2::MemoryFormat& format, Reading&) const { return AtenSetting{std::string(name_of(format))}; }
-  // A graph, an operator, a custom object, a complex number.
-  template <class Other>
-  AtenArg opaque(const Other& other, Reading& reading) const {
-    const std::string text = to_string(Argument{other});
-    if (reading.problem.empty()) reading.problem = fmt::format("it takes {}", text);
-    return AtenSetting{text};
-  }
-  AtenArg value(const pt2::GraphArgument& graph, Reading& reading) const { return opaque(graph, reading); }
-  AtenArg value(const pt2::CustomObject& object, Reading& reading) const { return opaque(object, reading); }
-  AtenArg value(const pt2::Operator& op, Reading& reading) const { return opaque(op, reading); }
-  AtenArg value(const std::complex<double>& number, Reading& reading) const { return opaque(number, reading); }
-
-  AtenArg argument(const Argument& argument, Reading& reading) const {
-    if (const auto* text = argument.get<std::string>()) return *text;
-    return std::visit([&](const auto& data) { return value(data, reading); }, argument.data);
-  }
-
-  AtenArg argument(const Argument& given) const {
-    Reading reading;
-    return argument(given, reading);
-  }
-
-  Arguments arguments(const pt2::ExportedNode& node) const {
-    Arguments result;
-    Reading named;
-    for (const pt2::NamedArgument& input : node.inputs) {
-      if (input.is_named()) {
-        result.named.emplace_back(input.name, argument(input.value, named));
-      } else {
-        result.positional.push_back(argument(input.value, result.reading));
-      }
-    }
-    result.reading.names.insert(result.reading.names.end(), named.names.begin(), named.names.end());
-    if (result.reading.problem.empty()) result.reading.problem = named.problem;
-    return result;
-  }
-
   // ---- nodes ----
 
   void add_node(const pt2::ExportedNode& node) {
     const std::string target = registry_name(node.target);
-    if (contains(kHints, target)) return;
+    if (target == kHint) return;
     if (target == "higher_order.with_effects") return add_node(in_order(node));
-    if (contains(kAssertions, target) || contains(kRanges, target) || target == kFactorized) {
-      return note_assertions(node, target);
-    }
+    if (ExportedAssertions::is_assertion(target)) return note_assertion(node, target);
     if (const pt2::NamedArgument* body = inlined_graph(node, target)) return run_inline(node, *body);
     if (!bind_numbers(node)) call(node, target);
     for (const Argument& output : node.outputs) {
@@ -372,7 +159,7 @@ class ProgramImporter {
   }
 
   void call(const pt2::ExportedNode& node, const std::string& target) {
-    Arguments given = arguments(node);
+    ReadArguments given = read_arguments(values_, node);
     AtenRequest request{.target = target,
                         .positional = std::move(given.positional),
                         .named = std::move(given.named),
@@ -400,7 +187,7 @@ class ProgramImporter {
     std::map<std::string, ExternalArgument> result;
     size_t operands = 0;
     for (const std::string& name : names) {
-      const Bound& bound = values_.find(name)->second;
+      const ExportedValue& bound = values_.find(name)->second;
       ExternalArgument value{.kept = bound.kept, .constant = bound.value, .foreign = bound.foreign};
       const auto* const size = bound.value.get<Expr>();
       if (bound.value.get<AtenTensor>() != nullptr || (size != nullptr && !size->is_constant())) {
@@ -451,10 +238,10 @@ class ProgramImporter {
     if (!is_known) return tensor;
     const auto exprs = [&](std::span<const pt2::SymValue> values) {
       std::vector<Expr> result;
-      for (const pt2::SymValue& value : values) result.push_back(expr_of(value));
+      for (const pt2::SymValue& value : values) result.push_back(sizes_.expr_of(value));
       return result;
     };
-    return {.sizes = exprs(meta.sizes), .strides = exprs(meta.strides), .offset = expr_of(meta.storage_offset)};
+    return {.sizes = exprs(meta.sizes), .strides = exprs(meta.strides), .offset = sizes_.expr_of(meta.storage_offset)};
   }
 
   // as_strided counts from the start of memory, and a caller's tensor may begin anywhere in it.
@@ -477,7 +264,7 @@ class ProgramImporter {
     for (const Argument& output : node.outputs) {
       const pt2::SymValue* number = known_number(output);
       if (number == nullptr) return false;
-      values_[*number_name(output)] = {expr_of(*number)};
+      values_[*number_name(output)] = {sizes_.expr_of(*number)};
     }
     return !node.outputs.empty();
   }
@@ -487,7 +274,7 @@ class ProgramImporter {
     if (name == nullptr || output.get<pt2::SymFloat>() != nullptr) return nullptr;
     const auto& stored = output.get<pt2::SymInt>() != nullptr ? graph_->sym_ints : graph_->sym_bools;
     const pt2::SymValue& number = stored.find(*name)->second;
-    return is_known(number) ? &number : nullptr;
+    return sizes_.is_known(number) ? &number : nullptr;
   }
 
   // Nothing if a size cannot be read: then the fallback cannot run the call.
@@ -522,12 +309,12 @@ class ProgramImporter {
     for (const Argument& output : node.outputs) {
       for_each_result(output, [&](const Argument& argument) {
         const AtenArg& result = results[next++];
-        Bound& bound = values_[*name_in(argument)];
+        ExportedValue& bound = values_[*name_in(argument)];
         bound = {result};
         call.kept.emplace_back();
         const auto* tensor = argument.get<TensorName>();
         if (tensor == nullptr) return;
-        learn_sizes(meta_of(*tensor), result.get<AtenTensor>()->value);
+        sizes_.learn(meta_of(*tensor), result.get<AtenTensor>()->value);
         importer_.set_name(result, tensor->name);
         if (is_plain(meta_of(*tensor))) return;
         bound.problem = problem_of(meta_of(*tensor));
@@ -558,7 +345,7 @@ class ProgramImporter {
     const auto* tensor = result.get<AtenTensor>();
     if (tensor == nullptr) fail_results(node, result);
     const pt2::TensorMeta& meta = meta_of(name);
-    learn_sizes(meta, tensor->value);
+    sizes_.learn(meta, tensor->value);
     const TensorType& type = tensor->value.type();
     const auto differ = [&](const pt2::SymValue& stated, const Expr& actual) {
       return stated.problem.empty() && actual.is_constant() && stated.expr.is_constant() && stated.expr != actual;
@@ -601,25 +388,25 @@ class ProgramImporter {
       fail_at(node.location, "{} gives {} arguments to a graph of {} inputs", node.target, node.inputs.size() - first,
               graph.inputs.size());
     }
-    Values inner;
+    ExportedValues inner;
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       const std::string* name = name_in(graph.inputs[i]);
       if (name == nullptr) continue;
       const Argument& given = node.inputs[first + i].value;
-      Reading reading;
-      Bound& bound = inner[*name];
-      bound.value = argument(given, reading);
+      ArgumentReading reading;
+      ExportedValue& bound = inner[*name];
+      bound.value = read_argument(values_, given, reading);
       bound.problem = reading.problem;
       if (const std::string* outer = name_in(given)) bound = values_.find(*outer)->second;
     }
-    const Values results = run_inner(graph, std::move(inner));
+    const ExportedValues results = run_inner(graph, std::move(inner));
     bind_inlined(node, graph, results);
   }
 
   // The values of a graph's names, given those of its inputs.
-  Values run_inner(const pt2::ExportedGraph& graph, Values inputs) {
+  ExportedValues run_inner(const pt2::ExportedGraph& graph, ExportedValues inputs) {
     const pt2::ExportedGraph* outer = std::exchange(graph_, &graph);
-    Values saved = std::exchange(values_, std::move(inputs));
+    ExportedValues saved = std::exchange(values_, std::move(inputs));
     Producers producers = std::exchange(producers_, {});
     for (const pt2::ExportedNode& node : graph.nodes) add_node(node);
     graph_ = outer;
@@ -627,7 +414,7 @@ class ProgramImporter {
     return std::exchange(values_, std::move(saved));
   }
 
-  void bind_inlined(const pt2::ExportedNode& node, const pt2::ExportedGraph& graph, const Values& results) {
+  void bind_inlined(const pt2::ExportedNode& node, const pt2::ExportedGraph& graph, const ExportedValues& results) {
     size_t next = 0;
     for (const Argument& output : node.outputs) {
       for_each_result(output, [&](const Argument& argument) {
@@ -644,75 +431,14 @@ class ProgramImporter {
 
   // ---- outputs ----
 
-  const Argument* input_named(const pt2::ExportedNode& node, size_t position, std::string_view name) const {
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const pt2::NamedArgument& input = node.inputs[i];
-      if (input.name == name || (input.name.empty() && i == position)) return &input.value;
-    }
-    return nullptr;
-  }
-
-  AtenArg computed(std::string target, std::vector<AtenArg> arguments, const pt2::ExportedNode& node) {
-    return importer_.call({.target = std::move(target), .positional = std::move(arguments), .location = node.location});
-  }
-
-  void note_assertions(const pt2::ExportedNode& node, const std::string& target) {
-    if (node.inputs.empty()) fail_at(node.location, "{} has no arguments", node.target);
-    const AtenArg checked = argument(node.inputs[0].value);
-    if (target == kFactorized) {
-      note_factorization(node, checked);
-    } else if (contains(kRanges, target)) {
-      note_range(node, checked, target.ends_with("_for_size.default"));
-    } else {
-      const Argument* given = input_named(node, 1, "assert_msg");
-      const auto* text = given != nullptr ? given->get<std::string>() : nullptr;
-      note_assertion(node, checked,
-                     text != nullptr ? with_readable_names(*text, names_) : "an assertion of the model does not hold");
-    }
-    const std::string* name = node.outputs.empty() ? nullptr : name_in(node.outputs[0]);
-    if (name == nullptr) return;
-    const Argument* token = input_named(node, node.inputs.size() - 1, "dep_token");
-    if (token == nullptr) fail_at(node.location, "{} gives a token, but takes none", node.target);
-    values_[*name] = {argument(*token)};
-  }
-
-  void note_factorization(const pt2::ExportedNode& node, const AtenArg& info) {
-    const Argument* given = input_named(node, 1, "api_name");
-    const auto* name = given != nullptr ? given->get<std::string>() : nullptr;
-    const AtenArg is_zero = computed("aten.eq.Scalar", {info, 0}, node);
-    note_assertion(node, computed("aten.all.default", {is_zero}, node),
-                   fmt::format("{}: a matrix is singular, or not what the factorization needs",
-                               name != nullptr ? *name : "linalg"));
-  }
-
-  void note_range(const pt2::ExportedNode& node, const AtenArg& number, bool is_size) {
-    const auto bound = [&](size_t position, std::string_view name) {
-      const Argument* given = input_named(node, position, name);
-      return given == nullptr ? AtenArg() : argument(*given);
-    };
-    const AtenArg least = bound(1, "min"), most = bound(2, "max");
-    const AtenArg low = least.is_none() && is_size ? AtenArg(0) : least;
-    for (const auto& [compare, sign, limit] :
-         {std::tuple{"_operator.ge", ">=", low}, std::tuple{"_operator.le", "<=", most}}) {
-      if (limit.is_none()) continue;
-      note_assertion(node, computed(compare, {number, limit}, node),
-                     fmt::format("a number of the model must be {} {}", sign, to_string(limit)));
-    }
-  }
-
-  void note_assertion(const pt2::ExportedNode& node, const AtenArg& condition, std::string message) {
-    const bool* flag = condition.get<bool>();
-    const Expr* expr = condition.get<Expr>();
-    if ((flag != nullptr && *flag) || (expr != nullptr && expr->is_constant(1))) return;
-    assertions_.push_back({condition, {std::move(message), node.location}});
+  void note_assertion(const pt2::ExportedNode& node, const std::string& target) {
+    if (std::optional<AtenArg> token = assertions_.note(node, target, values_))
+      values_[*name_in(node.outputs[0])] = {*std::move(token)};
   }
 
   void add_assertion(const AtenArg& condition, Assertion assertion) {
     const auto* expr = condition.get<Expr>();
-    const bool is_guard = expr != nullptr && std::ranges::all_of(symbolic::symbols_of(*expr), [&](Symbol symbol) {
-                            return carried_.contains(symbol);
-                          });
-    if (is_guard) {
+    if (expr != nullptr && sizes_.is_carried(*expr)) {
       assertion.guard = *expr;
     } else {
       assertion.output = outputs_.size();
@@ -753,7 +479,7 @@ class ProgramImporter {
     ImportedOutput& output = result_.outputs.emplace_back(ImportedOutput{argument});
     const std::string* name = name_in(argument);
     if (name == nullptr) return;
-    const Bound& bound = values_.find(*name)->second;
+    const ExportedValue& bound = values_.find(*name)->second;
     const std::string& shown = leaf_name(*name);
     if (const auto position = input_positions_.find(shown); position != input_positions_.end()) {
       output.input = position->second;
@@ -791,12 +517,11 @@ class ProgramImporter {
   AtenArg value_now(const Argument& output) { return importer_.value_of(plain_value(*name_in(output))); }
 
   AtenArg plain_value(const std::string& name) const {
-    Reading reading;
-    AtenArg result = value(name, reading);
-    if (!reading.problem.empty()) {
-      fail("the model writes '{}', a tensor that Tenon cannot hold: {}", name, reading.problem);
+    const ExportedValue& found = values_.find(name)->second;
+    if (!found.problem.empty()) {
+      fail("the model writes '{}', a tensor that Tenon cannot hold: {}", name, found.problem);
     }
-    return result;
+    return found.value;
   }
 
   AtenArg leaf_of(InputKind kind, const std::string& target) const {
@@ -807,20 +532,17 @@ class ProgramImporter {
 
   const pt2::ExportedProgram& program_;
   Importer importer_;
-  const pt2::ExportedGraph* graph_;  // that is being walked
-  Values values_;                    // of its names
-  Producers producers_;              // of its tensors, but for those of lists
-  SymbolNames names_;                // of the file's symbols, in the graph
-  std::set<Symbol> carried_;         // those of the graph that the sizes of tensors give
-  std::set<Symbol> known_;           // those of the file that tensors and integers give
-  symbolic::Substitution learned_;
+  ExportedSizes sizes_;
+  ExportedAssertions assertions_{importer_, sizes_.names()};
+  const pt2::ExportedGraph* graph_;                             // that is being walked
+  ExportedValues values_;                                       // of its names
+  Producers producers_;                                         // of its tensors, but for those of lists
   std::map<std::string, size_t, std::less<>> input_positions_;  // among the arguments of the model
   std::map<std::string, Tensor, std::less<>> weights_;
   std::map<uint32_t, std::string> leaf_names_;           // of inputs and weights, by the tensors that they are
   std::map<std::string, AtenArg, std::less<>> written_;  // the leaves that hold these values in the end
   std::vector<std::pair<AtenArg, AtenArg>> updates_;     // leaves, and what they hold in the end
   size_t input_count_ = 0;
-  std::vector<std::pair<AtenArg, Assertion>> assertions_;
   std::vector<AtenArg> outputs_;
   Imported result_;
 };
