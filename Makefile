@@ -65,12 +65,14 @@ browser: | deps ## Install a browser if there is none, for the tests that look a
 .PHONY: venv
 venv: $(VENV_STAMP) ## Create .venv with the pinned Python packages
 
-$(VENV_STAMP): python/requirements-dev.txt | deps
+$(VENV_STAMP): python/requirements-dev.txt python/requirements-pt2e.txt | deps
 	@$(PYTHON) -c '$(PYTHON_IS_NEW_ENOUGH)' || { \
 	  echo "venv: Tenon needs Python 3.11 or newer, found $$($(PYTHON) --version); say make PYTHON=python3.11" >&2; exit 1; }
 	@echo "venv: installing python/requirements-dev.txt into .venv"
 	@$(PYTHON) -m venv .venv
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target .venv/pt2e \
+	  --requirement python/requirements-pt2e.txt
 	@echo "$(CURDIR)/build/python" > "$$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tenon-dev.pth"
 	@touch $@
 

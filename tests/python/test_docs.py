@@ -33,6 +33,8 @@ def snippets(language):
 def run(command, cache):
     path = f"{ROOT / 'build/bin'}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "TENON_CACHE": str(cache)}
+    if "torchao" in command[-1]:
+        environment["PYTHONPATH"] = f"{sys.prefix}/pt2e"
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
