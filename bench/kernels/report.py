@@ -178,14 +178,23 @@ def as_json(rows: list[Row], settings: dict, seconds: float) -> dict:
     }
 
 
+PRODUCTS = ("avx_vnni", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8")
+
+
+def cpu_field(name: str) -> str:
+    """What Linux says about the first CPU."""
+    info = Path("/proc/cpuinfo")
+    for text in info.read_text().splitlines() if info.exists() else ():
+        if text.startswith(name):
+            return text.split(":", 1)[1].strip()
+    return ""
+
+
 def machine() -> dict:
-    cpu = "unknown"
-    for text in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
-        if text.startswith("model name"):
-            cpu = text.split(":", 1)[1].strip()
-            break
+    flags = cpu_field("flags").split()
     return {
-        "cpu": cpu,
+        "cpu": cpu_field("model name") or "unknown",
+        "instructions": [name for name in PRODUCTS if name in flags],
         "cpus": os.cpu_count(),
         "load": os.getloadavg()[0],
         "torch_capability": torch.backends.cpu.get_cpu_capability(),

@@ -1,4 +1,4 @@
-"""make bench ARGS="--model bert --dtype bf16 --batch 8 --engine eager --threads 1 --quick" JSON=out.json SVG=out.svg"""
+"""make bench ARGS="--model bert --dtype bf16 --batch 8 --engine eager --threads all --quick" JSON=a.json SVG=a.svg"""
 
 import argparse
 import itertools
@@ -21,17 +21,26 @@ LONGEST_S = 1800  # of one process
 LINE_OF_ERROR = 160
 
 
+def thread_count(text: str) -> int:
+    """All are the CPUs that this process may use."""
+    count = len(os.sched_getaffinity(0)) if text == "all" else int(text)
+    if count < 1:
+        raise ValueError(text)
+    return count
+
+
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Whole models: Tenon beside its peers.")
     parser.add_argument("--model", action="append", choices=CASES, help="only this model; may be given several times")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="only this peer; may be given several times")
-    parser.add_argument("--threads", type=int, action="append", help="1 and 2 unless given")
+    parser.add_argument("--threads", type=thread_count, action="append", help="a number, or all; 1 and 2 unless given")
     parser.add_argument("--dtype", action="append", choices=DTYPES, help="f32 and bf16 unless given")
     parser.add_argument("--batch", type=int, action="append", help="1 unless given; times the model's own")
     parser.add_argument("--rounds", type=int, help="7 unless given; 3 with --quick")
     parser.add_argument("--quick", action="store_true", help="few and short rounds, for development")
     parser.add_argument("--small", action="store_true", help="small configurations of the models")
     parser.add_argument("--only", choices=("latency", "cost"), help="leave the other out")
+    parser.add_argument("--machine", action="store_true", help="measure nothing: say which CPU this is")
     parser.add_argument("--read", type=Path, help="measure nothing: show what an earlier run wrote with --json")
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     parser.add_argument("--svg", type=Path, help="also draw a picture, to this file")
@@ -132,7 +141,7 @@ def complete(options: argparse.Namespace) -> argparse.Namespace:
     options.models = options.model or list(CASES)
     peers = options.engine or [name for name in ENGINES if name != TENON.name]
     options.engines = [name for name in ENGINES if name == TENON.name or name in peers]
-    options.threads = sorted(options.threads or [1, 2])
+    options.threads = sorted(set(options.threads or [1, 2]))
     options.dtypes = options.dtype or ["f32", "bf16"]
     options.batches = options.batch or [1]
     options.rounds = options.rounds or (3 if options.quick else 7)
@@ -156,11 +165,16 @@ def write(latencies: list[Latency], costs: list[Cost], options: argparse.Namespa
 
 def main(given: list[str] | None = None) -> None:
     options = complete(arguments(given))
+    if options.machine:
+        print(report.machine_line(report.machine()))
+        return
     start = time.perf_counter()
     latencies, costs = read(options.read) if options.read else run(options)
     seconds = time.perf_counter() - start
     print(report.summary(latencies, costs))
     print(f"\nratio: a peer's time / Tenon's, the median of the rounds; {seconds:.0f} s in all")
+    if not options.read:
+        print(f"on {report.machine_line(report.machine())}")
     if any(row.is_disturbed for row in latencies):
         print("~: other processes took the CPUs: the fastest of each is compared; measure again when it is quiet")
     write(latencies, costs, options, seconds)

@@ -86,6 +86,13 @@ def inductor_freezing(job: Job) -> Call:
     return lambda: compiled(*job.args)
 
 
+def inductor_autotune(job: Job) -> Call:
+    """Inductor at its best: it also times kernels of its own against oneDNN's, and takes the fastest."""
+    options = {"freezing": True, "max_autotune": True}
+    compiled = torch.compile(job.module, fullgraph=True, dynamic=False, options=options)
+    return lambda: compiled(*job.args)
+
+
 # ---- by way of ONNX -------------------------------------------------------------------------------------------------
 
 
@@ -147,6 +154,7 @@ ENGINES = {
         Engine("eager", "eager", eager, is_torch=True),
         Engine("inductor", "Inductor", inductor, is_torch=True),
         Engine("inductor_freezing", "Inductor, freezing", inductor_freezing, is_torch=True),
+        Engine("inductor_autotune", "Inductor, autotune", inductor_autotune, is_torch=True),
         Engine("onnxruntime", "ONNX Runtime", onnxruntime, None, load_onnxruntime, ONNX_FILES),
         Engine("openvino", "OpenVINO", openvino, None, load_openvino, ONNX_FILES),
     )

@@ -12,6 +12,7 @@ COLORS = {
     "eager": "#adb5bd",
     "inductor": "#748ffc",
     "inductor_freezing": "#4263eb",
+    "inductor_autotune": "#1c3faa",
     "onnxruntime": "#38a3a5",
     "openvino": "#7048a8",
 }

@@ -167,6 +167,11 @@ def standing_line(each: dict) -> str:
     return f"  {each['title']:<44} {each['threads']:>3}  {peer('torch'):<28} {peer('best')}"
 
 
+def machine_line(found: dict) -> str:
+    dots = ", ".join(found["instructions"]) or "none"
+    return f"{found['cpu']}, {found['cpus']} CPUs, instructions for bf16 and int8: {dots}; load {found['load']:.1f}"
+
+
 # ---- for machines ---------------------------------------------------------------------------------------------------
 
 

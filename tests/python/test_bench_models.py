@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -216,3 +217,25 @@ def test_the_command_writes_what_it_read(tmp_path, capsys):
     output = capsys.readouterr().out
     assert "2.00x eager" in output
     assert "1/11.0" in output
+
+
+# ---- the machine ----------------------------------------------------------------------------------------------------
+
+
+def test_threads_may_be_all(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    options = command.complete(command.arguments(["--threads", "all", "--threads", "1", "--threads", "3"]))
+    assert options.threads == [1, 3]
+    with pytest.raises(SystemExit):
+        command.arguments(["--threads", "0"])
+
+
+def test_the_machine_is_told(capsys):
+    command.main(["--machine"])
+    found = capsys.readouterr().out
+    assert report.machine()["cpu"] in found
+    assert f"{os.cpu_count()} CPUs" in found
+
+
+def test_every_engine_has_a_color():
+    assert set(picture.COLORS) == set(engines.ENGINES)
