@@ -138,6 +138,7 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
            "', which is no device here");
   }
   find_states();
+  if (has_moves_) states_->use_devices();
   fuse();
 }
 
@@ -354,15 +355,17 @@ void Context::run() {
   if (!state_numbers_.empty()) use.emplace(*states_);
   has_run_ = false;
   prepare();
-  if (has_moves_) place_moves();
+  const bool has_moves = has_moves_ || states_->uses_devices();
+  if (has_moves) place_moves();
   place_callers();
   events_.clear();
   timed_.clear();
   run_tasks();
   check_conditions();
   copy_outputs();
+  if (has_moves) finish_outputs();
   apply_updates();
-  if (has_moves_) finish_moves();
+  if (has_moves) finish_moves();
   has_run_ = true;
 }
 

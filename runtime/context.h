@@ -173,8 +173,8 @@ class Context {
   void bring_to_host();
   void check_device_memory() const;
   bool is_updated(uint32_t slot) const;
+  void finish_outputs();
   void finish_moves();
-  void finish_output(size_t i);
   DeviceTensor* tensor_of(uint32_t slot) const;  // of an input or a state; null: it lies in the host's memory only
   bool is_skipped(uint32_t task) const { return !skips_.empty() && skips_[task] != 0; }
   static TensorView make_output(void* self, size_t output, std::span<const int64_t> shape);
@@ -223,7 +223,7 @@ class Context {
   std::vector<Event> events_;
   uint32_t failed_task_ = kNone;
   bool has_run_ = false;
-  bool has_moves_;  // tensors may lie in the memory of devices
+  bool has_moves_;  // tensors, besides states that others use, may lie in the memory of devices
 };
 
 }  // namespace tenon::runtime

@@ -102,6 +102,18 @@ void Context::check_device_memory() const {
   }
 }
 
+// Copies results to devices that their tasks do not run on. A device may fail: nothing is updated yet.
+void Context::finish_outputs() {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i].on_device) continue;
+    DeviceTensor& tensor = *outputs_[i].on_device;
+    Device& device = *tensor.device();
+    if (!outputs_[i].is_left)
+      device.wait(device.copy_in(tensor.memory_on(tensor.device()), output(i).view.data, tensor.bytes()));
+    tensor.written_on(device);
+  }
+}
+
 // After a run that did not fail: where the values are now.
 void Context::finish_moves() {
   for (const Arrival& arrival : graph_.arrivals) {
@@ -118,17 +130,6 @@ void Context::finish_moves() {
     const std::shared_ptr<DeviceTensor>& tensor = inputs_[i].on_device;
     if (tensor && is_updated(graph_.inputs[i].slot)) tensor->on_device(tensor->device());
   }
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].on_device) finish_output(i);
-  }
-}
-
-void Context::finish_output(size_t i) {
-  DeviceTensor& tensor = *outputs_[i].on_device;
-  Device& device = *tensor.device();
-  if (!outputs_[i].is_left)
-    device.wait(device.copy_in(tensor.memory_on(tensor.device()), output(i).view.data, tensor.bytes()));
-  tensor.written_on(device);
 }
 
 void Context::run_device(uint32_t i) {

@@ -196,10 +196,14 @@ DeviceBlock::DeviceBlock(std::shared_ptr<Device> device, int64_t bytes)
     : device_(std::move(device)), data_(static_cast<std::byte*>(device_->allocate(bytes))), bytes_(bytes) {}
 
 DeviceBlock::DeviceBlock(std::shared_ptr<Device> device, void* data, int64_t bytes, std::shared_ptr<void> owner)
-    : device_(std::move(device)), owner_(std::move(owner)), data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
+    : device_(std::move(device)),
+      owner_(std::move(owner)),
+      is_own_(false),
+      data_(static_cast<std::byte*>(data)),
+      bytes_(bytes) {}
 
 DeviceBlock::~DeviceBlock() {
-  if (data_ != nullptr && !owner_) device_->free(data_, bytes_);
+  if (data_ != nullptr && is_own_) device_->free(data_, bytes_);
 }
 
 }  // namespace tenon::runtime

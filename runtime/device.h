@@ -47,6 +47,7 @@ class Device {
 
   static DeviceInfo described(const tenon_device_api& api, const std::string& options);
   const DeviceInfo& info() const { return info_; }
+  std::string spec() const { return options_.empty() ? info_.name : info_.name + ":" + options_; }
   bool has_claim() const { return api_.claim != nullptr; }
 
   // ---- compilation ----
@@ -113,7 +114,7 @@ class DeviceBlock {
  public:
   DeviceBlock() = default;
   DeviceBlock(std::shared_ptr<Device> device, int64_t bytes);
-  // Memory of somebody else, which `owner` keeps.
+  // Memory of somebody else, which `owner` keeps; it may be null.
   DeviceBlock(std::shared_ptr<Device> device, void* data, int64_t bytes, std::shared_ptr<void> owner);
   DeviceBlock(DeviceBlock&& other) noexcept { swap(other); }
   DeviceBlock& operator=(DeviceBlock&& other) noexcept {
@@ -130,12 +131,14 @@ class DeviceBlock {
   void swap(DeviceBlock& other) noexcept {
     std::swap(device_, other.device_);
     std::swap(owner_, other.owner_);
+    std::swap(is_own_, other.is_own_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
   }
 
   std::shared_ptr<Device> device_;
-  std::shared_ptr<void> owner_;  // null: the block frees its memory
+  std::shared_ptr<void> owner_;
+  bool is_own_ = true;  // the block frees its memory
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;
 };

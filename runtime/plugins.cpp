@@ -99,6 +99,7 @@ class Registry {
   }
 
   std::shared_ptr<Device> open(std::string_view spec) {
+    if (spec.ends_with(':')) spec.remove_suffix(1);  // no options
     const std::lock_guard lock(mutex_);
     load_named_by_environment();
     const Entry* const entry = find(name_of_spec(spec));

@@ -57,6 +57,9 @@ class States {
   // The tensor may overlap the state itself. Throws a StatusError with the state's name if the types differ.
   void set(size_t i, const tenon_tensor& tensor);
   void reset();
+  // A program that runs over them uses devices: values may lie there only.
+  void use_devices() { uses_devices_.store(true, std::memory_order_relaxed); }
+  bool uses_devices() const { return uses_devices_.load(std::memory_order_relaxed); }
   Notes& notes() { return notes_; }  // written to files together with the states
 
   // Excludes other uses while the result lives. Throws a StatusError if the states are in use.
@@ -78,6 +81,7 @@ class States {
   std::vector<std::unique_ptr<DeviceTensor>> tensors_;  // in the memory of the blocks
   Notes notes_;
   std::atomic<bool> is_used_ = false;
+  std::atomic<bool> uses_devices_ = false;
 };
 
 }  // namespace tenon::runtime

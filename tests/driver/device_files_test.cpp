@@ -1,4 +1,7 @@
 // Files with code for devices: which program a process takes, and what hostile ones can do.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
 #include <cstring>
 
 #include "driver/pipeline.h"

@@ -1,4 +1,6 @@
 // Tensors and states in the memory of a device, through the C interface: nothing that is there is transferred.
+#include <gmock/gmock.h>
+
 #include "driver/pipeline.h"
 #include "graph/builder.h"
 #include "program/artifact.h"
