@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "runtime/context.h"
+#include "runtime/error.h"
 
 namespace tenon::runtime {
 namespace {
@@ -96,7 +97,12 @@ void Context::run_library(uint32_t i) {
                    kernel_services_,
                    make_output,
                    &self};
-  runtime::run(function, call);
+  try {
+    runtime::run(function, call);
+  } catch (const StatusError& error) {
+    if (error.status() != TENON_OUT_OF_MEMORY || function.makes_output) throw;
+    fail_memory(text_of("the scratch of ", task.name), 0, frame_.get());
+  }
 }
 
 TensorView Context::make_output(void* self, size_t output, std::span<const int64_t> shape) {

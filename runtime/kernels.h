@@ -87,6 +87,10 @@ int64_t tenon_grouped_matmul(const tenon_services* services, tenon_dtype dtype, 
 int64_t tenon_grouped_outer(const tenon_services* services, tenon_dtype dtype, tenon_groups groups, int64_t rows,
                             int64_t columns, const void* x, const void* y, void* out);
 
+/* The most scratch that these take of x [rows, columns] on so many threads, in bytes. */
+int64_t tenon_grouped_scratch(tenon_dtype dtype, int64_t groups, int64_t rows, int64_t columns, int is_outer,
+                              int64_t threads);
+
 /* ---- matrices ----
  * Batches of f32 or f64 matrices; all compute in double. Signs are LAPACK's where the result has one of two. */
 typedef struct tenon_matrices {

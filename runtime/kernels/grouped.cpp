@@ -251,9 +251,11 @@ struct Grouped {
   void* out;
 
   // Room for the tiles, in elements. Each group has its own, from where those before it end at the latest.
-  int64_t room() const { return first_place(groups.count) + kRows * left; }
-  int64_t first_place(int64_t group) const {
-    const int64_t begin = begin_of(groups, group);
+  int64_t room() const {
+    return room_before(begin_of(groups, groups.count), groups.count, left, is_outer) + kRows * left;
+  }
+  int64_t first_place(int64_t group) const { return room_before(begin_of(groups, group), group, left, is_outer); }
+  static int64_t room_before(int64_t begin, int64_t group, int64_t left, bool is_outer) {
     return is_outer ? begin * tiles_of(left) * kRows : (begin / kRows + group) * kRows * left;
   }
 
@@ -307,4 +309,12 @@ int64_t tenon_grouped_matmul(const tenon_services* services, tenon_dtype dtype, 
 int64_t tenon_grouped_outer(const tenon_services* services, tenon_dtype dtype, tenon_groups groups, int64_t rows,
                             int64_t columns, const void* x, const void* y, void* out) {
   return tenon::multiply(services, dtype, {groups, rows, columns, true, false, x, y, out});
+}
+
+int64_t tenon_grouped_scratch(tenon_dtype dtype, int64_t groups, int64_t rows, int64_t columns, int is_outer,
+                              int64_t threads) {
+  using tenon::Grouped, tenon::kRows, tenon::Multiplier;
+  const int64_t tiles = Grouped::room_before(rows, groups, columns, is_outer != 0) + kRows * columns;
+  const auto ends = (groups + 1) * static_cast<int64_t>(sizeof(int64_t));  // of library.cpp
+  return tiles * tenon::elements_of(dtype).real_bytes + ends + threads * Multiplier::kScratch;
 }

@@ -11,6 +11,7 @@
 #include "loops/limits.h"
 #include "program/run.h"
 #include "program/tables.h"
+#include "runtime/kernels.h"
 #include "runtime/thread_pool.h"
 #include "support/checked.h"
 
@@ -43,6 +44,18 @@ int64_t scratch_of(const loops::LoopTree& tree, const symbolic::Bindings& sizes)
   return total;
 }
 
+// Of a function of the runtime. Others than these take little.
+int64_t scratch_of(const Graph& body, const symbolic::Bindings& sizes) {
+  const Node& node = body.nodes().front();
+  const bool is_outer = node.op->name.get() == "grouped_outer";
+  if (!is_outer && node.op->name.get() != "grouped_matmul") return 0;
+  const TensorType& x = body.type(node.operands[0]);
+  const std::vector<int64_t> shape = evaluate(x.shape, sizes);
+  const std::vector<int64_t> groups = evaluate(body.type(node.operands[2]).shape, sizes);
+  return tenon_grouped_scratch(static_cast<tenon_dtype>(x.dtype), groups[0], shape[0], shape[1], is_outer ? 1 : 0,
+                               thread_count());
+}
+
 struct Need {
   int64_t arena;
   int64_t scratch;
@@ -55,6 +68,7 @@ Need need_of(const Program& program, const symbolic::Bindings& sizes) {
   Need need{program.runner->loaded().frame(symbols)->arena_bytes, 0};
   for (const Task& task : program.tasks) {
     if (task.tree) need.scratch = std::max(need.scratch, scratch_of(*task.tree, sizes));
+    if (task.kind == TaskKind::kLibrary) need.scratch = std::max(need.scratch, scratch_of(*task.body, sizes));
   }
   return need;
 }
