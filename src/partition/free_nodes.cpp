@@ -1,6 +1,7 @@
 #include "partition/free_nodes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -109,6 +110,7 @@ class FreeNodes {
     bool exceeds(const Saving& other) const {
       return nodes > other.nodes || (nodes == other.nodes && seconds > other.seconds + kRounding);
     }
+    bool is_none() const { return nodes == 0 && std::abs(seconds) <= kRounding; }
   };
 
   Saving saving(ValueRef value, uint32_t claimant, const Brought& now, const std::vector<uint32_t>& children,
@@ -123,7 +125,9 @@ class FreeNodes {
     return saving;
   }
 
-  // The claimant that saves most if it gets the value, too.
+  // The claimant that saves most if it gets the value, too. Where none saves anything, one that is preferred to all
+  // that have the value and loses nothing: there a free node becomes part of its readers' kernels, where it is not one
+  // of its own.
   std::optional<uint32_t> worth_having(ValueRef value, const Brought& now, const std::vector<uint32_t>& children,
                                        const std::vector<double>& best) {
     std::optional<uint32_t> found;
@@ -131,11 +135,20 @@ class FreeNodes {
     for (uint32_t claimant = 0; claimant < claims_.claimant_count(); ++claimant) {
       if (now.has(claimant)) continue;
       const Saving now_saved = saving(value, claimant, now, children, best);
-      if (!now_saved.exceeds(most)) continue;
+      const bool is_preferred =
+          !found && claimant < std::ranges::min(now.to) && now_saved.is_none() && takes_any(claimant, children, best);
+      if (!now_saved.exceeds(most) && !is_preferred) continue;
       most = now_saved;
       found = claimant;
     }
     return found;
+  }
+
+  bool takes_any(uint32_t claimant, const std::vector<uint32_t>& children, const std::vector<double>& best) {
+    for (size_t i = 0; i < children.size(); ++i) {
+      if (seconds(children[i], claimant) < best[i]) return true;
+    }
+    return false;
   }
 
   // ---- from operands to readers ----
