@@ -207,8 +207,9 @@ TENON_API const char* tenon_device_name(size_t device);
 /* ---- tensors in the memory of devices ---- */
 
 /* A tensor in the memory of a device, row-major. As an input it is read where it is, if the program runs there; as an
- * output it is written there. Another program, or a task of the CPU, gets a copy. A tensor that programs only read may
- * be an input of several at the same time.
+ * output it is written there. Another program, or a task of the CPU, gets a copy; so does a program that uses the
+ * device with other options ("npu:rate=2"), for which it is opened once more. A tensor that programs only read may be
+ * an input of several at the same time.
  *
  *     tenon_device_tensor_create("npu", &image, &x);
  *     tenon_device_tensor_create("npu", &scores_type, &y);

@@ -1,5 +1,5 @@
-// The C++ face of tenon.h: owners that free what they hold, views of tensors, failures as exceptions. Header only;
-// C++20.
+// The C++ face of tenon.h and device.h: owners that free what they hold, views of tensors, failures as exceptions.
+// Header only; C++20.
 //
 //     const tenon::Program program = tenon::Program::load("model.tenon");
 //     tenon::Context context(program);
@@ -14,7 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/device.h"
 #include "tenon/tenon.h"
 
 namespace tenon {
@@ -71,6 +75,7 @@ struct Free {
   void operator()(tenon_program* program) const noexcept { tenon_program_free(program); }
   void operator()(tenon_context* context) const noexcept { tenon_context_free(context); }
   void operator()(tenon_states* states) const noexcept { tenon_states_free(states); }
+  void operator()(tenon_device_tensor* tensor) const noexcept { tenon_device_tensor_free(tensor); }
 };
 
 }  // namespace detail
@@ -145,6 +150,154 @@ class TensorInfo {
  private:
   tenon_tensor_info info_;
 };
+
+// ---- devices ----
+
+// A plug-in's code runs in this process: load only what you trust. Returns the name of its device.
+inline std::string_view load_plugin(const std::string& path) {
+  const char* name = nullptr;
+  detail::need(tenon_load_plugin(path.c_str(), &name));
+  return name;
+}
+inline std::string_view register_device(tenon_device_plugin plugin) {  // a device that is part of this program
+  const char* name = nullptr;
+  detail::need(tenon_register_device(plugin, &name));
+  return name;
+}
+inline std::vector<std::string_view> devices() {  // besides the CPU
+  std::vector<std::string_view> names;
+  for (size_t i = 0; i < tenon_device_count(); ++i) names.emplace_back(tenon_device_name(i));
+  return names;
+}
+
+// A tensor in the memory of a device, row-major. A program that runs there reads or writes it without a transfer.
+//
+//     const tenon::DeviceTensor x("npu", image), y = tenon::DeviceTensor::empty("npu", TENON_F32, shape);
+//     context.set_input(0, x);
+//     context.set_output(0, y);
+//     context.run();
+//     y.read(tenon::Tensor::of(scores, shape));
+class DeviceTensor {
+ public:
+  DeviceTensor(const std::string& device, const Tensor& tensor) : DeviceTensor(device, tensor.get()) {}  // a copy
+  static DeviceTensor empty(const std::string& device, tenon_dtype dtype, std::span<const int64_t> shape) {
+    return DeviceTensor(device, Tensor(nullptr, dtype, shape).get());
+  }
+  // Memory of the caller: the data is an address of the device, aligned as the device wants it. `release` is called
+  // when neither a tensor nor a context uses it any more; it must not throw.
+  static DeviceTensor wrap(const std::string& device, const Tensor& tensor, std::function<void()> release = {}) {
+    using Release = std::function<void()>;
+    auto owner = std::make_unique<Release>(std::move(release));
+    const auto call = [](void* it) {
+      const std::unique_ptr<Release> last(static_cast<Release*>(it));
+      if (*last) (*last)();
+    };
+    tenon_device_tensor* made = nullptr;
+    detail::need(tenon_device_tensor_wrap(device.c_str(), &tensor.get(), call, owner.get(), &made));
+    owner.release();
+    return DeviceTensor(made);
+  }
+
+  std::string_view device() const {
+    const char* name = nullptr;
+    tenon_tensor type;
+    detail::need(tenon_device_tensor_info(get(), &name, &type));
+    return name;
+  }
+  Tensor info() const {  // its type, with an address of the device as data; valid as long as the tensor
+    tenon_tensor type;
+    detail::need(tenon_device_tensor_info(get(), nullptr, &type));
+    return Tensor(type);
+  }
+  void read(const Tensor& to) const { detail::need(tenon_device_tensor_read(get(), &to.get())); }  // to the host
+
+  tenon_device_tensor* get() const { return tensor_.get(); }
+
+ private:
+  DeviceTensor(const std::string& device, const tenon_tensor& tensor) {
+    tenon_device_tensor* made = nullptr;
+    detail::need(tenon_device_tensor_create(device.c_str(), &tensor, &made));
+    tensor_.reset(made);
+  }
+  explicit DeviceTensor(tenon_device_tensor* tensor) : tensor_(tensor) {}
+
+  std::unique_ptr<tenon_device_tensor, detail::Free> tensor_;
+};
+
+// ---- calls ----
+
+// A call that a model needs from this program.
+class Call {
+ public:
+  explicit Call(tenon_call& call) : call_(call) {}
+
+  std::string_view name() const { return call_.name; }
+  std::string_view text() const { return call_.text; }  // "(self=%0, dim=-1) -> %0": how it is called
+  size_t input_count() const { return call_.input_count; }
+  size_t output_count() const { return call_.output_count; }
+  Tensor input(size_t number) const {  // row-major; to read, until the function returns
+    check(number, call_.input_count);
+    return Tensor(call_.inputs[number]);
+  }
+  Tensor output_type(size_t number) const {  // without data; a size of -1: only the call knows it
+    check(number, call_.output_count);
+    return Tensor(call_.outputs[number]);
+  }
+  // Memory for a result, row-major; each result must be made. The shape must stay as long as the view.
+  Tensor make_output(size_t number, std::span<const int64_t> shape) {
+    const Tensor type = output_type(number);
+    const bool has_rank = shape.size() == type.shape().size();
+    void* const memory = has_rank ? call_.make_output(&call_, number, shape.data()) : nullptr;
+    if (memory == nullptr) {
+      throw RuntimeError(has_rank ? TENON_OUT_OF_MEMORY : TENON_RUN_FAILED,
+                         "there is no memory for result " + std::to_string(number) + " of these sizes");
+    }
+    return Tensor(memory, type.dtype(), shape);
+  }
+
+ private:
+  static void check(size_t number, uint64_t count) {
+    if (number < count) return;
+    throw RuntimeError(TENON_RUN_FAILED, "there are " + std::to_string(count) + ", and number " +
+                                             std::to_string(number) + " was asked for");
+  }
+
+  tenon_call& call_;
+};
+
+// For the models that are loaded from now on. Threads may call it at once. What it throws ends the run, with its text.
+// It replaces a function of the same name, and is kept as long as the process: loaded programs may still call it.
+//
+//     tenon::register_call("mine.twice.default", [](tenon::Call& call) {
+//       const tenon::Tensor x = call.input(0), y = call.make_output(0, x.shape());
+//       std::ranges::transform(x.values<float>(), y.values<float>().begin(), [](float each) { return 2 * each; });
+//     });
+inline void register_call(const std::string& name, std::function<void(Call&)> function) {
+  using Function = std::function<void(Call&)>;
+  const auto run = [](void* user_data, tenon_call* call, tenon_text* error) -> tenon_status {
+    try {
+      Call given(*call);
+      (*static_cast<const Function*>(user_data))(given);
+      return TENON_OK;
+    } catch (const RuntimeError& failure) {
+      return tenon_write_text(error, failure.status(), failure.what());
+    } catch (const std::bad_alloc&) {
+      return tenon_write_text(error, TENON_OUT_OF_MEMORY, "out of memory");
+    } catch (const std::exception& failure) {
+      return tenon_write_text(error, TENON_RUN_FAILED, failure.what());
+    } catch (...) {
+      return tenon_write_text(error, TENON_RUN_FAILED, "the function threw what is no std::exception");
+    }
+  };
+  static std::mutex mutex;
+  static std::list<Function>& kept = *new std::list<Function>;  // also after the program's last static is gone
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(function));
+  detail::need(tenon_register_call(name.c_str(), run, &kept.back()));
+}
+inline void forget_call(const std::string& name) { detail::need(tenon_register_call(name.c_str(), nullptr, nullptr)); }
+
+// ---- programs and runs ----
 
 class Program {
  public:
@@ -264,16 +417,21 @@ class States {
 // Belongs to one thread at a time, and keeps what it needs of its program.
 class Context {
  public:
-  explicit Context(const Program& program, const tenon_context_options& options = {})
+  // Budgets bound the memory of devices, in bytes: {{"npu", 64 << 20}}.
+  using DeviceBudgets = std::vector<tenon_device_budget>;
+  explicit Context(const Program& program, const tenon_context_options& options = {}, const DeviceBudgets& budgets = {})
       : output_count_(program.output_count()) {
     tenon_context* context = nullptr;
-    detail::need(tenon_context_create(program.get(), &options, &context));
+    const tenon_context_options all = with(options, budgets);
+    detail::need(tenon_context_create(program.get(), &all, &context));
     context_.reset(context);
   }
-  Context(const Program& program, const States& states, const tenon_context_options& options = {})
+  Context(const Program& program, const States& states, const tenon_context_options& options = {},
+          const DeviceBudgets& budgets = {})
       : output_count_(program.output_count()) {
     tenon_context* context = nullptr;
-    detail::need(tenon_context_create_with(program.get(), &options, states.get(), &context));
+    const tenon_context_options all = with(options, budgets);
+    detail::need(tenon_context_create_with(program.get(), &all, states.get(), &context));
     context_.reset(context);
   }
 
@@ -288,9 +446,15 @@ class Context {
   void set_input(size_t number, const Tensor& tensor) {
     detail::need(tenon_set_input(context_.get(), number, &tensor.get()));
   }
+  void set_input(size_t number, const DeviceTensor& tensor) {  // the context keeps it until another is set
+    detail::need(tenon_set_input_on_device(context_.get(), number, tensor.get()));
+  }
   // The result goes there from now on, until forget_output.
   void set_output(size_t number, const Tensor& tensor) {
     detail::need(tenon_set_output(context_.get(), number, &tensor.get()));
+  }
+  void set_output(size_t number, const DeviceTensor& tensor) {
+    detail::need(tenon_set_output_on_device(context_.get(), number, tensor.get()));
   }
   void forget_output(size_t number) { detail::need(tenon_set_output(context_.get(), number, nullptr)); }
 
@@ -321,6 +485,13 @@ class Context {
   tenon_context* get() const { return context_.get(); }
 
  private:
+  static tenon_context_options with(tenon_context_options options, const DeviceBudgets& budgets) {
+    if (budgets.empty()) return options;
+    options.device_budgets = budgets.data();
+    options.device_budget_count = budgets.size();
+    return options;
+  }
+
   size_t output_count_;
   std::unique_ptr<tenon_context, detail::Free> context_;
 };
