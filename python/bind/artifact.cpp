@@ -158,6 +158,7 @@ class Artifact {
   }
 
   const std::string& entry() const { return entry_; }
+  const runtime::LoadedProgram& loaded() const { return *program_; }
   const runtime::TaskGraph& graph() const { return program_->graph(); }
   const Notes& notes() const { return notes_; }
   const EntryCall& call() const { return call_; }
@@ -241,6 +242,7 @@ void save_states(Artifact& self, const std::string& path, const Notes& notes) {
 
 nb::list run(Artifact& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
   RunArguments run = arguments_from(arrays, device, kept);
+  warn_of_copies(run, self.loaded());
   std::vector<Tensor> outputs;
   {
     const nb::gil_scoped_release unlocked;

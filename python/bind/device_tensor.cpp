@@ -117,6 +117,41 @@ RunArguments arguments_from(nb::handle arrays, const std::string& device, const 
   return run;
 }
 
+namespace {
+
+// The spec by which the program uses a device of this name; empty if it uses this very device, or none of the name.
+std::string other_spec(const runtime::LoadedProgram& program, const runtime::Device& device) {
+  std::string other;
+  for (uint32_t space = 1; space <= program.graph().spaces.size(); ++space) {
+    const runtime::Device& used = *program.device(space);
+    if (&used == &device) return "";
+    if (used.info().name == device.info().name) other = used.spec();
+  }
+  return other;
+}
+
+void warn(const std::string& message) {
+  constexpr int kCaller = 2;  // of the program's method
+  if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), kCaller) != 0) throw nb::python_error();
+}
+
+}  // namespace
+
+void warn_of_copies(const RunArguments& run, const runtime::LoadedProgram& program) {
+  constexpr const char* kAdvice = "name the device in the same way in both places";
+  for (const auto& [i, tensor] : run.places.inputs) {
+    const runtime::Device& device = *tensor.memory->device();
+    const std::string other = other_spec(program, device);
+    if (other.empty()) continue;
+    warn(fmt::format("argument {} lies on {}, and the program runs on {}: each call copies it; {}", i, device.spec(),
+                     other, kAdvice));
+  }
+  const std::string other = run.places.device ? other_spec(program, *run.places.device) : "";
+  if (other.empty()) return;
+  warn(fmt::format("results stay on {}, and the program runs on {}: each call copies them; {}",
+                   run.places.device->spec(), other, kAdvice));
+}
+
 nb::object result_of(const RunArguments& run, const std::vector<Tensor>& outputs, size_t i) {
   const auto there = run.places.outputs.find(i);
   return there == run.places.outputs.end() ? to_python(outputs[i], run.kind) : nb::cast(there->second);

@@ -17,6 +17,10 @@ struct RunArguments {
 // `kept` results stay on `device`, which is empty if there are none.
 RunArguments arguments_from(nb::handle arrays, const std::string& device, const std::set<size_t>& kept);
 
+// Warns of tensors on a device that the program uses with other options: the device is opened for each set of options,
+// so each call copies such tensors.
+void warn_of_copies(const RunArguments& run, const runtime::LoadedProgram& program);
+
 // Result number `i`, where it is.
 nb::object result_of(const RunArguments& run, const std::vector<Tensor>& outputs, size_t i);
 

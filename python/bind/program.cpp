@@ -91,6 +91,7 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallbac
 nb::list run(const Executable& self, nb::handle arrays, const std::string& device, const std::set<size_t>& kept) {
   check_no_tangents(arrays);
   RunArguments run = arguments_from(arrays, device, kept);
+  warn_of_copies(run, self.program.runner->loaded());
   std::vector<Tensor> outputs;
   {
     const nb::gil_scoped_release unlocked;

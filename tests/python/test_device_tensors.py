@@ -7,6 +7,7 @@ for.
 import ctypes
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -268,10 +269,31 @@ def test_programs_take_tensors_from_anywhere(copies):
     there = tenon.to_device(x, "loopback")
     for device in ((), "loopback:ops=tanh", "loopback:delay=10"):  # the CPU; both; another device of that name
         program = tenon.compile(model, (x,), device=device)
-        torch.testing.assert_close(program(there), model(x))
-        left = program.results_on("loopback")(there)
+        with warnings.catch_warnings(action="ignore"):
+            torch.testing.assert_close(program(there), model(x))
+            left = program.results_on("loopback")(there)
         torch.testing.assert_close(left.cpu(), model(x))
     assert tenon.to_device(there, "loopback").cpu().equal(x)
+
+
+def test_copies_for_other_options_are_told(tmp_path):
+    model, x = mlp(), torch.randn(4, 16)
+    plain = tenon.to_device(x, "loopback")
+    program = tenon.compile(model, (x,), device="loopback:delay=10")
+    program.save(tmp_path / "model.tenon")
+    ways = "on loopback, and the program runs on loopback:delay=10: each call copies"
+    for each in (program, tenon.load(tmp_path / "model.tenon")):
+        with pytest.warns(UserWarning, match=f"argument 0 lies {ways} it"):
+            torch.testing.assert_close(each(plain), model(x))
+        with pytest.warns(UserWarning, match=f"results stay {ways} them"):
+            torch.testing.assert_close(each.results_on("loopback")(x).cpu(), model(x))
+        with warnings.catch_warnings(action="error"):
+            there = tenon.to_device(x, "loopback:delay=10")
+            torch.testing.assert_close(each.results_on("loopback:delay=10")(there).cpu(), model(x))
+            with pytest.raises(UserWarning, match="lies on loopback"):
+                each(plain)
+    with warnings.catch_warnings(action="error"):  # the CPU is no device that has options
+        torch.testing.assert_close(tenon.compile(model, (x,))(plain), model(x))
 
 
 def test_symbolic_sizes_on_the_device():
@@ -385,6 +407,19 @@ def test_failures_leave_nothing_behind():
     assert 5 < failed < 40
     there = None
     del program
+    assert live.value == before
+
+
+def test_programs_keep_no_tensor_of_a_call():
+    live = ctypes.c_long.in_dll(ctypes.CDLL(str(LOOPBACK)), "loopback_live")
+    model, x = mlp(), torch.randn(4, 16)
+    program = tenon.compile(model, (x,), device="loopback")
+    program(x)  # its context stays
+    before = live.value
+    there = tenon.to_device(x, "loopback")
+    left = program.results_on("loopback")(there)
+    assert live.value == before + 2
+    del there, left
     assert live.value == before
 
 
