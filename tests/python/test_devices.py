@@ -1,8 +1,10 @@
 """Models that are split between the CPU and devices: accelerators/loopback and examples/devices/hello.c."""
 
+import re
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import pytest
@@ -322,6 +324,36 @@ def test_command_line(tmp_path):
     missing = subprocess.run([*command, "--device", "npu"], capture_output=True, text=True, check=False)
     assert missing.returncode == 1
     assert "there is no backend 'npu'" in missing.stderr
+
+
+def test_the_command_line_lists_devices():
+    def lines(*arguments):
+        command = [ROOT / "build/bin/tenon", *arguments, "backends"]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    plain, with_device = lines(), lines("--plugin", LOOPBACK)
+    assert with_device[:-1] == plain
+    assert re.match("loopback +this machine behind a plug-in's interface", with_device[-1])
+
+
+def test_the_command_line_notes_a_device_that_runs_nothing(tmp_path):
+    def told(command, *arguments):
+        model = [ROOT / "examples/mlp.tg", "--random-params", "1", *arguments]
+        command = [ROOT / "build/bin/tenon", "--plugin", LOOPBACK, command, *model, "--device"]
+        for device in ("loopback:ops=erf", "loopback"):
+            yield subprocess.run([*command, device], capture_output=True, text=True, check=True).stderr
+
+    note = "note: loopback:ops=erf runs no node of the model: `tenon explain --device loopback:ops=erf` says why\n"
+    for idle, busy in (told("run", "--input", ROOT / "examples/x.npy"), told("compile", "-o", tmp_path / "mlp.tenon")):
+        assert note in idle
+        assert "note" not in busy
+
+
+def test_options_may_be_none():
+    x = torch.randn(4, 16)
+    program = tenon.compile(mlp(), (x,), device="loopback:")
+    with warnings.catch_warnings(action="error"):  # it is the device "loopback"
+        torch.testing.assert_close(program(tenon.to_device(x, "loopback")), mlp()(x))
 
 
 def test_plugins_of_the_environment():

@@ -1,30 +1,47 @@
-// tenon backends: what kernels can be compiled for.
+// tenon backends: what kernels can be compiled for, and devices of plug-ins.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "backends/backend.h"
 #include "command.h"
+#include "runtime/device.h"
 #include "terminal.h"
 
 namespace tenon::cli {
 namespace {
 
-void run() {
-  size_t width = 0;
-  for (const auto& backend : backends()) width = std::max(width, backend->name().size());
+struct Row {
+  std::string name;
   std::string text;
-  for (const auto& backend : backends()) {
-    const std::string state = backend->is_available() ? "" : " (its hardware is missing on this machine)";
-    text += fmt::format("{:<{}}  {}{}\n", backend->name(), width, backend->doc(), state);
-  }
+};
+
+Row row_of(const Backend& backend) {
+  const std::string state = backend.is_available() ? "" : " (its hardware is missing on this machine)";
+  return {backend.name(), std::string(backend.doc()) + state};
+}
+
+// A device of a plug-in, which is opened.
+Row row_of(const std::string& device) {
+  const auto found = find_backend(device);
+  return found.ok() ? Row{device, row_of(**found).text} : Row{device, "(" + found.diagnostic().message + ")"};
+}
+
+void run() {
+  std::vector<Row> rows;
+  for (const auto& backend : backends()) rows.push_back(row_of(*backend));
+  for (std::string_view device : runtime::device_names()) rows.push_back(row_of(std::string(device)));
+  size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  std::string text;
+  for (const Row& row : rows) text += fmt::format("{:<{}}  {}\n", row.name, width, row.text);
   print(text);
 }
 
 }  // namespace
 
 Command backends_command(CLI::App& tenon) {
-  CLI::App* app = tenon.add_subcommand("backends", "List what kernels can be compiled for");
+  CLI::App* app = tenon.add_subcommand("backends", "List what kernels and models can be compiled for");
   return {app, run};
 }
 

@@ -163,8 +163,10 @@ Runnable load(const Options& options) {
   if (!is_pt2(reading.path) && !reading.seed) reading.seed = 0;  // the values change no time
   const Model model = read_model(reading);
   require_supported(model);
-  return Runnable::compile(model.graph,
-                           {.backend = options.no_native ? "interpreter" : "cpu", .devices = options.model.devices});
+  Runnable runnable = Runnable::compile(
+      model.graph, {.backend = options.no_native ? "interpreter" : "cpu", .devices = options.model.devices});
+  note_idle_devices(options.model.devices, *runnable.compiled());
+  return runnable;
 }
 
 void bench(const Options& options) {

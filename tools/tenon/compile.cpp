@@ -265,6 +265,7 @@ void write_file_of(const Captured& captured, const Options& options) {
     for (const ProgramOptions& variant : variants) {
       progress.begin("compiling for " + (variant.devices.empty() ? variant.cpu : variant.devices[0]));
       Program program = compiled(whole.graph, variant, options);
+      note_idle_devices(variant.devices, program);
       const bool has_nothing_for_devices = !variant.devices.empty() && !program.uses_devices();
       if (has_nothing_for_devices) continue;
       levels.push_back({codegen::find_target(variant.cpu).cpu, std::move(program), clock.milliseconds()});

@@ -17,6 +17,18 @@ void add_device_option(CLI::App& app, ModelOptions& options) {
       ->allow_extra_args(false);
 }
 
+void note_idle_devices(const std::vector<std::string>& devices, const Program& program) {
+  for (const std::string& device : devices) {
+    const bool runs =
+        program.placement && std::ranges::any_of(program.placement->parts.segments, [&](const auto& part) {
+          return program.placement->parts.claimants[part.claimant] == device;
+        });
+    if (!runs && device != "cpu")
+      print_error(
+          fmt::format("note: {} runs no node of the model: `tenon explain --device {}` says why\n", device, device));
+  }
+}
+
 bool is_pt2(const std::string& path) { return path.ends_with(".pt2"); }
 
 Model read_model(const ModelOptions& options) {

@@ -9,6 +9,7 @@
 #include "capture/import_pt2.h"
 #include "graph/graph.h"
 #include "graph/npy.h"
+#include "program/program.h"
 
 namespace tenon::cli {
 
@@ -21,6 +22,9 @@ struct ModelOptions {
 
 // --device, of a command that compiles a model.
 void add_device_option(CLI::App& app, ModelOptions& options);
+
+// Notes which of the devices that were asked for run no node of a program.
+void note_idle_devices(const std::vector<std::string>& devices, const Program& program);
 
 using Model = Imported;  // a graph's text is only a graph
 

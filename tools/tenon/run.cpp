@@ -161,6 +161,7 @@ std::vector<Outcome> run_model(const Options& options, Outputs& outputs) {
   check_sizes(model, inputs);
   const Runnable runnable = Runnable::compile(
       model.graph, {.backend = options.no_native ? "interpreter" : "cpu", .devices = options.model.devices});
+  note_idle_devices(options.model.devices, *runnable.compiled());
   Ran ran = run_once(options, runnable, inputs, outputs);
   const std::vector<Tensor> results = checked_results(model, ran.results);
   return joined(std::move(ran.dumped), outcomes_of(model.graph, inputs, results_of(model, inputs, results)));
