@@ -7,7 +7,10 @@ namespace {
 
 Imported import_in(ModelMode mode, const pt2::ExportedProgram& program) {
   Imported imported = import_program(program, mode).value();
-  check_supported(imported.unsupported, "a training leaves nothing to PyTorch");
+  check_supported(imported.unsupported,
+                  "there is no PyTorch here to run them and their gradients. In Python, "
+                  "tenon.LocalTrainingInstance(\"model.pt2\", ...).save(\"model.tenon\") makes a file that names them, "
+                  "for tenon.load and for programs that register functions of their own");
   return imported;
 }
 

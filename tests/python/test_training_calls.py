@@ -147,6 +147,28 @@ def test_exported_files(model, tmp_path):
             tenon.LocalTrainingInstance(source, **arguments, **given)
 
 
+def test_the_command_line_has_no_pytorch_and_says_who_has(model, tmp_path):
+    source, file = tmp_path / "model.pt2", tmp_path / "model.tenon"
+    save(export(model, (torch.zeros(4, 6),), dynamic_shapes=BATCH), source)
+    settings = {"loss": "cross_entropy", "optimizer": "sgd(lr=0.05)"}
+    command = [ROOT / "build/bin/tenon", "compile", source, "-o", file, "--train"]
+    for name, value in settings.items():
+        command += [f"--{name}", value]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert not file.exists()
+    assert "there is no PyTorch here to run them and their gradients" in told.stderr
+    assert 'In Python, tenon.LocalTrainingInstance("model.pt2", ...).save("model.tenon") makes a file' in told.stderr
+    for name in ("tenon_host.cube.default", "tenon_host.best.default"):
+        assert name in told.stderr
+    tenon.LocalTrainingInstance(source, **settings).save(file)
+    command = [ROOT / "build/bin/tenon", "train", file, "--data", tmp_path / "data.npz"]
+    told = subprocess.run(command, capture_output=True, text=True)
+    assert told.returncode == 1
+    assert "gradient.tenon_host.cube.default" in told.stderr
+    assert "tenon_register_call" in told.stderr
+
+
 class Cubes(nn.Module):
     def __init__(self):
         super().__init__()
