@@ -11,10 +11,10 @@
 #include <map>
 #include <set>
 
-#include "backends/device_backend.h"
 #include "capture/import_pt2.h"
 #include "driver/pipeline.h"
 #include "runtime/device.h"
+#include "tests/driver/support_part_of_loopback.h"
 
 namespace {
 
@@ -42,28 +42,20 @@ std::vector<int> layers_of(const Graph& graph) {
   return layers;
 }
 
-// A device with loopback's memory and code, which claims the layers of odd numbers.
-class OddLayers : public DeviceBackend {
+// Whether a node is of a layer of an odd number. All nodes of a graph are asked for one after the other.
+class OddLayers {
  public:
-  OddLayers() : DeviceBackend("odd_layers"), on_(find_backend("loopback").value()) {}
-
-  Claim claim(const Graph& graph, NodeRef node) const override {
+  bool operator()(const Graph& graph, NodeRef node) {
     if (&graph != graph_) {
       graph_ = &graph;
       layers_ = layers_of(graph);
     }
-    const int layer = layers_[node.id];
-    return layer % 2 == 1 ? claim_of(*on_, graph, node) : Claim{.reason = "of another layer"};
+    return layers_[node.id] % 2 == 1;
   }
-  std::shared_ptr<runtime::Device> device() const override { return device_of(*on_); }
-  loops::LoopTree schedule(const loops::IR& kernel) const override { return on_->schedule(kernel); }
-  std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override { return on_->compile_impl(tree); }
-  int hardware_requirement() const override { return kCpu; }
 
  private:
-  std::shared_ptr<const Backend> on_;
-  mutable const Graph* graph_ = nullptr;
-  mutable std::vector<int> layers_;
+  const Graph* graph_ = nullptr;
+  std::vector<int> layers_;
 };
 
 // Tokens and masks: ones, and a zero here and there.
@@ -122,7 +114,7 @@ Found examined(const Program& program) {
 
 int run(const std::string& model, const std::string& plugin) {
   runtime::load_plugin(plugin);
-  register_backend(std::make_shared<OddLayers>());
+  register_backend(std::make_shared<test::PartOfLoopback>("odd_layers", OddLayers()));
   const Graph graph = import_pt2(model).value().graph;
   const Program split = compile_program(graph, {.devices = {"odd_layers"}}).value();
   const Found found = examined(split);

@@ -4,12 +4,12 @@
 
 #include <set>
 
-#include "backends/device_backend.h"
 #include "driver/pipeline.h"
 #include "driver/stage_text.h"
 #include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "tests/driver/support_loopback.h"
+#include "tests/driver/support_part_of_loopback.h"
 #include "tests/graph/support_values.h"
 
 namespace tenon {
@@ -130,24 +130,11 @@ TEST_F(Devices, UnknownDevicesAndBadOptionsAreErrors) {
 
 // ---- BERT with every second layer on a device -----------------------------------------------------------------------
 
-// The device of loopback, which gets layers of an odd number: nodes whose results are called layer1_q and so on.
-class OddLayers : public DeviceBackend {
- public:
-  OddLayers() : DeviceBackend("odd_layers"), on_(find_backend("loopback").value()) {}
-
-  Claim claim(const Graph& graph, NodeRef node) const override {
-    const std::string& name = graph.value_name(graph.node(node).results[0]);
-    const bool is_odd = name.starts_with("layer") && (name[5] - '0') % 2 == 1;
-    return is_odd ? claim_of(*on_, graph, node) : Claim{.reason = "of another layer"};
-  }
-  std::shared_ptr<runtime::Device> device() const override { return device_of(*on_); }
-  loops::LoopTree schedule(const loops::IR& kernel) const override { return on_->schedule(kernel); }
-  std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override { return on_->compile_impl(tree); }
-  int hardware_requirement() const override { return kCpu; }
-
- private:
-  std::shared_ptr<const Backend> on_;
-};
+// Nodes of layers of an odd number: their results are called layer1_q and so on.
+bool is_of_odd_layer(const Graph& graph, NodeRef node) {
+  const std::string& name = graph.value_name(graph.node(node).results[0]);
+  return name.starts_with("layer") && (name[5] - '0') % 2 == 1;
+}
 
 // A layer of BERT with two heads, whose values are called LAYER_NAME. All layers read the mask.
 std::string bert_layer(int number, const std::string& in) {
@@ -203,7 +190,7 @@ Graph bert(int layers) {
 }
 
 TEST_F(Devices, EverySecondLayerOfBertCrossesOncePerSide) {
-  register_backend(std::make_shared<OddLayers>());
+  register_backend(std::make_shared<test::PartOfLoopback>("odd_layers", is_of_odd_layer));
   const Graph graph = bert(6);
   const Program program = compiled(graph, "odd_layers");
   unregister_backend("odd_layers");
