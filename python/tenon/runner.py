@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 
 from tenon import _tenon, modes
 from tenon._tenon import Expr
-from tenon.capture.captured import Captured, DerivedSize, Input, Layout, Output, Window
+from tenon.capture.captured import Assumptions, Captured, DerivedSize, Input, Layout, Output, Window
 
 Run = Callable[[Sequence[Any]], list[Any]]
 
@@ -32,6 +33,13 @@ def _complete(captured: Captured, execute: Run) -> Run:
     if tokens or any(result.token for call in captured.fallback.calls.values() for result in call.results):
         return _with_tokens(captured, run, tokens)
     return run if _gives_the_results(captured) else _with_outputs(captured.outputs, run)
+
+
+def assumption_check(assumptions: Assumptions) -> Callable[[Sequence[Any]], bool]:
+    """Whether a call's values have sizes that the graph was made for. Remembers the sizes that it has seen."""
+    places = list(assumptions.places.values())
+    holds = functools.lru_cache(maxsize=1024)(assumptions.hold)
+    return lambda args: holds(tuple(_size_at(args, place) for place in places))
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------

@@ -10,8 +10,9 @@ fallback=False that is an error. `report()` lists the graphs that were compiled 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -28,13 +29,13 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from tenon import modes
 from tenon._tenon import MOST_THREADS, Error, InternalError, fail
 from tenon._tenon import compile_graph as compile_program
-from tenon.capture.captured import NO_FALLBACK, Captured
+from tenon.capture.captured import NO_FALLBACK, Assumptions, Captured
 from tenon.capture.decompose import traced_decompositions
 from tenon.capture.fx import import_graph_module
 from tenon.capture.grouped import with_traceable_gradients
 from tenon.device_names import Devices, devices_from
 from tenon.graph_reports import GraphReport, report, reports
-from tenon.runner import Run, make_runner
+from tenon.runner import Run, assumption_check, make_runner
 
 __all__ = ["MODES", "OPTIONS", "Backend", "Options", "backend", "report", "reports"]
 
@@ -167,13 +168,15 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
         executable = compile_program(
             captured.graph, fallback=captured.fallback, threads=options.threads, devices=devices
         )
-        run = _runnable(module, captured, executable)
+        run = _runnable(found, module, captured, executable)
     reports.add(found)
     return run
 
 
-def _runnable(module: fx.GraphModule, captured: Captured, executable: Any) -> Run:
+def _runnable(found: GraphReport, module: fx.GraphModule, captured: Captured, executable: Any) -> Run:
     run = make_runner(captured, executable.run)
+    if captured.assumptions is not None:
+        run = _checked(found, module, captured.assumptions, run)
 
     def call(args: list[Any]) -> list[Any]:
         try:
@@ -185,6 +188,20 @@ def _runnable(module: fx.GraphModule, captured: Captured, executable: Any) -> Ru
 
     call._boxed_call = True
     call.unboxed = lambda *args: call(args)
+    return call
+
+
+def _checked(found: GraphReport, module: fx.GraphModule, assumptions: Assumptions, run: Run) -> Run:
+    """PyTorch runs calls with sizes that the graph was not compiled for: guards that Tenon cannot read allow them."""
+    holds = assumption_check(assumptions)
+    failed = replace(found, failure="its sizes differ from those that it was compiled for", fallback_calls=Counter())
+
+    def call(args: list[Any]) -> list[Any]:
+        if holds(args):
+            return run(args)
+        reports.add(failed)
+        return module(*args)
+
     return call
 
 

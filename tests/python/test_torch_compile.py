@@ -8,6 +8,7 @@ import pytest
 import tenon
 import torch
 from tenon import torch_backend
+from tenon.capture.admissible import Admissible
 from torch import nn
 
 RNG = torch.Generator().manual_seed(0)
@@ -202,6 +203,63 @@ def test_sizes_of_which_tensors_tell_only_the_product():
         found, expected = compiled(weight, h, w), model(weight, h, w)
         torch.testing.assert_close(found, expected)
         torch.testing.assert_close(*(torch.autograd.grad(result.sum(), weight)[0] for result in (found, expected)))
+
+
+# Functions of tensors of several sizes. Guards say what makes their sizes fit: that a size is even, say.
+BY_GUARDS = {
+    "view": (lambda x: x.view(2, -1) * 2, [[(6,)], [(8,)], [(250,)]]),
+    "two views": (lambda x: x.view(-1, 3, 2).sum(1).view(2, -1), [[(12,)], [(24,)], [(36,)]]),
+    "view of a product": (lambda x: x.reshape(-1, 6).sum(0), [[(4, 9)], [(10, 3)], [(6, 8)]]),
+    "heads": (lambda x: x.view(x.shape[0], -1, 4).transpose(0, 1) + 1, [[(3, 8)], [(5, 20)]]),
+    "patches": (
+        lambda x, w, p: torch.nn.functional.conv2d(x, w, stride=14).flatten(2) + p,
+        [[(2, 3, 28, 28), (4, 3, 14, 14), (1, 4, 4)], [(3, 3, 28, 28), (4, 3, 14, 14), (1, 4, 4)]],
+    ),
+    "product": (lambda x, w: x.view(x.shape[0], -1) @ w, [[(3, 2, 8), (16, 5)], [(4, 2, 8), (16, 5)]]),
+    "halves": (
+        lambda x, y: torch.cat([part * y for part in x.split(x.shape[0] // 2)]),
+        [[(6, 5), (3, 5)], [(8, 5), (4, 5)]],
+    ),
+    "sizes in numbers": (lambda x, y: x.view(y.shape[0], 2) + y, [[(6,), (3, 2)], [(14,), (7, 2)]]),
+}
+
+
+@pytest.mark.parametrize("name", BY_GUARDS)
+def test_sizes_that_fit_by_guards(name):
+    """Nothing is left to PyTorch, in the forward and in the backward graph."""
+    function, cases = BY_GUARDS[name]
+    compiled = torch.compile(function, backend="tenon", dynamic=True, options={"fallback": False})
+    for shapes in cases:
+        arguments = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+        found, expected = (each(*arguments) for each in (compiled, function))
+        torch.testing.assert_close(found, expected)
+        cotangent = torch.randn_like(expected)
+        gradients = [torch.autograd.grad(result, arguments, cotangent) for result in (found, expected)]
+        torch.testing.assert_close(*gradients)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(*arguments), expected.detach())
+
+
+def test_sizes_that_fit_by_guards_need_no_other_graph(compiled_graphs):
+    compiled = torch.compile(lambda x: x.view(2, -1).sum(1), backend="tenon", dynamic=True)
+    for size in (6, 8, 100, 2048):
+        x = torch.randn(size)
+        torch.testing.assert_close(compiled(x), x.view(2, -1).sum(1))
+    assert compiled_graphs == [1]
+    with pytest.raises(RuntimeError, match="shape"):
+        compiled(torch.randn(7))
+
+
+def test_sizes_for_which_a_graph_is_wrong_run_in_pytorch(monkeypatch):
+    """Where the search for sizes that pass the guards finds too few, more are called equal than are."""
+    monkeypatch.setattr(Admissible, "_own_values", lambda self, symbol: [self._hints[symbol]])
+    torch_backend.reports.clear()
+    compiled = torch.compile(lambda x: x.view(2, -1) * 2, backend="tenon", dynamic=True)
+    torch.testing.assert_close(compiled(torch.arange(6.0)), torch.arange(6.0).view(2, -1) * 2)
+    assert [report.failure for report in torch_backend.reports] == [""]
+    with pytest.warns(UserWarning, match="its sizes differ from those that it was compiled for"):
+        torch.testing.assert_close(compiled(torch.arange(8.0)), torch.arange(8.0).view(2, -1) * 2)
+    torch.testing.assert_close(compiled(torch.arange(6.0)), torch.arange(6.0).view(2, -1) * 2)
 
 
 def test_sizes_as_values(compiled_graphs):

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tenon._tenon import Expr, Graph
+from tenon._tenon import Error, Expr, Graph
 from tenon.capture.fallback import Fallback
 
 DTYPES = {
@@ -99,6 +99,26 @@ class Assertion:
     guard: Expr | None = None
 
 
+@dataclass(frozen=True)
+class Assumptions:
+    """Pairs of sizes that the graph takes to be equal. `places` is as in a Layout."""
+
+    pairs: list[tuple[int | Expr, int | Expr]]
+    places: dict[str, tuple[int, int | None]]
+
+    def hold(self, sizes: Iterable[int]) -> bool:
+        """Whether they do for these sizes, in the order of `places`."""
+        known = dict(zip(self.places, sizes, strict=True))
+        try:
+            return all(_evaluated(a, known) == _evaluated(b, known) for a, b in self.pairs)
+        except Error:  # a division by zero
+            return False
+
+
+def _evaluated(size: int | Expr, known: dict[str, int]) -> int:
+    return size if isinstance(size, int) else size.evaluate(known)
+
+
 @dataclass
 class Row:
     """A node of the FX graph, for reports."""
@@ -124,6 +144,7 @@ class Captured:
     rows: list[Row] = field(default_factory=list)
     unsupported: list[tuple[str, str, Any]] = field(default_factory=list)
     check_supported: Callable[[str], None] = lambda why: None
+    assumptions: Assumptions | None = None
 
 
 def type_text(dtype: torch.dtype | None, shape: Iterable[int | Expr]) -> str:

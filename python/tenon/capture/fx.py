@@ -22,10 +22,13 @@ from torch import fx
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, fail
+from tenon.capture.admissible import admissible_of
+from tenon.capture.assumed import AssumedSizes
 from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, is_mutable, listed, read_parts
 from tenon.capture.captured import (
     DTYPES,
     Assertion,
+    Assumptions,
     Captured,
     DerivedSize,
     Input,
@@ -131,6 +134,7 @@ def _captured(module: fx.GraphModule, shown: int) -> Captured:
     walker.find_carried(placeholders)
     for node in placeholders:
         walker.user_input(node)
+    walker.read_guards(node.meta["val"] for node in placeholders)
     walker.walk(module)
     results = module.graph.output_node().args[0]
     walker.find_views(results[:shown])
@@ -187,6 +191,7 @@ class _Walker:
         self.written: dict[fx.Node, ImportedTensor] = {}  # the leaves that hold these values in the end
         self.carried: set[str] = set()
         self.assertions: list[tuple[Any, Assertion]] = []
+        self.assumed: AssumedSizes | None = None  # where guards say more of sizes than Tenon knows
         self.rows: list[Row] = []
         self.depth = 0  # of decompositions that the walk is in
         self.wrong_entries: dict[fx.Node, str] = {}
@@ -207,6 +212,11 @@ class _Walker:
             for size in sizes:
                 for symbol in () if is_ragged(size) else free_symbols(size):
                     self.sizes.declare(symbol, size.node.shape_env.bound_sympy(symbol))
+
+    def read_guards(self, values: Iterable[Any]) -> None:
+        """Those on the sizes of a call's values. TorchDynamo checks them."""
+        admissible = admissible_of(values, self.sizes.name_of, {name for name, _ in self._places()})
+        self.assumed = AssumedSizes(self.importer, admissible) if admissible else None
 
     def find_carried(self, placeholders: Iterable[fx.Node]) -> None:
         """The symbols that are sizes of the caller's tensors. A size `a*b` tells neither of its symbols."""
@@ -439,10 +449,17 @@ class _Walker:
         if made.name in MEMORY_CALLS and not because:
             done = self._memory_call(node, made, arguments)
         else:
-            done = None if because else self._native_call(node, made, arguments) or self._decomposed_call(node, made)
+            done = None if because else self._tensors_call(node, made, arguments)
         result = self._left_to_pytorch(node, made, arguments, because) if done is None else done.result
         self.values[node] = (None, *listed(result)) if made.has_effects else result
         self._name(node)
+
+    def _tensors_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done | None:
+        return (
+            self._native_call(node, made, arguments)
+            or self._assumed_call(node, made, arguments)
+            or self._decomposed_call(node, made)
+        )
 
     def _native_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done | None:
         """By the registry; None where it lacks the call, declines it, or gives another type than the trace has."""
@@ -458,6 +475,21 @@ class _Walker:
             return None
         self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location))
         return _Done(result)
+
+    def _assumed_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done | None:
+        """By the registry, with sizes that are equal by guards said in one way."""
+        if self.assumed is None or is_mutable(made.target):
+            return None
+        value = made.value
+        try:
+            shape = [self.sizes.expr(size) for size in value.shape] if isinstance(value, torch.Tensor) else None
+            simple = self.assumed.arguments(made.name, arguments, shape)
+        except Error:
+            return None
+        done = None if simple is None else self._native_call(node, made, simple)
+        if done is not None:
+            self.assumed.accept()
+        return done
 
     def _memory_call(self, node: fx.Node, made: Call, arguments: tuple[Any, Any]) -> _Done:
         """as_strided counts places in memory. PyTorch cannot run it: what Tenon gives it lies in other memory."""
@@ -652,7 +684,13 @@ class _Walker:
             rows=self.rows,
             unsupported=self.importer.unsupported,
             check_supported=self.importer.check_supported,
+            assumptions=self._assumptions(),
         )
+
+    def _assumptions(self) -> Assumptions | None:
+        pairs = self.assumed.pairs if self.assumed else []
+        needed = {name for pair in pairs for size in pair if isinstance(size, Expr) for name in size.symbols}
+        return Assumptions(pairs, {name: place for name, place in self._places() if name in needed}) if pairs else None
 
     def add_output(self, result: Any, keep_layout: bool = False) -> None:
         self.outputs.append(self._output(result, keep_layout))
