@@ -173,6 +173,12 @@ void bind_device_tensor(nb::module_& module) {
       .def(
           "numpy", [](const TensorOnDevice& self) { return to_array(self, ArrayKind::kNumpy); },
           "A NumPy array with a copy of the values.", nb::sig("def numpy(self) -> Any"))
+      .def(
+          "__array__",
+          [](const TensorOnDevice& self, const nb::args&, const nb::kwargs&) -> nb::object {
+            fail("a tensor on {} is no array of the host: numpy() copies it", device_of(self));
+          },
+          nb::arg("args"), nb::arg("kwargs"), nb::sig("def __array__(self, *args: Any, **kwargs: Any) -> Any"))
       .def("__dlpack__", to_dlpack_capsule, nb::arg("named"), nb::sig("def __dlpack__(self, **named: Any) -> Any"))
       .def(
           "__dlpack_device__",
