@@ -81,6 +81,43 @@ TEST(DeviceTasks, ASecondDeviceWaitsForTheHostsCopy) {
   EXPECT_EQ(t.read().tasks[onward].wait_for, back);
 }
 
+// ---- what may lie in memory of the caller on a device ----
+
+TEST(DeviceTasks, InputsAndResultsMayLieOnTheDevice) {
+  RoundTrip t;
+  const uint32_t there = t.transfer(t.x, t.in);
+  t.device({t.in}, {t.out});
+  const uint32_t back = t.transfer(t.out, t.y);
+  const TaskGraph graph = t.read();
+  ASSERT_EQ(graph.arrivals.size(), 1U);
+  EXPECT_EQ(graph.arrivals[0].task, there);
+  ASSERT_EQ(graph.departures.size(), 1U);
+  EXPECT_EQ(graph.departures[0].task, back);
+  EXPECT_FALSE(graph.departures[0].is_read_on_host);
+}
+
+// So a tensor of the caller is never overwritten there.
+TEST(DeviceTasks, NothingOverwritesMemoryOfADevice) {
+  RoundTrip t;
+  t.program.slots[t.out]->over = t.in;
+  t.transfer(t.x, t.in);
+  t.device({t.in}, {t.out});
+  t.transfer(t.out, t.y);
+  EXPECT_THAT(t.error(), HasSubstr("cannot lie over"));
+}
+
+TEST(DeviceTasks, OfTwoResultsWithOneValueOneStaysThere) {
+  RoundTrip t;
+  const uint32_t second = t.output({t.number(8)});
+  t.transfer(t.x, t.in);
+  t.device({t.in}, {t.out});
+  t.transfer(t.out, t.y);
+  t.transfer(t.out, second);
+  const TaskGraph graph = t.read();
+  ASSERT_EQ(graph.departures.size(), 1U);
+  EXPECT_EQ(graph.departures[0].output, 0U);
+}
+
 TEST(DeviceTasks, SpacesAreChecked) {
   RoundTrip kernel;
   kernel.kernel({kernel.in}, {kernel.y});
