@@ -220,6 +220,14 @@ BY_GUARDS = {
         lambda x, y: torch.cat([part * y for part in x.split(x.shape[0] // 2)]),
         [[(6, 5), (3, 5)], [(8, 5), (4, 5)]],
     ),
+    "windows": (
+        lambda x: x.view(x.shape[0], x.shape[1] // 4, 4, x.shape[2] // 4, 4).transpose(2, 3).reshape(-1, 16).sum(0),
+        [[(2, 8, 12)], [(3, 16, 8)]],
+    ),
+    "three sizes": (
+        lambda x, y, z: x.view(y.shape[0], z.shape[0]) + y[:, None] * z,
+        [[(12,), (3,), (4,)], [(35,), (5,), (7,)]],
+    ),
     "sizes in numbers": (lambda x, y: x.view(y.shape[0], 2) + y, [[(6,), (3, 2)], [(14,), (7, 2)]]),
 }
 
