@@ -1,4 +1,8 @@
 // External calls in files: the host's functions run them (tenon_register_call).
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <cstring>
 
