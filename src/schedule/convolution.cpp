@@ -13,8 +13,18 @@
 //           for x unroll, m by 16 unroll, m vectorize
 //         for m by 16 unroll, m unroll, x vectorize     bias, activation, ..., write
 //
-// A narrow image (bf16) is widened once, before the blocks; narrow weights are packed as they are, and each step widens
-// the vectors that it loads.
+// Some machines have an instruction that multiplies groups of narrow numbers (pairs of bf16) and adds them up. Then a
+// group is of input channels, and the innermost loops are that instruction. The image is copied once, so that the
+// channels of a group are neighbours:
+//
+//     for c by 2, p, q tile "interleave", c      %x_border[c, p, q] = view %x[...]
+//     for m by 32 parallel
+//       for y, x by 14
+//         for c by 2, i, j
+//           for x unroll, m by 16 unroll, m tile "dpbf16", c
+//
+// On other machines a narrow image is widened once, before the blocks; narrow weights are packed as they are, and each
+// step widens the vectors that it loads.
 //
 // If pixels fill vectors better than channels do, or if an instruction for narrow products gains more, matmul.cpp
 // schedules the convolution.
@@ -41,18 +51,49 @@ bool is_image(const IR& ir, NodeRef ref) {
   return view && view->only_piece();
 }
 
+// Whether an element of the image is in several windows.
+bool has_overlapping_windows(const IR& ir, const Contraction& c) {
+  return std::ranges::any_of(ir.node(c.b).as<View>()->pieces[0].index, [&](const Expr& index) {
+    const auto moves = [&](VarRef var) { return depends_on(index, ir.var(var).symbol()); };
+    return std::ranges::count_if(ir.node(c.b).vars, moves) > 1;
+  });
+}
+
+// A convolution by an instruction for groups of input channels.
+struct GroupedChannels {
+  const TileIntrinsic* dot;  // the instruction
+  NodeRef image;             // the copy of the image in which the channels of a group are neighbours
+  VarRef image_channel;      // the variable of the copy
+  VarRef channel;            // the folded variable
+  bool has_window;           // The product reads a view of the copy. Otherwise it reads the copy.
+};
+
+struct Convolution {
+  Contraction c;
+  std::optional<GroupedChannels> groups = {};
+  std::vector<NodeRef> widened = {};  // casts that the innermost loops do
+};
+
 class ConvolutionScheduler {
  public:
-  ConvolutionScheduler(IR ir, Contraction c, const Machine& machine)
-      : ir_(std::move(ir)), c_(std::move(c)), machine_(machine) {
+  ConvolutionScheduler(IR ir, Convolution found, const Machine& machine)
+      : ir_(std::move(ir)),
+        c_(std::move(found.c)),
+        machine_(machine),
+        groups_(found.groups),
+        widened_(std::move(found.widened)) {
     channel_ = c_.rows.back();
     pixel_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
     tile_ = pick_tile(lanes_, machine, [&](const RegisterTile& tile) { return cost_across(tile); });
+    copies_image_ = groups_ && !groups_->has_window;
   }
 
-  // `gain` is how many products of the other schedule take the time of one of these.
-  bool is_better_across(double gain) const { return cost_across(tile_) < cost_along() / gain; }
+  // `gain` is how many products of the other schedule take the time of one product in f32.
+  bool is_better_across(double gain) const { return cost() < cost_along() / gain; }
+
+  // What this schedule takes, in vector multiply-adds for each step of the folded variables.
+  double cost() const { return cost_across(tile_) / products_per_step(); }
 
   LoopTree run() {
     const LoopSpecs around = with_threads(ir_, outer(), machine_);
@@ -71,7 +112,14 @@ class ConvolutionScheduler {
   // ---- what it takes, for each step of the folded variables ----
 
   int64_t vectors_in(int64_t count) const { return divided_up(count, lanes_); }
-  double steps() const { return static_cast<double>(about(ir_, c_.folded)); }
+  double steps() const { return static_cast<double>(about(ir_, c_.folded)) / products_per_step(); }
+
+  // Products that one instruction adds up. The last group may be a part of one.
+  double products_per_step() const {
+    if (!groups_) return 1;
+    const int64_t depth = size(groups_->channel);
+    return static_cast<double>(depth) / static_cast<double>(divided_up(depth, groups_->dot->k));
+  }
 
   double cost_across(const RegisterTile& tile) const {
     const int64_t pixels = size(pixel_), channels = size(channel_);
@@ -108,6 +156,7 @@ class ConvolutionScheduler {
 
   // Whether a window moves along the variable. Otherwise the variable numbers images.
   bool is_moved_along(VarRef var) const {
+    if (copies_image_) return true;
     const Piece& piece = ir_.node(c_.b).as<View>()->pieces[0];
     return std::ranges::none_of(piece.index, [&](const Expr& index) { return index == Expr(ir_.var(var).symbol()); });
   }
@@ -121,7 +170,9 @@ class ConvolutionScheduler {
 
   LoopSpecs block() const {
     const LoopSpec pixels{.var = pixel_, .annotation = {Mark::kUnroll}};
-    return joined({pixels}, lanes_of_channel({Mark::kUnroll}, {Mark::kVectorize}));
+    if (!groups_) return joined({pixels}, lanes_of_channel({Mark::kUnroll}, {Mark::kVectorize}));
+    const LoopSpecs lanes = lanes_of_channel({Mark::kUnroll}, {Mark::kTile, groups_->dot->name});
+    return joined(joined({pixels}, lanes), {{.var = groups_->channel}});
   }
 
   // Loops of the nodes after the sum: equal for all of them, so that they share loops.
@@ -144,7 +195,7 @@ class ConvolutionScheduler {
   // Computes all images before the blocks. If images are the outermost loop, one image per iteration.
   void make_image(const LoopSpecs& around) {
     for (NodeRef ref : c_.makes_b) {
-      if (ref == c_.b) continue;
+      if (is_in(core(), ref)) continue;
       const Node& node = ir_.node(ref);
       LoopSpecs loops;
       const bool is_whole = around[0].step == 1;  // a block of pixels does not contain an image
@@ -155,9 +206,31 @@ class ConvolutionScheduler {
       }
       if (loops.empty()) continue;
       if (!is_shared) first_long(loops).annotation.mark = Mark::kParallel;
-      if (loops.back().annotation.mark == Mark::kNone) loops.back().annotation.mark = Mark::kVectorize;
+      if (groups_ && ref == groups_->image) {
+        interleave(loops);
+      } else if (loops.back().annotation.mark == Mark::kNone) {
+        loops.back().annotation.mark = Mark::kVectorize;
+      }
       ir_.set_loops(ref, std::move(loops));
     }
+  }
+
+  // Makes the channels of a group neighbours. Pixels are lanes.
+  void interleave(LoopSpecs& loops) const {
+    const VarRef channel = groups_->image_channel;
+    const auto own = std::ranges::find(loops, channel, &LoopSpec::var);
+    own->step = groups_->dot->k;
+    const auto first =
+        loops.begin() + (loops.front().annotation.mark == Mark::kParallel && own != loops.begin() ? 1 : 0);
+    std::rotate(first, own, own + 1);
+    const VarRef pixel = loops.back().var;
+    if (pixel != channel) {
+      const bool is_parallel = loops.back().annotation.mark == Mark::kParallel;
+      if (is_parallel || !ir_.var(pixel).size.is_constant() || size(pixel) > lanes_) loops.back().step = lanes_;
+      if (loops.back().step == 1) loops.pop_back();
+      loops.push_back({.var = pixel, .annotation = {Mark::kTile, "interleave"}});
+    }
+    loops.push_back({.var = channel});
   }
 
   LoopSpec& first_long(LoopSpecs& loops) const {
@@ -168,6 +241,12 @@ class ConvolutionScheduler {
   // Loops over folded variables, in the blocks in which weights are packed.
   LoopSpecs folded() const {
     LoopSpecs loops = loops_over(c_.folded);
+    if (groups_) {
+      const auto channel = std::ranges::find(loops, groups_->channel, &LoopSpec::var);
+      channel->step = groups_->dot->k;
+      std::rotate(loops.begin(), channel, channel + 1);
+      return loops;
+    }
     const Expr& last = ir_.var(c_.folded.back()).size;
     const int64_t side = machine_.transposed_side;
     if (!last.is_constant() || last.constant() % side != 0 || last.is_constant(side)) return loops;
@@ -179,8 +258,8 @@ class ConvolutionScheduler {
   // Packs weights block by block of channels, in the order in which they are read. The weights of the model are
   // contiguous along the last folded variable.
   void make_weights(const LoopSpecs& around) {
-    if (is_narrow(c_.a)) take_narrow_weights();
-    if (c_.makes_a.empty()) pack_weights();
+    if (!groups_ && is_narrow(c_.a)) take_narrow_weights();
+    if (groups_ ? !is_own_view(c_.a) : c_.makes_a.empty()) pack_weights();
     LoopSpecs loops = loops_over(c_.batch);
     loops = joined(std::move(loops), loops_over({c_.rows.begin(), c_.rows.end() - 1}));
     loops.push_back({.var = channel_, .step = tile_.columns});
@@ -188,7 +267,10 @@ class ConvolutionScheduler {
     const bool is_shared = around[0].var == loops[0].var;
     if (is_shared) loops[0].annotation = around[0].annotation;
     LoopSpecs steps = folded(), lanes = lanes_of_channel({}, {Mark::kVectorize});
-    if (size(c_.folded.back()) <= machine_.transposed_side || steps.size() > c_.folded.size()) {
+    if (groups_) {
+      lanes.back().annotation = {Mark::kTile, "interleave"};
+      lanes.push_back({.var = groups_->channel});
+    } else if (size(c_.folded.back()) <= machine_.transposed_side || steps.size() > c_.folded.size()) {
       lanes.insert(lanes.end() - 1, {.var = c_.folded.back(), .annotation = {Mark::kUnroll}});
       steps.pop_back();
     }
@@ -196,6 +278,8 @@ class ConvolutionScheduler {
     if (!is_shared) first_long(loops).annotation.mark = Mark::kParallel;
     for (NodeRef ref : c_.makes_a) ir_.set_loops(ref, loops_it_has(ir_, ref, loops));
   }
+
+  bool is_own_view(NodeRef weights) const { return is_image(ir_, weights) && c_.makes_a.contains(weights); }
 
   bool is_narrow(NodeRef weights) const {
     const Node& node = ir_.node(weights);
@@ -212,7 +296,7 @@ class ConvolutionScheduler {
     const NodeRef packed = add_named_copy(ir_, c_.a, "_packed");
     ir_.set_input(widened_.empty() ? c_.product : widened_[0], c_.a, packed);
     c_.a = packed;
-    c_.makes_a = {packed};
+    c_.makes_a.insert(packed);
   }
 
   // ---- the order ----
@@ -220,14 +304,15 @@ class ConvolutionScheduler {
   // The nodes of the innermost loops.
   std::vector<NodeRef> core() const {
     std::vector<NodeRef> nodes = widened_;
-    nodes.insert(nodes.end(), {c_.b, c_.product, c_.sum});
+    if (!copies_image_) nodes.insert(groups_ ? nodes.begin() : nodes.end(), c_.b);
+    nodes.insert(nodes.end(), {c_.product, c_.sum});
     return nodes;
   }
 
   void set_order(const LoopSpecs& around) {
     std::vector<NodeRef> core;
     const auto add = [&](auto wanted) { std::ranges::copy_if(ir_.order(), std::back_inserter(core), wanted); };
-    const auto is_image = [&](NodeRef ref) { return c_.makes_b.contains(ref) && ref != c_.b; };
+    const auto is_image = [&](NodeRef ref) { return c_.makes_b.contains(ref) && !is_in(this->core(), ref); };
     const auto is_weight = [&](NodeRef ref) { return c_.makes_a.contains(ref); };
     // Nodes that share loops with the blocks come right before them.
     const bool is_by_channel = around[0].var == channel_ || is_in(c_.rows, around[0].var);
@@ -242,11 +327,13 @@ class ConvolutionScheduler {
   IR ir_;
   Contraction c_;
   const Machine& machine_;
-  std::vector<NodeRef> widened_ = {};  // the cast of narrow weights, if they are narrow
+  std::optional<GroupedChannels> groups_;
+  std::vector<NodeRef> widened_;  // casts in the innermost loops: of narrow weights, and with groups of windows
   VarRef channel_;
   VarRef pixel_;
   int64_t lanes_ = 1;
   RegisterTile tile_{};
+  bool copies_image_ = false;  // The product reads a copy of the image, in place of windows.
 };
 
 // Whether the result is an image: it has two dimensions, or a window moves along its only one.
@@ -277,10 +364,88 @@ double gain_of_narrow_products(const IR& ir, const Machine& machine) {
   return gain;
 }
 
-std::optional<Contraction> find_convolution(const IR& ir) {
+std::optional<Convolution> find_convolution(const IR& ir) {
   std::optional<Contraction> found = find_contraction(ir);
   if (!found || found->rows.empty() || !is_image(ir, found->b) || !has_pixels(ir, *found)) return {};
-  return found;
+  return Convolution{*std::move(found)};
+}
+
+// ---- groups of input channels ----
+
+bool is_own_cast(const IR& ir, NodeRef ref) {
+  return ir.node(ref).computes("cast") && ir.consumers(ref).size() == 1 &&
+         ir.consumers(ir.node(ref).inputs[0]).size() == 1;
+}
+
+// The convolution with the operands of the casts as operands: `b` is the window, `a` the weights.
+std::optional<Convolution> find_narrow_convolution(const IR& ir) {
+  std::optional<Contraction> c = find_contraction(ir);
+  if (!c || c->rows.empty() || !is_own_cast(ir, c->b) || !ir.node(c->a).computes("cast")) return {};
+  if (ir.consumers(c->a).size() != 1) return {};
+  const std::vector<NodeRef> casts = {c->a, c->b};
+  c->a = ir.node(casts[0]).inputs[0];
+  c->b = ir.node(casts[1]).inputs[0];
+  if (!is_image(ir, c->b) || !has_pixels(ir, *c)) return {};
+  c->makes_a.clear();
+  c->makes_b.clear();
+  collect_makers(ir, c->a, casts[0], c->makes_a);
+  collect_makers(ir, c->b, casts[1], c->makes_b);
+  return Convolution{.c = *std::move(c), .widened = casts};
+}
+
+const TileIntrinsic* dot_of(const IR& ir, const Contraction& c, const Machine& machine) {
+  const auto multiplies = [&](const TileIntrinsic& tile) {
+    return tile.m == 1 && tile.a == ir.node(c.a).dtype && tile.b == ir.node(c.b).dtype &&
+           tile.c == ir.node(c.sum).dtype && is_narrow_float(tile.a);
+  };
+  const auto found = std::ranges::find_if(machine.tiles, multiplies);
+  return found == machine.tiles.end() ? nullptr : &*found;
+}
+
+// The dimension of the view's input that is a folded variable, and no more: input channels. -1 if there is none.
+int64_t channel_dim(const IR& ir, const Contraction& c) {
+  const std::vector<Expr>& index = ir.node(c.b).as<View>()->pieces[0].index;
+  for (size_t i = 0; i < index.size(); ++i) {
+    for (VarRef var : c.folded) {
+      if (index[i] == Expr(ir.var(var).symbol()) && about(ir.var(var).size) > 1) return static_cast<int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+IR with_copied_image(IR ir, NodeRef view) {
+  const NodeRef input = ir.node(view).as<View>()->pieces[0].input;
+  const NodeRef copy = ir.add_copy(input, ir.node(input).vars, ir.unused_node_name(ir.node(view).name + "_image"));
+  std::vector<NodeRef> order = ir.order();
+  order.pop_back();
+  order.insert(std::ranges::find(order, view), copy);
+  ir.set_order(std::move(order));
+  ir.set_input(view, input, copy);
+  return ir;
+}
+
+// The kernel with a copy of the image for groups of channels. Empty if no instruction multiplies groups.
+std::optional<std::pair<IR, Convolution>> with_groups(IR ir, const Machine& machine) {
+  std::optional<Convolution> found = find_narrow_convolution(ir);
+  const TileIntrinsic* const dot = found ? dot_of(ir, found->c, machine) : nullptr;
+  if (!dot || channel_dim(ir, found->c) < 0) return {};
+  const bool is_guarded = !ir.node(found->c.b).as<View>()->pieces[0].where.empty();
+  const bool has_window = is_guarded || has_overlapping_windows(ir, found->c);
+  if (has_window) {
+    std::optional<IR> copied = is_guarded ? with_border(ir, found->c.b) : with_copied_image(ir, found->c.b);
+    if (!copied) return {};
+    ir = initial_schedule(*std::move(copied));
+    found = find_narrow_convolution(ir);
+    check(found.has_value(), "a copy of the image must leave kernel {} a convolution", ir.name());
+  }
+  const auto dim = static_cast<size_t>(channel_dim(ir, found->c));
+  const Piece& piece = ir.node(found->c.b).as<View>()->pieces[0];
+  if (!piece.where.empty()) return {};
+  const VarRef channel = *ir.var_named(to_string(piece.index[dim]));
+  const NodeRef image = has_window ? piece.input : found->c.b;
+  const VarRef image_channel = has_window ? ir.node(image).vars[dim] : channel;
+  found->groups = {dot, image, image_channel, channel, has_window};
+  return std::pair(std::move(ir), *std::move(found));
 }
 
 }  // namespace
@@ -288,15 +453,19 @@ std::optional<Contraction> find_convolution(const IR& ir) {
 std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& machine) {
   IR ir = initial_schedule(kernel);
   const double gain = gain_of_narrow_products(ir, machine);
+  if (std::optional<std::pair<IR, Convolution>> groups = with_groups(ir, machine)) {
+    ConvolutionScheduler scheduler(std::move(groups->first), std::move(groups->second), machine);
+    if (scheduler.is_better_across(gain)) return scheduler.run();
+  }
   if (std::optional<IR> wide = with_wide_image(ir)) ir = initial_schedule(*std::move(wide));
-  std::optional<Contraction> found = find_convolution(ir);
+  std::optional<Convolution> found = find_convolution(ir);
   if (!found || !ConvolutionScheduler(ir, *found, machine).is_better_across(gain)) return {};
-  if (std::optional<IR> bordered = with_border(ir, found->b)) {
+  if (std::optional<IR> bordered = with_border(ir, found->c.b)) {
     ir = initial_schedule(*std::move(bordered));
     found = find_convolution(ir);
     check(found.has_value(), "a border must leave kernel {} a convolution", ir.name());
   }
-  const auto* view = ir.node(found->b).as<View>();
+  const auto* view = ir.node(found->c.b).as<View>();
   if (!view->pieces[0].where.empty()) return {};
   return ConvolutionScheduler(std::move(ir), *std::move(found), machine).run();
 }

@@ -267,6 +267,93 @@ TEST(ConvolutionSchedule, AgreesOnOtherDtypes) {
   }
 }
 
+TEST(ConvolutionSchedule, AgreesOnGroupsOfChannels) {
+  for (int64_t kernel : {1, 3, 7}) {
+    for (int64_t stride : {1, 2}) {
+      for (int64_t padding : {int64_t{0}, kernel / 2}) {
+        for (int64_t channels : {2, 3, 33}) {
+          expect_schedule_agrees(text_of({.channels = channels,
+                                          .image = {9, 19},
+                                          .kernel = kernel,
+                                          .stride = stride,
+                                          .padding = padding,
+                                          .has_bias = stride == 1,
+                                          .dtype = "bf16"}));
+        }
+      }
+    }
+  }
+  for (int64_t width : {1, 7, 14, 16, 33}) {
+    expect_schedule_agrees(text_of({.batch = "2", .out_channels = 40, .image = {5, width}, .dtype = "bf16"},
+                                   "%sum: {type} = add(%h, %residual)\n  %out: {type} = relu(%sum)"));
+  }
+  for (int64_t n : {0, 1, 4}) {
+    expect_schedule_agrees(text_of({.batch = "N", .dtype = "bf16"}), n);
+    expect_schedule_agrees(text_of({.batch = "N", .kernel = 1, .padding = 0, .dtype = "bf16"}), n);
+  }
+}
+
+const TileIntrinsic kDot{"dpbf16", DType::kBF16, DType::kBF16, DType::kF32, 1, 16, 2};
+
+TEST(ConvolutionSchedule, MultipliesGroupsOfChannels) {
+  EXPECT_EQ(scheduled(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}, .dtype = "bf16"}), {kDot}).dump(),
+            R"(%11: f32[] = cast(%3)
+for j in 32 by 2 parallel
+  for p in 16
+    for p1 in 16 tile "interleave"
+      for j in 2
+        %4_border: bf16[j, p, p1] = view %x[0, j, p - 1, p1 - 1] where p - 1 in 14 and p1 - 1 in 14
+for k1 in 2 by 32 parallel
+  for j in 32 by 2
+    for m1 in 3
+      for n1 in 3
+        for k1 in 2 by 16
+          for k1 in 16 tile "interleave"
+            for j in 2
+              %w_packed: bf16[k1, j, m1, n1] = view %w[k1, j, m1, n1]
+  for k2 in 14
+    for m2 in 1 by 14
+      for j in 32 by 2
+        for m1 in 3
+          for n1 in 3
+            for m2 in 14 unroll
+              for k1 in 2 by 16 unroll
+                for k1 in 16 tile "dpbf16"
+                  for j in 2
+                    %4_window: bf16[k2, m2, j, m1, n1] = view %4_border[j, k2 + m1, m2 + n1]
+                    %6: f32[k1, j, m1, n1] = cast(%w_packed)
+                    %5: f32[k2, m2, j, m1, n1] = cast(%4_window)
+                    %7: f32[k1, k2, m2, j, m1, n1] = mul(%5, %6)
+                    %8: f32[k1, k2, m2] = reduce add(%7)
+      for i3 in 1
+        for k1 in 2 by 16 unroll
+          for k1 in 16 unroll
+            for m2 in 14 vectorize
+              %h: bf16[k1, k2, m2] = cast(%8)
+              %10: f32[k1, k2, m2] = cast(%h)
+              %12: f32[k1, k2, m2] = maximum(%10, %11)
+              %out: bf16[k1, k2, m2] = cast(%12)
+              %14: bf16[i3, k1, k2, m2] = write 0 (%out)
+)");
+}
+
+// The stride is in the copy of the image: a product of matrices reads nothing else.
+TEST(ConvolutionSchedule, CopiesThePixelsThatAreUsed) {
+  const LoopTree tree = scheduled(text_of({.channels = 64,
+                                           .out_channels = 64,
+                                           .image = {28, 28},
+                                           .kernel = 1,
+                                           .stride = 2,
+                                           .padding = 0,
+                                           .dtype = "bf16"}),
+                                  {kDot});
+  const loops::Compiler compiler(tree);
+  EXPECT_THAT(tree.dump(), testing::HasSubstr("dpbf16"));
+  for (const auto& [ref, memory] : compiler.allocations) {
+    if (memory.scratch) EXPECT_LE(memory.size().constant(), 64 * 14 * 14) << tree.ir.node(ref).name;
+  }
+}
+
 // No instruction multiplies f16: so channels are lanes, as in f32.
 TEST(ConvolutionSchedule, WidensANarrowImageOnceAndNarrowWeightsInEachStep) {
   const LoopTree tree = scheduled(text_of({.channels = 64, .out_channels = 64, .image = {14, 14}, .dtype = "f16"}));

@@ -21,9 +21,13 @@ void expect_close(const std::vector<Tensor>& got, const std::vector<Tensor>& wan
 
 }  // namespace
 
-loops::LoopTree scheduled(std::string_view graph_text) {
-  const Machine machine{
-      .vector_bytes = 64, .vector_registers = 32, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20, .threads = 2};
+loops::LoopTree scheduled(std::string_view graph_text, const std::vector<TileIntrinsic>& tiles) {
+  const Machine machine{.vector_bytes = 64,
+                        .vector_registers = 32,
+                        .l1_bytes = 32 << 10,
+                        .l2_bytes = 1 << 20,
+                        .threads = 2,
+                        .tiles = tiles};
   return default_schedule(lower(parse_graph(graph_text).value()).value(), machine);
 }
 
