@@ -51,11 +51,16 @@ class Lowering {
     module_.bodies.clear();
     module_.kernels.clear();
     for (const FusedGroup& group : module_.groups) module_.bodies.push_back(body_of(group));
+    find_shared();
+    for (size_t i = 0; i < module_.bodies.size(); ++i) {
+      if (loops_of_[i] != nullptr) module_.bodies[i]->kernel = kernel_of(*module_.bodies[i], *loops_of_[i]);
+    }
   }
 
  private:
   std::optional<GroupBody> body_of(const FusedGroup& group) {
     const Node& last = graph_.node(group.nodes.back());
+    const loops::IR*& loops = loops_of_.emplace_back();
     if (group.kind == GroupKind::kAlias) {
       is_known_[last.results[0].id] = is_known_[last.operands[0].id];
       return {};
@@ -72,12 +77,11 @@ class Lowering {
       body.name = view_of(graph_, *last.op, last.operands, last.attrs).string("target");
       body.inputs = last.operands;  // the fallback gets every operand, in order
     }
-    const loops::IR* const loops = body.kind == TaskKind::kKernel ? lowered(*body.graph) : nullptr;
+    if (body.kind == TaskKind::kKernel) loops = lowered(*body.graph);
     if (body.kind == TaskKind::kKernel && loops == nullptr) body.kind = TaskKind::kReference;
     body.runs_once =
         needs_only_constants(body, group) && constant_budget_.covers(graph_, group, body.kind == TaskKind::kReference);
     for (ValueRef output : body.outputs) is_known_[output.id] = body.runs_once;
-    if (loops != nullptr) body.kernel = kernel_of(body, *loops);
     return body;
   }
 
@@ -165,10 +169,50 @@ class Lowering {
     for (size_t i = 0; i < body.inputs.size() && !body.runs_once; ++i) {
       if (is_known_[body.inputs[i].id]) constants.insert(static_cast<int64_t>(i));
     }
+    std::map<int64_t, uint32_t> shared;
+    for (int64_t slot : constants) {
+      const auto weight = shared_.find(weight_of(body.inputs[static_cast<size_t>(slot)]));
+      if (weight != shared_.end()) shared[slot] = weight->second;
+    }
     const auto next = static_cast<uint32_t>(module_.kernels.size());
-    const auto [found, is_new] = kernels_.try_emplace({&loops, constants, body.runs_once}, next);
-    if (is_new) module_.kernels.push_back({.loops = loops, .constants = constants, .runs_once = body.runs_once});
+    const auto [found, is_new] = kernels_.try_emplace({&loops, constants, shared, body.runs_once}, next);
+    if (is_new) {
+      module_.kernels.push_back(
+          {.loops = loops, .constants = constants, .shared = shared, .runs_once = body.runs_once});
+    }
     return found->second;
+  }
+
+  // ---- weights that several kernels read ----
+
+  using Weight = std::pair<const void*, std::string>;  // data and type; tied weights are one
+
+  // No data for a value that is not a known leaf.
+  Weight weight_of(ValueRef value) const {
+    const Leaf* const leaf = value && is_known_[value.id] ? graph_.leaf(value) : nullptr;
+    if (leaf == nullptr || leaf->kind == LeafKind::kConstant || !leaf->data.defined()) return {};
+    return {leaf->data.data(), to_string(graph_.type(value))};
+  }
+
+  // Numbers the weights that kernels of different loops read, and nothing else does.
+  void find_shared() {
+    std::map<Weight, std::set<std::pair<const loops::IR*, size_t>>> readers;
+    std::set<Weight> others;
+    for (size_t i = 0; i < module_.groups.size(); ++i) {
+      const std::optional<GroupBody>& body = module_.bodies[i];
+      if (body && body->runs_once) continue;
+      const std::vector<ValueRef>& inputs = body ? body->inputs : graph_.node(module_.groups[i].nodes[0]).operands;
+      for (size_t slot = 0; slot < inputs.size(); ++slot) {
+        const Weight weight = weight_of(inputs[slot]);
+        if (weight.first == nullptr) continue;
+        loops_of_[i] != nullptr ? void(readers[weight].insert({loops_of_[i], slot})) : void(others.insert(weight));
+      }
+    }
+    for (ValueRef output : graph_.outputs()) others.insert(weight_of(output));
+    for (const auto& [weight, places] : readers) {
+      if (places.size() > 1 && !others.contains(weight))
+        shared_.try_emplace(weight, static_cast<uint32_t>(shared_.size()));
+    }
   }
 
   Module& module_;
@@ -176,8 +220,66 @@ class Lowering {
   std::vector<bool> is_known_;  // values that are computed while the module is compiled
   ConstantBudget constant_budget_;
   std::map<std::string, std::optional<loops::IR>> lowered_;
-  std::map<std::tuple<const loops::IR*, std::set<int64_t>, bool>, uint32_t> kernels_;
+  std::vector<const loops::IR*> loops_of_;  // of each group; null for one without a kernel
+  std::map<Weight, uint32_t> shared_;
+  std::map<std::tuple<const loops::IR*, std::set<int64_t>, std::map<int64_t, uint32_t>, bool>, uint32_t> kernels_;
 };
+
+// ---- schedules ------------------------------------------------------------------------------------------------------
+
+// A preparation of the kernel that only moves the elements of this input. Null if there is none.
+const Preparation* layout_of(const GroupKernel& kernel, int64_t slot) {
+  for (const Preparation& each : kernel.schedule->preparations) {
+    if (!each.positions.empty() && each.inputs == std::vector{slot}) return &each;
+  }
+  return nullptr;
+}
+
+bool reads_as_it_is(const GroupKernel& kernel, int64_t slot) {
+  const auto prepares = [&](const Preparation& each) {
+    return std::ranges::find(each.inputs, slot) != each.inputs.end();
+  };
+  return std::ranges::find(kernel.schedule->inputs, slot, &AheadOfTime::Input::slot) != kernel.schedule->inputs.end() &&
+         std::ranges::none_of(kernel.schedule->preparations, prepares);
+}
+
+// Schedules a kernel that reads inputs in the layouts of other kernels.
+AheadOfTime schedule_with(const Backend& backend, const GroupKernel& kernel,
+                          const std::map<int64_t, Preparation>& layouts) {
+  loops::IR loops = kernel.loops;
+  std::set<int64_t> constants = kernel.constants;
+  for (const auto& [slot, layout] : layouts) {
+    loops = read_prepared(loops, slot, layout);
+    constants.erase(slot);
+  }
+  AheadOfTime schedule = split_ahead(backend.schedule(loops), constants);
+  for (const auto& [slot, layout] : layouts) {
+    const auto input = std::ranges::find(schedule.inputs, slot, &AheadOfTime::Input::slot);
+    if (input == schedule.inputs.end()) continue;
+    *input = {.preparation = std::ssize(schedule.preparations)};
+    schedule.preparations.push_back({layout.kernel, {slot}, layout.positions});
+  }
+  return schedule;
+}
+
+// A weight that one kernel lays out anew is in memory in that layout alone: kernels that would read it as it is (an
+// embedding, where the other is a product) read it there.
+void share_layouts(std::vector<GroupKernel>& kernels, const Backend& backend) {
+  std::map<uint32_t, Preparation> layouts;
+  for (const GroupKernel& kernel : kernels) {
+    for (const auto& [slot, weight] : kernel.shared) {
+      if (const Preparation* layout = layout_of(kernel, slot)) layouts.try_emplace(weight, *layout);
+    }
+  }
+  for (GroupKernel& kernel : kernels) {
+    std::map<int64_t, Preparation> own;
+    for (const auto& [slot, weight] : kernel.shared) {
+      const auto layout = layouts.find(weight);
+      if (layout != layouts.end() && reads_as_it_is(kernel, slot)) own.insert({slot, layout->second});
+    }
+    if (!own.empty()) kernel.schedule = schedule_with(backend, kernel, own);
+  }
+}
 
 // ---- code -----------------------------------------------------------------------------------------------------------
 
@@ -203,6 +305,7 @@ void schedule_kernels(Module& module, const BuildTarget& target, const ProgramOp
   for (GroupKernel& kernel : module.kernels) {
     kernel.schedule = split_ahead(target.backend->schedule(kernel.loops), kernel.constants);
   }
+  share_layouts(module.kernels, *target.backend);
 }
 
 // Schedules are for as many threads as a run has; compilation takes all threads of the process.

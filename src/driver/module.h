@@ -2,6 +2,7 @@
 // and sets its own.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -28,6 +29,7 @@ struct BuildTarget {
 struct GroupKernel {
   loops::IR loops;
   std::set<int64_t> constants = {};          // inputs whose values are known now
+  std::map<int64_t, uint32_t> shared = {};   // inputs that other kernels read, too, to the number of the weight
   bool runs_once = false;                    // while the module is compiled
   std::optional<AheadOfTime> schedule = {};  // the scheduled loops; what depends on constants alone is split off
   std::shared_ptr<const Compiled> code = {};

@@ -197,6 +197,16 @@ class Splitter {
     packed_[ref] = {out_.add_read(ir_.node(ref).dtype, here.vars, ir_.node(ref).name + "_ahead"), here.positions};
     inputs_.push_back({.preparation = static_cast<int64_t>(preparations_.size())});
     preparations_.push_back(preparation_of(ref));
+    if (is_moved(ref)) preparations_.back().positions = here.positions;
+  }
+
+  // Whether the array is a copy of an input, element by element and over the same variables.
+  bool is_moved(NodeRef ref) const {
+    const Node& node = ir_.node(ref);
+    if (node.as<Read>()) return true;
+    const auto* view = node.as<View>();
+    return view && reads_own_index(ir_, *view, node.vars) && ir_.node(node.inputs[0]).vars == node.vars &&
+           is_moved(node.inputs[0]);
   }
 
   Preparation preparation_of(NodeRef ref) const {
@@ -269,7 +279,85 @@ class Splitter {
   std::vector<Preparation> preparations_;
 };
 
+// ---- a kernel that reads an input in another kernel's layout ----
+
+class PreparedReader {
+ public:
+  PreparedReader(const IR& ir, int64_t slot, const Preparation& layout)
+      : ir_(ir), moved_(ir.reads()[static_cast<size_t>(slot)]), layout_(layout) {}
+
+  IR run() {
+    for (const auto& [symbol, range] : ir_.symbols()) out_.declare_symbol(symbol, range);
+    for (const Var& var : ir_.vars()) out_.add_var(var.name, var.size);
+    for (NodeRef ref : ir_.reads()) new_[ref] = ref == moved_ ? add_prepared() : copy_node(ir_, ref, out_, new_);
+    for (NodeRef ref : ir_.node_refs()) {
+      if (ir_.node(ref).as<Constant>() || ir_.node(ref).as<Index>()) copy(ref);
+    }
+    for (NodeRef ref : ir_.order()) {
+      if (!ir_.node(ref).as<Write>()) copy(ref);
+    }
+    for (NodeRef ref : ir_.writes()) copy(ref);
+    return std::move(out_);
+  }
+
+ private:
+  NodeRef add_prepared() {
+    const IR& kernel = layout_.kernel;
+    Vars vars;
+    for (VarRef var : kernel.node(kernel.writes()[0]).vars) {
+      const Var& dim = kernel.var(var);
+      vars.push_back(out_.add_var(unused_var_name(out_, dim.name), dim.size));
+    }
+    return out_.add_read(ir_.node(moved_).dtype, std::move(vars), ir_.node(moved_).name);
+  }
+
+  // Where the element at `index` of the input is.
+  std::vector<Expr> position_of(const std::vector<Expr>& index) const {
+    const IR& kernel = layout_.kernel;
+    const Vars& vars = kernel.node(kernel.reads()[0]).vars;
+    symbolic::Substitution here;
+    for (size_t i = 0; i < vars.size(); ++i) here.insert_or_assign(kernel.var(vars[i]).symbol(), index[i]);
+    std::vector<Expr> result;
+    for (const Expr& position : layout_.positions) result.push_back(substitute(position, here));
+    return result;
+  }
+
+  // A view reads the elements where they are. Other nodes read the input through a view.
+  void copy(NodeRef ref) {
+    Node node = ir_.node(ref);
+    const bool reads_places =
+        node.as<View>() && std::ranges::find(node.lookups(), moved_, &Lookup::indices) == node.lookups().end();
+    if (reads_places) {
+      for (Piece& piece : std::get<View>(node.action).pieces) {
+        if (piece.input == moved_) piece.index = position_of(piece.index);
+      }
+    }
+    for_each_ref(node, [&](NodeRef& input) { input = input == moved_ && !reads_places ? plain() : new_.at(input); });
+    new_[ref] = out_.add_node(std::move(node));
+  }
+
+  NodeRef plain() {
+    if (plain_) return plain_;
+    const Node& read = ir_.node(moved_);
+    const Piece piece{new_.at(moved_), position_of(ir_.own_index(moved_)), {}};
+    plain_ = out_.add_view({{piece}, zero_of(read.dtype), {}}, read.vars, ir_.unused_node_name(read.name + "_plain"));
+    return plain_;
+  }
+
+  const IR& ir_;
+  NodeRef moved_;  // the input
+  const Preparation& layout_;
+  IR out_{ir_.name()};
+  NodeMap new_;
+  NodeRef plain_ = {};  // a view of the input in its own order
+};
+
 }  // namespace
+
+IR read_prepared(const IR& ir, int64_t slot, const Preparation& layout) {
+  check(!layout.positions.empty(), "the layout of a preparation that computes");
+  return PreparedReader(ir, slot, layout).run();
+}
 
 AheadOfTime split_ahead(const LoopTree& tree, const std::set<int64_t>& constants) {
   return Splitter(tree, constants).run();

@@ -12,6 +12,9 @@ namespace tenon {
 struct Preparation {
   loops::IR kernel;             // has one output
   std::vector<int64_t> inputs;  // slots of the kernel that was split
+  // Of a kernel that only moves the elements of its one input: the position of each element along the dimensions of the
+  // result, over the variables of the input. Empty for a kernel that computes.
+  std::vector<Expr> positions = {};
 };
 
 struct AheadOfTime {
@@ -28,5 +31,9 @@ struct AheadOfTime {
 // Moves all arrays that depend only on the inputs in `constants` out of the tree, into preparations. A preparation
 // stores its result in the order in which the loops of the tree read it. Arrays of symbolic size stay in the tree.
 AheadOfTime split_ahead(const loops::LoopTree& tree, const std::set<int64_t>& constants);
+
+// The kernel with input `slot` in the layout of a preparation that only moves elements. The input has the type of the
+// preparation's input.
+loops::IR read_prepared(const loops::IR& ir, int64_t slot, const Preparation& layout);
 
 }  // namespace tenon

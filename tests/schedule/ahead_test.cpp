@@ -49,5 +49,90 @@ kernel scale {
   EXPECT_TRUE(split.preparations.empty());
 }
 
+constexpr std::string_view kProduct = R"(tenon loops 1
+kernel product {
+  var m = 6
+  var k = 4
+  var n = 10
+  %x: f32[m, k] = read 0
+  %w: f32[n, k] = read 1
+  %w_packed: f32[n, k] = view %w[n, k] for n by 8, k, n
+  %p: f32[m, n, k] = mul(%x, %w_packed) for n by 8, m, k, n
+  %s: f32[m, n] = reduce add(%p) for n by 8, m, k, n
+  %out: f32[m, n] = write 0 (%s) for m, n
+}
+)";
+
+Preparation packed_weights() {
+  AheadOfTime split = split_ahead(loops::LoopTree(loops::parse(kProduct).value()), {1});
+  EXPECT_EQ(split.preparations.size(), 1);
+  return std::move(split.preparations[0]);
+}
+
+// As the embedding of a model whose last product has the same weights.
+TEST(ReadPrepared, LooksRowsUpWhereTheyArePacked) {
+  const loops::IR gather = loops::parse(R"(tenon loops 1
+kernel embedding {
+  var t = T
+  var c = 4
+  var r = 10
+  %table: f32[r, c] = read 0
+  %ids: i64[t] = read 1
+  %rows: f32[t, c] = view %table[i, c] with i = %ids in 10
+  %out: f32[t, c] = write 0 (%rows)
+}
+)")
+                               .value();
+  EXPECT_EQ(to_string(read_prepared(gather, 0, packed_weights())), R"(tenon loops 1
+kernel embedding {
+  var t = T
+  var c = 4
+  var r = 10
+  var np = 2
+  var kp = 4
+  var np1 = 8
+  %table: f32[np, kp, np1] = read 0
+  %ids: i64[t] = read 1
+  %rows: f32[t, c] = view %table[i // 8, c, i % 8] with i = %ids in 10 for t, c
+  %out: f32[t, c] = write 0 (%rows) for t, c
+}
+)");
+}
+
+TEST(ReadPrepared, GivesOtherNodesAView) {
+  const loops::IR doubled = loops::parse(R"(tenon loops 1
+kernel doubled {
+  var c = 4
+  var r = 10
+  %table: f32[r, c] = read 0
+  %sum: f32[r, c] = add(%table, %table)
+  %out: f32[c, r] = write 0 (%sum)
+}
+)")
+                                .value();
+  EXPECT_EQ(to_string(read_prepared(doubled, 0, packed_weights())), R"(tenon loops 1
+kernel doubled {
+  var c = 4
+  var r = 10
+  var np = 2
+  var kp = 4
+  var np1 = 8
+  %table: f32[np, kp, np1] = read 0
+  %table_plain: f32[r, c] = view %table[r // 8, c, r % 8] for r, c
+  %sum: f32[r, c] = add(%table_plain, %table_plain) for r, c
+  %out: f32[c, r] = write 0 (%sum) for c, r
+}
+)");
+}
+
+TEST(SplitAhead, KnowsWhetherAPreparationOnlyMovesElements) {
+  EXPECT_EQ(packed_weights().positions.size(), 3);
+  std::string text(kProduct);
+  text.replace(text.find("view %w[n, k]"), 13, "exp(%w)");
+  const AheadOfTime split = split_ahead(loops::LoopTree(loops::parse(text).value()), {1});
+  ASSERT_EQ(split.preparations.size(), 1);
+  EXPECT_TRUE(split.preparations[0].positions.empty());
+}
+
 }  // namespace
 }  // namespace tenon
