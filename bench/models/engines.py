@@ -2,9 +2,15 @@
 
 All compute in the dtype of the job. ONNX Runtime and OpenVINO read the ONNX file that torch.onnx writes. In bf16 and
 f16 OpenVINO takes the model in f32 and lowers the precision itself, as its users do; ONNX Runtime has no such kernels.
+
+In int8 Tenon and PyTorch run what PT2E makes of the model, with torchao's quantizer for x86: u8 activations, i8 weights
+by channel. ONNX Runtime and OpenVINO run what onnxruntime.quantization makes of its ONNX file, with the same dtypes
+(QDQ, static). All are calibrated with the arguments of the job.
 """
 
 import copy
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+PT2E = Path(__file__).parents[2] / ".venv/pt2e"  # torchao: python/requirements-pt2e.txt
 Call = Callable[[], Sequence[Any]]  # tensors, or arrays of NumPy
 
 
@@ -23,11 +30,14 @@ class Job:
     threads: int
     folder: Path  # for files
     dtype: str = "f32"
+    floats: nn.Module | None = None  # of an int8 job: the module before quantization
 
     def in_f32(self) -> "Job":
         """Itself if it is in f32: a copy of the module would count as memory of the engine that is measured."""
         if self.dtype == "f32":
             return self
+        if self.dtype == "int8":
+            return replace(self, module=self.floats, dtype="f32")
         args = tuple(arg.float() if arg.is_floating_point() else arg for arg in self.args)
         return replace(self, module=copy.deepcopy(self.module).float(), args=args)
 
@@ -93,18 +103,51 @@ def inductor_autotune(job: Job) -> Call:
     return lambda: compiled(*job.args)
 
 
+def quantized_by_pt2e(module: nn.Module, args: tuple[torch.Tensor, ...]) -> nn.Module:
+    sys.path.append(str(PT2E))
+    from tests.python import pt2e
+
+    return pt2e.quantized(module, *args)
+
+
 # ---- by way of ONNX -------------------------------------------------------------------------------------------------
 
 
 def onnx_file(job: Job) -> Path:
     path = job.folder / "model.onnx"
-    if not path.exists():
+    if path.exists():
+        return path
+    if job.dtype == "int8":
+        quantize_onnx(job, path)
+    else:
         torch.onnx.export(job.module, job.args, path, dynamo=True, verbose=False)
     return path
 
 
+def quantize_onnx(job: Job, path: Path) -> None:
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Once(CalibrationDataReader):
+        def __init__(self, names: list[str]) -> None:
+            self.left = [{name: given.numpy() for name, given in zip(names, job.args, strict=True)}]
+
+        def get_next(self) -> dict | None:
+            return self.left.pop() if self.left else None
+
+    import onnx
+
+    with tempfile.TemporaryDirectory() as folder:
+        plain, ready = Path(folder) / "plain.onnx", Path(folder) / "ready.onnx"
+        torch.onnx.export(job.floats, job.args, plain, dynamo=True, external_data=False, verbose=False)
+        quant_pre_process(plain, ready, skip_symbolic_shape=True)
+        names = [given.name for given in onnx.load(ready, load_external_data=False).graph.input]
+        types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+        quantize_static(ready, path, Once(names), quant_format=QuantFormat.QDQ, per_channel=True, **types)
+
+
 def onnxruntime(job: Job) -> Call:
-    if job.dtype != "f32":
+    if job.dtype not in ("f32", "int8"):
         raise NotImplementedError(f"ONNX Runtime has no CPU kernels for {job.dtype}")
     onnx_file(job)
     return load_onnxruntime(job)
@@ -123,7 +166,7 @@ def load_onnxruntime(job: Job) -> Call:
 
 
 def openvino(job: Job) -> Call:
-    onnx_file(job.in_f32())
+    onnx_file(job if job.dtype == "int8" else job.in_f32())
     return load_openvino(job)
 
 
@@ -133,7 +176,7 @@ def load_openvino(job: Job) -> Call:
     settings = {
         "INFERENCE_NUM_THREADS": job.threads,
         "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_PRECISION_HINT": job.dtype,
+        "INFERENCE_PRECISION_HINT": "f32" if job.dtype == "int8" else job.dtype,  # of what the file leaves in floats
     }
     request = openvino.Core().compile_model(onnx_file(job), "CPU", settings).create_infer_request()
     feeds = [given.numpy() for given in job.in_f32().args]

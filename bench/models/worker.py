@@ -20,10 +20,11 @@ import torch
 from bench.kernels.harness import first_line, seconds_of
 from bench.memory import forget_peak, resident
 from bench.models.cases import CASES
-from bench.models.engines import ENGINES, TENON, Call, Engine, Job, results_of
+from bench.models.engines import ENGINES, TENON, Call, Engine, Job, quantized_by_pt2e, results_of
 from bench.models.rounds import Effort, compare, time_in_turns, typical
 
-TOLERANCES = {"f32": 1e-3, "bf16": 5e-2, "f16": 1e-2}  # of the largest value
+# Of the largest value. That of int8 only tells a quantized model from nonsense: the tests judge its accuracy.
+TOLERANCES = {"f32": 1e-3, "bf16": 5e-2, "f16": 1e-2, "int8": 0.2}
 
 
 @dataclass
@@ -78,7 +79,9 @@ class Work:
     def job(self, folder: str) -> Job:
         torch.set_num_threads(self.threads)
         module, args = CASES[self.model].make_as(self.small, self.dtype, self.batch)
-        return Job(module, args, self.threads, Path(folder), self.dtype)
+        if self.dtype != "int8":
+            return Job(module, args, self.threads, Path(folder), self.dtype)
+        return Job(quantized_by_pt2e(module, args), args, self.threads, Path(folder), self.dtype, floats=module)
 
 
 def job_for(engine: str, job: Job) -> Job:

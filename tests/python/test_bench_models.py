@@ -84,7 +84,7 @@ def test_latency_has_a_row_for_each_engine(tmp_path):
     assert math.isclose(found[1]["seconds"] / found[0]["seconds"], found[1]["ratio"], rel_tol=1)
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "int8"])
 def test_a_model_is_measured_in_other_dtypes_and_batches(tmp_path, dtype):
     module, args = CASES["mlp"].make_as(True, dtype, 3)
     assert args[0].shape == (3 * 64, 784)
