@@ -258,6 +258,14 @@ def test_sizes_that_fit_by_guards_need_no_other_graph(compiled_graphs):
         compiled(torch.randn(7))
 
 
+def test_numbers_beside_sizes_that_fit_by_guards():
+    """PyTorch knows no bounds of a number."""
+    compiled = torch.compile(lambda x, n: x.view(2, -1) * n, backend="tenon", dynamic=True, options={"fallback": False})
+    for size, number in ((6, 3), (8, 5), (10, 4)):
+        x = torch.randn(size)
+        torch.testing.assert_close(compiled(x, number), x.view(2, -1) * number)
+
+
 def test_sizes_for_which_a_graph_is_wrong_run_in_pytorch(monkeypatch):
     """Where the search for sizes that pass the guards finds too few, more are called equal than are."""
     monkeypatch.setattr(Admissible, "_own_values", lambda self, symbol: [self._hints[symbol]])

@@ -19,6 +19,7 @@ import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 from tenon._tenon import Error, Expr
+from tenon.capture.sizes import bounds_of
 
 _SCANNED = 2048  # values of a symbol that are tried, at least
 _MOST_SCANNED = 8192
@@ -79,11 +80,11 @@ class Admissible:
 
     def _own_values(self, symbol: sympy.Symbol) -> list[int]:
         passes = _predicate([symbol], [guard for guard in self._guards if guard.free_symbols == {symbol}])
-        bounds, hint = self._env.bound_sympy(symbol), self._hints[symbol]
-        low = max(int(bounds.lower), 0)
-        high = low + min(max(_SCANNED, 4 * hint), _MOST_SCANNED)
-        is_bounded = bounds.upper.is_finite and bounds.upper < high
-        values = [value for value in range(low, (int(bounds.upper) if is_bounded else high) + 1) if passes(value)]
+        hint = self._hints[symbol]
+        low, high = bounds_of(self._env.bound_sympy(symbol))
+        low = max(low, 0)
+        last = low + min(max(_SCANNED, 4 * hint), _MOST_SCANNED)
+        values = [value for value in range(low, (last if high is None else min(last, high)) + 1) if passes(value)]
         return sorted(values, key=lambda value: abs(value - hint))
 
     @functools.cached_property

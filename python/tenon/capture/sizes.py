@@ -59,7 +59,7 @@ class Sizes:
         if symbol.name in self._declared:
             return
         self._declared.add(symbol.name)
-        low, high = _bounds(values)
+        low, high = bounds_of(values)
         self._known[symbol.name] = self._importer.symbol(self._names.get(symbol.name, symbol.name), low, high)
 
     def bind(self, name: str, size: int | Expr) -> None:
@@ -210,7 +210,8 @@ def _dim_names(values: Iterable[Any]) -> dict[str, str]:
     return names
 
 
-def _bounds(values: Any) -> tuple[int, int | None]:
+def bounds_of(values: Any) -> tuple[int, int | None]:
+    """Of a ValueRanges; None is unbounded."""
     low = _LEAST if values.lower == -int_oo else max(int(values.lower), _LEAST)
     # PyTorch also writes "unbounded" as numbers around the largest integer.
     high = None if values.upper == int_oo or int(values.upper) >= _MOST - 1 else int(values.upper)
