@@ -49,7 +49,8 @@ DeviceInfo checked_info(const tenon_device_info& info) {
           .memory = static_cast<int64_t>(std::min<uint64_t>(info.memory, INT64_MAX)),
           .alignment = std::max(alignment, kAlignment),
           .crossing_seconds = std::max(info.crossing_seconds, 0.0),
-          .bytes_per_second = std::max(info.bytes_per_second, 0.0)};
+          .bytes_per_second = std::max(info.bytes_per_second, 0.0),
+          .tiles = info.tiles};
 }
 
 tenon_device_api checked_api(const tenon_device_api& given) {

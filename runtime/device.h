@@ -30,6 +30,7 @@ struct DeviceInfo {
   int64_t alignment = 0;
   double crossing_seconds = 0;
   double bytes_per_second = 0;
+  const tenon_tile_machine* tiles = nullptr;  // null: it is no tile machine. The compiler checks it.
 
   // Code of one identity runs on a device of the same identity: "npu 1.2".
   std::string identity() const { return name + " " + version; }

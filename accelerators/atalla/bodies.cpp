@@ -3,6 +3,7 @@
 #include "model.h"
 #include "rtl.h"
 #include "timing.h"
+#include "zeroed.h"
 
 namespace atalla {
 
@@ -15,11 +16,11 @@ class SoftwareBody : public Body {
       : machine_(machine),
         memory_(memory_bytes),
         checker_(machine, memory_bytes),
-        model_(machine, memory_),
+        model_(machine, memory_.span()),
         keeps_time_(keeps_time) {}
 
   const Machine& machine() const override { return machine_; }
-  std::span<uint8_t> memory() override { return memory_; }
+  std::span<uint8_t> memory() override { return memory_.span(); }
 
   RunResult submit(std::span<const Command> commands, const RunOptions& options) override {
     RunResult run;
@@ -35,7 +36,7 @@ class SoftwareBody : public Body {
 
  private:
   Machine machine_;
-  std::vector<uint8_t> memory_;
+  Zeroed<uint8_t> memory_;
   Checker checker_;
   Model model_;
   bool keeps_time_;

@@ -45,8 +45,8 @@ std::string outside(const char* what, Extent found, int64_t limit) {
 
 Checker::Checker(const Machine& machine, uint64_t memory_bytes) : machine_(machine), memory_bytes_(memory_bytes) {
   const auto make = [](const char* what, Unit writer, std::initializer_list<Unit> readers, uint64_t count) {
-    Places places{.name = what, .writer = writer, .written = std::vector<uint32_t>(count)};
-    for (const Unit reader : readers) places.read[index(reader)].resize(count);
+    Places places{.name = what, .writer = writer, .written = Zeroed<uint32_t>(count)};
+    for (const Unit reader : readers) places.read[index(reader)] = Zeroed<uint32_t>(count);
     return places;
   };
   scratchpad_ = make("scratchpad line", Unit::kLoad, {Unit::kCompute, Unit::kStore}, machine.scratchpad_lines);

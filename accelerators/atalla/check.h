@@ -13,6 +13,7 @@
 #include <span>
 
 #include "body.h"
+#include "zeroed.h"
 
 namespace atalla {
 
@@ -27,8 +28,8 @@ class Checker {
   struct Places {
     const char* name = "";
     Unit writer = Unit::kLoad;
-    std::vector<uint32_t> written;                        // ordinal of the last command that wrote a place; 0: none
-    std::array<std::vector<uint32_t>, kUnits> read = {};  // by unit: ordinal of the last command that read it
+    Zeroed<uint32_t> written;                        // ordinal of the last command that wrote a place; 0: none
+    std::array<Zeroed<uint32_t>, kUnits> read = {};  // by unit: ordinal of the last command that read it
   };
 
   std::string check_command(const Command& command);

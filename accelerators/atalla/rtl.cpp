@@ -11,6 +11,7 @@
 #include "check.h"
 #include "memory_port.h"
 #include "recorder.h"
+#include "zeroed.h"
 
 namespace atalla {
 
@@ -44,13 +45,13 @@ class RtlBody : public Body {
   ~RtlBody() override { top_->final(); }
 
   const Machine& machine() const override { return machine_; }
-  std::span<uint8_t> memory() override { return memory_; }
+  std::span<uint8_t> memory() override { return memory_.span(); }
   RunResult submit(std::span<const Command> commands, const RunOptions& options) override;
 
   VerilatedContext context_;
   std::unique_ptr<Vatalla> top_;
   Machine machine_;
-  std::vector<uint8_t> memory_;
+  Zeroed<uint8_t> memory_;
   Checker checker_;
   uint64_t time_ = 0;  // of waveforms
 };

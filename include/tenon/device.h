@@ -38,6 +38,33 @@ enum {
   TENON_DEVICE_HOST_CODE = 2
 };
 
+/* A tile machine: an array that multiplies tiles, memories beside it, and three units that run at the same time. A load
+ * unit copies runs of bytes from the device's memory into lines of the scratchpad, a compute unit multiplies rows of
+ * activations by a tile of weights into accumulators, a store unit takes accumulators through an epilogue to memory.
+ * Tenon compiles contractions and convolutions into actions of such a machine (tenon_tile_action). */
+enum { TENON_TILE_BIAS = 1, TENON_TILE_SCALE = 2, TENON_TILE_RESIDUAL = 4, TENON_TILE_CLAMP = 8 }; /* epilogues */
+
+typedef struct tenon_tile_machine {
+  size_t size;
+  uint32_t rows;           /* of the array: activations of a row that are multiplied together (k) */
+  uint32_t columns;        /* of the array: results of a row (n) */
+  uint32_t operand_dtypes; /* bits 1 << TENON_BF16, ...: what the array multiplies */
+  uint32_t output_dtypes;  /* what stores write */
+  uint32_t epilogues;      /* bits: what stores can do, in the order bias, scale, residual, clamp */
+  uint32_t line_bytes;     /* of the scratchpad */
+  uint32_t lines;
+  uint32_t line_banks;       /* bank of a line: line / (lines / banks) */
+  uint32_t accumulator_rows; /* of `columns` 32-bit words */
+  uint32_t accumulator_banks;
+  uint32_t max_run;       /* bytes of a run */
+  uint32_t max_count;     /* of inner and outer repetitions */
+  uint32_t max_line_step; /* between repetitions, in lines */
+  int64_t max_stride;     /* between repetitions, in bytes of memory */
+  uint32_t dma_bytes;     /* that memory moves in a cycle, each way */
+  uint32_t dma_latency;   /* cycles */
+  double hertz;           /* cycles of a second; 0: not known */
+} tenon_tile_machine;
+
 typedef struct tenon_device_info {
   size_t size;
   const char* name;    /* "npu": how users call it; lower-case letters, digits and _ */
@@ -50,6 +77,9 @@ typedef struct tenon_device_info {
   uint64_t alignment;      /* of every tensor in the device's memory, in bytes; 0: 64 */
   double crossing_seconds; /* that a transfer takes beside its bytes; 0: not known */
   double bytes_per_second; /* of transfers; 0: not known */
+  /* The device takes contractions and convolutions as actions of this machine (tenon_segment::actions). It needs no
+   * rules. Null: it is no tile machine. */
+  const tenon_tile_machine* tiles;
 } tenon_device_info;
 
 /* ---- what a device compiles ---- */
@@ -83,6 +113,52 @@ typedef struct tenon_node {
   const char* file;
 } tenon_node;
 
+enum { TENON_TILE_LOAD, TENON_TILE_MULTIPLY, TENON_TILE_EPILOGUE, TENON_TILE_STORE }; /* kinds of actions */
+enum { TENON_UNIT_LOAD = 1, TENON_UNIT_COMPUTE = 2, TENON_UNIT_STORE = 4 };           /* bits of `wait` and `signal` */
+enum {
+  TENON_TILE_ACCUMULATE = 1, /* multiply: add to the accumulators, else overwrite them */
+  TENON_TILE_TRANSPOSE = 2,  /* multiply: a line of weights holds a column */
+  TENON_TILE_ZEROS = 4,      /* load: there is no memory to read; the runs are zeros */
+  TENON_TILE_INTEGERS = 8    /* store: accumulators and biases are 32-bit integers, else f32 */
+};
+#define TENON_SCRATCH UINT32_MAX /* as a buffer: the scratch memory of the launch */
+
+/* One step of a tile machine. Run, row or element (i, j) of `outer` x `inner` repetitions is at base + i * outer step +
+ * j * inner step, in memory (bytes) and in the scratchpad (lines).
+ *
+ * load      copies runs of `run` bytes from memory to consecutive lines; zeros fill the last line of a run
+ * multiply  outer x inner rows of activations by one tile of weights, whose row r is at line weights + r *
+ *           weight_lines, to accumulator rows accumulator + i * inner + j. Rows of which i is not in [outer_first,
+ *           outer_last) or j not in [inner_first, inner_last) consist of `pad`; the lines are those of row
+ * (outer_first, inner_first). epilogue  sets what later stores do. With bias or scale, lines have `columns` biases,
+ * then as many scales: 32 bits each store     writes the first `run` columns of accumulator rows to memory, as `dtype`.
+ * The residual of row (i, j) is i * inner + j rows behind `line`
+ *
+ * An action begins when its unit is done with those before it, and after it took one token of every unit in `wait`.
+ * When it is done, it gives a token to every unit in `signal`. Actions that run one after the other find their tokens.
+ */
+typedef struct tenon_tile_action {
+  uint32_t kind, wait, signal, flags;
+  uint32_t node;   /* of the segment: what it is for */
+  uint32_t dtype;  /* multiply: of the operands; store: of what it writes */
+  uint32_t buffer; /* load, store: of the launch, or TENON_SCRATCH */
+  uint32_t run;
+  int64_t offset; /* in the buffer, in bytes */
+  int64_t inner_stride, outer_stride;
+  uint32_t inner, outer;
+  uint32_t line; /* load: to; multiply: activations; epilogue: vectors; store: residual */
+  int32_t inner_lines, outer_lines;
+  uint32_t inner_first, inner_last, outer_first, outer_last;
+  uint32_t accumulator;
+  uint32_t weights;
+  int32_t weight_lines;
+  uint32_t epilogues; /* epilogue: vectors to read; store: steps to take (TENON_TILE_BIAS, ...) */
+  float low, high;    /* epilogue: of the clamp */
+  float residual_scale;
+  int32_t pad;        /* multiply: a number of the operands' dtype */
+  int32_t zero_point; /* epilogue: added to what is rounded to i8 */
+} tenon_tile_action;
+
 /* Nodes in an order in which they can run. The buffers of a launch are the values that are not temporaries, in order.
  */
 typedef struct tenon_segment {
@@ -99,6 +175,9 @@ typedef struct tenon_segment {
   uint64_t kernel_bytes;
   const void* object; /* with TENON_DEVICE_HOST_CODE: an ELF object of this machine */
   uint64_t object_bytes;
+  const tenon_tile_action* actions; /* of a tile machine: all that the segment does */
+  uint64_t action_count;
+  uint64_t action_scratch; /* bytes of TENON_SCRATCH that they use: part of tenon_sink::scratch_bytes */
 } tenon_segment;
 
 typedef struct tenon_claim {

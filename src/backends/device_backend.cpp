@@ -65,6 +65,11 @@ std::shared_ptr<runtime::Device> device_of(const Backend& backend) {
   return device ? device->device() : nullptr;
 }
 
+const tenon_tile_machine* tile_machine_of(const Backend& backend) {
+  const DeviceBackend* const device = as_device(backend);
+  return device ? device->tile_machine() : nullptr;
+}
+
 const DeviceBackend* graph_compiler(const Backend& backend) {
   const DeviceBackend* const device = as_device(backend);
   return device && device->compiles_graphs() ? device : nullptr;

@@ -22,6 +22,9 @@ class DeviceBackend : public Backend {
   virtual bool compiles_graphs() const { return false; }
   virtual std::unique_ptr<Compiled> compile_graph(const Graph& segment) const;  // throws an Error
 
+  // Of a device that is a tile machine: it compiles segments of nodes `tile_layer` (tiles/form.h). Else null.
+  virtual const tenon_tile_machine* tile_machine() const { return nullptr; }
+
   // What its code depends on, for caches: name, version and options. Empty: its code cannot be kept.
   virtual std::string identity() const { return ""; }
   // Code that code_of returned, in this process or another. Each throws an Error.
@@ -36,6 +39,7 @@ const DeviceBackend& device_backend(const Backend& backend);  // throws an Error
 Claim claim_of(const Backend& backend, const Graph& graph, NodeRef node);
 Claim claim_of_loops(const Graph& graph, NodeRef node);  // of a backend that takes whatever is lowered to loops
 std::shared_ptr<runtime::Device> device_of(const Backend& backend);  // null: the host's memory
+const tenon_tile_machine* tile_machine_of(const Backend& backend);   // null: it is none
 // The same backend if it compiles graphs, else null.
 const DeviceBackend* graph_compiler(const Backend& backend);
 

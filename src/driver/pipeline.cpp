@@ -59,6 +59,7 @@ constexpr Stage kPipeline[] = {
     {"norms", "fold batch norms into the weights of the convolutions before them", kGraph, fold_norms_of},
     {"canonicalize", "simplify nodes and fold constants", kGraph, over_graph<canonicalize>},
     {"quantized", "multiply quantized tensors as integers", kGraph, multiply_in_integers_of},
+    {"layers", "form the layers of devices that are tile machines", kGraph, form_layers_of},
     {"partition", "give each node to a device that claims it, in segments", kGraph, partition_module},
     {"convolutions", "turn convolutions whose weights change into products of matrices", kGraph,
      rewrite_convolutions_of, kInSegments},

@@ -7,7 +7,9 @@
 #include "graph/node_symbols.h"
 #include "partition/outline.h"
 #include "partition/partition.h"
+#include "passes/passes.h"
 #include "program/tables.h"
+#include "tiles/form.h"
 
 namespace tenon {
 namespace {
@@ -52,6 +54,13 @@ std::vector<std::shared_ptr<const Backend>> backends_of(const ProgramOptions& op
 }
 
 }  // namespace
+
+void form_layers_of(Module& module, const BuildTarget&, const ProgramOptions& options) {
+  for (const auto& backend : backends_of(options)) {
+    const tenon_tile_machine* const machine = tile_machine_of(*backend);
+    if (machine != nullptr) module.graph = canonicalize(form_layers(module.graph, *machine));
+  }
+}
 
 void partition_module(Module& module, const BuildTarget& target, const ProgramOptions& options) {
   const std::vector<std::shared_ptr<const Backend>> backends = backends_of(options);

@@ -6,6 +6,9 @@
 
 namespace tenon {
 
+// Forms the layers of devices that are tile machines (tiles/form.h).
+void form_layers_of(Module& module, const BuildTarget& target, const ProgramOptions& options);
+
 // Sets Module::segments and Module::placement. Without devices it changes nothing.
 void partition_module(Module& module, const BuildTarget& target, const ProgramOptions& options);
 

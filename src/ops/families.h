@@ -42,6 +42,7 @@ OpRefs sort_ops();
 OpRefs random_ops();
 OpRefs quantization_ops();
 OpRefs external_ops();
+OpRefs tile_ops();
 
 }  // namespace ops
 }  // namespace tenon

@@ -15,7 +15,8 @@ std::vector<OpRefs> op_families() {
           reduction_ops(), statistics_ops(), scan_ops(),        softmax_ops(),    normalization_ops(), matmul_ops(),
           grouped_ops(),   linalg_ops(),     convolution_ops(), window_ops(),     pooling_ops(),       attention_ops(),
           resample_ops(),  view_ops(),       rearranging_ops(), pad_ops(),        join_ops(),          index_ops(),
-          lookup_ops(),    scatter_ops(),    sort_ops(),        random_ops(),     quantization_ops(),  external_ops()};
+          lookup_ops(),    scatter_ops(),    sort_ops(),        random_ops(),     quantization_ops(),  external_ops(),
+          tile_ops()};
 }
 
 using Index = std::unordered_map<std::string_view, const OpDef*>;

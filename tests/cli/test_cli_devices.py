@@ -79,3 +79,17 @@ def test_a_profile_has_the_times_of_the_device(tenon, tmp_path):
     launch, kernel = on_device[1], next(task for task in tasks if task["cat"] == "kernel")
     assert launch["dur"] > 1000
     assert kernel["ts"] + kernel["dur"] < launch["ts"] + launch["dur"]  # nobody waited for the device
+
+
+def test_a_device_is_checked_against_the_reference(tenon):
+    machine = ("--options", "size=8,scratchpad=32KiB", "--random", "6")
+    done = tenon("device", "check", LOOPBACK.with_name("atalla.so"), *machine)
+    assert done.code == 0, done.err
+    assert "6 graphs agree" in done.out
+    assert " 0 differ" in done.out
+
+
+def test_checking_a_device_needs_a_plugin(tenon):
+    done = tenon("device", "check", "none.so")
+    assert done.code == 1
+    assert "none.so" in done.err

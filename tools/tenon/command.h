@@ -34,5 +34,6 @@ Command bench_command(CLI::App& tenon);
 Command eval_command(CLI::App& tenon);
 Command backends_command(CLI::App& tenon);
 Command tune_command(CLI::App& tenon);
+Command device_command(CLI::App& tenon);
 
 }  // namespace tenon::cli

@@ -46,7 +46,7 @@ Examples:
   tenon compile bert.pt2 --emit graph -o bert.tg      the captured graph
   tenon compile bert.pt2 --emit groups                which nodes run as one kernel
   tenon compile bert.pt2 --emit all -o stages/        every stage, a file each
-  tenon compile bert.pt2 --from stages/11-groups.txt -o bert.tenon
+  tenon compile bert.pt2 --from stages/13-groups.txt -o bert.tenon
   tenon compile bert.pt2 --stop-after schedules       how long each stage took, so far
 The stages: )--";
 

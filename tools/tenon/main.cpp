@@ -30,6 +30,7 @@ constexpr const char* kFooter = R"(Examples:
   tenon opt model.tg --passes canonicalize,dce        simplify a graph
   tenon eval model.tg --input x.npy --output out/     evaluate a graph
   tenon backends                                      what kernels can be compiled for
+  tenon device check npu.so                           whether a device computes what the reference does
   tenon tune kernel.loops --search 10                 make a kernel's loops faster
 
 Exit codes: 0 done; 1 an input is wrong (a file that is missing or damaged, a graph, a shape, a budget that is too
@@ -76,7 +77,8 @@ int run(int argc, char** argv) {
   app.footer(kFooter);
   const Command commands[] = {compile_command(app), train_command(app),  run_command(app),   inspect_command(app),
                               explain_command(app), verify_command(app), bench_command(app), ops_command(app),
-                              opt_command(app),     eval_command(app),   tune_command(app),  backends_command(app)};
+                              opt_command(app),     eval_command(app),   tune_command(app),  backends_command(app),
+                              device_command(app)};
   for (const Command& command : commands) command.app->group("Commands")->fallthrough();
   try {
     app.parse(argc, argv);

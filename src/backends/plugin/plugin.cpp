@@ -14,6 +14,8 @@
 #include "graph/runtime_dtype.h"
 #include "schedule/default_schedule.h"
 #include "support/runtime_call.h"
+#include "tiles/compile.h"
+#include "tiles/layer.h"
 
 namespace tenon {
 namespace {
@@ -130,17 +132,24 @@ Graph alone(const Graph& graph, const Node& node) {
 class PluginBackend : public DeviceBackend {
  public:
   PluginBackend(std::string spec, std::shared_ptr<Device> device)
-      : DeviceBackend(std::move(spec)), device_(std::move(device)) {}
+      : DeviceBackend(std::move(spec)), device_(std::move(device)) {
+    if (device_->info().tiles != nullptr) tiles_ = checked_machine(*device_->info().tiles).value();
+  }
 
   std::string doc() const override { return device_->info().doc; }
   int hardware_requirement() const override { return kCpu; }
   std::shared_ptr<Device> device() const override { return device_; }
   bool compiles_graphs() const override { return (device_->info().flags & TENON_DEVICE_KERNELS) == 0; }
+  const tenon_tile_machine* tile_machine() const override { return tiles_ ? &*tiles_ : nullptr; }
   loops::LoopTree schedule(const loops::IR& kernel) const override {
     return runs_host_code() ? default_schedule(kernel, machine_of("native")) : Backend::schedule(kernel);
   }
 
   Claim claim(const Graph& graph, NodeRef ref) const override {
+    if (tiles_) {
+      std::string reason = misfit(graph, graph.node(ref), *tiles_);
+      return {.accepted = reason.empty(), .reason = std::move(reason)};
+    }
     const Role role = role_of(*graph.node(ref).op);
     const bool has_rules = !device_->info().rules.empty();
     const bool is_ours = !compiles_graphs() || role == Role::kExternal || role == Role::kSegment;
@@ -160,7 +169,9 @@ class PluginBackend : public DeviceBackend {
   }
 
   std::unique_ptr<Compiled> compile_graph(const Graph& segment) const override {
-    return compiled(SegmentForm(segment), {});
+    if (!tiles_) return compiled(SegmentForm(segment), {});
+    const TileCode tiles = compile_tiles(segment, *tiles_).value();
+    return compiled(SegmentForm(segment, tiles), {});
   }
 
   std::string identity() const override { return name() + "\n" + device_->info().identity(); }
@@ -218,6 +229,7 @@ class PluginBackend : public DeviceBackend {
   }
 
   std::shared_ptr<Device> device_;
+  std::optional<tenon_tile_machine> tiles_;
 };
 
 }  // namespace

@@ -49,6 +49,12 @@ SegmentForm::SegmentForm(const Graph& graph) {
   finish(graph.name(), to_string(graph));
 }
 
+SegmentForm::SegmentForm(const Graph& graph, const TileCode& tiles) : SegmentForm(graph) {
+  segment_.actions = tiles.actions.data();
+  segment_.action_count = tiles.actions.size();
+  segment_.action_scratch = static_cast<uint64_t>(tiles.scratch_bytes);
+}
+
 SegmentForm::SegmentForm(const loops::LoopTree& tree, std::string_view object) {
   for (Symbol symbol : tree.ir.size_symbols()) sizes_.emplace_back(symbol);
   for (loops::NodeRef read : tree.ir.reads())

@@ -8,12 +8,14 @@
 #include "graph/graph.h"
 #include "loops/loop_tree.h"
 #include "tenon/device.h"
+#include "tiles/compile.h"
 
 namespace tenon {
 
 class SegmentForm {
  public:
-  explicit SegmentForm(const Graph& graph);  // which must outlive it, as must the data of its leaves
+  explicit SegmentForm(const Graph& graph);                // which must outlive it, as must the data of its leaves
+  SegmentForm(const Graph& graph, const TileCode& tiles);  // of a tile machine; `tiles` must outlive it
   // `object`: machine code of the host, or empty.
   SegmentForm(const loops::LoopTree& tree, std::string_view object);
   SegmentForm(const SegmentForm&) = delete;

@@ -1,0 +1,337 @@
+#include "tiles/form_integers.h"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/rewrite.h"
+#include "support/is_in.h"
+#include "tiles/pack.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kShift = 128;  // from u8 to i8
+
+bool has_name(const Node& node, std::string_view name) { return node.op->name.get() == name; }
+
+bool is_sized(const TensorType& type) {
+  return std::ranges::all_of(type.shape, [](const Expr& size) { return size.is_constant() && size.constant() > 0; });
+}
+
+bool is_byte(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
+
+// What makes a layer, in the order of its nodes. Null: it is left out.
+struct IntegerLayer {
+  const Node* anchor;             // conv or contract, in i32
+  ValueRef x = {}, weights = {};  // bytes; before padding
+  const Node* padding = nullptr;  // of x, with its zero point
+  ValueRef correction = {}, scale = {}, bias = {};
+  const Node* relu = nullptr;
+  const Node* quantize = nullptr;
+  std::vector<uint32_t> nodes = {};  // that it replaces
+  ValueRef result = {};
+};
+
+class IntegerFinder {
+ public:
+  explicit IntegerFinder(const Graph& graph) : graph_(graph), users_(users_of(graph)), kept_(kept_values(graph)) {}
+
+  std::map<uint32_t, IntegerLayer> find() const {
+    std::map<uint32_t, IntegerLayer> found;
+    for (uint32_t id = 0; id < graph_.nodes().size(); ++id) {
+      IntegerLayer layer{.anchor = &graph_.nodes()[id], .nodes = {id}, .result = graph_.nodes()[id].results[0]};
+      if (!takes_anchor(layer)) continue;
+      take_epilogue(layer);
+      const uint32_t last = layer.nodes.back();
+      found.emplace(last, std::move(layer));
+    }
+    return found;
+  }
+
+ private:
+  const Node* producer(ValueRef value, std::string_view op) const {
+    const NodeRef ref = graph_.producer(value);
+    return ref && has_name(graph_.node(ref), op) ? &graph_.node(ref) : nullptr;
+  }
+
+  // The bytes that a value in i32 was cast from; empty: none.
+  ValueRef bytes_of(ValueRef value) const {
+    const Node* const cast = producer(value, "cast");
+    return cast != nullptr && is_byte(graph_.type(cast->operands[0]).dtype) ? cast->operands[0] : ValueRef();
+  }
+
+  bool takes_anchor(IntegerLayer& layer) const {
+    const Node& node = *layer.anchor;
+    const bool is_conv = has_name(node, "conv");
+    if ((!is_conv && !has_name(node, "contract")) || graph_.type(layer.result).dtype != DType::kI32) return false;
+    layer.x = bytes_of(node.operands[0]);
+    layer.weights = bytes_of(node.operands[1]);
+    if (!layer.x || !layer.weights || graph_.type(layer.weights).dtype != DType::kI8) return false;
+    if (!is_sized(graph_.type(layer.x)) || !is_sized(graph_.type(layer.weights))) return false;
+    const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
+    if (!is_conv) return is_rows(view.string("spec"));
+    if (view.type(0).rank() != 4 || view.integer("groups") != 1 || view.flag("transposed")) return false;
+    take_padding(layer);
+    return true;
+  }
+
+  // "abK,CK->abC": rows times the transposed weights.
+  static bool is_rows(std::string_view spec) {
+    const size_t comma = spec.find(','), arrow = spec.find("->");
+    const std::string_view a = spec.substr(0, comma), b = spec.substr(comma + 1, arrow - comma - 1);
+    const std::string_view out = spec.substr(arrow + 2);
+    return a.size() >= 1 && b.size() == 2 && out.size() == a.size() && b[1] == a.back() && b[0] == out.back() &&
+           a.substr(0, a.size() - 1) == out.substr(0, out.size() - 1);
+  }
+
+  // Equal padding on both sides of an image, by its zero point.
+  void take_padding(IntegerLayer& layer) const {
+    const Node* const pad = producer(layer.x, "pad");
+    const OpView conv = view_of(graph_, *layer.anchor->op, layer.anchor->operands, layer.anchor->attrs);
+    const bool pads = std::ranges::any_of(conv.ints("padding"), [](int64_t size) { return size != 0; });
+    if (pad == nullptr || pads) return;
+    const OpView view = view_of(graph_, *pad->op, pad->operands, pad->attrs);
+    const std::span<const Expr> low = view.exprs("low"), high = view.exprs("high");
+    const bool is_border = std::ranges::equal(low, high) && low[0].is_constant(0) && low[1].is_constant(0) &&
+                           low[2].is_constant() && low[3].is_constant() && low[2].constant() >= 0 &&
+                           low[3].constant() >= 0;
+    if (!is_border) return;
+    layer.padding = pad;
+    layer.x = pad->operands[0];
+  }
+
+  // ---- the nodes behind the sums ----
+
+  const Node* only_user(ValueRef value) const {
+    if (users_[value.id].size() != 1 || is_in(kept_, value)) return nullptr;
+    return &graph_.nodes()[users_[value.id][0]];
+  }
+
+  // One number for each output, or one for all.
+  bool is_vector(ValueRef value, const IntegerLayer& layer) const {
+    const Shape& shape = graph_.type(value).shape;
+    const size_t channel = has_name(*layer.anchor, "conv") ? 3 : 1;  // from the end
+    for (size_t i = 1; i <= shape.size(); ++i) {
+      if (i != channel && !shape[shape.size() - i].is_constant(1)) return false;
+    }
+    return true;
+  }
+
+  void advance(IntegerLayer& layer, const Node& node) const {
+    layer.result = node.results[0];
+    layer.nodes.push_back(graph_.producer(layer.result).id);
+  }
+
+  // The other operand of a node `op` that is the only one to read the result so far.
+  ValueRef take(IntegerLayer& layer, std::string_view op) const {
+    const Node* const node = only_user(layer.result);
+    if (node == nullptr || !has_name(*node, op)) return {};
+    const bool is_first = node->operands[0] == layer.result;
+    const ValueRef other = node->operands[is_first ? 1 : 0];
+    if ((op == "sub" && !is_first) || !is_vector(other, layer)) return {};
+    advance(layer, *node);
+    return other;
+  }
+
+  void take_epilogue(IntegerLayer& layer) const {
+    const IntegerLayer sums = layer;
+    layer.correction = take(layer, "sub");
+    const Node* const cast = only_user(layer.result);
+    if (cast == nullptr || !has_name(*cast, "cast") || graph_.type(cast->results[0]).dtype != DType::kF32) {
+      layer = sums;
+      return;
+    }
+    advance(layer, *cast);
+    layer.scale = take(layer, "mul");
+    if (!layer.scale) {
+      layer = sums;
+      return;
+    }
+    const IntegerLayer scaled = layer;
+    layer.bias = take(layer, "add");
+    if (const Node* const relu = only_user(layer.result); relu != nullptr && has_name(*relu, "relu")) {
+      layer.relu = relu;
+      advance(layer, *relu);
+    }
+    const Node* const quantize = only_user(layer.result);
+    if (quantize == nullptr || !is_requantization(*quantize)) {
+      layer = scaled;
+      return;
+    }
+    layer.quantize = quantize;
+    advance(layer, *quantize);
+  }
+
+  bool is_requantization(const Node& node) const {
+    if (!has_name(node, "quantize")) return false;
+    const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
+    const Leaf* const zero = graph_.leaf(node.operands[2]);
+    const DType dtype = view.dtype("dtype");
+    const int64_t low = dtype == DType::kI8 ? -128 : 0;
+    return is_byte(dtype) && view.integer("quant_min") == low && view.integer("quant_max") == low + 255 &&
+           view.type(1).rank() == 0 && view.type(2).rank() == 0 && zero != nullptr && zero->data.defined() &&
+           !is_updated(graph_, *zero);
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<uint32_t>> users_;
+  std::vector<ValueRef> kept_;
+};
+
+class IntegerFormer {
+ public:
+  IntegerFormer(const Graph& graph, const tenon_tile_machine& machine)
+      : graph_(graph), machine_(machine), rewriter_(graph), layers_(IntegerFinder(graph).find()) {}
+
+  Graph run() {
+    std::vector<bool> is_inner(graph_.nodes().size());
+    for (const auto& [last, layer] : layers_) {
+      for (uint32_t id : layer.nodes) is_inner[id] = id != last;
+    }
+    for (uint32_t id = 0; id < graph_.nodes().size(); ++id) {
+      const auto found = layers_.find(id);
+      if (found != layers_.end()) {
+        rewriter_.replace(found->second.result, formed(found->second).ref());
+      } else if (!is_inner[id]) {
+        rewriter_.copy(graph_.nodes()[id]);
+      }
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  Value mapped(ValueRef value) { return value ? Value(rewriter_.target(), rewriter_.map(value)) : Value(); }
+
+  // Bytes with a sign.
+  Value with_sign(Builder& b, Value x) {
+    if (x.dtype() == DType::kI8) return x;
+    const auto known = signed_.find(x.ref());
+    if (known != signed_.end()) return known->second;
+    const Value wide = b.cast(x, DType::kI16) - b.integer(kShift, DType::kI16);
+    return signed_[x.ref()] = b.cast(wide, DType::kI8);
+  }
+
+  int64_t zero_point(const IntegerLayer& layer) const {
+    const Tensor& zero = graph_.leaf(layer.quantize->operands[2])->data;
+    return is_float(zero.dtype()) ? static_cast<int64_t>(zero.real(0)) : zero.integer(0);
+  }
+
+  Value formed(const IntegerLayer& layer) {
+    Builder b(rewriter_.target(), layer.anchor->location);
+    const bool is_conv = has_name(*layer.anchor, "conv");
+    Value weights = mapped(layer.weights), x = with_sign(b, mapped(layer.x));
+    if (!is_conv) weights = b.reshape(weights, {weights.size(0), weights.size(1), 1, 1});
+    NamedAttrs all = is_conv ? image_attrs(layer, weights) : row_attrs(layer, weights);
+    all.emplace_back("dtype", dtype_of(layer));
+    if (layer.relu != nullptr) all.emplace_back("low", 0.0);
+    const bool is_shifted = graph_.type(layer.x).dtype == DType::kU8;
+    if (layer.quantize != nullptr) {
+      const bool to_unsigned = graph_.type(layer.result).dtype == DType::kU8;
+      all.emplace_back("zero_point", zero_point(layer) - (to_unsigned ? kShift : 0));
+    }
+    if (is_conv) x = b.permute(x, {0, 2, 3, 1});
+    const Value vectors = dtype_of(layer) == DType::kI32 ? Value() : vectors_of(b, layer, weights, is_shifted);
+    Value y = b.op("tile_layer", {x, packed_weights(b, weights, machine_), vectors, Value()}, std::move(all));
+    if (is_conv) y = b.permute(y, {0, 3, 1, 2});
+    return finished(b, layer, y, weights, is_shifted);
+  }
+
+  DType dtype_of(const IntegerLayer& layer) const {
+    return layer.quantize != nullptr ? DType::kI8 : layer.scale ? DType::kF32 : DType::kI32;
+  }
+
+  // The results as the model has them: without a sign, or with the shift added to sums.
+  Value finished(Builder& b, const IntegerLayer& layer, Value y, Value weights, bool is_shifted) {
+    if (dtype_of(layer) == DType::kI32 && is_shifted) {
+      const Value sums = weight_sums(b, weights) * b.integer(kShift, DType::kI32);
+      const bool is_conv = has_name(*layer.anchor, "conv");
+      return y + b.reshape(sums, is_conv ? Shape{weights.size(0), 1, 1} : Shape{weights.size(0)});
+    }
+    if (layer.quantize == nullptr || graph_.type(layer.result).dtype == DType::kI8) return y;
+    const Value wide = b.cast(y, DType::kI16) + b.integer(kShift, DType::kI16);
+    const Value unsigned_y = b.cast(wide, DType::kU8);
+    signed_[unsigned_y.ref()] = y;
+    return unsigned_y;
+  }
+
+  static Value weight_sums(Builder& b, Value weights) {
+    return b.cast(b.sum(b.cast(weights, DType::kI32), {1, 2, 3}), DType::kI32);
+  }
+
+  // (sums + bias) * scale, with a bias in i32.
+  Value vectors_of(Builder& b, const IntegerLayer& layer, Value weights, bool is_shifted) {
+    const int64_t outputs = weights.size(0).constant();
+    const auto flat = [&](ValueRef value) { return b.expand(b.reshape(mapped(value), {-1}), {outputs}); };
+    Value scale = b.cast(flat(layer.scale), DType::kF32), bias = b.full(Expr(0), {outputs}, DType::kI32);
+    if (layer.correction) bias = bias - b.cast(flat(layer.correction), DType::kI32);
+    if (is_shifted) bias = bias + weight_sums(b, weights) * b.integer(kShift, DType::kI32);
+    if (layer.bias) {
+      const Value steps = b.unary("rint", b.cast(flat(layer.bias), DType::kF32) / scale);
+      bias = bias + b.cast(steps, DType::kI32);
+    }
+    if (layer.quantize != nullptr) scale = scale / b.cast(mapped(layer.quantize->operands[1]), DType::kF32);
+    return packed_vectors(b, outputs, b.op("bitcast", {bias}, {{"dtype", DType::kF32}}), scale, machine_);
+  }
+
+  NamedAttrs row_attrs(const IntegerLayer& layer, Value weights) const {
+    std::vector<int64_t> shape;
+    int64_t rows = 1;
+    for (const Expr& size : graph_.type(layer.result).shape) shape.push_back(size.constant());
+    for (size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+    const int64_t channels = weights.size(1).constant();
+    return {{"image", std::vector<int64_t>{1, rows, 1, channels}},
+            {"outputs", weights.size(0).constant()},
+            {"shape", std::move(shape)}};
+  }
+
+  NamedAttrs image_attrs(const IntegerLayer& layer, Value weights) const {
+    const OpView view = view_of(graph_, *layer.anchor->op, layer.anchor->operands, layer.anchor->attrs);
+    const auto pair = [&](std::string_view name) {
+      return std::vector{view.ints(name).front(), view.ints(name).back()};
+    };
+    const TensorType &x = graph_.type(layer.x), &y = graph_.type(layer.result);
+    std::vector<int64_t> padding = pair("padding");
+    int64_t pad = x.dtype == DType::kU8 ? -kShift : 0;
+    if (layer.padding != nullptr) {
+      const OpView border = view_of(graph_, *layer.padding->op, layer.padding->operands, layer.padding->attrs);
+      for (size_t i : {0, 1}) padding[i] += border.exprs("low")[2 + i].constant();
+      pad += static_cast<int64_t>(number_of(border.attr("value")));
+    }
+    const auto size = [](const TensorType& type, int64_t dim) { return type.size(dim).constant(); };
+    const std::vector<int64_t> shape = {size(y, 0), size(y, 2), size(y, 3), size(y, 1)};
+    const bool is_pixel = weights.size(2).is_constant(1) && weights.size(3).is_constant(1) &&
+                          padding == std::vector<int64_t>{0, 0} && pair("stride") == std::vector<int64_t>{1, 1};
+    if (is_pixel) {
+      const int64_t pixels = size(x, 0) * size(x, 2) * size(x, 3);
+      return {{"image", std::vector<int64_t>{1, pixels, 1, size(x, 1)}}, {"outputs", size(y, 1)}, {"shape", shape}};
+    }
+    return {{"image", std::vector<int64_t>{size(x, 0), size(x, 2), size(x, 3), size(x, 1)}},
+            {"outputs", size(y, 1)},
+            {"shape", shape},
+            {"kernel", std::vector<int64_t>{weights.size(2).constant(), weights.size(3).constant()}},
+            {"stride", pair("stride")},
+            {"padding", std::move(padding)},
+            {"dilation", pair("dilation")},
+            {"pad", pad}};
+  }
+
+  static double number_of(const Attr& attr) {
+    if (const auto* const real = std::get_if<double>(&attr)) return *real;
+    return static_cast<double>(std::get<Expr>(attr).constant());
+  }
+
+  const Graph& graph_;
+  const tenon_tile_machine& machine_;
+  Rewriter rewriter_;
+  std::map<uint32_t, IntegerLayer> layers_;
+  std::map<ValueRef, Value> signed_;  // of bytes without a sign: the same with one
+};
+
+}  // namespace
+
+Graph form_integer_layers(const Graph& graph, const tenon_tile_machine& machine) {
+  const bool is_ours = multiplies(machine, DType::kI8) && stores(machine, DType::kI8) && stores(machine, DType::kI32);
+  return is_ours ? IntegerFormer(graph, machine).run() : graph;
+}
+
+}  // namespace tenon

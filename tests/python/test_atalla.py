@@ -1,0 +1,172 @@
+"""Models on Atalla (accelerators/atalla): layers as tile actions, everything else on the CPU."""
+
+import itertools
+from pathlib import Path
+
+import pt2e
+import pytest
+import tenon
+import torch
+from torch import nn
+
+ROOT = Path(__file__).parents[2]
+BODIES = ("model", "cycles")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def atalla():
+    assert tenon.load_plugin(str(ROOT / "build/accelerators/atalla.so")) == "atalla"
+
+
+def layers(program):
+    return sum(task["ops"].count("tile_layer") for task in program.kernels if task["kind"] == "device")
+
+
+def check(module, *args, count, options=""):
+    """Both bodies give the same bits, no further from a run in f64 than twice eager's distance."""
+    module = module.to(torch.bfloat16).eval()
+    args = [arg.to(torch.bfloat16) for arg in args]
+    with torch.no_grad():
+        eager = module(*args)
+        results = []
+        for body in BODIES:
+            program = tenon.compile(module, tuple(args), device=f"atalla:body={body}{options}")
+            assert layers(program) == count
+            results.append(program(*args))
+        exact = module.double()(*[arg.double() for arg in args])
+    assert torch.equal(*results)
+    assert results[0].dtype == eager.dtype
+    error, eagers = ((y.double() - exact).norm() / exact.norm() for y in (results[0], eager))
+    assert error <= max(2 * eagers, 1e-3)
+    return program
+
+
+def mlp(*sizes):
+    torch.manual_seed(0)
+    parts = [part for a, b in itertools.pairwise(sizes) for part in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*parts[:-1])
+
+
+@pytest.mark.parametrize("rows", [1, 21, 300])
+def test_mlp(rows):
+    program = check(mlp(40, 100, 33, 7), torch.randn(rows, 40), count=3)
+    assert [task["kind"] for task in program.kernels] == ["transfer", "device", "transfer"]
+
+
+@pytest.mark.parametrize("options", [",size=8,scratchpad=16KiB,accumulators=8KiB", ",size=32", ",size=4,dma_bytes=4"])
+def test_other_machines(options):
+    check(mlp(40, 100, 33, 7), torch.randn(21, 40), count=3, options=options)
+
+
+class Block(nn.Module):
+    """Of a ResNet. A norm has a weight of 0, as after an initialization."""
+
+    def __init__(self, channels, inner, stride):
+        super().__init__()
+        outputs = 4 * inner
+        self.first = nn.Sequential(nn.Conv2d(channels, inner, 1, bias=False), nn.BatchNorm2d(inner), nn.ReLU())
+        self.second = nn.Sequential(
+            nn.Conv2d(inner, inner, 3, stride, 1, bias=False), nn.BatchNorm2d(inner), nn.ReLU6()
+        )
+        self.third = nn.Sequential(nn.Conv2d(inner, outputs, 1), nn.BatchNorm2d(outputs))
+        self.shortcut = nn.Sequential(nn.Conv2d(channels, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+        for norm in (part for part in self.modules() if isinstance(part, nn.BatchNorm2d)):
+            norm.running_mean.normal_()
+            norm.running_var.uniform_(0.5, 2)
+            norm.weight.data.normal_()
+            norm.weight.data[3] = 0
+            norm.bias.data.normal_()
+
+    def forward(self, x):
+        return torch.relu(self.third(self.second(self.first(x))) + self.shortcut(x))
+
+
+@pytest.mark.parametrize(("channels", "inner", "stride"), [(32, 16, 1), (24, 20, 2)])
+def test_residual_block(channels, inner, stride):
+    torch.manual_seed(1)
+    stem = nn.Sequential(nn.Conv2d(3, channels, 7, 2, 3), nn.Hardtanh(-0.5, 0.75))
+    program = check(nn.Sequential(stem, Block(channels, inner, stride)), torch.randn(2, 3, 18, 21), count=5)
+    # The image is permuted on its way in, the result on its way out, and nothing between layers.
+    assert [task["kind"] for task in program.kernels] == ["kernel", "transfer", "device", "transfer", "kernel"]
+
+
+def test_dilation_and_padding():
+    torch.manual_seed(2)
+    check(nn.Conv2d(20, 24, (3, 2), stride=(1, 2), padding=(4, 1), dilation=(2, 3)), torch.randn(1, 20, 6, 9), count=1)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(48, 144), nn.Linear(48, 48)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, 4, 12).permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+def test_attention():
+    torch.manual_seed(3)
+    check(Attention(), torch.randn(2, 19, 48), count=4)
+
+
+class Products(nn.Module):
+    def forward(self, a, b):
+        return torch.softmax(a @ b.transpose(-1, -2), -1) @ b
+
+
+def test_products_of_activations():
+    torch.manual_seed(4)
+    check(Products(), torch.randn(3, 9, 21) / 4, torch.randn(3, 17, 21), count=2)
+
+
+def test_models_in_f32_stay_on_the_cpu():
+    model, x = mlp(8, 16, 4).eval(), torch.randn(3, 8)
+    program = tenon.compile(model, (x,), device="atalla")
+    assert layers(program) == 0
+    torch.testing.assert_close(program(x), model(x))
+
+
+def test_files(tmp_path):
+    model, x = mlp(40, 64, 8).to(torch.bfloat16).eval(), torch.randn(5, 40).to(torch.bfloat16)
+    program = tenon.compile(model, (x,), device="atalla")
+    program.save(tmp_path / "model.tenon")
+    loaded = tenon.load(tmp_path / "model.tenon", device="atalla")
+    assert torch.equal(loaded(x), program(x))
+    with pytest.raises(tenon.Error, match="open the device with the same options"):
+        tenon.load(tmp_path / "model.tenon", device="atalla:size=8")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("body=hw", "accelerators/atalla/body.h"),
+        ("body=fast", 'no body "fast"'),
+        ("size=12", "size"),
+        ("speed=3", "there is no option 'speed'"),
+        ("memory=many", "no size up to"),
+        ("size", "is no option"),
+    ],
+)
+def test_options(options, message):
+    model, x = mlp(8, 4).to(torch.bfloat16).eval(), torch.randn(3, 8).to(torch.bfloat16)
+    with pytest.raises(tenon.Error, match=message):
+        tenon.compile(model, (x,), device=f"atalla:{options}")
+
+
+# ---- quantized models (PT2E)
+
+
+@pytest.mark.parametrize("name", pt2e.MODELS)
+def test_quantized_model(name):
+    """Sums of bytes are exact. A bias is rounded to a step of the sums: results differ in few steps of quantization."""
+    module, x = pt2e.made(name)
+    program, other = (tenon.compile(module, (x,), device=f"atalla:body={body}") for body in BODIES)
+    assert layers(program) >= 3
+    result = program(x)
+    assert torch.equal(result, other(x))
+    with torch.no_grad():
+        eager, exact = module(x), pt2e.exact(module, x)
+    error, eagers = ((y.double() - exact).norm() / exact.norm() for y in (result, eager))
+    assert error <= max(2 * eagers, 5e-3), (error, eagers)
