@@ -9,6 +9,7 @@ fallback=False that is an error. `report()` lists the graphs that were compiled 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from tenon import modes
 from tenon._tenon import MOST_THREADS, Error, InternalError, fail
 from tenon._tenon import compile_graph as compile_program
-from tenon.capture.captured import NO_FALLBACK, Assumptions, Captured
+from tenon.capture.captured import NO_FALLBACK, Captured
 from tenon.capture.decompose import traced_decompositions
 from tenon.capture.fx import import_graph_module
 from tenon.capture.grouped import with_traceable_gradients
@@ -168,15 +169,20 @@ def _compile(kind: str, module: fx.GraphModule, options: Options, shown: int) ->
         executable = compile_program(
             captured.graph, fallback=captured.fallback, threads=options.threads, devices=devices
         )
-        run = _runnable(found, module, captured, executable)
+        run = _runnable(found, module, captured, executable, options)
     reports.add(found)
     return run
 
 
-def _runnable(found: GraphReport, module: fx.GraphModule, captured: Captured, executable: Any) -> Run:
+def _runnable(found: GraphReport, module: fx.GraphModule, captured: Captured, executable: Any, options: Options) -> Run:
     run = make_runner(captured, executable.run)
+    checked = functools.partial(_checked, found, module, options)
     if captured.assumptions is not None:
-        run = _checked(found, module, captured.assumptions, run)
+        holds = assumption_check(captured.assumptions)
+        run = checked(holds, "its sizes differ from those that it was compiled for", run)
+    numbers = [i for i, given in enumerate(captured.inputs) if given.kind == "number" and given.size is not None]
+    if numbers:  # they travel as sizes of tensors
+        run = checked(lambda args: min(args[i] for i in numbers) >= 0, "an int is negative", run)
 
     def call(args: list[Any]) -> list[Any]:
         try:
@@ -191,14 +197,22 @@ def _runnable(found: GraphReport, module: fx.GraphModule, captured: Captured, ex
     return call
 
 
-def _checked(found: GraphReport, module: fx.GraphModule, assumptions: Assumptions, run: Run) -> Run:
-    """PyTorch runs calls with sizes that the graph was not compiled for: guards that Tenon cannot read allow them."""
-    holds = assumption_check(assumptions)
-    failed = replace(found, failure="its sizes differ from those that it was compiled for", fallback_calls=Counter())
+def _checked(
+    found: GraphReport,
+    module: fx.GraphModule,
+    options: Options,
+    holds: Callable[[list[Any]], bool],
+    failure: str,
+    run: Run,
+) -> Run:
+    """PyTorch runs calls that the graph was not compiled for."""
+    failed = replace(found, failure=failure, fallback_calls=Counter())
 
     def call(args: list[Any]) -> list[Any]:
         if holds(args):
             return run(args)
+        if not options.fallback:
+            fail(f"PyTorch would have to run this call of a graph, because {failure}, and {NO_FALLBACK}")
         reports.add(failed)
         return module(*args)
 

@@ -266,6 +266,24 @@ def test_numbers_beside_sizes_that_fit_by_guards():
         torch.testing.assert_close(compiled(x, number), x.view(2, -1) * number)
 
 
+def test_negative_numbers_run_in_pytorch():
+    """Ints travel as the sizes of tensors."""
+    compiled = torch.compile(lambda x, n: x.relu() * n, backend="tenon", dynamic=True)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(x, 3), x.relu() * 3)
+    with pytest.warns(UserWarning, match="an int is negative"):
+        torch.testing.assert_close(compiled(x, -2), x.relu() * -2)
+    torch.testing.assert_close(compiled(x, 5), x.relu() * 5)
+
+
+def test_a_negative_number_without_fallback_is_an_error():
+    compiled = torch.compile(lambda x, n: x.relu() * n, backend="tenon", dynamic=True, options={"fallback": False})
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(compiled(x, 3), x.relu() * 3)
+    with pytest.raises(tenon.Error, match="an int is negative"):
+        compiled(x, -2)
+
+
 def test_sizes_for_which_a_graph_is_wrong_run_in_pytorch(monkeypatch):
     """Where the search for sizes that pass the guards finds too few, more are called equal than are."""
     monkeypatch.setattr(Admissible, "_own_values", lambda self, symbol: [self._hints[symbol]])
