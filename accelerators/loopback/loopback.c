@@ -52,7 +52,7 @@ struct tenon_device {
   uint64_t event_count, events_given;
   int stops;
   double claim, fail;
-  unsigned delay;
+  int delay;
   uint64_t seed, random;
   char ops[256]; /* "+relu+matmul+"; empty: all */
 };
@@ -143,7 +143,7 @@ static tenon_status read_options(tenon_device* device, const char* options, teno
   for (int length = 0; *options != 0; options += length + (options[length] == ',')) {
     if (sscanf(options, "claim=%lf%n", &device->claim, &length) != 1 &&
         sscanf(options, "ops=%253[^,]%n", ops, &length) != 1 &&
-        sscanf(options, "delay=%u%n", &device->delay, &length) != 1 &&
+        sscanf(options, "delay=%d%n", &device->delay, &length) != 1 &&
         sscanf(options, "fail=%lf%n", &device->fail, &length) != 1 &&
         sscanf(options, "seed=%llu%n", &seed, &length) != 1)
       return tenon_write_text(error, TENON_INVALID_ARGUMENT, "the options are claim, ops, delay, fail and seed");
