@@ -64,3 +64,7 @@ def parts(file):
 def test_there_are_snippets_of_each_kind():
     for language in ("python", "sh", "cpp"):
         assert list(snippets(language)), language
+
+
+def test_the_walk_through_the_source_is_short():
+    assert len((ROOT / "docs/architecture.md").read_text().splitlines()) <= 250
