@@ -6,6 +6,7 @@
 #include "graph/rewrite.h"
 #include "support/is_in.h"
 #include "tiles/pack.h"
+#include "tiles/replace_layers.h"
 
 namespace tenon {
 namespace {
@@ -184,19 +185,7 @@ class IntegerFormer {
       : graph_(graph), machine_(machine), rewriter_(graph), layers_(IntegerFinder(graph).find()) {}
 
   Graph run() {
-    std::vector<bool> is_inner(graph_.nodes().size());
-    for (const auto& [last, layer] : layers_) {
-      for (uint32_t id : layer.nodes) is_inner[id] = id != last;
-    }
-    for (uint32_t id = 0; id < graph_.nodes().size(); ++id) {
-      const auto found = layers_.find(id);
-      if (found != layers_.end()) {
-        rewriter_.replace(found->second.result, formed(found->second).ref());
-      } else if (!is_inner[id]) {
-        rewriter_.copy(graph_.nodes()[id]);
-      }
-    }
-    return rewriter_.finish();
+    return replace_layers(graph_, rewriter_, layers_, [&](const IntegerLayer& layer) { return formed(layer); });
   }
 
  private:
