@@ -23,6 +23,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, fail
 from tenon.capture.admissible import admissible_of
+from tenon.capture.arguments import NUMBERS, Opaque, Token, all_leaves, flat_leaves, rebuilt, template
 from tenon.capture.assumed import AssumedSizes
 from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, is_mutable, listed, read_parts
 from tenon.capture.captured import (
@@ -40,20 +41,10 @@ from tenon.capture.captured import (
     type_text,
 )
 from tenon.capture.decompose import decomposed, is_operand
-from tenon.capture.fallback import Fallback, FallbackCall, Result, Slot, TokenSlot, leaves_of
+from tenon.capture.fallback import Fallback, FallbackCall, Result, leaves_of
 from tenon.capture.memory import MEMORY_CALLS, base_of, dense_order, giver_of, operands_of, order_in_memory
 from tenon.capture.names import location_of, target_name
 from tenon.capture.sizes import Sizes, computed, free_symbols, guard_count, is_ragged
-
-# How a number that is only known at run time travels in a graph, and comes out of it.
-_NUMBERS = {
-    torch.SymInt: (torch.int64, int),
-    torch.SymFloat: (torch.float64, float),
-    torch.SymBool: (torch.bool, bool),
-    bool: (torch.bool, bool),
-    int: (torch.int64, int),
-    float: (torch.float64, float),
-}
 
 _BOOL_TO_INT = "torch.fx.experimental.symbolic_shapes.cast_symbool_to_symint_guardless"
 _HINTS = {"torch._C._set_grad_enabled"}  # it concerns only a trace
@@ -154,22 +145,6 @@ def _is_user_input(spec: InputSpec) -> bool:
 
 
 @dataclass(frozen=True)
-class _Token:
-    """A tensor of a dtype that Tenon lacks: the fallback holds it."""
-
-    stand_in: ImportedTensor
-    key: str
-    text: str  # what it is, for messages
-
-
-@dataclass(frozen=True)
-class _Opaque:
-    """What no call of Tenon's can take: a graph of a higher-order op, a complex number."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
 class _Done:
     result: Any
 
@@ -236,7 +211,7 @@ class _Walker:
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             self.constant(node, program.constants[spec.target])
         else:
-            self.values[node] = _Opaque(program.constants.get(spec.target))
+            self.values[node] = Opaque(program.constants.get(spec.target))
 
     def user_input(self, node: fx.Node, spec: InputSpec | None = None) -> None:
         position = self.position_of[node] = len(self.inputs)
@@ -262,7 +237,7 @@ class _Walker:
         kind = "tensor" if plain else "token"
         self.inputs.append(Input(node.name, kind, dtype=value.dtype, shape=shape, device=value.device))
         if not plain:
-            self.values[node] = _Token(self._stand_in(), node.name, _shown(value))
+            self.values[node] = Token(self._stand_in(), node.name, _shown(value))
             return
         self.graph_inputs.append(position)
         self.values[node] = self.importer.input(node.name, (DTYPES[value.dtype], list(shape)))
@@ -271,7 +246,7 @@ class _Walker:
     def _number_input(self, node: fx.Node, value: Any, position: int) -> None:
         if is_ragged(value):  # only PyTorch can compute with it
             self.inputs.append(Input(node.name, "token"))
-            self.values[node] = _Token(self._stand_in(), node.name, "a ragged size")
+            self.values[node] = Token(self._stand_in(), node.name, "a ragged size")
             return
         if isinstance(value, torch.SymFloat):
             self.inputs.append(Input(node.name, "number"))
@@ -310,7 +285,7 @@ class _Walker:
             self.values[node] = add((DTYPES[data.dtype], list(data.shape)), data)
             self.placeholders[self.values[node].variable] = node
         else:
-            self.values[node] = _Opaque(data)
+            self.values[node] = Opaque(data)
 
     def constant(self, node: fx.Node, data: torch.Tensor) -> None:
         self.weight(node, data, lambda _, tensor: self.importer.constant(tensor))
@@ -334,7 +309,7 @@ class _Walker:
         if isinstance(value, torch.Tensor):
             self.constant(node, value)
         else:
-            self.values[node] = _Opaque(value)
+            self.values[node] = Opaque(value)
 
     def _call(self, node: fx.Node) -> None:
         call = call_of(node)
@@ -529,7 +504,7 @@ class _Walker:
         for inner in module.graph.nodes:
             inner.stack_trace = node.stack_trace
         given = (made.args, made.kwargs)
-        operands = [self._argument(leaf) for leaf in _all_leaves(given) if is_operand(self._traced(leaf))]
+        operands = [self._argument(leaf) for leaf in all_leaves(given) if is_operand(self._traced(leaf))]
         self.depth += 1
         result = self._run_inline(module, operands)
         self.depth -= 1
@@ -553,7 +528,7 @@ class _Walker:
         for position, leaf in enumerate(leaves_of(made.value)):
             for dim, size in enumerate(leaf.shape if isinstance(leaf, torch.Tensor) else ()):
                 self.sizes.measure(size, f"{node.name}_{position}_{dim}")
-        args, kwargs = ([_flat_leaves(arguments)], {}) if because else arguments
+        args, kwargs = ([flat_leaves(arguments)], {}) if because else arguments
         types = [self._type_or_none(leaf) for leaf in leaves_of(made.value)]
         location = location_of(node)
         result = self.importer.call(
@@ -577,14 +552,14 @@ class _Walker:
         if isinstance(argument, dict):
             return {key: self._argument(item) for key, item in argument.items()}
         if isinstance(argument, (slice, complex, torch._ops.OperatorBase)):
-            return _Opaque(argument)
+            return Opaque(argument)
         return argument
 
     def _cannot_take(self, arguments: Any) -> str:
-        for leaf in _all_leaves(arguments):
-            if isinstance(leaf, _Token):
+        for leaf in all_leaves(arguments):
+            if isinstance(leaf, Token):
                 return f"it takes {leaf.text}"
-            if isinstance(leaf, _Opaque):
+            if isinstance(leaf, Opaque):
                 return f"it takes {_shown(leaf.value)}"
         return ""
 
@@ -594,25 +569,25 @@ class _Walker:
 
     def _external(self, node: fx.Node, made: Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
         """Leaves the call to the fallback, and returns its results."""
-        counter = iter(range(len(_flat_leaves(arguments))))
-        args = _template(arguments[0], self._traced(made.args), counter)
-        kwargs = _template(arguments[1], self._traced(made.kwargs), counter)
+        counter = iter(range(len(flat_leaves(arguments))))
+        args = template(arguments[0], self._traced(made.args), counter)
+        kwargs = template(arguments[1], self._traced(made.kwargs), counter)
         results = []
         values = []
         for position, (leaf, imported) in enumerate(zip(leaves_of(made.value), result, strict=True)):
             token = None if self._type_or_none(leaf) else f"{node.name}.{position}"
-            number = _NUMBERS[type(leaf)][0] if not isinstance(leaf, torch.Tensor) else None
+            number = NUMBERS[type(leaf)][0] if not isinstance(leaf, torch.Tensor) else None
             results.append(Result(token, number))
-            values.append(_Token(imported, token, _shown(leaf)) if token else imported)
+            values.append(Token(imported, token, _shown(leaf)) if token else imported)
             self._learn_sizes(leaf, imported)
         self.fallback.calls[self.importer.external_count - 1] = FallbackCall(made.target, args, kwargs, results)
-        return _rebuilt(made.value, iter(values))
+        return rebuilt(made.value, iter(values))
 
     # -- what PyTorch says of results --
 
     def _type_or_none(self, value: Any) -> tuple[str, list[int | Expr]] | None:
         if not isinstance(value, torch.Tensor):
-            return DTYPES[_NUMBERS[type(value)][0]], []
+            return DTYPES[NUMBERS[type(value)][0]], []
         if not self._is_plain_tensor(value):
             return None
         return DTYPES[value.dtype], [self.sizes.expr(size) for size in value.shape]
@@ -705,13 +680,13 @@ class _Walker:
         if result in self.weights:
             return Output("constant", value=self.weights[result])
         value, expected = self.values[result], result.meta.get("val")
-        if isinstance(value, _Token):
+        if isinstance(value, Token):
             self._returned(value.stand_in)  # so that the call which gives it is needed
             return Output("token", value=value.key)
         if not isinstance(value, (ImportedTensor, Expr)):
             return Output("constant", value=value)
         if not isinstance(expected, torch.Tensor):
-            return Output("number", self._returned(value), _NUMBERS[type(expected)][1])
+            return Output("number", self._returned(value), NUMBERS[type(expected)][1])
         order = order_in_memory(expected) if keep_layout else None
         if order is None:
             return Output("result", self._returned(value))
@@ -776,50 +751,11 @@ class _Walker:
         return len(self.results) - 1
 
 
-# ---- arguments ------------------------------------------------------------------------------------------------------
+# ---- results --------------------------------------------------------------------------------------------------------
 
 
 def _is_symbol(size: Any) -> bool:
     return isinstance(size, Expr) and size.symbols == (str(size),)
-
-
-def _all_leaves(arguments: Any) -> Iterator[Any]:
-    if isinstance(arguments, (tuple, list)):
-        for item in arguments:
-            yield from _all_leaves(item)
-    elif isinstance(arguments, dict):
-        yield from _all_leaves(list(arguments.values()))
-    else:
-        yield arguments
-
-
-def _flat_leaves(arguments: Any) -> list[ImportedTensor | Expr]:
-    """What the importer makes operands of, in its order."""
-    tensors = (leaf.stand_in if isinstance(leaf, _Token) else leaf for leaf in _all_leaves(arguments))
-    return [leaf for leaf in tensors if isinstance(leaf, (ImportedTensor, Expr))]
-
-
-def _template(given: Any, value: Any, counter: Iterator[int]) -> Any:
-    """The argument with a slot for each operand. `value` is what the trace had: it says where a number is wanted."""
-    if isinstance(given, _Token):
-        next(counter)
-        return TokenSlot(given.key)
-    if isinstance(given, (ImportedTensor, Expr)):
-        return Slot(next(counter), None if isinstance(value, torch.Tensor) else _NUMBERS[type(value)][1])
-    if isinstance(given, _Opaque):
-        return given.value
-    if isinstance(given, (tuple, list)):
-        return [_template(item, part, counter) for item, part in zip(given, value, strict=True)]
-    if isinstance(given, dict):
-        return {key: _template(item, value[key], counter) for key, item in given.items()}
-    return bool(given) if isinstance(value, torch.SymBool) else given  # what is known of it comes as 0 or 1
-
-
-def _rebuilt(value: Any, leaves: Iterator[Any]) -> Any:
-    """The structure of `value` with these leaves."""
-    if isinstance(value, (tuple, list)):
-        return tuple(_rebuilt(item, leaves) for item in value)
-    return None if value is None else next(leaves)
 
 
 def _agree(result: ImportedTensor, dtype: str | None, shape: list[int | Expr]) -> bool:
