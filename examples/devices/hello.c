@@ -92,7 +92,7 @@ static tenon_status compile(tenon_device* device, const tenon_segment* segment, 
       it.inner = a->shape[a->rank - 1];
       it.columns = out->shape[out->rank - 1];
     } else {
-      it.columns = it.op == SOFTMAX ? a->shape[a->rank - 1] : 1;
+      it.columns = it.op == SOFTMAX && a->rank > 0 ? a->shape[a->rank - 1] : 1;
       it.rows = it.columns == 0 ? 0 : product(a->shape, a->rank) / it.columns;
     }
     status = sink->write(sink->self, &it, sizeof it);
