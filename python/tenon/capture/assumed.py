@@ -9,6 +9,7 @@ from typing import Any
 
 from tenon._tenon import Expr, ImportedTensor, Importer
 from tenon.capture.admissible import Admissible
+from tenon.capture.arguments import all_leaves
 
 Size = int | Expr
 
@@ -16,16 +17,10 @@ _RESHAPES = {"aten.view.default", "aten.reshape.default", "aten._unsafe_view.def
 _SPLIT = "aten.split_with_sizes.default"
 
 
-def _sizes(argument: Any) -> Iterator[Expr]:
-    if isinstance(argument, (tuple, list)):
-        for item in argument:
-            yield from _sizes(item)
-    elif isinstance(argument, dict):
-        yield from _sizes(list(argument.values()))
-    elif isinstance(argument, ImportedTensor):
-        yield from _sizes(list(argument.shape))
-    elif isinstance(argument, Expr):
-        yield argument
+def _sizes(arguments: Any) -> Iterator[Expr]:
+    for leaf in all_leaves(arguments):
+        sizes = leaf.shape if isinstance(leaf, ImportedTensor) else [leaf]
+        yield from (size for size in sizes if isinstance(size, Expr))
 
 
 class AssumedSizes:
