@@ -253,6 +253,10 @@ random-devices: build ## 2,000 random graphs with random claims on a device besi
 bench-device-layers: build ## BERT-base with every second layer on a device (loopback): crossings and transfers; ARGS="--small"
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.device_layers $(ARGS)
 
+.PHONY: bench-atalla
+bench-atalla: build ## ResNet-50, MobileNetV2 and BERT-base on Atalla, int8 and bf16: bits, errors, cycles, utilization; ARGS="--quick --layers"
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.atalla $(ARGS)
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

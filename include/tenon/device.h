@@ -132,7 +132,7 @@ enum {
  *           outer_last) or j not in [inner_first, inner_last) consist of `pad`; the lines are those of row
  * (outer_first, inner_first). epilogue  sets what later stores do. With bias or scale, lines have `columns` biases,
  * then as many scales: 32 bits each store     writes the first `run` columns of accumulator rows to memory, as `dtype`.
- * The residual of row (i, j) is i * inner + j rows behind `line`
+ * The residual of row (i, j) is i * inner + j rows behind `line`; it is bf16, or i8 with TENON_TILE_INTEGERS
  *
  * An action begins when its unit is done with those before it, and after it took one token of every unit in `wait`.
  * When it is done, it gives a token to every unit in `signal`. Actions that run one after the other find their tokens.
@@ -152,11 +152,12 @@ typedef struct tenon_tile_action {
   uint32_t accumulator;
   uint32_t weights;
   int32_t weight_lines;
-  uint32_t epilogues; /* epilogue: vectors to read; store: steps to take (TENON_TILE_BIAS, ...) */
-  float low, high;    /* epilogue: of the clamp */
-  float residual_scale;
-  int32_t pad;        /* multiply: a number of the operands' dtype */
-  int32_t zero_point; /* epilogue: added to what is rounded to i8 */
+  uint32_t epilogues;          /* epilogue: vectors to read; store: steps to take (TENON_TILE_BIAS, ...) */
+  float low, high;             /* epilogue: of the clamp */
+  float residual_scale;        /* epilogue: a residual counts as (residual - residual_zero_point) * residual_scale */
+  int32_t residual_zero_point; /* 0 but for residuals in i8 */
+  int32_t pad;                 /* multiply: a number of the operands' dtype */
+  int32_t zero_point;          /* epilogue: added to what is rounded to i8 */
 } tenon_tile_action;
 
 /* Nodes in an order in which they can run. The buffers of a launch are the values that are not temporaries, in order.

@@ -45,7 +45,7 @@ void rewrite_convolutions_of(Module& module, const BuildTarget&, const ProgramOp
 void multiply_in_integers_of(Module& module, const BuildTarget&, const ProgramOptions& options) {
   const auto is_quantized = [](const Node& node) { return node.op->name.get() == "dequantize"; };
   if (std::ranges::none_of(module.graph.nodes(), is_quantized)) return;
-  module.graph = canonicalize(multiply_in_integers(module.graph, options.freeze));
+  module.graph = canonicalize(multiply_in_integers(keep_bytes(module.graph), options.freeze));
 }
 
 void group_nodes(Module& module, const BuildTarget&, const ProgramOptions&) { module.groups = fuse(module.graph); }
@@ -91,6 +91,7 @@ constexpr Stage kPasses[] = {
     {"convolutions", "turn convolutions whose weights change into products of matrices", kGraph,
      rewrite_convolutions_of},
     {"norms", "fold batch norms into the weights of the convolutions before them", kGraph, over_graph<fold_norms>},
+    {"bytes", "move, pad and pool quantized tensors as bytes", kGraph, over_graph<keep_bytes>},
     {"quantized", "multiply quantized tensors as integers", kGraph, multiply_in_integers_of},
 };
 

@@ -105,6 +105,12 @@ Value product(ExpandContext& e) {
   return e.reshape(e.permute(y, {0, 2, 3, 1}), {batch, y.size(2) * y.size(3), outputs});
 }
 
+Value residual(ExpandContext& e, DType dtype) {
+  const Value r = e.cast(e.in_wide(kResidual), dtype);
+  const auto zero = static_cast<double>(e.integer("residual_zero_point"));
+  return (r - e.scalar(zero, dtype)) * e.scalar(e.real("residual_scale"), dtype);
+}
+
 Value expand_tile_layer(ExpandContext& e) {
   Value y = product(e);
   if (e.has(kVectors)) {
@@ -117,11 +123,12 @@ Value expand_tile_layer(ExpandContext& e) {
     const Value bias = counts ? e.op("bitcast", {vector(0)}, {{"dtype", DType::kI32}}) : vector(0);
     y = e.cast(y + bias, DType::kF32) * vector(1);
   }
-  if (e.has(kResidual)) y = y + e.reshape(e.in_wide(kResidual), y.shape());
+  if (is_integral(y.dtype()) && e.dtype("dtype") != DType::kI32) y = e.cast(y, DType::kF32);
+  if (e.has(kResidual)) y = y + e.reshape(residual(e, y.dtype()), y.shape());
   if (e.given("low")) y = e.maximum(y, e.scalar(e.real("low"), y.dtype()));
   if (e.given("high")) y = e.minimum(y, e.scalar(e.real("high"), y.dtype()));
   if (e.dtype("dtype") == DType::kI8) {
-    const Value shifted = e.unary("rint", e.cast(y, DType::kF32)) + static_cast<double>(e.integer("zero_point"));
+    const Value shifted = e.unary("rint", y) + static_cast<double>(e.integer("zero_point"));
     y = e.op("clamp", {shifted, e.scalar(-128, DType::kF32), e.scalar(127, DType::kF32)});
   }
   Shape shape;
@@ -137,7 +144,8 @@ const OpDef kTileLayer{
     .doc =
         "A layer of a tile machine: a convolution of `x` [batch, height, width, channels] with a window of weights, or "
         "a product of matrices. Vectors [tiles, 2, columns] have a bias and a scale for each output: (sum + bias) * "
-        "scale; then the residual is added, and the result is cut off at `low` and `high` and rounded once. Bytes are "
+        "scale; then (residual - residual_zero_point) * residual_scale is added, and the result is cut off at `low` "
+        "and `high` and rounded once. Bytes are "
         "summed in i32, with biases that are bits of i32; a result in i8 is rounded, then `zero_point` is added. "
         "Packed weights are [tiles, channel tiles, height, width, k, n]; others are [batch, channels, outputs]. "
         "Operands and "
@@ -145,7 +153,7 @@ const OpDef kTileLayer{
     .operands = std::vector<OperandDef>{{"x", kNumbers},
                                         {"weights", kNumbers},
                                         {"vectors", DTypeSet(DType::kF32), Arity::kOptional},
-                                        {"residual", kFloats, Arity::kOptional}},
+                                        {"residual", kNumbers, Arity::kOptional}},
     .attrs = {{"image", AttrKind::kInts, "batch, height, width and channels of x"},
               {"outputs", AttrKind::kInt, "the channels of the result"},
               {"shape", AttrKind::kInts, "of the result"},
@@ -159,6 +167,8 @@ const OpDef kTileLayer{
                Attr(false)},
               {"pad", AttrKind::kInt, "what padding consists of, instead of zeros", Attr(int64_t{0})},
               {"zero_point", AttrKind::kInt, "of a result in i8", Attr(int64_t{0})},
+              {"residual_scale", AttrKind::kReal, "what the residual is multiplied by", Attr(1.0)},
+              {"residual_zero_point", AttrKind::kInt, "what is subtracted from the residual before", Attr(int64_t{0})},
               {"low", AttrKind::kReal, "the least result; none: any", Attr(None{})},
               {"high", AttrKind::kReal, "the greatest result; none: any", Attr(None{})}},
     .infer = tile_layer_type,
@@ -175,6 +185,8 @@ const OpDef kTileLayer{
                 "packed=false",
                 "i8[1, 3, 3, 5], i8[1, 2, 3, 3, 4, 8], f32[1, 2, 8], none; image=[1, 3, 3, 5], outputs=6, "
                 "shape=[1, 3, 3, 6], dtype=i8, kernel=[3, 3], padding=[1, 1], pad=3, zero_point=-7, low=0.0",
+                "i8[1, 3, 3, 5], i8[1, 2, 1, 1, 4, 8], f32[1, 2, 8], i8[9, 6]; image=[1, 9, 1, 5], outputs=6, "
+                "shape=[1, 3, 3, 6], dtype=i8, zero_point=-7, residual_scale=0.75, residual_zero_point=-3, high=90.5",
                 "i8[2, 3, 4], i8[2, 4, 5], none, none; image=[2, 3, 1, 4], outputs=5, shape=[2, 3, 5], dtype=i32, "
                 "packed=false",
                 "f32[2, 3, 4], f32[2, 5, 4], none, none; image=[2, 3, 1, 4], outputs=5, shape=[2, 3, 5], dtype=f32, "

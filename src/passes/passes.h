@@ -16,6 +16,8 @@ Graph fold_norms(const Graph& graph);
 // Rewrites convolutions as products of matrices, where that is faster because the weights change on every run
 // (training). Parameters and buffers that nothing updates are fixed if they are frozen.
 Graph rewrite_convolutions(const Graph& graph, bool freeze);
+// Moves, pads and pools quantized tensors as bytes, instead of dequantizing and quantizing them again.
+Graph keep_bytes(const Graph& graph);
 // Computes products of quantized tensors in integers. Parameters and buffers that nothing updates are fixed if they are
 // frozen.
 Graph multiply_in_integers(const Graph& graph, bool freeze);

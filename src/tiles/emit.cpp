@@ -272,7 +272,8 @@ class LayerEmitter {
       a.line = static_cast<uint32_t>(layer_.has_vectors ? vector_line(tile_of_set) : 0);
       a.low = layer_.low.value_or(-kEnd);
       a.high = layer_.high.value_or(kEnd);
-      a.residual_scale = 1;
+      a.residual_scale = static_cast<float>(layer_.residual_scale);
+      a.residual_zero_point = static_cast<int32_t>(layer_.residual_zero_point);
       group.stores.push_back(a);
     }
     Action a = action(TENON_TILE_STORE);

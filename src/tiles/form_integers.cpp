@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "graph/rewrite.h"
 #include "support/is_in.h"
@@ -19,6 +20,14 @@ bool is_sized(const TensorType& type) {
   return std::ranges::all_of(type.shape, [](const Expr& size) { return size.is_constant() && size.constant() > 0; });
 }
 
+// The one number that a tensor consists of, if no run changes it.
+std::optional<double> number_of(const Graph& graph, ValueRef value) {
+  const Leaf* const leaf = graph.leaf(value);
+  const bool is_known = leaf != nullptr && leaf->data.defined() && leaf->data.numel() == 1 && !is_updated(graph, *leaf);
+  if (!is_known) return {};
+  return is_float(leaf->data.dtype()) ? leaf->data.real(0) : static_cast<double>(leaf->data.integer(0));
+}
+
 bool is_byte(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8; }
 
 // What makes a layer, in the order of its nodes. Null: it is left out.
@@ -27,7 +36,8 @@ struct IntegerLayer {
   ValueRef x = {}, weights = {};  // bytes; before padding
   const Node* padding = nullptr;  // of x, with its zero point
   ValueRef correction = {}, scale = {}, bias = {};
-  const Node* relu = nullptr;
+  const Node* residual = nullptr;  // its `dequantize`
+  std::optional<double> low = {}, high = {};
   const Node* quantize = nullptr;
   std::vector<uint32_t> nodes = {};  // that it replaces
   ValueRef result = {};
@@ -35,7 +45,8 @@ struct IntegerLayer {
 
 class IntegerFinder {
  public:
-  explicit IntegerFinder(const Graph& graph) : graph_(graph), users_(users_of(graph)), kept_(kept_values(graph)) {}
+  IntegerFinder(const Graph& graph, const tenon_tile_machine& machine)
+      : graph_(graph), machine_(machine), users_(users_of(graph)), kept_(kept_values(graph)) {}
 
   std::map<uint32_t, IntegerLayer> find() const {
     std::map<uint32_t, IntegerLayer> found;
@@ -150,10 +161,8 @@ class IntegerFinder {
     }
     const IntegerLayer scaled = layer;
     layer.bias = take(layer, "add");
-    if (const Node* const relu = only_user(layer.result); relu != nullptr && has_name(*relu, "relu")) {
-      layer.relu = relu;
-      advance(layer, *relu);
-    }
+    take_residual(layer);
+    take_clamp(layer);
     const Node* const quantize = only_user(layer.result);
     if (quantize == nullptr || !is_requantization(*quantize)) {
       layer = scaled;
@@ -163,18 +172,42 @@ class IntegerFinder {
     advance(layer, *quantize);
   }
 
+  void take_residual(IntegerLayer& layer) const {
+    const Node* const add = only_user(layer.result);
+    if (add == nullptr || !has_name(*add, "add") || (machine_.epilogues & TENON_TILE_RESIDUAL) == 0) return;
+    const bool is_first = add->operands[0] == layer.result;
+    const Node* const residual = producer(add->operands[is_first ? 1 : 0], "dequantize");
+    const bool fits = residual != nullptr && is_byte(graph_.type(residual->operands[0]).dtype) &&
+                      graph_.type(residual->results[0]) == graph_.type(layer.result) &&
+                      number_of(graph_, residual->operands[1]) &&
+                      (!residual->operands[2] || number_of(graph_, residual->operands[2]));
+    if (!fits) return;
+    layer.residual = residual;
+    advance(layer, *add);
+  }
+
+  void take_clamp(IntegerLayer& layer) const {
+    const Node* const node = only_user(layer.result);
+    if (node == nullptr || (machine_.epilogues & TENON_TILE_CLAMP) == 0) return;
+    const OpView view = view_of(graph_, *node->op, node->operands, node->attrs);
+    if (has_name(*node, "relu") || has_name(*node, "relu6")) layer.low = 0;
+    if (has_name(*node, "relu6")) layer.high = 6;
+    if (has_name(*node, "hardtanh")) layer.low = view.real("min_val"), layer.high = view.real("max_val");
+    if (layer.low) advance(layer, *node);
+  }
+
   bool is_requantization(const Node& node) const {
     if (!has_name(node, "quantize")) return false;
     const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
-    const Leaf* const zero = graph_.leaf(node.operands[2]);
     const DType dtype = view.dtype("dtype");
     const int64_t low = dtype == DType::kI8 ? -128 : 0;
-    return is_byte(dtype) && view.integer("quant_min") == low && view.integer("quant_max") == low + 255 &&
-           view.type(1).rank() == 0 && view.type(2).rank() == 0 && zero != nullptr && zero->data.defined() &&
-           !is_updated(graph_, *zero);
+    const std::optional<double> zero = number_of(graph_, node.operands[2]), scale = number_of(graph_, node.operands[1]);
+    return is_byte(dtype) && view.integer("quant_min") == low && view.integer("quant_max") == low + 255 && zero &&
+           *zero >= static_cast<double>(low) && *zero <= static_cast<double>(low + 255) && scale && *scale > 0;
   }
 
   const Graph& graph_;
+  const tenon_tile_machine& machine_;
   std::vector<std::vector<uint32_t>> users_;
   std::vector<ValueRef> kept_;
 };
@@ -182,7 +215,7 @@ class IntegerFinder {
 class IntegerFormer {
  public:
   IntegerFormer(const Graph& graph, const tenon_tile_machine& machine)
-      : graph_(graph), machine_(machine), rewriter_(graph), layers_(IntegerFinder(graph).find()) {}
+      : graph_(graph), machine_(machine), rewriter_(graph), layers_(IntegerFinder(graph, machine).find()) {}
 
   Graph run() {
     return replace_layers(graph_, rewriter_, layers_, [&](const IntegerLayer& layer) { return formed(layer); });
@@ -200,9 +233,22 @@ class IntegerFormer {
     return signed_[x.ref()] = b.cast(wide, DType::kI8);
   }
 
-  int64_t zero_point(const IntegerLayer& layer) const {
-    const Tensor& zero = graph_.leaf(layer.quantize->operands[2])->data;
-    return is_float(zero.dtype()) ? static_cast<int64_t>(zero.real(0)) : zero.integer(0);
+  // Of a node `quantize` or `dequantize`, for bytes with a sign.
+  int64_t zero_point(const Node& node, ValueRef bytes) const {
+    const double zero = node.operands[2] ? number_of(graph_, node.operands[2]).value() : 0;
+    return static_cast<int64_t>(zero) - (graph_.type(bytes).dtype == DType::kU8 ? kShift : 0);
+  }
+
+  // What the epilogue does in steps of the result.
+  void add_quantization(const IntegerLayer& layer, NamedAttrs& all) const {
+    if (layer.quantize == nullptr) return;
+    const double step = number_of(graph_, layer.quantize->operands[1]).value();
+    all.emplace_back("zero_point", zero_point(*layer.quantize, layer.result));
+    if (layer.low) all.emplace_back("low", *layer.low / step);
+    if (layer.high) all.emplace_back("high", *layer.high / step);
+    if (layer.residual == nullptr) return;
+    all.emplace_back("residual_scale", number_of(graph_, layer.residual->operands[1]).value() / step);
+    all.emplace_back("residual_zero_point", zero_point(*layer.residual, layer.residual->operands[0]));
   }
 
   Value formed(const IntegerLayer& layer) {
@@ -212,15 +258,13 @@ class IntegerFormer {
     if (!is_conv) weights = b.reshape(weights, {weights.size(0), weights.size(1), 1, 1});
     NamedAttrs all = is_conv ? image_attrs(layer, weights) : row_attrs(layer, weights);
     all.emplace_back("dtype", dtype_of(layer));
-    if (layer.relu != nullptr) all.emplace_back("low", 0.0);
+    add_quantization(layer, all);
     const bool is_shifted = graph_.type(layer.x).dtype == DType::kU8;
-    if (layer.quantize != nullptr) {
-      const bool to_unsigned = graph_.type(layer.result).dtype == DType::kU8;
-      all.emplace_back("zero_point", zero_point(layer) - (to_unsigned ? kShift : 0));
-    }
+    Value residual = layer.residual ? with_sign(b, mapped(layer.residual->operands[0])) : Value();
     if (is_conv) x = b.permute(x, {0, 2, 3, 1});
+    if (is_conv && residual) residual = b.permute(residual, {0, 2, 3, 1});
     const Value vectors = dtype_of(layer) == DType::kI32 ? Value() : vectors_of(b, layer, weights, is_shifted);
-    Value y = b.op("tile_layer", {x, packed_weights(b, weights, machine_), vectors, Value()}, std::move(all));
+    Value y = b.op("tile_layer", {x, packed_weights(b, weights, machine_), vectors, residual}, std::move(all));
     if (is_conv) y = b.permute(y, {0, 3, 1, 2});
     return finished(b, layer, y, weights, is_shifted);
   }
@@ -284,7 +328,7 @@ class IntegerFormer {
     if (layer.padding != nullptr) {
       const OpView border = view_of(graph_, *layer.padding->op, layer.padding->operands, layer.padding->attrs);
       for (size_t i : {0, 1}) padding[i] += border.exprs("low")[2 + i].constant();
-      pad += static_cast<int64_t>(number_of(border.attr("value")));
+      pad += static_cast<int64_t>(number_in(border.attr("value")));
     }
     const auto size = [](const TensorType& type, int64_t dim) { return type.size(dim).constant(); };
     const std::vector<int64_t> shape = {size(y, 0), size(y, 2), size(y, 3), size(y, 1)};
@@ -304,7 +348,7 @@ class IntegerFormer {
             {"pad", pad}};
   }
 
-  static double number_of(const Attr& attr) {
+  static double number_in(const Attr& attr) {
     if (const auto* const real = std::get_if<double>(&attr)) return *real;
     return static_cast<double>(std::get<Expr>(attr).constant());
   }

@@ -2,6 +2,7 @@
 // i32, a correction for zero points, a scale, a bias, and the quantization of the result (src/passes/quantized.cpp).
 //
 //   - With the quantization behind it, a layer is one node with a result in i8. The bias is rounded to a sum in i32.
+//     A quantized residual is added before that, in f32, and relu, relu6 and hardtanh cut off the result.
 //   - Else the layer gives sums times scales, in f32, or the sums.
 //
 // Bytes without a sign are shifted by 128: x - 128 is an i8, and 128 * (the sum of an output's weights) is part of its

@@ -206,14 +206,15 @@ class TileInterpreter {
   }
 
   void store(const Action& a) {
-    const int64_t residual_lines = ceil_div(int64_t{machine_.columns} * 2, machine_.line_bytes);
+    const bool counts = (a.flags & TENON_TILE_INTEGERS) != 0;
+    const int64_t residual_lines = ceil_div(int64_t{machine_.columns} * (counts ? 1 : 2), machine_.line_bytes);
     const int64_t bytes = size_of(static_cast<DType>(a.dtype));
     if (a.run > machine_.columns) refuse("it stores {} columns of {}", a.run, machine_.columns);
     repeat(a, [&](int64_t i, int64_t j) {
       const int32_t* const sums = accumulator(a.accumulator + i * a.inner + j, false);
       std::vector<double> residual;
       if ((a.epilogues & TENON_TILE_RESIDUAL) != 0)
-        residual = numbers(a.line + (i * a.inner + j) * residual_lines, machine_.columns, false);
+        residual = numbers(a.line + (i * a.inner + j) * residual_lines, machine_.columns, counts);
       std::byte* to = memory(a, a.offset + i * a.outer_stride + j * a.inner_stride, a.run * bytes);
       for (uint32_t column = 0; column < a.run; ++column, to += bytes) write(a, to, sums[column], column, residual);
     });
@@ -242,7 +243,8 @@ class TileInterpreter {
       y += vectors_[column];
     }
     if ((a.epilogues & TENON_TILE_SCALE) != 0) y *= vectors_[machine_.columns + column];
-    if (!residual.empty()) y += static_cast<float>(residual[column]) * epilogue_.residual_scale;
+    if (!residual.empty())
+      y += static_cast<float>(residual[column] - epilogue_.residual_zero_point) * epilogue_.residual_scale;
     if ((a.epilogues & TENON_TILE_CLAMP) == 0) return y;
     return y < epilogue_.low ? epilogue_.low : y > epilogue_.high ? epilogue_.high : y;
   }

@@ -47,6 +47,8 @@ TileLayer layer_of(const Graph& graph, const Node& node) {
           .has_residual = view.has(kResidual),
           .low = bound(view, "low"),
           .high = bound(view, "high"),
+          .residual_scale = view.real("residual_scale"),
+          .residual_zero_point = view.integer("residual_zero_point"),
           .pad = view.integer("pad"),
           .zero_point = view.integer("zero_point")};
 }
@@ -61,7 +63,6 @@ std::string misfit(const TileLayer& layer, const tenon_tile_machine& machine) {
   if (layer.output == DType::kI32 && (layer.has_vectors || layer.has_residual || clamps))
     return "sums in i32 have no epilogue";
   if (!layer.is_integer() && is_integral(layer.output)) return "it rounds sums of floats to floats only";
-  if (layer.is_integer() && layer.has_residual) return "it adds no residuals to integers";
   const uint32_t needed = (layer.has_vectors ? TENON_TILE_BIAS | TENON_TILE_SCALE : 0) |
                           (layer.has_residual ? TENON_TILE_RESIDUAL : 0) | (clamps ? TENON_TILE_CLAMP : 0);
   if ((needed & ~machine.epilogues) != 0) return "it has no such epilogue";

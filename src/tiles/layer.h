@@ -20,6 +20,8 @@ struct TileLayer {
   bool has_vectors = false;
   bool has_residual = false;
   std::optional<float> low, high;
+  double residual_scale = 1;
+  int64_t residual_zero_point = 0;
   int64_t pad = 0;         // what padding consists of
   int64_t zero_point = 0;  // of results in i8
 

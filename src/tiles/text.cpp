@@ -43,6 +43,7 @@ void for_each_field(Fields fields, auto& a) {
   fields("low", a.low);
   fields("high", a.high);
   fields("residual_scale", a.residual_scale);
+  fields("residual_zero_point", a.residual_zero_point);
   fields("pad", a.pad);
   fields("zero_point", a.zero_point);
 }

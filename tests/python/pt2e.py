@@ -6,13 +6,14 @@ from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 
-def quantized(module, *inputs, dynamic=False, dynamic_shapes=None):
-    """The module as PT2E's eager simulation, calibrated with the inputs."""
+def quantized(module, *inputs, dynamic=False, dynamic_shapes=None, calibration=()):
+    """The module as PT2E's eager simulation, calibrated with the inputs, and with more of them."""
     with torch.no_grad():
         captured = torch.export.export(module.eval(), inputs, dynamic_shapes=dynamic_shapes).module()
         config = x86.get_default_x86_inductor_quantization_config(is_dynamic=dynamic)
         prepared = prepare_pt2e(captured, x86.X86InductorQuantizer().set_global(config))
-        prepared(*inputs)
+        for each in (inputs, *calibration):
+            prepared(*each)
         return convert_pt2e(prepared)
 
 

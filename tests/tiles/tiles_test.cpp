@@ -84,13 +84,14 @@ class LayerMaker {
     const Value x = input("x", {image[0], image[1], image[2], image[3]}, dtype);
     const Value w = input("w", {tiles, channel_tiles, kernel[0], kernel[1], k, n}, dtype);
     const Value vectors = is_integer || draw(0, 1) == 1 ? input("v", {tiles, 2, n}, DType::kF32) : Value();
-    const Value residual =
-        !is_integer && draw(0, 1) == 1 ? input("r", {shape[0], shape[1], shape[2], outputs}) : Value();
+    const Value residual = draw(0, 1) == 1 ? input("r", {shape[0], shape[1], shape[2], outputs}, dtype) : Value();
     NamedAttrs attrs{{"image", image},   {"outputs", outputs}, {"shape", shape},     {"dtype", dtype},
                      {"kernel", kernel}, {"stride", stride},   {"padding", padding}, {"dilation", dilation}};
     if (is_integer) {
       attrs.emplace_back("pad", draw(-128, 127));
       attrs.emplace_back("zero_point", draw(-9, 9));
+      attrs.emplace_back("residual_scale", static_cast<double>(draw(1, 32)) / 16);
+      attrs.emplace_back("residual_zero_point", draw(-128, 127));
     }
     if (draw(0, 1) == 1) attrs.emplace_back("low", -0.5);
     if (draw(0, 1) == 1) attrs.emplace_back("high", 1.5);

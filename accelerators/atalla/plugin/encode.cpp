@@ -66,6 +66,7 @@ Command epilogue(const tenon_tile_action& a) {
   c.low = a.low;
   c.high = a.high;
   c.residual_scale = a.residual_scale;
+  c.residual_zero_point = narrow<int8_t>(a.residual_zero_point);
   c.zero_point = narrow<int8_t>(a.zero_point);
   return encode(c);
 }
@@ -89,11 +90,11 @@ Command store(const tenon_tile_action& a) {
   Store c;
   c.tokens = tokens(a);
   const bool counts = (a.flags & TENON_TILE_INTEGERS) != 0;
-  c.flags = static_cast<uint8_t>(static_cast<uint8_t>(output_of(a.dtype)) | (counts ? 0 : Store::kFloat) |
-                                 (a.epilogues & TENON_TILE_BIAS ? Store::kBias : 0) |
-                                 (a.epilogues & TENON_TILE_SCALE ? Store::kScale : 0) |
-                                 (a.epilogues & TENON_TILE_RESIDUAL ? Store::kResidual | Store::kResidualBf16 : 0) |
-                                 (a.epilogues & TENON_TILE_CLAMP ? Store::kClamp : 0));
+  const uint8_t residual = counts ? Store::kResidual : Store::kResidual | Store::kResidualBf16;
+  c.flags = static_cast<uint8_t>(
+      static_cast<uint8_t>(output_of(a.dtype)) | (counts ? 0 : Store::kFloat) |
+      (a.epilogues & TENON_TILE_BIAS ? Store::kBias : 0) | (a.epilogues & TENON_TILE_SCALE ? Store::kScale : 0) |
+      (a.epilogues & TENON_TILE_RESIDUAL ? residual : 0) | (a.epilogues & TENON_TILE_CLAMP ? Store::kClamp : 0));
   set_address(c, static_cast<uint64_t>(a.offset));
   c.inner_stride = narrow<int32_t>(a.inner_stride);
   c.outer_stride = narrow<int32_t>(a.outer_stride);

@@ -1,0 +1,45 @@
+"""The bench of whole models on Atalla, on small ones."""
+
+import json
+
+import pytest
+
+from bench.atalla import __main__ as command
+from bench.atalla.models import CASES
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bench") / "rows.json"
+    assert command.main(["--quick", "--body", "model", "--body", "cycles", "--top1", "3", "--json", str(path)]) == 0
+    return {(row["model"], row["dtype"]): row for row in json.loads(path.read_text())}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bf16"])
+@pytest.mark.parametrize("name", CASES)
+def test_bodies_agree_and_are_as_exact_as_eager(rows, name, dtype):
+    row = rows[name, dtype]
+    assert row["is_equal"]
+    assert sorted(row["seconds"]) == ["cycles", "model"]
+    assert row["error"] <= 1.5 * row["eager_error"]
+
+
+@pytest.mark.parametrize(("name", "dtype", "count", "segments"), [("resnet50", "int8", 13, 3), ("bert", "int8", 13, 9)])
+def test_layers_run_on_the_array(rows, name, dtype, count, segments):
+    streams = rows[name, dtype]["streams"]
+    assert (len(streams["layers"]), streams["segments"]) == (count, segments)
+    assert {layer["operand"] for layer in streams["layers"]} == {"i8"}
+
+
+def test_residuals_of_bytes_are_part_of_a_layer(rows):
+    streams = rows["resnet50", "int8"]["streams"]
+    assert [layer["output"] for layer in streams["layers"] if layer["residual"]] == ["i8"] * 3
+
+
+def test_the_table_says_what_was_measured(rows):
+    row = command.Row(**rows["resnet50", "int8"])
+    assert "the same bits" in command.summary(row, 16)
+    assert "of 3 images" in command.summary(row, 16)
+    assert len(command.layer_table(row, 16).splitlines()) == 14
+    row.is_equal = False
+    assert "DIFFERENT BITS" in command.summary(row, 16)
