@@ -180,7 +180,7 @@ def _runnable(found: GraphReport, module: fx.GraphModule, captured: Captured, ex
     if captured.assumptions is not None:
         holds = assumption_check(captured.assumptions)
         run = checked(holds, "its sizes differ from those that it was compiled for", run)
-    numbers = [i for i, given in enumerate(captured.inputs) if given.kind == "number" and given.size is not None]
+    numbers = [i for i in captured.graph_inputs if isinstance(i, int) and captured.inputs[i].size is not None]
     if numbers:  # they travel as sizes of tensors
         run = checked(lambda args: min(args[i] for i in numbers) >= 0, "an int is negative", run)
 

@@ -276,6 +276,22 @@ def test_negative_numbers_run_in_pytorch():
     torch.testing.assert_close(compiled(x, 5), x.relu() * 5)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x, n: x.relu().sum(n),
+        lambda x, n: x.relu().view(2 * x.shape[0], n),
+        lambda x, n: x[:, n:].relu(),
+        lambda x, n: x.relu().expand(2, n, n),
+    ],
+)
+def test_a_negative_dimension_is_a_constant(model):
+    compiled = torch.compile(model, backend="tenon", dynamic=True, options={"fallback": False})
+    for rows in (3, 5):
+        x = torch.randn(rows, 4)
+        torch.testing.assert_close(compiled(x, -1), model(x, -1))
+
+
 def test_a_negative_number_without_fallback_is_an_error():
     compiled = torch.compile(lambda x, n: x.relu() * n, backend="tenon", dynamic=True, options={"fallback": False})
     x = torch.randn(3, 4)
