@@ -1,0 +1,230 @@
+// tenon device check: compares what a device computes with the reference.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+
+#include "backends/device_backend.h"
+#include "device_commands.h"
+#include "driver/pipeline.h"
+#include "graph/builder.h"
+#include "graph/evaluate.h"
+#include "graph/sample.h"
+#include "model.h"
+#include "runnable.h"
+#include "support/runtime_call.h"
+#include "terminal.h"
+#include "units.h"
+
+namespace tenon::cli {
+namespace {
+
+constexpr const char* kFooter =
+    R"(Compiles graphs for the device, runs those of which it claims a node, and compares the results with the reference
+evaluator: every sample of the op table in every dtype, then products and convolutions of random sizes. --model compares
+a whole model with the CPU, on random inputs; alone, it is all that is run. The exit code is 1 if one differs.
+
+Examples:
+  tenon device check build/accelerators/atalla.so
+  tenon device check build/accelerators/atalla.so --options body=cycles,size=8 --random 100
+  tenon device check ./npu.so --model model.tg --model resnet.pt2)";
+
+struct CheckOptions {
+  std::string library;
+  std::string options;
+  std::vector<std::string> models;
+  std::vector<std::string> sizes;  // of models
+  int random = 40;
+  uint32_t seed = 0;
+};
+
+using Random = std::mt19937;
+
+// A graph to compare, and the values that its inputs must stay within.
+struct CheckCase {
+  std::string name;
+  Graph graph;
+  std::vector<std::optional<Domain>> ranges = {};
+  Domain domain = {};
+};
+
+Tensor drawn(const TensorType& type, Domain range, Random& random) {
+  std::vector<int64_t> shape;
+  for (const Expr& size : type.shape) shape.push_back(size.constant());
+  Tensor tensor = Tensor::zeros(type.dtype, shape);
+  std::uniform_real_distribution<double> real(range.low, range.high);
+  std::uniform_int_distribution<int64_t> integer(std::lround(std::ceil(range.low)),
+                                                 std::lround(std::floor(range.high)));
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    if (is_float(type.dtype)) {
+      tensor.set_real(i, real(random));
+    } else if (type.dtype == DType::kBool || type.dtype == DType::kU8) {
+      tensor.set_integer(i, integer(random) & 1);
+    } else {
+      tensor.set_integer(i, integer(random));
+    }
+  }
+  return tensor;
+}
+
+std::vector<Tensor> inputs_of(const CheckCase& it, Random& random) {
+  std::vector<Tensor> inputs;
+  for (ValueRef input : it.graph.inputs()) {
+    const size_t i = inputs.size();
+    const Domain range = i < it.ranges.size() && it.ranges[i] ? *it.ranges[i] : it.domain;
+    inputs.push_back(drawn(it.graph.type(input), range, random));
+  }
+  return inputs;
+}
+
+// How far results may be from the reference, of the largest of them.
+double tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return 0x1p-6;
+    case DType::kF16:
+      return 0x1p-9;
+    case DType::kF32:
+      return 1e-4;
+    case DType::kF64:
+      return 1e-9;
+    default:
+      return 0;
+  }
+}
+
+// The first element that differs; empty: none.
+std::string difference(const Tensor& found, const Tensor& wanted, double part) {
+  double most = 1;
+  for (int64_t i = 0; i < wanted.numel(); ++i) {
+    if (std::isfinite(wanted.real(i))) most = std::max(most, std::abs(wanted.real(i)));
+  }
+  for (int64_t i = 0; i < wanted.numel(); ++i) {
+    const double a = found.real(i), b = wanted.real(i);
+    const bool is_same = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= part * most;
+    if (!is_same) return fmt::format("element {} of {} is {}, not {}", i, wanted.numel(), a, b);
+  }
+  return {};
+}
+
+bool is_claimed(const Graph& graph, const ProgramOptions& options) {
+  Module module = new_module(graph);
+  const auto stages = static_cast<size_t>(&stage_named("partition") - pipeline().data()) + 1;
+  run_stages(module, pipeline().first(stages), target_of(options), options);
+  return !module.segments.empty();
+}
+
+class DeviceCheck {
+ public:
+  explicit DeviceCheck(const CheckOptions& options) : options_(options), random_(options.seed) {
+    const std::string_view name = call_runtime([&] { return runtime::load_plugin(options.library); });
+    program_.devices = {std::string(name) + (options.options.empty() ? "" : ":" + options.options)};
+    program_.backend = "cpu";
+  }
+
+  void run() {
+    for (const OpDef* op : op_table()) check_op(*op);
+    for (int i = 0; i < options_.random; ++i) check("random layers", random_case(i));
+    for (const std::string& model : options_.models) check_model(model);
+    std::string text;
+    for (const auto& [name, count] : passed_) text += fmt::format("{:<32} {} graphs agree\n", name, count);
+    text += fmt::format("{} runs {} graphs: {} differ\n", program_.devices[0], ran_, failures_);
+    print(text);
+    if (ran_ == 0) fail("device {} claims no node of any sample", program_.devices[0]);
+    if (failures_ > 0) fail("{} of {} graphs differ from the reference", failures_, ran_);
+  }
+
+ private:
+  void check_op(const OpDef& op) {
+    for (const Sample& sample : samples_of(op))
+      check(op.name.get(), {sample.name(), sample.graph, sample.ranges, op.domain});
+  }
+
+  void check(std::string_view group, const CheckCase& it) {
+    if (!is_claimed(it.graph, program_)) return;
+    ++ran_;
+    const std::vector<Tensor> inputs = inputs_of(it, random_);
+    const Result<std::vector<Tensor>> wanted = evaluate(it.graph, inputs);
+    if (!wanted) return;  // an error of the sample's values, such as a division by zero
+    const std::string problem = compared(it.graph, inputs, *wanted);
+    if (problem.empty()) {
+      ++passed_[std::string(group)];
+      return;
+    }
+    ++failures_;
+    print(fmt::format("{}: {}\n{}", it.name, problem, to_string(it.graph)));
+  }
+
+  std::string compared(const Graph& graph, const std::vector<Tensor>& inputs, const std::vector<Tensor>& wanted) const {
+    const Result<std::vector<Tensor>> found = attempt([&] { return compile_program(graph, program_)->run(inputs); });
+    if (!found) return found.diagnostic().message;
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const double part = tolerance(wanted[i].dtype());
+      if (std::string text = difference((*found)[i], wanted[i], part); !text.empty()) return text;
+    }
+    return {};
+  }
+
+  // The CPU is the reference of a model: the evaluator would take too long.
+  void check_model(const std::string& path) {
+    const Model model = read_model({.path = path, .seed = is_pt2(path) ? std::nullopt : std::optional<int64_t>(0)});
+    require_supported(model);
+    if (!is_claimed(model.graph, program_)) fail_at({path}, "device {} runs no node of it", program_.devices[0]);
+    ++ran_;
+    const Runnable cpu = Runnable::compile(model.graph);
+    const std::vector<Tensor> inputs = cpu.random_inputs(parse_sizes(options_.sizes), options_.seed);
+    const std::string problem = compared(model.graph, inputs, cpu.run(*cpu.make_context({}), inputs));
+    problem.empty() ? ++passed_[path] : ++failures_;
+    if (!problem.empty()) print(fmt::format("{}: {}\n", path, problem));
+  }
+
+  int64_t draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
+
+  // A product or a convolution with what may follow it.
+  CheckCase random_case(int number) {
+    CheckCase it{fmt::format("random layer {}", number), Graph("layer"), {}, {-1, 1}};
+    Builder b(it.graph);
+    const auto input = [&](const char* name, Shape shape) {
+      return Value(it.graph, it.graph.add_input(name, {DType::kBF16, std::move(shape)}));
+    };
+    Value y;
+    if (draw(0, 1) == 0) {
+      const int64_t channels = draw(1, 80), outputs = draw(1, 80), kernel = draw(1, 3);
+      const Value x = input("x", {draw(1, 2), channels, draw(3, 12), draw(3, 12)});
+      y = b.op("conv", {x, input("w", {outputs, channels, kernel, kernel}), input("b", {outputs})},
+               {{"stride", std::vector<int64_t>{draw(1, 2)}}, {"padding", std::vector<int64_t>{draw(0, 2)}}});
+    } else {
+      const int64_t channels = draw(1, 150), outputs = draw(1, 100);
+      y = b.op("linear", {input("x", {draw(1, 90), channels}), input("w", {outputs, channels}), input("b", {outputs})});
+    }
+    if (draw(0, 1) == 1) y = y + input("r", y.shape());
+    if (draw(0, 1) == 1) y = b.relu(y);
+    it.graph.set_outputs({y.ref()});
+    return it;
+  }
+
+  const CheckOptions& options_;
+  Random random_;
+  ProgramOptions program_;
+  std::map<std::string, int> passed_;
+  int ran_ = 0, failures_ = 0;
+};
+
+}  // namespace
+
+Command device_check_command(CLI::App& device) {
+  auto options = std::make_shared<CheckOptions>();
+  CLI::App* app = device.add_subcommand("check", "Compare what a device computes with the reference");
+  app->add_option("LIBRARY", options->library, "The plug-in, a shared library")->required()->type_name("");
+  app->add_option("--options", options->options, "Of the device, as after its name: body=cycles,size=8");
+  app->add_option("--model", options->models, "A model to compare with the CPU; may be repeated")->type_name("MODEL");
+  app->add_option("--size", options->sizes, "The value of a symbolic size of a model")->type_name("N=64");
+  for (const char* name : {"--model", "--size"}) app->get_option(name)->allow_extra_args(false);
+  app->add_option("--random", options->random, "How many random layers")->capture_default_str();
+  app->add_option("--seed", options->seed, "Of random values and sizes")->capture_default_str();
+  app->footer(kFooter);
+  return {app, [options] { DeviceCheck(*options).run(); }};
+}
+
+}  // namespace tenon::cli
