@@ -40,6 +40,7 @@ struct Event {
   uint32_t task;
   int64_t start_ns;  // of a monotonic clock
   int64_t end_ns;
+  bool is_of_device = false;  // The device told how long it took.
 };
 
 // A result. `owner` is empty if the memory is the caller's, or the context's until its next run.

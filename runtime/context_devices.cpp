@@ -4,6 +4,8 @@
 
 #include "runtime/context.h"
 #include "runtime/error.h"
+#include "runtime/launch_guard.h"
+#include "runtime/plugin_call.h"
 
 namespace tenon::runtime {
 
@@ -162,6 +164,7 @@ void Context::take_device_times(int64_t now_ns) {
     const auto begin = static_cast<int64_t>(when.begin_ns), end = static_cast<int64_t>(when.end_ns);
     if (begin >= event.start_ns && end <= now_ns) event.start_ns = begin;
     event.end_ns = event.start_ns + (end - begin);
+    event.is_of_device = true;
   }
 }
 
@@ -187,7 +190,15 @@ Ticket Context::start_launch(const TaskNode& task, uint32_t i) {
                             .sizes = sizes.data(),
                             .size_count = sizes.size(),
                             .scratch = scratch < 0 ? nullptr : device_arenas_[task.space - 1].data() + scratch};
-  return program.device().submit(program.get(), launch);
+  if (!device_settings().guards) return program.device().submit(program.get(), launch);
+  std::vector<LaunchBuffer> buffers;
+  for (const auto& slots : {task.inputs, task.outputs}) {
+    for (uint32_t slot : slots)
+      buffers.push_back({static_cast<std::byte*>(launch.buffers[buffers.size()]), bytes_of(slot),
+                         slots.data() == task.outputs.data()});
+  }
+  run_between_guards(program, launch, buffers, task.name);
+  return kDone;
 }
 
 // Waits for all tasks of devices up to this one. The first that failed is the one that the run reports.

@@ -30,6 +30,7 @@ int64_t now_ns() {
     }
   }
   if (!pending_.empty()) wait_for(kNone);
+  for (uint32_t space = 1; space <= graph_.spaces.size(); ++space) program_->device(space)->check_zones();
   if (!timed_.empty()) take_device_times(now_ns());
   failed_task_ = kNone;
 }

@@ -1,13 +1,16 @@
 // Devices: memory and code beside the CPU, behind the table of functions of include/tenon/device.h.
 //
 // A Device is an open device of a plug-in. It gives null entries of the table their defaults, checks what the plug-in
-// returns, and throws a StatusError where the plug-in reports a failure. The CPU needs none of this: tasks of the CPU
-// run without a call to a device.
+// returns, and throws a StatusError where the plug-in reports a failure. With a time limit (plugin_call.h), a call that
+// does not return makes the device lost: every later call fails, and nothing that the plug-in may still touch is freed.
+// The CPU needs none of this: tasks of the CPU run without a call to a device.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -31,6 +34,8 @@ struct DeviceInfo {
   double crossing_seconds = 0;
   double bytes_per_second = 0;
   const tenon_tile_machine* tiles = nullptr;  // null: it is no tile machine. The compiler checks it.
+  std::string build =
+      {};  // a digest of the library that it is from: caches keep its code apart. Empty: of this program
 
   // Code of one identity runs on a device of the same identity: "npu 1.2".
   std::string identity() const { return name + " " + version; }
@@ -42,7 +47,7 @@ inline constexpr Ticket kDone = 0;
 class Device {
  public:
   // `options` is what the user wrote after the name. Throws a StatusError.
-  Device(const tenon_device_api& api, std::string options);
+  Device(const tenon_device_api& api, std::string options, std::string build = "");
   ~Device();
   Device(const Device&) = delete;
 
@@ -50,20 +55,25 @@ class Device {
   const DeviceInfo& info() const { return info_; }
   std::string spec() const { return options_.empty() ? info_.name : info_.name + ":" + options_; }
   bool has_claim() const { return api_.claim != nullptr; }
+  bool is_lost() const { return is_lost_.load(std::memory_order_acquire); }
+  void refuse_if_lost();  // throws a StatusError that says why
 
   // ---- compilation ----
-  tenon_claim claim(const tenon_segment& segment);
+  // `owner` has the segment's memory: a lost device keeps it.
+  tenon_claim claim(const tenon_segment& segment, std::shared_ptr<const void> owner);
   struct Code {
     std::vector<std::byte> bytes;
     uint64_t scratch_bytes = 0;
   };
-  Code compile(const tenon_segment& segment);
+  Code compile(const tenon_segment& segment, std::shared_ptr<const void> owner);
 
   // ---- memory ----
   // Aligned as the device wants it. What all programs and contexts hold may not exceed the memory that the device has.
   void* allocate(int64_t bytes);
   void free(void* memory, int64_t bytes);
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
+  // Throws a StatusError if the zones around blocks in the host's memory were written.
+  void check_zones();
 
   // ---- the queue: launches and copies run in order. wait() must be called once for each ticket but kDone. ----
   Ticket copy_in(void* to, const void* from, int64_t bytes);
@@ -79,15 +89,40 @@ class Device {
 
  private:
   friend class DeviceProgram;
+  struct Sink;
+  // Host memory that a copy uses in place of the caller's, while there is a time limit.
+  struct Staged {
+    void* to = nullptr;  // null: a copy to the device
+    std::shared_ptr<std::vector<std::byte>> bytes;
+    void finish() const;
+  };
+
+  // Calls a function of the plug-in (call_plugin), unless the device is lost.
+  template <class Result, class Body>
+  Result ask(const char* function, Result start, Body body);
+  template <class Body>
+  void quietly(const char* function, Body body) noexcept;
+  void lose(const std::string& reason);
+  void* new_block(int64_t bytes) const;
+  void* asked_block(int64_t bytes);
+  size_t zone_bytes() const;
   Ticket copy(void* to, const void* from, int64_t bytes, bool to_device);
+  void keep_staged(Ticket ticket, Staged staged);
+  uint64_t take_events();  // returns how many more there was room for
 
   tenon_device_api api_ = {};
   std::string options_;
   DeviceInfo info_;
   tenon_device* device_ = nullptr;
   std::atomic<int64_t> used_ = 0;
-  std::mutex mutex_;                        // of calls but wait()
-  std::vector<tenon_device_event> events_;  // that nobody asked for yet
+  std::mutex mutex_;                            // of calls but wait()
+  std::vector<tenon_device_event> events_;      // that nobody asked for yet
+  std::map<const std::byte*, int64_t> blocks_;  // of memory: addresses and bytes
+  std::shared_ptr<std::list<Sink>> sinks_;      // of all compilations
+  std::mutex late_mutex_;                       // of the next two
+  std::map<Ticket, Staged> staged_;
+  std::string lost_reason_;
+  std::atomic<bool> is_lost_ = false;
 };
 
 // Loaded code of a device.
@@ -101,12 +136,12 @@ class DeviceProgram {
   Device& device() const { return *device_; }
   const std::shared_ptr<Device>& shared_device() const { return device_; }
   tenon_device_program* get() const { return program_; }
-  std::span<const std::byte> code() const { return code_.bytes; }
-  int64_t scratch_bytes() const { return static_cast<int64_t>(code_.scratch_bytes); }
+  std::span<const std::byte> code() const { return code_->bytes; }
+  int64_t scratch_bytes() const { return static_cast<int64_t>(code_->scratch_bytes); }
 
  private:
   std::shared_ptr<Device> device_;
-  Device::Code code_;
+  std::shared_ptr<const Device::Code> code_;
   tenon_device_program* program_ = nullptr;
 };
 
@@ -155,6 +190,7 @@ std::string_view register_plugin(tenon_device_plugin plugin);
 
 std::vector<std::string_view> device_names();  // without the CPU
 bool has_device(std::string_view name);
+std::string library_of(std::string_view name);  // the path that was loaded; empty: it is part of this program
 
 // A spec is a name, or a name and options: "npu", "npu:rate=2". A device that is open by the same spec is shared.
 // Throws a StatusError for an unknown name, which lists the devices there are.

@@ -2,14 +2,17 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <list>
 #include <utility>
 
+#include "runtime/checksum.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/loader.h"
+#include "runtime/plugin_call.h"
 #include "runtime/portable_kernel.h"
 #include "runtime/services.h"
 
@@ -70,6 +73,21 @@ tenon_status run_kernel(const tenon_host_kernel* kernel, void* const* buffers, c
 
 void free_kernel(tenon_host_kernel* kernel) { delete kernel; }
 
+// What a library is made of: a plug-in that was compiled anew is another one. Empty without a file.
+std::string digest_of_file(const std::string& path) {
+  std::vector<std::byte> bytes;
+  std::FILE* const file = path.empty() ? nullptr : std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return {};
+  for (size_t count = 1; count > 0;) {
+    const size_t used = bytes.size();
+    bytes.resize(used + (size_t{1} << 16));
+    count = std::fread(bytes.data() + used, 1, bytes.size() - used, file);
+    bytes.resize(used + count);
+  }
+  std::fclose(file);
+  return text_of(checksum(bytes));
+}
+
 // ---- the registry ---------------------------------------------------------------------------------------------------
 
 // Entries are never removed: their names are what callers get.
@@ -87,7 +105,14 @@ class Registry {
 
   std::string_view add(tenon_device_plugin plugin) {
     const std::lock_guard lock(mutex_);
-    return add_locked(plugin);
+    return add_locked(plugin, {});
+  }
+
+  std::string library_of(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    load_named_by_environment();
+    const Entry* const entry = find(name);
+    return entry == nullptr ? "" : entry->library;
   }
 
   std::vector<std::string_view> names() {
@@ -111,7 +136,7 @@ class Registry {
     std::erase_if(open_, [](const Opened& opened) { return opened.device.expired(); });
     const size_t colon = spec.find(':');
     const std::string options(colon == std::string_view::npos ? "" : spec.substr(colon + 1));
-    auto device = std::make_shared<Device>(*entry->api, options);
+    auto device = std::make_shared<Device>(*entry->api, options, entry->build);
     open_.push_back({std::string(spec), device});
     return device;
   }
@@ -120,6 +145,8 @@ class Registry {
   struct Entry {
     std::string name;
     const tenon_device_api* api;
+    std::string library = {};
+    std::string build = {};
   };
   struct Opened {
     std::string spec;
@@ -148,15 +175,21 @@ class Registry {
       dlclose(library);
       fail(TENON_UNSUPPORTED, path, " is not a plug-in of this version: it exports no ", TENON_DEVICE_SYMBOL);
     }
-    return with_path(path, [&] { return add_locked(plugin); });  // the library stays loaded: its table lives there
+    return with_path(path, [&] { return add_locked(plugin, is_bare ? "./" + path : path); });  // it stays loaded
   }
 
-  std::string_view add_locked(tenon_device_plugin plugin) {
-    const tenon_device_api* const api = plugin(&plugin_host());
+  std::string_view add_locked(tenon_device_plugin plugin, const std::string& library) {
+    const tenon_device_api* const start = nullptr;
+    const tenon_device_api* const api =
+        call_plugin("of a plug-in", TENON_DEVICE_SYMBOL, start, [plugin](const tenon_device_api*& given, tenon_text*) {
+          given = plugin(&plugin_host());
+          return TENON_OK;
+        });
     if (api == nullptr) fail(TENON_UNSUPPORTED, "the plug-in does not work with this version of Tenon");
     std::string name = Device::described(*api, "").name;
     const Entry* const known = find(name);
-    if (known == nullptr) return entries_.emplace_back(Entry{std::move(name), api}).name;
+    if (known == nullptr)
+      return entries_.emplace_back(Entry{std::move(name), api, library, digest_of_file(library)}).name;
     if (known->api != api) fail(TENON_INVALID_ARGUMENT, "there is a device '", name, "' already");
     return known->name;
   }
@@ -189,6 +222,8 @@ std::string_view load_plugin(const std::string& path) { return Registry::get().l
 std::string_view register_plugin(tenon_device_plugin plugin) { return Registry::get().add(plugin); }
 std::vector<std::string_view> device_names() { return Registry::get().names(); }
 std::shared_ptr<Device> open_device(std::string_view spec) { return Registry::get().open(spec); }
+
+std::string library_of(std::string_view name) { return Registry::get().library_of(name); }
 
 std::string_view name_of_spec(std::string_view spec) { return spec.substr(0, spec.find(':')); }
 

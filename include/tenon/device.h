@@ -7,8 +7,10 @@
  * the host, copies by the host, launches that are done when submit returns, claims by the table of rules, no events.
  *
  * Every function that can fail returns a status, and on failure writes a text into the caller's `error`. A plug-in
- * never throws, prints or ends the process. Structs begin with their size, so that a later version can add members at
- * the end: a reader takes members past the given size as 0. docs/add-a-device.md is the tutorial. */
+ * never throws, prints or ends the process. What it is given (a segment, a launch, a text) is there until it returns,
+ * and code until its program is released. A host may limit how long a call takes ($TENON_DEVICE_TIMEOUT): a device that
+ * does not return in time is lost to its process. Structs begin with their size, so that a later version can add
+ * members at the end: a reader takes members past the given size as 0. docs/add-a-device.md is the tutorial. */
 #ifndef TENON_DEVICE_H
 #define TENON_DEVICE_H
 
@@ -68,7 +70,7 @@ typedef struct tenon_tile_machine {
 typedef struct tenon_device_info {
   size_t size;
   const char* name;    /* "npu": how users call it; lower-case letters, digits and _ */
-  const char* version; /* of the plug-in and the code it makes: caches and files keep both apart by it */
+  const char* version; /* of the plug-in and the code it makes: files keep both apart by it. Never empty */
   const char* doc;     /* a sentence */
   uint64_t flags;
   const tenon_op_rule* rules; /* see also tenon_device_api::claim */
@@ -188,7 +190,7 @@ typedef struct tenon_claim {
   const char* reason; /* why not; lives until the next call */
 } tenon_claim;
 
-/* Takes the code that compile() makes, in pieces. */
+/* Takes the code that compile() makes, in pieces, until it returns. There must be some. */
 typedef struct tenon_sink {
   size_t size;
   void* self;

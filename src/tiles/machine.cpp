@@ -9,6 +9,7 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t kMost = 1 << 20;  // rows, columns and bytes of a line
+constexpr double kMostHertz = 1e12;
 
 void check_range(const char* what, uint64_t value, uint64_t low, uint64_t high) {
   if (value < low || value > high) fail("a tile machine describes {} {}, not {} to {}", value, what, low, high);
@@ -29,6 +30,8 @@ tenon_tile_machine read(const tenon_tile_machine& given) {
   check_range("bytes between repetitions at most", static_cast<uint64_t>(machine.max_stride), machine.line_bytes,
               INT64_MAX);
   check_range("bytes of memory in a cycle", machine.dma_bytes, 1, kMost);
+  if (!(machine.hertz >= 0 && machine.hertz <= kMostHertz))
+    fail("a tile machine describes a clock of {} Hz, not 0 (not known) to {}", machine.hertz, kMostHertz);
   return machine;
 }
 

@@ -11,9 +11,13 @@
 #include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "graph/sample.h"
+#include "isolate.h"
 #include "model.h"
+#include "numbers.h"
 #include "runnable.h"
+#include "runtime/plugin_call.h"
 #include "support/runtime_call.h"
+#include "support/text.h"
 #include "terminal.h"
 #include "units.h"
 
@@ -23,7 +27,10 @@ namespace {
 constexpr const char* kFooter =
     R"(Compiles graphs for the device, runs those of which it claims a node, and compares the results with the reference
 evaluator: every sample of the op table in every dtype, then products and convolutions of random sizes. --model compares
-a whole model with the CPU, on random inputs; alone, it is all that is run. The exit code is 1 if one differs.
+a whole model with the CPU, on random inputs. The exit code is 1 if one differs.
+
+The check runs in a process of its own, so that a crash of the plug-in is a message; every buffer lies between guard zones,
+so that an overrun is one; and a call that does not return within --timeout is one, too.
 
 Examples:
   tenon device check build/accelerators/atalla.so
@@ -37,6 +44,7 @@ struct CheckOptions {
   std::vector<std::string> sizes;  // of models
   int random = 40;
   uint32_t seed = 0;
+  double timeout = 60;  // seconds
 };
 
 using Random = std::mt19937;
@@ -121,9 +129,11 @@ class DeviceCheck {
     const std::string_view name = call_runtime([&] { return runtime::load_plugin(options.library); });
     program_.devices = {std::string(name) + (options.options.empty() ? "" : ":" + options.options)};
     program_.backend = "cpu";
+    device_ = call_runtime([&] { return runtime::open_device(program_.devices[0]); });
   }
 
   void run() {
+    check_rules();
     for (const OpDef* op : op_table()) check_op(*op);
     for (int i = 0; i < options_.random; ++i) check("random layers", random_case(i));
     for (const std::string& model : options_.models) check_model(model);
@@ -131,17 +141,30 @@ class DeviceCheck {
     for (const auto& [name, count] : passed_) text += fmt::format("{:<32} {} graphs agree\n", name, count);
     text += fmt::format("{} runs {} graphs: {} differ\n", program_.devices[0], ran_, failures_);
     print(text);
+    call_runtime([&] { device_->refuse_if_lost(); });
     if (ran_ == 0) fail("device {} claims no node of any sample", program_.devices[0]);
     if (failures_ > 0) fail("{} of {} graphs differ from the reference", failures_, ran_);
   }
 
  private:
+  // A rule for an op that there is not is never used.
+  void check_rules() const {
+    std::vector<std::string_view> names;
+    for (const OpDef* op : op_table()) names.push_back(op->name.get());
+    for (const tenon_op_rule& rule : device_->info().rules) {
+      if (std::ranges::find(names, rule.op) == names.end())
+        fail("device {} has a rule for op '{}', which there is not{}", device_->info().name, rule.op,
+             did_you_mean(rule.op, names));
+    }
+  }
+
   void check_op(const OpDef& op) {
     for (const Sample& sample : samples_of(op))
       check(op.name.get(), {sample.name(), sample.graph, sample.ranges, op.domain});
   }
 
   void check(std::string_view group, const CheckCase& it) {
+    note_step(it.name);
     if (!is_claimed(it.graph, program_)) return;
     ++ran_;
     const std::vector<Tensor> inputs = inputs_of(it, random_);
@@ -168,6 +191,7 @@ class DeviceCheck {
 
   // The CPU is the reference of a model: the evaluator would take too long.
   void check_model(const std::string& path) {
+    note_step(path);
     const Model model = read_model({.path = path, .seed = is_pt2(path) ? std::nullopt : std::optional<int64_t>(0)});
     require_supported(model);
     if (!is_claimed(model.graph, program_)) fail_at({path}, "device {} runs no node of it", program_.devices[0]);
@@ -207,9 +231,17 @@ class DeviceCheck {
   const CheckOptions& options_;
   Random random_;
   ProgramOptions program_;
+  std::shared_ptr<runtime::Device> device_;
   std::map<std::string, int> passed_;
   int ran_ = 0, failures_ = 0;
 };
+
+void check_device(const CheckOptions& options) {
+  run_in_child([&] {
+    runtime::set_device_settings({.seconds = options.timeout, .guards = true, .before_call = note_call});
+    DeviceCheck(options).run();
+  });
+}
 
 }  // namespace
 
@@ -223,8 +255,11 @@ Command device_check_command(CLI::App& device) {
   for (const char* name : {"--model", "--size"}) app->get_option(name)->allow_extra_args(false);
   app->add_option("--random", options->random, "How many random layers")->capture_default_str();
   app->add_option("--seed", options->seed, "Of random values and sizes")->capture_default_str();
+  app->add_option("--timeout", options->timeout, "Seconds that a call of the plug-in may take; 0: no limit")
+      ->capture_default_str()
+      ->check(number_from(0, 1e9));
   app->footer(kFooter);
-  return {app, [options] { DeviceCheck(*options).run(); }};
+  return {app, [options] { check_device(*options); }};
 }
 
 }  // namespace tenon::cli

@@ -133,7 +133,10 @@ class PluginBackend : public DeviceBackend {
  public:
   PluginBackend(std::string spec, std::shared_ptr<Device> device)
       : DeviceBackend(std::move(spec)), device_(std::move(device)) {
-    if (device_->info().tiles != nullptr) tiles_ = checked_machine(*device_->info().tiles).value();
+    if (device_->info().tiles == nullptr) return;
+    Result<tenon_tile_machine> tiles = checked_machine(*device_->info().tiles);
+    if (!tiles) fail("device {}: {}", device_->info().name, tiles.diagnostic().message);
+    tiles_ = std::move(tiles).value();
   }
 
   std::string doc() const override { return device_->info().doc; }
@@ -159,22 +162,22 @@ class PluginBackend : public DeviceBackend {
   }
 
   std::unique_ptr<Compiled> compile_impl(const loops::LoopTree& tree) const override {
-    std::unique_ptr<Compiled> host;
+    std::string object;
     if (runs_host_code()) {
       const loops::LoopTree* const trees[] = {&tree};
-      host = std::move(compile_cpu(trees)[0]);
+      object = object_of(*compile_cpu(trees)[0]);
     }
-    const SegmentForm form(tree, host ? object_of(*host) : std::string_view());
-    return compiled(form, tree.ir);
+    return compiled(std::make_shared<const SegmentForm>(tree, std::move(object)), tree.ir);
   }
 
   std::unique_ptr<Compiled> compile_graph(const Graph& segment) const override {
-    if (!tiles_) return compiled(SegmentForm(segment), {});
-    const TileCode tiles = compile_tiles(segment, *tiles_).value();
-    return compiled(SegmentForm(segment, tiles), {});
+    if (!tiles_) return compiled(std::make_shared<const SegmentForm>(segment), {});
+    return compiled(std::make_shared<const SegmentForm>(segment, compile_tiles(segment, *tiles_).value()), {});
   }
 
-  std::string identity() const override { return name() + "\n" + device_->info().identity(); }
+  std::string identity() const override {
+    return name() + "\n" + device_->info().identity() + "\n" + device_->info().build;
+  }
 
   std::unique_ptr<Compiled> load(const loops::LoopTree& tree, std::string_view code) const override {
     return kernel_of(SegmentForm(tree, {}), tree.ir, code_from(code));
@@ -188,10 +191,9 @@ class PluginBackend : public DeviceBackend {
   bool runs_host_code() const { return (device_->info().flags & TENON_DEVICE_HOST_CODE) != 0; }
 
   Claim asked(const Graph& graph, const Node& node) const {
-    const Graph body = alone(graph, node);
-    const SegmentForm form(body);
+    const auto form = std::make_shared<const SegmentForm>(alone(graph, node));
     return call_runtime([&]() -> Claim {
-      const tenon_claim claim = device_->claim(form.get());
+      const tenon_claim claim = device_->claim(form->get(), form);
       return {.accepted = claim.accepted != 0,
               .reason = claim.reason == nullptr ? "" : claim.reason,
               .seconds = claim.seconds};
@@ -208,8 +210,10 @@ class PluginBackend : public DeviceBackend {
     return {.reason = reason};
   }
 
-  std::unique_ptr<Compiled> compiled(const SegmentForm& form, std::optional<loops::IR> ir) const {
-    return kernel_of(form, std::move(ir), call_runtime([&] { return device_->compile(form.get()); }));
+  // The device may keep the form: a call of compile() that does not return still reads it.
+  std::unique_ptr<Compiled> compiled(const std::shared_ptr<const SegmentForm>& form,
+                                     std::optional<loops::IR> ir) const {
+    return kernel_of(*form, std::move(ir), call_runtime([&] { return device_->compile(form->get(), form); }));
   }
 
   std::unique_ptr<Compiled> kernel_of(const SegmentForm& form, std::optional<loops::IR> ir, Device::Code code) const {

@@ -49,13 +49,14 @@ SegmentForm::SegmentForm(const Graph& graph) {
   finish(graph.name(), to_string(graph));
 }
 
-SegmentForm::SegmentForm(const Graph& graph, const TileCode& tiles) : SegmentForm(graph) {
-  segment_.actions = tiles.actions.data();
-  segment_.action_count = tiles.actions.size();
-  segment_.action_scratch = static_cast<uint64_t>(tiles.scratch_bytes);
+SegmentForm::SegmentForm(const Graph& graph, TileCode tiles) : SegmentForm(graph) {
+  tiles_ = std::move(tiles);
+  segment_.actions = tiles_.actions.data();
+  segment_.action_count = tiles_.actions.size();
+  segment_.action_scratch = static_cast<uint64_t>(tiles_.scratch_bytes);
 }
 
-SegmentForm::SegmentForm(const loops::LoopTree& tree, std::string_view object) {
+SegmentForm::SegmentForm(const loops::LoopTree& tree, std::string object) {
   for (Symbol symbol : tree.ir.size_symbols()) sizes_.emplace_back(symbol);
   for (loops::NodeRef read : tree.ir.reads())
     add_value(tree.ir.node(read).name, TENON_VALUE_INPUT, tree.ir.type(read), nullptr);
@@ -65,8 +66,9 @@ SegmentForm::SegmentForm(const loops::LoopTree& tree, std::string_view object) {
   const std::string& kernel = texts_.emplace_back(portable_kernel(tree));
   segment_.kernel = kernel.data();
   segment_.kernel_bytes = kernel.size();
-  segment_.object = object.data();
-  segment_.object_bytes = object.size();
+  const std::string& kept_object = texts_.emplace_back(std::move(object));
+  segment_.object = kept_object.data();
+  segment_.object_bytes = kept_object.size();
 }
 
 void SegmentForm::add_value(std::string name, int32_t role, const TensorType& type, const void* data) {

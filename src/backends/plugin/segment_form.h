@@ -12,12 +12,13 @@
 
 namespace tenon {
 
+// Owns all that it points to, but the names of ops.
 class SegmentForm {
  public:
-  explicit SegmentForm(const Graph& graph);                // which must outlive it, as must the data of its leaves
-  SegmentForm(const Graph& graph, const TileCode& tiles);  // of a tile machine; `tiles` must outlive it
+  explicit SegmentForm(const Graph& graph);
+  SegmentForm(const Graph& graph, TileCode tiles);  // of a tile machine
   // `object`: machine code of the host, or empty.
-  SegmentForm(const loops::LoopTree& tree, std::string_view object);
+  SegmentForm(const loops::LoopTree& tree, std::string object);
   SegmentForm(const SegmentForm&) = delete;
 
   const tenon_segment& get() const { return segment_; }
@@ -41,6 +42,7 @@ class SegmentForm {
   std::vector<tenon_value> values_;
   std::vector<tenon_node> nodes_;
   std::vector<Expr> sizes_;
+  TileCode tiles_;
   tenon_segment segment_ = {};
 };
 
