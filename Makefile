@@ -94,6 +94,14 @@ rtl: | deps ## Install verilator if it is missing, and build Atalla with its RTL
 	@cmake --build --preset release --parallel $(JOBS) --target atalla_tests atalla_layers
 	@build/bin/atalla_layers $(or $(ARGS),cycles rtl)
 
+.PHONY: area
+area: | deps ## Install yosys if it is missing, which counts the cells of Atalla for `tenon device sweep`
+	@command -v yosys >/dev/null || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "area: installing yosys"; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 yosys >/dev/null; }
+	@accelerators/atalla/area.py --count
+
 .PHONY: debug
 debug: $(VENV_STAMP) | deps ## Build without optimisation, with full debug information, into build-debug
 	@cmake --preset debug --log-level=WARNING >/dev/null

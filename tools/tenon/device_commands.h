@@ -7,5 +7,6 @@ namespace tenon::cli {
 
 Command device_check_command(CLI::App& device);
 Command device_new_command(CLI::App& device);
+Command device_sweep_command(CLI::App& device);
 
 }  // namespace tenon::cli

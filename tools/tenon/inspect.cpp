@@ -7,6 +7,7 @@
 #include "checkpoints.h"
 #include "command.h"
 #include "json.h"
+#include "layer_costs.h"
 #include "model.h"
 #include "output_files.h"
 #include "placement.h"
@@ -28,7 +29,8 @@ segments: ops that run together, in compiled code, on a device or in PyTorch (th
 outputs, states, sizes, tasks, weights, CPU levels and devices; where it has several programs, of the first or of
 --entry. Of both, how much memory temporaries take, as planned and at least; for a model with symbolic sizes that needs
 --size.
---html runs the model as well, with random inputs, and draws it all. Of a checkpoint: names and types of its states, and
+--html runs the model as well, with random inputs, and draws it all; of a device that is a tile machine, it runs each layer
+alone, and compares its cycles with the limits of the array and the DMA (a roofline). Of a checkpoint: names and types of its states, and
 its notes: which step it is of.
 
 Examples:
@@ -158,7 +160,8 @@ void inspect_model(const Options& options) {
   const std::optional<PlanInfo> plan = plan_of(runnable, sizes);
   if (!options.html.empty()) {
     require_supported(model);
-    return write_report(options.html, options.model.path, runnable, sizes);
+    const std::vector<LayerCost> layers = layer_costs(model.graph, options.model.devices, LayerTimes::kMeasured);
+    return write_report(options.html, options.model.path, runnable, sizes, layers);
   }
   if (options.json) return print(json_of(rows, model, program, plan));
   std::string text = table_of(rows) + "\n";

@@ -30,6 +30,7 @@ constexpr const char* kFooter = R"(Examples:
   tenon opt model.tg --passes canonicalize,dce        simplify a graph
   tenon eval model.tg --input x.npy --output out/     evaluate a graph
   tenon backends                                      what kernels can be compiled for
+  tenon device new npu                                a directory to start a device from
   tenon device check npu.so                           whether a device computes what the reference does
   tenon tune kernel.loops --search 10                 make a kernel's loops faster
 

@@ -8,6 +8,7 @@
 #include "kernel_text.h"
 #include "pictures.h"
 #include "profile.h"
+#include "roofline.h"
 #include "support/file.h"
 #include "terminal.h"
 #include "units.h"
@@ -46,6 +47,7 @@ svg { display: block; margin: 0 auto; } svg text { fill: var(--ink); font-size: 
 .lifetime { stroke: var(--panel); stroke-width: 1; } .lifetime:hover { opacity: .7; }
 .c0 { fill: var(--c0); } .c1 { fill: var(--c1); } .c2 { fill: var(--c2); } .c3 { fill: var(--c3); }
 .c4 { fill: var(--c4); } .c5 { fill: var(--c5); }
+.roof { fill: none; stroke: var(--ink); stroke-width: 1.5; } .layer { fill: var(--c0); stroke: var(--accent); }
 .axis { stroke: var(--soft); } .grid { stroke: var(--line); } .live { fill: none; stroke: var(--live); stroke-width: 1.5; }
 )";
 
@@ -63,6 +65,7 @@ constexpr std::string_view kPage = R"(<!doctype html>
 {warm_up} that warm up caches and threads; bytes are what a task reads and writes.</p>
 {facts}
 {times}
+{roofline}
 {graph}
 {segments}
 {memory}
@@ -88,8 +91,9 @@ std::string fact(std::string_view what, const std::string& value) {
 
 class Report {
  public:
-  Report(const std::string& model, const Runnable& runnable, const symbolic::Bindings& sizes)
-      : model_(model), runnable_(runnable), graph_(runnable.graph()), sizes_(sizes) {
+  Report(const std::string& model, const Runnable& runnable, const symbolic::Bindings& sizes,
+         const std::vector<LayerCost>& layers)
+      : model_(model), runnable_(runnable), graph_(runnable.graph()), sizes_(sizes), layers_(layers) {
     const std::vector<Tensor> inputs = runnable.random_inputs(sizes, 0);
     context_ = runnable.make_context({.telemetry = true});
     Progress progress(1);
@@ -99,12 +103,13 @@ class Report {
   }
 
   std::string html() const {
-    return fmt::format(
-        kPage, fmt::arg("model", escaped(model_)), fmt::arg("style", kStyle), fmt::arg("version", TENON_VERSION),
-        fmt::arg("sizes", escaped(sizes_text())), fmt::arg("runs", profile_.runs),
-        fmt::arg("warm_up", profile_.warm_up), fmt::arg("facts", facts()), fmt::arg("times", time_section()),
-        fmt::arg("graph", graph_section()), fmt::arg("segments", segment_section()),
-        fmt::arg("memory", memory_section()), fmt::arg("kernels", kernel_section()), fmt::arg("script", kScript));
+    return fmt::format(kPage, fmt::arg("model", escaped(model_)), fmt::arg("style", kStyle),
+                       fmt::arg("version", TENON_VERSION), fmt::arg("sizes", escaped(sizes_text())),
+                       fmt::arg("runs", profile_.runs), fmt::arg("warm_up", profile_.warm_up),
+                       fmt::arg("facts", facts()), fmt::arg("times", time_section()),
+                       fmt::arg("roofline", roofline_section(layers_)), fmt::arg("graph", graph_section()),
+                       fmt::arg("segments", segment_section()), fmt::arg("memory", memory_section()),
+                       fmt::arg("kernels", kernel_section()), fmt::arg("script", kScript));
   }
 
  private:
@@ -220,6 +225,7 @@ class Report {
   const Runnable& runnable_;
   const runtime::TaskGraph& graph_;
   const symbolic::Bindings& sizes_;
+  const std::vector<LayerCost>& layers_;
   std::unique_ptr<runtime::Context> context_;
   Profile profile_;
   int64_t total_ns_ = 0;
@@ -228,8 +234,8 @@ class Report {
 }  // namespace
 
 void write_report(const std::string& path, const std::string& model, const Runnable& runnable,
-                  const symbolic::Bindings& sizes) {
-  write_file(path, Report(model, runnable, sizes).html()).value();
+                  const symbolic::Bindings& sizes, const std::vector<LayerCost>& layers) {
+  write_file(path, Report(model, runnable, sizes, layers).html()).value();
 }
 
 }  // namespace tenon::cli
