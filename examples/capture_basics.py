@@ -25,6 +25,17 @@ for function, args in ((relu_matmul_softmax, (x, w)), (matmul_relu, (x, w)), (si
     compiled = torch.compile(function, backend="tenon")
     torch.testing.assert_close(compiled(*args), function(*args))
 
+
+# ---- what a backend of one's own gets: a graph of calls, and the Python code that FX makes of it ----
+def looking_backend(module, inputs):
+    for node in module.graph.nodes:
+        print(f"{node.op:14} {node.name:10} {node.target} {tuple(map(str, node.args))}")
+    print(module.code)
+    return module.forward  # runs the graph as it is
+
+
+torch.testing.assert_close(torch.compile(matmul_relu, backend=looking_backend)(x, w), matmul_relu(x, w))
+
 # One compile serves every batch of the range.
 batch = torch.export.Dim("batch", min=1, max=64)
 program = tenon.compile(matmul_relu, (x, w), dynamic_shapes={"x": {0: batch}, "w": None})

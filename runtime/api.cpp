@@ -32,11 +32,6 @@ using tenon::runtime::with_path;
 
 using Entries = std::vector<std::shared_ptr<const NamedProgram>>;
 
-struct tenon_program {
-  std::shared_ptr<const Entries> entries;      // of its file
-  std::shared_ptr<const NamedProgram> shared;  // one of them
-};
-
 struct tenon_states {
   std::shared_ptr<States> states;
   std::vector<Description> infos;
@@ -127,6 +122,19 @@ void check_tensor(const tenon_tensor& tensor) {
   check_reach(tensor);
 }
 
+Description describe(const LoadedProgram& program, std::string name, uint32_t number) {
+  const auto& graph = program.graph();
+  const auto& slot = graph.slots[number];
+  Description result{std::move(name), {}, {}, slot.dtype};
+  for (const auto& size : slot.shape) result.texts.push_back(expr_text(graph, size));
+  for (size_t i = 0; i < slot.shape.size(); ++i) {
+    const auto& first = graph.code[slot.shape[i].first()];
+    const bool is_constant = slot.shape[i].count() == 1 && first.op() == format::ExprOp::Constant;
+    result.dims.push_back({is_constant ? first.value() : -1, result.texts[i].c_str()});
+  }
+  return result;
+}
+
 }  // namespace tenon::runtime
 
 namespace {
@@ -166,26 +174,15 @@ Description describe(const StateInfo& info) {
   return result;
 }
 
-Description describe(const LoadedProgram& program, const TensorInfo& info) {
-  const auto& graph = program.graph();
-  const auto& slot = graph.slots[info.slot];
-  Description result{std::string(info.name), {}, {}, slot.dtype};
-  for (const auto& size : slot.shape) result.texts.push_back(expr_text(graph, size));
-  for (size_t i = 0; i < slot.shape.size(); ++i) {
-    const auto& first = graph.code[slot.shape[i].first()];
-    const bool is_constant = slot.shape[i].count() == 1 && first.op() == tenon::format::ExprOp::Constant;
-    result.dims.push_back({is_constant ? first.value() : -1, result.texts[i].c_str()});
-  }
-  return result;
-}
-
 std::shared_ptr<const NamedProgram> named(std::string entry, std::shared_ptr<const LoadedProgram> program) {
   auto shared = std::make_shared<NamedProgram>();
   shared->entry = std::move(entry);
   const auto& graph = program->graph();
   shared->name = graph.name;
-  for (const TensorInfo& input : graph.inputs) shared->inputs.push_back(describe(*program, input));
-  for (const TensorInfo& output : graph.outputs) shared->outputs.push_back(describe(*program, output));
+  for (const TensorInfo& input : graph.inputs)
+    shared->inputs.push_back(tenon::runtime::describe(*program, std::string(input.name), input.slot));
+  for (const TensorInfo& output : graph.outputs)
+    shared->outputs.push_back(tenon::runtime::describe(*program, std::string(output.name), output.slot));
   for (const auto& symbol : graph.symbols) shared->symbols.emplace_back(symbol.name);
   for (const auto& task : graph.tasks) shared->tasks.emplace_back(task.name);
   shared->program = std::move(program);
@@ -210,7 +207,7 @@ void load(const std::shared_ptr<const Container>& container, const tenon_load_op
                                                  .device = options.device == nullptr ? "" : options.device};
   auto entries = std::make_shared<Entries>();
   for (auto& [name, entry] : load_entries(container, load_options)) entries->push_back(named(name, std::move(entry)));
-  *program = new tenon_program{entries, entries->front()};
+  *program = new tenon_program{.entries = entries, .shared = entries->front()};
 }
 
 // ---- states ---------------------------------------------------------------------------------------------------------
@@ -298,7 +295,7 @@ tenon_status tenon_program_entry(const tenon_program* program, const char* name,
     std::string names;
     for (const auto& each : *program->entries) {
       if (each->entry == name) {
-        *entry = new tenon_program{program->entries, each};
+        *entry = new tenon_program{.entries = program->entries, .shared = each};
         return;
       }
       names += (names.empty() ? "" : ", ") + each->entry;

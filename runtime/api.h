@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "runtime/context.h"
+#include "runtime/kernel_call.h"
 
 namespace tenon::runtime {
 
@@ -28,6 +30,13 @@ struct NamedProgram {
   std::vector<std::string> tasks;
 };
 
+// What kernels of a program are called and take: made when somebody asks.
+struct NamedKernel {
+  CallableKernel kernel;
+  std::string device;
+  std::vector<Description> arguments;  // inputs, then outputs
+};
+
 // Calls the body, and keeps the text of what it throws for tenon_error().
 tenon_status guarded_call(void (*call)(const void* body), const void* body) noexcept;
 
@@ -40,8 +49,16 @@ tenon_status guarded(const Body& body) noexcept {
 void demand(bool condition, const char* what);
 void demand_below(size_t number, size_t count, const char* what);
 void check_tensor(const tenon_tensor& tensor);
+Description describe(const LoadedProgram& program, std::string name, uint32_t slot);
 
 }  // namespace tenon::runtime
+
+struct tenon_program {
+  std::shared_ptr<const std::vector<std::shared_ptr<const tenon::runtime::NamedProgram>>> entries;  // of its file
+  std::shared_ptr<const tenon::runtime::NamedProgram> shared;                                       // one of them
+  mutable std::once_flag names_kernels = {};
+  mutable std::vector<tenon::runtime::NamedKernel> kernels = {};
+};
 
 struct tenon_context {
   std::shared_ptr<const tenon::runtime::NamedProgram> owner;

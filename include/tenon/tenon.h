@@ -186,6 +186,33 @@ TENON_API tenon_status tenon_input_info(const tenon_program* program, size_t inp
 TENON_API tenon_status tenon_output_info(const tenon_program* program, size_t output, tenon_tensor_info* info);
 TENON_API tenon_status tenon_symbol_info(const tenon_program* program, size_t symbol, tenon_symbol* info);
 
+/* ---- kernels ---- */
+
+/* A program as its parts: the code of the CPU and of devices that it runs, each under the name that `tenon inspect`
+ * shows. A runtime of your own calls them one after the other; tenon_run plans memory and moves less between devices.
+ *
+ *     tenon_tensor x = {pixels, TENON_F32, 2, x_shape, NULL}, y = {scores, TENON_F32, 2, y_shape, NULL};
+ *     tenon_call_kernel(program, "segment0", &x, 1, &y, 1);
+ */
+typedef struct tenon_kernel_info {
+  const char* name;   /* the second of a name is "relu#1" */
+  const char* device; /* "npu:rate=2"; "cpu" */
+  uint64_t input_count;
+  uint64_t output_count;
+} tenon_kernel_info;
+
+TENON_API size_t tenon_kernel_count(const tenon_program* program);
+/* What it points to lives as long as the program. */
+TENON_API tenon_status tenon_describe_kernel(const tenon_program* program, size_t kernel, tenon_kernel_info* info);
+/* The type of input or output `number`; the outputs come after the inputs. */
+TENON_API tenon_status tenon_kernel_argument(const tenon_program* program, size_t kernel, size_t number,
+                                             tenon_tensor_info* info);
+/* Runs one kernel to its end. Its inputs are what the task reads but constants, which the program has; tensors may have
+ * any strides, and outputs must not overlap anything else. Sizes must not be symbols. A device gets copies of the
+ * inputs, and gives its results back. */
+TENON_API tenon_status tenon_call_kernel(const tenon_program* program, const char* name, const tenon_tensor* inputs,
+                                         uint64_t input_count, const tenon_tensor* outputs, uint64_t output_count);
+
 /* ---- states ---- */
 
 /* What a model keeps from run to run: tensors with names, in memory of their own, that start as they are in the file.
