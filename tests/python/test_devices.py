@@ -453,9 +453,9 @@ const tenon_device_api* tenon_device_plugin_v1(const tenon_host* host) {{
 
 GOOD = {
     "describe": 'static const tenon_op_rule rule = {"relu", 0, 0, 0}; '
-    'info->name = "NAME"; info->rules = &rule; info->rule_count = 1; return TENON_OK;',
+    'info->name = "NAME"; info->version = "1"; info->rules = &rule; info->rule_count = 1; return TENON_OK;',
     "open": "return TENON_OK;",
-    "compile": "return TENON_OK;",
+    "compile": 'return k->write(k->self, "code", 4);',
     "load": "return TENON_OK;",
     "submit": "return TENON_OK;",
     "size": "sizeof api",
@@ -475,7 +475,7 @@ GOOD = {
         ("f_open", {"open": 'return tenon_write_text(e, TENON_IO, "the cable is out");'}, "the cable is out"),
         ("f_silent", {"open": "return TENON_IO;"}, "failed without a reason"),
         ("f_compile", {"compile": 'return tenon_write_text(e, TENON_RUN_FAILED, "no tiles");'}, "no tiles"),
-        ("f_scratch", {"compile": "k->scratch_bytes = ~0ull; return TENON_OK;"}, "bytes of scratch"),
+        ("f_scratch", {"compile": 'k->scratch_bytes = ~0ull; return k->write(k->self, "x", 1);'}, "bytes of scratch"),
         ("f_load", {"load": 'return tenon_write_text(e, TENON_BAD_FILE, "bad code");'}, "bad code"),
         ("f_submit", {"submit": 'return tenon_write_text(e, TENON_RUN_FAILED, "too hot");'}, "too hot"),
         ("f_status", {"submit": "return (tenon_status)99;"}, "failed without a reason"),
