@@ -164,7 +164,8 @@ static float finished(const tenon_device* device, const tenon_tile_action* a, wo
   else if (has_bias)
     y += device->biases[n].real;
   if (a->epilogues & TENON_TILE_SCALE) y *= device->scales[n].real;
-  if (a->epilogues & TENON_TILE_RESIDUAL) y += residual * device->epilogue.residual_scale;
+  if (a->epilogues & TENON_TILE_RESIDUAL)
+    y += (residual - (float)device->epilogue.residual_zero_point) * device->epilogue.residual_scale;
   if ((a->epilogues & TENON_TILE_CLAMP) == 0) return y;
   return y < device->epilogue.low ? device->epilogue.low : y > device->epilogue.high ? device->epilogue.high : y;
 }
@@ -179,7 +180,8 @@ static int store_unit(tenon_device* device, const tenon_tile_action* a, char* me
     memcpy(device->scales, device->lines[a->line + lines], sizeof device->scales);
     return 1;
   }
-  const int64_t lines = COLUMNS * 2 / LINE_BYTES; /* of a residual, in bf16 */
+  const uint32_t residual_dtype = a->flags & TENON_TILE_INTEGERS ? TENON_I8 : TENON_BF16;
+  const int64_t lines = COLUMNS * (residual_dtype == TENON_I8 ? 1 : 2) / LINE_BYTES; /* of a residual */
   for (int64_t row = 0; row < (int64_t)a->outer * a->inner; ++row) {
     char* const to = memory + row / a->inner * a->outer_stride + row % a->inner * a->inner_stride;
     const int has_residual = (a->epilogues & TENON_TILE_RESIDUAL) != 0;
@@ -187,8 +189,8 @@ static int store_unit(tenon_device* device, const tenon_tile_action* a, char* me
     if (has_residual && a->line + (row + 1) * lines > LINES) return 0;
     for (int64_t n = 0; n < a->run; ++n) {
       const word sum = device->accumulators[a->accumulator + row][n];
-      const float y =
-          finished(device, a, sum, n, has_residual ? number(device->lines[a->line + row * lines], TENON_BF16, n) : 0);
+      const float y = finished(device, a, sum, n,
+                               has_residual ? number(device->lines[a->line + row * lines], residual_dtype, n) : 0);
       const float whole = (isnan(y) ? 0 : nearbyintf(y)) + (float)device->epilogue.zero_point;
       uint32_t bits;
       memcpy(&bits, &y, sizeof bits);

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pt2e
 import pytest
 import tenon
 import torch
@@ -71,6 +72,17 @@ def test_a_model_runs_on_it(made):
     with torch.no_grad():
         torch.testing.assert_close(program(x), model(x), atol=0.02, rtol=0.02)
     assert sum(task["ops"].count("tile_layer") for task in program.kernels if task["kind"] == "device") == 2
+
+
+@pytest.mark.parametrize("name", pt2e.MODELS)
+def test_quantized_models_have_the_bits_of_atalla(made, name):
+    assert run("make", cwd=made)[0] == 0
+    tenon.load_plugin(str(made / "npu.so"))
+    tenon.load_plugin(str(ROOT / "build/accelerators/atalla.so"))
+    module, x = pt2e.made(name)
+    npu, atalla = (tenon.compile(module, (x,), device=device) for device in ("npu", "atalla:body=model"))
+    assert sum(task["ops"].count("tile_layer") for task in npu.kernels) >= 3
+    assert torch.equal(npu(x), atalla(x))
 
 
 def test_a_changed_plugin_is_another_one(made, tmp_path):
