@@ -11,6 +11,7 @@
 
 #include "runtime/checked.h"
 #include "runtime/elements.h"
+#include "runtime/out_of_range.h"
 #include "runtime/scratch.h"
 #include "runtime/services.h"
 #include "runtime/thread_pool.h"
@@ -373,12 +374,13 @@ void Context::fail_kernel(const TaskNode& task, const int64_t (&error)[4]) const
   const auto& [kind, node, value, bound] = error;
   const KernelEntry& kernel = program_->kernel(task.kernel);
   if (kind == kTenonOutOfMemory) fail_memory(text_of("the scratch of ", task.name), 0, frame_.get());
+  if (kernel.portable && kind == kTenonOutOfRange) throw OutOfRange(TENON_RUN_FAILED, kernel.portable->describe(error));
   if (kernel.portable) fail(TENON_RUN_FAILED, kernel.portable->describe(error));
   const std::string name = "%" + kernel.node_name(node);
-  if (kind == kTenonDivisionByZero) fail(TENON_RUN_FAILED, name, ": integer division of ", value, " by zero");
   if (kind == kTenonOutOfRange) {
-    fail(TENON_RUN_FAILED, name, ": index ", value, " is out of range for a size of ", bound);
+    throw OutOfRange(TENON_RUN_FAILED, text_of(name, ": index ", value, " is out of range for a size of ", bound));
   }
+  if (kind == kTenonDivisionByZero) fail(TENON_RUN_FAILED, name, ": integer division of ", value, " by zero");
   fail(TENON_INTERNAL, name, " fails with ", kind, ", which is not a kind of error");
 }
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "bind.h"
-#include "position_error.h"
+#include "support/position_error.h"
 #include "support/private_folder.h"
 #include "support/warning.h"
 

@@ -6,7 +6,7 @@
 #include "loops.h"
 #include "loops/schedule.h"
 #include "loops/work.h"
-#include "position_error.h"
+#include "support/position_error.h"
 #include "symbolic/format.h"
 
 namespace tenon::python {

@@ -12,12 +12,12 @@
 #include "driver/pipeline.h"
 #include "exchange.h"
 #include "fallback.h"
-#include "position_error.h"
 #include "program/artifact.h"
 #include "program/donate.h"
 #include "program/report.h"
 #include "runtime/device.h"
 #include "runtime/thread_pool.h"
+#include "support/position_error.h"
 #include "support/runtime_call.h"
 
 namespace tenon::python {

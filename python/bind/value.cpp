@@ -5,8 +5,8 @@
 
 #include "bind.h"
 #include "operators.h"
-#include "position_error.h"
 #include "support/cursor.h"
+#include "support/position_error.h"
 
 namespace tenon::python {
 namespace {

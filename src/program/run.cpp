@@ -12,7 +12,9 @@
 #include "program/tables.h"
 #include "runtime/context.h"
 #include "runtime/error.h"
+#include "runtime/out_of_range.h"
 #include "support/checked.h"
+#include "support/position_error.h"
 #include "support/runtime_call.h"
 
 namespace tenon {
@@ -288,17 +290,19 @@ std::vector<Tensor> ProgramRunner::run_in(runtime::Context& context, const Progr
   try {
     const std::span<const Tensor> leaves = program.keeps_states ? std::span<const Tensor>() : program.leaves;
     return run_context(context, program.runner->program_->graph(), inputs, leaves, *places);
+  } catch (const runtime::OutOfRange& error) {
+    throw PositionError(located(program, context.failed_task(), error.message(), {}));
   } catch (const runtime::StatusError& error) {
-    throw located(program, context.failed_task(), error.message(), {});
+    throw Error(located(program, context.failed_task(), error.message(), {}));
   } catch (const Error& error) {
-    throw located(program, context.failed_task(), error.diagnostic().message, error.diagnostic().where);
+    throw Error(located(program, context.failed_task(), error.diagnostic().message, error.diagnostic().where));
   }
 }
 
-Error ProgramRunner::located(const Program& program, uint32_t task, const std::string& message, Location where) {
-  if (task == runtime::kNone) return Error({message, std::move(where)});
+Diagnostic ProgramRunner::located(const Program& program, uint32_t task, const std::string& message, Location where) {
+  if (task == runtime::kNone) return {message, std::move(where)};
   const Task& failed = program.tasks[task];
-  return Error({fmt::format("{}: {}", failed.name, message), where.known() ? where : failed.location});
+  return {fmt::format("{}: {}", failed.name, message), where.known() ? where : failed.location};
 }
 
 // ---- tensors on devices ----

@@ -49,7 +49,7 @@ class ProgramRunner {
   static void check_inputs(const Program& program, std::span<const Tensor> inputs, const DevicePlaces& places);
   static void check_update(const Program& program, std::span<const Tensor> inputs, size_t number,
                            bool leaves_are_checked);
-  static Error located(const Program& program, uint32_t task, const std::string& message, Location where);
+  static Diagnostic located(const Program& program, uint32_t task, const std::string& message, Location where);
   std::unique_ptr<runtime::Context> take() const;
   void give_back(std::unique_ptr<runtime::Context> context) const;
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "runtime/error.h"
-#include "support/diagnostic.h"
+#include "runtime/out_of_range.h"
+#include "support/position_error.h"
 
 namespace tenon {
 
@@ -12,6 +13,8 @@ template <class Body>
 auto call_runtime(Body&& body) -> decltype(body()) {
   try {
     return body();
+  } catch (const runtime::OutOfRange& error) {
+    throw PositionError({error.message(), {}});
   } catch (const runtime::StatusError& error) {
     check(error.status() != TENON_INTERNAL, "{}", error.message());
     fail("{}", error.message());

@@ -323,6 +323,26 @@ def test_sparse_tensors():
     )
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda a, i: a[i] * 2,
+        lambda a, i: a.index_select(0, i) + 1,
+        lambda a, i: a.gather(0, i) + 1,
+        lambda a, i: nn.functional.embedding(i, a.reshape(-1, 1)),
+    ],
+)
+def test_an_index_out_of_range_is_an_index_error(function, tmp_path):
+    args = (tensor(4), torch.tensor([7]))
+    program = tenon.compile(function, args)
+    program.save(path := str(tmp_path / "indices.tenon"))
+    loaded = (tenon.load(path), tenon.load(path, native=False))
+    for call in (torch.compile(function, backend="tenon"), program, *loaded):
+        with pytest.raises(IndexError, match="index 7 is out of range for a size of 4") as caught:
+            call(*args)
+        assert isinstance(caught.value, tenon.Error)
+
+
 # ---- what Tenon cannot do -------------------------------------------------------------------------------------------
 
 

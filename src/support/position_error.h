@@ -1,9 +1,10 @@
-// A position that is not there. Python sees tenon.PositionError, which is a tenon.Error and an IndexError.
+// An Error about a position that is not there: an index out of range. Python sees tenon.PositionError, which is a
+// tenon.Error and an IndexError.
 #pragma once
 
 #include "support/diagnostic.h"
 
-namespace tenon::python {
+namespace tenon {
 
 class PositionError : public Error {
  public:
@@ -15,4 +16,4 @@ template <class... Args>
   throw PositionError({fill_in(format, args...), {}});
 }
 
-}  // namespace tenon::python
+}  // namespace tenon
