@@ -314,6 +314,33 @@ def test_quantized_tensors():
     torch.testing.assert_close(torch.compile(function, backend="tenon")(quantized), function(quantized))
 
 
+def quantized(x):
+    return torch.quantize_per_tensor(x, 0.1, 3, torch.quint8)
+
+
+QUANTIZED = {
+    "dequantized": lambda a: quantized(a * 2).dequantize() + 1,
+    "integers": lambda a: quantized(a).int_repr() + 1,
+    "views": lambda a: quantized(a).reshape(2, 6).dequantize() * 2,
+    "computed_with": lambda a: torch.relu(quantized(a)).dequantize() * 2,
+    "joined": lambda a: torch.cat([quantized(a), quantized(a + 1)]).dequantize() + 1,
+    "scale": lambda a: quantized(a).q_scale() + a,
+    "returned": lambda a: (quantized(a), a + 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_quantized_tensors_inside_of_a_graph(name):
+    """PyTorch says that they are f32, and PyTorch alone can hold them."""
+    x = tensor(3, 4)
+    given, expected = torch.compile(QUANTIZED[name], backend="tenon")(x), QUANTIZED[name](x)
+    if name == "returned":
+        assert given[0].is_quantized
+        given, expected = (given[0].dequantize(), given[1]), (expected[0].dequantize(), expected[1])
+    torch.testing.assert_close(given, expected)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_sparse_tensors():
     sparse = tensor(3, 4).relu().to_sparse()

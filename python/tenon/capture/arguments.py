@@ -29,6 +29,7 @@ class Token:
     stand_in: ImportedTensor
     key: str
     text: str  # what it is, for messages
+    is_quantized: bool = False
 
 
 @dataclass(frozen=True)

@@ -96,3 +96,15 @@ def gives_nothing(target: Any) -> bool:
 
 def is_mutable(target: Any) -> bool:
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
+_QUANTIZERS = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_per_channel_affine_quantized")
+_READ_QUANTIZED = ("dequantize", "int_repr", "q_")  # their results are plain
+
+
+def gives_quantized(target: Any, takes_quantized: bool) -> bool:
+    """Whether the results are quantized tensors. PyTorch's fake tensors have another dtype than they."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    name = target._schema.name.partition("::")[2]
+    return name.startswith(_QUANTIZERS) or (takes_quantized and not name.startswith(_READ_QUANTIZED))

@@ -25,7 +25,17 @@ from tenon._tenon import Error, Expr, ImportedTensor, Importer, InternalError, f
 from tenon.capture.admissible import admissible_of
 from tenon.capture.arguments import NUMBERS, Opaque, Token, all_leaves, flat_leaves, rebuilt, template
 from tenon.capture.assumed import AssumedSizes
-from tenon.capture.calls import Call, call_of, gives, gives_nothing, is_effect_token, is_mutable, listed, read_parts
+from tenon.capture.calls import (
+    Call,
+    call_of,
+    gives,
+    gives_nothing,
+    gives_quantized,
+    is_effect_token,
+    is_mutable,
+    listed,
+    read_parts,
+)
 from tenon.capture.captured import (
     DTYPES,
     Assertion,
@@ -420,7 +430,7 @@ class _Walker:
 
     def _aten_call(self, node: fx.Node, made: Call) -> None:
         arguments = tuple(self._argument(argument) for argument in made.args), self._argument(made.kwargs)
-        because = self._cannot_take(arguments) or self._cannot_give(made.value)
+        because = self._cannot_take(arguments) or self._cannot_give(made, arguments)
         if made.name in MEMORY_CALLS and not because:
             done = self._memory_call(node, made, arguments)
         else:
@@ -529,7 +539,7 @@ class _Walker:
             for dim, size in enumerate(leaf.shape if isinstance(leaf, torch.Tensor) else ()):
                 self.sizes.measure(size, f"{node.name}_{position}_{dim}")
         args, kwargs = ([flat_leaves(arguments)], {}) if because else arguments
-        types = [self._type_or_none(leaf) for leaf in leaves_of(made.value)]
+        types = self._types_given(made, arguments)
         location = location_of(node)
         result = self.importer.call(
             made.name,
@@ -542,7 +552,7 @@ class _Walker:
         )
         reason = self.importer.unsupported[-1][1]
         self.rows.append(Row("call_function", node.name, made.name, self._text_of(made.value), location, reason))
-        return self._external(node, made, arguments, result)
+        return self._external(node, made, arguments, result, types)
 
     def _argument(self, argument: Any) -> Any:
         if isinstance(argument, fx.Node):
@@ -563,22 +573,33 @@ class _Walker:
                 return f"it takes {_shown(leaf.value)}"
         return ""
 
-    def _cannot_give(self, value: Any) -> str:
-        foreign = (leaf for leaf in leaves_of(value) if self._type_or_none(leaf) is None)
-        return next((f"it gives {_shown(leaf)}" for leaf in foreign), "")
+    def _cannot_give(self, made: Call, arguments: tuple[Any, Any]) -> str:
+        given = zip(leaves_of(made.value), self._types_given(made, arguments), strict=True)
+        return next((f"it gives {self._shown_foreign(leaf)}" for leaf, type_ in given if type_ is None), "")
 
-    def _external(self, node: fx.Node, made: Call, arguments: tuple[Any, dict[str, Any]], result: Any) -> Any:
+    def _types_given(self, made: Call, arguments: tuple[Any, Any]) -> list[Any]:
+        """Of the call's results; None for what Tenon lacks."""
+        taken = (leaf.is_quantized for leaf in all_leaves(arguments) if isinstance(leaf, Token))
+        if gives_quantized(made.target, any(taken)):
+            return [None for _ in leaves_of(made.value)]
+        return [self._type_or_none(leaf) for leaf in leaves_of(made.value)]
+
+    def _shown_foreign(self, value: Any) -> str:
+        return "a quantized tensor" if self._type_or_none(value) else _shown(value)
+
+    def _external(self, node: fx.Node, made: Call, arguments: tuple[Any, Any], result: Any, types: list[Any]) -> Any:
         """Leaves the call to the fallback, and returns its results."""
         counter = iter(range(len(flat_leaves(arguments))))
         args = template(arguments[0], self._traced(made.args), counter)
         kwargs = template(arguments[1], self._traced(made.kwargs), counter)
         results = []
         values = []
-        for position, (leaf, imported) in enumerate(zip(leaves_of(made.value), result, strict=True)):
-            token = None if self._type_or_none(leaf) else f"{node.name}.{position}"
+        for position, (leaf, imported, type_) in enumerate(zip(leaves_of(made.value), result, types, strict=True)):
+            token = None if type_ else f"{node.name}.{position}"
             number = NUMBERS[type(leaf)][0] if not isinstance(leaf, torch.Tensor) else None
             results.append(Result(token, number))
-            values.append(Token(imported, token, _shown(leaf)) if token else imported)
+            is_quantized = self._type_or_none(leaf) is not None
+            values.append(Token(imported, token, self._shown_foreign(leaf), is_quantized) if token else imported)
             self._learn_sizes(leaf, imported)
         self.fallback.calls[self.importer.external_count - 1] = FallbackCall(made.target, args, kwargs, results)
         return rebuilt(made.value, iter(values))
