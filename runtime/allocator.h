@@ -14,7 +14,7 @@ inline constexpr int64_t kNoBudget = INT64_MAX;
 // Rounds `bytes` up to whole cache lines. Throws a StatusError on overflow.
 int64_t aligned_size(int64_t bytes);
 
-class Allocator {
+class [[gnu::visibility("default")]] Allocator {  // visible in libtenon_compiler.so; libtenon_runtime.so hides it
  public:
   explicit Allocator(int64_t budget = kNoBudget) : budget_(budget) {}
   Allocator(const Allocator&) = delete;

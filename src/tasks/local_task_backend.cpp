@@ -107,6 +107,8 @@ void LocalTaskBackend::insert_args(TaskId task, const TaskNode& node) {
   };
   for (const auto& [slot, value] : node.arg_slots) {
     check_slot(slot);
+    if (node.arg_dependencies.contains(slot))
+      fail("argument '{}' of {} has a value of its own and depends on another", args[slot].name, describe(task));
     set_arg({task, slot}, value);
   }
   for (const auto& [slot, source] : node.arg_dependencies) {
@@ -185,7 +187,15 @@ void LocalTaskBackend::compile(Inserted& task) const {
 
 // ---- tensors and arguments ------------------------------------------------------------------------------------------
 
-const Tensor& LocalTaskBackend::get_tensor(SlotRef slot) const { return retriever_.get_tensor(checked(slot)); }
+const Tensor& LocalTaskBackend::get_tensor(SlotRef slot) const {
+  const std::string& name = signature(checked(slot).task).tensors[slot.slot].name;
+  const std::optional<TaskId> fused = task_at(slot.task).fused_into;
+  if (!retriever_.has_tensor(slot) && fused)
+    fail("tensor '{}' of {} has no memory: task {} computes it on the way", name, describe(slot.task), *fused);
+  if (!retriever_.has_tensor(slot))
+    fail("tensor '{}' of {} is not there: give it memory, or set_tensor", name, describe(slot.task));
+  return retriever_.get_tensor(slot);
+}
 
 const Attr& LocalTaskBackend::get_arg(SlotRef slot) const {
   task_at(slot.task);
@@ -211,6 +221,7 @@ void LocalTaskBackend::set_arg(SlotRef slot, Attr value) {
     fail("{} has {} arguments, and no argument {}", describe(slot.task), args.size(), slot.slot);
   const TaskArg& arg = args[slot.slot];
   if (task.program) fail("argument '{}' of {} is an attribute of its compiled code", arg.name, describe(slot.task));
+  if (retriever_.arg_depends(slot)) fail("argument '{}' of {} depends on another task", arg.name, describe(slot.task));
   if (!has_kind(value, arg.kind))
     fail("argument '{}' of {} is of kind {}, got {}", arg.name, describe(slot.task), name_of(arg.kind),
          to_string(value));
@@ -260,24 +271,39 @@ void LocalTaskBackend::launch_program(TaskId id) {
   if (allocator_->budget() != runtime::kNoBudget) task.context.reset();  // Its memory counts for this launch alone.
 }
 
-void LocalTaskBackend::launch_function(TaskId id) {
-  Inserted& task = task_at(id);
-  const TaskSignature& signature_of = task.def.signature;
+std::vector<Tensor> LocalTaskBackend::tensors_for(TaskId task) const {
   std::vector<Tensor> tensors;
-  for (SlotId slot = 0; slot < signature_of.tensors.size(); ++slot) {
-    const SlotRef source = retriever_.source_of({id, slot});
-    const bool is_absent = signature_of.tensors[slot].is_optional && !retriever_.has_tensor(source);
-    tensors.push_back(is_absent ? Tensor() : retriever_.get_tensor(source));
-    require_launched(id, source);
+  for (SlotId slot = 0; slot < signature(task).tensors.size(); ++slot) {
+    const bool is_absent = signature(task).tensors[slot].is_optional && !retriever_.has_tensor({task, slot});
+    tensors.push_back(is_absent ? Tensor() : get_tensor({task, slot}));
+    require_launched(task, retriever_.source_of({task, slot}));
   }
+  return tensors;
+}
+
+std::vector<Attr> LocalTaskBackend::args_for(TaskId task) const {
   std::vector<Attr> args;
-  for (SlotId slot = 0; slot < signature_of.args.size(); ++slot) {
-    const bool is_absent = signature_of.args[slot].is_optional && !retriever_.has_arg({id, slot});
-    args.push_back(is_absent ? Attr(None()) : retriever_.get_arg({id, slot}));
+  for (SlotId slot = 0; slot < signature(task).args.size(); ++slot) {
+    const auto& [name, kind, is_optional] = signature(task).args[slot];
+    const bool is_there = retriever_.has_arg({task, slot});
+    if (!is_there && !is_optional)
+      fail("argument '{}' of {} has no value: give it one, or set_arg", name, describe(task));
+    args.push_back(is_there ? retriever_.given_arg({task, slot}) : Attr(None()));
   }
-  TaskCall call(std::move(tensors), std::move(args));
-  task.def.run(call);
-  for (SlotId slot = 0; slot < signature_of.args.size(); ++slot) retriever_.set_arg({id, slot}, call.arg(slot));
+  return args;
+}
+
+void LocalTaskBackend::launch_function(TaskId id) {
+  const std::vector<Attr> args = args_for(id);
+  TaskCall call(tensors_for(id), args);
+  task_at(id).def.run(call);
+  for (SlotId slot = 0; slot < args.size(); ++slot) {
+    if (retriever_.arg_depends({id, slot}) && call.arg(slot) == args[slot]) {
+      retriever_.drop_arg({id, slot});  // It follows the argument that it depends on.
+    } else {
+      retriever_.set_arg({id, slot}, call.arg(slot));
+    }
+  }
 }
 
 // ---- fusing and cleaning up -----------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ class LocalTaskBackend {
   LocalTaskBackend(const LocalTaskBackend&) = delete;
 
   // The number that each node of the graph has from now on. Throws an Error, and has inserted nothing then, for an
-  // unknown task, a slot that the task does not have, a missing argument, and memory that the budget does not hold.
+  // unknown task, a slot that the task does not have, a missing tensor or argument of an op, and memory that the budget
+  // does not hold.
   std::vector<TaskId> insert_graph(const TaskGraph& graph);
   TaskId insert_task(const TaskNode& node);  // whose dependencies are tasks of the backend
 
@@ -53,7 +54,7 @@ class LocalTaskBackend {
   const Attr& get_arg(SlotRef slot) const;
   // Memory of the caller's. Throws an Error for another type, and for a slot that depends on another task.
   void set_tensor(SlotRef slot, const Tensor& tensor);
-  void set_arg(SlotRef slot, Attr value);  // not of an op
+  void set_arg(SlotRef slot, Attr value);  // likewise; not of an op
 
   const TaskSignature& signature(TaskId task) const;
   const Retriever& retriever() const { return retriever_; }
@@ -72,6 +73,8 @@ class LocalTaskBackend {
   void compile(Inserted& task) const;
   Tensor allocate(TaskId task, const std::string& slot, const TensorType& type);
   void require_launched(TaskId reader, SlotRef source) const;
+  std::vector<Tensor> tensors_for(TaskId task) const;
+  std::vector<Attr> args_for(TaskId task) const;
   void launch_program(TaskId task);
   void launch_function(TaskId task);
   Graph join(std::span<const TaskId> members, Inserted& fused) const;

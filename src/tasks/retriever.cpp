@@ -16,16 +16,23 @@ const Tensor& Retriever::get_tensor(SlotRef slot) const {
   return found->second;
 }
 
-bool Retriever::has_arg(SlotRef slot) const {
-  const auto source = arg_sources_.find(slot);
-  return args_.contains(source == arg_sources_.end() ? slot : source->second);
+// The first slot with a value on the way to the end of its dependencies.
+SlotRef Retriever::arg_source_of(SlotRef slot) const {
+  for (auto next = arg_sources_.find(slot); next != arg_sources_.end() && !args_.contains(slot);
+       next = arg_sources_.find(slot))
+    slot = next->second;
+  return slot;
 }
 
 const Attr& Retriever::get_arg(SlotRef slot) const {
-  const auto source = arg_sources_.find(slot);
-  const auto found = args_.find(source == arg_sources_.end() ? slot : source->second);
+  const auto found = args_.find(arg_source_of(slot));
   if (found == args_.end()) fail("argument {} of task {} has no value", slot.slot, slot.task);
   return found->second;
+}
+
+const Attr& Retriever::given_arg(SlotRef slot) const {
+  const auto source = arg_sources_.find(slot);
+  return get_arg(source == arg_sources_.end() ? slot : source->second);
 }
 
 void Retriever::set_tensor_dependency(SlotRef slot, SlotRef source) {

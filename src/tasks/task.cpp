@@ -36,7 +36,8 @@ TaskDef task_of_op(const OpDef& op) {
 }  // namespace
 
 void register_task(TaskSignature signature, TaskFn run) {
-  check(run != nullptr, "task {} has no function", signature.name);
+  if (signature.name.empty()) fail("a task needs a name");
+  if (!run) fail("task '{}' has no function", signature.name);
   if (find_op(signature.name)) fail("task '{}' has the name of an op, which is a task itself", signature.name);
   const std::lock_guard lock(registry().mutex);
   const std::string name = signature.name;

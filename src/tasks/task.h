@@ -66,7 +66,7 @@ struct TaskDef {
   const OpDef* op = nullptr;  // null for a task that somebody registered
 };
 
-// Throws an Error for a name that is taken, by a task or an op.
+// Throws an Error without a name or a function, and for a name that is taken, by a task or an op.
 void register_task(TaskSignature signature, TaskFn run);
 void unregister_task(const std::string& name);
 TaskDef find_task(const std::string& name);  // throws an Error that suggests the nearest name

@@ -228,6 +228,13 @@ def test_headers_of_the_compiler_need_no_other_library(compiler_prefix):
     assert not [name for name in included if "/" in name or name == "dlfcn.h"], included
 
 
+def test_the_allocator_of_the_docs_can_be_linked():
+    """Tasks by hand share a budget through it. All else of the runtime is hidden."""
+    symbols = output("nm", "--dynamic", "--defined-only", "--demangle", BUILD / "lib/libtenon_compiler.so")
+    assert " tenon::runtime::Allocator::allocate(long)" in symbols
+    assert " tenon::runtime::Context::run()" not in symbols
+
+
 def build_example(compiler_prefix, folder):
     arguments = [f"-DCMAKE_PREFIX_PATH={compiler_prefix}", "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror"]
     output("cmake", "-S", ROOT / "examples/compiler_project", "-B", folder, *arguments)

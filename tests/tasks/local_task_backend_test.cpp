@@ -132,6 +132,59 @@ TEST(LocalTaskBackend, PassesArgumentsOn) {
       HasSubstr("argument 'factor' of task 2 (scale) depends on argument 1 of task 0 (scale), which is not of"));
 }
 
+// Counts its launches in its argument.
+struct CountTask {
+  CountTask() {
+    register_task({.name = "count", .tensors = {}, .args = {{.name = "n", .kind = AttrKind::kInt}}},
+                  [](TaskCall& call) {
+                    const int64_t n = std::get<int64_t>(call.arg(0));
+                    if (n < 100) call.set_arg(0, n + 1);
+                  });
+  }
+  ~CountTask() { unregister_task("count"); }
+};
+
+TEST(LocalTaskBackend, PassesOnWhatEachTaskMakesOfAnArgument) {
+  const CountTask registered;
+  LocalTaskBackend backend;
+  TaskGraph graph;
+  graph.add({.task = "count", .arg_slots = {{0, int64_t{5}}}});
+  graph.add({.task = "count", .arg_dependencies = {{0, {0, 0}}}});
+  graph.add({.task = "count", .arg_dependencies = {{0, {1, 0}}}});
+  const std::vector<TaskId> ids = backend.insert_graph(graph);
+  const auto values = [&] {
+    std::vector<int64_t> all;
+    for (TaskId id : ids) all.push_back(std::get<int64_t>(backend.get_arg({id, 0})));
+    return all;
+  };
+  EXPECT_THAT(values(), ElementsAre(5, 5, 5));
+  backend.launch();
+  EXPECT_THAT(values(), ElementsAre(6, 7, 8));
+  backend.launch();
+  EXPECT_THAT(values(), ElementsAre(7, 8, 9));
+  backend.set_arg({ids[0], 0}, int64_t{200});
+  backend.launch();
+  EXPECT_THAT(values(), ElementsAre(200, 200, 200));
+  backend.set_arg({ids[0], 0}, int64_t{300});
+  EXPECT_THAT(values(), ElementsAre(300, 300, 300));  // Nobody changed what depends on it.
+  EXPECT_THAT(message_of([&] { backend.set_arg({ids[1], 0}, int64_t{1}); }),
+              HasSubstr("argument 'n' of task 1 (count) depends on another task"));
+  const TaskNode both{.task = "count", .arg_slots = {{0, int64_t{1}}}, .arg_dependencies = {{0, {ids[0], 0}}}};
+  EXPECT_THAT(message_of([&] { backend.insert_task(both); }), HasSubstr("a value of its own and depends on another"));
+}
+
+TEST(LocalTaskBackend, NamesWhatATaskLacks) {
+  const ScaleTask registered;
+  LocalTaskBackend backend;
+  const TaskId bare = backend.insert_task({.task = "scale", .tensor_slots = {{1, type("f32[2]")}}});
+  EXPECT_THAT(message_of([&] { backend.launch(); }), HasSubstr("argument 'factor' of task 0 (scale) has no value"));
+  backend.set_arg({bare, 0}, 2.0);
+  backend.set_arg({bare, 1}, int64_t{0});
+  EXPECT_THAT(message_of([&] { backend.launch(); }), HasSubstr("tensor 'x' of task 0 (scale) is not there"));
+  EXPECT_THAT(message_of([] { register_task({.name = ""}, [](TaskCall&) {}); }), HasSubstr("a task needs a name"));
+  EXPECT_THAT(message_of([] { register_task({.name = "idle"}, {}); }), HasSubstr("task 'idle' has no function"));
+}
+
 TEST(LocalTaskBackend, CountsReadersAndFreesWhatNobodyReads) {
   const ScaleTask registered;
   LocalTaskBackend backend(1 << 16);
@@ -174,7 +227,7 @@ TEST(LocalTaskBackend, FusesOps) {
   backend.launch();
   EXPECT_EQ(values_of(backend.get_tensor({sum, 2})), expected);
   EXPECT_NEAR(backend.get_tensor({exp, 1}).real(1), std::exp(2.0), 1e-5);
-  EXPECT_THAT(message_of([&] { backend.get_tensor({relu, 1}); }), HasSubstr("is not there"));
+  EXPECT_THAT(message_of([&] { backend.get_tensor({relu, 1}); }), HasSubstr("task 4 computes it on the way"));
   EXPECT_THAT(message_of([&] { backend.launch(relu); }), HasSubstr("was fused into task 4"));
   backend.cleanup(exp);
   backend.cleanup(fused);
