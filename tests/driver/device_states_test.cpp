@@ -1,10 +1,12 @@
 // States and tensors of the caller that programs on several devices and on the CPU share, through the C interface: any
 // order of runs, reads, writes, checkpoints and failures gives what the CPU gives.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "driver/pipeline.h"
@@ -304,6 +306,30 @@ TEST_F(DeviceStates, AResultThatStaysOnTheDeviceIsReadByTheHost) {
   }
 }
 
+TEST_F(DeviceStates, AStateThatTheHostReadDuringARunIsThere) {
+  Running there("loopback:ops=matmul+relu+mul+sum+add");  // the host subtracts the next value of `sum`
+  const Owned<tenon_states> states = there.states();
+  Values seen(kColumns), y(kRows * kColumns), z(y.size());
+  NEED(there.run(Values(y.size(), 0.5F), seen, y, z));
+  const long before = test::loopback_copies();
+  state_of(states.get(), 0);
+  EXPECT_EQ(test::loopback_copies(), before);
+}
+
+TEST_F(DeviceStates, ResultsDoNotOverlapOnADevice) {
+  const char* const device = "loopback";
+  Running there(device);
+  const Values x(kRows * kColumns, 0.5F), seen(kColumns), y(x.size());
+  const Placed left(y, device);
+  const tenon_tensor tensors[] = {view(x), view(seen)};
+  for (size_t i = 0; i < 2; ++i) {
+    NEED(tenon_set_input(there.get(), i, &tensors[i]));
+    NEED(tenon_set_output_on_device(there.get(), i, left.it.get()));
+  }
+  EXPECT_EQ(tenon_run(there.get()), TENON_INVALID_ARGUMENT);
+  EXPECT_THAT(tenon_error(), HasSubstr("the memory of output 'out1' on loopback overlaps that of output 'out0'"));
+}
+
 // Somebody else may know the address.
 TEST_F(DeviceStates, AnInputIsUpdatedWhereItLies) {
   const Values x(kRows * kColumns, 0.5F);
@@ -355,6 +381,40 @@ TEST_F(DeviceStates, ARunThatFailsOnTheDeviceChangesNoState) {
     const auto* const data = static_cast<const float*>(tensor.data);
     expect_close({data, data + kColumns}, state_of(expected.get(), i), "a state");
   }
+}
+
+// The device works on after the first failure: the run must wait for it, for the memory is the caller's.
+TEST_F(DeviceStates, ARunThatFailedWritesNothingLater) {
+  Running failing("loopback:fail=0.05,delay=4000,seed=3");
+  const Values x(kRows * kColumns, 0.5F);
+  int failures = 0;
+  for (int run = 0; run < 40 && failures < 8; ++run) {
+    Values seen(kColumns), y(x.size(), -7), z(x.size(), -7);
+    if (failing.run(x, seen, y, z) == TENON_OK) continue;
+    ++failures;
+    const Values seen_then = seen, y_then = y, z_then = z;
+    usleep(15000);
+    EXPECT_EQ(seen, seen_then);
+    EXPECT_EQ(y, y_then);
+    EXPECT_EQ(z, z_then);
+  }
+  EXPECT_GE(failures, 3);
+}
+
+// All tasks are the device's: one wait, at the end, finds out which of them failed.
+TEST_F(DeviceStates, TheTaskThatFailedIsNamed) {
+  const Program program = compile_program(model_graph(), {.devices = {"loopback:fail=0.03,seed=5"}}).value();
+  std::set<std::string> names, failed;
+  for (const Task& task : program.tasks) names.insert(task.name);
+  const std::vector<Tensor> inputs = {random("f32[4, 8]", 4), random("f32[8]", 5)};
+  for (int run = 0; run < 100; ++run) {
+    const auto result = attempt([&] { return program.run(inputs); });
+    if (result.ok()) continue;
+    const std::string& message = result.diagnostic().message;
+    const std::string name = message.substr(0, message.find(": "));
+    if (names.contains(name)) failed.insert(name);
+  }
+  EXPECT_GE(failed.size(), 3u) << fmt::format("{}", fmt::join(failed, ", "));
 }
 
 // The program runs on one device, and leaves a result on another, which fails.

@@ -111,8 +111,10 @@ TEST_F(DeviceTensors, RunsTransferNothingThatIsThere) {
   x_ = on_device(given), y_ = on_device(expected, true);
   ASSERT_EQ(tenon_set_input_on_device(context_, 0, x_), TENON_OK) << tenon_error();
   ASSERT_EQ(tenon_set_output_on_device(context_, 0, y_), TENON_OK) << tenon_error();
+  const long first = test::loopback_copies();
   ASSERT_EQ(tenon_run(context_), TENON_OK) << tenon_error();
   const long before = test::loopback_copies();
+  EXPECT_EQ(before, first + 1);  // the state's first value, and no copy of x for the host
   ASSERT_EQ(tenon_run(context_), TENON_OK) << tenon_error();
   EXPECT_EQ(test::loopback_copies(), before);  // neither x, nor y, nor the state
   EXPECT_EQ(values_of(y_, 24), expected);

@@ -120,6 +120,40 @@ TEST_F(Devices, SegmentsShareWeights) {
   EXPECT_EQ(std::ranges::count(program.slots, SlotKind::kConstant, &Slot::kind), 1);
 }
 
+// The CPU takes every node that the devices before it leave.
+TEST_F(Devices, DevicesAfterTheCpuGetNothing) {
+  const Program after = compile_program(small_model(), {.devices = {"cpu", "loopback"}}).value();
+  EXPECT_FALSE(after.uses_devices());
+  const Program between = compile_program(small_model(), {.devices = {"loopback:ops=relu", "cpu", "loopback"}}).value();
+  EXPECT_EQ(count_of(between, TaskKind::kDevice), 1U);
+}
+
+TEST_F(Devices, SizesThatDependOnDataStayOnTheHost) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[6]) {
+    %y = exp(%x)
+    %i = nonzero(%y) {count=K}
+    %f = cast(%i) {dtype=f32}
+    %t = tanh(%f)
+    %s = sum(%t) {dims=[0, 1]}
+    return %t, %s, %y
+  })")
+                          .value();
+  const Program program = compiled(graph, "loopback");
+  EXPECT_EQ(count_of(program, TaskKind::kDevice), 1U);  // exp
+  const std::vector<PlacedNode> nodes = placed_nodes(*program.placement);
+  for (const char* op : {"tanh", "sum"}) {  // A result of the one has such a size, and the operand of the other.
+    const auto node = std::ranges::find(nodes, op, &PlacedNode::op);
+    ASSERT_NE(node, nodes.end());
+    EXPECT_EQ(node->device, "cpu");
+    ASSERT_EQ(node->declined.size(), 1U);
+    EXPECT_EQ(node->declined[0].reason, "a size of it is known only when it runs");
+  }
+  Random random(1);
+  const std::vector<Tensor> inputs = random_inputs(graph, 1, random);
+  const std::vector<Tensor> expected = evaluate(graph, inputs).value(), actual = program.run(inputs);
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(close(actual[i], expected[i]));
+}
+
 TEST_F(Devices, UnknownDevicesAndBadOptionsAreErrors) {
   const Graph graph = small_model();
   EXPECT_THAT(compile_program(graph, {.devices = {"npu"}}).diagnostic().message,

@@ -245,6 +245,69 @@ TEST(PartitionSeconds, ASegmentIsJudgedWithWhatHangsTogether) {
             "cpu(%y, %c) -> %f, %g: tanh %d, tanh %e, exp %f, exp %g\n");
 }
 
+std::string segments_of(const Graph& graph, const std::vector<Claimant>& claimants) {
+  const Partition result = partition(graph, claimants);
+  EXPECT_TRUE(verify_partition(graph, result).ok());
+  return to_string(graph, result);
+}
+
+TEST(PartitionSeconds, AResultOfTheGraphIsBroughtToTheHost) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[64, 64]) {
+  %a: f32[64, 64] = tanh(%x)
+  return %a
+}
+)")
+                          .value();
+  EXPECT_EQ(segments_of(graph, timed(1e-6, 40e-6)), "cpu(%x) -> %a: tanh %a\n");  // 39 us for 52.8
+  EXPECT_EQ(segments_of(graph, timed(1e-6, 60e-6)), "npu(%x) -> %a: tanh %a\n");
+}
+
+TEST(PartitionSeconds, ViewsWithoutSecondsTakeNoTime) {
+  const Graph graph = parse_graph(R"(graph g(%x: f32[64, 64]) {
+  %a: f32[64, 64] = tanh(%x)
+  %b: f32[4096] = reshape(%a) {shape=[4096]}
+  %c: f32[4096] = tanh(%b)
+  return %c
+}
+)")
+                          .value();
+  std::vector<Claimant> claimants = timed(1e-6, 5e-6);
+  const Claimant npu = test::timed_claimant("npu", {{"tanh", 1e-6}, {"reshape", -1}});
+  claimants[0].claim = npu.claim;
+  EXPECT_EQ(segments_of(graph, claimants), "cpu(%x) -> %c: tanh %a, reshape %b, tanh %c\n");
+}
+
+// tanh reads x, exp runs on the CPU, add reads both.
+Graph fork() {
+  return parse_graph(R"(graph g(%x: f32[64, 64]) {
+  %a: f32[64, 64] = tanh(%x)
+  %e: f32[64, 64] = exp(%a)
+  %c: f32[64, 64] = add(%a, %e)
+  return %c
+}
+)")
+      .value();
+}
+
+std::vector<Claimant> timed_fork(double tanh_on_cpu, double add_on_cpu) {
+  std::vector<Claimant> claimants = {
+      test::timed_claimant("npu", {{"tanh", 1e-6}, {"add", 1e-6}}),
+      test::timed_claimant("cpu", {{"tanh", tanh_on_cpu}, {"exp", 1e-6}, {"add", add_on_cpu}})};
+  claimants[0].crossing_seconds = 1e-5;
+  claimants[0].bytes_per_second = 1e9;
+  claimants[1].shares_host_memory = true;
+  return claimants;
+}
+
+TEST(PartitionSeconds, SegmentsOfOneClaimantAreJudgedOneByOne) {
+  EXPECT_EQ(segments_of(fork(), timed_fork(2e-6, 200e-6)),
+            "cpu(%x) -> %a, %e: tanh %a, exp %e\nnpu(%a, %e) -> %c: add %c\n");
+}
+
+TEST(PartitionSeconds, ASegmentIsJudgedAgainAfterItsReaderHasMoved) {
+  EXPECT_EQ(segments_of(fork(), timed_fork(41e-6, 2e-6)), "cpu(%x) -> %c: tanh %a, exp %e, add %c\n");
+}
+
 // ---- large graphs ----
 
 // Layers of a model whose attention is a device's, with views on both sides, and sizes that PyTorch finds out.
