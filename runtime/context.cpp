@@ -37,13 +37,7 @@ class Context::Services : public tenon_services {
   // Returns whether there was anything to drop.
   bool drop_kept() {
     const std::lock_guard lock(mutex_);
-    if (kept_ == nullptr) return false;
-    while (Header* const block = kept_) {
-      kept_ = block->next;
-      allocator_.release(block->bytes);
-      free_uncached_scratch(block, whole_size(block->bytes));
-    }
-    return true;
+    return drop_kept_locked();
   }
 
  private:
@@ -75,8 +69,26 @@ class Context::Services : public tenon_services {
     release_scratch(block);
   }
 
+  bool drop_kept_locked() {
+    if (kept_ == nullptr) return false;
+    while (Header* const block = kept_) {
+      kept_ = block->next;
+      allocator_.release(block->bytes);
+      free_uncached_scratch(block, whole_size(block->bytes));
+    }
+    return true;
+  }
+
+  // Where the budget has no room, without what is kept. Meanwhile no thread keeps anything: its block would count.
+  bool reserve(int64_t bytes) {
+    if (allocator_.reserve(bytes)) return true;
+    const std::lock_guard lock(mutex_);
+    drop_kept_locked();
+    return allocator_.reserve(bytes);
+  }
+
   Header* new_block(int64_t bytes) {
-    if (!allocator_.reserve(bytes) && !(drop_kept() && allocator_.reserve(bytes))) return nullptr;
+    if (!reserve(bytes)) return nullptr;
     const int64_t whole = whole_size(bytes);
     void* const memory = keeps() ? allocate_uncached_scratch(whole) : allocate_scratch(whole);
     if (memory == nullptr) {

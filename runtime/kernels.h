@@ -87,10 +87,6 @@ int64_t tenon_grouped_matmul(const tenon_services* services, tenon_dtype dtype, 
 int64_t tenon_grouped_outer(const tenon_services* services, tenon_dtype dtype, tenon_groups groups, int64_t rows,
                             int64_t columns, const void* x, const void* y, void* out);
 
-/* The most scratch that these take of x [rows, columns] on so many threads, in bytes. */
-int64_t tenon_grouped_scratch(tenon_dtype dtype, int64_t groups, int64_t rows, int64_t columns, int is_outer,
-                              int64_t threads);
-
 /* ---- matrices ----
  * Batches of f32 or f64 matrices; all compute in double. Signs are LAPACK's where the result has one of two. */
 typedef struct tenon_matrices {
@@ -137,6 +133,23 @@ int64_t tenon_svd(const tenon_services* services, tenon_dtype dtype, tenon_matri
 
 int64_t tenon_matrix_exp(const tenon_services* services, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
                          void* out);
+
+/* ---- scratch ----
+ * The most bytes that a function takes of `services` at a time, if these have so many threads. Functions that are not
+ * here take none. */
+int64_t tenon_sort_scratch(tenon_dtype dtype, tenon_lines lines, int64_t threads);
+int64_t tenon_select_scratch(tenon_dtype dtype, tenon_lines lines, int64_t k, int64_t threads); /* topk, kthvalue */
+/* Of x [rows, columns]. */
+int64_t tenon_grouped_scratch(tenon_dtype dtype, int64_t groups, int64_t rows, int64_t columns, int is_outer,
+                              int64_t threads);
+int64_t tenon_cholesky_scratch(int64_t batch, int64_t size, int64_t threads);
+int64_t tenon_lu_scratch(tenon_matrices shape, int64_t threads);
+int64_t tenon_triangular_solve_scratch(tenon_matrices shape, int64_t threads);
+int64_t tenon_geqrf_scratch(tenon_matrices shape, int64_t threads);
+int64_t tenon_householder_product_scratch(tenon_matrices shape, int64_t count, int64_t threads);
+int64_t tenon_eigh_scratch(int64_t batch, int64_t size, int64_t threads);
+int64_t tenon_svd_scratch(tenon_matrices shape, int64_t threads);
+int64_t tenon_matrix_exp_scratch(int64_t batch, int64_t size, int64_t threads);
 
 #ifdef __cplusplus
 }

@@ -7,25 +7,15 @@
 
 #include "runtime/elements.h"
 #include "runtime/error.h"
-#include "runtime/kernels.h"
 #include "runtime/kernels/parallel.h"
+#include "runtime/library_sizes.h"
 
 namespace tenon::runtime {
 namespace {
 
-using Sizes = std::span<const int64_t>;
-
 // ---- what calls share -----------------------------------------------------------------------------------------------
 
 constexpr int64_t kMostElements = int64_t{1} << 48;  // no machine has more, and products of a few sizes stay exact
-
-int64_t product(Sizes sizes) {
-  int64_t count = 1;
-  for (const int64_t size : sizes) count *= size;
-  return count;
-}
-
-int64_t element_count(const TensorView& view) { return product(view.shape); }
 
 std::string text_of_type(const TensorView& view) {
   std::string text = text_of(tenon_dtype_name(view.dtype), "[");
@@ -33,16 +23,9 @@ std::string text_of_type(const TensorView& view) {
   return text + "]";
 }
 
-// Also checked if a size is 0: kernels multiply the other sizes.
 void check_view(const TensorView& view, std::string_view name) {
   if (tenon_dtype_size(view.dtype) == 0) fail(TENON_BAD_FILE, name, ": a tensor has an unknown dtype");
-  int64_t most = 1;
-  for (const int64_t size : view.shape) {
-    if (size < 0 || size > kMostElements || most > kMostElements / std::max<int64_t>(size, 1)) {
-      fail(TENON_BAD_FILE, name, ": a tensor has the sizes ", text_of_type(view));
-    }
-    most *= std::max<int64_t>(size, 1);
-  }
+  check_sizes(view, name);
   if (element_count(view) > 0 && view.data == nullptr) fail(TENON_BAD_FILE, name, ": a tensor has no memory");
 }
 
@@ -102,11 +85,6 @@ int64_t* integers(const TensorView& view) { return static_cast<int64_t*>(view.da
 int32_t* narrow_integers(const TensorView& view) { return static_cast<int32_t*>(view.data); }
 
 // ---- order ----------------------------------------------------------------------------------------------------------
-
-tenon_lines lines_of(Sizes shape, size_t dim) {
-  if (shape.empty()) return {1, 1, 1};
-  return {product(shape.first(dim)), shape[dim], product(shape.subspan(dim + 1))};
-}
 
 void sort(LibraryCall& arguments) {  // dim, descending
   const Call c(arguments, "sort");
@@ -345,7 +323,7 @@ struct Matrices {
   Matrices(const Call& c, const TensorView& x) : dtype(x.dtype) {
     c.require(x.shape.size() >= 2 && (dtype == TENON_F32 || dtype == TENON_F64), x);
     batch = x.shape.first(x.shape.size() - 2);
-    shape = {product(batch), x.shape[x.shape.size() - 2], x.shape.back()};
+    shape = matrices_of(x.shape);
     shorter = std::min(shape.rows, shape.columns);
   }
 };
@@ -512,6 +490,16 @@ void check_count(const LibraryFunction& function, size_t given, uint32_t expecte
 }
 
 }  // namespace
+
+void check_sizes(const TensorView& view, std::string_view function) {
+  int64_t most = 1;
+  for (const int64_t size : view.shape) {
+    if (size < 0 || size > kMostElements || most > kMostElements / std::max<int64_t>(size, 1)) {
+      fail(TENON_BAD_FILE, function, ": a tensor has the sizes ", text_of_type(view));
+    }
+    most *= std::max<int64_t>(size, 1);
+  }
+}
 
 std::span<const LibraryFunction> library_functions() { return kFunctions; }
 

@@ -50,4 +50,8 @@ std::span<const LibraryFunction> library_functions();
 // scratch memory.
 void run(const LibraryFunction& function, LibraryCall& call);
 
+// The most bytes of scratch that a good call takes at a time if `services` has so many threads. Needs no memory: views
+// may be null. Throws a StatusError for sizes that no tensor can have.
+int64_t scratch_of(const LibraryFunction& function, const LibraryCall& call, int64_t threads);
+
 }  // namespace tenon::runtime

@@ -223,9 +223,10 @@ def compile(
     `device` is the name of a device, or names in order of preference: each node runs on the first that claims it, and
     the CPU runs the rest. A backend of tenon.loops.register_backend is a device too.
 
-    `budget` bounds the bytes of a call's temporaries and scratch; values are computed twice to fit. {"npu": "64MiB"}
-    bounds the memory of a device: temporaries, scratch, constants and states. Too small a budget is an error that names
-    what is needed.
+    `budget` bounds the bytes of a call's temporaries and scratch, and of results whose sizes the call computes; values
+    are computed twice to fit. {"npu": "64MiB"} bounds the memory of a device: temporaries, scratch, constants and
+    states. Too small a budget is an error that names what is needed: of tenon.compile, or of the call, for sizes that
+    it computes and inputs that it must copy.
 
     With `train`, a tenon.Training, it returns a tenon.LocalTrainingInstance instead of a Program: its `save` writes a
     training file.

@@ -150,6 +150,12 @@ class SymmetricSolver {
   double scale_ = 1;
 };
 
+// The eigenvalues in order follow in scratch: vectors, values, positions.
+BatchWork eigh_work(int64_t batch, const Batch& matrix) {
+  const int64_t size = matrix.rows, sorted = matrix.size() + 2 * size;
+  return {batch, SymmetricSolver::scratch_size(size) + sorted, 9 * matrix.operations(size)};
+}
+
 }  // namespace
 }  // namespace tenon
 
@@ -157,7 +163,6 @@ int64_t tenon_eigh(const tenon_services* services, tenon_dtype dtype, int64_t ba
                    void* values, void* vectors, int32_t* info) {
   using Solver = tenon::SymmetricSolver;
   const tenon::Batch matrix{dtype, size, size}, line{dtype, size, 1};
-  const int64_t scratch_size = Solver::scratch_size(size) + matrix.size() + 2 * size;
   const auto solve = [&](int64_t number, double* scratch) {
     Solver solver(scratch, size);
     matrix.load(x, number, solver.matrix());
@@ -176,5 +181,9 @@ int64_t tenon_eigh(const tenon_services* services, tenon_dtype dtype, int64_t ba
     line.store(sorted, values, number);
     matrix.store_transposed(sorted_vectors, vectors, number);
   };
-  return tenon::for_each_matrix(services, batch, scratch_size, batch * matrix.size() * size * 9, solve);
+  return tenon::for_each_matrix(services, tenon::eigh_work(batch, matrix), solve);
+}
+
+int64_t tenon_eigh_scratch(int64_t batch, int64_t size, int64_t threads) {
+  return tenon::eigh_work(batch, {TENON_F64, size, size}).scratch_bytes(threads);
 }

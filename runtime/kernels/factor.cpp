@@ -66,14 +66,25 @@ bool permute(const int32_t* pivots, int64_t count, int64_t* permutation, int64_t
   return true;
 }
 
+BatchWork cholesky_work(int64_t batch, const Batch& matrix) {
+  return {batch, matrix.size(), matrix.operations(matrix.rows) / 3};
+}
+
+BatchWork lu_work(int64_t batch, const Batch& matrix) {
+  return {batch, matrix.size(), matrix.operations(std::min(matrix.rows, matrix.columns))};
+}
+
+BatchWork solve_work(int64_t batch, const Batch& triangle, const Batch& solution) {
+  return {batch, triangle.size() + solution.size(), solution.operations(triangle.rows)};
+}
+
 }  // namespace
 }  // namespace tenon
 
 int64_t tenon_cholesky(const tenon_services* services, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
                        void* out, int32_t* info) {
   const tenon::Batch matrix{dtype, size, size};
-  const int64_t operations = batch * matrix.size() * size / 3;
-  return tenon::for_each_matrix(services, batch, matrix.size(), operations, [&](int64_t number, double* scratch) {
+  return tenon::for_each_matrix(services, tenon::cholesky_work(batch, matrix), [&](int64_t number, double* scratch) {
     matrix.load(x, number, scratch);
     info[number] = tenon::factor_cholesky({scratch, size}, size);
     if (info[number] != 0) std::fill_n(scratch, matrix.size(), std::nan(""));
@@ -84,8 +95,8 @@ int64_t tenon_cholesky(const tenon_services* services, tenon_dtype dtype, int64_
 int64_t tenon_lu(const tenon_services* services, tenon_dtype dtype, tenon_matrices shape, const void* x, void* lu,
                  int32_t* pivots, int32_t* info) {
   const tenon::Batch matrix{dtype, shape.rows, shape.columns};
-  const int64_t count = std::min(shape.rows, shape.columns), operations = shape.batch * matrix.size() * count;
-  return tenon::for_each_matrix(services, shape.batch, matrix.size(), operations, [&](int64_t number, double* scratch) {
+  const int64_t count = std::min(shape.rows, shape.columns);
+  return tenon::for_each_matrix(services, tenon::lu_work(shape.batch, matrix), [&](int64_t number, double* scratch) {
     matrix.load(x, number, scratch);
     info[number] = tenon::factor_lu({scratch, shape.columns}, shape.rows, pivots + number * count);
     matrix.store(scratch, lu, number);
@@ -96,8 +107,8 @@ int64_t tenon_triangular_solve(const tenon_services* services, tenon_dtype dtype
                                int unitriangular, const void* a, const void* b, void* x) {
   const int64_t size = shape.rows;
   const tenon::Batch triangle{dtype, size, size}, solution{dtype, size, shape.columns};
-  const int64_t scratch_size = triangle.size() + solution.size(), operations = shape.batch * size * solution.size();
-  return tenon::for_each_matrix(services, shape.batch, scratch_size, operations, [&](int64_t number, double* scratch) {
+  const tenon::BatchWork work = tenon::solve_work(shape.batch, triangle, solution);
+  return tenon::for_each_matrix(services, work, [&](int64_t number, double* scratch) {
     const tenon::Matrix from{scratch, size}, to{scratch + triangle.size(), shape.columns};
     triangle.load(a, number, from.data);
     solution.load(b, number, to.data);
@@ -114,4 +125,17 @@ int64_t tenon_pivots_to_permutation(int64_t batch, int64_t count, int64_t rows, 
     if (!tenon::permute(pivots + number * count, count, permutation + number * rows, rows)) return kTenonOutOfRange;
   }
   return 0;
+}
+
+int64_t tenon_cholesky_scratch(int64_t batch, int64_t size, int64_t threads) {
+  return tenon::cholesky_work(batch, {TENON_F64, size, size}).scratch_bytes(threads);
+}
+
+int64_t tenon_lu_scratch(tenon_matrices shape, int64_t threads) {
+  return tenon::lu_work(shape.batch, {TENON_F64, shape.rows, shape.columns}).scratch_bytes(threads);
+}
+
+int64_t tenon_triangular_solve_scratch(tenon_matrices shape, int64_t threads) {
+  const tenon::Batch triangle{TENON_F64, shape.rows, shape.rows}, solution{TENON_F64, shape.rows, shape.columns};
+  return tenon::solve_work(shape.batch, triangle, solution).scratch_bytes(threads);
 }

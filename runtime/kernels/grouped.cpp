@@ -315,6 +315,5 @@ int64_t tenon_grouped_scratch(tenon_dtype dtype, int64_t groups, int64_t rows, i
                               int64_t threads) {
   using tenon::Grouped, tenon::kRows, tenon::Multiplier;
   const int64_t tiles = Grouped::room_before(rows, groups, columns, is_outer != 0) + kRows * columns;
-  const auto ends = (groups + 1) * static_cast<int64_t>(sizeof(int64_t));  // of library.cpp
-  return tiles * tenon::elements_of(dtype).real_bytes + ends + threads * Multiplier::kScratch;
+  return tiles * tenon::elements_of(dtype).real_bytes + threads * Multiplier::kScratch;
 }

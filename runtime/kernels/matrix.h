@@ -38,6 +38,7 @@ struct Batch {
   int64_t rows, columns;
 
   int64_t size() const { return rows * columns; }
+  double operations(int64_t for_each) const { return static_cast<double>(size()) * static_cast<double>(for_each); }
 
   void load(const void* array, int64_t number, double* to) const {
     with_reals(dtype, array, number * size(), [&](const auto* from) { std::copy_n(from, size(), to); });
@@ -67,18 +68,30 @@ struct Batch {
   }
 };
 
-// Calls body(number, scratch) for each matrix of a batch. `scratch` has the given number of doubles; `operations` is an
-// estimate.
+// What a kernel does for a batch of matrices.
+struct BatchWork {
+  int64_t batch;
+  int64_t scratch_size;  // doubles, for one matrix
+  double operations;     // for one matrix: an estimate
+
+  int64_t all_operations() const {
+    return static_cast<int64_t>(std::min(static_cast<double>(batch) * operations, 0x1p62));
+  }
+  int64_t scratch_bytes(int64_t threads) const {
+    return workers(batch, all_operations(), threads) * scratch_size * static_cast<int64_t>(sizeof(double));
+  }
+};
+
+// Calls body(number, scratch) for each matrix.
 template <class Body>
-int64_t for_each_matrix(const tenon_services* services, int64_t batch, int64_t scratch_size, int64_t operations,
-                        Body body) {
+int64_t for_each_matrix(const tenon_services* services, const BatchWork& work, Body body) {
   const auto run = [&](int64_t begin, int64_t end) -> int64_t {
-    const ScratchArray<double> scratch(services, scratch_size);
+    const ScratchArray<double> scratch(services, work.scratch_size);
     if (!scratch.get()) return kTenonOutOfMemory;
     for (int64_t number = begin; number < end; ++number) body(number, scratch.get());
     return 0;
   };
-  return in_parallel(services, 0, batch, operations, run);
+  return in_parallel(services, 0, work.batch, work.all_operations(), run);
 }
 
 // Makes a reflection I - tau v v' that takes x to (beta, 0, ...), with v[0] = 1. Leaves beta in x[0] and the rest of v

@@ -80,16 +80,22 @@ Matrix exponential(const Matrix& a) {
   return result;
 }
 
+BatchWork exponential_work(int64_t batch, const Batch& matrix) {
+  return {batch, kMatrices * matrix.size(), 8 * matrix.operations(matrix.rows)};
+}
+
 }  // namespace
 }  // namespace tenon
 
 int64_t tenon_matrix_exp(const tenon_services* services, tenon_dtype dtype, int64_t batch, int64_t size, const void* x,
                          void* out) {
   const tenon::Batch matrix{dtype, size, size};
-  const int64_t operations = batch * matrix.size() * size * 8;
-  return tenon::for_each_matrix(services, batch, tenon::kMatrices * matrix.size(), operations,
-                                [&](int64_t number, double* scratch) {
-                                  matrix.load(x, number, scratch);
-                                  matrix.store(tenon::exponential({scratch, size}).data, out, number);
-                                });
+  return tenon::for_each_matrix(services, tenon::exponential_work(batch, matrix), [&](int64_t number, double* scratch) {
+    matrix.load(x, number, scratch);
+    matrix.store(tenon::exponential({scratch, size}).data, out, number);
+  });
+}
+
+int64_t tenon_matrix_exp_scratch(int64_t batch, int64_t size, int64_t threads) {
+  return tenon::exponential_work(batch, {TENON_F64, size, size}).scratch_bytes(threads);
 }

@@ -1,6 +1,7 @@
 // Parallel loops and scratch arrays, for library kernels.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "runtime/kernel.h"
@@ -17,6 +18,11 @@ int64_t in_parallel(const tenon_services* services, int64_t begin, int64_t end, 
   if (elements < kWorthThreads) return body(begin, end);
   const auto run = [](void* context, int64_t b, int64_t e) { return (*static_cast<Body*>(context))(b, e); };
   return services->parallel_for(services, begin, end, run, &body);
+}
+
+// How many threads in_parallel uses for `count` things, of `threads`.
+inline int64_t workers(int64_t count, int64_t elements, int64_t threads) {
+  return std::min(count, elements < kWorthThreads ? 1 : threads);
 }
 
 // Scratch memory for `size` trivially constructible objects; null if there is none.

@@ -243,6 +243,15 @@ Functions functions_of() {
   return {kLineFunctions<Element, NarrowEntry>, kLineFunctions<Element, WideEntry>, long_keys};
 }
 
+bool is_shared(const tenon_lines& lines, int64_t threads) {
+  return lines.outer * lines.inner < threads && lines.length >= kSharedLine;
+}
+
+// Whether lines may be sorted as wide entries: where narrow ones do not tell the order, or the place.
+bool may_be_wide(tenon_dtype dtype, int64_t length) {
+  return tenon_dtype_size(dtype) > NarrowEntry::kKeyBytes || length > NarrowEntry::kLongestLine;
+}
+
 class Sorter {
  public:
   Sorter(const tenon_services* services, const Functions& functions, const tenon_lines& lines, bool descending,
@@ -258,8 +267,7 @@ class Sorter {
   int64_t run() const {
     const int64_t count = lines_.outer * lines_.inner;
     if (count == 0 || lines_.length == 0) return 0;
-    const bool shared = count < thread_count() && lines_.length >= kSharedLine;
-    if (shared) return sort_lines(0, count, thread_count());
+    if (is_shared(lines_, thread_count())) return sort_lines(0, count, thread_count());
     return in_parallel(services_, 0, count, count * lines_.length,
                        [&](int64_t begin, int64_t end) { return sort_lines(begin, end, 1); });
   }
@@ -318,4 +326,14 @@ int64_t tenon_sort(const tenon_services* services, tenon_dtype dtype, tenon_line
   const tenon::Functions functions =
       tenon::with_element(dtype, [](auto element) { return tenon::functions_of<decltype(element)>(); });
   return tenon::Sorter(services, functions, lines, descending != 0, x, values, indices).run();
+}
+
+int64_t tenon_sort_scratch(tenon_dtype dtype, tenon_lines lines, int64_t threads) {
+  const int64_t count = lines.outer * lines.inner;
+  if (count == 0 || lines.length == 0) return 0;
+  const bool wide = tenon::may_be_wide(dtype, lines.length), shared = tenon::is_shared(lines, threads);
+  const auto entry = static_cast<int64_t>(wide ? sizeof(tenon::WideEntry) : sizeof(tenon::NarrowEntry));
+  const auto part = static_cast<int64_t>(sizeof(tenon::Part));
+  const int64_t each = part + 2 * lines.length * entry;
+  return shared ? each + (threads - 1) * part : tenon::workers(count, count * lines.length, threads) * each;
 }

@@ -176,6 +176,14 @@ class SingularSolver {
   double scale_ = 1;
 };
 
+// The results in order follow in scratch: left vectors, right vectors, values.
+BatchWork svd_work(const tenon_matrices& shape) {
+  const int64_t rows = std::max(shape.rows, shape.columns), columns = std::min(shape.rows, shape.columns);
+  const int64_t sorted = rows * columns + columns * columns + columns;
+  return {shape.batch, SingularSolver::scratch_size(rows, columns) + sorted,
+          30 * Batch{TENON_F64, rows, columns}.operations(columns)};
+}
+
 }  // namespace
 }  // namespace tenon
 
@@ -187,7 +195,6 @@ int64_t tenon_svd(const tenon_services* services, tenon_dtype dtype, tenon_matri
   const tenon::Batch matrix{dtype, shape.rows, shape.columns}, lengths{dtype, columns, 1};
   const tenon::Batch left{dtype, shape.rows, columns}, right{dtype, columns, shape.columns};
   const int64_t own = Solver::scratch_size(rows, columns);
-  const int64_t scratch_size = own + rows * columns + columns * columns + columns;
   const auto solve = [&](int64_t number, double* scratch) {
     Solver solver(scratch, rows, columns);
     wide ? matrix.load(x, number, solver.matrix()) : matrix.load_transposed(x, number, solver.matrix());
@@ -207,5 +214,9 @@ int64_t tenon_svd(const tenon_services* services, tenon_dtype dtype, tenon_matri
     left.store_transposed(wide ? small.data : tall.data, u, number);
     right.store(wide ? tall.data : small.data, vh, number);
   };
-  return tenon::for_each_matrix(services, shape.batch, scratch_size, shape.batch * matrix.size() * columns * 30, solve);
+  return tenon::for_each_matrix(services, tenon::svd_work(shape), solve);
+}
+
+int64_t tenon_svd_scratch(tenon_matrices shape, int64_t threads) {
+  return tenon::svd_work(shape).scratch_bytes(threads);
 }

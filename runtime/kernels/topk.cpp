@@ -99,6 +99,13 @@ struct Selection {
   int64_t* indices;
 };
 
+// Whether all threads select from each line.
+bool is_shared(const tenon_lines& lines, int64_t k, int64_t threads) {
+  return lines.outer * lines.inner < threads && lines.length / threads >= std::max(kWorthThreads, 4 * k);
+}
+
+int64_t room_for_part(int64_t k, int64_t length, int64_t parts) { return room_for(k, length / parts + 1); }
+
 template <class Entry>
 class Selector : Selection {
  public:
@@ -108,9 +115,7 @@ class Selector : Selection {
   [[gnu::noinline]] int64_t run() const {
     const int64_t count = lines.outer * lines.inner;
     if (count == 0 || k == 0) return 0;
-    const int64_t parts = thread_count();
-    const bool shared = count < parts && lines.length / parts >= std::max(kWorthThreads, 4 * k);
-    if (shared) return select_together(count, parts);
+    if (is_shared(lines, k, thread_count())) return select_together(count, thread_count());
     return in_parallel(services, 0, count, count * lines.length, [&](int64_t begin, int64_t end) -> int64_t {
       const ScratchArray<Entry> kept(services, room_for(k, lines.length));
       if (!kept.get()) return kTenonOutOfMemory;
@@ -133,7 +138,7 @@ class Selector : Selection {
 
   // Each thread selects from a part of the line; the first k of all are among those.
   int64_t select_together(int64_t count, int64_t parts) const {
-    const int64_t length = lines.length, room = room_for(k, length / parts + 1);
+    const int64_t length = lines.length, room = room_for_part(k, length, parts);
     const ScratchArray<Entry> kept(services, room * parts);
     const ScratchArray<int64_t> counts(services, parts);
     if (!kept.get() || !counts.get()) return kTenonOutOfMemory;
@@ -182,4 +187,17 @@ int64_t tenon_topk(const tenon_services* services, tenon_dtype dtype, tenon_line
 int64_t tenon_kthvalue(const tenon_services* services, tenon_dtype dtype, tenon_lines lines, int64_t k, const void* x,
                        void* values, int64_t* indices) {
   return tenon::select_lines(dtype, {services, lines, k - 1, k, false, x, values, indices});
+}
+
+int64_t tenon_select_scratch(tenon_dtype dtype, tenon_lines lines, int64_t k, int64_t threads) {
+  using tenon::NarrowEntry, tenon::WideEntry;
+  const int64_t count = lines.outer * lines.inner;
+  if (count == 0 || k == 0) return 0;
+  const bool narrow = tenon_dtype_size(dtype) <= NarrowEntry::kKeyBytes && lines.length <= NarrowEntry::kLongestLine;
+  const auto entry = static_cast<int64_t>(narrow ? sizeof(NarrowEntry) : sizeof(WideEntry));
+  if (tenon::is_shared(lines, k, threads)) {
+    const auto of_part = static_cast<int64_t>(sizeof(int64_t));
+    return threads * (tenon::room_for_part(k, lines.length, threads) * entry + of_part);
+  }
+  return tenon::workers(count, count * lines.length, threads) * tenon::room_for(k, lines.length) * entry;
 }

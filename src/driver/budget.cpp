@@ -7,13 +7,16 @@
 #include <set>
 
 #include "fusion/rematerialize.h"
+#include "graph/library_call.h"
+#include "graph/runtime_dtype.h"
 #include "loops/compiler.h"
 #include "loops/limits.h"
 #include "program/run.h"
 #include "program/tables.h"
-#include "runtime/kernels.h"
+#include "runtime/library.h"
 #include "runtime/thread_pool.h"
 #include "support/checked.h"
+#include "support/runtime_call.h"
 
 namespace tenon {
 namespace {
@@ -44,16 +47,29 @@ int64_t scratch_of(const loops::LoopTree& tree, const symbolic::Bindings& sizes)
   return total;
 }
 
-// Of a function of the runtime. Others than these take little.
+// The types of a call of the runtime: views without memory.
+class TypeViews {
+ public:
+  TypeViews(const Graph& body, std::span<const ValueRef> values, const symbolic::Bindings& sizes) {
+    for (ValueRef value : values) shapes_.push_back(evaluate(body.type(value).shape, sizes));
+    for (size_t i = 0; i < values.size(); ++i)
+      views_.push_back({code_of(body.type(values[i]).dtype), shapes_[i], nullptr});
+  }
+  std::span<runtime::TensorView> get() { return views_; }
+
+ private:
+  std::vector<Sizes> shapes_;
+  std::vector<runtime::TensorView> views_;
+};
+
+// Of a function of the runtime.
 int64_t scratch_of(const Graph& body, const symbolic::Bindings& sizes) {
   const Node& node = body.nodes().front();
-  const bool is_outer = node.op->name.get() == "grouped_outer";
-  if (!is_outer && node.op->name.get() != "grouped_matmul") return 0;
-  const TensorType& x = body.type(node.operands[0]);
-  const std::vector<int64_t> shape = evaluate(x.shape, sizes);
-  const std::vector<int64_t> groups = evaluate(body.type(node.operands[2]).shape, sizes);
-  return tenon_grouped_scratch(static_cast<tenon_dtype>(x.dtype), groups[0], shape[0], shape[1], is_outer ? 1 : 0,
-                               thread_count());
+  TypeViews inputs(body, node.operands, sizes), outputs(body, node.results, sizes);
+  const std::vector<int64_t> numbers = evaluate(library_numbers(*node.op, node.attrs), sizes);
+  const runtime::LibraryCall call{inputs.get(), outputs.get(), numbers, {}, nullptr};
+  const runtime::LibraryFunction* const function = runtime::find_library_function(node.op->name.get());
+  return call_runtime([&] { return runtime::scratch_of(*function, call, thread_count()); });
 }
 
 struct Need {

@@ -48,7 +48,8 @@ struct ProgramOptions {
   FallbackFn fallback = {};                        // empty: a graph with external calls is an error that lists them
   // Bytes that a run may take for temporaries and scratch, together with what is `kept` meanwhile. Values are computed
   // twice where that needs less; too little is an error that names the least. It holds for the largest sizes that there
-  // are.
+  // are, and for as many threads as the caller has now. A run keeps it, too, for what is not known before: sizes that
+  // depend on data, copies of strided inputs.
   std::optional<int64_t> budget = {};
   std::vector<KeptMemory> kept = {};
   // Bytes of the memory of a device, by its name or spec, that a run may take with the program's constants and states.
@@ -150,6 +151,7 @@ struct Program {
   std::string cpu = {};
   FallbackFn fallback = {};
   std::vector<Assertion> assertions = {};
+  std::optional<int64_t> budget = {};  // of a run, without what is kept meanwhile
   DeviceBudgets device_budgets = {};
   bool keeps_states = false;
 

@@ -227,7 +227,9 @@ runtime::KernelEntry entry_of(const Program& program, const Task& task) {
 }  // namespace
 
 ProgramRunner::ProgramRunner(const Program& program)
-    : tables_(program_tables(program)), device_budgets_(program.device_budgets) {
+    : tables_(program_tables(program)),
+      budget_(program.budget.value_or(runtime::kNoBudget)),
+      device_budgets_(program.device_budgets) {
   runtime::LoadedProgram::Parts parts{.tables = std::as_bytes(std::span(tables_))};
   for (const Tensor& constant : program.constants) parts.constants.push_back(constant.data());
   for (const Tensor& leaf : program.leaves) {
@@ -254,7 +256,7 @@ std::unique_ptr<runtime::Context> ProgramRunner::take() const {
       return context;
     }
   }
-  return make_context({.device_budgets = device_budgets_});
+  return make_context({.budget = budget_, .device_budgets = device_budgets_});
 }
 
 std::unique_ptr<runtime::Context> ProgramRunner::make_context(const runtime::ContextOptions& options,
@@ -465,6 +467,7 @@ Program new_program(std::shared_ptr<const Graph> source, Graph graph, const Prog
           .cpu = options.cpu,
           .fallback = options.fallback,
           .assertions = options.assertions,
+          .budget = options.budget ? std::optional(*options.budget - bytes_of(options.kept)) : std::nullopt,
           .device_budgets = options.device_budgets,
           .keeps_states = options.keeps_states};
 }

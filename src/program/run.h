@@ -54,6 +54,7 @@ class ProgramRunner {
   void give_back(std::unique_ptr<runtime::Context> context) const;
 
   std::string tables_;
+  int64_t budget_;
   DeviceBudgets device_budgets_;
   std::shared_ptr<const runtime::LoadedProgram> program_;
   std::shared_ptr<runtime::States> states_;  // of a program that keeps them

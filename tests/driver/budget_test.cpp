@@ -71,5 +71,61 @@ TEST(Budget, ScratchOfTheRuntimeThatDoesNotFitIsAnErrorOfTheBudget) {
   EXPECT_THAT(failed.diagnostic().message, HasSubstr("Its largest tensors are:\n"));
 }
 
+// ---- functions of the runtime ---------------------------------------------------------------------------------------
+
+// Most of what they take is scratch.
+const char* const kScratchGraphs[] = {
+    "graph g(%x: f32[300, 200]) {\n %v, %i = sort(%x)\n return %v, %i\n}",
+    "graph g(%x: i64[70000]) {\n %i = argsort(%x)\n return %i\n}",
+    "graph g(%x: f32[100000]) {\n %v, %i = topk(%x) {k=1000}\n return %v, %i\n}",
+    "graph g(%x: f64[50, 700]) {\n %v, %i = kthvalue(%x) {k=300}\n return %v, %i\n}",
+    "graph g(%x: f32[4, 40, 40]) {\n %l, %p, %e = lu(%x)\n return %l\n}",
+    "graph g(%x: f32[4, 40, 40]) {\n %v, %w = eigh(%x)\n return %v, %w\n}",
+    "graph g(%x: f32[4, 50, 40]) {\n %u, %s, %v = svd(%x)\n return %s\n}",
+    "graph g(%x: f32[4, 40, 40]) {\n %e = matrix_exp(%x)\n return %e\n}",
+    "graph g(%x: f64[4, 40, 30]) {\n %a, %t = geqrf(%x)\n %q = householder_product(%a, %t)\n return %q\n}",
+    "graph g(%a: f32[4, 40, 40], %b: f32[4, 40, 30]) {\n %x = triangular_solve(%a, %b) {upper=false}\n return %x\n}",
+};
+
+TEST(Budget, TheLeastIsEnoughForEachFunctionOfTheRuntime) {
+  for (const char* text : kScratchGraphs) {
+    for (const int64_t threads : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{} on {}", text, threads));
+      const ThreadCount count(threads);
+      const Graph graph = parse_graph(text).value();
+      const auto refused = compile_program(graph, {.budget = 1000});
+      ASSERT_FALSE(refused.ok());
+      const int64_t least = number_after(refused.diagnostic().message, "the least is ");
+      ASSERT_GT(least, 1000) << refused.diagnostic().message;
+      const Program program = compile_program(graph, {.budget = least}).value();
+      test::Random random(1);
+      std::vector<Tensor> inputs;
+      for (ValueRef input : graph.inputs())
+        inputs.push_back(test::random_tensor(graph.type(input), {}, {-1, 1}, random));
+      const std::vector<Tensor> expected = compile_program(graph).value().run(inputs);
+      for (int repeat = 0; repeat < 3; ++repeat) {
+        const std::vector<Tensor> results = program.run(inputs);  // within the budget, or an error
+        for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(test::close(results[i], expected[i]));
+      }
+    }
+  }
+}
+
+// Sizes that depend on data: the run finds out.
+TEST(Budget, ARunKeepsTheBudgetForSizesThatItComputes) {
+  const Graph graph = parse_graph("graph g(%x: f32[10000]) {\n %i = nonzero(%x) {count=K}\n return %i\n}").value();
+  const Program program = compile_program(graph, {.budget = 40'000}).value();
+  const auto with_ones = [](int64_t count) {
+    Tensor x = Tensor::zeros(DType::kF32, {10000});
+    for (int64_t i = 0; i < count; ++i) x.set_real(i, 1);
+    return std::vector{x};
+  };
+  EXPECT_EQ(program.run(with_ones(5000))[0].shape(), (std::vector<int64_t>{5000, 1}));
+  const auto failed = attempt([&] { return program.run(with_ones(5001)); });
+  ASSERT_FALSE(failed.ok());
+  EXPECT_THAT(failed.diagnostic().message, HasSubstr("its budget is 40000"));
+  EXPECT_EQ(program.run(with_ones(4000))[0].shape(), (std::vector<int64_t>{4000, 1}));
+}
+
 }  // namespace
 }  // namespace tenon

@@ -179,6 +179,7 @@ TEST(Rematerialize, RandomNumbersAreTheSameAgain) {
   EXPECT_THAT(ops_of(*planned.memory_report), Contains("philox"));
   const Tensor x = model.numbers();
   std::vector<Tensor> with_budget, without;
+  const ThreadCount one(1);
   for (int i = 0; i < 3; ++i) with_budget.push_back(planned.run(std::vector{x})[0]);
   EXPECT_EQ(seed.integer(0), 3);
   seed.set_integer(0, 0);
@@ -226,6 +227,7 @@ TEST(Rematerialize, StatesAreReadBeforeTheyChange) {
     const Program program = compiled(graph, budget);
     test::Random random{3};
     const Tensor x = test::random_tensor({DType::kF32, {kSide, kSide}}, {}, {-1, 1}, random);
+    const ThreadCount one(1);
     std::vector<Tensor> states = {program.run(std::vector{x})[0]};
     for (const Leaf& leaf : graph.leaves()) {
       if (leaf.kind == LeafKind::kBuffer) states.push_back(leaf.data);
