@@ -193,8 +193,6 @@ Device::Code Device::compile(const tenon_segment& segment, std::shared_ptr<const
   if (sink.bytes.empty())
     fail(TENON_RUN_FAILED, "device ", info_.name, " compiled segment ", segment.name,
          " without code: compile() returned before it wrote to the sink");
-  if (code.scratch_bytes > kMostScratch)
-    fail(TENON_RUN_FAILED, "device ", info_.name, " wants ", code.scratch_bytes, " bytes of scratch");
   code.bytes = std::move(sink.bytes);
   return code;
 }
@@ -377,6 +375,8 @@ tenon_device_event Device::event_of(Ticket ticket) {
 
 DeviceProgram::DeviceProgram(std::shared_ptr<Device> device, Device::Code code)
     : device_(std::move(device)), code_(std::make_shared<const Device::Code>(std::move(code))) {
+  if (code_->scratch_bytes > kMostScratch)  // of compile(), or of a file
+    fail(TENON_RUN_FAILED, "device ", device_->info().name, " wants ", code_->scratch_bytes, " bytes of scratch");
   const std::lock_guard lock(device_->mutex_);
   program_ = device_->ask("load", program_,
                           [load = device_->api_.load, handle = device_->device_, code = code_](
