@@ -128,13 +128,18 @@ enum {
 /* One step of a tile machine. Run, row or element (i, j) of `outer` x `inner` repetitions is at base + i * outer step +
  * j * inner step, in memory (bytes) and in the scratchpad (lines).
  *
- * load      copies runs of `run` bytes from memory to consecutive lines; zeros fill the last line of a run
- * multiply  outer x inner rows of activations by one tile of weights, whose row r is at line weights + r *
- *           weight_lines, to accumulator rows accumulator + i * inner + j. Rows of which i is not in [outer_first,
- *           outer_last) or j not in [inner_first, inner_last) consist of `pad`; the lines are those of row
- * (outer_first, inner_first). epilogue  sets what later stores do. With bias or scale, lines have `columns` biases,
- * then as many scales: 32 bits each store     writes the first `run` columns of accumulator rows to memory, as `dtype`.
- * The residual of row (i, j) is i * inner + j rows behind `line`; it is bf16, or i8 with TENON_TILE_INTEGERS
+ * load: copies runs of `run` bytes from memory to consecutive lines. Zeros fill the last line of a run.
+ *
+ * multiply: outer x inner rows of activations by one tile of weights, whose row r is at line weights + r *
+ * weight_lines, to accumulator rows accumulator + i * inner + j. Rows of which i is not in [outer_first, outer_last) or
+ * j not in [inner_first, inner_last) consist of `pad`; row (outer_first, inner_first) is at `line`.
+ *
+ * epilogue: sets what later stores do. With bias or scale, lines have `columns` biases, then as many scales: 32 bits
+ * each.
+ *
+ * store: writes the first `run` columns of accumulator rows to memory, as `dtype`. The residual of row (i, j) is i *
+ * inner
+ * + j rows behind `line`; it is bf16, or i8 with TENON_TILE_INTEGERS.
  *
  * An action begins when its unit is done with those before it, and after it took one token of every unit in `wait`.
  * When it is done, it gives a token to every unit in `signal`. Actions that run one after the other find their tokens.

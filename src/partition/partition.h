@@ -5,10 +5,9 @@
 // whole: its inputs are there before it starts, its outputs after it ends.
 //
 //   - Every node is in exactly one segment.
-//   - Segments are convex: no path leaves a segment and comes back. So segments form no cycle, and they are listed in
-//   an
-//     order in which they can run: also a segment that needs nothing but a size comes after the segment that finds the
-//     size out.
+//   - Segments are convex: no path leaves a segment and comes back. So segments form no cycle.
+//   - Segments are listed in an order in which they can run. A segment that needs nothing but a size comes after the
+//     segment that finds the size.
 //   - A node that costs nothing (a view, a fill) goes to the side where it saves transfers, of those that accept it.
 //   - A claimant that states seconds loses a segment that gains less than its transfers cost, to a later claimant that
 //     states seconds as well. Without stated seconds, preference decides.
