@@ -134,12 +134,11 @@ enum {
  * weight_lines, to accumulator rows accumulator + i * inner + j. Rows of which i is not in [outer_first, outer_last) or
  * j not in [inner_first, inner_last) consist of `pad`; row (outer_first, inner_first) is at `line`.
  *
- * epilogue: sets what later stores do. With bias or scale, lines have `columns` biases, then as many scales: 32 bits
- * each.
+ * epilogue: sets what later stores do. With bias or scale, lines have `columns` biases, then as many scales, each of 32
+ * bits.
  *
- * store: writes the first `run` columns of accumulator rows to memory, as `dtype`. The residual of row (i, j) is i *
- * inner
- * + j rows behind `line`; it is bf16, or i8 with TENON_TILE_INTEGERS.
+ * store: writes the first `run` columns of accumulator rows to memory, as `dtype`. The residual of row (i, j) is
+ * `i * inner + j` rows behind `line`. It is bf16, or i8 with TENON_TILE_INTEGERS.
  *
  * An action begins when its unit is done with those before it, and after it took one token of every unit in `wait`.
  * When it is done, it gives a token to every unit in `signal`. Actions that run one after the other find their tokens.
