@@ -112,7 +112,7 @@ class SweepPicture {
     y_ = Axis::over(times, kHeight - kBottom, kTop);
     x_ = Axis::over(places, kLeft, kWidth - kRight, has_area_);
     body += axes() + front(places);
-    for (size_t i = 0; i < drawn_.size(); ++i) body += point(*drawn_[i], places[i]);
+    for (size_t i = 0; i < drawn_.size(); ++i) body += point(i, places);
     return framed(body);
   }
 
@@ -146,43 +146,45 @@ class SweepPicture {
            text(14, kTop - 10, sweep_.time_unit + " of a run", "class=\"soft\"");
   }
 
-  // Points that no other beats in both.
+  // Whether no other point beats it in both; of equal points, the first.
   bool is_best(size_t i, const std::vector<double>& places) const {
-    for (size_t k = 0; k < drawn_.size(); ++k) {
+    for (size_t k = 0; has_area_ && k < drawn_.size(); ++k) {
       const double time = *drawn_[k]->time, own = *drawn_[i]->time;
-      if (time <= own && places[k] <= places[i] && (time < own || places[k] < places[i])) return false;
+      const bool is_other = time < own || places[k] < places[i] || k < i;
+      if (is_other && time <= own && places[k] <= places[i]) return false;
     }
-    return true;
+    return has_area_;
   }
 
-  std::string front(const std::vector<double>& places) {
+  std::string front(const std::vector<double>& places) const {
     std::vector<std::pair<double, double>> best;
-    for (size_t i = 0; has_area_ && i < drawn_.size(); ++i) {
+    for (size_t i = 0; i < drawn_.size(); ++i) {
       if (is_best(i, places)) best.emplace_back(places[i], *drawn_[i]->time);
     }
     std::ranges::sort(best);
-    for (const auto& [place, time] : best) front_.push_back({place, time});
     std::string path;
     for (const auto& [place, time] : best)
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_.at(place), y_.at(time));
     return path.empty() ? "" : fmt::format("<path class=\"front\" d=\"{}\"/>", path);
   }
 
-  std::string point(const SweepPoint& point, double place) const {
-    const bool is_best = std::ranges::find(front_, std::pair(place, *point.time)) != front_.end();
+  std::string point(size_t i, const std::vector<double>& places) const {
+    const SweepPoint& point = *drawn_[i];
     const std::string label = label_of(point);
     const std::string area = point.area ? fmt::format(", {:.0f} {}", point.area->amount, point.area->unit) : "";
-    const double x = x_.at(place), y = y_.at(*point.time);
-    return fmt::format(
-               "<circle class=\"point{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"><title>{}: {:.0f} {}{}</title></circle>",
-               is_best ? " best" : "", x, y, escaped(label), *point.time, sweep_.time_unit, escaped(area)) +
-           (is_best || !has_area_ ? text(x + 8, y - 7, label, "class=\"soft\"") : "");
+    const double x = x_.at(places[i]), y = y_.at(*point.time);
+    const std::string circle = fmt::format(
+        "<circle class=\"point{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5\"><title>{}: {:.0f} {}{}</title></circle>",
+        is_best(i, places) ? " best" : "", x, y, escaped(label), *point.time, sweep_.time_unit, escaped(area));
+    if (has_area_ && !is_best(i, places)) return circle;
+    const bool is_right = x > 0.7 * kWidth;  // where the label would leave the picture
+    return circle + text(is_right ? x - 8 : x + 8, y - 8, label,
+                         is_right ? "class=\"soft\" text-anchor=\"end\"" : "class=\"soft\"");
   }
 
   const Sweep& sweep_;
   bool has_area_;
   std::vector<const SweepPoint*> drawn_;
-  std::vector<std::pair<double, double>> front_;
   Axis x_, y_;
 };
 
