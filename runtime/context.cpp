@@ -151,7 +151,7 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
            "', which is no device here");
   }
   find_states();
-  if (has_moves_) states_->use_devices();
+  if (has_moves_) states_->use_devices();  // for good: this context may run again after any other
   fuse();
 }
 
