@@ -84,14 +84,17 @@ build: $(VENV_STAMP) | deps ## Build the library, the command line, the Python m
 	@cmake --build --preset release --parallel $(JOBS)
 	@ln -sfn ../../build/bin/tenon .venv/bin/tenon
 
-.PHONY: rtl
-rtl: | deps ## Install verilator if it is missing, and build Atalla with its RTL; ARGS="rtl" measures layers on that body
+.PHONY: verilator
+verilator: | deps
 	@command -v verilator >/dev/null || { \
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "rtl: installing verilator"; \
 	  $$sudo env DEBIAN_FRONTEND=noninteractive \
 	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 verilator >/dev/null; }
-	@cmake --preset release --log-level=WARNING >/dev/null
-	@cmake --build --preset release --parallel $(JOBS) --target atalla_tests atalla_layers
+
+.PHONY: rtl
+rtl: verilator build ## Install verilator if it is missing, build Atalla and its plug-in with the RTL, test both; ARGS="rtl" measures one body
+	@build/bin/atalla_tests --gtest_filter='*Rtl*' --gtest_brief=1
+	@.venv/bin/python -m pytest -q tests/python/test_atalla_rtl.py
 	@build/bin/atalla_layers $(or $(ARGS),cycles rtl)
 
 .PHONY: area

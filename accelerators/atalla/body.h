@@ -54,9 +54,11 @@ struct Write {
 };
 
 struct RunOptions {
-  bool events = false;            // fill RunResult::events
-  bool digests = false;           // fill RunResult::digests
-  std::optional<uint32_t> log;    // fill RunResult::writes with what this command writes
+  bool events = false;          // fill RunResult::events
+  bool digests = false;         // fill RunResult::digests
+  std::optional<uint32_t> log;  // fill RunResult::writes with what this command writes
+  // By command: subtracted from the addresses of its writes to memory, in digests and logs. Empty: nothing is.
+  std::span<const uint64_t> bases;
   std::optional<uint32_t> waves;  // `rtl`: write a waveform around this command
   std::string waves_path = "atalla.vcd";
 };

@@ -7,12 +7,13 @@ namespace atalla {
 
 class Recorder {
  public:
-  Recorder(const RunOptions& options, size_t commands) : log_(options.log) {
+  Recorder(const RunOptions& options, size_t commands) : log_(options.log), bases_(options.bases) {
     if (options.digests) run_digests_.assign(commands, 0xcbf29ce484222325U);
   }
   bool on() const { return log_ || !run_digests_.empty(); }
   // A write of at most 4 * N bytes. Each body reports a command's writes in the order of README.md.
   void write(uint32_t command, uint64_t address, std::span<const uint8_t> bytes) {
+    if (!bases_.empty()) address -= bases_[command];
     if (!run_digests_.empty()) {
       uint64_t& digest = run_digests_[command];
       mix(digest, address);
@@ -33,6 +34,7 @@ class Recorder {
   static void mix(uint64_t& digest, uint64_t word) { digest = std::rotl((digest ^ word) * 0x9e3779b97f4a7c15U, 29); }
 
   std::optional<uint32_t> log_;
+  std::span<const uint64_t> bases_;
   std::vector<uint64_t> run_digests_;
   std::vector<Write> writes_;
 };

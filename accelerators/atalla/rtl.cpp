@@ -18,7 +18,7 @@ namespace atalla {
 namespace {
 
 constexpr uint32_t kSize = ATALLA_SIZE;
-constexpr uint64_t kPatience = 200000;  // cycles without an event, after which the RTL hangs
+constexpr uint64_t kPatience = 100000;  // cycles without an event, beside those of the longest command
 constexpr uint64_t kWaveTail = 32;      // cycles of a waveform after its command
 
 // The machine that the RTL was built as. The memory is not part of it.
@@ -71,6 +71,7 @@ class Session {
     if (options.events) run.events.resize(commands.size());
     for (size_t i = 0; i < commands.size(); ++i)
       order_[static_cast<size_t>(*unit_of(commands[i]))].push_back(static_cast<uint32_t>(i));
+    for (const Command& command : commands) patience_ = std::max(patience_, kPatience + 4 * most_cycles(command));
   }
 
   void run() {
@@ -113,7 +114,27 @@ class Session {
     if (top_.line_written) answers_.pop_front();
     observe();
     ++cycle_;
-    if (cycle_ - last_event_ > kPatience) fail(oldest(), "the RTL hangs: no command ends any more");
+    if (cycle_ - last_event_ > patience_)
+      fail(oldest(), "the RTL hangs: no command began or ended in " + std::to_string(patience_) + " cycles");
+  }
+
+  // That a command takes if nothing is in its way.
+  uint64_t most_cycles(const Command& command) const {
+    const uint64_t beats = kSize / body_.machine_.dma_bytes + 2;
+    const auto rows = [](const auto& c) { return uint64_t{c.inner} * c.outer; };
+    switch (static_cast<Opcode>(command.opcode)) {
+      case Opcode::kLoad: {
+        const auto c = decode<Load>(command);
+        return rows(c) * (c.run / kSize + 1) * beats + body_.machine_.dma_latency;
+      }
+      case Opcode::kMatmul:
+        return rows(decode<Matmul>(command)) + 4 * kSize;
+      case Opcode::kEpilogue:
+        return 64;
+      case Opcode::kStore:
+        return rows(decode<Store>(command)) * (4 * beats + 1);
+    }
+    return 0;
   }
 
   bool offer_command() {
@@ -128,6 +149,7 @@ class Session {
     top_.read_ready = top_.read && read_channel_.takes(top_.read_address, top_.read_bytes);
     if (!top_.read_ready) return;
     Answer& answer = answers_.emplace_back(Answer{cycle_ + body_.machine_.dma_latency, {}});
+    answer.bytes.fill(0xa5);  // A memory gives anything where nothing was asked for.
     if (top_.read_bytes > kSize || top_.read_address + top_.read_bytes > body_.memory_.size())
       return fail(current(Unit::kLoad), "the RTL reads outside of the memory");
     std::memcpy(answer.bytes.data(), &body_.memory_[top_.read_address], top_.read_bytes);
@@ -235,7 +257,7 @@ class Session {
   std::array<std::vector<uint32_t>, kUnits> order_;  // each unit's commands
   std::array<size_t, kUnits> began_{}, done_{};
   size_t sent_ = 0;
-  uint64_t cycle_ = 0, last_event_ = 0;
+  uint64_t cycle_ = 0, last_event_ = 0, patience_ = kPatience;
   std::unique_ptr<VerilatedVcdC> vcd_;
   std::optional<uint64_t> waves_end_;
 };

@@ -146,7 +146,8 @@ def test_files(tmp_path):
         ("size=12", "size"),
         ("speed=3", "there is no option 'speed'"),
         ("memory=many", "no size up to"),
-        ("size", "is no option"),
+        ("fast", 'no body "fast"'),
+        ("bug=3", "only the body rtl has bugs"),
     ],
 )
 def test_options(options, message):

@@ -9,8 +9,7 @@ namespace {
 
 constexpr const char* kOptions =
     "the options are body=model|cycles|rtl, size, scratchpad, scratchpad_banks, accumulators, accumulator_banks, "
-    "queue, "
-    "dma_bytes, dma_latency, memory and mhz; sizes in bytes, KiB, MiB or GiB";
+    "queue, dma_bytes, dma_latency, memory, mhz, and bug of the rtl; sizes in bytes, KiB, MiB or GiB";
 
 [[noreturn]] void refuse(const std::string& what) { throw std::runtime_error(what + "; " + kOptions); }
 
@@ -59,6 +58,8 @@ void set(DeviceOptions& options, Sizes& sizes, std::string_view name, std::strin
     options.memory_bytes = number(name, text);
   else if (name == "mhz")
     options.hertz = 1e6 * small(name, text);
+  else if (name == "bug")
+    options.rtl_bug = static_cast<int>(std::min<uint64_t>(number(name, text), INT32_MAX));
   else
     refuse("there is no option '" + std::string(name) + "'");
 }
@@ -72,8 +73,8 @@ DeviceOptions parse_options(std::string_view text) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), item.size() + 1));
     const size_t equals = item.find('=');
-    if (equals == item.npos) refuse("'" + std::string(item) + "' is no option");
-    set(options, sizes, item.substr(0, equals), item.substr(equals + 1));
+    const bool is_body = equals == item.npos;
+    set(options, sizes, is_body ? "body" : item.substr(0, equals), is_body ? item : item.substr(equals + 1));
   }
   Machine& machine = options.machine;
   if (machine.size == 0) refuse("the array has a size of 0");
@@ -81,6 +82,7 @@ DeviceOptions parse_options(std::string_view text) {
   machine.accumulator_rows = static_cast<uint32_t>(sizes.accumulators / machine.size / 4);
   if (const std::string reason = invalid(machine); !reason.empty()) throw std::runtime_error(reason);
   if (options.hertz <= 0) refuse("the clock stands still");
+  if (options.rtl_bug != 0 && options.body != "rtl") refuse("only the body rtl has bugs");
   if (options.memory_bytes < 1 << 16) refuse("the memory has less than 64KiB");
   return options;
 }

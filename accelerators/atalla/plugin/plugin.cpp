@@ -2,35 +2,14 @@
 // them as commands, puts addresses into them at each launch, and gives them to a body.
 //
 //     tenon run model.pt2 --plugin build/accelerators/atalla.so --device atalla:body=cycles,size=16
-#include <deque>
 #include <map>
-#include <stdexcept>
 
-#include "body.h"
-#include "plugin/encode.h"
-#include "plugin/heap.h"
-#include "plugin/options.h"
+#include "plugin/device.h"
 
 using namespace atalla;
 
-struct tenon_device {
-  DeviceOptions options;
-  std::unique_ptr<Body> body;
-  Heap heap;
-  uint64_t tickets = 0;
-  uint64_t cycles = 0;  // since it was opened: the device's clock
-  std::deque<tenon_device_event> events;
-
-  uint64_t now_ns() const { return static_cast<uint64_t>(static_cast<double>(cycles) / options.hertz * 1e9); }
-};
-
-struct tenon_device_program {
-  std::vector<Relocatable> commands;
-};
-
 namespace {
 
-constexpr uint64_t kZeroPage = 4096;  // at address 0, so that no tensor has it
 constexpr size_t kMostEvents = 1 << 16;
 
 tenon_tile_machine description(const DeviceOptions& options) {
@@ -55,19 +34,6 @@ tenon_tile_machine description(const DeviceOptions& options) {
           .hertz = options.hertz};
 }
 
-// Runs the body of a function of the table. Nothing is thrown across it.
-template <typename Function>
-tenon_status guarded(tenon_text* error, tenon_status status, const Function& function) {
-  try {
-    function();
-    return TENON_OK;
-  } catch (const std::bad_alloc&) {
-    return tenon_write_text(error, TENON_OUT_OF_MEMORY, "the host has no memory for the device");
-  } catch (const std::exception& failure) {
-    return tenon_write_text(error, status, failure.what());
-  }
-}
-
 tenon_status describe(const char* text, tenon_device_info* info, tenon_text* error) {
   return guarded(error, TENON_INVALID_ARGUMENT, [&] {
     const DeviceOptions options = parse_options(text);
@@ -90,9 +56,10 @@ tenon_status open_device(const char* text, tenon_device** opened, tenon_text* er
           "there is no hardware: a driver implements Body (accelerators/atalla/body.h) and is "
           "made in make_body (bodies.cpp)");
     std::string reason;
-    auto body = make_body(options.body, options.machine, {.memory_bytes = options.memory_bytes}, reason);
+    auto body = make_body(options.body, options.machine,
+                          {.memory_bytes = options.memory_bytes, .rtl_bug = options.rtl_bug}, reason);
     if (!body) throw std::runtime_error(reason);
-    *opened = new tenon_device{options, std::move(body), Heap(kZeroPage, options.memory_bytes), 0, 0, {}};
+    *opened = new tenon_device{options, std::move(body), Heap(kZeroPage, options.memory_bytes)};
   });
 }
 
@@ -130,14 +97,6 @@ tenon_status allocate(tenon_device* device, uint64_t bytes, uint64_t alignment, 
 
 void free_memory(tenon_device* device, void* memory) { device->heap.free(reinterpret_cast<uintptr_t>(memory)); }
 
-uint64_t offset_in(tenon_device* device, const void* address, uint64_t bytes) {
-  const auto offset = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(address));
-  const uint64_t size = device->body->memory().size();
-  if (offset < kZeroPage || offset > size || bytes > size - offset)
-    throw std::runtime_error("an address is outside of the device's memory");
-  return offset;
-}
-
 void add_event(tenon_device* device, uint64_t ticket, uint64_t cycles) {
   const uint64_t begin = device->now_ns();
   device->cycles += cycles;
@@ -160,36 +119,12 @@ tenon_status copy(tenon_device* device, void* to, const void* from, uint64_t byt
 
 // ---- launches ----
 
-uint64_t base_of(tenon_device* device, const tenon_launch& launch, uint32_t buffer) {
-  if (buffer == kZeros) return 0;
-  if (buffer == TENON_SCRATCH) return offset_in(device, launch.scratch, 0);
-  if (buffer >= launch.buffer_count) throw std::runtime_error("the code names a buffer that the launch does not have");
-  return offset_in(device, launch.buffers[buffer], 0);
-}
-
-Command relocated(const Relocatable& it, uint64_t base) {
-  if (it.command.opcode == static_cast<uint8_t>(Opcode::kLoad)) {
-    auto c = decode<Load>(it.command);
-    set_address(c, address_of(c) + base);
-    return encode(c);
-  }
-  auto c = decode<Store>(it.command);
-  set_address(c, address_of(c) + base);
-  return encode(c);
-}
-
 tenon_status submit(tenon_device* device, tenon_device_program* program, const tenon_launch* launch, uint64_t* ticket,
                     tenon_text* error) {
   return guarded(error, TENON_RUN_FAILED, [&] {
-    std::vector<Command> commands;
-    commands.reserve(program->commands.size());
-    for (const Relocatable& it : program->commands)
-      commands.push_back(it.buffer == kNoBuffer ? it.command : relocated(it, base_of(device, *launch, it.buffer)));
-    const RunResult run = device->body->submit(commands);
-    if (run.fault)
-      throw std::runtime_error("command " + std::to_string(run.fault->command) + ", " +
-                               text(commands[std::min<size_t>(run.fault->command, commands.size() - 1)]) + ": " +
-                               run.fault->reason);
+    const Stream stream = stream_of(device, *program, *launch);
+    const RunResult run = device->body->submit(stream.commands);
+    if (run.fault) throw std::runtime_error(fault_text(*run.fault, stream.commands));
     add_event(device, *ticket = ++device->tickets, run.counters.cycles);
   });
 }

@@ -140,6 +140,16 @@ TEST(Faults, RandomBytesNeverCrash) {
   }
 }
 
+// A load of the whole scratchpad from a memory that moves a byte in a cycle takes longer than any patience.
+TEST(Rtl, LongCommandsAreNoHangs) {
+  ATALLA_NEEDS_RTL();
+  const auto body = open_body("rtl", {.dma_bytes = 1}, {.memory_bytes = 1 << 20});
+  const Load load{.inner_stride = 16, .run = 16, .inner = 16384, .inner_lines = 1};
+  const RunResult run = body->submit(std::vector{encode(load)});
+  EXPECT_FALSE(run.fault) << run.fault->reason;
+  EXPECT_GT(run.counters.cycles, 250000U);
+}
+
 TEST(Machines, BadOnesAreNamed) {
   std::string error;
   EXPECT_EQ(make_body("model", {.size = 12}, {}, error), nullptr);

@@ -40,6 +40,26 @@ TEST(Tools, LogsHoldTheWritesOfOneCommand) {
     EXPECT_TRUE(std::ranges::equal(write.bytes, body->memory().subspan(write.address, write.bytes.size())));
 }
 
+TEST(Tools, AddressesOfWritesCountFromBases) {
+  Problem problem = random_problem({}, kLayer, 1);
+  const auto run = [&](uint64_t shift, bool has_bases) {
+    Problem moved = problem;
+    moved.layer.result += shift;
+    const auto stream = emit({}, moved.layer);
+    std::vector<uint64_t> bases;
+    for (const Command& command : stream)
+      bases.push_back(command.opcode == static_cast<uint8_t>(Opcode::kStore) ? moved.layer.result : 0);
+    const auto body = open_body("model");
+    std::ranges::copy(moved.memory, body->memory().begin());
+    RunOptions options{.digests = true, .log = static_cast<uint32_t>(stream.size() - 1)};
+    if (has_bases) options.bases = bases;
+    return body->submit(stream, options);
+  };
+  EXPECT_NE(run(0, false).digests, run(4096, false).digests);
+  EXPECT_EQ(run(0, true).digests, run(4096, true).digests);
+  EXPECT_EQ(run(0, true).writes, run(4096, true).writes);
+}
+
 TEST(Tools, RtlLogsTheSameWrites) {
   ATALLA_NEEDS_RTL();
   const Problem problem = random_problem({}, kLayer, 1);
