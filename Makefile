@@ -94,7 +94,7 @@ verilator: | deps
 .PHONY: rtl
 rtl: verilator build ## Install verilator if it is missing, build Atalla and its plug-in with the RTL, test both; ARGS="rtl" measures one body
 	@build/bin/atalla_tests --gtest_filter='*Rtl*' --gtest_brief=1
-	@.venv/bin/python -m pytest -q tests/python/test_atalla_rtl.py
+	@.venv/bin/python -m pytest -q tests/python/test_atalla_rtl.py tests/cli/test_cli_device_debug.py
 	@build/bin/atalla_layers $(or $(ARGS),cycles rtl)
 
 .PHONY: area
@@ -104,6 +104,10 @@ area: | deps ## Install yosys if it is missing, which counts the cells of Atalla
 	  $$sudo env DEBIAN_FRONTEND=noninteractive \
 	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 yosys >/dev/null; }
 	@accelerators/atalla/area.py --count
+
+.PHONY: rtl-bugs
+rtl-bugs: verilator build ## Whether `tenon device diff` finds each of thirty mistakes in Atalla's RTL, and names the command; ARGS="3 17" selects
+	@.venv/bin/python accelerators/atalla/tests/rtl_bugs.py $(ARGS)
 
 .PHONY: debug
 debug: $(VENV_STAMP) | deps ## Build without optimisation, with full debug information, into build-debug

@@ -31,8 +31,10 @@ struct ContextOptions {
   bool checks_memory = false;  // Reject or copy tensors of the caller that overlap. Off: the caller guarantees that
                                // only inputs overlap inputs.
   int64_t step_limit = PortableKernel::kNoLimit;  // Stop a portable kernel after this many steps. For untrusted files.
-  // Called after each task of the host, whose tensors Context::tensor then gives. Null: nobody looks.
+  // Called after each task, whose tensors Context::tensor then gives. Null: nobody looks.
   void (*after_task)(void* observer, const Context& context, uint32_t task) = nullptr;
+  // Called for each launch of a device, which it must make and wait for. Null: the device's queue gets the launch.
+  void (*launch)(void* observer, const Context& context, uint32_t task, const tenon_launch& launch) = nullptr;
   void* observer = nullptr;
 };
 
@@ -93,7 +95,7 @@ class Context {
   bool has_run() const { return has_run_; }            // whether the last run finished
   int64_t bytes_of_task(uint32_t task) const;  // bytes read and written in the last run; -1 if a size is not known
   int64_t flops_of_task(uint32_t task) const;  // -1 if unknown
-  // An output of a task. Its memory is another tensor's after later tasks.
+  // An output of a task, in the memory of its slot's space. Its memory is another tensor's after later tasks.
   TensorView tensor(uint32_t task, size_t output) const { return view_of(graph_.tasks[task].outputs[output]); }
   std::span<const Event> events() const { return events_; }  // of the last run, with telemetry
 

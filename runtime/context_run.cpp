@@ -41,7 +41,9 @@ void Context::launch_noted(uint32_t i) {
   const int64_t start = options_.telemetry ? now_ns() : 0;
   launch(i);
   if (options_.telemetry) events_.push_back({i, start, now_ns()});
-  if (options_.after_task && !is_device_task(graph_.tasks[i])) options_.after_task(options_.observer, *this, i);
+  if (!options_.after_task) return;
+  if (is_device_task(graph_.tasks[i])) wait_for(i);
+  options_.after_task(options_.observer, *this, i);
 }
 
 void Context::launch(uint32_t i) {

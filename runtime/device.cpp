@@ -105,10 +105,11 @@ DeviceInfo Device::described(const tenon_device_api& api, const std::string& opt
                                   }));
 }
 
-Device::Device(const tenon_device_api& api, std::string options, std::string build)
+Device::Device(const tenon_device_api& api, std::string options, std::string build, const tenon_device_debug_api* debug)
     : api_(checked_api(api)),
       options_(std::move(options)),
       info_(described(api, options_)),
+      debug_(debug),
       sinks_(std::make_shared<std::list<Sink>>()) {
   info_.build = std::move(build);
   device_ = ask("open", device_, [open = api_.open, given = options_](auto& device, tenon_text* error) {

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tenon/device.h"
+#include "tenon/device_debug.h"
 
 namespace tenon::runtime {
 
@@ -47,7 +47,8 @@ inline constexpr Ticket kDone = 0;
 class Device {
  public:
   // `options` is what the user wrote after the name. Throws a StatusError.
-  Device(const tenon_device_api& api, std::string options, std::string build = "");
+  Device(const tenon_device_api& api, std::string options, std::string build = "",
+         const tenon_device_debug_api* debug = nullptr);
   ~Device();
   Device(const Device&) = delete;
 
@@ -87,6 +88,10 @@ class Device {
   // more.
   tenon_device_event event_of(Ticket ticket);
 
+  // ---- tools, which call the plug-in themselves ----
+  const tenon_device_debug_api* debug() const { return debug_; }  // null: the plug-in offers none
+  tenon_device* handle() const { return device_; }
+
  private:
   friend class DeviceProgram;
   struct Sink;
@@ -114,6 +119,7 @@ class Device {
   std::string options_;
   DeviceInfo info_;
   tenon_device* device_ = nullptr;
+  const tenon_device_debug_api* debug_;
   std::atomic<int64_t> used_ = 0;
   std::mutex mutex_;                            // of calls but wait()
   std::vector<tenon_device_event> events_;      // that nobody asked for yet

@@ -136,7 +136,7 @@ class Registry {
     std::erase_if(open_, [](const Opened& opened) { return opened.device.expired(); });
     const size_t colon = spec.find(':');
     const std::string options(colon == std::string_view::npos ? "" : spec.substr(colon + 1));
-    auto device = std::make_shared<Device>(*entry->api, options, entry->build);
+    auto device = std::make_shared<Device>(*entry->api, options, entry->build, entry->debug);
     open_.push_back({std::string(spec), device});
     return device;
   }
@@ -147,6 +147,7 @@ class Registry {
     const tenon_device_api* api;
     std::string library = {};
     std::string build = {};
+    const tenon_device_debug_api* debug = nullptr;
   };
   struct Opened {
     std::string spec;
@@ -175,10 +176,14 @@ class Registry {
       dlclose(library);
       fail(TENON_UNSUPPORTED, path, " is not a plug-in of this version: it exports no ", TENON_DEVICE_SYMBOL);
     }
-    return with_path(path, [&] { return add_locked(plugin, is_bare ? "./" + path : path); });  // it stays loaded
+    const auto debug = reinterpret_cast<tenon_device_debug_plugin>(dlsym(library, TENON_DEVICE_DEBUG_SYMBOL));
+    return with_path(path, [&] {  // it stays loaded
+      return add_locked(plugin, is_bare ? "./" + path : path, debug == nullptr ? nullptr : debug());
+    });
   }
 
-  std::string_view add_locked(tenon_device_plugin plugin, const std::string& library) {
+  std::string_view add_locked(tenon_device_plugin plugin, const std::string& library,
+                              const tenon_device_debug_api* debug = nullptr) {
     const tenon_device_api* const start = nullptr;
     const tenon_device_api* const api =
         call_plugin("of a plug-in", TENON_DEVICE_SYMBOL, start, [plugin](const tenon_device_api*& given, tenon_text*) {
@@ -186,10 +191,12 @@ class Registry {
           return TENON_OK;
         });
     if (api == nullptr) fail(TENON_UNSUPPORTED, "the plug-in does not work with this version of Tenon");
+    if (debug != nullptr && (debug->size < sizeof *debug || !debug->commands || !debug->command || !debug->launch))
+      fail(TENON_INVALID_ARGUMENT, "the plug-in's table of ", TENON_DEVICE_DEBUG_SYMBOL, " is not whole");
     std::string name = Device::described(*api, "").name;
     const Entry* const known = find(name);
     if (known == nullptr)
-      return entries_.emplace_back(Entry{std::move(name), api, library, digest_of_file(library)}).name;
+      return entries_.emplace_back(Entry{std::move(name), api, library, digest_of_file(library), debug}).name;
     if (known->api != api) fail(TENON_INVALID_ARGUMENT, "there is a device '", name, "' already");
     return known->name;
   }

@@ -201,6 +201,7 @@ class TaskMaker {
     task.kernel = segment.code;
     task.launch_sizes = segment.code->launch_sizes();
     task.segment = which;
+    task.segment_graph = std::shared_ptr<const Graph>(segment.module, &segment.module->graph);
     program_.tasks.push_back(std::move(task));
   }
 

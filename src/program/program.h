@@ -87,7 +87,8 @@ struct Task {
   std::shared_ptr<const Graph> body = {};            // of all others: the node, with its inputs
   int64_t call = 0;                                  // of an external call
   std::vector<Expr> launch_sizes = {};               // of a device: the sizes that a launch is given
-  std::optional<uint32_t> segment = {};              // of a device that compiles graphs: the segment's number
+  std::optional<uint32_t> segment = {};              // of a device that compiles graphs: the segment's number,
+  std::shared_ptr<const Graph> segment_graph = {};   // and what it compiled
 };
 
 // The memory of a device.

@@ -330,6 +330,7 @@ class Parser {
       task.segment = parse_id(line, "a segment");
       line.expect("object");
       task.kernel = segment_code(task, parse_id(line, "an object"));
+      task.segment_graph = at(segments_, *task.segment);
     } else if (task.kind != TaskKind::kTransfer) {
       task.body = std::make_shared<const Graph>(parse_graph(block.body).value());
     }

@@ -37,6 +37,8 @@ class SegmentTiler {
       emit_layer(layer_of(segment_, node), machine_, places, static_cast<uint32_t>(i), i == 0, i + 1 == count,
                  code.actions);
     }
+    for (const TilePlace& place : places_)
+      code.scratch_offsets.push_back(place.buffer == TENON_SCRATCH ? place.offset : -1);
     return code;
   }
 

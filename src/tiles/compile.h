@@ -10,7 +10,8 @@ namespace tenon {
 
 struct TileCode {
   std::vector<tenon_tile_action> actions;
-  int64_t scratch_bytes = 0;  // of the device's memory, for values between layers
+  int64_t scratch_bytes = 0;                  // of the device's memory, for values between layers
+  std::vector<int64_t> scratch_offsets = {};  // by value of the segment: where in scratch; -1: it has a buffer
 };
 
 // All nodes are `tile_layer`s that fit the machine. Buffers are the values that are not temporaries, in order.

@@ -8,12 +8,12 @@
 #include "backends/device_backend.h"
 #include "device_commands.h"
 #include "driver/pipeline.h"
-#include "graph/builder.h"
 #include "graph/evaluate.h"
 #include "graph/sample.h"
 #include "isolate.h"
 #include "model.h"
 #include "numbers.h"
+#include "random_layers.h"
 #include "runnable.h"
 #include "runtime/plugin_call.h"
 #include "support/runtime_call.h"
@@ -46,8 +46,6 @@ struct CheckOptions {
   uint32_t seed = 0;
   double timeout = 60;  // seconds
 };
-
-using Random = std::mt19937;
 
 // A graph to compare, and the values that its inputs must stay within.
 struct CheckCase {
@@ -203,29 +201,8 @@ class DeviceCheck {
     if (!problem.empty()) print(fmt::format("{}: {}\n", path, problem));
   }
 
-  int64_t draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
-
-  // A product or a convolution with what may follow it.
   CheckCase random_case(int number) {
-    CheckCase it{fmt::format("random layer {}", number), Graph("layer"), {}, {-1, 1}};
-    Builder b(it.graph);
-    const auto input = [&](const char* name, Shape shape) {
-      return Value(it.graph, it.graph.add_input(name, {DType::kBF16, std::move(shape)}));
-    };
-    Value y;
-    if (draw(0, 1) == 0) {
-      const int64_t channels = draw(1, 80), outputs = draw(1, 80), kernel = draw(1, 3);
-      const Value x = input("x", {draw(1, 2), channels, draw(3, 12), draw(3, 12)});
-      y = b.op("conv", {x, input("w", {outputs, channels, kernel, kernel}), input("b", {outputs})},
-               {{"stride", std::vector<int64_t>{draw(1, 2)}}, {"padding", std::vector<int64_t>{draw(0, 2)}}});
-    } else {
-      const int64_t channels = draw(1, 150), outputs = draw(1, 100);
-      y = b.op("linear", {input("x", {draw(1, 90), channels}), input("w", {outputs, channels}), input("b", {outputs})});
-    }
-    if (draw(0, 1) == 1) y = y + input("r", y.shape());
-    if (draw(0, 1) == 1) y = b.relu(y);
-    it.graph.set_outputs({y.ref()});
-    return it;
+    return {fmt::format("random layer {}", number), random_layer(random_), {}, {-1, 1}};
   }
 
   const CheckOptions& options_;

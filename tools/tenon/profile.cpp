@@ -25,25 +25,15 @@ std::string metadata(std::string_view what, std::string_view name, size_t track 
                        {"args", json::object({{"name", json::string(name)}})}});
 }
 
-std::string event(const TaskTime& time, int64_t origin_ns, size_t track) {
-  std::vector<std::pair<std::string_view, std::string>> args = {{"task", std::to_string(time.task)},
-                                                                {"kind", json::string(time.kind)}};
-  if (time.bytes >= 0) {
-    args.emplace_back("bytes", std::to_string(time.bytes));
-    args.emplace_back("GB/s", fmt::format("{:.3f}", time.gigabytes_per_second()));
-  }
-  if (time.flops >= 0) {
-    args.emplace_back("flops", std::to_string(time.flops));
-    args.emplace_back("GFLOP/s", fmt::format("{:.3f}", time.gigaflops()));
-  }
-  return json::object({{"name", json::string(time.name)},
-                       {"cat", json::string(time.kind)},
+std::string event(const TraceSlice& slice, size_t track) {
+  return json::object({{"name", json::string(slice.name)},
+                       {"cat", json::string(slice.category)},
                        {"ph", json::string("X")},
-                       {"ts", fmt::format("{:.3f}", static_cast<double>(time.start_ns - origin_ns) / 1e3)},
-                       {"dur", fmt::format("{:.3f}", static_cast<double>(time.duration_ns()) / 1e3)},
+                       {"ts", fmt::format("{:.3f}", slice.start_ns / 1e3)},
+                       {"dur", fmt::format("{:.3f}", slice.duration_ns / 1e3)},
                        {"pid", "1"},
                        {"tid", std::to_string(track)},
-                       {"args", json::object(args)}});
+                       {"args", json::object(slice.args)}});
 }
 
 }  // namespace
@@ -106,18 +96,42 @@ Profile profile(const runtime::TaskGraph& graph, runtime::Context& context, cons
   return result;
 }
 
-std::string trace_json(const std::string& model, std::span<const TaskTime> times) {
-  std::vector<std::string> events = {metadata("process_name", "tenon " + model)};
+std::string trace_text(const std::string& process, std::span<const TraceSlice> slices) {
+  std::vector<std::string> events = {metadata("process_name", process)};
   std::vector<std::string_view> tracks;
-  for (const TaskTime& time : times) {
-    const auto track = static_cast<size_t>(std::ranges::find(tracks, time.device) - tracks.begin()) + 1;
+  for (const TraceSlice& slice : slices) {
+    const auto track = static_cast<size_t>(std::ranges::find(tracks, slice.track) - tracks.begin()) + 1;
     if (track > tracks.size()) {
-      tracks.push_back(time.device);
-      events.push_back(metadata("thread_name", time.device.empty() ? "tasks" : time.device, track));
+      tracks.push_back(slice.track);
+      events.push_back(metadata("thread_name", slice.track, track));
     }
-    events.push_back(event(time, times.front().start_ns, track));
+    events.push_back(event(slice, track));
   }
   return fmt::format("{{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n{}\n]}}\n", fmt::join(events, ",\n"));
+}
+
+TraceSlice slice_of(const TaskTime& time, int64_t origin_ns) {
+  TraceSlice slice{.track = time.device.empty() ? "tasks" : std::string(time.device),
+                   .name = time.name,
+                   .category = time.kind,
+                   .start_ns = static_cast<double>(time.start_ns - origin_ns),
+                   .duration_ns = static_cast<double>(time.duration_ns()),
+                   .args = {{"task", std::to_string(time.task)}, {"kind", json::string(time.kind)}}};
+  if (time.bytes >= 0) {
+    slice.args.emplace_back("bytes", std::to_string(time.bytes));
+    slice.args.emplace_back("GB/s", fmt::format("{:.3f}", time.gigabytes_per_second()));
+  }
+  if (time.flops >= 0) {
+    slice.args.emplace_back("flops", std::to_string(time.flops));
+    slice.args.emplace_back("GFLOP/s", fmt::format("{:.3f}", time.gigaflops()));
+  }
+  return slice;
+}
+
+std::string trace_json(const std::string& model, std::span<const TaskTime> times) {
+  std::vector<TraceSlice> slices;
+  for (const TaskTime& time : times) slices.push_back(slice_of(time, times.front().start_ns));
+  return trace_text("tenon " + model, slices);
 }
 
 std::string slowest_tasks(std::span<const TaskTime> times, size_t count) {

@@ -41,7 +41,23 @@ struct Profile {
 // Runs a few times to warm up, then for some seconds, but at most 51 times.
 Profile profile(const runtime::TaskGraph& graph, runtime::Context& context, const std::function<void()>& run);
 
-// As Chrome and Perfetto read it: https://ui.perfetto.dev opens the file. Tasks run one after the other on the thread
+// A bar of a trace. Bars of a track do not overlap.
+struct TraceSlice {
+  std::string track;
+  std::string name;
+  std::string category;
+  double start_ns = 0;
+  double duration_ns = 0;
+  std::vector<std::pair<std::string_view, std::string>> args =
+      {};  // values are JSON; names live as long as the program
+};
+TraceSlice slice_of(const TaskTime& time, int64_t origin_ns);
+
+// As Chrome and Perfetto read it: https://ui.perfetto.dev opens the file. Tracks come in the order of their first
+// slices.
+std::string trace_text(const std::string& process, std::span<const TraceSlice> slices);
+
+// Tasks as such a trace. Tasks run one after the other on the thread
 // that runs the model, and share their work with the others: there is one track of them, and one for each device.
 std::string trace_json(const std::string& model, std::span<const TaskTime> times);
 

@@ -4,6 +4,7 @@
 
 #include "checkpoints.h"
 #include "command.h"
+#include "dump.h"
 #include "model.h"
 #include "numbers.h"
 #include "outcomes.h"
@@ -12,7 +13,6 @@
 #include "runnable.h"
 #include "runtime/thread_pool.h"
 #include "support/file.h"
-#include "support/pattern.h"
 #include "terminal.h"
 #include "units.h"
 
@@ -81,49 +81,6 @@ std::shared_ptr<runtime::States> saved_states(const Options& options) {
   return states;
 }
 
-// Copies what tasks write, as they write it: later tasks use the memory again.
-class Dump {
- public:
-  Dump(const std::vector<std::string>& patterns, const runtime::TaskGraph& graph) : patterns_(patterns), graph_(graph) {
-    for (const std::string& pattern : patterns) {
-      if (pattern != "all" &&
-          std::ranges::none_of(graph.tasks, [&](const auto& task) { return name_matches(pattern, task.name); }))
-        fail("--dump: no task is called '{}'; `tenon inspect` lists the tasks", pattern);
-    }
-  }
-
-  void observe(runtime::ContextOptions& options) {
-    if (patterns_.empty()) return;
-    options.observer = this;
-    options.after_task = [](void* self, const runtime::Context& context, uint32_t task) {
-      static_cast<Dump*>(self)->add(context, task);
-    };
-  }
-
-  std::vector<Outcome> take() { return std::move(outcomes_); }
-
- private:
-  void add(const runtime::Context& context, uint32_t number) {
-    const runtime::TaskNode& task = graph_.tasks[number];
-    const bool is_wanted = std::ranges::any_of(
-        patterns_, [&](const std::string& pattern) { return pattern == "all" || name_matches(pattern, task.name); });
-    for (size_t i = 0; is_wanted && i < task.outputs.size(); ++i) {
-      const runtime::TensorView view = context.tensor(number, i);
-      const Sizes shape(view.shape.begin(), view.shape.end());
-      const Tensor tensor =
-          Tensor::borrow(static_cast<DType>(view.dtype), shape, contiguous_strides(shape), view.data, nullptr);
-      const std::string suffix = task.outputs.size() == 1 ? "" : fill_in(".{}", i);
-      std::string name = fill_in("task{}.{}{}", number, task.name, suffix);
-      std::ranges::replace(name, '/', '_');  // it may become a file's
-      outcomes_.push_back({std::move(name), tensor.copy()});
-    }
-  }
-
-  const std::vector<std::string>& patterns_;
-  const runtime::TaskGraph& graph_;
-  std::vector<Outcome> outcomes_;
-};
-
 struct Ran {
   std::vector<Tensor> results;
   std::vector<Outcome> dumped;
@@ -136,7 +93,7 @@ std::vector<Outcome> joined(std::vector<Outcome> dumped, const std::vector<Outco
 }
 
 Ran run_once(const Options& options, const Runnable& runnable, const std::vector<Tensor>& inputs, Outputs& outputs) {
-  Dump dump(options.dump, runnable.graph());
+  Dump dump(options.dump, runnable);
   runtime::ContextOptions settings = context_options(options);
   dump.observe(settings);
   const std::unique_ptr<runtime::Context> context = runnable.make_context(settings, saved_states(options));
