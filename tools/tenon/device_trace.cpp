@@ -202,9 +202,10 @@ class DeviceTrace {
   // ---- for people ----
 
   std::string summary() const {
-    std::string text = fmt::format(
-        "{}: {} launches, {} cycles ({}), of which compute waits in {}\nhost {}, transfers {}\n", spec_,
-        launches_.size(), cycles_, time_text(device_ns_), stalled_, time_text(host_ns_), time_text(transfer_ns_));
+    const std::string cycles =
+        cycles_ == 0 ? "" : fmt::format("{} cycles, of which compute waits in {}, ", cycles_, stalled_);
+    std::string text = fmt::format("{}: {} launches, {}{}\nhost {}, transfers {}\n", spec_, launches_.size(), cycles,
+                                   time_text(device_ns_), time_text(host_ns_), time_text(transfer_ns_));
     for (const NodeCycles& it : nodes_)
       text += fmt::format("{:>12} cycles  {}{}\n", it.end - it.begin, it.node,
                           it.location.known() ? "  " + to_string(it.location) : "");
