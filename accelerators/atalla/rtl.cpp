@@ -111,7 +111,7 @@ class Session {
     serve_write();
     tick();
     sent_ += taken;
-    if (top_.line_written) answers_.pop_front();
+    if (top_.line_written) take_answer();
     observe();
     ++cycle_;
     if (cycle_ - last_event_ > patience_)
@@ -160,6 +160,11 @@ class Session {
     if (top_.data_valid) std::memcpy(&top_.data, answers_.front().bytes.data(), kSize);
   }
 
+  void take_answer() {
+    if (answers_.empty()) return fail(current(Unit::kLoad), "the RTL writes a line that it did not ask for");
+    answers_.pop_front();
+  }
+
   void serve_write() {
     top_.write_ready = top_.write && write_channel_.takes(top_.write_address, top_.write_bytes);
     if (!top_.write_ready) return;
@@ -173,8 +178,8 @@ class Session {
 
   void observe() {
     if (recorder_.on()) {
-      if (top_.line_written) record(Unit::kLoad, top_.rootp->atalla__DOT__scratchpad__DOT__mem[top_.written_line]);
-      if (top_.row_written) record(Unit::kCompute, top_.rootp->atalla__DOT__accumulators__DOT__mem[top_.written_row]);
+      if (top_.line_written) record(Unit::kLoad, top_.rootp->atalla__DOT__scratchpad__DOT__mem, top_.written_line);
+      if (top_.row_written) record(Unit::kCompute, top_.rootp->atalla__DOT__accumulators__DOT__mem, top_.written_row);
     }
     if (top_.began | top_.done) {
       last_event_ = cycle_;
@@ -187,10 +192,11 @@ class Session {
     if (waves_end_ && cycle_ >= *waves_end_) vcd_.reset();
   }
 
-  template <typename T>
-  void record(Unit unit, const T& place) {
-    const uint64_t index = unit == Unit::kLoad ? top_.written_line : top_.written_row;
-    recorder_.write(current(unit), index * sizeof(place), {reinterpret_cast<const uint8_t*>(&place), sizeof(place)});
+  template <typename Memory>
+  void record(Unit unit, const Memory& memory, uint64_t index) {
+    const size_t bytes = sizeof(memory[0]);
+    if (index >= sizeof(memory) / bytes) return fail(current(unit), "the RTL writes outside of the chip's memory");
+    recorder_.write(current(unit), index * bytes, {reinterpret_cast<const uint8_t*>(&memory[index]), bytes});
   }
 
   void event(size_t unit, size_t ordinal, uint64_t Event::* field, uint64_t cycle) {
