@@ -106,5 +106,7 @@ def gives_quantized(target: Any, takes_quantized: bool) -> bool:
     """Whether the results are quantized tensors. PyTorch's fake tensors have another dtype than they."""
     if not isinstance(target, torch._ops.OpOverload):
         return False
-    name = target._schema.name.partition("::")[2]
+    namespace, _, name = target._schema.name.partition("::")
+    if namespace == "quantized_decomposed":  # its tensors of bytes are plain
+        return False
     return name.startswith(_QUANTIZERS) or (takes_quantized and not name.startswith(_READ_QUANTIZED))
