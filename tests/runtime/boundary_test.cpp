@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 // <x> of a library other than C++'s and the system's has a folder or says .hpp.
 bool is_allowed(const std::string& header) {
   static const std::regex allowed(R"re(<[a-z0-9_]+(\.h)?>|<(sys|linux)/[a-z_]+\.h>|"runtime/[a-z0-9_/]+\.(h|inc)"|)re"
-                                  R"re("format/[a-z_]+\.h"|"tenon/(device|tenon)\.h")re");
+                                  R"re("format/[a-z_]+\.h"|"tenon/(device|device_debug|tenon)\.h")re");
   return std::regex_match(header, allowed);
 }
 
