@@ -22,8 +22,8 @@ T bits_as(X x) {
   return t;
 }
 
-// NaN and what does not fit 64 bits give the smallest int64.
-inline int64_t to_integer(double x) { return x >= -0x1p63 && x < 0x1p63 ? static_cast<int64_t>(x) : INT64_MIN; }
+// NaN and what does not fit 64 bits give the smallest int64. One comparison: gcc 12 crashes on vectors of two.
+inline int64_t to_integer(double x) { return static_cast<int64_t>(std::fabs(x) < 0x1p63 ? x : -0x1p63); }
 
 // bf16, as bits.
 inline float from_brain(uint16_t x) { return bits_as<float>(static_cast<uint32_t>(x) << 16); }
