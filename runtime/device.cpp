@@ -206,13 +206,15 @@ void* Device::allocate(int64_t bytes) {
   if (info_.memory > 0 && bytes > info_.memory - used())
     fail(TENON_OUT_OF_MEMORY, "device ", info_.name, " has ", info_.memory, " bytes, and ", used(),
          " are in use: there is no room for ", bytes, " more");
-  auto* const memory = static_cast<std::byte*>(api_.allocate == nullptr ? new_block(bytes) : asked_block(bytes));
+  auto* const memory =
+      static_cast<std::byte*>(api_.allocate == nullptr ? new_block(bytes) : asked_block(std::max<int64_t>(bytes, 1)));
   if (memory == nullptr) fail(TENON_OUT_OF_MEMORY, "device ", info_.name, " has no memory for ", bytes, " bytes");
-  if (bytes > 0) blocks_[memory] = bytes;
+  blocks_[memory] = bytes;
   used_ += bytes;
   return memory;
 }
 
+// Of at least a byte: an empty tensor has an address that is no other's.
 void* Device::asked_block(int64_t bytes) {
   void* const memory = ask(
       "allocate", static_cast<void*>(nullptr),
@@ -224,7 +226,7 @@ void* Device::asked_block(int64_t bytes) {
     fail(TENON_RUN_FAILED, "device ", info_.name, " allocated memory at ", reinterpret_cast<uintptr_t>(memory),
          ", which is not aligned to ", info_.alignment, " bytes, as it says that its tensors are");
   const auto after = blocks_.lower_bound(first);
-  const bool meets_next = after != blocks_.end() && bytes > 0 && after->first - first < bytes;
+  const bool meets_next = after != blocks_.end() && after->first - first < bytes;
   const bool meets_last = after != blocks_.begin() && first - std::prev(after)->first < std::prev(after)->second;
   if (memory != nullptr && (meets_next || meets_last))
     fail(TENON_RUN_FAILED, "device ", info_.name, " allocated ", bytes, " bytes that overlap memory in use");

@@ -209,6 +209,14 @@ def test_the_roofline_of_a_page(tenon, tmp_path):
     assert "<td>array</td>" in (tmp_path / "w.html").read_text()
 
 
+def test_the_roofline_of_two_layers_that_share_a_launch(tenon, tmp_path):
+    """The first layer's result is scratch of the launch; its weights come at run time."""
+    model = (ROOT / "accelerators/template/model.tg").read_text()
+    done = tenon("inspect", "m.tg", *ON_ATALLA, "--html", "r.html", files={"m.tg": model})
+    assert done.code == 0, done.err
+    assert (tmp_path / "r.html").read_text().count('<circle class="layer"') == 2
+
+
 def test_the_roofline_of_a_device_without_times(tenon, tmp_path):
     device = ("--plugin", ATALLA, "--device", "atalla:body=model")
     assert tenon("inspect", "m.tg", *device, "--html", "r.html", files={"m.tg": MODEL}).code == 0

@@ -51,5 +51,26 @@ TEST(Device, HoldsNoMoreThanItHas) {
   EXPECT_EQ(device->used(), 600);
 }
 
+// A device that hands out the same address until a byte is asked for, as many an allocator may.
+TEST(Device, AnEmptyTensorHasAnAddressOfItsOwn) {
+  static uint64_t end;
+  end = 4096;
+  tenon_device_api api = small_device();
+  api.allocate = [](tenon_device*, uint64_t bytes, uint64_t alignment, void** memory, tenon_text*) {
+    *memory = reinterpret_cast<void*>(end);
+    end += (bytes + alignment - 1) / alignment * alignment;
+    return TENON_OK;
+  };
+  api.free = [](tenon_device*, void*) {};
+  api.copy = [](tenon_device*, void*, const void*, uint64_t, int, uint64_t*, tenon_text*) { return TENON_OK; };
+  const auto device = std::make_shared<Device>(api, "");
+  const DeviceBlock first(device, 0), second(device, 0), third(device, 10);
+  EXPECT_NE(first.data(), second.data());
+  EXPECT_NE(second.data(), third.data());
+  EXPECT_EQ(device->used(), 10);
+  end = 4096;
+  EXPECT_THROW(DeviceBlock(device, 10), StatusError);  // at the address of an empty tensor
+}
+
 }  // namespace
 }  // namespace tenon::runtime

@@ -56,7 +56,7 @@ std::optional<double> device_time(const DeviceBackend& backend, const Graph& gra
     const tenon_launch launch{.size = sizeof(tenon_launch),
                               .buffers = buffers.data(),
                               .buffer_count = buffers.size(),
-                              .scratch = scratch.data()};
+                              .scratch = scratch.bytes() == 0 ? nullptr : scratch.data()};
     const runtime::Ticket ticket = device->submit(program->get(), launch);
     device->wait(ticket);
     const tenon_device_event event = device->event_of(ticket);

@@ -1,6 +1,7 @@
 // Blocks of an address range: the first gap that fits.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
@@ -14,6 +15,7 @@ class Heap {
 
   // Throws std::runtime_error if there is no gap.
   uint64_t allocate(uint64_t bytes, uint64_t alignment) {
+    bytes = std::max<uint64_t>(bytes, 1);  // an empty block, too, has an address that is no other's
     const auto aligned = [&](uint64_t address) { return (address + alignment - 1) / alignment * alignment; };
     uint64_t at = aligned(begin_);
     for (const auto& [address, size] : blocks_) {
@@ -22,7 +24,7 @@ class Heap {
     }
     if (at > end_ || bytes > end_ - at)
       throw std::runtime_error("the device's memory has no place for " + std::to_string(bytes) + " bytes");
-    blocks_[at] = bytes == 0 ? 1 : bytes;
+    blocks_[at] = bytes;
     return at;
   }
 
