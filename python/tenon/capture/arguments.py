@@ -65,7 +65,8 @@ def template(given: Any, value: Any, counter: Iterator[int]) -> Any:
     if isinstance(given, Opaque):
         return given.value
     if isinstance(given, (tuple, list)):
-        return [template(item, part, counter) for item, part in zip(given, value, strict=True)]
+        items = (template(item, part, counter) for item, part in zip(given, value, strict=True))
+        return tuple(items) if isinstance(value, tuple) else list(items)
     if isinstance(given, dict):
         return {key: template(item, value[key], counter) for key, item in given.items()}
     return bool(given) if isinstance(value, torch.SymBool) else given  # what is known of it comes as 0 or 1

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import detect_fake_mode
+from torch._higher_order_ops.flex_attention import flex_attention, math_attention
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
@@ -29,8 +30,9 @@ _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 def decomposed(target: Any, args: Any, kwargs: Any) -> fx.GraphModule | None:
     """The call as a graph whose inputs are the tensors and symbolic numbers among the arguments, in order. The
     arguments are those of a trace: fake tensors. None if PyTorch has no decomposition, or cannot trace it."""
+    body = _HIGHER_ORDER.get(target)
     function = _all_decompositions().get(target)
-    if function is None:
+    if body is None and function is None:
         return None
     leaves, spec = pytree.tree_flatten((args, kwargs))
     places = [place for place, leaf in enumerate(leaves) if is_operand(leaf)]
@@ -40,9 +42,9 @@ def decomposed(target: Any, args: Any, kwargs: Any) -> fx.GraphModule | None:
         for place, operand in zip(places, operands, strict=True):
             filled[place] = operand
         args, kwargs = pytree.tree_unflatten(filled, spec)
-        return target(*args, **kwargs)
+        return (body or target)(*args, **kwargs)
 
-    table = {**missing_decompositions(), target: function}
+    table = missing_decompositions() | ({} if function is None else {target: function})
     try:
         mode = _fake_mode(leaves)
         examples = [_example(leaves[place], mode) for place in places]
@@ -53,6 +55,15 @@ def decomposed(target: Any, args: Any, kwargs: Any) -> fx.GraphModule | None:
     ):  # the fallback runs what cannot be traced: sizes that depend on data, dtypes without a meta kernel
         return None
     return module if _is_usable(module, target) else None
+
+
+# Calls that take graphs, which PyTorch writes as calls of tensors.
+_HIGHER_ORDER: Table = {flex_attention: math_attention}
+
+
+def takes_graphs(target: Any) -> bool:
+    """Whether `decomposed` knows what the call makes of the graphs among its arguments."""
+    return target in _HIGHER_ORDER
 
 
 def is_operand(value: Any) -> bool:

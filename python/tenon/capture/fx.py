@@ -50,7 +50,7 @@ from tenon.capture.captured import (
     counted,
     type_text,
 )
-from tenon.capture.decompose import decomposed, is_operand
+from tenon.capture.decompose import decomposed, is_operand, takes_graphs
 from tenon.capture.fallback import Fallback, FallbackCall, Result, leaves_of
 from tenon.capture.memory import MEMORY_CALLS, base_of, dense_order, giver_of, operands_of, order_in_memory
 from tenon.capture.names import location_of, target_name
@@ -433,6 +433,8 @@ class _Walker:
         because = self._cannot_take(arguments) or self._cannot_give(made, arguments)
         if made.name in MEMORY_CALLS and not because:
             done = self._memory_call(node, made, arguments)
+        elif takes_graphs(made.target):
+            done = self._decomposed_call(node, made)
         else:
             done = None if because else self._tensors_call(node, made, arguments)
         result = self._left_to_pytorch(node, made, arguments, because) if done is None else done.result
@@ -649,7 +651,8 @@ class _Walker:
 
     def _held(self, node: fx.Node) -> Any:
         """What an attribute of the graph's module is."""
-        return self.weights.get(node)
+        value = self.values.get(node)
+        return value.value if isinstance(value, Opaque) else self.weights.get(node)
 
     def _text_of(self, value: Any) -> str:
         if isinstance(value, torch.Tensor):
