@@ -1,6 +1,7 @@
 # The warnings of our own targets, for clang and gcc alike. They are errors where the code would be wrong; `make lint`
 # treats all of them as errors. Records leave optional fields out, and state mandatory ones with Required<T>, so a missing
-# initializer is no warning.
+# initializer is no warning. GCC's -Wshadow warns of parameters of lambdas and of members' names, and GCC warns of Clang's
+# attributes.
 function(tenon_warnings target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wpedantic -Wno-missing-field-initializers
@@ -9,10 +10,11 @@ function(tenon_warnings target)
     -Wimplicit-fallthrough
     -Wnon-virtual-dtor
     -Woverloaded-virtual
-    -Wshadow
+    $<$<NOT:$<CXX_COMPILER_ID:GNU>>:-Wshadow>
     -Wvla
     -Werror=return-type
     -Werror=switch
     -Werror=uninitialized
-    -Werror=unused-result)
+    -Werror=unused-result
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-attributes=clang::>)
 endfunction()

@@ -1,6 +1,7 @@
 #include "runtime/library.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <initializer_list>
 #include <iterator>
@@ -156,7 +157,7 @@ void nonzero(LibraryCall& arguments) {  // count, or kAnyCount
   if (c.number(0) != kAnyCount && c.number(0) != found) {
     fail(TENON_RUN_FAILED, found, " elements are not zero, where ", c.number(0), " are expected");
   }
-  const int64_t shape[] = {found, static_cast<int64_t>(x.shape.size())};
+  const std::array shape = {found, static_cast<int64_t>(x.shape.size())};
   TensorView& out = arguments.outputs[0];
   out = arguments.make_output(arguments.context, 0, shape);
   c.expect(out, TENON_I64, shape);
@@ -280,7 +281,7 @@ void fill_integers(const Call& c, Fill fill) {
   if (element_count(c.out()) == 0) return;
   if (c.out().dtype == TENON_I64) return c.check_memory(fill(integers(c.out())));
   const ScratchArray<int64_t> result(c.services(), element_count(c.out()));
-  c.check_memory(result.get() ? fill(result.get()) : kTenonOutOfMemory);
+  c.check_memory(result.get() ? fill(result.get()) : int64_t{kTenonOutOfMemory});
   const Places to{static_cast<std::byte*>(c.out().data), 0, 1, nullptr};
   store_integers(c.out().dtype, to, element_count(c.out()), result.get(), 1);
 }
@@ -402,7 +403,7 @@ void householder_product(LibraryCall& arguments) {
 template <class Compute>
 void check_converged(const Call& c, int64_t batch, Compute compute) {
   const ScratchArray<int32_t> info(c.services(), std::max<int64_t>(batch, 1));
-  c.check_memory(info.get() ? compute(info.get()) : kTenonOutOfMemory);
+  c.check_memory(info.get() ? compute(info.get()) : int64_t{kTenonOutOfMemory});
   const int32_t* const end = info.get() + batch;
   const int32_t* const first =
       std::find_if(static_cast<const int32_t*>(info.get()), end, [](int32_t i) { return i != 0; });

@@ -82,10 +82,10 @@ struct Values {
 
 // An upper bound of the iterations before a guard changes.
 int64_t iterations_until_change(int64_t value, int64_t stride, int64_t bound) {
-  const auto steps = [](__int128 distance, __int128 by) {
-    return static_cast<int64_t>(std::min<__int128>((distance + by - 1) / by, kStrip));
+  const auto steps = [](__int128_t distance, __int128_t by) {
+    return static_cast<int64_t>(std::min<__int128_t>((distance + by - 1) / by, kStrip));
   };
-  const __int128 v = value, s = stride;
+  const __int128_t v = value, s = stride;
   if (s > 0 && v < 0) return steps(-v, s);
   if (s > 0 && v < bound) return steps(bound - v, s);
   if (s < 0 && v >= bound) return steps(v - bound + 1, -s);
