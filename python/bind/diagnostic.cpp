@@ -56,9 +56,8 @@ void translate(const std::exception_ptr& thrown, void*) {
 
 // Code between the user's and ours: Tenon's own Python, what it calls itself through, and PyTorch's where it calls
 // Tenon.
-bool is_between(PyFrameObject* frame) {
-  const auto globals = nb::steal<nb::dict>(PyFrame_GetGlobals(frame));
-  const nb::object name = globals.attr("get")("__name__", "");
+bool is_between(nb::handle frame) {
+  const nb::object name = frame.attr("f_globals").attr("get")("__name__", "");
   const auto module = nb::isinstance<nb::str>(name) ? nb::cast<std::string>(name) : std::string();
   return std::ranges::any_of(std::array{"tenon", "torch", "functools"}, [&](const std::string& package) {
     return module == package || module.starts_with(package + ".");
@@ -94,13 +93,11 @@ std::string shortened(std::string text) {
 
 Location python_location() {
   nb::object frame = nb::steal(reinterpret_cast<PyObject*>(PyThreadState_GetFrame(PyThreadState_Get())));
-  while (frame.is_valid() && is_between(reinterpret_cast<PyFrameObject*>(frame.ptr()))) {
-    frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(reinterpret_cast<PyFrameObject*>(frame.ptr()))));
-  }
   if (!frame.is_valid()) return {};
-  auto* top = reinterpret_cast<PyFrameObject*>(frame.ptr());
-  const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(top)));
-  return {shown_path(nb::cast<std::string>(code.attr("co_filename"))), PyFrame_GetLineNumber(top), 0};
+  while (!frame.is_none() && is_between(frame)) frame = frame.attr("f_back");
+  if (frame.is_none()) return {};
+  const auto file = nb::cast<std::string>(frame.attr("f_code").attr("co_filename"));
+  return {shown_path(file), nb::cast<int>(frame.attr("f_lineno")), 0};
 }
 
 void bind_diagnostic(nb::module_& module) {

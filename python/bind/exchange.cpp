@@ -69,7 +69,8 @@ const Torch* torch() {
 // A lazy negation is no memory that could be borrowed.
 bool is_negated(nb::handle array) {
   static PyObject* const name = PyUnicode_InternFromString("is_neg");
-  const nb::object negated = nb::steal(PyObject_CallMethodNoArgs(array.ptr(), name));
+  PyObject* const arguments[] = {array.ptr()};
+  const nb::object negated = nb::steal(PyObject_VectorcallMethod(name, arguments, 1, nullptr));
   if (!negated.is_valid()) nb::raise_python_error();
   return negated.ptr() == Py_True;
 }
