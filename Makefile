@@ -11,7 +11,7 @@ CTEST_ARGS ?=
 
 SYSTEM_PACKAGES := g++ clang-19 lld-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev \
                    cmake ninja-build ccache libfmt-dev libcli11-dev libgtest-dev libgmock-dev libsimdjson-dev libflatbuffers-dev \
-                   flatbuffers-compiler pkg-config zlib1g-dev libzstd-dev
+                   flatbuffers-compiler pkg-config xz-utils zlib1g-dev libzstd-dev
 PYTHON_PACKAGES := python3 python3-dev python3-venv
 PYTHON_IS_USABLE := import ensurepip, os, sysconfig; \
                     assert os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
@@ -22,6 +22,8 @@ BENCH_STAMP := .venv-bench/.installed
 SOURCE_DIRS := $(wildcard include src runtime accelerators tools python tests bench examples)
 CPP_FILES = $(shell find $(SOURCE_DIRS) -name '*.h' -o -name '*.hpp' -o -name '*.cpp')
 TIDY_FILES = $(shell find src runtime tools -name '*.cpp')
+
+WHEEL_PYTHONS ?=
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -116,7 +118,15 @@ debug: $(VENV_STAMP) | deps ## Build without optimisation, with full debug infor
 
 .PHONY: demo
 demo: build ## Build, then run the main job on an example
-	@.venv/bin/python examples/demo.py
+	@.venv/bin/python -m tenon demo
+
+.PHONY: wheel
+wheel: | deps ## Make self-contained wheels in dist/ of the Pythons there are; WHEEL_PYTHONS="python3.11 python3.12" selects
+	@CC=clang-19 CXX=clang++-19 CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PYTHON) tools/wheel/make_wheels.py $(WHEEL_PYTHONS)
+
+.PHONY: dist
+dist: build ## Make a tarball in dist/ of the runtime that C programs link statically
+	@tools/dist.sh build dist
 
 .PHONY: docs
 docs: build ## Regenerate docs/ops.md and runtime/scalar_ops.inc from the op table
@@ -141,6 +151,10 @@ test-cpp: build ## Only the C++ tests; CTEST_ARGS="-R graph/" selects
 .PHONY: test-python
 test-python: build ## Only the Python tests; PYTEST_ARGS="-k graph" selects
 	@$(RUN_PYTEST)
+
+.PHONY: test-wheel
+test-wheel: wheel ## Install the wheels of `make wheel` into empty environments outside of the tree, and use them there
+	@.venv/bin/python -m pytest tests/wheel $(PYTEST_ARGS)
 
 .PHONY: lazy-ops
 lazy-ops: build ## Compare PyTorch's samples of the operators that its lazy device records, on that device; ARGS="--only conv" selects

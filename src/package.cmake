@@ -1,19 +1,22 @@
 # libtenon_compiler.so: the compiler and the runtime for C++ programs, with LLVM inside and out of sight.
-# `cmake --install build --component compiler` installs it with its headers; a wheel has none of it.
+# `cmake --install build --component compiler` installs it with its headers.
 add_library(tenon_compiler SHARED)
 target_link_libraries(tenon_compiler PRIVATE tenon)
+tenon_older_glibc(tenon_compiler)
 target_compile_features(tenon_compiler INTERFACE cxx_std_20)
 set(headers_dir "${CMAKE_INSTALL_INCLUDEDIR}/tenon/compiler")
 target_include_directories(tenon_compiler INTERFACE
   "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR};${PROJECT_SOURCE_DIR}/include;${PROJECT_BINARY_DIR}/runtime/include>"
   "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR};${headers_dir}>")
+set(exports "${CMAKE_CURRENT_SOURCE_DIR}/exports.map")
 set_target_properties(tenon_compiler PROPERTIES
   EXPORT_NAME compiler
-  VERSION "${PROJECT_VERSION}"
-  SOVERSION "${PROJECT_VERSION_MAJOR}"
-  LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+  LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib"
+  LINK_DEPENDS "${exports}")
+tenon_library_version(tenon_compiler)
 if(TENON_SANITIZE STREQUAL "")
-  target_link_options(tenon_compiler PRIVATE "$<$<CONFIG:Release>:-s>")
+  target_link_options(tenon_compiler PRIVATE
+    "-Wl,--version-script=${exports}" -Wl,-Bsymbolic-functions "$<$<CONFIG:Release>:-s>")
 endif()
 
 install(TARGETS tenon_compiler EXPORT TenonCompilerTargets
