@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 
 #include "runtime/error.h"
@@ -39,6 +41,13 @@ const System& system() noexcept {
 }
 
 void use_system(const System* system) noexcept { used.store(system, std::memory_order_release); }
+
+std::string program_path() {
+  std::string path(size_t{PATH_MAX} + 1, '\0');
+  const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
+  return path;
+}
 
 void fail_with_errno(std::string_view what) {
   const int why = errno;

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -34,6 +35,9 @@ extern const System kSystem;  // the real calls
 const System& system() noexcept;
 // Sets the table; null restores the real one. For tests: no load may be in progress.
 void use_system(const System* system) noexcept;
+
+// The file of the program that runs, with its links followed. Empty where the system does not tell.
+std::string program_path();
 
 // A file descriptor. The destructor closes it.
 class Descriptor {

@@ -35,5 +35,7 @@ Command eval_command(CLI::App& tenon);
 Command backends_command(CLI::App& tenon);
 Command tune_command(CLI::App& tenon);
 Command device_command(CLI::App& tenon);
+Command config_command(CLI::App& tenon);
+Command completion_command(CLI::App& tenon);
 
 }  // namespace tenon::cli

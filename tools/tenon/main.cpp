@@ -33,6 +33,7 @@ constexpr const char* kFooter = R"(Examples:
   tenon device new npu                                a directory to start a device from
   tenon device check npu.so                           whether a device computes what the reference does
   tenon tune kernel.loops --search 10                 make a kernel's loops faster
+  tenon config --cmake-dir                            where a C or C++ project finds Tenon
 
 Exit codes: 0 done; 1 an input is wrong (a file that is missing or damaged, a graph, a shape, a budget that is too
 small); 2 the command line is wrong; 3 an internal error, which is a bug of Tenon; 130 interrupted by Ctrl-C.
@@ -76,10 +77,10 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(kFooter);
-  const Command commands[] = {compile_command(app), train_command(app),  run_command(app),   inspect_command(app),
-                              explain_command(app), verify_command(app), bench_command(app), ops_command(app),
-                              opt_command(app),     eval_command(app),   tune_command(app),  backends_command(app),
-                              device_command(app)};
+  const Command commands[] = {compile_command(app), train_command(app),  run_command(app),       inspect_command(app),
+                              explain_command(app), verify_command(app), bench_command(app),     ops_command(app),
+                              opt_command(app),     eval_command(app),   tune_command(app),      backends_command(app),
+                              device_command(app),  config_command(app), completion_command(app)};
   for (const Command& command : commands) command.app->group("Commands")->fallthrough();
   try {
     app.parse(argc, argv);
