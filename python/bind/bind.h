@@ -30,6 +30,7 @@ void bind_passes(nb::module_& module);
 void bind_loops(nb::module_& module);
 void bind_loop_tree(nb::module_& module);
 void bind_compiler(nb::module_& module);
+void bind_host(nb::module_& module);
 void bind_backend(nb::module_& module);
 void bind_schedule(nb::module_& module);
 void bind_named(nb::module_& module);

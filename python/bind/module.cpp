@@ -57,4 +57,5 @@ NB_MODULE(_tenon, module) {
   bind_device_tensor(module);
   bind_artifact(module);
   bind_call_form(module);
+  bind_host(module);
 }

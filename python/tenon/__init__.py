@@ -11,7 +11,7 @@ Names are those of the C++ library, and print(graph) shows the same text.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tenon import _tenon, aten, ops, schedules
+from tenon import _tenon, aten, ops, pytorch_version, schedules
 from tenon._tenon import (
     AttrDef,
     DeviceTensor,
@@ -151,6 +151,7 @@ _OF_TORCH = {
 def __getattr__(name: str) -> Any:
     if name not in _OF_TORCH:
         raise AttributeError(f"module 'tenon' has no attribute '{name}'")
+    pytorch_version.warn_if_unsupported()
     value = globals()[name] = getattr(importlib.import_module(_OF_TORCH[name]), name)
     return value
 

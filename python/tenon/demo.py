@@ -1,30 +1,32 @@
-"""What `make demo` shows: a real model, BERT-base with random weights, from PyTorch to machine code.
+"""What `python -m tenon demo` shows: a real model, BERT-base with random weights, from PyTorch to machine code.
 
 It is exported, captured, compiled and run beside eager PyTorch. Nothing is downloaded.
 """
 
+from __future__ import annotations
+
+import argparse
 import contextlib
-import os
+import importlib.util
 import resource
 import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 
 import tenon
-import torch
-import transformers
 
 WIDTH = 24
 ROUNDS = 7
 
 
 @contextlib.contextmanager
-def step(what, times):
+def step(what: str, times: dict[str, float]) -> Iterator[None]:
     """Says what goes on, with a bar that moves as long as it does, and how long it took."""
     start, done = time.perf_counter(), threading.Event()
 
-    def draw():
+    def draw() -> None:
         position = 0
         while not done.wait(0.1):
             bar = "".join("=" if (i - position) % WIDTH < 6 else " " for i in range(WIDTH))
@@ -44,13 +46,13 @@ def step(what, times):
         print(f"\r{what:<28} [{'=' * WIDTH}] {times[what]:5.1f} s")
 
 
-def peak_mebibytes():
+def peak_mebibytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def side_by_side(functions):
+def side_by_side(functions: Sequence[Callable[[], object]]) -> list[float]:
     """The median time of each, in turns, in milliseconds."""
-    times = [[] for _ in functions]
+    times: list[list[float]] = [[] for _ in functions]
     for function in functions:
         function()
     for _ in range(ROUNDS):
@@ -61,10 +63,27 @@ def side_by_side(functions):
     return [sorted(own)[ROUNDS // 2] for own in times]
 
 
-def main():
+def main(arguments: Sequence[str] = ()) -> int:
+    """Returns the exit code."""
+    parser = argparse.ArgumentParser("python -m tenon demo", description="BERT-base beside eager PyTorch.")
+    parser.add_argument("--layers", type=int, default=12, help="of the model (default 12)")
+    layers = parser.parse_args(arguments).layers
+    missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"error: the demo compiles a model of transformers; run: pip install {' '.join(missing)}", file=sys.stderr
+        )
+        return 1
+    show(layers)
+    return 0
+
+
+def show(layers: int) -> None:
+    import torch  # imported here, because `main` says what is missing
+    import transformers
+
     warnings.filterwarnings("ignore")
-    times = {}
-    layers = int(os.environ.get("TENON_DEMO_LAYERS", "12"))  # fewer, for the test of this file
+    times: dict[str, float] = {}
     with step("making BERT-base", times):
         torch.manual_seed(0)
         model = transformers.BertModel(transformers.BertConfig(num_hidden_layers=layers)).eval()
@@ -94,6 +113,3 @@ def main():
     print(f"time of a call      {mine:.1f} ms, eager {eager:.1f} ms ({eager / mine:.2f}x), {threads} threads")
     print(f"peak memory         {peak_mebibytes():.0f} MiB, {before:.0f} MiB of it before compilation")
     print("\nNext: torch.compile(model, backend='tenon'); tenon.explain(program); tenon run model.pt2 --input x.npy")
-
-
-main()

@@ -13,4 +13,6 @@ const std::string& compiler_version() {
   return version;
 }
 
+std::string llvm_version() { return LLVM_VERSION_STRING; }
+
 }  // namespace tenon::codegen

@@ -24,6 +24,9 @@ import torch._lazy.ts_backend
 
 from tenon._tenon import aten_compiler, fail
 from tenon.lazy import build, patches
+from tenon.pytorch_version import warn_if_unsupported
+
+warn_if_unsupported()
 
 __all__ = [
     "Metrics",

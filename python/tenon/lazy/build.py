@@ -24,6 +24,7 @@ from types import ModuleType
 import torch
 
 from tenon._tenon import Error, fail, has_private_file, make_private_folder, warn_once
+from tenon.cache_folder import cache_folder
 
 _SOURCES = Path(__file__).parent / "extension"
 _MODULE = "_tenon_lazy"
@@ -50,7 +51,7 @@ def load() -> ModuleType:
 def _folder() -> Path:
     """The folder of this extension: each PyTorch, Python and source has its own. Its content is run as found, so only
     this user may write there; otherwise this process builds its own extension."""
-    cache = _cache()
+    cache = cache_folder()
     if cache is None:
         return _own_folder()
     folder = cache / f"lazy-{_digest()}"
@@ -79,17 +80,6 @@ def _digest() -> str:
     for source in [Path(__file__), *sorted(_SOURCES.rglob("*.*"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _cache() -> Path | None:
-    """The folder of the kernel cache (src/codegen/cache.h)."""
-    if os.environ.get("TENON_CACHE") == "off":
-        return None
-    if folder := os.environ.get("TENON_CACHE"):
-        return Path(folder)
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        return Path(folder) / "tenon"
-    return Path(os.environ["HOME"]) / ".cache" / "tenon" if os.environ.get("HOME") else None
 
 
 def _own_folder() -> Path:

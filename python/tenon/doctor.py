@@ -1,0 +1,176 @@
+"""What `python -m tenon doctor` prints: what this machine has for Tenon, and what is wrong with a remedy for each."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import dataclasses
+import os
+import platform
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import tenon
+from tenon import _tenon, loops, pytorch_version
+from tenon.cache_folder import cache_folder
+
+_MIB = 1 << 20
+_WIDTH = 10
+
+
+@dataclasses.dataclass
+class Finding:
+    name: str
+    text: str
+    problem: str | None = None
+    remedy: str | None = None
+
+
+def main(arguments: Sequence[str] = ()) -> int:
+    """Returns the exit code: 1 if there are problems."""
+    parser = argparse.ArgumentParser(
+        "python -m tenon doctor", description="What this machine has for Tenon, and what is wrong. Exits with 1 if so."
+    )
+    parser.parse_args(arguments)
+    findings = [check() for check in CHECKS]
+    for finding in findings:
+        print(f"{finding.name:<{_WIDTH}} {finding.text}")
+    problems = [finding for finding in findings if finding.problem]
+    print(f"\n{len(problems) or 'no'} problem{'' if len(problems) == 1 else 's'}")
+    for finding in problems:
+        print(f"- {finding.name}: {finding.problem}\n  remedy: {finding.remedy}")
+    return 1 if problems else 0
+
+
+# ---- versions -------------------------------------------------------------------------------------------------------
+
+
+def _tenon_itself() -> Finding:
+    return Finding("Tenon", f"{tenon.__version__}, in {Path(tenon.__file__).parent}")
+
+
+def _python() -> Finding:
+    return Finding("Python", f"{platform.python_version()}, {sys.executable}")
+
+
+def _llvm() -> Finding:
+    return Finding("LLVM", f"{_tenon.host()['llvm']}, inside of Tenon")
+
+
+def _pytorch() -> Finding:
+    version = pytorch_version.installed()
+    supported = ", ".join(pytorch_version.SUPPORTED)
+    install = f"pip install 'torch=={pytorch_version.SUPPORTED[-1]}.*'"
+    if version is None:
+        missing = "models of PyTorch cannot be compiled; graphs and the command line work without it"
+        return Finding("PyTorch", f"not installed; supported: {supported}", missing, install)
+    problem = pytorch_version.problem_of(version)
+    return Finding("PyTorch", f"{version}{'' if problem else ', supported'}", problem, install)
+
+
+# ---- this machine ---------------------------------------------------------------------------------------------------
+
+
+def _cpu() -> Finding:
+    host = _tenon.host()
+    threads = len(os.sched_getaffinity(0))
+    text = f"{_cpu_model()}, {threads} threads; code for {host['cpu']}, vectors of {host['vector_bytes']} bytes"
+    if int(host["vector_bytes"]) >= 32:
+        return Finding("CPU", text)
+    slow = "it has no AVX2, or TENON_CPU names a CPU without: kernels are several times slower"
+    return Finding("CPU", text, slow, "unset TENON_CPU, or use a CPU with AVX2 (x86-64-v3)")
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _features() -> Finding:
+    return Finding("Features", " ".join(sorted(_tenon.host()["features"].split(","))))
+
+
+def _gpu() -> Finding:
+    """What NVIDIA's driver says, which need not be there."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Finding("GPU", "none (no driver of NVIDIA)")
+    count, name = ctypes.c_int(), ctypes.create_string_buffer(256)
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
+        return Finding("GPU", "none that the driver of NVIDIA can use")
+    driver.cuDeviceGetName(name, len(name), 0)
+    return Finding("GPU", f"{count.value} of NVIDIA, the first {name.value.decode()}; Tenon runs on the CPU")
+
+
+# ---- settings -------------------------------------------------------------------------------------------------------
+
+
+def _cache() -> Finding:
+    folder = cache_folder()
+    if folder is None:
+        missing = "nothing is kept: each process compiles its kernels again"
+        return Finding("Cache", "off", missing, "unset TENON_CACHE, or set it to a folder of your own")
+    remedy = f"chmod go-w {folder}, or set TENON_CACHE to a folder of your own"
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        problem = f"{existing} cannot be written, so nothing is kept"
+        return Finding("Cache", str(folder), problem, "set TENON_CACHE to a folder of your own")
+    if existing != folder:
+        return Finding("Cache", f"{folder}, made when the first kernel is compiled")
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        problem = "others can write to it, and what is in it is run, so it is not used"
+        return Finding("Cache", str(folder), problem, remedy)
+    sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
+    return Finding("Cache", f"{folder}: {len(sizes)} files, {sum(sizes) / _MIB:.1f} MiB")
+
+
+def _plugins() -> Finding:
+    paths = os.environ.get("TENON_PLUGINS", "")
+    try:
+        devices = ", ".join(tenon.devices()) or "none"
+    except tenon.Error as error:
+        remedy = "correct TENON_PLUGINS, or unset it; docs/add-a-device.md says how a plug-in is built"
+        return Finding("Plug-ins", paths, error.message, remedy)
+    return Finding("Plug-ins", f"{paths or 'none (TENON_PLUGINS is not set)'}; devices: {devices}")
+
+
+def _compiler() -> Finding:
+    """Only device "lazy" needs one."""
+    found = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+    return Finding("Compiler", found or 'none: device "lazy" of PyTorch would need one, all else needs none')
+
+
+# ---- does it work ---------------------------------------------------------------------------------------------------
+
+
+def _kernel() -> Finding:
+    """Compiles a kernel, and compares what it computes."""
+    import numpy as np  # imported here, because it takes longer than all of Tenon
+
+    start = time.perf_counter()
+    try:
+        graph = tenon.Graph("doctor")
+        x = graph.input("x", "f32[8]")
+        graph.output(x * 2 + 1)
+        kernel = loops.compile(loops.schedule(loops.lower(graph)), "cpu")
+        (result,) = kernel.run([np.arange(8, dtype=np.float32)])
+        is_right = bool(np.all(np.asarray(result) == np.arange(8) * 2 + 1))
+    except tenon.Error as error:
+        return Finding("A kernel", "does not compile", error.message, "report this with the lines above")
+    text = f"compiled, and ran in {(time.perf_counter() - start) * 1e3:.0f} ms"
+    if is_right:
+        return Finding("A kernel", text)
+    return Finding("A kernel", text, "its results are wrong", "report this with the lines above")
+
+
+CHECKS: list[Callable[[], Finding]] = [
+    _tenon_itself, _python, _pytorch, _llvm, _cpu, _features, _gpu, _cache, _plugins, _compiler, _kernel,
+]  # fmt: skip

@@ -1,0 +1,43 @@
+"""Which versions of PyTorch are supported: tests run with them. docs/install.md has the table."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import warnings
+
+SUPPORTED = ("2.13",)
+
+# What is known to break with others.
+KNOWN_TO_BREAK = {
+    "2.11": "device 'lazy' fails (operator aten::dim does not exist)",
+}
+
+
+def release_of(version: str) -> str:
+    """ "2.13" of "2.13.0+cpu"."""
+    return ".".join(version.split("+")[0].split(".")[:2])
+
+
+def problem_of(version: str) -> str | None:
+    """What is wrong with this version of PyTorch; None: it is supported."""
+    release = release_of(version)
+    if release in SUPPORTED:
+        return None
+    breaks = KNOWN_TO_BREAK.get(release, "nothing is known to break, and nothing was tested")
+    return f"PyTorch {version} is not supported: {breaks}. Supported: {', '.join(SUPPORTED)}"
+
+
+def installed() -> str | None:
+    """The version of PyTorch, without importing it; None: there is none."""
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@functools.cache
+def warn_if_unsupported() -> None:
+    """Once: before Tenon's PyTorch code is imported, which may fail with another version."""
+    if (version := installed()) and (problem := problem_of(version)):
+        warnings.warn(f"tenon: {problem}", stacklevel=2)

@@ -1,0 +1,170 @@
+"""python -m tenon doctor and demo, and the warning about versions of PyTorch."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tenon import pytorch_version
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments, **variables):
+    environment = {name: value for name, value in os.environ.items() if name != "TENON_PLUGINS"}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=environment | {name: str(value) for name, value in variables.items()},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def doctor(cache, **variables):
+    return run("-m", "tenon", "doctor", TENON_CACHE=cache, **variables)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    (tmp_path / "cache").mkdir(mode=0o700)
+    return tmp_path / "cache"
+
+
+def test_a_machine_where_all_is_well(cache):
+    done = doctor(cache)
+    assert (done.returncode, done.stderr) == (0, "")
+    for line in (
+        r"Tenon +0\.\d+\.\d+, in /",
+        rf"Python +{sys.version_info.major}\.{sys.version_info.minor}",
+        rf"PyTorch +{re.escape(torch.__version__)}, supported",
+        r"LLVM +\d+\.\d+\.\d+, inside of Tenon",
+        r"CPU +.+, \d+ threads; code for \S+, vectors of \d+ bytes",
+        r"Features +.*\bavx",
+        r"GPU +\w",
+        rf"Cache +{re.escape(str(cache))}: 0 files, 0\.0 MiB",
+        r"Plug-ins +none \(TENON_PLUGINS is not set\); devices: none",
+        r"A kernel +compiled, and ran in \d+ ms",
+        r"no problems",
+    ):
+        assert re.search(f"^{line}", done.stdout, re.MULTILINE), line
+
+
+def test_the_cache_is_counted(cache):
+    (cache / "one").write_bytes(b"x" * (3 << 19))
+    assert "1 files, 1.5 MiB" in doctor(cache).stdout
+
+
+def assert_problem(done, name, problem, remedy):
+    assert done.returncode == 1
+    assert re.search(rf"^1 problem\n- {name}: .*{problem}.*\n  remedy: .*{remedy}", done.stdout, re.MULTILINE), done
+
+
+def test_a_cache_that_others_can_write_to(cache):
+    cache.chmod(0o777)
+    assert_problem(doctor(cache), "Cache", "others can write to it", f"chmod go-w {cache}")
+
+
+def test_a_cache_that_is_off():
+    assert_problem(doctor("off"), "Cache", "nothing is kept", "TENON_CACHE")
+
+
+def test_a_cache_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").touch()
+    assert_problem(doctor(tmp_path / "file/cache"), "Cache", "cannot be written", "TENON_CACHE")
+
+
+def test_a_cache_that_is_not_made_yet(tmp_path):
+    assert "made when the first kernel is compiled" in doctor(tmp_path / "later").stdout
+
+
+def test_a_plugin_that_is_missing(cache):
+    assert_problem(doctor(cache, TENON_PLUGINS="/nowhere/npu.so"), "Plug-ins", "/nowhere/npu.so", "TENON_PLUGINS")
+
+
+def test_devices_of_plugins_are_listed(cache):
+    done = doctor(cache, TENON_PLUGINS=ROOT / "build/accelerators/loopback.so")
+    assert "devices: loopback" in done.stdout
+    assert done.returncode == 0
+
+
+def test_a_cpu_without_wide_vectors(cache):
+    assert_problem(doctor(cache, TENON_CPU="x86-64-v2"), "CPU", "no AVX2", "unset TENON_CPU")
+
+
+AS_IF = """
+import importlib.metadata, runpy, sys
+real = importlib.metadata.version
+def version(name):
+    if name != "torch":
+        return real(name)
+    if not {version!r}:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return {version!r}
+importlib.metadata.version = version
+{then}
+"""
+RUN_DOCTOR = "sys.argv = ['tenon', 'doctor']; runpy.run_module('tenon', run_name='__main__')"
+
+
+def as_if(version, then, **variables):
+    return run("-c", AS_IF.format(version=version, then=then), **variables)
+
+
+def test_a_version_of_pytorch_that_is_not_supported(cache):
+    done = as_if("2.11.0+cpu", RUN_DOCTOR, TENON_CACHE=cache)
+    assert_problem(
+        done, "PyTorch", "PyTorch 2.11.0.cpu is not supported: device 'lazy' fails", "pip install 'torch==2.13"
+    )
+
+
+def test_no_pytorch(cache):
+    done = as_if("", RUN_DOCTOR, TENON_CACHE=cache)
+    assert_problem(done, "PyTorch", "models of PyTorch cannot be compiled", "pip install 'torch==2.13")
+
+
+@pytest.mark.parametrize(
+    "door", ["tenon.compile", "tenon.LocalTrainingInstance", "import tenon.torch_backend", "import tenon.lazy"]
+)
+def test_front_doors_warn_once_of_a_version_that_is_not_supported(door):
+    done = as_if("2.8.0", f"import tenon; {door}; tenon.load")
+    assert done.returncode == 0
+    assert done.stderr.count("PyTorch 2.8.0 is not supported: nothing is known to break") == 1
+
+
+def test_what_needs_no_pytorch_does_not_warn():
+    done = as_if("2.8.0", "import tenon; tenon.Graph('g')")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_pinned_version_is_supported():
+    (pinned,) = re.findall(r"^torch==(\S+)", (ROOT / "python/requirements-dev.txt").read_text(), re.MULTILINE)
+    assert pytorch_version.problem_of(pinned) is None
+
+
+def test_the_demo(cache):
+    done = run("-W", "error::DeprecationWarning:tenon", "-m", "tenon", "demo", "--layers", "2", TENON_CACHE=cache)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^Segment 0: cpu \(\d+ ops, \d+ kernels\)$", done.stdout, re.MULTILINE)
+    assert re.search(r"^time of a call +[\d.]+ ms, eager [\d.]+ ms", done.stdout, re.MULTILINE)
+
+
+def test_the_demo_says_what_it_needs():
+    hide = "import sys; sys.modules['transformers'] = None; import importlib.util as u; f = u.find_spec; "
+    hide += "u.find_spec = lambda name: None if name == 'transformers' else f(name); "
+    done = run(
+        "-c", hide + "import runpy; sys.argv = ['tenon', 'demo']; runpy.run_module('tenon', run_name='__main__')"
+    )
+    assert done.returncode == 1
+    assert "run: pip install transformers" in done.stderr
+
+
+def test_other_commands_are_those_of_the_command_line():
+    done = run("-m", "tenon", "ops", "softmax")
+    assert done.returncode == 0
+    assert "softmax" in done.stdout
+    assert run("-m", "tenon", "nosuch").returncode == 2
+    assert "doctor" in run("-m", "tenon").stdout
