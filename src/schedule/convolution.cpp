@@ -13,7 +13,7 @@
 //           for x unroll, m by 16 unroll, m vectorize
 //         for m by 16 unroll, m unroll, x vectorize     bias, activation, ..., write
 //
-// Some machines have an instruction that multiplies groups of narrow numbers (pairs of bf16) and adds them up. Then a
+// Some machines have an instruction that multiplies groups of narrow numbers (two bf16, four bytes) and adds them up. Then a
 // group is of input channels, and the innermost loops are that instruction. The image is copied once, so that the
 // channels of a group are neighbours:
 //
@@ -396,7 +396,7 @@ std::optional<Convolution> find_narrow_convolution(const IR& ir) {
 const TileIntrinsic* dot_of(const IR& ir, const Contraction& c, const Machine& machine) {
   const auto multiplies = [&](const TileIntrinsic& tile) {
     return tile.m == 1 && tile.a == ir.node(c.a).dtype && tile.b == ir.node(c.b).dtype &&
-           tile.c == ir.node(c.sum).dtype && is_narrow_float(tile.a);
+           tile.c == ir.node(c.sum).dtype;
   };
   const auto found = std::ranges::find_if(machine.tiles, multiplies);
   return found == machine.tiles.end() ? nullptr : &*found;
@@ -453,7 +453,9 @@ std::optional<std::pair<IR, Convolution>> with_groups(IR ir, const Machine& mach
 std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& machine) {
   IR ir = initial_schedule(kernel);
   const double gain = gain_of_narrow_products(ir, machine);
-  if (std::optional<std::pair<IR, Convolution>> groups = with_groups(ir, machine)) {
+  std::optional<IR> narrow = with_narrow_windows(ir);
+  if (std::optional<std::pair<IR, Convolution>> groups =
+          with_groups(narrow ? initial_schedule(*std::move(narrow)) : ir, machine)) {
     ConvolutionScheduler scheduler(std::move(groups->first), std::move(groups->second), machine);
     if (scheduler.is_better_across(gain)) return scheduler.run();
   }

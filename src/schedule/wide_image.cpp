@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schedule/border.h"
+#include "schedule/contraction.h"
 
 namespace tenon {
 
@@ -48,6 +49,42 @@ IR with_cast_before_view(IR ir, NodeRef cast) {
   return ir.without(*ir.node_named(name));
 }
 
+// The only sum of products.
+std::optional<NodeRef> only_product(const IR& ir) {
+  std::vector<NodeRef> sums;
+  std::ranges::copy_if(ir.order(), std::back_inserter(sums), [&](NodeRef ref) { return is_sum_of_products(ir, ref); });
+  return sums.size() == 1 ? std::optional(ir.node(sums[0]).inputs[0]) : std::nullopt;
+}
+
+// Whether only `reader` reads the node, a window of a widened image that only the window reads.
+bool is_window_of_cast(const IR& ir, NodeRef ref, NodeRef reader) {
+  const auto* view = ir.node(ref).as<View>();
+  if (!view || !view->only_piece() || ir.consumers(ref) != std::vector{reader}) return false;
+  const NodeRef image = view->pieces[0].input;
+  const Node& cast = ir.node(image);
+  return cast.computes("cast") && ir.consumers(image).size() == 1 && !is_float(cast.dtype) &&
+         size_of(ir.node(cast.inputs[0]).dtype) == 1 && view->fill == zero_of(cast.dtype);
+}
+
+IR with_cast_after_view(IR ir, NodeRef window, NodeRef reader) {
+  const NodeRef cast = ir.node(window).as<View>()->pieces[0].input, image = ir.node(cast).inputs[0];
+  const std::string window_name = ir.node(window).name, cast_name = ir.node(cast).name;
+  Piece piece = ir.node(window).as<View>()->pieces[0];
+  piece.input = image;
+  const DType narrow = ir.node(image).dtype, wide = ir.node(cast).dtype;
+  const Vars vars = ir.node(window).vars;
+  const NodeRef view = ir.add_view({{piece}, zero_of(narrow), {}}, vars, ir.unused_node_name(window_name + "_narrow"));
+  const NodeRef widened =
+      ir.add_compute(op_named("cast"), {view}, vars, wide, ir.unused_node_name(window_name + "_wide"));
+  std::vector<NodeRef> order = ir.order();
+  order.resize(order.size() - 2);
+  order.insert(std::ranges::find(order, window), {view, widened});
+  ir.set_order(std::move(order));
+  ir.set_input(reader, window, widened);
+  ir = ir.without(*ir.node_named(window_name));
+  return ir.without(*ir.node_named(cast_name));
+}
+
 }  // namespace
 
 std::optional<IR> with_wide_image(const IR& ir) {
@@ -57,6 +94,15 @@ std::optional<IR> with_wide_image(const IR& ir) {
   if (ir.node(view).as<View>()->pieces[0].where.empty()) return with_cast_before_view(ir, *cast);
   const std::optional<IR> bordered = with_border(ir, view);
   return bordered ? std::optional(with_cast_before_view(*bordered, *wide_window(*bordered))) : std::nullopt;
+}
+
+std::optional<IR> with_narrow_windows(const IR& ir) {
+  const std::optional<NodeRef> product = only_product(ir);
+  if (!product) return {};
+  for (NodeRef operand : ir.node(*product).inputs) {
+    if (is_window_of_cast(ir, operand, *product)) return with_cast_after_view(ir, operand, *product);
+  }
+  return {};
 }
 
 }  // namespace tenon

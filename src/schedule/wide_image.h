@@ -21,4 +21,8 @@ namespace tenon {
 // Empty if the only fold of the kernel reads no such windows.
 std::optional<loops::IR> with_wide_image(const loops::IR& ir);
 
+// The opposite, for products of bytes: windows of a widened image become widened windows of the image, as instructions
+// for narrow products read them. Empty if the product of the kernel's sum reads no window of widened integers.
+std::optional<loops::IR> with_narrow_windows(const loops::IR& ir);
+
 }  // namespace tenon
