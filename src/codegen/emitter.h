@@ -76,7 +76,7 @@ class Emitter {
     enum Layout : uint8_t {
       kGroup,   // equal for all columns, contiguous along the steps
       kSteps,   // equal for all columns
-      kRows,    // contiguous along the columns
+      kRows,    // along the columns contiguous, or a few elements apart
       kPacked,  // contiguous along the steps, then along the columns
     };
     TreeRef columns;

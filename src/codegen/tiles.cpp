@@ -106,8 +106,9 @@ std::optional<Emitter::DotTile::Layout> Emitter::layout_of(const Element& elemen
   if (by_column->is_constant(0)) return by_step->is_constant(1) ? DotTile::kGroup : DotTile::kSteps;
   if (by_column->is_constant(1)) return DotTile::kRows;
   const bool is_packed = by_column->is_constant(steps) && by_step->is_constant(1);
-  return is_packed && (tile.depths.low == steps || has_whole_groups(element, steps)) ? std::optional(DotTile::kPacked)
-                                                                                     : std::nullopt;
+  if (is_packed && (tile.depths.low == steps || has_whole_groups(element, steps))) return DotTile::kPacked;
+  const bool is_near = by_column->is_constant() && std::abs(by_column->constant()) <= machine_.most_strided_step;
+  return is_near ? std::optional(DotTile::kRows) : std::nullopt;
 }
 
 // ---- loops ----------------------------------------------------------------------------------------------------------
@@ -153,8 +154,10 @@ bool Emitter::tile(TreeRef ref, const Expr& begin, const Expr& end) {
 void Emitter::by_count(const DotTile& tile, const Instruction& instruction) {
   const auto all = [&] {
     if (tile.counts.low < lanes_) tail_ = first_lanes(index(tile.count));
+    tail_count_ = tail_ && tile.counts.is_single() ? tile.counts.low : 0;
     at_literal(compiler_.counter(tile.columns), {tile.first.constant(), false}, [&] { by_depth(tile, instruction); });
     tail_ = nullptr;
+    tail_count_ = 0;
   };
   tile.counts.low > 0 ? all() : f_->when(b_.CreateICmpSGT(index(tile.count), b_.getInt64(0)), all);
 }
@@ -186,7 +189,8 @@ Emitter::Instruction Emitter::multiply(const DotTile& tile) {
     if (known.name != name || known.m != 1 || known.k < tile.depths.high) continue;
     if (dtype_of(a) != known.a || dtype_of(b) != known.b || dtype_of(result) != known.c) continue;
     const std::optional<DotTile::Layout> a_layout = layout_of(a, tile, known.k), b_layout = layout_of(b, tile, known.k);
-    if (!a_layout || !b_layout || layout_of(result, tile, known.k) != DotTile::kRows) continue;
+    const std::optional<Expr> result_step = slope(result, tile.columns);
+    if (!a_layout || !b_layout || !result_step || !result_step->is_constant(1)) continue;
     return [=, this](int64_t depth) {
       Value* const left = groups(a, tile, *a_layout, depth, known.k);
       Value* const right = groups(b, tile, *b_layout, depth, known.k);
@@ -206,8 +210,9 @@ Value* Emitter::groups(const Element& element, const DotTile& tile, DotTile::Lay
   }
   if (layout == DotTile::kPacked) return packed_groups(group_address(element, tile, 0), align, depth, steps);
   std::vector<Value*> rows;
+  const std::optional<Expr> by_column = slope(element, tile.columns);
   for (int64_t step = 0; step < depth; ++step) {
-    rows.push_back(load(here, group_address(element, tile, step), Expr(layout == DotTile::kRows ? 1 : 0), nullptr));
+    rows.push_back(load(here, group_address(element, tile, step), by_column, nullptr));
   }
   return interleaved(rows, steps);
 }

@@ -12,7 +12,8 @@
 // is c[1, 16] += a[1, 2] * b[2, 16]: products of narrow numbers, added up in wide ones. The loops become the
 // instruction if all of these hold, and plain loops otherwise:
 //   - %c is contiguous along n.
-//   - %b is contiguous along k, then n (packed), or along n (its rows are interleaved after loading).
+//   - %b is contiguous along k, then n (packed), or its elements are at most a few apart along n (its rows are
+//     interleaved after loading).
 //   - %a is equal for all n, preferably contiguous along k; or it is like %b.
 // Operands may be read through a view of one piece. A tail of n or k masks lanes.
 //

@@ -1,5 +1,7 @@
 #include "codegen/values.h"
 
+#include <llvm/IR/PatternMatch.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -28,6 +30,28 @@ constexpr Instruction kIntrinsics[] = {
     {Primitive::kAbs, llvm::Intrinsic::fabs, 0},    {Primitive::kSqrt, llvm::Intrinsic::sqrt, 0},
     {Primitive::kFloor, llvm::Intrinsic::floor, 0}, {Primitive::kCeil, llvm::Intrinsic::ceil, 0},
     {Primitive::kTrunc, llvm::Intrinsic::trunc, 0}, {Primitive::kRint, llvm::Intrinsic::nearbyint, 0}};
+
+bool is_number(Value* x) {
+  const llvm::APFloat* number = nullptr;
+  return match(x, llvm::PatternMatch::m_APFloat(number)) && !number->isNaN();
+}
+
+// x, cut off at a number by `extreme`.
+struct CutOff {
+  Value* x;
+  double at;
+};
+
+std::optional<CutOff> cut_off(Value* value, llvm::CmpInst::Predicate takes_limit) {
+  using namespace llvm::PatternMatch;
+  const llvm::APFloat* limit = nullptr;
+  Value* x = nullptr;
+  llvm::CmpInst::Predicate found{};
+  const bool is_extreme =
+      match(value, m_Select(m_FCmp(found, m_APFloat(limit), m_Value(x)), m_APFloat(limit), m_Deferred(x)));
+  if (!is_extreme || found != takes_limit) return {};
+  return CutOff{x, limit->convertToDouble()};
+}
 
 const Instruction* find(std::span<const Instruction> table, Primitive primitive) {
   const auto found = std::ranges::find(table, primitive, &Instruction::primitive);
@@ -132,6 +156,7 @@ Value* Values::compare(Primitive primitive, DType dtype, Operands x) {
 // NaN wins, from either side: where x is NaN, no comparison takes y. In a fold x is what the next step waits for, and
 // only one instruction of three does.
 Value* Values::extreme(Value* takes_second, Value* x, Value* y) {
+  if (is_number(y)) return b_.CreateSelect(takes_second, y, x);
   Value* const nan = llvm::ConstantFP::getQNaN(x->getType());
   return b_.CreateSelect(b_.CreateFCmpUNO(y, y), nan, b_.CreateSelect(takes_second, y, x));
 }
@@ -284,8 +309,27 @@ Value* Values::to_integer(Value* x, DType to) {
   return cast(whole, DType::kI64, to);
 }
 
+// Of what is cut off between numbers of 32 bits and below and above 0, as `quantize` does: then there is no other case
+// than NaN, which gives 0. A maximum with 0 that takes 0 for NaN says so in one instruction.
+Value* Values::clamped_to_byte(Value* x, DType to) {
+  using P = llvm::CmpInst::Predicate;
+  const std::optional<CutOff> high = cut_off(x, P::FCMP_OLT);
+  const std::optional<CutOff> low = high ? cut_off(high->x, P::FCMP_OGT) : std::nullopt;
+  if (!low || !(low->at >= -0x1p30 && low->at <= 0 && high->at >= 0 && high->at <= 0x1p30)) return nullptr;
+  Value* y = low->x;
+  Value* term = nullptr;
+  if (match(y, llvm::PatternMatch::m_FAdd(llvm::PatternMatch::m_Value(term), llvm::PatternMatch::m_PosZeroFP())))
+    y = term;
+  const auto limit = [&](double at) { return number(y->getType(), at); };
+  if (low->at < 0) y = b_.CreateSelect(b_.CreateFCmpORD(y, y), y, limit(0));
+  y = b_.CreateSelect(b_.CreateFCmpOGT(y, limit(low->at)), y, limit(low->at));
+  y = b_.CreateSelect(b_.CreateFCmpOLT(y, limit(high->at)), y, limit(high->at));
+  return cast(b_.CreateFPToSI(y, like(y, b_.getInt32Ty())), DType::kI32, to);
+}
+
 // 32 bits are enough for the lowest 8: a float of 2^31 or more is a multiple of 256, and gives 0 like NaN.
 Value* Values::to_byte(Value* x, DType to) {
+  if (Value* const clamped = clamped_to_byte(x, to)) return clamped;
   Value* const fits = b_.CreateFCmpOLT(unary(llvm::Intrinsic::fabs, x), number(x->getType(), 0x1p31));
   Value* const inside = b_.CreateSelect(fits, x, number(x->getType(), 0.0));
   return cast(b_.CreateFPToSI(inside, like(x, b_.getInt32Ty())), DType::kI32, to);

@@ -54,6 +54,7 @@ class Values {
   llvm::Value* brain_from_float(llvm::Value* x);
   llvm::Value* to_integer(llvm::Value* x, DType to);
   llvm::Value* to_byte(llvm::Value* x, DType to);
+  llvm::Value* clamped_to_byte(llvm::Value* x, DType to);  // null if x is not cut off
 
   llvm::Value* number(llvm::Type* type, double value) const { return llvm::ConstantFP::get(type, value); }
   llvm::Value* number(llvm::Type* type, int64_t value) const {

@@ -389,23 +389,26 @@ class Fuser {
     std::set<ValueRef> anchors;
   };
 
-  // Several values that a group reads may follow from fewer values: what a backward pass reads of a GELU follows from
-  // the GELU's argument. Then the group computes them again, which is cheaper than writing and reading them.
+  // The values that a group reads may follow from fewer bytes: what a backward pass reads of a GELU follows from the
+  // GELU's argument, and a dequantized tensor from the quantized one. Then the group computes them again, which is
+  // cheaper than writing and reading them.
   void compute_again(uint32_t into) {
     Group& group = groups_[into];
     if (group.kind != GroupKind::kKernel || !group.takes_pointwise) return;
     const std::set<ValueRef> read = read_by(group);
     Derivation all;
-    size_t spared = 0;
+    int64_t spared = 0, added = 0;  // bytes, for each element of the domain
     for (ValueRef value : read) {
       Derivation own;
       if (!derive(value, group, own)) continue;
       all.nodes.merge(own.nodes);
       all.anchors.merge(own.anchors);
-      ++spared;
+      spared += element_bytes(value);
     }
-    const auto is_new = [&](ValueRef anchor) { return !read.contains(anchor) && is_large(anchor, group); };
-    if (spared <= static_cast<size_t>(std::ranges::count_if(all.anchors, is_new))) return;
+    for (ValueRef anchor : all.anchors) {
+      if (!read.contains(anchor) && is_large(anchor, group)) added += element_bytes(anchor);
+    }
+    if (spared <= added) return;
     if (group.nodes.size() + all.nodes.size() > kMostNodes) return;
     for (ValueRef anchor : all.anchors) {
       is_read_again_[anchor.id] = true;
@@ -414,6 +417,7 @@ class Fuser {
     group.nodes.merge(all.nodes);
   }
 
+  int64_t element_bytes(ValueRef value) const { return size_of(graph_.type(value).dtype); }
   bool is_large(ValueRef value, const Group& group) const { return core_of(graph_.type(value).shape) == group.domain; }
 
   std::set<ValueRef> read_by(const Group& group) const {

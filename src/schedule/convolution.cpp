@@ -13,9 +13,9 @@
 //           for x unroll, m by 16 unroll, m vectorize
 //         for m by 16 unroll, m unroll, x vectorize     bias, activation, ..., write
 //
-// Some machines have an instruction that multiplies groups of narrow numbers (two bf16, four bytes) and adds them up. Then a
-// group is of input channels, and the innermost loops are that instruction. The image is copied once, so that the
-// channels of a group are neighbours:
+// Some machines have an instruction that multiplies groups of narrow numbers (two bf16, four bytes) and adds them up.
+// Then a group is of input channels, and the innermost loops are that instruction. The image is copied once, so that
+// the channels of a group are neighbours:
 //
 //     for c by 2, p, q tile "interleave", c      %x_border[c, p, q] = view %x[...]
 //     for m by 32 parallel

@@ -132,6 +132,38 @@ std::vector<Case> conversions(const OpDef& op) {
   return cases;
 }
 
+// Cut off between two numbers and cast, as `quantize` does, in a vectorized loop and in one that is not.
+LoopTree clamped_both_ways(double low, double high, DType result, int64_t size) {
+  IR ir("clamp");
+  const VarRef i = ir.add_var("i", size);
+  const loops::NodeRef x = ir.add_read(DType::kF32, {i});
+  const auto constant = [&](double value) { return ir.add_constant(DType::kF32, value); };
+  const loops::NodeRef limits[] = {constant(low), constant(high)}, zero = constant(0);
+  for (const Mark mark : {Mark::kVectorize, Mark::kNone}) {
+    std::vector<loops::NodeRef> nodes = {ir.add_compute(op_named("add"), {x, zero}, {i})};
+    nodes.push_back(ir.add_compute(op_named("maximum"), {nodes.back(), limits[0]}, {i}));
+    nodes.push_back(ir.add_compute(op_named("minimum"), {nodes.back(), limits[1]}, {i}));
+    nodes.push_back(ir.add_compute(op_named("cast"), {nodes.back()}, {i}, result));
+    nodes.push_back(ir.add_write(nodes.back(), {i}));
+    for (loops::NodeRef node : nodes) ir.set_loops(node, {{.var = i, .annotation = {mark}}});
+  }
+  return LoopTree(std::move(ir));
+}
+
+std::vector<Case> clamps() {
+  constexpr std::pair<double, double> kLimits[] = {{0, 255}, {-128, 127}, {-8, 7},      {0, 12},
+                                                   {1, 5},   {-5, -2},    {-1e12, 3e9}, {-3, 1e38}};
+  std::vector<Case> cases;
+  for (DType result : {DType::kU8, DType::kI8}) {
+    for (const auto& [low, high] : kLimits) {
+      std::vector<Tensor> inputs = all_pairs({DType::kF32}, false);
+      cases.push_back({fmt::format("{} to {} as {}", low, high, name_of(result)),
+                       clamped_both_ways(low, high, result, inputs[0].numel()), std::move(inputs), true});
+    }
+  }
+  return cases;
+}
+
 testing::AssertionResult agrees(const Case& c, const Tensor& got, const Tensor& wanted) {
   if (is_integral(wanted.dtype()) && identical(got, wanted)) return testing::AssertionSuccess();
   if (is_integral(wanted.dtype())) return testing::AssertionFailure() << "the integers differ";
@@ -194,6 +226,8 @@ TEST_P(NativeOps, EveryOpOfTheTableDoesWhatItsRecordSays) {
   ASSERT_GT(cases.size(), 150u);
   expect_agreement(cases);
 }
+
+TEST_P(NativeOps, NumbersThatAreCutOffBecomeBytes) { expect_agreement(clamps()); }
 
 TEST_P(NativeOps, EveryDtypeConvertsToEveryOther) {
   expect_agreement(conversions(op_named("cast")));

@@ -166,6 +166,35 @@ TEST(Tiles, AreInstructions) {
   EXPECT_THAT(asm_of(product(kUnsigned, "8", "64", "8"), "icelake-server"), HasSubstr("vpdpbusd"));
 }
 
+// Every second element of a row, as a convolution with a stride reads it: no element is loaded alone.
+LoopTree every_second(std::string_view size) {
+  return LoopTree(loops::parse(fmt::format(R"(tenon loops 1
+kernel pack {{
+  symbol N in [0, 200]
+  var k = 7
+  var n = {0}
+  var w = 2*{0}
+  %x: u8[k, w] = read 0
+  %packed: u8[k, n] = view %x[k, 2*n + 1] for k by 4, n by 16, n tile "interleave", k
+  %out: u8[k, n] = write 0 (%packed) for k, n
+}})",
+                                           size))
+                      .value());
+}
+
+TEST(Tiles, ArePackedOfRowsWithAStride) {
+  if (!has_tile(find_target("native"), "interleave")) GTEST_SKIP() << "this machine packs no tiles";
+  for (int64_t n : {1, 7, 16, 28, 33}) {
+    for (const char* size : {"N", ""}) {
+      SCOPED_TRACE(n);
+      const LoopTree tree = every_second(*size ? size : std::to_string(n));
+      const std::vector<Tensor> inputs = {numbers(DType::kU8, {7, 2 * n}, 5)};
+      EXPECT_EQ(elements(run_on("cpu", tree, inputs)[0]), elements(run_on("interpreter", tree, inputs)[0]));
+    }
+  }
+  EXPECT_THAT(asm_of(every_second("64"), "znver4"), HasSubstr("vpunpck"));
+}
+
 TEST(Tiles, OfOtherStridesArePlainLoops) {
   EXPECT_THAT(asm_of(product(kBF16, "8", "64", "8", Layout::kColumns), "znver4"), Not(HasSubstr("vdpbf16ps")));
   EXPECT_THAT(asm_of(product({"dpbf16", DType::kF16, DType::kF16, DType::kF32, 2}, "8", "64", "8"), "znver4"),
