@@ -1,5 +1,6 @@
 #include "codegen/values.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@ namespace tenon::codegen {
 namespace {
 
 using llvm::Value;
+
+constexpr int kCurrentRounding = 4;  // of AVX-512: as MXCSR says
 
 bool is_unsigned(DType dtype) { return dtype == DType::kU8 || dtype == DType::kBool; }
 
@@ -51,6 +54,27 @@ std::optional<CutOff> cut_off(Value* value, llvm::CmpInst::Predicate takes_limit
       match(value, m_Select(m_FCmp(found, m_APFloat(limit), m_Value(x)), m_APFloat(limit), m_Deferred(x)));
   if (!is_extreme || found != takes_limit) return {};
   return CutOff{x, limit->convertToDouble()};
+}
+
+auto m_nearest(Value*& x) {
+  return llvm::PatternMatch::m_Intrinsic<llvm::Intrinsic::nearbyint>(llvm::PatternMatch::m_Value(x));
+}
+
+// Whether it has no fraction: it was rounded, and a whole number was added.
+bool is_whole(Value* x) {
+  Value* rounded = nullptr;
+  const llvm::APFloat* term = nullptr;
+  return match(x, m_nearest(rounded)) ||
+         (match(x, llvm::PatternMatch::m_FAdd(m_nearest(rounded), llvm::PatternMatch::m_APFloat(term))) &&
+          term->isInteger());
+}
+
+// Of x + 0, x: for a use in which zeros of both signs are equal.
+Value* without_zero(Value* x) {
+  Value* term = nullptr;
+  const bool adds =
+      match(x, llvm::PatternMatch::m_FAdd(llvm::PatternMatch::m_Value(term), llvm::PatternMatch::m_PosZeroFP()));
+  return adds ? term : x;
 }
 
 const Instruction* find(std::span<const Instruction> table, Primitive primitive) {
@@ -316,15 +340,45 @@ Value* Values::clamped_to_byte(Value* x, DType to) {
   const std::optional<CutOff> high = cut_off(x, P::FCMP_OLT);
   const std::optional<CutOff> low = high ? cut_off(high->x, P::FCMP_OGT) : std::nullopt;
   if (!low || !(low->at >= -0x1p30 && low->at <= 0 && high->at >= 0 && high->at <= 0x1p30)) return nullptr;
-  Value* y = low->x;
-  Value* term = nullptr;
-  if (match(y, llvm::PatternMatch::m_FAdd(llvm::PatternMatch::m_Value(term), llvm::PatternMatch::m_PosZeroFP())))
-    y = term;
+  Value* y = without_zero(low->x);
   const auto limit = [&](double at) { return number(y->getType(), at); };
   if (low->at < 0) y = b_.CreateSelect(b_.CreateFCmpORD(y, y), y, limit(0));
+  const bool saturates = low->at == 0 && high->at == 255 && to == DType::kU8 && has_nearest(y);
+  if (saturates && is_whole(y)) return saturated_byte(y);
   y = b_.CreateSelect(b_.CreateFCmpOGT(y, limit(low->at)), y, limit(low->at));
   y = b_.CreateSelect(b_.CreateFCmpOLT(y, limit(high->at)), y, limit(high->at));
   return cast(b_.CreateFPToSI(y, like(y, b_.getInt32Ty())), DType::kI32, to);
+}
+
+// Whether an instruction converts so many floats to the nearest integers.
+bool Values::has_nearest(const Value* x) const {
+  const int64_t lanes = lanes_of(x);
+  const bool is_vector = lanes == 4 || lanes == 8 || lanes == 16;
+  return target_.arch == Arch::kX86 && is_vector && 4 * lanes <= target_.vector_bytes;
+}
+
+// The nearest integer, cut off at 0 and 255. One that has more than 32 bits becomes 2^31, which without a sign is above
+// 255, too.
+Value* Values::saturated_byte(Value* x) {
+  Value* rounded = x;
+  if (!match(x, m_nearest(rounded))) rounded = x;
+  Value* const zero = number(x->getType(), 0.0);
+  Value* const whole = nearest(b_.CreateSelect(b_.CreateFCmpOGT(rounded, zero), rounded, zero));
+  if (lanes_of(x) == 16) {
+    Value* const none = llvm::Constant::getNullValue(like(x, b_.getInt8Ty()));
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_pmovus_db_512, {}, {whole, none, b_.getInt16(0xffff)});
+  }
+  Value* const low = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, whole, number(whole->getType(), int64_t{255}));
+  return cast(low, DType::kI32, DType::kU8);
+}
+
+Value* Values::nearest(Value* x) {
+  using namespace llvm::Intrinsic;
+  const int64_t lanes = lanes_of(x);
+  if (lanes < 16) return b_.CreateIntrinsic(lanes == 4 ? x86_sse2_cvtps2dq : x86_avx_cvt_ps2dq_256, {}, {x});
+  Value* const none = llvm::Constant::getNullValue(like(x, b_.getInt32Ty()));
+  return b_.CreateIntrinsic(x86_avx512_mask_cvtps2dq_512, {},
+                            {x, none, b_.getInt16(0xffff), b_.getInt32(kCurrentRounding)});
 }
 
 // 32 bits are enough for the lowest 8: a float of 2^31 or more is a multiple of 256, and gives 0 like NaN.

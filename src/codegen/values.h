@@ -55,6 +55,9 @@ class Values {
   llvm::Value* to_integer(llvm::Value* x, DType to);
   llvm::Value* to_byte(llvm::Value* x, DType to);
   llvm::Value* clamped_to_byte(llvm::Value* x, DType to);  // null if x is not cut off
+  bool has_nearest(const llvm::Value* x) const;
+  llvm::Value* saturated_byte(llvm::Value* x);
+  llvm::Value* nearest(llvm::Value* x);
 
   llvm::Value* number(llvm::Type* type, double value) const { return llvm::ConstantFP::get(type, value); }
   llvm::Value* number(llvm::Type* type, int64_t value) const {

@@ -3,6 +3,7 @@
 //     quantize(view(dequantize(q)))   is view(q), where both have the same scale and zero point
 //     quantize(pad(x))                is pad(quantize(x)): a padding of zeros becomes one of the zero point
 //     max_pool(dequantize(q))         is dequantize(max_pool(q)): greater bytes stand for greater numbers
+//     quantize(relu(x))               is quantize(x), where 0 is the least byte
 //
 // Each keeps every bit: a byte minus its zero point, times the scale, times 1 / scale, is off by less than a half.
 // Scales and zero points are constants of one number; others are left alone.
@@ -90,7 +91,16 @@ class ByteKeeper {
     if (inner == nullptr) return {};
     if (has_name(*inner, "dequantize")) return through(b, node, *inner, views, scale);
     if (views.empty() && has_name(*inner, "pad")) return padded(b, node, *inner, operands, scale);
+    if (views.empty() && has_name(*inner, "relu")) return cut_off(b, node, *inner, operands, scale);
     return {};
+  }
+
+  Value cut_off(Builder& b, const Node& node, const Node& relu, std::vector<ValueRef> operands, const Scale& scale) {
+    const int64_t low = view_of(target(), *node.op, operands, node.attrs).integer("quant_min");
+    if (scale.zero_point != static_cast<double>(low)) return {};
+    operands[0] = relu.operands[0];
+    const Value y = again(b, node, operands, scale);
+    return y ? y : b.repeat(node, operands);
   }
 
   Value through(Builder& b, const Node& node, const Node& dequantize, const std::vector<Node>& views,
