@@ -157,6 +157,7 @@ class Emitter {
   std::optional<Expr> lane_stride(Spot& spot);
   Value* read(TreeRef at, Which which);
   bool is_plain_sum(TreeRef pass) const;
+  void prefetch(Value* address);
   std::optional<Expr> ahead_of(const Spot& spot, TreeRef at) const;
   Value* load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses);
   Value* strided(llvm::Type* type, Value* address, int64_t step, int64_t used, llvm::Align align);
@@ -278,6 +279,8 @@ class Emitter {
   std::optional<DotTile::Layout> layout_of(const Element& element, const DotTile& tile, int64_t steps);
   Value* groups(const Element& element, const DotTile& tile, DotTile::Layout layout, int64_t depth, int64_t steps);
   Value* packed_groups(Value* address, llvm::Align align, int64_t depth, int64_t steps);
+  std::optional<Expr> next_block(const Element& element, TreeRef columns);
+  void fetch_next_block(const Element& element, const DotTile& tile);
   Value* interleaved(std::vector<Value*> rows, int64_t steps);
   Value* dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
   Value* group_address(const Element& element, const DotTile& tile, int64_t step);

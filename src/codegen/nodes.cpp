@@ -216,11 +216,7 @@ Value* Emitter::read(TreeRef at, Which which) {
   Value* const array = arrays_.at(memory.mem_idx);
   Value* const address = stride ? address_in(memory, position(here)) : nullptr;
   const std::optional<Expr> ahead = stride && stride->is_constant(1) ? ahead_of(here, at) : std::nullopt;
-  if (ahead) {
-    b_.CreateIntrinsic(
-        llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-        {address_in(memory, position(here) + *ahead), b_.getInt32(0), b_.getInt32(kToSecondCache), b_.getInt32(1)});
-  }
+  if (ahead) prefetch(address_in(memory, position(here) + *ahead));
   Value* const addresses = stride ? nullptr : b_.CreateGEP(type, array, irregular(here.position));
   Value* const value = values_.from_memory(load(here, address, stride, addresses), memory.dtype);
   return which.role == Which::kSelf ? value : values_.cast(value, memory.dtype, node.dtype);
@@ -251,6 +247,11 @@ std::optional<Emitter::Expr> Emitter::ahead_of(const Spot& spot, TreeRef at) con
   }
   const Result<Expr> stride = differentiate(spot.position, compiler_.counter(row));
   return passes[0] != pass && stride.ok() && stride->is_constant() ? std::optional(*stride) : std::nullopt;
+}
+
+void Emitter::prefetch(Value* address) {
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                     {address, b_.getInt32(0), b_.getInt32(kToSecondCache), b_.getInt32(1)});
 }
 
 Value* Emitter::load(const Spot& spot, Value* address, const std::optional<Expr>& stride, Value* addresses) {

@@ -208,6 +208,7 @@ Value* Emitter::groups(const Element& element, const DotTile& tile, DotTile::Lay
   if (layout == DotTile::kGroup && depth == steps) {
     return all_lanes(b_.CreateAlignedLoad(b_.getInt32Ty(), group_address(element, tile, 0), align));
   }
+  if (layout == DotTile::kPacked) fetch_next_block(element, tile);
   if (layout == DotTile::kPacked) return packed_groups(group_address(element, tile, 0), align, depth, steps);
   std::vector<Value*> rows;
   const std::optional<Expr> by_column = slope(element, tile.columns);
@@ -215,6 +216,40 @@ Value* Emitter::groups(const Element& element, const DotTile& tile, DotTile::Lay
     rows.push_back(load(here, group_address(element, tile, step), by_column, nullptr));
   }
   return interleaved(rows, steps);
+}
+
+// How far the next block of packed weights is, in elements. Blocks of rows or pixels read the same block of a large
+// operand again and again, before all of them go on to the next. Empty where they do not, and for all copies of
+// unrolled code but the first.
+std::optional<Emitter::Expr> Emitter::next_block(const Element& element, TreeRef columns) {
+  const Compiler::Allocation& memory = *spot(element.leaf, element.which).access.memory;
+  const Expr size = memory.size();
+  const bool is_large = size.is_constant() && size.constant() * size_of(memory.dtype) >= machine_.l2_bytes / 2;
+  if (!is_large || target_.arch != Arch::kX86) return {};
+  bool is_read_again = false;
+  for (TreeRef loop = tree_.parent(columns); loop; loop = tree_.parent(loop)) {
+    const std::optional<Expr> by = slope(element, loop);
+    if (!by || !by->is_constant()) return {};
+    if (by->is_constant(0)) {
+      const auto literal = literals_.find(compiler_.counter(loop));
+      if (literal != literals_.end() && literal->second.number != 0) return {};
+      is_read_again |= literal == literals_.end();
+    } else if (is_read_again) {
+      return by;
+    }
+  }
+  return {};
+}
+
+// While a block is computed, the next block of weights comes to the L2 cache.
+void Emitter::fetch_next_block(const Element& element, const DotTile& tile) {
+  const std::optional<Expr> ahead = next_block(element, tile.columns);
+  if (!ahead) return;
+  Spot& here = spot(element.leaf, element.which);
+  Value* address = nullptr;
+  at_literal(compiler_.counter(tile.steps), {0, false},
+             [&] { address = address_in(*here.access.memory, position(here) + *ahead); });
+  prefetch(address);
 }
 
 // Missing steps are zeros.

@@ -280,6 +280,18 @@ TEST(Tiles, OfDefaultSchedulesKeepPackedWeightsNarrow) {
   EXPECT_EQ(to_string(packing.type(packing.writes()[0])), "bf16[2, 20, 4, 16, 2]");
 }
 
+// Blocks of rows read the same columns of packed weights again, and bring the next ones to the cache meanwhile.
+TEST(Tiles, FetchTheNextColumnsOfLargeWeights) {
+  const auto code_of = [](const std::string& graph) {
+    const loops::IR kernel = lower(parse_graph(graph).value()).value();
+    const AheadOfTime ahead = split_ahead(default_schedule(kernel, tenon::machine_of("znver4")), {1});
+    return asm_of(ahead.tree, "znver4");
+  };
+  EXPECT_THAT(code_of(linear_graph("128", 1024, 1024)), HasSubstr("prefetcht1"));
+  EXPECT_THAT(code_of(linear_graph("128", 256, 256)), Not(HasSubstr("prefetch")));
+  EXPECT_THAT(code_of(linear_graph("5", 1024, 1024)), Not(HasSubstr("prefetch"))) << "one block reads each column";
+}
+
 TEST(Tiles, OfDefaultSchedulesAgreeWithTheReference) {
   for (int64_t m : {1, 2, 13}) {
     for (int64_t n : {1, 17, 130}) {
