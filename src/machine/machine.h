@@ -64,6 +64,7 @@ struct Machine {
   int64_t pack_rows = 24;             // Rows that must read a packed operand to pay for packing it. Measured.
   int64_t pack_steps = 256;           // Steps of a sum, each in another cache line, that pay for packing. Measured.
   int64_t pack_channels = 64;         // Channels of a convolution that fill its vectors and pay for packing.
+  int64_t row_pixels = 512;           // Pixels of an image of bytes that is multiplied as one row. Measured.
   int64_t most_dot_rows = 3;          // Rows of a product up to which it is computed as dot products. Measured.
   int64_t most_dot_queries = 8;       // Queries of attention up to which its scores are dot products. Measured.
   int64_t attention_queries = 32;     // Queries of a block of attention, whose scores stay in the L2 cache. Measured.

@@ -5,8 +5,9 @@
 //   - A reshape of leading dimensions moves behind the elementwise nodes that read it.
 //   - A product whose result is only cut into parts (queries, keys, values) becomes one product for each part, with a
 //     part of the weights.
-//   - A convolution of few channels with one tap gets an image of one long row, because only pixels can fill vectors.
-//     That reshape moves on likewise.
+//   - A convolution with one tap gets an image of one long row if it has few channels, because only pixels can fill
+//     vectors; or if it multiplies many bytes, which need so few steps that transposing the sums of channels takes
+//     longer. That reshape moves on likewise.
 //   - A product that gives weights of a convolution as a matrix [channels, channels * taps], such as their gradient,
 //     keeps the matrix through the update of the weights. Then the update is part of the product's kernel.
 #include <algorithm>
@@ -32,7 +33,7 @@ class Arranger {
   Graph run() {
     for (const Node& node : source_.nodes()) {
       Value result;
-      if (is_pointwise(node)) result = before_reshape(node);
+      if (is_pointwise(node) && !widens_bytes(source_, node)) result = before_reshape(node);
       if (is(node, "slice")) result = part_of(node);
       if (is(node, "conv")) result = in_one_row(node);
       rewriter_.replace_or_copy(node, result);
@@ -107,6 +108,23 @@ class Arranger {
     return joined;
   }
 
+  // A product reads bytes and widens them by itself. Nothing comes between it and its cast.
+  static bool widens_bytes(const Graph& graph, const Node& node) {
+    return is(node, "cast") && is_integral(graph.type(node.results[0]).dtype) &&
+           size_of(graph.type(node.operands[0]).dtype) == 1;
+  }
+
+  Value as_one_row(Builder& b, ValueRef image) {
+    const Shape row = one_row_of(target().type(image).shape);
+    if (const Value inner = before(image); inner && inner.shape() == row) return inner;
+    const NodeRef producer = target().producer(image);
+    if (!producer || !widens_bytes(target(), target().node(producer))) return b.reshape(value(image), row);
+    const Node cast = target().node(producer);
+    return b.repeat(cast, {as_one_row(b, cast.operands[0]).ref()});
+  }
+
+  static bool is_large(const Expr& pixels) { return pixels.is_constant() && pixels.constant() >= Machine().row_pixels; }
+
   Value in_one_row(const Node& node) {
     const OpView view = view_of(source_, *node.op, node.operands, node.attrs);
     const auto all_are = [&](std::string_view attr, int64_t wanted) {
@@ -120,12 +138,11 @@ class Arranger {
     const auto are_few = [](const Expr& channels) {
       return channels.is_constant() && channels.constant() < Machine().pack_channels;
     };
-    if (one_row_of(shape) == shape || (!are_few(kernel[0]) && !are_few(kernel[1]))) return {};
+    const bool is_of_bytes = is_integral(view.type(0).dtype) && is_large(one_row_of(shape).back());
+    if (one_row_of(shape) == shape || (!are_few(kernel[0]) && !are_few(kernel[1]) && !is_of_bytes)) return {};
     std::vector<ValueRef> operands = rewriter_.map(node.operands);
     Builder b(target(), node.location);
-    const Value inner = before(operands[0]);
-    const bool is_in_one_row = inner && inner.shape() == one_row_of(shape);
-    operands[0] = is_in_one_row ? inner.ref() : b.reshape(value(operands[0]), one_row_of(shape)).ref();
+    operands[0] = as_one_row(b, operands[0]).ref();
     return b.reshape(b.repeat(node, std::move(operands)), source_.type(node.results[0]).shape);
   }
 
