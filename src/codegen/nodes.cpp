@@ -215,7 +215,9 @@ Value* Emitter::read(TreeRef at, Which which) {
   llvm::Type* const type = values_.memory_type(memory.dtype);
   Value* const array = arrays_.at(memory.mem_idx);
   Value* const address = stride ? address_in(memory, position(here)) : nullptr;
-  const std::optional<Expr> ahead = stride && stride->is_constant(1) ? ahead_of(here, at) : std::nullopt;
+  std::optional<Expr> ahead = stride && stride->is_constant(1) ? ahead_of(here, at) : std::nullopt;
+  const bool is_read = stride && stride->is_constant(1) && ir_.node(here.access.node).as<Read>();
+  if (!ahead && is_read) ahead = next_block({at, which}, vector_);
   if (ahead) prefetch(address_in(memory, position(here) + *ahead));
   Value* const addresses = stride ? nullptr : b_.CreateGEP(type, array, irregular(here.position));
   Value* const value = values_.from_memory(load(here, address, stride, addresses), memory.dtype);

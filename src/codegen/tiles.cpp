@@ -218,24 +218,30 @@ Value* Emitter::groups(const Element& element, const DotTile& tile, DotTile::Lay
   return interleaved(rows, steps);
 }
 
-// How far the next block of packed weights is, in elements. Blocks of rows or pixels read the same block of a large
-// operand again and again, before all of them go on to the next. Empty where they do not, and for all copies of
-// unrolled code but the first.
+// How far the next block of packed weights is, in elements. A few blocks of rows or pixels read the same block of a
+// large operand, before all of them go on to the next. Empty where they do not, where so many read it that fetching
+// costs more than it saves, where two blocks leave no room in the L2 cache, and for all copies of unrolled code but the
+// first.
 std::optional<Emitter::Expr> Emitter::next_block(const Element& element, TreeRef columns) {
   const Compiler::Allocation& memory = *spot(element.leaf, element.which).access.memory;
   const Expr size = memory.size();
-  const bool is_large = size.is_constant() && size.constant() * size_of(memory.dtype) >= machine_.l2_bytes / 2;
-  if (!is_large || target_.arch != Arch::kX86) return {};
-  bool is_read_again = false;
+  const int64_t most = machine_.l2_bytes / size_of(memory.dtype);
+  if (target_.arch != Arch::kX86 || !size.is_constant() || size.constant() < most / 2) return {};
+  int64_t reads = 1;
   for (TreeRef loop = tree_.parent(columns); loop; loop = tree_.parent(loop)) {
     const std::optional<Expr> by = slope(element, loop);
     if (!by || !by->is_constant()) return {};
     if (by->is_constant(0)) {
       const auto literal = literals_.find(compiler_.counter(loop));
       if (literal != literals_.end() && literal->second.number != 0) return {};
-      is_read_again |= literal == literals_.end();
-    } else if (is_read_again) {
-      return by;
+      const LoopTree::Loop& of = tree_.loop(loop);
+      const Expr& count = ir_.var(of.var).size;
+      if (literal == literals_.end())
+        reads *= count.is_constant() ? (count.constant() + of.step - 1) / of.step : 1 << 10;
+      if (reads > machine_.most_fetching_reads) return {};
+    } else if (reads > 1) {
+      const bool leaves_room = 4 * std::abs(by->constant()) <= most;
+      return leaves_room ? by : std::nullopt;
     }
   }
   return {};

@@ -60,6 +60,7 @@ struct Machine {
   int64_t read_streams = 8;           // Arrays or rows that prefetchers follow at the same time. Measured.
   int64_t far_rows = 4;               // Rows, pages apart, that a sum reads together. Measured.
   int64_t prefetch_bytes = 10 << 10;  // How far ahead a plain sum prefetches. Measured: hardware stops at a page.
+  int64_t most_fetching_reads = 16;   // Reads of a block of weights that each fetch the next block. Measured.
   int64_t most_strided_step = 4;      // Elements from lane to lane up to which loads and shuffles beat a gather.
   int64_t pack_rows = 24;             // Rows that must read a packed operand to pay for packing it. Measured.
   int64_t pack_steps = 256;           // Steps of a sum, each in another cache line, that pay for packing. Measured.

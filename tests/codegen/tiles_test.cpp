@@ -282,13 +282,16 @@ TEST(Tiles, OfDefaultSchedulesKeepPackedWeightsNarrow) {
 
 // Blocks of rows read the same columns of packed weights again, and bring the next ones to the cache meanwhile.
 TEST(Tiles, FetchTheNextColumnsOfLargeWeights) {
-  const auto code_of = [](const std::string& graph) {
+  const auto code_of = [](std::string graph, bool is_narrow = true) {
+    for (size_t at; !is_narrow && (at = graph.find("bf16")) != graph.npos;) graph.replace(at, 4, "f32");
     const loops::IR kernel = lower(parse_graph(graph).value()).value();
     const AheadOfTime ahead = split_ahead(default_schedule(kernel, tenon::machine_of("znver4")), {1});
     return asm_of(ahead.tree, "znver4");
   };
-  EXPECT_THAT(code_of(linear_graph("128", 1024, 1024)), HasSubstr("prefetcht1"));
-  EXPECT_THAT(code_of(linear_graph("128", 256, 256)), Not(HasSubstr("prefetch")));
+  EXPECT_THAT(code_of(linear_graph("64", 1024, 1024)), HasSubstr("prefetcht1"));
+  EXPECT_THAT(code_of(linear_graph("64", 1024, 1024), false), HasSubstr("prefetcht1"));
+  EXPECT_THAT(code_of(linear_graph("64", 256, 256)), Not(HasSubstr("prefetch")));
+  EXPECT_THAT(code_of(linear_graph("1024", 1024, 1024)), Not(HasSubstr("prefetch"))) << "each of many blocks would";
   EXPECT_THAT(code_of(linear_graph("5", 1024, 1024)), Not(HasSubstr("prefetch"))) << "one block reads each column";
 }
 
