@@ -41,7 +41,7 @@ struct Row {
 
 double multiplications(const TileLayer& layer) {
   return static_cast<double>(layer.batch * layer.out_height() * layer.out_width() * layer.taps()) *
-         static_cast<double>(layer.channels * layer.outputs);
+         static_cast<double>(layer.groups * layer.channels * layer.outputs);
 }
 
 int64_t bytes_of(const TensorType& type) {
@@ -179,7 +179,7 @@ std::string text_of(const Row& row) {
       R"({{"segment": {}, "batch": {}, "height": {}, "width": {}, "channels": {}, "outputs": {}, "kernel": [{}, {}], )"
       R"("stride": {}, "rows": {}, "operand": "{}", "output": "{}", "residual": {}, "macs": {:.0f}, "cycles": {}, )"
       R"("estimate": {:.0f}, "dma_bytes": {}, "commands": {}, "array_rows": {}}})",
-      row.segment, l.batch, l.height, l.width, l.channels, l.outputs, l.kernel[0], l.kernel[1], l.stride[0],
+      row.segment, l.batch, l.height, l.width, l.channels, l.outputs, l.kernel[0], l.kernel[1], l.stride[0] * l.skip[0],
       l.batch * l.out_height() * l.out_width(), name_of(l.operand), name_of(l.output), l.has_residual,
       multiplications(l), row.cycles, row.estimate, row.dma_bytes, row.commands, row.array_rows);
 }

@@ -58,7 +58,10 @@ std::vector<std::shared_ptr<const Backend>> backends_of(const ProgramOptions& op
 void form_layers_of(Module& module, const BuildTarget&, const ProgramOptions& options) {
   for (const auto& backend : backends_of(options)) {
     const tenon_tile_machine* const machine = tile_machine_of(*backend);
-    if (machine != nullptr) module.graph = canonicalize(form_layers(module.graph, *machine));
+    if (machine == nullptr) continue;
+    // A dead node would make a layer's result one of its segment, and a permutation that is there twice an operand.
+    const Graph formed = eliminate_dead_code(canonicalize(form_layers(module.graph, *machine)));
+    module.graph = eliminate_common_subexpressions(formed);
   }
 }
 

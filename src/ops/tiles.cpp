@@ -42,16 +42,25 @@ void check_weights(const OpView& c) {
   const TensorType& weights = c.type(kWeights);
   const std::span<const int64_t> image = c.ints("image"), kernel = c.ints("kernel");
   if (!c.flag("packed")) {
-    if (kernel[0] != 1 || kernel[1] != 1) fail("weights of a window must be packed");
+    if (kernel[0] != 1 || kernel[1] != 1 || c.integer("groups") != 1)
+      fail("weights of a window or of groups must be packed");
     return check_elements(c, kWeights, checked_mul(checked_mul(image[kBatch], image[kChannels]), c.integer("outputs")));
   }
+  const int64_t groups = c.integer("groups");
+  if (groups < 1 || image[kChannels] % groups != 0 || c.integer("outputs") % groups != 0)
+    fail("{} channels and {} outputs are not {} groups", image[kChannels], c.integer("outputs"), groups);
   if (weights.rank() != 6) fail("packed weights have 6 dimensions, got {}", to_string(weights));
   elements_of(weights);
   const auto size = [&](int64_t dim) { return weights.size(dim).constant(); };
-  if (size(0) * size(5) < c.integer("outputs") || size(1) * size(4) < image[kChannels] || size(2) != kernel[0] ||
-      size(3) != kernel[1])
-    fail("weights {} do not fit {} channels, {} outputs and a window of {} x {}", to_string(weights), image[kChannels],
-         c.integer("outputs"), kernel[0], kernel[1]);
+  const bool has_runs = c.flag("runs");
+  if (has_runs && (groups != 1 || c.ints("padding")[0] != 0 || c.ints("padding")[1] != 0 || c.ints("dilation")[1] != 1))
+    fail("a window whose rows are runs has neither groups nor padding nor dilation in its rows");
+  const int64_t width = has_runs ? 1 : kernel[1], run = has_runs ? kernel[1] : 1;
+  const bool are_groups = size(0) % groups == 0 && size(0) / groups * size(5) >= c.integer("outputs") / groups &&
+                          size(1) * size(4) >= run * image[kChannels] / groups;
+  if (!are_groups || size(2) != kernel[0] || size(3) != width)
+    fail("weights {} do not fit {} channels, {} outputs, {} groups and a window of {} x {}", to_string(weights),
+         image[kChannels], c.integer("outputs"), groups, kernel[0], kernel[1]);
 }
 
 Types tile_layer_type(InferContext& c) {
@@ -81,8 +90,12 @@ Value operand(ExpandContext& e, size_t which) {
 Value unpacked(ExpandContext& e) {
   const Value tiles = e.permute(operand(e, kWeights), {0, 5, 1, 4, 2, 3});
   const Shape& s = tiles.shape();
-  const Value whole = e.reshape(tiles, {s[0] * s[1], s[2] * s[3], s[4], s[5]});
-  return e.slice(e.slice(whole, 0, 0, e.integer("outputs")), 1, 0, e.ints("image")[kChannels]);
+  const Expr groups = e.integer("groups"), channels = floordiv(e.ints("image")[kChannels], groups);
+  const Value whole = e.reshape(tiles, {groups, floordiv(s[0], groups) * s[1], s[2] * s[3], s[4], s[5]});
+  const int64_t run = e.flag("runs") ? e.ints("kernel")[1] : 1;
+  const Value own = e.slice(e.slice(whole, 1, 0, floordiv(e.integer("outputs"), groups)), 2, 0, run * channels);
+  if (run > 1) return e.permute(e.reshape(own, {e.integer("outputs"), run, channels, s[4]}), {0, 2, 3, 1});
+  return e.reshape(own, {e.integer("outputs"), channels, s[4], s[5]});
 }
 
 // Rows of channels: [batch, rows, outputs].
@@ -100,8 +113,8 @@ Value product(ExpandContext& e) {
   const Expr above = e.ints("padding")[0], left = e.ints("padding")[1];
   const Value padded = e.pad(e.permute(x, {0, 3, 1, 2}), {0, 0, above, left}, {0, 0, above, left},
                              static_cast<double>(e.integer("pad")));
-  const Value y =
-      e.op("conv", {padded, unpacked(e), Value()}, {{"stride", ints("stride")}, {"dilation", ints("dilation")}});
+  const Value y = e.op("conv", {padded, unpacked(e), Value()},
+                       {{"stride", ints("stride")}, {"dilation", ints("dilation")}, {"groups", e.integer("groups")}});
   return e.reshape(e.permute(y, {0, 2, 3, 1}), {batch, y.size(2) * y.size(3), outputs});
 }
 
@@ -116,8 +129,10 @@ Value expand_tile_layer(ExpandContext& e) {
   if (e.has(kVectors)) {
     const Value vectors = e.in_wide(kVectors);
     const auto vector = [&](int64_t which) {
-      const Value all = e.reshape(e.slice(vectors, 1, which, which + 1), {vectors.size(0) * vectors.size(2)});
-      return e.slice(all, 0, 0, e.integer("outputs"));
+      const int64_t groups = e.integer("groups"), own = e.integer("outputs") / groups;
+      const Value all = e.reshape(e.slice(vectors, 1, which, which + 1),
+                                  {groups, floordiv(vectors.size(0), groups) * vectors.size(2)});
+      return e.reshape(e.slice(all, 1, 0, own), {groups * own});
     };
     const bool counts = is_integral(y.dtype());
     const Value bias = counts ? e.op("bitcast", {vector(0)}, {{"dtype", DType::kI32}}) : vector(0);
@@ -165,6 +180,10 @@ const OpDef kTileLayer{
               {"packed", AttrKind::kBool, "weights are tiles, the same ones for each image", Attr(true)},
               {"transposed", AttrKind::kBool, "weights that are not packed are [batch, outputs, channels]",
                Attr(false)},
+              {"groups", AttrKind::kInt, "channels and outputs that belong together, with tiles of their own",
+               Attr(int64_t{1})},
+              {"runs", AttrKind::kBool,
+               "the channels of a row of the window count as those of one pixel, in the weights", Attr(false)},
               {"pad", AttrKind::kInt, "what padding consists of, instead of zeros", Attr(int64_t{0})},
               {"zero_point", AttrKind::kInt, "of a result in i8", Attr(int64_t{0})},
               {"residual_scale", AttrKind::kReal, "what the residual is multiplied by", Attr(1.0)},
@@ -185,6 +204,10 @@ const OpDef kTileLayer{
                 "packed=false",
                 "i8[1, 3, 3, 5], i8[1, 2, 3, 3, 4, 8], f32[1, 2, 8], none; image=[1, 3, 3, 5], outputs=6, "
                 "shape=[1, 3, 3, 6], dtype=i8, kernel=[3, 3], padding=[1, 1], pad=3, zero_point=-7, low=0.0",
+                "bf16[1, 3, 4, 10], bf16[4, 2, 1, 3, 4, 4], f32[4, 2, 4], none; image=[1, 3, 4, 10], outputs=12, "
+                "shape=[1, 3, 2, 12], dtype=bf16, kernel=[1, 3], groups=2",
+                "bf16[1, 5, 7, 3], bf16[2, 3, 2, 1, 4, 4], f32[2, 2, 4], none; image=[1, 5, 7, 3], outputs=6, "
+                "shape=[1, 4, 3, 6], dtype=bf16, kernel=[2, 3], stride=[1, 2], runs=true",
                 "i8[1, 3, 3, 5], i8[1, 2, 1, 1, 4, 8], f32[1, 2, 8], i8[9, 6]; image=[1, 9, 1, 5], outputs=6, "
                 "shape=[1, 3, 3, 6], dtype=i8, zero_point=-7, residual_scale=0.75, residual_zero_point=-3, high=90.5",
                 "i8[2, 3, 4], i8[2, 4, 5], none, none; image=[2, 3, 1, 4], outputs=5, shape=[2, 3, 5], dtype=i32, "

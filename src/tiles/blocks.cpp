@@ -46,9 +46,9 @@ class Chooser {
  private:
   // Between rows of images in memory, and pixels in the scratchpad.
   bool are_strides_possible() const {
-    const int64_t bytes = std::max<int64_t>(layer_.channels, layer_.outputs) * 4;
-    return std::max(layer_.width, layer_.out_width()) <= machine_.max_count &&
-           std::max(layer_.width, layer_.out_width()) <= machine_.max_stride / bytes &&
+    const int64_t bytes = std::max<int64_t>(layer_.stored_channels, layer_.all_outputs()) * 4;
+    const int64_t row = std::max(layer_.stored[1] * layer_.skip[0], layer_.out_width());
+    return std::max(layer_.width, layer_.out_width()) <= machine_.max_count && row <= machine_.max_stride / bytes &&
            layer_.channels <= int64_t{machine_.max_run} * 16;
   }
 
@@ -60,11 +60,12 @@ class Chooser {
     const int64_t tall = whole ? layer_.height : std::min(layer_.height, (rows - 1) * layer_.stride[0] + reach + 1);
     const int64_t pixel = pixel_lines(layer_, machine_) * chunk;
     b.x_lines = tall * layer_.width * pixel;
-    const bool is_one = layer_.batch == 1 && chunks == 1 && (whole || blocks == 1);
+    const bool is_one = layer_.batch * layer_.groups == 1 && chunks == 1 && (whole || blocks == 1);
     b.x_buffers = is_one ? 1 : kTurns;
     b.accumulators = rows * layer_.out_width() * set;
-    b.vector_lines = (layer_.has_vectors ? set * vector_tile_lines(machine_) : 0) +
-                     (layer_.has_residual ? b.accumulators * residual_lines(layer_, machine_) : 0);
+    const int64_t vectors = layer_.has_vectors ? set * vector_tile_lines(machine_) : 0;
+    b.vector_lines =
+        vectors + vectors % 2 + (layer_.has_residual ? b.accumulators * residual_lines(layer_, machine_) : 0);
     const int64_t tile = weight_tile_lines(layer_, machine_);
     b.weight_lines = std::max(bank_, tile);
     b.group_steps = std::min(b.weight_lines / tile, set * chunk * layer_.taps());
@@ -83,27 +84,69 @@ class Chooser {
            weight_tile_lines(layer_, machine_) * b.group_steps <= machine_.max_line_step * int64_t{2};
   }
 
-  double cycles(const TileBlocks& b, int64_t tall, int64_t blocks, int64_t chunks) const {
-    const auto images = static_cast<double>(layer_.batch);
-    const auto block_rows = static_cast<double>(b.rows * layer_.out_width());
-    const auto steps = static_cast<double>(output_tiles_ * channel_tiles_ * layer_.taps());
-    const auto n_blocks = static_cast<double>(blocks);
-    const double compute = images * n_blocks * steps * std::max(block_rows, static_cast<double>(machine_.rows + 2));
-    const auto sets = static_cast<double>(ceil_div(output_tiles_, b.set_tiles));
-    const double x_block = static_cast<double>(tall * layer_.width * pixel_lines(layer_, machine_) * channel_tiles_);
-    const double x_loads = b.whole_image ? 1 : n_blocks * (chunks > 1 ? sets : 1);
-    const double weights = n_blocks * steps * static_cast<double>(weight_tile_lines(layer_, machine_));
-    const double vectors = n_blocks * sets * static_cast<double>(b.vector_lines);
-    const double beats = static_cast<double>(ceil_div(machine_.line_bytes, machine_.dma_bytes));
-    const double loads = images * (x_block * x_loads + weights + vectors) * beats;
-    const double start = static_cast<double>(b.x_lines + b.group_steps * weight_tile_lines(layer_, machine_)) * beats;
-    // A set's results leave after its last multiplication, while the next set is computed.
-    const double last = static_cast<double>(b.accumulators) * 2;
-    const double groups = images * n_blocks * sets * static_cast<double>(chunks);
-    return std::max(compute, loads) + start + last + groups * 8;
+  // ---- time ----
+
+  // Groups of multiplications of a block by what is loaded for them beside their weights.
+  struct Groups {
+    double all, with_x, with_vectors;
+  };
+  Groups groups_of(const TileBlocks& b, int64_t chunks) const {
+    const double sets = static_cast<double>(ceil_div(output_tiles_, b.set_tiles));
+    const double of_chunk = static_cast<double>(ceil_div(b.set_tiles * b.chunk_tiles * layer_.taps(), b.group_steps));
+    const double turns = sets * static_cast<double>(chunks);
+    return {.all = turns * of_chunk, .with_x = b.whole_image ? 0 : chunks > 1 ? turns : 1, .with_vectors = sets};
   }
 
-  static constexpr int64_t kSlack = 6 * 64;  // that the planner's alignment may cost
+  // The units run side by side: a group is computed while the next one is loaded. Before the first group there are
+  // loads alone, after the last one stores.
+  double cycles(const TileBlocks& b, int64_t tall, int64_t blocks, int64_t chunks) const {
+    const double block_rows =
+        static_cast<double>(layer_.out_height() * layer_.out_width()) / static_cast<double>(blocks);
+    const auto steps = static_cast<double>(output_tiles_ * channel_tiles_ * layer_.taps());
+    const Groups groups = groups_of(b, chunks);
+    const double compute = steps / groups.all * std::max(block_rows, static_cast<double>(machine_.rows + 2));
+    const double weights = steps / groups.all * tile_beats() + machine_.dma_latency + kHandover;
+    const double x = static_cast<double>(tall * layer_.width) * pixel_beats(b.chunk_tiles);
+    const double vectors = vector_beats(block_rows) / groups.with_vectors;
+    const double both = std::min(groups.with_x, groups.with_vectors);
+    const double neither = groups.all - groups.with_x - groups.with_vectors + both;
+    const double computed =
+        both * std::max(compute, weights + x + vectors) + (groups.with_x - both) * std::max(compute, weights + x) +
+        (groups.with_vectors - both) * std::max(compute, weights + vectors) + neither * std::max(compute, weights);
+    const double row = row_beats(size_of(layer_.output));
+    const double stored = (block_rows * row + kHandover) * static_cast<double>(output_tiles_);
+    const auto turns = static_cast<double>(layer_.batch * layer_.groups * blocks);
+    return turns * std::max(computed, stored) + x + weights + static_cast<double>(b.accumulators) * row + machine_.rows;
+  }
+
+  // Biases, scales and residuals of all outputs of a block.
+  double vector_beats(double block_rows) const {
+    const auto tiles = static_cast<double>(output_tiles_);
+    const double vectors = static_cast<double>(vector_tile_lines(machine_)) * line_beats();
+    const double residuals = block_rows * row_beats(size_of(layer_.operand));
+    return tiles * ((layer_.has_vectors ? vectors : 0) + (layer_.has_residual ? residuals : 0));
+  }
+
+  // Beats of memory for `bytes`, which begin on a beat where their distance is a number of beats.
+  double beats(int64_t bytes, int64_t distance) const {
+    return static_cast<double>(ceil_div(bytes, machine_.dma_bytes) + (distance % machine_.dma_bytes != 0 ? 1 : 0));
+  }
+  // Of a pixel's channels in a chunk, line by line.
+  double pixel_beats(int64_t tiles) const {
+    const int64_t bytes = std::min(tiles * machine_.rows, layer_.channels) * size_of(layer_.operand);
+    const int64_t line = std::min<int64_t>(bytes, machine_.line_bytes);
+    return static_cast<double>(ceil_div(bytes, line)) * beats(line, layer_.stored_channels * size_of(layer_.operand));
+  }
+  double tile_beats() const { return static_cast<double>(weight_tile_lines(layer_, machine_)) * line_beats(); }
+  double line_beats() const { return beats(machine_.line_bytes, machine_.line_bytes); }
+  // Of a row of results or residuals.
+  double row_beats(int64_t element_bytes) const {
+    const int64_t bytes = std::min<int64_t>(machine_.columns, layer_.outputs) * element_bytes;
+    return beats(bytes, layer_.all_outputs() * element_bytes);
+  }
+
+  static constexpr double kHandover = 16;  // Cycles until a unit goes on that waits for another one.
+  static constexpr int64_t kSlack = 6;     // that even lines may cost
 
   const TileLayer& layer_;
   const tenon_tile_machine& machine_;

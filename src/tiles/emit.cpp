@@ -4,8 +4,6 @@
 #include <limits>
 
 #include "graph/runtime_dtype.h"
-#include "runtime/arena_plan.h"
-#include "support/runtime_call.h"
 #include "tiles/blocks.h"
 
 namespace tenon {
@@ -44,12 +42,8 @@ class LayerEmitter {
   }
 
   void emit(bool is_first, bool is_last, std::vector<Action>& actions) {
-    for (int64_t image = 0; image < layer_.batch; ++image) {
-      for (int64_t row = 0; row < layer_.out_height(); row += blocks_.rows) {
-        block_ = {.image = image, .first = row, .last = std::min(row + blocks_.rows, layer_.out_height())};
-        block_.input = blocks_.whole_image ? RowRange{0, layer_.height} : input_rows(layer_, row, block_.last);
-        for (int64_t tile = 0; tile < output_tiles_; tile += blocks_.set_tiles) emit_set(tile);
-      }
+    for (group_ = 0; group_ < layer_.groups; ++group_) {
+      for (int64_t image = 0; image < layer_.batch; ++image) emit_image(image);
     }
     add_tokens(is_first, is_last);
     append(actions);
@@ -61,23 +55,35 @@ class LayerEmitter {
     RowRange input = {};
   };
 
+  void emit_image(int64_t image) {
+    for (int64_t row = 0; row < layer_.out_height(); row += blocks_.rows) {
+      block_ = {.image = image, .first = row, .last = std::min(row + blocks_.rows, layer_.out_height())};
+      block_.input = blocks_.whole_image ? RowRange{0, layer_.height} : input_rows(layer_, row, block_.last);
+      for (int64_t tile = 0; tile < output_tiles_; tile += blocks_.set_tiles) emit_set(tile);
+    }
+  }
+
   bool has_vectors() const { return layer_.has_vectors || layer_.has_residual; }
 
   // ---- the scratchpad ----
 
+  // A bank serves one unit in a cycle, activations first. So weights lie in banks of their own at the end, and the two
+  // buffers of activations in different banks where there is room.
   void place_buffers() {
-    std::vector<runtime::Lifetime> buffers;
-    const auto add = [&](int64_t lines, int64_t count) {
-      for (int64_t i = 0; i < count; ++i) buffers.push_back({lines, 0, 0});
-    };
-    add(blocks_.weight_lines, 2);
-    add(blocks_.vector_lines, 2);
-    add(blocks_.x_lines, blocks_.x_buffers);
-    const runtime::ArenaPlan plan = call_runtime([&] { return runtime::plan_arena(buffers); });
-    check(plan.bytes <= machine_.lines, "the buffers of a layer take {} lines of {}", plan.bytes, machine_.lines);
-    weight_buffers_ = {plan.offsets[0], plan.offsets[1]};
-    vector_buffers_ = {plan.offsets[2], plan.offsets[3]};
-    x_buffers_ = {plan.offsets[4], plan.offsets.back()};
+    const auto even = [](int64_t lines) { return lines - lines % 2; };
+    int64_t top = machine_.lines;
+    for (int64_t& buffer : weight_buffers_) buffer = top = even(top - blocks_.weight_lines);
+    for (int64_t& buffer : vector_buffers_) buffer = top = even(top - blocks_.vector_lines);
+    const int64_t second = x_bank_end();
+    const bool has_banks = second + blocks_.x_lines <= top;
+    x_buffers_ = {0, blocks_.x_buffers == 1 ? 0 : has_banks ? second : blocks_.x_lines + blocks_.x_lines % 2};
+    check(x_buffers_[1] + blocks_.x_lines <= top, "the buffers of a layer do not fit {} lines", machine_.lines);
+  }
+
+  // Where the bank ends that the first buffer of activations ends in.
+  int64_t x_bank_end() const {
+    const int64_t bank = machine_.lines / machine_.line_banks;
+    return ceil_div(blocks_.x_lines, bank) * bank;
   }
 
   // ---- actions ----
@@ -121,13 +127,15 @@ class LayerEmitter {
     const int64_t rows = block_.input.last - block_.input.first;
     if (rows <= 0) return;  // padding only
     const int64_t begin = first * machine_.rows, end = std::min(last * machine_.rows, layer_.channels);
-    const int64_t pixel = layer_.channels * bytes_, run = (end - begin) * bytes_;
+    const int64_t pixel = layer_.stored_channels * bytes_, run = (end - begin) * bytes_;
     const int64_t lines = (last - first) * pixel_lines_, used = ceil_div(run, machine_.line_bytes);
-    const int64_t row = (block_.image * layer_.height + block_.input.first) * layer_.width;
-    const bool is_dense = run == pixel && run == lines * machine_.line_bytes && layer_.width * run <= machine_.max_run;
-    Action a = load(places_.x, row * pixel + begin * bytes_, is_dense ? layer_.width * run : run, x_line_);
-    if (!is_dense) repeat_inner(a, layer_.width, pixel, lines);
-    repeat_outer(a, rows, layer_.width * pixel, layer_.width * lines);
+    const int64_t row = (block_.image * layer_.stored[0] + block_.input.first * layer_.skip[0]) * layer_.stored[1];
+    const bool is_dense = run == pixel && layer_.skip[1] == 1 && run == lines * machine_.line_bytes &&
+                          layer_.width * run <= machine_.max_run;
+    const int64_t channel = group_ * layer_.channels + begin;
+    Action a = load(places_.x, row * pixel + channel * bytes_, is_dense ? layer_.width * run : run, x_line_);
+    if (!is_dense) repeat_inner(a, layer_.width, pixel * layer_.skip[1], lines);
+    repeat_outer(a, rows, layer_.stored[1] * layer_.skip[0] * pixel, layer_.width * lines);
     group.loads.push_back(a);
     if (used == lines) return;
     a = zeros(lines - used, x_line_ + used);
@@ -140,7 +148,7 @@ class LayerEmitter {
   void load_packed(int64_t tile, int64_t first, int64_t last, int64_t line, TileGroup& group) const {
     const int64_t bytes = machine_.rows * machine_.columns * bytes_;
     const int64_t row_bytes = machine_.columns * bytes_, row_lines = tile_lines_ / machine_.rows;
-    const int64_t at = (tile * channel_tiles_ * layer_.taps() + first) * bytes;
+    const int64_t at = (tile_of_all(tile) * channel_tiles_ * layer_.taps() + first) * bytes;
     const bool is_dense = row_bytes == row_lines * machine_.line_bytes && bytes <= machine_.max_run;
     Action a = load(places_.weights, at, is_dense ? bytes : row_bytes, line);
     if (!is_dense) repeat_inner(a, machine_.rows, row_bytes, row_lines);
@@ -191,6 +199,8 @@ class LayerEmitter {
     layer_.transposed ? load_transposed(tile, first, last, line, group) : load_matrix(tile, first, last, line, group);
   }
 
+  int64_t tile_of_all(int64_t tile) const { return group_ * output_tiles_ + tile; }
+  int64_t output_of_all(int64_t tile) const { return group_ * layer_.outputs + tile * machine_.columns; }
   int64_t columns(int64_t tile) const {
     return std::min<int64_t>(machine_.columns, layer_.outputs - tile * machine_.columns);
   }
@@ -210,13 +220,13 @@ class LayerEmitter {
     const size_t before = group.loads.size();
     if (layer_.has_vectors) {
       const int64_t run = machine_.columns * 4, half = vector_tile_lines(machine_) / 2;
-      Action a = load(places_.vectors, first * 2 * run, run, vector_line(0));
+      Action a = load(places_.vectors, tile_of_all(first) * 2 * run, run, vector_line(0));
       repeat_inner(a, 2 * (last - first), run, half);
       group.loads.push_back(a);
     }
     for (int64_t tile = first; layer_.has_residual && tile < last; ++tile) {
-      const int64_t pitch = layer_.outputs * bytes_;
-      Action a = load(places_.residual, result_row() * pitch + tile * machine_.columns * bytes_, columns(tile) * bytes_,
+      const int64_t pitch = layer_.all_outputs() * bytes_;
+      Action a = load(places_.residual, result_row() * pitch + output_of_all(tile) * bytes_, columns(tile) * bytes_,
                       residual_line(tile - first));
       repeat_inner(a, block_rows(), pitch, residual_lines(layer_, machine_));
       group.loads.push_back(a);
@@ -277,9 +287,9 @@ class LayerEmitter {
       group.stores.push_back(a);
     }
     Action a = action(TENON_TILE_STORE);
-    const int64_t pitch = layer_.outputs * out_bytes_;
+    const int64_t pitch = layer_.all_outputs() * out_bytes_;
     a.buffer = places_.result.buffer;
-    a.offset = places_.result.offset + result_row() * pitch + tile * machine_.columns * out_bytes_;
+    a.offset = places_.result.offset + result_row() * pitch + output_of_all(tile) * out_bytes_;
     a.run = static_cast<uint32_t>(columns(tile));
     a.dtype = static_cast<uint32_t>(code_of(layer_.output));
     a.epilogues = steps;
@@ -295,7 +305,7 @@ class LayerEmitter {
 
   // Turns to the buffer that has the chunk; loads it if neither has.
   void bring_x(int64_t first, int64_t last, TileGroup& group) {
-    const std::array<int64_t, 3> key = {block_.image, blocks_.whole_image ? 0 : block_.first, first};
+    const std::array<int64_t, 4> key = {group_, block_.image, blocks_.whole_image ? 0 : block_.first, first};
     if (key == x_key_) return;
     x_key_ = key;
     x_line_ = x_buffers_[x_turn_++ % 2];
@@ -377,8 +387,9 @@ class LayerEmitter {
   TileBlocks blocks_;
   int64_t bytes_, out_bytes_, channel_tiles_, output_tiles_, pixel_lines_, tile_lines_;
   std::array<int64_t, 2> weight_buffers_ = {}, vector_buffers_ = {}, x_buffers_ = {};
+  int64_t group_ = 0;
   Block block_;
-  std::array<int64_t, 3> x_key_ = {-1, -1, -1};
+  std::array<int64_t, 4> x_key_ = {-1, -1, -1, -1};
   int64_t x_line_ = 0;
   size_t x_turn_ = 0;
   size_t set_ = 0;

@@ -8,6 +8,7 @@
 #include "graph/rewrite.h"
 #include "graph/runtime_dtype.h"
 #include "support/is_in.h"
+#include "tiles/conv_window.h"
 #include "tiles/form_integers.h"
 #include "tiles/layer.h"
 #include "tiles/pack.h"
@@ -129,8 +130,7 @@ class LayerFinder {
     const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
     if (has_name(node, "linear")) return are_operands(node);
     if (has_name(node, "contract")) return is_contraction(node, view);
-    if (has_name(node, "conv"))
-      return are_operands(node) && view.type(0).rank() == 4 && view.integer("groups") == 1 && !view.flag("transposed");
+    if (has_name(node, "conv")) return are_operands(node) && no_window(view, machine_).empty();
     if (has_name(node, "addmm")) {
       const auto is_one = [&](std::string_view name) {
         const auto* const number = std::get_if<Expr>(&view.attr(name));
@@ -244,20 +244,22 @@ class LayerFormer {
 
   // ---- the parts of a layer ----
 
-  Value vectors(Builder& b, int64_t outputs, Value bias, Value scale) const {
-    return packed_vectors(b, outputs, bias ? b.cast(bias, DType::kF32) : bias, scale, machine_);
+  Value vectors(Builder& b, int64_t outputs, Value bias, Value scale, int64_t groups = 1) const {
+    return packed_vectors(b, outputs, bias ? b.cast(bias, DType::kF32) : bias, scale, machine_, groups);
   }
 
   NamedAttrs attrs(const FoundLayer& layer, std::vector<int64_t> image, int64_t outputs, const Shape& shape) const {
     std::vector<int64_t> sizes;
     for (const Expr& size : shape) sizes.push_back(size.constant());
-    NamedAttrs all{{"image", std::move(image)},
-                   {"outputs", outputs},
-                   {"shape", std::move(sizes)},
-                   {"dtype", graph_.type(layer.result).dtype}};
+    NamedAttrs all{{"image", std::move(image)}, {"outputs", outputs}, {"shape", std::move(sizes)}};
+    add_epilogue(layer, all);
+    return all;
+  }
+
+  void add_epilogue(const FoundLayer& layer, NamedAttrs& all) const {
+    all.emplace_back("dtype", graph_.type(layer.result).dtype);
     if (layer.low) all.emplace_back("low", *layer.low);
     if (layer.high) all.emplace_back("high", *layer.high);
-    return all;
   }
 
   Value residual(const FoundLayer& layer) {
@@ -353,34 +355,19 @@ class LayerFormer {
 
   Value convolution(Builder& b, const FoundLayer& layer) {
     const OpView view = view_of(graph_, *layer.anchor->op, layer.anchor->operands, layer.anchor->attrs);
-    const Value x = in(*layer.anchor, 0);
-    const Normed parts = normed(b, layer, in(*layer.anchor, 1), in(*layer.anchor, 2));
-    const auto pair = [&](std::string_view name, int64_t missing) {
-      const std::span<const int64_t> given = view.ints(name);
-      return given.empty() ? std::vector{missing, missing} : std::vector{given.front(), given.back()};
-    };
-    const std::vector<int64_t> stride = pair("stride", 1), padding = pair("padding", 0);
-    const std::vector<int64_t> kernel = {parts.weights.size(2).constant(), parts.weights.size(3).constant()};
-    const Shape& result = graph_.type(layer.result).shape;
-    const int64_t outputs = result[1].constant(), batch = x.size(0).constant(), channels = x.size(1).constant();
-    const int64_t height = x.size(2).constant(), width = x.size(3).constant();
-    const bool is_pixel = kernel == std::vector<int64_t>{1, 1} && stride == std::vector<int64_t>{1, 1} &&
-                          padding == std::vector<int64_t>{0, 0};
-    std::vector<int64_t> image = is_pixel ? std::vector<int64_t>{1, batch * height * width, 1, channels}
-                                          : std::vector<int64_t>{batch, height, width, channels};
-    NamedAttrs all = attrs(layer, std::move(image), outputs, {result[0], result[2], result[3], result[1]});
-    if (!is_pixel) {
-      all.emplace_back("kernel", kernel);
-      all.emplace_back("stride", stride);
-      all.emplace_back("padding", padding);
-      all.emplace_back("dilation", pair("dilation", 1));
-    }
-    const auto by_channel = [&](Value value) { return value ? b.permute(value, {0, 2, 3, 1}) : value; };
-    const Value y = b.op("tile_layer",
-                         {by_channel(x), packed_weights(b, parts.weights, machine_),
-                          vectors(b, outputs, parts.bias, parts.scale), by_channel(residual(layer))},
-                         std::move(all));
-    return b.permute(y, {0, 3, 1, 2});
+    const Normed parts = normed(b, layer, window_weights(b, in(*layer.anchor, 1)), in(*layer.anchor, 2));
+    const auto [window, x, weights] =
+        with_runs(b, {window_of(view, view.type(0), view.type(1)), by_channel(b, in(*layer.anchor, 0)), parts.weights},
+                  0, machine_);
+    NamedAttrs all = window_attrs(window, graph_.type(layer.result).shape);
+    add_epilogue(layer, all);
+    const Value added = residual(layer);
+    const Value y =
+        b.op("tile_layer",
+             {x, packed_weights(b, weights, machine_, window.groups),
+              vectors(b, window.outputs, parts.bias, parts.scale, window.groups), added ? by_channel(b, added) : added},
+             std::move(all));
+    return by_image(b, y);
   }
 
   const Graph graph_;

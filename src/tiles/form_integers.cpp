@@ -6,6 +6,7 @@
 
 #include "graph/rewrite.h"
 #include "support/is_in.h"
+#include "tiles/conv_window.h"
 #include "tiles/pack.h"
 #include "tiles/replace_layers.h"
 
@@ -82,7 +83,7 @@ class IntegerFinder {
     if (!is_sized(graph_.type(layer.x)) || !is_sized(graph_.type(layer.weights))) return false;
     const OpView view = view_of(graph_, *node.op, node.operands, node.attrs);
     if (!is_conv) return is_rows(view.string("spec"));
-    if (view.type(0).rank() != 4 || view.integer("groups") != 1 || view.flag("transposed")) return false;
+    if (!no_window(view, machine_).empty()) return false;
     take_padding(layer);
     return true;
   }
@@ -104,9 +105,9 @@ class IntegerFinder {
     if (pad == nullptr || pads) return;
     const OpView view = view_of(graph_, *pad->op, pad->operands, pad->attrs);
     const std::span<const Expr> low = view.exprs("low"), high = view.exprs("high");
+    const auto is_amount = [](const Expr& size) { return size.is_constant() && size.constant() >= 0; };
     const bool is_border = std::ranges::equal(low, high) && low[0].is_constant(0) && low[1].is_constant(0) &&
-                           low[2].is_constant() && low[3].is_constant() && low[2].constant() >= 0 &&
-                           low[3].constant() >= 0;
+                           std::ranges::all_of(low, is_amount);
     if (!is_border) return;
     layer.padding = pad;
     layer.x = pad->operands[0];
@@ -122,7 +123,8 @@ class IntegerFinder {
   // One number for each output, or one for all.
   bool is_vector(ValueRef value, const IntegerLayer& layer) const {
     const Shape& shape = graph_.type(value).shape;
-    const size_t channel = has_name(*layer.anchor, "conv") ? 3 : 1;  // from the end
+    const bool is_conv = has_name(*layer.anchor, "conv");
+    const size_t channel = is_conv ? graph_.type(layer.result).shape.size() - 1 : 1;  // from the end
     for (size_t i = 1; i <= shape.size(); ++i) {
       if (i != channel && !shape[shape.size() - i].is_constant(1)) return false;
     }
@@ -255,17 +257,18 @@ class IntegerFormer {
     Builder b(rewriter_.target(), layer.anchor->location);
     const bool is_conv = has_name(*layer.anchor, "conv");
     Value weights = mapped(layer.weights), x = with_sign(b, mapped(layer.x));
-    if (!is_conv) weights = b.reshape(weights, {weights.size(0), weights.size(1), 1, 1});
-    NamedAttrs all = is_conv ? image_attrs(layer, weights) : row_attrs(layer, weights);
+    weights = is_conv ? window_weights(b, weights) : b.reshape(weights, {weights.size(0), weights.size(1), 1, 1});
+    Value tiles = weights;
+    NamedAttrs all = is_conv ? add_window(b, layer, x, tiles) : row_attrs(layer, weights);
     all.emplace_back("dtype", dtype_of(layer));
     add_quantization(layer, all);
     const bool is_shifted = graph_.type(layer.x).dtype == DType::kU8;
     Value residual = layer.residual ? with_sign(b, mapped(layer.residual->operands[0])) : Value();
-    if (is_conv) x = b.permute(x, {0, 2, 3, 1});
-    if (is_conv && residual) residual = b.permute(residual, {0, 2, 3, 1});
+    if (is_conv && residual) residual = by_channel(b, residual);
     const Value vectors = dtype_of(layer) == DType::kI32 ? Value() : vectors_of(b, layer, weights, is_shifted);
-    Value y = b.op("tile_layer", {x, packed_weights(b, weights, machine_), vectors, residual}, std::move(all));
-    if (is_conv) y = b.permute(y, {0, 3, 1, 2});
+    tiles = packed_weights(b, tiles, machine_, groups_of(layer));
+    Value y = b.op("tile_layer", {x, tiles, vectors, residual}, std::move(all));
+    if (is_conv) y = by_image(b, y);
     return finished(b, layer, y, weights, is_shifted);
   }
 
@@ -278,7 +281,9 @@ class IntegerFormer {
     if (dtype_of(layer) == DType::kI32 && is_shifted) {
       const Value sums = weight_sums(b, weights) * b.integer(kShift, DType::kI32);
       const bool is_conv = has_name(*layer.anchor, "conv");
-      return y + b.reshape(sums, is_conv ? Shape{weights.size(0), 1, 1} : Shape{weights.size(0)});
+      Shape shape(is_conv ? static_cast<size_t>(y.rank() - 1) : 1, 1);
+      shape[0] = weights.size(0);
+      return y + b.reshape(sums, shape);
     }
     if (layer.quantize == nullptr || graph_.type(layer.result).dtype == DType::kI8) return y;
     const Value wide = b.cast(y, DType::kI16) + b.integer(kShift, DType::kI16);
@@ -303,7 +308,13 @@ class IntegerFormer {
       bias = bias + b.cast(steps, DType::kI32);
     }
     if (layer.quantize != nullptr) scale = scale / b.cast(mapped(layer.quantize->operands[1]), DType::kF32);
-    return packed_vectors(b, outputs, b.op("bitcast", {bias}, {{"dtype", DType::kF32}}), scale, machine_);
+    return packed_vectors(b, outputs, b.op("bitcast", {bias}, {{"dtype", DType::kF32}}), scale, machine_,
+                          groups_of(layer));
+  }
+
+  int64_t groups_of(const IntegerLayer& layer) const {
+    if (!has_name(*layer.anchor, "conv")) return 1;
+    return view_of(graph_, *layer.anchor->op, layer.anchor->operands, layer.anchor->attrs).integer("groups");
   }
 
   NamedAttrs row_attrs(const IntegerLayer& layer, Value weights) const {
@@ -317,35 +328,24 @@ class IntegerFormer {
             {"shape", std::move(shape)}};
   }
 
-  NamedAttrs image_attrs(const IntegerLayer& layer, Value weights) const {
+  // The attributes of a convolution; x and weights as its layer takes them.
+  NamedAttrs add_window(Builder& b, const IntegerLayer& layer, Value& x, Value& weights) const {
     const OpView view = view_of(graph_, *layer.anchor->op, layer.anchor->operands, layer.anchor->attrs);
-    const auto pair = [&](std::string_view name) {
-      return std::vector{view.ints(name).front(), view.ints(name).back()};
-    };
-    const TensorType &x = graph_.type(layer.x), &y = graph_.type(layer.result);
-    std::vector<int64_t> padding = pair("padding");
-    int64_t pad = x.dtype == DType::kU8 ? -kShift : 0;
+    ConvWindow window = window_of(view, graph_.type(layer.x), graph_.type(layer.weights));
+    int64_t pad = graph_.type(layer.x).dtype == DType::kU8 ? -kShift : 0;
     if (layer.padding != nullptr) {
       const OpView border = view_of(graph_, *layer.padding->op, layer.padding->operands, layer.padding->attrs);
-      for (size_t i : {0, 1}) padding[i] += border.exprs("low")[2 + i].constant();
+      const std::span<const Expr> low = border.exprs("low");
+      window.padding[1] += low.back().constant();
+      if (low.size() == 4) window.padding[0] += low[2].constant();
       pad += static_cast<int64_t>(number_in(border.attr("value")));
     }
-    const auto size = [](const TensorType& type, int64_t dim) { return type.size(dim).constant(); };
-    const std::vector<int64_t> shape = {size(y, 0), size(y, 2), size(y, 3), size(y, 1)};
-    const bool is_pixel = weights.size(2).is_constant(1) && weights.size(3).is_constant(1) &&
-                          padding == std::vector<int64_t>{0, 0} && pair("stride") == std::vector<int64_t>{1, 1};
-    if (is_pixel) {
-      const int64_t pixels = size(x, 0) * size(x, 2) * size(x, 3);
-      return {{"image", std::vector<int64_t>{1, pixels, 1, size(x, 1)}}, {"outputs", size(y, 1)}, {"shape", shape}};
-    }
-    return {{"image", std::vector<int64_t>{size(x, 0), size(x, 2), size(x, 3), size(x, 1)}},
-            {"outputs", size(y, 1)},
-            {"shape", shape},
-            {"kernel", std::vector<int64_t>{weights.size(2).constant(), weights.size(3).constant()}},
-            {"stride", pair("stride")},
-            {"padding", std::move(padding)},
-            {"dilation", pair("dilation")},
-            {"pad", pad}};
+    const WindowOperands operands =
+        with_runs(b, {window, by_channel(b, x), weights}, static_cast<double>(pad), machine_);
+    x = operands.x, weights = operands.weights;
+    NamedAttrs all = window_attrs(operands.window, graph_.type(layer.result).shape);
+    if (!window.is_pixel()) all.emplace_back("pad", pad);
+    return all;
   }
 
   static double number_in(const Attr& attr) {

@@ -11,7 +11,8 @@
 namespace tenon {
 
 struct TileLayer {
-  int64_t batch = 1, height = 1, width = 1, channels = 1, outputs = 1;
+  int64_t batch = 1, height = 1, width = 1;
+  int64_t groups = 1, channels = 1, outputs = 1;  // channels and outputs of each group
   std::array<int64_t, 2> kernel = {1, 1}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
   DType operand = DType::kBF16;
   DType output = DType::kBF16;
@@ -24,7 +25,12 @@ struct TileLayer {
   int64_t residual_zero_point = 0;
   int64_t pad = 0;         // what padding consists of
   int64_t zero_point = 0;  // of results in i8
+  // Of each so many rows and pixels in memory, the image has the first one: height and width count those.
+  std::array<int64_t, 2> skip = {1, 1};
+  std::array<int64_t, 2> stored = {1, 1};  // height and width in memory
+  int64_t stored_channels = 1;             // of a pixel in memory; `channels` of the next pixels may overlap
 
+  int64_t all_outputs() const { return groups * outputs; }
   bool is_integer() const { return is_integral(operand); }
   int64_t out_height() const { return positions(0, height); }
   int64_t out_width() const { return positions(1, width); }
@@ -37,7 +43,8 @@ struct TileLayer {
 };
 
 bool is_tile_layer(const Node& node);
-TileLayer layer_of(const Graph& graph, const Node& node);  // of a node `tile_layer`
+// Of a node `tile_layer`. A window of one pixel that skips pixels sees an image without them.
+TileLayer layer_of(const Graph& graph, const Node& node);
 
 // Why the machine does not run the layer; empty if it does.
 std::string misfit(const TileLayer& layer, const tenon_tile_machine& machine);

@@ -121,6 +121,52 @@ def test_products_of_activations():
     check(Products(), torch.randn(3, 9, 21) / 4, torch.randn(3, 17, 21), count=2)
 
 
+@pytest.mark.parametrize("groups", [2, 3])
+def test_groups(groups):
+    torch.manual_seed(5)
+    check(nn.Conv2d(20 * groups, 17 * groups, 3, padding=1, groups=groups), torch.randn(2, 20 * groups, 7, 6), count=1)
+
+
+@pytest.mark.parametrize(("stride", "padding"), [(1, 0), (2, 3)])
+def test_one_dimension(stride, padding):
+    torch.manual_seed(6)
+    layers = nn.Conv1d(20, 24, 5, stride, padding), nn.ReLU(), nn.Conv1d(24, 33, 1), nn.BatchNorm1d(33)
+    check(nn.Sequential(*layers), torch.randn(2, 20, 21), count=2)
+
+
+@pytest.mark.parametrize("stride", [2, 3])
+def test_pixels_that_are_skipped(stride):
+    torch.manual_seed(7)
+    check(nn.Conv2d(40, 24, 1, (stride, 2)), torch.randn(2, 40, 11, 8), count=1)
+
+
+def reasons(program):
+    return [reason for node in program.placement for reason in node["declined"].values()]
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "reason"),
+    [
+        (nn.Conv2d(32, 32, 3, groups=32), (1, 32, 6, 6), "groups of 1 channels and 1 outputs"),
+        (nn.ConvTranspose2d(16, 16, 3), (1, 16, 6, 6), "transposed convolution"),
+        (nn.Conv3d(16, 16, 2), (1, 16, 4, 4, 4), "a convolution over 3 dimensions"),
+    ],
+    ids=["depthwise", "transposed", "3d"],
+)
+def test_what_stays_on_the_cpu_says_why(layer, shape, reason):
+    x = torch.randn(shape).to(torch.bfloat16)
+    program = tenon.compile(layer.to(torch.bfloat16).eval(), (x,), device="atalla")
+    assert layers(program) == 0
+    assert any(reason in each for each in reasons(program)), reasons(program)
+
+
+def test_sizes_that_are_not_known_are_declined():
+    model, x = mlp(40, 16).to(torch.bfloat16).eval(), torch.randn(5, 40).to(torch.bfloat16)
+    program = tenon.compile(model, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},), device="atalla")
+    assert layers(program) == 0
+    assert any("known before it runs" in each for each in reasons(program)), reasons(program)
+
+
 def test_models_in_f32_stay_on_the_cpu():
     model, x = mlp(8, 16, 4).eval(), torch.randn(3, 8)
     program = tenon.compile(model, (x,), device="atalla")
@@ -171,3 +217,46 @@ def test_quantized_model(name):
         eager, exact = module(x), pt2e.exact(module, x)
     error, eagers = ((y.double() - exact).norm() / exact.norm() for y in (result, eager))
     assert error <= max(2 * eagers, 5e-3), (error, eagers)
+
+
+# ---- rounding: sums and scales that are exact in f32, so that PyTorch's simulation is right in every bit
+
+STEPS = torch.ops.quantized_decomposed
+
+
+class Requantized(nn.Module):
+    """Each output is one input times a scale of its own, plus a residual, cut off, and quantized again."""
+
+    def __init__(self, zero_point, residual_zero_point, dtype, high):
+        super().__init__()
+        low = 0 if dtype == torch.uint8 else -128
+        self.result = (1.0, zero_point, low, low + 255, dtype)
+        self.residual_zero_point, self.high = residual_zero_point, high
+        self.register_buffer("weights", 4 * torch.eye(16, dtype=torch.int8))
+        self.register_buffer("scales", torch.tensor([0.125, 0.25, 0.375, 0.5] * 4))
+        self.register_buffer("zeros", torch.zeros(16, dtype=torch.int64))
+        self.register_buffer("bias", torch.arange(-8.0, 8) * self.scales)
+
+    def forward(self, x, r):
+        x = STEPS.dequantize_per_tensor.default(x, 1.0, 128, 0, 255, torch.uint8)
+        w = STEPS.dequantize_per_channel.default(self.weights, self.scales, self.zeros, 0, -128, 127, torch.int8)
+        y = nn.functional.linear(x, w, self.bias)
+        y = y + STEPS.dequantize_per_tensor.default(r, 0.5, self.residual_zero_point, 0, 255, torch.uint8)
+        if self.high is not None:
+            y = nn.functional.hardtanh(y, -3.5, self.high)
+        return STEPS.quantize_per_tensor.default(y, *self.result)
+
+
+@pytest.mark.parametrize("high", [None, 2.5, 100.0])
+@pytest.mark.parametrize("zero_point", [0, 37, 255, -5])
+def test_ties_and_saturation(zero_point, high):
+    module = Requantized(zero_point, 3, torch.uint8 if zero_point >= 0 else torch.int8, high)
+    x = torch.arange(256, dtype=torch.uint8)[:, None].expand(256, 16).contiguous()
+    r = (torch.arange(256 * 16) * 7 % 256).reshape(256, 16).to(torch.uint8)
+    results = []
+    for body in BODIES:
+        program = tenon.compile(module, (x, r), device=f"atalla:body={body}")
+        assert layers(program) == 1
+        results.append(program(x, r))
+    assert torch.equal(*results)
+    assert torch.equal(results[0], module(x, r))

@@ -2,10 +2,14 @@
 
 import json
 
+import pt2e
 import pytest
+import tenon
+import torch
+from torch import nn
 
 from bench.atalla import __main__ as command
-from bench.atalla.models import CASES
+from bench.atalla.models import CASES, Made
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +38,37 @@ def test_layers_run_on_the_array(rows, name, dtype, count, segments):
 def test_residuals_of_bytes_are_part_of_a_layer(rows):
     streams = rows["resnet50", "int8"]["streams"]
     assert [layer["output"] for layer in streams["layers"] if layer["residual"]] == ["i8"] * 3
+
+
+def test_blocks_are_chosen_by_estimates_that_hold(rows):
+    off = [
+        layer["estimate"] / layer["cycles"]
+        for row in rows.values()
+        for layer in row["streams"]["layers"]
+        if layer["cycles"] > 1000
+    ]
+    assert len(off) > 30
+    assert min(off) > 0.7
+    assert max(off) < 1.3
+
+
+def test_the_array_is_busy():
+    """Layers of ResNet-50 in their real sizes: banks, buffers and tokens let loads and stores overlap."""
+    torch.manual_seed(0)
+    tenon.load_plugin(str(command.PLUGIN))
+    convolutions = nn.Conv2d(256, 256, 1), nn.Conv2d(256, 256, 3, padding=1), nn.Conv2d(256, 512, 1, 2)
+    module = nn.Sequential(*(part for each in convolutions for part in (each, nn.ReLU())), nn.Conv2d(512, 512, 1))
+    x = torch.randn(1, 256, 14, 14)
+    model = Made(pt2e.quantized(module, x), module, "int8")
+    layers = command.streams(model, (x,), "")["layers"]
+    assert [layer["rows"] for layer in layers] == [196, 196, 49, 49]
+    assert min(command.utilization(layer, 16) for layer in layers) > 0.9
+    assert all(0.95 < layer["estimate"] / layer["cycles"] < 1.05 for layer in layers)
+
+
+def test_only_activations_around_segments_cross(rows):
+    streams = rows["resnet50", "int8"]["streams"]
+    assert (streams["transfers"], streams["permutations"]) == (6, 4)
 
 
 def test_the_table_says_what_was_measured(rows):

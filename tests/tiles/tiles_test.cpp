@@ -71,22 +71,27 @@ class LayerMaker {
     Builder b(graph_);
     const bool is_integer = dtype == DType::kI8;
     const std::vector<int64_t> kernel = {draw(1, 3), draw(1, 3)}, stride = {draw(1, 2), draw(1, 2)};
-    const std::vector<int64_t> padding = {draw(0, 2), draw(0, 2)}, dilation = {draw(1, 2), draw(1, 2)};
-    const std::vector<int64_t> image = {draw(1, 2), draw(5, 9), draw(5, 9),
-                                        is_integer ? machine_.rows * draw(1, 3) : draw(1, 40)};
-    const int64_t outputs = draw(1, 40);
+    std::vector<int64_t> padding = {draw(0, 2), draw(0, 2)}, dilation = {draw(1, 2), draw(1, 2)};
+    const bool runs = draw(0, 2) == 0;
+    if (runs) padding = {0, 0}, dilation[1] = 1;
+    const int64_t groups = runs ? 1 : draw(1, 3), own_channels = is_integer ? machine_.rows * draw(1, 2) : draw(1, 40);
+    const int64_t own_outputs = draw(1, 40), outputs = groups * own_outputs;
+    const std::vector<int64_t> image = {draw(1, 2), draw(5, 9), draw(5, 9), groups * own_channels};
     const auto positions = [&](size_t i) {
       return (image[1 + i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1;
     };
     const std::vector<int64_t> shape = {image[0], positions(0), positions(1), outputs};
     const int64_t k = machine_.rows, n = machine_.columns;
-    const int64_t tiles = ceil_div(outputs, n), channel_tiles = ceil_div(image[3], k);
+    const int64_t tiles = groups * ceil_div(own_outputs, n),
+                  channel_tiles = ceil_div(own_channels * (runs ? kernel[1] : 1), k);
     const Value x = input("x", {image[0], image[1], image[2], image[3]}, dtype);
-    const Value w = input("w", {tiles, channel_tiles, kernel[0], kernel[1], k, n}, dtype);
+    const Value w = input("w", {tiles, channel_tiles, kernel[0], runs ? 1 : kernel[1], k, n}, dtype);
     const Value vectors = is_integer || draw(0, 1) == 1 ? input("v", {tiles, 2, n}, DType::kF32) : Value();
     const Value residual = draw(0, 1) == 1 ? input("r", {shape[0], shape[1], shape[2], outputs}, dtype) : Value();
     NamedAttrs attrs{{"image", image},   {"outputs", outputs}, {"shape", shape},     {"dtype", dtype},
                      {"kernel", kernel}, {"stride", stride},   {"padding", padding}, {"dilation", dilation}};
+    attrs.emplace_back("groups", groups);
+    attrs.emplace_back("runs", runs);
     if (is_integer) {
       attrs.emplace_back("pad", draw(-128, 127));
       attrs.emplace_back("zero_point", draw(-9, 9));

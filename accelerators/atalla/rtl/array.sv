@@ -12,11 +12,12 @@ module atalla_array import atalla_pkg::*; #(parameter N = 16)(
   // Blocking assignments, in an order in which each register is read before it is written: simulators then need no
   // copies of 256 sums, and make vector instructions of the loops.
   /* verilator lint_off BLKSEQ */
-  logic [15:0] weights [2][N][N];
+  logic signed [31:0] weights [2][N][N];  // 16 bits with a sign: simulators multiply words of 32 bits only
   logic [31:0] sums [N][N];
   logic [15:0] history [N][N];  // rows that came before: row r of the array uses element r of the row r cycles ago
   logic [N-1:0] valid, is_float, select, chosen;
   logic [15:0] a, row [N];
+  logic [31:0] wide;
   logic [31:0] bottom [N];
   assign out_soon = valid[N-2];
   always_ff @(posedge clk) begin
@@ -26,14 +27,15 @@ module atalla_array import atalla_pkg::*; #(parameter N = 16)(
     for (int r = N - 1; r > 0; r--) if (valid[r-1]) begin
       a = history[r-1][r];
       if (is_float[r-1])
-        for (int c = 0; c < N; c++) sums[r][c] = fadd(sums[r-1][c], bmul(a, weights[chosen[r-1]][r][c]));
-      else
-        for (int c = 0; c < N; c++)
-          sums[r][c] = sums[r-1][c] + 32'($signed(a)) * 32'($signed(weights[chosen[r-1]][r][c]));
+        for (int c = 0; c < N; c++) sums[r][c] = fadd(sums[r-1][c], bmul(a, weights[chosen[r-1]][r][c][15:0]));
+      else begin
+        wide = 32'($signed(a));
+        for (int c = 0; c < N; c++) sums[r][c] = sums[r-1][c] + wide * weights[chosen[r-1]][r][c];
+      end
     end
     if (in_valid) begin
-      if (in_float) for (int c = 0; c < N; c++) sums[0][c] = fadd(32'b0, bmul(row[0], weights[in_select][0][c]));
-      else for (int c = 0; c < N; c++) sums[0][c] = 32'($signed(row[0])) * 32'($signed(weights[in_select][0][c]));
+      if (in_float) for (int c = 0; c < N; c++) sums[0][c] = fadd(32'b0, bmul(row[0], weights[in_select][0][c][15:0]));
+      else for (int c = 0; c < N; c++) sums[0][c] = 32'($signed(row[0])) * weights[in_select][0][c];
     end
     for (int r = N - 1; r > 0; r--) for (int k = 0; k < N; k++) history[r][k] = history[r-1][k];
     for (int k = 0; k < N; k++) history[0][k] = row[k];
@@ -41,8 +43,8 @@ module atalla_array import atalla_pkg::*; #(parameter N = 16)(
     for (int c = 0; c < N; c++) bottom[c] = sums[N-1][c];
     if (load_valid && !(load_index == ($clog2(N))'(N - 1) && `BUG(17)))
       for (int k = 0; k < N; k++)
-        if (load_column) weights[load_select][k][load_index] = load_float ? {load[2*k+1], load[2*k]} : {{8{load[k][7]}}, load[k]};
-        else weights[load_select][load_index][k] = load_float ? {load[2*k+1], load[2*k]} : {{8{load[k][7]}}, load[k]};
+        if (load_column) weights[load_select][k][load_index] = load_float ? {{16{load[2*k+1][7]}}, load[2*k+1], load[2*k]} : {{24{load[k][7]}}, load[k]};
+        else weights[load_select][load_index][k] = load_float ? {{16{load[2*k+1][7]}}, load[2*k+1], load[2*k]} : {{24{load[k][7]}}, load[k]};
     out <= bottom;
     out_valid <= !rst && valid[N-2];
     valid <= rst ? '0 : {valid[N-2:0], in_valid};
