@@ -1,6 +1,7 @@
 #include "tiles/blocks.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tenon {
 namespace {
@@ -127,9 +128,12 @@ class Chooser {
     return tiles * ((layer_.has_vectors ? vectors : 0) + (layer_.has_residual ? residuals : 0));
   }
 
-  // Beats of memory for `bytes`, which begin on a beat where their distance is a number of beats.
+  // Mean beats of memory that runs of `bytes` touch, which begin `distance` bytes apart. `step` lies between the places
+  // of a beat where they begin.
   double beats(int64_t bytes, int64_t distance) const {
-    return static_cast<double>(ceil_div(bytes, machine_.dma_bytes) + (distance % machine_.dma_bytes != 0 ? 1 : 0));
+    const int64_t step = std::gcd<int64_t>(distance, machine_.dma_bytes);
+    const int64_t touched = (ceil_div(bytes, step) - 1) * step + machine_.dma_bytes;
+    return static_cast<double>(touched) / static_cast<double>(machine_.dma_bytes);
   }
   // Of a pixel's channels in a chunk, line by line.
   double pixel_beats(int64_t tiles) const {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "tiles/layer.h"
+
 namespace tenon {
 namespace {
 
@@ -15,6 +17,15 @@ std::array<int64_t, 2> pair_of(std::span<const int64_t> given, size_t count, int
 
 std::array<int64_t, 2> sizes_of(const TensorType& type) {
   return {type.rank() == 3 ? 1 : type.size(2).constant(), type.shape.back().constant()};
+}
+
+// Whether a layer computes `x`, perhaps in another order.
+bool is_of_layer(Value x) {
+  const NodeRef producer = x.graph().producer(x.ref());
+  if (!producer) return false;
+  const Node& node = x.graph().node(producer);
+  if (node.op->name.get() == "permute") return is_of_layer({x.graph(), node.operands[0]});
+  return is_tile_layer(node);
 }
 
 }  // namespace
@@ -81,10 +92,11 @@ Value by_image(Builder& b, Value y) {
 WindowOperands with_runs(Builder& b, WindowOperands o, double pad, const tenon_tile_machine& machine) {
   ConvWindow& window = o.window;
   const bool is_thin = window.channels * 2 <= machine.rows && window.kernel[1] > 1;
-  if (!is_thin || window.groups != 1 || window.dilation[1] != 1) return o;
+  const bool is_padded = window.padding != std::array<int64_t, 2>{0, 0};
+  if (!is_thin || window.groups != 1 || window.dilation[1] != 1 || (is_padded && is_of_layer(o.x))) return o;
   std::vector<Expr> border = {0, window.padding[0], window.padding[1], 0};
   if (o.x.rank() == 3) border.erase(border.begin() + 1);
-  if (window.padding != std::array<int64_t, 2>{0, 0}) o.x = b.pad(o.x, border, border, pad);
+  if (is_padded) o.x = b.pad(o.x, border, border, pad);
   for (size_t dim : {0, 1}) window.image[dim] += 2 * std::exchange(window.padding[dim], 0);
   window.runs = true;
   const auto [height, width] = window.kernel;

@@ -36,7 +36,7 @@ Value by_image(Builder& b, Value y);
 Value window_weights(Builder& b, Value weights);
 
 // Few channels would leave most of the array idle. A row of the window is one run of channels then, in an image that
-// has its padding.
+// has its padding. The CPU adds it: not to what a layer computes, which would have to leave the device for that.
 struct WindowOperands {
   ConvWindow window;
   Value x, weights;  // x by channel
