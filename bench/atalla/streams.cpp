@@ -1,15 +1,19 @@
 // What a model costs on Atalla, layer by layer: the streams that Tenon compiles for it, through the timing model of
-// accelerators/atalla (timing.h). Time does not depend on data, so nothing is computed.
+// accelerators/atalla (timing.h). Time does not depend on data, so nothing is computed. With --rtl, the RTL runs the
+// same streams, on random bytes.
 //
-//     bench_atalla model.pt2 build/accelerators/atalla.so [options of the device]
+//     bench_atalla model.pt2 build/accelerators/atalla.so [options of the device] [--rtl]
 //
 // Writes JSON: a list of layers in the order in which they run, and what is left to the CPU. bench/atalla/__main__.py
 // reads it.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <random>
 #include <string>
 
+#include "accelerators/atalla/body.h"
 #include "accelerators/atalla/check.h"
 #include "accelerators/atalla/plugin/encode.h"
 #include "accelerators/atalla/plugin/options.h"
@@ -32,11 +36,18 @@ constexpr uint64_t kFirstAddress = 4096;
 struct Row {
   TileLayer layer;
   size_t segment;
-  uint64_t cycles = 0;     // from the end of the layer before it to its own
+  uint64_t cycles = 0;  // from the end of the layer before it to its own
+  uint64_t rtl_cycles = 0;
   double estimate = 0;     // choose_blocks'
   uint64_t dma_bytes = 0;  // both ways
   uint64_t commands = 0;
   uint64_t array_rows = 0;  // that its multiplications feed
+};
+
+struct Measured {
+  std::vector<Row> rows;
+  bool has_rtl = false;
+  double rtl_seconds = 0;  // of the simulation alone
 };
 
 double multiplications(const TileLayer& layer) {
@@ -106,8 +117,33 @@ uint64_t transferred(const tenon_tile_action& action) {
   return count * static_cast<uint64_t>(size_of(static_cast<DType>(action.dtype)));
 }
 
+// By layer: from the end of the layer before it to its own.
+std::vector<uint64_t> layer_cycles(const TileCode& code, const std::vector<atalla::Event>& events, size_t layers) {
+  std::vector<uint64_t> ends(layers), cycles(layers);
+  for (size_t i = 0; i < events.size(); ++i) {
+    uint64_t& end = ends[code.actions[i].node];
+    end = std::max(end, events[i].end);
+  }
+  for (size_t i = 0; i < layers; ++i) cycles[i] = ends[i] - (i == 0 ? 0 : ends[i - 1]);
+  return cycles;
+}
+
+std::vector<atalla::Event> run_rtl(const std::vector<atalla::Command>& commands, const atalla::Machine& machine,
+                                   uint64_t memory_bytes, double& seconds) {
+  std::string error;
+  const auto body = atalla::make_body("rtl", machine, {.memory_bytes = memory_bytes}, error);
+  if (body == nullptr) fail("no body rtl: {}", error);
+  std::mt19937 random(1);
+  std::ranges::generate(body->memory(), [&] { return static_cast<uint8_t>(random() >> 24); });
+  const auto start = std::chrono::steady_clock::now();
+  atalla::RunResult run = body->submit(commands, {.events = true});
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (run.fault) fail("the RTL stops at command {}: {}", run.fault->command, run.fault->reason);
+  return std::move(run.events);
+}
+
 void measure(const Graph& segment, size_t number, const tenon_tile_machine& machine,
-             const atalla::Machine& atalla_machine, std::vector<Row>& rows) {
+             const atalla::Machine& atalla_machine, Measured& measured) {
   const TileCode code = compile_tiles(segment, machine).value();
   const Addresses addresses(segment, code);
   const std::vector<atalla::Command> commands = encoded(code, addresses);
@@ -115,21 +151,26 @@ void measure(const Graph& segment, size_t number, const tenon_tile_machine& mach
     fail("command {} of segment {} breaks a rule: {}", fault->command, number, fault->reason);
   std::vector<atalla::Event> events;
   atalla::Timing(atalla_machine, commands).run(&events);
-  const size_t first = rows.size();
-  for (const Node& node : segment.nodes()) {
-    const TileLayer layer = layer_of(segment, node);
-    rows.push_back({.layer = layer, .segment = number, .estimate = choose_blocks(layer, machine).value().cycles});
+  const size_t layers = segment.nodes().size();
+  const std::vector<uint64_t> cycles = layer_cycles(code, events, layers);
+  std::vector<uint64_t> rtl_cycles(layers);
+  if (measured.has_rtl)
+    rtl_cycles = layer_cycles(code, run_rtl(commands, atalla_machine, addresses.end(), measured.rtl_seconds), layers);
+  const size_t first = measured.rows.size();
+  for (size_t i = 0; i < layers; ++i) {
+    const TileLayer layer = layer_of(segment, segment.nodes()[i]);
+    measured.rows.push_back({.layer = layer,
+                             .segment = number,
+                             .cycles = cycles[i],
+                             .rtl_cycles = rtl_cycles[i],
+                             .estimate = choose_blocks(layer, machine).value().cycles});
   }
-  std::vector<uint64_t> ends(segment.nodes().size());
-  for (size_t i = 0; i < commands.size(); ++i) {
-    const tenon_tile_action& action = code.actions[i];
-    Row& row = rows[first + action.node];
-    ends[action.node] = std::max(ends[action.node], events[i].end);
+  for (const tenon_tile_action& action : code.actions) {
+    Row& row = measured.rows[first + action.node];
     row.dma_bytes += transferred(action);
     ++row.commands;
     if (action.kind == TENON_TILE_MULTIPLY) row.array_rows += uint64_t{action.inner} * action.outer;
   }
-  for (size_t i = 0; i < ends.size(); ++i) rows[first + i].cycles = ends[i] - (i == 0 ? 0 : ends[i - 1]);
 }
 
 // What crosses between the CPU and segments, and what the CPU does around them.
@@ -178,22 +219,23 @@ std::string text_of(const Row& row) {
   return fmt::format(
       R"({{"segment": {}, "batch": {}, "height": {}, "width": {}, "channels": {}, "outputs": {}, "kernel": [{}, {}], )"
       R"("stride": {}, "rows": {}, "operand": "{}", "output": "{}", "residual": {}, "macs": {:.0f}, "cycles": {}, )"
-      R"("estimate": {:.0f}, "dma_bytes": {}, "commands": {}, "array_rows": {}}})",
+      R"("rtl_cycles": {}, "estimate": {:.0f}, "dma_bytes": {}, "commands": {}, "array_rows": {}}})",
       row.segment, l.batch, l.height, l.width, l.channels, l.outputs, l.kernel[0], l.kernel[1], l.stride[0] * l.skip[0],
       l.batch * l.out_height() * l.out_width(), name_of(l.operand), name_of(l.output), l.has_residual,
-      multiplications(l), row.cycles, row.estimate, row.dma_bytes, row.commands, row.array_rows);
+      multiplications(l), row.cycles, row.rtl_cycles, row.estimate, row.dma_bytes, row.commands, row.array_rows);
 }
 
-void print(const std::vector<Row>& rows, const Rest& rest, size_t segments) {
+void print(const Measured& measured, const Rest& rest, size_t segments) {
   fmt::print(
       "{{\"segments\": {}, \"transfers\": {}, \"transfer_bytes\": {}, \"permutations\": {}, \"cpu_macs\": {:.0f},\n",
       segments, rest.transfers, rest.transfer_bytes, rest.permutations, rest.multiplications);
-  fmt::print(" \"layers\": [");
-  for (size_t i = 0; i < rows.size(); ++i) fmt::print("{}\n  {}", i == 0 ? "" : ",", text_of(rows[i]));
+  fmt::print(" \"rtl_seconds\": {:.3f}, \"layers\": [", measured.rtl_seconds);
+  for (size_t i = 0; i < measured.rows.size(); ++i)
+    fmt::print("{}\n  {}", i == 0 ? "" : ",", text_of(measured.rows[i]));
   fmt::print("]}}\n");
 }
 
-void run(const std::string& model, const std::string& plugin, const std::string& options) {
+void run(const std::string& model, const std::string& plugin, const std::string& options, bool has_rtl) {
   runtime::load_plugin(plugin);
   const std::string device = options.empty() ? "atalla" : "atalla:" + options;
   const ProgramOptions program{.devices = {device}};
@@ -202,22 +244,24 @@ void run(const std::string& model, const std::string& plugin, const std::string&
   // Behind the partition, ops of the CPU become others that may permute for themselves.
   const auto partition = std::ranges::find(stages, "partition", &Stage::name);
   run_stages(module, stages.first(static_cast<size_t>(partition - stages.begin()) + 1), target_of(program), program);
-  std::vector<Row> rows;
+  Measured measured{.has_rtl = has_rtl};
   for (size_t i = 0; i < module.segments.size(); ++i)
     measure(module.segments[i].module->graph, i, *tile_machine_of(*module.segments[i].backend),
-            atalla::parse_options(options).machine, rows);
-  print(rows, rest_of(module), module.segments.size());
+            atalla::parse_options(options).machine, measured);
+  print(measured, rest_of(module), module.segments.size());
 }
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  if (count != 3 && count != 4) {
-    fmt::print(stderr, "usage: bench_atalla model.pt2 atalla.so [options]\n");
+int main(int count, char** given) {
+  std::vector<std::string> arguments(given + 1, given + count);
+  const bool has_rtl = std::erase(arguments, "--rtl") > 0;
+  if (arguments.size() != 2 && arguments.size() != 3) {
+    fmt::print(stderr, "usage: bench_atalla model.pt2 atalla.so [options] [--rtl]\n");
     return 2;
   }
   try {
-    run(arguments[1], arguments[2], count == 4 ? arguments[3] : "");
+    run(arguments[0], arguments[1], arguments.size() == 3 ? arguments[2] : "", has_rtl);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

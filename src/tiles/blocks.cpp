@@ -69,13 +69,19 @@ class Chooser {
         vectors + vectors % 2 + (layer_.has_residual ? b.accumulators * residual_lines(layer_, machine_) : 0);
     const int64_t tile = weight_tile_lines(layer_, machine_);
     b.weight_lines = std::max(bank_, tile);
-    b.group_steps = std::min(b.weight_lines / tile, set * chunk * layer_.taps());
-    const int64_t steps_of_tile = chunk * layer_.taps();
-    if (b.group_steps >= steps_of_tile) b.group_steps -= b.group_steps % steps_of_tile;
+    b.group_steps = group_steps(b.weight_lines / tile, set, chunk * layer_.taps());
     const int64_t lines = b.x_lines * b.x_buffers + kTurns * (b.weight_lines + b.vector_lines);
     if (lines > machine_.lines - kSlack || !do_steps_fit(b, tall, pixel)) return;
     b.cycles = cycles(b, tall, blocks, chunks);
     if (!best_ || b.cycles < best_->cycles) best_ = b;
+  }
+
+  // At most `room`: whole tiles if one fits, and all groups of a set alike. A long one would wait for its buffer while
+  // a short one is computed.
+  static int64_t group_steps(int64_t room, int64_t set_tiles, int64_t steps_of_tile) {
+    const int64_t unit = room >= steps_of_tile ? steps_of_tile : 1, units = set_tiles * steps_of_tile / unit;
+    const int64_t groups = ceil_div(units, room / unit);
+    return ceil_div(units, groups) * unit;
   }
 
   bool do_steps_fit(const TileBlocks& b, int64_t tall, int64_t pixel) const {
@@ -106,18 +112,27 @@ class Chooser {
     const auto steps = static_cast<double>(output_tiles_ * channel_tiles_ * layer_.taps());
     const Groups groups = groups_of(b, chunks);
     const double compute = steps / groups.all * std::max(block_rows, static_cast<double>(machine_.rows + 2));
-    const double weights = steps / groups.all * tile_beats() + machine_.dma_latency + kHandover;
+    const double weights = steps / groups.all * tile_beats() + weight_loads(b);
     const double x = static_cast<double>(tall * layer_.width) * pixel_beats(b.chunk_tiles);
     const double vectors = vector_beats(block_rows) / groups.with_vectors;
     const double both = std::min(groups.with_x, groups.with_vectors);
     const double neither = groups.all - groups.with_x - groups.with_vectors + both;
-    const double computed =
-        both * std::max(compute, weights + x + vectors) + (groups.with_x - both) * std::max(compute, weights + x) +
-        (groups.with_vectors - both) * std::max(compute, weights + vectors) + neither * std::max(compute, weights);
+    // A group is loaded to where the one two before it was.
+    const double handover = machine_.dma_latency + kHandover;
+    const auto period = [&](double loads) { return std::max({compute, loads, (compute + loads + handover) / 2}); };
+    const double computed = both * period(weights + x + vectors) + (groups.with_x - both) * period(weights + x) +
+                            (groups.with_vectors - both) * period(weights + vectors) + neither * period(weights);
     const double row = row_beats(size_of(layer_.output));
     const double stored = (block_rows * row + kHandover) * static_cast<double>(output_tiles_);
     const auto turns = static_cast<double>(layer_.batch * layer_.groups * blocks);
-    return turns * std::max(computed, stored) + x + weights + static_cast<double>(b.accumulators) * row + machine_.rows;
+    return turns * std::max(computed, stored) + x + weights + handover + static_cast<double>(b.accumulators) * row +
+           machine_.rows;
+  }
+
+  // Commands for the weights of a group. Tiles of all channels follow each other in memory.
+  double weight_loads(const TileBlocks& b) const {
+    if (layer_.packed && b.chunk_tiles == channel_tiles_) return 1;
+    return static_cast<double>(ceil_div(b.group_steps, b.chunk_tiles * layer_.taps()));
   }
 
   // Biases, scales and residuals of all outputs of a block.
@@ -135,11 +150,14 @@ class Chooser {
     const int64_t touched = (ceil_div(bytes, step) - 1) * step + machine_.dma_bytes;
     return static_cast<double>(touched) / static_cast<double>(machine_.dma_bytes);
   }
-  // Of a pixel's channels in a chunk, line by line.
+  // Of a pixel's channels in a chunk, line by line, and of the zeros that fill its lines.
   double pixel_beats(int64_t tiles) const {
     const int64_t bytes = std::min(tiles * machine_.rows, layer_.channels) * size_of(layer_.operand);
-    const int64_t line = std::min<int64_t>(bytes, machine_.line_bytes);
-    return static_cast<double>(ceil_div(bytes, line)) * beats(line, layer_.stored_channels * size_of(layer_.operand));
+    const int64_t distance = layer_.stored_channels * layer_.skip[1] * size_of(layer_.operand);
+    const int64_t lines = bytes / machine_.line_bytes, rest = bytes % machine_.line_bytes;
+    const int64_t zeros = tiles * pixel_lines(layer_, machine_) - lines - (rest > 0 ? 1 : 0);
+    return static_cast<double>(lines) * beats(machine_.line_bytes, distance) + (rest > 0 ? beats(rest, distance) : 0) +
+           static_cast<double>(zeros) * line_beats();
   }
   double tile_beats() const { return static_cast<double>(weight_tile_lines(layer_, machine_)) * line_beats(); }
   double line_beats() const { return beats(machine_.line_bytes, machine_.line_bytes); }

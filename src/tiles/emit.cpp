@@ -144,7 +144,7 @@ class LayerEmitter {
     group.loads.push_back(a);
   }
 
-  // Weights of steps [first, last) of an output tile: packed tiles follow each other.
+  // Weights of steps [first, last) of an output tile, and of the next ones: packed tiles follow each other.
   void load_packed(int64_t tile, int64_t first, int64_t last, int64_t line, TileGroup& group) const {
     const int64_t bytes = machine_.rows * machine_.columns * bytes_;
     const int64_t row_bytes = machine_.columns * bytes_, row_lines = tile_lines_ / machine_.rows;
@@ -327,10 +327,14 @@ class LayerEmitter {
       TileGroup group{.set = set_, .begins_set = groups_.size() == first_group};
       bring_x(chunk, last_chunk, group);
       const int64_t end = std::min(at + blocks_.group_steps, all);
+      const int64_t buffer = weight_buffers_[groups_.size() % 2];
+      const bool is_run = layer_.packed && last_chunk - chunk == channel_tiles_;  // of tiles that follow each other
+      if (is_run) load_packed(tile, at, end, buffer, group);
       for (int64_t next = at; next < end;) {
         const int64_t t = next / steps, first = next % steps, last = std::min(steps, first + end - next);
-        const int64_t line = weight_buffers_[groups_.size() % 2] + (next - at) * tile_lines_;
-        load_weights(tile + t, chunk * layer_.taps() + first, chunk * layer_.taps() + last, line, group);
+        const int64_t line = buffer + (next - at) * tile_lines_;
+        const int64_t begin = chunk * layer_.taps();
+        if (!is_run) load_weights(tile + t, begin + first, begin + last, line, group);
         for (int64_t step = first; step < last; ++step)
           group.multiplies.push_back(multiply(chunk, last_chunk - chunk, step, t, line + (step - first) * tile_lines_));
         next += last - first;
