@@ -203,7 +203,7 @@ def test_a_file_runs_where_the_device_is_not_loaded(tmp_path):
     assert "for loopback 1: device loopback is not loaded: load its plug-in first" in other_process(wanted)
 
 
-@pytest.mark.parametrize("device", ["npu", "loopback:volts=9"])
+@pytest.mark.parametrize("device", ["abacus", "loopback:volts=9"])
 def test_a_device_that_does_not_fit_is_an_error(tmp_path, device):
     saved(tmp_path / "mlp.tenon")
     with pytest.raises(tenon.Error, match=r"no program of the file runs on .* here:\n  for loopback 1: "):
@@ -411,7 +411,7 @@ def test_failures_are_errors_and_the_next_call_is_right():
 @pytest.mark.parametrize(
     ("device", "message"),
     [
-        ("npu", "there is no backend 'npu'"),
+        ("abacus", "there is no backend 'abacus'"),
         ("loopback:speed=2", "the options are claim, ops, delay, fail and seed"),
         (3, "a device is a name"),
         ([""], "a device is a name"),
