@@ -158,6 +158,7 @@ def top1(model: Made, name: str, small: bool, count: int, options: str) -> dict:
         "images": count,
         "equal": found["equal"],
         "classes": len(found["classes"]),
+        "closer": sum(a < b for a, b in zip(found["errors"], found["eager_errors"], strict=True)),
         "error": sum(found["errors"]) / count,
         "eager_error": sum(found["eager_errors"]) / count,
     }
@@ -213,7 +214,7 @@ def summary(row: Row, size: int) -> str:
         t = row.top1
         lines.append(
             f"  top-1 equal to eager's on {t['equal']} of {t['images']} images ({t['classes']} classes); "
-            f"mean relative error {t['error']:.3e}, eager's {t['eager_error']:.3e}"
+            f"mean relative error {t['error']:.3e}, eager's {t['eager_error']:.3e}; closer on {t['closer']}"
         )
     return "\n".join(lines)
 

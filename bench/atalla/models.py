@@ -1,4 +1,5 @@
-"""The models of the bench, with random weights: norms know their data, so that numbers neither vanish nor explode."""
+"""The models of the bench, with random weights: norms know their data, so that numbers neither vanish nor explode, and
+classifiers know ten pictures."""
 
 import copy
 import sys
@@ -14,6 +15,7 @@ from torch import nn
 from tests.python import zoo
 
 PT2E = Path(__file__).parents[2] / ".venv/pt2e"  # torchao: python/requirements-pt2e.txt
+PICTURES = 10  # classes of images
 CALIBRATION = 4  # inputs that norms and quantization are calibrated with
 Args = tuple[torch.Tensor, ...]
 
@@ -26,11 +28,26 @@ class Case:
 
 
 def image(seed: int, size: int) -> torch.Tensor:
-    """Random patches, lines and grains: pooled noise would be the same for all images."""
-    generator = torch.Generator().manual_seed(seed)
-    layers = [torch.randn(1, 3, count, count, generator=generator) for count in (2, 7, size // 4, size)]
+    """One of ten pictures of random patches, under lines and grains that only this image has."""
+    picture, own = (torch.Generator().manual_seed(n) for n in (seed % PICTURES, PICTURES + seed))
+    layers = [torch.randn(1, 3, count, count, generator=picture) for count in (2, 7)]
+    layers += [torch.randn(1, 3, count, count, generator=own) for count in (size // 4, size)]
     scales = [F.interpolate(layer, size=size, mode="bilinear", align_corners=False) for layer in layers]
     return sum(scales) / len(scales) ** 0.5
+
+
+@torch.no_grad()
+def recognize_pictures(module: nn.Module, size: int) -> None:
+    """Makes class n that of picture n. With random weights, what images have in common would decide for all of them."""
+    head = [part for part in module.modules() if isinstance(part, nn.Linear)][-1]
+    found: list[torch.Tensor] = []
+    hook = head.register_forward_pre_hook(lambda _, args: found.append(args[0]))
+    for picture in range(PICTURES):
+        module(image(picture, size))
+    hook.remove()
+    features = torch.cat(found)
+    head.weight[:PICTURES] = F.normalize(features - features.mean(0), dim=1)
+    head.bias.copy_(-head.weight @ features.mean(0))
 
 
 def classifier(kind: type, config: transformers.PretrainedConfig, size: int) -> nn.Module:
@@ -42,7 +59,8 @@ def classifier(kind: type, config: transformers.PretrainedConfig, size: int) -> 
     with torch.no_grad():
         module.train()
         module(torch.cat([image(seed, size) for seed in range(CALIBRATION)]))
-    return module.eval()
+    recognize_pictures(module.eval(), size)
+    return module
 
 
 def resnet50(small: bool) -> nn.Module:
