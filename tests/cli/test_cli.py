@@ -57,6 +57,8 @@ def test_version(tenon):
         (["eval", "a.tg", "--input"], "--input"),
         (["eval", "a.tg", "--random-params", "x"], "--random-params"),
         (["eval", "a.tg", "-i", "x.npy", "y.npy"], "y.npy"),
+        (["device", "new"], "NAME is required"),
+        (["device", "check", "npu.so", "--random", "-1"], "no integer from 0 to"),
     ],
 )
 def test_a_wrong_command_line_is_exit_code_2(tenon, args, message):
@@ -64,7 +66,8 @@ def test_a_wrong_command_line_is_exit_code_2(tenon, args, message):
     assert (run.code, run.out) == (2, "")
     assert run.err.startswith("error: ")
     assert message in run.err
-    command = f"tenon {args[0]}" if args and args[0] in COMMANDS else "tenon"
+    words = args[: 2 if args[:1] == ["device"] else 1]
+    command = " ".join(["tenon", *words]) if args and args[0] in (*COMMANDS, "device") else "tenon"
     assert run.err.endswith(f"\nRun '{command} --help' to see what it takes.\n")
 
 

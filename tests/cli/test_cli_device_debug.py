@@ -96,6 +96,7 @@ def test_waves_around_a_command(tenon, rtl, tmp_path):
     args = ("-a", "model", "-b", "rtl", "mlp.tg", *PARAMS)
     done = diff(tenon, *args, "--waves", "0:3", files=FILES)
     assert done.code == 0, done.err
+    assert "waves of the command: waves.vcd" in done.out
     assert (tmp_path / "waves.vcd").read_text().count("#") > 50
     assert "launch 0 has " in diff(tenon, *args, "--waves", "100000").err
     assert "the model has 1 launches" in diff(tenon, *args, "--waves", "9:0").err
@@ -194,6 +195,7 @@ def test_commands_of_any_device_are_compared(tenon, counting):
 
 
 def test_bad_devices_are_clear_errors(tenon):
+    assert "'-1' is no integer from 0 to" in diff(tenon, "-a", "model", "-b", "cycles", "--random", "-1").err
     assert "-a and -b are the same device" in diff(tenon, "-a", "model", "-b", "model").err
     assert 'no body "fast"' in diff(tenon, "-a", "model", "-b", "fast").err
     assert "begins with no device, and there are 0 plug-ins" in tenon("device", "diff", "-a", "x", "-b", "y").err

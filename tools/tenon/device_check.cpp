@@ -230,7 +230,9 @@ Command device_check_command(CLI::App& device) {
   app->add_option("--model", options->models, "A model to compare with the CPU; may be repeated")->type_name("MODEL");
   app->add_option("--size", options->sizes, "The value of a symbolic size of a model")->type_name("N=64");
   for (const char* name : {"--model", "--size"}) app->get_option(name)->allow_extra_args(false);
-  app->add_option("--random", options->random, "How many random layers")->capture_default_str();
+  app->add_option("--random", options->random, "How many random layers")
+      ->capture_default_str()
+      ->check(integer_from(0, kMostRandom));
   app->add_option("--seed", options->seed, "Of random values and sizes")->capture_default_str();
   app->add_option("--timeout", options->timeout, "Seconds that a call of the plug-in may take; 0: no limit")
       ->capture_default_str()

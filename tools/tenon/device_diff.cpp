@@ -12,6 +12,7 @@
 #include "json.h"
 #include "launch_diff.h"
 #include "model_diff.h"
+#include "numbers.h"
 #include "random_layers.h"
 #include "segment_run.h"
 #include "support/runtime_call.h"
@@ -312,7 +313,9 @@ class DeviceDiff {
 
   std::string same_text() const {
     const std::string commands = commands_ == 0 ? "results" : fmt::format("{} commands", commands_);
-    return fmt::format("{} and {} agree: {} of {} launches\n", a_, b_, commands, launches_);
+    const std::string waves =
+        has_focused_ && waves_ ? fmt::format("waves of the command: {}\n", options_.waves_file) : "";
+    return fmt::format("{} and {} agree: {} of {} launches\n{}", a_, b_, commands, launches_, waves);
   }
 
   std::string text_of(const Difference& it) const {
@@ -394,7 +397,9 @@ Command device_diff_command(CLI::App& device) {
   app->add_option("--waves-file", options->waves_file, "Where to")->type_name("FILE.vcd")->capture_default_str();
   app->add_option("--tolerance", options->tolerance, "How far results of different code may be apart, relatively")
       ->capture_default_str();
-  app->add_option("--random", options->random, "Without a model: how many random streams")->capture_default_str();
+  app->add_option("--random", options->random, "Without a model: how many random streams")
+      ->capture_default_str()
+      ->check(integer_from(0, kMostRandom));
   app->add_option("--seed", options->seed, "Of random numbers")->capture_default_str();
   app->add_flag("--json", options->json, "Print what was found as JSON");
   app->footer(kFooter);

@@ -58,9 +58,12 @@ std::string missing_command(const CLI::App& app) {
 }
 
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
-  const auto chosen = app.get_subcommands();
-  const std::string command = chosen.empty() ? "tenon" : "tenon " + chosen.front()->get_name();
-  const std::string what = chosen.empty() ? missing_command(app) : error.what();
+  std::string command = "tenon";
+  for (const CLI::App* chosen = &app; !chosen->get_subcommands().empty();) {
+    chosen = chosen->get_subcommands().front();
+    command += " " + chosen->get_name();
+  }
+  const std::string what = app.get_subcommands().empty() ? missing_command(app) : error.what();
   print_error(render({what, {}}) + "Run '" + command + " --help' to see what it takes.\n");
   return kUsageError;
 }

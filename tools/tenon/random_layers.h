@@ -9,6 +9,7 @@
 namespace tenon::cli {
 
 using Random = std::mt19937;
+inline constexpr int64_t kMostRandom = 1'000'000;  // layers or streams
 
 // A product or a convolution with what may follow it.
 Graph random_layer(Random& random);
