@@ -66,6 +66,15 @@ def test_the_array_is_busy():
     assert all(0.95 < layer["estimate"] / layer["cycles"] < 1.05 for layer in layers)
 
 
+def test_loads_are_busy_where_weights_are_used_once():
+    """A classifier of one image: groups that differ in length would wait for each other's buffers."""
+    tenon.load_plugin(str(command.PLUGIN))
+    module, x = nn.Linear(1280, 1000).bfloat16(), torch.randn(1, 1280).bfloat16()
+    (layer,) = command.streams(Made(module, module, "bf16"), (x,), "")["layers"]
+    lines = 2 * 80 * 63 * 16  # of the weights, one a cycle
+    assert lines < layer["cycles"] < 1.05 * lines
+
+
 def test_only_activations_around_segments_cross(rows):
     streams = rows["resnet50", "int8"]["streams"]
     assert (streams["transfers"], streams["permutations"]) == (6, 4)
