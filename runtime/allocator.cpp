@@ -9,6 +9,11 @@ namespace tenon::runtime {
 
 int64_t aligned_size(int64_t bytes) { return checked_add(bytes, kAlignment - 1) / kAlignment * kAlignment; }
 
+void* allocate_aligned(int64_t bytes) noexcept {
+  const uint64_t whole = (static_cast<uint64_t>(bytes) + kAlignment) / kAlignment * kAlignment;
+  return whole <= SIZE_MAX ? std::aligned_alloc(kAlignment, static_cast<size_t>(whole)) : nullptr;
+}
+
 bool Allocator::reserve(int64_t bytes) noexcept {
   int64_t used = used_.load(std::memory_order_relaxed);
   do {
@@ -28,8 +33,7 @@ void Allocator::release(int64_t bytes) noexcept { used_.fetch_sub(bytes, std::me
 
 void* Allocator::allocate(int64_t bytes) noexcept {
   if (!reserve(bytes)) return nullptr;
-  void* const memory =
-      std::aligned_alloc(kAlignment, (static_cast<size_t>(bytes) + kAlignment) / kAlignment * kAlignment);
+  void* const memory = allocate_aligned(bytes);
   if (memory == nullptr) release(bytes);
   return memory;
 }

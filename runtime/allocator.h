@@ -14,6 +14,9 @@ inline constexpr int64_t kNoBudget = INT64_MAX;
 // Rounds `bytes` up to whole cache lines. Throws a StatusError on overflow.
 int64_t aligned_size(int64_t bytes);
 
+// Aligned memory, with an address of its own if it is of 0 bytes; for std::free. Null if the system has no such memory.
+void* allocate_aligned(int64_t bytes) noexcept;
+
 class [[gnu::visibility("default")]] Allocator {  // visible in libtenon_compiler.so; libtenon_runtime.so hides it
  public:
   explicit Allocator(int64_t budget = kNoBudget) : budget_(budget) {}

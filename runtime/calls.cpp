@@ -42,8 +42,7 @@ struct RunningCall : tenon_call {
       if (size < 0) return nullptr;
       bytes = checked_mul(bytes, size);
     }
-    const auto whole = static_cast<size_t>(checked_add(bytes, kAlignment) / kAlignment * kAlignment);
-    result.owner = std::shared_ptr<void>(std::aligned_alloc(kAlignment, whole), std::free);
+    result.owner = std::shared_ptr<void>(allocate_aligned(bytes), std::free);
     return result.data = result.owner.get();
   }
 };

@@ -1,6 +1,6 @@
 #include "runtime/context.h"
 
-#include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -206,7 +206,7 @@ namespace {
 
 uint64_t drawn_seed() {
   uint64_t seed = 0;
-  if (getrandom(&seed, sizeof(seed), 0) == sizeof(seed)) return seed;
+  if (getentropy(&seed, sizeof(seed)) == 0) return seed;
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMostRules = 4096;
 constexpr int64_t kMostAlignment = 1 << 20;
 constexpr uint64_t kMostScratch = uint64_t{1} << 48;
-constexpr size_t kMostCode = size_t{1} << 32;
+constexpr uint64_t kMostCode = uint64_t{1} << 32;
 constexpr uint64_t kMostEvents = 1 << 20;
 constexpr size_t kZone = 256;  // bytes before and after a block, at least
 constexpr unsigned char kZoneByte = 0xa5;
@@ -52,7 +52,7 @@ DeviceInfo checked_info(const tenon_device_info& info) {
           .version = info.version,
           .doc = info.doc == nullptr ? "" : info.doc,
           .flags = info.flags,
-          .rules = {info.rules, info.rule_count},
+          .rules = {info.rules, static_cast<size_t>(info.rule_count)},
           .memory = static_cast<int64_t>(std::min<uint64_t>(info.memory, INT64_MAX)),
           .alignment = std::max(alignment, kAlignment),
           .crossing_seconds = std::max(info.crossing_seconds, 0.0),
@@ -86,7 +86,7 @@ struct Device::Sink {
     auto& sink = *static_cast<Sink*>(self);
     if (!sink.is_open) sink.is_misused = true;
     if (!sink.is_open || (bytes == nullptr && count > 0)) return TENON_INVALID_ARGUMENT;
-    if (count > kMostCode - std::min(sink.bytes.size(), kMostCode)) return TENON_OUT_OF_MEMORY;
+    if (count > kMostCode - std::min<uint64_t>(sink.bytes.size(), kMostCode)) return TENON_OUT_OF_MEMORY;
     try {
       const auto* const from = static_cast<const std::byte*>(bytes);
       sink.bytes.insert(sink.bytes.end(), from, from + count);

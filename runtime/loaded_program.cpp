@@ -107,7 +107,7 @@ void check_arguments(const TaskNode& task, const PortableKernel& kernel, const i
 void LoadedProgram::forget_states() const {
   if (!parts_.container) return;
   for (size_t i = 0; i < parts_.states.size(); ++i)
-    parts_.container->forget({parts_.states[i], graph_.initial[i].size()});
+    parts_.container->forget({parts_.states[i], static_cast<size_t>(graph_.initial[i].size())});
 }
 
 std::shared_ptr<const Frame> LoadedProgram::frame(std::span<const int64_t> symbols) const {
