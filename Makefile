@@ -19,7 +19,7 @@ PYTHON_IS_NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 
 VENV_STAMP := .venv/.installed
 BENCH_STAMP := .venv-bench/.installed
-SOURCE_DIRS := $(wildcard include src runtime accelerators tools python tests bench examples)
+SOURCE_DIRS := $(wildcard include src runtime accelerators tools python tests bench examples js)
 CPP_FILES = $(shell find $(SOURCE_DIRS) -name '*.h' -o -name '*.hpp' -o -name '*.cpp')
 TIDY_FILES = $(shell find src runtime tools -name '*.cpp')
 
@@ -93,6 +93,17 @@ verilator: | deps
 	  $$sudo env DEBIAN_FRONTEND=noninteractive \
 	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 verilator >/dev/null; }
 
+WEB_PACKAGES := clang-19 lld-19 wasi-libc libc++-19-dev-wasm32 libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32
+
+.PHONY: web
+web: | deps ## Install the C++ library for wasm32 if it is missing, and build the runtime for JavaScript into build/web
+	@dpkg-query -W $(WEB_PACKAGES) >/dev/null 2>&1 || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "web: installing $(WEB_PACKAGES)"; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $(WEB_PACKAGES) >/dev/null; }
+	@cmake -S js -B build/web -G Ninja --log-level=WARNING >/dev/null
+	@cmake --build build/web --parallel $(JOBS)
+
 .PHONY: rtl
 rtl: verilator build ## Install verilator if it is missing, build Atalla and its plug-in with the RTL, test both; ARGS="rtl" measures one body
 	@build/bin/atalla_tests --gtest_filter='*Rtl*' --gtest_brief=1
@@ -155,6 +166,10 @@ test-python: build ## Only the Python tests; PYTEST_ARGS="-k graph" selects
 .PHONY: test-wheel
 test-wheel: wheel ## Install the wheels of `make wheel` into empty environments outside of the tree, and use them there
 	@.venv/bin/python -m pytest tests/wheel $(PYTEST_ARGS)
+
+.PHONY: test-web
+test-web: build web ## Build the runtime for JavaScript too, and test it in Node
+	@.venv/bin/python -m pytest -q tests/python/test_web.py $(PYTEST_ARGS)
 
 .PHONY: lazy-ops
 lazy-ops: build ## Compare PyTorch's samples of the operators that its lazy device records, on that device; ARGS="--only conv" selects

@@ -1,0 +1,526 @@
+// Runs compiled models (.tenon) in browsers and in Node 18 or newer. No dependencies.
+//
+//     const tenon = await Tenon.load();                       // tenon.wasm, from beside this file
+//     const program = tenon.open(bytes);                      // a .tenon file
+//     const [scores] = program.run([pixels]);                 // {name, dtype, shape, data}
+//     program.close();
+//
+// The memory of a program is the runtime's: close() gives it back. What run() and the states return are copies.
+// docs/web.md is the manual.
+
+// The order of tenon_dtype in tenon.h. f16 and bf16 are bits; a bool is 0 or 1.
+const DTYPES = [
+  ["f64", Float64Array],
+  ["f32", Float32Array],
+  ["f16", Uint16Array],
+  ["bf16", Uint16Array],
+  ["i64", BigInt64Array],
+  ["i32", Int32Array],
+  ["i16", Int16Array],
+  ["i8", Int8Array],
+  ["u8", Uint8Array],
+  ["bool", Uint8Array],
+];
+
+const STATUSES = [
+  "ok",
+  "invalid argument",
+  "bad file",
+  "unsupported",
+  "io",
+  "out of memory",
+  "over budget",
+  "run failed",
+  "internal",
+];
+const INVALID_ARGUMENT = 1;
+const INTERNAL = 8;
+
+const ALIGNMENT = 64; // of everything that the runtime is given
+
+/** What the runtime refuses: `status` is one of the statuses of tenon.h in words, and `message` the runtime's text. */
+export class TenonError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.name = "TenonError";
+    this.status = STATUSES[status] ?? STATUSES[INTERNAL];
+  }
+}
+
+const invalid = (message) => new TenonError(INVALID_ARGUMENT, message);
+const bytesOf = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+const product = (shape) => shape.reduce((size, each) => size * each, 1);
+
+// ---- the runtime's memory -------------------------------------------------------------------------------------------
+
+// Growing memory detaches views of it, so each access makes its own.
+class Memory {
+  constructor(exports) {
+    this.exports = exports;
+  }
+
+  get bytes() {
+    return new Uint8Array(this.exports.memory.buffer);
+  }
+  get view() {
+    return new DataView(this.exports.memory.buffer);
+  }
+
+  // Pointers are signed numbers in JavaScript's view of WebAssembly.
+  pointer(at) {
+    return this.view.getUint32(at, true);
+  }
+  int32(at) {
+    return this.view.getInt32(at, true);
+  }
+  int64(at) {
+    return Number(this.view.getBigInt64(at, true));
+  }
+
+  text(pointer) {
+    const from = pointer >>> 0;
+    const bytes = this.bytes;
+    return new TextDecoder().decode(bytes.slice(from, bytes.indexOf(0, from)));
+  }
+
+  allocate(size) {
+    const whole = Math.ceil((size + 1) / ALIGNMENT) * ALIGNMENT;
+    const memory = whole < 2 ** 32 ? this.exports.aligned_alloc(ALIGNMENT, whole) >>> 0 : 0;
+    if (memory === 0) throw new TenonError(5, `there is no memory for ${size} bytes`);
+    return memory;
+  }
+  free(pointer) {
+    this.exports.free(pointer);
+  }
+
+  copyIn(bytes) {
+    const memory = this.allocate(bytes.byteLength);
+    this.bytes.set(bytes, memory);
+    return memory;
+  }
+
+  copyOut(Type, pointer, count) {
+    const from = pointer >>> 0;
+    return new Type(this.exports.memory.buffer.slice(from, from + count * Type.BYTES_PER_ELEMENT));
+  }
+}
+
+// ---- the system that the C library asks ------------------------------------------------------------------------------
+
+// The imports of tenon.wasm: time, random bytes, and what it prints when it ends.
+function systemFor(memory, random) {
+  const OK = 0;
+  const UNSUPPORTED = 58;
+  let line = "";
+  return {
+    clock_time_get(clock, precision, to) {
+      memory().view.setBigUint64(to, BigInt(Math.round(performance.now() * 1e6)), true);
+      return OK;
+    },
+    random_get(to, size) {
+      const most = 65536; // that browsers give at a time
+      for (let done = 0; done < size; done += most)
+        random.getRandomValues(memory().bytes.subarray(to + done, to + Math.min(done + most, size)));
+      return OK;
+    },
+    fd_write(file, pieces, count, written) {
+      let bytes = 0;
+      for (let i = 0; i < count; ++i) {
+        const [from, size] = [memory().pointer(pieces + 8 * i), memory().pointer(pieces + 8 * i + 4)];
+        line += new TextDecoder().decode(memory().bytes.slice(from, from + size));
+        bytes += size;
+      }
+      const lines = line.split("\n");
+      line = lines.pop();
+      for (const each of lines) console.error(each);
+      memory().view.setUint32(written, bytes, true);
+      return OK;
+    },
+    fd_seek: () => UNSUPPORTED,
+    fd_close: () => UNSUPPORTED,
+  };
+}
+
+async function compile(source) {
+  if (source instanceof WebAssembly.Module) return source;
+  if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return WebAssembly.compile(source);
+  const url = new URL(source, import.meta.url);
+  if (url.protocol === "file:") {
+    const { readFile } = await import("node:fs/promises");
+    return WebAssembly.compile(await readFile(url));
+  }
+  const response = await fetch(url);
+  if (!response.ok) throw new TenonError(4, `cannot load ${url}: ${response.status} ${response.statusText}`);
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
+// ---- tensors --------------------------------------------------------------------------------------------------------
+
+// As a structure of tenon.h: data, dtype, rank, shape, strides.
+const TENSOR_BYTES = 20;
+
+function typeOf(values, wanted) {
+  if (DTYPES[wanted][1] === values.constructor) return wanted; // also for types that share their arrays
+  const found = DTYPES.findIndex(([, Type]) => Type === values.constructor);
+  if (found < 0) throw invalid(`${values.constructor.name} holds elements of no dtype`);
+  return found;
+}
+
+// Numbers, as an array of the dtype that is wanted.
+function arrayOf(numbers, wanted) {
+  const [name, Type] = DTYPES[wanted];
+  if (Type === Uint16Array) throw invalid(`numbers cannot become ${name} here; give its bits as a Uint16Array`);
+  return Type === BigInt64Array ? Type.from(numbers, BigInt) : Type.from(numbers);
+}
+
+// {data, shape} of what a caller gives: that, a typed array, numbers, or a number.
+function given(value, info) {
+  const dtype = DTYPES.findIndex(([name]) => name === info.dtype);
+  const isTensor = typeof value === "object" && value !== null && "data" in value;
+  let data = isTensor ? value.data : value;
+  if (typeof data === "boolean") data = Number(data);
+  if (typeof data === "number" || typeof data === "bigint") data = [data];
+  if (Array.isArray(data)) data = arrayOf(data, dtype);
+  if (!ArrayBuffer.isView(data) || data instanceof DataView)
+    throw invalid(`'${info.name}' is ${info.dtype}[${info.shape}]: give a typed array, numbers, or {data, shape}`);
+  const shape = isTensor && value.shape !== undefined ? [...value.shape] : shapeFor(info, data.length);
+  if (product(shape) !== data.length)
+    throw invalid(`'${info.name}' has ${data.length} elements, and shape [${shape}] has ${product(shape)}`);
+  return { data, dtype: typeOf(data, dtype), shape };
+}
+
+function shapeFor(info, length) {
+  if (info.shape.every((size) => typeof size === "number") && product(info.shape) === length) return info.shape;
+  if (info.shape.length === 1) return [length];
+  throw invalid(`'${info.name}' is ${info.dtype}[${info.shape}], and ${length} elements do not say which shape: give {data, shape}`);
+}
+
+// The runtime itself; one for all programs of a Tenon.
+class Runtime {
+  constructor(exports) {
+    this.exports = exports;
+    this.memory = new Memory(exports);
+  }
+
+  check(status) {
+    if (status !== 0) throw new TenonError(status, this.memory.text(this.exports.tenon_error()));
+  }
+
+  // Calls `body` with `size` bytes of memory, zero at first.
+  with(size, body) {
+    const memory = this.memory.allocate(size);
+    this.memory.bytes.fill(0, memory, memory + size);
+    try {
+      return body(memory);
+    } finally {
+      this.memory.free(memory);
+    }
+  }
+
+  withText(text, body) {
+    const bytes = new TextEncoder().encode(`${text}\0`);
+    return this.with(bytes.length, (at) => {
+      this.memory.bytes.set(bytes, at);
+      return body(at);
+    });
+  }
+
+  // A tensor of the runtime's from {data, dtype, shape}; free() its memory.
+  makeTensor({ data, dtype, shape }) {
+    const bytes = bytesOf(data);
+    const block = this.memory.allocate(TENSOR_BYTES + 8 + 8 * shape.length + ALIGNMENT + bytes.byteLength);
+    const sizes = block + 24;
+    const elements = Math.ceil((sizes + 8 * shape.length) / ALIGNMENT) * ALIGNMENT;
+    const view = this.memory.view;
+    [elements, dtype, shape.length, sizes, 0].forEach((word, i) => view.setUint32(block + 4 * i, word, true));
+    shape.forEach((size, i) => view.setBigInt64(sizes + 8 * i, BigInt(size), true));
+    this.memory.bytes.set(bytes, elements);
+    return block;
+  }
+
+  // What a program wrote to a tensor that makeTensor made, if it updates its input.
+  readBack(tensor, data) {
+    const from = this.memory.pointer(tensor);
+    bytesOf(data).set(this.memory.bytes.subarray(from, from + data.byteLength));
+  }
+
+  // A copy of what a tensor of the runtime's has.
+  readTensor(at) {
+    const [name, Type] = DTYPES[this.memory.int32(at + 4)];
+    const sizes = this.memory.pointer(at + 12);
+    const shape = Array.from({ length: this.memory.int32(at + 8) }, (_, i) => this.memory.int64(sizes + 8 * i));
+    return { dtype: name, shape, data: this.memory.copyOut(Type, this.memory.pointer(at), product(shape)) };
+  }
+
+  // Descriptions 0 to count - 1 by a function like tenon_input_info. A size that is known later is its expression.
+  describe(owner, count, function_) {
+    return this.with(16, (at) =>
+      Array.from({ length: count }, (_, number) => {
+        this.check(function_(owner, number, at));
+        const dims = this.memory.pointer(at + 12);
+        const shape = Array.from({ length: this.memory.int32(at + 8) }, (__, i) => {
+          const size = this.memory.int64(dims + 16 * i);
+          return size < 0 ? this.memory.text(this.memory.pointer(dims + 16 * i + 8)) : size;
+        });
+        return { name: this.memory.text(this.memory.pointer(at)), dtype: DTYPES[this.memory.int32(at + 4)][0], shape };
+      }),
+    );
+  }
+
+  // What a function that takes a place for a pointer makes.
+  made(call) {
+    return this.with(4, (at) => {
+      this.check(call(at));
+      return this.memory.pointer(at);
+    });
+  }
+}
+
+// ---- what users see -------------------------------------------------------------------------------------------------
+
+/** The runtime. Programs of one Tenon share its memory. */
+export class Tenon {
+  #runtime;
+
+  constructor(runtime) {
+    this.#runtime = runtime;
+  }
+
+  /** `source`: where tenon.wasm is (a URL), its bytes, or a WebAssembly.Module. */
+  static async load(source = "tenon.wasm") {
+    let memory = null;
+    const random = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // Node 18 has no global one
+    const system = systemFor(() => memory, random);
+    const { exports } = await WebAssembly.instantiate(await compile(source), { wasi_snapshot_preview1: system });
+    const runtime = new Runtime(exports);
+    memory = runtime.memory;
+    exports._initialize();
+    return new Tenon(runtime);
+  }
+
+  get version() {
+    return this.#runtime.memory.text(this.#runtime.exports.tenon_version());
+  }
+
+  /** Bytes of WebAssembly memory; it never shrinks. */
+  get memoryBytes() {
+    return this.#runtime.exports.memory.buffer.byteLength;
+  }
+
+  /** Loads and verifies a .tenon file, and takes a copy of it. Throws a TenonError. */
+  open(bytes) {
+    if (!(bytes instanceof ArrayBuffer) && !ArrayBuffer.isView(bytes))
+      throw invalid("open takes the bytes of a .tenon file: an ArrayBuffer or a typed array");
+    return Program.open(this.#runtime, ArrayBuffer.isView(bytes) ? bytesOf(bytes) : new Uint8Array(bytes));
+  }
+}
+
+// Options begin with their size: tenon_load_options with no_native set, and tenon_context_options.
+const LOAD_OPTIONS_BYTES = 24;
+const CONTEXT_OPTIONS_BYTES = 48;
+
+/** A program of a file: its first, or by entry() another. The entries of a file share its states. */
+export class Program {
+  #runtime;
+  #file; // {bytes, states, programs}: what the entries of a file share
+  #program;
+  #context = 0;
+  #given = []; // tensors of the runtime's that are the context's inputs
+
+  constructor(runtime, file, program) {
+    this.#runtime = runtime;
+    this.#file = file;
+    this.#program = program;
+    const { exports, memory } = runtime;
+    const describe = (what) =>
+      runtime.describe(program, exports[`tenon_${what}_count`](program), exports[`tenon_${what}_info`]);
+    this.name = memory.text(exports.tenon_program_name(program));
+    this.inputs = describe("input");
+    this.outputs = describe("output");
+    this.symbols = Array.from({ length: exports.tenon_symbol_count(program) }, (_, i) =>
+      runtime.with(24, (at) => {
+        runtime.check(exports.tenon_symbol_info(program, i, at));
+        const [low, high] = [memory.int64(at + 8), memory.int64(at + 16)];
+        return { name: memory.text(memory.pointer(at)), low, high: high < 2 ** 63 ? high : Infinity };
+      }),
+    );
+  }
+
+  static open(runtime, bytes) {
+    const { exports, memory } = runtime;
+    const file = { bytes: memory.copyIn(bytes), states: 0, programs: [] };
+    let program = 0;
+    try {
+      program = runtime.with(LOAD_OPTIONS_BYTES, (options) => {
+        memory.view.setUint32(options, LOAD_OPTIONS_BYTES, true);
+        memory.view.setBigInt64(options + 8, 1n, true); // no_native
+        return runtime.made((at) => exports.tenon_load_memory(file.bytes, bytes.byteLength, options, at));
+      });
+      file.states = runtime.made((at) => exports.tenon_states_create(program, 0, at));
+      const first = new Program(runtime, file, program);
+      file.programs.push(first);
+      return first;
+    } catch (error) {
+      exports.tenon_states_free(file.states);
+      exports.tenon_program_free(program);
+      memory.free(file.bytes);
+      throw error;
+    }
+  }
+
+  /** The names of the file's programs. */
+  get entries() {
+    const { exports, memory } = this.#runtime;
+    return Array.from({ length: exports.tenon_entry_count(this.#open()) }, (_, i) =>
+      memory.text(exports.tenon_entry_name(this.#program, i)),
+    );
+  }
+
+  /** Another program of the file; it is closed with the first. */
+  entry(name) {
+    const entry = this.#runtime.withText(name, (text) =>
+      this.#runtime.made((at) => this.#runtime.exports.tenon_program_entry(this.#open(), text, at)),
+    );
+    const program = new Program(this.#runtime, this.#file, entry);
+    this.#file.programs.push(program);
+    return program;
+  }
+
+  /** What the model keeps from run to run. */
+  get states() {
+    this.#open();
+    return new States(this.#runtime, this.#file);
+  }
+
+  /**
+   * Runs the program once. Inputs are an array, or an object by the names of inputs; each is a typed array, numbers, or
+   * {data, shape} where the sizes are symbols. Returns an array of {name, dtype, shape, data}. A model that writes to an
+   * input writes to the typed array. `seed`: that of random numbers.
+   */
+  run(inputs = [], { seed } = {}) {
+    const { exports } = this.#runtime;
+    const values = this.#listOf(inputs).map((value, i) => (value === undefined ? value : given(value, this.inputs[i])));
+    if (this.#given.some((_, i) => values[i] === undefined)) this.#freeContext(); // an input cannot be taken back
+    const context = this.#contextOf();
+    values.forEach((value, i) => value && this.#setInput(context, i, value));
+    if (seed !== undefined) this.#runtime.check(exports.tenon_set_seed(context, BigInt(seed)));
+    this.#runtime.check(exports.tenon_run(context));
+    values.forEach((value, i) => value && this.#runtime.readBack(this.#given[i], value.data));
+    return this.outputs.map(({ name }, i) => ({ name, ...this.#output(context, i) }));
+  }
+
+  /** Frees all programs of the file, and its states. Nothing of them may be used afterwards. */
+  close() {
+    const { exports, memory } = this.#runtime;
+    for (const program of this.#file.programs) program.#free();
+    this.#file.programs = [];
+    exports.tenon_states_free(this.#file.states);
+    memory.free(this.#file.bytes);
+    this.#file.states = this.#file.bytes = 0;
+  }
+
+  #open() {
+    if (this.#program === 0) throw invalid("the program is closed");
+    return this.#program;
+  }
+
+  #free() {
+    this.#freeContext();
+    this.#runtime.exports.tenon_program_free(this.#program);
+    this.#program = 0;
+  }
+
+  #freeContext() {
+    this.#runtime.exports.tenon_context_free(this.#context);
+    this.#context = 0;
+    this.#given.forEach((tensor) => this.#runtime.memory.free(tensor));
+    this.#given = [];
+  }
+
+  #setInput(context, number, value) {
+    const tensor = this.#runtime.makeTensor(value);
+    try {
+      this.#runtime.check(this.#runtime.exports.tenon_set_input(context, number, tensor));
+    } catch (error) {
+      this.#runtime.memory.free(tensor);
+      throw error;
+    }
+    if (this.#given[number] !== undefined) this.#runtime.memory.free(this.#given[number]);
+    this.#given[number] = tensor;
+  }
+
+  #contextOf() {
+    const program = this.#open();
+    const { exports, memory } = this.#runtime;
+    this.#context ||= this.#runtime.with(CONTEXT_OPTIONS_BYTES, (options) => {
+      memory.view.setUint32(options, CONTEXT_OPTIONS_BYTES, true);
+      return this.#runtime.made((at) => exports.tenon_context_create_with(program, options, this.#file.states, at));
+    });
+    return this.#context;
+  }
+
+  #listOf(inputs) {
+    if (!Array.isArray(inputs)) {
+      const unknown = Object.keys(inputs).find((name) => !this.inputs.some((input) => input.name === name));
+      if (unknown !== undefined)
+        throw invalid(`there is no input '${unknown}'; the inputs are ${this.inputs.map(({ name }) => name).join(", ")}`);
+      return this.inputs.map(({ name }) => inputs[name]);
+    }
+    if (inputs.length > this.inputs.length)
+      throw invalid(`the program has ${this.inputs.length} inputs, got ${inputs.length}`);
+    return inputs;
+  }
+
+  #output(context, number) {
+    return this.#runtime.with(TENSOR_BYTES, (at) => {
+      this.#runtime.check(this.#runtime.exports.tenon_get_output(context, number, at));
+      return this.#runtime.readTensor(at);
+    });
+  }
+}
+
+/** The states of a file, by name: tensors that its programs update. */
+export class States {
+  #runtime;
+  #file;
+
+  constructor(runtime, file) {
+    this.#runtime = runtime;
+    this.#file = file;
+    this.list = runtime.describe(file.states, runtime.exports.tenon_state_count(file.states), runtime.exports.tenon_state_info);
+  }
+
+  /** {dtype, shape, data}: a copy. */
+  get(name) {
+    return this.#runtime.with(TENSOR_BYTES, (at) => {
+      this.#runtime.check(this.#runtime.exports.tenon_get_state(this.#states(), this.#find(name), at));
+      return this.#runtime.readTensor(at);
+    });
+  }
+
+  set(name, value) {
+    const number = this.#find(name);
+    const tensor = this.#runtime.makeTensor(given(value, this.list[number]));
+    try {
+      this.#runtime.check(this.#runtime.exports.tenon_set_state(this.#states(), number, tensor));
+    } finally {
+      this.#runtime.memory.free(tensor);
+    }
+  }
+
+  /** To what they are in the file. */
+  reset() {
+    this.#runtime.check(this.#runtime.exports.tenon_states_reset(this.#states()));
+  }
+
+  #find(name) {
+    return this.#runtime.withText(name, (text) =>
+      this.#runtime.made((at) => this.#runtime.exports.tenon_find_state(this.#states(), text, at)),
+    );
+  }
+
+  #states() {
+    if (this.#file.states === 0) throw invalid("the program is closed");
+    return this.#file.states;
+  }
+}
