@@ -127,12 +127,19 @@ def test_no_pytorch(cache):
 
 
 @pytest.mark.parametrize(
-    "door", ["tenon.compile", "tenon.LocalTrainingInstance", "import tenon.torch_backend", "import tenon.lazy"]
+    "door",
+    ["tenon.compile; tenon.load", "tenon.LocalTrainingInstance", "import tenon.torch_backend", "import tenon.lazy"],
 )
 def test_front_doors_warn_once_of_a_version_that_is_not_supported(door):
-    done = as_if("2.8.0", f"import tenon; {door}; tenon.load")
+    done = as_if("2.8.0", f"import tenon; {door}")
     assert done.returncode == 0
     assert done.stderr.count("PyTorch 2.8.0 is not supported: nothing is known to break") == 1
+
+
+def test_the_warning_comes_before_an_import_that_fails():
+    done = as_if("2.8.0", "import tenon, torch; del torch._C._len_torch_function_stack; tenon.compile")
+    assert done.returncode == 1
+    assert "PyTorch 2.8.0 is not supported" in done.stderr.partition("Traceback")[0]
 
 
 def test_what_needs_no_pytorch_does_not_warn():

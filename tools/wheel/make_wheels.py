@@ -75,7 +75,9 @@ def environment(python, version):
 def build(programs, version):
     variables = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
     shutil.rmtree(UNREPAIRED, ignore_errors=True)
-    options = ["-C", "wheel.py-api=cp312"] if version >= FIRST_STABLE_ABI else []
+    options = ["-C", "build-dir=build-wheel-{wheel_tag}"]  # `pip install .` may have another compiler
+    if version >= FIRST_STABLE_ABI:
+        options += ["-C", "wheel.py-api=cp312"]
     run(
         programs / "python", "-m", "pip", "wheel", ROOT, "--quiet", "--disable-pip-version-check", "--no-deps",
         "--no-build-isolation", "--wheel-dir", UNREPAIRED, *options, env=variables,
