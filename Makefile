@@ -301,6 +301,10 @@ bench-device-layers: build ## BERT-base with every second layer on a device (loo
 bench-atalla: build ## ResNet-50, MobileNetV2 and BERT-base on Atalla, int8 and bf16: bits, errors, cycles, utilization; ARGS="--quick --layers"
 	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.atalla $(ARGS)
 
+.PHONY: bench-web
+bench-web: build web ## Measure files in Node, by the code in them: a matmul, MobileNetV2; ARGS="matmul" selects
+	@PYTHONPATH=build/python .venv/bin/python -W ignore -m bench.web $(ARGS)
+
 .PHONY: bench-library
 bench-library: build ## Measure the library tasks (sort, topk, nonzero, random) against PyTorch
 	@.venv/bin/python bench/library.py

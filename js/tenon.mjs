@@ -141,6 +141,65 @@ function systemFor(memory, random) {
   };
 }
 
+// ---- code -----------------------------------------------------------------------------------------------------------
+
+// What a kernel's code may use, by its own names: the memory, the stack and the table of the runtime, and functions of
+// runtime/functions.h and of the C library.
+const KERNEL_FUNCTIONS = ["memcpy", "memmove", "memset", "fma", "fmaf", "fmod", "fmodf"].concat(
+  ["lgamma", "digamma", "trigamma"].flatMap((name) => [`tenon_${name}_f64`, `tenon_${name}_f32`]),
+);
+
+// A module with one instruction of relaxed SIMD: f32x4.relaxed_madd.
+const RELAXED_MADD = Uint8Array.of(
+  ...[0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 19, 1, 17, 0],
+  ...[65, 0, 253, 17, 65, 0, 253, 17, 65, 0, 253, 17, 253, 133, 2, 11],
+);
+
+// The runtime's imports for kernels (js/runtime/loader.cpp): modules over its memory, whose one function it calls by its
+// place in its table.
+function loaderFor(memory) {
+  const vacant = [];
+  const instantiate = (bytes) => {
+    const { exports } = memory();
+    const env = { __linear_memory: exports.memory, __stack_pointer: exports.__stack_pointer };
+    env.__memory_base = new WebAssembly.Global({ value: "i32" }, 0); // addresses in the code are those of the memory
+    env.__indirect_function_table = exports.__indirect_function_table;
+    for (const name of KERNEL_FUNCTIONS) env[name] = exports[name];
+    return Object.values(new WebAssembly.Instance(new WebAssembly.Module(bytes), { env }).exports)[0];
+  };
+  return {
+    instantiate(at, size, text, capacity) {
+      try {
+        const kernel = instantiate(memory().bytes.slice(at, at + size));
+        const table = memory().exports.__indirect_function_table;
+        const place = vacant.pop() ?? table.grow(1);
+        table.set(place, kernel);
+        return place;
+      } catch (error) {
+        memory().bytes.set(new TextEncoder().encode(error.message).subarray(0, capacity), text);
+        return 0;
+      }
+    },
+    release(place) {
+      memory().exports.__indirect_function_table.set(place, null);
+      vacant.push(place);
+    },
+    has_relaxed_simd: () => Number(WebAssembly.validate(RELAXED_MADD)),
+  };
+}
+
+// Whether a file has code for WebAssembly: a section of format/container.h. The runtime verifies the file afterwards.
+function hasCode(bytes) {
+  const [HEADER, SECTION, NATIVE] = [64, 64, 4];
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < HEADER) return false;
+  const count = Math.min(view.getUint32(24, true), Math.floor((bytes.length - HEADER) / SECTION));
+  return Array.from({ length: count }, (_, i) => HEADER + i * SECTION).some((at) => {
+    const name = new TextDecoder().decode(bytes.subarray(at + 8, at + 40));
+    return view.getUint32(at, true) === NATIVE && /^([^:]*:)?wasm32/.test(name);
+  });
+}
+
 async function compile(source) {
   if (source instanceof WebAssembly.Module) return source;
   if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return WebAssembly.compile(source);
@@ -290,8 +349,8 @@ export class Tenon {
   static async load(source = "tenon.wasm") {
     let memory = null;
     const random = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // Node 18 has no global one
-    const system = systemFor(() => memory, random);
-    const { exports } = await WebAssembly.instantiate(await compile(source), { wasi_snapshot_preview1: system });
+    const imports = { wasi_snapshot_preview1: systemFor(() => memory, random), tenon: loaderFor(() => memory) };
+    const { exports } = await WebAssembly.instantiate(await compile(source), imports);
     const runtime = new Runtime(exports);
     memory = runtime.memory;
     exports._initialize();
@@ -307,11 +366,14 @@ export class Tenon {
     return this.#runtime.exports.memory.buffer.byteLength;
   }
 
-  /** Loads and verifies a .tenon file, and takes a copy of it. Throws a TenonError. */
-  open(bytes) {
+  /**
+   * Loads and verifies a .tenon file, and takes a copy of it. Throws a TenonError. `native: false` makes no code of the
+   * file executable: it runs on the portable interpreter, slowly.
+   */
+  open(bytes, { native = true } = {}) {
     if (!(bytes instanceof ArrayBuffer) && !ArrayBuffer.isView(bytes))
       throw invalid("open takes the bytes of a .tenon file: an ArrayBuffer or a typed array");
-    return Program.open(this.#runtime, ArrayBuffer.isView(bytes) ? bytesOf(bytes) : new Uint8Array(bytes));
+    return Program.open(this.#runtime, ArrayBuffer.isView(bytes) ? bytesOf(bytes) : new Uint8Array(bytes), native);
   }
 }
 
@@ -346,14 +408,14 @@ export class Program {
     );
   }
 
-  static open(runtime, bytes) {
+  static open(runtime, bytes, native) {
     const { exports, memory } = runtime;
     const file = { bytes: memory.copyIn(bytes), states: 0, programs: [] };
     let program = 0;
     try {
       program = runtime.with(LOAD_OPTIONS_BYTES, (options) => {
         memory.view.setUint32(options, LOAD_OPTIONS_BYTES, true);
-        memory.view.setBigInt64(options + 8, 1n, true); // no_native
+        memory.view.setBigInt64(options + 8, BigInt(!native || !hasCode(bytes)), true); // no_native
         return runtime.made((at) => exports.tenon_load_memory(file.bytes, bytes.byteLength, options, at));
       });
       file.states = runtime.made((at) => exports.tenon_states_create(program, 0, at));

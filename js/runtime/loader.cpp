@@ -1,19 +1,362 @@
-// Machine code of other CPUs does not run here.
+// Loads relocatable WebAssembly objects: the counterpart of the loader of ELF objects.
+//
+// An object is nearly a module: its functions call each other by numbers that are right. Its data has addresses from 0
+// on, and nothing of it is exported. So its data goes to memory of its own, the addresses in its code and data are
+// moved there, and the page instantiates the module over the runtime's memory and table, in which the kernel gets a
+// place.
 #include "runtime/loader.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "runtime/allocator.h"
 #include "runtime/error.h"
 
-namespace tenon::runtime {
+// What the page offers (js/tenon.mjs). The place of the module's one function in the table; 0: it failed, and wrote
+// why.
+extern "C" __attribute__((import_module("tenon"), import_name("instantiate"))) uint32_t
+tenon_instantiate(const void* bytes, size_t size, char* text, size_t capacity);
+extern "C" __attribute__((import_module("tenon"), import_name("release"))) void tenon_release(uint32_t place);
 
-std::shared_ptr<const LoadedCode> LoadedCode::load(std::string_view, std::string_view) {
-  fail(TENON_UNSUPPORTED, "machine code of x86-64 does not run on this machine");
+namespace tenon::runtime {
+namespace {
+
+using Bytes = std::span<const uint8_t>;
+
+[[noreturn]] void damaged() { fail(TENON_BAD_FILE, "the object file is damaged"); }
+
+// Reads numbers and names. Every read stays inside of the bytes.
+class Reader {
+ public:
+  explicit Reader(Bytes bytes) : bytes_(bytes) {}
+  bool at_end() const { return at_ == bytes_.size(); }
+  size_t position() const { return at_; }
+
+  uint8_t byte() { return take(1)[0]; }
+
+  uint32_t number() {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+      const uint8_t part = byte();
+      value |= static_cast<uint64_t>(part & 0x7f) << shift;
+      if (!(part & 0x80)) return static_cast<uint32_t>(value);
+    }
+    damaged();
+  }
+
+  int32_t signed_number() {
+    int64_t value = 0;
+    for (int shift = 0; shift < 35; shift += 7) {
+      const uint8_t part = byte();
+      value |= static_cast<int64_t>(part & 0x7f) << shift;
+      if (part & 0x80) continue;
+      const bool is_negative = part & 0x40;
+      return static_cast<int32_t>(is_negative ? value - (int64_t{1} << (shift + 7)) : value);
+    }
+    damaged();
+  }
+
+  Bytes take(size_t size) {
+    if (size > bytes_.size() - at_) damaged();
+    at_ += size;
+    return bytes_.subspan(at_ - size, size);
+  }
+
+  Bytes sized() { return take(number()); }
+  std::string name() {
+    const Bytes bytes = sized();
+    return {bytes.begin(), bytes.end()};
+  }
+
+ private:
+  Bytes bytes_;
+  size_t at_ = 0;
+};
+
+// ---- the parts of an object -----------------------------------------------------------------------------------------
+
+enum SectionId : uint8_t { kCustom, kType, kImport, kFunction, kTable, kMemory, kGlobal, kExport, kStart, kElements };
+constexpr uint8_t kCode = 10, kData = 11, kDataCount = 12;
+
+struct Section {
+  uint8_t id;
+  Bytes content;
+};
+
+struct Segment {
+  uint32_t address;  // in the object
+  uint32_t size;
+  size_t position;  // of its bytes in the section
+};
+
+struct Symbol {
+  bool is_data = false;
+  bool is_defined = false;
+  bool is_exported = false;
+  uint32_t number = 0;  // of the function, or of the data's segment
+  uint32_t offset = 0;  // in the segment
+  std::string name = {};
+};
+
+struct Relocation {
+  uint8_t type;
+  uint32_t offset;  // in the section
+  uint32_t symbol;
+  int32_t addend;
+};
+
+struct Relocations {
+  uint32_t section;
+  std::vector<Relocation> entries;
+};
+
+// Names of the object format (WebAssembly/tool-conventions, Linking.md).
+enum RelocationType : uint8_t {
+  kFunctionIndex = 0,
+  kMemoryAddress = 3,
+  kSignedMemoryAddress = 4,
+  kMemoryAddressWord = 5,
+  kTypeIndex = 6,
+  kGlobalIndex = 7,
+  kRelativeMemoryAddress = 11,  // from __memory_base on, which is 0
+  kTableNumber = 20
+};
+
+bool is_address(uint8_t type) {
+  return type == kMemoryAddress || type == kSignedMemoryAddress || type == kMemoryAddressWord ||
+         type == kRelativeMemoryAddress;
 }
 
-LoadedCode::LoadedCode(size_t size) : memory_(nullptr), size_(size) {}
-LoadedCode::~LoadedCode() = default;
+// A number of the object itself, which stays as it is.
+bool is_index(uint8_t type) {
+  return type == kFunctionIndex || type == kTypeIndex || type == kGlobalIndex || type == kTableNumber;
+}
+
+Relocation read_relocation(Reader& reader) {
+  Relocation entry{.type = reader.byte(), .offset = reader.number(), .symbol = reader.number(), .addend = 0};
+  if (!is_address(entry.type) && !is_index(entry.type))
+    fail(TENON_UNSUPPORTED, "the object has a relocation of type ", entry.type, ", which cannot be loaded");
+  if (is_address(entry.type)) entry.addend = reader.signed_number();
+  return entry;
+}
+
+Symbol read_symbol(Reader& reader) {
+  enum : uint8_t { kFunctionSymbol, kDataSymbol, kSectionSymbol = 3 };
+  enum : uint32_t { kWeak = 1, kLocal = 2, kUndefined = 0x10, kNamed = 0x40 };
+  const uint8_t kind = reader.byte();
+  const uint32_t flags = reader.number();
+  Symbol symbol{.is_data = kind == kDataSymbol, .is_defined = !(flags & kUndefined)};
+  if (kind == kSectionSymbol) return reader.number(), symbol;
+  if (!symbol.is_data) symbol.number = reader.number();
+  if (symbol.is_data || symbol.is_defined || flags & kNamed) symbol.name = reader.name();
+  if (symbol.is_data && symbol.is_defined) {
+    symbol.number = reader.number();
+    symbol.offset = reader.number();
+    reader.number();  // its size
+  }
+  symbol.is_exported = kind == kFunctionSymbol && symbol.is_defined && !(flags & kLocal);
+  return symbol;
+}
+
+class Object {
+ public:
+  explicit Object(std::string_view bytes) {
+    constexpr uint8_t kMagic[] = {0, 'a', 's', 'm', 1, 0, 0, 0};
+    Reader reader({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+    if (bytes.size() < sizeof kMagic || !std::ranges::equal(reader.take(sizeof kMagic), kMagic))
+      fail(TENON_BAD_FILE, "this is not a WebAssembly object file");
+    while (!reader.at_end()) {
+      const uint8_t id = reader.byte();
+      sections.push_back({id, reader.sized()});
+    }
+    for (const Section& section : sections) read(section);
+  }
+
+  std::vector<Section> sections;
+  std::vector<Segment> segments;
+  std::vector<Symbol> symbols;
+  std::vector<Relocations> relocations;
+
+ private:
+  void read(const Section& section) {
+    if (section.id == kStart || section.id == kElements)
+      fail(TENON_UNSUPPORTED, "the object has a section of kind ", section.id, ", which cannot be loaded");
+    if (section.id == kData) read_segments(Reader(section.content));
+    if (section.id != kCustom) return;
+    Reader reader(section.content);
+    const std::string name = reader.name();
+    if (name == "linking") read_linking(reader);
+    if (name == "reloc.CODE" || name == "reloc.DATA") read_relocations(reader);
+  }
+
+  void read_segments(Reader reader) {
+    constexpr uint8_t kI32Const = 0x41, kEnd = 0x0b;
+    for (uint32_t count = reader.number(); count > 0; --count) {
+      const bool is_plain = reader.number() == 0 && reader.byte() == kI32Const;
+      const auto address = static_cast<uint32_t>(is_plain ? reader.signed_number() : 0);
+      if (!is_plain || reader.byte() != kEnd) damaged();
+      const uint32_t size = reader.number();
+      segments.push_back({address, size, reader.position()});
+      reader.take(size);
+    }
+  }
+
+  void read_linking(Reader& reader) {
+    constexpr uint32_t kVersion = 2;
+    constexpr uint8_t kSymbols = 8;
+    if (reader.number() != kVersion) fail(TENON_UNSUPPORTED, "the object is of another version than ", kVersion);
+    while (!reader.at_end()) {
+      const uint8_t kind = reader.byte();
+      Reader part(reader.sized());
+      if (kind != kSymbols) continue;
+      for (uint32_t count = part.number(); count > 0; --count) symbols.push_back(read_symbol(part));
+    }
+  }
+
+  void read_relocations(Reader& reader) {
+    Relocations read{.section = reader.number()};
+    if (read.section >= sections.size()) damaged();
+    for (uint32_t count = reader.number(); count > 0; --count) read.entries.push_back(read_relocation(reader));
+    relocations.push_back(std::move(read));
+  }
+};
+
+// ---- the module -----------------------------------------------------------------------------------------------------
+
+void append_number(std::vector<uint8_t>& bytes, size_t number) {
+  for (; number >= 0x80; number >>= 7) bytes.push_back(static_cast<uint8_t>(number | 0x80));
+  bytes.push_back(static_cast<uint8_t>(number));
+}
+
+void append_section(std::vector<uint8_t>& bytes, uint8_t id, Bytes content) {
+  bytes.push_back(id);
+  append_number(bytes, content.size());
+  bytes.insert(bytes.end(), content.begin(), content.end());
+}
+
+std::vector<uint8_t> export_of(const Symbol& function) {
+  std::vector<uint8_t> content = {1};  // one of them
+  append_number(content, function.name.size());
+  content.insert(content.end(), function.name.begin(), function.name.end());
+  content.push_back(0);  // a function
+  append_number(content, function.number);
+  return content;
+}
+
+// In five bytes, as the compiler leaves room for.
+void write_number(uint8_t* place, uint32_t value, bool is_signed) {
+  for (int i = 0; i < 4; ++i, value >>= 7) place[i] = static_cast<uint8_t>(value | 0x80);
+  place[4] = static_cast<uint8_t>(is_signed && value & 8 ? value | 0x70 : value);
+}
+
+}  // namespace
+
+class Linker {
+ public:
+  explicit Linker(const Object& object) : object_(object) {
+    for (const Section& section : object.sections)
+      contents_.emplace_back(section.content.begin(), section.content.end());
+  }
+
+  std::shared_ptr<const LoadedCode> link() {
+    const Symbol& function = the_function();
+    const std::shared_ptr<LoadedCode> code(new LoadedCode(data_bytes()));
+    base_ = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code->memory_));
+    for (const Relocations& each : object_.relocations) {
+      for (const Relocation& entry : each.entries) relocate(entry, contents_[each.section]);
+    }
+    std::memset(code->memory_, 0, code->size_);
+    copy_data(static_cast<uint8_t*>(code->memory_));
+    code->symbols_[function.name] = instantiate(module(function));
+    return code;
+  }
+
+ private:
+  const Symbol& the_function() const {
+    const auto found = std::ranges::find_if(object_.symbols, &Symbol::is_exported);
+    if (found == object_.symbols.end()) fail(TENON_BAD_FILE, "the object has no function");
+    return *found;
+  }
+
+  size_t data_bytes() const {
+    uint64_t size = 0;
+    for (const Segment& segment : object_.segments) size = std::max(size, uint64_t{segment.address} + segment.size);
+    constexpr uint64_t kMost = uint64_t{1} << 30;
+    if (size > kMost) damaged();
+    return static_cast<size_t>(size);
+  }
+
+  void relocate(const Relocation& entry, std::vector<uint8_t>& content) const {
+    if (is_index(entry.type)) return;
+    const size_t size = entry.type == kMemoryAddressWord ? 4 : 5;
+    if (entry.offset > content.size() || size > content.size() - entry.offset) damaged();
+    const uint32_t address = address_of(entry.symbol) + static_cast<uint32_t>(entry.addend);
+    uint8_t* const place = content.data() + entry.offset;
+    if (entry.type == kMemoryAddressWord)
+      std::memcpy(place, &address, size);
+    else
+      write_number(place, address, entry.type != kMemoryAddress);
+  }
+
+  uint32_t address_of(uint32_t number) const {
+    if (number >= object_.symbols.size()) damaged();
+    const Symbol& symbol = object_.symbols[number];
+    if (!symbol.is_data || !symbol.is_defined || symbol.number >= object_.segments.size()) damaged();
+    return base_ + object_.segments[symbol.number].address + symbol.offset;
+  }
+
+  void copy_data(uint8_t* memory) const {
+    for (size_t i = 0; i < contents_.size(); ++i) {
+      if (object_.sections[i].id != kData) continue;
+      for (const Segment& segment : object_.segments)
+        std::memcpy(memory + segment.address, contents_[i].data() + segment.position, segment.size);
+    }
+  }
+
+  std::vector<uint8_t> module(const Symbol& function) const {
+    std::vector<uint8_t> bytes = {0, 'a', 's', 'm', 1, 0, 0, 0};
+    for (size_t i = 0; i < contents_.size(); ++i) {
+      const uint8_t id = object_.sections[i].id;
+      if (id == kCustom || id == kExport || id == kData || id == kDataCount) continue;
+      if (id == kCode) append_section(bytes, kExport, export_of(function));
+      append_section(bytes, id, contents_[i]);
+    }
+    return bytes;
+  }
+
+  static void* instantiate(const std::vector<uint8_t>& module) {
+    char text[256] = {};
+    const uint32_t place = tenon_instantiate(module.data(), module.size(), text, sizeof text - 1);
+    if (place == 0) fail(TENON_BAD_FILE, "the code of a kernel cannot be loaded: ", text);
+    return reinterpret_cast<void*>(place);  // a function's address is its place in the table
+  }
+
+  const Object& object_;
+  std::vector<std::vector<uint8_t>> contents_;  // of the sections
+  uint32_t base_ = 0;
+};
+
+std::shared_ptr<const LoadedCode> LoadedCode::load(std::string_view bytes, std::string_view) {
+  const Object object(bytes);
+  return Linker(object).link();
+}
+
+LoadedCode::LoadedCode(size_t size) : memory_(allocate_aligned(static_cast<int64_t>(size))), size_(size) {
+  if (memory_ == nullptr) fail(TENON_OUT_OF_MEMORY, "there is no memory for ", size, " bytes of code");
+}
+
+LoadedCode::~LoadedCode() {
+  for (const auto& [name, place] : symbols_) tenon_release(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(place)));
+  std::free(memory_);
+}
 
 void* LoadedCode::address(std::string_view name) const {
-  fail(TENON_BAD_FILE, "the object has no symbol '", name, "'");
+  const auto found = symbols_.find(name);
+  if (found == symbols_.end()) fail(TENON_BAD_FILE, "the object has no symbol '", name, "'");
+  return found->second;
 }
 
 }  // namespace tenon::runtime

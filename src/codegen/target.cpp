@@ -21,7 +21,8 @@ namespace {
 
 using Features = std::set<std::string, std::less<>>;
 
-constexpr std::string_view kNative = "native", kWasm32 = "wasm32", kNvptx64 = "nvptx64";
+constexpr std::string_view kNative = "native", kWasm32 = "wasm32", kWasm32Relaxed = "wasm32-relaxed",
+                           kNvptx64 = "nvptx64";
 
 // Names that LLVM knows.
 constexpr std::array<std::string_view, 9> kX86Cpus = {"x86-64-v2",      "x86-64-v3",      "x86-64-v4",
@@ -121,12 +122,14 @@ Target native_target() {
 
 // ---- the others -----------------------------------------------------------------------------------------------------
 
-Target wasm_target() {
-  Target target{.name = std::string(kWasm32), .arch = Arch::kWasm, .triple = "wasm32-unknown-unknown"};
+Target wasm_target(std::string_view name) {
+  Target target{.name = std::string(name), .arch = Arch::kWasm, .triple = "wasm32-unknown-unknown"};
   target.cpu = "generic";
   target.features = "+simd128,+bulk-memory,+sign-ext,+nontrapping-fptoint,+mutable-globals";
   target.vector_bytes = 16;
   target.vector_registers = 16;  // of the machines that run it
+  target.has_relaxed_fma = name == kWasm32Relaxed;
+  if (target.has_relaxed_fma) target.features += ",+relaxed-simd";
   target.index_bits = 32;
   return target;
 }
@@ -149,6 +152,7 @@ std::vector<std::string> target_names() {
   std::vector<std::string> names = {std::string(kNative)};
   names.insert(names.end(), kX86Cpus.begin(), kX86Cpus.end());
   names.emplace_back(kWasm32);
+  names.emplace_back(kWasm32Relaxed);
   names.emplace_back(kNvptx64);
   return names;
 }
@@ -159,7 +163,7 @@ Target find_target(std::string_view name) {
     if (!instead || !*instead || instead == kNative) return native_target();
     name = instead;
   }
-  if (name == kWasm32) return wasm_target();
+  if (name == kWasm32 || name == kWasm32Relaxed) return wasm_target(name);
   if (name == kNvptx64) return ptx_target();
   if (std::ranges::find(kX86Cpus, name) != kX86Cpus.end()) return named_x86(name);
   const std::vector<std::string> names = target_names();
@@ -171,7 +175,10 @@ Machine machine_of(const Target& target) {
   return {.vector_bytes = target.vector_bytes, .vector_registers = target.vector_registers, .tiles = tiles_of(target)};
 }
 
+std::string level_of(const Target& target) { return target.arch == Arch::kX86 ? target.cpu : target.name; }
+
 std::string needed_features(const Target& target) {
+  if (target.arch == Arch::kWasm) return target.has_relaxed_fma ? "wasm32,relaxed-simd" : "wasm32";
   std::string needed;
   for (size_t begin = 0; begin < target.features.size();) {
     const size_t end = std::min(target.features.find(',', begin), target.features.size());

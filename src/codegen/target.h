@@ -25,6 +25,7 @@ struct Target {
   int vector_registers;  // number of registers of that width
   int index_bits;        // bits of a pointer
   bool has_fma;          // a*b + c is one instruction
+  bool has_relaxed_fma;  // the same for vectors, where it may round twice: an engine's choice
   bool has_masks;        // a load or store of some lanes of a vector is one instruction
   bool has_gathers;      // a gather instruction is faster than one load per lane
   bool has_f16;          // f16 <-> f32 is one instruction
@@ -43,7 +44,10 @@ std::vector<std::string> target_names();
 // machine: emitted code depends on the target alone.
 Machine machine_of(const Target& target);
 
-// The CPU features that code for an x86 target may use, in the names of runtime/cpu_features.h: "avx2,fma,...".
+// The name of a target's code in files: the CPU that `native` stands for, or "wasm32".
+std::string level_of(const Target& target);
+
+// The CPU features that code for a target of files may use, in the names of runtime/cpu_features.h: "avx2,fma,...".
 std::string needed_features(const Target& target);
 
 // The features that the target needs and this machine lacks: "avx512f", or "wasm32" for another architecture.

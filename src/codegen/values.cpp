@@ -1,5 +1,6 @@
 #include "codegen/values.h"
 
+#include <llvm/IR/IntrinsicsWebAssembly.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/PatternMatch.h>
 
@@ -282,6 +283,10 @@ Value* Values::integer_pow(DType dtype, Value* x, Value* y) {
 }
 
 Value* Values::mul_add(Value* x, Value* y, Value* z) {
+  const auto register_bits = 8 * static_cast<uint64_t>(target_.vector_bytes);
+  const bool is_register = x->getType()->isVectorTy() && x->getType()->getPrimitiveSizeInBits() == register_bits;
+  if (target_.has_relaxed_fma && is_register)
+    return b_.CreateIntrinsic(llvm::Intrinsic::wasm_relaxed_madd, {x->getType()}, {x, y, z});
   if (!target_.has_fma) return b_.CreateFAdd(b_.CreateFMul(x, y), z);
   return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
 }

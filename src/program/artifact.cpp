@@ -243,7 +243,8 @@ std::string native_section(const Program& program, const std::vector<std::string
     }
     natives.emplace_back(runtime::checksum(bytes_of(kernels[i])), found->second);
   }
-  const auto cpu = b.CreateString(target.cpu), features = b.CreateString(codegen::needed_features(target));
+  const auto cpu = b.CreateString(codegen::level_of(target)),
+             features = b.CreateString(codegen::needed_features(target));
   format::FinishNativeBuffer(
       b, format::CreateNative(b, cpu, features, b.CreateVector(objects), b.CreateVectorOfStructs(natives)));
   return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
@@ -262,7 +263,7 @@ std::string entry_section(std::span<const ProgramEntry> entries) {
 std::vector<std::string> levels_of(const ProgramEntry& entry) {
   std::vector<std::string> levels;
   for (const Program* program : entry.variants) {
-    if (!program->uses_devices()) levels.push_back(codegen::find_target(program->cpu).cpu);
+    if (!program->uses_devices()) levels.push_back(codegen::level_of(codegen::find_target(program->cpu)));
   }
   return levels;
 }
@@ -335,7 +336,7 @@ class Artifact {
                                 &Program::uses_devices);
     check(!plain.empty(), "an artifact of no program for the CPU");
     for (const Program* program : plain) {
-      const std::string level = codegen::find_target(program->cpu).cpu;
+      const std::string level = codegen::level_of(codegen::find_target(program->cpu));
       add_variant(*program, entry, SectionKind::kProgram, SectionKind::kNative, prefix + level);
     }
     // A reader takes the first that it can run: of the same devices, the one for the best CPU.

@@ -42,8 +42,17 @@ TEST_F(TargetTest, TheOthersHaveNoThreads) {
   EXPECT_EQ(find_target("wasm32").index_bits, 32);
   EXPECT_EQ(find_target("wasm32").vector_bytes, 16);
   EXPECT_FALSE(find_target("wasm32").has_threads);
+  EXPECT_FALSE(find_target("wasm32").has_relaxed_fma);
+  EXPECT_TRUE(find_target("wasm32-relaxed").has_relaxed_fma);
   EXPECT_EQ(find_target("nvptx64").vector_bytes, 4);
   EXPECT_EQ(missing_here(find_target("wasm32")), std::vector<std::string>{"wasm32"});
+}
+
+TEST_F(TargetTest, FilesNameTheirCodeByItsLevelAndWhatItNeeds) {
+  EXPECT_EQ(level_of(find_target("x86-64-v3")), "x86-64-v3");
+  EXPECT_EQ(level_of(find_target("wasm32")), "wasm32");
+  EXPECT_EQ(needed_features(find_target("wasm32")), "wasm32");
+  EXPECT_EQ(needed_features(find_target("wasm32-relaxed")), "wasm32,relaxed-simd");
 }
 
 TEST_F(TargetTest, AnUnknownNameListsThoseThereAre) {

@@ -115,6 +115,13 @@ TEST(Wasm, TheLinkerTakesEveryKernel) {
   for (const LoopTree& tree : kernels()) link_wasm(tree, linker, folder);
 }
 
+TEST(Wasm, RelaxedCodeMultipliesAndAddsInOneInstruction) {
+  const LoopTree tree = matmul_tile();
+  const KernelSource source{&tree, tree.ir.name()};
+  EXPECT_THAT(emit_asm({&source, 1}, find_target("wasm32-relaxed")), HasSubstr("f32x4.relaxed_madd"));
+  EXPECT_THAT(emit_asm({&source, 1}, find_target("wasm32")), testing::Not(HasSubstr("relaxed_madd")));
+}
+
 constexpr std::string_view kRunInNode = R"(
 const fs = require('fs');
 const imports = new Proxy({}, {get: (_, name) => Math[name.replace(/f$/, '')]});

@@ -1,6 +1,7 @@
 """The runtime for JavaScript, in Node: `make web` builds it."""
 
 import base64
+import functools
 import gzip
 import json
 import random
@@ -29,9 +30,9 @@ pytestmark = [
 ]
 
 
-def drive(*steps):
+def drive(*steps, flags=()):
     """The results of steps of web_driver.mjs: a dictionary with an `error` where one throws."""
-    command = ["node", Path(__file__).with_name("web_driver.mjs"), WEB / "tenon.mjs"]
+    command = ["node", *flags, Path(__file__).with_name("web_driver.mjs"), WEB / "tenon.mjs"]
     done = subprocess.run(command, input=json.dumps(steps), capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
@@ -267,6 +268,96 @@ def test_an_input_that_the_model_writes_to_is_written(folder):
     assert np.frombuffer(base64.b64decode(after["base64"]), np.float32).tolist() == [0, 2, 4]
 
 
+# ---- code -----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def relaxed():
+    """The flag that Node 20 and older want for relaxed SIMD."""
+    flag = "--experimental-wasm-relaxed-simd"
+    return (flag,) if subprocess.run(["node", flag, "-e", "0"], capture_output=True).returncode == 0 else ()
+
+
+def compiled(folder, name, model, x, cpus):
+    """By the command line, which compiles a file for several CPUs."""
+    source, path = folder / f"{name}.pt2", folder / f"{name}-{cpus}.tenon"
+    if not source.exists():
+        torch.export.save(torch.export.export(model, (x,)), source)
+    subprocess.run([ROOT / "build/bin/tenon", "compile", source, "-o", path, "--cpu", cpus], check=True)
+    return path
+
+
+@pytest.mark.parametrize("cpus", ["wasm32", "x86-64-v3,wasm32,wasm32-relaxed"])
+@pytest.mark.parametrize("name", MODELS)
+def test_code_for_webassembly_gives_what_pytorch_gives(folder, name, cpus):
+    make, x = MODELS[name]
+    torch.manual_seed(0)
+    model = make().eval()
+    wanted = model(x)
+    path = compiled(folder, name, model, x, cpus)
+    for flags in [()] if cpus == "wasm32" else [(), relaxed()]:
+        _, got, about = drive(opened(path), run(x.numpy()), {"step": "loadedCode"}, flags=flags)
+        assert about > 0
+        for each, result in zip(wanted if isinstance(wanted, tuple) else [wanted], got, strict=True):
+            np.testing.assert_allclose(decoded(result), each.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_code_can_be_left_alone_and_its_places_are_used_again(folder):
+    _, x = MODELS["mlp"]
+    path = compiled(folder, "mlp", Mlp().eval(), x, "wasm32")
+    code = {"step": "loadedCode"}
+    first, again = opened(path), {**opened(path), "native": False}
+    _, with_code, _, without, *_, after, _, fallen = drive(
+        first, code, again, code, first, first, first, code, first, code
+    )
+    assert with_code > 0
+    assert without == 0
+    assert after == fallen == with_code
+
+
+class Wide(nn.Module):
+    """Ops that need constants in memory, functions of the C library, and scratch."""
+
+    def forward(self, x):
+        return torch.lgamma(x), torch.sin(x * 1e6), x.cumsum(0), torch.fmod(x, 0.7), x.half() * 3, x.to(torch.int8)
+
+
+def test_code_uses_memory_and_functions_of_the_runtime(folder):
+    x = torch.linspace(0.1, 30, 1000)
+    path = compiled(folder, "wide", Wide(), x, "wasm32")
+    _, got, about = drive(opened(path), run(x.numpy()), {"step": "loadedCode"})
+    assert about > 0
+    for each, result in zip(Wide()(x), got, strict=True):
+        value = np.frombuffer(base64.b64decode(result["base64"]), each.numpy().dtype)
+        np.testing.assert_allclose(value, each.numpy(), rtol=2e-3 if each.dtype == torch.half else 1e-4, atol=1e-5)
+
+
+def test_an_error_inside_of_code_is_the_models(folder):
+    path = compiled(folder, "lookup", Lookup(), torch.tensor([1, 2]), "wasm32")
+    _, bad, [good] = drive(opened(path), run(np.array([1, 9])), run(np.array([1, 4])))
+    status, message = error_of(bad)
+    assert status == "run failed"
+    assert "9" in message
+    assert decoded(good).tolist() == [1, 4]
+
+
+def test_damaged_code_is_an_error_and_never_a_trap(folder):
+    _, x = MODELS["mlp"]
+    data = compiled(folder, "mlp", Mlp().eval(), x, "wasm32").read_bytes()
+    [(*_, offset, size, _)] = [section for section in container.sections(data) if section[0] == 4]
+    draw, steps = random.Random(2), []
+    for number in range(100):
+        mutant = bytearray(data)
+        mutant[offset + draw.randrange(size)] = draw.choice([0, 1, 0x7F, 0x80, 0xFF, draw.randrange(256)])
+        path = folder / f"code-{number}.tenon"
+        path.write_bytes(container.sealed(mutant))
+        steps.append(opened(path))
+    results = drive(*steps)
+    statuses = [error_of(result)[0] for result in results if result is not None]
+    assert len(statuses) > 40
+    assert set(statuses) <= {"bad file", "unsupported"}
+
+
 # ---- memory ---------------------------------------------------------------------------------------------------------
 
 
@@ -321,6 +412,15 @@ def test_wrong_inputs_are_errors_and_the_program_runs_on(dynamic):
     ):
         assert wanted in message
     assert decoded(results[-1][0]).shape == (2, 3)
+
+
+class Lookup(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.arange(5.0))
+
+    def forward(self, i):
+        return self.table[i]
 
 
 class Looks(nn.Module):

@@ -31,14 +31,29 @@ const each = (inputs) =>
     ? inputs.map(decoded)
     : Object.fromEntries(Object.entries(inputs).map(([name, value]) => [name, decoded(value)]));
 
+// How many modules with code of kernels there are: they are made in its place.
+let loaded = 0;
+WebAssembly.Instance = new Proxy(WebAssembly.Instance, {
+  construct(Instance, [module, imports]) {
+    ++loaded;
+    return new Instance(module, imports);
+  },
+});
+const setPlace = WebAssembly.Table.prototype.set;
+WebAssembly.Table.prototype.set = function (place, value) {
+  if (value === null) --loaded;
+  return setPlace.call(this, place, value);
+};
+
 const tenon = await Tenon.load();
 let first, program;
 const steps = {
-  open({ path }) {
+  open({ path, native }) {
     first?.close();
     first = undefined; // a file that is refused leaves none
-    first = program = tenon.open(readFileSync(path));
+    first = program = tenon.open(readFileSync(path), { native });
   },
+  loadedCode: () => loaded,
   entry({ name }) {
     program = first.entry(name);
   },

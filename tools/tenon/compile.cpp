@@ -197,10 +197,10 @@ std::vector<std::string> requested_levels(const Options& options) {
   std::vector<std::string> names, cpus;
   for (const std::string& name : split_commas(options.cpus)) {
     const codegen::Target target = codegen::find_target(name);
-    if (target.arch != codegen::Arch::kX86) fail("--cpu {}: a .tenon file holds code for x86 CPUs", name);
-    if (std::ranges::find(cpus, target.cpu) != cpus.end())
-      fail("--cpu {}: {} is there twice", options.cpus, target.cpu);
-    cpus.push_back(target.cpu);
+    if (target.arch == codegen::Arch::kPtx) fail("--cpu {}: a .tenon file holds code for x86 CPUs and wasm32", name);
+    const std::string level = codegen::level_of(target);
+    if (std::ranges::find(cpus, level) != cpus.end()) fail("--cpu {}: {} is there twice", options.cpus, level);
+    cpus.push_back(level);
     names.push_back(name);
   }
   return names;
@@ -268,7 +268,8 @@ void write_file_of(const Captured& captured, const Options& options) {
       note_idle_devices(variant.devices, program);
       const bool has_nothing_for_devices = !variant.devices.empty() && !program.uses_devices();
       if (has_nothing_for_devices) continue;
-      levels.push_back({codegen::find_target(variant.cpu).cpu, std::move(program), clock.milliseconds()});
+      levels.push_back(
+          {codegen::level_of(codegen::find_target(variant.cpu)), std::move(program), clock.milliseconds()});
     }
     progress.begin("writing " + options.output);
     std::vector<const Program*> programs;
