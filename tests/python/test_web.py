@@ -3,11 +3,14 @@
 import base64
 import functools
 import gzip
+import http.server
 import json
+import queue
 import random
 import re
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -484,6 +487,78 @@ def test_damaged_files_are_errors_and_never_traps(folder):
     assert len(statuses) > 100
     assert set(statuses) <= {"bad file", "unsupported", "out of memory"}
     np.testing.assert_allclose(decoded(fine), golden_runs("1.0/mlp")[0][1][0], rtol=1e-5, atol=1e-5)
+
+
+# ---- a browser ------------------------------------------------------------------------------------------------------
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PAGE = """<!doctype html><title>test</title><script type="module">
+const report = (result) => fetch("/report", { method: "POST", body: JSON.stringify(result) });
+try {
+  const { Tenon } = await import("./tenon.mjs");
+  const tenon = await Tenon.load();
+  const program = tenon.open(await (await fetch("model.tenon")).arrayBuffer());
+  const [{ data }] = program.run([Float32Array.from({ length: 12 }, (_, i) => i / 4 - 1)]);
+  let refused;
+  try {
+    tenon.open(new Uint8Array(70));
+  } catch (error) {
+    refused = [error.name, error.status, error.message];
+  }
+  await report({ data: [...data], refused });
+} catch (error) {
+  await report({ error: `${error}` });
+}
+</script>"""
+
+
+class Site(http.server.SimpleHTTPRequestHandler):
+    """Files of a folder, and what the page reports."""
+
+    reports = queue.Queue()
+
+    def do_POST(self):
+        self.reports.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def visit(tmp_path):
+    """Opens index.html of tmp_path in a browser, and returns what the page reports."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip(f"no browser to open the page in: install one of {', '.join(BROWSERS)}")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Site, directory=tmp_path)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"]
+        address = f"http://127.0.0.1:{server.server_port}/index.html"
+        command = [browser, *flags, f"--user-data-dir={tmp_path / 'profile'}", address]
+
+        def report():
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+                try:
+                    return Site.reports.get(timeout=60)
+                finally:
+                    running.terminate()
+
+        yield report
+        server.shutdown()
+
+
+def test_a_page_runs_a_model(folder, tmp_path, visit):
+    model, x = Mlp().eval(), torch.arange(12).reshape(3, 4) / 4 - 1
+    shutil.copy(compiled(folder, "page", model, x, "wasm32"), tmp_path / "model.tenon")
+    for name in ("tenon.mjs", "tenon.wasm"):
+        shutil.copy(WEB / name, tmp_path)
+    (tmp_path / "index.html").write_text(PAGE)
+    result = visit()
+    assert "error" not in result, result
+    np.testing.assert_allclose(result["data"], model(x).detach().numpy().ravel(), rtol=1e-4, atol=1e-5)
+    assert result["refused"] == ["TenonError", "bad file", "this is not a Tenon file"]
 
 
 # ---- the manual and the package -------------------------------------------------------------------------------------
