@@ -489,6 +489,23 @@ def test_damaged_files_are_errors_and_never_traps(folder):
     np.testing.assert_allclose(decoded(fine), golden_runs("1.0/mlp")[0][1][0], rtol=1e-5, atol=1e-5)
 
 
+CALL_RUN = """const code = new WebAssembly.Module(require("fs").readFileSync(process.argv[1]));
+const system = Object.fromEntries(WebAssembly.Module.imports(code).map(({ name }) => [name, () => 0]));
+const { exports } = new WebAssembly.Instance(code, { wasi_snapshot_preview1: system });
+exports._initialize();
+process.exit(exports.run());"""
+
+
+def test_exceptions_are_those_of_cpp(tmp_path):
+    sources = [Path(__file__).with_name("web_exceptions.cpp"), ROOT / "js/runtime/exceptions.cpp"]
+    flags = ["--target=wasm32-wasi", "-std=c++20", "-O1", "-fno-rtti", "-fwasm-exceptions", "-mexec-model=reactor"]
+    subprocess.run(["clang++-19", *flags, *sources, "-o", tmp_path / "checks.wasm"], check=True, timeout=120)
+    done = subprocess.run(
+        ["node", "-e", CALL_RUN, tmp_path / "checks.wasm"], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, ""), "the number of the check that fails"
+
+
 # ---- a browser ------------------------------------------------------------------------------------------------------
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
