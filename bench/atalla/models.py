@@ -15,8 +15,8 @@ from torch import nn
 from tests.python import zoo
 
 PT2E = Path(__file__).parents[2] / ".venv/pt2e"  # torchao: python/requirements-pt2e.txt
-# Of the last norm of a residual branch, small as in trained networks. With 1, errors of rounding grow from block to block,
-# to half of the logits of an int8 ResNet-50.
+# Of the last norm of a residual branch, small as in trained networks. With 1, errors of rounding grow from block to
+# block, to half of the logits of an int8 ResNet-50.
 BRANCH_GAIN = 0.25
 PICTURES = 10  # classes of images
 CALIBRATION = 4  # inputs that norms and quantization are calibrated with
