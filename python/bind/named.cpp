@@ -38,7 +38,7 @@ named::Symbols symbols_from(nb::handle objects) {
 
 // What is written as x.sum(s.m, s.n) or x.sum([s.m, s.n]).
 named::Symbols symbols_of_args(const nb::args& args) {
-  const bool is_one_list = nb::len(args) == 1 && is_list(args[0]);
+  const bool is_one_list = args.size() == 1 && is_list(args[0]);
   return symbols_from(is_one_list ? nb::handle(args[0]) : nb::handle(args));
 }
 
@@ -94,17 +94,17 @@ bool is_list_of_numbers(nb::handle object) {
 }
 
 NamedTensor new_input(const nb::args& args, const nb::object& dtype) {
-  const bool has_data = nb::len(args) > 0 && !nb::isinstance<NamedSymbol>(args[0]) && !is_list(args[0]);
-  if (nb::len(args) > 0 && is_list_of_numbers(args[0])) {
+  const bool has_data = args.size() > 0 && !nb::isinstance<NamedSymbol>(args[0]) && !is_list(args[0]);
+  if (args.size() > 0 && is_list_of_numbers(args[0])) {
     fail("the data is {}: give a NumPy array or a torch tensor", class_of(args[0]));
   }
   named::Symbols symbols;
-  for (size_t i = has_data ? 1 : 0; i < nb::len(args); ++i) {
+  for (size_t i = has_data ? 1 : 0; i < args.size(); ++i) {
     for (const NamedSymbol& symbol : symbols_from(args[i])) symbols.push_back(symbol);
   }
   if (!has_data) return NamedTensor(std::move(symbols), dtype.is_none() ? DType::kF32 : dtype_from(dtype));
   const Tensor data = new_tensor(args[0], dtype);
-  if (nb::len(args) == 1) symbols = numbered_symbols(data.rank());
+  if (args.size() == 1) symbols = numbered_symbols(data.rank());
   return NamedTensor(data, std::move(symbols));
 }
 
