@@ -117,7 +117,10 @@ def as_if(version, then, **variables):
 def test_a_version_of_pytorch_that_is_not_supported(cache):
     done = as_if("2.11.0+cpu", RUN_DOCTOR, TENON_CACHE=cache)
     assert_problem(
-        done, "PyTorch", "PyTorch 2.11.0.cpu is not supported: the architectures of `make zoo`", "pip install 'torch==2.13"
+        done,
+        "PyTorch",
+        "PyTorch 2.11.0.cpu is not supported: the architectures of `make zoo`",
+        "pip install 'torch==2.13",
     )
 
 
