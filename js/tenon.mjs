@@ -7,186 +7,11 @@
 //
 // The memory of a program is the runtime's: close() gives it back. What run() and the states return are copies.
 // docs/web.md is the manual.
+import { Runtime, TENSOR_BYTES, TenonError, bytesOf, given, invalid } from "./runtime.mjs";
 
-// The order of tenon_dtype in tenon.h. f16 and bf16 are bits; a bool is 0 or 1.
-const DTYPES = [
-  ["f64", Float64Array],
-  ["f32", Float32Array],
-  ["f16", Uint16Array],
-  ["bf16", Uint16Array],
-  ["i64", BigInt64Array],
-  ["i32", Int32Array],
-  ["i16", Int16Array],
-  ["i8", Int8Array],
-  ["u8", Uint8Array],
-  ["bool", Uint8Array],
-];
+export { TenonError };
 
-const STATUSES = [
-  "ok",
-  "invalid argument",
-  "bad file",
-  "unsupported",
-  "io",
-  "out of memory",
-  "over budget",
-  "run failed",
-  "internal",
-];
-const INVALID_ARGUMENT = 1;
-const INTERNAL = 8;
-
-const ALIGNMENT = 64; // of everything that the runtime is given
-
-/** What the runtime refuses: `status` is one of the statuses of tenon.h in words, and `message` the runtime's text. */
-export class TenonError extends Error {
-  constructor(status, message) {
-    super(message);
-    this.name = "TenonError";
-    this.status = STATUSES[status] ?? STATUSES[INTERNAL];
-  }
-}
-
-const invalid = (message) => new TenonError(INVALID_ARGUMENT, message);
-const bytesOf = (view) => new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
-const product = (shape) => shape.reduce((size, each) => size * each, 1);
-
-// ---- the runtime's memory -------------------------------------------------------------------------------------------
-
-// Growing memory detaches views of it, so each access makes its own.
-class Memory {
-  constructor(exports) {
-    this.exports = exports;
-  }
-
-  get bytes() {
-    return new Uint8Array(this.exports.memory.buffer);
-  }
-  get view() {
-    return new DataView(this.exports.memory.buffer);
-  }
-
-  // Pointers are signed numbers in JavaScript's view of WebAssembly.
-  pointer(at) {
-    return this.view.getUint32(at, true);
-  }
-  int32(at) {
-    return this.view.getInt32(at, true);
-  }
-  int64(at) {
-    return Number(this.view.getBigInt64(at, true));
-  }
-
-  text(pointer) {
-    const from = pointer >>> 0;
-    const bytes = this.bytes;
-    return new TextDecoder().decode(bytes.slice(from, bytes.indexOf(0, from)));
-  }
-
-  allocate(size) {
-    const whole = Math.ceil((size + 1) / ALIGNMENT) * ALIGNMENT;
-    const memory = whole < 2 ** 32 ? this.exports.aligned_alloc(ALIGNMENT, whole) >>> 0 : 0;
-    if (memory === 0) throw new TenonError(5, `there is no memory for ${size} bytes`);
-    return memory;
-  }
-  free(pointer) {
-    this.exports.free(pointer);
-  }
-
-  copyIn(bytes) {
-    const memory = this.allocate(bytes.byteLength);
-    this.bytes.set(bytes, memory);
-    return memory;
-  }
-
-  copyOut(Type, pointer, count) {
-    const from = pointer >>> 0;
-    return new Type(this.exports.memory.buffer.slice(from, from + count * Type.BYTES_PER_ELEMENT));
-  }
-}
-
-// ---- the system that the C library asks ------------------------------------------------------------------------------
-
-// The imports of tenon.wasm: time, random bytes, and what it prints when it ends.
-function systemFor(memory, random) {
-  const OK = 0;
-  const UNSUPPORTED = 58;
-  let line = "";
-  return {
-    clock_time_get(clock, precision, to) {
-      memory().view.setBigUint64(to, BigInt(Math.round(performance.now() * 1e6)), true);
-      return OK;
-    },
-    random_get(to, size) {
-      const most = 65536; // that browsers give at a time
-      for (let done = 0; done < size; done += most)
-        random.getRandomValues(memory().bytes.subarray(to + done, to + Math.min(done + most, size)));
-      return OK;
-    },
-    fd_write(file, pieces, count, written) {
-      let bytes = 0;
-      for (let i = 0; i < count; ++i) {
-        const [from, size] = [memory().pointer(pieces + 8 * i), memory().pointer(pieces + 8 * i + 4)];
-        line += new TextDecoder().decode(memory().bytes.slice(from, from + size));
-        bytes += size;
-      }
-      const lines = line.split("\n");
-      line = lines.pop();
-      for (const each of lines) console.error(each);
-      memory().view.setUint32(written, bytes, true);
-      return OK;
-    },
-    fd_seek: () => UNSUPPORTED,
-    fd_close: () => UNSUPPORTED,
-  };
-}
-
-// ---- code -----------------------------------------------------------------------------------------------------------
-
-// What a kernel's code may use, by its own names: the memory, the stack and the table of the runtime, and functions of
-// runtime/functions.h and of the C library.
-const KERNEL_FUNCTIONS = ["memcpy", "memmove", "memset", "fma", "fmaf", "fmod", "fmodf"].concat(
-  ["lgamma", "digamma", "trigamma"].flatMap((name) => [`tenon_${name}_f64`, `tenon_${name}_f32`]),
-);
-
-// A module with one instruction of relaxed SIMD: f32x4.relaxed_madd.
-const RELAXED_MADD = Uint8Array.of(
-  ...[0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 19, 1, 17, 0],
-  ...[65, 0, 253, 17, 65, 0, 253, 17, 65, 0, 253, 17, 253, 133, 2, 11],
-);
-
-// The runtime's imports for kernels (js/runtime/loader.cpp): modules over its memory, whose one function it calls by its
-// place in its table.
-function loaderFor(memory) {
-  const vacant = [];
-  const instantiate = (bytes) => {
-    const { exports } = memory();
-    const env = { __linear_memory: exports.memory, __stack_pointer: exports.__stack_pointer };
-    env.__memory_base = new WebAssembly.Global({ value: "i32" }, 0); // addresses in the code are those of the memory
-    env.__indirect_function_table = exports.__indirect_function_table;
-    for (const name of KERNEL_FUNCTIONS) env[name] = exports[name];
-    return Object.values(new WebAssembly.Instance(new WebAssembly.Module(bytes), { env }).exports)[0];
-  };
-  return {
-    instantiate(at, size, text, capacity) {
-      try {
-        const kernel = instantiate(memory().bytes.slice(at, at + size));
-        const table = memory().exports.__indirect_function_table;
-        const place = vacant.pop() ?? table.grow(1);
-        table.set(place, kernel);
-        return place;
-      } catch (error) {
-        memory().bytes.set(new TextEncoder().encode(error.message).subarray(0, capacity), text);
-        return 0;
-      }
-    },
-    release(place) {
-      memory().exports.__indirect_function_table.set(place, null);
-      vacant.push(place);
-    },
-    has_relaxed_simd: () => Number(WebAssembly.validate(RELAXED_MADD)),
-  };
-}
+const IO = 4; // a status of tenon.h
 
 // Whether a file has code for WebAssembly: a section of format/container.h. The runtime verifies the file afterwards.
 function hasCode(bytes) {
@@ -198,141 +23,6 @@ function hasCode(bytes) {
     const name = new TextDecoder().decode(bytes.subarray(at + 8, at + 40));
     return view.getUint32(at, true) === NATIVE && /^([^:]*:)?wasm32/.test(name);
   });
-}
-
-async function compile(source) {
-  if (source instanceof WebAssembly.Module) return source;
-  if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return WebAssembly.compile(source);
-  const url = new URL(source, import.meta.url);
-  if (url.protocol === "file:") {
-    const { readFile } = await import("node:fs/promises");
-    return WebAssembly.compile(await readFile(url));
-  }
-  const response = await fetch(url);
-  if (!response.ok) throw new TenonError(4, `cannot load ${url}: ${response.status} ${response.statusText}`);
-  return WebAssembly.compile(await response.arrayBuffer());
-}
-
-// ---- tensors --------------------------------------------------------------------------------------------------------
-
-// As a structure of tenon.h: data, dtype, rank, shape, strides.
-const TENSOR_BYTES = 20;
-
-function typeOf(values, wanted) {
-  if (DTYPES[wanted][1] === values.constructor) return wanted; // also for types that share their arrays
-  const found = DTYPES.findIndex(([, Type]) => Type === values.constructor);
-  if (found < 0) throw invalid(`${values.constructor.name} holds elements of no dtype`);
-  return found;
-}
-
-// Numbers, as an array of the dtype that is wanted.
-function arrayOf(numbers, wanted) {
-  const [name, Type] = DTYPES[wanted];
-  if (Type === Uint16Array) throw invalid(`numbers cannot become ${name} here; give its bits as a Uint16Array`);
-  return Type === BigInt64Array ? Type.from(numbers, BigInt) : Type.from(numbers);
-}
-
-// {data, shape} of what a caller gives: that, a typed array, numbers, or a number.
-function given(value, info) {
-  const dtype = DTYPES.findIndex(([name]) => name === info.dtype);
-  const isTensor = typeof value === "object" && value !== null && "data" in value;
-  let data = isTensor ? value.data : value;
-  if (typeof data === "boolean") data = Number(data);
-  if (typeof data === "number" || typeof data === "bigint") data = [data];
-  if (Array.isArray(data)) data = arrayOf(data, dtype);
-  if (!ArrayBuffer.isView(data) || data instanceof DataView)
-    throw invalid(`'${info.name}' is ${info.dtype}[${info.shape}]: give a typed array, numbers, or {data, shape}`);
-  const shape = isTensor && value.shape !== undefined ? [...value.shape] : shapeFor(info, data.length);
-  if (product(shape) !== data.length)
-    throw invalid(`'${info.name}' has ${data.length} elements, and shape [${shape}] has ${product(shape)}`);
-  return { data, dtype: typeOf(data, dtype), shape };
-}
-
-function shapeFor(info, length) {
-  if (info.shape.every((size) => typeof size === "number") && product(info.shape) === length) return info.shape;
-  if (info.shape.length === 1) return [length];
-  throw invalid(`'${info.name}' is ${info.dtype}[${info.shape}], and ${length} elements do not say which shape: give {data, shape}`);
-}
-
-// The runtime itself; one for all programs of a Tenon.
-class Runtime {
-  constructor(exports) {
-    this.exports = exports;
-    this.memory = new Memory(exports);
-  }
-
-  check(status) {
-    if (status !== 0) throw new TenonError(status, this.memory.text(this.exports.tenon_error()));
-  }
-
-  // Calls `body` with `size` bytes of memory, zero at first.
-  with(size, body) {
-    const memory = this.memory.allocate(size);
-    this.memory.bytes.fill(0, memory, memory + size);
-    try {
-      return body(memory);
-    } finally {
-      this.memory.free(memory);
-    }
-  }
-
-  withText(text, body) {
-    const bytes = new TextEncoder().encode(`${text}\0`);
-    return this.with(bytes.length, (at) => {
-      this.memory.bytes.set(bytes, at);
-      return body(at);
-    });
-  }
-
-  // A tensor of the runtime's from {data, dtype, shape}; free() its memory.
-  makeTensor({ data, dtype, shape }) {
-    const bytes = bytesOf(data);
-    const block = this.memory.allocate(TENSOR_BYTES + 8 + 8 * shape.length + ALIGNMENT + bytes.byteLength);
-    const sizes = block + 24;
-    const elements = Math.ceil((sizes + 8 * shape.length) / ALIGNMENT) * ALIGNMENT;
-    const view = this.memory.view;
-    [elements, dtype, shape.length, sizes, 0].forEach((word, i) => view.setUint32(block + 4 * i, word, true));
-    shape.forEach((size, i) => view.setBigInt64(sizes + 8 * i, BigInt(size), true));
-    this.memory.bytes.set(bytes, elements);
-    return block;
-  }
-
-  // What a program wrote to a tensor that makeTensor made, if it updates its input.
-  readBack(tensor, data) {
-    const from = this.memory.pointer(tensor);
-    bytesOf(data).set(this.memory.bytes.subarray(from, from + data.byteLength));
-  }
-
-  // A copy of what a tensor of the runtime's has.
-  readTensor(at) {
-    const [name, Type] = DTYPES[this.memory.int32(at + 4)];
-    const sizes = this.memory.pointer(at + 12);
-    const shape = Array.from({ length: this.memory.int32(at + 8) }, (_, i) => this.memory.int64(sizes + 8 * i));
-    return { dtype: name, shape, data: this.memory.copyOut(Type, this.memory.pointer(at), product(shape)) };
-  }
-
-  // Descriptions 0 to count - 1 by a function like tenon_input_info. A size that is known later is its expression.
-  describe(owner, count, function_) {
-    return this.with(16, (at) =>
-      Array.from({ length: count }, (_, number) => {
-        this.check(function_(owner, number, at));
-        const dims = this.memory.pointer(at + 12);
-        const shape = Array.from({ length: this.memory.int32(at + 8) }, (__, i) => {
-          const size = this.memory.int64(dims + 16 * i);
-          return size < 0 ? this.memory.text(this.memory.pointer(dims + 16 * i + 8)) : size;
-        });
-        return { name: this.memory.text(this.memory.pointer(at)), dtype: DTYPES[this.memory.int32(at + 4)][0], shape };
-      }),
-    );
-  }
-
-  // What a function that takes a place for a pointer makes.
-  made(call) {
-    return this.with(4, (at) => {
-      this.check(call(at));
-      return this.memory.pointer(at);
-    });
-  }
 }
 
 // ---- what users see -------------------------------------------------------------------------------------------------
@@ -347,14 +37,7 @@ export class Tenon {
 
   /** `source`: where tenon.wasm is (a URL), its bytes, or a WebAssembly.Module. */
   static async load(source = "tenon.wasm") {
-    let memory = null;
-    const random = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // Node 18 has no global one
-    const imports = { wasi_snapshot_preview1: systemFor(() => memory, random), tenon: loaderFor(() => memory) };
-    const { exports } = await WebAssembly.instantiate(await compile(source), imports);
-    const runtime = new Runtime(exports);
-    memory = runtime.memory;
-    exports._initialize();
-    return new Tenon(runtime);
+    return new Tenon(await Runtime.load(source));
   }
 
   get version() {
@@ -373,13 +56,70 @@ export class Tenon {
   open(bytes, { native = true } = {}) {
     if (!(bytes instanceof ArrayBuffer) && !ArrayBuffer.isView(bytes))
       throw invalid("open takes the bytes of a .tenon file: an ArrayBuffer or a typed array");
-    return Program.open(this.#runtime, ArrayBuffer.isView(bytes) ? bytesOf(bytes) : new Uint8Array(bytes), native);
+    const file = ArrayBuffer.isView(bytes) ? bytesOf(bytes) : new Uint8Array(bytes);
+    return Program.open(this.#runtime, this.#runtime.memory.copyIn(file), file.length, native);
   }
+
+  /**
+   * Opens what streams in: a URL (or what `fetch` takes), a Response, a Blob, or a stream of bytes. They go to the
+   * runtime's memory as they arrive. `onProgress({loaded, total})` is called on the way, with `total` undefined where
+   * nobody says it; `signal`, an AbortSignal, ends it.
+   */
+  async openFrom(source, { native = true, onProgress, signal } = {}) {
+    const { at, size } = await this.#received(source, onProgress, signal);
+    return Program.open(this.#runtime, at, size, native);
+  }
+
+  async #received(source, onProgress, signal) {
+    const { stream, total } = await streamOf(source, signal);
+    const { memory } = this.#runtime;
+    let [at, size, capacity] = [0, 0, 0];
+    const reader = stream.getReader();
+    const cancel = () => reader.cancel(signal.reason).catch(() => {});
+    signal?.addEventListener("abort", cancel, { once: true });
+    try {
+      for (;;) {
+        signal?.throwIfAborted();
+        const { done, value } = await reader.read();
+        signal?.throwIfAborted();
+        if (done) break;
+        if (size + value.length > capacity || at === 0) {
+          capacity = Math.max(total ?? 0, size + value.length, 2 * size);
+          const larger = memory.allocate(capacity);
+          memory.bytes.copyWithin(larger, at, at + size);
+          memory.free(at);
+          at = larger;
+        }
+        memory.bytes.set(value, at + size);
+        size += value.length;
+        onProgress?.({ loaded: size, total });
+      }
+      return { at: at || memory.allocate(0), size };
+    } catch (error) {
+      memory.free(at);
+      cancel();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", cancel);
+    }
+  }
+}
+
+// {stream, total} of what openFrom takes.
+async function streamOf(source, signal) {
+  if (source instanceof ReadableStream) return { stream: source };
+  if (source instanceof Blob) return { stream: source.stream(), total: source.size };
+  const response = source instanceof Response ? source : await fetch(source, { signal });
+  if (!response.ok) throw new TenonError(IO, `cannot load ${response.url}: ${response.status} ${response.statusText}`);
+  const length = response.headers.get("Content-Length");
+  const isPlain = length !== null && !response.headers.get("Content-Encoding"); // else it counts what is compressed
+  return { stream: response.body, total: isPlain ? Number(length) : undefined };
 }
 
 // Options begin with their size: tenon_load_options with no_native set, and tenon_context_options.
 const LOAD_OPTIONS_BYTES = 24;
 const CONTEXT_OPTIONS_BYTES = 48;
+const EVENT_BYTES = 40;
 
 /** A program of a file: its first, or by entry() another. The entries of a file share its states. */
 export class Program {
@@ -387,6 +127,7 @@ export class Program {
   #file; // {bytes, states, programs}: what the entries of a file share
   #program;
   #context = 0;
+  #telemetry = false; // of the context
   #given = []; // tensors of the runtime's that are the context's inputs
 
   constructor(runtime, file, program) {
@@ -408,15 +149,16 @@ export class Program {
     );
   }
 
-  static open(runtime, bytes, native) {
+  /** Of `size` bytes of the runtime's memory, which become the program's. */
+  static open(runtime, bytes, size, native) {
     const { exports, memory } = runtime;
-    const file = { bytes: memory.copyIn(bytes), states: 0, programs: [] };
+    const file = { bytes, states: 0, programs: [] };
     let program = 0;
     try {
       program = runtime.with(LOAD_OPTIONS_BYTES, (options) => {
         memory.view.setUint32(options, LOAD_OPTIONS_BYTES, true);
-        memory.view.setBigInt64(options + 8, BigInt(!native || !hasCode(bytes)), true); // no_native
-        return runtime.made((at) => exports.tenon_load_memory(file.bytes, bytes.byteLength, options, at));
+        memory.view.setBigInt64(options + 8, BigInt(!native || !hasCode(memory.bytes.subarray(bytes, bytes + size))), true); // no_native
+        return runtime.made((at) => exports.tenon_load_memory(bytes, size, options, at));
       });
       file.states = runtime.made((at) => exports.tenon_states_create(program, 0, at));
       const first = new Program(runtime, file, program);
@@ -457,10 +199,12 @@ export class Program {
   /**
    * Runs the program once. Inputs are an array, or an object by the names of inputs; each is a typed array, numbers, or
    * {data, shape} where the sizes are symbols. Returns an array of {name, dtype, shape, data}. A model that writes to an
-   * input writes to the typed array. `seed`: that of random numbers.
+   * input writes to the typed array. `seed`: that of random numbers. `telemetry` notes the time of each task: see events.
    */
-  run(inputs = [], { seed } = {}) {
+  run(inputs = [], { seed, telemetry = false } = {}) {
     const { exports } = this.#runtime;
+    if (telemetry !== this.#telemetry) this.#freeContext();
+    this.#telemetry = telemetry;
     const values = this.#listOf(inputs).map((value, i) => (value === undefined ? value : given(value, this.inputs[i])));
     if (this.#given.some((_, i) => values[i] === undefined)) this.#freeContext(); // an input cannot be taken back
     const context = this.#contextOf();
@@ -469,6 +213,30 @@ export class Program {
     this.#runtime.check(exports.tenon_run(context));
     values.forEach((value, i) => value && this.#runtime.readBack(this.#given[i], value.data));
     return this.outputs.map(({ name }, i) => ({ name, ...this.#output(context, i) }));
+  }
+
+  /** The tasks of the last run with telemetry, in order; times are milliseconds. -1: not known. */
+  get events() {
+    const { exports, memory } = this.#runtime;
+    const context = this.#contextOf();
+    return this.#runtime.with(EVENT_BYTES, (at) =>
+      Array.from({ length: exports.tenon_event_count(context) }, (_, i) => {
+        this.#runtime.check(exports.tenon_get_event(context, i, at));
+        const [start, end, bytes, flops] = [8, 16, 24, 32].map((offset) => memory.int64(at + offset));
+        const [task, kind] = [0, 4].map((offset) => memory.text(memory.pointer(at + offset)));
+        return { task, kind, start: start / 1e6, end: end / 1e6, bytes, flops };
+      }),
+    );
+  }
+
+  /** Bytes of the program's temporaries, scratch and results: now, at most so far, and of the plan of the last run. */
+  get memory() {
+    const { exports, memory } = this.#runtime;
+    return this.#runtime.with(32, (at) => {
+      this.#runtime.check(exports.tenon_context_memory(this.#contextOf(), at));
+      const [current, peak, arena] = [0, 8, 16].map((offset) => memory.int64(at + offset));
+      return { current, peak, arena };
+    });
   }
 
   /** Frees all programs of the file, and its states. Nothing of them may be used afterwards. */
@@ -516,6 +284,7 @@ export class Program {
     const { exports, memory } = this.#runtime;
     this.#context ||= this.#runtime.with(CONTEXT_OPTIONS_BYTES, (options) => {
       memory.view.setUint32(options, CONTEXT_OPTIONS_BYTES, true);
+      memory.view.setBigInt64(options + 24, BigInt(this.#telemetry), true);
       return this.#runtime.made((at) => exports.tenon_context_create_with(program, options, this.#file.states, at));
     });
     return this.#context;

@@ -1,0 +1,45 @@
+/** What worker.mjs offers: the calls of tenon.mjs, in a worker. */
+import {
+  InputValue,
+  Inputs,
+  MemoryUse,
+  OpenOptions,
+  Result,
+  RunOptions,
+  Source,
+  StreamOptions,
+  SymbolInfo,
+  TaskEvent,
+  TensorData,
+  TensorInfo,
+} from "./tenon.mjs";
+
+export class WorkerTenon {
+  private constructor();
+  static load(source?: string | ArrayBuffer | ArrayBufferView | WebAssembly.Module): Promise<WorkerTenon>;
+  readonly version: string;
+  memoryBytes(): Promise<number>;
+  open(bytes: ArrayBuffer | ArrayBufferView, options?: OpenOptions & { transfer?: boolean }): Promise<WorkerProgram>;
+  openFrom(source: Exclude<Source, Request | Response>, options?: StreamOptions): Promise<WorkerProgram>;
+  terminate(): void;
+}
+
+export class WorkerProgram {
+  private constructor();
+  readonly name: string;
+  readonly entries: string[];
+  readonly inputs: TensorInfo[];
+  readonly outputs: TensorInfo[];
+  readonly symbols: SymbolInfo[];
+  readonly states: {
+    list(): Promise<TensorInfo[]>;
+    get(name: string): Promise<TensorData>;
+    set(name: string, value: InputValue): Promise<void>;
+    reset(): Promise<void>;
+  };
+  run(inputs?: Inputs, options?: RunOptions & { signal?: AbortSignal }): Promise<Result[]>;
+  events(): Promise<TaskEvent[]>;
+  memory(): Promise<MemoryUse>;
+  entry(name: string): Promise<WorkerProgram>;
+  close(): Promise<void>;
+}
