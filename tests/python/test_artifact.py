@@ -13,7 +13,7 @@ import torch
 from tenon.capture import host_calls
 from torch.export import Dim
 
-from tests.python import zoo
+from tests.python import warm, zoo
 from tests.python.small_models import Mlp
 
 
@@ -143,8 +143,7 @@ def test_the_peak_is_the_memory_that_a_run_takes(tmp_path, function):
     shapes = ({0: n, 1: n},) if function == "inv" else ({0: n},)
     example = torch.rand(8, 8) if function == "inv" else torch.rand(8)
     path = saved(tmp_path, tenon.compile(Called(model), (example,), dynamic_shapes=shapes))
-    command = [sys.executable, "-c", MEASURED, path, *map(str, size)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = warm.run(MEASURED, path, *size, check=True)
     measured, peak = map(int, done.stdout.split())
     assert 0.5 * peak < measured < 1.1 * peak + (4 << 20)
 

@@ -1,10 +1,10 @@
 """Budgets of tenon.compile: what a call really takes, for functions that need much scratch, or sizes of the data."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.python import warm
 
 # The least budget that a call gets along with; what the process took for that call, but for its results; an error.
 MEASURED = """
@@ -66,9 +66,7 @@ CASES = {
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs Linux to tell the peak of a process")
 @pytest.mark.parametrize("name", CASES)
 def test_a_call_takes_no_more_memory_than_its_budget(name):
-    command = [sys.executable, "-c", MEASURED, *CASES[name]]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = warm.run(MEASURED, *CASES[name], check=True)
     numbers, refused = done.stdout.splitlines()
     budget, taken = map(int, numbers.split())
     assert taken <= 1.05 * budget + NOISE

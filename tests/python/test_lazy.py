@@ -1,7 +1,5 @@
 """The lazy device itself: who is in charge, what is counted and shown, and whose memory a run may take."""
 
-import subprocess
-import sys
 import textwrap
 import threading
 from pathlib import Path
@@ -12,7 +10,7 @@ import tenon.lazy
 import torch
 from tenon.lazy import build
 
-from tests.python import lazy_device, test_devices
+from tests.python import lazy_device, test_devices, warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,9 +24,7 @@ def device():
 def in_a_process(script):
     """In one of its own: what is in charge is so for all of a process."""
     head = "import torch, tenon, tenon.lazy\nfrom tests.python import lazy_device\n"
-    command = [sys.executable, "-c", head + textwrap.dedent(script)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = warm.run(head + textwrap.dedent(script), cwd=ROOT, check=True)
     return done.stdout + done.stderr
 
 

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.python import warm
+
 SCRIPT = """
 import json, sys, torch, tenon
 import tenon.torch_backend
@@ -50,6 +52,9 @@ print(json.dumps(dict(found=found, lines=lines, result=result.tolist())))
 """
 
 
+QUIET = "import warnings; warnings.simplefilter('ignore')\n"
+
+
 def script(rows=4, scale=2.0, last="y + 1"):
     return SCRIPT.replace("{rows}", str(rows)).replace("{scale}", str(scale)).replace("{last}", last)
 
@@ -58,31 +63,37 @@ def script(rows=4, scale=2.0, last="y + 1"):
 def start(tmp_path, monkeypatch):
     monkeypatch.setenv("TENON_CACHE", str(tmp_path / "cache"))
 
-    def start(**options):
-        command = [sys.executable, "-W", "ignore", "-c", script(**options)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    return start
+    return lambda **options: warm.Process(QUIET + script(**options))
 
 
 def finish(process):
-    output, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
-    return json.loads(output.splitlines()[-1]) | {"warnings": errors.splitlines()}
+    return outcome(process.finish())
+
+
+def outcome(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]) | {"warnings": done.stderr.splitlines()}
+
+
+def in_a_new_interpreter():
+    """With hashes of its own, too."""
+    command = [sys.executable, "-c", QUIET + script()]
+    return outcome(subprocess.run(command, capture_output=True, text=True, timeout=120, check=False))
 
 
 def kernels_in(cache):
     return [path for path in cache.iterdir() if not path.read_bytes()[40:].startswith(b"program\n")]
 
 
-def test_another_process_compiles_nothing(start, tmp_path):
-    first = finish(start())
+def test_another_process_compiles_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENON_CACHE", str(tmp_path / "cache"))
+    first = in_a_new_interpreter()
     assert first["found"] == [False, False]
     assert "compiled: in this process" in first["lines"]
     assert first["warnings"] == []
     for kernel in kernels_in(tmp_path / "cache"):
         kernel.unlink()
-    second = finish(start())
+    second = in_a_new_interpreter()
     assert second["found"] == [True, True]
     assert "compiled: from the cache" in second["lines"]
     assert second["result"] == first["result"]

@@ -1,7 +1,6 @@
 """Trainings of models with calls that Tenon lacks: PyTorch runs the calls and their gradients, here and from files."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from tenon.capture import host_calls
 from torch import nn
 from torch.export import Dim, export, save
 
-from tests.python import host_ops
+from tests.python import host_ops, warm
 
 ROOT = Path(__file__).parents[2]
 BATCH = ({0: Dim("batch")},)
@@ -96,7 +95,7 @@ trainer.enable_profiling()
 assert_close(losses_of(trainer), eager_losses(model))
 print(*[row["name"] for row in trainer.profile if "tanh" in row["name"]])
 """
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    told = warm.run(code, cwd=ROOT, check=True)
     assert told.stdout.split() == ["aten.tanh.default", "gradient.aten.tanh.default"]
 
 
@@ -119,7 +118,7 @@ for number, (x, y) in enumerate(batches()):
         program.entry("update")()
 print(program.entry("evaluate")(*batches()[0])[1].item())
 """
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
+    told = warm.run(code, cwd=ROOT, check=True)
     expected = losses_of(trainer)
     x, y = batches()[0]
     expected.append(trainer.eval().forward(x, target=y)[1].item())
@@ -129,7 +128,7 @@ print(program.entry("evaluate")(*batches()[0])[1].item())
 def test_missing_calls_are_one_error_at_load(model, tmp_path):
     trainer_of(model).save(tmp_path / "model.tenon")
     code = f"import tenon; tenon.load({str(tmp_path / 'model.tenon')!r})"
-    told = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True)
+    told = warm.run(code, cwd=ROOT)
     names = ["tenon_host.cube.default", "tenon_host.best.default"]
     names += [f"gradient.{name}" for name in reversed(names)]
     assert told.stderr.endswith("(tenon_register_call):\n  " + "\n  ".join(names) + "\n")
