@@ -1,6 +1,6 @@
 # Headers that most files of a target include, parsed once: half of the time to compile a file was spent in them. A file
 # still includes what it uses; the presets for debuggers and sanitizers precompile nothing, and find a missing include.
-function(tenon_precompile target)
+function(tenon_precompile_only target)
   target_precompile_headers(${target} PRIVATE ${ARGN})
   if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
     target_compile_options(${target} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")  # so that ccache knows it again
@@ -11,5 +11,8 @@ function(tenon_precompile target)
   endif()
 endfunction()
 
-set(tenon_common_headers <algorithm> <functional> <map> <memory> <optional> <set> <string> <unordered_map> <variant>
-  <vector> <fmt/format.h>)
+# For what is written with the compiler's headers: those that most of its files include, and the given ones.
+function(tenon_precompile target)
+  tenon_precompile_only(${target} <algorithm> <functional> <map> <memory> <optional> <set> <string> <unordered_map>
+    <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/src/graph/graph.h" "${PROJECT_SOURCE_DIR}/src/graph/op.h" ${ARGN})
+endfunction()
