@@ -12,7 +12,7 @@ namespace {
 std::map<std::string, std::string> host() {
   const codegen::Target target = codegen::find_target("native");
   return {{"llvm", codegen::llvm_version()},
-          {"cpu", target.cpu},
+          {"cpu", codegen::level_of(target)},
           {"features", codegen::needed_features(target)},
           {"vector_bytes", std::to_string(target.vector_bytes)}};
 }

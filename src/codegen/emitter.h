@@ -283,6 +283,8 @@ class Emitter {
   void fetch_next_block(const Element& element, const DotTile& tile);
   Value* interleaved(std::vector<Value*> rows, int64_t steps);
   Value* dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
+  Value* x86_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
+  Value* arm_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b);
   Value* group_address(const Element& element, const DotTile& tile, int64_t step);
   void store_groups(const Element& to, const DotTile& tile, Value* groups);
   void copy_groups(const Element& to, const Element& from, const DotTile& tile);

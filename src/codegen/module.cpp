@@ -32,6 +32,11 @@ void start_llvm() {
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmParser();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmParser();
+    LLVMInitializeAArch64AsmPrinter();
     LLVMInitializeWebAssemblyTargetInfo();
     LLVMInitializeWebAssemblyTarget();
     LLVMInitializeWebAssemblyTargetMC();
@@ -70,12 +75,13 @@ llvm::TargetMachine& machine_for(const Target& target) {
   return *machine;
 }
 
-// Keep vectors as wide as emitted. For some CPUs LLVM would split them.
+// Vectors stay as wide as emitted: for some CPUs LLVM would split them.
 void add_attributes(llvm::Module& module, const Target& target) {
   const std::string bits = std::to_string(8 * target.vector_bytes);
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     function.addFnAttr(llvm::Attribute::NoUnwind);
+    if (!target.tuning.empty()) function.addFnAttr("tune-cpu", target.tuning);
     if (target.arch != Arch::kX86) continue;
     function.addFnAttr("prefer-vector-width", bits);
     function.addFnAttr("min-legal-vector-width", bits);

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <llvm/ADT/StringMap.h>
+#include <llvm/TargetParser/AArch64TargetParser.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/X86TargetParser.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -19,15 +21,41 @@
 namespace tenon::codegen {
 namespace {
 
+using namespace std::string_view_literals;
 using Features = std::set<std::string, std::less<>>;
 
-constexpr std::string_view kNative = "native", kWasm32 = "wasm32", kWasm32Relaxed = "wasm32-relaxed",
-                           kNvptx64 = "nvptx64";
+constexpr std::string_view kNative = "native", kX86Oldest = "x86-64-v2", kArm64 = "aarch64", kWasm32 = "wasm32",
+                           kWasm32Relaxed = "wasm32-relaxed", kNvptx64 = "nvptx64";
 
-// Names that LLVM knows.
-constexpr std::array<std::string_view, 9> kX86Cpus = {"x86-64-v2",      "x86-64-v3",      "x86-64-v4",
-                                                      "haswell",        "skylake-avx512", "icelake-server",
-                                                      "sapphirerapids", "znver3",         "znver4"};
+constexpr std::array kX86OldestFeatures = {"cx16"sv, "popcnt"sv, "sahf"sv, "sse4.2"sv};  // psABI: beside SSE before it
+
+// The names that messages list. LLVM knows others.
+constexpr std::array kX86Cpus = {kX86Oldest,         "x86-64-v3"sv,      "x86-64-v4"sv, "haswell"sv, "skylake-avx512"sv,
+                                 "icelake-server"sv, "sapphirerapids"sv, "znver3"sv,    "znver4"sv,  "znver5"sv};
+constexpr std::array kArm64Cpus = {kArm64,          "cortex-a72"sv,  "cortex-a76"sv, "neoverse-n1"sv,
+                                   "neoverse-v1"sv, "neoverse-v2"sv, "apple-m1"sv};
+
+#if defined(__x86_64__)
+constexpr Arch kArchHere = Arch::kX86;
+#elif defined(__aarch64__)
+constexpr Arch kArchHere = Arch::kArm64;
+#else
+#error "Tenon's compiler runs on x86-64 and AArch64"
+#endif
+
+std::string_view name_of(Arch arch) {
+  switch (arch) {
+    case Arch::kX86:
+      return "x86-64";
+    case Arch::kArm64:
+      return kArm64;
+    case Arch::kWasm:
+      return kWasm32;
+    case Arch::kPtx:
+      return kNvptx64;
+  }
+  return "";
+}
 
 // ---- x86 ------------------------------------------------------------------------------------------------------------
 
@@ -40,6 +68,10 @@ bool is_used(std::string_view feature) {
       "xop",  "fma4", "tbm", "egpr", "push2pop2", "ppx",    "ndd",   "ccmp",    "cf"};
   return feature.starts_with("sse") || feature.starts_with("ssse") || feature.starts_with("avx") ||
          feature.starts_with("amx") || others.contains(feature);
+}
+
+bool is_x86_cpu(std::string_view name) {
+  return llvm::X86::parseArchX86({name.data(), name.size()}, /*Only64Bit=*/true) != llvm::X86::CK_None;
 }
 
 // LLVM lists those that no other implies.
@@ -57,25 +89,6 @@ Features features_of_cpu(std::string_view cpu) {
   }
   return used;
 }
-
-#ifdef __x86_64__
-struct Host {
-  std::string cpu = llvm::sys::getHostCPUName().str();
-  std::map<std::string, bool> features;
-
-  // LLVM looks at what the system saves (XCR0), and does not touch leaf 0x1D of CPUID, which some machines leave empty.
-  // It does not ask whether the process may use tiles.
-  Host() {
-    for (const auto& entry : llvm::sys::getHostCPUFeatures()) features[entry.getKey().str()] = entry.getValue();
-    for (auto& [name, has] : features) has = has && (!name.starts_with("amx") || runtime::has_feature(name));
-  }
-};
-
-const Host& host() {
-  static const Host host;
-  return host;
-}
-#endif
 
 Target x86_target(std::string_view name, std::string_view cpu, const Features& features) {
   const auto has = [&](std::string_view feature) { return features.contains(feature); };
@@ -98,14 +111,36 @@ Target x86_target(std::string_view name, std::string_view cpu, const Features& f
 
 Target named_x86(std::string_view name) {
   const Features features = features_of_cpu(name);
+  std::vector<std::string_view> missing;
+  std::ranges::copy_if(kX86OldestFeatures, std::back_inserter(missing),
+                       [&](std::string_view feature) { return !features.contains(feature); });
+  if (!missing.empty())
+    fail("CPU '{}' lacks {}: Tenon makes code for {} and newer", name, fmt::join(missing, ", "), kX86Oldest);
   Target target = x86_target(name, name, features);
   for (const std::string& feature : features) target.features += (target.features.empty() ? "+" : ",+") + feature;
   return target;
 }
 
+#ifdef __x86_64__
+struct Host {
+  std::string cpu = llvm::sys::getHostCPUName().str();
+  std::map<std::string, bool> features;
+
+  // LLVM looks at what the system saves (XCR0), and does not touch leaf 0x1D of CPUID, which some machines leave empty.
+  // It does not ask whether the process may use tiles.
+  Host() {
+    for (const auto& entry : llvm::sys::getHostCPUFeatures()) features[entry.getKey().str()] = entry.getValue();
+    for (auto& [name, has] : features) has = has && (!name.starts_with("amx") || runtime::has_feature(name));
+  }
+};
+
+const Host& host() {
+  static const Host host;
+  return host;
+}
+
 // What the machine lacks is said as well: LLVM would expect it of a CPU of that name.
 Target native_target() {
-#ifdef __x86_64__
   Features features;
   std::string text;
   for (const auto& [name, has] : host().features) {
@@ -115,10 +150,64 @@ Target native_target() {
   Target target = x86_target(kNative, host().cpu, features);
   target.features = text;
   return target;
-#else
-  fail("Tenon has no machine code for the CPU of this machine; choose one of {}", fmt::join(kX86Cpus, ", "));
-#endif
 }
+#endif
+
+// ---- AArch64 --------------------------------------------------------------------------------------------------------
+
+struct ArmFeature {
+  std::string_view name;
+  llvm::AArch64::ArchExtKind of_llvm;
+};
+// The features that emitted code gains from. LLVM uses those that a target names, and no other: SVE, say, is none of
+// them.
+constexpr ArmFeature kArmFeatures[] = {
+    {"dotprod", llvm::AArch64::AEK_DOTPROD}, {"i8mm", llvm::AArch64::AEK_I8MM}, {"bf16", llvm::AArch64::AEK_BF16}};
+
+Target arm_target(std::string_view name, std::string_view tuning, const Features& features) {
+  Target target{.name = std::string(name), .arch = Arch::kArm64, .triple = "aarch64-unknown-linux-gnu"};
+  target.cpu = "generic";
+  target.tuning = tuning;
+  target.features = "+neon";
+  for (const std::string& feature : features) target.features += ",+" + feature;
+  target.vector_bytes = 16;
+  target.vector_registers = 32;
+  target.index_bits = 64;
+  target.has_fma = true;
+  target.has_f16 = true;
+  target.has_bf16_dot = features.contains("bf16");
+  target.has_vnni = features.contains("i8mm");
+  target.has_dotprod = features.contains("dotprod");
+  target.has_threads = true;
+  return target;
+}
+
+bool is_arm_cpu(std::string_view name) {
+  return name == kArm64 || llvm::AArch64::parseCpu({name.data(), name.size()}).has_value();
+}
+
+Target named_arm(std::string_view name) {
+  if (name == kArm64) return arm_target(name, "generic", {});
+  const auto extensions = llvm::AArch64::parseCpu({name.data(), name.size()})->getImpliedExtensions();
+  Features features;
+  for (const auto& [feature, of_llvm] : kArmFeatures) {
+    if (extensions.test(of_llvm)) features.emplace(feature);
+  }
+  return arm_target(name, name, features);
+}
+
+#ifdef __aarch64__
+Target native_target() {
+  Features features;
+  for (const ArmFeature& feature : kArmFeatures) {
+    if (runtime::has_feature(feature.name)) features.emplace(feature.name);
+  }
+  return arm_target(kNative, llvm::sys::getHostCPUName().str(), features);
+}
+#endif
+
+// Whether a file asks it of the machine. Every AArch64 CPU has NEON.
+bool is_asked(Arch arch, std::string_view feature) { return arch == Arch::kX86 ? is_used(feature) : feature != "neon"; }
 
 // ---- the others -----------------------------------------------------------------------------------------------------
 
@@ -151,9 +240,8 @@ Target ptx_target() {
 std::vector<std::string> target_names() {
   std::vector<std::string> names = {std::string(kNative)};
   names.insert(names.end(), kX86Cpus.begin(), kX86Cpus.end());
-  names.emplace_back(kWasm32);
-  names.emplace_back(kWasm32Relaxed);
-  names.emplace_back(kNvptx64);
+  names.insert(names.end(), kArm64Cpus.begin(), kArm64Cpus.end());
+  for (std::string_view name : {kWasm32, kWasm32Relaxed, kNvptx64}) names.emplace_back(name);
   return names;
 }
 
@@ -165,37 +253,44 @@ Target find_target(std::string_view name) {
   }
   if (name == kWasm32 || name == kWasm32Relaxed) return wasm_target(name);
   if (name == kNvptx64) return ptx_target();
-  if (std::ranges::find(kX86Cpus, name) != kX86Cpus.end()) return named_x86(name);
+  if (is_x86_cpu(name)) return named_x86(name);
+  if (is_arm_cpu(name)) return named_arm(name);
   const std::vector<std::string> names = target_names();
   const std::vector<std::string_view> views(names.begin(), names.end());
-  fail("there is no CPU '{}'{} (there are: {})", name, did_you_mean(name, views), fmt::join(names, ", "));
+  fail("there is no CPU '{}'{} (there are: {}, and all other CPUs of LLVM)", name, did_you_mean(name, views),
+       fmt::join(names, ", "));
 }
 
 Machine machine_of(const Target& target) {
   return {.vector_bytes = target.vector_bytes, .vector_registers = target.vector_registers, .tiles = tiles_of(target)};
 }
 
-std::string level_of(const Target& target) { return target.arch == Arch::kX86 ? target.cpu : target.name; }
+std::string level_of(const Target& target) {
+  if (target.name != kNative) return target.name;
+  return target.arch == Arch::kArm64 ? target.tuning : target.cpu;
+}
 
 std::string needed_features(const Target& target) {
   if (target.arch == Arch::kWasm) return target.has_relaxed_fma ? "wasm32,relaxed-simd" : "wasm32";
   std::string needed;
-  for (size_t begin = 0; begin < target.features.size();) {
-    const size_t end = std::min(target.features.find(',', begin), target.features.size());
-    const std::string feature = target.features.substr(begin + 1, end - begin - 1);
-    if (target.features[begin] == '+' && is_used(feature)) needed += (needed.empty() ? "" : ",") + feature;
+  const auto add = [&](std::string_view feature) {
+    if (!needed.empty()) needed += ',';
+    needed += feature;
+  };
+  if (target.arch == Arch::kArm64) add(kArm64);
+  const std::string_view features = target.features;
+  for (size_t begin = 0; begin < features.size();) {
+    const size_t end = std::min(features.find(',', begin), features.size());
+    const std::string_view feature = features.substr(begin + 1, end - begin - 1);
+    if (features[begin] == '+' && is_asked(target.arch, feature)) add(feature);
     begin = end + 1;
   }
   return needed;
 }
 
 std::vector<std::string> missing_here(const Target& target) {
-  if (target.arch != Arch::kX86) return {target.name};
-#ifdef __x86_64__
+  if (target.arch != kArchHere) return {std::string(name_of(target.arch))};
   return runtime::missing_features(needed_features(target));
-#else
-  return {"x86-64"};
-#endif
 }
 
 bool runs_here(const Target& target) { return missing_here(target).empty(); }

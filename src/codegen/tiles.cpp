@@ -1,5 +1,6 @@
 #include "codegen/tiles.h"
 
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
@@ -14,7 +15,8 @@ using llvm::Value;
 namespace {
 
 constexpr int64_t kGroupBytes = 4;  // steps of k in one lane take so many bytes
-constexpr std::string_view kDotBF16 = "dpbf16", kDotI8 = "dpbusd", kInterleave = "interleave";
+constexpr std::string_view kDotBF16 = "dpbf16", kDotMixed = "dpbusd", kDotSigned = "dpbssd", kDotUnsigned = "dpbuud",
+                           kInterleave = "interleave";
 constexpr std::string_view kGridBF16 = "amx-bf16", kGridI8 = "amx-int8";
 
 }  // namespace
@@ -35,16 +37,20 @@ std::vector<TileIntrinsic> tiles_of(const Target& target) {
     }
   }
   if (target.has_bf16_dot) add(kDotBF16, DType::kBF16, DType::kBF16, DType::kF32, 2);
-  if (target.has_vnni) {
-    add(kDotI8, DType::kU8, DType::kI8, DType::kI32, 4);
-    add(kDotI8, DType::kI8, DType::kU8, DType::kI32, 4);
+  if (target.has_dotprod) {
+    add(kDotSigned, DType::kI8, DType::kI8, DType::kI32, 4);
+    add(kDotUnsigned, DType::kU8, DType::kU8, DType::kI32, 4);
+  }
+  if (target.has_vnni || target.has_dotprod) {
+    add(kDotMixed, DType::kU8, DType::kI8, DType::kI32, 4);
+    add(kDotMixed, DType::kI8, DType::kU8, DType::kI32, 4);
   }
   return tiles;
 }
 
 bool has_tile(const Target& target, std::string_view name) {
   const auto tiles = tiles_of(target);
-  const bool packs = name == kInterleave && target.arch == Arch::kX86;
+  const bool packs = name == kInterleave && (target.arch == Arch::kX86 || target.arch == Arch::kArm64);
   return packs || std::ranges::any_of(tiles, [&](const TileIntrinsic& tile) { return tile.name == name; });
 }
 
@@ -294,6 +300,11 @@ Value* Emitter::interleaved(std::vector<Value*> rows, int64_t steps) {
 }
 
 Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
+  if (tile.name == kDotMixed && tile.b == DType::kU8) std::swap(a, b);
+  return target_.arch == Arch::kArm64 ? arm_dot(tile, sum, a, b) : x86_dot(tile, sum, a, b);
+}
+
+Value* Emitter::x86_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
   using namespace llvm::Intrinsic;
   if (tile.name == kDotBF16) {
     auto* const type = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(2 * lanes_));
@@ -301,8 +312,27 @@ Value* Emitter::dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
     return b_.CreateIntrinsic(x86_avx512bf16_dpbf16ps_512, {}, {sum, pairs[0], pairs[1]});
   }
   const ID dot = lanes_ == 16 ? x86_avx512_vpdpbusd_512 : x86_avx512_vpdpbusd_256;
-  if (tile.b == DType::kU8) std::swap(a, b);
   return b_.CreateIntrinsic(dot, {}, {sum, a, b});
+}
+
+Value* Emitter::arm_dot(const TileIntrinsic& tile, Value* sum, Value* a, Value* b) {
+  using namespace llvm::Intrinsic;
+  const bool is_bf16 = tile.name == kDotBF16;
+  const auto elements = static_cast<unsigned>(tile.k * lanes_);
+  auto* const type = llvm::FixedVectorType::get(is_bf16 ? b_.getBFloatTy() : b_.getInt8Ty(), elements);
+  a = b_.CreateBitCast(a, type);
+  b = b_.CreateBitCast(b, type);
+  const auto call = [&](ID dot, Value* to, Value* x, Value* y) {
+    return b_.CreateIntrinsic(dot, {sum->getType(), type}, {to, x, y});
+  };
+  if (is_bf16) return call(aarch64_neon_bfdot, sum, a, b);
+  if (tile.name == kDotSigned) return call(aarch64_neon_sdot, sum, a, b);
+  if (tile.name == kDotUnsigned) return call(aarch64_neon_udot, sum, a, b);
+  if (target_.has_vnni) return call(aarch64_neon_usdot, sum, a, b);
+  // a * b = (a - 128) * b + 64 * b + 64 * b, where a - 128 is signed.
+  Value* const less = b_.CreateXor(a, llvm::ConstantInt::get(type, 0x80));
+  Value* const half = llvm::ConstantInt::get(type, 64);
+  return call(aarch64_neon_sdot, call(aarch64_neon_sdot, call(aarch64_neon_sdot, sum, less, b), half, b), half, b);
 }
 
 // The packing copy.

@@ -17,9 +17,11 @@
 //   - %a is equal for all n, preferably contiguous along k; or it is like %b.
 // Operands may be read through a view of one piece. A tail of n or k masks lanes.
 //
-//   dpbf16      bf16 * bf16 to f32. The instruction treats subnormal numbers as 0. It rounds each of the two
-//               products to nearest even, whatever the rounding mode.
+//   dpbf16      bf16 * bf16 to f32, 2 of k. The instruction treats subnormal numbers as 0. It rounds the two products
+//               by a rule of its own, whatever the rounding mode: to nearest even on x86, to odd on AArch64.
 //   dpbusd      u8 * i8 (or i8 * u8) to i32, 4 of k. Exact: nothing saturates.
+//   dpbssd      i8 * i8 to i32, 4 of k. AArch64 only.
+//   dpbuud      u8 * u8 to i32, 4 of k. AArch64 only.
 //   interleave  a packing copy. Its result is contiguous along k, then n, with 4 bytes of k.
 //
 // Tiles of 16 rows are four loops:

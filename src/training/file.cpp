@@ -40,8 +40,8 @@ class FileMaker {
   void add(std::string name, const Program& program) {
     TrainingFile::Entry entry{std::move(name), {}};
     for (const std::string& cpu : cpus_) {
-      const bool is_there =
-          !program.uses_devices() && codegen::find_target(cpu).cpu == codegen::find_target(program.cpu).cpu;
+      const auto level = [](const std::string& name) { return codegen::level_of(codegen::find_target(name)); };
+      const bool is_there = !program.uses_devices() && level(cpu) == level(program.cpu);
       entry.variants.push_back(is_there ? &program : &keep(*program.source, cpu, program.fallback));
     }
     if (program.uses_devices()) entry.variants.push_back(&program);

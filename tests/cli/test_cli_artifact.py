@@ -111,7 +111,7 @@ def test_compile_shows_progress_on_a_terminal(files):
     {
         "-o model.bin": "a compiled model is called NAME.tenon",
         "-o a.tenon --cpu pentium": "there is no CPU 'pentium'",
-        "-o a.tenon --cpu nvptx64": "holds code for x86 CPUs and wasm32",
+        "-o a.tenon --cpu nvptx64": "holds code for x86-64, aarch64 and wasm32",
         "-o a.tenon --cpu x86-64-v3,x86-64-v3": "x86-64-v3 is there twice",
         "-o a.tenon --cpu x86-64-v3,": "there is no CPU ''",
         "-o missing/a.tenon": "missing/a.tenon",

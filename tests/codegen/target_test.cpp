@@ -38,6 +38,39 @@ TEST_F(TargetTest, LevelsOfX86DifferInVectors) {
   EXPECT_TRUE(find_target("sapphirerapids").has_amx);
 }
 
+TEST_F(TargetTest, CpusOfArm64DifferInDotProducts) {
+  for (const char* name : {"aarch64", "cortex-a72", "cortex-a76", "neoverse-n1", "neoverse-v2", "apple-m1"}) {
+    const Target target = find_target(name);
+    EXPECT_EQ(target.vector_bytes, 16) << name;
+    EXPECT_TRUE(target.has_fma && target.has_f16 && target.has_threads) << name;
+    EXPECT_THAT(target.features, Not(HasSubstr("sve"))) << name;
+    EXPECT_EQ(missing_here(target), std::vector<std::string>{"aarch64"}) << name;
+  }
+  EXPECT_FALSE(find_target("aarch64").has_dotprod);
+  EXPECT_FALSE(find_target("cortex-a72").has_dotprod);
+  EXPECT_TRUE(find_target("neoverse-n1").has_dotprod);
+  EXPECT_FALSE(find_target("neoverse-n1").has_vnni);
+  EXPECT_TRUE(find_target("apple-m1").has_dotprod);
+  EXPECT_TRUE(find_target("neoverse-v2").has_vnni);
+  EXPECT_TRUE(find_target("neoverse-v2").has_bf16_dot);
+}
+
+TEST_F(TargetTest, EveryCpuOfLlvmIsKnownByItsName) {
+  EXPECT_TRUE(find_target("znver5").has_bf16_dot);
+  EXPECT_TRUE(find_target("graniterapids").has_amx);
+  EXPECT_EQ(find_target("silvermont").vector_bytes, 16);
+  EXPECT_EQ(find_target("cortex-x4").name, "cortex-x4");
+}
+
+TEST_F(TargetTest, ACpuThatIsTooOldSaysWhatItLacks) {
+  try {
+    find_target("core2");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "error: CPU 'core2' lacks popcnt, sse4.2: Tenon makes code for x86-64-v2 and newer");
+  }
+}
+
 TEST_F(TargetTest, TheOthersHaveNoThreads) {
   EXPECT_EQ(find_target("wasm32").index_bits, 32);
   EXPECT_EQ(find_target("wasm32").vector_bytes, 16);
@@ -51,6 +84,9 @@ TEST_F(TargetTest, TheOthersHaveNoThreads) {
 TEST_F(TargetTest, FilesNameTheirCodeByItsLevelAndWhatItNeeds) {
   EXPECT_EQ(level_of(find_target("x86-64-v3")), "x86-64-v3");
   EXPECT_EQ(level_of(find_target("wasm32")), "wasm32");
+  EXPECT_EQ(level_of(find_target("neoverse-v2")), "neoverse-v2");
+  EXPECT_EQ(needed_features(find_target("aarch64")), "aarch64");
+  EXPECT_EQ(needed_features(find_target("neoverse-v2")), "aarch64,bf16,dotprod,i8mm");
   EXPECT_EQ(needed_features(find_target("wasm32")), "wasm32");
   EXPECT_EQ(needed_features(find_target("wasm32-relaxed")), "wasm32,relaxed-simd");
 }
@@ -61,7 +97,9 @@ TEST_F(TargetTest, AnUnknownNameListsThoseThereAre) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("there is no CPU 'x86-64-v5'"));
+    EXPECT_THAT(error.what(), HasSubstr("did you mean 'x86-64-v2'?"));
     EXPECT_THAT(error.what(), HasSubstr("sapphirerapids"));
+    EXPECT_THAT(error.what(), HasSubstr("neoverse-n1"));
   }
 }
 

@@ -41,6 +41,7 @@ size only: export it with a dynamic one.
 Examples:
   tenon compile bert.pt2 -o bert.tenon
   tenon compile bert.pt2 -o bert.tenon --cpu x86-64-v3,x86-64-v4
+  tenon compile bert.pt2 -o bert.tenon --cpu native,aarch64,neoverse-n1
   tenon compile cnn.pt2 -o cnn.tenon --train --loss cross_entropy --optimizer "adamw(lr=1e-3)"
   tenon compile bert.pt2                              what becomes of it
   tenon compile bert.pt2 --emit graph -o bert.tg      the captured graph
@@ -197,7 +198,8 @@ std::vector<std::string> requested_levels(const Options& options) {
   std::vector<std::string> names, cpus;
   for (const std::string& name : split_commas(options.cpus)) {
     const codegen::Target target = codegen::find_target(name);
-    if (target.arch == codegen::Arch::kPtx) fail("--cpu {}: a .tenon file holds code for x86 CPUs and wasm32", name);
+    if (target.arch == codegen::Arch::kPtx)
+      fail("--cpu {}: a .tenon file holds code for x86-64, aarch64 and wasm32", name);
     const std::string level = codegen::level_of(target);
     if (std::ranges::find(cpus, level) != cpus.end()) fail("--cpu {}: {} is there twice", options.cpus, level);
     cpus.push_back(level);

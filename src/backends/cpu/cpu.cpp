@@ -64,7 +64,8 @@ constexpr BlockShape kBlocks[] = {{4, 4},  {5, 4}, {6, 4}, {8, 3}, {9, 3}, {12, 
 // A kept schedule is for one CPU and one number of threads.
 std::string schedule_key(const loops::IR& kernel) {
   const codegen::Target target = codegen::find_target("native");
-  return fmt::format("schedule\n{} {}\n{} threads\n{}", target.cpu, target.features, thread_count(), to_string(kernel));
+  return fmt::format("schedule\n{} {}\n{} threads\n{}", codegen::level_of(target), target.features, thread_count(),
+                     to_string(kernel));
 }
 
 // An entry that changes whenever a schedule is kept, so that programs compiled before are out of date.
@@ -204,8 +205,8 @@ std::string cpu_identity(const Backend& backend) {
   if (!own) return "";
   const codegen::Target target = codegen::find_target(own->cpu());
   const Machine machine = machine_of(own->cpu());
-  return fmt::format("{} {} {}\ncaches {} {} {}, {} threads\nschedules {}", target.triple, target.cpu, target.features,
-                     machine.l1_bytes, machine.l2_bytes, machine.l3_bytes, machine.threads,
+  return fmt::format("{} {} {} {}\ncaches {} {} {}, {} threads\nschedules {}", target.triple, target.cpu, target.tuning,
+                     target.features, machine.l1_bytes, machine.l2_bytes, machine.l3_bytes, machine.threads,
                      own->cpu() == "native" ? kept_schedules() : "");
 }
 
