@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "runtime/short_name.h"
+#include "runtime/system.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -139,12 +140,30 @@ bool is_here(const Feature& feature) {
   return feature.saved != kTiles || may_use_tiles();
 }
 
+#elif defined(__aarch64__)
+
+// Bits of cpu_capabilities().
+struct Feature {
+  ShortName<20> name;
+  uint8_t word;
+  uint8_t bit;
+};
+
+constexpr Feature kFeatures[] = {
+    {"aarch64", 0, 1},  // NEON, which every 64-bit CPU has
+    {"dotprod", 0, 20},
+    {"i8mm", 1, 13},
+    {"bf16", 1, 14},
+};
+
+bool is_here(const Feature& feature) { return cpu_capabilities().words[feature.word] >> feature.bit & 1; }
+
 #endif
 
 }  // namespace
 
 bool has_feature(std::string_view name) {
-#ifdef __x86_64__
+#if defined(__x86_64__) || defined(__aarch64__)
   const auto* const found = std::ranges::find(kFeatures, name, &Feature::name);
   return found != std::end(kFeatures) && is_here(*found);
 #else

@@ -1,4 +1,5 @@
-// The features of this machine's CPU that compiled code may need, by LLVM's names: "avx2", "avx512f", "bmi".
+// The features of this machine's CPU that compiled code may need, by LLVM's names: "avx2", "avx512f", "dotprod". Code
+// for other architectures than x86 needs the architecture as well: "aarch64", "wasm32".
 #pragma once
 
 #include <string>

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "runtime/error.h"
+#include "runtime/link_target.h"
 #include "runtime/symbols.h"
 #include "runtime/system.h"
 
@@ -30,11 +30,11 @@ constexpr size_t kLongestName = 4096;  // of a symbol: without a limit, many sym
 // An object file. Every read stays inside of it.
 class Object {
  public:
-  explicit Object(std::string_view bytes) : bytes_(bytes) {
+  Object(std::string_view bytes, const LinkTarget& target) : bytes_(bytes) {
     const auto header = at<Elf64_Ehdr>(0);
     if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_machine != EM_X86_64 || header.e_type != ET_REL) {
-      fail(TENON_BAD_FILE, "this is not an x86-64 object file");
+        header.e_machine != target.machine || header.e_type != ET_REL) {
+      fail(TENON_BAD_FILE, "this is not an object file of ", target.name);
     }
     if (header.e_shoff > bytes.size()) damaged();
     size_t total = 0;
@@ -94,7 +94,6 @@ class Object {
   std::string_view strings_;
 };
 
-constexpr size_t kStubBytes = 8;
 constexpr size_t kGap = 64;  // before the code: sanitizers read information about a function in front of it
 constexpr size_t kLargest = size_t{1} << 30;  // relative addresses have 31 bits
 constexpr size_t kLargestAlignment = 4096;    // that of mmap
@@ -109,7 +108,8 @@ size_t rounded_up(size_t size, size_t alignment) { return (size + alignment - 1)
 // own. A stub jumps to a function at any address.
 class Linker {
  public:
-  explicit Linker(const Object& object) : object_(object), places_(object.sections.size(), kNowhere) {
+  Linker(const Object& object, const LinkTarget& target)
+      : object_(object), target_(target), places_(object.sections.size(), kNowhere) {
     find_functions();
     place_all();
   }
@@ -122,6 +122,7 @@ class Linker {
     for (size_t i = 0; i < object_.sections.size(); ++i) {
       if (object_.sections[i].sh_type == SHT_RELA) relocate_section(i);
     }
+    __builtin___clear_cache(reinterpret_cast<char*>(base_), reinterpret_cast<char*>(base_ + constants_));
     protect(0, constants_, PROT_READ | PROT_EXEC);
     protect(constants_, variables_, PROT_READ);
     for (const Elf64_Sym& symbol : object_.symbols) {
@@ -169,20 +170,19 @@ class Linker {
   }
 
   void add_own_slot(const Elf64_Rela& entry) {
-    if (!is_by_table(ELF64_R_TYPE(entry.r_info)) || slots_.contains(ELF64_R_SYM(entry.r_info))) return;
-    slots_[ELF64_R_SYM(entry.r_info)] = functions_.size();
+    const size_t symbol = ELF64_R_SYM(entry.r_info);
+    if (!kind_of(entry).is_by_table || slots_.contains(symbol)) return;
+    slots_[symbol] = functions_.size();
     functions_.push_back(nullptr);
   }
 
-  static bool is_by_table(uint64_t type) {
-    return type == R_X86_64_GOTPCREL || type == R_X86_64_GOTPCRELX || type == R_X86_64_REX_GOTPCRELX;
-  }
+  LinkTarget::Kind kind_of(const Elf64_Rela& entry) const { return target_.kind_of(ELF64_R_TYPE(entry.r_info)); }
 
   void place_all() {
     const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
     size_ = kGap;
     place(kCode);
-    stubs_ = reserve(functions_.size() * kStubBytes, kStubBytes);
+    stubs_ = reserve(functions_.size() * target_.stub_bytes, target_.stub_bytes);
     constants_ = size_ = rounded_up(size_, page);
     place(kConstants);
     table_ = reserve(functions_.size() * sizeof(void*), sizeof(void*));
@@ -223,11 +223,7 @@ class Linker {
     }
     std::memcpy(base_ + table_, static_cast<const void*>(functions_.data()), functions_.size() * sizeof(void*));
     for (size_t slot = 0; slot < functions_.size(); ++slot) {
-      const size_t stub = stubs_ + slot * kStubBytes, entry = table_ + slot * sizeof(void*);
-      const auto distance = static_cast<int32_t>(entry - (stub + 6));
-      const std::array<uint8_t, 2> jump = {0xff, 0x25};  // jmp *distance(%rip)
-      std::memcpy(base_ + stub, jump.data(), jump.size());
-      std::memcpy(base_ + stub + jump.size(), &distance, sizeof distance);
+      target_.write_stub(base_ + stubs_ + slot * target_.stub_bytes, base_ + table_ + slot * sizeof(void*));
     }
   }
 
@@ -243,30 +239,26 @@ class Linker {
     const size_t into = object_.sections[i].sh_info;
     if (into >= places_.size()) Object::damaged();
     if (places_[into] == kNowhere) return;
-    for (const Elf64_Rela& entry : object_.table<Elf64_Rela>(i)) {
-      const uint64_t type = ELF64_R_TYPE(entry.r_info);
-      const bool wide = type == R_X86_64_64 || type == R_X86_64_PC64;
-      const size_t bytes = wide ? 8 : 4, space = object_.sections[into].sh_size;
-      if (bytes > space || entry.r_offset > space - bytes) Object::damaged();
-      const size_t place = places_[into] + entry.r_offset;
-      const size_t from = type == R_X86_64_64 ? -std::bit_cast<uintptr_t>(base_) : place;
-      const auto value = static_cast<int64_t>(target_of(entry, type) + static_cast<size_t>(entry.r_addend) - from);
-      if (!wide && value != static_cast<int32_t>(value)) Object::damaged();
-      std::memcpy(base_ + place, &value, bytes);
-    }
+    for (const Elf64_Rela& entry : object_.table<Elf64_Rela>(i)) relocate(entry, into);
+  }
+
+  void relocate(const Elf64_Rela& entry, size_t into) {
+    const auto type = static_cast<uint32_t>(ELF64_R_TYPE(entry.r_info));
+    const size_t bytes = kind_of(entry).bytes, space = object_.sections[into].sh_size;
+    if (bytes == 0) fail(TENON_UNSUPPORTED, "the object has a relocation of type ", type, ", which cannot be loaded");
+    if (bytes > space || entry.r_offset > space - bytes) Object::damaged();
+    const uint64_t target = std::bit_cast<uintptr_t>(base_) + target_of(entry) + static_cast<uint64_t>(entry.r_addend);
+    if (!target_.relocate(type, base_ + places_[into] + entry.r_offset, target)) Object::damaged();
   }
 
   // The target of a relocation, relative to the start of the memory.
-  size_t target_of(const Elf64_Rela& entry, uint64_t type) const {
+  size_t target_of(const Elf64_Rela& entry) const {
     const size_t symbol = ELF64_R_SYM(entry.r_info);
     const auto slot = slots_.find(symbol);
-    if (is_by_table(type)) return table_ + slot->second * sizeof(void*);
-    if (type != R_X86_64_64 && type != R_X86_64_PC64 && type != R_X86_64_PC32 && type != R_X86_64_PLT32) {
-      fail(TENON_UNSUPPORTED, "the object has a relocation of type ", type, ", which cannot be loaded");
-    }
+    if (kind_of(entry).is_by_table) return table_ + slot->second * sizeof(void*);
     if (object_.symbol(symbol).st_shndx != SHN_UNDEF) return offset_of(object_.symbol(symbol));
     if (slot == slots_.end()) Object::damaged();  // symbol 0 is not a function
-    return stubs_ + slot->second * kStubBytes;
+    return stubs_ + slot->second * target_.stub_bytes;
   }
 
   void protect(size_t begin, size_t end, int rights) {
@@ -277,6 +269,7 @@ class Linker {
   }
 
   const Object& object_;
+  const LinkTarget& target_;
   std::vector<size_t> places_;      // of sections
   std::map<size_t, size_t> slots_;  // positions in the address table, by symbol
   std::vector<void*> functions_;    // by slot
@@ -284,16 +277,27 @@ class Linker {
   std::byte* base_ = nullptr;
 };
 
-std::shared_ptr<const LoadedCode> LoadedCode::load(std::string_view bytes, std::string_view label) {
-#ifndef __x86_64__
-  fail(TENON_UNSUPPORTED, "machine code of x86-64 does not run on this machine");
+namespace {
+
+#if defined(__aarch64__)
+constexpr const LinkTarget& kHere = kArm64Link;
+#else
+constexpr const LinkTarget& kHere = kX86Link;
 #endif
-  const Object object(bytes);
-  Linker linker(object);
+
+}  // namespace
+
+std::shared_ptr<const LoadedCode> LoadedCode::load(std::string_view bytes, std::string_view label) {
+  const Object object(bytes, kHere);
+  Linker linker(object, kHere);
   std::shared_ptr<const LoadedCode> code = linker.link();
   const char* const perf = std::getenv("TENON_PERF");
   if (perf && perf == std::string_view("1")) linker.name_to_perf(label);
   return code;
+}
+
+std::shared_ptr<const LoadedCode> LoadedCode::link(std::string_view bytes, const LinkTarget& target) {
+  return Linker(Object(bytes, target), target).link();
 }
 
 LoadedCode::LoadedCode(size_t size)

@@ -12,6 +12,10 @@
 
 #include "runtime/error.h"
 
+#ifdef __linux__
+#include <sys/auxv.h>
+#endif
+
 namespace tenon::runtime {
 namespace {
 
@@ -47,6 +51,14 @@ std::string program_path() {
   const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
   path.resize(static_cast<size_t>(std::max<ssize_t>(size, 0)));
   return path;
+}
+
+CpuCapabilities cpu_capabilities() {
+#ifdef __linux__
+  return {{::getauxval(AT_HWCAP), ::getauxval(AT_HWCAP2)}};
+#else
+  return {};
+#endif
 }
 
 void fail_with_errno(std::string_view what) {

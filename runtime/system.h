@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,12 @@ void use_system(const System* system) noexcept;
 
 // The file of the program that runs, with its links followed. Empty where the system does not tell.
 std::string program_path();
+
+// Features of the CPU, as the system tells them: AT_HWCAP and AT_HWCAP2 of Linux. 0 where the system does not tell.
+struct CpuCapabilities {
+  uint64_t words[2];
+};
+CpuCapabilities cpu_capabilities();
 
 // A file descriptor. The destructor closes it.
 class Descriptor {

@@ -80,6 +80,39 @@ TEST_P(Agreement, OfReferenceInterpreterCppAndCpu) {
   }
 }
 
+// Under qemu: `make test-arm` says how many.
+class AgreementOnArm64 : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = test::cannot_run(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    if (const char* const text = std::getenv("TENON_ARM64_PAIRS")) pairs_ = std::strtoull(text, nullptr, 10);
+  }
+  void TearDown() override {
+    if (!IsSkipped() && !HasFailure() && std::getenv("TENON_ARM64_PAIRS"))
+      fmt::print("{} random kernels under random schedules agree on {}\n", pairs_, GetParam());
+  }
+
+  size_t pairs_ = 200;
+};
+
+TEST_P(AgreementOnArm64, OfReferenceAndCode) {
+  uint64_t seed = 77'000'000;
+  for (size_t done = 0; done < pairs_; done += kBatch) {
+    const std::vector<Case> cases = draw(seed, std::min(kBatch, pairs_ - done));
+    std::vector<const LoopTree*> trees;
+    for (const Case& one : cases) trees.push_back(&one.tree);
+    const auto kernels = test::compile_fenced(trees, {.cpu = GetParam(), .use_cache = false});
+    for (size_t i = 0; i < cases.size(); ++i) {
+      SCOPED_TRACE(to_string(cases[i].lowered.graph) + cases[i].log + cases[i].tree.dump());
+      expect_agrees(cases[i], *kernels[i]);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpus, AgreementOnArm64, ::testing::Values("aarch64", "neoverse-v2"),
+                         [](const auto& info) { return info.index == 0 ? "aarch64" : "neoverse_v2"; });
+
 INSTANTIATE_TEST_SUITE_P(Shards, Agreement, ::testing::Range(0, kShards));
 
 }  // namespace

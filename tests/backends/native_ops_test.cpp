@@ -7,9 +7,9 @@
 #include <set>
 
 #include "backends/cpu/cpu.h"
-#include "codegen/target.h"
 #include "graph/cpp_text.h"
 #include "tests/backends/support_cpp.h"
+#include "tests/backends/support_fenced.h"
 #include "tests/graph/support_values.h"
 #include "tests/loops/support_kernels.h"
 
@@ -199,10 +199,18 @@ Kernels by_compiler(const std::vector<LoopTree>& trees, const char* compiler) {
   return test::compile_all(trees, {});
 }
 
-Kernels for_cpu(const std::vector<LoopTree>& trees, const char* cpu) {
+std::vector<const LoopTree*> pointers_to(const std::vector<LoopTree>& trees) {
   std::vector<const LoopTree*> pointers;
   for (const LoopTree& tree : trees) pointers.push_back(&tree);
-  return compile_cpu(pointers, {.cpu = cpu, .use_cache = false});
+  return pointers;
+}
+
+Kernels for_cpu(const std::vector<LoopTree>& trees, const char* cpu) {
+  return compile_cpu(pointers_to(trees), {.cpu = cpu, .use_cache = false});
+}
+
+Kernels in_emulator(const std::vector<LoopTree>& trees, const char* cpu) {
+  return test::compile_fenced(pointers_to(trees), {.cpu = cpu, .use_cache = false});
 }
 
 constexpr Maker kMakers[] = {{"gcc", test::kCompilers[0], by_compiler},
@@ -210,14 +218,15 @@ constexpr Maker kMakers[] = {{"gcc", test::kCompilers[0], by_compiler},
                              {"native", "native", for_cpu},
                              {"v4", "x86-64-v4", for_cpu},
                              {"v3", "x86-64-v3", for_cpu},
-                             {"v2", "x86-64-v2", for_cpu}};
+                             {"v2", "x86-64-v2", for_cpu},
+                             {"aarch64", "aarch64", in_emulator},
+                             {"neoverse_v2", "neoverse-v2", in_emulator}};
 
 class NativeOps : public testing::TestWithParam<Maker> {
  protected:
   void SetUp() override {
-    if (GetParam().compile == for_cpu && !codegen::runs_here(codegen::find_target(GetParam().compiler_or_cpu))) {
-      GTEST_SKIP() << "this machine does not run code for " << GetParam().compiler_or_cpu;
-    }
+    if (GetParam().compile == by_compiler) return;
+    if (const std::string why = test::cannot_run(GetParam().compiler_or_cpu); !why.empty()) GTEST_SKIP() << why;
   }
 
   void expect_agreement(const std::vector<Case>& cases) const {

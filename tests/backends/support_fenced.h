@@ -6,13 +6,19 @@
 //   - Scratch from the heap lies the same way (but aligned to 64 bytes, as tenon_services promises), and starts as
 //   garbage.
 //   - A parallel loop runs its iterations one by one, the last first.
+//
+// Code for AArch64 runs under qemu, where `make arm64` has built the program that runs it.
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "backends/cpu/cpu.h"
 
 namespace tenon::test {
+
+// Why the kernels of a CPU cannot run here. Empty: they can.
+std::string cannot_run(std::string_view cpu);
 
 // A violation fails the test, and says where in which array.
 std::vector<std::unique_ptr<Compiled>> compile_fenced(std::span<const loops::LoopTree* const> trees,

@@ -5,11 +5,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <numbers>
 
+#include "tests/backends/support_fenced.h"
 #include "tests/codegen/support_math_kernel.h"
 #include "tests/codegen/support_ulp.h"
+#include "tests/loops/support_kernels.h"
 
 namespace tenon::codegen {
 namespace {
@@ -31,6 +34,31 @@ struct Variant {
 };
 constexpr Variant kVariants[] = {{"native", 16}, {"native", 1},    {"native", 4},
                                  {"native", 8},  {"x86-64-v3", 8}, {"x86-64-v2", 4}};
+
+// In the emulator, in vectors.
+template <class T>
+std::vector<T> arm64_results_of(const MathCase& c, const MathPoints<T>& points) {
+  const DType dtype = sizeof(T) == 8 ? DType::kF64 : DType::kF32;
+  const OpDef& op = op_named(c.name);
+  loops::IR ir("math");
+  const loops::VarRef i = ir.add_var("i", std::ssize(points.x));
+  std::vector<loops::NodeRef> reads;
+  std::vector<Tensor> inputs;
+  for (size_t operand = 0; operand < op.operands.get().size(); ++operand) {
+    const std::vector<T>& values = operand == 0 ? points.x : points.y;
+    reads.push_back(ir.add_read(dtype, {i}));
+    inputs.push_back(loops::testing::filled(dtype, {std::ssize(values)}, [&](int64_t at) { return values[at]; }));
+  }
+  const loops::NodeRef y = ir.add_compute(op, reads, {i}), out = ir.add_write(y, {i});
+  for (loops::NodeRef node : {y, out}) ir.set_loops(node, {{.var = i, .annotation = {loops::Mark::kVectorize}}});
+  const loops::LoopTree tree(std::move(ir));
+  const loops::LoopTree* const trees[] = {&tree};
+  const auto kernels = test::compile_fenced(trees, {.cpu = "aarch64", .use_cache = false});
+  const Tensor result = run(*kernels[0], tree.ir, inputs).value()[0];
+  std::vector<T> results(points.x.size());
+  std::memcpy(results.data(), result.data(), results.size() * sizeof(T));
+  return results;
+}
 
 template <class T>
 std::vector<T> results_of(const MathCase& c, const MathPoints<T>& points, const Variant& variant) {
@@ -67,6 +95,24 @@ void expect_accurate(const MathCase& c) {
   fmt::print("{:10} {} {:6.3f} ulp  {}\n", c.name, sizeof(T) == 8 ? "f64" : "f32", worst.ulp, where);
   std::fflush(stdout);
 }
+
+template <class T>
+void expect_accurate_on_arm64(const MathCase& c) {
+  if (const std::string why = test::cannot_run("aarch64"); !why.empty()) GTEST_SKIP() << why;
+  const MathPoints<T> points = make_points<T>(c, std::min<int64_t>(point_count(), 20'000));
+  const std::vector<T> results = arm64_results_of(c, points);
+  const Worst worst = test::worst_of(c, points, results);
+  const auto i = static_cast<size_t>(worst.index);
+  EXPECT_LE(worst.ulp, c.limit) << describe(c, points, i, results[i]);
+}
+
+class MathOnArm64 : public testing::TestWithParam<MathCase> {};
+
+TEST_P(MathOnArm64, IsAccurateInF32) { expect_accurate_on_arm64<float>(GetParam()); }
+TEST_P(MathOnArm64, IsAccurateInF64) { expect_accurate_on_arm64<double>(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(All, MathOnArm64, testing::ValuesIn(math_cases()),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 class MathTest : public testing::TestWithParam<MathCase> {};
 

@@ -8,6 +8,7 @@
 #include "loops/lower.h"
 #include "schedule/ahead.h"
 #include "schedule/default_schedule.h"
+#include "tests/backends/support_fenced.h"
 #include "tests/loops/support_kernels.h"
 #include "tests/schedule/support_schedule.h"
 
@@ -29,12 +30,14 @@ struct Dot {
 constexpr Dot kBF16{"dpbf16", DType::kBF16, DType::kBF16, DType::kF32, 2};
 constexpr Dot kUnsigned{"dpbusd", DType::kU8, DType::kI8, DType::kI32, 4};
 constexpr Dot kMixed{"dpbusd", DType::kI8, DType::kU8, DType::kI32, 4};
+constexpr Dot kSameSigned{"dpbssd", DType::kI8, DType::kI8, DType::kI32, 4};
+constexpr Dot kSameUnsigned{"dpbuud", DType::kU8, DType::kU8, DType::kI32, 4};
 
 enum class Layout : uint8_t { kPacked, kRows, kColumns, kPackedOfColumns };
 
 // c[m, n] = a[m, k] * b[k, n]: blocks of 4 x 32, or what `rows` names.
 LoopTree product(const Dot& dot, std::string_view m, std::string_view n, std::string_view k,
-                 Layout layout = Layout::kPacked, bool a_is_transposed = false) {
+                 Layout layout = Layout::kPacked, bool a_is_transposed = false, int lanes = 16) {
   const bool packs = layout == Layout::kPacked || layout == Layout::kPackedOfColumns;
   const bool has_columns = layout == Layout::kColumns || layout == Layout::kPackedOfColumns;
   std::string text = fmt::format("tenon loops 1\nkernel product {{\n  symbol M in [0, 64]\n  symbol N in [0, 200]\n");
@@ -42,17 +45,18 @@ LoopTree product(const Dot& dot, std::string_view m, std::string_view n, std::st
   text += fmt::format("  %a: {}[{}] = read 0\n", name_of(dot.a), a_is_transposed ? "k, m" : "m, k");
   text += fmt::format("  %b: {}[{}] = read 1\n", name_of(dot.b), has_columns ? "n, k" : "k, n");
   if (packs) {
-    text += fmt::format("  %b_packed: {}[k, n] = view %b[{}] for n by 32, k by {}, n by 16, n tile \"interleave\", k\n",
-                        name_of(dot.b), has_columns ? "n, k" : "k, n", dot.steps);
+    text += fmt::format("  %b_packed: {}[k, n] = view %b[{}] for n by 32, k by {}, n by {}, n tile \"interleave\", k\n",
+                        name_of(dot.b), has_columns ? "n, k" : "k, n", dot.steps, lanes);
   }
-  const std::string loops =
-      fmt::format("for n by 32, m by 4, k by {}, m unroll, n by 16 unroll, n tile \"{}\", k", dot.steps, dot.tile);
+  const std::string loops = fmt::format("for n by 32, m by 4, k by {}, m unroll, n by {} unroll, n tile \"{}\", k",
+                                        dot.steps, lanes, dot.tile);
   const std::string_view wide = name_of(dot.c);
   text += fmt::format("  %x: {}[m, k] = cast(%a) {}\n", wide, loops);
   text += fmt::format("  %y: {}[k, n] = cast({}) {}\n", wide, packs ? "%b_packed" : "%b", loops);
   text += fmt::format("  %p: {}[m, n, k] = mul(%x, %y) {}\n", wide, loops);
   text += fmt::format("  %c: {}[m, n] = reduce add(%p) {}\n", wide, loops);
-  text += fmt::format("  %out: {}[m, n] = write 0 (%c) for n by 32, m by 4, m unroll, n by 16, n vectorize\n}}", wide);
+  text += fmt::format("  %out: {}[m, n] = write 0 (%c) for n by 32, m by 4, m unroll, n by {}, n vectorize\n}}", wide,
+                      lanes);
   return LoopTree(loops::parse(text).value());
 }
 
@@ -76,6 +80,22 @@ void expect_exact(const Dot& dot, int64_t m, int64_t n, int64_t k, Layout layout
                   bool a_is_transposed = false) {
   expect_exact(dot, m, n, k, layout, a_is_transposed,
                product(dot, std::to_string(m), std::to_string(n), std::to_string(k), layout, a_is_transposed));
+}
+
+constexpr int kArm64Lanes = 4;
+
+LoopTree arm64_product(const Dot& dot, int64_t m, int64_t n, int64_t k) {
+  return product(dot, std::to_string(m), std::to_string(n), std::to_string(k), Layout::kPacked, false, kArm64Lanes);
+}
+
+// In the emulator, where the CPU is one of AArch64.
+void expect_exact_on(const char* cpu, const Dot& dot, int64_t m, int64_t n, int64_t k) {
+  SCOPED_TRACE(fmt::format("{} x {} x {} of {} on {}", m, n, k, dot.tile, cpu));
+  const LoopTree tree = arm64_product(dot, m, n, k);
+  const std::vector<Tensor> inputs = {numbers(dot.a, {m, k}, 3), numbers(dot.b, {k, n}, 11)};
+  const LoopTree* const trees[] = {&tree};
+  const auto kernels = test::compile_fenced(trees, {.cpu = cpu, .use_cache = false});
+  EXPECT_EQ(elements(run(*kernels[0], tree.ir, inputs).value()[0]), elements(run_on("interpreter", tree, inputs)[0]));
 }
 
 std::string asm_of(const LoopTree& tree, std::string_view cpu) {
@@ -211,6 +231,35 @@ TEST(Tiles, OfAnotherMachineAreAnError) {
   }
 }
 
+TEST(Tiles, OfArm64AreInstructions) {
+  const auto code_of = [](const Dot& dot, const char* cpu) { return asm_of(arm64_product(dot, 8, 64, 8), cpu); };
+  EXPECT_THAT(code_of(kBF16, "neoverse-v2"), HasSubstr("\tbfdot\t"));
+  EXPECT_THAT(code_of(kUnsigned, "neoverse-v2"), HasSubstr("\tusdot\t"));
+  EXPECT_THAT(code_of(kMixed, "neoverse-v2"), HasSubstr("\tusdot\t"));
+  EXPECT_THAT(code_of(kSameSigned, "neoverse-n1"), HasSubstr("\tsdot\t"));
+  EXPECT_THAT(code_of(kSameUnsigned, "neoverse-n1"), HasSubstr("\tudot\t"));
+  EXPECT_THAT(code_of(kUnsigned, "neoverse-n1"), HasSubstr("\tsdot\t")) << "three of them are one usdot";
+  EXPECT_THAT(code_of(kUnsigned, "neoverse-n1"), Not(HasSubstr("usdot")));
+}
+
+// Under qemu, whose bfdot rounds as the hardware does: these sums are exact.
+TEST(TilesOnArm64, AreExact) {
+  struct Machine {
+    const char* cpu;
+    std::vector<Dot> dots;
+  };
+  const Machine machines[] = {{"neoverse-v2", {kBF16, kUnsigned, kMixed, kSameSigned, kSameUnsigned}},
+                              {"neoverse-n1", {kUnsigned, kMixed, kSameSigned, kSameUnsigned}}};
+  for (const auto& [cpu, dots] : machines) {
+    if (const std::string why = test::cannot_run(cpu); !why.empty()) GTEST_SKIP() << why;
+    for (const Dot& dot : dots) {
+      for (int64_t n : {16, 20, 33}) {
+        for (int64_t k : {1, 4, 7, 8}) expect_exact_on(cpu, dot, 5, n, k);
+      }
+    }
+  }
+}
+
 // ---- default schedules ----------------------------------------------------------------------------------------------
 
 TEST(Tiles, AreScheduledForTheMachinesThatHaveThem) {
@@ -223,6 +272,11 @@ TEST(Tiles, AreScheduledForTheMachinesThatHaveThem) {
     EXPECT_THAT(text, HasSubstr("vfmadd")) << cpu;
     EXPECT_THAT(text, Not(HasSubstr("vdpbf16ps"))) << cpu;
   }
+  EXPECT_THAT(scheduled_asm(bf16, "neoverse-v1"), HasSubstr("\tbfdot\t"));
+  EXPECT_THAT(scheduled_asm(i8, "neoverse-n1"), HasSubstr("\tsdot\t"));
+  EXPECT_THAT(scheduled_asm(matmul_graph(64, 64, 64, "u8"), "neoverse-v1"), HasSubstr("\tusdot\t"));
+  EXPECT_THAT(scheduled_asm(matmul_graph(64, 64, 64, "f32"), "aarch64"), HasSubstr("\tfmla\t"));
+  EXPECT_THAT(scheduled_asm(bf16, "aarch64"), HasSubstr("\tfmla\t"));
   EXPECT_THAT(scheduled_asm(i8, "x86-64-v3"), HasSubstr("vpmulld"));
   EXPECT_THAT(scheduled_asm(bf16, "x86-64-v2"), HasSubstr("mulps"));
 }

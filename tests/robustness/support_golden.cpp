@@ -113,11 +113,12 @@ std::vector<std::byte> read_bytes(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-Artifact read(const std::string& name) {
-  const std::string path = kFolder + name;
+Artifact read(const std::string& name) { return read_path(kFolder + name); }
+
+Artifact read_path(const std::string& path) {
   Artifact artifact{path + ".tenon", read_bytes(path + ".tenon"), read_runs(path + ".txt")};
   if (artifact.bytes.empty() || artifact.runs.empty()) {
-    std::fprintf(stderr, "%s is not there; tests run in the root of the repository\n", path.c_str());
+    std::fprintf(stderr, "%s.tenon is not there; tests run in the root of the repository\n", path.c_str());
     std::abort();
   }
   return artifact;

@@ -35,9 +35,10 @@ struct Artifact {
   std::vector<Case> runs;  // one after the other, of one context
 };
 
-std::vector<std::string> names();            // "1.0/mlp"
-std::string label(const std::string& name);  // for a test: "1_0_mlp"
-Artifact read(const std::string& name);      // aborts where it is not there
+std::vector<std::string> names();             // "1.0/mlp"
+std::string label(const std::string& name);   // for a test: "1_0_mlp"
+Artifact read(const std::string& name);       // aborts where it is not there
+Artifact read_path(const std::string& path);  // PATH.tenon and PATH.txt
 std::vector<std::byte> read_bytes(const std::string& path);
 
 // A program and a context, freed when they go.
