@@ -104,6 +104,17 @@ web: | deps ## Install the C++ library for wasm32 if it is missing, and build th
 	@cmake -S js -B build/web -G Ninja --log-level=WARNING >/dev/null
 	@cmake --build build/web --parallel $(JOBS)
 
+ARM64_PACKAGES := clang-19 lld-19 libc6-dev-arm64-cross libstdc++-12-dev-arm64-cross qemu-user
+
+.PHONY: arm64
+arm64: | deps ## Install what runs AArch64 programs if it is missing, and build the runtime and its tests for AArch64 into build/arm64
+	@dpkg-query -W $(ARM64_PACKAGES) >/dev/null 2>&1 || { \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); echo "arm64: installing $(ARM64_PACKAGES)"; \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $(ARM64_PACKAGES) >/dev/null; }
+	@cmake --preset arm64 --log-level=WARNING >/dev/null
+	@cmake --build --preset arm64 --parallel $(JOBS)
+
 .PHONY: rtl
 rtl: verilator build ## Install verilator if it is missing, build Atalla and its plug-in with the RTL, test both; ARGS="rtl" measures one body
 	@build/bin/atalla_tests --gtest_filter='*Rtl*' --gtest_brief=1
@@ -170,6 +181,14 @@ test-wheel: wheel ## Install the wheels of `make wheel` into empty environments 
 .PHONY: test-web
 test-web: build web ## Build the runtime for JavaScript too, and test it in Node
 	@.venv/bin/python -m pytest -q tests/python/test_web.py $(PYTEST_ARGS)
+
+ARM64_TESTS := *OnArm64*:*NativeOps.*/aarch64:*NativeOps.*/neoverse*:*LoaderOf.*:Relocations.*
+
+.PHONY: test-arm
+test-arm: build arm64 ## Test code for AArch64 under qemu: ops, random kernels (PAIRS=1000 for each CPU), schedules, models, files
+	@TENON_ARM64_PAIRS=$(or $(PAIRS),1000) build/bin/tenon_tests --gtest_brief=1 --gtest_filter='$(ARM64_TESTS)'
+	@ctest --preset release --parallel $(JOBS) -R 'schedules for (aarch64|neoverse)' $(CTEST_ARGS)
+	@.venv/bin/python -m pytest -q tests/python/test_arm64.py $(PYTEST_ARGS)
 
 .PHONY: lazy-ops
 lazy-ops: build ## Compare PyTorch's samples of the operators that its lazy device records, on that device; ARGS="--only conv" selects
