@@ -1,0 +1,3 @@
+module run_model
+
+go 1.19
