@@ -65,7 +65,11 @@ def side_by_side(functions: Sequence[Callable[[], object]]) -> list[float]:
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Returns the exit code."""
-    parser = argparse.ArgumentParser("python -m tenon demo", description="BERT-base beside eager PyTorch.")
+    parser = argparse.ArgumentParser(
+        "python -m tenon demo",
+        description="BERT-base beside eager PyTorch.",
+        epilog="Example: python -m tenon demo --layers 2    which is quick",
+    )
     parser.add_argument("--layers", type=int, default=12, help="of the model (default 12)")
     layers = parser.parse_args(arguments).layers
     missing = [name for name in ("torch", "transformers") if importlib.util.find_spec(name) is None]

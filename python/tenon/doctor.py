@@ -5,11 +5,16 @@ from __future__ import annotations
 import argparse
 import ctypes
 import dataclasses
+import functools
 import os
 import platform
+import shlex
 import shutil
 import stat
+import subprocess
 import sys
+import sysconfig
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -33,10 +38,12 @@ class Finding:
 def main(arguments: Sequence[str] = ()) -> int:
     """Returns the exit code: 1 if there are problems."""
     parser = argparse.ArgumentParser(
-        "python -m tenon doctor", description="What this machine has for Tenon, and what is wrong. Exits with 1 if so."
+        "python -m tenon doctor",
+        description="What this machine has for Tenon, and what is wrong. Exits with 1 if so.",
+        epilog="Example: python -m tenon doctor > report.txt    to send along with a bug report",
     )
     parser.parse_args(arguments)
-    findings = [check() for check in CHECKS]
+    findings = [_finding(check) for check in CHECKS]
     for finding in findings:
         print(f"{finding.name:<{_WIDTH}} {finding.text}")
     problems = [finding for finding in findings if finding.problem]
@@ -44,6 +51,15 @@ def main(arguments: Sequence[str] = ()) -> int:
     for finding in problems:
         print(f"- {finding.name}: {finding.problem}\n  remedy: {finding.remedy}")
     return 1 if problems else 0
+
+
+def _finding(check: Callable[[], Finding]) -> Finding:
+    """A check that fails is a finding, too: a machine that is broken in another way still gets its report."""
+    try:
+        return check()
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+        return Finding(check.__name__.strip("_"), "could not be checked", problem, "report this with the lines above")
 
 
 # ---- versions -------------------------------------------------------------------------------------------------------
@@ -58,7 +74,20 @@ def _python() -> Finding:
 
 
 def _llvm() -> Finding:
-    return Finding("LLVM", f"{_tenon.host()['llvm']}, inside of Tenon")
+    return Finding("LLVM", f"{_host()[0]['llvm']}, inside of Tenon")
+
+
+def _command_line() -> Finding:
+    """Another installation may come first on the PATH."""
+    path = shutil.which("tenon")
+    if path is None:
+        return Finding("On PATH", "no tenon; python -m tenon COMMAND runs its commands")
+    done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    if done.stdout.strip() == f"tenon {tenon.__version__}":
+        return Finding("On PATH", path)
+    told = (done.stdout + done.stderr).strip() or f"it ended with {done.returncode}"
+    remedy = f"remove it, or run python -m tenon COMMAND, which is {tenon.__version__}"
+    return Finding("On PATH", path, f"it is of another installation: {told}", remedy)
 
 
 def _pytorch() -> Finding:
@@ -68,17 +97,43 @@ def _pytorch() -> Finding:
     if version is None:
         missing = "models of PyTorch cannot be compiled; graphs and the command line work without it"
         return Finding("PyTorch", f"not installed; supported: {supported}", missing, install)
-    problem = pytorch_version.problem_of(version)
-    return Finding("PyTorch", f"{version}{'' if problem else ', supported'}", problem, install)
+    if problem := pytorch_version.problem_of(version):
+        return Finding("PyTorch", version, problem, install)
+    if problem := _import_problem():
+        return Finding("PyTorch", version, problem, "pip install --force-reinstall torch, or what the message names")
+    return Finding("PyTorch", f"{version}, supported")
+
+
+def _import_problem() -> str | None:
+    """In a process of its own: an import that fails may end it."""
+    command = [sys.executable, "-c", "import torch, tenon; tenon.compile"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return None
+    last_line = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+    return f"it cannot be imported: {last_line}"
 
 
 # ---- this machine ---------------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def _host() -> tuple[dict[str, str], str | None]:
+    """What code is for, and what is wrong with TENON_CPU: the other checks then go on without it."""
+    try:
+        return _tenon.host(), None
+    except tenon.Error as error:
+        del os.environ["TENON_CPU"]
+        return _tenon.host(), error.message
+
+
 def _cpu() -> Finding:
-    host = _tenon.host()
+    host, problem = _host()
     threads = len(os.sched_getaffinity(0))
     text = f"{_cpu_model()}, {threads} threads; code for {host['cpu']}, vectors of {host['vector_bytes']} bytes"
+    if problem:
+        return Finding("CPU", text, f"TENON_CPU: {problem}", "correct TENON_CPU, or unset it")
     if int(host["vector_bytes"]) >= 32:
         return Finding("CPU", text)
     slow = "it has no AVX2, or TENON_CPU names a CPU without: kernels are several times slower"
@@ -93,7 +148,7 @@ def _cpu_model() -> str:
 
 
 def _features() -> Finding:
-    return Finding("Features", " ".join(sorted(_tenon.host()["features"].split(","))))
+    return Finding("Features", " ".join(sorted(_host()[0]["features"].split(","))))
 
 
 def _gpu() -> Finding:
@@ -119,9 +174,9 @@ def _cache() -> Finding:
         return Finding("Cache", "off", missing, "unset TENON_CACHE, or set it to a folder of your own")
     remedy = f"chmod go-w {folder}, or set TENON_CACHE to a folder of your own"
     existing = next(path for path in (folder, *folder.parents) if path.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        problem = f"{existing} cannot be written, so nothing is kept"
-        return Finding("Cache", str(folder), problem, "set TENON_CACHE to a folder of your own")
+    if problem := _write_problem(existing):
+        problem = f"{existing} cannot be written, so nothing is kept: {problem}"
+        return Finding("Cache", str(folder), problem, "make room, or set TENON_CACHE to a folder of your own")
     if existing != folder:
         return Finding("Cache", f"{folder}, made when the first kernel is compiled")
     status = folder.stat()
@@ -130,6 +185,17 @@ def _cache() -> Finding:
         return Finding("Cache", str(folder), problem, remedy)
     sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
     return Finding("Cache", f"{folder}: {len(sizes)} files, {sum(sizes) / _MIB:.1f} MiB")
+
+
+def _write_problem(folder: Path) -> str | None:
+    """By writing: permissions say nothing of disks that are full or read-only."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder) as probe:
+            probe.write(bytes(_MIB))
+            probe.flush()
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def _plugins() -> Finding:
@@ -143,8 +209,14 @@ def _plugins() -> Finding:
 
 
 def _compiler() -> Finding:
-    """Only device "lazy" needs one."""
-    found = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+    """Only device "lazy" needs one. The same rules as in lazy/build.py."""
+    chosen = shlex.split(os.environ.get("CXX", ""))[:1]
+    found = next(filter(None, map(shutil.which, chosen or ("c++", "g++", "clang++"))), None)
+    if chosen and not found:
+        missing = f"CXX names '{chosen[0]}', which is not there: device \"lazy\" cannot be built"
+        return Finding("Compiler", "none", missing, "correct CXX, or unset it")
+    if found and not Path(sysconfig.get_path("include"), "Python.h").exists():
+        found += ', without headers of Python (python3-dev): device "lazy" of PyTorch would need them'
     return Finding("Compiler", found or 'none: device "lazy" of PyTorch would need one, all else needs none')
 
 
@@ -172,5 +244,5 @@ def _kernel() -> Finding:
 
 
 CHECKS: list[Callable[[], Finding]] = [
-    _tenon_itself, _python, _pytorch, _llvm, _cpu, _features, _gpu, _cache, _plugins, _compiler, _kernel,
+    _tenon_itself, _command_line, _python, _pytorch, _llvm, _cpu, _features, _gpu, _cache, _plugins, _compiler, _kernel,
 ]  # fmt: skip

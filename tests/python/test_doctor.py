@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -13,19 +14,21 @@ from tenon import pytorch_version
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments, **variables):
-    environment = {name: value for name, value in os.environ.items() if name != "TENON_PLUGINS"}
+def run(*arguments, before=None, **variables):
+    environment = {name: value for name, value in os.environ.items() if name not in ("TENON_PLUGINS", "CXX")}
+    environment["PATH"] = f"{ROOT}/build/bin:{environment['PATH']}"
     return subprocess.run(
         [sys.executable, *map(str, arguments)],
         env=environment | {name: str(value) for name, value in variables.items()},
+        preexec_fn=before,
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def doctor(cache, **variables):
-    return run("-m", "tenon", "doctor", TENON_CACHE=cache, **variables)
+def doctor(cache, before=None, **variables):
+    return run("-m", "tenon", "doctor", before=before, TENON_CACHE=cache, **variables)
 
 
 @pytest.fixture
@@ -41,6 +44,7 @@ def test_a_machine_where_all_is_well(cache):
         r"Tenon +0\.\d+\.\d+, in /",
         rf"Python +{sys.version_info.major}\.{sys.version_info.minor}",
         rf"PyTorch +{re.escape(torch.__version__)}, supported",
+        r"On PATH +/.*/tenon",
         r"LLVM +\d+\.\d+\.\d+, inside of Tenon",
         r"CPU +.+, \d+ threads; code for \S+, vectors of \d+ bytes",
         r"Features +.*\bavx",
@@ -77,6 +81,11 @@ def test_a_cache_that_cannot_be_made(tmp_path):
     assert_problem(doctor(tmp_path / "file/cache"), "Cache", "cannot be written", "TENON_CACHE")
 
 
+def test_a_cache_on_a_disk_that_is_full(cache):
+    done = doctor(cache, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    assert_problem(done, "Cache", "cannot be written, so nothing is kept: File too large", "make room")
+
+
 def test_a_cache_that_is_not_made_yet(tmp_path):
     assert "made when the first kernel is compiled" in doctor(tmp_path / "later").stdout
 
@@ -93,6 +102,45 @@ def test_devices_of_plugins_are_listed(cache):
 
 def test_a_cpu_without_wide_vectors(cache):
     assert_problem(doctor(cache, TENON_CPU="x86-64-v2"), "CPU", "no AVX2", "unset TENON_CPU")
+
+
+def test_a_cpu_that_nobody_knows(cache):
+    done = doctor(cache, TENON_CPU="pentium")
+    assert_problem(done, "CPU", "there is no CPU 'pentium'", "correct TENON_CPU")
+    assert re.search(r"^A kernel +compiled", done.stdout, re.MULTILINE)
+
+
+def test_a_compiler_that_is_not_there(cache):
+    assert_problem(doctor(cache, CXX="g++-3 -m64"), "Compiler", "CXX names 'g..-3'", "correct CXX")
+
+
+def test_no_compiler_is_no_problem(cache):
+    done = doctor(cache, PATH="/nowhere")
+    assert done.returncode == 0
+    assert 'Compiler   none: device "lazy" of PyTorch would need one' in done.stdout
+    assert "On PATH    no tenon; python -m tenon COMMAND runs" in done.stdout
+
+
+def test_a_command_line_of_another_installation(cache, tmp_path):
+    other = tmp_path / "tenon"
+    other.write_text("#!/bin/sh\necho tenon 0.0.1\n")
+    other.chmod(0o755)
+    done = doctor(cache, PATH=f"{tmp_path}:/bin")
+    assert_problem(done, "On PATH", "another installation: tenon 0.0.1", "python -m tenon COMMAND")
+
+
+def test_a_pytorch_that_cannot_be_imported(cache, tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text("raise ImportError('libgomp.so.1: cannot open shared object file')")
+    path = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    problem = "it cannot be imported: ImportError: libgomp.so.1: cannot open"
+    assert_problem(doctor(cache, PYTHONPATH=path), "PyTorch", problem, "pip install --force-reinstall torch")
+
+
+def test_a_check_that_fails_is_a_finding(cache):
+    then = "import tenon.doctor; tenon.doctor._cpu_model = lambda: 1 / 0; sys.exit(tenon.doctor.main())"
+    done = run("-c", f"import sys; {then}", TENON_CACHE=cache)
+    assert_problem(done, "cpu", "ZeroDivisionError: division by zero", "report this")
 
 
 AS_IF = """
