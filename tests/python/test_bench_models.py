@@ -239,3 +239,21 @@ def test_the_machine_is_told(capsys):
 
 def test_every_engine_has_a_color():
     assert set(picture.COLORS) == set(engines.ENGINES)
+
+
+def test_results_of_quantized_models_are_judged_as_a_whole():
+    torch.manual_seed(0)
+    theirs = torch.randn(1000)
+    far = theirs.clone()
+    far[0] += 4  # one value that rounding moved
+    worker.check([far], [theirs], "int8")
+    with pytest.raises(worker.WrongResultError, match="differs from eager's by 1 of the norm"):
+        worker.check([torch.zeros(1000)], [theirs], "int8")
+    with pytest.raises(worker.WrongResultError, match="of the largest value"):
+        worker.check([far], [theirs], "f32")
+
+
+def test_signals_of_mobilenet_reach_its_end():
+    module, args = CASES["mobilenet_v2"].make(True)
+    with torch.no_grad():
+        assert 0.01 < module(*args)[0].std() < 100
