@@ -18,6 +18,7 @@
 #include "call_form.h"
 #include "device_tensor.h"
 #include "driver/recompile.h"
+#include "gil.h"
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/context.h"
@@ -146,7 +147,7 @@ class Artifact {
   // `body` has the states to itself, and must not touch Python.
   template <class Body>
   auto with_states(Body body) {
-    const nb::gil_scoped_release unlocked;  // whoever runs holds the mutex for long
+    const WithoutGil unlocked;  // whoever runs holds the mutex for long
     const std::lock_guard lock(file_->mutex);
     return call_runtime([&] { return body(*file_->states); });
   }
@@ -245,7 +246,7 @@ nb::list run(Artifact& self, nb::handle arrays, const std::string& device, const
   warn_of_copies(run, self.loaded());
   std::vector<Tensor> outputs;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     outputs = self.run(run);
   }
   nb::list list;

@@ -9,6 +9,7 @@
 
 #include "dlpack_types.h"
 #include "exchange.h"
+#include "gil.h"
 #include "support/runtime_call.h"
 
 namespace tenon::python {
@@ -36,14 +37,14 @@ TensorOnDevice moved(nb::handle array, const std::string& device) {
     return call_runtime([&] { return to_device(tensor, opened(device)); });
   }
   const Tensor tensor = tensor_from(array, "a tensor");
-  const nb::gil_scoped_release unlocked;
+  const WithoutGil unlocked;
   return call_runtime([&] { return to_device(tensor, opened(device)); });
 }
 
 nb::object to_array(const TensorOnDevice& self, ArrayKind kind) {
   Tensor tensor;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     tensor = call_runtime([&] { return to_host(self); });
   }
   return to_python(std::move(tensor), kind);

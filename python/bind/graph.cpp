@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.h"
+#include "gil.h"
 #include "graph/evaluate.h"
 #include "support/cursor.h"
 #include "views.h"
@@ -144,7 +145,7 @@ nb::tuple evaluate_graph(const Graph& graph, const nb::args& args, const nb::kwa
   std::vector<Tensor> outputs;
   {
     const Graph snapshot = graph;  // another thread may go on with `graph` while the GIL is released
-    const nb::gil_scoped_release released;
+    const WithoutGil released;
     outputs = evaluate(snapshot, tensors).value();
   }
   nb::list results;

@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind.h"
+#include "gil.h"
 #include "named/tensor.h"
 #include "operators.h"
 
@@ -109,7 +110,7 @@ NamedTensor new_input(const nb::args& args, const nb::object& dtype) {
 }
 
 Tensor data_of(const NamedTensor& self) {
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   return self.data();
 }
 
@@ -119,7 +120,7 @@ Tensor run(const NamedTensor& self, const nb::dict& feeds) {
     if (!nb::isinstance<NamedTensor>(tensor)) fail("a feed is for a tenon.loops.Tensor, not for {}", class_of(tensor));
     fed.emplace_back(nb::cast<NamedTensor>(tensor), tensor_from(data, "a feed"));
   }
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   return self.data(fed);
 }
 
@@ -291,7 +292,7 @@ void bind_running(nb::class_<NamedTensor>& type) {
   type.def_prop_ro(
       "code",
       [](const NamedTensor& self) {
-        const nb::gil_scoped_release release;
+        const WithoutGil release;
         return self.code();
       },
       "The kernel's code, for people.");

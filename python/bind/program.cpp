@@ -12,6 +12,7 @@
 #include "driver/pipeline.h"
 #include "exchange.h"
 #include "fallback.h"
+#include "gil.h"
 #include "program/artifact.h"
 #include "program/donate.h"
 #include "program/report.h"
@@ -82,7 +83,7 @@ std::shared_ptr<Executable> compile_graph(const Graph& graph, nb::object fallbac
   const int64_t threads = wanted.value_or(0);
   if (threads < 0 || threads > kMostThreads) fail("threads must be in [0, {}], got {}", kMostThreads, threads);
   Donation donation = donate_inputs(graph, donated, shared);  // a copy: another thread may go on with `graph`
-  const nb::gil_scoped_release unlocked;
+  const WithoutGil unlocked;
   const ThreadCount count(threads);
   Program program = compile_program(donation.graph, options).value();
   return std::make_shared<Executable>(Executable{std::move(program), threads, std::move(donation.results), options});
@@ -94,7 +95,7 @@ nb::list run(const Executable& self, nb::handle arrays, const std::string& devic
   warn_of_copies(run, self.program.runner->loaded());
   std::vector<Tensor> outputs;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     const ThreadCount count(self.threads);
     outputs = self.program.runner->run(self.program, run.inputs, &run.places);
   }
@@ -163,7 +164,7 @@ std::string loop_tree(const Executable& self, size_t task) {
 
 nb::dict artifact_bytes_of(const Executable& self, const Notes& notes) {
   const ArtifactSize size = [&] {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     return with_variants(self, [&](const auto& variants) { return artifact_size(variants, notes).value(); });
   }();
   nb::dict entry;
@@ -209,7 +210,7 @@ void bind_program(nb::module_& module) {
       .def(
           "save",
           [](const Executable& self, const std::string& path, const Notes& notes) {
-            const nb::gil_scoped_release unlocked;
+            const WithoutGil unlocked;
             with_variants(self, [&](const auto& variants) { write_artifact(path, variants, notes).value(); });
           },
           nb::arg("path"), nb::arg("notes") = Notes(), "Writes an artifact.")

@@ -4,6 +4,7 @@
 #include "backends/cpp/cpp.h"
 #include "backends/tuner.h"
 #include "codegen/codegen.h"
+#include "gil.h"
 #include "loops.h"
 #include "loops/lower.h"
 #include "schedule/edit.h"
@@ -32,7 +33,7 @@ LoopTree tuned(const loops::IR& kernel, double seconds, const std::string& name,
       progress(now.elapsed, now.tried, now.start_seconds / now.best_seconds);
     };
   }
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   options.candidates = backend->variants(kernel);
   Workload workload(kernel, bindings_from(sizes));
   Schedule found = search(backend->schedule(kernel), *backend, workload, options).value();
@@ -45,7 +46,7 @@ nb::tuple search_schedule(const LoopTree& tree, double seconds, const std::strin
   if (!(seconds > 0)) fail("a search takes more than {} seconds", seconds);
   const symbolic::Bindings bindings = bindings_from(sizes);
   const auto found = [&] {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     Workload workload(tree.ir, bindings, seed);
     const SearchOptions options{.seconds = seconds, .seed = seed, .parallel = parallel};
     return search(tree, *find_backend(backend).value(), workload, options).value();

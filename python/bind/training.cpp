@@ -6,6 +6,7 @@
 
 #include "bind.h"
 #include "fallback.h"
+#include "gil.h"
 #include "training/file.h"
 
 namespace tenon::python {
@@ -36,7 +37,7 @@ nb::tuple forward(Trainer& self, nb::handle arrays, nb::handle target) {
   const Tensor wanted = target_from(target);
   Trainer::Forward result;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     result = self.forward(inputs, wanted);
   }
   nb::list outputs;
@@ -49,7 +50,7 @@ nb::object step(Trainer& self, nb::handle arrays, nb::handle target) {
   const Tensor wanted = target_from(target);
   Tensor loss;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     loss = self.step(inputs, wanted);
   }
   return to_torch(loss);
@@ -58,7 +59,7 @@ nb::object step(Trainer& self, nb::handle arrays, nb::handle target) {
 nb::dict backward(Trainer& self) {
   States gradients;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     gradients = self.backward();
   }
   return to_dict(gradients);
@@ -70,14 +71,14 @@ void load_states(Trainer& self, const nb::dict& given) {
     const auto text = nb::cast<std::string>(name);
     states[text] = tensor_from(array, text);
   }
-  const nb::gil_scoped_release unlocked;
+  const WithoutGil unlocked;
   self.load_states(states);
 }
 
 nb::dict copy_states(const Trainer& self, const std::vector<std::string>& names) {
   States copies;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     copies = self.copy_states(names);
   }
   return to_dict(copies);
@@ -148,7 +149,7 @@ void make(Trainer* self, const Graph& training, const Graph& inference, size_t o
 }  // namespace
 
 void bind_training(nb::module_& module) {
-  const auto unlocked = nb::call_guard<nb::gil_scoped_release>();
+  const auto unlocked = nb::call_guard<WithoutGil>();
   bind_memory_report(module);
   nb::class_<Trainer>(module, "Trainer", "What tenon.LocalTrainingInstance is made of.")
       .def("__init__", make, nb::arg("training"), nb::arg("inference"), nb::kw_only(), nb::arg("outputs"),
