@@ -233,14 +233,22 @@ tenon_status with_states(tenon_states* states, Body body) {
   });
 }
 
+tenon_executor executor_of(const tenon_executor* given) {
+  const tenon_executor executor = options_of(given, "tenon_executor");
+  demand(given == nullptr || executor.parallel != nullptr, "the executor's function `parallel` is null");
+  return executor;
+}
+
 void create_context(const tenon_program* program, const tenon_context_options* options, std::shared_ptr<States> states,
                     tenon_context** context) {
   demand(context != nullptr, "the place for the context is null");
   contents(program);
   const tenon_context_options given = options_of(options, "tenon_context_options");
   demand(given.threads >= 0 && given.budget >= 0, "threads and budget must not be negative");
-  tenon::runtime::ContextOptions own{
-      .threads = given.threads, .telemetry = given.telemetry != 0, .checks_memory = true};
+  tenon::runtime::ContextOptions own{.threads = given.threads,
+                                     .executor = executor_of(given.executor),
+                                     .telemetry = given.telemetry != 0,
+                                     .checks_memory = true};
   if (given.budget > 0) own.budget = given.budget;
   demand(given.device_budgets != nullptr || given.device_budget_count == 0, "the budgets of devices are null");
   for (uint64_t i = 0; i < given.device_budget_count; ++i) {

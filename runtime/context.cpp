@@ -11,6 +11,7 @@
 
 #include "runtime/checked.h"
 #include "runtime/elements.h"
+#include "runtime/executor.h"
 #include "runtime/out_of_range.h"
 #include "runtime/scratch.h"
 #include "runtime/services.h"
@@ -23,16 +24,22 @@ bool is_much_smaller(int64_t bytes, int64_t than) { return bytes < than / 2; }
 
 }  // namespace
 
-// ---- scratch --------------------------------------------------------------------------------------------------------
+// ---- services -------------------------------------------------------------------------------------------------------
 
-// The services of a context: the runtime's threads, and scratch memory that the context counts. Released scratch is
-// kept for the next task. Without a budget, the thread keeps it, for every context, and it is not counted. With a
-// budget, the context keeps it, and counts it until it is dropped to make room.
+// The services of a context: the runtime's threads or the executor's, and scratch memory that the context counts.
+// Released scratch is kept for the next task. Without a budget, the thread keeps it, for every context, and it is not
+// counted. With a budget, the context keeps it, and counts it until it is dropped to make room.
 class Context::Services : public tenon_services {
  public:
-  explicit Services(Allocator& allocator)
-      : tenon_services{tenon_default_services()->parallel_for, allocate, release}, allocator_(allocator) {}
+  Services(Allocator& allocator, const tenon_executor& executor)
+      : tenon_services{executor.parallel ? run_on_executor : tenon_default_services()->parallel_for, allocate, release},
+        allocator_(allocator),
+        loop_(executor.parallel ? std::make_unique<ExecutorLoop>(executor) : nullptr) {}
   ~Services() { drop_kept(); }
+
+  void check_executor() {
+    if (loop_) loop_->check();
+  }
 
   // Returns whether there was anything to drop.
   bool drop_kept() {
@@ -51,6 +58,11 @@ class Context::Services : public tenon_services {
     return *const_cast<Services*>(static_cast<const Services*>(services));
   }
   bool keeps() const { return allocator_.budget() != kNoBudget; }
+
+  static int64_t run_on_executor(const tenon_services* services, int64_t begin, int64_t end, tenon_stretch stretch,
+                                 void* context) {
+    return of(services).loop_->run(begin, end, stretch, context);
+  }
 
   static void* allocate(const tenon_services* services, int64_t bytes) {
     if (bytes < 0 || bytes > INT64_MAX - static_cast<int64_t>(sizeof(Header))) return nullptr;
@@ -112,6 +124,7 @@ class Context::Services : public tenon_services {
   }
 
   Allocator& allocator_;
+  const std::unique_ptr<ExecutorLoop> loop_;
   std::mutex mutex_;
   Header* kept_ = nullptr;  // newest first
 };
@@ -124,7 +137,7 @@ Context::Context(std::shared_ptr<const LoadedProgram> program, const ContextOpti
       graph_(program_->graph()),
       options_(options),
       allocator_(std::make_shared<Allocator>(options.budget)),
-      services_(std::make_unique<Services>(*allocator_)),
+      services_(std::make_unique<Services>(*allocator_, options.executor)),
       kernel_services_(services_.get()),
       inputs_(graph_.inputs.size()),
       outputs_(graph_.outputs.size()),
@@ -374,6 +387,7 @@ void Context::run() {
   events_.clear();
   timed_.clear();
   run_tasks();
+  services_->check_executor();
   check_conditions();
   copy_outputs();
   if (has_moves) finish_outputs();

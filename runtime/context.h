@@ -26,7 +26,8 @@ struct ContextOptions {
   // Bytes of a device's memory, by its name or spec: of its arena, constants, states, and scratch. Others have no
   // limit.
   DeviceBudgets device_budgets = {};
-  int64_t threads = 0;  // 0: the setting of the calling thread
+  int64_t threads = 0;           // 0: the setting of the calling thread
+  tenon_executor executor = {};  // runs parallel loops; without a function, the thread pool does
   bool telemetry = false;
   bool checks_memory = false;  // Reject or copy tensors of the caller that overlap. Off: the caller guarantees that
                                // only inputs overlap inputs.

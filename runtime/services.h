@@ -13,7 +13,7 @@ const tenon_services* tenon_default_services(void);
 
 /* How many threads a parallel loop of the calling thread runs on, its own among them. */
 int64_t tenon_threads(void);
-/* Sets it for the process; 0 goes back to the default: $TENON_THREADS, or as many as the process has CPUs. */
+/* Sets it for the process; 0 goes back to the default: $TENON_THREADS, or as many as the process may use CPUs. */
 void tenon_set_threads(int64_t threads);
 /* Sets it for the calling thread alone, and returns what was set before; 0 is what the process has. */
 int64_t tenon_set_own_threads(int64_t threads);

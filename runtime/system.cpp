@@ -33,6 +33,7 @@ const System kSystem = {
     .protect = [](void* memory, size_t size, int rights) { return ::mprotect(memory, size, rights); },
     .forget = [](void* memory, size_t size) { return ::madvise(memory, size, MADV_DONTNEED); },
     .create = [](const char* path) { return ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); },
+    .read = [](int descriptor, void* bytes, size_t size) { return ::read(descriptor, bytes, size); },
     .write = [](int descriptor, const void* bytes, size_t size) { return ::write(descriptor, bytes, size); },
     .sync = [](int descriptor) { return ::fsync(descriptor); },
     .rename = [](const char* from, const char* to) { return ::rename(from, to); },

@@ -1,5 +1,5 @@
-// The system calls of loading a model and of writing a checkpoint, in one table. Tests replace the table to make the
-// n-th call fail.
+// The system calls of loading a model, of writing a checkpoint and of reading the limits of the process, in one table.
+// Tests replace the table: to make the n-th call fail, or to show other files.
 #pragma once
 
 #include <sys/stat.h>
@@ -24,6 +24,7 @@ struct System {
   int (*protect)(void* memory, size_t size, int rights);
   int (*forget)(void* memory, size_t size);  // drops pages of a mapped file; the next read loads them again
   int (*create)(const char* path);           // makes a new file, open for writing
+  ssize_t (*read)(int descriptor, void* bytes, size_t size);
   ssize_t (*write)(int descriptor, const void* bytes, size_t size);
   int (*sync)(int descriptor);
   int (*rename)(const char* from, const char* to);

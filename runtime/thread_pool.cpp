@@ -8,130 +8,28 @@
 #include <chrono>
 #include <cstdlib>
 #include <new>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "runtime/cpu_quota.h"
 #include "runtime/cpus.h"
+#include "runtime/parallel_loop.h"
 
 namespace tenon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The number of stretches per thread: more balance the load, fewer cost less.
-constexpr int64_t kStretchesPerThread = 4;
-constexpr auto kSpin = std::chrono::microseconds(40);
 // The system may move a caller to a worker's CPU. The worker then moves to another CPU, but not too often.
 constexpr auto kBetweenMoves = std::chrono::milliseconds(1);
 
-void pause() {
-#ifdef __x86_64__
-  __builtin_ia32_pause();
-#endif
-}
-
-// Waits until the value changes: spins first, if `spin`, then sleeps.
-uint32_t wait_for_change(const std::atomic<uint32_t>& value, uint32_t from, bool spin) {
-  constexpr int kPausesBetweenLooksAtTheClock = 16;
-  uint32_t now = value.load(std::memory_order_acquire);
-  if (now != from) return now;
-  for (const auto end = spin ? Clock::now() + kSpin : Clock::time_point(); spin && Clock::now() < end;) {
-    for (int i = 0; i < kPausesBetweenLooksAtTheClock; ++i) {
-      now = value.load(std::memory_order_acquire);
-      if (now != from) return now;
-      pause();
-    }
-  }
-  value.wait(from, std::memory_order_acquire);
-  return value.load(std::memory_order_acquire);
-}
-
-// ---- a loop ---------------------------------------------------------------------------------------------------------
-
-class Loop {
- public:
-  void start(int64_t begin, int64_t end, int64_t threads, StretchFn stretch, void* context) {
-    const int64_t count = end - begin;
-    stretch_ = stretch;
-    context_ = context;
-    error_.store(0, std::memory_order_relaxed);
-    share_count_ = std::min(threads, count);
-    stretch_size_ = std::max<int64_t>(1, count / (share_count_ * kStretchesPerThread));
-    const int64_t each = count / share_count_, rest = count % share_count_;
-    for (int64_t i = 0, at = begin; i < share_count_; ++i) {
-      Share& share = shares_[static_cast<size_t>(i)];
-      share.next.store(at, std::memory_order_relaxed);
-      share.end = at += each + (i < rest ? 1 : 0);
-    }
-  }
-
-  // Runs the own share, then the rest of the other threads' shares.
-  void help(int64_t share) {
-    for (int64_t i = 0; i < share_count_; ++i) drain(shares_[static_cast<size_t>((share + i) % share_count_)]);
-  }
-
-  int64_t share_count() const { return share_count_; }
-  int64_t error() const { return error_.load(std::memory_order_relaxed); }
-
- private:
-  struct alignas(64) Share {
-    std::atomic<int64_t> next;
-    int64_t end;
-  };
-
-  void drain(Share& share) {
-    while (share.next.load(std::memory_order_relaxed) < share.end) {
-      const int64_t from = share.next.fetch_add(stretch_size_, std::memory_order_relaxed);
-      if (from < share.end) run(from, std::min(from + stretch_size_, share.end));
-    }
-  }
-
-  void run(int64_t begin, int64_t end) {
-    if (error() != 0) return;
-    int64_t none = 0;
-    if (const int64_t failure = stretch_(context_, begin, end)) error_.compare_exchange_strong(none, failure);
-  }
-
-  StretchFn stretch_;
-  void* context_;
-  int64_t share_count_;
-  int64_t stretch_size_;
-  std::atomic<int64_t> error_;
-  std::array<Share, kMostThreads> shares_;
-};
-
-// ---- who may work on it ---------------------------------------------------------------------------------------------
-
-// Workers may come late, or not at all: a loop waits only for workers that entered before it was done.
-class Gate {
- public:
-  void open(int64_t invited) { state_.store(static_cast<uint32_t>(invited) << kInvited, std::memory_order_release); }
-
-  bool enter(int64_t worker) {
-    uint32_t state = state_.load(std::memory_order_relaxed);
-    while (worker < (state >> kInvited)) {
-      if (state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) return true;
-    }
-    return false;
-  }
-
-  void leave() {
-    constexpr uint32_t kClosedWithOneInside = 1;
-    if (state_.fetch_sub(1, std::memory_order_release) == kClosedWithOneInside) state_.notify_one();
-  }
-
-  void close_and_wait(bool spin) {
-    uint32_t inside = state_.fetch_and(kInside, std::memory_order_acquire) & kInside;
-    while (inside > 0) inside = wait_for_change(state_, inside, spin);
-  }
-
- private:
-  static constexpr uint32_t kInvited = 16;  // the bit position of the number of invited workers
-  static constexpr uint32_t kInside = (1u << kInvited) - 1;
-  std::atomic<uint32_t> state_ = 0;
-};
-
 // ---- the pool -------------------------------------------------------------------------------------------------------
+
+bool may_pin() {
+  const char* const setting = std::getenv("TENON_PIN_THREADS");
+  return !setting || std::string_view(setting) != "0";
+}
 
 // Threads never end before the process. Neither does the pool, in which they wait.
 class Pool {
@@ -192,16 +90,18 @@ class Pool {
     }
   }
 
-  // Pins each helper to a CPU of its own. If there are too few CPUs, no thread is pinned and none spins.
+  // Pins each helper to a CPU of its own, if the loop takes all CPUs. A smaller loop is not pinned: the system finds
+  // CPUs for it that no other process uses. If there are too few CPUs, none of the threads spins.
   void place_workers(int64_t helpers) {
-    const bool enough = helpers < static_cast<int64_t>(cpus_.size());
-    if (spin_.load(std::memory_order_relaxed) != enough) spin_.store(enough, std::memory_order_relaxed);
-    const int callers = current_cpu();
+    const auto cpus = static_cast<int64_t>(cpus_.size());
+    const bool spins = helpers < cpus, pins = may_pin_ && helpers == cpus - 1;
+    if (spin_.load(std::memory_order_relaxed) != spins) spin_.store(spins, std::memory_order_relaxed);
+    const int callers = pins ? current_cpu() : kAnyCpu;
     for (int64_t i = 0; i < helpers; ++i) {
       Worker& worker = workers_[static_cast<size_t>(i)];
-      if (!enough && worker.cpu != kAnyCpu) move(worker, kAnyCpu);
-      if (enough && worker.cpu == kAnyCpu) move(worker, free_cpu(helpers, callers));
-      if (enough && worker.cpu == callers && may_move()) move(worker, free_cpu(helpers, callers));
+      if (!pins && worker.cpu != kAnyCpu) move(worker, kAnyCpu);
+      if (pins && worker.cpu == kAnyCpu) move(worker, free_cpu(helpers, callers));
+      if (pins && worker.cpu == callers && may_move()) move(worker, free_cpu(helpers, callers));
     }
   }
 
@@ -234,6 +134,7 @@ class Pool {
   int64_t worker_count_ = 0;
   Clock::time_point last_move_;
   const std::vector<int> cpus_ = allowed_cpus();
+  const bool may_pin_ = may_pin();
   std::array<Worker, kMostThreads> workers_;
 };
 
@@ -255,11 +156,13 @@ Pool* pool() {
 
 // ---- how many threads -----------------------------------------------------------------------------------------------
 
+int64_t usable_cpus() { return std::min(static_cast<int64_t>(allowed_cpus().size()), cpu_quota()); }
+
 int64_t default_threads() {
   static const int64_t count = [] {
     const char* wanted = std::getenv("TENON_THREADS");
     const int64_t given = wanted ? std::atoll(wanted) : 0;
-    return std::min(given > 0 ? given : static_cast<int64_t>(allowed_cpus().size()), kMostThreads);
+    return std::min(given > 0 ? given : usable_cpus(), kMostThreads);
   }();
   return count;
 }

@@ -1,9 +1,9 @@
 // The thread pool: a loop runs on its caller's thread and on workers that live as long as the process.
 //
-// Workers start when a loop first needs them. Each is pinned to its own CPU, away from the caller's; with more threads
-// than CPUs, none is pinned. An idle worker spins for a moment, because loops often follow each other, and then sleeps.
-// One loop at a time has the workers: a nested loop, or a loop of another thread meanwhile, runs on its caller's thread
-// alone.
+// Workers start when a loop first needs them. A loop that takes all CPUs has each pinned to its own, away from the
+// caller's, unless $TENON_PIN_THREADS is 0; other loops have none pinned. An idle worker spins for a moment, because
+// loops often follow each other, and then sleeps. One loop at a time has the workers: a nested loop, or a loop of
+// another thread meanwhile, runs on its caller's thread alone.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ inline constexpr int64_t kMostThreads = 512;
 // refuses to start threads, fewer do the work.
 int64_t thread_count() noexcept;
 
-// Sets the number for the process, at most kMostThreads. 0: the default, $TENON_THREADS or the number of CPUs of the
-// process.
+// Sets the number for the process, at most kMostThreads. 0: the default, $TENON_THREADS or the number of CPUs that the
+// process may use: of its affinity, but no more than its quota (cpu_quota.h).
 void set_threads(int64_t threads) noexcept;
 // Sets the number for the calling thread; 0: the number of the process. Returns the old setting.
 int64_t set_own_threads(int64_t threads) noexcept;

@@ -277,15 +277,28 @@ typedef struct tenon_device_budget {
   int64_t bytes;
 } tenon_device_budget;
 
+/* Threads of the caller's, for the parallel loops of a context. `parallel` calls body(data, i) once for each i below
+ * `count`, on whatever threads it has, at the same time or one after the other, and returns when they are done. Results
+ * do not depend on it: what it leaves out, the thread that called tenon_run does. It may throw (C++): the run then
+ * fails with TENON_RUN_FAILED. */
+typedef struct tenon_executor {
+  size_t size TENON_SIZE_OF(tenon_executor);
+  void (*parallel)(void* user, int64_t count, void (*body)(void* data, int64_t index), void* data);
+  void* user;
+} tenon_executor;
+
 typedef struct tenon_context_options {
   size_t size TENON_SIZE_OF(tenon_context_options);
-  int64_t threads; /* 0: as many as the process has CPUs, or $TENON_THREADS */
+  /* The largest number of threads of a loop. 0: $TENON_THREADS, or as many as the process has CPUs by its affinity and
+   * the quota of its control groups. */
+  int64_t threads;
   int64_t budget; /* bytes for temporaries, scratch, results that are not in the caller's memory, and states of its own;
                      0: no limit */
   int64_t telemetry; /* not 0: notes when each task starts and ends */
   /* Of the memory of devices; those that it does not name have no limit but the memory that they say they have. */
   const tenon_device_budget* device_budgets;
   uint64_t device_budget_count;
+  const tenon_executor* executor; /* copied; its `user` must live as long as the context. Null: Tenon's own threads */
 } tenon_context_options;
 
 TENON_API tenon_status tenon_context_create(const tenon_program* program, const tenon_context_options* options,

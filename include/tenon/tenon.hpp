@@ -414,6 +414,38 @@ class States {
   std::unique_ptr<tenon_states, detail::Free> states_;
 };
 
+// Threads of this program, for the parallel loops of contexts. The function calls body(i) for each i below `count`, on
+// whatever threads it has, and returns when they are done. What it throws fails the run, with its text.
+//
+//     const tenon::Executor executor([&](int64_t count, auto body) { pool.for_each(count, body); });
+//     tenon::Context context(program, {.threads = 8, .executor = &executor.get()});
+class Executor {
+ public:
+  class Body {
+   public:
+    Body(void (*body)(void* data, int64_t index), void* data) : body_(body), data_(data) {}
+    void operator()(int64_t index) const { body_(data_, index); }
+
+   private:
+    void (*body_)(void* data, int64_t index);
+    void* data_;
+  };
+  using Function = std::function<void(int64_t count, Body body)>;
+
+  explicit Executor(Function function) : function_(std::make_unique<const Function>(std::move(function))) {
+    executor_.user = const_cast<Function*>(function_.get());
+    executor_.parallel = [](void* user, int64_t count, void (*body)(void* data, int64_t index), void* data) {
+      (*static_cast<const Function*>(user))(count, Body(body, data));
+    };
+  }
+
+  const tenon_executor& get() const { return executor_; }  // valid as long as the executor
+
+ private:
+  std::unique_ptr<const Function> function_;
+  tenon_executor executor_;
+};
+
 // Belongs to one thread at a time, and keeps what it needs of its program.
 class Context {
  public:

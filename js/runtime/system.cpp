@@ -37,6 +37,7 @@ const System kSystem = {
     .protect = [](void*, size_t, int) { return unavailable(); },
     .forget = [](void*, size_t) { return 0; },
     .create = [](const char*) { return unavailable(); },
+    .read = [](int, void*, size_t) { return static_cast<ssize_t>(unavailable()); },
     .write = [](int, const void*, size_t) { return static_cast<ssize_t>(unavailable()); },
     .sync = [](int) { return unavailable(); },
     .rename = [](const char*, const char*) { return unavailable(); },

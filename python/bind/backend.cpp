@@ -6,6 +6,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include "backends/bound.h"
+#include "gil.h"
 #include "loops.h"
 #include "runtime/thread_pool.h"
 
@@ -125,7 +126,7 @@ TreeKernel compile(const LoopTree& tree, const std::string& name, const std::map
   for (const auto& [slot, array] : constants) {
     tensors.emplace(slot, tensor_from(array, fmt::format("constant {}", slot)).contiguous());
   }
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   const auto backend = find_backend(name).value();
   if (tensors.empty()) return {tree.ir, backend->compile(tree).value()};
   std::unique_ptr<Compiled> kernel = compile_bound(*backend, tree, tensors);
@@ -196,7 +197,7 @@ nb::list run_kernel(const TreeKernel& self, nb::handle arrays, const std::map<st
   const symbolic::Bindings bindings = bindings_from(sizes);
   std::vector<Tensor> results;
   {
-    const nb::gil_scoped_release release;
+    const WithoutGil release;
     const ThreadCount guard(own_threads > 0 ? own_threads : thread_count());
     results = run(*self.compiled, self.ir, std::span(tensors).first(reads), bindings).value();
     if (tensors.size() > reads) write_to(results, std::span(tensors).subspan(reads));
@@ -214,7 +215,7 @@ PreparedRun prepare_kernel(const TreeKernel& self, nb::handle arrays, const std:
 }
 
 void run_prepared(const PreparedRun& self) {
-  const nb::gil_scoped_release release;
+  const WithoutGil release;
   self();
 }
 
@@ -273,8 +274,7 @@ void bind_backend(nb::module_& module) {
       "set_threads", [](std::optional<int64_t> threads) { set_threads(threads_from(threads)); },
       nb::arg("threads").none(),
       "Sets how many threads a parallel loop runs on. 1 starts none; None is the default: $TENON_THREADS, or as many "
-      "as "
-      "the process has CPUs.");
+      "as the process has CPUs, by its affinity and the quota of its control groups.");
 }
 
 }  // namespace tenon::python

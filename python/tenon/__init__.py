@@ -49,6 +49,8 @@ from tenon._tenon import (
     passes,
     read_pt2,
     run_passes,
+    set_threads,
+    threads,
     to_device,
 )
 from tenon.optim import (
@@ -132,6 +134,8 @@ __all__ = [
     "read_pt2",
     "run_passes",
     "schedules",
+    "set_threads",
+    "threads",
     "to_device",
 ]
 

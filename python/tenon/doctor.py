@@ -130,7 +130,7 @@ def _host() -> tuple[dict[str, str], str | None]:
 
 def _cpu() -> Finding:
     host, problem = _host()
-    threads = len(os.sched_getaffinity(0))
+    threads = _tenon.threads()
     text = f"{_cpu_model()}, {threads} threads; code for {host['cpu']}, vectors of {host['vector_bytes']} bytes"
     if problem:
         return Finding("CPU", text, f"TENON_CPU: {problem}", "correct TENON_CPU, or unset it")

@@ -65,7 +65,8 @@ tenon_status create_with(const Program& program, const Options& options, size_t*
 TEST(Options, HaveNoPadding) {
   EXPECT_EQ(sizeof(tenon_load_options), 3 * sizeof(int64_t));
   EXPECT_EQ(sizeof(tenon_states_options), 2 * sizeof(int64_t));
-  EXPECT_EQ(sizeof(tenon_context_options), 6 * sizeof(int64_t));
+  EXPECT_EQ(sizeof(tenon_context_options), 7 * sizeof(int64_t));
+  EXPECT_EQ(sizeof(tenon_executor), 3 * sizeof(int64_t));
 }
 
 TEST(Options, SayTheirSizeByThemselvesInCpp) {
@@ -109,8 +110,8 @@ TEST(Options, OfANewerProgramWorkWhereWhatIsNewIsZero) {
 TEST(Options, OfANewerProgramThatAreUnknownAreAnError) {
   const Program program = load();
   EXPECT_EQ(create_with(program, newer(tenon_context_options{}, 1 << 8)), TENON_UNSUPPORTED);
-  EXPECT_THAT(tenon_error(), HasSubstr("byte 49 of the tenon_context_options is set, but Tenon "));
-  EXPECT_THAT(tenon_error(), HasSubstr(" knows 48 bytes of them"));
+  EXPECT_THAT(tenon_error(), HasSubstr("byte 57 of the tenon_context_options is set, but Tenon "));
+  EXPECT_THAT(tenon_error(), HasSubstr(" knows 56 bytes of them"));
   EXPECT_EQ(load_with(newer(tenon_load_options{}, 1)), TENON_UNSUPPORTED);
 }
 
@@ -120,6 +121,16 @@ TEST(Options, WithoutASizeAreAnError) {
   options.size = 0;
   EXPECT_EQ(create_with(program, options), TENON_INVALID_ARGUMENT);
   EXPECT_STREQ(tenon_error(), "the size of the options is 0; set it to sizeof(tenon_context_options)");
+}
+
+TEST(Options, AnExecutorNeedsItsFunction) {
+  const Program program = load();
+  const tenon_executor nothing = {};
+  EXPECT_EQ(create_with(program, tenon_context_options{.executor = &nothing}), TENON_INVALID_ARGUMENT);
+  EXPECT_STREQ(tenon_error(), "the executor's function `parallel` is null");
+  const auto unknown = newer(tenon_executor{}, 1);
+  EXPECT_EQ(create_with(program, tenon_context_options{.executor = &unknown.known}), TENON_UNSUPPORTED);
+  EXPECT_THAT(tenon_error(), HasSubstr("byte 25 of the tenon_executor is set"));
 }
 
 }  // namespace

@@ -58,6 +58,7 @@ constexpr System kCounted = {
           state.descriptors += descriptor >= 0;
           return descriptor;
         },
+    .read = [](int descriptor, void* bytes, size_t size) { return kSystem.read(descriptor, bytes, size); },
     .write = [](int descriptor, const void* bytes, size_t size) -> ssize_t {
       return fails() ? -1 : kSystem.write(descriptor, bytes, std::min<size_t>(size, 1000));  // as a slow disk may do
     },
