@@ -18,6 +18,10 @@
 //
 //       %b_packed[k, n] = ...                   for k by 2, n by 16 unroll, n tile "interleave", k
 //           for m unroll, n by 16 unroll, n tile "dpbf16", k
+//
+// Without such an instruction, a narrow second operand is packed as it is, too: weights take half of the memory, in the
+// file and on the way to the registers. Each step widens the vectors that it loads. The first operand is widened before
+// the blocks, because a step broadcasts single numbers of it.
 #include <algorithm>
 
 #include "loops/schedule.h"
@@ -41,6 +45,7 @@ class ContractionScheduler {
     column_ = c_.columns.back();
     lanes_ = machine.lanes(ir_.node(c_.sum).dtype);
     take_intrinsic();
+    if (!intrinsic_) take_narrow_b();
     tile_ = pick_tile(about(row_size()), about(ir_.var(column_).size), lanes_, machine);
     if (machine.block_rows > 0) tile_ = {machine.block_rows, machine.block_vectors * lanes_};
     if (is_grid()) tile_ = {at_most_two(row_), at_most_two(column_)};
@@ -84,6 +89,17 @@ class ContractionScheduler {
     c_.makes_b.clear();
     collect_makers(ir_, c_.a, before_product_[0], c_.makes_a);
     collect_makers(ir_, c_.b, before_product_[1], c_.makes_b);
+  }
+
+  // Moves the cast of narrow floats into the loops of the product.
+  void take_narrow_b() {
+    const Node& cast = ir_.node(c_.b);
+    if (!cast.computes("cast") || ir_.consumers(c_.b).size() != 1) return;
+    if (cast.dtype != DType::kF32 || !is_narrow_float(ir_.node(cast.inputs[0]).dtype)) return;
+    before_product_ = {c_.b};
+    c_.b = cast.inputs[0];
+    c_.makes_b.clear();
+    collect_makers(ir_, c_.b, before_product_[0], c_.makes_b);
   }
 
   const TileIntrinsic* find_intrinsic(DType a, DType b) const {
@@ -298,7 +314,7 @@ class ContractionScheduler {
 
   void pack_b() {
     const NodeRef packed = add_named_copy(ir_, c_.b, "_packed");
-    ir_.set_input(intrinsic_ ? before_product_[1] : c_.product, c_.b, packed);
+    ir_.set_input(before_product_.empty() ? c_.product : before_product_.back(), c_.b, packed);
     c_.b = packed;
     c_.makes_b.insert(packed);
   }
@@ -472,9 +488,10 @@ class ContractionScheduler {
     return cut;
   }
 
-  // Reads an operand over the variables of the cut, and casts it if an instruction does so. Adds the nodes to `reads`.
+  // Reads an operand over the variables of the cut, and casts it if it is narrow. Adds the nodes to `reads`.
   NodeRef read_cut(NodeRef operand, const LaneCut& cut, std::vector<NodeRef>& reads) {
-    View view{{{operand, {}, {}}}, zero_of(ir_.node(operand).dtype), {}};
+    const DType narrow = ir_.node(operand).dtype, wide = ir_.node(c_.sum).dtype;
+    View view{{{operand, {}, {}}}, zero_of(narrow), {}};
     Vars vars;
     for (VarRef var : ir_.node(operand).vars) {
       const bool is_cut = var == c_.folded.back();
@@ -483,7 +500,7 @@ class ContractionScheduler {
     }
     vars.insert(vars.end(), cut.vars.begin(), cut.vars.end());
     reads.push_back(ir_.add_view(std::move(view), vars));
-    if (intrinsic_) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, ir_.node(c_.sum).dtype));
+    if (narrow != wide) reads.push_back(ir_.add_compute(op_named("cast"), {reads.back()}, vars, wide));
     return reads.back();
   }
 
@@ -549,7 +566,7 @@ class ContractionScheduler {
   RegisterTile tile_{};
   const TileIntrinsic* intrinsic_ = nullptr;  // the instruction that casts and multiplies; null: multiply-adds
   bool has_packed_rows_ = false;              // `a` is a copy in blocks of rows
-  std::vector<NodeRef> before_product_ = {};  // run in the loops of the product: casts or views of the operands
+  std::vector<NodeRef> before_product_ = {};  // run in the loops of the product: casts (of `b` last) or views
   std::vector<NodeRef> after_product_ = {};   // sums of the lanes
   NodeRef after_sum_ = {};                    // a copy of the sums in memory, which the epilogue reads
   std::vector<std::string> replaced_ = {};    // names of nodes that nothing reads any more

@@ -19,6 +19,7 @@ using loops::LoopTree;
 using loops::testing::elements;
 using loops::testing::filled;
 using loops::testing::run_on;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -279,6 +280,34 @@ TEST(Tiles, AreScheduledForTheMachinesThatHaveThem) {
   EXPECT_THAT(scheduled_asm(bf16, "aarch64"), HasSubstr("\tfmla\t"));
   EXPECT_THAT(scheduled_asm(i8, "x86-64-v3"), HasSubstr("vpmulld"));
   EXPECT_THAT(scheduled_asm(bf16, "x86-64-v2"), HasSubstr("mulps"));
+}
+
+// No tile multiplies f16: each step widens a vector of it, and sums are those of f32.
+TEST(Tiles, OfF16AreMultiplyAddsOfWidenedVectors) {
+  const std::string text = scheduled_asm(matmul_graph(64, 64, 64, "f16"), "x86-64-v4");
+  EXPECT_THAT(text, ContainsRegex("vcvtph2ps[^\n]*[yz]mm"));
+  EXPECT_THAT(text, ContainsRegex("vfmadd[0-9]*ps[^\n]*[yz]mm"));
+}
+
+// A depthwise convolution of bytes, as the pass `quantized` leaves it: lanes are sums in i32.
+TEST(Tiles, DepthwiseConvolutionsOfBytesNeedNone) {
+  const std::string text = scheduled_asm(R"(graph g(%x: u8[1, 32, 28, 28]) {
+  %w: i8[32, 1, 3, 3] = parameter "w"
+  %most: f32[] = constant 255.0
+  %xi: i32[1, 32, 28, 28] = cast(%x) {dtype=i32}
+  %wi: i32[32, 1, 3, 3] = cast(%w) {dtype=i32}
+  %sum: i32[1, 32, 28, 28] = conv(%xi, %wi, none) {stride=[1, 1], padding=[1, 1], groups=32}
+  %f: f32[1, 32, 28, 28] = cast(%sum) {dtype=f32}
+  %round: f32[1, 32, 28, 28] = rint(%f)
+  %positive: f32[1, 32, 28, 28] = relu(%round)
+  %low: f32[1, 32, 28, 28] = minimum(%positive, %most)
+  %out: u8[1, 32, 28, 28] = cast(%low) {dtype=u8}
+  return %out
+}
+)",
+                                         "znver4");
+  EXPECT_THAT(text, ContainsRegex("vpmulld[^\n]*zmm"));
+  EXPECT_THAT(text, Not(HasSubstr("imull"))) << "no product is that of a single element";
 }
 
 int64_t count_of(const std::string& text, std::string_view what) {

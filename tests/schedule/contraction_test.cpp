@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "loops/compiler.h"
@@ -13,6 +14,7 @@ namespace {
 using loops::LoopTree;
 using test::expect_schedule_agrees;
 using test::scheduled;
+using testing::HasSubstr;
 
 std::string matmul(int64_t m, int64_t n, int64_t k) {
   return fmt::format(
@@ -114,6 +116,32 @@ std::string times_transposed(int64_t m, int64_t n, int64_t k) {
 }}
 )",
                      m, n, k);
+}
+
+std::string in_dtype(std::string text, const std::string& dtype) {
+  for (size_t at = text.find("f32"); at != text.npos; at = text.find("f32")) text.replace(at, 3, dtype);
+  return text;
+}
+
+// No instruction multiplies f16: so lanes are those of f32, and each step widens the weights that it loads.
+TEST(ContractionSchedule, PacksNarrowWeightsAsTheyAre) {
+  for (const char* dtype : {"f16", "bf16"}) {
+    const std::string tree = scheduled(in_dtype(linear("128", 256, 64), dtype)).dump();
+    EXPECT_THAT(tree, HasSubstr(fmt::format("%w_packed: {}[", dtype)));
+    EXPECT_THAT(tree, HasSubstr("= cast(%w_packed)"));
+    EXPECT_THAT(tree, HasSubstr(" in 16 vectorize")) << "vectors are those of f32";
+  }
+}
+
+TEST(ContractionSchedule, AgreesOnNarrowWeights) {
+  for (const char* dtype : {"f16", "bf16"}) {
+    for (const char* m : {"1", "2", "4", "31"}) {
+      for (int64_t n : {1, 10, 64, 100}) expect_schedule_agrees(in_dtype(linear(m, n, 20), dtype));
+    }
+    for (int64_t n : {0, 5, 40}) expect_schedule_agrees(in_dtype(linear("N", 70, 33), dtype), n);
+    expect_schedule_agrees(in_dtype(linear("1", 40000, 256, "%out: f32[{m}, {n}] = relu(%h)"), dtype));
+    expect_schedule_agrees(in_dtype(times_transposed(7, 65, 48), dtype));
+  }
 }
 
 TEST(ContractionSchedule, TurnsSquaresOfWhatIsContiguousAlongTheFold) {
