@@ -413,15 +413,29 @@ int64_t channel_dim(const IR& ir, const Contraction& c) {
   return -1;
 }
 
-IR with_copied_image(IR ir, NodeRef view) {
-  const NodeRef input = ir.node(view).as<View>()->pieces[0].input;
-  const NodeRef copy = ir.add_copy(input, ir.node(input).vars, ir.unused_node_name(ir.node(view).name + "_image"));
+// The reader gets a copy of its input.
+IR with_copy(IR ir, NodeRef input, NodeRef reader, const std::string& name) {
+  const NodeRef copy = ir.add_copy(input, ir.node(input).vars, ir.unused_node_name(name));
   std::vector<NodeRef> order = ir.order();
   order.pop_back();
-  order.insert(std::ranges::find(order, view), copy);
+  order.insert(std::ranges::find(order, reader), copy);
   ir.set_order(std::move(order));
-  ir.set_input(view, input, copy);
+  ir.set_input(reader, input, copy);
   return ir;
+}
+
+IR with_copied_image(const IR& ir, NodeRef view) {
+  return with_copy(ir, ir.node(view).as<View>()->pieces[0].input, view, ir.node(view).name + "_image");
+}
+
+// Windows of one pixel in a batch of images are the batch itself. Reads it through a view, as other windows are read.
+IR with_windows_of_one_pixel(const IR& ir) {
+  const std::optional<Contraction> c = find_contraction(ir);
+  if (!c || c->rows.empty() || c->columns.size() < 2) return ir;
+  const bool is_cast = ir.node(c->b).computes("cast");
+  const NodeRef images = is_cast ? ir.node(c->b).inputs[0] : c->b;
+  if (!ir.node(images).as<Read>()) return ir;
+  return initial_schedule(with_copy(ir, images, is_cast ? c->b : c->product, ir.node(images).name + "_window"));
 }
 
 // The kernel with a copy of the image for groups of channels. Empty if no instruction multiplies groups.
@@ -451,7 +465,7 @@ std::optional<std::pair<IR, Convolution>> with_groups(IR ir, const Machine& mach
 }  // namespace
 
 std::optional<LoopTree> schedule_convolution(const IR& kernel, const Machine& machine) {
-  IR ir = initial_schedule(kernel);
+  IR ir = with_windows_of_one_pixel(initial_schedule(kernel));
   const double gain = gain_of_narrow_products(ir, machine);
   std::optional<IR> narrow = with_narrow_windows(ir);
   if (std::optional<std::pair<IR, Convolution>> groups =

@@ -362,6 +362,24 @@ TEST(ConvolutionSchedule, WidensANarrowImageOnceAndNarrowWeightsInEachStep) {
   EXPECT_THAT(text, testing::HasSubstr("%w_packed: f16[k1, j, m1, n1] = view %w[k1, j, m1, n1]"));
 }
 
+// A row of 7 or 14 pixels fills no vector, in one image or in several.
+TEST(ConvolutionSchedule, ChannelsAreLanesOfSmallImagesInABatch) {
+  for (const std::string batch : {"1", "8"}) {
+    for (const std::string dtype : {"f32", "f16", "bf16"}) {
+      const Conv conv{.batch = batch,
+                      .channels = 256,
+                      .out_channels = 128,
+                      .image = {7, 7},
+                      .kernel = 1,
+                      .padding = 0,
+                      .dtype = dtype};
+      const std::string text = scheduled(text_of(conv), {kDot}).dump();
+      EXPECT_THAT(text, testing::HasSubstr("in 7 unroll")) << "pixels are not lanes";
+      EXPECT_EQ(text.find("dpbf16") != text.npos, dtype == "bf16") << text;
+    }
+  }
+}
+
 // ---- windows --------------------------------------------------------------------------------------------------------
 
 TEST(WindowSchedule, FoldsAWindowInRegistersOverOneChannelWithItsBorder) {
