@@ -118,7 +118,7 @@ def capture_exported_program(
 ) -> tuple[ExportedProgram, Captured]:
     """The program, and what the importer makes of it. Where a fallback call shares memory with its operands,
     writes in place would go unseen: then the program is one that has none."""
-    program = _without_transforms(program)
+    program = _without_autocast(_without_transforms(program))
     captured = import_exported_program(program, training)
     may_share = any(call.may_share_memory for call in captured.fallback.calls.values())
     if may_share and writes_in_place(program.graph_module):
@@ -148,6 +148,21 @@ def _without_transforms(program: ExportedProgram) -> ExportedProgram:
         return _run_decompositions(program)
     except RuntimeError as error:
         return _fail_transform(error)
+
+
+def _without_autocast(program: ExportedProgram) -> ExportedProgram:
+    """Regions of autocast become casts. Those that PyTorch cannot resolve, it runs."""
+    modules = [module for module in program.graph_module.modules() if isinstance(module, fx.GraphModule)]
+    if not any(_is_autocast(node) for module in modules for node in module.graph.nodes):
+        return program
+    try:
+        return _run_decompositions(program)
+    except Exception:
+        return program
+
+
+def _is_autocast(node: fx.Node) -> bool:
+    return node.target is torch.ops.higher_order.wrap_with_autocast and bool(node.args[2])
 
 
 def _run_decompositions(program: ExportedProgram) -> ExportedProgram:
