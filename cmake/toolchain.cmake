@@ -1,5 +1,14 @@
-# How everything is compiled and linked: ccache and lld where they exist, and the sanitizers.
+# How everything is compiled and linked: by compilers that are new enough, with ccache and lld where they exist, and with
+# the sanitizers.
 include(CheckLinkerFlag)
+
+set(TENON_OLDEST_GNU 12)
+set(TENON_OLDEST_Clang 19)
+if(DEFINED TENON_OLDEST_${CMAKE_CXX_COMPILER_ID}
+   AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS TENON_OLDEST_${CMAKE_CXX_COMPILER_ID})
+  message(FATAL_ERROR "Tenon is written in C++20, which ${CMAKE_CXX_COMPILER} ${CMAKE_CXX_COMPILER_VERSION} does not know "
+    "well enough: take g++ ${TENON_OLDEST_GNU} or clang ${TENON_OLDEST_Clang}, or newer: CC=clang-19 CXX=clang++-19")
+endif()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
