@@ -11,6 +11,13 @@
 namespace tenon::cli {
 namespace {
 
+constexpr const char* kFooter = R"(A line for each: its name and what it is. Devices are those of
+--plugin and $TENON_PLUGINS.
+
+Examples:
+  tenon backends
+  tenon backends --plugin npu.so                      with the devices of a plug-in)";
+
 struct Row {
   std::string name;
   std::string text;
@@ -42,6 +49,7 @@ void run() {
 
 Command backends_command(CLI::App& tenon) {
   CLI::App* app = tenon.add_subcommand("backends", "List what kernels and models can be compiled for");
+  app->footer(kFooter);
   return {app, run};
 }
 

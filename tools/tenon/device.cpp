@@ -8,6 +8,13 @@
 
 namespace tenon::cli {
 
+static constexpr const char* kFooter = R"(Examples:
+  tenon device new npu                                a directory to start a device from
+  tenon device check npu.so                           whether a device computes what the reference does
+  tenon device diff --plugin npu.so -a model -b rtl   the first command that two devices run differently
+
+`tenon device COMMAND --help` says more about a command. docs/bring-up.md is the tutorial.)";
+
 std::string device_spec(const std::string& text) {
   return call_runtime([&] {
     if (runtime::has_device(runtime::name_of_spec(text))) return text;
@@ -21,7 +28,7 @@ std::string device_spec(const std::string& text) {
 Command device_command(CLI::App& tenon) {
   CLI::App* app = tenon.add_subcommand("device", "Tools for those who build devices");
   app->require_subcommand(1);
-  app->footer("`tenon device COMMAND --help` says more about a command. docs/bring-up.md is the tutorial.");
+  app->footer(kFooter);
   const std::vector<Command> commands = {device_new_command(*app), device_check_command(*app),
                                          device_sweep_command(*app), device_diff_command(*app),
                                          device_trace_command(*app)};
