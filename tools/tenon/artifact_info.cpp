@@ -9,6 +9,7 @@
 #include "profile.h"
 #include "program/artifact.h"
 #include "runtime/cpu_features.h"
+#include "runtime/description.h"
 #include "runtime/device_variant.h"
 #include "support/runtime_call.h"
 #include "units.h"
@@ -39,15 +40,6 @@ std::string types_of(const runtime::TaskGraph& graph, std::span<const uint32_t> 
 }
 
 }  // namespace
-
-std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task) {
-  std::vector<std::string> ops;
-  const auto* const from = graph.source->tasks()->Get(static_cast<flatbuffers::uoffset_t>(task))->ops();
-  for (size_t i = 0; from && i < from->size(); ++i) {
-    ops.push_back(from->Get(static_cast<flatbuffers::uoffset_t>(i))->str());
-  }
-  return ops;
-}
 
 std::string kind_text(format::SectionKind kind) {
   switch (kind) {
@@ -204,7 +196,7 @@ std::string symbols_json(const runtime::TaskGraph& graph) {
 }
 
 std::string tasks_json(const runtime::TaskGraph& graph) {
-  size_t number = 0;
+  uint32_t number = 0;
   return json::array_of(graph.tasks, [&](const runtime::TaskNode& task) {
     return json::object({{"name", json::string(task.name)},
                          {"kind", json::string(kind_text(task.kind))},

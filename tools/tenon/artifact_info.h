@@ -37,7 +37,6 @@ std::string json_of(const std::optional<PlanInfo>& plan);
 
 std::string call_text(const Runnable& runnable);     // how the model is called: a CallForm; empty where nobody knows
 std::string tensors_text(const Runnable& runnable);  // inputs, outputs, states and symbols, a line each
-std::vector<std::string> ops_of(const runtime::TaskGraph& graph, size_t task);  // what it computes
 std::string tasks_text(const runtime::TaskGraph& graph);
 std::string tensors_json(const runtime::TaskGraph& graph, std::span<const runtime::TensorInfo> tensors);
 std::string states_json(const runtime::TaskGraph& graph);

@@ -8,25 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/description.h"
 #include "support/warning.h"
 
 namespace tenon::cli::json {
 
-// Bytes that are not ASCII are kept: text is UTF-8.
-inline std::string string(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f) {
-      quoted += fmt::format("\\u{:04x}", byte);
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
-}
+inline std::string string(std::string_view text) { return runtime::json_string(text); }
 
 inline std::string boolean(bool value) { return value ? "true" : "false"; }
 

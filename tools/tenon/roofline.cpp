@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pictures.h"
+#include "html.h"
 #include "units.h"
 
 namespace tenon::cli {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "pictures.h"
+#include "html.h"
 
 namespace tenon::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include <span>
 #include <system_error>
 
-#include "pictures.h"
+#include "html.h"
 #include "support/diagnostic.h"
 #include "support/file.h"
 

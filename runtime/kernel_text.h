@@ -1,11 +1,11 @@
-// The kernels of an artifact, for people: as loop trees (loops/loop_tree.h) are written.
+// The kernels of an artifact, for people: as loop trees are written.
 #pragma once
 
 #include <string>
 
 #include "runtime/task_graph.h"
 
-namespace tenon::cli {
+namespace tenon::runtime {
 
 // The loops of a task that is a kernel, of a program from a file: the runtime has checked its tables.
 //
@@ -15,6 +15,6 @@ namespace tenon::cli {
 //         %s[v0] = reduce add(%p[v1])
 //
 // Variables and lookups have numbers for names; inside of a loop over v0, v0' runs over what an iteration covers.
-std::string loops_text(const runtime::TaskGraph& graph, const runtime::TaskNode& task);
+std::string loops_text(const TaskGraph& graph, const TaskNode& task);
 
-}  // namespace tenon::cli
+}  // namespace tenon::runtime

@@ -1,28 +1,31 @@
-#include "kernel_text.h"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "runtime/kernel_text.h"
 
 #include <algorithm>
 #include <bit>
 
 #include "format/kernel_generated.h"
-#include "graph/dtype.h"
+#include "runtime/error.h"
 #include "runtime/structs.h"
 
-namespace tenon::cli {
+namespace tenon::runtime {
 namespace {
 
 namespace portable = format::portable;
 
+std::string joined(const std::vector<std::string>& texts, const char* between) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : between) + text;
+  return all;
+}
+
 class KernelPrinter {
  public:
-  KernelPrinter(const runtime::TaskGraph& graph, const runtime::TaskNode& task)
+  KernelPrinter(const TaskGraph& graph, const TaskNode& task)
       : kernel_(*portable::GetKernel(graph.source->kernels()->Get(task.kernel)->portable()->data())) {
-    for (uint32_t i = 0; i < kernel_.symbols(); ++i) names_.push_back(fmt::format("r{}", i));
+    for (uint32_t i = 0; i < kernel_.symbols(); ++i) names_.push_back(text_of("r", i));
     for (uint32_t i = 0; i < kernel_.sizes(); ++i) names_[i] = graph.symbols[task.sizes[i]].name;
     for (uint32_t i = 0; i < loop_count(); ++i) name_counter(i);
-    symbols_.code = runtime::span_of(kernel_.code());
+    symbols_.code = span_of(kernel_.code());
     for (const std::string& name : names_) symbols_.symbols.push_back({name, 0, 0});
   }
 
@@ -54,31 +57,30 @@ class KernelPrinter {
     size_t around = 0;
     for (uint32_t outer = 0; outer < i; ++outer)
       around += is_inside(i, outer) && loop(outer).variable() == loop(i).variable();
-    names_[loop(i).counter()] = fmt::format("v{}{}", loop(i).variable(), std::string(around, '\''));
+    names_[loop(i).counter()] = text_of("v", loop(i).variable(), std::string(around, '\''));
   }
 
-  std::string text_of(const format::Expr& expr) const { return runtime::expr_text(symbols_, expr); }
+  std::string expression(const format::Expr& expr) const { return expr_text(symbols_, expr); }
 
   // How many elements of its variable it runs over.
   std::string covered(uint32_t i) const {
     for (auto outer = open_.rbegin(); outer != open_.rend(); ++outer) {
-      if (loop(*outer).variable() == loop(i).variable()) return std::to_string(loop(*outer).step());
+      if (loop(*outer).variable() == loop(i).variable()) return text_of(loop(*outer).step());
     }
-    return text_of(*kernel_.variables()->Get(loop(i).variable()));
+    return expression(*kernel_.variables()->Get(loop(i).variable()));
   }
 
   std::string loop_line(uint32_t i) const {
     static constexpr const char* kOrders[] = {"", " in any order", " parallel"};
     const portable::Loop& own = loop(i);
-    const std::string by = own.step() == 1 ? "" : fmt::format(" by {}", own.step());
-    return fmt::format("for {} in {}{}{}\n", names_[own.counter()], covered(i), by,
-                       kOrders[static_cast<int>(own.order())]);
+    const std::string by = own.step() == 1 ? "" : text_of(" by ", own.step());
+    return text_of("for ", names_[own.counter()], " in ", covered(i), by, kOrders[static_cast<int>(own.order())], "\n");
   }
 
   std::string element(uint32_t buffer, const format::Expr& at) const {
-    const std::string place = text_of(at);
+    const std::string place = expression(at);
     const std::string name = kernel_.nodes()->Get(kernel_.buffers()->Get(buffer)->node())->str();
-    return place == "0" ? "%" + name : fmt::format("%{}[{}]", name, place);
+    return place == "0" ? "%" + name : text_of("%", name, "[", place, "]");
   }
 
   std::string source_text(const portable::Source& source) const {
@@ -86,32 +88,32 @@ class KernelPrinter {
       case portable::SourceKind::Element:
         return element(source.item(), source.at());
       case portable::SourceKind::Number:
-        return text_of(source.at());
+        return expression(source.at());
       case portable::SourceKind::Constant:
         break;
     }
     const int64_t bits = kernel_.constants()->Get(source.item());
-    const bool is_real = is_float(static_cast<DType>(source.dtype()));
-    return is_real ? fmt::format("{}", std::bit_cast<double>(bits)) : std::to_string(bits);
+    const bool is_real = source.dtype() <= format::DType::BF16;
+    return is_real ? text_of(std::bit_cast<double>(bits)) : text_of(bits);
   }
 
   std::string guards(const portable::Range& range) const {
     std::vector<std::string> texts;
     for (uint32_t i = range.first(); i < range.first() + range.count(); ++i) {
       const portable::Guard& guard = *kernel_.guards()->Get(i);
-      texts.push_back(fmt::format("{} in {}", text_of(guard.value()), text_of(guard.bound())));
+      texts.push_back(text_of(expression(guard.value()), " in ", expression(guard.bound())));
     }
-    return texts.empty() ? "" : fmt::format(" where {}", fmt::join(texts, " and "));
+    return texts.empty() ? "" : " where " + joined(texts, " and ");
   }
 
   std::string lookups(const portable::Range& range) const {
     std::vector<std::string> texts;
     for (uint32_t i = range.first(); i < range.first() + range.count(); ++i) {
       const portable::Lookup& lookup = *kernel_.lookups()->Get(i);
-      texts.push_back(fmt::format("{} = {} in {}", names_[lookup.symbol()],
-                                  source_text(*kernel_.sources()->Get(lookup.source())), text_of(lookup.bound())));
+      const std::string from = source_text(*kernel_.sources()->Get(lookup.source()));
+      texts.push_back(text_of(names_[lookup.symbol()], " = ", from, " in ", expression(lookup.bound())));
     }
-    return texts.empty() ? "" : fmt::format(" with {}", fmt::join(texts, ", "));
+    return texts.empty() ? "" : " with " + joined(texts, ", ");
   }
 
   std::string sources(const portable::Step& step) const {
@@ -121,7 +123,7 @@ class KernelPrinter {
       const portable::Source& source = *kernel_.sources()->Get(i);
       texts.push_back(source_text(source) + (is_move ? guards(source.where()) : ""));
     }
-    return is_move ? fmt::format("{}", fmt::join(texts, " | ")) : fmt::format("({})", fmt::join(texts, ", "));
+    return is_move ? joined(texts, " | ") : "(" + joined(texts, ", ") + ")";
   }
 
   std::string action(const portable::Step& step) const {
@@ -143,20 +145,18 @@ class KernelPrinter {
   std::string op(const portable::Step& step) const { return kernel_.ops()->Get(step.op())->str(); }
 
   std::string step_line(const portable::Step& step) const {
-    return fmt::format("{} = {}{}{}{}\n", element(step.out(), step.at()), action(step), sources(step),
-                       guards(step.where()), lookups(step.lookups()));
+    return text_of(element(step.out(), step.at()), " = ", action(step), sources(step), guards(step.where()),
+                   lookups(step.lookups()), "\n");
   }
 
   const portable::Kernel& kernel_;
   std::vector<std::string> names_;  // of symbols
-  runtime::TaskGraph symbols_;      // for the text of expressions
+  TaskGraph symbols_;               // for the text of expressions
   std::vector<uint32_t> open_;      // loops, from the outside in
 };
 
 }  // namespace
 
-std::string loops_text(const runtime::TaskGraph& graph, const runtime::TaskNode& task) {
-  return KernelPrinter(graph, task).run();
-}
+std::string loops_text(const TaskGraph& graph, const TaskNode& task) { return KernelPrinter(graph, task).run(); }
 
-}  // namespace tenon::cli
+}  // namespace tenon::runtime
