@@ -36,6 +36,7 @@ Command backends_command(CLI::App& tenon);
 Command tune_command(CLI::App& tenon);
 Command device_command(CLI::App& tenon);
 Command config_command(CLI::App& tenon);
+Command web_command(CLI::App& tenon);
 Command completion_command(CLI::App& tenon);
 
 }  // namespace tenon::cli

@@ -80,10 +80,10 @@ int run(int argc, char** argv) {
   app.get_formatter()->column_width(32);
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(kFooter);
-  const Command commands[] = {compile_command(app), train_command(app),  run_command(app),       inspect_command(app),
-                              explain_command(app), verify_command(app), bench_command(app),     ops_command(app),
-                              opt_command(app),     eval_command(app),   tune_command(app),      backends_command(app),
-                              device_command(app),  config_command(app), completion_command(app)};
+  const Command commands[] = {compile_command(app), train_command(app),  run_command(app),    inspect_command(app),
+                              explain_command(app), verify_command(app), bench_command(app),  ops_command(app),
+                              opt_command(app),     eval_command(app),   tune_command(app),   backends_command(app),
+                              device_command(app),  web_command(app),    config_command(app), completion_command(app)};
   for (const Command& command : commands) command.app->group("Commands")->fallthrough();
   try {
     app.parse(argc, argv);
