@@ -1,12 +1,12 @@
 // How fast files run in Node: for each file of the command line, ms to open it, of the first run and of the fastest of
-// the following ones. Inputs are all ones.
+// the following ones. Inputs are all ones. $THREADS is how many threads run loops.
 import { readFileSync } from "node:fs";
 import { Tenon } from "../build/web/tenon.mjs";
 
 const SECONDS = 2; // of runs of a file
 const arrays = { f32: Float32Array, f64: Float64Array, i64: BigInt64Array, i32: Int32Array };
 
-const tenon = await Tenon.load();
+const tenon = await Tenon.load(undefined, { threads: Number(process.env.THREADS ?? 1) });
 for (const path of process.argv.slice(2)) {
   const bytes = readFileSync(path);
   const start = performance.now();

@@ -1,5 +1,7 @@
-"""Files in Node, by the code that they hold: a matmul of 512^3, and MobileNetV2 at 224x224 (`make bench-web`)."""
+"""Files in Node, by the code that they hold and by threads: a matmul of 512^3, and MobileNetV2 at 224x224
+(`make bench-web`)."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,7 @@ MATMUL = """graph matmul(%x: f32[512, 512], %y: f32[512, 512]) {
 }
 """
 LEVELS = ["wasm32", "wasm32-relaxed"]
+THREADS = [1, 2]
 
 
 def relaxed():
@@ -42,24 +45,27 @@ def mobilenet(folder):
 MODELS = {"matmul": matmul, "mobilenet": mobilenet}
 
 
-def measure(path):
+def measure(path, threads):
     """Milliseconds to open it, of the first run, and of the fastest."""
     command = ["node", *relaxed(), ROOT / "bench/web.mjs", path]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[1:]
+    environment = {**os.environ, "THREADS": str(threads)}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()[1:]
 
 
 def main():
     with tempfile.TemporaryDirectory() as name:
-        print(f"{'model':<12}{'code':<16}{'open ms':>10}{'first ms':>10}{'ms':>10}{'GFLOP/s':>10}")
+        print(f"{'model':<12}{'code':<16}{'threads':>8}{'open ms':>10}{'first ms':>10}{'ms':>10}{'GFLOP/s':>10}")
         for model in sys.argv[1:] or MODELS:
             source, flops = MODELS[model](Path(name))
             for level in LEVELS:
                 path = Path(name) / f"{model}-{level}.tenon"
                 compile_ = [ROOT / "build/bin/tenon", "compile", source, "-o", path, "--cpu", level]
                 subprocess.run(compile_, check=True, capture_output=True)
-                opened, first, best = measure(path)
-                rate = f"{flops / float(best) / 1e6:.1f}" if flops else ""
-                print(f"{model:<12}{level:<16}{opened:>10}{first:>10}{best:>10}{rate:>10}", flush=True)
+                for threads in THREADS:
+                    opened, first, best = measure(path, threads)
+                    rate = f"{flops / float(best) / 1e6:.1f}" if flops else ""
+                    row = f"{model:<12}{level:<16}{threads:>8}{opened:>10}{first:>10}{best:>10}{rate:>10}"
+                    print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -82,12 +82,12 @@ class Memory {
 
   allocate(size) {
     const whole = Math.ceil((size + 1) / ALIGNMENT) * ALIGNMENT;
-    const memory = whole < 2 ** 32 ? this.exports.aligned_alloc(ALIGNMENT, whole) >>> 0 : 0;
+    const memory = whole < 2 ** 32 ? this.exports.tenon_allocate(ALIGNMENT, whole) >>> 0 : 0;
     if (memory === 0) throw new TenonError(5, `there is no memory for ${size} bytes`);
     return memory;
   }
   free(pointer) {
-    this.exports.free(pointer);
+    this.exports.tenon_release_memory(pointer);
   }
 
   copyIn(bytes) {
@@ -98,7 +98,7 @@ class Memory {
 
   copyOut(Type, pointer, count) {
     const from = pointer >>> 0;
-    return new Type(this.exports.memory.buffer.slice(from, from + count * Type.BYTES_PER_ELEMENT));
+    return new Type(this.bytes.slice(from, from + count * Type.BYTES_PER_ELEMENT).buffer);
   }
 }
 
@@ -116,8 +116,10 @@ function systemFor(memory, random) {
     },
     random_get(to, size) {
       const most = 65536; // that browsers give at a time
-      for (let done = 0; done < size; done += most)
-        random.getRandomValues(memory().bytes.subarray(to + done, to + Math.min(done + most, size)));
+      for (let done = 0; done < size; done += most) {
+        const piece = random.getRandomValues(new Uint8Array(Math.min(most, size - done)));
+        memory().bytes.set(piece, to + done); // not in place: threads may share that memory
+      }
       return OK;
     },
     fd_write(file, pieces, count, written) {
@@ -141,8 +143,8 @@ function systemFor(memory, random) {
 // ---- code -----------------------------------------------------------------------------------------------------------
 
 // What a kernel's code may use, by its own names: the memory, the stack and the table of the runtime, and functions of
-// runtime/functions.h and of the C library.
-const KERNEL_FUNCTIONS = ["memcpy", "memmove", "memset", "fma", "fmaf", "fmod", "fmodf"].concat(
+// runtime/functions.h, of the C library, and of the compiler's (a product of 128 bits, for random numbers).
+const KERNEL_FUNCTIONS = ["memcpy", "memmove", "memset", "fma", "fmaf", "fmod", "fmodf", "__multi3"].concat(
   ["lgamma", "digamma", "trigamma"].flatMap((name) => [`tenon_${name}_f64`, `tenon_${name}_f32`]),
 );
 
@@ -152,40 +154,47 @@ const RELAXED_MADD = Uint8Array.of(
   ...[65, 0, 253, 17, 65, 0, 253, 17, 65, 0, 253, 17, 253, 133, 2, 11],
 );
 
-// The runtime's imports for kernels (js/runtime/loader.cpp): modules over its memory, whose one function it calls by its
-// place in its table.
+// The runtime's imports for kernels (js/runtime/loader.cpp): modules over its memory, whose functions it calls by their
+// places in its table.
 function loaderFor(memory) {
   const vacant = [];
-  const instantiate = (bytes) => {
+  const tableOf = () => memory().exports.__indirect_function_table;
+  const functionsOf = (bytes) => {
     const { exports } = memory();
     const env = { __linear_memory: exports.memory, __stack_pointer: exports.__stack_pointer };
-    env.__memory_base = new WebAssembly.Global({ value: "i32" }, 0); // addresses in the code are those of the memory
-    env.__indirect_function_table = exports.__indirect_function_table;
+    // Addresses in the code are those of the memory, and places those of the table.
+    env.__memory_base = env.__table_base = new WebAssembly.Global({ value: "i32" }, 0);
+    env.__indirect_function_table = tableOf();
     for (const name of KERNEL_FUNCTIONS) env[name] = exports[name];
-    return Object.values(new WebAssembly.Instance(new WebAssembly.Module(bytes), { env }).exports)[0];
+    return new WebAssembly.Instance(new WebAssembly.Module(bytes), { env }).exports;
   };
   return {
-    instantiate(at, size, text, capacity) {
+    reserve: () => vacant.pop() ?? tableOf().grow(1),
+    instantiate(at, size, places, count, text, capacity) {
       try {
-        const kernel = instantiate(memory().bytes.slice(at, at + size));
-        const table = memory().exports.__indirect_function_table;
-        const place = vacant.pop() ?? table.grow(1);
-        table.set(place, kernel);
-        return place;
+        const functions = functionsOf(memory().bytes.slice(at, at + size));
+        const table = tableOf();
+        for (let i = 0; i < count; ++i) {
+          const place = memory().pointer(places + 4 * i);
+          if (place >= table.length) table.grow(place + 1 - table.length); // in a thread, which reserves none
+          table.set(place, functions[i]);
+        }
+        return 1;
       } catch (error) {
         memory().bytes.set(new TextEncoder().encode(error.message).subarray(0, capacity), text);
         return 0;
       }
     },
     release(place) {
-      memory().exports.__indirect_function_table.set(place, null);
+      tableOf().set(place, null);
       vacant.push(place);
     },
     has_relaxed_simd: () => Number(WebAssembly.validate(RELAXED_MADD)),
   };
 }
 
-async function compile(source) {
+/** The module of what Tenon.load takes. A URL is relative to this file. */
+export async function compile(source) {
   if (source instanceof WebAssembly.Module) return source;
   if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) return WebAssembly.compile(source);
   const url = new URL(source, import.meta.url);
@@ -195,7 +204,9 @@ async function compile(source) {
   }
   const response = await fetch(url);
   if (!response.ok) throw new TenonError(4, `cannot load ${url}: ${response.status} ${response.statusText}`);
-  return WebAssembly.compile(await response.arrayBuffer());
+  // While it arrives, where the server says what it is.
+  const isTyped = response.headers.get("Content-Type") === "application/wasm";
+  return isTyped ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer());
 }
 
 // ---- tensors --------------------------------------------------------------------------------------------------------
@@ -241,20 +252,37 @@ function shapeFor(info, length) {
 
 // The runtime itself; one for all programs of a Tenon.
 export class Runtime {
+  threads = 1; // that run loops; more by thread.mjs
+
   constructor(exports) {
     this.exports = exports;
     this.memory = new Memory(exports);
   }
 
-  /** `source`: where the module is (a URL), its bytes, or a WebAssembly.Module. */
-  static async load(source) {
+  /**
+   * `source`: where the module is (a URL), its bytes, or a WebAssembly.Module; undefined: tenon.wasm, or one with threads
+   * where pages may share memory.
+   */
+  static async load(source, threads = 1) {
+    const canShare = globalThis.crossOriginIsolated ?? globalThis.SharedArrayBuffer !== undefined; // Node may always
+    const module = await compile(source ?? (threads > 1 && canShare ? "tenon-threads.wasm" : "tenon.wasm"));
+    const isShared = WebAssembly.Module.imports(module).some(({ kind }) => kind === "memory");
+    // js/CMakeLists.txt says the same of its size.
+    const shared = isShared ? new WebAssembly.Memory({ initial: 64, maximum: 65536, shared: true }) : undefined;
+    const runtime = await Runtime.over(module, shared);
+    runtime.exports._initialize();
+    if (isShared && threads > 1) await (await import("./thread.mjs")).startThreads(runtime, module, shared, threads - 1);
+    return runtime;
+  }
+
+  /** An instance of the module, over memory that threads share or its own. */
+  static async over(module, shared) {
     let memory = null;
     const random = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // Node 18 has no global one
     const imports = { wasi_snapshot_preview1: systemFor(() => memory, random), tenon: loaderFor(() => memory) };
-    const { exports } = await WebAssembly.instantiate(await compile(source), imports);
-    const runtime = new Runtime(exports);
+    if (shared !== undefined) imports.env = { memory: shared };
+    const runtime = new Runtime((await WebAssembly.instantiate(module, imports)).exports);
     memory = runtime.memory;
-    exports._initialize();
     return runtime;
   }
 

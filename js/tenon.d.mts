@@ -68,6 +68,11 @@ export interface RunOptions {
   telemetry?: boolean;
 }
 
+export interface LoadOptions {
+  /** How many run loops: one where the page is not isolated, whatever it says here. */
+  threads?: number;
+}
+
 export interface OpenOptions {
   /** false: no code of the file becomes executable, and the program runs on the portable interpreter. */
   native?: boolean;
@@ -83,6 +88,8 @@ export interface StreamOptions extends OpenOptions {
   onProgress?: (progress: Progress) => void;
   signal?: AbortSignal;
 }
+
+export type Module = string | URL | ArrayBuffer | ArrayBufferView | WebAssembly.Module;
 
 export type Source = string | URL | Request | Response | Blob | ReadableStream<Uint8Array>;
 
@@ -102,12 +109,49 @@ export interface MemoryUse {
   arena: number;
 }
 
+/** A tensor of a description; `first` writes it, and `last` reads it last. -1 is not known, or none. */
+export interface SlotDescription {
+  type: string;
+  kind: "input" | "state" | "constant" | "temporary" | "output";
+  root: number;
+  bytes: number;
+  offset: number;
+  first: number;
+  last: number;
+}
+
+export interface TaskDescription {
+  name: string;
+  kind: "kernel" | "library" | "fallback" | "device" | "transfer";
+  ops: string[];
+  place: string;
+  inputs: number[];
+  outputs: number[];
+  device: string;
+  loops: number;
+}
+
+/** A program as pages draw it. Tensors and loops have numbers: places in `slots` and `loops`. */
+export interface Description {
+  name: string;
+  inputs: { name: string; slot: number }[];
+  outputs: { name: string; slot: number }[];
+  states: { name: string; slot: number }[];
+  symbols: { name: string; low: number; high: number | null }[];
+  slots: SlotDescription[];
+  tasks: TaskDescription[];
+  loops: string[];
+  plan: { bytes: number; least: number } | null;
+  sections: { kind: string; name: string; size: number }[];
+}
+
 /** The runtime. Programs of one Tenon share its memory. */
 export class Tenon {
   private constructor();
   /** `source`: where tenon.wasm is, its bytes, or a module; beside tenon.mjs where it is left out. */
-  static load(source?: string | URL | ArrayBuffer | ArrayBufferView | WebAssembly.Module): Promise<Tenon>;
+  static load(source?: Module, options?: LoadOptions): Promise<Tenon>;
   readonly version: string;
+  readonly threads: number;
   /** Bytes of WebAssembly memory, which never shrinks. */
   readonly memoryBytes: number;
   open(bytes: ArrayBuffer | ArrayBufferView, options?: OpenOptions): Program;
@@ -116,6 +160,8 @@ export class Tenon {
 
 export class Program {
   private constructor();
+  /** Of a module that `tenon web` made. */
+  static load(source: Module, options?: OpenOptions): Promise<Program>;
   readonly name: string;
   readonly entries: string[];
   readonly inputs: TensorInfo[];
@@ -125,6 +171,8 @@ export class Program {
   readonly events: TaskEvent[];
   readonly memory: MemoryUse;
   run(inputs?: Inputs, options?: RunOptions): Result[];
+  /** Only of tenon-inspect.wasm. */
+  describe(): Description;
   entry(name: string): Program;
   close(): void;
 }

@@ -7,23 +7,28 @@
 //
 // The memory of a program is the runtime's: close() gives it back. What run() and the states return are copies.
 // docs/web.md is the manual.
-import { Runtime, TENSOR_BYTES, TenonError, bytesOf, given, invalid } from "./runtime.mjs";
+import { Runtime, TENSOR_BYTES, TenonError, bytesOf, compile, given, invalid } from "./runtime.mjs";
 
 export { TenonError };
 
 const IO = 4; // a status of tenon.h
 
-// Whether a file has code for WebAssembly: a section of format/container.h. The runtime verifies the file afterwards.
-function hasCode(bytes) {
-  const [HEADER, SECTION, NATIVE] = [64, 64, 4];
+const SECTIONS = ["", "graph", "program", "weights", "native", "entries", "states", "device program", "device code"];
+
+// [{kind, name, size}]: the table of format/container.h. The runtime verifies the file afterwards.
+function sectionsOf(bytes) {
+  const [HEADER, SECTION] = [64, 64];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (bytes.length < HEADER) return false;
+  if (bytes.length < HEADER) return [];
   const count = Math.min(view.getUint32(24, true), Math.floor((bytes.length - HEADER) / SECTION));
-  return Array.from({ length: count }, (_, i) => HEADER + i * SECTION).some((at) => {
-    const name = new TextDecoder().decode(bytes.subarray(at + 8, at + 40));
-    return view.getUint32(at, true) === NATIVE && /^([^:]*:)?wasm32/.test(name);
+  return Array.from({ length: count }, (_, i) => {
+    const at = HEADER + i * SECTION;
+    const name = new TextDecoder().decode(bytes.slice(at + 8, at + 40)).replace(/\0.*/s, "");
+    return { kind: SECTIONS[view.getUint32(at, true)] ?? "unknown", name, size: Number(view.getBigUint64(at + 48, true)) };
   });
 }
+
+const isCode = ({ kind, name }) => kind === "native" && /^([^:]*:)?wasm32/.test(name);
 
 // ---- what users see -------------------------------------------------------------------------------------------------
 
@@ -35,13 +40,21 @@ export class Tenon {
     this.#runtime = runtime;
   }
 
-  /** `source`: where tenon.wasm is (a URL), its bytes, or a WebAssembly.Module. */
-  static async load(source = "tenon.wasm") {
-    return new Tenon(await Runtime.load(source));
+  /**
+   * `source`: where tenon.wasm is (a URL), its bytes, or a WebAssembly.Module. `threads`: how many run loops; one where
+   * the page is not isolated, and may share no memory.
+   */
+  static async load(source, { threads = 1 } = {}) {
+    return new Tenon(await Runtime.load(source, threads));
   }
 
   get version() {
     return this.#runtime.memory.text(this.#runtime.exports.tenon_version());
+  }
+
+  /** How many threads run loops. */
+  get threads() {
+    return this.#runtime.threads;
   }
 
   /** Bytes of WebAssembly memory; it never shrinks. */
@@ -124,7 +137,7 @@ const EVENT_BYTES = 40;
 /** A program of a file: its first, or by entry() another. The entries of a file share its states. */
 export class Program {
   #runtime;
-  #file; // {bytes, states, programs}: what the entries of a file share
+  #file; // {bytes, sections, states, programs}: what the entries of a file share
   #program;
   #context = 0;
   #telemetry = false; // of the context
@@ -149,15 +162,28 @@ export class Program {
     );
   }
 
+  /**
+   * The program of a module that `tenon web` made: the runtime and the file in one. `source` as in Tenon.load, but a URL
+   * is relative to the page.
+   */
+  static async load(source, options) {
+    const isPlace = source instanceof URL || typeof source === "string";
+    const module = await compile(isPlace ? new URL(source, globalThis.document?.baseURI ?? import.meta.url) : source);
+    const [file] = WebAssembly.Module.customSections(module, "tenon.file");
+    if (file === undefined) throw invalid("the module has no model in it: `tenon web` makes one that has");
+    return (await Tenon.load(module)).open(file, options);
+  }
+
   /** Of `size` bytes of the runtime's memory, which become the program's. */
   static open(runtime, bytes, size, native) {
     const { exports, memory } = runtime;
-    const file = { bytes, states: 0, programs: [] };
+    const sections = sectionsOf(memory.bytes.subarray(bytes, bytes + size));
+    const file = { bytes, sections, states: 0, programs: [] };
     let program = 0;
     try {
       program = runtime.with(LOAD_OPTIONS_BYTES, (options) => {
         memory.view.setUint32(options, LOAD_OPTIONS_BYTES, true);
-        memory.view.setBigInt64(options + 8, BigInt(!native || !hasCode(memory.bytes.subarray(bytes, bytes + size))), true); // no_native
+        memory.view.setBigInt64(options + 8, BigInt(!native || !file.sections.some(isCode)), true); // no_native
         return runtime.made((at) => exports.tenon_load_memory(bytes, size, options, at));
       });
       file.states = runtime.made((at) => exports.tenon_states_create(program, 0, at));
@@ -237,6 +263,22 @@ export class Program {
       const [current, peak, arena] = [0, 8, 16].map((offset) => memory.int64(at + offset));
       return { current, peak, arena };
     });
+  }
+
+  /**
+   * What there is to draw: tasks, tensors, loops and the plan of memory, as runtime/description.h says, and `sections`
+   * of the file. The plan follows from the sizes of the last run. Only tenon-inspect.wasm can do it.
+   */
+  describe() {
+    const { exports, memory } = this.#runtime;
+    if (exports.tenon_describe_program === undefined)
+      throw invalid('describe() is a function of tenon-inspect.wasm: load it with Tenon.load("tenon-inspect.wasm")');
+    const json = this.#runtime.made((at) => exports.tenon_describe_program(this.#open(), at));
+    try {
+      return { ...JSON.parse(memory.text(json)), sections: this.#file.sections };
+    } finally {
+      memory.free(json);
+    }
   }
 
   /** Frees all programs of the file, and its states. Nothing of them may be used afterwards. */

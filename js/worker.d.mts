@@ -1,8 +1,11 @@
 /** What worker.mjs offers: the calls of tenon.mjs, in a worker. */
 import {
+  Description,
   InputValue,
   Inputs,
+  LoadOptions,
   MemoryUse,
+  Module,
   OpenOptions,
   Result,
   RunOptions,
@@ -16,8 +19,9 @@ import {
 
 export class WorkerTenon {
   private constructor();
-  static load(source?: string | ArrayBuffer | ArrayBufferView | WebAssembly.Module): Promise<WorkerTenon>;
+  static load(source?: Exclude<Module, URL>, options?: LoadOptions): Promise<WorkerTenon>;
   readonly version: string;
+  readonly threads: number;
   memoryBytes(): Promise<number>;
   open(bytes: ArrayBuffer | ArrayBufferView, options?: OpenOptions & { transfer?: boolean }): Promise<WorkerProgram>;
   openFrom(source: Exclude<Source, Request | Response>, options?: StreamOptions): Promise<WorkerProgram>;
@@ -40,6 +44,7 @@ export class WorkerProgram {
   run(inputs?: Inputs, options?: RunOptions & { signal?: AbortSignal }): Promise<Result[]>;
   events(): Promise<TaskEvent[]>;
   memory(): Promise<MemoryUse>;
+  describe(): Promise<Description>;
   entry(name: string): Promise<WorkerProgram>;
   close(): Promise<void>;
 }

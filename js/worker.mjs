@@ -79,15 +79,15 @@ class Connection {
 export class WorkerTenon {
   #connection;
 
-  constructor(connection, version) {
+  constructor(connection, about) {
     this.#connection = connection;
-    this.version = version;
+    Object.assign(this, about); // version, threads
   }
 
-  /** `source` as in Tenon.load; a URL is relative to this file. */
-  static async load(source) {
+  /** As Tenon.load; a URL is relative to this file. */
+  static async load(source, { threads } = {}) {
     const connection = new Connection(await startWorker());
-    return new WorkerTenon(connection, await connection.call("load", [source]));
+    return new WorkerTenon(connection, await connection.call("load", [source, { threads }]));
   }
 
   memoryBytes() {
@@ -144,6 +144,9 @@ export class WorkerProgram {
   memory() {
     return this.#call("memory", []);
   }
+  describe() {
+    return this.#call("describe", []);
+  }
   async entry(name) {
     return new WorkerProgram(this.#connection, await this.#call("entry", [name]));
   }
@@ -169,9 +172,9 @@ function serve(post) {
   };
   const of = (number) => programs[number].program;
   const methods = {
-    async load(source) {
-      tenon = await Tenon.load(source);
-      return tenon.version;
+    async load(source, options) {
+      tenon = await Tenon.load(source, options);
+      return { version: tenon.version, threads: tenon.threads };
     },
     memoryBytes: () => tenon.memoryBytes,
     open: (bytes, options) => about(tenon.open(bytes, options)),
@@ -183,6 +186,7 @@ function serve(post) {
     run: (number, inputs, options) => of(number).run(inputs, options),
     events: (number) => of(number).events,
     memory: (number) => of(number).memory,
+    describe: (number) => of(number).describe(),
     stateList: (number) => of(number).states.list,
     getState: (number, name) => of(number).states.get(name),
     setState: (number, name, value) => of(number).states.set(name, value),

@@ -3,7 +3,7 @@
 // An object is nearly a module: its functions call each other by numbers that are right. Its data has addresses from 0
 // on, and nothing of it is exported. So its data goes to memory of its own, the addresses in its code and data are
 // moved there, and the page instantiates the module over the runtime's memory and table, in which the kernel gets a
-// place.
+// place. So does each function whose address the kernel gives away: what a thread runs of a parallel loop.
 #include "runtime/loader.h"
 
 #include <algorithm>
@@ -14,11 +14,10 @@
 
 #include "runtime/allocator.h"
 #include "runtime/error.h"
+#include "shared_code.h"
 
-// What the page offers (js/tenon.mjs). The place of the module's one function in the table; 0: it failed, and wrote
-// why.
-extern "C" __attribute__((import_module("tenon"), import_name("instantiate"))) uint32_t
-tenon_instantiate(const void* bytes, size_t size, char* text, size_t capacity);
+// What the page offers (js/runtime.mjs): places in the table.
+extern "C" __attribute__((import_module("tenon"), import_name("reserve"))) uint32_t tenon_reserve();
 extern "C" __attribute__((import_module("tenon"), import_name("release"))) void tenon_release(uint32_t place);
 
 namespace tenon::runtime {
@@ -117,11 +116,14 @@ struct Relocations {
 enum RelocationType : uint8_t {
   kFunctionIndex = 0,
   kMemoryAddress = 3,
+  kTablePlace = 1,
+  kTablePlaceWord = 2,
   kSignedMemoryAddress = 4,
   kMemoryAddressWord = 5,
   kTypeIndex = 6,
   kGlobalIndex = 7,
   kRelativeMemoryAddress = 11,  // from __memory_base on, which is 0
+  kRelativeTablePlace = 12,     // from __table_base on, which is 0
   kTableNumber = 20
 };
 
@@ -130,6 +132,8 @@ bool is_address(uint8_t type) {
          type == kRelativeMemoryAddress;
 }
 
+bool is_place(uint8_t type) { return type == kTablePlace || type == kTablePlaceWord || type == kRelativeTablePlace; }
+
 // A number of the object itself, which stays as it is.
 bool is_index(uint8_t type) {
   return type == kFunctionIndex || type == kTypeIndex || type == kGlobalIndex || type == kTableNumber;
@@ -137,7 +141,7 @@ bool is_index(uint8_t type) {
 
 Relocation read_relocation(Reader& reader) {
   Relocation entry{.type = reader.byte(), .offset = reader.number(), .symbol = reader.number(), .addend = 0};
-  if (!is_address(entry.type) && !is_index(entry.type))
+  if (!is_address(entry.type) && !is_place(entry.type) && !is_index(entry.type))
     fail(TENON_UNSUPPORTED, "the object has a relocation of type ", entry.type, ", which cannot be loaded");
   if (is_address(entry.type)) entry.addend = reader.signed_number();
   return entry;
@@ -182,7 +186,7 @@ class Object {
 
  private:
   void read(const Section& section) {
-    if (section.id == kStart || section.id == kElements)
+    if (section.id == kStart)
       fail(TENON_UNSUPPORTED, "the object has a section of kind ", section.id, ", which cannot be loaded");
     if (section.id == kData) read_segments(Reader(section.content));
     if (section.id != kCustom) return;
@@ -237,12 +241,49 @@ void append_section(std::vector<uint8_t>& bytes, uint8_t id, Bytes content) {
   bytes.insert(bytes.end(), content.begin(), content.end());
 }
 
-std::vector<uint8_t> export_of(const Symbol& function) {
-  std::vector<uint8_t> content = {1};  // one of them
-  append_number(content, function.name.size());
-  content.insert(content.end(), function.name.begin(), function.name.end());
-  content.push_back(0);  // a function
-  append_number(content, function.number);
+// Functions by their numbers, under the names "0", "1", ...
+std::vector<uint8_t> exports_of(const std::vector<uint32_t>& functions) {
+  std::vector<uint8_t> content;
+  append_number(content, functions.size());
+  for (size_t i = 0; i < functions.size(); ++i) {
+    const std::string name = text_of(i);
+    append_number(content, name.size());
+    content.insert(content.end(), name.begin(), name.end());
+    content.push_back(0);  // a function
+    append_number(content, functions[i]);
+  }
+  return content;
+}
+
+// The section of imports, in which the memory is one that threads share: the runtime's.
+std::vector<uint8_t> with_shared_memory(Bytes imports) {
+  enum : uint8_t { kFunctionImport, kTableImport, kMemoryImport, kGlobalImport };
+  constexpr uint8_t kHasMaximum = 1, kShared = 3;
+  constexpr uint32_t kMostPages = 65536;
+  Reader reader(imports);
+  const uint32_t count = reader.number();
+  std::vector<uint8_t> content;
+  append_number(content, count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const size_t start = reader.position();
+    reader.sized(), reader.sized();  // its names
+    const uint8_t kind = reader.byte();
+    if (kind == kTableImport || kind == kGlobalImport) reader.byte();  // of what
+    if (kind == kGlobalImport) reader.byte();                          // whether it changes
+    if (kind == kFunctionImport) reader.number();
+    const size_t limits = reader.position();
+    const bool has_limits = kind == kTableImport || kind == kMemoryImport;
+    const uint8_t flags = has_limits ? reader.byte() : 0;
+    const uint32_t least = has_limits ? reader.number() : 0;
+    if (flags & kHasMaximum) reader.number();
+    const size_t end = kind == kMemoryImport ? limits : reader.position();
+    const Bytes own = imports.subspan(start, end - start);
+    content.insert(content.end(), own.begin(), own.end());
+    if (kind != kMemoryImport) continue;
+    content.push_back(kShared);
+    append_number(content, least);
+    append_number(content, kMostPages);
+  }
   return content;
 }
 
@@ -262,16 +303,16 @@ class Linker {
   }
 
   std::shared_ptr<const LoadedCode> link() {
-    const Symbol& function = the_function();
-    const std::shared_ptr<LoadedCode> code(new LoadedCode(data_bytes()));
-    base_ = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code->memory_));
+    code_ = std::shared_ptr<LoadedCode>(new LoadedCode(data_bytes()));
+    base_ = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(code_->memory_));
+    place_of(the_function());
     for (const Relocations& each : object_.relocations) {
       for (const Relocation& entry : each.entries) relocate(entry, contents_[each.section]);
     }
-    std::memset(code->memory_, 0, code->size_);
-    copy_data(static_cast<uint8_t*>(code->memory_));
-    code->symbols_[function.name] = instantiate(module(function));
-    return code;
+    std::memset(code_->memory_, 0, code_->size_);
+    copy_data(static_cast<uint8_t*>(code_->memory_));
+    instantiate(module());
+    return code_;
   }
 
  private:
@@ -289,21 +330,35 @@ class Linker {
     return static_cast<size_t>(size);
   }
 
-  void relocate(const Relocation& entry, std::vector<uint8_t>& content) const {
+  void relocate(const Relocation& entry, std::vector<uint8_t>& content) {
     if (is_index(entry.type)) return;
-    const size_t size = entry.type == kMemoryAddressWord ? 4 : 5;
+    const bool is_word = entry.type == kMemoryAddressWord || entry.type == kTablePlaceWord;
+    const size_t size = is_word ? 4 : 5;
     if (entry.offset > content.size() || size > content.size() - entry.offset) damaged();
-    const uint32_t address = address_of(entry.symbol) + static_cast<uint32_t>(entry.addend);
-    uint8_t* const place = content.data() + entry.offset;
-    if (entry.type == kMemoryAddressWord)
-      std::memcpy(place, &address, size);
+    if (entry.symbol >= object_.symbols.size()) damaged();
+    const Symbol& symbol = object_.symbols[entry.symbol];
+    const uint32_t value =
+        is_place(entry.type) ? place_of(symbol) : address_of(symbol) + static_cast<uint32_t>(entry.addend);
+    uint8_t* const to = content.data() + entry.offset;
+    if (is_word)
+      std::memcpy(to, &value, size);
     else
-      write_number(place, address, entry.type != kMemoryAddress);
+      write_number(to, value, entry.type != kMemoryAddress);
   }
 
-  uint32_t address_of(uint32_t number) const {
-    if (number >= object_.symbols.size()) damaged();
-    const Symbol& symbol = object_.symbols[number];
+  // Of a function, in the table: a place of its own when it is first asked for.
+  uint32_t place_of(const Symbol& function) {
+    if (function.is_data || !function.is_defined) damaged();
+    const auto [found, is_new] = code_->symbols_.try_emplace(function.name, nullptr);
+    if (is_new) {
+      found->second = reinterpret_cast<void*>(tenon_reserve());  // a function's address is its place in the table
+      functions_.push_back(function.number);
+      places_.push_back(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(found->second)));
+    }
+    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(found->second));
+  }
+
+  uint32_t address_of(const Symbol& symbol) const {
     if (!symbol.is_data || !symbol.is_defined || symbol.number >= object_.segments.size()) damaged();
     return base_ + object_.segments[symbol.number].address + symbol.offset;
   }
@@ -316,26 +371,29 @@ class Linker {
     }
   }
 
-  std::vector<uint8_t> module(const Symbol& function) const {
+  std::vector<uint8_t> module() const {
     std::vector<uint8_t> bytes = {0, 'a', 's', 'm', 1, 0, 0, 0};
     for (size_t i = 0; i < contents_.size(); ++i) {
       const uint8_t id = object_.sections[i].id;
-      if (id == kCustom || id == kExport || id == kData || id == kDataCount) continue;
-      if (id == kCode) append_section(bytes, kExport, export_of(function));
-      append_section(bytes, id, contents_[i]);
+      if (id == kCustom || id == kExport || id == kElements || id == kData || id == kDataCount) continue;
+      if (id == kCode) append_section(bytes, kExport, exports_of(functions_));
+      append_section(bytes, id, id == kImport && kHasThreads ? with_shared_memory(contents_[i]) : contents_[i]);
     }
     return bytes;
   }
 
-  static void* instantiate(const std::vector<uint8_t>& module) {
+  void instantiate(std::vector<uint8_t> module) const {
     char text[256] = {};
-    const uint32_t place = tenon_instantiate(module.data(), module.size(), text, sizeof text - 1);
-    if (place == 0) fail(TENON_BAD_FILE, "the code of a kernel cannot be loaded: ", text);
-    return reinterpret_cast<void*>(place);  // a function's address is its place in the table
+    if (!tenon_instantiate(module.data(), module.size(), places_.data(), places_.size(), text, sizeof text - 1))
+      fail(TENON_BAD_FILE, "the code of a kernel cannot be loaded: ", text);
+    if constexpr (kHasThreads) publish_code(code_.get(), std::move(module), places_);
   }
 
   const Object& object_;
   std::vector<std::vector<uint8_t>> contents_;  // of the sections
+  std::shared_ptr<LoadedCode> code_;
+  std::vector<uint32_t> functions_;  // numbers of those that have a place in the table; the kernel is the first
+  std::vector<uint32_t> places_;
   uint32_t base_ = 0;
 };
 
@@ -349,6 +407,7 @@ LoadedCode::LoadedCode(size_t size) : memory_(allocate_aligned(static_cast<int64
 }
 
 LoadedCode::~LoadedCode() {
+  if constexpr (kHasThreads) withdraw_code(this);
   for (const auto& [name, place] : symbols_) tenon_release(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(place)));
   std::free(memory_);
 }

@@ -22,3 +22,8 @@ void* allocate_uncached_scratch(int64_t bytes) noexcept { return allocate_scratc
 void free_uncached_scratch(void* memory, int64_t) noexcept { std::free(memory); }
 
 }  // namespace tenon
+
+// For the page. The linker may give others these functions of the C library (threads/heap.cpp), but does not export
+// them.
+extern "C" void* tenon_allocate(size_t alignment, size_t size) { return std::aligned_alloc(alignment, size); }
+extern "C" void tenon_release_memory(void* memory) { std::free(memory); }

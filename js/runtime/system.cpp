@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 #include "format/container.h"
 #include "runtime/error.h"
@@ -14,15 +15,17 @@
 namespace tenon::runtime {
 namespace {
 
+int failure = 0;  // In place of errno, which the C library has for one thread only.
+
 int unavailable() {
-  errno = ENOSYS;
+  failure = ENOSYS;
   return -1;
 }
 
 void* map_memory(size_t size, int, int, int descriptor) {
   void* memory = nullptr;
   if (descriptor < 0 && posix_memalign(&memory, format::kSectionAlignment, size) == 0) return memory;
-  errno = ENOMEM;
+  failure = ENOMEM;
   return MAP_FAILED;
 }
 
@@ -47,7 +50,7 @@ const System kSystem = {
 const System& system() noexcept { return kSystem; }
 
 void fail_with_errno(std::string_view what) {
-  const int why = errno;
+  const int why = std::exchange(failure, 0);
   if (why == ENOSYS) fail(TENON_UNSUPPORTED, "cannot ", what, ": there are no files here");
   fail(why == ENOMEM ? TENON_OUT_OF_MEMORY : TENON_IO, "cannot ", what, ": ", std::generic_category().message(why));
 }

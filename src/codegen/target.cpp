@@ -218,6 +218,7 @@ Target wasm_target(std::string_view name) {
   target.vector_bytes = 16;
   target.vector_registers = 16;  // of the machines that run it
   target.has_relaxed_fma = name == kWasm32Relaxed;
+  target.has_threads = true;  // where the page has some; else a call of the runtime runs the whole loop
   if (target.has_relaxed_fma) target.features += ",+relaxed-simd";
   target.index_bits = 32;
   return target;

@@ -71,10 +71,10 @@ TEST_F(TargetTest, ACpuThatIsTooOldSaysWhatItLacks) {
   }
 }
 
-TEST_F(TargetTest, TheOthersHaveNoThreads) {
+TEST_F(TargetTest, TheOthers) {
   EXPECT_EQ(find_target("wasm32").index_bits, 32);
   EXPECT_EQ(find_target("wasm32").vector_bytes, 16);
-  EXPECT_FALSE(find_target("wasm32").has_threads);
+  EXPECT_TRUE(find_target("wasm32").has_threads);
   EXPECT_FALSE(find_target("wasm32").has_relaxed_fma);
   EXPECT_TRUE(find_target("wasm32-relaxed").has_relaxed_fma);
   EXPECT_EQ(find_target("nvptx64").vector_bytes, 4);

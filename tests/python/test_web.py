@@ -4,6 +4,7 @@ import base64
 import functools
 import http.server
 import json
+import os
 import queue
 import random
 import re
@@ -32,10 +33,12 @@ pytestmark = [
 ]
 
 
-def drive(*steps, flags=()):
+def drive(*steps, flags=(), threads=1):
     """The results of steps of web_driver.mjs: a dictionary with an `error` where one throws."""
     command = ["node", *flags, Path(__file__).with_name("web_driver.mjs"), WEB / "tenon.mjs"]
-    done = subprocess.run(command, input=json.dumps(steps), capture_output=True, text=True, timeout=120)
+    environment = {**os.environ, "THREADS": str(threads)}
+    text = json.dumps(steps)
+    done = subprocess.run(command, input=text, env=environment, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
@@ -284,7 +287,7 @@ def compiled(folder, name, model, x, cpus):
     """By the command line, which compiles a file for several CPUs."""
     source, path = folder / f"{name}.pt2", folder / f"{name}-{cpus}.tenon"
     if not source.exists():
-        torch.export.save(torch.export.export(model, (x,)), source)
+        torch.export.save(torch.export.export(model, x if isinstance(x, tuple) else (x,)), source)
     subprocess.run([ROOT / "build/bin/tenon", "compile", source, "-o", path, "--cpu", cpus], check=True)
     return path
 
@@ -334,6 +337,18 @@ def test_code_uses_memory_and_functions_of_the_runtime(folder):
         np.testing.assert_allclose(value, each.numpy(), rtol=2e-3 if each.dtype == torch.half else 1e-4, atol=1e-5)
 
 
+def test_code_draws_random_numbers(folder):
+    """Their products of 128 bits are calls of the compiler's library."""
+    path = compiled(folder, "dropout", Random(), torch.ones(64), "wasm32")
+    run_ = {"step": "run", "inputs": [encoded(np.ones(64, np.float32))], "seed": 7}
+    _, [code], about, _, [interpreted] = drive(
+        opened(path), run_, {"step": "loadedCode"}, {**opened(path), "native": False}, run_
+    )
+    assert about > 0
+    assert decoded(code).tolist() == decoded(interpreted).tolist()
+    assert set(decoded(code).tolist()) == {0.0, 2.0}
+
+
 def test_an_error_inside_of_code_is_the_models(folder):
     path = compiled(folder, "lookup", Lookup(), torch.tensor([1, 2]), "wasm32")
     _, bad, [good] = drive(opened(path), run(np.array([1, 9])), run(np.array([1, 4])))
@@ -358,6 +373,50 @@ def test_damaged_code_is_an_error_and_never_a_trap(folder):
     statuses = [error_of(result)[0] for result in results if result is not None]
     assert len(statuses) > 40
     assert set(statuses) <= {"bad file", "unsupported"}
+
+
+# ---- threads --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+@pytest.mark.parametrize("cpus", ["native", "wasm32"])
+@pytest.mark.parametrize("name", MODELS)
+def test_threads_give_what_one_gives(folder, name, cpus, threads):
+    """Also more of them than the machine has, and in the interpreter, which has no code of the file to share."""
+    make, x = MODELS[name]
+    torch.manual_seed(0)
+    path = compiled(folder, name, make().eval(), x, cpus)
+    steps = [opened(path), *[run(x.numpy())] * 20]
+    _, *alone = drive(*steps)
+    _, *together = drive(*steps, threads=threads)
+    for one, other in zip(alone, together, strict=True):
+        for wanted, got in zip(one, other, strict=True):
+            np.testing.assert_array_equal(decoded(got), decoded(wanted))
+
+
+class Large(nn.Module):
+    """Loops that are long enough for threads, with scratch and an error inside of them."""
+
+    def forward(self, x, index):
+        return torch.softmax(x @ x, -1).cumsum(0), x[index] * 2
+
+
+def test_threads_run_long_loops_and_their_errors(folder):
+    x, index = torch.randn(256, 256), torch.arange(256)
+    path = compiled(folder, "large", Large(), (x, index), "wasm32")
+    good = run(x.numpy(), index.numpy())
+    bad = run(x.numpy(), np.full(256, 999))
+    repeated = {"step": "repeat", "inputs": good["inputs"], "count": 200}
+    _, first, error, again, grown, by_loads = drive(
+        opened(path), good, bad, good, repeated, {"step": "reopen", "path": str(path), "count": 50}, threads=3
+    )
+    status, message = error_of(error)
+    assert status == "run failed"
+    assert "999" in message
+    for results in (first, again):
+        for wanted, got in zip(Large()(x, index), results, strict=True):
+            np.testing.assert_allclose(decoded(got), wanted.numpy(), rtol=1e-3, atol=1e-4)
+    assert (grown, by_loads) == (0, 0)
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------

@@ -122,6 +122,52 @@ def test_files_stream_in_with_progress(tmp_path):
     assert got["count"] == 5
 
 
+def test_a_module_has_the_runtime_and_the_model_in_one(tmp_path):
+    subprocess.run([ROOT / "build/bin/tenon", "web", MODEL, "-o", tmp_path / "mlp.wasm"], check=True)
+    script = """
+    import { readFileSync } from "node:fs";
+    import { Program, Tenon } from "WEB/tenon.mjs";
+    const x = Float32Array.from({ length: 32 }, (_, i) => i / 8);
+    const wanted = (await Tenon.load()).open(readFileSync(MODEL)).run([x])[0].data;
+    const program = await Program.load(new URL("mlp.wasm", import.meta.url));
+    const [{ data }] = program.run([x]);
+    const refused = await Program.load(readFileSync("WEB/tenon.wasm")).catch((error) => [error.name, error.message]);
+    console.log(JSON.stringify({ same: data.every((each, i) => each === wanted[i]), refused }));"""
+    got = node(script.replace("WEB", str(WEB)), tmp_path)
+    assert got["same"]
+    assert got["refused"][0] == "TenonError"
+    assert "has no model in it" in got["refused"][1]
+
+
+def test_a_program_is_described(tmp_path):
+    script = """
+    import { readFileSync } from "node:fs";
+    import { Tenon } from "WEB/tenon.mjs";
+    const tenon = await Tenon.load("tenon-inspect.wasm");
+    const [mlp, symbolic] = ["mlp", "symbolic"].map((name) => tenon.open(readFileSync(MODEL.replace("mlp", name))));
+    const before = symbolic.describe().plan;
+    const pairs = { data: new Float32Array(7), shape: [7] };
+    symbolic.run([{ data: new Float32Array(12), shape: [3, 4] }, pairs]);
+    const small = (await Tenon.load()).open(readFileSync(MODEL));
+    let refused;
+    try { small.describe(); } catch (error) { refused = error.message; }
+    console.log(JSON.stringify({ mlp: mlp.describe(), before, symbolic: symbolic.describe(), refused }));"""
+    got = node(script.replace("WEB", str(WEB)), tmp_path)
+    mlp = got["mlp"]
+    assert [each["name"] for each in mlp["inputs"]] == ["x"]
+    assert mlp["slots"][mlp["inputs"][0]["slot"]]["type"] == "f32[2, 16]"
+    assert {task["kind"] for task in mlp["tasks"]} == {"kernel"}
+    assert all("for " in mlp["loops"][task["loops"]] for task in mlp["tasks"])
+    written = [slot for task in mlp["tasks"] for slot in task["outputs"]]
+    assert all(mlp["slots"][slot]["first"] >= 0 for slot in written)
+    assert mlp["plan"]["bytes"] >= mlp["plan"]["least"]
+    assert {"program", "weights", "graph"} <= {section["kind"] for section in mlp["sections"]}
+    assert got["before"] is None
+    assert got["symbolic"]["plan"] is not None
+    assert "N" in got["symbolic"]["slots"][0]["type"]
+    assert "tenon-inspect.wasm" in got["refused"]
+
+
 def test_everything_works_in_a_worker(tmp_path):
     script = """
     import { readFileSync } from "node:fs";

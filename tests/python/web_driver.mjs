@@ -45,7 +45,7 @@ WebAssembly.Table.prototype.set = function (place, value) {
   return setPlace.call(this, place, value);
 };
 
-const tenon = await Tenon.load();
+const tenon = await Tenon.load(undefined, { threads: Number(process.env.THREADS ?? 1) });
 let first, program;
 const steps = {
   open({ path, native }) {
