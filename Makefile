@@ -104,6 +104,10 @@ web: | deps ## Install the C++ library for wasm32 if it is missing, and build th
 	@cmake -S js -B build/web -G Ninja --log-level=WARNING >/dev/null
 	@cmake --build build/web --parallel $(JOBS)
 
+.PHONY: web-models
+web-models: build web ## Build the pages with their models (a minute of training) into build/web/site, for any file server
+	@.venv/bin/python -W ignore web/make_models.py build/web/site/models
+
 ARM64_PACKAGES := clang-19 lld-19 libc6-dev-arm64-cross libstdc++-12-dev-arm64-cross qemu-user
 
 .PHONY: arm64
@@ -179,8 +183,8 @@ test-wheel: wheel ## Install the wheels of `make wheel` into empty environments 
 	@.venv/bin/python -m pytest tests/wheel $(PYTEST_ARGS)
 
 .PHONY: test-web
-test-web: build web ## Build the runtime for JavaScript too, and test it in Node
-	@.venv/bin/python -m pytest -q tests/python/test_web.py $(PYTEST_ARGS)
+test-web: web-models browser ## Build the runtime for JavaScript and the pages, and test them in Node and in a browser
+	@.venv/bin/python -m pytest -q tests/python/test_web*.py $(PYTEST_ARGS)
 
 ARM64_TESTS := *OnArm64*:*NativeOps.*/aarch64:*NativeOps.*/neoverse*:*LoaderOf.*:Relocations.*
 
