@@ -14,5 +14,5 @@ endfunction()
 # For what is written with the compiler's headers: those that most of its files include, and the given ones.
 function(tenon_precompile target)
   tenon_precompile_only(${target} <algorithm> <functional> <map> <memory> <optional> <set> <string> <unordered_map>
-    <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/src/graph/graph.h" "${PROJECT_SOURCE_DIR}/src/graph/op.h" ${ARGN})
+    <variant> <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/src/graph/op.h" ${ARGN})
 endfunction()
