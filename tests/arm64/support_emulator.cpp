@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -58,6 +59,7 @@ std::string Arm64Emulator::missing() {
 Arm64Emulator& Arm64Emulator::get() {
   static Arm64Emulator emulator = [] {
     if (const std::string text = missing(); !text.empty()) fail("{}", text);
+    std::signal(SIGPIPE, SIG_IGN);  // if the emulator ends, the next call fails
     const Pipes pipes;
     start(pipes);
     return Arm64Emulator(::fdopen(pipes.from.read, "rb"), ::fdopen(pipes.to.write, "wb"));
