@@ -89,7 +89,7 @@ ProgramSections choose_sections(const Container& container, const LoadOptions& o
 class ProgramLoader {
  public:
   ProgramLoader(std::shared_ptr<const Container> container, const ProgramSections& sections)
-      : container_(std::move(container)), native_(sections.native), devices_(sections.devices) {}
+      : container_(std::move(container)), native_(sections.native), devices_(sections.devices), link_(sections.link) {}
 
   std::shared_ptr<const LoadedProgram> run(const Container::Section& section, const CallFinder& calls) {
     const format::Program& tables = program_of(section);
@@ -148,13 +148,15 @@ class ProgramLoader {
     }
   }
 
-  static std::shared_ptr<const LoadedCode> load(const format::Object& object) {
-    return LoadedCode::load({reinterpret_cast<const char*>(object.bytes()->data()), object.bytes()->size()});
+  std::shared_ptr<const LoadedCode> load(const format::Object& object) const {
+    const std::string_view bytes(reinterpret_cast<const char*>(object.bytes()->data()), object.bytes()->size());
+    return link_ == nullptr ? LoadedCode::load(bytes) : link_(bytes);
   }
 
   std::shared_ptr<const Container> container_;
   const Container::Section* native_;
   const std::vector<std::shared_ptr<Device>>& devices_;
+  LinkFunction* link_;
   std::span<const std::byte> weights_;
 };
 

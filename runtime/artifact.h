@@ -12,6 +12,8 @@
 
 namespace tenon::runtime {
 
+class LoadedCode;
+
 struct LoadOptions {
   bool native = true;           // false: make no code executable; run kernels on the portable interpreter
   std::string_view entry = {};  // a program of the file by name; empty: the first
@@ -29,11 +31,16 @@ std::vector<std::string> entry_names(const Container& container);
 std::shared_ptr<const LoadedProgram> load_program(std::shared_ptr<const Container> container,
                                                   const LoadOptions& options);
 
+// Makes code of an object: LoadedCode::load, or for code that is only checked a function that links it for another
+// architecture.
+using LinkFunction = std::shared_ptr<const LoadedCode>(std::string_view object);
+
 // A program of a file.
 struct ProgramSections {
   const Container::Section* program = nullptr;
   const Container::Section* native = nullptr;         // null: portable kernels run
   std::vector<std::shared_ptr<Device>> devices = {};  // of its spaces; null: to verify it, not to run
+  LinkFunction* link = nullptr;                       // of the objects of `native`; null: for this machine
 };
 // Throws a StatusError if there is no program, or if it breaks a rule of the format.
 std::shared_ptr<const LoadedProgram> load_sections(std::shared_ptr<const Container> container,

@@ -283,7 +283,7 @@ def test_random_numbers_come_from_the_seed(tenon, tmp_path):
         assert first == second
 
 
-@pytest.mark.parametrize("cpu", ["sapphirerapids", "aarch64"])
+@pytest.mark.parametrize("cpu", ["sapphirerapids", "aarch64", "wasm32"])
 def test_a_file_for_another_cpu_is_compiled_again(tenon, files, cpu):
     assert tenon("compile", "model.pt2", "-o", "other.tenon", "--cpu", cpu).code == 0
     level = json.loads(tenon("inspect", "other.tenon", "--json").out)["levels"][0]

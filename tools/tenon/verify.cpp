@@ -7,12 +7,15 @@
 #include "artifact_info.h"
 #include "checkpoints.h"
 #include "command.h"
+#include "format/native_generated.h"
 #include "json.h"
 #include "program/artifact.h"
 #include "runtime/artifact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checksum.h"
 #include "runtime/device_variant.h"
+#include "runtime/link_target.h"
+#include "runtime/loader.h"
 #include "support/runtime_call.h"
 #include "terminal.h"
 #include "units.h"
@@ -22,8 +25,8 @@ namespace {
 
 constexpr const char* kFooter =
     R"(Checks all that loading a file checks, for every CPU level in it and not just for this machine's: the checksums, the
-tables, every size, slot and stretch of the weights, the kernels and their code, how the model is called; and that the
-graph can be compiled from.
+tables, every size, slot and stretch of the weights, the kernels and their code (but for WebAssembly), how the model is
+called; and that the graph can be compiled from.
 Nothing of the file is run. A checkpoint is checked too, and its states and notes are listed. The exit code is 0 for a
 file without fault and 1 for any other.
 
@@ -44,6 +47,26 @@ struct LoadedLevel {
 
 using SharedContainer = std::shared_ptr<const runtime::Container>;
 
+// The CPU features that code needs. Empty where the section is damaged: loading it says so.
+std::string_view features_of(const runtime::Container::Section& native) {
+  flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(native.bytes.data()), native.bytes.size());
+  return format::VerifyNativeBuffer(verifier) ? format::GetNative(native.bytes.data())->features()->string_view() : "";
+}
+
+template <const runtime::LinkTarget& kTarget>
+std::shared_ptr<const runtime::LoadedCode> link_for(std::string_view object) {
+  return runtime::LoadedCode::link(object, kTarget);
+}
+
+// Code is linked for the architecture that it is of, which need not be this machine's. WebAssembly is linked in
+// browsers alone: of its program the rest is checked.
+void choose_linker(runtime::ProgramSections& sections) {
+  if (sections.program == nullptr || sections.native == nullptr) return;
+  const std::string_view features = features_of(*sections.native);
+  if (features.starts_with("wasm32")) sections.native = nullptr;
+  sections.link = features.starts_with("aarch64") ? link_for<runtime::kArm64Link> : link_for<runtime::kX86Link>;
+}
+
 // The program of a section, with its code, and without devices. Code alone is loaded too: it is an error.
 std::shared_ptr<const runtime::LoadedProgram> load_section(const SharedContainer& container,
                                                            const runtime::Container::Section& section) {
@@ -55,6 +78,7 @@ std::shared_ptr<const runtime::LoadedProgram> load_section(const SharedContainer
       container->find(has_devices ? SectionKind::kDeviceProgram : SectionKind::kProgram, section.name),
       container->find(has_devices ? SectionKind::kDeviceNative : SectionKind::kNative, section.name)};
   if (!is_program && sections.program != nullptr) return nullptr;  // loaded with its program
+  choose_linker(sections);
   if (has_devices && sections.program != nullptr) {
     const auto* const spaces = runtime::program_of(*sections.program).spaces();
     sections.devices.resize(spaces == nullptr ? 0 : spaces->size());
