@@ -1,8 +1,6 @@
 // One thread runs all loops.
 #include "runtime/thread_pool.h"
 
-#include "runtime/executor.h"
-
 namespace tenon {
 
 int64_t thread_count() noexcept { return 1; }
@@ -12,11 +10,6 @@ int64_t set_own_threads(int64_t) noexcept { return 0; }
 int64_t parallel_for(int64_t begin, int64_t end, StretchFn stretch, void* context) noexcept {
   return begin < end ? stretch(context, begin, end) : 0;
 }
-
-int64_t ExecutorLoop::run(int64_t begin, int64_t end, StretchFn stretch, void* context) noexcept {
-  return parallel_for(begin, end, stretch, context);
-}
-void ExecutorLoop::check() {}
 
 }  // namespace tenon
 

@@ -39,7 +39,7 @@ class Signal {
   std::atomic<uint32_t> value_ = 0;
 };
 
-struct Loop {
+struct SharedLoop {
   StretchFn stretch;
   void* context;
   int64_t end;
@@ -58,7 +58,7 @@ struct Loop {
   }
 };
 
-Loop loop;
+SharedLoop loop;
 Signal calls;
 // Threads inside of the loop. Closed, nobody enters: threads may come late, or not at all.
 constexpr uint32_t kClosed = 1u << 31;
