@@ -113,6 +113,7 @@ def test_a_graph_is_lowered(tenon):
     assert "for i in 4\n" in tenon("opt", "g.tg", "--emit", "tree").out
     assert tenon("opt", "g.tg", "--emit", "loops").out.startswith("tenon loops 1\nkernel g {\n")
     assert 'extern "C"' in tenon("opt", "g.tg", "--emit", "cpp").out
+    assert '(export "kernel"' in tenon("opt", "g.tg", "--emit", "wasm").out
     assert "define i64 @g(" in tenon("opt", "g.tg", "--emit", "llvm").out
     assert "f32.load" in tenon("opt", "g.tg", "--emit", "asm", "--cpu", "wasm32").out
     assert "there is no CPU 'wasm'" in tenon("opt", "g.tg", "--emit", "asm", "--cpu", "wasm").err
