@@ -184,6 +184,7 @@ test-wheel: wheel ## Install the wheels of `make wheel` into empty environments 
 
 .PHONY: test-web
 test-web: web-models browser ## Build the runtime for JavaScript and the pages, and test them in Node and in a browser
+	@cmake --build build/web --target kernels-test --parallel $(JOBS)
 	@.venv/bin/python -m pytest -q tests/python/test_web*.py $(PYTEST_ARGS)
 
 ARM64_TESTS := *OnArm64*:*NativeOps.*/aarch64:*NativeOps.*/neoverse*:*LoaderOf.*:Relocations.*

@@ -1,5 +1,5 @@
 """Files in Node, by the code that they hold and by threads: a matmul of 512^3, and MobileNetV2 at 224x224
-(`make bench-web`)."""
+(`make bench-web`). And the matmul as a kernel that is compiled in Node."""
 
 import os
 import subprocess
@@ -52,6 +52,12 @@ def measure(path, threads):
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.split()[1:]
 
 
+def measure_kernel():
+    """Milliseconds to load the compiler, of the first run, and of the fastest; GFLOP/s."""
+    command = ["node", *relaxed(), ROOT / "bench/web_kernels.mjs"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         print(f"{'model':<12}{'code':<16}{'threads':>8}{'open ms':>10}{'first ms':>10}{'ms':>10}{'GFLOP/s':>10}")
@@ -66,6 +72,9 @@ def main():
                     rate = f"{flops / float(best) / 1e6:.1f}" if flops else ""
                     row = f"{model:<12}{level:<16}{threads:>8}{opened:>10}{first:>10}{best:>10}{rate:>10}"
                     print(row, flush=True)
+            if model == "matmul":
+                loaded, first, best, rate = measure_kernel()
+                print(f"{model:<12}{'kernels.mjs':<16}{1:>8}{loaded:>10}{first:>10}{best:>10}{rate:>10}", flush=True)
 
 
 if __name__ == "__main__":

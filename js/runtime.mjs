@@ -149,7 +149,7 @@ const KERNEL_FUNCTIONS = ["memcpy", "memmove", "memset", "fma", "fmaf", "fmod", 
 );
 
 // A module with one instruction of relaxed SIMD: f32x4.relaxed_madd.
-const RELAXED_MADD = Uint8Array.of(
+export const RELAXED_MADD = Uint8Array.of(
   ...[0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1, 0, 10, 19, 1, 17, 0],
   ...[65, 0, 253, 17, 65, 0, 253, 17, 65, 0, 253, 17, 253, 133, 2, 11],
 );
@@ -275,11 +275,11 @@ export class Runtime {
     return runtime;
   }
 
-  /** An instance of the module, over memory that threads share or its own. */
-  static async over(module, shared) {
+  /** An instance of the module, over memory that threads share or its own; `loader` makes its imports for kernels. */
+  static async over(module, shared, loader = loaderFor) {
     let memory = null;
     const random = globalThis.crypto ?? (await import("node:crypto")).webcrypto; // Node 18 has no global one
-    const imports = { wasi_snapshot_preview1: systemFor(() => memory, random), tenon: loaderFor(() => memory) };
+    const imports = { wasi_snapshot_preview1: systemFor(() => memory, random), tenon: loader(() => memory) };
     if (shared !== undefined) imports.env = { memory: shared };
     const runtime = new Runtime((await WebAssembly.instantiate(module, imports)).exports);
     memory = runtime.memory;
