@@ -182,6 +182,10 @@ test-python: build ## Only the Python tests; PYTEST_ARGS="-k graph" selects
 test-wheel: wheel ## Install the wheels of `make wheel` into empty environments outside of the tree, and use them there
 	@.venv/bin/python -m pytest tests/wheel $(PYTEST_ARGS)
 
+.PHONY: versions
+versions: build ## Try each PyTorch from 2.9 on that pip finds (gigabytes), and write the table of docs/install.md; ARGS="2.11 --keep"
+	@.venv/bin/python tools/versions/versions.py $(ARGS)
+
 .PHONY: test-web
 test-web: web-models browser ## Build the runtime for JavaScript and the pages, and test them in Node and in a browser
 	@cmake --build build/web --target kernels-test --parallel $(JOBS)

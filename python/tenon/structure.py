@@ -142,7 +142,8 @@ def _tree_of_spec(spec: pytree.TreeSpec) -> Tree:
     """The closed form of it. A class that the form lacks becomes a dictionary if its parts have names, else a tuple."""
     if spec.is_leaf():
         return Tree("tensor", 0)
-    children = tuple(_tree_of_spec(child) for child in spec.children())
+    specs = spec.children() if hasattr(spec, "children") else spec.children_specs  # the latter in PyTorch 2.9
+    children = tuple(map(_tree_of_spec, specs))
     if spec.type is collections.namedtuple:
         return Tree("named", (spec.context.__name__, list(spec.context._fields)), children)
     keys = spec.context[1] if spec.type is collections.defaultdict else spec.context

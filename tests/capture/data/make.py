@@ -1,8 +1,12 @@
 """Makes the .pt2 files of this folder. They are kept, so that the C++ tests need no Python:
 
 .venv/bin/python tests/capture/data/make.py
+
+`make versions` makes those of other versions of PyTorch, in folders like torch-2.9/: make.py FOLDER.
 """
 
+import dataclasses
+import sys
 import warnings
 from collections import namedtuple
 from pathlib import Path
@@ -23,14 +27,14 @@ def counted(*shape, dtype=torch.float32):
     return torch.arange(torch.Size(shape).numel(), dtype=dtype).reshape(shape)
 
 
-def write(name, program):
+def write(path, program):
     """Saves it with the paths of a machine that is nobody's."""
     for module in program.graph_module.modules():
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
             if trace := node.meta.get("stack_trace"):
                 trace = trace.replace(str(PACKAGES), "/opt/python/site-packages")
                 node.meta["stack_trace"] = trace.replace(f"{ROOT}/", "/home/user/")
-    save(program, FOLDER / f"{name}.pt2")
+    save(program, path)
 
 
 class Linear(torch.nn.Module):
@@ -107,18 +111,39 @@ class Control(torch.nn.Module):
         return torch.cond(x.sum() > 0, double, negated, (x,))
 
 
-def main():
-    warnings.simplefilter("ignore")
-    torch.manual_seed(0)
-    write("linear", export(Linear(), (torch.ones(5, 3),)))
+@dataclasses.dataclass
+class Example:
+    """A model, and how it is called."""
+
+    model: torch.nn.Module
+    arguments: tuple
+    keywords: dict = dataclasses.field(default_factory=dict)
+    shapes: dict | None = None
+    functional: bool = False  # exported without calls that write
+
+    def exported(self):
+        program = export(self.model, self.arguments, self.keywords, dynamic_shapes=self.shapes)
+        return program.run_decompositions({}) if self.functional else program
+
+
+def examples():
     n, m = Dim("n", min=2, max=64), Dim("m", min=2)
     shapes = {"x": {0: n}, "y": {0: m}, "scale": None}
-    write("dynamic", export(Dynamic(), (torch.ones(4, 6), torch.ones(2, 6), 3), dynamic_shapes=shapes))
-    state = export(State(), (torch.ones(2, 4),), {"extra": None})
-    write("state", state.run_decompositions({}))
-    write("kinds", export(Kinds(), (counted(3, 4), torch.tensor([0, 2]))))
-    write("control", export(Control(), (torch.ones(3),)))
+    return {
+        "linear": Example(Linear(), (torch.ones(5, 3),)),
+        "dynamic": Example(Dynamic(), (torch.ones(4, 6), torch.ones(2, 6), 3), shapes=shapes),
+        "state": Example(State(), (torch.ones(2, 4),), {"extra": None}, functional=True),
+        "kinds": Example(Kinds(), (counted(3, 4), torch.tensor([0, 2]))),
+        "control": Example(Control(), (torch.ones(3),)),
+    }
+
+
+def main(folder=FOLDER):
+    warnings.simplefilter("ignore")
+    Path(folder).mkdir(exist_ok=True)
+    for name, example in examples().items():
+        write(Path(folder) / f"{name}.pt2", example.exported())
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
