@@ -3,10 +3,12 @@
 import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tenon
 import torch
+from tenon import structure
 
 DATA = Path(__file__).parents[1] / "capture/data"
 FOLDERS = sorted(DATA.glob("torch-*"))
@@ -50,3 +52,10 @@ def test_a_file_computes_what_its_model_does(folder, name):
     got = tenon.compile(folder / f"{name}.pt2", fallback=False)(*ours, **example.keywords)
     for one, other in zip([*leaves(got), *ours], [*leaves(expected), *theirs], strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_structures_of_pytorch_2_9_are_read():
+    """Its specs have their parts as an attribute, and no method for them."""
+    leaf = SimpleNamespace(is_leaf=lambda: True)
+    pair = SimpleNamespace(is_leaf=lambda: False, type=tuple, context=None, children_specs=[leaf, leaf])
+    assert structure._tree_of_spec(pair) == structure._tree_of_spec(torch.utils._pytree.tree_structure((1, 2)))
